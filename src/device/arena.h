@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+
+#include "device/buffer.h"
+
+namespace trireme {
+
+inline constexpr int64_t kArenaAlignment = 64;
+
+constexpr int64_t aligned_bytes(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+// A planned place in an arena; `bytes` includes the alignment.
+struct ArenaBlock {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// One contiguous memory whose blocks were placed before the run. It counts what is live, so that
+// the plan's peak can be compared with what happened.
+class Arena {
+ public:
+  explicit Arena(int64_t bytes);
+
+  // Every page written once, by all threads that call it with their own part.
+  void touch(int part, int num_parts);
+
+  // The block's memory, from now on live. Its content is whatever was there before.
+  void* acquire(ArenaBlock block);
+  void release(ArenaBlock block);
+
+  int64_t bytes() const { return bytes_; }
+  int64_t live_bytes() const { return live_; }
+  int64_t peak_bytes() const { return peak_; }
+
+ private:
+  Buffer buffer_;
+  int64_t bytes_ = 0;
+  int64_t live_ = 0;
+  int64_t peak_ = 0;
+};
+
+}  // namespace trireme

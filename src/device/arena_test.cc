@@ -1,0 +1,36 @@
+#include "device/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+TEST(Arena, CountsWhatIsLiveAndItsPeak) {
+  Arena arena(1024);
+  const ArenaBlock a{0, 512}, b{512, 512};
+  std::memset(arena.acquire(a), 1, 512);
+  arena.release(a);
+  arena.acquire(b);
+  EXPECT_EQ(arena.live_bytes(), 512);
+  EXPECT_EQ(arena.peak_bytes(), 512);
+  arena.acquire(a);
+  EXPECT_EQ(arena.peak_bytes(), 1024);
+}
+
+TEST(Arena, RefusesABlockOutsideItself) {
+  Arena arena(1024);
+  EXPECT_THROW(arena.acquire({1024, 64}), ContractError);
+}
+
+TEST(Buffer, LargeOnesBeginAtAHugePage) {
+  const Buffer buffer = Buffer::allocate(int64_t{5} << 20);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % (2 << 20), 0u);
+  std::memset(buffer.data(), 1, buffer.bytes());
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,66 @@
+#include "device/buffer.h"
+
+#include <sys/mman.h>
+
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
+Buffer Buffer::allocate(int64_t bytes) {
+  TRIREME_CHECK(bytes > 0, "a buffer has at least one byte");
+  const bool huge = bytes >= kHugePageBytes;
+  const int64_t mapped = round_up(bytes, huge ? kHugePageBytes : kPageBytes);
+  // One huge page more, so that an aligned start can be cut out of it.
+  const int64_t reserved = huge ? mapped + kHugePageBytes : mapped;
+  void* reserved_data = ::mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved_data == MAP_FAILED) {
+    throw DeviceError("the host cannot give " + format_bytes(bytes) + " of memory");
+  }
+  char* begin = static_cast<char*>(reserved_data);
+  if (huge) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+    const int64_t head = static_cast<int64_t>((kHugePageBytes - address % kHugePageBytes) %
+                                              kHugePageBytes);
+    const int64_t tail = reserved - head - mapped;
+    if (head > 0) ::munmap(begin, head);
+    begin += head;
+    if (tail > 0) ::munmap(begin + mapped, tail);
+    ::madvise(begin, mapped, MADV_HUGEPAGE);
+  }
+  Buffer buffer;
+  buffer.data_ = begin;
+  buffer.bytes_ = bytes;
+  buffer.mapped_ = mapped;
+  return buffer;
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      mapped_(std::exchange(other.mapped_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) ::munmap(data_, mapped_);
+}
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+// Page-aligned memory of the host, owned. Move-only. From 2 MiB on it asks for huge pages.
+class Buffer {
+ public:
+  Buffer() = default;
+  // Zero-filled; throws DeviceError with the size when the system has no memory left.
+  static Buffer allocate(int64_t bytes);
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;      // as asked for
+  int64_t mapped_ = 0;     // rounded up to the page
+};
+
+}  // namespace trireme

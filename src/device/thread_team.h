@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace trireme {
+
+// The threads of one rank. They take tiles whose borders depend on shapes only, so results do not
+// depend on how many threads there are. Between jobs they spin briefly, then sleep.
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(int num_threads);  // the caller is thread 0
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls body(tile, thread) once for every tile in [0, num_tiles), in no particular order and on
+  // any thread, and returns when all are done. Not reentrant. The body must not throw.
+  template <typename Body>
+  void parallel_for(int64_t num_tiles, Body&& body) {
+    if (num_tiles <= 1 || workers_.empty()) {
+      for (int64_t tile = 0; tile < num_tiles; ++tile) body(tile, 0);
+      return;
+    }
+    using Callable = std::remove_reference_t<Body>;
+    run({[](void* context, int64_t tile, int thread) {
+           (*static_cast<Callable*>(context))(tile, thread);
+         },
+         const_cast<void*>(static_cast<const void*>(&body)), num_tiles});
+  }
+
+ private:
+  struct Job {
+    void (*call)(void* context, int64_t tile, int thread) = nullptr;
+    void* context = nullptr;
+    int64_t num_tiles = 0;
+  };
+
+  void run(const Job& job);
+  void work(int thread);        // a worker's life
+  void take_tiles(int thread);  // until none is left
+
+  Job job_;
+  alignas(64) std::atomic<int64_t> next_tile_{0};
+  alignas(64) std::atomic<uint32_t> generation_{0};  // a new value starts a job
+  alignas(64) std::atomic<uint32_t> busy_{0};        // workers that have not finished it
+  std::atomic<bool> leaving_{false};
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace trireme

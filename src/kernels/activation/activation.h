@@ -1,0 +1,44 @@
+#pragma once
+
+#include "device/stream.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// Element-wise, computed in fp32, rounded once; all matrices of one dtype (fp32 or bf16).
+// GeluTanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)));  GeluErf: 0.5 x (1 + erf(x / sqrt 2)).
+enum class Activation { GeluTanh, GeluErf, Relu };
+
+struct ActivationForwardArgs {
+  Activation kind = Activation::GeluTanh;
+  MatrixRef x_TF;
+  MatrixRef y_TF;  // written; may be x
+};
+void activation_forward_ref(Stream& stream, const ActivationForwardArgs& args);
+
+struct ActivationBackwardArgs {
+  Activation kind = Activation::GeluTanh;
+  MatrixRef dy_TF;
+  MatrixRef x_TF;   // what forward read
+  MatrixRef dx_TF;  // written; may be dy
+};
+void activation_backward_ref(Stream& stream, const ActivationBackwardArgs& args);
+
+// SwiGLU (Shazeer 2020): y = silu(gate) * up.
+struct SwigluForwardArgs {
+  MatrixRef gate_TF;
+  MatrixRef up_TF;
+  MatrixRef y_TF;  // written
+};
+void swiglu_forward_ref(Stream& stream, const SwigluForwardArgs& args);
+
+struct SwigluBackwardArgs {
+  MatrixRef dy_TF;
+  MatrixRef gate_TF;
+  MatrixRef up_TF;
+  MatrixRef dgate_TF;  // written
+  MatrixRef dup_TF;    // written
+};
+void swiglu_backward_ref(Stream& stream, const SwigluBackwardArgs& args);
+
+}  // namespace trireme

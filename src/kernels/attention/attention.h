@@ -1,0 +1,55 @@
+#pragma once
+
+#include "base/philox.h"
+#include "device/stream.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// Causal attention over packed sequences with an online softmax: no seq x seq matrix is stored.
+// Legend: T rows = num_sequences * q_len (queries) or * kv_len (keys), H heads, K kv heads (H is a
+// multiple of K; head h reads kv head h / (H/K)), D head_dim. Query i of a sequence sees the keys
+// 0 .. kv_len - q_len + i. All matrices of one dtype (fp32 or bf16); columns are heads x D.
+struct AttentionShape {
+  int64_t num_sequences = 0;
+  int64_t q_len = 0;
+  int64_t kv_len = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  float scale = 0.0f;  // multiplies q k^T, usually 1 / sqrt(head_dim)
+};
+
+// The element (head, query, key) of global sample s is kept iff uniform(philox(key, {query << 32 |
+// key, s << 16 | head})) >= probability, and then divided by 1 - probability. 0: no dropout.
+struct AttentionDropout {
+  float probability = 0.0f;
+  RngKey key;
+  uint64_t first_sample = 0;  // global number of the first sequence
+};
+
+struct AttentionForwardArgs {
+  AttentionShape shape;
+  AttentionDropout dropout;
+  MatrixRef q_T_HD;
+  MatrixRef k_T_KD;
+  MatrixRef v_T_KD;
+  MatrixRef out_T_HD;  // written
+  TensorRef lse_HT;    // fp32, written: log-sum-exp of the scaled scores; absent: not wanted
+};
+void attention_forward_ref(Stream& stream, const AttentionForwardArgs& args);
+
+struct AttentionBackwardArgs {
+  AttentionShape shape;
+  AttentionDropout dropout;
+  MatrixRef q_T_HD, k_T_KD, v_T_KD, out_T_HD, dout_T_HD;
+  TensorRef lse_HT;
+  TensorRef delta_HT;                // fp32 scratch of lse's shape: rowsum(dout * out)
+  MatrixRef dq_T_HD, dk_T_KD, dv_T_KD;  // written
+};
+void attention_backward_ref(Stream& stream, const AttentionBackwardArgs& args);
+
+// FLOPs of the forward pass counted causally; the backward pass does 2.5 times as many.
+int64_t attention_forward_flops(const AttentionShape& shape);
+
+}  // namespace trireme

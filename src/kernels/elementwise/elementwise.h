@@ -1,0 +1,47 @@
+#pragma once
+
+#include "base/philox.h"
+#include "device/stream.h"
+#include "tensor/tensor.h"
+
+namespace trireme {
+
+// y_N = x_N in y's dtype (fp32, bf16).
+struct ConvertArgs {
+  TensorRef x_N;
+  TensorRef y_N;  // written
+};
+void convert_ref(Stream& stream, const ConvertArgs& args);
+
+// sum_N += x_N, both fp32: joins two subtrees of the gradient's sum.
+struct AddArgs {
+  TensorRef x_N;
+  TensorRef sum_N;
+};
+void add_ref(Stream& stream, const AddArgs& args);
+
+// out_N = x_N + y_N, one dtype (fp32 or bf16), summed in fp32, rounded once.
+struct SumArgs {
+  TensorRef x_N;
+  TensorRef y_N;
+  TensorRef out_N;  // written; may be x or y
+};
+void sum_ref(Stream& stream, const SumArgs& args);
+
+struct ZeroArgs {
+  TensorRef x_N;
+};
+void zero_ref(Stream& stream, const ZeroArgs& args);
+
+// Normal numbers: elements 4i .. 4i+3 of a parameter come from philox(key, counter_of(0, i)) by
+// Box-Muller in fp32 (pairs of words (0,1) and (2,3); cosine first, sine second), so an element's
+// value depends on its index alone. first_element lets a shard fill its own part.
+struct FillNormalArgs {
+  RngKey key;
+  float stddev = 0.0f;
+  int64_t first_element = 0;
+  TensorRef x_N;  // fp32, written
+};
+void fill_normal_ref(Stream& stream, const FillNormalArgs& args);
+
+}  // namespace trireme

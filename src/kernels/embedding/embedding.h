@@ -1,0 +1,32 @@
+#pragma once
+
+#include "device/stream.h"
+#include "kernels/write.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// y_t = table[token_t] + positions[(first_position + t mod seq_len)], rounded once.
+struct EmbeddingForwardArgs {
+  TensorRef tokens_T;      // int32, each in [0, V)
+  MatrixRef table_VC;      // fp32 or bf16
+  MatrixRef positions_SC;  // absent: no learned positions
+  int64_t seq_len = 0;
+  int64_t first_position = 0;
+  MatrixRef y_TC;  // written, of the table's dtype
+};
+void embedding_forward_ref(Stream& stream, const EmbeddingForwardArgs& args);
+
+// Adds dy_t to the rows of the tables in the order of t, whatever the number of threads.
+// Overwrite zeroes the tables first.
+struct EmbeddingBackwardArgs {
+  TensorRef tokens_T;       // int32
+  MatrixRef dy_TC;          // fp32 or bf16
+  MatrixRef dtable_VC;      // fp32
+  MatrixRef dpositions_SC;  // fp32; absent: no learned positions
+  int64_t seq_len = 0;
+  Write write = Write::Overwrite;
+};
+void embedding_backward_ref(Stream& stream, const EmbeddingBackwardArgs& args);
+
+}  // namespace trireme

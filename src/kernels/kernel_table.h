@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string_view>
+
+#include "device/isa.h"
+#include "kernels/activation/activation.h"
+#include "kernels/attention/attention.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/loss/cross_entropy.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/norm/norm.h"
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/rope/rope.h"
+
+namespace trireme {
+
+// The kernels of one device, chosen once, before step 1.
+struct KernelTable {
+  std::string_view name;
+  void (*matmul)(Stream&, const MatmulArgs&);
+  void (*column_sum)(Stream&, const ColumnSumArgs&);
+  void (*attention_forward)(Stream&, const AttentionForwardArgs&);
+  void (*attention_backward)(Stream&, const AttentionBackwardArgs&);
+  void (*norm_forward)(Stream&, const NormForwardArgs&);
+  void (*norm_backward_input)(Stream&, const NormBackwardInputArgs&);
+  void (*norm_backward_weight)(Stream&, const NormBackwardWeightArgs&);
+  void (*activation_forward)(Stream&, const ActivationForwardArgs&);
+  void (*activation_backward)(Stream&, const ActivationBackwardArgs&);
+  void (*swiglu_forward)(Stream&, const SwigluForwardArgs&);
+  void (*swiglu_backward)(Stream&, const SwigluBackwardArgs&);
+  void (*embedding_forward)(Stream&, const EmbeddingForwardArgs&);
+  void (*embedding_backward)(Stream&, const EmbeddingBackwardArgs&);
+  void (*rope)(Stream&, const RopeArgs&);
+  void (*cross_entropy)(Stream&, const CrossEntropyArgs&);
+  void (*dropout)(Stream&, const DropoutArgs&);
+  void (*convert)(Stream&, const ConvertArgs&);
+  void (*add)(Stream&, const AddArgs&);
+  void (*sum)(Stream&, const SumArgs&);
+  void (*zero)(Stream&, const ZeroArgs&);
+  void (*fill_normal)(Stream&, const FillNormalArgs&);
+  void (*squared_norm)(Stream&, const SquaredNormArgs&);
+  void (*adamw)(Stream&, const AdamWArgs&);
+  void (*sgd)(Stream&, const SgdArgs&);
+};
+
+// Naive, double accumulation: the oracle.
+const KernelTable& reference_kernels();
+// The fast kernels compiled for one instruction set.
+const KernelTable& cpu_kernels(Isa isa);
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "device/stream.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+inline constexpr int32_t kIgnoredTarget = -1;
+
+// Softmax cross-entropy of one tile of rows. Per valid row: loss = lse - logits[target] (natural
+// logarithm) and, where wanted, dlogits = softmax(logits) - onehot(target), not divided by anything.
+// An ignored row has loss 0 and dlogits 0.
+struct CrossEntropyArgs {
+  MatrixRef logits_TV;   // fp32
+  TensorRef targets_T;   // int32: in [0, V) or kIgnoredTarget
+  TensorRef loss_T;      // fp32, written
+  MatrixRef dlogits_TV;  // fp32 or bf16, written; may be logits; absent: not wanted
+};
+void cross_entropy_ref(Stream& stream, const CrossEntropyArgs& args);
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "device/stream.h"
+#include "kernels/write.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// Which operand is stored transposed; N is stored as the product reads it.
+enum class MatmulForm {
+  NT,  // c_MN = a_MK b_NK^T    forward:  y_TF = x_TC w_FC^T
+  NN,  // c_MN = a_MK b_KN      dX:      dx_TC = dy_TF w_FC
+  TN,  // c_MN = a_KM^T b_KN    dW:      dw_FC = dy_TF^T x_TC
+};
+
+// a and b have one dtype (fp32 or bf16); c is fp32 or bf16 for NT and NN, fp32 for TN. Products
+// are summed in fp32 in an order that depends on k alone, so a row of c has the same bits however
+// many rows, tiles or threads there are. 2 M N K FLOPs.
+// c = a b [+ bias in every row] [+ residual], rounded once; or c += a b (fp32 c only).
+struct MatmulArgs {
+  MatmulForm form = MatmulForm::NT;
+  MatrixRef a;
+  MatrixRef b;
+  MatrixRef c;            // written, or accumulated into when write says so
+  TensorRef bias_N;       // absent, or of a's dtype
+  MatrixRef residual_MN;  // absent, or of c's dtype; may be c itself
+  Write write = Write::Overwrite;
+};
+void matmul_ref(Stream& stream, const MatmulArgs& args);  // accumulates in double
+
+// db_N (+)= the sum of dy_TN over its rows, in fp32 (oracle: double), order fixed by T alone.
+struct ColumnSumArgs {
+  MatrixRef dy_TN;   // fp32 or bf16
+  TensorRef sum_N;   // fp32
+  Write write = Write::Overwrite;
+};
+void column_sum_ref(Stream& stream, const ColumnSumArgs& args);
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "device/stream.h"
+#include "tensor/tensor.h"
+
+namespace trireme {
+
+// Parameters and their norm are cut into chunks of this many elements from the parameter's start;
+// shard borders are multiples of it, so that every layout sums the same numbers in the same order.
+inline constexpr int64_t kNormChunk = 4096;
+
+// One double per chunk: the sum of squares of its gradients.
+struct SquaredNormArgs {
+  TensorRef grad_N;        // fp32
+  TensorRef partials_P;    // fp64 [ceil(N / kNormChunk)], written
+};
+void squared_norm_ref(Stream& stream, const SquaredNormArgs& args);
+
+// AdamW (Loshchilov and Hutter 2019), g = grad * grad_scale:
+//   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+//   w = w - lr (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w)
+// Element-wise: the same bits for any split of the range.
+struct AdamWArgs {
+  TensorRef grad_N;     // fp32
+  TensorRef master_N;   // fp32, updated
+  TensorRef exp_avg_N;     // fp32, updated
+  TensorRef exp_avg_sq_N;  // fp32, updated
+  TensorRef param_N;    // bf16: written from master; absent when the parameter is its own master
+  float lr = 0.0f;
+  float beta1 = 0.9f;
+  float beta2 = 0.95f;
+  float eps = 1e-8f;
+  float weight_decay = 0.0f;
+  float correction1 = 1.0f;  // 1 - beta1^t
+  float correction2 = 1.0f;  // 1 - beta2^t
+  float grad_scale = 1.0f;   // 1 / valid tokens, clipping and loss scale in one factor
+};
+void adamw_ref(Stream& stream, const AdamWArgs& args);
+
+// SGD with momentum as PyTorch defines it: u = momentum u + (g + weight_decay w); w = w - lr u.
+struct SgdArgs {
+  TensorRef grad_N;
+  TensorRef master_N;
+  TensorRef momentum_N;  // fp32, updated; absent: no momentum
+  TensorRef param_N;
+  float lr = 0.0f;
+  float momentum = 0.0f;
+  float weight_decay = 0.0f;
+  float grad_scale = 1.0f;
+};
+void sgd_ref(Stream& stream, const SgdArgs& args);
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "device/stream.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// Rotary positions (Su et al. 2021) in the rotate-half convention: pair (j, j + D/2) of every head
+// turns by the angle of its row's position. In place, in fp32, rounded once. Row t stands at
+// position first_position + t mod seq_len. Inverse turns back: it is the backward pass.
+enum class Rotation { Forward, Inverse };
+
+struct RopeArgs {
+  Rotation rotation = Rotation::Forward;
+  MatrixRef x_T_HD;        // fp32 or bf16, read and written
+  int64_t head_dim = 0;    // even
+  TensorRef cos_SD2;       // fp32 [positions, head_dim / 2]
+  TensorRef sin_SD2;
+  int64_t seq_len = 0;
+  int64_t first_position = 0;
+};
+void rope_ref(Stream& stream, const RopeArgs& args);
+
+}  // namespace trireme

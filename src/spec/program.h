@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// What a rank can be told to do. F, B (input gradient), W (weight gradient) and their pairs are what
+// schedules generate; the rest is inserted by passes.
+enum class ActionKind : uint8_t {
+  F,
+  B,
+  W,
+  BW,  // B and W of one micro-batch as one
+  FB,  // F of (chunk, microbatch) overlapped with BW of (chunk_b, microbatch_b)
+  SendActivation,
+  RecvActivation,
+  SendGrad,
+  RecvGrad,
+  SumGrad,     // grad_slot += grad_slot_b: joins two subtrees of the sum over micro-batches
+  ReduceGrad,  // combine gradients across data-parallel ranks
+  Unshard,
+  Reshard,
+  Recompute,
+  Offload,
+  Fetch,
+  Step,  // norm, clip, update
+};
+
+// One entry of a Program. Fields that a kind does not use are -1 (chunk and microbatch of Step, ...).
+struct Action {
+  ActionKind kind = ActionKind::F;
+  int16_t chunk = 0;        // which of the rank's model chunks
+  int32_t microbatch = 0;
+  int16_t chunk_b = -1;     // FB only: the backward half
+  int32_t microbatch_b = -1;
+  int16_t peer = -1;        // the rank (of the pipeline group) at the other end of a transfer
+  int16_t grad_slot = 0;    // W, BW: where the weight gradient goes; SumGrad: the sum
+  int16_t grad_slot_b = -1; // SumGrad: what is added
+  bool accumulate = false;  // W, BW: add to the slot instead of overwriting it
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+// The ordered actions of one rank.
+using Program = std::vector<Action>;
+
+// Stage of (chunk, rank): loop = chunk * p + rank; v = odd chunks reversed; bidir = chunk 1 runs the
+// stages backwards (DualPipe: two directions over one set of stages).
+enum class StagePlacement : uint8_t { Loop, V, Bidir };
+
+// The programs of all p ranks of one pipeline.
+struct Schedule {
+  std::string kind;  // "1f1b", ...
+  int num_ranks = 1;         // p
+  int num_microbatches = 1;  // m
+  int num_chunks = 1;        // v
+  StagePlacement placement = StagePlacement::Loop;
+  std::vector<Program> programs;  // [p]
+};
+
+int num_stages(const Schedule& schedule);
+int stage_of(const Schedule& schedule, int rank, int chunk);
+
+// "F3", "BW1", "F0.2" with the chunk after a dot where there is more than one chunk, "Step".
+std::string to_string(const Action& action, int num_chunks);
+std::string to_string(const Program& program, int num_chunks);
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace trireme {
+
+// A borrowed row-major matrix whose rows may be wider apart than they are long.
+struct MatrixRef {
+  void* data = nullptr;
+  DType dtype = DType::F32;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;  // elements from one row to the next, >= cols
+
+  explicit operator bool() const { return data != nullptr; }
+  template <typename T>
+  T* row(int64_t r) const {
+    TRIREME_DCHECK(dtype == dtype_of<T>, "matrix read as another dtype");
+    return static_cast<T*>(data) + r * stride;
+  }
+};
+
+// A tensor of any rank as a matrix: all dims but the last are rows.
+inline MatrixRef matrix(const TensorRef& x) {
+  const int64_t cols = x.shape[x.shape.rank() - 1];
+  return {x.data, x.dtype, cols == 0 ? 0 : x.num_elements() / cols, cols, cols};
+}
+inline MatrixRef rows_of(const MatrixRef& x, int64_t begin, int64_t count) {
+  return {static_cast<char*>(x.data) + begin * x.stride * size_of(x.dtype), x.dtype, count, x.cols,
+          x.stride};
+}
+inline MatrixRef cols_of(const MatrixRef& x, int64_t begin, int64_t count) {
+  return {static_cast<char*>(x.data) + begin * size_of(x.dtype), x.dtype, x.rows, count, x.stride};
+}
+
+}  // namespace trireme

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include "base/check.h"
+#include "base/dtype.h"
+#include "base/view.h"
+#include "device/buffer.h"
+
+namespace trireme {
+
+// Extents of a row-major tensor, up to four dims. A value; no heap.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> extents);
+  explicit Shape(std::span<const int64_t> extents);
+
+  int rank() const { return rank_; }
+  int64_t operator[](int dim) const { return extents_[dim]; }
+  int64_t num_elements() const;
+  std::span<const int64_t> extents() const { return {extents_.data(), size_t(rank_)}; }
+  std::string to_string() const;  // "[4, 768]"
+  friend bool operator==(const Shape& a, const Shape& b);
+
+ private:
+  std::array<int64_t, 4> extents_{};
+  int rank_ = 0;
+};
+
+// dtype + shape + pointer: borrowed memory, passed by value, never stored past the call unless the
+// owner outlives the holder (a layer holds refs into its stage's arena). data may be null when a
+// tensor is absent; shape says so with 0 elements.
+struct TensorRef {
+  void* data = nullptr;
+  DType dtype = DType::F32;
+  Shape shape;
+
+  explicit operator bool() const { return data != nullptr; }
+  int64_t num_elements() const { return shape.num_elements(); }
+  int64_t bytes() const { return shape.num_elements() * size_of(dtype); }
+
+  template <typename T>
+  T* as() const {
+    TRIREME_DCHECK(dtype == dtype_of<T>, "tensor read as another dtype");
+    return static_cast<T*>(data);
+  }
+  template <typename T, int Rank>
+  View<T, Rank> view() const {
+    TRIREME_CHECK(shape.rank() == Rank, "tensor " + shape.to_string() + " viewed at another rank");
+    std::array<int64_t, Rank> extents;
+    for (int dim = 0; dim < Rank; ++dim) extents[dim] = shape[dim];
+    return View<T, Rank>(as<std::remove_const_t<T>>(), extents);
+  }
+};
+
+// Owns its memory on one device. Move-only.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(DType dtype, Shape shape);  // zero-filled, on the CPU
+  TensorRef ref() const { return {buffer_.data(), dtype_, shape_}; }
+  operator TensorRef() const { return ref(); }  // NOLINT: a borrowed view of itself
+
+ private:
+  Buffer buffer_;
+  DType dtype_ = DType::F32;
+  Shape shape_;
+};
+
+}  // namespace trireme
