@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trireme {
+
+// One struct per section of RUN.toml; the defaults stand here, the words about each field in
+// visit_fields (run_config_fields.h), from which parsing, printing and help are made.
+
+enum class ModelFamily { Gpt2, Llama, Moe };
+
+struct ModelConfig {
+  std::string preset;  // "" or the name of a file in models/
+  ModelFamily family = ModelFamily::Gpt2;
+  int64_t layers = 4;
+  int64_t d_model = 128;
+  int64_t heads = 4;
+  int64_t kv_heads = 0;    // 0: heads
+  int64_t head_dim = 0;    // 0: d_model / heads
+  int64_t d_ff = 0;        // 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (llama)
+  int64_t vocab_size = 0;  // 0: the tokenizer's
+  int64_t seq_len = 128;
+  std::string activation;  // "": the family's: gelu_tanh (gpt2), swiglu (llama); gelu_erf, relu
+  std::string norm;        // "": the family's: layer_norm, rms_norm
+  std::string positions;   // "": the family's: learned, rope
+  bool bias = true;        // gpt2: biases of linears and norms
+  bool norm_gain = true;   // false: norms without parameters
+  bool embedding_norm = false;  // a norm right after the embedding (microgpt)
+  bool final_norm = true;
+  bool tied_head = true;   // the head reads the embedding's table (llama: false by its files)
+  double norm_eps = 1e-5;
+  double dropout = 0.0;            // embedding, residual and attention
+  double init_stddev = 0.02;
+  bool init_scale_residual = true;  // projections onto the residual: stddev / sqrt(2 layers)
+  double rope_theta = 10000.0;
+  double rope_scaling_factor = 1.0;  // Llama-3 scaling; 1: none
+  double rope_low_freq_factor = 1.0;
+  double rope_high_freq_factor = 4.0;
+  int64_t rope_original_seq_len = 8192;
+};
+
+struct DataConfig {
+  std::string source = "files";  // "files" (token files) or "synthetic"
+  std::string train;             // token file
+  std::string val;               // token file; "": no validation
+  std::string tokenizer;         // tokenizer.json of `trireme tokenizer train`; kept with checkpoints
+};
+
+struct BatchConfig {
+  int64_t global_sequences = 0;  // exactly one of the two, or neither: micro_sequences * dp
+  int64_t global_tokens = 0;
+  int64_t micro_sequences = 8;
+};
+
+struct OptimConfig {
+  std::string name = "adamw";  // "adamw", "sgd"
+  double lr = 6e-4;
+  double min_lr = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // matrices only
+  double momentum = 0.9;      // sgd
+  std::string schedule = "cosine";  // "cosine", "linear", "constant", "wsd"
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
+  double clip_norm = 1.0;   // 0: no clipping
+};
+
+struct ParallelConfig {
+  int dp = 1;
+  int tp = 1;
+  int pp = 1;
+  int cp = 1;
+  int ep = 1;
+  std::string schedule = "1f1b";
+  int chunks = 1;
+  int zero = 0;
+  int hsdp_shard = 0;
+  bool sequence = false;
+};
+
+struct MemoryConfig {
+  std::string recompute = "none";  // "none", "selective", "full"
+  std::string offload = "none";
+  int64_t limit_bytes = 0;  // a plan above it is refused; 0: what the host has available
+};
+
+struct PrecisionConfig {
+  std::string compute = "bf16";  // "fp32", "bf16"
+};
+
+struct CheckpointConfig {
+  int64_t every = 0;  // steps; 0: only at the end and on a signal
+  int64_t keep = 3;
+  bool at_end = true;
+};
+
+struct RunSection {
+  uint64_t seed = 1337;
+  int64_t steps = 100;
+  int64_t stop_after = 0;
+  std::string reproducible = "fixed";  // "fixed", "layout"
+  int threads_per_rank = 0;            // 0: max(1, cores / ranks on this host)
+  std::string backend = "local";       // "local", "mpi"
+  double comm_timeout_s = 60.0;
+  int64_t eval_every = 0;   // steps; 0: never
+  int64_t eval_sequences = 64;
+  int64_t sample_every = 0;
+  int64_t sample_tokens = 64;
+  std::string sample_prompt = "\n";
+  std::string isa = "auto";  // "auto", "avx2", "avx512", "avx512_bf16", "reference"
+};
+
+struct TraceConfig {
+  int64_t first_step = 2;  // traced steps: first_step .. first_step + steps - 1
+  int64_t steps = 3;
+};
+
+struct RunConfig {
+  ModelConfig model;
+  DataConfig data;
+  BatchConfig batch;
+  OptimConfig optim;
+  ParallelConfig parallel;
+  MemoryConfig memory;
+  PrecisionConfig precision;
+  CheckpointConfig checkpoint;
+  RunSection run;
+  TraceConfig trace;
+};
+
+}  // namespace trireme
