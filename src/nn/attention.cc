@@ -1,0 +1,90 @@
+#include "nn/attention.h"
+
+#include <cmath>
+
+#include "nn/residual.h"
+
+namespace trireme {
+
+AttentionBlock::Params AttentionBlock::Params::bind(const ModelSpec& model, const Frame& frame,
+                                                    const std::string& layer) {
+  return {Norm::bind_params(frame, layer + "norm1"),
+          {frame.stacked_rows(layer + "attn.wq", model.qkv_width()),
+           frame.stacked(layer + "attn.bq", model.qkv_width())},
+          {matrix(frame.at(layer + "attn.wo")), frame.find(layer + "attn.bo")}};
+}
+
+AttentionBlock AttentionBlock::bind(const ModelSpec& model, const Frame& params,
+                                    const std::string& layer, const RopeTable& rope,
+                                    uint64_t seed) {
+  const Params bound = Params::bind(model, params, layer);
+  return {model,
+          Norm::bind(model, params, layer + "norm1"),
+          {bound.qkv},
+          {bound.out},
+          rope,
+          rng_key(seed, layer + "attn.dropout"),
+          rng_key(seed, layer + "attn.residual_dropout")};
+}
+
+AttentionShape AttentionBlock::shape_of(const MicrobatchInfo& info) const {
+  return {info.num_sequences, model.seq_len,  model.seq_len,
+          model.heads,        model.kv_heads, model.head_dim,
+          1.0f / std::sqrt(static_cast<float>(model.head_dim))};
+}
+
+AttentionDropout AttentionBlock::dropout_of(const MicrobatchInfo& info) const {
+  return {info.training ? static_cast<float>(model.dropout) : 0.0f, attention_dropout_key,
+          info.first_sample};
+}
+
+void AttentionBlock::rotate(Ctx& ctx, Rotation rotation, MatrixRef qkv_TD) const {
+  if (!rope.cos_SD) return;
+  // Queries and keys lie side by side and turn by the same table.
+  const MatrixRef qk_T = cols_of(qkv_TD, 0, model.q_width() + model.kv_width());
+  ctx.kernels.rope(ctx.stream,
+                   {rotation, qk_T, model.head_dim, rope.cos_SD, rope.sin_SD, model.seq_len, 0});
+}
+
+void AttentionBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
+  norm.forward(ctx, s.x_TC, s.h_TC, s.norm);
+  qkv.forward(ctx, s.h_TC, s.qkv_TD);
+  rotate(ctx, Rotation::Forward, s.qkv_TD);
+  ctx.kernels.attention_forward(
+      ctx.stream, {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
+                   cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
+                   cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ,
+                   s.lse_HT});
+  project_onto_residual(ctx, info, out, residual_dropout_key, model, s.o_TQ, s.x_TC, s.p_TC,
+                        s.x1_TC);
+}
+
+void AttentionBlock::recompute_norm(Ctx& ctx, const Saved& s) const {
+  norm.forward(ctx, s.x_TC, s.h_TC, s.norm);
+}
+
+void AttentionBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
+                                    const Grads& g) const {
+  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dx1_TC, g.dp_TC);
+  out.backward_input(ctx, g.dp_TC, g.do_TQ);
+  ctx.kernels.attention_backward(
+      ctx.stream,
+      {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
+       cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
+       cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ, g.do_TQ,
+       s.lse_HT, g.delta_HT, cols_of(g.dqkv_TD, 0, model.q_width()),
+       cols_of(g.dqkv_TD, model.q_width(), model.kv_width()),
+       cols_of(g.dqkv_TD, model.q_width() + model.kv_width(), model.kv_width())});
+  rotate(ctx, Rotation::Inverse, g.dqkv_TD);
+  qkv.backward_input(ctx, g.dqkv_TD, g.dh_TC);
+  norm.backward_input(ctx, g.dh_TC, s.x_TC, s.norm, g.dx1_TC, g.dx_TC);
+}
+
+void AttentionBlock::backward_weight(Ctx& ctx, const Saved& s, const Grads& g,
+                                     const Params& dparams, Write write) const {
+  Linear::backward_weight(ctx, g.dp_TC, s.o_TQ, dparams.out, write);
+  Linear::backward_weight(ctx, g.dqkv_TD, s.h_TC, dparams.qkv, write);
+  norm.backward_weight(ctx, g.dh_TC, s.x_TC, s.norm, dparams.norm, write);
+}
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "device/stream.h"
+#include "kernels/kernel_table.h"
+
+namespace trireme {
+
+// What every layer call needs: where kernels run and which they are.
+struct Ctx {
+  Stream& stream;
+  const KernelTable& kernels;
+};
+
+// Which samples a micro-batch holds, for everything that is keyed by sample.
+struct MicrobatchInfo {
+  int64_t num_sequences = 0;
+  uint64_t first_sample = 0;  // global number of its first sequence
+  bool training = true;       // false: no dropout, no gradients
+};
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "nn/mlp.h"
+
+#include "nn/residual.h"
+
+namespace trireme {
+namespace {
+
+Activation activation_of(MlpType mlp) {
+  switch (mlp) {
+    case MlpType::GeluErf: return Activation::GeluErf;
+    case MlpType::Relu: return Activation::Relu;
+    default: return Activation::GeluTanh;
+  }
+}
+
+}  // namespace
+
+MlpBlock::Params MlpBlock::Params::bind(const ModelSpec& model, const Frame& frame,
+                                        const std::string& layer) {
+  const bool gated = model.mlp == MlpType::Swiglu;
+  return {Norm::bind_params(frame, layer + "norm2"),
+          {frame.stacked_rows(layer + (gated ? "mlp.w_gate" : "mlp.w_up"), model.up_width()),
+           frame.stacked(layer + (gated ? "mlp.b_gate" : "mlp.b_up"), model.up_width())},
+          {matrix(frame.at(layer + "mlp.w_down")), frame.find(layer + "mlp.b_down")}};
+}
+
+MlpBlock MlpBlock::bind(const ModelSpec& model, const Frame& params, const std::string& layer,
+                        uint64_t seed) {
+  const Params bound = Params::bind(model, params, layer);
+  return {model,
+          Norm::bind(model, params, layer + "norm2"),
+          {bound.up},
+          {bound.down},
+          rng_key(seed, layer + "mlp.residual_dropout")};
+}
+
+void MlpBlock::activate(Ctx& ctx, MatrixRef u_TU, MatrixRef a_TF) const {
+  if (model.mlp == MlpType::Swiglu) {
+    ctx.kernels.swiglu_forward(
+        ctx.stream, {cols_of(u_TU, 0, model.d_ff), cols_of(u_TU, model.d_ff, model.d_ff), a_TF});
+  } else {
+    ctx.kernels.activation_forward(ctx.stream, {activation_of(model.mlp), u_TU, a_TF});
+  }
+}
+
+void MlpBlock::activate_backward(Ctx& ctx, MatrixRef da_TF, MatrixRef u_TU,
+                                 MatrixRef du_TU) const {
+  if (model.mlp == MlpType::Swiglu) {
+    ctx.kernels.swiglu_backward(
+        ctx.stream, {da_TF, cols_of(u_TU, 0, model.d_ff), cols_of(u_TU, model.d_ff, model.d_ff),
+                     cols_of(du_TU, 0, model.d_ff), cols_of(du_TU, model.d_ff, model.d_ff)});
+  } else {
+    ctx.kernels.activation_backward(ctx.stream, {activation_of(model.mlp), da_TF, u_TU, du_TU});
+  }
+}
+
+void MlpBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
+  recompute_all(ctx, s);
+  project_onto_residual(ctx, info, down, residual_dropout_key, model, s.a_TF, s.x1_TC, s.p_TC,
+                        s.y_TC);
+}
+
+void MlpBlock::recompute_all(Ctx& ctx, const Saved& s) const {
+  norm.forward(ctx, s.x1_TC, s.h_TC, s.norm);
+  up.forward(ctx, s.h_TC, s.u_TU);
+  activate(ctx, s.u_TU, s.a_TF);
+}
+
+void MlpBlock::recompute_norm_and_activation(Ctx& ctx, const Saved& s) const {
+  norm.forward(ctx, s.x1_TC, s.h_TC, s.norm);
+  activate(ctx, s.u_TU, s.a_TF);
+}
+
+void MlpBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
+                              const Grads& g) const {
+  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dy_TC, g.dp_TC);
+  down.backward_input(ctx, g.dp_TC, g.da_TF);
+  activate_backward(ctx, g.da_TF, s.u_TU, g.du_TU);
+  up.backward_input(ctx, g.du_TU, g.dh_TC);
+  norm.backward_input(ctx, g.dh_TC, s.x1_TC, s.norm, g.dy_TC, g.dx1_TC);
+}
+
+void MlpBlock::backward_weight(Ctx& ctx, const Saved& s, const Grads& g, const Params& dparams,
+                               Write write) const {
+  Linear::backward_weight(ctx, g.dp_TC, s.a_TF, dparams.down, write);
+  Linear::backward_weight(ctx, g.du_TU, s.h_TC, dparams.up, write);
+  norm.backward_weight(ctx, g.dh_TC, s.x1_TC, s.norm, dparams.norm, write);
+}
+
+}  // namespace trireme

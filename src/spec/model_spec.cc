@@ -1,0 +1,235 @@
+#include "spec/model_spec.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/nearest_name.h"
+
+namespace trireme {
+namespace {
+
+Error bad_value(const std::string& key, const std::string& value, const std::string& rule) {
+  return {ErrorKind::Usage, fmt::format("{} = {} {}", key, value, rule)};
+}
+
+template <typename T>
+struct Choice {
+  const char* name;
+  T value;
+};
+
+template <typename T, size_t N>
+Result<T> choose(const std::string& key, const std::string& name, const Choice<T> (&choices)[N]) {
+  std::vector<std::string> names;
+  for (const Choice<T>& choice : choices) {
+    if (name == choice.name) return choice.value;
+    names.push_back(choice.name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  return bad_value(key, "\"" + name + "\"",
+                   "is unknown; use " + fmt::format("{}", fmt::join(names, ", ")) +
+                       (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+}
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+Status check_positive(const ModelSpec& model) {
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"model.layers", model.layers},     {"model.d_model", model.d_model},
+      {"model.heads", model.heads},       {"model.kv_heads", model.kv_heads},
+      {"model.head_dim", model.head_dim}, {"model.d_ff", model.d_ff},
+      {"model.seq_len", model.seq_len},
+  };
+  for (const auto& [key, value] : sizes) {
+    if (value <= 0) return bad_value(key, std::to_string(value), "must be positive");
+  }
+  if (model.vocab_size <= 0) {
+    return bad_value("model.vocab_size", std::to_string(model.vocab_size),
+                     "must be positive: set it, or name a tokenizer in data.tokenizer");
+  }
+  return Done{};
+}
+
+Status check_shapes(const ModelSpec& model) {
+  if (model.heads % model.kv_heads != 0) {
+    return bad_value("model.kv_heads", std::to_string(model.kv_heads),
+                     fmt::format("must divide model.heads = {}", model.heads));
+  }
+  if (model.rope && model.head_dim % 2 != 0) {
+    return bad_value("model.head_dim", std::to_string(model.head_dim),
+                     "must be even for rotary positions");
+  }
+  if (!(model.dropout >= 0.0 && model.dropout < 1.0)) {
+    return bad_value("model.dropout", fmt::format("{}", model.dropout), "must be in [0, 1)");
+  }
+  return Done{};
+}
+
+// Adds the parameters of one module under a common prefix.
+class ParamList {
+ public:
+  explicit ParamList(const ModelSpec& model) : model_(model) {}
+
+  void matrix(const std::string& name, int64_t rows, int64_t cols, double stddev,
+              bool adjoins = false) {
+    params_.push_back({name, Shape{rows, cols}, ParamInit::Normal, stddev, true, adjoins});
+  }
+  void bias(const std::string& name, int64_t size, bool adjoins = false) {
+    if (!model_.bias) return;
+    params_.push_back({name, Shape{size}, ParamInit::Zero, 0.0, false, adjoins});
+  }
+  void norm(const std::string& name) {
+    if (!model_.norm_gain) return;
+    params_.push_back({name + ".gain", Shape{model_.d_model}, ParamInit::One, 0.0, false, false});
+    if (model_.norm == NormType::LayerNorm) bias(name + ".bias", model_.d_model);
+  }
+  std::vector<ParamSpec> take() { return std::move(params_); }
+
+ private:
+  const ModelSpec& model_;
+  std::vector<ParamSpec> params_;
+};
+
+void add_layer(ParamList& list, const ModelSpec& model, int64_t layer_index) {
+  const std::string layer = fmt::format("layers.{}.", layer_index);
+  const double stddev = model.init_stddev;
+  const double residual_stddev =
+      model.init_scale_residual ? stddev / std::sqrt(2.0 * double(model.layers)) : stddev;
+  list.norm(layer + "norm1");
+  list.matrix(layer + "attn.wq", model.q_width(), model.d_model, stddev);
+  list.matrix(layer + "attn.wk", model.kv_width(), model.d_model, stddev, true);
+  list.matrix(layer + "attn.wv", model.kv_width(), model.d_model, stddev, true);
+  list.bias(layer + "attn.bq", model.q_width());
+  list.bias(layer + "attn.bk", model.kv_width(), true);
+  list.bias(layer + "attn.bv", model.kv_width(), true);
+  list.matrix(layer + "attn.wo", model.d_model, model.q_width(), residual_stddev);
+  list.bias(layer + "attn.bo", model.d_model);
+  list.norm(layer + "norm2");
+  if (model.mlp == MlpType::Swiglu) {
+    list.matrix(layer + "mlp.w_gate", model.d_ff, model.d_model, stddev);
+    list.matrix(layer + "mlp.w_up", model.d_ff, model.d_model, stddev, true);
+    list.bias(layer + "mlp.b_gate", model.d_ff);
+    list.bias(layer + "mlp.b_up", model.d_ff, true);
+  } else {
+    list.matrix(layer + "mlp.w_up", model.d_ff, model.d_model, stddev);
+    list.bias(layer + "mlp.b_up", model.d_ff);
+  }
+  list.matrix(layer + "mlp.w_down", model.d_model, model.d_ff, residual_stddev);
+  list.bias(layer + "mlp.b_down", model.d_model);
+}
+
+}  // namespace
+
+Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_vocab_size) {
+  const bool llama = config.family != ModelFamily::Gpt2;
+  if (config.family == ModelFamily::Moe) {
+    return bad_value("model.family", "\"moe\"", "is not supported by this version");
+  }
+  ModelSpec model;
+  model.family = config.family;
+  model.layers = config.layers;
+  model.d_model = config.d_model;
+  model.heads = config.heads;
+  model.kv_heads = config.kv_heads == 0 ? config.heads : config.kv_heads;
+  if (config.head_dim == 0 && config.heads > 0 && config.d_model % config.heads != 0) {
+    return bad_value("model.heads", std::to_string(config.heads),
+                     fmt::format("must divide model.d_model = {}, or model.head_dim must be set",
+                                 config.d_model));
+  }
+  model.head_dim = config.head_dim != 0   ? config.head_dim
+                   : config.heads > 0 ? config.d_model / config.heads
+                                      : 0;
+  model.vocab_size = config.vocab_size == 0 ? tokenizer_vocab_size : config.vocab_size;
+  if (tokenizer_vocab_size > model.vocab_size) {
+    return bad_value("model.vocab_size", std::to_string(model.vocab_size),
+                     fmt::format("is smaller than the data's vocabulary of {}",
+                                 tokenizer_vocab_size));
+  }
+  model.seq_len = config.seq_len;
+
+  const Choice<NormType> norms[] = {{"layer_norm", NormType::LayerNorm},
+                                    {"rms_norm", NormType::RmsNorm}};
+  const Choice<MlpType> mlps[] = {{"gelu_tanh", MlpType::GeluTanh},
+                                  {"gelu_erf", MlpType::GeluErf},
+                                  {"relu", MlpType::Relu},
+                                  {"swiglu", MlpType::Swiglu}};
+  const Choice<bool> positions[] = {{"learned", false}, {"rope", true}};
+  const auto or_default = [&](const std::string& name, const char* gpt2, const char* other) {
+    return !name.empty() ? name : llama ? other : gpt2;
+  };
+  TRIREME_TRY(norm, choose("model.norm", or_default(config.norm, "layer_norm", "rms_norm"), norms));
+  TRIREME_TRY(mlp, choose("model.activation", or_default(config.activation, "gelu_tanh", "swiglu"),
+                          mlps));
+  TRIREME_TRY(rope,
+              choose("model.positions", or_default(config.positions, "learned", "rope"), positions));
+  model.norm = norm;
+  model.mlp = mlp;
+  model.rope = rope;
+  model.d_ff = config.d_ff != 0 ? config.d_ff
+               : mlp == MlpType::Swiglu ? round_up(config.d_model * 8 / 3, 64)
+                                        : 4 * config.d_model;
+  model.bias = config.bias && !llama;
+  model.norm_gain = config.norm_gain;
+  model.embedding_norm = config.embedding_norm;
+  model.final_norm = config.final_norm;
+  model.tied_head = config.tied_head;
+  model.norm_eps = config.norm_eps;
+  model.dropout = config.dropout;
+  model.init_stddev = config.init_stddev;
+  model.init_scale_residual = config.init_scale_residual;
+  model.rope_theta = config.rope_theta;
+  model.rope_scaling_factor = config.rope_scaling_factor;
+  model.rope_low_freq_factor = config.rope_low_freq_factor;
+  model.rope_high_freq_factor = config.rope_high_freq_factor;
+  model.rope_original_seq_len = config.rope_original_seq_len;
+  TRIREME_TRY_DONE(check_positive(model));
+  TRIREME_TRY_DONE(check_shapes(model));
+  return model;
+}
+
+StageSpec whole_model(const ModelSpec& model) { return {0, model.layers, true, true}; }
+
+std::vector<ParamSpec> param_table(const ModelSpec& model, const StageSpec& stage) {
+  ParamList list(model);
+  if (stage.has_embedding) {
+    list.matrix("embedding.tokens", model.vocab_size, model.d_model, model.init_stddev);
+    if (!model.rope) {
+      list.matrix("embedding.positions", model.seq_len, model.d_model, model.init_stddev);
+    }
+    if (model.embedding_norm) list.norm("embedding.norm");
+  }
+  for (int64_t i = 0; i < stage.num_layers; ++i) add_layer(list, model, stage.first_layer + i);
+  if (stage.has_head) {
+    if (model.final_norm) list.norm("final_norm");
+    if (!model.tied_head) {
+      list.matrix("head.weight", model.vocab_size, model.d_model, model.init_stddev);
+    } else if (!stage.has_embedding) {
+      list.matrix("embedding.tokens", model.vocab_size, model.d_model, model.init_stddev);
+    }
+  }
+  return list.take();
+}
+
+int64_t num_params(const ModelSpec& model) {
+  int64_t total = 0;
+  for (const ParamSpec& param : param_table(model, whole_model(model))) {
+    total += param.shape.num_elements();
+  }
+  return total;
+}
+
+ModelFlops model_flops_per_token(const ModelSpec& model) {
+  const double weights_per_layer =
+      double(model.d_model) * double(model.qkv_width() + model.q_width() + model.up_width() +
+                                     model.d_ff);
+  const double head = double(model.d_model) * double(model.vocab_size);
+  ModelFlops flops;
+  flops.matmul = 6.0 * (double(model.layers) * weights_per_layer + head);
+  // Scores and values: 2 * 2 FLOPs per head element and key met, times three for a training step.
+  flops.attention = 12.0 * double(model.layers) * double(model.q_width()) *
+                    (double(model.seq_len) + 1.0) / 2.0;
+  return flops;
+}
+
+}  // namespace trireme

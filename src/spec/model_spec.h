@@ -1,0 +1,87 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/shape.h"
+#include "spec/run_config.h"
+
+namespace trireme {
+
+enum class NormType { LayerNorm, RmsNorm };
+enum class MlpType { GeluTanh, GeluErf, Relu, Swiglu };
+
+// A transformer with every default resolved. Pure data: the tables below, the layers and the plan
+// all read this one description.
+struct ModelSpec {
+  ModelFamily family = ModelFamily::Gpt2;
+  int64_t layers = 0;
+  int64_t d_model = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t d_ff = 0;
+  int64_t vocab_size = 0;
+  int64_t seq_len = 0;
+  NormType norm = NormType::LayerNorm;
+  MlpType mlp = MlpType::GeluTanh;
+  bool rope = false;  // else learned positions
+  bool bias = true;
+  bool norm_gain = true;
+  bool embedding_norm = false;
+  bool final_norm = true;
+  bool tied_head = true;
+  double norm_eps = 1e-5;
+  double dropout = 0.0;
+  double init_stddev = 0.02;
+  bool init_scale_residual = true;
+  double rope_theta = 10000.0;
+  double rope_scaling_factor = 1.0;
+  double rope_low_freq_factor = 1.0;
+  double rope_high_freq_factor = 4.0;
+  int64_t rope_original_seq_len = 8192;
+
+  int64_t q_width() const { return heads * head_dim; }
+  int64_t kv_width() const { return kv_heads * head_dim; }
+  int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
+  int64_t up_width() const { return mlp == MlpType::Swiglu ? 2 * d_ff : d_ff; }  // gate and up
+};
+
+// `tokenizer_vocab_size` fills model.vocab_size = 0; 0 when there is no tokenizer.
+Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_vocab_size);
+
+// The consecutive part of the model that one stage holds.
+struct StageSpec {
+  int64_t first_layer = 0;
+  int64_t num_layers = 0;
+  bool has_embedding = true;
+  bool has_head = true;
+};
+StageSpec whole_model(const ModelSpec& model);
+
+enum class ParamInit { Normal, Zero, One };
+
+struct ParamSpec {
+  std::string name;  // "layers.3.attn.wq": the same on every layout
+  Shape shape;
+  ParamInit init = ParamInit::Normal;
+  double stddev = 0.0;            // Normal only
+  bool decay = false;             // weight decay: matrices only
+  bool adjoins_previous = false;  // lies in memory right behind the one before: one matmul reads both
+};
+
+// The parameters of a stage in model order. A tied head has no entry of its own unless the stage
+// holds the head without the embedding.
+std::vector<ParamSpec> param_table(const ModelSpec& model, const StageSpec& stage);
+int64_t num_params(const ModelSpec& model);
+
+// Floating-point operations per token of a training step (forward, dX and dW; no recomputation).
+struct ModelFlops {
+  double matmul = 0.0;     // 6 per weight of every matrix that multiplies, the head included
+  double attention = 0.0;  // causal: a query meets (seq_len + 1) / 2 keys on average
+  double total() const { return matmul + attention; }
+};
+ModelFlops model_flops_per_token(const ModelSpec& model);
+
+}  // namespace trireme

@@ -1,0 +1,174 @@
+#include "spec/stage_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+// Legend: T tokens of a micro-batch, C d_model, F d_ff, U up_width, Q q_width, H heads, V vocabulary.
+
+struct LayerTensor {
+  const char* name;
+  Shape shape;
+  DType dtype;
+  Recompute kept_up_to;  // the strongest recomputation under which it is still stored
+};
+
+// What a layer's forward pass writes and its backward pass reads.
+std::vector<LayerTensor> layer_activations(const ModelSpec& model, int64_t T, DType compute) {
+  const int64_t C = model.d_model;
+  std::vector<LayerTensor> tensors = {{"x_TC", Shape{T, C}, compute, Recompute::Full}};
+  const auto add_norm = [&](const char* mean, const char* rstd, const char* output) {
+    if (model.norm == NormType::LayerNorm) {
+      tensors.push_back({mean, Shape{T}, DType::F32, Recompute::Selective});
+    }
+    tensors.push_back({rstd, Shape{T}, DType::F32, Recompute::Selective});
+    tensors.push_back({output, Shape{T, C}, compute, Recompute::None});
+  };
+  add_norm("norm1.mean_T", "norm1.rstd_T", "h1_TC");
+  tensors.push_back({"qkv_TD", Shape{T, model.qkv_width()}, compute, Recompute::Selective});
+  tensors.push_back({"o_TQ", Shape{T, model.q_width()}, compute, Recompute::Selective});
+  tensors.push_back({"lse_HT", Shape{model.heads, T}, DType::F32, Recompute::Selective});
+  tensors.push_back({"x1_TC", Shape{T, C}, compute, Recompute::Selective});
+  add_norm("norm2.mean_T", "norm2.rstd_T", "h2_TC");
+  tensors.push_back({"u_TU", Shape{T, model.up_width()}, compute, Recompute::Selective});
+  tensors.push_back({"a_TF", Shape{T, model.d_ff}, compute, Recompute::None});
+  return tensors;
+}
+
+// The layer gradients that W reads.
+std::vector<LayerTensor> layer_weight_grad_inputs(const ModelSpec& model, int64_t T,
+                                                  DType compute) {
+  const int64_t C = model.d_model;
+  return {{"du_TU", Shape{T, model.up_width()}, compute, Recompute::None},
+          {"dh2_TC", Shape{T, C}, compute, Recompute::None},
+          {"dx1_TC", Shape{T, C}, compute, Recompute::None},
+          {"dqkv_TD", Shape{T, model.qkv_width()}, compute, Recompute::None},
+          {"dh1_TC", Shape{T, C}, compute, Recompute::None}};
+}
+
+std::string layer_prefix(int64_t layer_index) { return fmt::format("layers.{}.", layer_index); }
+
+TensorTable saved_table(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
+  const int64_t T = shape.micro_sequences * model.seq_len;
+  const int64_t C = model.d_model;
+  TensorTable table;
+  if (stage.has_embedding) {
+    table.add("tokens_T", Shape{T}, DType::I32);
+    if (model.embedding_norm) {
+      table.add("embedding.x_TC", Shape{T, C}, shape.compute);
+      if (model.norm == NormType::LayerNorm) table.add("embedding.mean_T", Shape{T}, DType::F32);
+      table.add("embedding.rstd_T", Shape{T}, DType::F32);
+    }
+  }
+  for (int64_t i = 0; i < stage.num_layers; ++i) {
+    for (const LayerTensor& tensor : layer_activations(model, T, shape.compute)) {
+      if (shape.recompute > tensor.kept_up_to) continue;
+      table.add(layer_prefix(stage.first_layer + i) + tensor.name, tensor.shape, tensor.dtype);
+    }
+  }
+  table.add("y_TC", Shape{T, C}, shape.compute);  // the last layer's output
+  if (stage.has_head) {
+    table.add("targets_T", Shape{T}, DType::I32);
+    table.add("loss_T", Shape{T}, DType::F32);
+    if (model.final_norm) {
+      if (model.norm == NormType::LayerNorm) table.add("head.mean_T", Shape{T}, DType::F32);
+      table.add("head.rstd_T", Shape{T}, DType::F32);
+      table.add("head.h_TC", Shape{T, C}, shape.compute);
+    }
+    table.add("head.dh_TC", Shape{T, C}, shape.compute);
+    if (shape.compute != DType::F32) {
+      table.add("head.dlogits_TV", Shape{T, model.vocab_size}, shape.compute);
+    }
+  }
+  return table;
+}
+
+TensorTable weight_grad_table(const ModelSpec& model, const StageSpec& stage,
+                              const StageShape& shape) {
+  TensorTable table;
+  if (!shape.split_backward) return table;
+  const int64_t T = shape.micro_sequences * model.seq_len;
+  const Shape TC{T, model.d_model};
+  for (int64_t i = 0; i < stage.num_layers; ++i) {
+    const std::string layer = layer_prefix(stage.first_layer + i);
+    for (const LayerTensor& tensor : layer_weight_grad_inputs(model, T, shape.compute)) {
+      table.add(layer + tensor.name, tensor.shape, tensor.dtype);
+    }
+    table.add(layer + "dy_TC", TC, shape.compute);
+    if (model.dropout > 0.0) {
+      table.add(layer + "dp1_TC", TC, shape.compute);
+      table.add(layer + "dp2_TC", TC, shape.compute);
+    }
+  }
+  if (stage.has_embedding) table.add("embedding.dx_TC", TC, shape.compute);
+  return table;
+}
+
+TensorTable scratch_table(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
+  const int64_t T = shape.micro_sequences * model.seq_len;
+  const Shape TC{T, model.d_model};
+  TensorTable table;
+  for (const LayerTensor& tensor : layer_activations(model, T, shape.compute)) {
+    if (shape.recompute > tensor.kept_up_to) table.add(tensor.name, tensor.shape, tensor.dtype);
+  }
+  if (model.dropout > 0.0) table.add("p_TC", TC, shape.compute);
+  table.add("da_TF", Shape{T, model.d_ff}, shape.compute);
+  table.add("do_TQ", Shape{T, model.q_width()}, shape.compute);
+  table.add("delta_HT", Shape{model.heads, T}, DType::F32);
+  table.add("dx_TC", TC, shape.compute);
+  if (!shape.split_backward) {
+    for (const LayerTensor& tensor : layer_weight_grad_inputs(model, T, shape.compute)) {
+      table.add(tensor.name, tensor.shape, tensor.dtype);
+    }
+    if (model.dropout > 0.0) {
+      table.add("dp1_TC", TC, shape.compute);
+      table.add("dp2_TC", TC, shape.compute);
+    }
+  }
+  if (stage.has_head) {
+    table.add("head.logits_tile_tV", Shape{std::min(T, kLossTileTokens), model.vocab_size},
+              DType::F32);
+  }
+  if (model.rope) {
+    table.add("rope.cos_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
+    table.add("rope.sin_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
+  }
+  return table;
+}
+
+}  // namespace
+
+TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
+                            const OptimizerStateSpec& state) {
+  TensorTable table;
+  const auto add_all = [&](const std::string& prefix) {
+    for (const ParamSpec& param : params) table.add(prefix + param.name, param.shape, DType::F32);
+  };
+  if (compute != DType::F32) add_all("master/");
+  if (state.exp_avg) add_all("exp_avg/");
+  if (state.exp_avg_sq) add_all("exp_avg_sq/");
+  return table;
+}
+
+StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
+  StageTables tables;
+  const std::vector<ParamSpec> params = param_table(model, stage);
+  for (const ParamSpec& param : params) {
+    tables.params.add(param.name, param.shape, shape.compute, param.adjoins_previous);
+    tables.grads.add(param.name, param.shape, DType::F32, param.adjoins_previous);
+  }
+  const bool tied_here = model.tied_head && stage.has_embedding && stage.has_head;
+  if (tied_here && shape.tied_use_apart) {
+    tables.grads.add("embedding.tokens@head", Shape{model.vocab_size, model.d_model}, DType::F32);
+  }
+  tables.optimizer = optimizer_table(params, shape.compute, {});
+  tables.saved = saved_table(model, stage, shape);
+  tables.weight_grad = weight_grad_table(model, stage, shape);
+  tables.scratch = scratch_table(model, stage, shape);
+  return tables;
+}
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "spec/model_spec.h"
+#include "spec/tensor_table.h"
+
+namespace trireme {
+
+enum class Recompute { None, Selective, Full };
+
+// Rows of the vocabulary projection whose fp32 logits exist at one time.
+inline constexpr int64_t kLossTileTokens = 128;
+
+// What decides the memory of one stage, beside the model.
+struct StageShape {
+  int64_t micro_sequences = 1;
+  DType compute = DType::F32;
+  Recompute recompute = Recompute::None;
+  bool split_backward = false;  // B and W are separate actions: W's inputs live from B to W
+  bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum
+};
+
+// Every tensor of a stage, by lifetime. The runtime binds its layers to these tables and the planner
+// sums them.
+struct StageTables {
+  TensorTable params;      // compute dtype, the whole run
+  TensorTable grads;       // fp32, per gradient slot
+  TensorTable optimizer;   // fp32, the whole run: master/NAME (bf16 only), exp_avg/, exp_avg_sq/
+  TensorTable saved;       // per micro-batch, from F to its W
+  TensorTable weight_grad; // per micro-batch, from B to its W (split backward only)
+  TensorTable scratch;     // shared by all layers and micro-batches
+};
+
+StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
+
+// Optimiser state of a parameter table: which moments there are follows the optimiser.
+struct OptimizerStateSpec {
+  bool exp_avg = true;
+  bool exp_avg_sq = true;
+};
+TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
+                            const OptimizerStateSpec& state);
+
+}  // namespace trireme

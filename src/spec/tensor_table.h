@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace trireme {
+
+// One tensor of a planned piece of memory.
+struct TensorSpec {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::F32;
+  int64_t offset = 0;  // bytes from the piece's start
+  int64_t bytes() const { return shape.num_elements() * size_of(dtype); }
+};
+
+// A list of tensors that lie one behind the other, each on a 64-byte border. The allocator turns it
+// into memory and the planner sums it: one table, two readers.
+class TensorTable {
+ public:
+  // A tensor that adjoins the one before starts right at its end.
+  void add(std::string name, Shape shape, DType dtype, bool adjoins_previous = false);
+  // Every tensor of `other`, its name behind `prefix`.
+  void append(const std::string& prefix, const TensorTable& other);
+
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  const TensorSpec& at(std::string_view name) const;
+  int64_t bytes() const;  // with alignment
+
+ private:
+  const TensorSpec* find(std::string_view name) const;
+  std::vector<TensorSpec> tensors_;
+  int64_t end_ = 0;
+};
+
+}  // namespace trireme
