@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme {
 
-// What a rank can be told to do. F, B (input gradient), W (weight gradient) and their pairs are what
-// schedules generate; the rest is inserted by passes.
+// What a rank can be told to do. F, B (input gradient), W (weight gradient) and their pairs are
+// what schedules generate; the rest is inserted by passes.
 enum class ActionKind : uint8_t {
   F,
   B,
@@ -28,17 +29,18 @@ enum class ActionKind : uint8_t {
   Step,  // norm, clip, update
 };
 
-// One entry of a Program. Fields that a kind does not use are -1 (chunk and microbatch of Step, ...).
+// One entry of a Program. Fields that a kind does not use are -1 (chunk and microbatch of Step,
+// ...).
 struct Action {
   ActionKind kind = ActionKind::F;
-  int16_t chunk = 0;        // which of the rank's model chunks
-  int32_t microbatch = 0;
-  int16_t chunk_b = -1;     // FB only: the backward half
+  int16_t chunk = 0;       // which of the rank's model chunks
+  int32_t microbatch = 0;  // of this pipeline; DualPipe: direction 1 holds the upper half
+  int16_t chunk_b = -1;    // FB only: the backward half, to which grad_slot and accumulate belong
   int32_t microbatch_b = -1;
-  int16_t peer = -1;        // the rank (of the pipeline group) at the other end of a transfer
-  int16_t grad_slot = 0;    // W, BW: where the weight gradient goes; SumGrad: the sum
-  int16_t grad_slot_b = -1; // SumGrad: what is added
-  bool accumulate = false;  // W, BW: add to the slot instead of overwriting it
+  int16_t peer = -1;         // the rank (of the pipeline group) at the other end of a transfer
+  int16_t grad_slot = 0;     // W, BW: where the weight gradient goes; SumGrad: the sum
+  int16_t grad_slot_b = -1;  // SumGrad: what is added
+  bool accumulate = false;   // W, BW: add to the slot instead of overwriting it
 
   friend bool operator==(const Action&, const Action&) = default;
 };
@@ -46,13 +48,13 @@ struct Action {
 // The ordered actions of one rank.
 using Program = std::vector<Action>;
 
-// Stage of (chunk, rank): loop = chunk * p + rank; v = odd chunks reversed; bidir = chunk 1 runs the
-// stages backwards (DualPipe: two directions over one set of stages).
+// Stage of (chunk, rank): loop = chunk * p + rank; v = odd chunks reversed; bidir = chunk 1 runs
+// the stages backwards (DualPipe: two directions over one set of stages).
 enum class StagePlacement : uint8_t { Loop, V, Bidir };
 
 // The programs of all p ranks of one pipeline.
 struct Schedule {
-  std::string kind;  // "1f1b", ...
+  std::string kind;          // "1f1b", ...
   int num_ranks = 1;         // p
   int num_microbatches = 1;  // m
   int num_chunks = 1;        // v
@@ -60,10 +62,14 @@ struct Schedule {
   std::vector<Program> programs;  // [p]
 };
 
+// "F", "SF" (send activation), "RB" (receive gradient), "Step".
+std::string_view name_of(ActionKind kind);
+
 int num_stages(const Schedule& schedule);
 int stage_of(const Schedule& schedule, int rank, int chunk);
 
-// "F3", "BW1", "F0.2" with the chunk after a dot where there is more than one chunk, "Step".
+// "F3", "BW1", "F0.1" with the chunk after a dot where there is more than one chunk, "F4.0&BW1.1",
+// "W2+@1" (add to gradient slot 1), "SF3>2" (send to rank 2), "RB3<2", "Sum@0+@1", "Step".
 std::string to_string(const Action& action, int num_chunks);
 std::string to_string(const Program& program, int num_chunks);
 

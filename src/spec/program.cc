@@ -1,0 +1,121 @@
+#include "spec/program.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+bool runs_a_microbatch(ActionKind kind) {
+  return kind != ActionKind::SumGrad && kind != ActionKind::Step;
+}
+
+// Where the weight gradient goes: nothing for "overwrite slot 0", else "+" and "@slot".
+std::string grad_text(const Action& action) {
+  std::string text = action.accumulate ? "+" : "";
+  if (action.grad_slot > 0) text += fmt::format("@{}", action.grad_slot);
+  return text;
+}
+
+std::string microbatch_text(int microbatch, int chunk, int num_chunks) {
+  std::string text = microbatch >= 0 ? fmt::format("{}", microbatch) : "";
+  if (num_chunks > 1 && chunk >= 0) text += fmt::format(".{}", chunk);
+  return text;
+}
+
+std::string peer_text(const Action& action) {
+  if (action.peer < 0) return "";
+  const bool sends =
+      action.kind == ActionKind::SendActivation || action.kind == ActionKind::SendGrad;
+  return fmt::format("{}{}", sends ? '>' : '<', action.peer);
+}
+
+}  // namespace
+
+std::string_view name_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return "F";
+    case ActionKind::B:
+      return "B";
+    case ActionKind::W:
+      return "W";
+    case ActionKind::BW:
+      return "BW";
+    case ActionKind::FB:
+      return "FB";
+    case ActionKind::SendActivation:
+      return "SF";
+    case ActionKind::RecvActivation:
+      return "RF";
+    case ActionKind::SendGrad:
+      return "SB";
+    case ActionKind::RecvGrad:
+      return "RB";
+    case ActionKind::SumGrad:
+      return "Sum";
+    case ActionKind::ReduceGrad:
+      return "Reduce";
+    case ActionKind::Unshard:
+      return "Unshard";
+    case ActionKind::Reshard:
+      return "Reshard";
+    case ActionKind::Recompute:
+      return "Recompute";
+    case ActionKind::Offload:
+      return "Offload";
+    case ActionKind::Fetch:
+      return "Fetch";
+    case ActionKind::Step:
+      return "Step";
+  }
+  TRIREME_CHECK(false, "unknown ActionKind");
+}
+
+int num_stages(const Schedule& schedule) {
+  return schedule.placement == StagePlacement::Bidir ? schedule.num_ranks
+                                                     : schedule.num_ranks * schedule.num_chunks;
+}
+
+int stage_of(const Schedule& schedule, int rank, int chunk) {
+  const int p = schedule.num_ranks;
+  const int mirrored = chunk % 2 == 1 ? p - 1 - rank : rank;
+  switch (schedule.placement) {
+    case StagePlacement::Loop:
+      return chunk * p + rank;
+    case StagePlacement::V:
+      return chunk * p + mirrored;
+    case StagePlacement::Bidir:
+      return mirrored;
+  }
+  TRIREME_CHECK(false, "unknown StagePlacement");
+}
+
+std::string to_string(const Action& action, int num_chunks) {
+  const std::string place = microbatch_text(action.microbatch, action.chunk, num_chunks);
+  switch (action.kind) {
+    case ActionKind::FB:
+      return fmt::format("F{}&BW{}{}", place,
+                         microbatch_text(action.microbatch_b, action.chunk_b, num_chunks),
+                         grad_text(action));
+    case ActionKind::SumGrad:
+      return fmt::format("Sum{}@{}+@{}", microbatch_text(-1, action.chunk, num_chunks),
+                         action.grad_slot, action.grad_slot_b);
+    default:
+      break;
+  }
+  if (!runs_a_microbatch(action.kind)) return std::string(name_of(action.kind));
+  return fmt::format("{}{}{}{}", name_of(action.kind), place, grad_text(action), peer_text(action));
+}
+
+std::string to_string(const Program& program, int num_chunks) {
+  std::string text;
+  for (const Action& action : program) {
+    if (!text.empty()) text += ' ';
+    text += to_string(action, num_chunks);
+  }
+  return text;
+}
+
+}  // namespace trireme
