@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "spec/norm_chunk.h"
+
 namespace trireme {
 namespace {
 
@@ -103,7 +105,7 @@ TensorTable weight_grad_table(const ModelSpec& model, const StageSpec& stage,
       table.add(layer + "dp2_TC", TC, shape.compute);
     }
   }
-  if (stage.has_embedding) table.add("embedding.dx_TC", TC, shape.compute);
+  table.add("dx_TC", TC, shape.compute);  // of the stage's input
   return table;
 }
 
@@ -118,8 +120,8 @@ TensorTable scratch_table(const ModelSpec& model, const StageSpec& stage, const 
   table.add("da_TF", Shape{T, model.d_ff}, shape.compute);
   table.add("do_TQ", Shape{T, model.q_width()}, shape.compute);
   table.add("delta_HT", Shape{model.heads, T}, DType::F32);
-  table.add("dx_TC", TC, shape.compute);
   if (!shape.split_backward) {
+    table.add("dx_TC", TC, shape.compute);  // from layer to layer
     for (const LayerTensor& tensor : layer_weight_grad_inputs(model, T, shape.compute)) {
       table.add(tensor.name, tensor.shape, tensor.dtype);
     }
@@ -131,6 +133,9 @@ TensorTable scratch_table(const ModelSpec& model, const StageSpec& stage, const 
   if (stage.has_head) {
     table.add("head.logits_tile_tV", Shape{std::min(T, kLossTileTokens), model.vocab_size},
               DType::F32);
+  }
+  if (stage.has_embedding && (model.embedding_norm || model.dropout > 0.0)) {
+    table.add("embedding.de_TC", TC, shape.compute);
   }
   if (model.rope) {
     table.add("rope.cos_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
@@ -164,10 +169,13 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
   if (tied_here && shape.tied_use_apart) {
     tables.grads.add("embedding.tokens@head", Shape{model.vocab_size, model.d_model}, DType::F32);
   }
-  tables.optimizer = optimizer_table(params, shape.compute, {});
+  tables.optimizer = optimizer_table(params, shape.compute, shape.optimizer_state);
   tables.saved = saved_table(model, stage, shape);
   tables.weight_grad = weight_grad_table(model, stage, shape);
   tables.scratch = scratch_table(model, stage, shape);
+  int64_t num_chunks = 0;
+  for (const ParamSpec& param : params) num_chunks += num_norm_chunks(param.shape.num_elements());
+  tables.step.add("norm_partials_P", Shape{num_chunks}, DType::F64);
   return tables;
 }
 

@@ -10,6 +10,11 @@ enum class Recompute { None, Selective, Full };
 // Rows of the vocabulary projection whose fp32 logits exist at one time.
 inline constexpr int64_t kLossTileTokens = 128;
 
+// Optimiser state of a parameter table: which moments there are follows the optimiser.
+struct OptimizerStateSpec {
+  bool exp_avg = true;
+  bool exp_avg_sq = true;
+};
 // What decides the memory of one stage, beside the model.
 struct StageShape {
   int64_t micro_sequences = 1;
@@ -17,6 +22,7 @@ struct StageShape {
   Recompute recompute = Recompute::None;
   bool split_backward = false;  // B and W are separate actions: W's inputs live from B to W
   bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum
+  OptimizerStateSpec optimizer_state;
 };
 
 // Every tensor of a stage, by lifetime. The runtime binds its layers to these tables and the planner
@@ -28,15 +34,11 @@ struct StageTables {
   TensorTable saved;       // per micro-batch, from F to its W
   TensorTable weight_grad; // per micro-batch, from B to its W (split backward only)
   TensorTable scratch;     // shared by all layers and micro-batches
+  TensorTable step;        // what Step needs for itself
 };
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
 
-// Optimiser state of a parameter table: which moments there are follows the optimiser.
-struct OptimizerStateSpec {
-  bool exp_avg = true;
-  bool exp_avg_sq = true;
-};
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
                             const OptimizerStateSpec& state);
 

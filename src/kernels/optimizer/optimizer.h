@@ -1,13 +1,10 @@
 #pragma once
 
 #include "device/stream.h"
+#include "spec/norm_chunk.h"
 #include "tensor/tensor.h"
 
 namespace trireme {
-
-// Parameters and their norm are cut into chunks of this many elements from the parameter's start;
-// shard borders are multiples of it, so that every layout sums the same numbers in the same order.
-inline constexpr int64_t kNormChunk = 4096;
 
 // One double per chunk: the sum of squares of its gradients.
 struct SquaredNormArgs {

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+// The gradient norm is summed over chunks of this many elements from each parameter's start; shard
+// borders are multiples of it, so that every layout sums the same numbers in the same order.
+inline constexpr int64_t kNormChunk = 4096;
+
+constexpr int64_t num_norm_chunks(int64_t num_elements) {
+  return (num_elements + kNormChunk - 1) / kNormChunk;
+}
+
+}  // namespace trireme
