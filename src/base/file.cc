@@ -95,6 +95,17 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 
 Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 
+Status AtomicFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return file_error(temporary_, "write", ErrorKind::Runtime);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += written;
+  }
+  return Done{};
+}
+
 Status AtomicFile::commit() {
   if (::fsync(fd_) != 0) return file_error(temporary_, "sync", ErrorKind::Runtime);
   const int fd = std::exchange(fd_, -1);

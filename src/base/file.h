@@ -38,6 +38,8 @@ class AtomicFile {
 
   Status write(std::span<const std::byte> bytes);
   Status write(std::string_view text);
+  // Overwrites bytes written before, such as a header whose content is known at the end.
+  Status write_at(int64_t offset, std::span<const std::byte> bytes);
   Status commit();
 
  private:

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "data/sampler.h"
+#include "data/token_file.h"
+#include "data/token_source.h"
+
+namespace trireme {
+
+// Training sequences of a token file in the sampler's order.
+class FileSource : public TokenSource {
+ public:
+  // Refuses a file with fewer than seq_len + 1 tokens.
+  static Result<FileSource> open(const std::string& path, uint64_t seed, int64_t seq_len);
+
+  int64_t vocab_size() const override { return file_.vocab_size(); }
+  void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
+                   std::span<int32_t> targets) const override;
+
+  const TokenFile& file() const { return file_; }
+  const Sampler& sampler() const { return sampler_; }
+
+ private:
+  FileSource(TokenFile file, const Sampler& sampler);
+
+  TokenFile file_;
+  Sampler sampler_;
+};
+
+// Consecutive windows from the start of a token file, for validation: sample k is always the same,
+// and samples from num_windows() on repeat the first ones.
+class SequentialSource : public TokenSource {
+ public:
+  static Result<SequentialSource> open(const std::string& path, int64_t seq_len);
+
+  int64_t vocab_size() const override { return file_.vocab_size(); }
+  void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
+                   std::span<int32_t> targets) const override;
+
+  const TokenFile& file() const { return file_; }
+  int64_t num_windows() const { return num_windows_; }
+
+ private:
+  SequentialSource(TokenFile file, int64_t seq_len);
+
+  TokenFile file_;
+  int64_t seq_len_;
+  int64_t num_windows_;
+};
+
+}  // namespace trireme

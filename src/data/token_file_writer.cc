@@ -1,0 +1,71 @@
+#include "data/token_file_writer.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+// Packs tokens into `out`; returns the index of the first one outside the vocabulary, or -1.
+template <typename Token>
+int64_t pack(std::span<const int32_t> tokens, uint32_t vocab_size, std::byte* out) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (static_cast<uint32_t>(tokens[i]) >= vocab_size) return static_cast<int64_t>(i);
+    const Token token = static_cast<Token>(tokens[i]);
+    std::memcpy(out + i * sizeof token, &token, sizeof token);
+  }
+  return -1;
+}
+
+}  // namespace
+
+TokenFileWriter::TokenFileWriter(std::string path, const TokenFileHeader& header, AtomicFile file)
+    : path_(std::move(path)),
+      header_(header),
+      file_(std::move(file)),
+      payload_hash_(std::make_unique<Hasher64>()) {}
+
+Result<TokenFileWriter> TokenFileWriter::create(const std::string& path, int64_t vocab_size,
+                                                uint64_t tokenizer_hash) {
+  if (vocab_size < 1 || vocab_size > INT32_MAX) {
+    return Error{ErrorKind::Usage, path + ": a vocabulary of " + std::to_string(vocab_size) +
+                                       " does not fit tokens of 4 bytes"};
+  }
+  TRIREME_TRY(file, AtomicFile::create(path));
+  // The header's place; its content is known at the end.
+  TRIREME_TRY_DONE(file.write(std::array<std::byte, kTokenFileHeaderBytes>{}));
+  const TokenFileHeader header{.token_bytes = token_bytes_of(vocab_size),
+                               .vocab_size = static_cast<uint32_t>(vocab_size),
+                               .tokenizer_hash = tokenizer_hash};
+  return TokenFileWriter(path, header, std::move(file));
+}
+
+Status TokenFileWriter::append(std::span<const int32_t> tokens) {
+  packed_.resize(tokens.size() * static_cast<size_t>(header_.token_bytes));
+  const int64_t outside = header_.token_bytes == 2
+                              ? pack<uint16_t>(tokens, header_.vocab_size, packed_.data())
+                              : pack<uint32_t>(tokens, header_.vocab_size, packed_.data());
+  if (outside >= 0) {
+    return Error{ErrorKind::Usage,
+                 path_ + ": token " + std::to_string(tokens[outside]) + " at position " +
+                     std::to_string(header_.num_tokens + outside) +
+                     " is outside the vocabulary of " + std::to_string(header_.vocab_size)};
+  }
+  payload_hash_->update(packed_);
+  header_.num_tokens += static_cast<int64_t>(tokens.size());
+  return file_.write(packed_);
+}
+
+Result<TokenFileHeader> TokenFileWriter::finish(const Totals& totals) {
+  header_.num_documents = totals.num_documents;
+  header_.text_bytes = totals.text_bytes;
+  header_.payload_hash = payload_hash_->digest();
+  std::array<std::byte, kTokenFileHeaderBytes> bytes;
+  print_token_file_header(header_, bytes);
+  TRIREME_TRY_DONE(file_.write_at(0, bytes));
+  TRIREME_TRY_DONE(file_.commit());
+  return header_;
+}
+
+}  // namespace trireme
