@@ -5,10 +5,29 @@
 
 #include "base/check.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace trireme {
+namespace {
+
+// AddressSanitizer learns which parts of an arena are live; without it these do nothing.
+#if defined(__SANITIZE_ADDRESS__)
+void allow_access(void* data, int64_t bytes) { ASAN_UNPOISON_MEMORY_REGION(data, bytes); }
+void forbid_access(void* data, int64_t bytes) { ASAN_POISON_MEMORY_REGION(data, bytes); }
+#else
+void allow_access(void*, int64_t) {}
+void forbid_access(void*, int64_t) {}
+#endif
+
+}  // namespace
 
 Arena::Arena(int64_t bytes)
     : buffer_(Buffer::allocate(std::max(bytes, kArenaAlignment))), bytes_(bytes) {}
+
+// The addresses go back to the system, whose next user must find them accessible.
+Arena::~Arena() { allow_access(buffer_.data(), buffer_.bytes()); }
 
 void Arena::touch(int part, int num_parts) {
   constexpr int64_t kPageBytes = 4096;
@@ -20,18 +39,23 @@ void Arena::touch(int part, int num_parts) {
   }
 }
 
-void* Arena::acquire(ArenaBlock block) {
+void* Arena::place(ArenaBlock block) const {
   TRIREME_CHECK(block.offset % kArenaAlignment == 0 && block.bytes % kArenaAlignment == 0,
                 "an arena block is aligned");
   TRIREME_CHECK(block.offset >= 0 && block.offset + block.bytes <= bytes_,
                 "a block of " + std::to_string(block.bytes) + " bytes at " +
                     std::to_string(block.offset) + " lies outside its arena");
-  live_ += block.bytes;
-  peak_ = std::max(peak_, live_);
   return static_cast<char*>(buffer_.data()) + block.offset;
 }
 
+void Arena::acquire(ArenaBlock block) {
+  allow_access(place(block), block.bytes);
+  live_ += block.bytes;
+  peak_ = std::max(peak_, live_);
+}
+
 void Arena::release(ArenaBlock block) {
+  forbid_access(place(block), block.bytes);
   live_ -= block.bytes;
   TRIREME_CHECK(live_ >= 0, "a block was released that was not live");
 }

@@ -23,12 +23,19 @@ struct ArenaBlock {
 class Arena {
  public:
   explicit Arena(int64_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
 
   // Every page written once, by all threads that call it with their own part.
   void touch(int part, int num_parts);
 
-  // The block's memory, from now on live. Its content is whatever was there before.
-  void* acquire(ArenaBlock block);
+  // Where a block lies, whether live or not.
+  void* place(ArenaBlock block) const;
+
+  // From acquire to release the block is live and may be used; under AddressSanitizer any other use
+  // is an error. Its content is whatever was there before.
+  void acquire(ArenaBlock block);
   void release(ArenaBlock block);
 
   int64_t bytes() const { return bytes_; }

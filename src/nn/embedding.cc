@@ -25,7 +25,7 @@ void EmbeddingBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& 
 
 void EmbeddingBlock::backward_weight(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
                                      MatrixRef dx_TC, MatrixRef de_TC, const Params& dparams,
-                                     Write write) const {
+                                     Write write, Write table_write) const {
   MatrixRef d_TC = dx_TC;
   if (model.embedding_norm) {
     norm.backward_weight(ctx, d_TC, s.e_TC, s.norm, dparams.norm, write);
@@ -37,8 +37,12 @@ void EmbeddingBlock::backward_weight(Ctx& ctx, const MicrobatchInfo& info, const
                                      dropout_key, info.first_sample, model.seq_len});
     d_TC = de_TC;
   }
+  if (dparams.positions_SC && write != table_write) {  // the positions have no other use
+    const Shape flat{dparams.positions_SC.rows * dparams.positions_SC.cols};
+    ctx.kernels.zero(ctx.stream, {{dparams.positions_SC.data, DType::F32, flat}});
+  }
   ctx.kernels.embedding_backward(ctx.stream, {s.tokens_T, d_TC, dparams.table_VC,
-                                              dparams.positions_SC, model.seq_len, write});
+                                              dparams.positions_SC, model.seq_len, table_write});
 }
 
 }  // namespace trireme

@@ -1,0 +1,39 @@
+#include <cmath>
+#include <numbers>
+
+#include "models/transformer_stage.h"
+
+namespace trireme {
+namespace {
+
+// Llama-3's scaling: long wavelengths are stretched by the factor, short ones stay, those between
+// are blended.
+double scaled_frequency(const ModelSpec& model, double frequency) {
+  if (model.rope_scaling_factor == 1.0) return frequency;
+  const double original = static_cast<double>(model.rope_original_seq_len);
+  const double wavelength = 2.0 * std::numbers::pi / frequency;
+  if (wavelength < original / model.rope_high_freq_factor) return frequency;
+  if (wavelength > original / model.rope_low_freq_factor) {
+    return frequency / model.rope_scaling_factor;
+  }
+  const double smooth = (original / wavelength - model.rope_low_freq_factor) /
+                        (model.rope_high_freq_factor - model.rope_low_freq_factor);
+  return frequency * ((1.0 - smooth) / model.rope_scaling_factor + smooth);
+}
+
+}  // namespace
+
+void fill_rope_table(const ModelSpec& model, const RopeTable& table) {
+  const auto cos_SD = table.cos_SD.view<float, 2>();
+  const auto sin_SD = table.sin_SD.view<float, 2>();
+  for (int64_t pair = 0; pair < model.head_dim / 2; ++pair) {
+    const double exponent = -2.0 * double(pair) / double(model.head_dim);
+    const double frequency = scaled_frequency(model, std::pow(model.rope_theta, exponent));
+    for (int64_t position = 0; position < cos_SD.size(0); ++position) {
+      cos_SD(position, pair) = static_cast<float>(std::cos(double(position) * frequency));
+      sin_SD(position, pair) = static_cast<float>(std::sin(double(position) * frequency));
+    }
+  }
+}
+
+}  // namespace trireme

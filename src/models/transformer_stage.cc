@@ -1,0 +1,244 @@
+#include "models/transformer_stage.h"
+
+#include <fmt/format.h>
+
+namespace trireme {
+namespace {
+
+std::string layer_prefix(int64_t layer_index) { return fmt::format("layers.{}.", layer_index); }
+
+MatrixRef find_matrix(const Frame& frame, const std::string& name) {
+  const TensorRef tensor = frame.find(name);
+  return tensor ? matrix(tensor) : MatrixRef{};
+}
+
+RopeTable bind_rope(const Frame& scratch) {
+  return {scratch.find("rope.cos_SD"), scratch.find("rope.sin_SD")};
+}
+
+std::string head_weight_name(const ModelSpec& model) {
+  return model.tied_head ? "embedding.tokens" : "head.weight";
+}
+
+}  // namespace
+
+TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stage,
+                                   const StageShape& shape, const StageTables& tables,
+                                   const StageMemory& memory, uint64_t seed)
+    : model_(model), stage_(stage), shape_(shape), tables_(tables) {
+  const Frame params(tables_.params, memory.params);
+  const Frame scratch(tables_.scratch, memory.scratch);
+  const RopeTable rope = bind_rope(scratch);
+  if (rope.cos_SD) fill_rope_table(model, rope);
+
+  if (stage.has_embedding) embedding_ = EmbeddingBlock::bind(model, params, seed);
+  for (int64_t i = 0; i < stage.num_layers; ++i) {
+    const std::string layer = layer_prefix(stage.first_layer + i);
+    layers_.push_back({AttentionBlock::bind(model, params, layer, rope, seed),
+                       MlpBlock::bind(model, params, layer, seed)});
+  }
+  if (stage.has_head) head_ = HeadBlock::bind(model, params, head_weight_name(model));
+  embedding_scratch_TC_ = find_matrix(scratch, "embedding.de_TC");
+  embedding_adds_ = stage.has_embedding && stage.has_head && model.tied_head &&
+                    !tables_.grads.contains("embedding.tokens@head");
+
+  for (void* slot : memory.saved_slots) bind_saved(Frame(tables_.saved, slot), scratch);
+  if (memory.weight_grad_slots.empty()) bind_layer_grads(scratch, scratch);
+  for (void* slot : memory.weight_grad_slots) {
+    bind_layer_grads(Frame(tables_.weight_grad, slot), scratch);
+  }
+  for (void* slot : memory.grad_slots) bind_param_grads(Frame(tables_.grads, slot));
+}
+
+TransformerStage::LayerSaved TransformerStage::bind_layer_saved(int64_t layer, const Frame& saved,
+                                                                const Frame& scratch) const {
+  // A tensor is kept per layer, or lives in the scratch that all layers share and is recomputed.
+  const std::string prefix = layer_prefix(stage_.first_layer + layer);
+  const auto tensor = [&](const std::string& name) {
+    return saved.contains(prefix + name) ? saved.at(prefix + name) : scratch.find(name);
+  };
+  const bool is_last = layer + 1 == stage_.num_layers;
+  LayerSaved s;
+  s.attention.x_TC = matrix(tensor("x_TC"));
+  s.attention.h_TC = matrix(tensor("h1_TC"));
+  s.attention.norm = {tensor("norm1.mean_T"), tensor("norm1.rstd_T")};
+  s.attention.qkv_TD = matrix(tensor("qkv_TD"));
+  s.attention.o_TQ = matrix(tensor("o_TQ"));
+  s.attention.lse_HT = tensor("lse_HT");
+  s.attention.x1_TC = matrix(tensor("x1_TC"));
+  s.attention.p_TC = find_matrix(scratch, "p_TC");
+  s.mlp.x1_TC = s.attention.x1_TC;
+  s.mlp.h_TC = matrix(tensor("h2_TC"));
+  s.mlp.norm = {tensor("norm2.mean_T"), tensor("norm2.rstd_T")};
+  s.mlp.u_TU = matrix(tensor("u_TU"));
+  s.mlp.a_TF = matrix(tensor("a_TF"));
+  s.mlp.p_TC = s.attention.p_TC;
+  s.mlp.y_TC = matrix(saved.at(
+      is_last ? std::string("y_TC") : layer_prefix(stage_.first_layer + layer + 1) + "x_TC"));
+  return s;
+}
+
+void TransformerStage::bind_saved(const Frame& saved, const Frame& scratch) {
+  Saved s;
+  for (int64_t i = 0; i < stage_.num_layers; ++i) {
+    s.layers.push_back(bind_layer_saved(i, saved, scratch));
+  }
+  if (stage_.has_embedding) {
+    s.embedding.tokens_T = saved.at("tokens_T");
+    s.embedding.x_TC = s.layers.front().attention.x_TC;
+    s.embedding.e_TC =
+        model_.embedding_norm ? matrix(saved.at("embedding.x_TC")) : s.embedding.x_TC;
+    s.embedding.norm = {saved.find("embedding.mean_T"), saved.find("embedding.rstd_T")};
+  }
+  if (stage_.has_head) {
+    s.head.y_TC = matrix(saved.at("y_TC"));
+    s.head.h_TC = model_.final_norm ? matrix(saved.at("head.h_TC")) : s.head.y_TC;
+    s.head.norm = {saved.find("head.mean_T"), saved.find("head.rstd_T")};
+    s.head.targets_T = saved.at("targets_T");
+    s.head.loss_T = saved.at("loss_T");
+    s.head.dh_TC = matrix(saved.at("head.dh_TC"));
+    s.head.dlogits_TV = find_matrix(saved, "head.dlogits_TV");
+    s.head.logits_tile_tV = matrix(scratch.at("head.logits_tile_tV"));
+  }
+  saved_.push_back(std::move(s));
+}
+
+void TransformerStage::bind_layer_grads(const Frame& weight_grad, const Frame& scratch) {
+  const bool split = shape_.split_backward;
+  std::vector<LayerGrads> layers(stage_.num_layers);
+  const MatrixRef input_grad_TC = matrix(weight_grad.at("dx_TC"));
+  for (int64_t i = 0; i < stage_.num_layers; ++i) {
+    const std::string prefix = split ? layer_prefix(stage_.first_layer + i) : "";
+    const auto tensor = [&](const char* name) { return matrix(weight_grad.at(prefix + name)); };
+    LayerGrads& g = layers[i];
+    g.mlp.dy_TC = split ? tensor("dy_TC") : input_grad_TC;
+    g.mlp.dp_TC = model_.dropout > 0.0 ? tensor("dp2_TC") : g.mlp.dy_TC;
+    g.mlp.da_TF = matrix(scratch.at("da_TF"));
+    g.mlp.du_TU = tensor("du_TU");
+    g.mlp.dh_TC = tensor("dh2_TC");
+    g.mlp.dx1_TC = tensor("dx1_TC");
+    g.attention.dx1_TC = g.mlp.dx1_TC;
+    g.attention.dp_TC = model_.dropout > 0.0 ? tensor("dp1_TC") : g.attention.dx1_TC;
+    g.attention.do_TQ = matrix(scratch.at("do_TQ"));
+    g.attention.dqkv_TD = tensor("dqkv_TD");
+    g.attention.dh_TC = tensor("dh1_TC");
+    g.attention.delta_HT = scratch.at("delta_HT");
+    // A layer's outgoing gradient is the incoming one of the layer below.
+    g.attention.dx_TC = i == 0 ? input_grad_TC : layers[i - 1].mlp.dy_TC;
+  }
+  grads_.push_back(std::move(layers));
+  input_grad_.push_back(input_grad_TC);
+}
+
+void TransformerStage::bind_param_grads(const Frame& grads) {
+  ParamGrads g;
+  if (stage_.has_embedding) g.embedding = EmbeddingBlock::Params::bind(grads);
+  for (int64_t i = 0; i < stage_.num_layers; ++i) {
+    const std::string layer = layer_prefix(stage_.first_layer + i);
+    g.layers.push_back({AttentionBlock::Params::bind(model_, grads, layer),
+                        MlpBlock::Params::bind(model_, grads, layer)});
+  }
+  if (stage_.has_head) {
+    const bool apart = grads.contains("embedding.tokens@head");
+    g.head = HeadBlock::Params::bind(grads,
+                                     apart ? "embedding.tokens@head" : head_weight_name(model_));
+  }
+  param_grads_.push_back(std::move(g));
+}
+
+void TransformerStage::forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot) const {
+  const Saved& s = saved_[saved_slot];
+  if (stage_.has_embedding) embedding_.forward(ctx, info, s.embedding);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].attention.forward(ctx, info, s.layers[i].attention);
+    layers_[i].mlp.forward(ctx, info, s.layers[i].mlp);
+  }
+  if (stage_.has_head) head_.forward(ctx, info, s.head);
+}
+
+void TransformerStage::recompute_layer(Ctx& ctx, const MicrobatchInfo& info, const Layer& layer,
+                                       const LayerSaved& s) const {
+  switch (shape_.recompute) {
+    case Recompute::None: return;
+    case Recompute::Selective:
+      layer.attention.recompute_norm(ctx, s.attention);
+      layer.mlp.recompute_norm_and_activation(ctx, s.mlp);
+      return;
+    case Recompute::Full:
+      layer.attention.forward(ctx, info, s.attention);
+      layer.mlp.recompute_all(ctx, s.mlp);
+      return;
+  }
+}
+
+void TransformerStage::backward_input(Ctx& ctx, const MicrobatchInfo& info,
+                                      const StageSlots& slots) const {
+  const Saved& s = saved_[slots.saved];
+  const std::vector<LayerGrads>& g = grads_[slots.weight_grad];
+  if (stage_.has_head) head_.backward_input(ctx, s.head, g.back().mlp.dy_TC);
+  for (size_t i = layers_.size(); i-- > 0;) {
+    recompute_layer(ctx, info, layers_[i], s.layers[i]);
+    layers_[i].mlp.backward_input(ctx, info, s.layers[i].mlp, g[i].mlp);
+    layers_[i].attention.backward_input(ctx, info, s.layers[i].attention, g[i].attention);
+  }
+}
+
+void TransformerStage::backward_weight(Ctx& ctx, const MicrobatchInfo& info,
+                                       const StageSlots& slots) const {
+  const Saved& s = saved_[slots.saved];
+  const std::vector<LayerGrads>& g = grads_[slots.weight_grad];
+  const ParamGrads& d = param_grads_[slots.grad];
+  if (stage_.has_head) head_.backward_weight(ctx, s.head, d.head, slots.write);
+  for (size_t i = layers_.size(); i-- > 0;) {
+    recompute_layer(ctx, info, layers_[i], s.layers[i]);
+    layers_[i].mlp.backward_weight(ctx, s.layers[i].mlp, g[i].mlp, d.layers[i].mlp, slots.write);
+    layers_[i].attention.backward_weight(ctx, s.layers[i].attention, g[i].attention,
+                                         d.layers[i].attention, slots.write);
+  }
+  backward_weight_of_embedding(ctx, info, slots);
+}
+
+void TransformerStage::backward(Ctx& ctx, const MicrobatchInfo& info,
+                                const StageSlots& slots) const {
+  const Saved& s = saved_[slots.saved];
+  const std::vector<LayerGrads>& g = grads_[slots.weight_grad];
+  const ParamGrads& d = param_grads_[slots.grad];
+  if (stage_.has_head) {
+    head_.backward_input(ctx, s.head, g.back().mlp.dy_TC);
+    head_.backward_weight(ctx, s.head, d.head, slots.write);
+  }
+  for (size_t i = layers_.size(); i-- > 0;) {
+    const Layer& layer = layers_[i];
+    recompute_layer(ctx, info, layer, s.layers[i]);
+    layer.mlp.backward_input(ctx, info, s.layers[i].mlp, g[i].mlp);
+    layer.mlp.backward_weight(ctx, s.layers[i].mlp, g[i].mlp, d.layers[i].mlp, slots.write);
+    layer.attention.backward_input(ctx, info, s.layers[i].attention, g[i].attention);
+    layer.attention.backward_weight(ctx, s.layers[i].attention, g[i].attention,
+                                    d.layers[i].attention, slots.write);
+  }
+  backward_weight_of_embedding(ctx, info, slots);
+}
+
+void TransformerStage::backward_weight_of_embedding(Ctx& ctx, const MicrobatchInfo& info,
+                                                    const StageSlots& slots) const {
+  if (!stage_.has_embedding) return;
+  embedding_.backward_weight(ctx, info, saved_[slots.saved].embedding,
+                             input_grad_[slots.weight_grad], embedding_scratch_TC_,
+                             param_grads_[slots.grad].embedding, slots.write,
+                             embedding_adds_ ? Write::Accumulate : slots.write);
+}
+
+std::span<int32_t> TransformerStage::tokens(int saved_slot) const {
+  const TensorRef& tokens_T = saved_[saved_slot].embedding.tokens_T;
+  return {tokens_T.as<int32_t>(), size_t(tokens_T.num_elements())};
+}
+std::span<int32_t> TransformerStage::targets(int saved_slot) const {
+  const TensorRef& targets_T = saved_[saved_slot].head.targets_T;
+  return {targets_T.as<int32_t>(), size_t(targets_T.num_elements())};
+}
+std::span<const float> TransformerStage::losses(int saved_slot) const {
+  const TensorRef& loss_T = saved_[saved_slot].head.loss_T;
+  return {loss_T.as<float>(), size_t(loss_T.num_elements())};
+}
+
+}  // namespace trireme

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "nn/attention.h"
+#include "nn/embedding.h"
+#include "nn/head.h"
+#include "nn/mlp.h"
+#include "spec/stage_tables.h"
+
+namespace trireme {
+
+// Where a stage's memory lies; the pointers outlive the stage.
+struct StageMemory {
+  void* params = nullptr;
+  void* scratch = nullptr;
+  std::vector<void*> grad_slots;
+  std::vector<void*> saved_slots;
+  std::vector<void*> weight_grad_slots;  // empty: B and W are one action
+};
+
+// The slots that one action works on.
+struct StageSlots {
+  int saved = 0;
+  int weight_grad = 0;
+  int grad = 0;
+  Write write = Write::Overwrite;
+};
+
+// A consecutive part of a transformer, bound to planned memory before step 1. F, B, W and BW read
+// like the formulas; nothing is allocated or looked up in them.
+class TransformerStage {
+ public:
+  TransformerStage(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
+                   const StageTables& tables, const StageMemory& memory, uint64_t seed);
+
+  void forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot) const;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
+  void backward_weight(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
+  // B and W layer by layer, so that the gradients between layers live in one layer's scratch.
+  void backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
+
+  // Inputs and outputs of a micro-batch.
+  std::span<int32_t> tokens(int saved_slot) const;
+  std::span<int32_t> targets(int saved_slot) const;
+  std::span<const float> losses(int saved_slot) const;
+
+  const TensorTable& grad_table() const { return tables_.grads; }
+
+ private:
+  struct LayerSaved {
+    AttentionBlock::Saved attention;
+    MlpBlock::Saved mlp;
+  };
+  struct LayerGrads {
+    AttentionBlock::Grads attention;
+    MlpBlock::Grads mlp;
+  };
+  struct Saved {
+    EmbeddingBlock::Saved embedding;
+    std::vector<LayerSaved> layers;
+    HeadBlock::Saved head;
+  };
+  struct LayerParams {
+    AttentionBlock::Params attention;
+    MlpBlock::Params mlp;
+  };
+  struct ParamGrads {
+    EmbeddingBlock::Params embedding;
+    std::vector<LayerParams> layers;
+    HeadBlock::Params head;
+  };
+  struct Layer {
+    AttentionBlock attention;
+    MlpBlock mlp;
+  };
+
+  void bind_saved(const Frame& saved, const Frame& scratch);
+  LayerSaved bind_layer_saved(int64_t layer, const Frame& saved, const Frame& scratch) const;
+  void bind_layer_grads(const Frame& weight_grad, const Frame& scratch);
+  void bind_param_grads(const Frame& grads);
+
+  void recompute_layer(Ctx& ctx, const MicrobatchInfo& info, const Layer& layer,
+                       const LayerSaved& saved) const;
+  void backward_weight_of_embedding(Ctx& ctx, const MicrobatchInfo& info,
+                                    const StageSlots& slots) const;
+
+  ModelSpec model_;
+  StageSpec stage_;
+  StageShape shape_;
+  StageTables tables_;
+
+  EmbeddingBlock embedding_;
+  std::vector<Layer> layers_;
+  HeadBlock head_;
+  std::vector<Saved> saved_;                        // [saved slot]
+  std::vector<std::vector<LayerGrads>> grads_;      // [weight_grad slot][layer]
+  std::vector<MatrixRef> input_grad_;               // [weight_grad slot] gradient of the stage's input
+  std::vector<ParamGrads> param_grads_;             // [grad slot]
+  MatrixRef embedding_scratch_TC_;
+  // A tied head and embedding in one sum: the head's W comes first in BW and overwrites the table's
+  // gradient, so the embedding must add. Apart, each use has its own.
+  bool embedding_adds_ = false;
+};
+
+// cos and sin of every position and pair, with Llama-3's scaling of long wavelengths.
+void fill_rope_table(const ModelSpec& model, const RopeTable& table);
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "base/result.h"
+#include "spec/run_config.h"
+
+namespace trireme {
+
+// The learning rate of step 1 .. total_steps: linear warm-up to lr, then cosine, linear, constant,
+// or wsd (constant, then linear over the last decay_steps) down to min_lr.
+class LrSchedule {
+ public:
+  static Result<LrSchedule> make(const OptimConfig& optim, int64_t total_steps);
+  double at(int64_t step) const;
+
+ private:
+  enum class Kind { Cosine, Linear, Constant, Wsd };
+  Kind kind_ = Kind::Constant;
+  double lr_ = 0.0;
+  double min_lr_ = 0.0;
+  int64_t warmup_steps_ = 0;
+  int64_t decay_begin_ = 0;  // the last step at full rate
+  int64_t total_steps_ = 0;
+};
+
+}  // namespace trireme
