@@ -1,0 +1,51 @@
+#include "models/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/philox.h"
+
+namespace trireme {
+
+TokenSampler::TokenSampler(const SamplingOptions& options, int64_t vocab_size)
+    : options_(options), order_(vocab_size), probabilities_(vocab_size) {}
+
+int32_t TokenSampler::sample(std::span<const float> logits, uint64_t position) {
+  if (options_.temperature <= 0.0) {
+    return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+  std::iota(order_.begin(), order_.end(), 0);
+  const int64_t vocab_size = static_cast<int64_t>(order_.size());
+  int64_t kept = options_.top_k > 0 ? std::min(options_.top_k, vocab_size) : vocab_size;
+  // Ties go to the smaller token, so that a sample is the same everywhere.
+  const auto more_likely = [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  };
+  const bool need_order = kept < vocab_size || options_.top_p < 1.0;
+  if (need_order) std::partial_sort(order_.begin(), order_.begin() + kept, order_.end(), more_likely);
+
+  const float top = need_order ? logits[order_[0]]
+                               : *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (int64_t i = 0; i < kept; ++i) {
+    probabilities_[i] = std::exp((double(logits[order_[i]]) - top) / options_.temperature);
+    sum += probabilities_[i];
+  }
+  if (options_.top_p < 1.0) {
+    double reached = 0.0;
+    int64_t enough = 0;
+    while (enough < kept && reached < options_.top_p * sum) reached += probabilities_[enough++];
+    kept = std::max<int64_t>(1, enough);
+    sum = reached;
+  }
+  const PhiloxCounter words = philox(rng_key(options_.seed, "sample"), counter_of(position, 0));
+  double remaining = (words[0] + 0.5) / 4294967296.0 * sum;
+  for (int64_t i = 0; i < kept; ++i) {
+    remaining -= probabilities_[i];
+    if (remaining < 0.0) return order_[i];
+  }
+  return order_[kept - 1];
+}
+
+}  // namespace trireme
