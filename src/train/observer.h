@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+// What a run tells while it goes on. The library prints nothing: the command line shows these, and
+// metrics.jsonl keeps them.
+struct StepReport {
+  int64_t step = 0;        // from 1
+  int64_t total_steps = 0;
+  double loss = 0.0;       // nats per valid token, before this step's update
+  double lr = 0.0;
+  double grad_norm = 0.0;  // before clipping
+  int64_t tokens = 0;      // of this step
+  double step_s = 0.0;
+  double tokens_per_s = 0.0;
+  double mfu = 0.0;
+  bool skipped = false;    // a gradient was not finite: no update
+  int64_t skipped_steps = 0;
+};
+struct EvalReport {
+  int64_t step = 0;
+  double val_loss = 0.0;       // nats per token
+  double bits_per_byte = 0.0;  // 0: the data does not say how many bytes its text had
+  double seconds = 0.0;
+};
+struct SampleReport {
+  int64_t step = 0;
+  std::string text;
+};
+struct CheckpointReport {
+  int64_t step = 0;
+  std::string path;
+  double seconds = 0.0;
+};
+
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void on_step(const StepReport&) {}
+  virtual void on_eval(const EvalReport&) {}
+  virtual void on_sample(const SampleReport&) {}
+  virtual void on_checkpoint(const CheckpointReport&) {}
+  virtual void on_message(std::string_view) {}
+};
+
+}  // namespace trireme
