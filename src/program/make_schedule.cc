@@ -1,32 +1,122 @@
 #include "program/make_schedule.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "base/nearest_name.h"
+#include "program/generators.h"
 
 namespace trireme {
 namespace {
 
-Schedule make_1f1b(const ScheduleShape& shape) {
-  Schedule schedule{
-      .kind = "1f1b", .num_ranks = shape.num_ranks, .num_microbatches = shape.num_microbatches};
-  const int m = shape.num_microbatches;
-  for (int rank = 0; rank < shape.num_ranks; ++rank) {
-    Program program;
-    const int warmup = std::min(shape.num_ranks - rank, m);
-    for (int k = 0; k < warmup; ++k) program.push_back({.kind = ActionKind::F, .microbatch = k});
-    for (int k = 0; k < m; ++k) {
-      program.push_back({.kind = ActionKind::BW, .microbatch = k});
-      if (warmup + k < m) program.push_back({.kind = ActionKind::F, .microbatch = warmup + k});
-    }
-    schedule.programs.push_back(program);
+enum class Chunks { One, Two, Any };
+
+struct Kind {
+  std::string_view name;
+  Chunks chunks;
+  Schedule (*make)(const ScheduleShape&);
+  Status (*rule)(const ScheduleShape&);  // null: every shape
+};
+
+constexpr Kind kKinds[] = {
+    {"naive", Chunks::One, make_naive, nullptr},
+    {"gpipe", Chunks::One, make_gpipe, nullptr},
+    {"1f1b", Chunks::One, make_1f1b, nullptr},
+    {"interleaved", Chunks::Any, make_interleaved, can_interleave},
+    {"zb_h1", Chunks::One, make_zb_h1, nullptr},
+    {"zb_h2", Chunks::One, make_zb_h2, nullptr},
+    {"zb_v", Chunks::Two, make_zb_v, nullptr},
+    {"dualpipe", Chunks::Two, make_dualpipe, can_dualpipe},
+    {"dualpipev", Chunks::Two, make_dualpipev, can_dualpipev},
+};
+
+// Ranks and chunks are 16-bit in an Action; the rest guards against sizes nobody means.
+constexpr int kMaxRanks = 32767;
+constexpr int64_t kMaxActions = 200'000'000;
+
+const Kind* find_kind(std::string_view name) {
+  for (const Kind& kind : kKinds) {
+    if (kind.name == name) return &kind;
   }
-  return schedule;
+  return nullptr;
+}
+
+Error unknown_kind(std::string_view name) {
+  const std::vector<std::string> kinds = schedule_kinds();
+  const std::string nearest = nearest_name(name, kinds);
+  const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
+  return {ErrorKind::Usage,
+          fmt::format("unknown schedule '{}'{} (one of {})", name, meant, fmt::join(kinds, " "))};
+}
+
+Status check_counts(const ScheduleShape& shape) {
+  const auto at_least_one = [](std::string_view what, int count) -> Status {
+    if (count >= 1) return Done{};
+    return Error{ErrorKind::Usage, fmt::format("{} = {} must be at least 1", what, count)};
+  };
+  TRIREME_TRY_DONE(at_least_one("stages", shape.num_ranks));
+  TRIREME_TRY_DONE(at_least_one("microbatches", shape.num_microbatches));
+  TRIREME_TRY_DONE(at_least_one("chunks", shape.num_chunks));
+  if (shape.num_ranks > kMaxRanks || shape.num_chunks > kMaxRanks) {
+    return Error{ErrorKind::Usage, fmt::format("stages = {} and chunks = {} must be at most {}",
+                                               shape.num_ranks, shape.num_chunks, kMaxRanks)};
+  }
+  const double actions = 3.0 * shape.num_ranks * shape.num_chunks * shape.num_microbatches;
+  if (actions > static_cast<double>(kMaxActions)) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("{} stages x {} chunks x {} microbatches would be {:.0f} actions; at "
+                             "most {} are supported",
+                             shape.num_ranks, shape.num_chunks, shape.num_microbatches, actions,
+                             kMaxActions)};
+  }
+  return Done{};
+}
+
+Status check_chunks(const Kind& kind, int num_chunks) {
+  if (kind.chunks == Chunks::Any) return Done{};
+  const int needed = kind.chunks == Chunks::One ? 1 : 2;
+  if (num_chunks == needed) return Done{};
+  const std::string_view instead = needed == 1 ? ", or interleaved, zb_v or dualpipev" : "";
+  return Error{ErrorKind::Usage,
+               fmt::format("{} has {} chunk{} per rank: chunks = {} cannot be; try {}{}", kind.name,
+                           needed, needed == 1 ? "" : "s", num_chunks, needed, instead)};
 }
 
 }  // namespace
 
-Result<Schedule> make_schedule(std::string_view kind, const ScheduleShape& shape) {
-  if (kind != "1f1b") return Error{ErrorKind::Usage, "unknown schedule"};
-  return make_1f1b(shape);
+std::vector<std::string> schedule_kinds() {
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  return names;
+}
+
+int default_chunks(std::string_view kind) {
+  const Kind* found = find_kind(kind);
+  return found == nullptr || found->chunks == Chunks::One ? 1 : 2;
+}
+
+Result<Schedule> make_schedule(std::string_view kind, const ScheduleShape& asked) {
+  const Kind* found = find_kind(kind);
+  if (found == nullptr) return unknown_kind(kind);
+  ScheduleShape shape = asked;
+  if (shape.num_chunks == 0) shape.num_chunks = default_chunks(kind);
+  TRIREME_TRY_DONE(check_counts(shape));
+  TRIREME_TRY_DONE(check_chunks(*found, shape.num_chunks));
+  if (found->rule != nullptr) TRIREME_TRY_DONE(found->rule(shape));
+  return found->make(shape);
+}
+
+Schedule empty_schedule(std::string kind, const ScheduleShape& shape, StagePlacement placement) {
+  Schedule schedule{.kind = std::move(kind),
+                    .num_ranks = shape.num_ranks,
+                    .num_microbatches = shape.num_microbatches,
+                    .num_chunks = shape.num_chunks,
+                    .placement = placement};
+  schedule.programs.resize(shape.num_ranks);
+  const size_t actions = size_t{3} * shape.num_microbatches * shape.num_chunks;
+  for (Program& program : schedule.programs) program.reserve(actions);
+  return schedule;
 }
 
 }  // namespace trireme

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "program/make_schedule.h"
+
+namespace trireme {
+
+// Pure functions from a shape to the order of F, B and W on every rank. Each comes with the rule
+// that the shape must keep; make_schedule asks it first, the generators assume it.
+Schedule make_naive(const ScheduleShape& shape);
+Schedule make_gpipe(const ScheduleShape& shape);
+Schedule make_1f1b(const ScheduleShape& shape);
+Schedule make_interleaved(const ScheduleShape& shape);
+Schedule make_zb_h1(const ScheduleShape& shape);
+Schedule make_zb_h2(const ScheduleShape& shape);
+Schedule make_zb_v(const ScheduleShape& shape);
+Schedule make_dualpipe(const ScheduleShape& shape);
+Schedule make_dualpipev(const ScheduleShape& shape);
+
+Status can_interleave(const ScheduleShape& shape);
+Status can_dualpipe(const ScheduleShape& shape);
+Status can_dualpipev(const ScheduleShape& shape);
+
+// An empty schedule of this kind and shape.
+Schedule empty_schedule(std::string kind, const ScheduleShape& shape, StagePlacement placement);
+
+inline Action forward(int chunk, int microbatch) {
+  return {ActionKind::F, static_cast<int16_t>(chunk), microbatch};
+}
+inline Action backward_input(int chunk, int microbatch) {
+  return {ActionKind::B, static_cast<int16_t>(chunk), microbatch};
+}
+inline Action backward_weight(int chunk, int microbatch) {
+  return {ActionKind::W, static_cast<int16_t>(chunk), microbatch};
+}
+inline Action backward(int chunk, int microbatch) {
+  return {ActionKind::BW, static_cast<int16_t>(chunk), microbatch};
+}
+
+}  // namespace trireme

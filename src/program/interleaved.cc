@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "program/generators.h"
+
+namespace trireme {
+
+Status can_interleave(const ScheduleShape& shape) {
+  const int p = shape.num_ranks;
+  const int m = shape.num_microbatches;
+  if (m % p == 0) return Done{};
+  const int below = m / p * p;
+  const std::string choices =
+      below > 0 ? fmt::format("{} or {}", below, below + p) : fmt::format("{}", p);
+  return Error{ErrorKind::Infeasible,
+               fmt::format("interleaved needs microbatches divisible by stages: {} is no multiple "
+                           "of {}; try {} microbatches, or 1f1b",
+                           m, p, choices)};
+}
+
+// 1F1B over v chunks a rank: micro-batches go in groups of p, each group through all chunks.
+Schedule make_interleaved(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule("interleaved", shape, StagePlacement::Loop);
+  const int p = shape.num_ranks;
+  const int v = shape.num_chunks;
+  const int total = shape.num_microbatches * v;
+  const auto chunk_of = [&](int index) { return index % (p * v) / p; };
+  const auto microbatch_of = [&](int index) { return index / (p * v) * p + index % p; };
+  for (int rank = 0; rank < p; ++rank) {
+    Program& program = schedule.programs[rank];
+    const int warmup = std::min(2 * (p - rank - 1) + (v - 1) * p, total);
+    for (int i = 0; i < total + warmup; ++i) {
+      if (i < total) program.push_back(forward(chunk_of(i), microbatch_of(i)));
+      if (i < warmup) continue;
+      program.push_back(backward(v - 1 - chunk_of(i - warmup), microbatch_of(i - warmup)));
+    }
+  }
+  return schedule;
+}
+
+}  // namespace trireme
