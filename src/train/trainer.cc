@@ -1,0 +1,162 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+double seconds_since(int64_t begin_ns) { return double(monotonic_ns() - begin_ns) * 1e-9; }
+
+bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts, Save save, const LrSchedule& schedule)
+    : parts_(std::move(parts)), save_(std::move(save)), schedule_(schedule) {
+  step_seconds_.reserve(size_t(parts_.plan.config.run.steps));
+  const bool samples = parts_.tokenizer != nullptr && parts_.plan.config.run.sample_every > 0;
+  if (samples) {
+    decoder_ = std::make_unique<Decoder>(parts_.plan.model, parts_.engine.params(),
+                                         parts_.plan.shape.compute);
+  }
+}
+
+Result<Trainer> Trainer::make(TrainerParts parts, Save save) {
+  TRIREME_TRY(schedule,
+              LrSchedule::make(parts.plan.config.optim, parts.plan.config.run.steps));
+  return Trainer(std::move(parts), std::move(save), schedule);
+}
+
+Result<TrainEnd> Trainer::run(TrainPosition position) {
+  const RunSection& run = parts_.plan.config.run;
+  position_ = position;
+  saved_step_ = position.step;
+  parts_.engine.optimizer().set_num_updates(position.num_updates);
+  while (position_.step < run.steps) {
+    const StepReport report = run_step();
+    for (RunObserver* observer : parts_.observers) observer->on_step(report);
+    if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
+    if (is_due(report.step, run.sample_every)) sample();
+    const bool stop = should_stop() && position_.step < run.steps;
+    if (stop || is_due(report.step, parts_.plan.config.checkpoint.every)) {
+      TRIREME_TRY_DONE(save_checkpoint());
+    }
+    if (stop) return TrainEnd::Stopped;
+  }
+  if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_checkpoint());
+  return TrainEnd::Finished;
+}
+
+StepReport Trainer::run_step() {
+  const RunPlan& plan = parts_.plan;
+  const int64_t begin_ns = monotonic_ns();
+  StepReport report;
+  report.step = position_.step + 1;
+  report.total_steps = plan.config.run.steps;
+  report.lr = schedule_.at(report.step);
+  const StepResult result = parts_.engine.step(position_.next_sample, report.lr);
+  report.step_s = seconds_since(begin_ns);
+  report.loss = result.loss_sum / double(std::max<int64_t>(1, result.valid_tokens));
+  report.grad_norm = result.update.grad_norm;
+  report.skipped = result.update.skipped;
+  report.tokens = result.valid_tokens;
+  report.tokens_per_s = double(plan.tokens_per_step()) / report.step_s;
+  report.mfu = parts_.peak_flops > 0.0
+                   ? report.tokens_per_s * plan.flops_per_token.total() / parts_.peak_flops
+                   : 0.0;
+
+  position_.step = report.step;
+  position_.next_sample += uint64_t(plan.global_sequences);
+  position_.tokens_seen += plan.tokens_per_step();
+  position_.num_updates = parts_.engine.optimizer().num_updates();
+  position_.skipped_steps += report.skipped ? 1 : 0;
+  report.skipped_steps = position_.skipped_steps;
+  step_seconds_.push_back(report.step_s);
+  last_loss_ = report.loss;
+  return report;
+}
+
+void Trainer::evaluate() {
+  if (parts_.validation == nullptr) return;
+  const int64_t begin_ns = monotonic_ns();
+  const EvalResult result =
+      parts_.engine.evaluate(*parts_.validation, parts_.plan.config.run.eval_sequences);
+  EvalReport report;
+  report.step = position_.step;
+  report.val_loss = result.mean();
+  if (parts_.bytes_per_token > 0.0) {
+    report.bits_per_byte = report.val_loss / std::log(2.0) / parts_.bytes_per_token;
+  }
+  report.seconds = seconds_since(begin_ns);
+  for (RunObserver* observer : parts_.observers) observer->on_eval(report);
+}
+
+void Trainer::sample() {
+  if (decoder_ == nullptr) return;
+  const RunSection& run = parts_.plan.config.run;
+  const Result<std::vector<int32_t>> prompt = parts_.tokenizer->encode(run.sample_prompt);
+  if (!prompt.ok()) {
+    for (RunObserver* observer : parts_.observers) {
+      observer->on_message("run.sample_prompt: " + prompt.error().message);
+    }
+    return;
+  }
+  TokenSampler sampler({.seed = run.seed}, parts_.plan.model.vocab_size);
+  SampleReport report{position_.step, run.sample_prompt};
+  generate(parts_.engine.ctx(), *decoder_, *parts_.tokenizer, sampler, *prompt, run.sample_tokens,
+           [&](int32_t token) { report.text += parts_.tokenizer->piece(token); });
+  for (RunObserver* observer : parts_.observers) observer->on_sample(report);
+}
+
+Status Trainer::save_checkpoint() {
+  if (saved_step_ == position_.step) return Done{};
+  const int64_t begin_ns = monotonic_ns();
+  TRIREME_TRY(path, save_(position_));
+  saved_step_ = position_.step;
+  for (RunObserver* observer : parts_.observers) {
+    observer->on_checkpoint({position_.step, path, seconds_since(begin_ns)});
+  }
+  return Done{};
+}
+
+bool Trainer::should_stop() const {
+  const int64_t stop_after = parts_.plan.config.run.stop_after;
+  return parts_.stop_signals.load(std::memory_order_relaxed) > 0 ||
+         (stop_after > 0 && position_.step >= stop_after);
+}
+
+double Trainer::median_step_s() const {
+  if (step_seconds_.empty()) return 0.0;
+  std::vector<double> steady = step_seconds_;
+  if (steady.size() > 4) steady.erase(steady.begin(), steady.begin() + 2);
+  const auto middle = steady.begin() + int64_t(steady.size() / 2);
+  std::nth_element(steady.begin(), middle, steady.end());
+  return *middle;
+}
+
+void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
+              std::vector<int32_t> prompt, int64_t num_tokens,
+              const std::function<void(int32_t token)>& emit) {
+  // Where the context is full, its later half begins a new one.
+  const int64_t half = std::max<int64_t>(1, decoder.capacity() / 2);
+  std::vector<int32_t> context = std::move(prompt);
+  if (context.empty()) context.push_back(tokenizer.end_of_text());
+  std::vector<int32_t> pending = context;
+  decoder.reset();
+  for (int64_t i = 0; i < num_tokens; ++i) {
+    if (decoder.length() + int64_t(pending.size()) > decoder.capacity()) {
+      const int64_t kept = std::min<int64_t>(half, int64_t(context.size()));
+      pending.assign(context.end() - kept, context.end());
+      decoder.reset();
+    }
+    const int32_t token = sampler.sample(decoder.append(ctx, pending), uint64_t(i));
+    if (token == tokenizer.end_of_text()) return;
+    emit(token);
+    context.push_back(token);
+    pending.assign(1, token);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "data/tokenizer.h"
+#include "models/sampling.h"
+#include "optim/lr_schedule.h"
+#include "train/engine.h"
+#include "train/observer.h"
+
+namespace trireme {
+
+// Everything a run reads or tells; all of it outlives the trainer.
+struct TrainerParts {
+  const RunPlan& plan;
+  Engine& engine;
+  const TokenSource* validation = nullptr;  // absent: no evaluation
+  const Tokenizer* tokenizer = nullptr;     // absent: no samples
+  double bytes_per_token = 0.0;             // of the validation text; 0: unknown
+  double peak_flops = 0.0;                  // measured ceiling that MFU divides by
+  const std::atomic<int>& stop_signals;     // 1: finish the step, save and leave
+  std::vector<RunObserver*> observers;
+};
+
+// Where a run stands between two steps. With the parameters and the optimizer's state it is all that
+// a checkpoint must hold.
+struct TrainPosition {
+  int64_t step = 0;          // steps done
+  uint64_t next_sample = 0;  // global number of the next step's first sample
+  int64_t tokens_seen = 0;
+  int64_t num_updates = 0;
+  int64_t skipped_steps = 0;
+};
+
+enum class TrainEnd { Finished, Stopped };
+
+// The step loop: learning rate, step, metrics, evaluation, samples, checkpoints.
+class Trainer {
+ public:
+  // `save` writes a checkpoint of the current position and returns its path.
+  using Save = std::function<Result<std::string>(const TrainPosition&)>;
+
+  static Result<Trainer> make(TrainerParts parts, Save save);
+
+  // From `position` to the last step, or until stopped. A failure to save is the run's failure.
+  Result<TrainEnd> run(TrainPosition position);
+
+  const TrainPosition& position() const { return position_; }
+  double last_loss() const { return last_loss_; }
+  // Medians over the steps of this run, without the first two.
+  double median_step_s() const;
+
+ private:
+  Trainer(TrainerParts parts, Save save, const LrSchedule& schedule);
+
+  StepReport run_step();
+  void evaluate();
+  void sample();
+  Status save_checkpoint();
+  bool should_stop() const;
+
+  TrainerParts parts_;
+  Save save_;
+  LrSchedule schedule_;
+  std::unique_ptr<Decoder> decoder_;
+  TrainPosition position_;
+  std::vector<double> step_seconds_;
+  double last_loss_ = 0.0;
+  int64_t saved_step_ = -1;
+};
+
+// Continues a prompt; shared by training samples and `trireme generate`. Calls `emit` for every
+// token as it is drawn and stops at <|endoftext|> or after num_tokens. Contexts longer than the
+// model's are cut from the left.
+void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
+              std::vector<int32_t> prompt, int64_t num_tokens,
+              const std::function<void(int32_t token)>& emit);
+
+}  // namespace trireme
