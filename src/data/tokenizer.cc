@@ -1,0 +1,32 @@
+#include "data/tokenizer.h"
+
+#include "base/check.h"
+#include "base/file.h"
+
+namespace trireme {
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text) const {
+  WordCache cache;
+  std::vector<int32_t> tokens;
+  TRIREME_TRY_DONE(append_tokens(text, cache, tokens));
+  return tokens;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
+  std::string text;
+  for (int32_t token : tokens) text += piece(token);
+  return text;
+}
+
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {
+  TRIREME_TRY(file, MappedFile::open(path));
+  auto tokenizer = parse_tokenizer(file.text());
+  if (!tokenizer.ok()) return with_context(tokenizer.error(), path);
+  return tokenizer;
+}
+
+Status save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
+  return write_file_atomically(path, tokenizer.to_json());
+}
+
+}  // namespace trireme

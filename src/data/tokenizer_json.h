@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+class Tokenizer;
+
+// The frame of a tokenizer.json around the fields of its kind (lines that end with a comma).
+std::string print_tokenizer_json(const Tokenizer& tokenizer, std::string_view fields);
+
+}  // namespace trireme
