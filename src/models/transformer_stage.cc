@@ -147,17 +147,27 @@ void TransformerStage::bind_param_grads(const Frame& grads) {
 }
 
 void TransformerStage::forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot) const {
+  for (int unit = 0; unit < num_units(); ++unit) forward_unit(ctx, info, saved_slot, unit);
+}
+
+void TransformerStage::forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot,
+                                    int unit) const {
   const Saved& s = saved_[saved_slot];
-  if (stage_.has_embedding) embedding_.forward(ctx, info, s.embedding);
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  if (unit == embedding_unit()) {
+    embedding_.forward(ctx, info, s.embedding);
+  } else if (unit == head_unit()) {
+    head_.forward(ctx, info, s.head);
+  } else {
+    const int i = layer_of(unit);
     layers_[i].attention.forward(ctx, info, s.layers[i].attention);
     layers_[i].mlp.forward(ctx, info, s.layers[i].mlp);
   }
-  if (stage_.has_head) head_.forward(ctx, info, s.head);
 }
 
-void TransformerStage::recompute_layer(Ctx& ctx, const MicrobatchInfo& info, const Layer& layer,
-                                       const LayerSaved& s) const {
+void TransformerStage::recompute_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot,
+                                      int unit) const {
+  const Layer& layer = layers_[layer_of(unit)];
+  const LayerSaved& s = saved_[saved_slot].layers[layer_of(unit)];
   switch (shape_.recompute) {
     case Recompute::None: return;
     case Recompute::Selective:
@@ -173,59 +183,74 @@ void TransformerStage::recompute_layer(Ctx& ctx, const MicrobatchInfo& info, con
 
 void TransformerStage::backward_input(Ctx& ctx, const MicrobatchInfo& info,
                                       const StageSlots& slots) const {
+  for (int unit = num_units(); unit-- > 0;) backward_input_unit(ctx, info, slots, unit);
+}
+
+void TransformerStage::backward_weight(Ctx& ctx, const MicrobatchInfo& info,
+                                       const StageSlots& slots) const {
+  for (int unit = num_units(); unit-- > 0;) {
+    if (is_layer(unit)) recompute_unit(ctx, info, slots.saved, unit);
+    backward_weight_unit(ctx, info, slots, unit);
+  }
+}
+
+void TransformerStage::backward(Ctx& ctx, const MicrobatchInfo& info,
+                                const StageSlots& slots) const {
+  for (int unit = num_units(); unit-- > 0;) backward_unit(ctx, info, slots, unit);
+}
+
+void TransformerStage::backward_unit(Ctx& ctx, const MicrobatchInfo& info,
+                                     const StageSlots& slots, int unit) const {
+  if (!is_layer(unit)) {
+    backward_input_unit(ctx, info, slots, unit);
+    backward_weight_unit(ctx, info, slots, unit);
+    return;
+  }
+  // Each half's weights follow its inputs at once: the attention's outgoing gradient overwrites
+  // the MLP's incoming one.
+  const int i = layer_of(unit);
+  const Layer& layer = layers_[i];
+  const LayerSaved& s = saved_[slots.saved].layers[i];
+  const LayerGrads& g = grads_[slots.weight_grad][i];
+  const LayerParams& d = param_grads_[slots.grad].layers[i];
+  recompute_unit(ctx, info, slots.saved, unit);
+  layer.mlp.backward_input(ctx, info, s.mlp, g.mlp);
+  layer.mlp.backward_weight(ctx, s.mlp, g.mlp, d.mlp, slots.write);
+  layer.attention.backward_input(ctx, info, s.attention, g.attention);
+  layer.attention.backward_weight(ctx, s.attention, g.attention, d.attention, slots.write);
+}
+
+void TransformerStage::backward_input_unit(Ctx& ctx, const MicrobatchInfo& info,
+                                           const StageSlots& slots, int unit) const {
   const Saved& s = saved_[slots.saved];
   const std::vector<LayerGrads>& g = grads_[slots.weight_grad];
-  if (stage_.has_head) head_.backward_input(ctx, s.head, g.back().mlp.dy_TC);
-  for (size_t i = layers_.size(); i-- > 0;) {
-    recompute_layer(ctx, info, layers_[i], s.layers[i]);
+  if (unit == head_unit()) {
+    head_.backward_input(ctx, s.head, g.back().mlp.dy_TC);
+  } else if (is_layer(unit)) {
+    const int i = layer_of(unit);
+    recompute_unit(ctx, info, slots.saved, unit);
     layers_[i].mlp.backward_input(ctx, info, s.layers[i].mlp, g[i].mlp);
     layers_[i].attention.backward_input(ctx, info, s.layers[i].attention, g[i].attention);
   }
 }
 
-void TransformerStage::backward_weight(Ctx& ctx, const MicrobatchInfo& info,
-                                       const StageSlots& slots) const {
+void TransformerStage::backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info,
+                                            const StageSlots& slots, int unit) const {
   const Saved& s = saved_[slots.saved];
-  const std::vector<LayerGrads>& g = grads_[slots.weight_grad];
   const ParamGrads& d = param_grads_[slots.grad];
-  if (stage_.has_head) head_.backward_weight(ctx, s.head, d.head, slots.write);
-  for (size_t i = layers_.size(); i-- > 0;) {
-    recompute_layer(ctx, info, layers_[i], s.layers[i]);
-    layers_[i].mlp.backward_weight(ctx, s.layers[i].mlp, g[i].mlp, d.layers[i].mlp, slots.write);
-    layers_[i].attention.backward_weight(ctx, s.layers[i].attention, g[i].attention,
+  if (unit == head_unit()) {
+    head_.backward_weight(ctx, s.head, d.head, slots.write);
+  } else if (unit == embedding_unit()) {
+    embedding_.backward_weight(ctx, info, s.embedding, input_grad_[slots.weight_grad],
+                               embedding_scratch_TC_, d.embedding, slots.write,
+                               embedding_adds_ ? Write::Accumulate : slots.write);
+  } else {
+    const int i = layer_of(unit);
+    const LayerGrads& g = grads_[slots.weight_grad][i];
+    layers_[i].mlp.backward_weight(ctx, s.layers[i].mlp, g.mlp, d.layers[i].mlp, slots.write);
+    layers_[i].attention.backward_weight(ctx, s.layers[i].attention, g.attention,
                                          d.layers[i].attention, slots.write);
   }
-  backward_weight_of_embedding(ctx, info, slots);
-}
-
-void TransformerStage::backward(Ctx& ctx, const MicrobatchInfo& info,
-                                const StageSlots& slots) const {
-  const Saved& s = saved_[slots.saved];
-  const std::vector<LayerGrads>& g = grads_[slots.weight_grad];
-  const ParamGrads& d = param_grads_[slots.grad];
-  if (stage_.has_head) {
-    head_.backward_input(ctx, s.head, g.back().mlp.dy_TC);
-    head_.backward_weight(ctx, s.head, d.head, slots.write);
-  }
-  for (size_t i = layers_.size(); i-- > 0;) {
-    const Layer& layer = layers_[i];
-    recompute_layer(ctx, info, layer, s.layers[i]);
-    layer.mlp.backward_input(ctx, info, s.layers[i].mlp, g[i].mlp);
-    layer.mlp.backward_weight(ctx, s.layers[i].mlp, g[i].mlp, d.layers[i].mlp, slots.write);
-    layer.attention.backward_input(ctx, info, s.layers[i].attention, g[i].attention);
-    layer.attention.backward_weight(ctx, s.layers[i].attention, g[i].attention,
-                                    d.layers[i].attention, slots.write);
-  }
-  backward_weight_of_embedding(ctx, info, slots);
-}
-
-void TransformerStage::backward_weight_of_embedding(Ctx& ctx, const MicrobatchInfo& info,
-                                                    const StageSlots& slots) const {
-  if (!stage_.has_embedding) return;
-  embedding_.backward_weight(ctx, info, saved_[slots.saved].embedding,
-                             input_grad_[slots.weight_grad], embedding_scratch_TC_,
-                             param_grads_[slots.grad].embedding, slots.write,
-                             embedding_adds_ ? Write::Accumulate : slots.write);
 }
 
 std::span<int32_t> TransformerStage::tokens(int saved_slot) const {

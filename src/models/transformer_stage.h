@@ -42,6 +42,13 @@ class TransformerStage {
   // B and W layer by layer, so that the gradients between layers live in one layer's scratch.
   void backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
 
+  // The same a unit at a time: the embedding, each layer, the head, in the order of F. Parameters of
+  // a unit lie together, so a unit is what data parallelism unshards and reduces.
+  int num_units() const { return int(stage_.num_layers) + stage_.has_embedding + stage_.has_head; }
+  void forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
+  void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                     int unit) const;
+
   // Inputs and outputs of a micro-batch.
   std::span<int32_t> tokens(int saved_slot) const;
   std::span<int32_t> targets(int saved_slot) const;
@@ -82,10 +89,16 @@ class TransformerStage {
   void bind_layer_grads(const Frame& weight_grad, const Frame& scratch);
   void bind_param_grads(const Frame& grads);
 
-  void recompute_layer(Ctx& ctx, const MicrobatchInfo& info, const Layer& layer,
-                       const LayerSaved& saved) const;
-  void backward_weight_of_embedding(Ctx& ctx, const MicrobatchInfo& info,
-                                    const StageSlots& slots) const;
+  int embedding_unit() const { return stage_.has_embedding ? 0 : -1; }
+  int head_unit() const { return stage_.has_head ? num_units() - 1 : -1; }
+  int layer_of(int unit) const { return unit - (stage_.has_embedding ? 1 : 0); }
+  bool is_layer(int unit) const { return unit != embedding_unit() && unit != head_unit(); }
+
+  void recompute_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
+  void backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                           int unit) const;
+  void backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                            int unit) const;
 
   ModelSpec model_;
   StageSpec stage_;
