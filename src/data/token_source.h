@@ -20,4 +20,14 @@ class TokenSource {
                            std::span<int32_t> targets) const = 0;
 };
 
+// Consecutive samples from `first_sample` on, one behind the other.
+inline void read_sequences(const TokenSource& source, uint64_t first_sample, int64_t num_sequences,
+                           std::span<int32_t> inputs, std::span<int32_t> targets) {
+  const size_t seq_len = inputs.size() / size_t(num_sequences);
+  for (size_t i = 0; i < size_t(num_sequences); ++i) {
+    source.read_sample(first_sample + i, inputs.subspan(i * seq_len, seq_len),
+                       targets.subspan(i * seq_len, seq_len));
+  }
+}
+
 }  // namespace trireme

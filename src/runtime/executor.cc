@@ -61,7 +61,8 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
   switch (action.kind) {
     case ActionKind::F: {
       const MicrobatchInfo info = info_of(action.microbatch);
-      read_microbatch(info, slots.saved);
+      read_sequences(parts_.source, info.first_sample, info.num_sequences,
+                     parts_.stage.tokens(slots.saved), parts_.stage.targets(slots.saved));
       parts_.stage.forward(ctx, info, slots.saved);
       take_losses(action.microbatch, slots.saved);
       return;
@@ -92,17 +93,6 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
 MicrobatchInfo Executor::info_of(int microbatch) const {
   const uint64_t global = static_cast<uint64_t>(parts_.map.global_of[microbatch]);
   return {parts_.micro_sequences, first_sample_ + global * uint64_t(parts_.micro_sequences), true};
-}
-
-void Executor::read_microbatch(const MicrobatchInfo& info, int saved_slot) const {
-  const std::span<int32_t> tokens = parts_.stage.tokens(saved_slot);
-  const std::span<int32_t> targets = parts_.stage.targets(saved_slot);
-  const size_t seq_len = tokens.size() / size_t(info.num_sequences);
-  for (int64_t i = 0; i < info.num_sequences; ++i) {
-    const size_t begin = size_t(i) * seq_len;
-    parts_.source.read_sample(info.first_sample + uint64_t(i), tokens.subspan(begin, seq_len),
-                              targets.subspan(begin, seq_len));
-  }
 }
 
 void Executor::take_losses(int microbatch, int saved_slot) {

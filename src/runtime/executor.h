@@ -47,7 +47,6 @@ class Executor {
  private:
   void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory, StepResult& result,
                   double lr);
-  void read_microbatch(const MicrobatchInfo& info, int saved_slot) const;
   void take_losses(int microbatch, int saved_slot);
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;

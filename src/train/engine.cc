@@ -1,5 +1,7 @@
 #include "train/engine.h"
 
+#include <algorithm>
+
 #include "models/init.h"
 
 namespace trireme {
@@ -36,19 +38,14 @@ StepResult Engine::step(uint64_t first_sample, double lr) {
 EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
   const std::vector<int> saved = {plan_.memory.saved_slots[0]};
   const int64_t micro = plan_.shape.micro_sequences;
-  const size_t seq_len = size_t(plan_.model.seq_len);
   const std::span<int32_t> tokens = stage_->tokens(0);
   const std::span<int32_t> targets = stage_->targets(0);
   EvalResult result;
   memory_.acquire(saved);
   for (int64_t first = 0; first < num_sequences; first += micro) {
-    for (int64_t i = 0; i < micro; ++i) {
-      const size_t begin = size_t(i) * seq_len;
-      source.read_sample(uint64_t(first + i), tokens.subspan(begin, seq_len),
-                         targets.subspan(begin, seq_len));
-      if (first + i < num_sequences) continue;
-      for (int32_t& target : targets.subspan(begin, seq_len)) target = kIgnoredTarget;
-    }
+    read_sequences(source, uint64_t(first), micro, tokens, targets);
+    const int64_t counted = std::min(micro, num_sequences - first);
+    std::fill(targets.begin() + counted * plan_.model.seq_len, targets.end(), kIgnoredTarget);
     stage_->forward(ctx_, {micro, uint64_t(first), false}, 0);
     for (float loss : stage_->losses(0)) result.loss_sum += loss;
     for (int32_t target : targets) result.valid_tokens += target != kIgnoredTarget;
