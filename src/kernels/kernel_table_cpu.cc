@@ -1,0 +1,36 @@
+#include "kernels/kernels_cpu.h"
+
+namespace trireme::TRIREME_ISA {
+
+#define TRIREME_STRING_OF(text) #text
+#define TRIREME_NAME_OF(isa) TRIREME_STRING_OF(isa)
+
+const KernelTable kKernels = {
+    .name = TRIREME_NAME_OF(TRIREME_ISA),
+    .matmul = matmul,
+    .column_sum = column_sum,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .norm_forward = norm_forward,
+    .norm_backward_input = norm_backward_input,
+    .norm_backward_weight = norm_backward_weight,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .rope = rope,
+    .cross_entropy = cross_entropy,
+    .dropout = dropout,
+    .convert = convert,
+    .add = add,
+    .sum = sum,
+    .zero = zero,
+    .fill_normal = fill_normal,
+    .squared_norm = squared_norm,
+    .adamw = adamw,
+    .sgd = sgd,
+};
+
+}  // namespace trireme::TRIREME_ISA

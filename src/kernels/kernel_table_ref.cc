@@ -1,0 +1,36 @@
+#include "kernels/kernel_table.h"
+
+namespace trireme {
+
+const KernelTable& reference_kernels() {
+  static constexpr KernelTable kReference = {
+      .name = "ref",
+      .matmul = matmul_ref,
+      .column_sum = column_sum_ref,
+      .attention_forward = attention_forward_ref,
+      .attention_backward = attention_backward_ref,
+      .norm_forward = norm_forward_ref,
+      .norm_backward_input = norm_backward_input_ref,
+      .norm_backward_weight = norm_backward_weight_ref,
+      .activation_forward = activation_forward_ref,
+      .activation_backward = activation_backward_ref,
+      .swiglu_forward = swiglu_forward_ref,
+      .swiglu_backward = swiglu_backward_ref,
+      .embedding_forward = embedding_forward_ref,
+      .embedding_backward = embedding_backward_ref,
+      .rope = rope_ref,
+      .cross_entropy = cross_entropy_ref,
+      .dropout = dropout_ref,
+      .convert = convert_ref,
+      .add = add_ref,
+      .sum = sum_ref,
+      .zero = zero_ref,
+      .fill_normal = fill_normal_ref,
+      .squared_norm = squared_norm_ref,
+      .adamw = adamw_ref,
+      .sgd = sgd_ref,
+  };
+  return kReference;
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "kernels/kernel_table.h"
+
+// The fast kernels of one instruction set: compiled once for each of them.
+namespace trireme::TRIREME_ISA {
+
+extern const KernelTable kKernels;
+
+void matmul(Stream& stream, const MatmulArgs& args);
+void column_sum(Stream& stream, const ColumnSumArgs& args);
+void attention_forward(Stream& stream, const AttentionForwardArgs& args);
+void attention_backward(Stream& stream, const AttentionBackwardArgs& args);
+void norm_forward(Stream& stream, const NormForwardArgs& args);
+void norm_backward_input(Stream& stream, const NormBackwardInputArgs& args);
+void norm_backward_weight(Stream& stream, const NormBackwardWeightArgs& args);
+void activation_forward(Stream& stream, const ActivationForwardArgs& args);
+void activation_backward(Stream& stream, const ActivationBackwardArgs& args);
+void swiglu_forward(Stream& stream, const SwigluForwardArgs& args);
+void swiglu_backward(Stream& stream, const SwigluBackwardArgs& args);
+void embedding_forward(Stream& stream, const EmbeddingForwardArgs& args);
+void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& args);
+void rope(Stream& stream, const RopeArgs& args);
+void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
+void dropout(Stream& stream, const DropoutArgs& args);
+void convert(Stream& stream, const ConvertArgs& args);
+void add(Stream& stream, const AddArgs& args);
+void sum(Stream& stream, const SumArgs& args);
+void zero(Stream& stream, const ZeroArgs& args);
+void fill_normal(Stream& stream, const FillNormalArgs& args);
+void squared_norm(Stream& stream, const SquaredNormArgs& args);
+void adamw(Stream& stream, const AdamWArgs& args);
+void sgd(Stream& stream, const SgdArgs& args);
+
+}  // namespace trireme::TRIREME_ISA
