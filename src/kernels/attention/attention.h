@@ -44,10 +44,14 @@ struct AttentionBackwardArgs {
   AttentionDropout dropout;
   MatrixRef q_T_HD, k_T_KD, v_T_KD, out_T_HD, dout_T_HD;
   TensorRef lse_HT;
-  TensorRef delta_HT;                // fp32 scratch of lse's shape: rowsum(dout * out)
+  TensorRef delta_HT;                   // fp32 scratch of lse's shape: rowsum(dout * out)
   MatrixRef dq_T_HD, dk_T_KD, dv_T_KD;  // written
 };
 void attention_backward_ref(Stream& stream, const AttentionBackwardArgs& args);
+
+// Throw ContractError when shapes or dtypes do not fit; every implementation calls them first.
+void check_attention(const AttentionForwardArgs& args);
+void check_attention(const AttentionBackwardArgs& args);
 
 // FLOPs of the forward pass counted causally; the backward pass does 2.5 times as many.
 int64_t attention_forward_flops(const AttentionShape& shape);

@@ -28,12 +28,20 @@ struct MatmulArgs {
 };
 void matmul_ref(Stream& stream, const MatmulArgs& args);  // accumulates in double
 
+// The extent that is summed over.
+inline int64_t inner_extent(const MatmulArgs& args) {
+  return args.form == MatmulForm::TN ? args.a.rows : args.a.cols;
+}
+// Throws ContractError when shapes or dtypes do not fit; every implementation calls it first.
+void check_matmul(const MatmulArgs& args);
+
 // db_N (+)= the sum of dy_TN over its rows, in fp32 (oracle: double), order fixed by T alone.
 struct ColumnSumArgs {
-  MatrixRef dy_TN;   // fp32 or bf16
-  TensorRef sum_N;   // fp32
+  MatrixRef dy_TN;  // fp32 or bf16
+  TensorRef sum_N;  // fp32
   Write write = Write::Overwrite;
 };
 void column_sum_ref(Stream& stream, const ColumnSumArgs& args);
+void check_column_sum(const ColumnSumArgs& args);
 
 }  // namespace trireme

@@ -1,0 +1,77 @@
+#include <initializer_list>
+#include <string>
+
+#include "kernels/attention/attention.h"
+
+namespace trireme {
+namespace {
+
+struct NamedMatrix {
+  const char* name;
+  const MatrixRef& matrix;
+};
+
+void check_shape(const AttentionShape& shape) {
+  TRIREME_CHECK(shape.num_sequences >= 0 && shape.q_len >= 0 && shape.head_dim > 0 &&
+                    shape.num_heads > 0 && shape.num_kv_heads > 0,
+                "an attention extent is not positive");
+  TRIREME_CHECK(shape.kv_len >= shape.q_len, "queries are the last of the keys");
+  TRIREME_CHECK(shape.num_heads % shape.num_kv_heads == 0,
+                std::to_string(shape.num_heads) + " heads cannot share " +
+                    std::to_string(shape.num_kv_heads) + " kv heads evenly");
+}
+
+void check_matrices(std::initializer_list<NamedMatrix> matrices, int64_t rows, int64_t cols,
+                    DType dtype) {
+  for (const auto& [name, x] : matrices) {
+    TRIREME_CHECK(x.rows == rows && x.cols == cols && x.stride >= cols && x.dtype == dtype,
+                  std::string(name) + " should be [" + std::to_string(rows) + ", " +
+                      std::to_string(cols) + "] " + std::string(name_of(dtype)) + ", is [" +
+                      std::to_string(x.rows) + ", " + std::to_string(x.cols) + "] " +
+                      std::string(name_of(x.dtype)));
+  }
+}
+
+void check_statistic(const char* name, const TensorRef& x, const AttentionShape& shape) {
+  TRIREME_CHECK(x.dtype == DType::F32 &&
+                    x.num_elements() == shape.num_heads * shape.num_sequences * shape.q_len,
+                std::string(name) + " has one fp32 for every head and query");
+}
+
+}  // namespace
+
+void check_attention(const AttentionForwardArgs& args) {
+  const AttentionShape& shape = args.shape;
+  check_shape(shape);
+  const DType dtype = args.q_T_HD.dtype;
+  TRIREME_CHECK(dtype == DType::F32 || dtype == DType::BF16, "attention is fp32 or bf16");
+  check_matrices({{"q", args.q_T_HD}, {"out", args.out_T_HD}}, shape.num_sequences * shape.q_len,
+                 shape.num_heads * shape.head_dim, dtype);
+  check_matrices({{"k", args.k_T_KD}, {"v", args.v_T_KD}}, shape.num_sequences * shape.kv_len,
+                 shape.num_kv_heads * shape.head_dim, dtype);
+  if (args.lse_HT) check_statistic("lse", args.lse_HT, shape);
+}
+
+void check_attention(const AttentionBackwardArgs& args) {
+  const AttentionShape& shape = args.shape;
+  check_shape(shape);
+  const DType dtype = args.q_T_HD.dtype;
+  TRIREME_CHECK(dtype == DType::F32 || dtype == DType::BF16, "attention is fp32 or bf16");
+  check_matrices(
+      {{"q", args.q_T_HD}, {"out", args.out_T_HD}, {"dout", args.dout_T_HD}, {"dq", args.dq_T_HD}},
+      shape.num_sequences * shape.q_len, shape.num_heads * shape.head_dim, dtype);
+  check_matrices(
+      {{"k", args.k_T_KD}, {"v", args.v_T_KD}, {"dk", args.dk_T_KD}, {"dv", args.dv_T_KD}},
+      shape.num_sequences * shape.kv_len, shape.num_kv_heads * shape.head_dim, dtype);
+  check_statistic("lse", args.lse_HT, shape);
+  check_statistic("delta", args.delta_HT, shape);
+}
+
+int64_t attention_forward_flops(const AttentionShape& shape) {
+  // Query i sees kv_len - q_len + i + 1 keys; q k^T and p v cost 2 head_dim FLOPs a pair each.
+  const int64_t pairs =
+      shape.q_len * (shape.kv_len - shape.q_len) + shape.q_len * (shape.q_len + 1) / 2;
+  return shape.num_sequences * shape.num_heads * pairs * 4 * shape.head_dim;
+}
+
+}  // namespace trireme

@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+
+namespace trireme {
+namespace {
+
+// Reads and writes one head's columns of one sequence's rows, in double.
+struct HeadView {
+  MatrixRef matrix;
+  int64_t first_row;
+  int64_t first_col;
+
+  double get(int64_t row, int64_t dim) const {
+    const int64_t col = first_col + dim;
+    return matrix.dtype == DType::F32 ? matrix.row<float>(first_row + row)[col]
+                                      : float(matrix.row<bf16>(first_row + row)[col]);
+  }
+  void set(int64_t row, int64_t dim, double value) const {
+    const int64_t col = first_col + dim;
+    if (matrix.dtype == DType::F32) {
+      matrix.row<float>(first_row + row)[col] = float(value);
+    } else {
+      matrix.row<bf16>(first_row + row)[col] = bf16(float(value));
+    }
+  }
+};
+
+struct Head {
+  const AttentionShape& shape;
+  const AttentionDropout& dropout;
+  int64_t sequence;
+  int64_t head;
+
+  int64_t kv_head() const { return head / (shape.num_heads / shape.num_kv_heads); }
+  HeadView queries(const MatrixRef& x) const {
+    return {x, sequence * shape.q_len, head * shape.head_dim};
+  }
+  HeadView keys(const MatrixRef& x) const {
+    return {x, sequence * shape.kv_len, kv_head() * shape.head_dim};
+  }
+  int64_t statistic_index(int64_t query) const {
+    return head * shape.num_sequences * shape.q_len + sequence * shape.q_len + query;
+  }
+  int64_t num_visible(int64_t query) const { return shape.kv_len - shape.q_len + query + 1; }
+  double dot(const HeadView& x, int64_t x_row, const HeadView& y, int64_t y_row) const {
+    double sum = 0.0;
+    for (int64_t d = 0; d < shape.head_dim; ++d) sum += x.get(x_row, d) * y.get(y_row, d);
+    return sum;
+  }
+  // 0, or what a kept probability is multiplied by.
+  double keep(int64_t query, int64_t key) const {
+    if (dropout.probability == 0.0f) return 1.0;
+    const uint64_t sample = dropout.first_sample + uint64_t(sequence);
+    const PhiloxCounter words =
+        philox(dropout.key,
+               counter_of(sample << 16 | uint64_t(head), uint64_t(query) << 32 | uint64_t(key)));
+    if (uniform_float(words[0]) < dropout.probability) return 0.0;
+    return 1.0 / (1.0 - double(dropout.probability));
+  }
+};
+
+struct Probabilities {
+  std::vector<double> of_key;
+  double log_sum_exp = 0.0;
+};
+
+Probabilities softmax(const Head& head, const HeadView& q, const HeadView& k, int64_t query) {
+  Probabilities p;
+  p.of_key.resize(size_t(head.num_visible(query)));
+  for (size_t key = 0; key < p.of_key.size(); ++key) {
+    p.of_key[key] = head.dot(q, query, k, int64_t(key)) * head.shape.scale;
+  }
+  const double greatest = *std::max_element(p.of_key.begin(), p.of_key.end());
+  double sum = 0.0;
+  for (double& score : p.of_key) sum += score = std::exp(score - greatest);
+  for (double& probability : p.of_key) probability /= sum;
+  p.log_sum_exp = greatest + std::log(sum);
+  return p;
+}
+
+void forward(const Head& head, const AttentionForwardArgs& args) {
+  const HeadView q = head.queries(args.q_T_HD), out = head.queries(args.out_T_HD);
+  const HeadView k = head.keys(args.k_T_KD), v = head.keys(args.v_T_KD);
+  for (int64_t query = 0; query < head.shape.q_len; ++query) {
+    const Probabilities p = softmax(head, q, k, query);
+    if (args.lse_HT) {
+      args.lse_HT.as<float>()[head.statistic_index(query)] = float(p.log_sum_exp);
+    }
+    for (int64_t d = 0; d < head.shape.head_dim; ++d) {
+      double sum = 0.0;
+      for (int64_t key = 0; key < int64_t(p.of_key.size()); ++key) {
+        sum += p.of_key[size_t(key)] * head.keep(query, key) * v.get(key, d);
+      }
+      out.set(query, d, sum);
+    }
+  }
+}
+
+// Gradients of one kv head: sums over all the heads that read it.
+struct KeyGradients {
+  std::vector<double> dk, dv;
+};
+
+void backward(const Head& head, const AttentionBackwardArgs& args, KeyGradients& sums) {
+  const int64_t head_dim = head.shape.head_dim;
+  const HeadView q = head.queries(args.q_T_HD), dout = head.queries(args.dout_T_HD);
+  const HeadView k = head.keys(args.k_T_KD), v = head.keys(args.v_T_KD);
+  const HeadView dq = head.queries(args.dq_T_HD);
+  for (int64_t query = 0; query < head.shape.q_len; ++query) {
+    const Probabilities p = softmax(head, q, k, query);
+    std::vector<double> dp(p.of_key.size());
+    double delta = 0.0;
+    for (size_t key = 0; key < dp.size(); ++key) {
+      const double keep = head.keep(query, int64_t(key));
+      dp[key] = keep * head.dot(dout, query, v, int64_t(key));
+      delta += p.of_key[key] * dp[key];
+      for (int64_t d = 0; d < head_dim; ++d) {
+        sums.dv[key * size_t(head_dim) + size_t(d)] += p.of_key[key] * keep * dout.get(query, d);
+      }
+    }
+    args.delta_HT.as<float>()[head.statistic_index(query)] = float(delta);
+    std::vector<double> dq_row(size_t(head_dim), 0.0);
+    for (size_t key = 0; key < dp.size(); ++key) {
+      const double dscore = p.of_key[key] * (dp[key] - delta) * head.shape.scale;
+      for (int64_t d = 0; d < head_dim; ++d) {
+        dq_row[size_t(d)] += dscore * k.get(int64_t(key), d);
+        sums.dk[key * size_t(head_dim) + size_t(d)] += dscore * q.get(query, d);
+      }
+    }
+    for (int64_t d = 0; d < head_dim; ++d) dq.set(query, d, dq_row[size_t(d)]);
+  }
+}
+
+}  // namespace
+
+void attention_forward_ref(Stream&, const AttentionForwardArgs& args) {
+  check_attention(args);
+  for (int64_t sequence = 0; sequence < args.shape.num_sequences; ++sequence) {
+    for (int64_t head = 0; head < args.shape.num_heads; ++head) {
+      forward({args.shape, args.dropout, sequence, head}, args);
+    }
+  }
+}
+
+// An oracle of its own: probabilities and delta come from q, k, v and dout, not from lse and out.
+void attention_backward_ref(Stream&, const AttentionBackwardArgs& args) {
+  check_attention(args);
+  const AttentionShape& shape = args.shape;
+  const int64_t group = shape.num_heads / shape.num_kv_heads;
+  for (int64_t sequence = 0; sequence < shape.num_sequences; ++sequence) {
+    for (int64_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
+      const size_t size = size_t(shape.kv_len * shape.head_dim);
+      KeyGradients sums{std::vector<double>(size), std::vector<double>(size)};
+      for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+        backward({shape, args.dropout, sequence, head}, args, sums);
+      }
+      const Head first{shape, args.dropout, sequence, kv_head * group};
+      for (int64_t key = 0; key < shape.kv_len; ++key) {
+        for (int64_t d = 0; d < shape.head_dim; ++d) {
+          const size_t index = size_t(key * shape.head_dim + d);
+          first.keys(args.dk_T_KD).set(key, d, sums.dk[index]);
+          first.keys(args.dv_T_KD).set(key, d, sums.dv[index]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+#include <string>
+
+#include "kernels/matmul/matmul.h"
+
+namespace trireme {
+namespace {
+
+std::string text_of(const char* name, const MatrixRef& x) {
+  return std::string(name) + " [" + std::to_string(x.rows) + ", " + std::to_string(x.cols) + "]";
+}
+
+void check_extents(const char* name, const MatrixRef& x, int64_t rows, int64_t cols) {
+  TRIREME_CHECK(
+      x.rows == rows && x.cols == cols && x.stride >= cols,
+      text_of(name, x) + " should be [" + std::to_string(rows) + ", " + std::to_string(cols) + "]");
+}
+
+bool is_float_matrix(const MatrixRef& x) { return x.dtype == DType::F32 || x.dtype == DType::BF16; }
+
+}  // namespace
+
+void check_matmul(const MatmulArgs& args) {
+  const auto& [form, a, b, c, bias_N, residual_MN, write] = args;
+  const int64_t k = inner_extent(args);
+  const bool a_transposed = form == MatmulForm::TN;
+  const bool b_transposed = form == MatmulForm::NT;
+  check_extents("a", a, a_transposed ? k : c.rows, a_transposed ? c.rows : k);
+  check_extents("b", b, b_transposed ? c.cols : k, b_transposed ? k : c.cols);
+  TRIREME_CHECK(is_float_matrix(a) && b.dtype == a.dtype, "a and b are both fp32 or both bf16");
+  TRIREME_CHECK(is_float_matrix(c), "c is fp32 or bf16");
+  TRIREME_CHECK(form != MatmulForm::TN || c.dtype == DType::F32, "a TN product is fp32");
+  if (bias_N) {
+    TRIREME_CHECK(bias_N.num_elements() == c.cols && bias_N.dtype == a.dtype,
+                  "bias has one element of a's dtype for every column of c");
+  }
+  if (residual_MN) {
+    check_extents("residual", residual_MN, c.rows, c.cols);
+    TRIREME_CHECK(residual_MN.dtype == c.dtype, "the residual has c's dtype");
+  }
+  if (write == Write::Accumulate) {
+    TRIREME_CHECK(c.dtype == DType::F32 && !bias_N && !residual_MN,
+                  "only a plain fp32 product accumulates");
+  }
+}
+
+void check_column_sum(const ColumnSumArgs& args) {
+  TRIREME_CHECK(is_float_matrix(args.dy_TN), "dy is fp32 or bf16");
+  TRIREME_CHECK(args.sum_N.dtype == DType::F32 && args.sum_N.num_elements() == args.dy_TN.cols,
+                "the sum has one fp32 for every column");
+}
+
+}  // namespace trireme

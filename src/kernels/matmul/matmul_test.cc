@@ -1,0 +1,250 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/kernel_table.h"
+#include "kernels/matmul/matmul_cases.h"
+#include "kernels/random_matrix.h"
+
+namespace trireme {
+namespace {
+
+constexpr MatmulForm kForms[] = {MatmulForm::NT, MatmulForm::NN, MatmulForm::TN};
+constexpr DType kDTypes[] = {DType::F32, DType::BF16};
+
+struct TestStream {
+  explicit TestStream(int num_threads)
+      : team(num_threads),
+        workspace(Buffer::allocate(num_threads * kWorkspaceBytesPerThread)),
+        stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())}) {}
+  ThreadTeam team;
+  Buffer workspace;
+  Stream stream;
+};
+
+// The operands of one product, in strided matrices surrounded by NaN.
+struct Operands {
+  Operands(MatmulForm form, DType dtype, DType c_dtype, const MatmulShape& shape)
+      : form(form),
+        a(dtype, form == MatmulForm::TN ? shape.k : shape.rows,
+          form == MatmulForm::TN ? shape.rows : shape.k, 3, 1),
+        b(dtype, form == MatmulForm::NT ? shape.cols : shape.k,
+          form == MatmulForm::NT ? shape.k : shape.cols, 5, 2),
+        bias(dtype, 1, shape.cols, 0, 3),
+        residual(c_dtype, shape.rows, shape.cols, 1, 4),
+        c(c_dtype, shape.rows, shape.cols, 7, 5) {}
+
+  MatmulArgs plain(RandomMatrix& result) { return {.form = form, .a = a, .b = b, .c = result}; }
+  MatmulArgs fused(RandomMatrix& result) {
+    MatmulArgs args = plain(result);
+    args.bias_N = bias.row();
+    args.residual_MN = residual;
+    return args;
+  }
+  MatmulArgs accumulating(RandomMatrix& result) {
+    MatmulArgs args = plain(result);
+    args.write = Write::Accumulate;
+    return args;
+  }
+
+  MatmulForm form;
+  RandomMatrix a, b, bias, residual, c;
+};
+
+// fp32: k roundings of sums of numbers below 1; bf16 in c: half a unit in the last of 8 bits.
+void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType c_dtype,
+                 const MatmulShape& shape) {
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    for (int64_t col = 0; col < shape.cols; ++col) {
+      const float value = want.get(row, col);
+      const float rounding = c_dtype == DType::BF16 ? std::abs(value) / 128.0f : 0.0f;
+      ASSERT_NEAR(got.get(row, col), value, 2e-6 * (2 + std::sqrt(shape.k) * 4) + rounding)
+          << row << ", " << col;
+    }
+  }
+}
+
+template <typename Body>  // body(kernels, operands, c dtype, shape)
+void for_every_case(Body&& body) {
+  for (Isa isa : supported_isas()) {
+    for (MatmulForm form : kForms) {
+      for (DType dtype : kDTypes) {
+        for (DType c_dtype : {DType::F32, dtype}) {
+          if (form == MatmulForm::TN && c_dtype != DType::F32) continue;
+          for (const MatmulShape& shape : odd_matmul_shapes()) {
+            SCOPED_TRACE(std::string(name_of(isa)) + " form " + std::to_string(int(form)) + " " +
+                         std::string(name_of(dtype)) + " -> " + std::string(name_of(c_dtype)) +
+                         " " + std::to_string(shape.rows) + " x " + std::to_string(shape.cols) +
+                         " x " + std::to_string(shape.k));
+            Operands operands(form, dtype, c_dtype, shape);
+            body(cpu_kernels(isa), operands, c_dtype, shape);
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, AgreesWithReferenceForEveryInstructionSetFormAndDType) {
+  TestStream threads(2);
+  for_every_case(
+      [&](const KernelTable& kernels, Operands& operands, DType c_dtype, const MatmulShape& shape) {
+        for (int variant = 0; variant < 3; ++variant) {
+          if (variant == 2 && c_dtype != DType::F32) continue;
+          RandomMatrix want = operands.c;
+          RandomMatrix got = operands.c;
+          const auto args = [&](RandomMatrix& c) {
+            if (variant == 0) return operands.plain(c);
+            return variant == 1 ? operands.fused(c) : operands.accumulating(c);
+          };
+          matmul_ref(threads.stream, args(want));
+          kernels.matmul(threads.stream, args(got));
+          expect_near(got, want, c_dtype, shape);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      });
+}
+
+TEST(Matmul, BitsDoNotDependOnThreads) {
+  TestStream one(1), two(2), four(4);
+  for_every_case([&](const KernelTable& kernels, Operands& operands, DType, const MatmulShape&) {
+    RandomMatrix want = operands.c;
+    kernels.matmul(one.stream, operands.fused(want));
+    for (TestStream* threads : {&two, &four}) {
+      RandomMatrix got = operands.c;
+      kernels.matmul(threads->stream, operands.fused(got));
+      ASSERT_TRUE(got == want);
+    }
+  });
+}
+
+TEST(Matmul, BitsOfARowOrColumnDoNotDependOnTheOthers) {
+  TestStream threads(2);
+  for_every_case([&](const KernelTable& kernels, Operands& operands, DType c_dtype,
+                     const MatmulShape& shape) {
+    const bool accumulates = c_dtype == DType::F32;
+    const auto args = [&](RandomMatrix& c) {
+      return accumulates ? operands.accumulating(c) : operands.fused(c);
+    };
+    RandomMatrix want = operands.c;
+    kernels.matmul(threads.stream, args(want));
+    RandomMatrix by_rows = operands.c;
+    for (int64_t begin = 0, part = 1; begin < shape.rows; begin += part, part += 2) {
+      MatmulArgs rows = args(by_rows);
+      const int64_t count = std::min(part, shape.rows - begin);
+      rows.a = operands.form == MatmulForm::TN ? cols_of(rows.a, begin, count)
+                                               : rows_of(rows.a, begin, count);
+      rows.c = rows_of(rows.c, begin, count);
+      if (rows.residual_MN) rows.residual_MN = rows_of(rows.residual_MN, begin, count);
+      kernels.matmul(threads.stream, rows);
+    }
+    ASSERT_TRUE(by_rows == want);
+    RandomMatrix by_cols = operands.c;
+    for (int64_t begin = 0, part = 3; begin < shape.cols; begin += part, part += 9) {
+      MatmulArgs cols = args(by_cols);
+      const int64_t count = std::min(part, shape.cols - begin);
+      cols.b = operands.form == MatmulForm::NT ? rows_of(cols.b, begin, count)
+                                               : cols_of(cols.b, begin, count);
+      cols.c = cols_of(cols.c, begin, count);
+      if (cols.residual_MN) {
+        cols.residual_MN = cols_of(cols.residual_MN, begin, count);
+        cols.bias_N = {static_cast<char*>(cols.bias_N.data) + begin * size_of(cols.bias_N.dtype),
+                       cols.bias_N.dtype, Shape{count}};
+      }
+      kernels.matmul(threads.stream, cols);
+    }
+    ASSERT_TRUE(by_cols == want);
+  });
+}
+
+TEST(Matmul, ResidualMayBeTheResultItself) {
+  TestStream threads(2);
+  for_every_case([&](const KernelTable& kernels, Operands& operands, DType, const MatmulShape&) {
+    RandomMatrix want = operands.c;
+    RandomMatrix got = operands.c;
+    MatmulArgs apart = operands.plain(want);
+    RandomMatrix copy = operands.c;
+    apart.residual_MN = copy;
+    kernels.matmul(threads.stream, apart);
+    MatmulArgs in_place = operands.plain(got);
+    in_place.residual_MN = got;
+    kernels.matmul(threads.stream, in_place);
+    ASSERT_TRUE(got == want);
+  });
+}
+
+// More tiles, panels and blocks of k than the odd shapes have; too many numbers for the reference.
+TEST(Matmul, ALargeProductOfSmallIntegersIsExact) {
+  TestStream threads(2);
+  const MatmulShape shape{600, 330, 2300};
+  for (Isa isa : supported_isas()) {
+    for (MatmulForm form : kForms) {
+      for (DType dtype : kDTypes) {
+        Operands operands(form, dtype, DType::F32, shape);
+        const auto fill = [](RandomMatrix& x, int64_t row_factor, int64_t col_factor) {
+          const MatrixRef extents = x;
+          for (int64_t row = 0; row < extents.rows; ++row) {
+            for (int64_t col = 0; col < extents.cols; ++col) {
+              x.set(row, col, float((row * row_factor + col * col_factor) % 7 - 3));
+            }
+          }
+        };
+        fill(operands.a, 3, 5);
+        fill(operands.b, 2, 3);
+        RandomMatrix got = operands.c;
+        cpu_kernels(isa).matmul(threads.stream, operands.plain(got));
+        // Any element of the reference costs k; a lattice of them meets every tile.
+        for (int64_t row = 0; row < shape.rows; row += 7) {
+          for (int64_t col = 0; col < shape.cols; col += 11) {
+            float want = 0.0f;
+            for (int64_t k = 0; k < shape.k; ++k) {
+              const bool a_transposed = form == MatmulForm::TN;
+              const bool b_transposed = form == MatmulForm::NT;
+              want += (a_transposed ? operands.a.get(k, row) : operands.a.get(row, k)) *
+                      (b_transposed ? operands.b.get(col, k) : operands.b.get(k, col));
+            }
+            ASSERT_EQ(got.get(row, col), want) << name_of(isa) << " " << row << ", " << col;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, RefusesShapesThatDoNotFit) {
+  TestStream threads(1);
+  RandomMatrix a(DType::F32, 4, 8, 0, 1), b(DType::F32, 5, 7, 0, 2), c(DType::F32, 4, 5, 0, 3);
+  EXPECT_THROW(matmul_ref(threads.stream, {.form = MatmulForm::NT, .a = a, .b = b, .c = c}),
+               ContractError);
+}
+
+TEST(ColumnSum, AgreesWithReferenceAndDoesNotDependOnThreadsOrColumns) {
+  TestStream one(1), two(2);
+  for (Isa isa : supported_isas()) {
+    const KernelTable& kernels = cpu_kernels(isa);
+    for (DType dtype : kDTypes) {
+      for (const MatmulShape& shape : odd_matmul_shapes()) {
+        for (Write write : {Write::Overwrite, Write::Accumulate}) {
+          const int64_t rows = shape.k, cols = shape.cols;
+          RandomMatrix dy(dtype, rows, cols, 2, 6);
+          RandomMatrix want(DType::F32, 1, cols, 0, 7);
+          RandomMatrix got = want, got_two = want, parts = want;
+          column_sum_ref(one.stream, {dy, want.row(), write});
+          kernels.column_sum(one.stream, {dy, got.row(), write});
+          kernels.column_sum(two.stream, {dy, got_two.row(), write});
+          for (int64_t col = 0; col < cols; ++col) {
+            ASSERT_NEAR(got.get(0, col), want.get(0, col), 1e-6 * (1 + double(rows)));
+            TensorRef part{parts.row().as<float>() + col, DType::F32, Shape{1}};
+            kernels.column_sum(one.stream, {cols_of(dy, col, 1), part, write});
+          }
+          ASSERT_TRUE(got == got_two);
+          ASSERT_TRUE(got == parts);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,148 @@
+#pragma once
+
+// The inner product of matmul and attention, for *_cpu.cc files only: a tile of up to 6 rows by
+// one panel of columns stays in registers while k runs. One step of k is a dword: one fp32, or a
+// pair of bf16 where the processor multiplies pairs; elsewhere bf16 is widened when it is packed.
+// Every element of a tile is one chain of multiply-adds in the order of k, begun from what the
+// tile held: its bits depend on neither the tile's place nor how k was cut into blocks.
+
+#include <type_traits>
+
+#include "kernels/simd.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {  // one copy per file: nothing here may be shared between instruction sets
+
+#if defined(__AVX512F__)
+using Register = __m512;
+constexpr int64_t kPanelRegisters = 4;
+#else
+using Register = __m256;
+constexpr int64_t kPanelRegisters = 2;
+#endif
+#if defined(__AVX512BF16__)
+constexpr bool kBf16Pairs = true;
+#else
+constexpr bool kBf16Pairs = false;
+#endif
+
+constexpr int64_t kRegisterLanes = sizeof(Register) / sizeof(float);
+constexpr int64_t kPanelCols = kPanelRegisters * kRegisterLanes;
+constexpr int64_t kGroupRows = 6;
+
+// What the registers multiply for matrices of T.
+template <typename T>
+using ComputeType = std::conditional_t<std::is_same_v<T, bf16> && kBf16Pairs, bf16, float>;
+// Elements of k in one step.
+template <typename U>
+constexpr int64_t kStepElements = sizeof(float) / sizeof(U);
+
+// c[r][n] += sum over the steps s of a[r][s] b[s][n], rows of a and b being dwords of U.
+struct TileProduct {
+  const void* a = nullptr;
+  int64_t a_row_bytes = 0;   // from one row of the tile to the next
+  int64_t a_step_bytes = 0;  // from one step to the next
+  const void* b = nullptr;   // [step][kPanelCols], 64-byte aligned
+  float* c = nullptr;        // whole vectors are read and written
+  int64_t c_stride = 0;
+  int64_t num_steps = 0;
+  bool accumulate = false;  // false: c counts as zero and is not read
+};
+
+#if defined(__AVX512F__)
+TRIREME_INLINE Register load_register(const float* p) { return _mm512_loadu_ps(p); }
+TRIREME_INLINE void store_register(float* p, Register x) { _mm512_storeu_ps(p, x); }
+TRIREME_INLINE Register zero_register() { return _mm512_setzero_ps(); }
+#else
+TRIREME_INLINE Register load_register(const float* p) { return _mm256_loadu_ps(p); }
+TRIREME_INLINE void store_register(float* p, Register x) { _mm256_storeu_ps(p, x); }
+TRIREME_INLINE Register zero_register() { return _mm256_setzero_ps(); }
+#endif
+
+// A dword of a in every lane.
+TRIREME_INLINE Register broadcast_dword(const char* p) {
+  struct [[gnu::packed, gnu::may_alias]] Unaligned {
+    int value;
+  };
+  const int value = reinterpret_cast<const Unaligned*>(p)->value;
+#if defined(__AVX512F__)
+  return _mm512_castsi512_ps(_mm512_set1_epi32(value));
+#else
+  return _mm256_castsi256_ps(_mm256_set1_epi32(value));
+#endif
+}
+
+template <typename U>
+TRIREME_INLINE Register multiply_add(Register sum, Register a, Register b) {
+#if defined(__AVX512BF16__)
+  if constexpr (std::is_same_v<U, bf16>) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+  }
+#endif
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, sum);
+#else
+  return _mm256_fmadd_ps(a, b, sum);
+#endif
+}
+
+template <typename U, int kRows, int kRegisters>
+[[gnu::noinline]] void tile_product(const TileProduct& t) {
+  Register sum[kRows][kRegisters];
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kRegisters; ++v) {
+      sum[r][v] =
+          t.accumulate ? load_register(t.c + r * t.c_stride + v * kRegisterLanes) : zero_register();
+    }
+  }
+  const char* a = static_cast<const char*>(t.a);
+  const float* b = static_cast<const float*>(t.b);
+  const float* const b_end = b + t.num_steps * kPanelCols;
+  const int64_t row_bytes = t.a_row_bytes;
+  const int64_t step_bytes = t.a_step_bytes;
+  for (; b != b_end; b += kPanelCols, a += step_bytes) {
+    Register b_step[kRegisters];
+#pragma GCC unroll 4
+    for (int v = 0; v < kRegisters; ++v) b_step[v] = load_register(b + v * kRegisterLanes);
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+      const Register a_step = broadcast_dword(a + r * row_bytes);
+#pragma GCC unroll 4
+      for (int v = 0; v < kRegisters; ++v) {
+        sum[r][v] = multiply_add<U>(sum[r][v], a_step, b_step[v]);
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kRegisters; ++v)
+      store_register(t.c + r * t.c_stride + v * kRegisterLanes, sum[r][v]);
+  }
+}
+
+using TileProductFunction = void (*)(const TileProduct&);
+
+template <typename U, int kRows>
+constexpr TileProductFunction kTileProductsOfRows[] = {
+    tile_product<U, kRows, 1>,
+    tile_product<U, kRows, 2>,
+#if defined(__AVX512F__)
+    tile_product<U, kRows, 3>,
+    tile_product<U, kRows, 4>,
+#endif
+};
+
+// The product for 1 .. kGroupRows rows and at least 1 .. kPanelCols columns.
+template <typename U>
+TRIREME_INLINE TileProductFunction tile_product_for(int64_t rows, int64_t cols) {
+  constexpr const TileProductFunction* kByRows[] = {
+      kTileProductsOfRows<U, 1>, kTileProductsOfRows<U, 2>, kTileProductsOfRows<U, 3>,
+      kTileProductsOfRows<U, 4>, kTileProductsOfRows<U, 5>, kTileProductsOfRows<U, 6>};
+  return kByRows[rows - 1][(cols - 1) / kRegisterLanes];
+}
+
+}  // namespace
+}  // namespace trireme::TRIREME_ISA

@@ -1,0 +1,193 @@
+#pragma once
+
+// Panels for the micro-kernel, for *_cpu.cc files only. A panel is [step][kPanelCols] dwords;
+// columns and halves of a pair that the matrix does not have are zero, and are never read.
+
+#include "kernels/matmul/micro_kernel.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+constexpr int64_t num_steps_of(int64_t k, int64_t step_elements) {
+  return (k + step_elements - 1) / step_elements;
+}
+
+#if defined(__AVX512F__)
+using IntVector = __m512i;
+TRIREME_INLINE void store_dwords(uint32_t* p, IntVector x) { _mm512_storeu_si512(p, x); }
+TRIREME_INLINE IntVector zero_ints() { return _mm512_setzero_si512(); }
+
+TRIREME_INLINE uint32_t low_bits(int64_t count) {  // count in 0 .. 32
+  return static_cast<uint32_t>((uint64_t{1} << count) - 1);
+}
+
+// The next kRegisterLanes steps of one row as dwords; `valid` elements are there, the others are
+// zero.
+template <typename U>
+TRIREME_INLINE IntVector load_steps(const float* p, int64_t valid) {
+  if (valid >= kRegisterLanes) return _mm512_loadu_si512(p);
+  return _mm512_maskz_loadu_epi32(static_cast<__mmask16>(low_bits(valid)), p);
+}
+template <typename U>
+TRIREME_INLINE IntVector load_steps(const bf16* p, int64_t valid) {
+  if constexpr (std::is_same_v<U, bf16>) {
+    if (valid >= 2 * kRegisterLanes) return _mm512_loadu_si512(p);
+    return _mm512_maskz_loadu_epi16(low_bits(valid), p);
+  } else {
+    const __mmask16 mask =
+        valid >= kRegisterLanes ? 0xffff : static_cast<__mmask16>(low_bits(valid));
+    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p)), 16);
+  }
+}
+
+// rows[i][j] becomes rows[j][i], in dwords.
+TRIREME_INLINE void transpose_lanes(IntVector (&rows)[16]) {
+  IntVector pairs[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {  // rows[4 g + c]: column 4 l + c of rows 4 g .. in lane l
+    rows[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    pairs[c] = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0x88);
+    pairs[4 + c] = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0xdd);
+    pairs[8 + c] = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0x88);
+    pairs[12 + c] = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    rows[c] = _mm512_shuffle_i32x4(pairs[c], pairs[8 + c], 0x88);
+    rows[8 + c] = _mm512_shuffle_i32x4(pairs[c], pairs[8 + c], 0xdd);
+    rows[4 + c] = _mm512_shuffle_i32x4(pairs[4 + c], pairs[12 + c], 0x88);
+    rows[12 + c] = _mm512_shuffle_i32x4(pairs[4 + c], pairs[12 + c], 0xdd);
+  }
+}
+
+// One step of kRegisterLanes columns from `first` and, for pairs, the next row of k (or null:
+// zero).
+TRIREME_INLINE void interleave(const float* first, const float*, int64_t valid, uint32_t* out) {
+  store_dwords(out, load_steps<float>(first, valid));
+}
+TRIREME_INLINE void interleave(const bf16* first, const bf16* second, int64_t valid,
+                               uint32_t* out) {
+  const IntVector low = load_steps<float>(first, valid);  // in the upper half of every dword
+  if constexpr (!kBf16Pairs) return store_dwords(out, low);
+  const IntVector high = second ? load_steps<float>(second, valid) : zero_ints();
+  store_dwords(out, _mm512_or_si512(high, _mm512_srli_epi32(low, 16)));
+}
+#else
+using IntVector = __m256i;
+TRIREME_INLINE void store_dwords(uint32_t* p, IntVector x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
+}
+TRIREME_INLINE IntVector zero_ints() { return _mm256_setzero_si256(); }
+
+template <typename U>
+TRIREME_INLINE IntVector load_steps(const float* p, int64_t valid) {
+  if (valid >= kRegisterLanes) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  alignas(32) float padded[kRegisterLanes] = {};
+  for (int64_t i = 0; i < valid; ++i) padded[i] = p[i];
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(padded));
+}
+template <typename U>
+TRIREME_INLINE IntVector load_steps(const bf16* p, int64_t valid) {
+  alignas(16) uint16_t padded[kRegisterLanes] = {};
+  const __m128i* source = reinterpret_cast<const __m128i*>(p);
+  if (valid < kRegisterLanes) {
+    for (int64_t i = 0; i < valid; ++i) padded[i] = p[i].bits;
+    source = reinterpret_cast<const __m128i*>(padded);
+  }
+  return _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(source)), 16);
+}
+
+TRIREME_INLINE void transpose_lanes(IntVector (&rows)[8]) {
+  IntVector pairs[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    rows[i] = _mm256_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 1] = _mm256_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 2] = _mm256_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    rows[i + 3] = _mm256_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    const IntVector low = rows[c];
+    const IntVector high = rows[4 + c];
+    rows[c] = _mm256_permute2x128_si256(low, high, 0x20);
+    rows[4 + c] = _mm256_permute2x128_si256(low, high, 0x31);
+  }
+}
+
+TRIREME_INLINE void interleave(const float* first, const float*, int64_t valid, uint32_t* out) {
+  store_dwords(out, load_steps<float>(first, valid));
+}
+TRIREME_INLINE void interleave(const bf16* first, const bf16*, int64_t valid, uint32_t* out) {
+  store_dwords(out, load_steps<float>(first, valid));
+}
+#endif
+
+// A panel from `cols` (at most kPanelCols) rows of b, whose elements run along k.
+template <typename T>
+void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32_t* panel) {
+  using U = ComputeType<T>;
+  const int64_t num_steps = num_steps_of(k, kStepElements<U>);
+  for (int64_t col = 0; col < kPanelCols; col += kRegisterLanes) {
+    for (int64_t step = 0; step < num_steps; step += kRegisterLanes) {
+      const int64_t done = step * kStepElements<U>;
+      IntVector rows[kRegisterLanes];
+#pragma GCC unroll 16
+      for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
+        rows[lane] = col + lane < cols ? load_steps<U>(b + (col + lane) * stride + done, k - done)
+                                       : zero_ints();
+      }
+      transpose_lanes(rows);
+      const int64_t steps = num_steps - step < kRegisterLanes ? num_steps - step : kRegisterLanes;
+      uint32_t* out = panel + step * kPanelCols + col;
+      if (steps == kRegisterLanes) {
+#pragma GCC unroll 16
+        for (int64_t lane = 0; lane < kRegisterLanes; ++lane)
+          store_dwords(out + lane * kPanelCols, rows[lane]);
+      } else {
+#pragma GCC unroll 16
+        for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
+          if (lane < steps) store_dwords(out + lane * kPanelCols, rows[lane]);
+        }
+      }
+    }
+  }
+}
+
+// [step][width] dwords from k rows of b, whose elements run along the `cols` columns; width is a
+// multiple of kRegisterLanes.
+template <typename T>
+void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64_t width,
+                      uint32_t* out) {
+  constexpr int64_t kElements = kStepElements<ComputeType<T>>;
+  for (int64_t row = 0; row < k; row += kElements, out += width, b += kElements * stride) {
+    const T* second = row + 1 < k ? b + stride : nullptr;
+    for (int64_t col = 0; col < width; col += kRegisterLanes) {
+      const int64_t valid = cols - col;
+      if (valid <= 0) {
+        store_dwords(out + col, zero_ints());
+      } else {
+        interleave(b + col, second ? second + col : nullptr, valid, out + col);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::TRIREME_ISA

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+// How c is cut into tiles for threads, and k into blocks for caches. No bit of c depends on it.
+struct Tiling {
+  int64_t tile_rows = 0;
+  int64_t tile_cols = 0;    // a multiple of the panel's
+  int64_t block_steps = 0;  // steps of k for which b is packed at once
+  int64_t num_row_blocks = 0;
+  int64_t num_col_blocks = 0;
+};
+
+struct TilingRequest {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t steps = 0;  // of k
+  int64_t panel_cols = 0;
+  bool packs_a = false;  // both operands are packed: tiles should be nearly square
+  int64_t num_threads = 1;
+};
+
+Tiling choose_tiling(const TilingRequest& request);
+
+}  // namespace trireme
