@@ -6,7 +6,7 @@
 namespace trireme {
 
 // One struct per section of RUN.toml; the defaults stand here, the words about each field in
-// visit_fields (run_config_fields.h), from which parsing, printing and help are made.
+// run_config_fields.cc, from which parsing, printing and help are made.
 
 enum class ModelFamily { Gpt2, Llama, Moe };
 
@@ -28,9 +28,9 @@ struct ModelConfig {
   bool norm_gain = true;   // false: norms without parameters
   bool embedding_norm = false;  // a norm right after the embedding (microgpt)
   bool final_norm = true;
-  bool tied_head = true;   // the head reads the embedding's table (llama: false by its files)
+  bool tied_head = true;  // the head reads the embedding's table (llama: false by its files)
   double norm_eps = 1e-5;
-  double dropout = 0.0;            // embedding, residual and attention
+  double dropout = 0.0;  // embedding, residual and attention
   double init_stddev = 0.02;
   bool init_scale_residual = true;  // projections onto the residual: stddev / sqrt(2 layers)
   double rope_theta = 10000.0;
@@ -44,7 +44,7 @@ struct DataConfig {
   std::string source = "files";  // "files" (token files) or "synthetic"
   std::string train;             // token file
   std::string val;               // token file; "": no validation
-  std::string tokenizer;         // tokenizer.json of `trireme tokenizer train`; kept with checkpoints
+  std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; kept with checkpoints
 };
 
 struct BatchConfig {
@@ -60,8 +60,8 @@ struct OptimConfig {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // matrices only
-  double momentum = 0.9;      // sgd
+  double weight_decay = 0.1;        // matrices only
+  double momentum = 0.9;            // sgd
   std::string schedule = "cosine";  // "cosine", "linear", "constant", "wsd"
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
@@ -105,7 +105,7 @@ struct RunSection {
   int threads_per_rank = 0;            // 0: max(1, cores / ranks on this host)
   std::string backend = "local";       // "local", "mpi"
   double comm_timeout_s = 60.0;
-  int64_t eval_every = 0;   // steps; 0: never
+  int64_t eval_every = 0;  // steps; 0: never
   int64_t eval_sequences = 64;
   int64_t sample_every = 0;
   int64_t sample_tokens = 64;

@@ -1,0 +1,244 @@
+#include "cli/config_load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/file.h"
+#include "base/nearest_name.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error usage(std::string message) { return {ErrorKind::Usage, std::move(message)}; }
+
+// The files of a folder with this ending, without it.
+std::set<std::string> stems_of(const fs::path& folder) {
+  std::set<std::string> stems;
+  std::error_code ignored;  // a folder that is not there has no files
+  for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
+    if (it->path().extension() == ".toml") stems.insert(it->path().stem().string());
+  }
+  return stems;
+}
+
+Result<std::string> read_config_file(const std::string& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return read_text_file(path);
+  const fs::path folder = fs::path(path).parent_path();
+  const std::set<std::string> stems = stems_of(folder.empty() ? "." : folder);
+  const std::string nearest =
+      nearest_name(fs::path(path).stem().string(), {stems.begin(), stems.end()});
+  return usage(fmt::format("{}: no such file{}", path,
+                           nearest.empty() ? ""
+                                           : fmt::format("; did you mean {}?",
+                                                         (folder / (nearest + ".toml")).string())));
+}
+
+// One file, or the whole of the command line.
+struct Layer {
+  std::string source;
+  std::vector<ConfigAssignment> assignments;
+};
+
+class Loader {
+ public:
+  explicit Loader(std::vector<std::string> model_folders)
+      : model_folders_(std::move(model_folders)) {}
+
+  Status read_file(const std::string& path) {
+    TRIREME_TRY(text, read_config_file(path));
+    const fs::path folder = fs::path(path).parent_path();
+    near_folders_.push_back(folder.empty() ? "." : folder.string());
+    near_folders_.push_back((folder / "models").string());
+    near_folders_.push_back((folder / ".." / "models").lexically_normal().string());
+    return read_text(text, path);
+  }
+
+  Status read_text(std::string_view text, const std::string& source) {
+    TRIREME_TRY(assignments, parse_config_text(text, source));
+    layers_.push_back({source, std::move(assignments)});
+    return Done{};
+  }
+
+  // All overrides are one layer: among them a contradiction is one.
+  void read_overrides(const std::vector<std::string>& overrides) {
+    Layer layer{"--set", {}};
+    for (const std::string& text : overrides) {
+      Result<ConfigAssignment> assignment = parse_override(text);
+      if (assignment.ok()) {
+        layer.assignments.push_back(std::move(*assignment));
+      } else {
+        problems_.push_back(assignment.error().message);
+      }
+    }
+    layers_.push_back(std::move(layer));
+  }
+
+  Result<LoadedConfig> finish(std::optional<int> ranks) {
+    TRIREME_TRY_DONE(insert_preset());
+    for (const Layer& layer : layers_) apply(layer);
+    if (problems_.empty() && ranks) derive_dp(*ranks);
+    if (problems_.empty()) {
+      for (const Problem& problem : validate(loaded_.config)) report(problem);
+    }
+    if (!problems_.empty()) return usage(fmt::format("{}", fmt::join(problems_, "\n")));
+    return std::move(loaded_);
+  }
+
+ private:
+  // The preset named last becomes the lowest layer.
+  Status insert_preset() {
+    const ConfigAssignment* named = nullptr;
+    for (const Layer& layer : layers_) {
+      for (const ConfigAssignment& assignment : layer.assignments) {
+        if (assignment.key == "model.preset") named = &assignment;
+      }
+    }
+    if (named == nullptr) return Done{};
+    const auto* name = std::get_if<std::string>(&named->value);
+    if (name == nullptr || name->empty()) return Done{};  // a wrong type is reported by apply()
+    TRIREME_TRY(path, find_preset(*name, named->origin));
+    TRIREME_TRY(text, read_text_file(path));
+    TRIREME_TRY(assignments, parse_config_text(text, path));
+    for (const ConfigAssignment& assignment : assignments) {
+      if (assignment.key.rfind("model.", 0) == 0 && assignment.key != "model.preset") continue;
+      return usage(
+          fmt::format("{}: {} stands in a model file, which has the section [model] and no "
+                      "preset of its own",
+                      assignment.origin.where(), assignment.key));
+    }
+    loaded_.preset = *name;
+    layers_.insert(layers_.begin(), {path, std::move(assignments)});
+    return Done{};
+  }
+
+  Result<std::string> find_preset(const std::string& name, const ConfigOrigin& origin) const {
+    std::vector<std::string> folders = near_folders_;
+    folders.push_back("models");
+    folders.insert(folders.end(), model_folders_.begin(), model_folders_.end());
+    for (const std::string& folder : folders) {
+      const fs::path path = fs::path(folder) / (name + ".toml");
+      std::error_code ignored;
+      if (fs::is_regular_file(path, ignored)) return path.string();
+    }
+    const std::vector<std::string> names = preset_names(folders);
+    const std::string nearest = nearest_name(name, names);
+    return usage(fmt::format("{}: model.preset = \"{}\" is no file {}.toml in {}{}", origin.where(),
+                             name, name, fmt::join(folders, ", "),
+                             !nearest.empty() ? "; did you mean " + nearest + "?"
+                             : names.empty()
+                                 ? ""
+                                 : fmt::format("; there are {}", fmt::join(names, ", "))));
+  }
+
+  void apply(const Layer& layer) {
+    if (layer.source != "--set") loaded_.files.push_back(layer.source);
+    std::set<std::string> seen;
+    for (const ConfigAssignment& assignment : layer.assignments) {
+      const ConfigField* field = find(assignment.key);
+      if (field == nullptr) {
+        problems_.push_back(assignment.origin.where() + ": " + unknown_key_message(assignment.key));
+        continue;
+      }
+      seen.insert(assignment.key);
+      if (assignment.key == "model.preset" &&
+          std::holds_alternative<std::string>(assignment.value)) {
+        continue;  // it has become a layer of its own
+      }
+      const Status status = assign(*field, assignment);
+      if (!status.ok()) {
+        problems_.push_back(assignment.origin.where() + ": " + status.error().message);
+        continue;
+      }
+      loaded_.history[assignment.key].push_back(assignment);
+    }
+    // The two say the same thing: a layer that sets one of them takes back the other of below.
+    replace_below(seen, "batch.global_sequences", "batch.global_tokens");
+    replace_below(seen, "batch.global_tokens", "batch.global_sequences");
+  }
+
+  void replace_below(const std::set<std::string>& seen, const std::string& key,
+                     const std::string& other) {
+    if (!seen.count(key) || seen.count(other) || !loaded_.history.count(other)) return;
+    int64_t& value = other == "batch.global_tokens" ? loaded_.config.batch.global_tokens
+                                                    : loaded_.config.batch.global_sequences;
+    value = 0;
+    loaded_.history.erase(other);
+  }
+
+  void derive_dp(int ranks) {
+    ParallelConfig& parallel = loaded_.config.parallel;
+    const std::string origin = fmt::format("--ranks {}", ranks);
+    const int64_t others = int64_t{parallel.tp} * parallel.pp * parallel.cp;
+    if (ranks < 1) {
+      problems_.push_back(origin + ": must be at least 1");
+    } else if (loaded_.history.count("parallel.dp")) {
+      if (others * parallel.dp == ranks) return;
+      problems_.push_back(fmt::format(
+          "{}: parallel.dp * tp * pp * cp = {} * {} * {} * {} = {} ranks; change one of them, or "
+          "leave parallel.dp out to derive it",
+          origin, parallel.dp, parallel.tp, parallel.pp, parallel.cp, others * parallel.dp));
+    } else if (others < 1 || ranks % others != 0) {
+      problems_.push_back(
+          fmt::format("{}: must be a multiple of parallel.tp * pp * cp = {} * {} * {}; try {}",
+                      origin, parallel.tp, parallel.pp, parallel.cp, std::max<int64_t>(1, others)));
+    } else {
+      parallel.dp = static_cast<int>(ranks / others);
+      loaded_.history["parallel.dp"].push_back(
+          {"parallel.dp", std::to_string(parallel.dp), int64_t{parallel.dp}, {origin, 0}});
+    }
+  }
+
+  void report(const Problem& problem) {
+    const bool is_default = !loaded_.history.count(problem.key);
+    problems_.push_back((is_default ? "" : loaded_.where(problem.key) + ": ") + problem.message());
+  }
+
+  const ConfigField* find(const std::string& key) const {
+    for (const ConfigField& field : fields_) {
+      if (field.key() == key) return &field;
+    }
+    return nullptr;
+  }
+
+  std::vector<std::string> model_folders_;
+  std::vector<std::string> near_folders_;
+  std::vector<Layer> layers_;
+  std::vector<std::string> problems_;
+  LoadedConfig loaded_;
+  std::vector<ConfigField> fields_ = config_fields(loaded_.config);
+};
+
+}  // namespace
+
+std::string LoadedConfig::where(const std::string& key) const {
+  const auto found = history.find(key);
+  return found == history.end() ? "default" : found->second.back().origin.where();
+}
+
+Result<LoadedConfig> load_config(const ConfigRequest& request) {
+  Loader loader(request.model_folders);
+  for (const std::string& file : request.files) TRIREME_TRY_DONE(loader.read_file(file));
+  loader.read_overrides(request.overrides);
+  return loader.finish(request.ranks);
+}
+
+Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,
+                                      const std::vector<std::string>& model_folders) {
+  Loader loader(model_folders);
+  TRIREME_TRY_DONE(loader.read_text(text, source));
+  return loader.finish(std::nullopt);
+}
+
+std::vector<std::string> preset_names(const std::vector<std::string>& folders) {
+  std::set<std::string> names;
+  for (const std::string& folder : folders) names.merge(stems_of(folder));
+  return {names.begin(), names.end()};
+}
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/config_toml.h"
+#include "spec/run_config.h"
+#include "spec/run_config_validate.h"
+
+namespace trireme {
+
+struct ConfigRequest {
+  std::vector<std::string> files;          // layered: later wins
+  std::vector<std::string> overrides;      // of --set, above the files
+  std::vector<std::string> model_folders;  // where presets lie besides ./models and near the files
+  std::optional<int> ranks;                // --ranks: derives parallel.dp where nobody sets it
+};
+
+struct LoadedConfig {
+  RunConfig config;
+  std::string preset;              // "" or the model.preset that was read
+  std::vector<std::string> files;  // what was read, lowest layer first, the preset's file included
+  // What was written for a key, the value in force last. Keys at their default are absent.
+  std::map<std::string, std::vector<ConfigAssignment>> history;
+
+  // "configs/run.toml:12", "--set ...", or "default".
+  std::string where(const std::string& key) const;
+};
+
+// Reads, layers and validates. One error names every problem, each with its file and line.
+Result<LoadedConfig> load_config(const ConfigRequest& request);
+
+// The same for one text, such as the config.resolved.toml of a checkpoint.
+Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,
+                                      const std::vector<std::string>& model_folders);
+
+// The names of the presets in these folders, sorted.
+std::vector<std::string> preset_names(const std::vector<std::string>& folders);
+
+}  // namespace trireme

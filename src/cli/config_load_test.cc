@@ -1,0 +1,216 @@
+#include "cli/config_load.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "spec/run_config_fields.h"
+#include "spec/run_config_text.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(fs::temp_directory_path() / fmt::format("trireme-{}", ::getpid())) {
+    fs::create_directories(path_);
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    const std::string path = (path_ / name).string();
+    fs::create_directories(fs::path(path).parent_path());
+    EXPECT_TRUE(write_file_atomically(path, text).ok());
+    return path;
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string error_of(const Result<LoadedConfig>& result) {
+  return result.ok() ? "" : result.error().message;
+}
+
+Result<LoadedConfig> from_text(const std::string& text) {
+  return load_config_text(text, "run.toml", {});
+}
+
+Result<LoadedConfig> with_overrides(const std::vector<std::string>& overrides) {
+  return load_config({.overrides = overrides});
+}
+
+// Changes a field to another valid value.
+void change(const ConfigField& field) {
+  const auto names = split_choices(field.choices);
+  if (auto** text = std::get_if<std::string*>(const_cast<FieldValue*>(&field.value))) {
+    **text = names.empty() ? "a \"b\"\\\n\t\x01 \xc3\xa9" : names.back();
+  } else if (auto** family = std::get_if<ModelFamily*>(const_cast<FieldValue*>(&field.value))) {
+    **family = ModelFamily::Llama;
+  } else if (auto** flag = std::get_if<bool*>(const_cast<FieldValue*>(&field.value))) {
+    **flag = !**flag;
+  } else if (auto** real = std::get_if<double*>(const_cast<FieldValue*>(&field.value))) {
+    **real = **real * 0.7 + 1.0 / 3.0;
+  }
+}
+
+TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
+  RunConfig all;
+  for (const ConfigField& field : config_fields(all)) {
+    if (field.name == "preset") continue;  // a resolved configuration has none
+    if (field.name != "rope_scaling_factor" && field.name != "min_lr") change(field);
+  }
+  const auto loaded = from_text(to_toml(all));
+  ASSERT_TRUE(loaded.ok()) << error_of(loaded);
+  EXPECT_EQ(to_toml(loaded.value().config), to_toml(all));
+}
+
+TEST(LoadConfig, EveryFieldTakesItsOwnValueFromSet) {
+  RunConfig config;
+  for (const ConfigField& field : config_fields(config)) {
+    const auto loaded = with_overrides({field.key() + "=" + toml_text(field)});
+    ASSERT_TRUE(loaded.ok()) << error_of(loaded);
+    EXPECT_TRUE(loaded.value().config == RunConfig{}) << field.key();
+  }
+}
+
+TEST(LoadConfig, StringFieldsTakeBareWordsWhateverTheyLookLike) {
+  for (const char* word :
+       {"true", "12", "1e5", "inf", "2024-01-01", "a/b.tok", "a b", "'q'x", "", "1f1b"}) {
+    const auto loaded = with_overrides({std::string("data.train=") + word});
+    ASSERT_TRUE(loaded.ok()) << error_of(loaded);
+    EXPECT_EQ(loaded.value().config.data.train, word);
+  }
+  EXPECT_EQ(with_overrides({"data.train=\"x\\ty\""}).value().config.data.train, "x\ty");
+  EXPECT_NE(error_of(with_overrides({"data.train=\xff"})).find("UTF-8"), std::string::npos);
+}
+
+TEST(LoadConfig, AMisspeltKeyNamesTheMeantOneWithFileAndLine) {
+  RunConfig config;
+  for (const ConfigField& field : config_fields(config)) {
+    if (field.name.size() < 4) continue;
+    std::string name(field.name);
+    std::swap(name[1], name[2]);
+    if (name == field.name) continue;
+    const std::string message = error_of(
+        from_text(fmt::format("[{}]\n\n{} = {}\n", field.section, name, toml_text(field))));
+    EXPECT_NE(message.find(fmt::format("run.toml:3: {}.{} is unknown; did you mean {}?",
+                                       field.section, name, field.key())),
+              std::string::npos)
+        << message;
+  }
+  EXPECT_EQ(error_of(from_text("[modle]\nlayers = 1\n")),
+            "run.toml:2: modle.layers is unknown; did you mean model.layers?");
+  EXPECT_EQ(error_of(from_text("[modle]\n")),
+            "run.toml:1: modle is no section; did you mean [model]?");
+  EXPECT_EQ(error_of(from_text("layers = 1\n")),
+            "run.toml:1: layers is unknown; did you mean model.layers?");
+  EXPECT_EQ(error_of(with_overrides({"paralel.tp=2"})),
+            "--set paralel.tp=2: paralel.tp is unknown; did you mean parallel.tp?");
+}
+
+TEST(LoadConfig, EveryFieldRefusesAnArrayAndSaysWhatItWants) {
+  RunConfig config;
+  for (const ConfigField& field : config_fields(config)) {
+    const auto loaded = from_text(fmt::format("{} = [1]\n", field.key()));
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_EQ(loaded.error().kind, ErrorKind::Usage);
+    EXPECT_EQ(error_of(loaded),
+              fmt::format("run.toml:1: {} = (array) must be {}", field.key(), type_name(field)));
+  }
+}
+
+TEST(LoadConfig, AllProblemsComeAtOnce) {
+  const std::string message = error_of(from_text(
+      "[model]\nheads = 32\nd_model = 256\n[parallel]\ntp = 3\nzero = 7\nschedule = \"zbh1\"\n"));
+  EXPECT_NE(
+      message.find("run.toml:5: parallel.tp = 3 must divide model.heads = 32; try 1, 2, 4, 8, "
+                   "16 or 32"),
+      std::string::npos)
+      << message;
+  EXPECT_NE(message.find("run.toml:6: parallel.zero = 7 is unknown"), std::string::npos) << message;
+  EXPECT_NE(message.find("did you mean zb_h1?"), std::string::npos) << message;
+}
+
+TEST(LoadConfig, SyntaxErrorsHaveLineAndColumn) {
+  EXPECT_EQ(error_of(from_text("[model]\nlayers = \n")).rfind("run.toml:2:", 0), 0u);
+  EXPECT_EQ(error_of(from_text("[model]\nlayers = 1\nlayers = 2\n")).rfind("run.toml:3:", 0), 0u);
+}
+
+TEST(LoadConfig, LaterFilesWinThenSetAndTheHistoryKnowsWhy) {
+  const TemporaryFolder folder;
+  const std::string base = folder.write("base.toml", "[model]\nlayers = 2\nseq_len = 64\n");
+  const std::string top = folder.write("top.toml", "[model]\nlayers = 3\n");
+  const auto both = load_config({.files = {base, top}});
+  ASSERT_TRUE(both.ok()) << error_of(both);
+  EXPECT_EQ(both.value().config.model.layers, 3);
+  EXPECT_EQ(both.value().config.model.seq_len, 64);
+  EXPECT_EQ(both.value().where("model.layers"), top + ":2");
+  EXPECT_EQ(both.value().where("model.seq_len"), base + ":3");
+  EXPECT_EQ(both.value().where("model.heads"), "default");
+  const auto set = load_config({.files = {base, top}, .overrides = {"model.layers=4"}});
+  EXPECT_EQ(set.value().config.model.layers, 4);
+  EXPECT_EQ(set.value().history.at("model.layers").size(), 3u);
+  EXPECT_EQ(load_config({.files = {top, base}}).value().config.model.layers, 2);
+}
+
+TEST(LoadConfig, APresetLiesBelowEverythingAndIsResolvedAway) {
+  const TemporaryFolder folder;
+  const std::string model = folder.write("models/small.toml", "[model]\nlayers = 7\nheads = 8\n");
+  const std::string run = folder.write("run.toml", "[model]\nheads = 2\npreset = \"small\"\n");
+  const auto loaded = load_config({.files = {run}});
+  ASSERT_TRUE(loaded.ok()) << error_of(loaded);
+  EXPECT_EQ(loaded.value().config.model.layers, 7);
+  EXPECT_EQ(loaded.value().config.model.heads, 2);
+  EXPECT_EQ(loaded.value().config.model.preset, "");
+  EXPECT_EQ(loaded.value().preset, "small");
+  EXPECT_EQ(loaded.value().where("model.layers"), model + ":2");
+  const auto misspelt = load_config({.files = {run}, .overrides = {"model.preset=smal"}});
+  EXPECT_NE(error_of(misspelt).find("did you mean small?"), std::string::npos)
+      << error_of(misspelt);
+  folder.write("models/wrong.toml", "[run]\nsteps = 7\n");
+  const auto wrong = load_config({.files = {run}, .overrides = {"model.preset=wrong"}});
+  EXPECT_NE(error_of(wrong).find("wrong.toml:2: run.steps"), std::string::npos) << error_of(wrong);
+}
+
+TEST(LoadConfig, ALaterBatchSizeReplacesTheEarlierOneInTheOtherUnit) {
+  const TemporaryFolder folder;
+  const std::string run =
+      folder.write("run.toml", "[batch]\nglobal_sequences = 16\nmicro_sequences = 2\n");
+  const auto tokens = load_config({.files = {run}, .overrides = {"batch.global_tokens=1024"}});
+  ASSERT_TRUE(tokens.ok()) << error_of(tokens);
+  EXPECT_EQ(tokens.value().config.batch.global_sequences, 0);
+  const auto both = load_config(
+      {.files = {run}, .overrides = {"batch.global_tokens=1024", "batch.global_sequences=16"}});
+  EXPECT_NE(error_of(both).find("contradicts"), std::string::npos) << error_of(both);
+}
+
+TEST(LoadConfig, RanksDeriveDpOrMustAgreeWithIt) {
+  const auto load = [](std::vector<std::string> overrides, int ranks) {
+    return load_config({.overrides = std::move(overrides), .ranks = ranks});
+  };
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    EXPECT_EQ(load({}, ranks).value().config.parallel.dp, ranks);
+    const auto split = load({"parallel.tp=2"}, ranks);
+    if (ranks % 2 == 0) {
+      EXPECT_EQ(split.value().config.parallel.dp, ranks / 2);
+    } else {
+      EXPECT_EQ(split.error().kind, ErrorKind::Usage);
+    }
+    EXPECT_EQ(load({"parallel.dp=2", "parallel.tp=2"}, ranks).ok(), ranks == 4);
+  }
+  EXPECT_FALSE(load({}, 0).ok());
+}
+
+TEST(LoadConfig, AMissingFileNamesItsNeighbour) {
+  const TemporaryFolder folder;
+  const std::string run = folder.write("tiny.toml", "");
+  const auto loaded = load_config({.files = {run.substr(0, run.size() - 9) + "tyni.toml"}});
+  EXPECT_NE(error_of(loaded).find("did you mean " + run), std::string::npos) << error_of(loaded);
+}
+
+}  // namespace
+}  // namespace trireme

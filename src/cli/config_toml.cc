@@ -1,0 +1,234 @@
+#include "cli/config_toml.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "base/nearest_name.h"
+
+namespace trireme {
+namespace {
+
+Error usage(std::string message) { return {ErrorKind::Usage, std::move(message)}; }
+
+TomlValue to_value(const toml::node& node) {
+  if (const auto* value = node.as_boolean()) return value->get();
+  if (const auto* value = node.as_integer()) return value->get();
+  if (const auto* value = node.as_floating_point()) return value->get();
+  if (const auto* value = node.as_string()) return value->get();
+  std::ostringstream name;
+  name << node.type();
+  return OtherToml{name.str()};
+}
+
+std::string value_text(const TomlValue& value) {
+  if (const auto* other = std::get_if<OtherToml>(&value)) return "(" + other->type_name + ")";
+  ConfigField field;
+  TomlValue copy = value;
+  if (auto* v = std::get_if<bool>(&copy)) field.value = v;
+  if (auto* v = std::get_if<int64_t>(&copy)) field.value = v;
+  if (auto* v = std::get_if<double>(&copy)) field.value = v;
+  if (auto* v = std::get_if<std::string>(&copy)) field.value = v;
+  return toml_text(field);
+}
+
+Error syntax_error(const toml::parse_error& error, const std::string& source) {
+  return usage(fmt::format("{}:{}:{}: not valid TOML: {}", source, error.source().begin.line,
+                           error.source().begin.column, error.description()));
+}
+
+ConfigAssignment make_assignment(std::string key, const toml::node& node,
+                                 const std::string& source) {
+  ConfigAssignment assignment;
+  assignment.key = std::move(key);
+  assignment.value = to_value(node);
+  assignment.text = value_text(assignment.value);
+  assignment.origin = {source, static_cast<int>(node.source().begin.line)};
+  return assignment;
+}
+
+// A TOML value on its own; empty where the text is none.
+std::optional<TomlValue> parse_value(std::string_view text) {
+  try {
+    const toml::table table = toml::parse(fmt::format("v = {}", text));
+    if (table.size() != 1) return std::nullopt;
+    return to_value(table.begin()->second);
+  } catch (const toml::parse_error&) {
+    return std::nullopt;
+  }
+}
+
+bool is_string_field(std::string_view key) {
+  RunConfig config;
+  for (const ConfigField& field : config_fields(config)) {
+    if (field.key() == key) return type_name(field) == "a string";
+  }
+  return false;
+}
+
+// Stores into one member; returns false where the value is of another type.
+struct Store {
+  const TomlValue& value;
+
+  bool operator()(bool* target) const { return copy(target); }
+  bool operator()(int64_t* target) const { return store_integer(target); }
+  bool operator()(int* target) const {
+    int64_t wide = 0;
+    if (!store_integer(&wide) || wide < std::numeric_limits<int>::min() ||
+        wide > std::numeric_limits<int>::max()) {
+      return false;
+    }
+    *target = static_cast<int>(wide);
+    return true;
+  }
+  bool operator()(uint64_t* target) const {
+    int64_t wide = 0;
+    if (!store_integer(&wide) || wide < 0) return false;
+    *target = static_cast<uint64_t>(wide);
+    return true;
+  }
+  bool operator()(double* target) const {
+    if (const auto* integer = std::get_if<int64_t>(&value)) {
+      *target = static_cast<double>(*integer);
+      return true;
+    }
+    return copy(target);
+  }
+  bool operator()(std::string* target) const { return copy(target); }
+  bool operator()(ModelFamily* target) const {
+    const auto* name = std::get_if<std::string>(&value);
+    if (name == nullptr) return false;
+    for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
+      if (*name == name_of(family)) {
+        *target = family;
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  template <typename T>
+  bool copy(T* target) const {
+    const T* same = std::get_if<T>(&value);
+    if (same != nullptr) *target = *same;
+    return same != nullptr;
+  }
+  // 2e6 is an integer for a reader, though not for TOML.
+  bool store_integer(int64_t* target) const {
+    if (const auto* number = std::get_if<double>(&value)) {
+      if (std::abs(*number) > 9e15 || *number != std::floor(*number)) return false;
+      *target = static_cast<int64_t>(*number);
+      return true;
+    }
+    return copy(target);
+  }
+};
+
+}  // namespace
+
+std::string ConfigOrigin::where() const {
+  return line > 0 ? fmt::format("{}:{}", source, line) : source;
+}
+
+Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
+                                                        const std::string& source) {
+  toml::table root;
+  try {
+    root = toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    return syntax_error(error, source);
+  }
+  std::vector<ConfigAssignment> assignments;
+  for (const auto& [section, section_node] : root) {
+    const toml::table* table = section_node.as_table();
+    if (table == nullptr) {
+      assignments.push_back(make_assignment(std::string(section.str()), section_node, source));
+      continue;
+    }
+    for (const auto& [name, node] : *table) {
+      assignments.push_back(
+          make_assignment(fmt::format("{}.{}", section.str(), name.str()), node, source));
+    }
+    // An empty section with a misspelt name is worth a word too.
+    const auto& known = config_sections();
+    const bool is_known = std::any_of(known.begin(), known.end(),
+                                      [&](const auto& s) { return s.name == section.str(); });
+    if (table->empty() && !is_known) {
+      assignments.push_back(make_assignment(std::string(section.str()), section_node, source));
+    }
+  }
+  std::stable_sort(assignments.begin(), assignments.end(),
+                   [](const auto& a, const auto& b) { return a.origin.line < b.origin.line; });
+  return assignments;
+}
+
+Result<ConfigAssignment> parse_override(std::string_view override_text) {
+  const size_t equals = override_text.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    return usage(
+        fmt::format("--set {}: wants KEY=VALUE, such as --set model.layers=4", override_text));
+  }
+  ConfigAssignment assignment;
+  assignment.key = std::string(override_text.substr(0, equals));
+  assignment.origin = {fmt::format("--set {}", override_text), 0};
+  const std::string_view text = override_text.substr(equals + 1);
+  const std::optional<TomlValue> value = parse_value(text);
+  const bool is_string = value && std::holds_alternative<std::string>(*value);
+  if (!value || (is_string_field(assignment.key) && !is_string)) {
+    assignment.value = std::string(text);
+    assignment.text = value_text(assignment.value);
+    // A bare word may hold bytes that no TOML text can; the resolved configuration is one.
+    const std::optional<TomlValue> again = parse_value(assignment.text);
+    if (!again || *std::get_if<std::string>(&*again) != text) {
+      return usage(fmt::format("--set {}: the value is not UTF-8", assignment.key));
+    }
+    return assignment;
+  }
+  assignment.value = *value;
+  assignment.text = value_text(*value);
+  return assignment;
+}
+
+Status assign(const ConfigField& field, const ConfigAssignment& assignment) {
+  if (std::visit(Store{assignment.value}, field.value)) return Done{};
+  const auto* word = std::get_if<std::string>(&assignment.value);
+  if (word != nullptr && type_name(field) == "a string") {  // an enumerator
+    const std::vector<std::string> names = split_choices(field.choices);
+    const std::string nearest = nearest_name(*word, names);
+    return usage(fmt::format("{} = {} is unknown; use {}{}", field.key(), assignment.text,
+                             fmt::join(names, ", "),
+                             nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+  }
+  return usage(fmt::format("{} = {} must be {}", field.key(), assignment.text, type_name(field)));
+}
+
+std::string unknown_key_message(std::string_view key) {
+  RunConfig config;
+  std::vector<std::string> keys;
+  std::string same_name;  // the right field in the wrong section, or in none
+  const std::string_view name = key.substr(key.rfind('.') + 1);
+  for (const ConfigField& field : config_fields(config)) {
+    keys.push_back(field.key());
+    if (field.name == name && same_name.empty()) same_name = field.key();
+  }
+  std::vector<std::string> sections;
+  for (const ConfigSection& section : config_sections()) sections.emplace_back(section.name);
+  if (key.find('.') == std::string_view::npos && same_name.empty()) {
+    const std::string nearest = nearest_name(key, sections);
+    return fmt::format("{} is no section; {}", key,
+                       nearest.empty() ? fmt::format("use {}", fmt::join(sections, ", "))
+                                       : fmt::format("did you mean [{}]?", nearest));
+  }
+  const std::string nearest = !same_name.empty() ? same_name : nearest_name(key, keys);
+  return fmt::format("{} is unknown{}", key,
+                     nearest.empty() ? "; docs/configuration.md lists all keys"
+                                     : "; did you mean " + nearest + "?");
+}
+
+}  // namespace trireme

@@ -1,0 +1,317 @@
+#include "spec/run_config_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+constexpr FieldEffect kResults = FieldEffect::Results;
+constexpr FieldEffect kLayout = FieldEffect::Layout;
+constexpr FieldEffect kSpeed = FieldEffect::Speed;
+
+class FieldList {
+ public:
+  void section(std::string_view name) { section_ = name; }
+
+  template <typename T>
+  void add(std::string_view name, T& value, FieldEffect effect, std::string_view doc,
+           std::string_view choices = "") {
+    fields_.push_back({section_, name, doc, effect, choices, &value});
+  }
+
+  std::vector<ConfigField> take() { return std::move(fields_); }
+
+ private:
+  std::string_view section_;
+  std::vector<ConfigField> fields_;
+};
+
+void model_fields(FieldList& list, ModelConfig& model) {
+  list.section("model");
+  list.add("preset", model.preset, kResults,
+           "a file of models/ whose values lie below all others, such as \"gpt2-124m\"; empty once "
+           "resolved");
+  list.add(
+      "family", model.family, kResults,
+      "gpt2: learned positions, LayerNorm, GELU; llama: RoPE, RMSNorm, SwiGLU, no biases; moe: "
+      "llama with experts",
+      "gpt2|llama|moe");
+  list.add("layers", model.layers, kResults, "number of transformer layers");
+  list.add("d_model", model.d_model, kResults, "width of the residual stream");
+  list.add("heads", model.heads, kResults, "query heads");
+  list.add("kv_heads", model.kv_heads, kResults, "key and value heads; 0: as many as heads");
+  list.add("head_dim", model.head_dim, kResults, "width of a head; 0: d_model / heads");
+  list.add("d_ff", model.d_ff, kResults,
+           "width of the MLP; 0: 4 d_model, or 8/3 d_model rounded up to 64 with SwiGLU");
+  list.add("vocab_size", model.vocab_size, kResults, "rows of the embedding; 0: the tokenizer's");
+  list.add("seq_len", model.seq_len, kResults, "tokens of a sequence, the longest context");
+  list.add("activation", model.activation, kResults,
+           "of the MLP; empty: the family's, gelu_tanh (gpt2) or swiglu (llama)",
+           "|gelu_tanh|gelu_erf|relu|swiglu");
+  list.add("norm", model.norm, kResults,
+           "empty: the family's, layer_norm (gpt2) or rms_norm (llama)", "|layer_norm|rms_norm");
+  list.add("positions", model.positions, kResults,
+           "empty: the family's, learned (gpt2) or rope (llama)", "|learned|rope");
+  list.add("bias", model.bias, kResults, "gpt2: biases in linear layers and LayerNorm");
+  list.add("norm_gain", model.norm_gain, kResults, "norms have a learned gain");
+  list.add("embedding_norm", model.embedding_norm, kResults, "a norm right behind the embedding");
+  list.add("final_norm", model.final_norm, kResults, "a norm in front of the head");
+  list.add("tied_head", model.tied_head, kResults, "the head reads the embedding's table");
+  list.add("norm_eps", model.norm_eps, kResults, "added to the variance inside norms");
+  list.add(
+      "dropout", model.dropout, kResults,
+      "probability of dropping an element behind embedding, attention weights and projections");
+  list.add("init_stddev", model.init_stddev, kResults, "of the normal initial weights");
+  list.add("init_scale_residual", model.init_scale_residual, kResults,
+           "projections onto the residual stream start at stddev / sqrt(2 layers)");
+  list.add("rope_theta", model.rope_theta, kResults, "base of the rotary frequencies");
+  list.add("rope_scaling_factor", model.rope_scaling_factor, kResults,
+           "Llama 3's stretching of low frequencies; 1: none");
+  list.add("rope_low_freq_factor", model.rope_low_freq_factor, kResults,
+           "wavelengths above original length / this are stretched in full");
+  list.add("rope_high_freq_factor", model.rope_high_freq_factor, kResults,
+           "wavelengths below original length / this are not stretched");
+  list.add("rope_original_seq_len", model.rope_original_seq_len, kResults,
+           "context length before stretching");
+}
+
+void data_fields(FieldList& list, DataConfig& data) {
+  list.section("data");
+  list.add("source", data.source, kResults,
+           "files: token files; synthetic: keyed tokens with structure to learn, no file needed",
+           "files|synthetic");
+  list.add("train", data.train, kResults, "token file to train on (trireme data prepare)");
+  list.add("val", data.val, kResults, "token file for the validation loss; empty: none");
+  list.add("tokenizer", data.tokenizer, kResults,
+           "tokenizer.json (trireme tokenizer train), kept with checkpoints and used for samples");
+}
+
+void batch_fields(FieldList& list, BatchConfig& batch) {
+  list.section("batch");
+  list.add("global_sequences", batch.global_sequences, kResults,
+           "sequences of a step over all ranks; 0: from global_tokens, or micro_sequences * dp");
+  list.add("global_tokens", batch.global_tokens, kResults,
+           "the same in tokens: a multiple of model.seq_len; 0: from global_sequences");
+  list.add("micro_sequences", batch.micro_sequences, kResults,
+           "sequences that one rank takes at once; gradients are accumulated over the rest");
+}
+
+void optim_fields(FieldList& list, OptimConfig& optim) {
+  list.section("optim");
+  list.add("name", optim.name, kResults, "the optimizer", "adamw|sgd");
+  list.add("lr", optim.lr, kResults, "highest learning rate");
+  list.add("min_lr", optim.min_lr, kResults, "learning rate that the schedule ends at");
+  list.add("beta1", optim.beta1, kResults, "adamw: decay of the first moment");
+  list.add("beta2", optim.beta2, kResults, "adamw: decay of the second moment");
+  list.add("eps", optim.eps, kResults, "adamw: added to the root of the second moment");
+  list.add("weight_decay", optim.weight_decay, kResults, "decoupled, on matrices only");
+  list.add("momentum", optim.momentum, kResults, "sgd: decay of the running gradient");
+  list.add("schedule", optim.schedule, kResults, "of the learning rate, behind the warm-up",
+           "cosine|linear|constant|wsd");
+  list.add("warmup_steps", optim.warmup_steps, kResults, "steps of linear growth up to lr");
+  list.add("decay_steps", optim.decay_steps, kResults,
+           "wsd: length of the last decay; 0: a fifth of the run");
+  list.add("clip_norm", optim.clip_norm, kResults,
+           "largest global norm of the gradient; 0: no clipping");
+}
+
+void parallel_fields(FieldList& list, ParallelConfig& parallel) {
+  list.section("parallel");
+  list.add("dp", parallel.dp, kLayout, "data-parallel degree");
+  list.add("tp", parallel.tp, kResults, "tensor-parallel degree: splits heads and the MLP");
+  list.add("pp", parallel.pp, kLayout, "pipeline-parallel degree: splits layers into stages");
+  list.add("cp", parallel.cp, kResults, "context-parallel degree: splits the sequence");
+  list.add("ep", parallel.ep, kResults, "expert-parallel degree, inside dp * cp");
+  list.add("schedule", parallel.schedule, kLayout, "of the pipeline (trireme schedule prints it)",
+           "naive|gpipe|1f1b|interleaved|zb_h1|zb_h2|zb_v|dualpipe|dualpipev|auto");
+  list.add("chunks", parallel.chunks, kLayout, "stages that each pipeline rank holds");
+  list.add("zero", parallel.zero, kLayout,
+           "sharded over dp: 0 nothing, 1 optimizer, 2 and gradients, 3 and parameters", "0|1|2|3");
+  list.add("hsdp_shard", parallel.hsdp_shard, kLayout,
+           "ranks of dp that a ZeRO shard group spans; 0: all of them");
+  list.add("sequence", parallel.sequence, kSpeed,
+           "tensor parallelism keeps the residual stream split along the sequence");
+}
+
+void memory_fields(FieldList& list, MemoryConfig& memory) {
+  list.section("memory");
+  list.add("recompute", memory.recompute, kSpeed,
+           "activations computed again in the backward pass: none, the cheap ones, whole layers",
+           "none|selective|full");
+  list.add("offload", memory.offload, kSpeed, "what leaves the device between its uses", "none");
+  list.add("limit_bytes", memory.limit_bytes, kSpeed,
+           "a plan above it is refused; 0: what the host has available");
+}
+
+void run_fields(FieldList& list, RunSection& run) {
+  list.section("run");
+  list.add("seed", run.seed, kResults, "of initial weights, data order, dropout and samples");
+  list.add("steps", run.steps, kResults, "total number of steps, over all resumptions");
+  list.add("stop_after", run.stop_after, kSpeed,
+           "save and leave after this step, as a signal would; 0: run to the end");
+  list.add("reproducible", run.reproducible, kResults,
+           "fixed: a run repeats itself bitwise; layout: also on any number of ranks and threads",
+           "fixed|layout");
+  list.add("threads_per_rank", run.threads_per_rank, kSpeed,
+           "0: cores of this host / ranks on it, at least 1");
+  list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes",
+           "local|mpi");
+  list.add("comm_timeout_s", run.comm_timeout_s, kSpeed, "deadline of every wait between ranks");
+  list.add("eval_every", run.eval_every, kSpeed, "steps between validation losses; 0: never");
+  list.add("eval_sequences", run.eval_sequences, kSpeed, "sequences of one validation loss");
+  list.add("sample_every", run.sample_every, kSpeed, "steps between samples of text; 0: never");
+  list.add("sample_tokens", run.sample_tokens, kSpeed, "length of a sample");
+  list.add("sample_prompt", run.sample_prompt, kSpeed, "what a sample continues");
+  list.add("isa", run.isa, kResults,
+           "kernels: auto takes the best that the CPU has; reference is slow and exact",
+           "auto|avx2|avx512|avx512_bf16|reference");
+}
+
+void remaining_fields(FieldList& list, RunConfig& config) {
+  list.section("precision");
+  list.add("compute", config.precision.compute, kResults,
+           "of weights, activations and matmuls; bf16 keeps fp32 master weights and gradients",
+           "fp32|bf16");
+  list.section("checkpoint");
+  list.add("every", config.checkpoint.every, kSpeed,
+           "steps between checkpoints; 0: only at the end and on a signal");
+  list.add("keep", config.checkpoint.keep, kSpeed, "newest checkpoints that stay; 0: all");
+  list.add("at_end", config.checkpoint.at_end, kSpeed, "save when the last step is done");
+}
+
+void trace_fields(FieldList& list, TraceConfig& trace) {
+  list.section("trace");
+  list.add("first_step", trace.first_step, kSpeed, "first step of trace.rankR.json");
+  list.add("steps", trace.steps, kSpeed, "traced steps; 0: none");
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      default:
+        if (byte < 0x20 || byte == 0x7f) {
+          out += fmt::format("\\u{:04X}", byte);
+        } else {
+          out += c;
+        }
+    }
+  }
+  return out + "\"";
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+struct TomlText {
+  std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
+  std::string operator()(const int* value) const { return std::to_string(*value); }
+  std::string operator()(const int64_t* value) const { return std::to_string(*value); }
+  std::string operator()(const uint64_t* value) const { return std::to_string(*value); }
+  std::string operator()(const double* value) const { return number_text(*value); }
+  std::string operator()(const std::string* value) const { return quoted(*value); }
+  std::string operator()(const ModelFamily* value) const {
+    return quoted(std::string(name_of(*value)));
+  }
+};
+
+struct TypeName {
+  std::string_view operator()(const bool*) const { return "true or false"; }
+  std::string_view operator()(const int*) const { return "an integer"; }
+  std::string_view operator()(const int64_t*) const { return "an integer"; }
+  std::string_view operator()(const uint64_t*) const { return "an integer, not negative"; }
+  std::string_view operator()(const double*) const { return "a number"; }
+  std::string_view operator()(const std::string*) const { return "a string"; }
+  std::string_view operator()(const ModelFamily*) const { return "a string"; }
+};
+
+}  // namespace
+
+std::string ConfigField::key() const { return fmt::format("{}.{}", section, name); }
+
+std::vector<ConfigField> config_fields(RunConfig& config) {
+  FieldList list;
+  model_fields(list, config.model);
+  data_fields(list, config.data);
+  batch_fields(list, config.batch);
+  optim_fields(list, config.optim);
+  parallel_fields(list, config.parallel);
+  memory_fields(list, config.memory);
+  remaining_fields(list, config);
+  run_fields(list, config.run);
+  trace_fields(list, config.trace);
+  return list.take();
+}
+
+std::vector<ConfigField> config_fields(const RunConfig& config) {
+  return config_fields(const_cast<RunConfig&>(config));
+}
+
+const std::vector<ConfigSection>& config_sections() {
+  static const std::vector<ConfigSection> sections = {
+      {"model", "What is trained."},
+      {"data", "What it is trained on."},
+      {"batch", "How much of it a step takes. The number of accumulated micro-batches is derived."},
+      {"optim", "How weights follow gradients."},
+      {"parallel", "How the work is split. World size = dp * tp * pp * cp."},
+      {"memory", "What is traded for memory."},
+      {"precision", "What numbers are made of."},
+      {"checkpoint", "When the run is saved."},
+      {"run", "Length, seed, machine, and what is looked at on the way."},
+      {"trace", "Which steps are recorded for Perfetto."},
+  };
+  return sections;
+}
+
+std::vector<std::string> split_choices(std::string_view choices) {
+  std::vector<std::string> names;
+  if (choices.empty()) return names;
+  size_t begin = 0;
+  while (true) {
+    const size_t end = choices.find('|', begin);
+    names.emplace_back(choices.substr(begin, end - begin));
+    if (end == std::string_view::npos) return names;
+    begin = end + 1;
+  }
+}
+
+std::string_view name_of(ModelFamily family) {
+  switch (family) {
+    case ModelFamily::Gpt2:
+      return "gpt2";
+    case ModelFamily::Llama:
+      return "llama";
+    case ModelFamily::Moe:
+      return "moe";
+  }
+  return "?";
+}
+
+std::string_view type_name(const ConfigField& field) { return std::visit(TypeName{}, field.value); }
+std::string toml_text(const ConfigField& field) { return std::visit(TomlText{}, field.value); }
+
+}  // namespace trireme

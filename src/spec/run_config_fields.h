@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "spec/run_config.h"
+
+namespace trireme {
+
+// What a field can change. Results: the numbers that training produces. Layout: these too, unless
+// run.reproducible = "layout". Speed: only time, memory, and what is kept or shown; two runs that
+// differ in such fields alone train the same weights.
+enum class FieldEffect { Results, Layout, Speed };
+
+using FieldValue =
+    std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, ModelFamily*>;
+
+// One field of RUN.toml, bound to a configuration. Parsing, --set, printing, JSON, validation of
+// names, docs/configuration.md and shell completion all read this one table.
+struct ConfigField {
+  std::string_view section;
+  std::string_view name;
+  std::string_view doc;
+  FieldEffect effect = FieldEffect::Results;
+  std::string_view choices;  // "none|selective|full"; "": any value of the type
+  FieldValue value;
+
+  std::string key() const;  // "model.layers"
+};
+
+// The fields of a configuration, section by section in the order of the file. The pointers live as
+// long as `config`.
+std::vector<ConfigField> config_fields(RunConfig& config);
+// For readers: the values may be looked at only.
+std::vector<ConfigField> config_fields(const RunConfig& config);
+
+struct ConfigSection {
+  std::string_view name;
+  std::string_view doc;
+};
+const std::vector<ConfigSection>& config_sections();
+
+std::vector<std::string> split_choices(std::string_view choices);
+std::string_view name_of(ModelFamily family);
+
+// "integer", "true or false", "string", ...: what a value of the field must be.
+std::string_view type_name(const ConfigField& field);
+// The value as TOML: shortest text that reads back to the same value.
+std::string toml_text(const ConfigField& field);
+
+}  // namespace trireme

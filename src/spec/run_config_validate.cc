@@ -1,0 +1,263 @@
+#include "spec/run_config_validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/nearest_name.h"
+#include "spec/run_config_fields.h"
+
+namespace trireme {
+namespace {
+
+// "1, 2 or 4"
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::string divisors_of(int64_t number) {
+  std::vector<std::string> divisors;
+  for (int64_t d = 1; d <= number && d <= 1024; ++d) {
+    if (number % d == 0) divisors.push_back(std::to_string(d));
+  }
+  return "try " + list_of(divisors);
+}
+
+constexpr int64_t kMostLayers = 100000;
+constexpr int64_t kMostWidth = int64_t{1} << 24;
+constexpr int64_t kMostTokens = int64_t{1} << 31;
+constexpr int64_t kMostBatchTokens = int64_t{1} << 40;
+constexpr int64_t kMostRanks = int64_t{1} << 20;
+
+class Rules {
+ public:
+  explicit Rules(const RunConfig& config) : fields_(config_fields(config)) {}
+
+  void require(bool holds, std::string_view key, std::string rule, std::string remedy) {
+    if (!holds) problems_.push_back({std::string(key), value_of(key), rule, remedy});
+  }
+  void at_least(std::string_view key, double value, double least) {
+    require(value >= least && std::isfinite(value), key,
+            fmt::format("must be finite and at least {}", least), fmt::format("try {}", least));
+  }
+  void in_range(std::string_view key, double value, double from, double below) {
+    require(value >= from && value < below, key,
+            fmt::format("must be at least {} and below {}", from, below),
+            fmt::format("try {}", from));
+  }
+  // Sizes stay so small that products of two of them, and of one with bytes, cannot overflow.
+  void size(std::string_view key, int64_t value, int64_t least, int64_t most) {
+    require(value >= least && value <= most, key,
+            fmt::format("must be at least {} and at most {}", least, most),
+            fmt::format("try {}", std::max<int64_t>(least, 1)));
+  }
+  // Degrees that are no numbers of their own are reported once, by at_least.
+  void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole) {
+    if (part < 1 || whole < 1) return;
+    require(whole % part == 0, key, fmt::format("must divide {} = {}", whole_key, whole),
+            divisors_of(whole));
+  }
+  void choices() {
+    for (const ConfigField& field : fields_) {
+      const std::vector<std::string> names = split_choices(field.choices);
+      const std::string value = plain_value(field);
+      if (names.empty() || std::find(names.begin(), names.end(), value) != names.end()) continue;
+      std::vector<std::string> shown = names;
+      for (std::string& name : shown) name = name.empty() ? "\"\"" : name;
+      const std::string nearest = nearest_name(value, names);
+      problems_.push_back(
+          {field.key(), toml_text(field), "is unknown",
+           "use " + list_of(shown) + (nearest.empty() ? "" : "; did you mean " + nearest + "?")});
+    }
+  }
+  std::vector<Problem> take() { return std::move(problems_); }
+
+ private:
+  static std::string plain_value(const ConfigField& field) {
+    if (const auto* text = std::get_if<std::string*>(&field.value)) return **text;
+    if (const auto* family = std::get_if<ModelFamily*>(&field.value)) {
+      return std::string(name_of(**family));
+    }
+    return toml_text(field);
+  }
+  std::string value_of(std::string_view key) const {
+    for (const ConfigField& field : fields_) {
+      if (field.key() == key) return toml_text(field);
+    }
+    return "";
+  }
+
+  std::vector<ConfigField> fields_;
+  std::vector<Problem> problems_;
+};
+
+void model_rules(Rules& rules, const ModelConfig& model) {
+  rules.size("model.layers", model.layers, 1, kMostLayers);
+  rules.size("model.d_model", model.d_model, 1, kMostWidth);
+  rules.size("model.heads", model.heads, 1, kMostWidth);
+  rules.size("model.kv_heads", model.kv_heads, 0, kMostWidth);
+  rules.size("model.head_dim", model.head_dim, 0, kMostWidth);
+  rules.size("model.d_ff", model.d_ff, 0, kMostWidth);
+  rules.size("model.vocab_size", model.vocab_size, 0, kMostTokens);
+  rules.size("model.seq_len", model.seq_len, 1, kMostTokens);
+  rules.divides("model.kv_heads", model.kv_heads, "model.heads", model.heads);
+  if (model.head_dim == 0 && model.heads >= 1) {
+    rules.require(model.d_model % model.heads == 0, "model.heads",
+                  fmt::format("must divide model.d_model = {}", model.d_model),
+                  "change one of them, or set model.head_dim");
+  }
+  const bool rope =
+      model.positions == "rope" || (model.positions.empty() && model.family != ModelFamily::Gpt2);
+  const int64_t head_dim = model.head_dim != 0 ? model.head_dim
+                           : model.heads >= 1  ? model.d_model / model.heads
+                                               : 0;
+  rules.require(!rope || head_dim % 2 == 0, model.head_dim != 0 ? "model.head_dim" : "model.heads",
+                fmt::format("gives a head of {}, and rotary positions turn pairs", head_dim),
+                "choose an even width of a head");
+  rules.in_range("model.dropout", model.dropout, 0.0, 1.0);
+  rules.at_least("model.norm_eps", model.norm_eps, 0.0);
+  rules.at_least("model.init_stddev", model.init_stddev, 0.0);
+  rules.require(model.rope_theta > 0.0, "model.rope_theta", "must be positive", "try 10000.0");
+  rules.at_least("model.rope_scaling_factor", model.rope_scaling_factor, 1.0);
+  if (model.rope_scaling_factor > 1.0) {
+    rules.require(model.rope_low_freq_factor > 0.0, "model.rope_low_freq_factor",
+                  "must be positive", "try 1.0");
+    rules.require(
+        model.rope_high_freq_factor > model.rope_low_freq_factor, "model.rope_high_freq_factor",
+        fmt::format("must be above model.rope_low_freq_factor = {}", model.rope_low_freq_factor),
+        "try 4.0");
+    rules.size("model.rope_original_seq_len", model.rope_original_seq_len, 1, kMostTokens);
+  }
+}
+
+// Sequences of a step where the configuration sets them; 0 where it is wrong.
+int64_t sequences_of(const RunConfig& config) {
+  const BatchConfig& batch = config.batch;
+  if (batch.global_sequences > 0) return batch.global_sequences;
+  const int64_t seq_len = config.model.seq_len;
+  return seq_len > 0 && batch.global_tokens % seq_len == 0 ? batch.global_tokens / seq_len : 0;
+}
+
+void batch_rules(Rules& rules, const RunConfig& config) {
+  const BatchConfig& batch = config.batch;
+  const int64_t seq_len = config.model.seq_len;
+  rules.size("batch.global_sequences", batch.global_sequences, 0, kMostTokens);
+  rules.size("batch.global_tokens", batch.global_tokens, 0, kMostBatchTokens);
+  rules.size("batch.micro_sequences", batch.micro_sequences, 1, kMostTokens);
+  if (batch.global_tokens > 0 && seq_len > 0) {
+    if (batch.global_sequences > 0) {
+      // Division instead of a product: the product of two large values has no meaning.
+      rules.require(batch.global_tokens % seq_len == 0 &&
+                        batch.global_tokens / seq_len == batch.global_sequences,
+                    "batch.global_tokens",
+                    fmt::format("contradicts batch.global_sequences = {} at model.seq_len = {}",
+                                batch.global_sequences, seq_len),
+                    "set one of the two");
+    } else {
+      rules.require(
+          batch.global_tokens % seq_len == 0, "batch.global_tokens",
+          fmt::format("must be a multiple of model.seq_len = {}", seq_len),
+          fmt::format("try {}", std::max<int64_t>(1, batch.global_tokens / seq_len) * seq_len));
+    }
+  }
+  if (batch.global_sequences == 0 && batch.global_tokens == 0) return;
+  const int64_t sequences = sequences_of(config);
+  const int64_t dp = config.parallel.dp;
+  if (sequences <= 0 || batch.micro_sequences < 1 || dp < 1) return;
+  rules.require(sequences % dp == 0, "parallel.dp",
+                fmt::format("must divide the {} sequences of a step", sequences),
+                divisors_of(sequences));
+  if (sequences % dp != 0) return;
+  rules.divides("batch.micro_sequences", batch.micro_sequences, "the sequences of a rank and step",
+                sequences / dp);
+}
+
+void optim_rules(Rules& rules, const OptimConfig& optim) {
+  rules.at_least("optim.lr", optim.lr, 0.0);
+  rules.at_least("optim.min_lr", optim.min_lr, 0.0);
+  rules.require(!(optim.min_lr > optim.lr), "optim.min_lr",
+                fmt::format("must not be above optim.lr = {}", optim.lr),
+                fmt::format("try {}", optim.lr / 10));
+  rules.in_range("optim.beta1", optim.beta1, 0.0, 1.0);
+  rules.in_range("optim.beta2", optim.beta2, 0.0, 1.0);
+  rules.require(optim.eps > 0.0, "optim.eps", "must be positive", "try 1e-08");
+  rules.at_least("optim.weight_decay", optim.weight_decay, 0.0);
+  rules.in_range("optim.momentum", optim.momentum, 0.0, 1.0);
+  rules.at_least("optim.warmup_steps", optim.warmup_steps, 0);
+  rules.at_least("optim.decay_steps", optim.decay_steps, 0);
+  rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
+}
+
+void parallel_rules(Rules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const ModelConfig& model = config.model;
+  rules.size("parallel.dp", parallel.dp, 1, kMostRanks);
+  rules.size("parallel.tp", parallel.tp, 1, kMostRanks);
+  rules.size("parallel.pp", parallel.pp, 1, kMostRanks);
+  rules.size("parallel.cp", parallel.cp, 1, kMostRanks);
+  rules.size("parallel.ep", parallel.ep, 1, kMostRanks);
+  rules.size("parallel.chunks", parallel.chunks, 1, kMostRanks);
+  rules.divides("parallel.tp", parallel.tp, "model.heads", model.heads);
+  if (model.kv_heads > 0) {
+    rules.divides("parallel.tp", parallel.tp, "model.kv_heads", model.kv_heads);
+  }
+  if (model.d_ff > 0) rules.divides("parallel.tp", parallel.tp, "model.d_ff", model.d_ff);
+  rules.divides("parallel.cp", parallel.cp, "model.seq_len", model.seq_len);
+  if (parallel.pp >= 1 && parallel.chunks >= 1 && model.layers >= 1) {
+    rules.require(int64_t{parallel.pp} * parallel.chunks <= model.layers,
+                  parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
+                  fmt::format("gives {} stages (pp * chunks) for model.layers = {}",
+                              int64_t{parallel.pp} * parallel.chunks, model.layers),
+                  "take fewer stages or more layers");
+  }
+  if (parallel.ep > 1) {
+    rules.require(model.family == ModelFamily::Moe, "parallel.ep", "splits experts",
+                  "set model.family = \"moe\", or parallel.ep = 1");
+    rules.divides("parallel.ep", parallel.ep, "parallel.dp * parallel.cp",
+                  int64_t{parallel.dp} * parallel.cp);
+  }
+  rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
+  rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);
+}
+
+void run_rules(Rules& rules, const RunConfig& config) {
+  const RunSection& run = config.run;
+  rules.at_least("memory.limit_bytes", config.memory.limit_bytes, 0);
+  rules.at_least("checkpoint.every", config.checkpoint.every, 0);
+  rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
+  rules.at_least("run.steps", run.steps, 1);
+  rules.at_least("run.stop_after", run.stop_after, 0);
+  rules.in_range("run.threads_per_rank", run.threads_per_rank, 0, 4097);
+  rules.require(run.comm_timeout_s > 0.0, "run.comm_timeout_s", "must be positive", "try 60.0");
+  rules.at_least("run.eval_every", run.eval_every, 0);
+  rules.at_least("run.eval_sequences", run.eval_sequences, 1);
+  rules.at_least("run.sample_every", run.sample_every, 0);
+  rules.at_least("run.sample_tokens", run.sample_tokens, 0);
+  rules.at_least("trace.first_step", config.trace.first_step, 1);
+  rules.at_least("trace.steps", config.trace.steps, 0);
+}
+
+}  // namespace
+
+std::string Problem::message() const {
+  return fmt::format("{} = {} {}; {}", key, value, rule, remedy);
+}
+
+std::vector<Problem> validate(const RunConfig& config) {
+  Rules rules(config);
+  rules.choices();
+  model_rules(rules, config.model);
+  batch_rules(rules, config);
+  optim_rules(rules, config.optim);
+  parallel_rules(rules, config);
+  run_rules(rules, config);
+  return rules.take();
+}
+
+}  // namespace trireme
