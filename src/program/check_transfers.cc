@@ -144,17 +144,10 @@ std::vector<Problem> check_transfers(const Schedule& schedule) {
   const Replayed replayed =
       Replay<Nothing>(schedule, graph, TransferRule::Rendezvous, nothing).run();
   if (replayed.complete) return {};
-  std::string message = "blocking transfers hang:";
-  int first = -1;
-  for (int rank = 0; rank < schedule.num_ranks; ++rank) {
-    const size_t position = replayed.position[rank];
-    if (position == schedule.programs[rank].size()) continue;
-    if (first < 0) first = rank;
-    message += fmt::format(" rank {} at position {} ({});", rank, position,
-                           to_string(schedule.programs[rank][position], schedule.num_chunks));
-  }
-  message.pop_back();
-  return {{"transfer", first, static_cast<int>(replayed.position[first]), message}};
+  int first = 0;
+  while (replayed.position[first] == schedule.programs[first].size()) ++first;
+  return {{"transfer", first, static_cast<int>(replayed.position[first]),
+           "blocking transfers hang: " + describe_stuck(schedule, replayed)}};
 }
 
 }  // namespace trireme

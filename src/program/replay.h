@@ -22,6 +22,9 @@ struct Replayed {
   bool complete = false;
 };
 
+// "rank 0 waits at position 3 (SF2>1), rank 1 waits at ..."
+std::string describe_stuck(const Schedule& schedule, const Replayed& replayed);
+
 // Walks through a schedule in an order that respects program order and data: an action is visited
 // after everything that it needs. All actions, times and stores are the visitor's business:
 //   visitor.action(rank, index)                                    anything but a blocking transfer
