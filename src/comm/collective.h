@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "base/dtype.h"
+#include "base/result.h"
+
+namespace trireme {
+
+using CallSite = std::source_location;
+
+enum class Collective : uint8_t {
+  AllReduce,
+  Reduce,
+  Broadcast,
+  Scatter,
+  Gather,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  Barrier,
+  Send,
+  Recv,
+};
+inline constexpr int kNumCollectives = 11;
+
+// Mean is the sum divided once, at the end. Max and Min give NaN where any addend is NaN.
+enum class ReduceOp : uint8_t { Sum, Mean, Max, Min };
+
+enum class Algorithm : uint8_t {
+  Auto,       // by size and topology, from the alpha-beta model
+  Canonical,  // the cheapest of those that add in one binary tree over the rank index
+  Shared,     // ranks that see each other's memory: every byte moved the least number of times
+  ParameterServer,  // rank 0 (or the root) serves and works
+  Naive,            // each to all
+  Ring,
+  Tree,             // binomial, rooted at rank 0
+  Doubling,         // recursive doubling; Bruck for all_gather and all_to_all
+  HalvingDoubling,  // recursive halving, then doubling
+  Hierarchical,     // node-aware
+  Native,           // the backend's own collective, for comparison
+};
+
+std::string_view name_of(Collective collective);
+std::string_view name_of(ReduceOp op);
+std::string_view name_of(Algorithm algorithm);
+Result<Collective> parse_collective(std::string_view name);
+Result<ReduceOp> parse_reduce_op(std::string_view name);
+Result<Algorithm> parse_algorithm(std::string_view name);
+
+// Element counts of `parts` parts of `total`: the first total mod parts are one longer.
+constexpr int64_t balanced_count(int64_t total, int parts, int part) {
+  return total / parts + (part < total % parts ? 1 : 0);
+}
+constexpr int64_t balanced_begin(int64_t total, int parts, int part) {
+  return total / parts * part + (part < total % parts ? part : total % parts);
+}
+
+// What a rank says about its call; peers compare all of it but the call site, which may differ
+// (the root of a broadcast often stands in another branch) and is there for the report.
+struct Signature {
+  uint64_t sequence = 0;  // of the group's collectives, from 1
+  int64_t count = 0;      // elements of the full vector; -1: the counts differ by rank
+  int32_t group = 0;
+  int32_t root = 0;  // or the peer of a send or recv
+  Collective collective = Collective::Barrier;
+  ReduceOp op = ReduceOp::Sum;
+  DType dtype = DType::U8;
+  Algorithm algorithm = Algorithm::Auto;
+  uint32_t line = 0;
+  const char* file = "";
+
+  uint64_t hash() const;
+};
+
+// A signature that can cross process borders.
+struct SignatureRecord {
+  uint64_t hash = 0;
+  uint64_t sequence = 0;
+  int64_t count = 0;
+  int32_t group = 0;
+  int32_t root = 0;
+  Collective collective = Collective::Barrier;
+  ReduceOp op = ReduceOp::Sum;
+  DType dtype = DType::U8;
+  Algorithm algorithm = Algorithm::Auto;
+  uint32_t line = 0;
+  char file[40] = {};  // the end of the path
+};
+static_assert(std::is_trivially_copyable_v<SignatureRecord>);
+
+SignatureRecord record_of(const Signature& signature);
+// "all_reduce(sum, fp32, 1024 elements, ring) at train/step.cc:88"
+std::string to_string(const SignatureRecord& record);
+
+}  // namespace trireme

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "comm/collective.h"
+
+namespace trireme {
+
+// Reductions run at the speed of memory, so these loops are plain and vectorised by the compiler
+// for the widest instruction set of the processor. fp32, bf16 (added in fp32), int32, int64.
+
+Status check_reducible(DType dtype);
+
+// target = left op right, element by element; target may be either of them. Mean adds.
+void reduce_pair(DType dtype, ReduceOp op, void* target, const void* left, const void* right,
+                 int64_t count);
+
+// Every target = the reduction of all sources in one binary tree over their index: sources 0 and 1,
+// 2 and 3, then the pairs; a missing leaf is skipped. So any aligned power-of-two group of addends
+// has one sum, wherever it was added. bf16 is rounded once, at the end. Mean divides by the number
+// of sources. A target may be one of the sources.
+void reduce_tree(DType dtype, ReduceOp op, std::span<void* const> targets,
+                 std::span<const void* const> sources, int64_t count);
+
+// x = x / divisor; integers round toward zero.
+void divide(DType dtype, void* x, int64_t count, int64_t divisor);
+
+}  // namespace trireme
