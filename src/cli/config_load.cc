@@ -84,7 +84,7 @@ class Loader {
     for (const Layer& layer : layers_) apply(layer);
     if (problems_.empty() && ranks) derive_dp(*ranks);
     if (problems_.empty()) {
-      for (const Problem& problem : validate(loaded_.config)) report(problem);
+      for (const ConfigProblem& problem : validate(loaded_.config)) report(problem);
     }
     if (!problems_.empty()) return usage(fmt::format("{}", fmt::join(problems_, "\n")));
     return std::move(loaded_);
@@ -194,7 +194,7 @@ class Loader {
     }
   }
 
-  void report(const Problem& problem) {
+  void report(const ConfigProblem& problem) {
     const bool is_default = !loaded_.history.count(problem.key);
     problems_.push_back((is_default ? "" : loaded_.where(problem.key) + ": ") + problem.message());
   }

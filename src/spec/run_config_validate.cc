@@ -76,7 +76,7 @@ class Rules {
            "use " + list_of(shown) + (nearest.empty() ? "" : "; did you mean " + nearest + "?")});
     }
   }
-  std::vector<Problem> take() { return std::move(problems_); }
+  std::vector<ConfigProblem> take() { return std::move(problems_); }
 
  private:
   static std::string plain_value(const ConfigField& field) {
@@ -94,7 +94,7 @@ class Rules {
   }
 
   std::vector<ConfigField> fields_;
-  std::vector<Problem> problems_;
+  std::vector<ConfigProblem> problems_;
 };
 
 void model_rules(Rules& rules, const ModelConfig& model) {
@@ -245,11 +245,11 @@ void run_rules(Rules& rules, const RunConfig& config) {
 
 }  // namespace
 
-std::string Problem::message() const {
+std::string ConfigProblem::message() const {
   return fmt::format("{} = {} {}; {}", key, value, rule, remedy);
 }
 
-std::vector<Problem> validate(const RunConfig& config) {
+std::vector<ConfigProblem> validate(const RunConfig& config) {
   Rules rules(config);
   rules.choices();
   model_rules(rules, config.model);

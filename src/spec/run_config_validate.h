@@ -8,7 +8,7 @@
 namespace trireme {
 
 // One broken rule: "parallel.tp = 3 must divide model.heads = 32; try 1, 2, 4, 8, 16 or 32".
-struct Problem {
+struct ConfigProblem {
   std::string key;
   std::string value;
   std::string rule;
@@ -19,6 +19,6 @@ struct Problem {
 
 // All broken rules that the configuration alone shows, in the order of its sections. What depends
 // on the data, the machine or the version's abilities is for the plan to say.
-std::vector<Problem> validate(const RunConfig& config);
+std::vector<ConfigProblem> validate(const RunConfig& config);
 
 }  // namespace trireme
