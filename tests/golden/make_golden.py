@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Writes the fixtures of golden_test.cc: what small models do, computed by PyTorch in double.
+
+    python3 tests/golden/make_golden.py tests/golden
+
+It shares nothing with the C++ code but the formulas of the models, the names of the parameters and
+the closed form of their values, so the fixtures hold results only. Weights and tokens are multiples
+of a power of two that fp32 represents exactly.
+"""
+import json
+import math
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+
+VOCAB, SEQ, SEQUENCES, LAYERS, WIDTH, HEADS = 61, 16, 3, 2, 32, 4
+IGNORED = (1, 5)  # (sequence, position) whose target does not count
+LOGIT_POSITIONS = [(0, 0), (1, 7), (2, 15)]
+OPTIM = dict(betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
+LEARNING_RATES = [0.004, 0.002, 0.001]
+CLIP_NORM = 0.5
+WHOLE_UP_TO = 64  # elements; larger tensors are kept as projections and samples
+PROJECTIONS, SAMPLES = 4, 24
+
+MODELS = {
+    "gpt2": dict(family="gpt2", d_ff=128, tied=True),
+    "gpt2_erf": dict(family="gpt2", d_ff=128, tied=False, gelu="none"),
+    "llama": dict(family="llama", d_ff=96, kv_heads=2),
+    "llama3": dict(family="llama", d_ff=96, kv_heads=2, scaling=(8.0, 1.0, 4.0, 64)),
+    "microgpt": dict(family="microgpt", d_ff=128),
+}
+
+
+# --- The closed form of weights, tokens, projections and samples ---------------------------------
+
+def fnv1a(text):
+    h = 2166136261
+    for byte in text.encode():
+        h = ((h ^ byte) * 16777619) & 0xFFFFFFFF
+    return h
+
+
+def hashed(stream, count):
+    """32 bits for every index 0 .. count - 1 of a named stream."""
+    h = (np.arange(count, dtype=np.uint64) * np.uint64(2654435761) + np.uint64(fnv1a(stream)))
+    h &= np.uint64(0xFFFFFFFF)
+    for shift, factor in ((15, 2246822519), (13, 3266489917)):
+        h ^= h >> np.uint64(shift)
+        h = (h * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
+    return h ^ (h >> np.uint64(16))
+
+
+def unit(stream, count):
+    """Multiples of 2^-11 in [-1, 1)."""
+    return (hashed(stream, count) >> np.uint64(20)).astype(np.float64) / 2048.0 - 1.0
+
+
+def make_tokens():
+    """[SEQUENCES][SEQ + 1]"""
+    raw = hashed("tokens", SEQUENCES * (SEQ + 1)) % np.uint64(VOCAB)
+    return torch.tensor(raw.astype(np.int64)).reshape(SEQUENCES, SEQ + 1)
+
+
+def make_params(shapes):
+    params = {}
+    for name, shape in shapes.items():
+        values = unit(name, math.prod(shape)).reshape(shape)
+        if name.endswith(".gain"):
+            values = 1.0 + values / 4.0
+        else:
+            values = values / (4.0 if len(shape) == 2 else 8.0)
+        params[name] = torch.tensor(values, requires_grad=True)
+    return params
+
+
+def summary(name, tensor):
+    """What a fixture keeps of a tensor."""
+    flat = tensor.detach().reshape(-1).numpy()
+    kept = {"norm": float(np.linalg.norm(flat))}
+    if flat.size <= WHOLE_UP_TO:
+        return {**kept, "whole": flat.tolist()}
+    signs = [1.0 - 2.0 * (hashed(f"{name}/projection{p}", flat.size) >> np.uint64(31))
+             for p in range(PROJECTIONS)]
+    picks = (hashed(f"{name}/samples", SAMPLES) % np.uint64(flat.size)).astype(np.int64)
+    return {**kept, "projections": [float(s.astype(np.float64) @ flat) for s in signs],
+            "samples": flat[picks].tolist()}
+
+
+# --- The models ----------------------------------------------------------------------------------
+
+def param_shapes(model):
+    family, d_ff = model["family"], model["d_ff"]
+    kv_width = model.get("kv_heads", HEADS) * WIDTH // HEADS
+    gpt2, gains = family == "gpt2", family != "microgpt"
+    shapes = {"embedding.tokens": (VOCAB, WIDTH)}
+    if family != "llama":
+        shapes["embedding.positions"] = (SEQ, WIDTH)
+
+    def norm(name):
+        if gains:
+            shapes[name + ".gain"] = (WIDTH,)
+        if gpt2:
+            shapes[name + ".bias"] = (WIDTH,)
+
+    def linear(layer, weight, rows, cols):
+        shapes[f"{layer}.w{weight}"] = (rows, cols)
+        if gpt2:
+            shapes[f"{layer}.b{weight}"] = (rows,)
+
+    for i in range(LAYERS):
+        norm(f"layers.{i}.norm1")
+        linear(f"layers.{i}.attn", "q", WIDTH, WIDTH)
+        linear(f"layers.{i}.attn", "k", kv_width, WIDTH)
+        linear(f"layers.{i}.attn", "v", kv_width, WIDTH)
+        linear(f"layers.{i}.attn", "o", WIDTH, WIDTH)
+        norm(f"layers.{i}.norm2")
+        if family == "llama":
+            linear(f"layers.{i}.mlp", "_gate", d_ff, WIDTH)
+        linear(f"layers.{i}.mlp", "_up", d_ff, WIDTH)
+        linear(f"layers.{i}.mlp", "_down", WIDTH, d_ff)
+    if family != "microgpt":
+        norm("final_norm")
+    if not model.get("tied", False):
+        shapes["head.weight"] = (VOCAB, WIDTH)
+    return shapes
+
+
+def rotary_angles(model, head_dim):
+    """[SEQ][head_dim / 2]"""
+    frequencies = 10000.0 ** (-torch.arange(0, head_dim, 2) / head_dim)
+    if "scaling" in model:
+        factor, low, high, original = model["scaling"]
+        scaled = []
+        for frequency in frequencies.tolist():
+            wavelength = 2.0 * math.pi / frequency
+            if wavelength < original / high:
+                scaled.append(frequency)
+            elif wavelength > original / low:
+                scaled.append(frequency / factor)
+            else:
+                smooth = (original / wavelength - low) / (high - low)
+                scaled.append((1.0 - smooth) * frequency / factor + smooth * frequency)
+        frequencies = torch.tensor(scaled)
+    # The table of the C++ code is fp32.
+    return torch.outer(torch.arange(SEQ, dtype=torch.float64), frequencies)
+
+
+def rotate(x, angles):
+    """Rotate-half: pair (j, j + D/2) of x[..., t, :] turns by angles[t, j]."""
+    cos = angles.cos().float().double()
+    sin = angles.sin().float().double()
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+class Model:
+    def __init__(self, spec):
+        self.spec = spec
+        self.params = make_params(param_shapes(spec))
+        self.angles = rotary_angles(spec, WIDTH // HEADS)
+
+    def norm(self, x, name):
+        p = self.params
+        if self.spec["family"] == "gpt2":
+            return F.layer_norm(x, (WIDTH,), p[name + ".gain"], p[name + ".bias"], eps=1e-5)
+        return F.rms_norm(x, (WIDTH,), p.get(name + ".gain"), eps=1e-5)
+
+    def linear(self, x, layer, weight):
+        p = self.params
+        return F.linear(x, p[f"{layer}.w{weight}"], p.get(f"{layer}.b{weight}"))
+
+    def attention(self, x, layer):
+        def heads(y):
+            return y.reshape(SEQUENCES, SEQ, -1, WIDTH // HEADS).transpose(1, 2)
+
+        q, k, v = (heads(self.linear(x, layer, w)) for w in "qkv")
+        if self.spec["family"] == "llama":
+            q, k = rotate(q, self.angles), rotate(k, self.angles)
+            k, v = (y.repeat_interleave(HEADS // self.spec["kv_heads"], dim=1) for y in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.linear(y.transpose(1, 2).reshape(SEQUENCES, SEQ, WIDTH), layer, "o")
+
+    def mlp(self, x, layer):
+        up = self.linear(x, layer, "_up")
+        family = self.spec["family"]
+        if family == "llama":
+            a = F.silu(self.linear(x, layer, "_gate")) * up
+        elif family == "microgpt":
+            a = F.relu(up)
+        else:
+            a = F.gelu(up, approximate=self.spec.get("gelu", "tanh"))
+        return self.linear(a, layer, "_down")
+
+    def logits(self, tokens):
+        p, family = self.params, self.spec["family"]
+        x = F.embedding(tokens, p["embedding.tokens"])
+        if family != "llama":
+            x = x + p["embedding.positions"]
+        if family == "microgpt":
+            x = self.norm(x, "embedding.norm")
+        for i in range(LAYERS):
+            layer = f"layers.{i}."
+            x = x + self.attention(self.norm(x, layer + "norm1"), layer + "attn")
+            x = x + self.mlp(self.norm(x, layer + "norm2"), layer + "mlp")
+        if family != "microgpt":
+            x = self.norm(x, "final_norm")
+        return F.linear(x, p["embedding.tokens" if self.spec.get("tied") else "head.weight"])
+
+
+# --- The fixture ---------------------------------------------------------------------------------
+
+def make_fixture(spec):
+    model = Model(spec)
+    tokens = make_tokens()
+    inputs, targets = tokens[:, :-1], tokens[:, 1:].clone()
+    targets[IGNORED] = -100
+
+    def loss_of():
+        logits = model.logits(inputs)
+        return logits, F.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
+
+    matrices = [p for p in model.params.values() if p.dim() == 2]
+    vectors = [p for p in model.params.values() if p.dim() == 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], **OPTIM)
+    fixture = {"num_params": sum(p.numel() for p in model.params.values()),
+               "losses": [], "grad_norms": []}
+    for step, lr in enumerate(LEARNING_RATES):
+        logits, loss = loss_of()
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            fixture["logits"] = [logits[at].tolist() for at in LOGIT_POSITIONS]
+            fixture["grads"] = {n: summary(n, p.grad) for n, p in model.params.items()}
+        norm = math.sqrt(sum(float((p.grad ** 2).sum()) for p in model.params.values()))
+        fixture["losses"].append(float(loss.detach()))
+        fixture["grad_norms"].append(norm)
+        for p in model.params.values():
+            p.grad *= min(1.0, CLIP_NORM / norm)
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        optimizer.step()
+    fixture["weights"] = {n: summary(n, p) for n, p in model.params.items()}
+    return fixture
+
+
+def compact(value):
+    """JSON with nine digits and one line per tensor."""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, list):
+        return "[" + ",".join(compact(v) for v in value) + "]"
+    if isinstance(value, dict):
+        deep = any(isinstance(v, dict) for v in value.values()) or "losses" in value
+        separator = ",\n" if deep else ","
+        return "{" + separator.join(f'"{k}":{compact(v)}' for k, v in value.items()) + "}"
+    return json.dumps(value)
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+    for name, spec in MODELS.items():
+        with open(os.path.join(folder, f"{name}.json"), "w", encoding="ascii") as file:
+            file.write(compact(make_fixture(spec)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
