@@ -40,7 +40,9 @@ std::vector<TextTile> make_tiles(const TextBatch& batch, size_t bytes, const Las
   const std::span<const size_t> ends(batch.document_ends);
   std::vector<TextTile> tiles;
   size_t first_end = 0;  // index of the first document end that no tile has yet
-  for (size_t begin = 0; begin < bytes;) {
+  if (bytes == 0 && ends.empty()) return tiles;
+  size_t begin = 0;
+  do {  // at least once: a document may end whose text was all encoded before
     const size_t limit = std::min(bytes, begin + tile_bytes);
     size_t last_end = first_end;
     while (last_end < ends.size() && ends[last_end] <= limit) ++last_end;
@@ -50,13 +52,13 @@ std::vector<TextTile> make_tiles(const TextBatch& batch, size_t bytes, const Las
     } else if (limit < bytes) {
       const size_t document_end = last_end < ends.size() ? std::min(ends[last_end], bytes) : bytes;
       end = split_in_document(text, begin, limit, document_end, last_split);
-      last_end += last_end < ends.size() && ends[last_end] == end;
+      while (last_end < ends.size() && ends[last_end] == end) ++last_end;
     }
     tiles.push_back(
         {text.substr(begin, end - begin), ends.subspan(first_end, last_end - first_end), begin});
     first_end = last_end;
     begin = end;
-  }
+  } while (begin < bytes);
   return tiles;
 }
 

@@ -1,15 +1,11 @@
 #include "data/text_encoder.h"
 
-#include <algorithm>
-
 namespace trireme {
 namespace {
 
 void clear(TextEncoder::Encoded& encoded) {
   encoded.tokens.clear();
   encoded.document_ends.clear();
-  encoded.document_bytes.clear();
-  encoded.open_bytes = 0;
 }
 
 Status encode_tile(const Tokenizer& tokenizer, const TextTile& tile, WordCache& cache,
@@ -18,12 +14,9 @@ Status encode_tile(const Tokenizer& tokenizer, const TextTile& tile, WordCache& 
   tile.for_each_part([&](std::string_view text, bool ends_document) {
     if (!status.ok()) return;
     status = tokenizer.append_tokens(text, cache, encoded.tokens);
-    encoded.open_bytes += text.size();
     if (!ends_document) return;
     encoded.tokens.push_back(tokenizer.end_of_text());
     encoded.document_ends.push_back(encoded.tokens.size());
-    encoded.document_bytes.push_back(encoded.open_bytes);
-    encoded.open_bytes = 0;
   });
   return status;
 }
@@ -31,12 +24,7 @@ Status encode_tile(const Tokenizer& tokenizer, const TextTile& tile, WordCache& 
 void append(const TextEncoder::Encoded& tile, TextEncoder::Encoded& all) {
   const size_t first_token = all.tokens.size();
   all.tokens.insert(all.tokens.end(), tile.tokens.begin(), tile.tokens.end());
-  for (size_t k = 0; k < tile.document_ends.size(); ++k) {
-    all.document_ends.push_back(first_token + tile.document_ends[k]);
-    all.document_bytes.push_back(all.open_bytes + tile.document_bytes[k]);
-    all.open_bytes = 0;
-  }
-  all.open_bytes += tile.open_bytes;
+  for (size_t end : tile.document_ends) all.document_ends.push_back(first_token + end);
 }
 
 }  // namespace

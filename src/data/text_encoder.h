@@ -19,9 +19,7 @@ class TextEncoder {
 
   struct Encoded {
     std::vector<int32_t> tokens;
-    std::vector<size_t> document_ends;   // in tokens, behind <|endoftext|>
-    std::vector<size_t> document_bytes;  // of text since the end before, for each end
-    size_t open_bytes = 0;               // of text since the last end
+    std::vector<size_t> document_ends;  // in tokens, behind <|endoftext|>
   };
   // Encodes and drops what is complete in the batch.
   Status encode(TextBatch& batch, Encoded& encoded);

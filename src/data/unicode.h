@@ -26,6 +26,7 @@ CharClass char_class(uint32_t code_point);  // Unicode 15.0
 // Finds bytes that are not UTF-8 in a text that comes in pieces.
 class Utf8Check {
  public:
+  explicit Utf8Check(int64_t offset = 0) : offset_(offset) {}  // of the first piece
   void add(std::string_view piece);
   void finish();  // what was left unfinished is invalid
 
@@ -36,7 +37,7 @@ class Utf8Check {
   void scan(std::string_view text, bool is_last);
 
   std::string unfinished_;  // at most 3 bytes
-  int64_t offset_ = 0;
+  int64_t offset_;
   int64_t num_invalid_ = 0;
   int64_t first_invalid_ = -1;
 };

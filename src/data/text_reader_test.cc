@@ -1,0 +1,150 @@
+#include "data/text_reader.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TextReaderTest : public testing::Test {
+ protected:
+  TextReaderTest()
+      : folder_(fs::temp_directory_path() /
+                ("trireme_text_reader_test." + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~TextReaderTest() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& bytes) const {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path.string();
+  }
+
+  fs::path folder_;
+};
+
+struct Collected {
+  std::vector<std::string> documents;
+  std::string error;
+  TextReader::Report report;
+  std::vector<std::string> notes;
+};
+
+Collected collect(const TextInput& input, int64_t block_bytes = 64) {
+  Collected collected;
+  auto reader = TextReader::open(input);
+  if (!reader.ok()) {
+    collected.error = reader.error().message;
+    return collected;
+  }
+  TextBatch all;
+  while (true) {
+    const auto more = reader->read(all, block_bytes);
+    if (!more.ok()) collected.error = more.error().message;
+    if (!more.ok() || !*more) break;
+  }
+  size_t begin = 0;
+  for (size_t end : all.document_ends) {
+    collected.documents.push_back(all.text.substr(begin, end - begin));
+    begin = end;
+  }
+  EXPECT_TRUE(!collected.error.empty() || begin == all.text.size());
+  collected.report = reader->report();
+  collected.notes = reader->notes();
+  return collected;
+}
+
+using Documents = std::vector<std::string>;
+
+TEST_F(TextReaderTest, BlocksOfAnySizeGiveTheSameDocuments) {
+  const std::string text = write("a.txt", "first\nfile \xC3\xA9\xE9");
+  const std::string lines = write("b.jsonl",
+                                  "{\"text\":\"one\"}\r\n\n{\"id\":1,\"text\":\"t\\nwo\"}\n"
+                                  "{\"text\":\"\"}\n{\"text\":\"last\"}");
+  for (int64_t block_bytes : {1, 2, 3, 7, 64, 1 << 20}) {
+    const auto all = collect({.paths = {lines, text}}, block_bytes);
+    EXPECT_EQ(all.error, "");
+    EXPECT_EQ(all.documents, (Documents{"one", "t\nwo", "last", "first\nfile \xC3\xA9\xE9"}));
+    EXPECT_EQ(all.report.num_documents, 4);
+    EXPECT_EQ(all.report.num_empty, 1);
+    EXPECT_EQ(all.report.num_invalid, 1);
+    EXPECT_EQ(all.report.first_invalid, text + ": byte 13");
+    EXPECT_EQ(all.report.text_bytes, 3 + 4 + 4 + 14);
+    EXPECT_EQ(all.notes.size(), 2u);
+  }
+}
+
+TEST_F(TextReaderTest, LinesAreDocumentsWhenAsked) {
+  const std::string names = write("names.txt", "emma\nolivia\r\n\nava");
+  EXPECT_EQ(collect({.paths = {names}, .format = TextFormat::Lines}).documents,
+            (Documents{"emma", "olivia", "ava"}));
+  EXPECT_EQ(collect({.paths = {names}}).documents, (Documents{"emma\nolivia\r\n\nava"}));
+}
+
+TEST_F(TextReaderTest, FoldersAreReadInTheOrderOfNames) {
+  write("d/b.txt", "B");
+  write("d/a/z.txt", "AZ");
+  write("d/a.jsonl", "{\"text\":\"A\"}\n");
+  write("d/.hidden", "no");
+  write("d/.git/config", "no");
+  write("d/empty.txt", "");
+  EXPECT_EQ(collect({.paths = {(folder_ / "d").string()}}).documents, (Documents{"AZ", "A", "B"}));
+}
+
+TEST_F(TextReaderTest, RefusalsNameTheFileAndTheRemedy) {
+  const auto error_of = [&](const std::string& path) { return collect({.paths = {path}}).error; };
+  const std::string empty = write("empty.txt", "");
+  EXPECT_EQ(error_of(empty), empty + ": the file is empty");
+  EXPECT_NE(error_of(folder_.string() + "/absent.txt").find("absent.txt"), std::string::npos);
+  EXPECT_NE(error_of(write("a.txt.gz", "x")).find("compressed"), std::string::npos);
+  EXPECT_NE(error_of(write("a.parquet", "x")).find("not text"), std::string::npos);
+  fs::create_directories(folder_ / "void");
+  EXPECT_NE(error_of((folder_ / "void").string()).find("no file with text"), std::string::npos);
+  EXPECT_NE(error_of(write("e.jsonl", "\n\n")).find("no text"), std::string::npos);
+  const std::string broken = write("c.jsonl", "{\"text\":\"a\"}\n{\"body\":\"b\"}\n");
+  EXPECT_NE(error_of(broken).find(broken + ":2"), std::string::npos) << error_of(broken);
+  EXPECT_NE(error_of(broken).find("\"body\""), std::string::npos);
+  EXPECT_FALSE(collect({}).error.empty());
+}
+
+// From wherever reading is taken up again, the rest comes.
+TEST_F(TextReaderTest, ReadingGoesOnAtAnyPosition) {
+  std::string lines, text;
+  for (int k = 0; k < 40; ++k) {
+    lines += "{\"text\":\"document " + std::to_string(k) + "\"}\n";
+    text += "word" + std::to_string(k) + " ";
+  }
+  const TextInput input{.paths = {write("a.jsonl", lines), write("b.txt", text)}};
+  auto whole = TextReader::open(input);
+  TextBatch all;
+  while (*whole->read(all, 100)) {
+  }
+  auto first = TextReader::open(input);
+  TextBatch batch;
+  std::string taken;
+  while (*first->read(batch, 50)) {
+    // As an encoder would: everything but some bytes of an open document.
+    const size_t unused = std::min<size_t>(5, batch.text.size() - batch.open_begin());
+    taken += batch.text.substr(0, batch.text.size() - unused);
+    batch.drop_front(batch.text.size() - unused);
+    auto second = TextReader::open(input);
+    const auto position = first->position(static_cast<int64_t>(unused));
+    ASSERT_TRUE(second->seek(position, first->report()).ok());
+    TextBatch rest;
+    while (*second->read(rest, 77)) {
+    }
+    ASSERT_EQ(taken + rest.text, all.text);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
