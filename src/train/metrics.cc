@@ -1,0 +1,151 @@
+#include "train/metrics.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/chrome_trace.h"
+#include "base/file.h"
+
+namespace trireme {
+namespace {
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// A line is put together on the stack, so that a step's metrics allocate nothing.
+class LineBuffer {
+ public:
+  template <typename... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    const size_t room = sizeof text_ - size_;
+    const auto result = fmt::format_to_n(text_ + size_, room, format, std::forward<Args>(args)...);
+    size_ += std::min(room, result.size);
+  }
+  void add_number(const char* key, double value) {
+    if (std::isfinite(value)) {
+      add(",\"{}\":{}", key, value);
+    } else {
+      add(",\"{}\":null", key);
+    }
+  }
+  std::string_view text() const { return {text_, size_}; }
+
+ private:
+  char text_[768];
+  size_t size_ = 0;
+};
+
+Error file_error(const std::string& path) {
+  return {ErrorKind::Runtime, path + ": cannot write: " + std::strerror(errno)};
+}
+
+std::string run_line(const char* event, int64_t step, const std::string& fields) {
+  return fmt::format("{{\"event\":\"{}\",\"step\":{},\"time\":{:.3f}{}{}}}\n", event, step,
+                     unix_time(), fields.empty() ? "" : ",", fields);
+}
+
+// The lines of a metrics file up to `step`. A last line that was cut by a crash is dropped.
+std::string lines_until(const std::string& text, int64_t step) {
+  std::string kept;
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    const std::string line = text.substr(begin, end - begin + 1);
+    begin = end + 1;
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object()) continue;
+    const auto found = json.find("step");
+    const bool later = found != json.end() && found->is_number_integer() &&
+                       found->get<int64_t>() > step;
+    if (!later) kept += line;
+  }
+  return kept;
+}
+
+}  // namespace
+
+Result<MetricsFile> MetricsFile::create(const std::string& path, const std::string& run_fields) {
+  std::FILE* file = std::fopen(path.c_str(), "we");
+  if (file == nullptr) return file_error(path);
+  MetricsFile metrics(file);
+  metrics.write_line(run_line("run", 0, run_fields));
+  return metrics;
+}
+
+Result<MetricsFile> MetricsFile::resume(const std::string& path, int64_t step,
+                                        const std::string& run_fields) {
+  if (!std::filesystem::exists(path)) return create(path, run_fields);
+  TRIREME_TRY(text, read_text_file(path));
+  TRIREME_TRY_DONE(write_file_atomically(path, lines_until(text, step)));
+  std::FILE* file = std::fopen(path.c_str(), "ae");
+  if (file == nullptr) return file_error(path);
+  MetricsFile metrics(file);
+  metrics.write_line(run_line("restart", step, run_fields));
+  return metrics;
+}
+
+MetricsFile::MetricsFile(MetricsFile&& other) noexcept
+    : file_(std::exchange(other.file_, nullptr)) {}
+
+MetricsFile::~MetricsFile() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+void MetricsFile::write_line(std::string_view line) {
+  std::fwrite(line.data(), 1, line.size(), file_);
+  std::fflush(file_);
+}
+
+void MetricsFile::on_step(const StepReport& report) {
+  LineBuffer line;
+  line.add("{{\"event\":\"train\",\"step\":{},\"time\":{:.3f}", report.step, unix_time());
+  line.add_number("loss", report.loss);
+  line.add_number("lr", report.lr);
+  line.add_number("grad_norm", report.grad_norm);
+  line.add(",\"tokens\":{}", report.tokens);
+  line.add_number("step_s", report.step_s);
+  line.add_number("tokens_per_s", report.tokens_per_s);
+  line.add_number("mfu", report.mfu);
+  if (report.skipped) line.add(",\"skipped\":true,\"skipped_steps\":{}", report.skipped_steps);
+  line.add("}}\n");
+  write_line(line.text());
+}
+
+void MetricsFile::on_eval(const EvalReport& report) {
+  LineBuffer line;
+  line.add("{{\"event\":\"eval\",\"step\":{},\"time\":{:.3f}", report.step, unix_time());
+  line.add_number("val_loss", report.val_loss);
+  if (report.bits_per_byte > 0.0) line.add_number("bits_per_byte", report.bits_per_byte);
+  line.add_number("seconds", report.seconds);
+  line.add("}}\n");
+  write_line(line.text());
+}
+
+void MetricsFile::on_sample(const SampleReport& report) {
+  nlohmann::ordered_json json = {{"event", "sample"}, {"step", report.step}, {"text", report.text}};
+  // Sampled bytes need not be UTF-8; JSON must be.
+  write_line(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void MetricsFile::on_checkpoint(const CheckpointReport& report) {
+  write_line(fmt::format(
+      "{{\"event\":\"checkpoint\",\"step\":{},\"time\":{:.3f},\"path\":\"{}\",\"seconds\":{}}}\n",
+      report.step, unix_time(), json_escaped(report.path), report.seconds));
+}
+
+void MetricsFile::write_failure(int64_t step, const std::string& cause) {
+  write_line(fmt::format(
+      "{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"}}\n", step, unix_time(),
+      json_escaped(cause)));
+}
+
+}  // namespace trireme

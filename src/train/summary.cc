@@ -1,0 +1,99 @@
+#include "train/summary.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json to_json(const StepTimes& times) {
+  return {{"compute", number(times.compute)},
+          {"exposed_comm", number(times.exposed_comm)},
+          {"bubble", number(times.bubble)},
+          {"step", number(times.step)}};
+}
+
+Json predicted_memory(const RunPlan& plan) {
+  Json json;
+  for (int c = 0; c < kNumMemoryClasses; ++c) {
+    json[std::string(name_of(static_cast<MemoryClass>(c)))] = plan.memory.class_bytes[c];
+  }
+  json["peak"] = plan.memory.peak_bytes;
+  return json;
+}
+
+Json no_traffic() {
+  return {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}, {"world", 0}};
+}
+
+Json rank_json(const RunPlan& plan, const RankPrediction& predicted,
+               const RankMeasurement* measured) {
+  Json memory = {{"predicted", predicted_memory(plan)}};
+  Json traffic = {{"predicted", no_traffic()}};
+  Json time = {{"predicted", to_json(predicted.time)}};
+  if (measured != nullptr) {
+    memory["measured"] = {{"peak", measured->peak_bytes}};
+    traffic["measured"] = no_traffic();
+    time["measured"] = to_json(measured->time);
+  }
+  return {{"rank", 0},
+          {"coords", {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}}},
+          {"memory", memory},
+          {"traffic", traffic},
+          {"time", time}};
+}
+
+Json common(const RunPlan& plan) {
+  return {{"params", plan.num_params},
+          {"model_flops_per_token", plan.flops_per_token.total()},
+          {"flops_convention",
+           "6 per matmul weight and token, head included, plus causal attention; no recomputation"},
+          {"tokens_per_step", plan.tokens_per_step()},
+          {"global_sequences", plan.global_sequences},
+          {"micro_sequences", plan.shape.micro_sequences},
+          {"grad_accum_steps", plan.num_microbatches},
+          {"threads_per_rank", plan.num_threads},
+          {"program", to_string(plan.program, 1)}};
+}
+
+}  // namespace
+
+std::string plan_json(const RunPlan& plan, const RankPrediction& predicted) {
+  Json json = common(plan);
+  json["step_s"] = number(predicted.time.step);
+  json["tokens_per_s"] = number(double(plan.tokens_per_step()) / predicted.time.step);
+  json["ranks"] = Json::array({rank_json(plan, predicted, nullptr)});
+  return json.dump(2) + "\n";
+}
+
+std::string summary_json(const RunPlan& plan, const RankPrediction& predicted,
+                         const RankMeasurement& measured, const RunSummary& summary) {
+  Json json = common(plan);
+  const double tokens_per_s =
+      summary.step_s > 0.0 ? double(plan.tokens_per_step()) / summary.step_s : 0.0;
+  json["end"] = summary.end;
+  json["steps"] = summary.steps;
+  json["final_loss"] = number(summary.final_loss);
+  if (summary.val_loss > 0.0) json["val_loss"] = number(summary.val_loss);
+  if (summary.bits_per_byte > 0.0) json["bits_per_byte"] = number(summary.bits_per_byte);
+  json["step_s"] = number(summary.step_s);
+  json["tokens_per_s"] = number(tokens_per_s);
+  json["mfu"] = summary.peak_flops > 0.0
+                    ? number(tokens_per_s * plan.flops_per_token.total() / summary.peak_flops)
+                    : Json(nullptr);
+  json["mfu_formula"] = "tokens_per_s * model_flops_per_token / peak_flops";
+  json["peak_flops"] = number(summary.peak_flops);
+  json["skipped_steps"] = summary.skipped_steps;
+  json["rss_peak"] = summary.rss_peak_bytes;
+  json["seconds"] = number(summary.seconds);
+  json["environment"] = Json::object();
+  for (const auto& [key, value] : summary.environment) json["environment"][key] = value;
+  json["ranks"] = Json::array({rank_json(plan, predicted, &measured)});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace trireme
