@@ -91,18 +91,40 @@ class Loader {
   }
 
  private:
-  // The preset named last becomes the lowest layer.
+  // The preset named last becomes a layer right below the one that names it, and replaces what
+  // lower layers say about the model: half of one model and half of another is neither.
   Status insert_preset() {
-    const ConfigAssignment* named = nullptr;
-    for (const Layer& layer : layers_) {
-      for (const ConfigAssignment& assignment : layer.assignments) {
+    for (size_t above = layers_.size(); above-- > 0;) {
+      const ConfigAssignment* named = nullptr;
+      for (const ConfigAssignment& assignment : layers_[above].assignments) {
         if (assignment.key == "model.preset") named = &assignment;
       }
+      if (named == nullptr) continue;
+      const auto* name = std::get_if<std::string>(&named->value);
+      if (name == nullptr || name->empty()) return Done{};  // a wrong type is reported by apply()
+      loaded_.preset = *name;
+      TRIREME_TRY(preset, read_preset(*name, named->origin));
+      for (size_t below = 0; below < above; ++below) {
+        std::erase_if(layers_[below].assignments, [](const ConfigAssignment& assignment) {
+          return is_known_model_key(assignment.key);
+        });
+      }
+      layers_.insert(layers_.begin() + static_cast<ptrdiff_t>(above), std::move(preset));
+      return Done{};
     }
-    if (named == nullptr) return Done{};
-    const auto* name = std::get_if<std::string>(&named->value);
-    if (name == nullptr || name->empty()) return Done{};  // a wrong type is reported by apply()
-    TRIREME_TRY(path, find_preset(*name, named->origin));
+    return Done{};
+  }
+
+  static bool is_known_model_key(const std::string& key) {
+    RunConfig config;
+    for (const ConfigField& field : config_fields(config)) {
+      if (field.section == "model" && field.key() == key) return true;
+    }
+    return false;
+  }
+
+  Result<Layer> read_preset(const std::string& name, const ConfigOrigin& origin) const {
+    TRIREME_TRY(path, find_preset(name, origin));
     TRIREME_TRY(text, read_text_file(path));
     TRIREME_TRY(assignments, parse_config_text(text, path));
     for (const ConfigAssignment& assignment : assignments) {
@@ -112,9 +134,7 @@ class Loader {
                       "preset of its own",
                       assignment.origin.where(), assignment.key));
     }
-    loaded_.preset = *name;
-    layers_.insert(layers_.begin(), {path, std::move(assignments)});
-    return Done{};
+    return Layer{path, std::move(assignments)};
   }
 
   Result<std::string> find_preset(const std::string& name, const ConfigOrigin& origin) const {

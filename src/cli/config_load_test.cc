@@ -157,7 +157,7 @@ TEST(LoadConfig, LaterFilesWinThenSetAndTheHistoryKnowsWhy) {
   EXPECT_EQ(load_config({.files = {top, base}}).value().config.model.layers, 2);
 }
 
-TEST(LoadConfig, APresetLiesBelowEverythingAndIsResolvedAway) {
+TEST(LoadConfig, APresetLiesRightBelowTheLayerThatNamesItAndIsResolvedAway) {
   const TemporaryFolder folder;
   const std::string model = folder.write("models/small.toml", "[model]\nlayers = 7\nheads = 8\n");
   const std::string run = folder.write("run.toml", "[model]\nheads = 2\npreset = \"small\"\n");
@@ -168,6 +168,15 @@ TEST(LoadConfig, APresetLiesBelowEverythingAndIsResolvedAway) {
   EXPECT_EQ(loaded.value().config.model.preset, "");
   EXPECT_EQ(loaded.value().preset, "small");
   EXPECT_EQ(loaded.value().where("model.layers"), model + ":2");
+  // Named above a file, it replaces the file's model and nothing else.
+  const std::string other = folder.write("other.toml", "model.d_model = 64\nrun.steps = 9\n");
+  const auto replaced =
+      load_config({.files = {other}, .overrides = {"model.preset=small", "model.heads=1"}});
+  ASSERT_TRUE(replaced.ok()) << error_of(replaced);
+  EXPECT_EQ(replaced.value().config.model.layers, 7);
+  EXPECT_EQ(replaced.value().config.model.d_model, ModelConfig{}.d_model);
+  EXPECT_EQ(replaced.value().config.model.heads, 1);
+  EXPECT_EQ(replaced.value().config.run.steps, 9);
   const auto misspelt = load_config({.files = {run}, .overrides = {"model.preset=smal"}});
   EXPECT_NE(error_of(misspelt).find("did you mean small?"), std::string::npos)
       << error_of(misspelt);

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/config_load.h"
+#include "spec/model_spec.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = fs::path(__FILE__).parent_path().parent_path().parent_path();
+const std::string kModels = (kRoot / "models").string();
+
+int64_t params_of(const std::string& preset, std::vector<std::string> overrides = {}) {
+  overrides.insert(overrides.begin(), "model.preset=" + preset);
+  const auto loaded = load_config({.overrides = overrides, .model_folders = {kModels}});
+  EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+  const auto model = resolve_model(loaded.value().config.model, 0);
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  return num_params(model.value());
+}
+
+TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
+  const std::pair<const char*, int64_t> published[] = {
+      {"microgpt", 4192},
+      {"gpt2-124m", 124439808},
+      {"gpt2-355m", 354823168},
+      {"gpt2-774m", 774030080},
+      {"gpt2-1.5b", 1557611200},
+      {"llama2-7b", 6738415616},
+      {"llama3-8b", 8030261248},
+      {"llama3-70b", 70553706496},
+      {"llama3-405b", 405853388800},
+      // llm-foundry's throughput tables, 2,048 tokens.
+      {"mpt-125m", 125311488},
+      {"mpt-30b", 29975214080},
+      {"mpt-70b", 64862437376},
+  };
+  for (const auto& [name, params] : published) EXPECT_EQ(params_of(name), params) << name;
+}
+
+TEST(ModelFiles, LieWithinAPercentOfTheirNamesWhereOnlyThatIsPublished) {
+  const std::pair<const char*, double> rounded[] = {
+      {"gpt3-175b", 175e9},         {"gpt3-6.7b", 6.66e9},        {"timecapsule-16m", 16e6},
+      {"megatron-1.7b", 1.65e9},    {"megatron-7.5b", 7.47e9},    {"megatron-39.1b", 39.1e9},
+      {"megatron-145.6b", 145.6e9}, {"megatron-529.6b", 529.6e9}, {"megatron-1008b", 1008e9},
+  };
+  for (const auto& [name, params] : rounded) {
+    EXPECT_NEAR(double(params_of(name)), params, 0.011 * params) << name;
+  }
+}
+
+TEST(ModelFiles, EveryFileLoadsOnItsOwn) {
+  const auto names = preset_names({kModels});
+  EXPECT_GE(names.size(), 30u);
+  for (const std::string& name : names) EXPECT_GT(params_of(name), 0) << name;
+}
+
+// The degrees up to 4 that configs/tiny-*.toml promise, each with every other.
+TEST(ConfigFiles, TinyConfigurationsAllowEveryDegreeUpToFour) {
+  for (const char* name : {"tiny-gpt2.toml", "tiny-llama.toml"}) {
+    const std::string path = (kRoot / "configs" / name).string();
+    for (const char* dp : {"1", "2", "4"}) {
+      for (const char* tp : {"1", "2", "4"}) {
+        for (const char* pp : {"1", "2", "3", "4"}) {
+          for (const char* cp : {"1", "2", "4"}) {
+            using std::string;
+            const auto loaded = load_config(
+                {.files = {path},
+                 .overrides = {string("parallel.dp=") + dp, string("parallel.tp=") + tp,
+                               string("parallel.pp=") + pp, string("parallel.cp=") + cp}});
+            ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ConfigFiles, EveryFileLoads) {
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "configs")) {
+    const auto loaded = load_config({.files = {entry.path().string()}});
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+    ++files;
+  }
+  EXPECT_GE(files, 8);
+}
+
+}  // namespace
+}  // namespace trireme
