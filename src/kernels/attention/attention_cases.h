@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+
+namespace trireme {
+
+inline AttentionShape attention_shape(int64_t num_sequences, int64_t q_len, int64_t kv_len,
+                                      int64_t num_heads, int64_t num_kv_heads, int64_t head_dim) {
+  return {num_sequences,
+          q_len,
+          kv_len,
+          num_heads,
+          num_kv_heads,
+          head_dim,
+          1.0f / std::sqrt(float(head_dim))};
+}
+
+inline std::string text_of(const AttentionShape& shape) {
+  return std::to_string(shape.num_sequences) + "x" + std::to_string(shape.q_len) +
+         (shape.kv_len == shape.q_len ? "" : "/" + std::to_string(shape.kv_len)) + " heads " +
+         std::to_string(shape.num_heads) +
+         (shape.num_kv_heads == shape.num_heads ? "" : "/" + std::to_string(shape.num_kv_heads)) +
+         "x" + std::to_string(shape.head_dim);
+}
+
+// Every way to miss a multiple of a tile, a vector or a pair; shared kv heads; decoding.
+inline std::vector<AttentionShape> odd_attention_shapes() {
+  return {attention_shape(1, 1, 1, 1, 1, 4),      attention_shape(2, 2, 2, 2, 1, 4),
+          attention_shape(1, 7, 7, 1, 1, 3),      attention_shape(1, 16, 16, 4, 4, 4),
+          attention_shape(2, 65, 65, 2, 2, 16),   attention_shape(1, 64, 64, 1, 1, 64),
+          attention_shape(1, 130, 130, 4, 2, 32), attention_shape(1, 97, 97, 3, 1, 80),
+          attention_shape(1, 33, 33, 1, 1, 128),  attention_shape(1, 20, 20, 1, 1, 131),
+          attention_shape(3, 1, 50, 2, 1, 64),    attention_shape(1, 5, 200, 2, 2, 17),
+          attention_shape(2, 70, 135, 2, 1, 64),  attention_shape(1, 210, 210, 1, 1, 64)};
+}
+
+// What is trained here: GPT-2 124M, 6 layers x 384, nano-char, and a model of shared kv heads.
+inline std::vector<AttentionShape> training_attention_shapes() {
+  return {attention_shape(1, 1024, 1024, 12, 12, 64), attention_shape(4, 64, 64, 12, 12, 64),
+          attention_shape(8, 256, 256, 6, 6, 64),     attention_shape(12, 64, 64, 4, 4, 32),
+          attention_shape(1, 1024, 1024, 12, 3, 64),  attention_shape(1, 1024, 1024, 8, 8, 128),
+          attention_shape(1, 4096, 4096, 2, 2, 64),   attention_shape(1, 16, 16, 4, 4, 4)};
+}
+
+}  // namespace trireme

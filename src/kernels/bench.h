@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "kernels/ceilings.h"
+#include "kernels/kernel_table.h"
+
+namespace trireme {
+
+// One measurement of one kernel.
+struct BenchRow {
+  std::string family;
+  std::string shape;
+  DType dtype = DType::F32;
+  double seconds = 0.0;           // median
+  double flops = 0.0;             // 0: the row counts bytes
+  double bytes = 0.0;             // moved at least; 0: the row counts FLOPs
+  double share_of_ceiling = 0.0;  // of the FLOP ceiling of the dtype, or of the copy ceiling
+  std::string baseline;           // empty: none was measured
+  double baseline_seconds = 0.0;
+};
+
+struct BenchContext {
+  const KernelTable& kernels;
+  Stream& stream;
+  Ceilings ceilings;
+
+  double flop_ceiling(DType dtype) const {
+    return dtype == DType::BF16 ? ceilings.compute.bf16_flops_per_s
+                                : ceilings.compute.fp32_flops_per_s;
+  }
+};
+
+// Median seconds of a call, over repeated calls that last about 60 ms together.
+template <typename Body>
+double median_seconds(Body&& body) {
+  const auto timed = [&](int calls) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int call = 0; call < calls; ++call) body();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    return elapsed.count() / calls;
+  };
+  timed(1);  // touches the memory
+  const double once = timed(1);
+  const int calls = std::max(1, int(2e-4 / std::max(once, 1e-9)));  // the clock's own cost
+  const int samples = std::clamp(int(0.06 / (once * calls)), 3, 101);
+  std::vector<double> seconds;
+  for (int sample = 0; sample < samples; ++sample) seconds.push_back(timed(calls));
+  std::nth_element(seconds.begin(), seconds.begin() + samples / 2, seconds.end());
+  return seconds[size_t(samples / 2)];
+}
+
+// One per family, in its x_bench.cc; appends rows.
+void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_attention(std::vector<BenchRow>& rows, const BenchContext& context);
+
+}  // namespace trireme

@@ -1,0 +1,89 @@
+#include "kernels/ceilings.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "device/buffer.h"
+#include "kernels/ceilings_cpu.h"
+
+namespace trireme {
+namespace {
+
+const CeilingLoops& loops_of(Isa isa) {
+  switch (isa) {
+    case Isa::Avx2:
+      return avx2::kCeilingLoops;
+    case Isa::Avx512:
+      return avx512::kCeilingLoops;
+    case Isa::Avx512Bf16:
+      return avx512_bf16::kCeilingLoops;
+  }
+  contract_failure(__FILE__, __LINE__, "isa", "an instruction set without kernels");
+}
+
+// Seconds of the fastest of `repetitions` calls: a ceiling is what the machine can do undisturbed.
+template <typename Body>
+double best_seconds(int repetitions, Body&& body) {
+  double best = 1e30;
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    const auto begin = std::chrono::steady_clock::now();
+    body();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, elapsed.count());
+  }
+  return best;
+}
+
+double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_iteration) {
+  constexpr int64_t kIterations = 10000;  // about 30 microseconds a tile
+  constexpr int kRepetitions = 6;
+  const int64_t num_tiles = 64 * stream.team().size();
+  const double seconds = best_seconds(kRepetitions, [&] {
+    stream.team().parallel_for(num_tiles, [&](int64_t, int) {
+      volatile float keep = loop(kIterations);
+      static_cast<void>(keep);
+    });
+  });
+  return double(num_tiles * kIterations * flops_per_iteration) / seconds;
+}
+
+}  // namespace
+
+ComputeCeilings measure_compute_ceilings(Stream& stream, Isa isa) {
+  const CeilingLoops& loops = loops_of(isa);
+  return {flops_per_s(stream, loops.fp32, loops.flops_per_iteration_fp32),
+          flops_per_s(stream, loops.bf16, loops.flops_per_iteration_bf16)};
+}
+
+Ceilings measure_ceilings(Stream& stream, Isa isa) {
+  constexpr int64_t kBytes = int64_t{64} << 20;  // beyond any last-level cache's share
+  constexpr int64_t kTiles = 64;
+  constexpr int64_t kTileFloats = kBytes / int64_t{sizeof(float)} / kTiles;
+  constexpr int kRepetitions = 5;
+  Buffer x_buffer = Buffer::allocate(kBytes);
+  Buffer y_buffer = Buffer::allocate(kBytes);
+  float* x = static_cast<float*>(x_buffer.data());
+  float* y = static_cast<float*>(y_buffer.data());
+  const CeilingLoops& loops = loops_of(isa);
+  const auto fill = [&](int64_t tile, int) {
+    std::fill_n(x + tile * kTileFloats, kTileFloats, 1.0f);
+  };
+  const auto read = [&](int64_t tile, int) {
+    volatile float keep = loops.read(x + tile * kTileFloats, kTileFloats);
+    static_cast<void>(keep);
+  };
+  const auto copy = [&](int64_t tile, int) {
+    loops.copy(x + tile * kTileFloats, y + tile * kTileFloats, kTileFloats);
+  };
+  ThreadTeam& team = stream.team();
+  team.parallel_for(kTiles, fill);
+  Ceilings ceilings;
+  ceilings.compute = measure_compute_ceilings(stream, isa);
+  const double read_s = best_seconds(kRepetitions, [&] { team.parallel_for(kTiles, read); });
+  const double copy_s = best_seconds(kRepetitions, [&] { team.parallel_for(kTiles, copy); });
+  ceilings.read_bytes_per_s = double(kBytes) / read_s;
+  ceilings.copy_bytes_per_s = double(2 * kBytes) / copy_s;
+  return ceilings;
+}
+
+}  // namespace trireme

@@ -1,0 +1,73 @@
+#include "kernels/ceilings_cpu.h"
+
+#include "kernels/matmul/micro_kernel.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+constexpr int kChains = 12;  // more than latency times throughput of any of the instructions
+
+// A register whose content the compiler cannot know, so that it neither folds nor hoists.
+TRIREME_INLINE Register opaque(Register x) {
+  asm volatile("" : "+v"(x));
+  return x;
+}
+
+#if defined(__AVX512F__)
+TRIREME_INLINE void stream_past_caches(float* p, Register x) { _mm512_stream_ps(p, x); }
+#else
+TRIREME_INLINE void stream_past_caches(float* p, Register x) { _mm256_stream_ps(p, x); }
+#endif
+
+template <typename U>
+float multiply_add_loop(int64_t iterations) {
+  Register sum[kChains];
+#pragma GCC unroll 12
+  for (int chain = 0; chain < kChains; ++chain) sum[chain] = opaque(zero_register());
+  Register a = opaque(zero_register());
+  Register b = opaque(zero_register());
+  for (int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 12
+    for (int chain = 0; chain < kChains; ++chain) sum[chain] = multiply_add<U>(sum[chain], a, b);
+    a = opaque(a);
+  }
+  float lanes[kRegisterLanes];
+  float total = 0.0f;
+#pragma GCC unroll 12
+  for (int chain = 0; chain < kChains; ++chain) {
+    store_register(lanes, sum[chain]);
+    total += lanes[0];
+  }
+  return total;
+}
+
+float read_loop(const float* x, int64_t count) {
+  F32x16 sum[8];
+  for (F32x16& part : sum) part = zeros();
+  for (int64_t i = 0; i < count; i += 8 * kLanes) {
+#pragma GCC unroll 8
+    for (int part = 0; part < 8; ++part) sum[part] = sum[part] + load(x + i + part * kLanes);
+  }
+  for (int part = 1; part < 8; ++part) sum[0] = sum[0] + sum[part];
+  return reduce_sum(sum[0]);
+}
+
+void copy_loop(const float* x, float* y, int64_t count) {
+  for (int64_t i = 0; i < count; i += kRegisterLanes) {
+    stream_past_caches(y + i, load_register(x + i));
+  }
+  _mm_sfence();
+}
+
+}  // namespace
+
+const CeilingLoops kCeilingLoops = {
+    .flops_per_iteration_fp32 = kChains * kRegisterLanes * 2,
+    .flops_per_iteration_bf16 = kChains * kRegisterLanes * 2 * kStepElements<ComputeType<bf16>>,
+    .fp32 = multiply_add_loop<float>,
+    .bf16 = multiply_add_loop<ComputeType<bf16>>,
+    .read = read_loop,
+    .copy = copy_loop,
+};
+
+}  // namespace trireme::TRIREME_ISA

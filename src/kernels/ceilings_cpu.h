@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+// The loops behind the ceilings, for one thread and one instruction set.
+struct CeilingLoops {
+  int64_t flops_per_iteration_fp32 = 0;
+  int64_t flops_per_iteration_bf16 = 0;
+  float (*fp32)(int64_t iterations) = nullptr;
+  float (*bf16)(int64_t iterations) = nullptr;
+  float (*read)(const float* x, int64_t count) = nullptr;           // count: a multiple of 128
+  void (*copy)(const float* x, float* y, int64_t count) = nullptr;  // y: 64-byte aligned
+};
+
+namespace avx2 {
+extern const CeilingLoops kCeilingLoops;
+}
+namespace avx512 {
+extern const CeilingLoops kCeilingLoops;
+}
+namespace avx512_bf16 {
+extern const CeilingLoops kCeilingLoops;
+}
+
+}  // namespace trireme
