@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "data/pair_table.h"
+#include "data/token_file.h"
+
+namespace trireme {
+
+// What counting alone predicts: the measure of whether a network has learned more than which tokens
+// are frequent and which follow each other.
+class CountModel {
+ public:
+  // Counts the training tokens, as many as have at most max_pairs distinct pairs (8M: 0.3 GB).
+  explicit CountModel(const TokenFile& train, int64_t max_pairs = int64_t{1} << 23);
+
+  int64_t num_tokens() const { return num_tokens_; }  // that were counted
+
+  // Both are positive and sum to one over all tokens.
+  // Frequencies with one added to each count.
+  double unigram(int32_t token) const;
+  // Kneser-Ney: frequencies after `previous`, interpolated with how many tokens this one follows.
+  double bigram(int32_t previous, int32_t token) const;
+
+ private:
+  bool count_pair(int32_t left, int32_t right, int64_t max_pairs);
+  void choose_discount();
+
+  double vocab_size_;
+  int64_t num_tokens_ = 0;
+  std::vector<int64_t> counts_;        // by token
+  std::vector<int64_t> left_counts_;   // by token: pairs that it begins
+  std::vector<int64_t> followers_;     // by token: distinct tokens after it
+  std::vector<int64_t> predecessors_;  // by token: distinct tokens before it
+  PairTable pairs_;                    // pair -> index in pair_counts_
+  std::vector<uint32_t> pair_counts_;
+  double discount_ = 0.5;
+};
+
+struct Baselines {
+  double unigram_nats = 0.0;  // per token of the validation file but its first
+  double bigram_nats = 0.0;
+  double unigram_bits_per_byte = 0.0;
+  double bigram_bits_per_byte = 0.0;
+  int64_t train_tokens = 0;  // that were counted
+};
+
+// Cross-entropies of a validation file under counts of a training file. Refuses files of different
+// tokenizers and a validation file of less than two tokens.
+Result<Baselines> measure_baselines(const TokenFile& train, const TokenFile& val);
+
+// Nats per token of a file as bits per byte of its text: comparable between tokenizers.
+double bits_per_byte(double nats_per_token, const TokenFileHeader& header);
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace trireme {
+
+// Tokens on their way into a token file: int32, appended, without a header. It outlives a process
+// that was stopped, up to its last sync().
+class PartFile {
+ public:
+  // Opens or creates it and drops what stands after the first keep_tokens tokens.
+  static Result<PartFile> open(const std::string& path, int64_t keep_tokens);
+  PartFile(PartFile&& other) noexcept;
+  PartFile& operator=(PartFile&& other) noexcept;
+  ~PartFile();
+
+  Status append(std::span<const int32_t> tokens);
+  Status sync();
+
+  const std::string& path() const { return path_; }
+  int64_t num_tokens() const { return num_tokens_; }
+
+ private:
+  PartFile(std::string path, int fd, int64_t num_tokens);
+  Status flush();
+
+  std::string path_;
+  int fd_ = -1;
+  int64_t num_tokens_ = 0;
+  std::vector<int32_t> buffer_;
+};
+
+}  // namespace trireme

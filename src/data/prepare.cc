@@ -1,0 +1,249 @@
+#include "data/prepare.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "base/hash.h"
+#include "data/part_file.h"
+#include "data/prepare_state.h"
+#include "data/text_encoder.h"
+#include "data/token_file_writer.h"
+#include "data/val_split.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kTextBetweenSyncs = int64_t{64} << 20;
+constexpr size_t kManyFiles = 100;
+
+HeldOut resolve(HeldOut held_out, const std::vector<TextFile>& files) {
+  if (held_out != HeldOut::Auto) return held_out;
+  if (files.size() >= kManyFiles) return HeldOut::Documents;
+  for (const TextFile& file : files) {
+    if (file.format != TextFormat::Text) return HeldOut::Documents;
+  }
+  return HeldOut::Tail;
+}
+
+Status check_options(const PrepareOptions& options) {
+  if (!(options.val_fraction >= 0.0 && options.val_fraction < 1.0)) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("a validation fraction of {} is not in [0, 1)", options.val_fraction)};
+  }
+  std::error_code failure;
+  fs::create_directories(options.out, failure);
+  if (failure) return Error{ErrorKind::Runtime, options.out + ": " + failure.message()};
+  return Done{};
+}
+
+// One run from text to token files.
+class Preparation {
+ public:
+  Preparation(const Tokenizer& tokenizer, const PrepareOptions& options, ThreadTeam& team,
+              TextReader reader)
+      : tokenizer_(tokenizer),
+        options_(options),
+        encoder_(tokenizer, team),
+        reader_(std::move(reader)),
+        held_out_(resolve(options.held_out, reader_.files())),
+        val_split_(options.seed, held_out_ == HeldOut::Documents ? options.val_fraction : 0.0) {}
+
+  Result<PrepareReport> run();
+
+ private:
+  std::string path(const char* name) const { return (fs::path(options_.out) / name).string(); }
+  bool can_resume() const { return reader_.total_bytes() >= 0; }
+  uint64_t inputs_hash() const;
+  Status start();
+  Status encode_all();
+  Status route(const TextEncoder::Encoded& encoded);
+  Status keep_state(int64_t unused_bytes);
+  Result<PrepareReport> finish();
+  Result<TokenFileHeader> write(const char* name, std::span<const int32_t> tokens) const;
+  void remove_parts() const;
+
+  const Tokenizer& tokenizer_;
+  const PrepareOptions& options_;
+  TextEncoder encoder_;
+  TextReader reader_;
+  HeldOut held_out_;
+  ValSplit val_split_;
+  std::unique_ptr<PartFile> train_;
+  std::unique_ptr<PartFile> val_;
+  int64_t document_ = 0;  // number of the document that the next token belongs to
+  bool was_resumed_ = false;
+};
+
+uint64_t Preparation::inputs_hash() const {
+  std::string all = fmt::format("{} {} {} {} {} {}", tokenizer_.hash(), tokenizer_.vocab_size(),
+                                options_.val_fraction, static_cast<int>(held_out_), options_.seed,
+                                options_.input.field);
+  for (const TextFile& file : reader_.files()) {
+    std::error_code failure;
+    const auto changed = fs::last_write_time(file.path, failure).time_since_epoch().count();
+    all +=
+        fmt::format("\n{} {} {} {}", file.path, static_cast<int>(file.format), file.bytes, changed);
+  }
+  return hash64(all);
+}
+
+Status Preparation::start() {
+  PrepareState state;
+  if (can_resume()) {
+    if (auto stored = load_prepare_state(path("prepare.state"), inputs_hash())) {
+      state = *stored;
+      was_resumed_ = true;
+      TRIREME_TRY_DONE(reader_.seek(state.position, state.report));
+    }
+  }
+  document_ = state.report.num_documents;
+  TRIREME_TRY(train, PartFile::open(path("train.part"), state.train_tokens));
+  TRIREME_TRY(val, PartFile::open(path("val.part"), state.val_tokens));
+  train_ = std::make_unique<PartFile>(std::move(train));
+  val_ = std::make_unique<PartFile>(std::move(val));
+  return Done{};
+}
+
+Status Preparation::encode_all() {
+  TextBatch batch;
+  TextEncoder::Encoded encoded;
+  int64_t kept_bytes = reader_.report().text_bytes;
+  while (true) {
+    TRIREME_TRY(more, reader_.read(batch, options_.block_bytes));
+    TRIREME_TRY_DONE(encoder_.encode(batch, encoded));
+    TRIREME_TRY_DONE(route(encoded));
+    const int64_t read_bytes = reader_.report().text_bytes;
+    if (options_.progress) options_.progress(read_bytes, reader_.total_bytes());
+    if (!more) break;
+    const bool stops = options_.stop && options_.stop();
+    if (stops || read_bytes - kept_bytes >= kTextBetweenSyncs) {
+      TRIREME_TRY_DONE(keep_state(static_cast<int64_t>(batch.text.size())));
+      kept_bytes = read_bytes;
+    }
+    if (stops) {
+      return Error{ErrorKind::Runtime, "stopped; the same command goes on from " +
+                                           fmt::format("{} bytes of text", read_bytes)};
+    }
+  }
+  TRIREME_CHECK(batch.text.empty(), "text was left over after the last document");
+  return keep_state(0);
+}
+
+// Every document goes whole into one of the two part files.
+Status Preparation::route(const TextEncoder::Encoded& encoded) {
+  const std::span<const int32_t> tokens(encoded.tokens);
+  size_t begin = 0;
+  const auto append = [&](size_t end) {
+    PartFile& part = val_split_.holds_out(document_) ? *val_ : *train_;
+    return part.append(tokens.subspan(begin, end - begin));
+  };
+  for (size_t end : encoded.document_ends) {
+    TRIREME_TRY_DONE(append(end));
+    begin = end;
+    ++document_;
+  }
+  return append(tokens.size());
+}
+
+Status Preparation::keep_state(int64_t unused_bytes) {
+  TRIREME_TRY_DONE(train_->sync());
+  TRIREME_TRY_DONE(val_->sync());
+  if (!can_resume()) return Done{};
+  PrepareState state{.inputs_hash = inputs_hash(),
+                     .position = reader_.position(unused_bytes),
+                     .report = reader_.report(),
+                     .train_tokens = train_->num_tokens(),
+                     .val_tokens = val_->num_tokens()};
+  state.report.text_bytes -= unused_bytes;  // they will be read again
+  return save_prepare_state(state, path("prepare.state"));
+}
+
+Result<TokenFileHeader> Preparation::write(const char* name,
+                                           std::span<const int32_t> tokens) const {
+  constexpr size_t kChunk = size_t{1} << 20;
+  TRIREME_TRY(writer,
+              TokenFileWriter::create(path(name), tokenizer_.vocab_size(), tokenizer_.hash()));
+  std::vector<int64_t> piece_bytes(static_cast<size_t>(tokenizer_.vocab_size()));
+  for (int32_t token = 0; token < tokenizer_.end_of_text(); ++token) {
+    piece_bytes[token] = static_cast<int64_t>(tokenizer_.piece(token).size());
+  }
+  TokenFileWriter::Totals totals;
+  for (size_t begin = 0; begin < tokens.size(); begin += kChunk) {
+    const auto chunk = tokens.subspan(begin, std::min(kChunk, tokens.size() - begin));
+    TRIREME_TRY_DONE(writer.append(chunk));
+    for (int32_t token : chunk) {
+      totals.num_documents += token == tokenizer_.end_of_text();
+      totals.text_bytes += piece_bytes[token];
+    }
+  }
+  return writer.finish(totals);
+}
+
+Result<PrepareReport> Preparation::finish() {
+  PrepareReport report{.notes = reader_.notes(), .was_resumed = was_resumed_};
+  TRIREME_TRY(train_map, MappedFile::open(train_->path()));
+  TRIREME_TRY(val_map, MappedFile::open(val_->path()));
+  const auto tokens_of = [](const MappedFile& map) {
+    const auto bytes = map.bytes();
+    return std::span(reinterpret_cast<const int32_t*>(bytes.data()),
+                     bytes.size() / sizeof(int32_t));
+  };
+  std::span<const int32_t> train = tokens_of(train_map);
+  std::span<const int32_t> val = tokens_of(val_map);
+  const bool has_val = options_.val_fraction > 0.0;
+  if (has_val && held_out_ == HeldOut::Tail) {
+    const double wanted = static_cast<double>(train.size()) * options_.val_fraction;
+    val = train.last(std::min<size_t>(train.size(), std::max<size_t>(1, std::llround(wanted))));
+    train = train.first(train.size() - val.size());
+  }
+  if (train.empty() || (has_val && val.empty())) {
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("{} documents leave no text for {} with a validation fraction of {}; "
+                    "take another fraction, or hold out the tail",
+                    document_, train.empty() ? "training" : "validation", options_.val_fraction)};
+  }
+  TRIREME_TRY_DONE(save_tokenizer(tokenizer_, path("tokenizer.json")));
+  TRIREME_TRY(train_header, write("train.tok", train));
+  report.train = train_header;
+  if (has_val) {
+    TRIREME_TRY(val_header, write("val.tok", val));
+    report.val = val_header;
+  }
+  return report;
+}
+
+Result<PrepareReport> Preparation::run() {
+  TRIREME_TRY_DONE(start());
+  const auto encoded = encode_all();
+  auto report = encoded.ok() ? finish() : Result<PrepareReport>(encoded.error());
+  // After a failure that may pass (a full disk, a signal) the same command goes on.
+  const bool goes_on = !report.ok() && report.error().kind == ErrorKind::Runtime && can_resume();
+  if (!goes_on) remove_parts();
+  return report;
+}
+
+void Preparation::remove_parts() const {
+  for (const char* name : {"prepare.state", "train.part", "val.part"}) {
+    std::error_code ignored;
+    fs::remove(path(name), ignored);
+  }
+}
+
+}  // namespace
+
+Result<PrepareReport> prepare(const Tokenizer& tokenizer, const PrepareOptions& options,
+                              ThreadTeam& team) {
+  TRIREME_TRY_DONE(check_options(options));
+  TRIREME_TRY(reader, TextReader::open(options.input));
+  return Preparation(tokenizer, options, team, std::move(reader)).run();
+}
+
+}  // namespace trireme
