@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "planner/run_plan.h"
+#include "train/observer.h"
+#include "train/trainer.h"
+
+namespace trireme {
+
+enum class ResumeMode {
+  Fresh,   // the run directory must be empty
+  Auto,    // from its newest good checkpoint; afresh where there is none
+  Path,    // from one checkpoint
+};
+
+// A training run from its configuration to its summary. What the machine is and what the user wants
+// to see come in; the library reads no environment and prints nothing.
+struct SessionOptions {
+  RunConfig config;
+  std::string out_dir;
+  ResumeMode resume = ResumeMode::Fresh;
+  std::string resume_path;  // Path only
+  HostFacts host;           // data_vocab_size is filled from the data
+  std::vector<std::pair<std::string, std::string>> environment;  // for the reports
+  const std::atomic<int>& stop_signals;
+  std::vector<RunObserver*> observers;
+  // Called once, when everything is ready and before step 1.
+  std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
+};
+
+struct SessionResult {
+  TrainEnd end = TrainEnd::Finished;
+  TrainPosition position;
+  double final_loss = 0.0;
+};
+
+Result<SessionResult> run_session(const SessionOptions& options);
+
+// The plan of a configuration with its data opened for their vocabulary: `trireme plan`.
+Result<RunPlan> plan_session(const RunConfig& config, HostFacts host);
+
+}  // namespace trireme
