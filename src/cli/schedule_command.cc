@@ -1,0 +1,122 @@
+#include "cli/schedule_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ostream>
+#include <vector>
+
+#include "base/nearest_name.h"
+#include "program/draw_svg.h"
+#include "program/make_schedule.h"
+#include "sim/search_schedule.h"
+#include "sim/simulate.h"
+
+namespace trireme {
+namespace {
+
+Costs costs_of(const OpDurations& times) {
+  return {.stages = {{.f_s = times.f, .b_s = times.b, .w_s = times.w}},
+          .link = {.latency_s = times.comm}};
+}
+
+Status check_kind(const std::string& kind) {
+  std::vector<std::string> kinds = schedule_kinds();
+  kinds.emplace_back("auto");
+  if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return Done{};
+  const std::string nearest = nearest_name(kind, kinds);
+  const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
+  return Error{ErrorKind::Usage, fmt::format("unknown schedule '{}'{} (one of {})", kind, meant,
+                                             fmt::join(kinds, " "))};
+}
+
+Result<Schedule> make(const ScheduleOptions& options) {
+  TRIREME_TRY_DONE(check_kind(options.kind));
+  const ScheduleShape shape{options.num_stages, options.num_microbatches, options.num_chunks};
+  if (options.kind != "auto") return make_schedule(options.kind, shape);
+  return search_schedule(shape, costs_of(options.times), {.max_live = options.memory_limit});
+}
+
+std::string counted(int count, std::string_view what) {
+  const std::string_view plural = what.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : plural);
+}
+
+std::vector<std::string> summary(const Schedule& schedule, const Simulation& simulation,
+                                 const OpDurations& times) {
+  int peak = 0;
+  for (const RankSimulation& rank : simulation.ranks) peak = std::max(peak, rank.peak_live_w);
+  const Bubbles& bubbles = simulation.bubbles;
+  return {
+      fmt::format("{}: {}, {} each, {}; times F {:g}, B {:g}, W {:g}, transfer {:g}", schedule.kind,
+                  counted(schedule.num_ranks, "rank"), counted(schedule.num_chunks, "chunk"),
+                  counted(schedule.num_microbatches, "micro-batch"), times.f, times.b, times.w,
+                  times.comm),
+      fmt::format("makespan {:g}; bubble {:.4g} of ideal, {:.4g} of makespan, {:.4g} of span; "
+                  "at most {} activations live on a rank",
+                  simulation.makespan_s, bubbles.of_ideal, bubbles.of_makespan, bubbles.of_span,
+                  peak),
+  };
+}
+
+}  // namespace
+
+Result<ScheduleFormat> parse_schedule_format(std::string_view text) {
+  if (text == "text") return ScheduleFormat::Text;
+  if (text == "jsonl") return ScheduleFormat::Jsonl;
+  if (text == "svg") return ScheduleFormat::Svg;
+  if (text == "trace") return ScheduleFormat::Trace;
+  const std::string nearest = nearest_name(text, {"text", "jsonl", "svg", "trace"});
+  const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
+  return Error{ErrorKind::Usage,
+               fmt::format("unknown format '{}'{} (one of text jsonl svg trace)", text, meant)};
+}
+
+Result<OpDurations> parse_schedule_times(std::string_view text) {
+  const Error error{ErrorKind::Usage,
+                    fmt::format("times '{}' must be four numbers F,B,W,C, none negative, such as "
+                                "1,1,1,0",
+                                text)};
+  double values[4];
+  const char* at = text.data();
+  const char* end = text.data() + text.size();
+  for (int i = 0; i < 4; ++i) {
+    if (i > 0 && (at == end || *at++ != ',')) return error;
+    const auto [next, code] = std::from_chars(at, end, values[i]);
+    if (code != std::errc() || !std::isfinite(values[i]) || values[i] < 0) return error;
+    at = next;
+  }
+  if (at != end) return error;
+  return OpDurations{values[0], values[1], values[2], values[3]};
+}
+
+Status run_schedule(const ScheduleOptions& options, std::ostream& out) {
+  TRIREME_TRY(schedule, make(options));
+  if (options.format == ScheduleFormat::Jsonl) {
+    write_jsonl(out, schedule, options.times);
+    return Done{};
+  }
+  TRIREME_TRY(simulation, simulate(schedule, costs_of(options.times)));
+  const std::vector<std::string> lines = summary(schedule, simulation, options.times);
+  switch (options.format) {
+    case ScheduleFormat::Text:
+      for (const std::string& line : lines) out << "# " << line << '\n';
+      write_text(out, schedule);
+      return Done{};
+    case ScheduleFormat::Svg:
+      return draw_svg(out, schedule, simulation.timeline,
+                      {.title = lines[0], .lines = {lines[1]}, .unit = ""});
+    case ScheduleFormat::Trace: {
+      ChromeTraceWriter writer(out);
+      write_trace(writer, schedule, simulation.timeline, 0, schedule.kind + ", simulated");
+      return Done{};
+    }
+    case ScheduleFormat::Jsonl:
+      break;
+  }
+  return Done{};
+}
+
+}  // namespace trireme
