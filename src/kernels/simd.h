@@ -72,6 +72,28 @@ TRIREME_INLINE double reduce_sum(F64x16 x) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
+// Sums over a row of n elements in an order that n alone decides: add(position, lanes, chain) adds
+// a vector's terms to chain[0 .. kSums - 1]; four chains run beside each other.
+template <int kSums, typename Add>
+TRIREME_INLINE void sum_row(int64_t n, float (&sums)[kSums], Add&& add) {
+  F32x16 chain[4][kSums];
+  for (auto& sum : chain) {
+    for (int k = 0; k < kSums; ++k) sum[k] = zeros();
+  }
+  int64_t position = 0;
+  for (; position + 4 * kLanes <= n; position += 4 * kLanes) {
+    add(position, AllLanes{}, chain[0]);
+    add(position + kLanes, AllLanes{}, chain[1]);
+    add(position + 2 * kLanes, AllLanes{}, chain[2]);
+    add(position + 3 * kLanes, AllLanes{}, chain[3]);
+  }
+  for (; position + kLanes <= n; position += kLanes) add(position, AllLanes{}, chain[0]);
+  if (position < n) add(position, FirstLanes{n - position}, chain[1]);
+  for (int k = 0; k < kSums; ++k) {
+    sums[k] = reduce_sum((chain[0][k] + chain[1][k]) + (chain[2][k] + chain[3][k]));
+  }
+}
+
 // A scalar as a kernel's loops see it, without a call of bf16's inline functions.
 TRIREME_INLINE float load_scalar(const float* p) { return *p; }
 TRIREME_INLINE float load_scalar(const bf16* p) {

@@ -148,6 +148,7 @@ TRIREME_INLINE void store_streaming(bf16* p, F32x16 x) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(x));
 }
 
+TRIREME_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
 // The eight upper lanes onto the eight lower ones.
 TRIREME_INLINE __m256 fold_sum(F32x16 x) {
   return _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));

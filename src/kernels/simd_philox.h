@@ -18,8 +18,7 @@ TRIREME_INLINE PhiloxWords philox(RngKey key, PhiloxWords counter) {
   for (int i = 0; i < 4; ++i) odd[i] = odd_to_even(counter.word[i]);
   const U32x16 multiplier0 = broadcast_u32(0xD2511F53u), multiplier1 = broadcast_u32(0xCD9E8D57u);
   uint32_t key0 = uint32_t(key.value), key1 = uint32_t(key.value >> 32);
-  const auto round = [&](U32x16 * c, U32x16 round_key0, U32x16 round_key1)
-      __attribute__((always_inline)) {
+  const auto round = [&](U32x16* c, U32x16 round_key0, U32x16 round_key1) TRIREME_INLINE_LAMBDA {
     const U32x16 product0 = multiply_even(multiplier0, c[0]);
     const U32x16 product1 = multiply_even(multiplier1, c[2]);
     c[0] = odd_to_even(product1) ^ c[1] ^ round_key0;

@@ -15,6 +15,7 @@ struct ActivationForwardArgs {
   MatrixRef y_TF;  // written; may be x
 };
 void activation_forward_ref(Stream& stream, const ActivationForwardArgs& args);
+void check_activation_forward(const ActivationForwardArgs& args);  // throws ContractError
 
 struct ActivationBackwardArgs {
   Activation kind = Activation::GeluTanh;
@@ -23,6 +24,7 @@ struct ActivationBackwardArgs {
   MatrixRef dx_TF;  // written; may be dy
 };
 void activation_backward_ref(Stream& stream, const ActivationBackwardArgs& args);
+void check_activation_backward(const ActivationBackwardArgs& args);  // throws ContractError
 
 // SwiGLU (Shazeer 2020): y = silu(gate) * up.
 struct SwigluForwardArgs {
@@ -31,6 +33,7 @@ struct SwigluForwardArgs {
   MatrixRef y_TF;  // written
 };
 void swiglu_forward_ref(Stream& stream, const SwigluForwardArgs& args);
+void check_swiglu_forward(const SwigluForwardArgs& args);  // throws ContractError
 
 struct SwigluBackwardArgs {
   MatrixRef dy_TF;
@@ -40,5 +43,6 @@ struct SwigluBackwardArgs {
   MatrixRef dup_TF;    // written
 };
 void swiglu_backward_ref(Stream& stream, const SwigluBackwardArgs& args);
+void check_swiglu_backward(const SwigluBackwardArgs& args);  // throws ContractError
 
 }  // namespace trireme

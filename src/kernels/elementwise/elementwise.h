@@ -12,6 +12,7 @@ struct ConvertArgs {
   TensorRef y_N;  // written
 };
 void convert_ref(Stream& stream, const ConvertArgs& args);
+void check_convert(const ConvertArgs& args);  // throws ContractError
 
 // sum_N += x_N, both fp32: joins two subtrees of the gradient's sum.
 struct AddArgs {
@@ -19,6 +20,7 @@ struct AddArgs {
   TensorRef sum_N;
 };
 void add_ref(Stream& stream, const AddArgs& args);
+void check_add(const AddArgs& args);  // throws ContractError
 
 // out_N = x_N + y_N, one dtype (fp32 or bf16), summed in fp32, rounded once.
 struct SumArgs {
@@ -27,6 +29,7 @@ struct SumArgs {
   TensorRef out_N;  // written; may be x or y
 };
 void sum_ref(Stream& stream, const SumArgs& args);
+void check_sum(const SumArgs& args);  // throws ContractError
 
 struct ZeroArgs {
   TensorRef x_N;
@@ -43,5 +46,6 @@ struct FillNormalArgs {
   TensorRef x_N;  // fp32, written
 };
 void fill_normal_ref(Stream& stream, const FillNormalArgs& args);
+void check_fill_normal(const FillNormalArgs& args);  // throws ContractError
 
 }  // namespace trireme

@@ -16,6 +16,7 @@ struct EmbeddingForwardArgs {
   MatrixRef y_TC;  // written, of the table's dtype
 };
 void embedding_forward_ref(Stream& stream, const EmbeddingForwardArgs& args);
+void check_embedding_forward(const EmbeddingForwardArgs& args);  // throws ContractError
 
 // Adds dy_t to the rows of the tables in the order of t, whatever the number of threads.
 // Overwrite zeroes the tables first.
@@ -28,5 +29,6 @@ struct EmbeddingBackwardArgs {
   Write write = Write::Overwrite;
 };
 void embedding_backward_ref(Stream& stream, const EmbeddingBackwardArgs& args);
+void check_embedding_backward(const EmbeddingBackwardArgs& args);  // throws ContractError
 
 }  // namespace trireme

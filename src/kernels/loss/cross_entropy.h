@@ -8,8 +8,8 @@ namespace trireme {
 inline constexpr int32_t kIgnoredTarget = -1;
 
 // Softmax cross-entropy of one tile of rows. Per valid row: loss = lse - logits[target] (natural
-// logarithm) and, where wanted, dlogits = softmax(logits) - onehot(target), not divided by anything.
-// An ignored row has loss 0 and dlogits 0.
+// logarithm) and, where wanted, dlogits = softmax(logits) - onehot(target), not divided by
+// anything. An ignored row has loss 0 and dlogits 0.
 struct CrossEntropyArgs {
   MatrixRef logits_TV;   // fp32
   TensorRef targets_T;   // int32: in [0, V) or kIgnoredTarget
@@ -17,5 +17,6 @@ struct CrossEntropyArgs {
   MatrixRef dlogits_TV;  // fp32 or bf16, written; may be logits; absent: not wanted
 };
 void cross_entropy_ref(Stream& stream, const CrossEntropyArgs& args);
+void check_cross_entropy(const CrossEntropyArgs& args);  // throws ContractError
 
 }  // namespace trireme

@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-// Layer: y = (x - mean) * rstd * gain + bias.  Rms: y = x * rstd * gain, rstd = 1/sqrt(mean(x^2)+eps).
-// Statistics and arithmetic in fp32; x, y, gain, bias of one dtype (fp32 or bf16), rounded once.
+// Layer: y = (x - mean) * rstd * gain + bias.  Rms: y = x * rstd * gain, rstd =
+// 1/sqrt(mean(x^2)+eps). Statistics and arithmetic in fp32; x, y, gain, bias of one dtype (fp32 or
+// bf16), rounded once.
 enum class NormKind { Layer, Rms };
 
 struct NormForwardArgs {
@@ -21,6 +22,7 @@ struct NormForwardArgs {
   TensorRef rstd_T;  // fp32, written
 };
 void norm_forward_ref(Stream& stream, const NormForwardArgs& args);
+void check_norm_forward(const NormForwardArgs& args);  // throws ContractError
 
 // dx = dresidual + (d norm / d x)^T dy, rounded once.
 struct NormBackwardInputArgs {
@@ -34,6 +36,7 @@ struct NormBackwardInputArgs {
   MatrixRef dx_TC;         // written
 };
 void norm_backward_input_ref(Stream& stream, const NormBackwardInputArgs& args);
+void check_norm_backward_input(const NormBackwardInputArgs& args);  // throws ContractError
 
 // Sums over tokens in an order that depends on T alone.
 struct NormBackwardWeightArgs {
@@ -47,5 +50,6 @@ struct NormBackwardWeightArgs {
   Write write = Write::Overwrite;
 };
 void norm_backward_weight_ref(Stream& stream, const NormBackwardWeightArgs& args);
+void check_norm_backward_weight(const NormBackwardWeightArgs& args);  // throws ContractError
 
 }  // namespace trireme

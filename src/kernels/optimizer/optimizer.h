@@ -8,21 +8,22 @@ namespace trireme {
 
 // One double per chunk: the sum of squares of its gradients.
 struct SquaredNormArgs {
-  TensorRef grad_N;        // fp32
-  TensorRef partials_P;    // fp64 [ceil(N / kNormChunk)], written
+  TensorRef grad_N;      // fp32
+  TensorRef partials_P;  // fp64 [ceil(N / kNormChunk)], written
 };
 void squared_norm_ref(Stream& stream, const SquaredNormArgs& args);
+void check_squared_norm(const SquaredNormArgs& args);  // throws ContractError
 
 // AdamW (Loshchilov and Hutter 2019), g = grad * grad_scale:
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   w = w - lr (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w)
 // Element-wise: the same bits for any split of the range.
 struct AdamWArgs {
-  TensorRef grad_N;     // fp32
-  TensorRef master_N;   // fp32, updated
+  TensorRef grad_N;        // fp32
+  TensorRef master_N;      // fp32, updated
   TensorRef exp_avg_N;     // fp32, updated
   TensorRef exp_avg_sq_N;  // fp32, updated
-  TensorRef param_N;    // bf16: written from master; absent when the parameter is its own master
+  TensorRef param_N;       // bf16: written from master; absent when the parameter is its own master
   float lr = 0.0f;
   float beta1 = 0.9f;
   float beta2 = 0.95f;
@@ -33,6 +34,7 @@ struct AdamWArgs {
   float grad_scale = 1.0f;   // 1 / valid tokens, clipping and loss scale in one factor
 };
 void adamw_ref(Stream& stream, const AdamWArgs& args);
+void check_adamw(const AdamWArgs& args);  // throws ContractError
 
 // SGD with momentum as PyTorch defines it: u = momentum u + (g + weight_decay w); w = w - lr u.
 struct SgdArgs {
@@ -46,5 +48,6 @@ struct SgdArgs {
   float grad_scale = 1.0f;
 };
 void sgd_ref(Stream& stream, const SgdArgs& args);
+void check_sgd(const SgdArgs& args);  // throws ContractError
 
 }  // namespace trireme

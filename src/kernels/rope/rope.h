@@ -12,13 +12,14 @@ enum class Rotation { Forward, Inverse };
 
 struct RopeArgs {
   Rotation rotation = Rotation::Forward;
-  MatrixRef x_T_HD;        // fp32 or bf16, read and written
-  int64_t head_dim = 0;    // even
-  TensorRef cos_SD2;       // fp32 [positions, head_dim / 2]
+  MatrixRef x_T_HD;      // fp32 or bf16, read and written
+  int64_t head_dim = 0;  // even
+  TensorRef cos_SD2;     // fp32 [positions, head_dim / 2]
   TensorRef sin_SD2;
   int64_t seq_len = 0;
   int64_t first_position = 0;
 };
 void rope_ref(Stream& stream, const RopeArgs& args);
+void check_rope(const RopeArgs& args);  // throws ContractError
 
 }  // namespace trireme

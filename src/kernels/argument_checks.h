@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// What kernels ask of their arguments; each throws ContractError with the argument's name, what it
+// is and what it should be. Out of line: the *_cpu.cc files must not compile strings.
+bool is_fp32_or_bf16(DType dtype);
+void check_float(std::string_view name, const MatrixRef& x);  // fp32 or bf16
+void check_matrix(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,
+                  DType dtype);
+void check_tensor(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);
+void check_argument(bool holds, std::string_view rule);
+// The same for arguments that may be absent.
+void check_if_present(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,
+                      DType dtype);
+void check_if_present(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);
+
+}  // namespace trireme

@@ -1,0 +1,64 @@
+#include "kernels/kernels_cpu.h"
+#include "kernels/simd_philox.h"
+#include "kernels/tiles.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+constexpr int64_t kBlock = 64;  // elements of 16 Philox counters
+
+// The uniform numbers of elements first .. first + 63 of a sample; first is a multiple of 4.
+TRIREME_INLINE void uniforms_of_block(RngKey key, uint64_t sample, uint64_t first, float* uniform) {
+  const PhiloxWords words = philox_of_groups(key, sample, first / 4);
+  F32x16 u[4];
+  for (int i = 0; i < 4; ++i) u[i] = uniform_float(words.word[i]);
+  transpose_blocks(u[0], u[1], u[2], u[3]);
+  for (int i = 0; i < 4; ++i) store(uniform + i * kLanes, u[i]);
+}
+
+// count elements from `element` of the sample on.
+template <typename T>
+TRIREME_INLINE void drop_block(const DropoutArgs& args, uint64_t sample, uint64_t element,
+                               int64_t count, const T* x, const T* residual, T* y) {
+  float uniform[kBlock];
+  uniforms_of_block(args.key, sample, element - element % 4, uniform);
+  const float* first = uniform + element % 4;
+  const F32x16 scale = broadcast(1.0f / (1.0f - args.probability));
+  for_each_vector(count, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+    const Mask16 dropped = load(first + c, lanes) < broadcast(args.probability);
+    const F32x16 kept = select(dropped, zeros(), load(x + c, lanes));
+    const F32x16 base = residual ? load(residual + c, lanes) : zeros();
+    store(y + c, fma(kept, scale, base), lanes);
+  });
+}
+
+template <typename T>
+void drop_rows(const DropoutArgs& args, int64_t begin, int64_t end) {
+  const int64_t cols = args.x_TC.cols;
+  for (int64_t t = begin; t < end; ++t) {
+    const uint64_t sample = args.first_sample + uint64_t(t / args.rows_per_sample);
+    const uint64_t first = uint64_t(t % args.rows_per_sample) * uint64_t(cols);
+    const T* x_C = args.x_TC.row<T>(t);
+    const T* residual_C = args.residual_TC ? args.residual_TC.row<T>(t) : nullptr;
+    T* y_C = args.y_TC.row<T>(t);
+    for (int64_t c = 0; c < cols;) {
+      const int64_t usable = kBlock - int64_t((first + uint64_t(c)) % 4);
+      const int64_t count = usable < cols - c ? usable : cols - c;
+      drop_block(args, sample, first + uint64_t(c), count, x_C + c,
+                 residual_C ? residual_C + c : nullptr, y_C + c);
+      c += count;
+    }
+  }
+}
+
+}  // namespace
+
+void dropout(Stream& stream, const DropoutArgs& args) {
+  check_dropout(args);
+  with_element(args.x_TC.dtype, [&]<typename T>(T) {
+    for_each_row_tile(stream, args.x_TC.rows, args.x_TC.cols,
+                      [&](int64_t begin, int64_t end, int) { drop_rows<T>(args, begin, end); });
+  });
+}
+
+}  // namespace trireme::TRIREME_ISA

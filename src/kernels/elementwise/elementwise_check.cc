@@ -1,0 +1,28 @@
+#include "kernels/argument_checks.h"
+#include "kernels/elementwise/elementwise.h"
+
+namespace trireme {
+
+void check_convert(const ConvertArgs& args) {
+  check_argument(is_fp32_or_bf16(args.x_N.dtype) && is_fp32_or_bf16(args.y_N.dtype),
+                 "convert takes fp32 and bf16");
+  check_tensor("y", args.y_N, args.x_N.num_elements(), args.y_N.dtype);
+}
+
+void check_add(const AddArgs& args) {
+  check_tensor("x", args.x_N, args.sum_N.num_elements(), DType::F32);
+  check_tensor("sum", args.sum_N, args.sum_N.num_elements(), DType::F32);
+}
+
+void check_sum(const SumArgs& args) {
+  check_argument(is_fp32_or_bf16(args.x_N.dtype), "sum takes fp32 and bf16");
+  check_tensor("y", args.y_N, args.x_N.num_elements(), args.x_N.dtype);
+  check_tensor("out", args.out_N, args.x_N.num_elements(), args.x_N.dtype);
+}
+
+void check_fill_normal(const FillNormalArgs& args) {
+  check_tensor("x", args.x_N, args.x_N.num_elements(), DType::F32);
+  check_argument(args.first_element >= 0, "first_element counts from the parameter's start");
+}
+
+}  // namespace trireme

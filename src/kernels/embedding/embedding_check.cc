@@ -1,0 +1,45 @@
+#include "kernels/argument_checks.h"
+#include "kernels/embedding/embedding.h"
+
+namespace trireme {
+namespace {
+
+// Also that every token has a row: a wrong one would read or write foreign memory.
+void check_tokens(const TensorRef& tokens_T, int64_t rows, int64_t vocab_size) {
+  check_tensor("tokens", tokens_T, rows, DType::I32);
+  const auto* token = static_cast<const int32_t*>(tokens_T.data);
+  bool inside = true;
+  for (int64_t t = 0; t < rows; ++t) inside &= token[t] >= 0 && token[t] < vocab_size;
+  check_argument(inside, "every token lies in [0, vocab_size)");
+}
+
+int64_t last_position(int64_t rows, int64_t seq_len) { return rows < seq_len ? rows : seq_len; }
+
+}  // namespace
+
+void check_embedding_forward(const EmbeddingForwardArgs& args) {
+  const MatrixRef& y_TC = args.y_TC;
+  check_float("y", y_TC);
+  check_matrix("table", args.table_VC, args.table_VC.rows, y_TC.cols, y_TC.dtype);
+  check_tokens(args.tokens_T, y_TC.rows, args.table_VC.rows);
+  if (!args.positions_SC) return;
+  check_argument(args.seq_len > 0 && args.first_position >= 0, "positions count from 0");
+  check_matrix("positions", args.positions_SC, args.positions_SC.rows, y_TC.cols, y_TC.dtype);
+  check_argument(
+      args.first_position + last_position(y_TC.rows, args.seq_len) <= args.positions_SC.rows,
+      "the table of positions holds every row's position");
+}
+
+void check_embedding_backward(const EmbeddingBackwardArgs& args) {
+  const MatrixRef& dy_TC = args.dy_TC;
+  check_float("dy", dy_TC);
+  check_matrix("dtable", args.dtable_VC, args.dtable_VC.rows, dy_TC.cols, DType::F32);
+  check_tokens(args.tokens_T, dy_TC.rows, args.dtable_VC.rows);
+  if (!args.dpositions_SC) return;
+  check_argument(args.seq_len > 0, "a sequence has at least one position");
+  check_matrix("dpositions", args.dpositions_SC, args.dpositions_SC.rows, dy_TC.cols, DType::F32);
+  check_argument(last_position(dy_TC.rows, args.seq_len) <= args.dpositions_SC.rows,
+                 "the table of positions holds every row's position");
+}
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#include "kernels/argument_checks.h"
+#include "kernels/norm/norm.h"
+
+namespace trireme {
+namespace {
+
+void check_statistics(NormKind kind, const TensorRef& mean_T, const TensorRef& rstd_T,
+                      int64_t rows) {
+  if (kind == NormKind::Layer) check_tensor("mean", mean_T, rows, DType::F32);
+  check_tensor("rstd", rstd_T, rows, DType::F32);
+}
+
+}  // namespace
+
+void check_norm_forward(const NormForwardArgs& args) {
+  const MatrixRef& x_TC = args.x_TC;
+  check_float("x", x_TC);
+  check_if_present("gain", args.gain_C, x_TC.cols, x_TC.dtype);
+  check_if_present("bias", args.bias_C, x_TC.cols, x_TC.dtype);
+  check_argument(args.kind == NormKind::Layer || !args.bias_C, "an RMS norm has no bias");
+  check_matrix("y", args.y_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
+  check_statistics(args.kind, args.mean_T, args.rstd_T, x_TC.rows);
+}
+
+void check_norm_backward_input(const NormBackwardInputArgs& args) {
+  const MatrixRef& x_TC = args.x_TC;
+  check_float("x", x_TC);
+  check_matrix("dy", args.dy_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
+  check_if_present("gain", args.gain_C, x_TC.cols, x_TC.dtype);
+  check_statistics(args.kind, args.mean_T, args.rstd_T, x_TC.rows);
+  check_if_present("dresidual", args.dresidual_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
+  check_matrix("dx", args.dx_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
+}
+
+void check_norm_backward_weight(const NormBackwardWeightArgs& args) {
+  const MatrixRef& x_TC = args.x_TC;
+  check_float("x", x_TC);
+  check_matrix("dy", args.dy_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
+  check_statistics(args.kind, args.mean_T, args.rstd_T, x_TC.rows);
+  check_tensor("dgain", args.dgain_C, x_TC.cols, DType::F32);
+  check_if_present("dbias", args.dbias_C, x_TC.cols, DType::F32);
+}
+
+}  // namespace trireme

@@ -1,0 +1,173 @@
+#include "kernels/kernels_cpu.h"
+#include "kernels/tiles.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+// Of a row that is in the nearest cache after the first pass.
+template <typename T>
+TRIREME_INLINE float mean_of(const T* x_C, int64_t cols) {
+  float sum[1];
+  sum_row(cols, sum, [&](int64_t c, auto lanes, F32x16* chain) TRIREME_INLINE_LAMBDA {
+    chain[0] = chain[0] + load(x_C + c, lanes);
+  });
+  return sum[0] / float(cols);
+}
+
+// The mean of (x - center)^2.
+template <typename T>
+TRIREME_INLINE float mean_square(const T* x_C, float center, int64_t cols) {
+  float sum[1];
+  sum_row(cols, sum, [&](int64_t c, auto lanes, F32x16* chain) TRIREME_INLINE_LAMBDA {
+    const F32x16 d = keep_lanes(load(x_C + c, lanes) - broadcast(center), lanes, zeros());
+    chain[0] = fma(d, d, chain[0]);
+  });
+  return sum[0] / float(cols);
+}
+
+template <typename T, typename Lanes>
+TRIREME_INLINE F32x16 load_or(const T* p, int64_t position, Lanes lanes, float absent) {
+  return p ? load(p + position, lanes) : broadcast(absent);
+}
+
+template <typename T>
+void forward_rows(const NormForwardArgs& args, int64_t begin, int64_t end) {
+  const int64_t cols = args.x_TC.cols;
+  const T* gain_C = static_cast<const T*>(args.gain_C.data);
+  const T* bias_C = static_cast<const T*>(args.bias_C.data);
+  float* mean_T = static_cast<float*>(args.mean_T.data);
+  float* rstd_T = static_cast<float*>(args.rstd_T.data);
+  const bool centered = args.kind == NormKind::Layer;
+  for (int64_t t = begin; t < end; ++t) {
+    const T* x_C = args.x_TC.row<T>(t);
+    T* y_C = args.y_TC.row<T>(t);
+    const float mean = centered ? mean_of(x_C, cols) : 0.0f;
+    const float rstd = 1.0f / __builtin_sqrtf(mean_square(x_C, mean, cols) + args.eps);
+    if (centered) mean_T[t] = mean;
+    rstd_T[t] = rstd;
+    for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+      const F32x16 x_hat = (load(x_C + c, lanes) - broadcast(mean)) * broadcast(rstd);
+      store(y_C + c, fma(x_hat, load_or(gain_C, c, lanes, 1.0f), load_or(bias_C, c, lanes, 0.0f)),
+            lanes);
+    });
+  }
+}
+
+template <typename T>
+void backward_input_rows(const NormBackwardInputArgs& args, int64_t begin, int64_t end) {
+  const int64_t cols = args.x_TC.cols;
+  const T* gain_C = static_cast<const T*>(args.gain_C.data);
+  const bool centered = args.kind == NormKind::Layer;
+  for (int64_t t = begin; t < end; ++t) {
+    const T* x_C = args.x_TC.row<T>(t);
+    const T* dy_C = args.dy_TC.row<T>(t);
+    const T* dresidual_C = args.dresidual_TC ? args.dresidual_TC.row<T>(t) : nullptr;
+    T* dx_C = args.dx_TC.row<T>(t);
+    const F32x16 mean = broadcast(centered ? static_cast<float*>(args.mean_T.data)[t] : 0.0f);
+    const F32x16 rstd = broadcast(static_cast<float*>(args.rstd_T.data)[t]);
+    float sums[2];  // of g = gain dy, and of g x_hat
+    sum_row(cols, sums, [&](int64_t c, auto lanes, F32x16* chain) TRIREME_INLINE_LAMBDA {
+      const F32x16 g = load(dy_C + c, lanes) * load_or(gain_C, c, lanes, 1.0f);
+      chain[0] = chain[0] + g;
+      chain[1] = fma(g, (load(x_C + c, lanes) - mean) * rstd, chain[1]);
+    });
+    const F32x16 mean_g = broadcast(centered ? sums[0] / float(cols) : 0.0f);
+    const F32x16 mean_g_x_hat = broadcast(sums[1] / float(cols));
+    for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+      const F32x16 g = load(dy_C + c, lanes) * load_or(gain_C, c, lanes, 1.0f);
+      const F32x16 x_hat = (load(x_C + c, lanes) - mean) * rstd;
+      const F32x16 inner = fnma(x_hat, mean_g_x_hat, g - mean_g);
+      store(dx_C + c, fma(rstd, inner, load_or(dresidual_C, c, lanes, 0.0f)), lanes);
+    });
+  }
+}
+
+// Rows are summed in at most kMaxChunks chunks whose borders follow from T, and the chunks in
+// order.
+constexpr int64_t kMaxChunks = 32;
+constexpr int64_t kMinChunkRows = 32;
+constexpr int64_t kBlockCols = 8192;  // two sums of 32 chunks fit into the workspace
+static_assert(2 * kMaxChunks * kBlockCols * sizeof(float) <= size_t{kWorkspaceBytesPerThread});
+
+int64_t rows_per_chunk(int64_t rows) {
+  const int64_t even = (rows + kMaxChunks - 1) / kMaxChunks;
+  return even < kMinChunkRows ? kMinChunkRows : even;
+}
+
+// dgain_C and dbias_C are overwritten with the sums over rows [begin, end) of cols columns.
+template <typename T>
+void sum_chunk(const NormBackwardWeightArgs& args, int64_t begin, int64_t end, int64_t first_col,
+               int64_t cols, float* dgain_C, float* dbias_C) {
+  const bool centered = args.kind == NormKind::Layer;
+  for (int64_t t = begin; t < end; ++t) {
+    const T* x_C = args.x_TC.row<T>(t) + first_col;
+    const T* dy_C = args.dy_TC.row<T>(t) + first_col;
+    const F32x16 mean = broadcast(centered ? static_cast<float*>(args.mean_T.data)[t] : 0.0f);
+    const F32x16 rstd = broadcast(static_cast<float*>(args.rstd_T.data)[t]);
+    const bool first = t == begin;
+    for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+      const F32x16 dy = load(dy_C + c, lanes);
+      const F32x16 x_hat = (load(x_C + c, lanes) - mean) * rstd;
+      const F32x16 dgain = first ? zeros() : load(dgain_C + c, lanes);
+      const F32x16 dbias = first ? zeros() : load(dbias_C + c, lanes);
+      store(dgain_C + c, fma(dy, x_hat, dgain), lanes);
+      store(dbias_C + c, dbias + dy, lanes);
+    });
+  }
+}
+
+// sum_C (+)= the chunks' sums, in their order.
+void combine_chunks(const float* chunks, int64_t num_chunks, int64_t chunk_stride, int64_t cols,
+                    Write write, float* sum_C) {
+  for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+    F32x16 sum = zeros();
+    for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
+      sum = sum + load(chunks + chunk * chunk_stride + c, lanes);
+    }
+    store(sum_C + c, write == Write::Accumulate ? load(sum_C + c, lanes) + sum : sum, lanes);
+  });
+}
+
+}  // namespace
+
+void norm_forward(Stream& stream, const NormForwardArgs& args) {
+  check_norm_forward(args);
+  with_element(args.x_TC.dtype, [&]<typename T>(T) {
+    for_each_row_tile(stream, args.x_TC.rows, args.x_TC.cols,
+                      [&](int64_t begin, int64_t end, int) { forward_rows<T>(args, begin, end); });
+  });
+}
+
+void norm_backward_input(Stream& stream, const NormBackwardInputArgs& args) {
+  check_norm_backward_input(args);
+  with_element(args.x_TC.dtype, [&]<typename T>(T) {
+    for_each_row_tile(stream, args.x_TC.rows, args.x_TC.cols, [&](int64_t begin, int64_t end, int) {
+      backward_input_rows<T>(args, begin, end);
+    });
+  });
+}
+
+void norm_backward_weight(Stream& stream, const NormBackwardWeightArgs& args) {
+  check_norm_backward_weight(args);
+  const int64_t rows = args.x_TC.rows;
+  const int64_t chunk_rows = rows_per_chunk(rows);
+  const int64_t num_chunks = (rows + chunk_rows - 1) / chunk_rows;
+  float* chunks = reinterpret_cast<float*>(stream.workspace(0));
+  float* dgain_C = static_cast<float*>(args.dgain_C.data);
+  float* dbias_C = static_cast<float*>(args.dbias_C.data);
+  for (int64_t first_col = 0; first_col < args.x_TC.cols; first_col += kBlockCols) {
+    const int64_t left = args.x_TC.cols - first_col;
+    const int64_t cols = left < kBlockCols ? left : kBlockCols;
+    with_element(args.x_TC.dtype, [&]<typename T>(T) {
+      for_each_tile(stream, rows, chunk_rows, [&](int64_t begin, int64_t end, int) {
+        float* sums = chunks + begin / chunk_rows * 2 * cols;
+        sum_chunk<T>(args, begin, end, first_col, cols, sums, sums + cols);
+      });
+    });
+    combine_chunks(chunks, num_chunks, 2 * cols, cols, args.write, dgain_C + first_col);
+    if (!dbias_C) continue;
+    combine_chunks(chunks + cols, num_chunks, 2 * cols, cols, args.write, dbias_C + first_col);
+  }
+}
+
+}  // namespace trireme::TRIREME_ISA

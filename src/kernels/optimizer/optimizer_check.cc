@@ -1,0 +1,29 @@
+#include "kernels/argument_checks.h"
+#include "kernels/optimizer/optimizer.h"
+
+namespace trireme {
+
+void check_squared_norm(const SquaredNormArgs& args) {
+  const int64_t n = args.grad_N.num_elements();
+  check_tensor("grad", args.grad_N, n, DType::F32);
+  check_tensor("partials", args.partials_P, (n + kNormChunk - 1) / kNormChunk, DType::F64);
+}
+
+void check_adamw(const AdamWArgs& args) {
+  const int64_t n = args.grad_N.num_elements();
+  check_tensor("grad", args.grad_N, n, DType::F32);
+  check_tensor("master", args.master_N, n, DType::F32);
+  check_tensor("exp_avg", args.exp_avg_N, n, DType::F32);
+  check_tensor("exp_avg_sq", args.exp_avg_sq_N, n, DType::F32);
+  check_if_present("param", args.param_N, n, DType::BF16);
+}
+
+void check_sgd(const SgdArgs& args) {
+  const int64_t n = args.grad_N.num_elements();
+  check_tensor("grad", args.grad_N, n, DType::F32);
+  check_tensor("master", args.master_N, n, DType::F32);
+  check_if_present("momentum", args.momentum_N, n, DType::F32);
+  check_if_present("param", args.param_N, n, DType::BF16);
+}
+
+}  // namespace trireme

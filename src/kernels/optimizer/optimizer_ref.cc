@@ -1,0 +1,50 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/ref_access.h"
+
+namespace trireme {
+
+void squared_norm_ref(Stream&, const SquaredNormArgs& args) {
+  check_squared_norm(args);
+  const int64_t n = args.grad_N.num_elements();
+  for (int64_t chunk = 0; chunk < args.partials_P.num_elements(); ++chunk) {
+    double sum = 0.0;
+    for (int64_t i = chunk * kNormChunk; i < std::min(n, (chunk + 1) * kNormChunk); ++i) {
+      sum += read(args.grad_N, i) * read(args.grad_N, i);
+    }
+    write(args.partials_P, chunk, sum);
+  }
+}
+
+void adamw_ref(Stream&, const AdamWArgs& args) {
+  check_adamw(args);
+  for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
+    const double g = read(args.grad_N, i) * args.grad_scale;
+    const double m = args.beta1 * read(args.exp_avg_N, i) + (1.0 - args.beta1) * g;
+    const double v = args.beta2 * read(args.exp_avg_sq_N, i) + (1.0 - args.beta2) * g * g;
+    const double w = read(args.master_N, i);
+    const double step = m / args.correction1 / (std::sqrt(v / args.correction2) + args.eps);
+    write(args.exp_avg_N, i, m);
+    write(args.exp_avg_sq_N, i, v);
+    write(args.master_N, i, w - args.lr * (step + args.weight_decay * w));
+    if (args.param_N) write(args.param_N, i, read(args.master_N, i));
+  }
+}
+
+void sgd_ref(Stream&, const SgdArgs& args) {
+  check_sgd(args);
+  for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
+    const double w = read(args.master_N, i);
+    double u = read(args.grad_N, i) * args.grad_scale + args.weight_decay * w;
+    if (args.momentum_N) {
+      u += args.momentum * read(args.momentum_N, i);
+      write(args.momentum_N, i, u);
+    }
+    write(args.master_N, i, w - args.lr * u);
+    if (args.param_N) write(args.param_N, i, read(args.master_N, i));
+  }
+}
+
+}  // namespace trireme
