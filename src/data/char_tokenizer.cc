@@ -75,7 +75,7 @@ std::string_view CharTokenizer::piece(int32_t token) const {
 }
 
 // Before the last byte that starts a character: what stands there may not be complete.
-size_t CharTokenizer::last_split(std::string_view text) const {
+size_t last_char_split(std::string_view text) {
   size_t split = text.size();
   while (split > 0 && (static_cast<uint8_t>(text[split - 1]) & 0xC0) == 0x80) --split;
   return split == 0 ? 0 : split - 1;

@@ -10,6 +10,9 @@
 
 namespace trireme {
 
+// A late place where a text may be cut between characters, whatever comes after it; 0: none.
+size_t last_char_split(std::string_view text);
+
 // A token per code point that the training text had, in their order, and <|endoftext|> last. Bytes
 // that are not UTF-8 are characters of their own (kInvalidByte + byte), so that decoding is exact.
 // A text with another character is refused: no token would bring it back.
@@ -23,7 +26,7 @@ class CharTokenizer : public Tokenizer {
   Status append_tokens(std::string_view text, WordCache& cache,
                        std::vector<int32_t>& tokens) const override;
   std::string_view piece(int32_t token) const override;
-  size_t last_split(std::string_view text) const override;
+  size_t last_split(std::string_view text) const override { return last_char_split(text); }
   uint64_t hash() const override;
   std::string to_json() const override;
 

@@ -1,0 +1,140 @@
+#include "cli/data_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/nearest_name.h"
+#include "base/units.h"
+#include "cli/text_options.h"
+#include "data/baselines.h"
+#include "data/token_file.h"
+#include "device/thread_team.h"
+
+namespace trireme {
+namespace {
+
+double bytes_per_token(const TokenFileHeader& header) {
+  return static_cast<double>(header.text_bytes) /
+         static_cast<double>(std::max<int64_t>(1, header.num_tokens));
+}
+
+std::string describe(const std::string& path, const TokenFileHeader& header) {
+  return fmt::format("{}: {} tokens, {} documents, {} bytes of text, {:.3f} bytes per token\n",
+                     path, header.num_tokens, header.num_documents, header.text_bytes,
+                     bytes_per_token(header));
+}
+
+void print_lines(const TokenFile& file, bool is_verified, const std::optional<Baselines>& baselines,
+                 std::ostream& out) {
+  const TokenFileHeader& header = file.header();
+  out << describe(file.path(), header)
+      << fmt::format("vocabulary: {} tokens of {} bytes, tokenizer {}\n", header.vocab_size,
+                     header.token_bytes, hex64(header.tokenizer_hash))
+      << fmt::format("checksum: {} ({})\n", hex64(header.payload_hash),
+                     is_verified ? "verified" : "not compared; --verify does");
+  if (!baselines) return;
+  const auto line = [&](const char* name, double nats, double bits) {
+    out << fmt::format("{} baseline: {:.4f} nats per token, {:.4f} bits per byte\n", name, nats,
+                       bits);
+  };
+  line("unigram", baselines->unigram_nats, baselines->unigram_bits_per_byte);
+  line("bigram", baselines->bigram_nats, baselines->bigram_bits_per_byte);
+  out << fmt::format("counted on {} training tokens\n", baselines->train_tokens);
+}
+
+void print_json(const TokenFile& file, bool is_verified, const std::optional<Baselines>& baselines,
+                std::ostream& out) {
+  const TokenFileHeader& header = file.header();
+  nlohmann::ordered_json object = {{"file", file.path()},
+                                   {"tokens", header.num_tokens},
+                                   {"documents", header.num_documents},
+                                   {"text_bytes", header.text_bytes},
+                                   {"bytes_per_token", bytes_per_token(header)},
+                                   {"vocab_size", header.vocab_size},
+                                   {"token_bytes", header.token_bytes},
+                                   {"tokenizer", hex64(header.tokenizer_hash)},
+                                   {"checksum", hex64(header.payload_hash)},
+                                   {"verified", is_verified}};
+  if (baselines) {
+    object["unigram_nats"] = baselines->unigram_nats;
+    object["bigram_nats"] = baselines->bigram_nats;
+    object["unigram_bits_per_byte"] = baselines->unigram_bits_per_byte;
+    object["bigram_bits_per_byte"] = baselines->bigram_bits_per_byte;
+    object["baseline_train_tokens"] = baselines->train_tokens;
+  }
+  out << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
+Status print_head(const TokenFile& file, const DataInspectOptions& options, std::ostream& out) {
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
+  if (tokenizer->hash() != file.header().tokenizer_hash) {
+    return Error{ErrorKind::Usage, fmt::format("{} was made with the tokenizer {}, {} is {}",
+                                               file.path(), hex64(file.header().tokenizer_hash),
+                                               options.tokenizer, hex64(tokenizer->hash()))};
+  }
+  std::vector<int32_t> tokens(static_cast<size_t>(std::min(options.head, file.num_tokens())));
+  file.read(0, tokens);
+  out << tokenizer->decode(tokens) << '\n';
+  return Done{};
+}
+
+}  // namespace
+
+Result<HeldOut> parse_held_out(std::string_view name) {
+  if (name == "auto") return HeldOut::Auto;
+  if (name == "documents") return HeldOut::Documents;
+  if (name == "tail") return HeldOut::Tail;
+  const std::string nearest = nearest_name(name, {"auto", "documents", "tail"});
+  return Error{ErrorKind::Usage,
+               fmt::format("held-out text '{}' is not auto, documents or tail{}", name,
+                           nearest.empty() ? "" : "; did you mean '" + nearest + "'?")};
+}
+
+Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, std::ostream& err) {
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
+  ThreadTeam team(thread_count(options.num_threads));
+  TextProgress progress("encoding", err);
+  const auto start = std::chrono::steady_clock::now();
+  TRIREME_TRY(report, prepare(*tokenizer,
+                              {.input = options.input,
+                               .out = options.out,
+                               .val_fraction = options.val_fraction,
+                               .held_out = options.held_out,
+                               .seed = options.seed,
+                               .progress = std::ref(progress)},
+                              team));
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (report.was_resumed) err << "note: went on where the last preparation was stopped\n";
+  for (const std::string& note : report.notes) err << "note: " << note << '\n';
+  const int64_t bytes = report.train.text_bytes + report.val.text_bytes;
+  err << fmt::format("encoded {} in {} on {} threads\n", format_bytes(bytes),
+                     format_duration(seconds), team.size());
+  out << describe(options.out + "/train.tok", report.train);
+  if (report.val.num_tokens > 0) out << describe(options.out + "/val.tok", report.val);
+  return Done{};
+}
+
+Status run_data_inspect(const DataInspectOptions& options, std::ostream& out, std::ostream&) {
+  TRIREME_TRY(file, TokenFile::open(options.file));
+  if (options.verify) TRIREME_TRY_DONE(file.verify());
+  const int64_t file_bytes = kTokenFileHeaderBytes + file.num_tokens() * file.header().token_bytes;
+  const bool is_verified = options.verify || file_bytes < TokenFile::kVerifiedAtOpen;
+  std::optional<Baselines> baselines;
+  if (!options.baselines.empty()) {
+    TRIREME_TRY(train, TokenFile::open(options.baselines));
+    TRIREME_TRY(measured, measure_baselines(train, file));
+    baselines = measured;
+  }
+  (options.json ? print_json : print_lines)(file, is_verified, baselines, out);
+  return options.head > 0 ? print_head(file, options, out) : Status(Done{});
+}
+
+}  // namespace trireme

@@ -1,0 +1,154 @@
+#include "cli/data_command.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "base/file.h"
+#include "cli/text_options.h"
+#include "cli/tokenizer_command.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TextCommands : public testing::Test {
+ protected:
+  TextCommands()
+      : folder_(fs::temp_directory_path() /
+                ("trireme_text_commands_test." + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+    for (int k = 0; k < 400; ++k)
+      text_ += "It's line " + std::to_string(k % 37) + " of caf\xC3\xA9s.\n";
+    write("a.txt", text_);
+  }
+  ~TextCommands() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+  }
+  void train(const std::string& kind) {
+    const auto status = run_tokenizer_train({.input = {.paths = {path("a.txt")}},
+                                             .kind = kind,
+                                             .vocab_size = 300,
+                                             .out = path("tokenizer.json"),
+                                             .num_threads = 2},
+                                            out_, err_);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+  }
+
+  fs::path folder_;
+  std::string text_;
+  std::ostringstream out_, err_;
+};
+
+// train -> check -> encode -> decode -> prepare -> decode brings the text back for every kind.
+TEST_F(TextCommands, TextComesBackThroughEveryKindOfTokenizer) {
+  for (const char* kind : {"byte", "char", "bpe"}) {
+    train(kind);
+    EXPECT_NE(out_.str().find(kind), std::string::npos);
+    const std::string tokenizer = path("tokenizer.json");
+    std::ostringstream checked, numbers, decoded, prepared, both;
+    const TextInput input{.paths = {path("a.txt")}};
+    ASSERT_TRUE(run_tokenizer_check({.tokenizer = tokenizer, .input = input}, checked, err_).ok());
+    EXPECT_EQ(checked.str().substr(0, 3), "ok:");
+    ASSERT_TRUE(run_tokenizer_encode({.tokenizer = tokenizer, .input = input}, numbers, err_).ok());
+    write("numbers.txt", numbers.str());
+    ASSERT_TRUE(
+        run_tokenizer_decode({.tokenizer = tokenizer, .input = path("numbers.txt")}, decoded, err_)
+            .ok());
+    EXPECT_EQ(decoded.str(), text_) << kind;
+    ASSERT_TRUE(
+        run_data_prepare(
+            {.input = input, .tokenizer = tokenizer, .out = path("data"), .val_fraction = 0.2},
+            prepared, err_)
+            .ok());
+    for (const char* name : {"data/train.tok", "data/val.tok"}) {
+      ASSERT_TRUE(run_tokenizer_decode(
+                      {.tokenizer = path("data/tokenizer.json"), .input = path(name)}, both, err_)
+                      .ok());
+    }
+    EXPECT_EQ(both.str(), text_ + "<|endoftext|>") << kind;
+  }
+}
+
+TEST_F(TextCommands, InspectTellsWhatTheFileHoldsAndWhatCountingPredicts) {
+  train("bpe");
+  ASSERT_TRUE(run_data_prepare({.input = {.paths = {path("a.txt")}},
+                                .tokenizer = path("tokenizer.json"),
+                                .out = path("data"),
+                                .val_fraction = 0.2},
+                               out_, err_)
+                  .ok());
+  std::ostringstream json, lines;
+  DataInspectOptions options{.file = path("data/val.tok"),
+                             .verify = true,
+                             .json = true,
+                             .baselines = path("data/train.tok")};
+  ASSERT_TRUE(run_data_inspect(options, json, err_).ok());
+  const auto object = nlohmann::json::parse(json.str());
+  EXPECT_EQ(object["vocab_size"], 300);
+  EXPECT_EQ(object["verified"], true);
+  EXPECT_LT(object["bigram_nats"].get<double>(), object["unigram_nats"].get<double>());
+  EXPECT_LT(object["unigram_bits_per_byte"].get<double>(), 8.0);
+  options.json = false;
+  options.tokenizer = path("tokenizer.json");
+  options.head = 10;
+  ASSERT_TRUE(run_data_inspect(options, lines, err_).ok());
+  EXPECT_NE(lines.str().find("bigram baseline"), std::string::npos) << lines.str();
+  EXPECT_NE(lines.str().find(object["checksum"].get<std::string>()), std::string::npos);
+}
+
+TEST_F(TextCommands, DamagedFilesAndWrongWordsAreRefusedWithTheirKind) {
+  train("bpe");
+  const std::string tokenizer = path("tokenizer.json");
+  const auto kind_of = [](const Status& status) {
+    EXPECT_FALSE(status.ok());
+    return status.error().kind;
+  };
+  const TextInput input{.paths = {path("a.txt")}};
+  EXPECT_EQ(kind_of(run_tokenizer_train({.input = input, .kind = "bpa"}, out_, err_)),
+            ErrorKind::Usage);
+  EXPECT_EQ(kind_of(run_tokenizer_train({.input = input, .vocab_size = 100}, out_, err_)),
+            ErrorKind::Usage);
+  EXPECT_EQ(kind_of(run_data_prepare({.input = input, .tokenizer = ""}, out_, err_)),
+            ErrorKind::Usage);
+  write("numbers.txt", "1 2 300");
+  const auto decoded =
+      run_tokenizer_decode({.tokenizer = tokenizer, .input = path("numbers.txt")}, out_, err_);
+  EXPECT_EQ(kind_of(decoded), ErrorKind::Damaged);
+  EXPECT_NE(decoded.error().message.find("number 3 is '300'"), std::string::npos);
+  write("tokenizer.json", read_text_file(tokenizer).value().substr(0, 500));
+  EXPECT_EQ(kind_of(run_tokenizer_check({.tokenizer = tokenizer, .input = input}, out_, err_)),
+            ErrorKind::Damaged);
+  write("val.tok", "TRITOK");
+  EXPECT_EQ(kind_of(run_data_inspect({.file = path("val.tok")}, out_, err_)), ErrorKind::Damaged);
+  EXPECT_NE(parse_text_format("jsonln").error().message.find("'jsonl'"), std::string::npos);
+  EXPECT_NE(parse_held_out("tial").error().message.find("'tail'"), std::string::npos);
+}
+
+TEST_F(TextCommands, UnknownCharacterNamesItAndBytesThatAreNotUtf8AreSaidOnce) {
+  train("char");
+  write("b.txt", "\xE4\xB8\xAD");
+  const auto status = run_tokenizer_encode(
+      {.tokenizer = path("tokenizer.json"), .input = {.paths = {path("b.txt")}}}, out_, err_);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("U+4E2D"), std::string::npos);
+  write("c.txt", "caf\xE9 \xE9\xE9");
+  err_.str("");
+  ASSERT_TRUE(
+      run_tokenizer_encode({.tokenizer = "byte", .input = {.paths = {path("c.txt")}}}, out_, err_)
+          .ok());
+  EXPECT_EQ(err_.str(), "note: 3 bytes are not UTF-8, the first at " + path("c.txt") +
+                            ": byte 3; they are kept as they are\n");
+}
+
+}  // namespace
+}  // namespace trireme

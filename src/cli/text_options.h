@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "data/text_reader.h"
+#include "data/tokenizer.h"
+
+namespace trireme {
+
+// What the commands about text have in common.
+
+// "auto", "text", "lines", "jsonl"
+Result<TextFormat> parse_text_format(std::string_view name);
+
+// "byte" (which needs no file) or the path of a tokenizer.json.
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& name);
+
+// 0: all cores.
+int thread_count(int wanted);
+
+// Writes how far the reading of text is, at most once in two seconds.
+class TextProgress {
+ public:
+  TextProgress(std::string what, std::ostream& err);
+  void operator()(int64_t bytes, int64_t total_bytes);  // -1: not known
+
+ private:
+  std::string what_;
+  std::ostream& err_;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace trireme
