@@ -84,6 +84,7 @@ SignatureRecord record_of(const Signature& s) {
   const size_t length = std::strlen(s.file);
   const size_t kept = std::min(length, sizeof record.file - 1);
   std::memcpy(record.file, s.file + (length - kept), kept);
+  std::strncpy(record.group_name, s.group_name, sizeof record.group_name - 1);
   return record;
 }
 
@@ -101,7 +102,8 @@ std::string to_string(const SignatureRecord& r) {
     if (r.count >= 0) what += fmt::format(", {} elements", r.count);
     what += fmt::format(", {})", name_of(r.algorithm));
   }
-  return fmt::format("{} at {}:{}", what, r.file, r.line);
+  return fmt::format("{}, call {} of group {}, at {}:{}", what, r.sequence, r.group_name, r.file,
+                     r.line);
 }
 
 }  // namespace trireme

@@ -73,6 +73,7 @@ struct Signature {
   Algorithm algorithm = Algorithm::Auto;
   uint32_t line = 0;
   const char* file = "";
+  const char* group_name = "";
 
   uint64_t hash() const;
 };
@@ -90,11 +91,12 @@ struct SignatureRecord {
   Algorithm algorithm = Algorithm::Auto;
   uint32_t line = 0;
   char file[40] = {};  // the end of the path
+  char group_name[16] = {};
 };
 static_assert(std::is_trivially_copyable_v<SignatureRecord>);
 
 SignatureRecord record_of(const Signature& signature);
-// "all_reduce(sum, fp32, 1024 elements, ring) at train/step.cc:88"
+// "all_reduce(sum, fp32, 1024 elements, ring), call 7 of group dp, at train/step.cc:88"
 std::string to_string(const SignatureRecord& record);
 
 }  // namespace trireme

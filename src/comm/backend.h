@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/cost_model.h"
+#include "comm/fabric.h"
+#include "comm/group_shape.h"
+#include "comm/shared_board.h"
+#include "comm/transport.h"
+#include "device/buffer.h"
+
+namespace trireme {
+
+struct WorldOptions {
+  double timeout_s = 60.0;  // run.comm_timeout_s: the deadline of every wait
+  int ranks_per_node = 0;   // local ranks: nodes to pretend; 0: all on one
+  // What Algorithm::Auto decides by.
+  CommCost cost;
+  FaultHook fault_hook;  // tests only
+};
+
+// Memory that every rank of this host reaches.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ protected:
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// What a rank stands on: threads of a process, or processes under MPI. One object per rank.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual int rank() const = 0;
+  virtual Fabric& fabric() = 0;
+  virtual const std::vector<int>& node_of() const = 0;  // [world rank]
+  virtual int spins() const = 0;                        // polls before a wait sleeps
+
+  virtual std::unique_ptr<Transport> connect(const GroupShape& shape) = 0;
+  // Nothing where the group's ranks do not all see each other's memory.
+  virtual std::optional<SharedView> view(const GroupShape& shape) = 0;
+  virtual std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) = 0;
+
+  // Whether any thread of the rank may drive transfers, or only its communication thread.
+  virtual bool caller_drives() const = 0;
+  // The communication thread's own first and last deed, and its duty between transfers.
+  virtual void enter_thread() {}
+  virtual void leave_thread() {}
+  virtual void poll() {}
+  // Longest sleep of a communication thread, which is rung for what happens in shared memory.
+  virtual int64_t nap_ns(bool operations_under_way) const {
+    return operations_under_way ? 10'000'000 : 100'000'000;
+  }
+
+  // Algorithm::Native: starts the backend's own collective; the returned function tests it. Empty
+  // where there is none.
+  virtual std::function<bool()> start_native(const GroupShape&, const SharedBoard::Call&) {
+    return {};
+  }
+};
+
+}  // namespace trireme

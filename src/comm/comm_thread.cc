@@ -1,0 +1,144 @@
+#include "comm/comm_thread.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "comm/group.h"
+#include "comm/waiter.h"
+
+namespace trireme {
+namespace {
+constexpr size_t kPooledOperations = 64;
+}
+
+CommThread::CommThread(Backend& backend) : backend_(backend) {
+  pool_.reserve(kPooledOperations);
+  free_.reserve(kPooledOperations);
+  submitted_.reserve(kPooledOperations);
+  active_.reserve(kPooledOperations);
+  if (!backend_.caller_drives()) ensure_started();
+}
+
+CommThread::~CommThread() {
+  if (!thread_.joinable()) return;
+  leaving_.store(true, std::memory_order_seq_cst);
+  backend_.fabric().ring(backend_.rank());
+  thread_.join();
+}
+
+void CommThread::ensure_started() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { live(); });
+}
+
+Operation* CommThread::acquire() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    pool_.push_back(std::make_unique<Operation>());
+    free_.reserve(pool_.size());
+    return pool_.back().get();
+  }
+  Operation* operation = free_.back();
+  free_.pop_back();
+  return operation;
+}
+
+void CommThread::release(Operation* operation) {
+  operation->error = nullptr;
+  const std::lock_guard lock(mutex_);
+  free_.push_back(operation);
+}
+
+void CommThread::submit(Operation* operation) {
+  operation->group->count_pending(*operation, 1);
+  ensure_started();
+  {
+    const std::lock_guard lock(mutex_);
+    submitted_.push_back(operation);
+  }
+  num_submitted_.fetch_add(1, std::memory_order_seq_cst);
+  backend_.fabric().ring(backend_.rank());
+}
+
+void CommThread::take_submissions() {
+  if (num_submitted_.load(std::memory_order_seq_cst) == 0) return;
+  const std::lock_guard lock(mutex_);
+  num_submitted_.fetch_sub(int(submitted_.size()), std::memory_order_relaxed);
+  active_.insert(active_.end(), submitted_.begin(), submitted_.end());
+  submitted_.clear();
+}
+
+void CommThread::end(Operation& operation) {
+  operation.group->count_pending(operation, -1);
+  operation.done.store(true, std::memory_order_seq_cst);
+  backend_.fabric().ring(backend_.rank());
+}
+
+// What the peer sent before it left has been looked at: nothing more will come.
+void CommThread::give_up_on(int peer, Operation& operation) {
+  const int rank = backend_.rank();
+  const SignatureRecord record = record_of(operation.signature);
+  backend_.fabric().abort(rank, left_text(rank, peer, record));
+  operation.cancel();
+  backend_.fabric().throw_aborted(rank, to_string(record));
+}
+
+void CommThread::drive_active() {
+  ++pass_;
+  const bool aborted = backend_.fabric().aborted();
+  std::erase_if(active_, [&](Operation* operation) {
+    if (!operation->group->is_next(*operation, pass_)) return false;
+    try {
+      if (aborted) {
+        operation->cancel();
+        backend_.fabric().throw_aborted(backend_.rank(),
+                                        to_string(record_of(operation->signature)));
+      }
+      const int peer = operation->waiting_for.load(std::memory_order_relaxed);
+      const bool peer_left = peer >= 0 && backend_.fabric().has_left(peer);
+      if (!operation->advance()) {
+        if (!peer_left || operation->waiting_for.load(std::memory_order_relaxed) != peer) {
+          return false;
+        }
+        give_up_on(peer, *operation);
+      }
+    } catch (...) {
+      operation->error = std::current_exception();
+    }
+    end(*operation);
+    return true;
+  });
+}
+
+void CommThread::nap(int idle_polls) {
+  Fabric& fabric = backend_.fabric();
+  if (idle_polls < backend_.spins() / 20) {
+    __builtin_ia32_pause();
+    return;
+  }
+  const uint32_t seen = fabric.announce_sleep(backend_.rank());
+  const size_t before = active_.size();
+  take_submissions();
+  drive_active();
+  if (active_.size() != before || leaving_.load(std::memory_order_seq_cst)) {
+    fabric.cancel_sleep(backend_.rank());
+    return;
+  }
+  fabric.sleep(backend_.rank(), seen, backend_.nap_ns(!active_.empty()));
+}
+
+void CommThread::live() {
+  backend_.enter_thread();
+  int idle_polls = 0;
+  while (!leaving_.load(std::memory_order_acquire) || !active_.empty() ||
+         num_submitted_.load(std::memory_order_acquire) != 0) {
+    const size_t before = active_.size();
+    take_submissions();
+    drive_active();
+    backend_.poll();
+    idle_polls = active_.size() == before ? idle_polls + 1 : 0;
+    nap(idle_polls);
+  }
+  backend_.leave_thread();
+}
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/backend.h"
+#include "comm/operation.h"
+
+namespace trireme {
+
+// The communication thread of one rank: drives the operations that are under way, those of one
+// group in the order of their calls, so that transfers progress while the rank computes. It starts
+// with the first operation, or at once where the backend needs it.
+class CommThread {
+ public:
+  explicit CommThread(Backend& backend);
+  // Joins; operations still under way end with the abort, or are finished.
+  ~CommThread();
+
+  // Operations come from a pool, so that a steady step allocates none.
+  Operation* acquire();
+  void release(Operation* operation);
+  void submit(Operation* operation);
+  void ensure_started();
+
+ private:
+  void live();
+  void drive_active();
+  void take_submissions();
+  [[noreturn]] void give_up_on(int peer, Operation& operation);
+  void end(Operation& operation);
+  void nap(int idle_polls);
+
+  Backend& backend_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Operation>> pool_;  // all, in use or not
+  std::vector<Operation*> free_;
+  std::vector<Operation*> submitted_;
+  std::atomic<int> num_submitted_{0};
+  std::vector<Operation*> active_;  // the thread's own, in order of submission
+  uint64_t pass_ = 0;
+  std::atomic<bool> leaving_{false};
+  std::thread thread_;
+};
+
+}  // namespace trireme

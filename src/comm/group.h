@@ -1,0 +1,159 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/collective.h"
+#include "comm/execution.h"
+#include "comm/group_shape.h"
+#include "comm/operation.h"
+#include "comm/shared_board.h"
+#include "comm/transport.h"
+#include "comm/work.h"
+#include "device/buffer.h"
+#include "tensor/tensor.h"
+
+namespace trireme {
+
+struct RankContext;
+
+struct Traffic {
+  int64_t sent_bytes = 0;
+  int64_t received_bytes = 0;
+  int64_t sent_messages = 0;
+  int64_t received_messages = 0;
+  Traffic& operator+=(const Traffic& other);
+};
+
+// What a collective is to do; the named functions of Group fill it.
+struct CollectiveArgs {
+  Collective collective = Collective::AllReduce;
+  TensorRef in;   // may have null data where this rank has no part, its shape must stand
+  TensorRef out;  // the same as `in` for all_reduce, reduce and broadcast
+  ReduceOp op = ReduceOp::Sum;
+  Algorithm algorithm = Algorithm::Auto;
+  int root = 0;
+  std::span<const int64_t> counts;       // elements of each rank's part; empty: balanced
+  std::span<const int64_t> recv_counts;  // all_to_all with unequal counts
+};
+
+// Ranks that communicate, seen from one of them. Every member makes the same calls in the same
+// order, from one thread at a time. A group of one rank is a group like any other. Failures of any
+// rank, mismatched calls and passed deadlines throw CommError with the first cause on all ranks.
+class Group {
+ public:
+  Group(RankContext& context, GroupShape shape);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  int rank() const { return shape_.rank; }
+  int size() const { return shape_.size(); }
+  const std::string& name() const { return shape_.name; }
+  std::span<const int> members() const { return shape_.members; }  // world ranks
+  // Whether all members reach each other's memory, so that Algorithm::Shared can be used.
+  bool shares_memory() const { return board_.has_value(); }
+  // Elements of this rank's part of a vector of `total` elements, where no counts are given.
+  int64_t balanced(int64_t total) const { return balanced_count(total, size(), rank()); }
+
+  // In place: x = reduction over the ranks.
+  void all_reduce(TensorRef x, ReduceOp op = ReduceOp::Sum, Algorithm algorithm = Algorithm::Auto,
+                  CallSite site = CallSite::current());
+  // In place on the root; the others' x stays.
+  void reduce(TensorRef x, int root, ReduceOp op = ReduceOp::Sum,
+              Algorithm algorithm = Algorithm::Auto, CallSite site = CallSite::current());
+  void broadcast(TensorRef x, int root, Algorithm algorithm = Algorithm::Auto,
+                 CallSite site = CallSite::current());
+  // in: on the root, all parts in rank order (elsewhere its data may be null).
+  void scatter(TensorRef in, TensorRef out, int root, Algorithm algorithm = Algorithm::Auto,
+               CallSite site = CallSite::current());
+  // out: on the root, all parts in rank order (elsewhere its data may be null).
+  void gather(TensorRef in, TensorRef out, int root, Algorithm algorithm = Algorithm::Auto,
+              CallSite site = CallSite::current());
+  void all_gather(TensorRef in, TensorRef out, Algorithm algorithm = Algorithm::Auto,
+                  CallSite site = CallSite::current());
+  void reduce_scatter(TensorRef in, TensorRef out, ReduceOp op = ReduceOp::Sum,
+                      Algorithm algorithm = Algorithm::Auto, CallSite site = CallSite::current());
+  // Part i of `in` goes to rank i; `out` holds what came, in rank order.
+  void all_to_all(TensorRef in, TensorRef out, Algorithm algorithm = Algorithm::Auto,
+                  CallSite site = CallSite::current());
+  void barrier(CallSite site = CallSite::current());
+  // The general form: also counts that differ by rank.
+  void run(const CollectiveArgs& args, CallSite site = CallSite::current());
+  // On the communication thread. Works of one group are done in the order of their calls.
+  Work start(const CollectiveArgs& args, CallSite site = CallSite::current());
+
+  // Matched by (peer, tag), in order. At most Channel::kSlots sends of a pair may be outstanding.
+  void send(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());
+  void recv(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());
+  Work start_send(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());
+  Work start_recv(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());
+
+  // Called by all members: those with the same color form a group, ordered by (key, rank here).
+  std::unique_ptr<Group> split(int color, int key, std::string name,
+                               CallSite site = CallSite::current());
+
+  // Ends every wait of every rank of the world with CommError(why).
+  void abort(const std::string& why);
+
+  // Payload that this rank has sent and received, without headers and copies to itself.
+  Traffic traffic(Collective collective) const;
+  Traffic traffic() const;
+  // What Auto, or Canonical, stands for in this call.
+  Algorithm resolve(const CollectiveArgs& args);
+  // Payload of one call, as `traffic` will count it.
+  Traffic predict(const CollectiveArgs& args);
+  // Bytes of scratch that this group has allocated; grows with the first call of a kind.
+  int64_t scratch_bytes() const { return scratch_.bytes(); }
+
+  // For the drivers of operations.
+  void count_pending(const Operation& operation, int change);
+  bool is_next(const Operation& operation, uint64_t pass);
+  void begin(Operation& operation);
+  SharedBoard& board() { return *board_; }
+  void complete(Operation& operation);
+  void fail(const std::string& what);
+
+ private:
+  struct PlanKey {
+    uint64_t kinds, root_and_counts;
+    int64_t count;
+    bool operator==(const PlanKey&) const = default;
+  };
+  struct PlanKeyHash {
+    size_t operator()(const PlanKey& key) const;
+  };
+  struct Entry {
+    Algorithm algorithm;
+    CommPlan plan;  // of message algorithms
+  };
+
+  int64_t full_count(const CollectiveArgs& args) const;
+  void check_args(const CollectiveArgs& args, int64_t count) const;
+  const Entry& plan_of(const CollectiveArgs& args, int64_t count);
+  void prepare(const CollectiveArgs& args, const CallSite& site, Operation& operation);
+  void prepare_direct(Collective collective, TensorRef x, int peer, int tag, const CallSite& site,
+                      Operation& operation);
+  bool caller_may_drive(const Operation& operation) const;
+  void run_prepared(Operation& operation);
+
+  RankContext& context_;
+  GroupShape shape_;
+  std::vector<int> node_of_;
+  std::unique_ptr<Transport> transport_;
+  std::optional<SharedBoard> board_;
+  uint64_t sequence_ = 0;
+  std::array<TrafficCounter, kNumCollectives> traffic_;
+  std::unordered_map<PlanKey, Entry, PlanKeyHash> plans_;
+  Buffer scratch_;
+  Operation caller_operation_;
+  std::atomic<int> pending_[2] = {0, 0};  // by Lane: on the communication thread
+  uint64_t last_pass_ = 0;
+};
+
+}  // namespace trireme

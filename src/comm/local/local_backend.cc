@@ -1,0 +1,120 @@
+#include "comm/local/local_backend.h"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include "comm/world.h"
+
+namespace trireme {
+namespace {
+
+class HeapMemory : public SharedMemory {
+ public:
+  explicit HeapMemory(int64_t bytes) : buffer_(Buffer::allocate(std::max<int64_t>(bytes, 1))) {
+    data_ = buffer_.data();
+    bytes_ = bytes;
+  }
+
+ private:
+  Buffer buffer_;
+};
+
+std::vector<RankCell*> pointers(const std::vector<std::unique_ptr<RankCell>>& cells) {
+  std::vector<RankCell*> result;
+  for (const auto& cell : cells) result.push_back(cell.get());
+  return result;
+}
+
+std::vector<std::unique_ptr<RankCell>> make_cells(int size) {
+  std::vector<std::unique_ptr<RankCell>> cells;
+  for (int rank = 0; rank < size; ++rank) cells.push_back(std::make_unique<RankCell>());
+  return cells;
+}
+
+}  // namespace
+
+LocalHost::LocalHost(int size, const WorldOptions& options)
+    : options_(options),
+      header_(std::make_unique<FabricHeader>()),
+      cells_(make_cells(size)),
+      fabric_(*header_, pointers(cells_)) {
+  for (int rank = 0; rank < size; ++rank) {
+    node_of_.push_back(options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0);
+  }
+}
+
+LocalHost::GroupMemory& LocalHost::memory_of(const GroupShape& shape) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<GroupMemory>& memory = groups_[{shape.id, shape.members[0]}];
+  if (!memory) {
+    memory = std::make_unique<GroupMemory>();
+    memory->channels = std::make_shared<ChannelTable>(shape.size());
+    for (int r = 0; r < shape.size(); ++r) memory->slots.push_back(std::make_unique<SharedSlot>());
+  }
+  return *memory;
+}
+
+LocalBackend::LocalBackend(LocalHost& host, int rank) : host_(host), rank_(rank) {
+  // Where ranks share cores, a spinning rank keeps the core from the one that it waits for.
+  const int cores = int(std::thread::hardware_concurrency());
+  spins_ = host.fabric().size() <= cores ? 4000 : 50;
+}
+
+std::unique_ptr<Transport> LocalBackend::connect(const GroupShape& shape) {
+  return std::make_unique<LocalTransport>(host_.fabric(), shape, host_.memory_of(shape).channels,
+                                          host_.options().fault_hook);
+}
+
+std::optional<SharedView> LocalBackend::view(const GroupShape& shape) {
+  SharedView view;
+  for (const auto& slot : host_.memory_of(shape).slots) view.slots.push_back(slot.get());
+  view.bases.assign(size_t(shape.size()), nullptr);
+  view.hook = host_.options().fault_hook;
+  return view;
+}
+
+std::unique_ptr<SharedMemory> LocalBackend::allocate_shared(int64_t bytes) {
+  return std::make_unique<HeapMemory>(bytes);
+}
+
+void run_ranks(int size, const WorldOptions& options, const std::function<void(World&)>& function) {
+  TRIREME_CHECK(size >= 1, "a run has at least one rank");
+  LocalHost host(size, options);
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
+  const auto live = [&](int rank) {
+    try {
+      LocalBackend backend(host, rank);
+      World world(backend, options);
+      try {
+        function(world);
+      } catch (const std::exception& error) {  // before the world goes, whose thread may be waiting
+        host.fabric().abort(rank, error.what());
+        throw;
+      } catch (...) {
+        host.fabric().abort(rank, "an exception of unknown type");
+        throw;
+      }
+    } catch (...) {
+      errors[size_t(rank)] = std::current_exception();
+      host.fabric().abort(rank, "a rank could not start");
+    }
+    host.fabric().leave(rank);
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 1; rank < size; ++rank) threads.emplace_back(live, rank);
+  live(0);
+  for (std::thread& thread : threads) thread.join();
+  if (!host.fabric().aborted()) return;
+
+  const int first = host.fabric().first_failed_rank();
+  const std::string what = "rank " + std::to_string(first) + ": " + host.fabric().cause();
+  if (!errors[size_t(first)]) throw RankError(first, what);
+  try {
+    std::rethrow_exception(errors[size_t(first)]);
+  } catch (...) {
+    std::throw_with_nested(RankError(first, what));
+  }
+}
+
+}  // namespace trireme

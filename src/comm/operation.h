@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "comm/execution.h"
+#include "comm/shared_board.h"
+
+namespace trireme {
+
+class Group;
+
+// One call of one rank, from its beginning to its end, whoever drives it.
+struct Operation {
+  enum class Way : uint8_t { Messages, Shared, Native };
+
+  Group* group = nullptr;
+  Signature signature;
+  Way way = Way::Messages;
+  Lane lane = Lane::Collective;
+  int64_t tmp_bytes = 0;
+  Execution::Task task;         // Messages
+  SharedBoard::Call shared;     // Shared, Native
+  Step direct_step;             // send and recv: their only step
+  std::vector<int64_t> counts;  // what the spans of task and shared point to
+  std::vector<int64_t> recv_counts;
+
+  bool begun = false;
+  std::function<bool()> native;  // tests the backend's own collective
+  Execution execution;
+  std::exception_ptr error;
+  std::atomic<bool> done{false};
+  std::atomic<int> waiting_for{-1};  // world rank
+
+  // True once complete. Any exception leaves the operation cancelled and all ranks aborted.
+  bool advance();
+  void cancel();
+};
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "comm/backend.h"
+#include "comm/comm_thread.h"
+#include "comm/waiter.h"
+
+namespace trireme {
+
+// What the groups of one rank share.
+struct RankContext {
+  RankContext(Backend& rank_backend, const WorldOptions& world_options)
+      : backend(rank_backend),
+        options(world_options),
+        waiter(backend.fabric(), backend.rank(), 0,
+               {.spins = backend.spins(), .timeout_ns = int64_t(world_options.timeout_s * 1e9)}),
+        thread(rank_backend) {}
+
+  Backend& backend;
+  WorldOptions options;
+  Waiter waiter;          // of the calling thread
+  int next_group_id = 1;  // 0 is the world
+  CommThread thread;      // last: it is joined before the rest goes
+};
+
+}  // namespace trireme

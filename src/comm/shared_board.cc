@@ -1,0 +1,387 @@
+#include "comm/shared_board.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "base/check.h"
+#include "comm/reduce.h"
+#include "comm/waiter.h"
+
+namespace trireme {
+namespace {
+
+bool gathers(Collective c) { return c == Collective::Gather || c == Collective::AllGather; }
+bool from_root(Collective c) { return c == Collective::Broadcast || c == Collective::Scatter; }
+
+void copy_elements(std::byte* target, const std::byte* source, int64_t bytes) {
+  if (bytes > 0 && target != source) std::memmove(target, source, size_t(bytes));
+}
+
+}  // namespace
+
+SharedBoard::SharedBoard(Fabric& fabric, GroupShape shape, SharedView view)
+    : fabric_(fabric), shape_(std::move(shape)), view_(std::move(view)) {
+  const size_t size = size_t(shape_.size());
+  TRIREME_CHECK(view_.slots.size() == size && view_.bases.size() == size,
+                "a shared view needs every rank of the group");
+  begins_.resize(size + 1);
+  inputs_.resize(size);
+  sources_.resize(size);
+  targets_.resize(size);
+}
+
+void SharedBoard::start(const Call& call) {
+  call_ = call;
+  element_ = size_of(call.dtype);
+  begins_[0] = 0;
+  for (int r = 0; r < shape_.size(); ++r) {
+    const int64_t count =
+        call.counts.empty() ? balanced_count(call.count, shape_.size(), r) : call.counts[size_t(r)];
+    begins_[size_t(r) + 1] = begins_[size_t(r)] + count;
+  }
+  announce();
+}
+
+// Elements of this rank's input, and where a rank's input begins in the full vector.
+int64_t SharedBoard::in_count() const {
+  const size_t r = size_t(shape_.rank);
+  if (gathers(call_.collective)) return begins_[r + 1] - begins_[r];
+  if (from_root(call_.collective) && shape_.rank != call_.root) return 0;
+  return begins_[size_t(shape_.size())];
+}
+int64_t SharedBoard::in_begin(int rank) const {
+  return gathers(call_.collective) ? begins_[size_t(rank)] : 0;
+}
+
+bool SharedBoard::is_eager() const {
+  return call_.count >= 0 && call_.count * element_ <= kEagerBytes;
+}
+
+const std::byte* SharedBoard::eager_payload(int rank) const {
+  const bool in_line = call_.count * element_ <= SharedSlot::kLineBytes;
+  return in_line ? entry(rank).line.data() : slot(rank).eager[number_ % 2].data();
+}
+
+void SharedBoard::announce() {
+  if (view_.hook) view_.hook(shape_.members[size_t(shape_.rank)]);
+  ++number_;
+  SharedSlot::Entry& mine = entry(shape_.rank);
+  mine.hash = call_.signature->hash();
+  if (is_eager()) {
+    copy_elements(const_cast<std::byte*>(eager_payload(shape_.rank)), call_.in,
+                  in_count() * element_);
+  } else {
+    const std::byte* base = view_.bases[size_t(shape_.rank)];
+    const auto reaches = [&](const std::byte* data) {
+      return view_.window == nullptr ||
+             (data >= view_.window && data < view_.window + view_.window_bytes);
+    };
+    const std::byte* second = call_.collective == Collective::AllToAll
+                                  ? reinterpret_cast<const std::byte*>(call_.counts.data())
+                                  : call_.out;
+    mine.in = uint64_t(call_.in - base);
+    mine.out = uint64_t(second - base);
+    mine.visible =
+        (call_.in == nullptr || reaches(call_.in)) && (second == nullptr || reaches(second));
+  }
+  stage_ = Stage::Arriving;
+  next_peer_ = 0;
+  mine.arrived.store(number_, std::memory_order_seq_cst);
+  for (int rank : shape_.members) {
+    if (rank != shape_.members[size_t(shape_.rank)]) fabric_.ring(rank);
+  }
+}
+
+void SharedBoard::check_call(int rank) const {
+  if (entry(rank).hash == call_.signature->hash()) [[likely]]
+    return;
+  // The peer finds the same and shows its call while it waits; give it a moment, so that the report
+  // can name both.
+  const int me = shape_.members[size_t(shape_.rank)];
+  const int peer = shape_.members[size_t(rank)];
+  RankCell& cell = fabric_.cell(me);
+  const SignatureRecord mine = record_of(*call_.signature);
+  cell.waits[0].store({.since_ns = steady_now_ns(), .peer = peer, .what = mine});
+  SignatureRecord theirs;
+  const int64_t deadline = steady_now_ns() + 50'000'000;
+  while (steady_now_ns() < deadline && !fabric_.aborted()) {
+    bool found = false;
+    for (const SharedRecord<WaitRecord>& lane : fabric_.cell(peer).waits) {
+      const WaitRecord wait = lane.load();
+      if (wait.since_ns == 0 || wait.what.hash != entry(rank).hash) continue;
+      theirs = wait.what;
+      found = true;
+    }
+    if (found) break;
+    std::this_thread::yield();
+  }
+  fabric_.abort(me, mismatch_text(me, mine, peer, theirs));
+  cell.waits[0].store(WaitRecord{});
+  fabric_.throw_aborted(me, to_string(mine));
+}
+
+bool SharedBoard::all_arrived() {
+  for (; next_peer_ < shape_.size(); ++next_peer_) {
+    if (next_peer_ == shape_.rank) continue;
+    // A peer may be one call ahead, in the other entry.
+    if (entry(next_peer_).arrived.load(std::memory_order_seq_cst) != number_) return false;
+    check_call(next_peer_);
+  }
+  return true;
+}
+
+bool SharedBoard::all_have(std::atomic<uint64_t> SharedSlot::*counter) {
+  for (; next_peer_ < shape_.size(); ++next_peer_) {
+    if (next_peer_ == shape_.rank) continue;
+    if ((slot(next_peer_).*counter).load(std::memory_order_seq_cst) < number_) return false;
+  }
+  return true;
+}
+
+bool SharedBoard::all_visible() const {
+  for (int rank = 0; rank < shape_.size(); ++rank) {
+    if (entry(rank).visible == 0) return false;
+  }
+  return true;
+}
+
+// From here to depart() this rank uses buffers of others; see cancel().
+void SharedBoard::begin_work() {
+  if (view_.hook) view_.hook(shape_.members[size_t(shape_.rank)]);
+  slot(shape_.rank).working.store(number_, std::memory_order_seq_cst);
+  if (!fabric_.aborted()) return;
+  slot(shape_.rank).working.store(0, std::memory_order_seq_cst);
+  const int me = shape_.members[size_t(shape_.rank)];
+  fabric_.throw_aborted(me, to_string(record_of(*call_.signature)));
+}
+
+void SharedBoard::depart() {
+  SharedSlot& mine = slot(shape_.rank);
+  mine.working.store(0, std::memory_order_release);
+  mine.departed.store(number_, std::memory_order_seq_cst);
+  for (int rank : shape_.members) {
+    if (rank != shape_.members[size_t(shape_.rank)]) fabric_.ring(rank);
+  }
+  next_peer_ = 0;
+}
+
+bool SharedBoard::advance() {
+  if (stage_ == Stage::Arriving) {
+    if (!all_arrived()) return false;
+    if (call_.collective == Collective::Barrier || is_eager()) {
+      for (int rank = 0; rank < shape_.size(); ++rank) inputs_[size_t(rank)] = eager_payload(rank);
+      if (call_.collective == Collective::AllReduce || call_.collective == Collective::Reduce) {
+        void* target = call_.out;
+        if (call_.collective == Collective::AllReduce || shape_.rank == call_.root) {
+          reduce_part(inputs_, 0, call_.count, {&target, 1});
+        }
+      } else {
+        work(inputs_, 0, call_.count);
+      }
+      stage_ = Stage::Idle;
+      return true;
+    }
+    if (all_visible()) {
+      begin_work();
+      work_direct();
+      depart();
+      stage_ = Stage::Departing;
+    } else {
+      begin_staged();
+    }
+  }
+  while (stage_ == Stage::StageArriving || stage_ == Stage::StageDeparting) {
+    if (stage_ == Stage::StageArriving) {
+      if (!all_arrived()) return false;
+      begin_work();
+      stage_work();
+      depart();
+      stage_ = Stage::StageDeparting;
+    }
+    if (!all_have(&SharedSlot::departed)) return false;
+    stage_out();  // and the next segment, or Idle
+  }
+  if (stage_ == Stage::Departing) {
+    if (!all_have(&SharedSlot::departed)) return false;
+    stage_ = Stage::Idle;
+  }
+  return true;
+}
+
+// targets[i][0..count) = the reduction over all ranks of inputs[begin, begin + count).
+void SharedBoard::reduce_part(const std::vector<const std::byte*>& inputs, int64_t begin,
+                              int64_t count, std::span<void* const> targets) {
+  if (count == 0) return;
+  if (inputs.size() == 1) {
+    for (void* target : targets) {
+      copy_elements(static_cast<std::byte*>(target), inputs[0] + begin * element_,
+                    count * element_);
+    }
+    return;
+  }
+  for (size_t r = 0; r < inputs.size(); ++r) sources_[r] = inputs[r] + begin * element_;
+  reduce_tree(call_.dtype, call_.op, targets, sources_, count);
+}
+
+// The collectives that only read others' memory, for elements [begin, end) of the full vector.
+// inputs[r] is where rank r's input stands; its first element is in_begin(r) of the full vector.
+void SharedBoard::work(const std::vector<const std::byte*>& inputs, int64_t begin, int64_t end) {
+  const int me = shape_.rank;
+  const auto cut = [&](int rank) {  // the part of a rank inside [begin, end)
+    const int64_t first = std::clamp(begins_[size_t(rank)], begin, end);
+    const int64_t last = std::clamp(begins_[size_t(rank) + 1], begin, end);
+    return std::pair{first, last - first};
+  };
+  const auto [own_first, own_count] = cut(me);
+  const int64_t own_offset = own_first - begins_[size_t(me)];
+  switch (call_.collective) {
+    case Collective::Broadcast:
+      if (me == call_.root) return;
+      copy_elements(call_.out + begin * element_, inputs[size_t(call_.root)] + begin * element_,
+                    (end - begin) * element_);
+      return;
+    case Collective::Scatter:
+      copy_elements(call_.out + own_offset * element_,
+                    inputs[size_t(call_.root)] + own_first * element_, own_count * element_);
+      return;
+    case Collective::Gather:
+      if (me != call_.root) return;
+      [[fallthrough]];
+    case Collective::AllGather:
+      for (int r = 0; r < shape_.size(); ++r) {
+        const auto [first, count] = cut(r);
+        copy_elements(call_.out + first * element_,
+                      inputs[size_t(r)] + (first - begins_[size_t(r)]) * element_,
+                      count * element_);
+      }
+      return;
+    case Collective::ReduceScatter: {
+      void* target = call_.out + own_offset * element_;
+      reduce_part(inputs, own_first, own_count, {&target, 1});
+      return;
+    }
+    case Collective::AllToAll: {
+      const int64_t stride = begins_[size_t(me) + 1] - begins_[size_t(me)];
+      for (int r = 0; r < shape_.size(); ++r) {
+        copy_elements(call_.out + (r * stride + own_offset) * element_,
+                      inputs[size_t(r)] + own_first * element_, own_count * element_);
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void SharedBoard::work_direct() {
+  const int n = shape_.size();
+  const int me = shape_.rank;
+  for (int r = 0; r < n; ++r) inputs_[size_t(r)] = view_.bases[size_t(r)] + entry(r).in;
+  const auto out_of = [&](int r) { return view_.bases[size_t(r)] + entry(r).out; };
+  const int64_t begin = begins_[size_t(me)];
+  const int64_t count = begins_[size_t(me) + 1] - begin;
+  if (call_.collective == Collective::AllReduce) {
+    for (int r = 0; r < n; ++r) targets_[size_t(r)] = out_of(r) + begin * element_;
+    reduce_part(inputs_, begin, count, targets_);
+  } else if (call_.collective == Collective::Reduce) {
+    void* target = out_of(call_.root) + begin * element_;
+    reduce_part(inputs_, begin, count, {&target, 1});
+  } else if (call_.collective == Collective::AllToAll && !call_.recv_counts.empty()) {
+    int64_t received = 0;
+    for (int r = 0; r < n; ++r) {
+      const auto* sent = reinterpret_cast<const int64_t*>(out_of(r));
+      int64_t first = 0;
+      for (int i = 0; i < me; ++i) first += sent[i];
+      TRIREME_CHECK(sent[me] == call_.recv_counts[size_t(r)],
+                    "all_to_all: a rank sends another number of elements than is expected of it");
+      copy_elements(call_.out + received * element_, inputs_[size_t(r)] + first * element_,
+                    sent[me] * element_);
+      received += sent[me];
+    }
+  } else {
+    work(inputs_, 0, begins_[size_t(n)]);
+  }
+}
+
+// Buffers that others do not reach pass through the stages in segments; a segment is a call of its
+// own. Inputs are copied in, each rank works on what lies in the stages, results are copied out.
+void SharedBoard::begin_staged() {
+  TRIREME_CHECK(view_.stage_bytes > 0, "buffers are not visible and there is no stage");
+  TRIREME_CHECK(call_.count >= 0, "unequal all_to_all between processes goes through messages");
+  segment_begin_ = 0;
+  stage_in();
+}
+
+void SharedBoard::stage_in() {
+  const int64_t capacity = view_.stage_bytes / 2 / element_;
+  segment_end_ = std::min(call_.count, segment_begin_ + capacity);
+  ++number_;
+  std::byte* stage = view_.stages[size_t(shape_.rank)] + (number_ % 2) * (view_.stage_bytes / 2);
+  const int64_t base = in_begin(shape_.rank);
+  const int64_t first = std::clamp(base, segment_begin_, segment_end_);
+  const int64_t last = std::clamp(base + in_count(), segment_begin_, segment_end_);
+  copy_elements(stage + (first - segment_begin_) * element_, call_.in + (first - base) * element_,
+                (last - first) * element_);
+  SharedSlot::Entry& mine = entry(shape_.rank);
+  mine.hash = call_.signature->hash();
+  stage_ = Stage::StageArriving;
+  next_peer_ = 0;
+  mine.arrived.store(number_, std::memory_order_seq_cst);
+  for (int rank : shape_.members) fabric_.ring(rank);
+}
+
+void SharedBoard::stage_work() {
+  const int n = shape_.size();
+  const auto stage_of = [&](int r) {
+    return view_.stages[size_t(r)] + (number_ % 2) * (view_.stage_bytes / 2);
+  };
+  if (call_.collective == Collective::AllReduce || call_.collective == Collective::Reduce) {
+    for (int r = 0; r < n; ++r) inputs_[size_t(r)] = stage_of(r);
+    const int64_t segment = segment_end_ - segment_begin_;
+    const int64_t begin = balanced_begin(segment, n, shape_.rank);
+    for (int r = 0; r < n; ++r) targets_[size_t(r)] = stage_of(r) + begin * element_;
+    std::span<void* const> targets(targets_);
+    if (call_.collective == Collective::Reduce) targets = targets.subspan(size_t(call_.root), 1);
+    reduce_part(inputs_, begin, balanced_count(segment, n, shape_.rank), targets);
+    return;
+  }
+  // work() counts from the beginning of each rank's input.
+  for (int r = 0; r < n; ++r) {
+    inputs_[size_t(r)] = stage_of(r) - (segment_begin_ - in_begin(r)) * element_;
+  }
+  work(inputs_, segment_begin_, segment_end_);
+}
+
+void SharedBoard::stage_out() {
+  const bool result_here = call_.collective == Collective::AllReduce ||
+                           (call_.collective == Collective::Reduce && shape_.rank == call_.root);
+  if (result_here) {
+    const std::byte* stage =
+        view_.stages[size_t(shape_.rank)] + (number_ % 2) * (view_.stage_bytes / 2);
+    copy_elements(call_.out + segment_begin_ * element_, stage,
+                  (segment_end_ - segment_begin_) * element_);
+  }
+  segment_begin_ = segment_end_;
+  if (segment_begin_ < call_.count) {
+    stage_in();
+  } else {
+    stage_ = Stage::Idle;
+  }
+}
+
+// Whoever began to work before it could see the abort finishes; nobody begins after.
+void SharedBoard::cancel() {
+  if (stage_ == Stage::Idle) return;
+  slot(shape_.rank).working.store(0, std::memory_order_seq_cst);
+  if (view_.window == nullptr) {
+    for (int r = 0; r < shape_.size(); ++r) {
+      while (r != shape_.rank && slot(r).working.load(std::memory_order_seq_cst) == number_) {
+        std::this_thread::yield();
+      }
+    }
+  }
+  stage_ = Stage::Idle;
+}
+
+}  // namespace trireme

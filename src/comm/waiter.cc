@@ -1,0 +1,126 @@
+#include "comm/waiter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kFirstNapNs = 2'000'000;
+constexpr int64_t kNapNs = 10'000'000;
+
+bool is_direct(Collective collective) {
+  return collective == Collective::Send || collective == Collective::Recv;
+}
+
+}  // namespace
+
+std::string mismatch_text(int rank, const SignatureRecord& mine, int peer,
+                          const SignatureRecord& theirs) {
+  const bool mine_first = rank < peer;
+  return fmt::format("collective mismatch: rank {} is in {}; rank {} is in {}",
+                     mine_first ? rank : peer, to_string(mine_first ? mine : theirs),
+                     mine_first ? peer : rank, to_string(mine_first ? theirs : mine));
+}
+
+std::string left_text(int rank, int peer, const SignatureRecord& mine) {
+  return fmt::format("rank {} has left while rank {} waits for it in {}", peer, rank,
+                     to_string(mine));
+}
+
+Waiter::Watch::Watch(Waiter& waiter, const WaitSubject& subject)
+    : waiter_(waiter),
+      subject_(subject),
+      mine_(record_of(subject.signature)),
+      since_ns_(steady_now_ns()),
+      now_ns_(since_ns_) {}
+
+Waiter::Watch::~Watch() {
+  if (published_peer_ == -2) return;
+  waiter_.fabric_.cell(waiter_.rank_).waits[waiter_.lane_].store(WaitRecord{});
+}
+
+void Waiter::Watch::publish(int peer) {
+  if (peer == published_peer_) return;
+  published_peer_ = peer;
+  waiter_.fabric_.cell(waiter_.rank_)
+      .waits[waiter_.lane_]
+      .store({.since_ns = since_ns_, .peer = peer, .what = mine_});
+}
+
+void Waiter::Watch::give_up(const std::string& cause) {
+  waiter_.fabric_.abort(waiter_.rank_, cause);
+  waiter_.fabric_.throw_aborted(waiter_.rank_, to_string(mine_));
+}
+
+void Waiter::Watch::look_around(int peer) {
+  Fabric& fabric = waiter_.fabric_;
+  if (fabric.aborted()) fabric.throw_aborted(waiter_.rank_, to_string(mine_));
+  publish(peer);
+  now_ns_ = steady_now_ns();
+  look_for_mismatch();
+  look_for_cycle();
+  if (peer >= 0 && subject_.polls_messages && fabric.has_left(peer)) {
+    if (departed_peer_ == peer) {
+      give_up(left_text(waiter_.rank_, peer, mine_));
+    }
+    departed_peer_ = peer;
+  }
+  if (now_ns_ - since_ns_ >= waiter_.policy_.timeout_ns) {
+    give_up(fmt::format("rank {} waited {:.3f} s, its deadline; who waits for whom:{}",
+                        waiter_.rank_, double(now_ns_ - since_ns_) * 1e-9,
+                        fabric.wait_table(now_ns_)));
+  }
+}
+
+int64_t Waiter::Watch::nap_ns() const {
+  if (departed_peer_ >= 0) return 100'000;
+  const int64_t usual = now_ns_ - since_ns_ < kFirstNapNs ? kFirstNapNs : kNapNs;
+  const int64_t left = since_ns_ + waiter_.policy_.timeout_ns - now_ns_;
+  return std::clamp<int64_t>(left, 1000, usual);
+}
+
+void Waiter::Watch::look_for_mismatch() {
+  if (is_direct(mine_.collective)) return;
+  for (int peer : subject_.members) {
+    if (peer == waiter_.rank_) continue;
+    for (const SharedRecord<WaitRecord>& lane : waiter_.fabric_.cell(peer).waits) {
+      const WaitRecord wait = lane.load();
+      const SignatureRecord& theirs = wait.what;
+      if (wait.since_ns == 0 || is_direct(theirs.collective)) continue;
+      if (theirs.group != mine_.group || theirs.sequence != mine_.sequence) continue;
+      if (theirs.hash != mine_.hash) give_up(mismatch_text(waiter_.rank_, mine_, peer, theirs));
+    }
+  }
+}
+
+// Rank a waits for rank b, which has not made a's call, because b itself waits for c, which ... for
+// a: none can ever go on. A cycle is believed when two looks find the same waits.
+void Waiter::Watch::look_for_cycle() {
+  const Fabric& fabric = waiter_.fabric_;
+  uint64_t cycle = 0;
+  std::string text;
+  int rank = waiter_.rank_;
+  for (int hop = 0; hop < fabric.size(); ++hop) {
+    const WaitRecord wait = fabric.cell(rank).waits[0].load();
+    const SignatureRecord& call = wait.what;
+    const bool arrives_later =
+        wait.since_ns != 0 && wait.peer >= 0 && !is_direct(call.collective) &&
+        call.group < kWatchedGroups &&
+        fabric.cell(wait.peer).issued[call.group].load(std::memory_order_acquire) < call.sequence;
+    if (!arrives_later) break;
+    cycle = cycle * 31 + uint64_t(wait.since_ns);
+    text += fmt::format("\n  rank {} waits for rank {} in {}", rank, wait.peer, to_string(call));
+    rank = wait.peer;
+    if (rank != waiter_.rank_) continue;
+    if (cycle == cycle_seen_) give_up("ranks wait for each other in different calls:" + text);
+    cycle_seen_ = cycle;
+    return;
+  }
+  cycle_seen_ = 0;
+}
+
+}  // namespace trireme

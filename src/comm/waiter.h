@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "comm/fabric.h"
+
+namespace trireme {
+
+struct WaitPolicy {
+  int spins = 4000;  // polls before sleeping: about 40 us; few where ranks share cores
+  int64_t timeout_ns = 60'000'000'000;
+};
+
+// What a wait is about, for its report.
+struct WaitSubject {
+  const Signature& signature;
+  std::span<const int> members;  // world ranks of the group
+  // Whether ready() itself looks at the peer's messages; else a peer that has left is left to the
+  // thread that does.
+  bool polls_messages = true;
+};
+
+// How one thread of a rank waits: it spins briefly, then sleeps until a peer rings, and looks
+// around every few milliseconds for an abort, a peer that has left, a peer in another call, and its
+// deadline. Every way out but success throws CommError and aborts all ranks.
+class Waiter {
+ public:
+  Waiter(Fabric& fabric, int rank, int lane, WaitPolicy policy)
+      : fabric_(fabric), rank_(rank), lane_(lane), policy_(policy) {}
+
+  // ready() polls and may do work; peer() is the world rank that is waited for now, or -1.
+  template <typename Ready, typename Peer>
+  void until(const WaitSubject& subject, Ready&& ready, Peer&& peer) {
+    for (int spin = 0; spin < policy_.spins; ++spin) {
+      if (ready()) return;
+      if (spin % 64 == 63 && fabric_.aborted()) break;
+      __builtin_ia32_pause();
+    }
+    Watch watch(*this, subject);
+    while (true) {
+      watch.look_around(peer());
+      const uint32_t seen = fabric_.announce_sleep(rank_);
+      bool done = false;
+      try {
+        done = ready();
+      } catch (...) {
+        fabric_.cancel_sleep(rank_);
+        throw;
+      }
+      if (done) {
+        fabric_.cancel_sleep(rank_);
+        return;
+      }
+      fabric_.sleep(rank_, seen, watch.nap_ns());
+    }
+  }
+
+  const WaitPolicy& policy() const { return policy_; }
+  void set_timeout_ns(int64_t timeout_ns) { policy_.timeout_ns = timeout_ns; }
+
+ private:
+  // One slow wait; its record is visible to all ranks for as long as it lasts.
+  class Watch {
+   public:
+    Watch(Waiter& waiter, const WaitSubject& subject);
+    ~Watch();
+    void look_around(int peer);  // throws, having aborted all, where the wait cannot succeed
+    int64_t nap_ns() const;
+
+   private:
+    void publish(int peer);
+    void look_for_mismatch();
+    void look_for_cycle();
+    [[noreturn]] void give_up(const std::string& cause);
+
+    Waiter& waiter_;
+    const WaitSubject& subject_;
+    SignatureRecord mine_;
+    int64_t since_ns_;
+    int64_t now_ns_;
+    int published_peer_ = -2;
+    int departed_peer_ = -1;   // seen gone once; believed after one more look at the messages
+    uint64_t cycle_seen_ = 0;  // names the cycle of the last look; believed when it stays
+  };
+
+  Fabric& fabric_;
+  int rank_;
+  int lane_;
+  WaitPolicy policy_;
+};
+
+// "collective mismatch: rank 0 is in ..., rank 1 is in ..."
+std::string mismatch_text(int rank, const SignatureRecord& mine, int peer,
+                          const SignatureRecord& theirs);
+std::string left_text(int rank, int peer, const SignatureRecord& mine);
+
+}  // namespace trireme

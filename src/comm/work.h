@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+
+namespace trireme {
+
+struct Operation;
+struct RankContext;
+
+// A collective or transfer under way on the rank's communication thread. Its tensors must stay
+// until wait() has returned or test() has been true; the destructor waits.
+class [[nodiscard]] Work {
+ public:
+  Work() = default;  // nothing under way
+  Work(RankContext& context, Operation* operation) : context_(&context), operation_(operation) {}
+  Work(Work&& other) noexcept;
+  Work& operator=(Work&& other) noexcept;
+  ~Work();
+
+  // Throws CommError with the first cause when a rank has failed or the deadline has passed; the
+  // deadline is counted from this call and defaults to the world's.
+  void wait();
+  void wait(double timeout_s);
+  bool test();  // true once complete; throws like wait
+
+  // For Group: waits for an operation that it keeps itself.
+  static void wait_for(RankContext& context, Operation& operation);
+
+ private:
+  void wait_ns(int64_t timeout_ns);
+  void finish();
+
+  RankContext* context_ = nullptr;
+  Operation* operation_ = nullptr;
+};
+
+}  // namespace trireme

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "comm/backend.h"
+#include "comm/group.h"
+#include "comm/rank_context.h"
+
+namespace trireme {
+
+// One rank's place among all ranks of a run.
+class World {
+ public:
+  World(Backend& backend, const WorldOptions& options);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return group_.rank(); }
+  int size() const { return group_.size(); }
+  Group& group() { return group_; }
+  // The host (or pretended node) of each rank.
+  const std::vector<int>& node_of() const { return backend_.node_of(); }
+  // Memory for buffers that peers on this host read and write directly. Between threads any memory
+  // will do; between processes only this spares Algorithm::Shared two copies.
+  std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) {
+    return backend_.allocate_shared(bytes);
+  }
+
+  // Whether some rank has failed: a signal that arrives then means abort, not save and leave.
+  bool aborted() { return backend_.fabric().aborted(); }
+  std::string abort_cause() { return backend_.fabric().cause(); }
+  void abort(const std::string& why) { backend_.fabric().abort(rank(), why); }
+  const WorldOptions& options() const { return context_.options; }
+
+ private:
+  Backend& backend_;
+  RankContext context_;
+  Group group_;
+};
+
+// The first cause of a failed run. The rank's own exception is nested where it was in this process.
+class RankError : public CommError {
+ public:
+  RankError(int rank, const std::string& what) : CommError(what), rank_(rank) {}
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+// Runs `function` as `size` ranks that are threads of this process and returns when all have. When
+// one throws, the others are woken and end; then throws RankError with the first cause.
+void run_ranks(int size, const WorldOptions& options, const std::function<void(World&)>& function);
+inline void run_ranks(int size, const std::function<void(World&)>& function) {
+  run_ranks(size, WorldOptions{}, function);
+}
+
+}  // namespace trireme
