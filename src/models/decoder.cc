@@ -50,8 +50,7 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
       table_(decoder_table(model, compute)),
       memory_(Buffer::allocate(table_.bytes())),
       embedding_(EmbeddingBlock::bind(model, params, 0)),
-      head_(HeadBlock::bind(model, params,
-                            model.tied_head ? "embedding.tokens" : "head.weight")) {
+      head_(HeadBlock::bind(model, params, model.tied_head ? "embedding.tokens" : "head.weight")) {
   const Frame frame(table_, memory_.data());
   rope_ = {frame.find("rope.cos_SD"), frame.find("rope.sin_SD")};
   if (rope_.cos_SD) fill_rope_table(model, rope_);
@@ -86,15 +85,18 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
 
   const MatrixRef x_nC = rows_of(x_SC_, 0, n);
   const MatrixRef e_nC = model_.embedding_norm ? rows_of(e_SC_, 0, n) : x_nC;
-  ctx.kernels.embedding_forward(
-      ctx.stream, {slice(tokens_S_, 0, n), embedding_.params.table_VC,
-                   embedding_.params.positions_SC, model_.seq_len, length_, e_nC});
+  ctx.kernels.embedding_forward(ctx.stream,
+                                {slice(tokens_S_, 0, n), embedding_.params.table_VC,
+                                 embedding_.params.positions_SC, model_.seq_len, length_, e_nC});
   if (model_.embedding_norm) embedding_.norm.forward(ctx, e_nC, x_nC, stats);
   for (const Layer& layer : layers_) {
     attend(ctx, layer, length_, n);
     layer.mlp.forward(ctx, info,
-                      {.x1_TC = rows_of(x1_SC_, 0, n), .h_TC = rows_of(h_SC_, 0, n),
-                       .u_TU = rows_of(u_SU_, 0, n), .a_TF = rows_of(a_SF_, 0, n), .y_TC = x_nC,
+                      {.x1_TC = rows_of(x1_SC_, 0, n),
+                       .h_TC = rows_of(h_SC_, 0, n),
+                       .u_TU = rows_of(u_SU_, 0, n),
+                       .a_TF = rows_of(a_SF_, 0, n),
+                       .y_TC = x_nC,
                        .norm = stats});
   }
   length_ += n;
@@ -105,10 +107,8 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
     head_.norm.forward(ctx, last_1C, h_1C, {slice(mean_S_, 0, 1), slice(rstd_S_, 0, 1)});
     last_1C = h_1C;
   }
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
-                                  .a = last_1C,
-                                  .b = head_.weight_VC,
-                                  .c = logits_1V_});
+  ctx.kernels.matmul(ctx.stream,
+                     {.form = MatmulForm::NT, .a = last_1C, .b = head_.weight_VC, .c = logits_1V_});
   return {logits_1V_.row<float>(0), size_t(model_.vocab_size)};
 }
 
@@ -130,15 +130,15 @@ void Decoder::attend(Ctx& ctx, const Layer& layer, int64_t first_position, int64
   }
   const int64_t kv_len = first_position + n;
   const MatrixRef cache = rows_of(layer.cache_S_2K, 0, kv_len);
-  ctx.kernels.attention_forward(
-      ctx.stream, {{1, n, kv_len, model_.heads, model_.kv_heads, model_.head_dim,
-                    1.0f / std::sqrt(static_cast<float>(model_.head_dim))},
-                   {},
-                   q_nQ,
-                   cols_of(cache, 0, model_.kv_width()),
-                   cols_of(cache, model_.kv_width(), model_.kv_width()),
-                   o_nQ,
-                   {}});
+  ctx.kernels.attention_forward(ctx.stream,
+                                {{1, n, kv_len, model_.heads, model_.kv_heads, model_.head_dim,
+                                  1.0f / std::sqrt(static_cast<float>(model_.head_dim))},
+                                 {},
+                                 q_nQ,
+                                 cols_of(cache, 0, model_.kv_width()),
+                                 cols_of(cache, model_.kv_width(), model_.kv_width()),
+                                 o_nQ,
+                                 {}});
   layer.attention.out.forward(ctx, o_nQ, rows_of(x1_SC_, 0, n), x_nC);
 }
 

@@ -23,10 +23,11 @@ int32_t TokenSampler::sample(std::span<const float> logits, uint64_t position) {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
   };
   const bool need_order = kept < vocab_size || options_.top_p < 1.0;
-  if (need_order) std::partial_sort(order_.begin(), order_.begin() + kept, order_.end(), more_likely);
+  if (need_order)
+    std::partial_sort(order_.begin(), order_.begin() + kept, order_.end(), more_likely);
 
-  const float top = need_order ? logits[order_[0]]
-                               : *std::max_element(logits.begin(), logits.end());
+  const float top =
+      need_order ? logits[order_[0]] : *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (int64_t i = 0; i < kept; ++i) {
     probabilities_[i] = std::exp((double(logits[order_[i]]) - top) / options_.temperature);

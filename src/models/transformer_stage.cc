@@ -73,8 +73,8 @@ TransformerStage::LayerSaved TransformerStage::bind_layer_saved(int64_t layer, c
   s.mlp.u_TU = matrix(tensor("u_TU"));
   s.mlp.a_TF = matrix(tensor("a_TF"));
   s.mlp.p_TC = s.attention.p_TC;
-  s.mlp.y_TC = matrix(saved.at(
-      is_last ? std::string("y_TC") : layer_prefix(stage_.first_layer + layer + 1) + "x_TC"));
+  s.mlp.y_TC = matrix(saved.at(is_last ? std::string("y_TC")
+                                       : layer_prefix(stage_.first_layer + layer + 1) + "x_TC"));
   return s;
 }
 
@@ -140,8 +140,8 @@ void TransformerStage::bind_param_grads(const Frame& grads) {
   }
   if (stage_.has_head) {
     const bool apart = grads.contains("embedding.tokens@head");
-    g.head = HeadBlock::Params::bind(grads,
-                                     apart ? "embedding.tokens@head" : head_weight_name(model_));
+    g.head =
+        HeadBlock::Params::bind(grads, apart ? "embedding.tokens@head" : head_weight_name(model_));
   }
   param_grads_.push_back(std::move(g));
 }
@@ -169,7 +169,8 @@ void TransformerStage::recompute_unit(Ctx& ctx, const MicrobatchInfo& info, int 
   const Layer& layer = layers_[layer_of(unit)];
   const LayerSaved& s = saved_[saved_slot].layers[layer_of(unit)];
   switch (shape_.recompute) {
-    case Recompute::None: return;
+    case Recompute::None:
+      return;
     case Recompute::Selective:
       layer.attention.recompute_norm(ctx, s.attention);
       layer.mlp.recompute_norm_and_activation(ctx, s.mlp);
@@ -199,8 +200,8 @@ void TransformerStage::backward(Ctx& ctx, const MicrobatchInfo& info,
   for (int unit = num_units(); unit-- > 0;) backward_unit(ctx, info, slots, unit);
 }
 
-void TransformerStage::backward_unit(Ctx& ctx, const MicrobatchInfo& info,
-                                     const StageSlots& slots, int unit) const {
+void TransformerStage::backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                                     int unit) const {
   if (!is_layer(unit)) {
     backward_input_unit(ctx, info, slots, unit);
     backward_weight_unit(ctx, info, slots, unit);

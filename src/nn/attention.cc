@@ -28,8 +28,12 @@ AttentionBlock AttentionBlock::bind(const ModelSpec& model, const Frame& params,
 }
 
 AttentionShape AttentionBlock::shape_of(const MicrobatchInfo& info) const {
-  return {info.num_sequences, model.seq_len,  model.seq_len,
-          model.heads,        model.kv_heads, model.head_dim,
+  return {info.num_sequences,
+          model.seq_len,
+          model.seq_len,
+          model.heads,
+          model.kv_heads,
+          model.head_dim,
           1.0f / std::sqrt(static_cast<float>(model.head_dim))};
 }
 
@@ -51,10 +55,10 @@ void AttentionBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& 
   qkv.forward(ctx, s.h_TC, s.qkv_TD);
   rotate(ctx, Rotation::Forward, s.qkv_TD);
   ctx.kernels.attention_forward(
-      ctx.stream, {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
-                   cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
-                   cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ,
-                   s.lse_HT});
+      ctx.stream,
+      {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
+       cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
+       cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ, s.lse_HT});
   project_onto_residual(ctx, info, out, residual_dropout_key, model, s.o_TQ, s.x_TC, s.p_TC,
                         s.x1_TC);
 }
@@ -68,13 +72,12 @@ void AttentionBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const 
   residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dx1_TC, g.dp_TC);
   out.backward_input(ctx, g.dp_TC, g.do_TQ);
   ctx.kernels.attention_backward(
-      ctx.stream,
-      {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
-       cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
-       cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ, g.do_TQ,
-       s.lse_HT, g.delta_HT, cols_of(g.dqkv_TD, 0, model.q_width()),
-       cols_of(g.dqkv_TD, model.q_width(), model.kv_width()),
-       cols_of(g.dqkv_TD, model.q_width() + model.kv_width(), model.kv_width())});
+      ctx.stream, {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
+                   cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
+                   cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ,
+                   g.do_TQ, s.lse_HT, g.delta_HT, cols_of(g.dqkv_TD, 0, model.q_width()),
+                   cols_of(g.dqkv_TD, model.q_width(), model.kv_width()),
+                   cols_of(g.dqkv_TD, model.q_width() + model.kv_width(), model.kv_width())});
   rotate(ctx, Rotation::Inverse, g.dqkv_TD);
   qkv.backward_input(ctx, g.dqkv_TD, g.dh_TC);
   norm.backward_input(ctx, g.dh_TC, s.x_TC, s.norm, g.dx1_TC, g.dx_TC);

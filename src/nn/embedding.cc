@@ -14,11 +14,16 @@ EmbeddingBlock EmbeddingBlock::bind(const ModelSpec& model, const Frame& params,
 }
 
 void EmbeddingBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
-  ctx.kernels.embedding_forward(ctx.stream, {s.tokens_T, params.table_VC, params.positions_SC,
-                                             model.seq_len, 0, s.e_TC});
+  ctx.kernels.embedding_forward(
+      ctx.stream, {s.tokens_T, params.table_VC, params.positions_SC, model.seq_len, 0, s.e_TC});
   if (model.dropout > 0.0 && info.training) {
-    ctx.kernels.dropout(ctx.stream, {s.e_TC, {}, s.e_TC, static_cast<float>(model.dropout),
-                                     dropout_key, info.first_sample, model.seq_len});
+    ctx.kernels.dropout(ctx.stream, {s.e_TC,
+                                     {},
+                                     s.e_TC,
+                                     static_cast<float>(model.dropout),
+                                     dropout_key,
+                                     info.first_sample,
+                                     model.seq_len});
   }
   if (model.embedding_norm) norm.forward(ctx, s.e_TC, s.x_TC, s.norm);
 }
@@ -33,8 +38,13 @@ void EmbeddingBlock::backward_weight(Ctx& ctx, const MicrobatchInfo& info, const
     d_TC = de_TC;
   }
   if (model.dropout > 0.0) {
-    ctx.kernels.dropout(ctx.stream, {d_TC, {}, de_TC, static_cast<float>(model.dropout),
-                                     dropout_key, info.first_sample, model.seq_len});
+    ctx.kernels.dropout(ctx.stream, {d_TC,
+                                     {},
+                                     de_TC,
+                                     static_cast<float>(model.dropout),
+                                     dropout_key,
+                                     info.first_sample,
+                                     model.seq_len});
     d_TC = de_TC;
   }
   if (dparams.positions_SC && write != table_write) {  // the positions have no other use

@@ -22,10 +22,9 @@ HeadBlock HeadBlock::bind(const ModelSpec& model, const Frame& params, const std
 void HeadBlock::loss_of_tile(Ctx& ctx, const Saved& s, int64_t begin, int64_t count,
                              MatrixRef dlogits_tV) const {
   const MatrixRef logits_tV = rows_of(s.logits_tile_tV, 0, count);
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
-                                  .a = rows_of(s.h_TC, begin, count),
-                                  .b = weight_VC,
-                                  .c = logits_tV});
+  ctx.kernels.matmul(
+      ctx.stream,
+      {.form = MatmulForm::NT, .a = rows_of(s.h_TC, begin, count), .b = weight_VC, .c = logits_tV});
   ctx.kernels.cross_entropy(ctx.stream, {logits_tV, slice(s.targets_T, begin, count),
                                          slice(s.loss_T, begin, count), dlogits_tV});
 }
@@ -54,8 +53,8 @@ void HeadBlock::backward_input(Ctx& ctx, const Saved& s, MatrixRef dy_TC) const 
     norm.backward_input(ctx, s.dh_TC, s.y_TC, s.norm, {}, dy_TC);
   } else {
     const Shape flat{s.dh_TC.rows * s.dh_TC.cols};
-    ctx.kernels.convert(ctx.stream, {{s.dh_TC.data, s.dh_TC.dtype, flat},
-                                     {dy_TC.data, dy_TC.dtype, flat}});
+    ctx.kernels.convert(ctx.stream,
+                        {{s.dh_TC.data, s.dh_TC.dtype, flat}, {dy_TC.data, dy_TC.dtype, flat}});
   }
 }
 

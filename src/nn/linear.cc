@@ -18,11 +18,8 @@ void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC) const {
 
 void Linear::backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, const Params& grads,
                              Write write) {
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::TN,
-                                  .a = dy_TF,
-                                  .b = x_TC,
-                                  .c = grads.w_FC,
-                                  .write = write});
+  ctx.kernels.matmul(
+      ctx.stream, {.form = MatmulForm::TN, .a = dy_TF, .b = x_TC, .c = grads.w_FC, .write = write});
   if (grads.b_F) ctx.kernels.column_sum(ctx.stream, {dy_TF, grads.b_F, write});
 }
 

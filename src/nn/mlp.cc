@@ -7,9 +7,12 @@ namespace {
 
 Activation activation_of(MlpType mlp) {
   switch (mlp) {
-    case MlpType::GeluErf: return Activation::GeluErf;
-    case MlpType::Relu: return Activation::Relu;
-    default: return Activation::GeluTanh;
+    case MlpType::GeluErf:
+      return Activation::GeluErf;
+    case MlpType::Relu:
+      return Activation::Relu;
+    default:
+      return Activation::GeluTanh;
   }
 }
 
@@ -43,8 +46,7 @@ void MlpBlock::activate(Ctx& ctx, MatrixRef u_TU, MatrixRef a_TF) const {
   }
 }
 
-void MlpBlock::activate_backward(Ctx& ctx, MatrixRef da_TF, MatrixRef u_TU,
-                                 MatrixRef du_TU) const {
+void MlpBlock::activate_backward(Ctx& ctx, MatrixRef da_TF, MatrixRef u_TU, MatrixRef du_TU) const {
   if (model.mlp == MlpType::Swiglu) {
     ctx.kernels.swiglu_backward(
         ctx.stream, {da_TF, cols_of(u_TU, 0, model.d_ff), cols_of(u_TU, model.d_ff, model.d_ff),

@@ -17,8 +17,9 @@ void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& l
 void residual_dropout_backward(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
                                const ModelSpec& model, MatrixRef dy_TC, MatrixRef dp_TC) {
   if (model.dropout == 0.0) return;
-  ctx.kernels.dropout(ctx.stream, {dy_TC, {}, dp_TC, static_cast<float>(model.dropout), key,
-                                   info.first_sample, model.seq_len});
+  ctx.kernels.dropout(
+      ctx.stream,
+      {dy_TC, {}, dp_TC, static_cast<float>(model.dropout), key, info.first_sample, model.seq_len});
 }
 
 }  // namespace trireme

@@ -30,11 +30,11 @@ Result<LrSchedule> LrSchedule::make(const OptimConfig& optim, int64_t total_step
   } else {
     const std::string nearest =
         nearest_name(optim.schedule, {"cosine", "linear", "constant", "wsd"});
-    return Error{ErrorKind::Usage,
-                 fmt::format("optim.schedule = \"{}\" is unknown; use cosine, linear, constant or "
-                             "wsd{}",
-                             optim.schedule,
-                             nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("optim.schedule = \"{}\" is unknown; use cosine, linear, constant or "
+                    "wsd{}",
+                    optim.schedule, nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
   }
   return schedule;
 }
@@ -44,9 +44,8 @@ double LrSchedule::at(int64_t step) const {
   if (kind_ == Kind::Constant || step <= decay_begin_) return lr_;
   const double length = double(std::max<int64_t>(1, total_steps_ - decay_begin_));
   const double progress = std::min(1.0, double(step - decay_begin_) / length);
-  const double remaining = kind_ == Kind::Cosine
-                               ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress))
-                               : 1.0 - progress;
+  const double remaining =
+      kind_ == Kind::Cosine ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress)) : 1.0 - progress;
   return min_lr_ + (lr_ - min_lr_) * remaining;
 }
 

@@ -3,11 +3,10 @@
 namespace trireme {
 
 ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
-  const double peak =
-      plan.shape.compute == DType::F32 ? hardware.fp32_flops : hardware.bf16_flops;
+  const double peak = plan.shape.compute == DType::F32 ? hardware.fp32_flops : hardware.bf16_flops;
   const double tokens = double(plan.shape.micro_sequences * plan.model.seq_len);
-  // A third of a training step's FLOPs each: forward, dX, dW. Attention has no dW; its backward pass
-  // does 2.5 times its forward, all of it in B.
+  // A third of a training step's FLOPs each: forward, dX, dW. Attention has no dW; its backward
+  // pass does 2.5 times its forward, all of it in B.
   const double matmul_s =
       tokens * plan.flops_per_token.matmul / 3.0 / (peak * hardware.matmul_share);
   const double attention_s =
@@ -19,8 +18,7 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
 
   ComputeCost cost;
   cost.forward_s = matmul_s + attention_s + touch_s;
-  cost.backward_input_s =
-      matmul_s + 2.5 * attention_s + touch_s + recompute * cost.forward_s;
+  cost.backward_input_s = matmul_s + 2.5 * attention_s + touch_s + recompute * cost.forward_s;
   cost.backward_weight_s = matmul_s + touch_s;
   // Gradients are read for the norm and again for the update; the update reads and writes its state
   // and writes the parameters.

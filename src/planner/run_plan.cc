@@ -19,8 +19,8 @@ Result<Recompute> parse_recompute(const std::string& name) {
   if (name == "none") return Recompute::None;
   if (name == "selective") return Recompute::Selective;
   if (name == "full") return Recompute::Full;
-  return usage(fmt::format("memory.recompute = \"{}\" is unknown; use none, selective or full",
-                           name));
+  return usage(
+      fmt::format("memory.recompute = \"{}\" is unknown; use none, selective or full", name));
 }
 
 Result<DType> parse_compute(const std::string& name) {
@@ -45,10 +45,10 @@ Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, i
         batch.global_sequences, batch.global_tokens, seq_len));
   }
   if (batch.global_tokens > 0 && batch.global_tokens % seq_len != 0) {
-    return usage(fmt::format(
-        "batch.global_tokens = {} must be a multiple of model.seq_len = {}; try {}",
-        batch.global_tokens, seq_len,
-        std::max<int64_t>(1, batch.global_tokens / seq_len) * seq_len));
+    return usage(
+        fmt::format("batch.global_tokens = {} must be a multiple of model.seq_len = {}; try {}",
+                    batch.global_tokens, seq_len,
+                    std::max<int64_t>(1, batch.global_tokens / seq_len) * seq_len));
   }
   if (batch.global_sequences > 0) return batch.global_sequences;
   if (batch.global_tokens > 0) return batch.global_tokens / seq_len;
@@ -56,8 +56,10 @@ Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, i
 }
 
 Status check_parallel(const ParallelConfig& parallel) {
-  const std::pair<const char*, int> degrees[] = {{"dp", parallel.dp}, {"tp", parallel.tp},
-                                                 {"pp", parallel.pp}, {"cp", parallel.cp},
+  const std::pair<const char*, int> degrees[] = {{"dp", parallel.dp},
+                                                 {"tp", parallel.tp},
+                                                 {"pp", parallel.pp},
+                                                 {"cp", parallel.cp},
                                                  {"ep", parallel.ep}};
   for (const auto& [axis, degree] : degrees) {
     if (degree == 1) continue;
@@ -82,8 +84,7 @@ Status compile(RunPlan& plan, AccumulateMode mode, const OptimizerStateSpec& sta
   plan.shape.tied_use_apart = mode == AccumulateMode::Layout;
   plan.shape.optimizer_state = state;
   plan.tables = stage_tables(plan.model, plan.stage, plan.shape);
-  plan.memory =
-      plan_memory(plan.program, plan.tables, plan.num_threads * kWorkspaceBytesPerThread);
+  plan.memory = plan_memory(plan.program, plan.tables, plan.num_threads * kWorkspaceBytesPerThread);
   return Done{};
 }
 
@@ -113,7 +114,8 @@ std::string cheapest_change(const RunPlan& refused, int64_t limit, AccumulateMod
   }
   for (int64_t micro : micros) add(refused.shape.recompute, "", micro);
   for (int64_t micro : micros) {
-    if (refused.shape.recompute < Recompute::Selective) add(Recompute::Selective, "selective", micro);
+    if (refused.shape.recompute < Recompute::Selective)
+      add(Recompute::Selective, "selective", micro);
     if (refused.shape.recompute < Recompute::Full) add(Recompute::Full, "full", micro);
   }
   for (const Remedy& remedy : remedies) {
@@ -134,9 +136,9 @@ Error refusal(const RunPlan& plan, int64_t limit, AccumulateMode mode,
   std::string classes;
   for (int c = 0; c < kNumMemoryClasses; ++c) {
     if (memory.class_bytes[c] == 0) continue;
-    classes += fmt::format("{}{} {}", classes.empty() ? "" : ", ",
-                           name_of(static_cast<MemoryClass>(c)),
-                           format_bytes(memory.class_bytes[c]));
+    classes +=
+        fmt::format("{}{} {}", classes.empty() ? "" : ", ", name_of(static_cast<MemoryClass>(c)),
+                    format_bytes(memory.class_bytes[c]));
   }
   const std::string remedy = cheapest_change(plan, limit, mode, state);
   return {ErrorKind::Infeasible,
@@ -174,13 +176,13 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   if (micro <= 0) return usage(fmt::format("batch.micro_sequences = {} must be positive", micro));
   TRIREME_TRY(global, global_sequences_of(config.batch, model.seq_len, config.parallel.dp));
   if (global % micro != 0) {
-    return usage(fmt::format(
-        "batch.micro_sequences = {} must divide the {} sequences of a step; try {}", micro, global,
-        [&] {
-          int64_t divisor = std::min(micro, global);
-          while (global % divisor != 0) --divisor;
-          return divisor;
-        }()));
+    return usage(
+        fmt::format("batch.micro_sequences = {} must divide the {} sequences of a step; try {}",
+                    micro, global, [&] {
+                      int64_t divisor = std::min(micro, global);
+                      while (global % divisor != 0) --divisor;
+                      return divisor;
+                    }()));
   }
   plan.global_sequences = global;
   plan.num_microbatches = global / micro;

@@ -55,8 +55,7 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr) {
 
 void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& memory,
                           StepResult& result, double lr) {
-  const StageSlots slots{memory.saved_slot, std::max(memory.weight_grad_slot, 0),
-                         action.grad_slot,
+  const StageSlots slots{memory.saved_slot, std::max(memory.weight_grad_slot, 0), action.grad_slot,
                          action.accumulate ? Write::Accumulate : Write::Overwrite};
   switch (action.kind) {
     case ActionKind::F: {

@@ -18,8 +18,7 @@ namespace trireme {
 namespace {
 
 double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 // A line is put together on the stack, so that a step's metrics allocate nothing.
@@ -64,8 +63,8 @@ std::string lines_until(const std::string& text, int64_t step) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object()) continue;
     const auto found = json.find("step");
-    const bool later = found != json.end() && found->is_number_integer() &&
-                       found->get<int64_t>() > step;
+    const bool later =
+        found != json.end() && found->is_number_integer() && found->get<int64_t>() > step;
     if (!later) kept += line;
   }
   return kept;
@@ -143,9 +142,8 @@ void MetricsFile::on_checkpoint(const CheckpointReport& report) {
 }
 
 void MetricsFile::write_failure(int64_t step, const std::string& cause) {
-  write_line(fmt::format(
-      "{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"}}\n", step, unix_time(),
-      json_escaped(cause)));
+  write_line(fmt::format("{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"}}\n",
+                         step, unix_time(), json_escaped(cause)));
 }
 
 }  // namespace trireme

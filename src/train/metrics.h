@@ -12,7 +12,8 @@ namespace trireme {
 // round-trip; a number that is not finite is null.
 class MetricsFile : public RunObserver {
  public:
-  // A new file, whose first line is the `run` event with `run_fields` (the inside of a JSON object).
+  // A new file, whose first line is the `run` event with `run_fields` (the inside of a JSON
+  // object).
   static Result<MetricsFile> create(const std::string& path, const std::string& run_fields);
   // Continues a file after `step`: lines of later steps are cut, and a `restart` line is added.
   static Result<MetricsFile> resume(const std::string& path, int64_t step,

@@ -9,16 +9,16 @@ namespace trireme {
 // What a run tells while it goes on. The library prints nothing: the command line shows these, and
 // metrics.jsonl keeps them.
 struct StepReport {
-  int64_t step = 0;        // from 1
+  int64_t step = 0;  // from 1
   int64_t total_steps = 0;
-  double loss = 0.0;       // nats per valid token, before this step's update
+  double loss = 0.0;  // nats per valid token, before this step's update
   double lr = 0.0;
   double grad_norm = 0.0;  // before clipping
   int64_t tokens = 0;      // of this step
   double step_s = 0.0;
   double tokens_per_s = 0.0;
   double mfu = 0.0;
-  bool skipped = false;    // a gradient was not finite: no update
+  bool skipped = false;  // a gradient was not finite: no update
   int64_t skipped_steps = 0;
 };
 struct EvalReport {

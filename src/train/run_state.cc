@@ -21,8 +21,7 @@ const char* const kMoments[] = {"exp_avg/", "exp_avg_sq/"};
 std::vector<TensorPiece> checkpoint_pieces(const RunPlan& plan, const Engine& engine) {
   std::vector<TensorPiece> pieces;
   const auto add = [&](const std::string& name, const ParamSpec& param, const TensorRef& tensor) {
-    pieces.push_back(
-        {name, param.shape, tensor.dtype, Slice::whole(param.shape), tensor.data});
+    pieces.push_back({name, param.shape, tensor.dtype, Slice::whole(param.shape), tensor.data});
   };
   for (const ParamSpec& param : plan.params) add(param.name, param, master_of(engine, param.name));
   for (const char* moment : kMoments) {

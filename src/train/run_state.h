@@ -10,9 +10,9 @@
 
 namespace trireme {
 
-// A run as a checkpoint: parameters in fp32 under their own names (the masters, where parameters are
-// kept in bf16), the optimizer's moments, and the position. It can be continued in any precision, by
-// any layout.
+// A run as a checkpoint: parameters in fp32 under their own names (the masters, where parameters
+// are kept in bf16), the optimizer's moments, and the position. It can be continued in any
+// precision, by any layout.
 std::vector<TensorPiece> checkpoint_pieces(const RunPlan& plan, const Engine& engine);
 CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& position,
                                const std::string& data_identity);

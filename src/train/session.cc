@@ -47,10 +47,10 @@ Result<KernelChoice> choose_kernels(const std::string& name) {
     names.emplace_back(name_of(isa));
   }
   const std::string nearest = nearest_name(name, names);
-  return Error{ErrorKind::Usage,
-               fmt::format("run.isa = \"{}\" is not available here; use {}{}", name,
-                           fmt::join(names, ", "),
-                           nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
+  return Error{
+      ErrorKind::Usage,
+      fmt::format("run.isa = \"{}\" is not available here; use {}{}", name, fmt::join(names, ", "),
+                  nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
 }
 
 // A folder that a fresh run may use: absent or empty.
@@ -81,6 +81,12 @@ Result<std::optional<Checkpoint>> find_checkpoint(const SessionOptions& options)
   return std::optional<Checkpoint>(std::move(checkpoint));
 }
 
+// Every value stands in the resolved configuration, so it no longer needs the preset's file.
+std::string resolved_toml(RunConfig config) {
+  config.model.preset.clear();
+  return to_toml(config);
+}
+
 // Follows the losses for the summary and keeps the times of the traced steps.
 class SummaryObserver : public RunObserver {
  public:
@@ -98,8 +104,8 @@ int64_t rss_peak_bytes() {
 }
 
 std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
-  std::string fields = fmt::format("\"params\":{},\"config\":{}", plan.num_params,
-                                   to_json(plan.config));
+  std::string fields =
+      fmt::format("\"params\":{},\"config\":{}", plan.num_params, to_json(plan.config));
   for (const auto& [key, value] : options.environment) {
     fields += fmt::format(",\"{}\":\"{}\"", json_escaped(key), json_escaped(value));
   }
@@ -167,22 +173,20 @@ Result<TrainPosition> Session::start(const std::optional<Checkpoint>& checkpoint
 Status Session::write_plan_files() {
   prediction_.time.step = price_step(plan_, hardware_of(ceilings_));
   prediction_.time.compute = prediction_.time.step;
-  TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
-                                         to_toml(plan_.config)));
+  TRIREME_TRY_DONE(
+      write_file_atomically(options_.out_dir + "/config.resolved.toml", resolved_toml(plan_.config)));
   return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, prediction_));
 }
 
 Result<std::string> Session::save(const TrainPosition& position) {
-  std::vector<AttachedFile> attached = {{"config.resolved.toml", to_toml(plan_.config)}};
+  std::vector<AttachedFile> attached = {{"config.resolved.toml", resolved_toml(plan_.config)}};
   if (data_.tokenizer != nullptr) attached.push_back({"tokenizer.json", data_.tokenizer_json});
   return save_checkpoint(options_.out_dir + "/checkpoints",
                          checkpoint_info(plan_, position, data_.identity), attached,
-                         checkpoint_pieces(plan_, engine_),
-                         {.keep = plan_.config.checkpoint.keep});
+                         checkpoint_pieces(plan_, engine_), {.keep = plan_.config.checkpoint.keep});
 }
 
-Status Session::write_summary(const Trainer& trainer, const SessionResult& result,
-                              double seconds) {
+Status Session::write_summary(const Trainer& trainer, const SessionResult& result, double seconds) {
   RunSummary summary;
   summary.steps = result.position.step;
   summary.final_loss = result.final_loss;
@@ -210,22 +214,20 @@ Result<SessionResult> Session::run(const std::optional<Checkpoint>& checkpoint) 
   ceilings_.copy_bytes_per_s = kAssumedCopyBytesPerFlop * ceilings_.compute.fp32_flops_per_s;
   TRIREME_TRY_DONE(write_plan_files());
   const std::string metrics_path = options_.out_dir + "/metrics.jsonl";
-  TRIREME_TRY(metrics, checkpoint
-                           ? MetricsFile::resume(metrics_path, position.step,
-                                                 run_fields(options_, plan_))
-                           : MetricsFile::create(metrics_path, run_fields(options_, plan_)));
+  TRIREME_TRY(metrics, checkpoint ? MetricsFile::resume(metrics_path, position.step,
+                                                        run_fields(options_, plan_))
+                                  : MetricsFile::create(metrics_path, run_fields(options_, plan_)));
   std::vector<RunObserver*> observers = {&metrics, &summary_observer_};
   observers.insert(observers.end(), options_.observers.begin(), options_.observers.end());
-  TRIREME_TRY(trainer,
-              Trainer::make({.plan = plan_,
-                             .engine = engine_,
-                             .validation = data_.validation.get(),
-                             .tokenizer = data_.tokenizer.get(),
-                             .bytes_per_token = data_.bytes_per_token,
-                             .peak_flops = peak_flops(),
-                             .stop_signals = options_.stop_signals,
-                             .observers = observers},
-                            [this](const TrainPosition& at) { return save(at); }));
+  TRIREME_TRY(trainer, Trainer::make({.plan = plan_,
+                                      .engine = engine_,
+                                      .validation = data_.validation.get(),
+                                      .tokenizer = data_.tokenizer.get(),
+                                      .bytes_per_token = data_.bytes_per_token,
+                                      .peak_flops = peak_flops(),
+                                      .stop_signals = options_.stop_signals,
+                                      .observers = observers},
+                                     [this](const TrainPosition& at) { return save(at); }));
   if (options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
   const Result<TrainEnd> end = trainer.run(position);
@@ -255,9 +257,8 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   std::error_code error;
   fs::create_directories(options.out_dir, error);
   if (error) {
-    return Error{ErrorKind::Runtime,
-                 fmt::format("--out {}: cannot make the folder: {}", options.out_dir,
-                             error.message())};
+    return Error{ErrorKind::Runtime, fmt::format("--out {}: cannot make the folder: {}",
+                                                 options.out_dir, error.message())};
   }
   Session session(options, std::move(plan), std::move(data), choice);
   return session.run(checkpoint);

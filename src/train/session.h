@@ -14,9 +14,9 @@
 namespace trireme {
 
 enum class ResumeMode {
-  Fresh,   // the run directory must be empty
-  Auto,    // from its newest good checkpoint; afresh where there is none
-  Path,    // from one checkpoint
+  Fresh,  // the run directory must be empty
+  Auto,   // from its newest good checkpoint; afresh where there is none
+  Path,   // from one checkpoint
 };
 
 // A training run from its configuration to its summary. What the machine is and what the user wants

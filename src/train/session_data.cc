@@ -32,11 +32,11 @@ Status check_source(const RunConfig& config) {
 
 Status check_tokenizer(const Tokenizer& tokenizer, const TokenFile& file) {
   if (tokenizer.hash() == file.header().tokenizer_hash) return Done{};
-  return Error{ErrorKind::Usage,
-               fmt::format("data.tokenizer (hash {}) did not make {} (tokenizer hash {}): prepare "
-                           "the data again with it, or name the tokenizer that did",
-                           hex64(tokenizer.hash()), file.path(),
-                           hex64(file.header().tokenizer_hash))};
+  return Error{
+      ErrorKind::Usage,
+      fmt::format("data.tokenizer (hash {}) did not make {} (tokenizer hash {}): prepare "
+                  "the data again with it, or name the tokenizer that did",
+                  hex64(tokenizer.hash()), file.path(), hex64(file.header().tokenizer_hash))};
 }
 
 double bytes_per_token(const TokenFile& file) {

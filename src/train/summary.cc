@@ -26,9 +26,7 @@ Json predicted_memory(const RunPlan& plan) {
   return json;
 }
 
-Json no_traffic() {
-  return {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}, {"world", 0}};
-}
+Json no_traffic() { return {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}, {"world", 0}}; }
 
 Json rank_json(const RunPlan& plan, const RankPrediction& predicted,
                const RankMeasurement* measured) {

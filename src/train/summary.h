@@ -31,14 +31,14 @@ std::string plan_json(const RunPlan& plan, const RankPrediction& predicted);
 struct RunSummary {
   int64_t steps = 0;
   double final_loss = 0.0;
-  double val_loss = 0.0;        // 0: not evaluated
-  double bits_per_byte = 0.0;   // 0: unknown
-  double step_s = 0.0;          // median
-  double peak_flops = 0.0;      // ceiling that MFU divides by
+  double val_loss = 0.0;       // 0: not evaluated
+  double bits_per_byte = 0.0;  // 0: unknown
+  double step_s = 0.0;         // median
+  double peak_flops = 0.0;     // ceiling that MFU divides by
   int64_t skipped_steps = 0;
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
-  std::string end;              // "finished", "stopped"
+  std::string end;                                               // "finished", "stopped"
   std::vector<std::pair<std::string, std::string>> environment;  // host, kernels, commit, ...
 };
 

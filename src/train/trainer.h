@@ -27,8 +27,8 @@ struct TrainerParts {
   std::vector<RunObserver*> observers;
 };
 
-// Where a run stands between two steps. With the parameters and the optimizer's state it is all that
-// a checkpoint must hold.
+// Where a run stands between two steps. With the parameters and the optimizer's state it is all
+// that a checkpoint must hold.
 struct TrainPosition {
   int64_t step = 0;          // steps done
   uint64_t next_sample = 0;  // global number of the next step's first sample

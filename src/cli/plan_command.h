@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/command_io.h"
+#include "cli/run_config_options.h"
+#include "planner/run_plan.h"
+
+namespace trireme {
+
+// `trireme plan RUN.toml ...` after parsing.
+struct PlanOptions {
+  RunConfigOptions config;
+  bool json = false;
+};
+
+// Prints the plan without running it; an infeasible one is the error.
+Result<int> run_plan(const PlanOptions& options, CommandIo& io);
+
+// This machine as the plan needs it.
+HostFacts this_host();
+
+// The plan for people: parameters, FLOPs, batch, memory by class.
+std::string describe_plan(const RunPlan& plan);
+
+}  // namespace trireme

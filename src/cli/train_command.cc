@@ -1,0 +1,88 @@
+#include "cli/train_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <ostream>
+
+#include "base/units.h"
+#include "cli/plan_command.h"
+#include "cli/train_progress.h"
+#include "cli/version.h"
+#include "device/host.h"
+#include "train/session.h"
+#include "train/summary.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kStoppedExitCode = 130;
+
+// Signals that ask the run to end; a handler can reach nothing but a variable of the process.
+std::atomic<int> stop_signals{0};
+
+// The first signal lets the step finish and saves; the second ends the process at once.
+void handle_stop_signal(int) {
+  if (stop_signals.fetch_add(1) > 0) ::_exit(kStoppedExitCode);
+}
+
+void install_stop_handlers() {
+  struct sigaction action {};
+  action.sa_handler = handle_stop_signal;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+std::string out_dir_of(const TrainOptions& options) {
+  if (!options.out.empty()) return options.out;
+  return "runs/" + std::filesystem::path(options.config.files.back()).stem().string();
+}
+
+SessionOptions session_options(const TrainOptions& options, const RunConfig& config,
+                               TrainProgress& progress) {
+  SessionOptions session{.config = config,
+                         .out_dir = out_dir_of(options),
+                         .host = this_host(),
+                         .environment = {{"host", host_name()},
+                                         {"cpu", cpu_model()},
+                                         {"version", std::string(version())},
+                                         {"commit", std::string(build_commit())}},
+                         .stop_signals = stop_signals,
+                         .observers = {&progress}};
+  if (options.resume == "auto") {
+    session.resume = ResumeMode::Auto;
+  } else if (!options.resume.empty()) {
+    session.resume = ResumeMode::Path;
+    session.resume_path = options.resume;
+  }
+  session.on_ready = [&progress](const RunPlan& plan, const TrainPosition& position) {
+    progress.begin(plan, position);
+  };
+  return session;
+}
+
+}  // namespace
+
+Result<int> run_train(const TrainOptions& options, CommandIo& io) {
+  TRIREME_TRY(loaded, load_config(options.config, io));
+  if (options.dry_run) {
+    TRIREME_TRY(plan, plan_session(loaded.config, this_host()));
+    io.out << (options.json ? plan_json(plan, {}) : describe_plan(plan));
+    return 0;
+  }
+  install_stop_handlers();
+  TrainProgress progress(io);
+  const SessionOptions session = session_options(options, loaded.config, progress);
+  TRIREME_TRY(result, run_session(session));
+  progress.end();
+  io.err << fmt::format("{} after step {}: {}\n",
+                        result.end == TrainEnd::Finished ? "finished" : "stopped and saved",
+                        result.position.step, session.out_dir);
+  return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
+}
+
+}  // namespace trireme

@@ -1,0 +1,66 @@
+#include "cli/train_progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "base/units.h"
+#include "cli/plan_command.h"
+
+namespace trireme {
+
+// Redrawing faster than this helps nobody and would cost small models time.
+constexpr int64_t kRedrawNs = 100'000'000;
+
+TrainProgress::TrainProgress(CommandIo& io)
+    : io_(io), line_(io.err, standard_progress_style(io.err_is_terminal, io.color)) {}
+
+void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position) {
+  io_.err << describe_plan(plan);
+  if (position.step > 0) io_.err << fmt::format("resumed after step {}\n", position.step);
+  arena_bytes_ = plan.memory.arena_bytes;
+  first_step_ = position.step;
+  begin_ns_ = monotonic_ns();
+}
+
+void TrainProgress::end() { line_.finish(); }
+
+void TrainProgress::on_step(const StepReport& report) {
+  const int64_t now_ns = monotonic_ns();
+  if (report.skipped) {
+    line_.print(fmt::format("step {}: a gradient is not finite; no update ({} skipped so far)",
+                            report.step, report.skipped_steps));
+  }
+  if (now_ns - shown_ns_ < kRedrawNs && report.step < report.total_steps) return;
+  shown_ns_ = now_ns;
+  const double elapsed_s = double(now_ns - begin_ns_) * 1e-9;
+  const double per_step_s = elapsed_s / double(std::max<int64_t>(1, report.step - first_step_));
+  const double eta_s = per_step_s * double(report.total_steps - report.step);
+  line_.update({fmt::format("step {}/{}", report.step, report.total_steps),
+                fmt::format("loss {:.4f}", report.loss),
+                fmt::format("{} tok/s", format_rate(report.tokens_per_s)),
+                fmt::format("ETA {}", format_duration(eta_s)),
+                fmt::format("MFU {:.1f}%", 100.0 * report.mfu),
+                fmt::format("norm {:.2f}", report.grad_norm), fmt::format("lr {:.2e}", report.lr),
+                format_bytes(arena_bytes_)});
+}
+
+void TrainProgress::on_eval(const EvalReport& report) {
+  const std::string bits =
+      report.bits_per_byte > 0.0 ? fmt::format(", {:.4f} bits per byte", report.bits_per_byte) : "";
+  line_.print(fmt::format("step {}: validation loss {:.4f}{}", report.step, report.val_loss, bits));
+}
+
+void TrainProgress::on_sample(const SampleReport& report) {
+  line_.print(fmt::format("step {}: sample: {}", report.step, report.text));
+}
+
+void TrainProgress::on_checkpoint(const CheckpointReport& report) {
+  line_.print(fmt::format("step {}: saved {} in {}", report.step, report.path,
+                          format_duration(report.seconds)));
+}
+
+void TrainProgress::on_message(std::string_view message) { line_.print(std::string(message)); }
+
+}  // namespace trireme

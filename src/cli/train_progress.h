@@ -1,0 +1,33 @@
+#pragma once
+
+#include "cli/command_io.h"
+#include "cli/progress_line.h"
+#include "train/observer.h"
+#include "train/session.h"
+
+namespace trireme {
+
+// Shows a training run: what it is, a progress line, and what happens on the way.
+class TrainProgress : public RunObserver {
+ public:
+  explicit TrainProgress(CommandIo& io);
+
+  void begin(const RunPlan& plan, const TrainPosition& position);
+  void end();
+
+  void on_step(const StepReport& report) override;
+  void on_eval(const EvalReport& report) override;
+  void on_sample(const SampleReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
+  void on_message(std::string_view message) override;
+
+ private:
+  CommandIo& io_;
+  ProgressLine line_;
+  int64_t arena_bytes_ = 0;
+  int64_t first_step_ = 0;  // of this run
+  int64_t begin_ns_ = 0;
+  int64_t shown_ns_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,363 @@
+#include "runtime/executor.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "data/synthetic_source.h"
+#include "kernels/kernel_table.h"
+#include "models/init.h"
+#include "program/make_schedule.h"
+
+// Every heap allocation of the process is counted, whoever asks for it. The sanitizers bring their
+// own allocator.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TRIREME_COUNTS_ALLOCATIONS 1
+namespace {
+std::atomic<int64_t> num_allocations{0};
+}
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void* malloc(size_t bytes) {
+  ++num_allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  ++num_allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* old, size_t bytes) {
+  ++num_allocations;
+  return __libc_realloc(old, bytes);
+}
+void* memalign(size_t alignment, size_t bytes) {
+  ++num_allocations;
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
+int posix_memalign(void** result, size_t alignment, size_t bytes) {
+  *result = memalign(alignment, bytes);
+  return *result == nullptr;
+}
+}
+#endif
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kVocab = 41;
+constexpr int64_t kSeqLen = 8;
+
+ModelSpec model_of(const std::string& name) {
+  ModelConfig config;
+  config.layers = 2;
+  config.d_model = 16;
+  config.heads = 4;
+  config.vocab_size = kVocab;
+  config.seq_len = kSeqLen;
+  config.init_stddev = 0.1;
+  if (name == "gpt2_dropout") config.dropout = 0.1;
+  if (name == "llama") {
+    config.family = ModelFamily::Llama;
+    config.kv_heads = 2;
+    config.tied_head = false;
+  }
+  return *resolve_model(config, 0);
+}
+
+const char* const kModels[] = {"gpt2", "gpt2_dropout", "llama"};
+
+// Synthetic tokens, some of whose targets do not count.
+class SomeIgnored : public TokenSource {
+ public:
+  int64_t vocab_size() const override { return kVocab; }
+  void read_sample(uint64_t sample, std::span<int32_t> inputs,
+                   std::span<int32_t> targets) const override {
+    tokens_.read_sample(sample, inputs, targets);
+    targets[sample % targets.size()] = kIgnoredTarget;
+  }
+
+ private:
+  SyntheticSource tokens_{3, kVocab};
+};
+
+// What a rank is built from. None of it but the mode and the model may change a result.
+struct RankSetup {
+  const KernelTable* kernels = &reference_kernels();
+  DType compute = DType::F32;
+  Recompute recompute = Recompute::None;
+  int num_threads = 1;
+  AccumulateMode mode = AccumulateMode::Layout;
+};
+
+bool splits_backward(const Program& program) {
+  return std::any_of(program.begin(), program.end(),
+                     [](const Action& action) { return action.kind == ActionKind::B; });
+}
+
+// One rank with everything that a step needs, for any order of F, B and W.
+class Rank {
+ public:
+  Rank(const ModelSpec& model, const RankSetup& setup, const Program& order, int num_microbatches,
+       bool with_step = true)
+      : model_(model),
+        shape_{1, setup.compute, setup.recompute, splits_backward(order),
+               setup.mode == AccumulateMode::Layout},
+        tables_(stage_tables(model, whole_model(model), shape_)),
+        map_(MicrobatchMap::contiguous(num_microbatches)),
+        program_(accumulate(order, 1, setup.mode, map_).program),
+        team_(setup.num_threads) {
+    if (with_step) append_step(program_);
+    plan_ = plan_memory(program_, tables_, setup.num_threads * kWorkspaceBytesPerThread);
+    memory_ = std::make_unique<RankMemory>(plan_, team_);
+    stream_ = std::make_unique<Stream>(team_, memory_->workspace());
+    ctx_ = std::make_unique<Ctx>(Ctx{*stream_, *setup.kernels});
+    params_ = Frame(tables_.params, memory_->at(plan_.params));
+    state_ = Frame(tables_.optimizer, memory_->at(plan_.optimizer));
+    grads_ = Frame(tables_.grads, memory_->at(plan_.grad_slots[0]));
+    stage_ = std::make_unique<TransformerStage>(model, whole_model(model), shape_, tables_,
+                                                memory_->stage_memory(), kSeed);
+    const std::vector<ParamSpec> params = param_table(model, whole_model(model));
+    init_params(*ctx_, params, params_, state_, kSeed);
+    OptimConfig optim;
+    optim.clip_norm = 0.5;
+    optimizer_ = std::make_unique<Optimizer>(optim, OptimizerKind::AdamW, params, params_, grads_,
+                                             state_, Frame(tables_.step, memory_->at(plan_.step)));
+    executor_ = std::make_unique<Executor>(Executor::Parts{
+        program_, plan_, *memory_, *stage_, *optimizer_, source_, map_, shape_.micro_sequences});
+  }
+
+  StepResult step(int index) {
+    return executor_->run_step(*ctx_, uint64_t(index) * uint64_t(map_.num_global), 1e-2);
+  }
+  // Gradients, where the Program has no Step that gives their slot back.
+  std::map<std::string, std::vector<float>> grads() const { return copy(tables_.grads, grads_); }
+  // Parameters and the optimizer's state.
+  std::map<std::string, std::vector<float>> weights() const {
+    auto all = copy(tables_.optimizer, state_);
+    if (shape_.compute == DType::F32) all.merge(copy(tables_.params, params_));
+    return all;
+  }
+  int64_t measured_peak() const { return memory_->peak_bytes(); }
+  const MemoryPlan& plan() const { return plan_; }
+  const Executor& executor() const { return *executor_; }
+
+ private:
+  static constexpr uint64_t kSeed = 11;
+
+  static std::map<std::string, std::vector<float>> copy(const TensorTable& table,
+                                                        const Frame& frame) {
+    std::map<std::string, std::vector<float>> all;
+    for (const TensorSpec& tensor : table.tensors()) {
+      const float* values = frame.at(tensor.name).as<float>();
+      all[tensor.name] = {values, values + tensor.shape.num_elements()};
+    }
+    return all;
+  }
+
+  ModelSpec model_;
+  StageShape shape_;
+  StageTables tables_;
+  MicrobatchMap map_;
+  Program program_;
+  MemoryPlan plan_;
+  SomeIgnored source_;
+  ThreadTeam team_;
+  std::unique_ptr<RankMemory> memory_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Ctx> ctx_;
+  Frame params_, state_, grads_;
+  std::unique_ptr<TransformerStage> stage_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Executor> executor_;
+};
+
+// Everything that a few steps leave behind.
+struct Trail {
+  std::vector<double> losses, grad_norms;
+  std::map<std::string, std::vector<float>> weights;
+  std::map<std::string, std::vector<float>> first_grads;
+};
+
+Trail run(const ModelSpec& model, const RankSetup& setup, const Program& order,
+          int num_microbatches) {
+  Trail trail;
+  Rank gradients(model, setup, order, num_microbatches, false);
+  gradients.step(0);
+  trail.first_grads = gradients.grads();
+  Rank rank(model, setup, order, num_microbatches);
+  for (int step = 0; step < 3; ++step) {
+    const StepResult result = rank.step(step);
+    trail.losses.push_back(result.loss_sum);
+    trail.grad_norms.push_back(result.update.grad_norm);
+    EXPECT_FALSE(result.update.skipped);
+    EXPECT_EQ(result.valid_tokens, num_microbatches * (kSeqLen - 1));
+  }
+  trail.weights = rank.weights();
+  EXPECT_EQ(rank.measured_peak(), rank.plan().peak_bytes);
+  return trail;
+}
+
+void expect_same_bits(const std::map<std::string, std::vector<float>>& a,
+                      const std::map<std::string, std::vector<float>>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, values] : a) {
+    EXPECT_EQ(std::memcmp(values.data(), b.at(name).data(), values.size() * sizeof(float)), 0)
+        << name;
+  }
+}
+
+void expect_same_bits(const Trail& a, const Trail& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.grad_norms, b.grad_norms);
+  expect_same_bits(a.first_grads, b.first_grads);
+  expect_same_bits(a.weights, b.weights);
+}
+
+Program order_of(const char* kind, int num_microbatches) {
+  return make_schedule(kind, {1, num_microbatches, 1})->programs[0];
+}
+
+// Any order in which every micro-batch passes through F, B and W.
+Program random_order(unsigned seed, int num_microbatches) {
+  std::mt19937 random(seed);
+  std::vector<int> progress(num_microbatches, 0);
+  Program program;
+  while (program.size() < size_t(3 * num_microbatches)) {
+    const int k = int(random() % unsigned(num_microbatches));
+    if (progress[k] == 3) continue;
+    constexpr ActionKind kPhases[] = {ActionKind::F, ActionKind::B, ActionKind::W};
+    program.push_back({.kind = kPhases[progress[k]++], .microbatch = k});
+  }
+  return program;
+}
+
+RankSetup varied(RankSetup setup, int variation) {
+  constexpr Recompute kRecompute[] = {Recompute::Full, Recompute::None, Recompute::Selective};
+  constexpr int kThreads[] = {2, 4, 1};
+  setup.recompute = kRecompute[variation % 3];
+  setup.num_threads = kThreads[variation % 3];
+  return setup;
+}
+
+std::vector<const KernelTable*> all_kernels() {
+  std::vector<const KernelTable*> tables = {&reference_kernels()};
+  for (const Isa isa : supported_isas()) tables.push_back(&cpu_kernels(isa));
+  return tables;
+}
+
+TEST(Executor, InLayoutModeNoOrderRecomputationOrThreadChangesABit) {
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const DType compute : {DType::F32, DType::BF16}) {
+      for (const char* name : kModels) {
+        for (const int m : {1, 2, 5}) {
+          const RankSetup setup{.kernels = kernels, .compute = compute};
+          const ModelSpec model = model_of(name);
+          const Trail base = run(model, setup, order_of("1f1b", m), m);
+          int variation = 0;
+          for (const char* kind : {"gpipe", "zb_h1", "zb_h2", "naive"}) {
+            SCOPED_TRACE(
+                fmt::format("{} {} {} m {} {}", kernels->name, name_of(compute), name, m, kind));
+            expect_same_bits(run(model, varied(setup, variation++), order_of(kind, m), m), base);
+          }
+          for (unsigned seed = 0; seed < 3; ++seed) {
+            const Program order = random_order(seed, m);
+            SCOPED_TRACE(fmt::format("{} {} {} {}", kernels->name, name_of(compute), name,
+                                     to_string(order, 1)));
+            expect_same_bits(run(model, varied(setup, variation++), order, m), base);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Executor, InFixedModeARunRepeatsItselfAndRecomputationChangesNoBit) {
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const DType compute : {DType::F32, DType::BF16}) {
+      for (const char* name : kModels) {
+        RankSetup setup{.kernels = kernels, .compute = compute};
+        setup.mode = AccumulateMode::Fixed;
+        const ModelSpec model = model_of(name);
+        const Trail base = run(model, setup, order_of("1f1b", 3), 3);
+        for (int variation = 0; variation < 3; ++variation) {
+          SCOPED_TRACE(
+              fmt::format("{} {} {} {}", kernels->name, name_of(compute), name, variation));
+          expect_same_bits(run(model, varied(setup, variation), order_of("1f1b", 3), 3), base);
+        }
+        // zb_h1 of one rank keeps the order of W: the split itself changes nothing either.
+        expect_same_bits(run(model, setup, order_of("zb_h1", 3), 3), base);
+      }
+    }
+  }
+}
+
+TEST(Executor, LossesAreSummedAlongTheTree) {
+  EXPECT_EQ(tree_sum({}), 0.0);
+  EXPECT_EQ(tree_sum({3.0}), 3.0);
+  const std::vector<double> leaves = {1e16, 1.0, -1e16, 1.0, 1.0, 0.5};
+  EXPECT_EQ(tree_sum(leaves), ((1e16 + 1.0) + (-1e16 + 1.0)) + (1.0 + 0.5));
+}
+
+TEST(Executor, StepsLowerTheLoss) {
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const DType compute : {DType::F32, DType::BF16}) {
+      Rank rank(model_of("llama"), {.kernels = kernels, .compute = compute}, order_of("1f1b", 4),
+                4);
+      const double first = rank.step(0).loss_sum;
+      double last = first;
+      for (int step = 0; step < 30; ++step) last = rank.step(0).loss_sum;
+      EXPECT_LT(last, 0.5 * first) << kernels->name;
+    }
+  }
+}
+
+TEST(Executor, TimesOfActionsFollowEachOther) {
+  Rank rank(model_of("gpt2"), {}, order_of("zb_h1", 3), 3);
+  rank.step(0);
+  int64_t end = 0;
+  for (const ActionTime& time : rank.executor().action_times()) {
+    EXPECT_GE(time.begin_ns, end);
+    EXPECT_GE(time.end_ns, time.begin_ns);
+    end = time.end_ns;
+  }
+}
+
+TEST(Executor, ASteadyStepAllocatesNothing) {
+#ifdef TRIREME_COUNTS_ALLOCATIONS
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const DType compute : {DType::F32, DType::BF16}) {
+      for (const char* name : kModels) {
+        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+          for (const AccumulateMode mode : {AccumulateMode::Fixed, AccumulateMode::Layout}) {
+            for (const int num_threads : {1, 2}) {
+              const RankSetup setup{kernels, compute, recompute, num_threads, mode};
+              Rank rank(model_of(name), setup, order_of(num_threads == 1 ? "1f1b" : "zb_h1", 3), 3);
+              rank.step(0);
+              const int64_t before = num_allocations;
+              rank.step(1);
+              EXPECT_EQ(num_allocations - before, 0)
+                  << kernels->name << " " << name_of(compute) << " " << name;
+            }
+          }
+        }
+      }
+    }
+  }
+#else
+  GTEST_SKIP() << "the sanitizers bring their own allocator";
+#endif
+}
+
+}  // namespace
+}  // namespace trireme
