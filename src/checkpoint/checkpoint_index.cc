@@ -1,0 +1,322 @@
+#include "checkpoint/checkpoint_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/hash.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/strict_json.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using strict_json::FieldError;
+
+constexpr std::string_view kFormat = "trireme-checkpoint";
+constexpr std::string_view kChecksumKey = ",\n\"checksum\":\"";  // 16 digits and this follow:
+constexpr std::string_view kEnd = "\"}\n";
+
+Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
+
+json print_file(const StoredFile& file) {
+  return {{"bytes", file.bytes}, {"checksum", hex64(file.checksum)}};
+}
+
+json print_slice(const StoredSlice& stored) {
+  json object = {
+      {"file", stored.file}, {"offset", stored.offset}, {"checksum", hex64(stored.checksum)}};
+  const Slice& slice = stored.slice;
+  if (slice.is_box()) {
+    object["begin"] = slice.begin().extents();
+    object["extent"] = slice.extent().extents();
+  } else {
+    object["range"] = {slice.first(), slice.count()};
+  }
+  return object;
+}
+
+json print_tensor(const StoredTensor& tensor) {
+  json slices = json::array();
+  for (const StoredSlice& slice : tensor.slices) slices.push_back(print_slice(slice));
+  return {{"dtype", safetensors_name_of(tensor.dtype)},
+          {"shape", tensor.shape.extents()},
+          {"slices", std::move(slices)}};
+}
+
+// One entry a line: the index of a large model stays readable with less and grep.
+template <typename Map, typename Print>
+std::string print_lines(const Map& entries, Print&& print) {
+  std::string text = "{";
+  const char* separator = "\n";
+  for (const auto& [name, value] : entries) {
+    text += separator + json(name).dump() + ":" + print(value).dump();
+    separator = ",\n";
+  }
+  return text + "}";
+}
+
+std::string print_contents(const IndexPart& part) {
+  return "\"shards\":" + print_lines(part.shards, print_file) +
+         ",\n\"tensors\":" + print_lines(part.tensors, print_tensor);
+}
+
+void check_file_name(const std::string& name) {
+  const bool plain = !name.empty() && name != "." && name != ".." && name != "index.json" &&
+                     name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  if (!plain) throw FieldError{"\"" + name + "\" is no name of a file of this folder"};
+}
+
+std::map<std::string, StoredFile> parse_files(const json& object, const std::string& where) {
+  std::map<std::string, StoredFile> files;
+  for (const auto& [name, value] : object.items()) {
+    check_file_name(name);
+    files[name] = {.bytes = strict_json::count_member(value, "bytes", where + "." + name),
+                   .checksum = strict_json::hex_member(value, "checksum", where + "." + name)};
+  }
+  return files;
+}
+
+Shape parse_shape(const json& object, const char* key, const std::string& where) {
+  const auto extents = strict_json::counts(strict_json::member(object, key, where), where);
+  if (extents.size() > 4) throw FieldError{where + "." + key + ": more than four dims"};
+  return Shape(extents);
+}
+
+// The bytes of the whole tensor must be a number that can be computed with.
+void check_size(const StoredTensor& tensor, const std::string& where) {
+  int64_t bytes = size_of(tensor.dtype);
+  for (int64_t extent : tensor.shape.extents()) {
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) {
+      throw FieldError{where + ".shape: more than 2^63 bytes"};
+    }
+  }
+}
+
+StoredSlice parse_slice(const json& object, const Shape& shape, const std::string& where) {
+  StoredSlice stored;
+  stored.file = strict_json::string_member(object, "file", where);
+  check_file_name(stored.file);
+  stored.offset = strict_json::count_member(object, "offset", where);
+  stored.checksum = strict_json::hex_member(object, "checksum", where);
+  if (object.contains("range")) {
+    const auto range = strict_json::counts(object["range"], where + ".range");
+    if (range.size() != 2) throw FieldError{where + ".range: not two numbers"};
+    stored.slice = Slice::range(range[0], range[1]);
+  } else {
+    stored.slice =
+        Slice::box(parse_shape(object, "begin", where), parse_shape(object, "extent", where));
+  }
+  if (!stored.slice.fits(shape)) {
+    throw FieldError{where + ": lies outside the tensor of shape " + shape.to_string()};
+  }
+  return stored;
+}
+
+StoredTensor parse_tensor(const json& object, const std::string& where) {
+  StoredTensor tensor;
+  const std::string dtype = strict_json::string_member(object, "dtype", where);
+  if (!dtype_of_safetensors(dtype)) throw FieldError{where + ": unknown dtype \"" + dtype + "\""};
+  tensor.dtype = *dtype_of_safetensors(dtype);
+  tensor.shape = parse_shape(object, "shape", where);
+  check_size(tensor, where);
+  const json& slices = strict_json::member(object, "slices", where);
+  if (!slices.is_array()) throw FieldError{where + ".slices: not an array"};
+  for (const json& slice : slices) {
+    tensor.slices.push_back(parse_slice(slice, tensor.shape, where + ".slices"));
+  }
+  return tensor;
+}
+
+// Every slice lies inside a shard that is listed.
+void check_places(const IndexPart& part) {
+  for (const auto& [name, tensor] : part.tensors) {
+    for (const StoredSlice& slice : tensor.slices) {
+      const auto shard = part.shards.find(slice.file);
+      if (shard == part.shards.end()) {
+        throw FieldError{"tensor " + name + ": lies in " + slice.file + ", which is not listed"};
+      }
+      const int64_t bytes = slice.slice.num_elements() * size_of(tensor.dtype);
+      if (slice.offset > shard->second.bytes || bytes > shard->second.bytes - slice.offset) {
+        throw FieldError{"tensor " + name + ": reaches over the end of " + slice.file};
+      }
+    }
+  }
+}
+
+IndexPart parse_contents(const json& object, const std::string& where) {
+  IndexPart part;
+  part.shards = parse_files(strict_json::object_member(object, "shards", where), "shards");
+  for (const auto& [name, value] : strict_json::object_member(object, "tensors", where).items()) {
+    part.tensors[name] = parse_tensor(value, "tensor " + name);
+  }
+  check_places(part);
+  return part;
+}
+
+CheckpointInfo parse_info(const json& object, const std::string& where) {
+  CheckpointInfo info;
+  info.step = strict_json::count_member(object, "step", where);
+  info.next_sample = strict_json::count_member(object, "next_sample", where);
+  info.tokens_seen = strict_json::count_member(object, "tokens_seen", where);
+  info.seed = strict_json::hex_member(object, "seed", where);
+  info.data_identity = strict_json::string_member(object, "data_identity", where);
+  info.optimizer = strict_json::string_member(object, "optimizer", where);
+  const json& scalars = strict_json::object_member(object, "optimizer_scalars", where);
+  for (const auto& [name, value] : scalars.items()) {
+    if (!value.is_number()) throw FieldError{where + ".optimizer_scalars." + name + ": no number"};
+    info.optimizer_scalars[name] = value.get<double>();
+  }
+  return info;
+}
+
+// The text in front of the checksum, after comparing it.
+std::string_view check_checksum(std::string_view text) {
+  const size_t tail = kChecksumKey.size() + 16 + kEnd.size();
+  if (text.size() < tail || text.substr(text.size() - tail, kChecksumKey.size()) != kChecksumKey ||
+      !text.ends_with(kEnd)) {
+    throw FieldError{"does not end with its checksum: truncated, or not the index of a checkpoint"};
+  }
+  const std::string_view body = text.substr(0, text.size() - tail);
+  const std::string_view said = text.substr(text.size() - kEnd.size() - 16, 16);
+  if (said != hex64(hash64(body))) {
+    throw FieldError{
+        fmt::format("has checksum {}, its last line says {}: damaged", hex64(hash64(body)), said)};
+  }
+  return body;
+}
+
+Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor) {
+  struct Hull {
+    const Slice* slice;
+    int64_t first, end;  // of the flattened tensor
+  };
+  std::vector<Hull> hulls;
+  int64_t missing = tensor.shape.num_elements();
+  for (const StoredSlice& stored : tensor.slices) {
+    const SliceRuns runs(stored.slice, tensor.shape);
+    if (runs.num_elements() == 0) continue;
+    hulls.push_back({&stored.slice, runs.first_of(0), runs.flat_of(runs.num_elements() - 1) + 1});
+    if (runs.num_elements() > missing) return damaged("tensor " + name + ": its slices overlap");
+    missing -= runs.num_elements();
+  }
+  if (missing != 0) {
+    return damaged(fmt::format("tensor {}: {} of its {} elements are in no slice", name, missing,
+                               tensor.shape.num_elements()));
+  }
+  // Slices whose hulls are apart cannot overlap: of many, only neighbours are compared.
+  std::sort(hulls.begin(), hulls.end(),
+            [](const Hull& a, const Hull& b) { return a.first < b.first; });
+  for (size_t a = 0; a < hulls.size(); ++a) {
+    for (size_t b = a + 1; b < hulls.size() && hulls[b].first < hulls[a].end; ++b) {
+      if (overlap(*hulls[a].slice, *hulls[b].slice, tensor.shape)) {
+        return damaged(fmt::format("tensor {}: its slices {} and {} overlap", name,
+                                   hulls[a].slice->to_string(), hulls[b].slice->to_string()));
+      }
+    }
+  }
+  return Done{};
+}
+
+}  // namespace
+
+std::string print_index(const CheckpointIndex& index) {
+  const CheckpointInfo& info = index.info;
+  for (const auto& [name, value] : info.optimizer_scalars) {
+    TRIREME_CHECK(std::isfinite(value), "optimizer scalar " + name + " is not finite");
+  }
+  std::string text = fmt::format(
+      "{{\"format\":\"{}\",\n\"version\":{},\n\"step\":{},\n\"next_sample\":{},\n"
+      "\"tokens_seen\":{},\n\"seed\":\"{}\",\n\"data_identity\":{},\n\"optimizer\":{},\n"
+      "\"optimizer_scalars\":{},\n",
+      kFormat, kCheckpointVersion, info.step, info.next_sample, info.tokens_seen, hex64(info.seed),
+      json(info.data_identity).dump(), json(info.optimizer).dump(),
+      json(info.optimizer_scalars).dump());
+  text += "\"attached\":" + print_lines(index.attached, print_file) + ",\n";
+  text += print_contents(index.contents);
+  const std::string checksum = hex64(hash64(text));
+  return text.append(kChecksumKey).append(checksum).append(kEnd);
+}
+
+Result<CheckpointIndex> parse_index(std::string_view text) {
+  try {
+    const std::string body = std::string(check_checksum(text)) + "}";
+    const json object = strict_json::parse(body, 8);
+    const std::string where = "index";
+    if (strict_json::string_member(object, "format", where) != kFormat) {
+      throw FieldError{"not the index of a checkpoint"};
+    }
+    const int64_t version = strict_json::count_member(object, "version", where);
+    if (version != kCheckpointVersion) {
+      throw FieldError{fmt::format("version {} of the format; this program reads version {}",
+                                   version, kCheckpointVersion)};
+    }
+    CheckpointIndex index;
+    index.info = parse_info(object, where);
+    index.attached = parse_files(strict_json::object_member(object, "attached", where), "attached");
+    index.contents = parse_contents(object, where);
+    TRIREME_TRY_DONE(check_coverage(index.contents));
+    return index;
+  } catch (const FieldError& failure) {
+    return damaged(failure.message);
+  }
+}
+
+std::string print_index_part(const IndexPart& part) { return "{" + print_contents(part) + "}"; }
+
+Result<IndexPart> parse_index_part(std::string_view text) {
+  try {
+    return parse_contents(strict_json::parse(text, 8), "part of an index");
+  } catch (const FieldError& failure) {
+    return damaged(failure.message);
+  }
+}
+
+Status merge_index_part(IndexPart& contents, const IndexPart& part) {
+  for (const auto& [name, shard] : part.shards) {
+    if (!contents.shards.emplace(name, shard).second) return damaged("two ranks wrote " + name);
+  }
+  for (const auto& [name, tensor] : part.tensors) {
+    const auto [merged, is_new] = contents.tensors.emplace(name, tensor);
+    if (is_new) continue;
+    StoredTensor& whole = merged->second;
+    if (whole.dtype != tensor.dtype || !(whole.shape == tensor.shape)) {
+      return damaged(fmt::format("tensor {}: one rank wrote it as {} {}, another as {} {}", name,
+                                 name_of(whole.dtype), whole.shape.to_string(),
+                                 name_of(tensor.dtype), tensor.shape.to_string()));
+    }
+    whole.slices.insert(whole.slices.end(), tensor.slices.begin(), tensor.slices.end());
+  }
+  return Done{};
+}
+
+Status check_coverage(const IndexPart& contents) {
+  for (const auto& [name, tensor] : contents.tensors) {
+    TRIREME_TRY_DONE(check_tensor_coverage(name, tensor));
+  }
+  return Done{};
+}
+
+SafetensorsSpec spec_in_shard(const std::string& name, DType dtype, const Shape& full_shape,
+                              const Slice& slice) {
+  if (slice.is_whole(full_shape)) return {name, dtype, full_shape};
+  return {name + slice.to_string(), dtype, slice.is_box() ? slice.extent() : Shape{slice.count()}};
+}
+
+std::string step_folder_name(int64_t step) { return fmt::format("step-{:06}", step); }
+
+int64_t step_of_folder_name(std::string_view name) {
+  if (!name.starts_with("step-")) return -1;
+  const std::string_view digits = name.substr(5);
+  int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return -1;
+  return step_folder_name(step) == name ? step : -1;
+}
+
+}  // namespace trireme

@@ -1,0 +1,234 @@
+#include "checkpoint/save.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "checkpoint/load.h"
+#include "checkpoint/safetensors_writer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error failed(const std::string& path, const char* action, const std::string& why) {
+  return {ErrorKind::Runtime, path + ": cannot " + action + ": " + why};
+}
+
+bool is_temporary(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with("step-") && name.find(".tmp-") != std::string::npos;
+}
+
+std::string temporary_path(const fs::path& root, int64_t step) {
+  return (root / fmt::format("{}.tmp-{}", step_folder_name(step), ::getpid())).string();
+}
+
+void remove_leftovers(const fs::path& root) {
+  std::error_code error;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    if (is_temporary(entry.path())) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& path : leftovers) fs::remove_all(path, error);
+}
+
+struct ShardPiece {
+  const TensorPiece* piece = nullptr;
+  SafetensorsSpec spec;
+};
+
+// Pieces in the order of their shards, each shard at most max_bytes unless it has one piece.
+std::vector<std::vector<ShardPiece>> group_into_shards(std::span<const TensorPiece> pieces,
+                                                       int64_t max_bytes) {
+  std::vector<ShardPiece> sorted;
+  for (const TensorPiece& piece : pieces) {
+    TRIREME_CHECK(piece.slice.fits(piece.full_shape),
+                  piece.name + piece.slice.to_string() + " lies outside its tensor");
+    if (piece.slice.num_elements() == 0) continue;
+    sorted.push_back(
+        {&piece, spec_in_shard(piece.name, piece.dtype, piece.full_shape, piece.slice)});
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const ShardPiece& a, const ShardPiece& b) {
+    return precedes_in_safetensors(a.spec, b.spec);
+  });
+  std::vector<std::vector<ShardPiece>> shards;
+  int64_t bytes = 0;
+  for (ShardPiece& piece : sorted) {
+    if (shards.empty() || bytes + piece.spec.bytes() > max_bytes) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    bytes += piece.spec.bytes();
+    shards.back().push_back(std::move(piece));
+  }
+  return shards;
+}
+
+Status write_shard(const std::string& folder, const std::string& file,
+                   std::span<const ShardPiece> pieces, IndexPart& part) {
+  std::vector<SafetensorsSpec> specs;
+  for (const ShardPiece& piece : pieces) specs.push_back(piece.spec);
+  TRIREME_TRY(writer, SafetensorsWriter::create(folder + "/" + file, std::move(specs), {}));
+  for (const ShardPiece& piece : pieces) {
+    TRIREME_TRY_DONE(writer.write({static_cast<const std::byte*>(piece.piece->data),
+                                   static_cast<size_t>(piece.spec.bytes())}));
+  }
+  TRIREME_TRY(written, writer.finish());
+  part.shards[file] = {.bytes = written.bytes, .checksum = written.header_checksum};
+  for (size_t index = 0; index < pieces.size(); ++index) {
+    const TensorPiece& piece = *pieces[index].piece;
+    part.tensors.at(piece.name)
+        .slices.push_back({.slice = piece.slice,
+                           .file = file,
+                           .offset = written.offsets[index],
+                           .checksum = written.checksums[index]});
+  }
+  return Done{};
+}
+
+// Puts `temporary` in place of `path`, which may hold an older checkpoint of the same step: the two
+// are exchanged in one go where the file system can, so that one of them is always there.
+Status rename_into_place(const std::string& temporary, const std::string& path) {
+  if (::rename(temporary.c_str(), path.c_str()) == 0) return Done{};
+  if (errno != ENOTEMPTY && errno != EEXIST) return failed(path, "create", std::strerror(errno));
+  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
+    return Done{};
+  }
+  const std::string old = temporary + "-old";
+  if (::rename(path.c_str(), old.c_str()) != 0) {
+    return failed(path, "replace", std::strerror(errno));
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const std::string why = std::strerror(errno);
+    ::rename(old.c_str(), path.c_str());
+    return failed(path, "replace", why);
+  }
+  std::error_code ignored;
+  fs::remove_all(old, ignored);
+  return Done{};
+}
+
+// A folder is renamed before it is removed, so that a removal that does not end leaves no
+// checkpoint with holes. What cannot be removed is left for the next save to try.
+void remove_checkpoint(const fs::path& path) {
+  std::error_code error;
+  const fs::path doomed = path.string() + fmt::format(".tmp-{}-old", ::getpid());
+  fs::rename(path, doomed, error);
+  fs::remove_all(error ? path : doomed, error);
+}
+
+// Checkpoints of later steps, left by a run that went further, are not touched. Damaged ones do not
+// count as kept, and go once they are older than all that are kept.
+void remove_old_checkpoints(const fs::path& root, int64_t step, int64_t keep) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const int64_t found = step_of_folder_name(entry.path().filename().string());
+    if (found >= 0 && found < step) steps.push_back(found);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  int64_t kept = 1;
+  for (int64_t old : steps) {
+    const fs::path path = root / step_folder_name(old);
+    if (kept >= keep) {
+      remove_checkpoint(path);
+    } else if (Checkpoint::open(path.string()).ok()) {
+      ++kept;
+    }
+  }
+}
+
+Status write_index(const std::string& folder, const CheckpointInfo& info,
+                   std::span<const AttachedFile> attached, std::span<const IndexPart> parts) {
+  CheckpointIndex index{.info = info};
+  for (const IndexPart& part : parts) TRIREME_TRY_DONE(merge_index_part(index.contents, part));
+  TRIREME_TRY_DONE(check_coverage(index.contents));
+  for (const AttachedFile& file : attached) {
+    TRIREME_TRY_DONE(write_file_atomically(folder + "/" + file.name, file.content));
+    index.attached[file.name] = {.bytes = static_cast<int64_t>(file.content.size()),
+                                 .checksum = hash64(file.content)};
+  }
+  return write_file_atomically(folder + "/index.json", print_index(index));
+}
+
+}  // namespace
+
+Result<std::string> begin_checkpoint(const std::string& root, int64_t step) {
+  std::error_code error;
+  fs::create_directories(root, error);
+  if (error) return failed(root, "create", error.message());
+  remove_leftovers(root);
+  const std::string folder = temporary_path(root, step);
+  fs::create_directory(folder, error);
+  if (error) return failed(folder, "create", error.message());
+  return folder;
+}
+
+Result<IndexPart> write_shards(const std::string& folder, int rank,
+                               std::span<const TensorPiece> pieces, const SaveOptions& options) {
+  IndexPart part;
+  for (const TensorPiece& piece : pieces) {
+    const auto [tensor, is_new] =
+        part.tensors.emplace(piece.name, StoredTensor{piece.dtype, piece.full_shape, {}});
+    TRIREME_CHECK(
+        is_new || (tensor->second.dtype == piece.dtype && tensor->second.shape == piece.full_shape),
+        "two pieces of " + piece.name + " disagree about it");
+  }
+  int number = 0;
+  for (const auto& shard : group_into_shards(pieces, options.max_shard_bytes)) {
+    const std::string file = fmt::format("shard-{:05}-{:03}.safetensors", rank, number++);
+    TRIREME_TRY_DONE(write_shard(folder, file, shard, part));
+  }
+  return part;
+}
+
+Result<std::string> commit_checkpoint(const std::string& folder, const CheckpointInfo& info,
+                                      std::span<const AttachedFile> attached,
+                                      std::span<const IndexPart> parts,
+                                      const SaveOptions& options) {
+  const fs::path root = fs::path(folder).parent_path();
+  const std::string path = (root / step_folder_name(info.step)).string();
+  Status status = write_index(folder, info, attached, parts);
+  if (status.ok()) status = sync_folder(folder);
+  if (status.ok()) status = rename_into_place(folder, path);
+  if (!status.ok()) {
+    abandon_checkpoint(folder);
+    return with_context(status.error(), fmt::format("saving step {}", info.step));
+  }
+  TRIREME_TRY_DONE(sync_folder(root.string()));
+  if (options.keep > 0) remove_old_checkpoints(root, info.step, options.keep);
+  return path;
+}
+
+void abandon_checkpoint(const std::string& folder) {
+  std::error_code ignored;
+  if (is_temporary(folder)) fs::remove_all(folder, ignored);
+}
+
+Result<std::string> save_checkpoint(const std::string& root, const CheckpointInfo& info,
+                                    std::span<const AttachedFile> attached,
+                                    std::span<const TensorPiece> pieces,
+                                    const SaveOptions& options) {
+  TRIREME_TRY(folder, begin_checkpoint(root, info.step));
+  auto part = write_shards(folder, 0, pieces, options);
+  if (!part.ok()) {
+    abandon_checkpoint(folder);
+    return with_context(part.error(), fmt::format("saving step {}", info.step));
+  }
+  return commit_checkpoint(folder, info, attached, {&*part, 1}, options);
+}
+
+}  // namespace trireme
