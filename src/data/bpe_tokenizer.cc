@@ -70,7 +70,8 @@ Result<BpeTokenizer> BpeTokenizer::make(std::vector<BpeMerge> merges) {
 }
 
 Status BpeTokenizer::add_piece(size_t merge_index) {
-  const auto [left, right] = merges_[merge_index];
+  const int32_t left = merges_[merge_index].left;
+  const int32_t right = merges_[merge_index].right;
   const int32_t made = kNumBytes + static_cast<int32_t>(merge_index);
   const auto refuse = [&](const char* why) {
     return Error{ErrorKind::Damaged, fmt::format("({}, {}) {}", left, right, why)};
