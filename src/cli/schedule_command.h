@@ -20,7 +20,7 @@ struct ScheduleOptions {
   int num_chunks = 0;  // 0: what the kind means
   OpDurations times;   // per op of one chunk
   ScheduleFormat format = ScheduleFormat::Text;
-  int memory_limit = 0;  // auto: most activations (of a chunk) alive on a rank; 0: 2 p v
+  double memory_limit = 0;  // auto: most activations (of a chunk) alive on a rank; 0: no limit
 };
 
 // "text", "jsonl", "svg", "trace"

@@ -16,6 +16,10 @@ Schedule make_zb_v(const ScheduleShape& shape);
 Schedule make_dualpipe(const ScheduleShape& shape);
 Schedule make_dualpipev(const ScheduleShape& shape);
 
+// At least one of each, and no more than an Action and the memory can hold. Chunks must be
+// resolved.
+Status check_counts(const ScheduleShape& shape);
+
 Status can_interleave(const ScheduleShape& shape);
 Status can_dualpipe(const ScheduleShape& shape);
 Status can_dualpipev(const ScheduleShape& shape);

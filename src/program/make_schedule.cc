@@ -50,6 +50,24 @@ Error unknown_kind(std::string_view name) {
           fmt::format("unknown schedule '{}'{} (one of {})", name, meant, fmt::join(kinds, " "))};
 }
 
+Status check_chunks(const Kind& kind, int num_chunks) {
+  if (kind.chunks == Chunks::Any) return Done{};
+  const int needed = kind.chunks == Chunks::One ? 1 : 2;
+  if (num_chunks == needed) return Done{};
+  const std::string_view instead = needed == 1 ? ", or interleaved, zb_v or dualpipev" : "";
+  return Error{ErrorKind::Usage,
+               fmt::format("{} has {} chunk{} per rank: chunks = {} cannot be; try {}{}", kind.name,
+                           needed, needed == 1 ? "" : "s", num_chunks, needed, instead)};
+}
+
+}  // namespace
+
+std::vector<std::string> schedule_kinds() {
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  return names;
+}
+
 Status check_counts(const ScheduleShape& shape) {
   const auto at_least_one = [](std::string_view what, int count) -> Status {
     if (count >= 1) return Done{};
@@ -71,24 +89,6 @@ Status check_counts(const ScheduleShape& shape) {
                              kMaxActions)};
   }
   return Done{};
-}
-
-Status check_chunks(const Kind& kind, int num_chunks) {
-  if (kind.chunks == Chunks::Any) return Done{};
-  const int needed = kind.chunks == Chunks::One ? 1 : 2;
-  if (num_chunks == needed) return Done{};
-  const std::string_view instead = needed == 1 ? ", or interleaved, zb_v or dualpipev" : "";
-  return Error{ErrorKind::Usage,
-               fmt::format("{} has {} chunk{} per rank: chunks = {} cannot be; try {}{}", kind.name,
-                           needed, needed == 1 ? "" : "s", num_chunks, needed, instead)};
-}
-
-}  // namespace
-
-std::vector<std::string> schedule_kinds() {
-  std::vector<std::string> names;
-  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
-  return names;
 }
 
 int default_chunks(std::string_view kind) {

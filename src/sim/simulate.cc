@@ -317,8 +317,10 @@ TransferRule rule_for(const Schedule& schedule, const Costs& costs) {
   return TransferRule::Implicit;
 }
 
-Status check_costs(const Schedule& schedule, const Costs& costs) {
-  const size_t stages = static_cast<size_t>(num_stages(schedule));
+}  // namespace
+
+Status check_costs(int num_stages, const Costs& costs) {
+  const size_t stages = static_cast<size_t>(num_stages);
   const auto fits = [&](size_t count, std::string_view what) -> Status {
     if (count == 1 || count == stages) return Done{};
     return Error{ErrorKind::Usage, fmt::format("{} {} for {} stages: give one, or one per stage",
@@ -337,10 +339,8 @@ Status check_costs(const Schedule& schedule, const Costs& costs) {
   return Done{};
 }
 
-}  // namespace
-
 Result<Simulation> simulate(const Schedule& schedule, const Costs& costs) {
-  TRIREME_TRY_DONE(check_costs(schedule, costs));
+  TRIREME_TRY_DONE(check_costs(num_stages(schedule), costs));
   const StageGraph graph(schedule);
   const TransferRule rule = rule_for(schedule, costs);
   Simulator simulator(schedule, graph, costs, rule);

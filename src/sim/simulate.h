@@ -82,4 +82,7 @@ struct Simulation {
 // where every rank stands.
 Result<Simulation> simulate(const Schedule& schedule, const Costs& costs);
 
+// Usage: numbers that cannot be, or not one entry for all or per stage.
+Status check_costs(int num_stages, const Costs& costs);
+
 }  // namespace trireme
