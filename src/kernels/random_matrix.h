@@ -29,6 +29,8 @@ class RandomMatrix {
 
   MatrixRef ref() { return {bytes_.data(), dtype_, rows_, cols_, stride_}; }
   operator MatrixRef() { return ref(); }  // NOLINT: a borrowed view of itself
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
   TensorRef row() { return {bytes_.data(), dtype_, Shape{cols_}}; }
 
   float get(int64_t row, int64_t col) const {

@@ -21,11 +21,13 @@ struct AttentionShape {
 };
 
 // The element (head, query, key) of global sample s is kept iff uniform(philox(key, {query << 32 |
-// key, s << 16 | head})) >= probability, and then divided by 1 - probability. 0: no dropout.
+// key, s << 16 | head})) >= probability, and then divided by 1 - probability. Query and key count
+// positions of the sequence (query i is at kv_len - q_len + i), head is global. 0: no dropout.
 struct AttentionDropout {
   float probability = 0.0f;
   RngKey key;
   uint64_t first_sample = 0;  // global number of the first sequence
+  uint64_t first_head = 0;    // global number of the first head
 };
 
 struct AttentionForwardArgs {

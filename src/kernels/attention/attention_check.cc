@@ -16,6 +16,8 @@ void check_shape(const AttentionShape& shape) {
                     shape.num_heads > 0 && shape.num_kv_heads > 0,
                 "an attention extent is not positive");
   TRIREME_CHECK(shape.kv_len >= shape.q_len, "queries are the last of the keys");
+  TRIREME_CHECK(shape.head_dim <= 1024, "a tile of wider heads has no room in the workspace");
+  TRIREME_CHECK(shape.scale > 0.0f, "scores are scaled by a positive number");
   TRIREME_CHECK(shape.num_heads % shape.num_kv_heads == 0,
                 std::to_string(shape.num_heads) + " heads cannot share " +
                     std::to_string(shape.num_kv_heads) + " kv heads evenly");

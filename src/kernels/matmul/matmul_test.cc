@@ -5,22 +5,13 @@
 #include "kernels/kernel_table.h"
 #include "kernels/matmul/matmul_cases.h"
 #include "kernels/random_matrix.h"
+#include "kernels/test_stream.h"
 
 namespace trireme {
 namespace {
 
 constexpr MatmulForm kForms[] = {MatmulForm::NT, MatmulForm::NN, MatmulForm::TN};
 constexpr DType kDTypes[] = {DType::F32, DType::BF16};
-
-struct TestStream {
-  explicit TestStream(int num_threads)
-      : team(num_threads),
-        workspace(Buffer::allocate(num_threads * kWorkspaceBytesPerThread)),
-        stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())}) {}
-  ThreadTeam team;
-  Buffer workspace;
-  Stream stream;
-};
 
 // The operands of one product, in strided matrices surrounded by NaN.
 struct Operands {

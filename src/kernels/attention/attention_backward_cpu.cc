@@ -1,0 +1,392 @@
+#include "kernels/attention/attention_tile.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+constexpr double kSerialFlops = 2e5;
+constexpr int64_t kMaxQueryGradientBytes = int64_t{2} << 20;
+
+// A unit of work: one kv head of one sequence, a range of its keys and one of its queries, and
+// which gradients of the two are wanted. Whole ranges and both gradients cost five products of
+// scores' size. Keys and queries apart cost seven, but are many units, of bounded memory. Sums run
+// over the same tiles in the same order, so the bits are the same.
+struct Unit {
+  int64_t sequence, kv_head;
+  int64_t first_key, end_key;
+  int64_t first_query, end_query;
+  bool wants_keys, wants_queries;
+};
+
+// One thread's memory for a unit.
+template <typename U>
+struct BackwardState {
+  uint32_t* k_steps;  // block of keys as steps
+  U* k_copy;          // [key][P], where rows cannot be read in place
+  U* v_copy;
+  float* dk;  // [key][P]
+  float* dv;
+  uint32_t* q_columns;  // a tile of queries, and its dout
+  uint32_t* dout_columns;
+  uint32_t* q_steps;
+  uint32_t* dout_steps;
+  float* lse;              // [kTile], in powers of two; +inf: no such query
+  float* delta;            // [kTile]
+  float* scores;           // [kGroupRows][kTile]: transposed, a row is a key
+  float* dprobabilities;   // [kGroupRows][kTile]
+  U* probabilities;        // [kGroupRows][kTile]
+  U* dscores;              // [key][kTile]
+  uint32_t* dscore_steps;  // [step of keys][kTile]
+  float* dq;               // [head][query][P]
+};
+
+template <typename T>
+struct Backward {
+  using U = ComputeType<T>;
+  static constexpr int64_t kElements = kStepElements<U>;
+  static constexpr int64_t kTileSteps = kTile / kElements;
+
+  const AttentionBackwardArgs& args;
+  const AttentionShape shape;
+
+  int64_t heads_per_kv() const { return shape.num_heads / shape.num_kv_heads; }
+  int64_t block_keys() const { return shape.head_dim <= 256 ? 192 : 48; }
+  void compute_delta(int64_t head, int64_t first_token, int64_t end_token) const;
+  void run_unit(const Unit& unit, std::byte* workspace) const;
+
+ private:
+  struct KeyBlock {
+    int64_t first, count;
+    LeftRows k, v;
+  };
+  struct QueryTile {
+    int64_t head, first, count;
+  };
+
+  int64_t width() const { return padded_dim(shape.head_dim); }
+  int64_t head_steps() const { return num_steps_of(shape.head_dim, kElements); }
+  int64_t block_steps() const { return num_steps_of(block_keys(), kElements); }
+  int64_t position(int64_t query) const { return shape.kv_len - shape.q_len + query; }
+  const T* query_row(const MatrixRef& x, const Unit& unit, int64_t head, int64_t query) const {
+    return x.row<const T>(unit.sequence * shape.q_len + query) + head * shape.head_dim;
+  }
+  const T* key_row(const MatrixRef& x, const Unit& unit, int64_t key) const {
+    return x.row<const T>(unit.sequence * shape.kv_len + key) + unit.kv_head * shape.head_dim;
+  }
+  BackwardState<U> start(const Unit& unit, std::byte* workspace) const;
+  KeyBlock load_keys(const Unit& unit, int64_t first, const BackwardState<U>& s) const;
+  void load_queries(const Unit& unit, const QueryTile& tile, const BackwardState<U>& s) const;
+  void run_tile(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
+                const BackwardState<U>& s) const;
+  void run_group(const Unit& unit, const KeyBlock& keys, const QueryTile& tile, int64_t i,
+                 int64_t first_col, const BackwardState<U>& s) const;
+  void differentiate_row(const Unit& unit, const QueryTile& tile, int64_t key, int64_t first_col,
+                         int64_t r, U* dscores, const BackwardState<U>& s) const;
+  void add_query_gradients(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
+                           int64_t num_keys, const BackwardState<U>& s) const;
+  void store_rows(const float* rows, int64_t num_rows, float factor, T* out, int64_t stride) const;
+};
+
+template <typename T>
+void Backward<T>::compute_delta(int64_t head, int64_t first_token, int64_t end_token) const {
+  float* delta_HT = static_cast<float*>(args.delta_HT.data);
+  for (int64_t token = first_token; token < end_token; ++token) {
+    const T* out = args.out_T_HD.row<const T>(token) + head * shape.head_dim;
+    const T* dout = args.dout_T_HD.row<const T>(token) + head * shape.head_dim;
+    F32x16 sum = zeros();
+    for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
+      sum = fma(load_row(out + d, shape.head_dim - d), load_row(dout + d, shape.head_dim - d), sum);
+    }
+    delta_HT[head * shape.num_sequences * shape.q_len + token] = reduce_sum(sum);
+  }
+}
+
+template <typename T>
+BackwardState<ComputeType<T>> Backward<T>::start(const Unit& unit, std::byte* workspace) const {
+  const int64_t keys = block_keys();
+  const int64_t panels = num_dim_panels(shape.head_dim) * kPanelCols;
+  const int64_t copied = reads_in_place<T>(shape.head_dim) ? 0 : keys * width();
+  const int64_t dq_elements =
+      unit.wants_queries ? heads_per_kv() * (unit.end_query - unit.first_query) * width() : 0;
+  WorkspaceCursor cursor(workspace);
+  BackwardState<U> s;
+  s.k_steps = cursor.take<uint32_t>(panels * block_steps());
+  s.k_copy = cursor.take<U>(copied);
+  s.v_copy = cursor.take<U>(copied);
+  s.dk = cursor.take<float>(keys * width());
+  s.dv = cursor.take<float>(keys * width());
+  s.q_columns = cursor.take<uint32_t>(head_steps() * kTile);
+  s.dout_columns = cursor.take<uint32_t>(head_steps() * kTile);
+  s.q_steps = cursor.take<uint32_t>(panels * kTileSteps);
+  s.dout_steps = cursor.take<uint32_t>(panels * kTileSteps);
+  s.lse = cursor.take<float>(kTile);
+  s.delta = cursor.take<float>(kTile);
+  s.scores = cursor.take<float>(kGroupRows * kTile);
+  s.dprobabilities = cursor.take<float>(kGroupRows * kTile);
+  s.probabilities = cursor.take<U>(kGroupRows * kTile);
+  s.dscores = cursor.take<U>(keys * kTile);
+  s.dscore_steps = cursor.take<uint32_t>(kElements == 1 ? 0 : block_steps() * kTile);
+  s.dq = cursor.take<float>(dq_elements);
+  std::fill_n(s.dq, dq_elements, 0.0f);
+  return s;
+}
+
+template <typename T>
+typename Backward<T>::KeyBlock Backward<T>::load_keys(const Unit& unit, int64_t first,
+                                                      const BackwardState<U>& s) const {
+  KeyBlock keys;
+  keys.first = first;
+  keys.count = std::min(block_keys(), unit.end_key - first);
+  const T* k = key_row(args.k_T_KD, unit, first);
+  const T* v = key_row(args.v_T_KD, unit, first);
+  keys.k = left_rows(k, args.k_T_KD.stride, keys.count, shape.head_dim, s.k_copy);
+  keys.v = left_rows(v, args.v_T_KD.stride, keys.count, shape.head_dim, s.v_copy);
+  if (unit.wants_queries) {
+    pack_steps(k, args.k_T_KD.stride, keys.count, shape.head_dim, block_steps(), s.k_steps);
+  }
+  if (unit.wants_keys) {
+    std::fill_n(s.dk, keys.count * width(), 0.0f);
+    std::fill_n(s.dv, keys.count * width(), 0.0f);
+  }
+  return keys;
+}
+
+template <typename T>
+void Backward<T>::load_queries(const Unit& unit, const QueryTile& tile,
+                               const BackwardState<U>& s) const {
+  const T* q = query_row(args.q_T_HD, unit, tile.head, tile.first);
+  const T* dout = query_row(args.dout_T_HD, unit, tile.head, tile.first);
+  pack_columns(q, args.q_T_HD.stride, tile.count, shape.head_dim, s.q_columns);
+  pack_columns(dout, args.dout_T_HD.stride, tile.count, shape.head_dim, s.dout_columns);
+  if (unit.wants_keys) {
+    pack_steps(q, args.q_T_HD.stride, tile.count, shape.head_dim, kTileSteps, s.q_steps);
+    pack_steps(dout, args.dout_T_HD.stride, tile.count, shape.head_dim, kTileSteps, s.dout_steps);
+  }
+  const int64_t statistic =
+      tile.head * shape.num_sequences * shape.q_len + unit.sequence * shape.q_len + tile.first;
+  const float* lse_HT = static_cast<const float*>(args.lse_HT.data) + statistic;
+  const float* delta_HT = static_cast<const float*>(args.delta_HT.data) + statistic;
+  for (int64_t i = 0; i < kTile; ++i) {  // a query that is not there has no probabilities
+    s.lse[i] = i < tile.count ? lse_HT[i] * kLog2E : __builtin_inff();
+    s.delta[i] = i < tile.count ? delta_HT[i] : 0.0f;
+  }
+}
+
+// One key's row of scores and of dprobabilities becomes one of probabilities and of dscores. In
+// the vectors before first_col's no query sees the key.
+template <typename T>
+TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const QueryTile& tile,
+                                                   int64_t key, int64_t first_col, int64_t r,
+                                                   U* dscores, const BackwardState<U>& s) const {
+  const F32x16 to_powers_of_two = broadcast(shape.scale * kLog2E);
+  const int64_t first_seeing = key - position(tile.first);  // first query of the tile that does
+  int64_t col = 0;
+  for (; col < first_col; col += kLanes) store_operand(dscores + col, zeros());
+  for (; col < kTile; col += kLanes) {
+    const F32x16 score = load(s.scores + r * kTile + col);
+    F32x16 p = exp2_of<U>(fma(score, to_powers_of_two, zeros() - load(s.lse + col)));
+    if (col < first_seeing) {
+      const uint32_t unseen = uint32_t(std::min(first_seeing - col, kLanes));
+      p = select(lane_indices() < broadcast_u32(unseen), zeros(), p);
+    }
+    F32x16 kept = p;
+    F32x16 dp = load(s.dprobabilities + r * kTile + col);
+    if (args.dropout.probability > 0.0f) [[unlikely]] {
+      const DropoutOfHead dropout = dropout_of(args.dropout, unit.sequence, tile.head);
+      const F32x16 keep = keep_factors(dropout, position(tile.first) + col, true, key);
+      kept = kept * keep;
+      dp = dp * keep;
+    }
+    store_operand(s.probabilities + r * kTile + col, kept);
+    store_operand(dscores + col, p * (dp - load(s.delta + col)));
+  }
+}
+
+// Keys i .. i + kGroupRows of the block against one tile of queries, from first_col on.
+template <typename T>
+void Backward<T>::run_group(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
+                            int64_t i, int64_t first_col, const BackwardState<U>& s) const {
+  const int64_t count = std::min(kGroupRows, keys.count - i);
+  score_product<U>({keys.k.data + i * keys.k.row_bytes, keys.k.row_bytes}, count, s.q_columns,
+                   head_steps(), first_col, kTile, s.scores);
+  score_product<U>({keys.v.data + i * keys.v.row_bytes, keys.v.row_bytes}, count, s.dout_columns,
+                   head_steps(), first_col, kTile, s.dprobabilities);
+  U* dscores = s.dscores + i * kTile;
+  for (int64_t r = 0; r < count; ++r) {
+    differentiate_row(unit, tile, keys.first + i + r, first_col, r, dscores + r * kTile, s);
+  }
+  if (!unit.wants_keys) return;
+  const int64_t first_step = first_col / kElements;
+  const int64_t num_steps = num_steps_of(tile.count, kElements) - first_step;
+  if (num_steps <= 0) return;
+  const int64_t row_bytes = kTile * int64_t(sizeof(U));
+  const LeftRows p{reinterpret_cast<const char*>(s.probabilities + first_col), row_bytes};
+  const LeftRows ds{reinterpret_cast<const char*>(dscores + first_col), row_bytes};
+  value_product<U>(p, sizeof(float), count, s.dout_steps + first_step * kPanelCols, kTileSteps,
+                   num_steps, shape.head_dim, s.dv + i * width());
+  value_product<U>(ds, sizeof(float), count, s.q_steps + first_step * kPanelCols, kTileSteps,
+                   num_steps, shape.head_dim, s.dk + i * width());
+}
+
+// dq of a tile += dscores^T k, the dscores of the block's first num_keys keys.
+template <typename T>
+void Backward<T>::add_query_gradients(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
+                                      int64_t num_keys, const BackwardState<U>& s) const {
+  const char* steps = reinterpret_cast<const char*>(s.dscores);
+  if constexpr (kElements != 1) {
+    pack_interleaved(s.dscores, kTile, num_keys, kTile, kTile, s.dscore_steps);
+    steps = reinterpret_cast<const char*>(s.dscore_steps);
+  }
+  const int64_t queries = unit.end_query - unit.first_query;
+  const int64_t head = tile.head - unit.kv_head * heads_per_kv();
+  float* dq = s.dq + (head * queries + tile.first - unit.first_query) * width();
+  for (int64_t i = 0; i < tile.count; i += kGroupRows) {
+    const int64_t count = std::min(kGroupRows, tile.count - i);
+    const int64_t visible = position(tile.first + i + count - 1) + 1 - keys.first;
+    if (visible <= 0) continue;
+    const LeftRows ds{steps + i * int64_t(sizeof(float)), sizeof(float)};
+    value_product<U>(ds, kTile * sizeof(float), count, s.k_steps, block_steps(),
+                     num_steps_of(std::min(visible, num_keys), kElements), shape.head_dim,
+                     dq + i * width());
+  }
+}
+
+template <typename T>
+void Backward<T>::run_tile(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
+                           const BackwardState<U>& s) const {
+  load_queries(unit, tile, s);
+  int64_t i = 0;
+  for (; i < keys.count; i += kGroupRows) {
+    const int64_t first_seeing = std::max<int64_t>(0, keys.first + i - position(tile.first));
+    if (first_seeing >= tile.count) break;
+    run_group(unit, keys, tile, i, first_seeing / kLanes * kLanes, s);
+  }
+  if (unit.wants_queries) add_query_gradients(unit, keys, tile, std::min(i, keys.count), s);
+}
+
+template <typename T>
+void Backward<T>::store_rows(const float* rows, int64_t num_rows, float factor, T* out,
+                             int64_t stride) const {
+  for (int64_t r = 0; r < num_rows; ++r) {
+    for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
+      store_row(out + r * stride + d, load(rows + r * width() + d) * broadcast(factor),
+                shape.head_dim - d);
+    }
+  }
+}
+
+template <typename T>
+void Backward<T>::run_unit(const Unit& unit, std::byte* workspace) const {
+  const BackwardState<U> s = start(unit, workspace);
+  const int64_t first_head = unit.kv_head * heads_per_kv();
+  for (int64_t first = unit.first_key; first < unit.end_key; first += block_keys()) {
+    const KeyBlock keys = load_keys(unit, first, s);
+    const int64_t first_seeing = std::max(unit.first_query, first - position(0));
+    for (int64_t head = first_head; head < first_head + heads_per_kv(); ++head) {
+      for (int64_t query = first_seeing / kTile * kTile; query < unit.end_query; query += kTile) {
+        run_tile(unit, keys, {head, query, std::min(kTile, unit.end_query - query)}, s);
+      }
+    }
+    if (!unit.wants_keys) continue;
+    T* dk = const_cast<T*>(key_row(args.dk_T_KD, unit, first));
+    T* dv = const_cast<T*>(key_row(args.dv_T_KD, unit, first));
+    store_rows(s.dk, keys.count, shape.scale, dk, args.dk_T_KD.stride);
+    store_rows(s.dv, keys.count, 1.0f, dv, args.dv_T_KD.stride);
+  }
+  if (!unit.wants_queries) return;
+  const int64_t queries = unit.end_query - unit.first_query;
+  for (int64_t h = 0; h < heads_per_kv(); ++h) {
+    T* dq = const_cast<T*>(query_row(args.dq_T_HD, unit, first_head + h, unit.first_query));
+    store_rows(s.dq + h * queries * width(), queries, shape.scale, dq, args.dq_T_HD.stride);
+  }
+}
+
+// How one call is cut into units. No bit of the result depends on it.
+struct Split {
+  int64_t num_pairs;  // of sequence and kv head
+  bool whole;         // keys and queries of a pair in one unit
+  int64_t unit_keys;  // of a unit that wants keys, and of one that wants queries
+  int64_t unit_queries;
+};
+
+template <typename T>
+Split choose_split(const Backward<T>& backward, int num_threads) {
+  const AttentionShape& shape = backward.shape;
+  Split split;
+  split.num_pairs = shape.num_sequences * shape.num_kv_heads;
+  const int64_t width = padded_dim(shape.head_dim);
+  const int64_t query_bytes = backward.heads_per_kv() * width * int64_t(sizeof(float));
+  const bool fits = query_bytes * shape.q_len <= kMaxQueryGradientBytes;
+  // One more unit than the others have costs less than two more products of seven.
+  const bool balances = split.num_pairs % num_threads == 0 || split.num_pairs >= 3 * num_threads;
+  split.whole = fits && balances;
+  split.unit_keys = backward.block_keys();
+  const int64_t most = kMaxQueryGradientBytes / query_bytes / kTile * kTile;
+  split.unit_queries = std::clamp<int64_t>(most, kTile, 256);
+  return split;
+}
+
+template <typename T>
+void run(Stream& stream, const AttentionBackwardArgs& args) {
+  const AttentionShape& shape = args.shape;
+  const Backward<T> backward{args, shape};
+  const bool serial = double(attention_forward_flops(shape)) < kSerialFlops;
+  const Split split = choose_split(backward, serial ? 1 : stream.team().size());
+  const auto for_each = [&](int64_t count, const auto& body) {
+    if (!serial) return stream.team().parallel_for(count, body);
+    for (int64_t i = 0; i < count; ++i) body(i, 0);
+  };
+
+  const int64_t num_tokens = shape.num_sequences * shape.q_len;
+  constexpr int64_t kDeltaTokens = 256;
+  const int64_t chunks = num_steps_of(num_tokens, kDeltaTokens);
+  for_each(chunks * shape.num_heads, [&](int64_t i, int) {
+    const int64_t first = i / shape.num_heads * kDeltaTokens;
+    backward.compute_delta(i % shape.num_heads, first, std::min(first + kDeltaTokens, num_tokens));
+  });
+
+  const auto unit_of = [&](int64_t pair) {
+    return Unit{pair / shape.num_kv_heads,
+                pair % shape.num_kv_heads,
+                0,
+                shape.kv_len,
+                0,
+                shape.q_len,
+                true,
+                true};
+  };
+  if (split.whole) {
+    return for_each(split.num_pairs, [&](int64_t pair, int thread) {
+      backward.run_unit(unit_of(pair), stream.workspace(thread));
+    });
+  }
+  const int64_t key_parts = num_steps_of(shape.kv_len, split.unit_keys);
+  const int64_t query_parts = num_steps_of(shape.q_len, split.unit_queries);
+  for_each((key_parts + query_parts) * split.num_pairs, [&](int64_t i, int thread) {
+    Unit unit = unit_of(i % split.num_pairs);
+    const int64_t part = i / split.num_pairs;
+    unit.wants_keys = part < key_parts;
+    unit.wants_queries = !unit.wants_keys;
+    if (unit.wants_keys) {  // the first keys are seen by most queries
+      unit.first_key = part * split.unit_keys;
+      unit.end_key = std::min(unit.first_key + split.unit_keys, shape.kv_len);
+    } else {
+      unit.first_query = (key_parts + query_parts - 1 - part) * split.unit_queries;
+      unit.end_query = std::min(unit.first_query + split.unit_queries, shape.q_len);
+      unit.end_key = shape.kv_len - shape.q_len + unit.end_query;
+    }
+    backward.run_unit(unit, stream.workspace(thread));
+  });
+}
+
+}  // namespace
+
+void attention_backward(Stream& stream, const AttentionBackwardArgs& args) {
+  check_attention(args);
+  if (args.q_T_HD.dtype == DType::BF16) {
+    run<bf16>(stream, args);
+  } else {
+    run<float>(stream, args);
+  }
+}
+
+}  // namespace trireme::TRIREME_ISA

@@ -1,0 +1,249 @@
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention/attention_tile.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+// The reference that scores are exponentiated against follows their maximum only when that has
+// grown by this much, in powers of two: sums stay exact enough, and rows are rarely rescaled.
+constexpr float kSlack = 8.0f;
+constexpr int64_t kBlockRows = 192;  // rows that share one packing of a tile of keys
+constexpr double kSerialFlops = 4e5;
+
+// One thread's memory for one block of queries of all the heads that share a kv head.
+template <typename U>
+struct ForwardState {
+  uint32_t* k_panels;
+  uint32_t* v_panels;
+  float* scores;     // [kGroupRows][kTile]
+  U* probabilities;  // [kGroupRows][kTile]
+  U* q_copy;         // [row][P], where rows of q cannot be read in place
+  float* reference;  // [row]: what scores are exponentiated against
+  float* sum;        // [row][kLanes]: of exponentials, lanes apart
+  float* out;        // [row][P]
+};
+
+template <typename T>
+struct Forward {
+  using U = ComputeType<T>;
+  static constexpr int64_t kElements = kStepElements<U>;
+  static constexpr int64_t kTileSteps = kTile / kElements;
+
+  const AttentionForwardArgs& args;
+  const AttentionShape shape;
+  const int64_t block_queries;
+
+  int64_t num_blocks() const { return num_steps_of(shape.q_len, block_queries); }
+  int64_t num_units() const { return num_blocks() * shape.num_sequences * shape.num_kv_heads; }
+  void run_unit(int64_t unit, std::byte* workspace) const;
+
+ private:
+  // Queries first .. first + count of the heads head .. head + num_heads of one sequence.
+  struct Block {
+    int64_t sequence, kv_head;
+    int64_t head, num_heads;
+    int64_t first, count;
+  };
+  // At most kGroupRows rows of one head, over the keys of one tile.
+  struct Group {
+    int64_t head, row;      // row: in the state
+    int64_t query, count;   // first query, number of queries
+    int64_t key, num_keys;  // the tile; num_keys: what the last query sees of it
+  };
+
+  int64_t num_visible(int64_t query) const { return shape.kv_len - shape.q_len + query + 1; }
+  ForwardState<U> start(const Block& block, std::byte* workspace) const;
+  void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
+  void attend_group(const Group& group, const Block& block, LeftRows q,
+                    const ForwardState<U>& s) const;
+  template <bool kMasked>
+  void softmax_row(const Group& group, const Block& block, int64_t r,
+                   const ForwardState<U>& s) const;
+  void finish(const Block& block, const ForwardState<U>& s) const;
+};
+
+template <typename T>
+ForwardState<ComputeType<T>> Forward<T>::start(const Block& block, std::byte* workspace) const {
+  const int64_t head_steps = num_steps_of(shape.head_dim, kElements);
+  const int64_t width = padded_dim(shape.head_dim);
+  const int64_t rows = block.num_heads * block.count;
+  WorkspaceCursor cursor(workspace);
+  ForwardState<U> s;
+  s.k_panels = cursor.take<uint32_t>(head_steps * kTile);
+  s.v_panels = cursor.take<uint32_t>(num_dim_panels(shape.head_dim) * kTileSteps * kPanelCols);
+  s.scores = cursor.take<float>(kGroupRows * kTile);
+  s.probabilities = cursor.take<U>(kGroupRows * kTile);
+  s.reference = cursor.take<float>(rows);
+  s.sum = cursor.take<float>(rows * kLanes);
+  s.out = cursor.take<float>(rows * width);
+  s.q_copy = cursor.take<U>(reads_in_place<T>(shape.head_dim) ? 0 : rows * width);
+  std::fill_n(s.reference, rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(s.sum, rows * kLanes, 0.0f);
+  std::fill_n(s.out, rows * width, 0.0f);
+  return s;
+}
+
+// One row of scores becomes a row of exponentials; its sum and its output follow the reference.
+template <typename T>
+template <bool kMasked>
+TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& block, int64_t r,
+                                            const ForwardState<U>& s) const {
+  const int64_t row = group.row + r;
+  const F32x16 lowest = broadcast(-std::numeric_limits<float>::infinity());
+  const F32x16 to_powers_of_two = broadcast(shape.scale * kLog2E);
+  F32x16 x[kTileVectors];
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < kTileVectors; ++v) {
+    x[v] = load(s.scores + r * kTile + v * kLanes);
+    if constexpr (kMasked) {
+      const int64_t visible = num_visible(group.query + r) - group.key - v * kLanes;
+      const uint32_t count = uint32_t(std::clamp<int64_t>(visible, 0, kLanes));
+      x[v] = select(lane_indices() < broadcast_u32(count), x[v], lowest);
+    }
+  }
+  const F32x16 greatest = max(max(x[0], x[1]), max(x[2], x[3])) * to_powers_of_two;
+  F32x16 sum = load(s.sum + row * kLanes);
+  if (any_greater(greatest, broadcast(s.reference[row] + kSlack))) [[unlikely]] {
+    const float reference = reduce_max(greatest);
+    const F32x16 shrink = exp2_of<float>(broadcast(s.reference[row] - reference));
+    s.reference[row] = reference;
+    sum = sum * shrink;
+    const int64_t width = padded_dim(shape.head_dim);
+    float* out = s.out + row * width;
+    for (int64_t d = 0; d < width; d += kLanes) store(out + d, load(out + d) * shrink);
+  }
+  const F32x16 shift = broadcast(-s.reference[row]);
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < kTileVectors; ++v) x[v] = exp2_of<U>(fma(x[v], to_powers_of_two, shift));
+  store(s.sum + row * kLanes, sum + ((x[0] + x[1]) + (x[2] + x[3])));
+  if (args.dropout.probability > 0.0f) [[unlikely]] {
+    const DropoutOfHead dropout = dropout_of(args.dropout, block.sequence, group.head);
+    const int64_t position = num_visible(group.query + r) - 1;
+    for (int64_t v = 0; v < kTileVectors; ++v) {
+      x[v] = x[v] * keep_factors(dropout, position, false, group.key + v * kLanes);
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < kTileVectors; ++v) {
+    store_operand(s.probabilities + r * kTile + v * kLanes, x[v]);
+  }
+}
+
+template <typename T>
+void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q,
+                              const ForwardState<U>& s) const {
+  score_product<U>(q, group.count, s.k_panels, num_steps_of(shape.head_dim, kElements), 0,
+                   group.num_keys, s.scores);
+  const bool whole = num_visible(group.query) - group.key >= kTile;
+  for (int64_t r = 0; r < group.count; ++r) {
+    if (whole) {
+      softmax_row<false>(group, block, r, s);
+    } else {
+      softmax_row<true>(group, block, r, s);
+    }
+  }
+  const LeftRows p{reinterpret_cast<const char*>(s.probabilities), kTile * int64_t(sizeof(U))};
+  value_product<U>(p, sizeof(float), group.count, s.v_panels, kTileSteps,
+                   num_steps_of(group.num_keys, kElements), shape.head_dim,
+                   s.out + group.row * padded_dim(shape.head_dim));
+}
+
+template <typename T>
+void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& s) const {
+  const int64_t last_query = block.first + block.count - 1;
+  const int64_t num_keys = std::min(kTile, num_visible(last_query) - key);
+  const int64_t key_row = block.sequence * shape.kv_len + key;
+  const int64_t key_col = block.kv_head * shape.head_dim;
+  pack_columns(args.k_T_KD.row<const T>(key_row) + key_col, args.k_T_KD.stride, num_keys,
+               shape.head_dim, s.k_panels);
+  pack_steps(args.v_T_KD.row<const T>(key_row) + key_col, args.v_T_KD.stride, num_keys,
+             shape.head_dim, kTileSteps, s.v_panels);
+  // Queries before this one see no key of the tile.
+  const int64_t first_seeing = std::max<int64_t>(0, key - num_visible(block.first) + 1);
+  const int64_t width = padded_dim(shape.head_dim);
+  for (int64_t h = 0; h < block.num_heads; ++h) {
+    const int64_t head = block.head + h;
+    for (int64_t i = first_seeing / kGroupRows * kGroupRows; i < block.count; i += kGroupRows) {
+      Group group{head, h * block.count + i, block.first + i, 0, key, 0};
+      group.count = std::min(kGroupRows, block.count - i);
+      group.num_keys = std::min(kTile, num_visible(group.query + group.count - 1) - key);
+      const T* q = args.q_T_HD.row<const T>(block.sequence * shape.q_len + group.query) +
+                   head * shape.head_dim;
+      LeftRows rows{reinterpret_cast<const char*>(s.q_copy + group.row * width),
+                    width * int64_t(sizeof(U))};
+      if (key == 0 || reads_in_place<T>(shape.head_dim)) {
+        rows = left_rows(q, args.q_T_HD.stride, group.count, shape.head_dim,
+                         s.q_copy + group.row * width);
+      }
+      attend_group(group, block, rows, s);
+    }
+  }
+}
+
+template <typename T>
+void Forward<T>::finish(const Block& block, const ForwardState<U>& s) const {
+  const int64_t width = padded_dim(shape.head_dim);
+  for (int64_t row = 0; row < block.num_heads * block.count; ++row) {
+    const int64_t head = block.head + row / block.count;
+    const int64_t token = block.sequence * shape.q_len + block.first + row % block.count;
+    const float sum = reduce_sum(load(s.sum + row * kLanes));
+    const F32x16 inverse = broadcast(1.0f / sum);
+    T* out = args.out_T_HD.row<T>(token) + head * shape.head_dim;
+    for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
+      store_row(out + d, load(s.out + row * width + d) * inverse, shape.head_dim - d);
+    }
+    if (args.lse_HT) {
+      float* lse_HT = static_cast<float*>(args.lse_HT.data);
+      lse_HT[head * shape.num_sequences * shape.q_len + token] =
+          s.reference[row] * kLn2 + ::logf(sum);
+    }
+  }
+}
+
+template <typename T>
+void Forward<T>::run_unit(int64_t unit, std::byte* workspace) const {
+  // The blocks that see most keys first: the last tiles of a job should be the small ones.
+  const int64_t num_pairs = shape.num_sequences * shape.num_kv_heads;
+  const int64_t block_index = num_blocks() - 1 - unit / num_pairs;
+  Block block;
+  block.sequence = unit % num_pairs / shape.num_kv_heads;
+  block.kv_head = unit % shape.num_kv_heads;
+  block.num_heads = shape.num_heads / shape.num_kv_heads;
+  block.head = block.kv_head * block.num_heads;
+  block.first = block_index * block_queries;
+  block.count = std::min(block_queries, shape.q_len - block.first);
+  const ForwardState<U> state = start(block, workspace);
+  const int64_t end_key = num_visible(block.first + block.count - 1);
+  for (int64_t key = 0; key < end_key; key += kTile) attend(block, key, state);
+  finish(block, state);
+}
+
+template <typename T>
+void run(Stream& stream, const AttentionForwardArgs& args) {
+  const AttentionShape& shape = args.shape;
+  const int64_t heads_per_kv = shape.num_heads / shape.num_kv_heads;
+  const int64_t queries = kBlockRows / heads_per_kv / kGroupRows * kGroupRows;
+  const Forward<T> forward{args, shape, std::max(queries, kGroupRows)};
+  const auto run_unit = [&](int64_t unit, int thread) {
+    forward.run_unit(unit, stream.workspace(thread));
+  };
+  if (double(attention_forward_flops(shape)) >= kSerialFlops) {
+    return stream.team().parallel_for(forward.num_units(), run_unit);
+  }
+  for (int64_t unit = 0; unit < forward.num_units(); ++unit) run_unit(unit, 0);
+}
+
+}  // namespace
+
+void attention_forward(Stream& stream, const AttentionForwardArgs& args) {
+  check_attention(args);
+  if (args.q_T_HD.dtype == DType::BF16) {
+    run<bf16>(stream, args);
+  } else {
+    run<float>(stream, args);
+  }
+}
+
+}  // namespace trireme::TRIREME_ISA

@@ -1,0 +1,235 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/attention/attention_cases.h"
+#include "kernels/kernel_table.h"
+#include "kernels/random_matrix.h"
+#include "kernels/test_stream.h"
+
+namespace trireme {
+namespace {
+
+constexpr DType kDTypes[] = {DType::F32, DType::BF16};
+
+// One attention's matrices: q, k and v are columns of one matrix when q_len is kv_len, as a fused
+// projection writes them, and apart otherwise; NaN surrounds them all.
+struct Operands {
+  Operands(const AttentionShape& shape, DType dtype, float dropout_probability)
+      : shape(shape),
+        dropout{dropout_probability, {77}, 5, 2},
+        q_rows(shape.num_sequences * shape.q_len),
+        kv_rows(shape.num_sequences * shape.kv_len),
+        q_cols(shape.num_heads * shape.head_dim),
+        kv_cols(shape.num_kv_heads * shape.head_dim),
+        qkv(dtype, kv_rows, q_cols + 2 * kv_cols, 3, 1, 1.5f),
+        dqkv(dtype, kv_rows, q_cols + 2 * kv_cols, 3, 2),
+        out(dtype, q_rows, q_cols, 1, 3),
+        dout(dtype, q_rows, q_cols, 2, 4),
+        lse(DType::F32, 1, shape.num_heads * q_rows, 0, 5),
+        delta(DType::F32, 1, shape.num_heads * q_rows, 0, 6) {}
+
+  MatrixRef part(RandomMatrix& x, int index) const {
+    const int64_t begin = index == 0 ? 0 : q_cols + (index - 1) * kv_cols;
+    const MatrixRef cols = cols_of(x, begin, index == 0 ? q_cols : kv_cols);
+    return index == 0 ? rows_of(cols, 0, q_rows) : cols;
+  }
+  AttentionForwardArgs forward() {
+    return {shape, dropout, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse.row()};
+  }
+  AttentionBackwardArgs backward() {
+    return {shape, dropout,   part(qkv, 0), part(qkv, 1),  part(qkv, 2),  out,
+            dout,  lse.row(), delta.row(),  part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)};
+  }
+
+  AttentionShape shape;
+  AttentionDropout dropout;
+  int64_t q_rows, kv_rows, q_cols, kv_cols;
+  RandomMatrix qkv, dqkv, out, dout, lse, delta;
+};
+
+// Entries near the largest of a matrix carry its rounding errors: bf16 rounds probabilities,
+// dscores and the result to 8 bits, fp32 sums a few hundred terms.
+void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType dtype) {
+  float greatest = 0.0f;
+  for (int64_t row = 0; row < want.rows(); ++row) {
+    for (int64_t col = 0; col < want.cols(); ++col) {
+      greatest = std::max(greatest, std::abs(want.get(row, col)));
+    }
+  }
+  const float bound = greatest * (dtype == DType::BF16 ? 0.02f : 5e-6f) + 1e-6f;
+  for (int64_t row = 0; row < want.rows(); ++row) {
+    for (int64_t col = 0; col < want.cols(); ++col) {
+      ASSERT_NEAR(got.get(row, col), want.get(row, col), bound) << row << ", " << col;
+    }
+  }
+}
+
+template <typename Body>  // body(kernels, operands, dtype)
+void for_every_case(Body&& body) {
+  for (Isa isa : supported_isas()) {
+    for (DType dtype : kDTypes) {
+      for (float dropout : {0.0f, 0.25f}) {
+        for (const AttentionShape& shape : odd_attention_shapes()) {
+          SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(dtype)) + " " +
+                       text_of(shape) + " dropout " + std::to_string(dropout));
+          Operands operands(shape, dtype, dropout);
+          body(cpu_kernels(isa), operands, dtype);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, AgreesWithReferenceForEveryInstructionSetAndDType) {
+  TestStream threads(2);
+  for_every_case([&](const KernelTable& kernels, Operands& got, DType dtype) {
+    Operands want = got;
+    attention_forward_ref(threads.stream, want.forward());
+    kernels.attention_forward(threads.stream, got.forward());
+    expect_near(got.out, want.out, dtype);
+    expect_near(got.lse, want.lse, dtype);
+    if (testing::Test::HasFatalFailure()) return;
+    attention_backward_ref(threads.stream, want.backward());
+    kernels.attention_backward(threads.stream, got.backward());
+    expect_near(got.delta, want.delta, dtype);
+    expect_near(got.dqkv, want.dqkv, dtype);
+  });
+}
+
+// Also between units of whole pairs (one thread) and of keys and queries apart (an odd number of
+// units for several threads).
+TEST(Attention, BitsDoNotDependOnThreads) {
+  TestStream one(1), two(2), four(4);
+  for_every_case([&](const KernelTable& kernels, Operands& want, DType) {
+    Operands untouched = want;
+    kernels.attention_forward(one.stream, want.forward());
+    kernels.attention_backward(one.stream, want.backward());
+    for (TestStream* threads : {&two, &four}) {
+      Operands got = untouched;
+      kernels.attention_forward(threads->stream, got.forward());
+      kernels.attention_backward(threads->stream, got.backward());
+      ASSERT_TRUE(got.out == want.out);
+      ASSERT_TRUE(got.lse == want.lse);
+      ASSERT_TRUE(got.delta == want.delta);
+      ASSERT_TRUE(got.dqkv == want.dqkv);
+    }
+  });
+}
+
+// A query's output is the same when it is computed alone, after its keys, as in decoding.
+TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
+  TestStream threads(2);
+  for_every_case([&](const KernelTable& kernels, Operands& want, DType) {
+    if (want.shape.num_sequences != 1) return;
+    Operands got = want;
+    kernels.attention_forward(threads.stream, want.forward());
+    const int64_t before = want.shape.kv_len - want.shape.q_len;
+    for (int64_t first = 0, count = 1; first < want.shape.q_len; first += count, count += 2) {
+      AttentionForwardArgs part = got.forward();
+      part.shape.q_len = std::min(count, want.shape.q_len - first);
+      part.shape.kv_len = before + first + part.shape.q_len;
+      part.q_T_HD = rows_of(part.q_T_HD, first, part.shape.q_len);
+      part.out_T_HD = rows_of(part.out_T_HD, first, part.shape.q_len);
+      part.k_T_KD = rows_of(part.k_T_KD, 0, part.shape.kv_len);
+      part.v_T_KD = rows_of(part.v_T_KD, 0, part.shape.kv_len);
+      part.lse_HT = {};
+      kernels.attention_forward(threads.stream, part);
+    }
+    ASSERT_TRUE(got.out == want.out);
+  });
+}
+
+// Keys and values that a query may not see cannot reach it, whatever they hold.
+TEST(Attention, IsCausal) {
+  TestStream threads(2);
+  for (Isa isa : supported_isas()) {
+    Operands want(attention_shape(1, 100, 100, 2, 1, 20), DType::BF16, 0.0f);
+    Operands got = want;
+    for (int64_t row = 50; row < 100; ++row) {
+      for (int64_t col = 0; col < got.qkv.cols(); ++col) got.qkv.set(row, col, 1e30f);
+    }
+    cpu_kernels(isa).attention_forward(threads.stream, want.forward());
+    cpu_kernels(isa).attention_forward(threads.stream, got.forward());
+    for (int64_t row = 0; row < 50; ++row) {
+      for (int64_t col = 0; col < want.out.cols(); ++col) {
+        ASSERT_EQ(got.out.get(row, col), want.out.get(row, col));
+      }
+    }
+  }
+}
+
+// Scores of hundreds: exponentials relative to a growing maximum neither overflow nor vanish.
+TEST(Attention, LargeScoresStayFinite) {
+  TestStream threads(1);
+  for (Isa isa : supported_isas()) {
+    for (DType dtype : kDTypes) {
+      Operands want(attention_shape(1, 150, 150, 1, 1, 16), dtype, 0.0f);
+      want.shape.scale = 60.0f;
+      Operands got = want;
+      attention_forward_ref(threads.stream, want.forward());
+      cpu_kernels(isa).attention_forward(threads.stream, got.forward());
+      // A score of 1,500 has an absolute error of 1e-4 in fp32, which is one of a probability's.
+      for (int64_t row = 0; row < 150; ++row) {
+        for (int64_t col = 0; col < 16; ++col) {
+          ASSERT_NEAR(got.out.get(row, col), want.out.get(row, col),
+                      dtype == DType::BF16 ? 0.03 : 2e-3);
+        }
+      }
+    }
+  }
+}
+
+// dL/dx of L = sum(dout * out), by central differences of the reference in fp32.
+TEST(Attention, ReferenceBackwardIsTheDerivativeOfForward) {
+  TestStream threads(1);
+  for (float probability : {0.0f, 0.3f}) {
+    for (const AttentionShape& shape :
+         {attention_shape(2, 5, 5, 2, 1, 3), attention_shape(1, 3, 7, 2, 2, 4)}) {
+      Operands operands(shape, DType::F32, probability);
+      const auto loss = [&] {
+        attention_forward_ref(threads.stream, operands.forward());
+        double sum = 0.0;
+        for (int64_t row = 0; row < operands.out.rows(); ++row) {
+          for (int64_t col = 0; col < operands.out.cols(); ++col) {
+            sum += double(operands.out.get(row, col)) * operands.dout.get(row, col);
+          }
+        }
+        return sum;
+      };
+      loss();
+      attention_backward_ref(threads.stream, operands.backward());
+      for (int64_t row = 0; row < operands.qkv.rows(); ++row) {
+        for (int64_t col = 0; col < operands.qkv.cols(); ++col) {
+          if (col < operands.q_cols && row >= operands.q_rows) continue;
+          constexpr float kStep = 1.0f / 128.0f;
+          const float x = operands.qkv.get(row, col);
+          operands.qkv.set(row, col, x + kStep);
+          const double above = loss();
+          operands.qkv.set(row, col, x - kStep);
+          const double below = loss();
+          operands.qkv.set(row, col, x);
+          ASSERT_NEAR((above - below) / (2.0 * kStep), operands.dqkv.get(row, col), 3e-4)
+              << row << ", " << col;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, CountsFlopsOfVisiblePairs) {
+  EXPECT_EQ(attention_forward_flops(attention_shape(1, 4, 4, 1, 1, 8)), (1 + 2 + 3 + 4) * 4 * 8);
+  EXPECT_EQ(attention_forward_flops(attention_shape(2, 2, 5, 3, 1, 8)), 6 * (4 + 5) * 4 * 8);
+}
+
+TEST(Attention, RefusesShapesThatDoNotFit) {
+  TestStream threads(1);
+  Operands operands(attention_shape(1, 4, 4, 2, 1, 8), DType::F32, 0.0f);
+  AttentionForwardArgs args = operands.forward();
+  args.shape.num_kv_heads = 2;
+  EXPECT_THROW(attention_forward_ref(threads.stream, args), ContractError);
+}
+
+}  // namespace
+}  // namespace trireme

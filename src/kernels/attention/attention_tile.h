@@ -1,0 +1,217 @@
+#pragma once
+
+// What the passes of attention are made of, for *_cpu.cc files only. Legend: D head_dim, P head_dim
+// in whole vectors, U the type of the registers' products (micro_kernel.h).
+
+#include <algorithm>
+
+#include "kernels/attention/attention.h"
+#include "kernels/matmul/pack.h"
+#include "kernels/matmul/row_access.h"
+#include "kernels/simd_philox.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+constexpr int64_t kTile = 64;  // queries or keys of a tile: the width of a row of scores
+constexpr int64_t kTileVectors = kTile / kLanes;
+static_assert(kTile % kPanelCols == 0);
+constexpr float kLog2E = 1.44269504f;
+constexpr float kLn2 = 0.693147181f;
+
+constexpr int64_t padded_dim(int64_t head_dim) { return num_steps_of(head_dim, kLanes) * kLanes; }
+constexpr int64_t num_dim_panels(int64_t head_dim) { return num_steps_of(head_dim, kPanelCols); }
+
+// Hands out a thread's workspace, 64-byte aligned.
+class WorkspaceCursor {
+ public:
+  explicit WorkspaceCursor(std::byte* begin) : next_(begin) {}
+  template <typename E>
+  TRIREME_INLINE E* take(int64_t count) {
+    E* taken = reinterpret_cast<E*>(next_);
+    next_ += (count * int64_t(sizeof(E)) + 63) / 64 * 64;
+    return taken;
+  }
+
+ private:
+  std::byte* next_;
+};
+
+// 2^x with a relative error of 3e-6 where it is rounded to bf16, of 2e-8 in fp32; 0 for x = -inf.
+template <typename U>
+TRIREME_INLINE F32x16 exp2_of(F32x16 x) {
+#if defined(__AVX512F__)
+  const F32x16 fraction{_mm512_reduce_ps(x.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+#else
+  x = max(x, broadcast(-160.0f));
+  const F32x16 whole = round_to_integer(x - broadcast(0.5f));
+  const F32x16 fraction = x - whole;
+#endif
+  F32x16 p;
+  if constexpr (std::is_same_v<U, bf16>) {
+    p = broadcast(1.342668571e-2f);
+    p = fma(p, fraction, broadcast(5.224247277e-2f));
+    p = fma(p, fraction, broadcast(2.412802130e-1f));
+    p = fma(p, fraction, broadcast(6.930448413e-1f));
+  } else {
+    p = broadcast(2.161291632e-4f);
+    p = fma(p, fraction, broadcast(1.246784581e-3f));
+    p = fma(p, fraction, broadcast(9.675451554e-3f));
+    p = fma(p, fraction, broadcast(5.548528209e-2f));
+    p = fma(p, fraction, broadcast(2.402293086e-1f));
+    p = fma(p, fraction, broadcast(6.931470633e-1f));
+  }
+  p = fma(p, fraction, broadcast(1.0f));
+#if defined(__AVX512F__)
+  return {_mm512_scalef_ps(p.v, x.v)};  // by 2^floor(x)
+#else
+  return scale_by_power_of_two(p, whole);
+#endif
+}
+
+TRIREME_INLINE bool any_greater(F32x16 a, F32x16 b) {
+  const Mask16 mask = b < a;
+#if defined(__AVX512F__)
+  return mask.bits != 0;
+#else
+  return !_mm256_testz_si256(_mm256_or_si256(mask.low, mask.high),
+                             _mm256_or_si256(mask.low, mask.high));
+#endif
+}
+
+TRIREME_INLINE void store_operand(float* p, F32x16 x) { store(p, x); }
+TRIREME_INLINE void store_operand(bf16* p, F32x16 x) { store_row(p, x, kLanes); }
+
+// Rows that the micro-kernel reads as its left operand.
+struct LeftRows {
+  const char* data = nullptr;
+  int64_t row_bytes = 0;
+};
+
+// In place where they are of U in whole steps; else widened or padded into `copy`.
+template <typename T>
+constexpr bool reads_in_place(int64_t head_dim) {
+  using U = ComputeType<T>;
+  return std::is_same_v<T, U> && head_dim % kStepElements<U> == 0;
+}
+template <typename T>
+LeftRows left_rows(const T* rows, int64_t stride, int64_t num_rows, int64_t head_dim,
+                   ComputeType<T>* copy) {
+  using U = ComputeType<T>;
+  if (reads_in_place<T>(head_dim)) {
+    return {reinterpret_cast<const char*>(rows), stride * int64_t(sizeof(T))};
+  }
+  const int64_t width = padded_dim(head_dim);
+  for (int64_t r = 0; r < num_rows; ++r) {
+    for (int64_t d = 0; d < width; d += kLanes) {
+      store_operand(copy + r * width + d, load_row(rows + r * stride + d, head_dim - d));
+    }
+  }
+  return {reinterpret_cast<const char*>(copy), width * int64_t(sizeof(U))};
+}
+
+// kTile rows of D as columns: [panel][step of D][kPanelCols]; rows that are not there are zero.
+template <typename T>
+void pack_columns(const T* rows, int64_t stride, int64_t num_rows, int64_t head_dim,
+                  uint32_t* panels) {
+  const int64_t num_steps = num_steps_of(head_dim, kStepElements<ComputeType<T>>);
+  for (int64_t first = 0; first < kTile; first += kPanelCols) {
+    const int64_t cols = std::clamp<int64_t>(num_rows - first, 0, kPanelCols);
+    pack_transposed(rows + first * stride, stride, cols, head_dim, panels + first * num_steps);
+  }
+}
+
+// Rows of D as steps: [panel of D][step of rows][kPanelCols], panels panel_steps apart.
+template <typename T>
+void pack_steps(const T* rows, int64_t stride, int64_t num_rows, int64_t head_dim,
+                int64_t panel_steps, uint32_t* panels) {
+  for (int64_t first = 0; first < head_dim; first += kPanelCols) {
+    pack_interleaved(rows + first, stride, num_rows, std::min(kPanelCols, head_dim - first),
+                     kPanelCols, panels + first * panel_steps);
+  }
+}
+
+// scores[r][c] = row r times packed column c, for first_col <= c < end_col; first_col is a
+// multiple of kLanes. Rows of scores are kTile apart.
+template <typename U>
+TRIREME_INLINE void score_product(LeftRows rows, int64_t num_rows, const uint32_t* panels,
+                                  int64_t num_steps, int64_t first_col, int64_t end_col,
+                                  float* scores) {
+  TileProduct t;
+  t.a = rows.data;
+  t.a_row_bytes = rows.row_bytes;
+  t.a_step_bytes = sizeof(float);
+  t.c_stride = kTile;
+  t.num_steps = num_steps;
+  for (int64_t col = first_col; col < end_col;) {
+    const int64_t panel_end = (col / kPanelCols + 1) * kPanelCols;
+    const int64_t end = std::min(end_col, panel_end);
+    t.b = panels + (panel_end - kPanelCols) * num_steps + col % kPanelCols;
+    t.c = scores + col;
+    tile_product_for<U>(num_rows, end - col)(t);
+    col = panel_end;
+  }
+}
+
+// out[r][d] += sum over steps of left[r][step] packed[step][d]; left.data is at the first of the
+// steps, `panels` at its rows. Rows of out are padded_dim(D) apart.
+template <typename U>
+TRIREME_INLINE void value_product(LeftRows left, int64_t left_step_bytes, int64_t num_rows,
+                                  const uint32_t* panels, int64_t panel_steps, int64_t num_steps,
+                                  int64_t head_dim, float* out) {
+  const int64_t width = padded_dim(head_dim);
+  TileProduct t;
+  t.a = left.data;
+  t.a_row_bytes = left.row_bytes;
+  t.a_step_bytes = left_step_bytes;
+  t.c_stride = width;
+  t.num_steps = num_steps;
+  t.accumulate = true;
+  for (int64_t d = 0; d < width; d += kPanelCols) {
+    t.b = panels + d * panel_steps;
+    t.c = out + d;
+    tile_product_for<U>(num_rows, std::min(kPanelCols, width - d))(t);
+  }
+}
+
+// Which probabilities of one head of one sequence dropout keeps.
+struct DropoutOfHead {
+  RngKey key;
+  float probability = 0.0f;
+  uint64_t sample_and_head = 0;
+
+  explicit operator bool() const { return probability > 0.0f; }
+};
+
+TRIREME_INLINE DropoutOfHead dropout_of(const AttentionDropout& dropout, int64_t sequence,
+                                        int64_t head) {
+  return {
+      dropout.key, dropout.probability,
+      (dropout.first_sample + uint64_t(sequence)) << 16 | (dropout.first_head + uint64_t(head))};
+}
+
+// 0, or what a kept probability is multiplied by, for 16 pairs of query and key.
+[[gnu::noinline]] void keep_factors(const DropoutOfHead& dropout, const uint32_t* queries,
+                                    const uint32_t* keys, float* factors) {
+  const PhiloxWords words = philox(
+      dropout.key, {{load(keys), load(queries), broadcast_u32(uint32_t(dropout.sample_and_head)),
+                     broadcast_u32(uint32_t(dropout.sample_and_head >> 32))}});
+  const Mask16 dropped = uniform_float(words.word[0]) < broadcast(dropout.probability);
+  store(factors, select(dropped, zeros(), broadcast(1.0f / (1.0f - dropout.probability))));
+}
+
+// The same for queries first_query + i query_step and keys first_key + i key_step, i = 0 .. 15.
+TRIREME_INLINE F32x16 keep_factors(const DropoutOfHead& dropout, int64_t first_query,
+                                   bool queries_advance, int64_t first_key) {
+  alignas(64) uint32_t queries[16], keys[16];
+  alignas(64) float factors[16];
+  const U32x16 query = broadcast_u32(uint32_t(first_query));
+  const U32x16 key = broadcast_u32(uint32_t(first_key));
+  store(queries, queries_advance ? query + lane_indices() : query);
+  store(keys, queries_advance ? key : key + lane_indices());
+  keep_factors(dropout, queries, keys, factors);
+  return load(factors);
+}
+
+}  // namespace
+}  // namespace trireme::TRIREME_ISA
