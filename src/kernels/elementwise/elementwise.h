@@ -37,8 +37,9 @@ struct ZeroArgs {
 void zero_ref(Stream& stream, const ZeroArgs& args);
 
 // Normal numbers: elements 4i .. 4i+3 of a parameter come from philox(key, counter_of(0, i)) by
-// Box-Muller in fp32 (pairs of words (0,1) and (2,3); cosine first, sine second), so an element's
-// value depends on its index alone. first_element lets a shard fill its own part.
+// Box-Muller in fp32 (pairs of words (0,1) and (2,3), the upper 24 bits of each; cosine first, sine
+// second), so an element's value depends on its index alone and has the same bits on every
+// instruction set and in the reference. first_element lets a shard fill its own part.
 struct FillNormalArgs {
   RngKey key;
   float stddev = 0.0f;

@@ -14,7 +14,9 @@ struct CrossEntropyArgs {
   MatrixRef logits_TV;   // fp32
   TensorRef targets_T;   // int32: in [0, V) or kIgnoredTarget
   TensorRef loss_T;      // fp32, written
-  MatrixRef dlogits_TV;  // fp32 or bf16, written; may be logits; absent: not wanted
+  // fp32 or bf16, written; absent: not wanted. May share the logits' memory where every row begins
+  // at the same byte (in bf16: twice the stride).
+  MatrixRef dlogits_TV;
 };
 void cross_entropy_ref(Stream& stream, const CrossEntropyArgs& args);
 void check_cross_entropy(const CrossEntropyArgs& args);  // throws ContractError

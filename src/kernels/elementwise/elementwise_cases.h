@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+// 1, around the vector's width and a Philox block, one tile and several.
+inline constexpr int64_t kElementCounts[] = {1, 7, 16, 17, 63, 64, 65, 1000, 16384, 50001};
+inline constexpr int64_t kElementwiseBenchCount = int64_t{1} << 25;
+
+}  // namespace trireme

@@ -1,0 +1,121 @@
+#include "kernels/embedding/embedding.h"
+
+#include "kernels/embedding/embedding_cases.h"
+#include "kernels/kernel_laws.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kFirstPosition = 2;
+
+struct Operands {
+  Operands(DType dtype, const EmbeddingShape& shape, bool has_positions)
+      : seq_len(shape.seq_len),
+        has_positions(has_positions),
+        tokens(shape.num_tokens),
+        table(dtype, shape.vocab_size, shape.d_model, 1, 1),
+        positions(dtype, kFirstPosition + shape.seq_len, shape.d_model, 2, 2),
+        y(dtype, shape.num_tokens, shape.d_model, 3, 3),
+        dy(dtype, shape.num_tokens, shape.d_model, 0, 4),
+        dtable(DType::F32, shape.vocab_size, shape.d_model, 1, 5),
+        dpositions(DType::F32, shape.seq_len, shape.d_model, 2, 6) {
+    for (int64_t t = 0; t < shape.num_tokens; ++t) tokens[t] = int32_t(t * t % shape.vocab_size);
+  }
+  bool operator==(const Operands&) const = default;
+
+  TensorRef tokens_T() { return {tokens.data(), DType::I32, Shape{int64_t(tokens.size())}}; }
+  EmbeddingForwardArgs forward() {
+    return {tokens_T(), table,          has_positions ? positions.ref() : MatrixRef{},
+            seq_len,    kFirstPosition, y};
+  }
+  EmbeddingBackwardArgs backward(Write write) {
+    return {tokens_T(), dy, dtable, has_positions ? dpositions.ref() : MatrixRef{}, seq_len, write};
+  }
+
+  int64_t seq_len;
+  bool has_positions;
+  std::vector<int32_t> tokens;
+  RandomMatrix table, positions, y, dy, dtable, dpositions;
+};
+
+template <typename Body>
+void for_every_case(Body&& body) {
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    for (const EmbeddingShape& shape : kEmbeddingShapes) {
+      for (bool has_positions : {false, true}) {
+        SCOPED_TRACE(std::string(name_of(dtype)) + " d_model " + std::to_string(shape.d_model));
+        body(Operands(dtype, shape, has_positions));
+      }
+    }
+  }
+}
+
+TEST(Embedding, AgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for_every_case([&](const Operands& start) {
+    for (Write write : {Write::Overwrite, Write::Accumulate}) {
+      const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
+        kernels.embedding_forward(stream, o.forward());
+        kernels.embedding_backward(stream, o.backward(write));
+      };
+      const Operands got = same_bits_everywhere(teams, start, run);
+      const Operands want = by_reference(teams, start, run);
+      expect_near(got.y, want.y, 1e-7, "y");
+      expect_near(got.dtable, want.dtable, 4e-6, "dtable");
+      expect_near(got.dpositions, want.dpositions, 4e-6, "dpositions");
+    }
+  });
+}
+
+// The sums take tokens in their order, so two calls add up like one, to the bit.
+TEST(Embedding, TwoHalvesAccumulateLikeTheWhole) {
+  Teams teams;
+  for (Isa isa : supported_isas()) {
+    const EmbeddingShape shape{96, 40, 515, 32};
+    Operands whole(DType::F32, shape, true), halves = whole;
+    const KernelTable& kernels = cpu_kernels(isa);
+    kernels.embedding_backward(teams.of_4, whole.backward(Write::Overwrite));
+    for (int64_t first : {0, 64}) {
+      EmbeddingBackwardArgs args =
+          halves.backward(first == 0 ? Write::Overwrite : Write::Accumulate);
+      const int64_t count = first == 0 ? 64 : 32;
+      args.tokens_T = {halves.tokens.data() + first, DType::I32, Shape{count}};
+      args.dy_TC = rows_of(args.dy_TC, first, count);
+      kernels.embedding_backward(teams.of_2, args);
+    }
+    EXPECT_TRUE(whole == halves);
+  }
+}
+
+// <embed(table), dy> is linear in the tables: the gradient's product with them gives it back.
+TEST(Embedding, ReferenceBackwardIsTheAdjointOfForward) {
+  Teams teams;
+  Operands o(DType::F32, {9, 11, 7, 3}, true);
+  EmbeddingForwardArgs forward = o.forward();
+  forward.first_position = 0;
+  forward.positions_SC = rows_of(forward.positions_SC, 0, 3);
+  embedding_forward_ref(teams.of_1, forward);
+  embedding_backward_ref(teams.of_1, o.backward(Write::Overwrite));
+  double through_tables = inner_product(o.table, o.dtable);
+  for (int64_t s = 0; s < 3; ++s) {
+    for (int64_t c = 0; c < 7; ++c)
+      through_tables += o.positions.get(s, c) * o.dpositions.get(s, c);
+  }
+  EXPECT_NEAR(inner_product(o.y, o.dy), through_tables, 1e-5);
+}
+
+TEST(Embedding, ATokenOutsideTheVocabularyIsRefused) {
+  Teams teams;
+  for (int32_t token : {-1, 11}) {
+    Operands o(DType::F32, {9, 11, 7, 3}, true);
+    o.tokens[4] = token;
+    for (Isa isa : supported_isas()) {
+      EXPECT_THROW(cpu_kernels(isa).embedding_forward(teams.of_1, o.forward()), ContractError);
+      EXPECT_THROW(cpu_kernels(isa).embedding_backward(teams.of_1, o.backward(Write::Overwrite)),
+                   ContractError);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+// 1, around the vector's width, around kNormChunk, one tile and several.
+inline constexpr int64_t kParameterSizes[] = {1, 7, 16, 17, 1000, 4096, 4097, 16384, 50001};
+inline constexpr int64_t kOptimizerBenchSize = int64_t{1} << 25;
+
+}  // namespace trireme

@@ -1,0 +1,151 @@
+#include "kernels/optimizer/optimizer.h"
+
+#include "kernels/kernel_laws.h"
+#include "kernels/optimizer/optimizer_cases.h"
+
+namespace trireme {
+namespace {
+
+struct Operands {
+  explicit Operands(int64_t n)
+      : grad(DType::F32, 1, n, 0, 1, 50.0f),
+        master(DType::F32, 1, n, 0, 2),
+        exp_avg(DType::F32, 1, n, 0, 3),
+        exp_avg_sq(DType::F32, 1, n, 0, 4),
+        param(DType::BF16, 1, n, 0, 5),
+        partials(size_t((n + kNormChunk - 1) / kNormChunk), -1.0) {
+    for (int64_t i = 0; i < n; ++i) exp_avg_sq.set(0, i, std::abs(exp_avg_sq.get(0, i)));
+  }
+  bool operator==(const Operands&) const = default;
+
+  AdamWArgs adamw(bool has_param) {
+    return {.grad_N = grad.row(),
+            .master_N = master.row(),
+            .exp_avg_N = exp_avg.row(),
+            .exp_avg_sq_N = exp_avg_sq.row(),
+            .param_N = has_param ? param.row() : TensorRef{},
+            .lr = 0.01f,
+            .weight_decay = 0.1f,
+            .correction1 = 1.0f - std::pow(0.9f, 3.0f),
+            .correction2 = 1.0f - std::pow(0.95f, 3.0f),
+            .grad_scale = 0.125f};
+  }
+  SgdArgs sgd(bool has_momentum, bool has_param) {
+    return {.grad_N = grad.row(),
+            .master_N = master.row(),
+            .momentum_N = has_momentum ? exp_avg.row() : TensorRef{},
+            .param_N = has_param ? param.row() : TensorRef{},
+            .lr = 0.01f,
+            .momentum = 0.9f,
+            .weight_decay = 0.1f,
+            .grad_scale = 0.125f};
+  }
+  SquaredNormArgs squared_norm() {
+    return {grad.row(), {partials.data(), DType::F64, Shape{int64_t(partials.size())}}};
+  }
+
+  RandomMatrix grad, master, exp_avg, exp_avg_sq, param;
+  std::vector<double> partials;
+};
+
+void expect_near_all(const Operands& got, const Operands& want) {
+  expect_near(got.master, want.master, 1e-6, "master");
+  expect_near(got.exp_avg, want.exp_avg, 1e-6, "exp_avg");
+  expect_near(got.exp_avg_sq, want.exp_avg_sq, 1e-6, "exp_avg_sq");
+  expect_near(got.param, want.param, 1e-6, "param");
+}
+
+TEST(Optimizer, AdamWAgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for (int64_t n : kParameterSizes) {
+    for (bool has_param : {false, true}) {
+      const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
+        kernels.adamw(stream, o.adamw(has_param));
+      };
+      const Operands start(n);
+      expect_near_all(same_bits_everywhere(teams, start, run), by_reference(teams, start, run));
+    }
+  }
+}
+
+TEST(Optimizer, SgdAgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for (int64_t n : kParameterSizes) {
+    for (int variant = 0; variant < 4; ++variant) {
+      const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
+        kernels.sgd(stream, o.sgd(variant & 1, variant & 2));
+      };
+      const Operands start(n);
+      expect_near_all(same_bits_everywhere(teams, start, run), by_reference(teams, start, run));
+    }
+  }
+}
+
+TEST(Optimizer, SquaredNormAgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for (int64_t n : kParameterSizes) {
+    const auto run = [](const KernelTable& kernels, Stream& stream, Operands& o) {
+      kernels.squared_norm(stream, o.squared_norm());
+    };
+    const Operands start(n);
+    const Operands got = same_bits_everywhere(teams, start, run);
+    const Operands want = by_reference(teams, start, run);
+    for (size_t p = 0; p < want.partials.size(); ++p) {
+      EXPECT_NEAR(got.partials[p] / want.partials[p], 1.0, 1e-14);
+    }
+  }
+}
+
+TensorRef part(const TensorRef& x, int64_t begin, int64_t count) {
+  if (!x) return x;
+  return {static_cast<char*>(x.data) + begin * size_of(x.dtype), x.dtype, Shape{count}};
+}
+
+// Shards of a parameter are updated apart: no border may show.
+TEST(Optimizer, AnySplitOfARangeLeavesTheSameBits) {
+  Teams teams;
+  for (Isa isa : supported_isas()) {
+    for (int64_t border : {1, 17, 4096, 49'999}) {
+      Operands whole(50'001), split = whole;
+      const KernelTable& kernels = cpu_kernels(isa);
+      kernels.adamw(teams.of_2, whole.adamw(true));
+      kernels.sgd(teams.of_2, whole.sgd(true, true));
+      for (const auto& [begin, count] : {std::pair<int64_t, int64_t>{0, border},
+                                         std::pair<int64_t, int64_t>{border, 50'001 - border}}) {
+        AdamWArgs adamw = split.adamw(true);
+        SgdArgs sgd = split.sgd(true, true);
+        for (TensorRef* x :
+             {&adamw.grad_N, &adamw.master_N, &adamw.exp_avg_N, &adamw.exp_avg_sq_N, &adamw.param_N,
+              &sgd.grad_N, &sgd.master_N, &sgd.momentum_N, &sgd.param_N}) {
+          *x = part(*x, begin, count);
+        }
+        kernels.adamw(teams.of_1, adamw);
+        kernels.sgd(teams.of_1, sgd);
+      }
+      EXPECT_TRUE(whole == split) << name_of(isa) << " cut at " << border;
+    }
+  }
+}
+
+// Without momentum and decay of the averages AdamW's first step is lr times the gradient's sign.
+TEST(Optimizer, AdamWsFirstStepIsTheSignOfTheGradient) {
+  Teams teams;
+  Operands o(1000);
+  for (int64_t i = 0; i < 1000; ++i) {
+    o.exp_avg.set(0, i, 0.0f);
+    o.exp_avg_sq.set(0, i, 0.0f);
+  }
+  const Operands start = o;
+  AdamWArgs args = o.adamw(false);
+  args.weight_decay = 0.0f;
+  args.correction1 = 1.0f - args.beta1;
+  args.correction2 = 1.0f - args.beta2;
+  cpu_kernels(supported_isas().back()).adamw(teams.of_1, args);
+  for (int64_t i = 0; i < 1000; ++i) {
+    const float step = std::copysign(args.lr, start.grad.get(0, i));
+    EXPECT_NEAR(o.master.get(0, i), start.master.get(0, i) - step, 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
