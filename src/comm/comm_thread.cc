@@ -123,10 +123,15 @@ void CommThread::nap(int idle_polls) {
     fabric.cancel_sleep(backend_.rank());
     return;
   }
+  std::atomic<int64_t>& looked_ns = fabric.cell(backend_.rank()).looked_ns[1];
+  looked_ns.store(0, std::memory_order_relaxed);
   fabric.sleep(backend_.rank(), seen, backend_.nap_ns(!active_.empty()));
+  looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
 }
 
 void CommThread::live() {
+  std::atomic<int64_t>& looked_ns = backend_.fabric().cell(backend_.rank()).looked_ns[1];
+  looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
   backend_.enter_thread();
   int idle_polls = 0;
   while (!leaving_.load(std::memory_order_acquire) || !active_.empty() ||
@@ -139,6 +144,7 @@ void CommThread::live() {
     nap(idle_polls);
   }
   backend_.leave_thread();
+  looked_ns.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace trireme

@@ -15,6 +15,9 @@
 namespace trireme {
 namespace {
 
+// A waiting thread looks around every few milliseconds, long reductions aside.
+constexpr int64_t kSilentNs = 50'000'000;
+
 // Not the private variants: the words may lie in memory of several processes.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, int64_t timeout_ns) {
   const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
@@ -100,6 +103,14 @@ std::string Fabric::wait_table(int64_t now_ns) const {
           wait.peer < 0 ? "its own transfers" : fmt::format("rank {}", wait.peer);
       table += fmt::format("\n  rank {} waits for {} in {}, since {:.3f} s", rank, whom,
                            to_string(wait.what), double(now_ns - wait.since_ns) * 1e-9);
+    }
+    for (int lane = 0; lane < kWaitLanes; ++lane) {
+      const int64_t looked = cells_[size_t(rank)]->looked_ns[lane].load(std::memory_order_relaxed);
+      if (looked == 0 || now_ns - looked < kSilentNs) continue;
+      idle += fmt::format(
+          "\n  rank {} does not answer: its {} thread has been in one place for "
+          "{:.3f} s",
+          rank, lane == 0 ? "calling" : "communication", double(now_ns - looked) * 1e-9);
     }
     if (!waits) {
       idle +=

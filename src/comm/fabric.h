@@ -34,6 +34,8 @@ struct RankCell {
   Doorbell bell;
   alignas(64) std::atomic<uint32_t> left;  // its function returned
   std::atomic<int32_t> pid;
+  // When each of its waiting threads last looked around; 0: it sleeps, or does not wait.
+  std::atomic<int64_t> looked_ns[kWaitLanes];
   // By group id: collectives that the rank has called, so that its peers know it has not arrived.
   std::atomic<uint64_t> issued[kWatchedGroups];
   SharedRecord<WaitRecord> waits[kWaitLanes];

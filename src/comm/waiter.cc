@@ -40,6 +40,7 @@ Waiter::Watch::Watch(Waiter& waiter, const WaitSubject& subject)
 
 Waiter::Watch::~Watch() {
   if (published_peer_ == -2) return;
+  waiter_.fabric_.cell(waiter_.rank_).looked_ns[waiter_.lane_].store(0, std::memory_order_relaxed);
   waiter_.fabric_.cell(waiter_.rank_).waits[waiter_.lane_].store(WaitRecord{});
 }
 
@@ -61,6 +62,7 @@ void Waiter::Watch::look_around(int peer) {
   if (fabric.aborted()) fabric.throw_aborted(waiter_.rank_, to_string(mine_));
   publish(peer);
   now_ns_ = steady_now_ns();
+  fabric.cell(waiter_.rank_).looked_ns[waiter_.lane_].store(now_ns_, std::memory_order_relaxed);
   look_for_mismatch();
   look_for_cycle();
   if (peer >= 0 && subject_.polls_messages && fabric.has_left(peer)) {

@@ -1,0 +1,316 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "comm/collective_check.h"
+#include "comm/world.h"
+
+namespace trireme {
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kFaults = 120;
+#else
+constexpr int kFaults = 1000;
+#endif
+
+struct Outcome {
+  std::vector<std::string> texts;  // [rank] what its wait threw; "" none
+  std::vector<double> after_s;     // [rank] since the last rank made its call
+  std::string first_cause;
+};
+
+// Runs `call` on every rank, late ranks 5 ms later, and collects how each ended.
+Outcome collect(int size, const WorldOptions& options, const std::function<void(World&)>& call) {
+  Outcome outcome{std::vector<std::string>(size_t(size)), std::vector<double>(size_t(size)), ""};
+  std::atomic<int64_t> last_call{0};
+  try {
+    run_ranks(size, options, [&](World& world) {
+      world.group().barrier();
+      if (world.rank() == size - 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      last_call = std::max(last_call.load(), steady_now_ns());
+      try {
+        call(world);
+      } catch (const CommError& error) {
+        outcome.texts[size_t(world.rank())] = error.what();
+        outcome.after_s[size_t(world.rank())] = double(steady_now_ns() - last_call) * 1e-9;
+        throw;
+      }
+    });
+  } catch (const RankError& error) {
+    outcome.first_cause = error.what();
+  }
+  return outcome;
+}
+
+TensorRef floats(std::vector<float>& x) { return {x.data(), DType::F32, Shape{int64_t(x.size())}}; }
+
+struct Mismatch {
+  const char* name;
+  std::function<void(World&)> call;
+  std::vector<const char*> words;  // that every rank's report must have
+};
+
+std::vector<Mismatch> mismatches(Algorithm algorithm) {
+  const auto other = [](World& w) { return w.rank() == w.size() - 1; };
+  return {
+      {"count",
+       [=](World& w) {
+         std::vector<float> x(other(w) ? 5000 : 4000);
+         w.group().all_reduce(floats(x), ReduceOp::Sum, algorithm);
+       },
+       {"5000 elements", "4000 elements"}},
+      {"short count",
+       [=](World& w) {
+         std::vector<float> x(other(w) ? 3 : 2);
+         w.group().all_reduce(floats(x), ReduceOp::Sum, algorithm);
+       },
+       {"3 elements", "2 elements"}},
+      {"reduction",
+       [=](World& w) {
+         std::vector<float> x(100);
+         w.group().all_reduce(floats(x), other(w) ? ReduceOp::Max : ReduceOp::Sum, algorithm);
+       },
+       {"all_reduce(max", "all_reduce(sum"}},
+      {"dtype",
+       [=](World& w) {
+         std::vector<float> x(1000);
+         TensorRef ref = floats(x);
+         if (other(w)) ref.dtype = DType::I32;
+         w.group().all_reduce(ref, ReduceOp::Sum, algorithm);
+       },
+       {"int32", "fp32"}},
+      {"collective",
+       [=](World& w) {
+         std::vector<float> x(1000);
+         if (other(w)) {
+           w.group().barrier();
+         } else {
+           w.group().all_reduce(floats(x), ReduceOp::Sum, algorithm);
+         }
+       },
+       {"barrier()", "all_reduce("}},
+      {"root: both are sure to receive",
+       [=](World& w) {
+         std::vector<float> x(1000);
+         w.group().broadcast(floats(x), other(w) ? 0 : w.size() - 1, Algorithm::Naive);
+       },
+       {"broadcast(root 0", "broadcast(root 1"}},
+  };
+}
+
+TEST(NoHangs, MismatchedCallsAreNamedOnBothSidesWithin100Milliseconds) {
+  for (Algorithm algorithm : {Algorithm::Shared, Algorithm::Ring, Algorithm::Doubling}) {
+    for (const Mismatch& mismatch : mismatches(algorithm)) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(algorithm), mismatch.name));
+      double worst_s = 1;
+      for (int attempt = 0; attempt < 4 && worst_s > 0.1; ++attempt) {  // other load may delay us
+        const Outcome outcome = collect(2, {.timeout_s = 20}, mismatch.call);
+        worst_s = 0;
+        for (int rank = 0; rank < 2; ++rank) {
+          const std::string& text = outcome.texts[size_t(rank)];
+          for (const char* word : mismatch.words) {
+            ASSERT_NE(text.find(word), std::string::npos) << "rank " << rank << ": " << text;
+          }
+          ASSERT_NE(text.find("rank 0 is in"), std::string::npos) << text;
+          ASSERT_NE(text.find("rank 1 is in"), std::string::npos) << text;
+          ASSERT_NE(text.find("fault_test.cc:"), std::string::npos) << text;
+          worst_s = std::max(worst_s, outcome.after_s[size_t(rank)]);
+        }
+      }
+      EXPECT_LT(worst_s, 0.1);
+    }
+  }
+}
+
+TEST(NoHangs, SendAndReceiveOfDifferentLengthsAreNamed) {
+  const Outcome outcome = collect(2, {.timeout_s = 20}, [](World& world) {
+    std::vector<float> x(world.rank() == 0 ? 10 : 20);
+    if (world.rank() == 0) {
+      world.group().send(floats(x), 1);
+      world.group().barrier();
+    } else {
+      world.group().recv(floats(x), 0);
+    }
+  });
+  for (const std::string& text : outcome.texts) {
+    EXPECT_NE(text.find("rank 0 is in send(to 1, fp32, 10 elements"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank 1 is in recv(from 0, fp32, 20 elements"), std::string::npos) << text;
+  }
+}
+
+TEST(NoHangs, GroupsEnteredInDifferentOrderAreACycleLongBeforeTheDeadline) {
+  const int64_t begin = steady_now_ns();
+  const Outcome outcome = collect(2, {.timeout_s = 20}, [](World& world) {
+    const auto a = world.group().split(0, world.rank(), "a");
+    const auto b = world.group().split(0, world.rank(), "b");
+    (world.rank() == 0 ? a : b)->barrier();
+    (world.rank() == 0 ? b : a)->barrier();
+  });
+  EXPECT_LT(double(steady_now_ns() - begin) * 1e-9, 5);
+  for (const std::string& text : outcome.texts) {
+    EXPECT_NE(text.find("wait for each other in different calls"), std::string::npos) << text;
+    EXPECT_NE(text.find("group a"), std::string::npos) << text;
+    EXPECT_NE(text.find("group b"), std::string::npos) << text;
+  }
+}
+
+TEST(NoHangs, DeadlineSaysWhoWaitsForWhomInWhichCallSinceWhen) {
+  std::atomic<bool> released{false};
+  const Outcome outcome = collect(3, {.timeout_s = 0.05}, [&](World& world) {
+    std::vector<float> x(10);
+    if (world.rank() == 1) {
+      while (!released) std::this_thread::yield();
+      return;
+    }
+    try {
+      world.group().all_reduce(floats(x), ReduceOp::Sum, Algorithm::Shared);
+    } catch (...) {
+      released = true;
+      throw;
+    }
+  });
+  EXPECT_NE(outcome.first_cause.find("its deadline"), std::string::npos) << outcome.first_cause;
+  EXPECT_NE(outcome.first_cause.find("waits for rank 1 in all_reduce(sum, fp32, 10 elements"),
+            std::string::npos)
+      << outcome.first_cause;
+  EXPECT_NE(outcome.first_cause.find("rank 1 waits for nobody"), std::string::npos)
+      << outcome.first_cause;
+}
+
+TEST(NoHangs, AsynchronousWaitTakesItsOwnDeadline) {
+  const Outcome outcome = collect(2, {.timeout_s = 20}, [](World& world) {
+    std::vector<float> x(10);
+    if (world.rank() == 0) {
+      Work work = world.group().start_recv(floats(x), 1);
+      work.wait(0.02);
+    } else {
+      while (!world.aborted()) std::this_thread::yield();
+    }
+  });
+  EXPECT_NE(outcome.first_cause.find("its deadline"), std::string::npos) << outcome.first_cause;
+}
+
+TEST(NoHangs, ARankThatReturnsEarlyIsNamed) {
+  const Outcome outcome = collect(4, {.timeout_s = 20}, [](World& world) {
+    std::vector<float> x(1000);
+    if (world.rank() != 2) world.group().all_reduce(floats(x), ReduceOp::Sum, Algorithm::Ring);
+  });
+  EXPECT_NE(outcome.first_cause.find("rank 2 has left"), std::string::npos) << outcome.first_cause;
+}
+
+TEST(NoHangs, TheFirstCauseKeepsItsTypeNested) {
+  try {
+    run_ranks(3, [](World& world) {
+      if (world.rank() == 1) throw DeviceError("the device is gone");
+      world.group().barrier();
+    });
+    FAIL();
+  } catch (const RankError& error) {
+    EXPECT_EQ(error.rank(), 1);
+    EXPECT_STREQ(error.what(), "rank 1: the device is gone");
+    EXPECT_THROW(std::rethrow_if_nested(error), DeviceError);
+  }
+}
+
+struct Fault {
+  enum Kind { Throw, Silent, Leave } kind;
+  int victim;
+  int point;  // the victim's transfers and announcements before it happens
+};
+
+class Injected : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A program of random collectives, the same on every rank.
+void random_program(World& world, unsigned seed) {
+  std::mt19937 rng(seed);
+  for (int call = 0; call < 30; ++call) {
+    const Collective collective = Collective(rng() % (int(Collective::Barrier) + 1));
+    const std::vector<Algorithm> algorithms = algorithms_of(collective, world.size());
+    const bool shared = rng() % 3 == 0;
+    CollectiveCase c{
+        .collective = collective,
+        .algorithm = shared ? Algorithm::Shared : algorithms[rng() % algorithms.size()],
+        .count = int64_t(rng() % 2 == 0 ? rng() % 50 : rng() % 5000),
+        .asynchronous = rng() % 4 == 0,
+        .seed = seed};
+    CollectiveRun run(world, world.group(), c);
+    run.fill();
+    run.run();
+  }
+}
+
+void inject(unsigned seed) {
+  std::mt19937 rng(seed);
+  const int size = 2 + int(rng() % 4);
+  const Fault fault{Fault::Kind(rng() % 8 < 6    ? 0
+                                : rng() % 2 == 0 ? 1
+                                                 : 2),
+                    int(rng() % unsigned(size)), int(rng() % 60)};
+  SCOPED_TRACE(fmt::format("seed {} size {} kind {} victim {} point {}", seed, size,
+                           int(fault.kind), fault.victim, fault.point));
+  std::atomic<int> points{0};
+  std::atomic<bool> released{false};
+  std::atomic<bool> happened{false};
+  WorldOptions options{.timeout_s = fault.kind == Fault::Silent ? 0.15 : 20.0};
+  options.fault_hook = [&](int rank) {
+    if (rank != fault.victim || points.fetch_add(1) != fault.point) return;
+    happened = true;
+    if (fault.kind == Fault::Silent) {
+      while (!released) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    throw Injected("injected");
+  };
+  std::string cause;
+  try {
+    run_ranks(size, options, [&](World& world) {
+      try {
+        if (fault.kind == Fault::Leave && world.rank() == fault.victim) {
+          std::mt19937 local(seed);
+          happened = true;
+          return;
+        }
+        random_program(world, seed);
+      } catch (...) {
+        released = true;
+        throw;
+      }
+    });
+  } catch (const RankError& error) {
+    cause = error.what();
+  }
+  if (!happened) return;                                    // the program was shorter
+  if (fault.kind == Fault::Leave && cause.empty()) return;  // nobody needed the rank any more
+  const std::string victim = fmt::format("rank {}", fault.victim);
+  const std::string expected = fault.kind == Fault::Throw    ? victim + ": injected"
+                               : fault.kind == Fault::Silent ? victim + " waits for nobody"
+                                                             : victim + " has left";
+  // Its communication thread may be the silent one, while its caller waits.
+  const bool named =
+      cause.find(expected) != std::string::npos ||
+      (fault.kind == Fault::Silent && cause.find(victim + " does not answer") != std::string::npos);
+  ASSERT_TRUE(named) << cause;
+}
+
+TEST(NoHangs, ARankThatThrowsOrFallsSilentOrLeavesAtARandomPointIsNamed) {
+  std::atomic<unsigned> next{1};
+  const auto work = [&] {
+    for (unsigned seed = next++; seed <= kFaults; seed = next++) {
+      inject(seed);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  };
+  std::vector<std::thread> threads;  // silent ranks cost a deadline each, but no processor
+  for (int i = 0; i < 4; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace trireme
