@@ -1,15 +1,12 @@
-#include <gtest/gtest.h>
-#include <unistd.h>
-
+#include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <random>
+#include <set>
 
-#include "base/file.h"
-#include "base/hash.h"
+#include "base/dtype.h"
+#include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/load.h"
-#include "checkpoint/safetensors_writer.h"
 #include "checkpoint/save.h"
 
 namespace trireme {
@@ -17,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// T, H, D below are whatever the shapes drawn say.
 struct WholeTensor {
   std::string name;
   Shape shape;
@@ -111,22 +107,8 @@ std::vector<Slice> draw_partition(Random& random, const Shape& shape) {
   return slices;
 }
 
-// In memory where there is such a folder: the many small files of these tests are all synced.
-fs::path memory_folder() {
-  return fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
-}
-
-class CheckpointTest : public testing::Test {
+class CheckpointTest : public FolderTest {
  protected:
-  CheckpointTest() {
-    root_ = memory_folder() / ("trireme_checkpoint_test." + std::to_string(::getpid()));
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  ~CheckpointTest() override { fs::remove_all(root_); }
-
-  std::string root() const { return root_.string(); }
-
   // Every tensor cut into random slices, each written by a random one of the writers.
   std::string save(const std::vector<WholeTensor>& tensors, int num_writers, Random& random,
                    const CheckpointInfo& info, const SaveOptions& options = {}) {
@@ -157,8 +139,6 @@ class CheckpointTest : public testing::Test {
     EXPECT_TRUE(path.ok()) << (path.ok() ? "" : path.error().message);
     return path.ok() ? *path : "";
   }
-
-  fs::path root_;
 };
 
 TEST_F(CheckpointTest, AnySlicingThatIsWrittenReadsBackBitwiseInAnyOther) {
@@ -190,6 +170,158 @@ TEST_F(CheckpointTest, AnySlicingThatIsWrittenReadsBackBitwiseInAnyOther) {
           << requests[index].name << requests[index].slice.to_string();
     }
     EXPECT_TRUE(checkpoint->verify(2).empty());
+  }
+}
+
+TEST_F(CheckpointTest, PositionAndAttachedFilesComeBackExactly) {
+  const SmallState state(123456789);
+  const auto path = state.save(root());
+  ASSERT_TRUE(path.ok()) << message_of(path);
+  const auto checkpoint = Checkpoint::open(*path);
+  ASSERT_TRUE(checkpoint.ok()) << message_of(checkpoint);
+  const CheckpointInfo& info = checkpoint->info();
+  EXPECT_EQ(info.step, state.info.step);
+  EXPECT_EQ(info.next_sample, state.info.next_sample);
+  EXPECT_EQ(info.tokens_seen, state.info.tokens_seen);
+  EXPECT_EQ(info.seed, state.info.seed);
+  EXPECT_EQ(info.data_identity, state.info.data_identity);
+  EXPECT_EQ(info.optimizer, state.info.optimizer);
+  EXPECT_EQ(info.optimizer_scalars, state.info.optimizer_scalars);
+  for (const AttachedFile& file : state.attached()) {
+    EXPECT_EQ(*checkpoint->read_attached(file.name), file.content);
+  }
+  EXPECT_FALSE(checkpoint->read_attached("absent").ok());
+  EXPECT_EQ(checkpoint->find("layers.0.attn.wq")->shape, (Shape{3, 4}));
+  EXPECT_EQ(checkpoint->find("layers.0.attn.wk"), nullptr);
+}
+
+TEST_F(CheckpointTest, ARequestThatDoesNotFitIsRefusedWithWhatTheCheckpointHolds) {
+  const auto checkpoint = Checkpoint::open(*SmallState(1).save(root()));
+  ASSERT_TRUE(checkpoint.ok());
+  std::vector<std::byte> out(1000);
+  const auto refused = [&](const std::string& name, const Shape& shape, DType dtype) {
+    const TensorRequest request{name, shape, dtype, Slice::whole(shape), out.data()};
+    const Status status = checkpoint->read({&request, 1});
+    EXPECT_TRUE(!status.ok() && status.error().kind == ErrorKind::Usage) << message_of(status);
+    return message_of(status);
+  };
+  EXPECT_NE(refused("layers.0.attn.wk", {3, 4}, DType::F32).find("did you mean layers.0.attn.wq"),
+            std::string::npos);
+  EXPECT_NE(refused("layers.0.attn.wq", {4, 3}, DType::F32).find("shape [3, 4], the model needs"),
+            std::string::npos);
+  EXPECT_NE(refused("layers.0.attn.wq", {3, 4}, DType::I32).find("does not convert to int32"),
+            std::string::npos);
+}
+
+TEST_F(CheckpointTest, ANumberThatIsNotFiniteIsRefusedWithItsTensorAndIndexUnlessAllowed) {
+  SmallState state(1);
+  state.weight[6 + 3] = std::nanf("");  // of the second box, columns 2 and 3: row 1, column 3
+  const auto checkpoint = Checkpoint::open(*state.save(root()));
+  ASSERT_TRUE(checkpoint.ok());
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    std::vector<float> out(12);
+    const TensorRequest request{"layers.0.attn.wq", {3, 4}, dtype, Slice::range(3, 9), out.data()};
+    const Status status = checkpoint->read({&request, 1});
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().kind, ErrorKind::Damaged);
+    EXPECT_NE(message_of(status).find("layers.0.attn.wq holds a NaN or Inf"), std::string::npos);
+    EXPECT_NE(message_of(status).find("at [1, 3]"), std::string::npos) << message_of(status);
+    EXPECT_TRUE(checkpoint->read({&request, 1}, {.allow_nonfinite = true}).ok());
+  }
+}
+
+TEST_F(CheckpointTest, ReadingInAnotherPrecisionIsRoundingWhatWasWritten) {
+  const SmallState state(1);
+  const auto checkpoint = Checkpoint::open(*state.save(root()));
+  ASSERT_TRUE(checkpoint.ok());
+  std::vector<bf16> out(5);
+  const TensorRequest request{
+      "exp_avg/layers.0.attn.bq", {5}, DType::BF16, Slice::whole({5}), out.data()};
+  ASSERT_TRUE(checkpoint->read({&request, 1}).ok());
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(out[i], bf16(state.bias[i]));
+}
+
+TEST_F(CheckpointTest, AnIncompleteOrDoubledTensorIsNotCommittedAndLeavesNothing) {
+  const float data[12] = {};
+  const auto box = [&](int64_t row, int64_t rows) {
+    return TensorPiece{"w", {3, 4}, DType::F32, Slice::box({row, 0}, {rows, 4}), data};
+  };
+  const std::vector<std::vector<TensorPiece>> cases = {
+      {box(0, 1), box(2, 1)},
+      {box(0, 2), box(1, 2)},
+      {box(0, 3), {"w", {3, 4}, DType::F32, Slice::range(5, 1), data}},
+      {box(0, 2), {"w", {3, 4}, DType::F32, Slice::range(7, 4), data}},
+  };
+  for (const auto& pieces : cases) {
+    const auto saved = save_checkpoint(root(), {.step = 1}, {}, pieces);
+    EXPECT_NE(message_of(saved).find("saving step 1: tensor w"), std::string::npos)
+        << message_of(saved);
+    EXPECT_TRUE(fs::is_empty(root()));
+  }
+}
+
+TEST_F(CheckpointTest, RanksThatDisagreeAboutATensorAreNamed) {
+  const float data[12] = {};
+  const auto part = [&](int rank, const Shape& shape) {
+    const auto folder = begin_checkpoint(root(), 1);
+    const TensorPiece piece{"w", shape, DType::F32, Slice::box({0, 0}, {2, 2}), data};
+    return *write_shards(*folder, rank, {&piece, 1});
+  };
+  IndexPart contents = part(0, {4, 2});
+  EXPECT_NE(message_of(merge_index_part(contents, part(1, {2, 4}))).find("w: one rank wrote"),
+            std::string::npos);
+  EXPECT_NE(message_of(merge_index_part(contents, part(0, {4, 2}))).find("two ranks wrote"),
+            std::string::npos);
+}
+
+std::set<int64_t> steps_in(const std::string& root) {
+  std::set<int64_t> steps;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    steps.insert(step_of_folder_name(entry.path().filename().string()));
+  }
+  return steps;
+}
+
+TEST_F(CheckpointTest, TheLastKThatOpenAreKeptAndLaterStepsLeftAlone) {
+  for (int64_t step = 1; step <= 5; ++step) ASSERT_TRUE(SmallState(step).save(root()).ok());
+  EXPECT_EQ(steps_in(root()), (std::set<int64_t>{3, 4, 5}));
+  // A run that went back to step 3 must not remove its own checkpoints in favour of 4 and 5.
+  ASSERT_TRUE(SmallState(3).save(root(), {.keep = 1}).ok());
+  EXPECT_EQ(steps_in(root()), (std::set<int64_t>{3, 4, 5}));
+  // A damaged one does not count, and goes when it is older than all that are kept.
+  fs::remove(root() + "/step-000005/index.json");
+  ASSERT_TRUE(SmallState(6).save(root(), {.keep = 2}).ok());
+  EXPECT_EQ(steps_in(root()), (std::set<int64_t>{4, 5, 6}));
+  ASSERT_TRUE(SmallState(7).save(root(), {.keep = 2}).ok());
+  EXPECT_EQ(steps_in(root()), (std::set<int64_t>{6, 7}));
+  ASSERT_TRUE(SmallState(8).save(root(), {.keep = 0}).ok());
+  EXPECT_EQ(steps_in(root()), (std::set<int64_t>{6, 7, 8}));
+}
+
+TEST(Slice, TwoSlicesOverlapExactlyWhenTheyShareAnElement) {
+  for (int seed = 0; seed < 2000; ++seed) {
+    Random random(seed);
+    WholeTensor tensor{.shape = {draw(random, 1, 4), draw(random, 1, 4), draw(random, 1, 4)},
+                       .dtype = DType::U8};
+    for (int64_t i = 0; i < tensor.shape.num_elements(); ++i) tensor.data.push_back(std::byte(i));
+    const auto draw_slice = [&] {
+      if (draw(random, 0, 1) == 0) {
+        const int64_t first = draw(random, 0, tensor.shape.num_elements());
+        return Slice::range(first, draw(random, 0, tensor.shape.num_elements() - first));
+      }
+      int64_t begin[3], extent[3];
+      for (int dim = 0; dim < 3; ++dim) {
+        begin[dim] = draw(random, 0, tensor.shape[dim]);
+        extent[dim] = draw(random, 0, tensor.shape[dim] - begin[dim]);
+      }
+      return Slice::box(Shape(begin), Shape(extent));
+    };
+    const Slice a = draw_slice(), b = draw_slice();
+    const auto of_a = cut(tensor, a), of_b = cut(tensor, b);
+    std::set<std::byte> both(of_a.begin(), of_a.end());
+    both.insert(of_b.begin(), of_b.end());
+    EXPECT_EQ(overlap(a, b, tensor.shape), both.size() < of_a.size() + of_b.size())
+        << tensor.shape.to_string() << " " << a.to_string() << " " << b.to_string();
   }
 }
 
