@@ -1,1 +1,35 @@
-int main() { return 2; }
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/app.h"
+
+namespace {
+
+// ../models, or ../share/trireme/models of an installed program.
+std::vector<std::string> model_folders() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const auto prefix = program.parent_path().parent_path();
+  return {(prefix / "models").string(), (prefix / "share" / "trireme" / "models").string()};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  std::ios::sync_with_stdio(false);
+  const Environment environment = read_environment();
+  const bool draws = is_terminal(STDERR_FILENO) && !environment.ci && !environment.dumb;
+  CommandIo io{.out = std::cout,
+               .err = std::cerr,
+               .err_is_terminal = draws,
+               .color = draws && !environment.no_color,
+               .model_folders = model_folders()};
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  const int columns = is_terminal(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 80;
+  return run_app(args, environment, io, std::clamp(columns, 60, 110));
+}

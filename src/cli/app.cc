@@ -1,0 +1,141 @@
+#include "cli/app.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <new>
+#include <ostream>
+
+#include "cli/command_table.h"
+#include "cli/completion.h"
+#include "cli/help.h"
+#include "cli/version.h"
+
+namespace trireme {
+namespace {
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Usage:
+      return 2;
+    case ErrorKind::Infeasible:
+      return 3;
+    case ErrorKind::Damaged:
+      return 4;
+    case ErrorKind::Runtime:
+      return 5;
+  }
+  return 5;
+}
+
+// A word in red on a terminal, and each problem on a line of its own.
+void print_error(std::string_view message, CommandIo& io) {
+  const std::string label = io.color ? "\x1b[1;31merror:\x1b[0m" : "error:";
+  size_t begin = 0;
+  while (begin <= message.size()) {
+    const size_t end = std::min(message.find('\n', begin), message.size());
+    io.err << label << " " << message.substr(begin, end - begin) << "\n";
+    begin = end + 1;
+  }
+}
+
+// These commands read the table that they are part of.
+void add_table_commands(Command& root, bool* show_version) {
+  struct Words {
+    std::string shell;
+    std::vector<std::string> names;
+    bool man = false;
+    bool markdown = false;
+  };
+  auto words = std::make_shared<Words>();
+  root.options = {{.name = "version",
+                   .doc = "print version, commit, compiler and kernels",
+                   .target = show_version}};
+  root.subcommands.push_back({.name = "completion",
+                              .summary = "Print a script that completes commands in a shell.",
+                              .arguments = {{.name = "SHELL",
+                                             .doc = "the shell",
+                                             .target = &words->shell,
+                                             .choices = {"bash", "zsh", "fish"}}},
+                              .examples = {"source <(trireme completion bash)"},
+                              .run = [&root, words](CommandIo& io) -> Result<int> {
+                                TRIREME_TRY(script, completion_script(root, words->shell));
+                                io.out << script;
+                                return 0;
+                              }});
+  root.subcommands.push_back(
+      {.name = "help",
+       .summary = "Print the help of a command.",
+       .arguments = {{.name = "COMMAND",
+                      .doc = "the command, such as config show",
+                      .target = &words->names,
+                      .required = false}},
+       .options = {{.name = "man", .doc = "the manual page, in troff", .target = &words->man},
+                   {.name = "markdown",
+                    .doc = "the reference of all commands in docs/cli.md",
+                    .target = &words->markdown}},
+       .examples = {"trireme help --man > trireme.1"},
+       .run = [&root, words](CommandIo& io) -> Result<int> {
+         if (words->man) {
+           io.out << man_page(root, std::string(version()));
+         } else if (words->markdown) {
+           io.out << command_markdown(root);
+         } else {
+           TRIREME_TRY(found, find_command(root, words->names));
+           io.out << help_text(*found.command, found.path, 80);
+         }
+         return 0;
+       }});
+}
+
+Result<int> run_command(const ParsedCommand& parsed, CommandIo& io) {
+  try {
+    Result<int> result = parsed.command->run(io);
+    if (!result.ok()) return with_context(result.error(), parsed.path);
+    return result;
+  } catch (const ContractError& error) {
+    return Error{ErrorKind::Runtime,
+                 fmt::format("{}: a defect of Trireme: {}", parsed.path, error.what())};
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::Runtime, fmt::format("{}: out of memory", parsed.path)};
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::Runtime, fmt::format("{}: {}", parsed.path, error.what())};
+  }
+}
+
+}  // namespace
+
+int run_app(std::span<const std::string> args, const Environment& environment, CommandIo& io,
+            int columns) {
+  bool show_version = false;
+  Command root = command_table(environment);
+  add_table_commands(root, &show_version);
+  const Result<ParsedCommand> parsed = parse_arguments(root, args);
+  if (!parsed.ok()) {
+    print_error(parsed.error().message, io);
+    io.err << "trireme --help lists the commands, trireme COMMAND --help its options\n";
+    return exit_code(parsed.error().kind);
+  }
+  const Command& command = *parsed.value().command;
+  if (parsed.value().help || (parsed.value().bare && !show_version)) {
+    (parsed.value().help ? io.out : io.err) << help_text(command, parsed.value().path, columns);
+    return parsed.value().help ? 0 : exit_code(ErrorKind::Usage);
+  }
+  if (show_version) {
+    io.out << version_text();
+    return 0;
+  }
+  const Result<int> result = run_command(parsed.value(), io);
+  io.out.flush();
+  if (!result.ok()) {
+    print_error(result.error().message, io);
+    return exit_code(result.error().kind);
+  }
+  if (!io.out) {
+    print_error("standard output cannot be written", io);
+    return exit_code(ErrorKind::Runtime);
+  }
+  return result.value();
+}
+
+}  // namespace trireme

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/command_io.h"
+#include "cli/terminal.h"
+
+namespace trireme {
+
+// Parses, runs and reports: the exit code of the process. `columns` is the width of help.
+int run_app(std::span<const std::string> args, const Environment& environment, CommandIo& io,
+            int columns);
+
+}  // namespace trireme

@@ -1,0 +1,316 @@
+#include "cli/command_table.h"
+
+#include <memory>
+
+#include "cli/bench_kernels_command.h"
+#include "cli/bench_train_command.h"
+#include "cli/calibrate_command.h"
+#include "cli/checkpoint_command.h"
+#include "cli/config_command.h"
+#include "cli/doctor_command.h"
+#include "cli/generate_command.h"
+#include "cli/plan_command.h"
+#include "cli/report_command.h"
+#include "cli/train_command.h"
+
+namespace trireme {
+
+// An options struct is shared by the table's rows, which hold pointers into it, and by the function
+// that reads it; the function keeps it alive.
+
+Argument run_config_argument(std::vector<std::string>& files, bool required) {
+  return {.name = "RUN.toml",
+          .doc = "the configuration; several are layered, later wins",
+          .target = &files,
+          .required = required,
+          .completion = Completion::File};
+}
+
+Option set_option(std::vector<std::string>& overrides) {
+  return {.name = "set",
+          .value_name = "KEY=VALUE",
+          .doc = "a value above all files, such as model.layers=4",
+          .target = &overrides,
+          .completion = Completion::ConfigKey};
+}
+
+Option ranks_option(std::optional<int>& ranks) {
+  return {.name = "ranks",
+          .value_name = "N",
+          .doc = "world size; derives parallel.dp where that is not set",
+          .target = &ranks};
+}
+
+Option json_option(bool& json) { return {.name = "json", .doc = "print JSON", .target = &json}; }
+
+Option threads_option(int& threads) {
+  return {.name = "threads",
+          .letter = 't',
+          .value_name = "N",
+          .doc = "0: all cores",
+          .target = &threads};
+}
+
+Result<int> exit_code_of(const Status& status) {
+  if (!status.ok()) return status.error();
+  return 0;
+}
+
+Command train_command() {
+  auto options = std::make_shared<TrainOptions>();
+  return {.name = "train",
+          .summary = "Train a model.",
+          .details =
+              "The run directory gets the resolved configuration, the plan, metrics.jsonl, a "
+              "trace, a report and checkpoints. The first SIGINT or SIGTERM finishes the step, "
+              "saves and exits 130; the second ends at once.",
+          .arguments = {run_config_argument(options->config.files)},
+          .options = {set_option(options->config.overrides),
+                      ranks_option(options->config.ranks),
+                      {.name = "out",
+                       .value_name = "DIR",
+                       .doc = "the run directory; by default runs/ and the configuration's name",
+                       .target = &options->out,
+                       .completion = Completion::Folder},
+                      {.name = "resume",
+                       .value_name = "auto|PATH",
+                       .doc = "continue from the newest checkpoint of --out, or from this one",
+                       .target = &options->resume,
+                       .completion = Completion::Folder},
+                      {.name = "dry-run",
+                       .doc = "say what would be run and what it needs",
+                       .target = &options->dry_run},
+                      {.name = "json", .doc = "the dry run as JSON", .target = &options->json}},
+          .examples = {"trireme train configs/tiny-gpt2.toml --out /tmp/run",
+                       "trireme train configs/demo.toml --set run.steps=100 --resume auto"},
+          .run = [options](CommandIo& io) { return run_train(*options, io); }};
+}
+
+Command plan_command() {
+  auto options = std::make_shared<PlanOptions>();
+  return {.name = "plan",
+          .summary = "Price a run without running it: parameters, FLOPs, bytes by class.",
+          .details =
+              "Exit code 3 where it does not fit, with the tensor and the moment that break it "
+              "and the cheapest change that would fit.",
+          .arguments = {run_config_argument(options->config.files)},
+          .options = {set_option(options->config.overrides), ranks_option(options->config.ranks),
+                      json_option(options->json)},
+          .examples = {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b"},
+          .run = [options](CommandIo& io) { return run_plan(*options, io); }};
+}
+
+Command generate_command() {
+  auto options = std::make_shared<GenerateOptions>();
+  return {
+      .name = "generate",
+      .summary = "Continue a prompt with a trained model.",
+      .options = {{.name = "checkpoint",
+                   .letter = 'm',
+                   .value_name = "DIR",
+                   .doc = "a checkpoint, or a run directory: its newest one",
+                   .target = &options->checkpoint,
+                   .completion = Completion::Folder},
+                  {.name = "prompt",
+                   .letter = 'p',
+                   .value_name = "TEXT",
+                   .doc = "what is continued",
+                   .target = &options->prompt},
+                  {.name = "file",
+                   .letter = 'f',
+                   .value_name = "FILE",
+                   .doc = "read the prompt from a file, or - for standard input",
+                   .target = &options->prompt_file,
+                   .completion = Completion::File},
+                  {.name = "tokens",
+                   .letter = 'n',
+                   .value_name = "N",
+                   .doc = "tokens to draw",
+                   .target = &options->num_tokens},
+                  {.name = "temp",
+                   .value_name = "T",
+                   .doc = "temperature; 0: always the likeliest token",
+                   .target = &options->temperature},
+                  {.name = "top-k",
+                   .value_name = "K",
+                   .doc = "only the K likeliest tokens; 0: all",
+                   .target = &options->top_k},
+                  {.name = "top-p",
+                   .value_name = "P",
+                   .doc = "only the likeliest tokens that together have probability P",
+                   .target = &options->top_p},
+                  {.name = "seed",
+                   .letter = 's',
+                   .value_name = "N",
+                   .doc = "of the draws: the same seed gives the same text",
+                   .target = &options->seed},
+                  threads_option(options->threads)},
+      .examples = {"trireme generate --checkpoint runs/demo -p 'It is a truth' -n 100 --temp 0.8"},
+      .run = [options](CommandIo& io) -> Result<int> {
+        if (options->checkpoint.empty()) {
+          return Error{ErrorKind::Usage, "--checkpoint is missing"};
+        }
+        return run_generate(*options, io);
+      }};
+}
+
+Command checkpoint_command() {
+  const auto subcommand = [](const char* name, const char* summary, auto run) -> Command {
+    auto options = std::make_shared<CheckpointOptions>();
+    return {.name = name,
+            .summary = summary,
+            .arguments = {{.name = "DIR",
+                           .doc = "a checkpoint, or a run directory: its newest one",
+                           .target = &options->path,
+                           .completion = Completion::Folder}},
+            .options = {json_option(options->json)},
+            .run = [options, run](CommandIo& io) { return run(*options, io); }};
+  };
+  return {.name = "checkpoint",
+          .summary = "Look into checkpoints.",
+          .subcommands = {
+              subcommand("inspect", "List what a checkpoint holds.", run_checkpoint_inspect),
+              subcommand("verify", "Read every byte and check every checksum.",
+                         run_checkpoint_verify)}};
+}
+
+namespace {
+
+Command bench_train_command() {
+  auto options = std::make_shared<BenchTrainOptions>();
+  return {.name = "train",
+          .summary = "Time whole training steps.",
+          .arguments = {run_config_argument(options->config.files)},
+          .options = {set_option(options->config.overrides),
+                      ranks_option(options->config.ranks),
+                      {.name = "steps",
+                       .value_name = "N",
+                       .doc = "timed steps; 0: what takes a few seconds",
+                       .target = &options->steps},
+                      json_option(options->json)},
+          .run = [options](CommandIo& io) { return run_bench_train(*options, io); }};
+}
+
+Command bench_kernels_command() {
+  auto options = std::make_shared<BenchKernelsOptions>();
+  return {.name = "kernels",
+          .summary = "Time kernels beside this machine's measured ceilings.",
+          .options = {{.name = "filter",
+                       .value_name = "TEXT",
+                       .doc = "only rows whose name contains it",
+                       .target = &options->filter},
+                      threads_option(options->threads),
+                      json_option(options->json)},
+          .run = [options](CommandIo& io) { return run_bench_kernels(*options, io); }};
+}
+
+}  // namespace
+
+Command bench_command() {
+  return {.name = "bench",
+          .summary = "Measure this machine.",
+          .subcommands = {bench_train_command(), bench_kernels_command()}};
+}
+
+Command calibrate_command() {
+  auto options = std::make_shared<CalibrateOptions>();
+  return {.name = "calibrate",
+          .summary = "Measure this machine and write its hardware file.",
+          .options = {{.name = "out",
+                       .value_name = "FILE",
+                       .doc = "the hardware file; by default standard output",
+                       .target = &options->out,
+                       .completion = Completion::File},
+                      threads_option(options->threads)},
+          .run = [options](CommandIo& io) { return run_calibrate(*options, io); }};
+}
+
+Command report_command() {
+  auto options = std::make_shared<ReportOptions>();
+  return {.name = "report",
+          .summary = "Write report.html of a run: one file that opens anywhere.",
+          .arguments = {{.name = "RUN_DIR",
+                         .doc = "the run directory",
+                         .target = &options->run_dir,
+                         .completion = Completion::Folder}},
+          .options = {{.name = "out",
+                       .value_name = "FILE",
+                       .doc = "by default report.html in the run directory",
+                       .target = &options->out,
+                       .completion = Completion::File}},
+          .run = [options](CommandIo& io) { return run_report(*options, io); }};
+}
+
+namespace {
+
+Command config_show_command() {
+  auto options = std::make_shared<ConfigShowOptions>();
+  return {.name = "show",
+          .summary = "Print the configuration in force, every key with its value.",
+          .arguments = {run_config_argument(options->config.files, /*required=*/false)},
+          .options = {set_option(options->config.overrides), ranks_option(options->config.ranks),
+                      json_option(options->json)},
+          .run = [options](CommandIo& io) { return run_config_show(*options, io); }};
+}
+
+Command config_explain_command() {
+  auto options = std::make_shared<ConfigExplainOptions>();
+  return {.name = "explain",
+          .summary = "Say where each value comes from, what it replaces, and what follows from it.",
+          .arguments = {run_config_argument(options->config.files, /*required=*/false)},
+          .options = {set_option(options->config.overrides),
+                      ranks_option(options->config.ranks),
+                      {.name = "all", .doc = "keys at their default too", .target = &options->all}},
+          .run = [options](CommandIo& io) { return run_config_explain(*options, io); }};
+}
+
+Command config_diff_command() {
+  auto options = std::make_shared<ConfigDiffOptions>();
+  return {.name = "diff",
+          .summary = "List the keys in which two configurations differ, and what that can change.",
+          .arguments = {{.name = "A.toml B.toml",
+                         .doc = "with one file, it is compared with itself under --set",
+                         .target = &options->config.files,
+                         .completion = Completion::File}},
+          .options = {set_option(options->config.overrides)},
+          .run = [options](CommandIo& io) { return run_config_diff(*options, io); }};
+}
+
+Command config_docs_command() {
+  return {.name = "docs",
+          .summary = "Print docs/configuration.md: every key, its default and its meaning.",
+          .run = [](CommandIo& io) -> Result<int> {
+            io.out << configuration_markdown();
+            return 0;
+          }};
+}
+
+}  // namespace
+
+Command config_command() {
+  return {.name = "config",
+          .summary = "Look at configurations.",
+          .subcommands = {config_show_command(), config_explain_command(), config_diff_command(),
+                          config_docs_command()}};
+}
+
+Command doctor_command(const Environment& environment) {
+  auto options = std::make_shared<DoctorOptions>();
+  options->search_path = environment.path;
+  return {.name = "doctor",
+          .summary = "Look at this machine: what it offers, what is missing, how to get it.",
+          .options = {json_option(options->json)},
+          .run = [options](CommandIo& io) { return run_doctor(*options, io); }};
+}
+
+Command command_table(const Environment& environment) {
+  return {.name = "trireme",
+          .summary = "Train large language models on many devices.",
+          .details = "Standard output carries data, standard error progress and logs.",
+          .subcommands = {train_command(), plan_command(), generate_command(), schedule_command(),
+                          tokenizer_command(), data_command(), checkpoint_command(),
+                          bench_command(), calibrate_command(), report_command(), config_command(),
+                          doctor_command(environment)}};
+}
+
+}  // namespace trireme

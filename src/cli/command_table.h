@@ -1,0 +1,36 @@
+#pragma once
+
+#include "cli/options.h"
+#include "cli/terminal.h"
+
+namespace trireme {
+
+// Every command of trireme with its options, each bound to an options struct that the returned
+// table owns.
+Command command_table(const Environment& environment);
+
+// The parts of it, one per group of commands.
+Command train_command();
+Command plan_command();
+Command generate_command();
+Command schedule_command();
+Command tokenizer_command();
+Command data_command();
+Command checkpoint_command();
+Command bench_command();
+Command calibrate_command();
+Command report_command();
+Command config_command();
+Command doctor_command(const Environment& environment);
+
+// What commands share.
+Argument run_config_argument(std::vector<std::string>& files, bool required = true);
+Option set_option(std::vector<std::string>& overrides);
+Option ranks_option(std::optional<int>& ranks);
+Option json_option(bool& json);
+Option threads_option(int& threads);
+
+// 0, or the failure of a command that has no exit code of its own.
+Result<int> exit_code_of(const Status& status);
+
+}  // namespace trireme

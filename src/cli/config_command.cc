@@ -1,0 +1,173 @@
+#include "cli/config_command.h"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "base/units.h"
+#include "spec/model_spec.h"
+#include "spec/run_config_fields.h"
+#include "spec/run_config_text.h"
+
+namespace trireme {
+namespace {
+
+std::string_view effect_words(FieldEffect effect) {
+  switch (effect) {
+    case FieldEffect::Results:
+      return "results";
+    case FieldEffect::Layout:
+      return "results unless run.reproducible = \"layout\"";
+    case FieldEffect::Speed:
+      return "speed only";
+  }
+  return "?";
+}
+
+// "; replaces 4 (configs/tiny.toml:4), default 12"
+std::string replaced_values(const std::vector<ConfigAssignment>& history,
+                            const std::string& default_text) {
+  std::string text;
+  for (size_t i = history.size() - 1; i-- > 0;) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", history[i].text,
+                        history[i].origin.where());
+  }
+  return text + fmt::format("{}default {}", text.empty() ? "" : ", ", default_text);
+}
+
+void explain_model(const RunConfig& config, std::ostream& out) {
+  const Result<ModelSpec> resolved = resolve_model(config.model, 0);
+  if (!resolved.ok()) {
+    out << "# the model: " << resolved.error().message << "\n";
+    return;
+  }
+  const ModelSpec& model = resolved.value();
+  const ModelFlops flops = model_flops_per_token(model);
+  out << fmt::format("model.kv_heads = {}, head_dim = {}, d_ff = {}\n", model.kv_heads,
+                     model.head_dim, model.d_ff);
+  out << fmt::format("parameters = {} ({})\n", num_params(model),
+                     format_count(double(num_params(model))));
+  out << fmt::format("FLOPs per token of a training step = {:.4g} ({:.1f} % of them attention)\n",
+                     flops.total(), 100.0 * flops.attention / flops.total());
+}
+
+void explain_batch(const RunConfig& config, std::ostream& out) {
+  const BatchConfig& batch = config.batch;
+  const ParallelConfig& parallel = config.parallel;
+  const int64_t sequences = batch.global_sequences > 0 ? batch.global_sequences
+                            : batch.global_tokens > 0  ? batch.global_tokens / config.model.seq_len
+                                                       : batch.micro_sequences * parallel.dp;
+  out << fmt::format("ranks = dp * tp * pp * cp = {}\n",
+                     int64_t{parallel.dp} * parallel.tp * parallel.pp * parallel.cp);
+  out << fmt::format(
+      "a step = {} sequences = {} tokens; the run = {} tokens\n", sequences,
+      sequences * config.model.seq_len,
+      format_count(double(sequences) * double(config.model.seq_len) * double(config.run.steps)));
+  out << fmt::format("micro-batches that a rank accumulates = {}\n",
+                     sequences / parallel.dp / batch.micro_sequences);
+}
+
+std::string default_text_of(const std::string& key) {
+  RunConfig defaults;
+  for (const ConfigField& field : config_fields(defaults)) {
+    if (field.key() == key) return toml_text(field);
+  }
+  return "";
+}
+
+// Text of a table's cell: a bar would end it.
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
+    text.insert(at, "\\");
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<int> run_config_show(const ConfigShowOptions& options, CommandIo& io) {
+  TRIREME_TRY(loaded, load_config(options.config, io));
+  io.out << (options.json ? to_json(loaded.config) + "\n" : to_toml(loaded.config));
+  return 0;
+}
+
+Result<int> run_config_explain(const ConfigExplainOptions& options, CommandIo& io) {
+  TRIREME_TRY(loaded, load_config(options.config, io));
+  for (const std::string& file : loaded.files) io.out << "# read " << file << "\n";
+  for (const ConfigField& field : config_fields(loaded.config)) {
+    const auto history = loaded.history.find(field.key());
+    const std::string line = fmt::format("{} = {}", field.key(), toml_text(field));
+    if (history != loaded.history.end()) {
+      io.out << fmt::format("{:<36}  # {}; replaces {}\n", line, loaded.where(field.key()),
+                            replaced_values(history->second, default_text_of(field.key())));
+    } else if (options.all) {
+      io.out << fmt::format("{:<36}  # default\n", line);
+    }
+  }
+  io.out << "\n# derived\n";
+  explain_model(loaded.config, io.out);
+  explain_batch(loaded.config, io.out);
+  return 0;
+}
+
+Result<int> run_config_diff(const ConfigDiffOptions& options, CommandIo& io) {
+  const std::vector<std::string>& files = options.config.files;
+  if (files.empty() || files.size() > 2) {
+    return Error{ErrorKind::Usage, "wants one or two files: A.toml B.toml, or A.toml and --set"};
+  }
+  RunConfigOptions first, second = options.config;
+  first.files = {files.front()};
+  second.files = {files.back()};
+  TRIREME_TRY(a, load_config(first, io));
+  TRIREME_TRY(b, load_config(second, io));
+  const std::vector<ConfigField> old_fields = config_fields(a.config);
+  const std::vector<ConfigField> new_fields = config_fields(b.config);
+  for (size_t i = 0; i < old_fields.size(); ++i) {
+    const std::string before = toml_text(old_fields[i]);
+    const std::string after = toml_text(new_fields[i]);
+    if (before == after) continue;
+    io.out << fmt::format("{}: {} -> {}  # {}\n", old_fields[i].key(), before, after,
+                          effect_words(old_fields[i].effect));
+  }
+  return 0;
+}
+
+std::string configuration_markdown() {
+  std::string text =
+      "# RUN.toml\n\n"
+      "Made by `trireme config docs` from the table that parsing reads "
+      "(src/spec/run_config_fields.cc);"
+      "\na test keeps the two equal.\n\n"
+      "Files are layered, later wins, then `--set section.key=value`, whose value is TOML or a "
+      "bare "
+      "word.\nA `model.preset` lies right below the layer that names it. The last column says what "
+      "a "
+      "change can do:\n*results* changes the trained numbers, *layout* changes them in their last "
+      "bits "
+      "unless\n`run.reproducible = \"layout\"`, *speed* only time, memory, and what is kept or "
+      "shown.\n";
+  RunConfig defaults;
+  const std::vector<ConfigField> fields = config_fields(defaults);
+  for (const ConfigSection& section : config_sections()) {
+    text +=
+        fmt::format("\n## [{}]\n\n{}\n\n| key | default | meaning | changes |\n|---|---|---|---|\n",
+                    section.name, section.doc);
+    for (const ConfigField& field : fields) {
+      if (field.section != section.name) continue;
+      std::string meaning(field.doc);
+      if (!field.choices.empty()) {
+        std::vector<std::string> names = split_choices(field.choices);
+        std::erase(names, "");
+        meaning += fmt::format(" (`{}`)", fmt::join(names, "`, `"));
+      }
+      const char* const effect = field.effect == FieldEffect::Results  ? "results"
+                                 : field.effect == FieldEffect::Layout ? "layout"
+                                                                       : "speed";
+      text += fmt::format("| `{}` | `{}` | {} | {} |\n", field.name, toml_text(field),
+                          cell(meaning), effect);
+    }
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,163 @@
+#include "cli/doctor_command.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/units.h"
+#include "device/host.h"
+#include "device/isa.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using State = Finding::State;
+
+constexpr int64_t kLittleMemory = int64_t{2} << 30;
+constexpr int64_t kLittleDisk = int64_t{2} << 30;
+
+Finding processor() {
+  const std::vector<Isa> isas = supported_isas();
+  if (isas.empty()) {
+    return {State::Bad, "processor", cpu_model() + ": no AVX2 and FMA",
+            "Trireme's kernels need a processor of 2013 (Haswell, Zen) or later"};
+  }
+  std::string names;
+  for (const Isa isa : isas) names += fmt::format(" {}", name_of(isa));
+  const bool has_bf16 = isas.back() == Isa::Avx512Bf16;
+  return {has_bf16 ? State::Good : State::Note, "processor",
+          fmt::format("{}:{}", cpu_model(), names),
+          has_bf16 ? ""
+                   : "no bf16 instructions: bf16 runs in fp32 arithmetic; "
+                     "--set precision.compute=fp32 may be faster"};
+}
+
+Finding cores() {
+  return {State::Good, "cores", fmt::format("{} for this process", num_available_cores()), ""};
+}
+
+Finding memory() {
+  const int64_t bytes = available_memory_bytes();
+  if (bytes == 0) return {State::Note, "memory", "unknown", "set memory.limit_bytes"};
+  return {bytes < kLittleMemory ? State::Note : State::Good, "memory",
+          format_bytes(bytes) + " available",
+          bytes < kLittleMemory ? "trireme plan says what a run needs" : ""};
+}
+
+// "always [madvise] never" -> "madvise"
+std::string chosen_word(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const size_t begin = line.find('[');
+  const size_t end = line.find(']');
+  if (begin == std::string::npos || end == std::string::npos) return "";
+  return line.substr(begin + 1, end - begin - 1);
+}
+
+Finding huge_pages() {
+  const std::string path = "/sys/kernel/mm/transparent_hugepage/enabled";
+  const std::string mode = chosen_word(path);
+  if (mode == "always" || mode == "madvise") return {State::Good, "huge pages", mode, ""};
+  return {State::Note, "huge pages", mode.empty() ? "unknown" : mode,
+          fmt::format("echo madvise | sudo tee {}", path)};
+}
+
+Finding disk() {
+  std::error_code error;
+  const fs::space_info space = fs::space(".", error);
+  if (error) return {State::Note, "disk", "unknown: " + error.message(), ""};
+  const int64_t bytes = static_cast<int64_t>(space.available);
+  return {bytes < kLittleDisk ? State::Note : State::Good, "disk",
+          format_bytes(bytes) + " free here",
+          bytes < kLittleDisk ? "checkpoints go to --out: choose a folder with more room" : ""};
+}
+
+Finding open_files() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {State::Note, "open files", "unknown", ""};
+  const bool few = limit.rlim_cur < 256;
+  return {few ? State::Note : State::Good, "open files", fmt::format("{}", limit.rlim_cur),
+          few ? "ulimit -n 1024" : ""};
+}
+
+bool is_in_path(const std::string& program, const std::string& search_path) {
+  size_t begin = 0;
+  while (begin <= search_path.size()) {
+    const size_t end = std::min(search_path.find(':', begin), search_path.size());
+    std::error_code ignored;
+    if (fs::exists(fs::path(search_path.substr(begin, end - begin)) / program, ignored))
+      return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// Programs that something optional needs, and the package that brings them.
+Finding program(const std::string& name, const std::string& use, const std::string& package,
+                const std::string& search_path) {
+  if (is_in_path(name, search_path)) return {State::Good, name, "found: " + use, ""};
+  return {State::Note, name, "not found: " + use, "sudo apt-get install " + package};
+}
+
+std::string_view word_of(State state) {
+  switch (state) {
+    case State::Good:
+      return "ok";
+    case State::Note:
+      return "note";
+    case State::Bad:
+      return "bad";
+  }
+  return "?";
+}
+
+void print_json(const std::vector<Finding>& findings, std::ostream& out) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"what", finding.what},
+                    {"state", word_of(finding.state)},
+                    {"found", finding.found},
+                    {"remedy", finding.remedy}});
+  }
+  out << list.dump() << "\n";
+}
+
+}  // namespace
+
+std::vector<Finding> examine_machine(const std::string& search_path) {
+  return {processor(),
+          cores(),
+          memory(),
+          huge_pages(),
+          disk(),
+          open_files(),
+          program("mpirun", "ranks as processes, run.backend = \"mpi\"",
+                  "openmpi-bin libopenmpi-dev", search_path),
+          program("bible", "text of make demo", "bible-kjv bible-kjv-text", search_path),
+          program("Rscript", "text of make demo", "r-cran-janeaustenr", search_path)};
+}
+
+Result<int> run_doctor(const DoctorOptions& options, CommandIo& io) {
+  const std::vector<Finding> findings = examine_machine(options.search_path);
+  const bool is_bad = std::any_of(findings.begin(), findings.end(),
+                                  [](const Finding& f) { return f.state == State::Bad; });
+  if (options.json) {
+    print_json(findings, io.out);
+  } else {
+    for (const Finding& finding : findings) {
+      io.out << fmt::format("{:<5} {:<11} {}\n", word_of(finding.state), finding.what,
+                            finding.found);
+      if (!finding.remedy.empty()) io.out << fmt::format("{:<17} -> {}\n", "", finding.remedy);
+    }
+  }
+  return is_bad ? 5 : 0;
+}
+
+}  // namespace trireme

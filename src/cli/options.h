@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command_io.h"
+
+namespace trireme {
+
+// One description of the command line. Parsing, --help, the man page, shell completion and
+// docs/cli.md are made from it.
+
+// Where a value goes; the type is what the text must be.
+using OptionTarget =
+    std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int>*,
+                 std::optional<int64_t>*, std::optional<double>*, std::vector<std::string>*>;
+
+// What a shell offers for a value.
+enum class Completion { None, File, Folder, ConfigKey };
+
+struct Option {
+  std::string name;        // "seed": --seed
+  char letter = 0;         // 's': -s
+  std::string value_name;  // "N"; "" for a flag (bool)
+  std::string doc;
+  OptionTarget target;  // a vector: the option may be repeated
+  std::vector<std::string> choices = {};
+  Completion completion = Completion::None;
+};
+
+struct Argument {
+  std::string name;  // "RUN.toml"
+  std::string doc;
+  OptionTarget target;  // a vector takes all that remain
+  bool required = true;
+  std::vector<std::string> choices = {};
+  Completion completion = Completion::None;
+};
+
+struct Command {
+  std::string name;
+  std::string summary;  // one line
+  std::string details = {};
+  std::vector<Argument> arguments = {};
+  std::vector<Option> options = {};
+  std::vector<std::string> examples = {};
+  std::vector<Command> subcommands = {};
+  std::function<Result<int>(CommandIo&)> run = {};  // the exit code; absent where subcommands are
+};
+
+// The command that the arguments name, its targets filled.
+struct ParsedCommand {
+  const Command* command = nullptr;
+  std::string path;   // "trireme config show"
+  bool help = false;  // --help was among the arguments: nothing else was checked
+  bool bare = false;  // a group of subcommands, and none of them was named
+};
+
+// `args` without the program's name. The failure's message begins with the command's path.
+Result<ParsedCommand> parse_arguments(const Command& root, std::span<const std::string> args);
+
+// The command below `root` with these names; an error names the nearest.
+Result<ParsedCommand> find_command(const Command& root, std::span<const std::string> names);
+
+bool is_repeatable(const OptionTarget& target);
+bool is_flag(const Option& option);
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command_io.h"
+#include "cli/config_load.h"
+
+namespace trireme {
+
+// How every command that takes a RUN.toml is told its configuration.
+struct RunConfigOptions {
+  std::vector<std::string> files;
+  std::vector<std::string> overrides;
+  std::optional<int> ranks;
+};
+
+inline Result<LoadedConfig> load_config(const RunConfigOptions& options, const CommandIo& io) {
+  return load_config({.files = options.files,
+                      .overrides = options.overrides,
+                      .model_folders = io.model_folders,
+                      .ranks = options.ranks});
+}
+
+}  // namespace trireme

@@ -1,0 +1,288 @@
+// The commands about text and schedules: their options as rows of the table.
+
+#include <memory>
+#include <ostream>
+
+#include "cli/command_table.h"
+#include "cli/data_command.h"
+#include "cli/schedule_command.h"
+#include "cli/text_options.h"
+#include "cli/tokenizer_command.h"
+#include "program/make_schedule.h"
+
+namespace trireme {
+namespace {
+
+Argument text_argument(std::vector<std::string>& paths, bool required = true) {
+  return {.name = "TEXT",
+          .doc = "files, folders, or - for standard input",
+          .target = &paths,
+          .required = required,
+          .completion = Completion::File};
+}
+
+// Options whose value is a word that becomes an enumerator, beside the struct that gets it.
+template <typename Options>
+struct WithWords {
+  Options options;
+  std::string format = "auto";
+  std::string held_out = "auto";
+};
+
+Option format_option(std::string& format) {
+  return {.name = "format",
+          .value_name = "FORMAT",
+          .doc = "of the text; auto goes by the files' names",
+          .target = &format,
+          .choices = {"auto", "text", "lines", "jsonl"}};
+}
+
+Option field_option(std::string& field) {
+  return {.name = "field",
+          .value_name = "NAME",
+          .doc = "JSON lines: the field that holds the text",
+          .target = &field};
+}
+
+Option tokenizer_option(std::string& tokenizer) {
+  return {.name = "tokenizer",
+          .value_name = "FILE",
+          .doc = "a tokenizer.json, or the word byte",
+          .target = &tokenizer,
+          .completion = Completion::File};
+}
+
+Status require(const std::string& value, const char* option) {
+  if (!value.empty()) return Done{};
+  return Error{ErrorKind::Usage, std::string(option) + " is missing"};
+}
+
+Command tokenizer_train_command() {
+  auto rows = std::make_shared<WithWords<TokenizerTrainOptions>>();
+  TokenizerTrainOptions& options = rows->options;
+  return {.name = "train",
+          .summary = "Make a tokenizer from text.",
+          .arguments = {text_argument(options.input.paths)},
+          .options = {{.name = "kind",
+                       .value_name = "KIND",
+                       .doc = "byte-level BPE, characters, or bytes",
+                       .target = &options.kind,
+                       .choices = {"bpe", "char", "byte"}},
+                      {.name = "vocab-size",
+                       .value_name = "N",
+                       .doc = "bpe: bytes, merges and <|endoftext|>",
+                       .target = &options.vocab_size},
+                      {.name = "min-pair-count",
+                       .value_name = "N",
+                       .doc = "bpe: a pair met less often is not merged",
+                       .target = &options.min_pair_count},
+                      {.name = "out",
+                       .letter = 'o',
+                       .value_name = "FILE",
+                       .doc = "by default tokenizer.json",
+                       .target = &options.out,
+                       .completion = Completion::File},
+                      format_option(rows->format),
+                      field_option(options.input.field),
+                      threads_option(options.num_threads)},
+          .examples = {"trireme tokenizer train text/ --vocab-size 8192 --out tokenizer.json"},
+          .run = [rows](CommandIo& io) -> Result<int> {
+            TRIREME_TRY(format, parse_text_format(rows->format));
+            rows->options.input.format = format;
+            return exit_code_of(run_tokenizer_train(rows->options, io.out, io.err));
+          }};
+}
+
+Command tokenizer_encode_command() {
+  auto rows = std::make_shared<WithWords<TokenizerEncodeOptions>>();
+  TokenizerEncodeOptions& options = rows->options;
+  options.input.paths.clear();  // standard input, unless arguments say otherwise
+  return {.name = "encode",
+          .summary = "Print token numbers, a line per document.",
+          .arguments = {text_argument(options.input.paths, /*required=*/false)},
+          .options = {tokenizer_option(options.tokenizer),
+                      {.name = "end-of-text",
+                       .doc = "print the <|endoftext|> behind each document",
+                       .target = &options.end_of_text},
+                      format_option(rows->format),
+                      field_option(options.input.field),
+                      threads_option(options.num_threads)},
+          .run = [rows](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
+            TRIREME_TRY(format, parse_text_format(rows->format));
+            rows->options.input.format = format;
+            if (rows->options.input.paths.empty()) rows->options.input.paths = {"-"};
+            return exit_code_of(run_tokenizer_encode(rows->options, io.out, io.err));
+          }};
+}
+
+Command tokenizer_decode_command() {
+  auto options = std::make_shared<TokenizerDecodeOptions>();
+  return {.name = "decode",
+          .summary = "Print the text of tokens, byte for byte.",
+          .arguments = {{.name = "TOKENS",
+                         .doc = "a token file, or numbers between white space; by default standard "
+                                "input",
+                         .target = &options->input,
+                         .required = false,
+                         .completion = Completion::File}},
+          .options = {tokenizer_option(options->tokenizer)},
+          .run = [options](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require(options->tokenizer, "--tokenizer"));
+            return exit_code_of(run_tokenizer_decode(*options, io.out, io.err));
+          }};
+}
+
+Command tokenizer_check_command() {
+  auto rows = std::make_shared<WithWords<TokenizerCheckOptions>>();
+  TokenizerCheckOptions& options = rows->options;
+  return {.name = "check",
+          .summary = "Encode, decode, and compare every byte.",
+          .arguments = {text_argument(options.input.paths)},
+          .options = {tokenizer_option(options.tokenizer), format_option(rows->format),
+                      field_option(options.input.field), threads_option(options.num_threads)},
+          .run = [rows](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
+            TRIREME_TRY(format, parse_text_format(rows->format));
+            rows->options.input.format = format;
+            return exit_code_of(run_tokenizer_check(rows->options, io.out, io.err));
+          }};
+}
+
+Command data_prepare_command() {
+  auto rows = std::make_shared<WithWords<DataPrepareOptions>>();
+  DataPrepareOptions& options = rows->options;
+  return {
+      .name = "prepare",
+      .summary = "Turn text into token files for training and validation.",
+      .details =
+          "Writes train.tok, val.tok and tokenizer.json. Interrupted, it continues where "
+          "it was.",
+      .arguments = {text_argument(options.input.paths)},
+      .options = {tokenizer_option(options.tokenizer),
+                  {.name = "out",
+                   .letter = 'o',
+                   .value_name = "DIR",
+                   .doc = "by default data",
+                   .target = &options.out,
+                   .completion = Completion::Folder},
+                  {.name = "val-fraction",
+                   .value_name = "X",
+                   .doc = "of the text that is kept for validation; 0: none",
+                   .target = &options.val_fraction},
+                  {.name = "held-out",
+                   .value_name = "WHAT",
+                   .doc = "kept for validation: documents by lot, or the end of the text",
+                   .target = &rows->held_out,
+                   .choices = {"auto", "documents", "tail"}},
+                  {.name = "seed", .value_name = "N", .doc = "of the lot", .target = &options.seed},
+                  format_option(rows->format),
+                  field_option(options.input.field),
+                  threads_option(options.num_threads)},
+      .examples = {"trireme data prepare text/ --tokenizer tokenizer.json --out data"},
+      .run = [rows](CommandIo& io) -> Result<int> {
+        TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
+        TRIREME_TRY(format, parse_text_format(rows->format));
+        TRIREME_TRY(held_out, parse_held_out(rows->held_out));
+        rows->options.input.format = format;
+        rows->options.held_out = held_out;
+        return exit_code_of(run_data_prepare(rows->options, io.out, io.err));
+      }};
+}
+
+Command data_inspect_command() {
+  auto options = std::make_shared<DataInspectOptions>();
+  return {.name = "inspect",
+          .summary = "Say what a token file holds.",
+          .arguments = {{.name = "FILE.tok",
+                         .doc = "the token file",
+                         .target = &options->file,
+                         .completion = Completion::File}},
+          .options = {{.name = "verify",
+                       .doc = "check the checksum of all tokens",
+                       .target = &options->verify},
+                      json_option(options->json),
+                      {.name = "baselines",
+                       .value_name = "TRAIN.tok",
+                       .doc = "unigram and bigram cross-entropies of FILE.tok, counted in this one",
+                       .target = &options->baselines,
+                       .completion = Completion::File},
+                      {.name = "head",
+                       .value_name = "N",
+                       .doc = "print the first N tokens as text; needs --tokenizer",
+                       .target = &options->head},
+                      tokenizer_option(options->tokenizer)},
+          .run = [options](CommandIo& io) {
+            return exit_code_of(run_data_inspect(*options, io.out, io.err));
+          }};
+}
+
+}  // namespace
+
+Command tokenizer_command() {
+  return {.name = "tokenizer",
+          .summary = "Make and use tokenizers.",
+          .subcommands = {tokenizer_train_command(), tokenizer_encode_command(),
+                          tokenizer_decode_command(), tokenizer_check_command()}};
+}
+
+Command data_command() {
+  return {.name = "data",
+          .summary = "Make and inspect token files.",
+          .subcommands = {data_prepare_command(), data_inspect_command()}};
+}
+
+Command schedule_command() {
+  struct Rows {
+    ScheduleOptions options;
+    std::string times = "1,1,1,0";
+    std::string format = "text";
+  };
+  auto rows = std::make_shared<Rows>();
+  ScheduleOptions& options = rows->options;
+  std::vector<std::string> kinds = schedule_kinds();
+  kinds.push_back("auto");
+  return {
+      .name = "schedule",
+      .summary = "Print a pipeline program.",
+      .arguments = {{.name = "KIND",
+                     .doc = "the schedule; auto finds one for the given times and memory",
+                     .target = &options.kind,
+                     .choices = kinds}},
+      .options = {{.name = "stages",
+                   .value_name = "P",
+                   .doc = "ranks of the pipeline",
+                   .target = &options.num_stages},
+                  {.name = "microbatches",
+                   .value_name = "M",
+                   .doc = "micro-batches of a step",
+                   .target = &options.num_microbatches},
+                  {.name = "chunks",
+                   .value_name = "V",
+                   .doc = "stages on each rank; by default what the kind means",
+                   .target = &options.num_chunks},
+                  {.name = "times",
+                   .value_name = "F,B,W,C",
+                   .doc = "seconds of forward, input gradient, weight gradient and transfer",
+                   .target = &rows->times},
+                  {.name = "memory",
+                   .value_name = "N",
+                   .doc = "auto: most activations of a chunk alive on a rank; 0: 2 P V",
+                   .target = &options.memory_limit},
+                  {.name = "format",
+                   .value_name = "FORMAT",
+                   .doc = "of the output",
+                   .target = &rows->format,
+                   .choices = {"text", "jsonl", "svg", "trace"}}},
+      .examples = {"trireme schedule zb_h1 --stages 4 --microbatches 8",
+                   "trireme schedule dualpipe --stages 4 --microbatches 8 --format svg > p.svg"},
+      .run = [rows](CommandIo& io) -> Result<int> {
+        TRIREME_TRY(times, parse_schedule_times(rows->times));
+        TRIREME_TRY(format, parse_schedule_format(rows->format));
+        rows->options.times = times;
+        rows->options.format = format;
+        return exit_code_of(run_schedule(rows->options, io.out));
+      }};
+}
+
+}  // namespace trireme
