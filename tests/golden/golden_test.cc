@@ -110,6 +110,11 @@ struct Case {
   bool micro_batches = false;  // one sequence at a time, recomputed, summed along the tree
 };
 
+std::string name_of(const Case& c) {
+  return fmt::format("{}_{}_{}{}", c.model, c.kernels, c.compute, c.micro_batches ? "_micro" : "");
+}
+void PrintTo(const Case& c, std::ostream* out) { *out << name_of(c); }
+
 RunConfig config_of(const Case& c) {
   RunConfig config;
   config.model = model_of(c.model);
@@ -292,10 +297,8 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(all_cases()), [](const auto& info) {
-  return fmt::format("{}_{}_{}{}", info.param.model, info.param.kernels, info.param.compute,
-                     info.param.micro_batches ? "_micro" : "");
-});
+INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(all_cases()),
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace trireme
