@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/world.h"
+#include "spec/mesh.h"
+
+namespace trireme {
+
+// The groups of one rank along the axes of a mesh and their products. The mesh lies over the nodes
+// so that its fast axes stay inside them; ranks of a group are ordered by their mesh position.
+class MeshGroups {
+ public:
+  // Called by all ranks of the world; mesh.size() must be the world's size.
+  MeshGroups(World& world, const Mesh& mesh);
+
+  const Mesh& mesh() const { return mesh_; }
+  int position() const { return position_; }
+  const MeshCoords& coords() const { return coords_; }
+  // World rank at a mesh position.
+  int rank_at(int position) const { return rank_at_[size_t(position)]; }
+
+  Group& tp() const { return group(MeshAxis::Tp); }
+  Group& cp() const { return group(MeshAxis::Cp); }
+  Group& pp() const { return group(MeshAxis::Pp); }
+  Group& dp() const { return group(MeshAxis::Dp); }
+  Group& ep() const { return group(MeshAxis::Ep); }
+  Group& expert_dp() const { return group(MeshAxis::ExpertDp); }
+  Group& dp_cp() const { return group(MeshAxis::Cp | MeshAxis::Dp); }
+  Group& world() const { return world_.group(); }
+  // One axis, cp x dp, tp x cp or tp x pp.
+  Group& group(MeshAxes axes) const;
+
+  // Payload by axis ("tp", "cp", "pp", "dp", "ep", "world"), products counted under the axis that
+  // they reduce for: cp x dp and expert_dp under dp, tp x cp under tp, tp x pp under pp.
+  std::vector<std::pair<std::string, Traffic>> traffic() const;
+
+ private:
+  World& world_;
+  Mesh mesh_;
+  std::vector<int> rank_at_;
+  int position_ = 0;
+  MeshCoords coords_;
+  std::vector<std::pair<MeshAxes, std::unique_ptr<Group>>> groups_;
+};
+
+}  // namespace trireme

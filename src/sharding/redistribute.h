@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "comm/group.h"
+#include "spec/placement.h"
+#include "tensor/tensor.h"
+
+namespace trireme {
+
+// From one placement over the ranks of a group to another. The one map from placements to
+// collectives:
+//
+//   from \ to    replicate   invariant   shard(e)        partial
+//   replicate    copy        copy        slice           rank 0 keeps
+//   invariant    copy        copy        slice           rank 0 keeps
+//   shard(d)     all_gather  all_gather  all_to_all      zeros around
+//   partial      all_reduce  all_reduce  reduce_scatter  copy
+//
+// (shard(d) to shard(d) is a copy.) The backward of a -> b is dual(b) -> dual(a): see backward_of.
+struct Redistribution {
+  Placement from;
+  Placement to;
+  friend bool operator==(const Redistribution&, const Redistribution&) = default;
+};
+
+constexpr Redistribution backward_of(const Redistribution& forward) {
+  return {dual(forward.to), dual(forward.from)};
+}
+
+// Shape of this rank's part of a tensor of shape `global`: Shard takes a balanced part of its dim,
+// the others have all of it.
+Shape local_shape(const Shape& global, Placement placement, int group_size, int rank);
+
+// y = x as `to` instead of `from`. x and y have their local shapes of `global`; they are the same
+// memory or do not overlap. `scratch` has at least redistribute_scratch_bytes.
+void redistribute(Group& group, const Redistribution& change, const Shape& global, TensorRef x,
+                  TensorRef y, std::span<std::byte> scratch, CallSite site = CallSite::current());
+
+// Of the worst rank. 0 where no parts have to be packed: sharding along the first dim.
+int64_t redistribute_scratch_bytes(const Redistribution& change, const Shape& global, DType dtype,
+                                   int group_size);
+
+}  // namespace trireme

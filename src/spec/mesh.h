@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace trireme {
+
+// Ranks in the order [tp, cp, pp, dp], tp fastest: neighbours in rank communicate most. Experts
+// (ep) lie inside dp x cp: of its cp + dp * cp_size places, ep is the fast part and expert_dp, over
+// which the gradients of experts are reduced, the slow one.
+struct Mesh {
+  int tp = 1;
+  int cp = 1;
+  int pp = 1;
+  int dp = 1;
+  int ep = 1;
+
+  int size() const { return tp * cp * pp * dp; }
+  int expert_dp() const { return dp * cp / ep; }
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+};
+
+enum class MeshAxis : uint8_t { Tp = 1, Cp = 2, Pp = 4, Dp = 8, Ep = 16, ExpertDp = 32 };
+
+// A product of axes.
+struct MeshAxes {
+  uint8_t bits = 0;
+  constexpr MeshAxes() = default;
+  constexpr MeshAxes(MeshAxis axis) : bits(uint8_t(axis)) {}  // NOLINT: implicit by design
+  constexpr bool has(MeshAxis axis) const { return (bits & uint8_t(axis)) != 0; }
+  friend constexpr MeshAxes operator|(MeshAxes a, MeshAxes b) {
+    a.bits |= b.bits;
+    return a;
+  }
+  friend bool operator==(const MeshAxes&, const MeshAxes&) = default;
+};
+constexpr MeshAxes operator|(MeshAxis a, MeshAxis b) { return MeshAxes(a) | MeshAxes(b); }
+
+std::string_view name_of(MeshAxis axis);  // "tp", ..., "expert_dp"
+std::string name_of(MeshAxes axes);       // "cp_dp"
+
+struct MeshCoords {
+  int tp = 0;
+  int cp = 0;
+  int pp = 0;
+  int dp = 0;
+  int ep = 0;
+  int expert_dp = 0;
+};
+
+// All that is wrong with the degrees; "" each: key, value, rule, remedy.
+std::vector<std::string> problems_of(const Mesh& mesh);
+
+MeshCoords coords_of(const Mesh& mesh, int position);
+int position_of(const Mesh& mesh, const MeshCoords& coords);  // reads tp, cp, pp, dp
+
+// Positions that differ from `position` along `axes` only, rising. Ep and ExpertDp do not mix with
+// Cp and Dp.
+std::vector<int> positions_along(const Mesh& mesh, MeshAxes axes, int position);
+
+// rank_at[position]: ranks sorted by node, so that the fast axes stay inside nodes however the
+// launcher has numbered the ranks.
+std::vector<int> place_on_nodes(std::span<const int> node_of);
+
+// Whether some group along `axes` has ranks of several nodes.
+bool crosses_nodes(const Mesh& mesh, MeshAxes axes, std::span<const int> rank_at,
+                   std::span<const int> node_of);
+
+}  // namespace trireme
