@@ -1,6 +1,7 @@
 #include "device/host.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,12 @@ int64_t available_memory_bytes() {
   std::istringstream text(field_of("/proc/meminfo", "MemAvailable"));
   int64_t kibibytes = 0;
   return text >> kibibytes ? kibibytes * 1024 : 0;
+}
+
+int64_t rss_peak_bytes() {
+  struct rusage usage {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 std::string host_name() {

@@ -1,8 +1,6 @@
 #include "train/session.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,10 +8,11 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
-#include "base/nearest_name.h"
+#include "device/host.h"
 #include "kernels/ceilings.h"
 #include "planner/price.h"
 #include "spec/run_config_text.h"
+#include "train/kernel_choice.h"
 #include "train/metrics.h"
 #include "train/run_state.h"
 #include "train/session_data.h"
@@ -27,31 +26,6 @@ namespace fs = std::filesystem;
 // A quick stand-in for the memory bandwidth, which takes too long to measure at every start: the
 // ratio of copied bytes to fp32 FLOPs of a desktop or server core. `trireme calibrate` measures it.
 constexpr double kAssumedCopyBytesPerFlop = 0.3;
-
-// The kernels to run and the instruction set whose ceiling they are measured against.
-struct KernelChoice {
-  const KernelTable* kernels;
-  Isa isa;
-};
-
-Result<KernelChoice> choose_kernels(const std::string& name) {
-  const std::vector<Isa> supported = supported_isas();
-  if (supported.empty()) {
-    return Error{ErrorKind::Runtime, "this processor has no AVX2 and FMA: no kernels run on it"};
-  }
-  if (name == "auto") return KernelChoice{&cpu_kernels(supported.back()), supported.back()};
-  if (name == "reference") return KernelChoice{&reference_kernels(), supported.front()};
-  std::vector<std::string> names = {"auto", "reference"};
-  for (Isa isa : supported) {
-    if (name == name_of(isa)) return KernelChoice{&cpu_kernels(isa), isa};
-    names.emplace_back(name_of(isa));
-  }
-  const std::string nearest = nearest_name(name, names);
-  return Error{
-      ErrorKind::Usage,
-      fmt::format("run.isa = \"{}\" is not available here; use {}{}", name, fmt::join(names, ", "),
-                  nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
-}
 
 // A folder that a fresh run may use: absent or empty.
 Status check_out_dir(const SessionOptions& options) {
@@ -96,12 +70,6 @@ class SummaryObserver : public RunObserver {
  private:
   EvalReport eval_;
 };
-
-int64_t rss_peak_bytes() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
 
 std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
   std::string fields =

@@ -46,8 +46,9 @@ double bytes_per_token(const TokenFile& file) {
 }  // namespace
 
 Result<int64_t> data_vocab_size(const RunConfig& config) {
+  const bool vocabulary_is_given = config.model.vocab_size > 0 && config.data.train.empty();
+  if (is_synthetic(config) || vocabulary_is_given) return int64_t{0};
   TRIREME_TRY_DONE(check_source(config));
-  if (is_synthetic(config)) return int64_t{0};
   TRIREME_TRY(file, TokenFile::open(config.data.train));
   return file.vocab_size();
 }
