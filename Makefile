@@ -1,0 +1,43 @@
+# Two commands for a machine with Debian 12, git and make: `make demo` and `make test`.
+.PHONY: help build test test-all demo bench check clean
+JOBS ?= $(shell nproc)
+export JOBS
+
+help:
+	@echo "make demo      install what is missing, build, train a model on English text, let it write"
+	@echo "make test      install what is missing, build and run the test suite (test-all: slow tests too)"
+	@echo "make build     the release program: build/trireme"
+	@echo "make bench     the benchmarks"
+	@echo "make check     layers, format, build and tests of one preset: before every commit"
+	@echo "make clean     remove build/"
+	@echo "JOBS=N limits how many compilers run at once; LARGE=1 gives the demo more text"
+
+build:
+	@tools/install_packages.sh build
+	@cmake --preset release >/dev/null
+	@ninja -C build/release -j$(JOBS) trireme
+	@ln -f build/release/trireme build/trireme
+
+test:
+	@tools/install_packages.sh test
+	@tools/test.sh
+
+test-all:
+	@tools/install_packages.sh test
+	@tools/test.sh all
+
+demo:
+	@tools/install_packages.sh demo $(if $(LARGE),large)
+	@$(MAKE) --no-print-directory build
+	@DEMO_LARGE=$(LARGE) tools/demo.sh
+
+bench:
+	@tools/install_packages.sh test
+	@tools/bench.sh
+
+check:
+	@tools/install_packages.sh test
+	@tools/check.sh
+
+clean:
+	rm -rf build

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# The benchmarks, one table each. Rows say the machine, the command, figures and ratios.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+cmake --preset ci >/dev/null
+ninja -C build/ci -j"$jobs"
+mkdir -p build/bench-results
+build/ci/bench/kernels_bench "$@" | tee build/bench-results/kernels.txt
+if [[ -x bench/train_bench.sh ]]; then
+  bench/train_bench.sh build/ci | tee build/bench-results/train.txt
+fi

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# What a change must pass before it is offered: layers, format, file sizes, build, tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+
+tools/check_layers.sh
+
+if command -v clang-format-14 clang-format >/dev/null; then
+  format=$(command -v clang-format-14 || command -v clang-format)
+  changed=$(git diff --name-only --diff-filter=d HEAD -- 'src/*.h' 'src/*.cc' 'tests/*.cc' \
+              'bench/*.cc' 'fuzz/*.cc'; git ls-files --others --exclude-standard -- '*.h' '*.cc')
+  for file in $changed; do
+    "$format" --dry-run --Werror "$file" || { echo "clang-format -i $file"; exit 1; }
+  done
+fi
+
+git ls-files 'src/*.h' 'src/*.cc' 'tests/*.cc' 'bench/*.cc' | xargs wc -l |
+  awk '$2 != "total" && $1 > 600 {print "over 600 lines: " $2 " (" $1 ")"}'
+
+cmake --preset ci >/dev/null
+ninja -C build/ci -j"$jobs"
+[[ ! -x tools/check_isa_symbols.sh ]] || tools/check_isa_symbols.sh build/ci
+ctest --test-dir build/ci -j"$jobs" --output-on-failure "$@"

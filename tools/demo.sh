@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The main job on real text: the King James Bible and Jane Austen's novels from Debian's packages,
+# a tokenizer, token files, about five minutes of training, and text from the model.
+# DEMO_LARGE=1 adds Webster's dictionary of 1913.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+trireme=build/trireme
+text=demo/text
+mkdir -p "$text"
+
+# Prints the command, then runs it: what the demo does, anyone can type.
+say() {
+  printf '\n$ %s\n' "$*" >&2
+  "$@"
+}
+
+if [[ ! -s $text/kjv.txt ]]; then
+  bible -f 'gen1:1-rev22:21' </dev/null | cut -d' ' -f2- >"$text/kjv.tmp"
+  mv "$text/kjv.tmp" "$text/kjv.txt"
+fi
+if [[ ! -s $text/austen.txt ]]; then
+  Rscript -e 'cat(janeaustenr::austen_books()$text, sep = "\n")' >"$text/austen.tmp"
+  mv "$text/austen.tmp" "$text/austen.txt"
+fi
+if [[ ${DEMO_LARGE:-} == 1 && ! -s $text/webster.txt ]]; then
+  zcat /usr/share/dictd/gcide.dict.dz | iconv -c -f cp1252 -t utf-8 |
+    sed -E '/^ *\[[^]]*(Webster|PJC|WordNet|Century)[^]]*\]$/d' >"$text/webster.tmp"
+  mv "$text/webster.tmp" "$text/webster.txt"
+fi
+wc -c "$text"/*.txt
+
+# Another choice of text makes new tokens.
+files=$(cd "$text" && echo *.txt)
+if [[ $(cat demo/files 2>/dev/null) != "$files" ]]; then
+  rm -rf demo/data demo/tokenizer.json demo/run
+  echo "$files" >demo/files
+fi
+[[ -s demo/tokenizer.json ]] ||
+  say $trireme tokenizer train "$text" --vocab-size 8192 --out demo/tokenizer.json
+[[ -s demo/data/train.tok && -s demo/data/val.tok ]] ||
+  say $trireme data prepare "$text" --tokenizer demo/tokenizer.json --out demo/data
+# What counting alone reaches on the validation text.
+say $trireme data inspect demo/data/val.tok --baselines demo/data/train.tok
+
+# A finished run makes room for a new one; an interrupted one goes on.
+grep -q '"finished"' demo/run/summary.json 2>/dev/null && rm -rf demo/run
+say $trireme train configs/demo.toml --out demo/run --resume auto
+
+say $trireme generate --checkpoint demo/run -p 'It is a truth universally acknowledged, that' \
+  -n 120 --temp 0.8 --seed 1
+echo
+echo "The run is in demo/run: report.html opens in a browser, metrics.jsonl has every step." >&2

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs Debian packages that are missing: tools/install_packages.sh GROUP...
+# Groups: build (compiler and libraries), test (what make test adds), demo (text for make demo).
+set -euo pipefail
+
+build=(g++ cmake ninja-build pkg-config git ca-certificates libfmt-dev libtomlplusplus-dev
+       nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin)
+test=(libgtest-dev librapidcheck-dev clang-14 libclang-rt-14-dev)
+demo=(bible-kjv bible-kjv-text r-cran-janeaustenr)
+large=(dict-gcide)  # Webster 1913, for make demo LARGE=1
+
+wanted=()
+for group in "$@"; do
+  case $group in
+    build) wanted+=("${build[@]}") ;;
+    test) wanted+=("${build[@]}" "${test[@]}") ;;
+    demo) wanted+=("${build[@]}" "${demo[@]}") ;;
+    large) wanted+=("${large[@]}") ;;
+    *) echo "install_packages.sh: $group is no group; use build, test, demo or large" >&2; exit 2 ;;
+  esac
+done
+
+missing=()
+for package in "${wanted[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null || true)
+  [[ $state == ii* ]] || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+echo "Installing from Debian's packages: ${missing[*]}"
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "This needs root. Run as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -q -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The whole test suite: layers, then the tests under each preset, then short fuzzing.
+# tools/test.sh [all]: with `all`, the tests labelled slow run too.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+skip=(--label-exclude 'slow|gpu')
+[[ ${1:-} == all ]] && skip=(--label-exclude gpu)
+logs=build/test-logs
+mkdir -p "$logs"
+rows=()
+total=0
+failed=0
+
+row() {  # name, tests, failures, seconds
+  rows+=("$(printf '%-34s %6s tests %5s failed %7s s' "$@")")
+  total=$((total + $2))
+  failed=$((failed + $3))
+}
+
+# A step that is one test: step NAME COMMAND...
+step() {
+  local name=$1 begin=$SECONDS bad=0
+  shift
+  echo "== $name"
+  "$@" || bad=1
+  row "$name" 1 $bad $((SECONDS - begin))
+  return $bad
+}
+
+# Configures, builds and runs ctest: preset NAME FOLDER-OF-TESTS CTEST-OPTIONS...
+preset() {
+  local name=$1 folder=$2 begin=$SECONDS
+  shift 2
+  step "$name: build" build "$name" || return
+  begin=$SECONDS
+  echo "== $name: ctest"
+  ctest --test-dir "$folder" -j"$jobs" --output-on-failure --no-tests=error "$@" 2>&1 |
+    tee "$logs/$name.log"
+  local line
+  line=$(grep -E 'tests? failed out of' "$logs/$name.log" | tail -n 1)
+  if [[ $line =~ ([0-9]+)\ tests?\ failed\ out\ of\ ([0-9]+) ]]; then
+    row "$name: ctest" "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}" $((SECONDS - begin))
+  else
+    row "$name: ctest" 1 1 $((SECONDS - begin))
+  fi
+}
+
+build() {
+  cmake --preset "$1" >"$logs/$1-configure.log" || { cat "$logs/$1-configure.log"; return 1; }
+  ninja -C "build/$1" -j"$jobs"
+}
+
+step "layers" tools/check_layers.sh
+preset ci build/ci "${skip[@]}"
+[[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
+preset dev build/dev "${skip[@]}"
+# One test at a time: a thread sanitizer that shares cores with another misses races.
+preset tsan build/tsan -j1 "${skip[@]}"
+preset fuzz build/fuzz/fuzz
+
+echo
+echo "== summary"
+printf '%s\n' "${rows[@]}"
+grep -hE '^[[:space:]]+[0-9]+ - .*\((Failed|Timeout|SEGFAULT|Not Run|Subprocess aborted)' \
+  "$logs"/{ci,dev,tsan,fuzz}.log 2>/dev/null
+echo "$(((total - failed) * 100 / total))% tests passed, $failed tests failed out of $total in ${SECONDS} s"
+((failed == 0))
