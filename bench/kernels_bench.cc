@@ -60,7 +60,7 @@ void print_json(const BenchRow& row, const KernelTable& kernels, int num_threads
 }
 
 void print_text(const BenchRow& row) {
-  fmt::print("{:10} {:32} {:5} {:10.1f} us {:8.1f} {:8} {:5.1f} %", row.family, row.shape,
+  fmt::print("{:11} {:32} {:5} {:10.1f} us {:8.1f} {:8} {:5.1f} %", row.family, row.shape,
              name_of(row.dtype), row.seconds * 1e6,
              (row.flops > 0 ? row.flops : row.bytes) / row.seconds * 1e-9,
              row.flops > 0 ? "GFLOP/s" : "GB/s", 100.0 * row.share_of_ceiling);
@@ -95,7 +95,11 @@ int run(const Options& options) {
     void (*bench)(std::vector<BenchRow>&, const BenchContext&);
   };
   for (const Family& family :
-       {Family{"matmul", bench_matmul}, Family{"attention", bench_attention}}) {
+       {Family{"matmul", bench_matmul}, Family{"attention", bench_attention},
+        Family{"norm", bench_norm}, Family{"activation", bench_activation},
+        Family{"embedding", bench_embedding}, Family{"rope", bench_rope},
+        Family{"loss", bench_cross_entropy}, Family{"dropout", bench_dropout},
+        Family{"elementwise", bench_elementwise}, Family{"optimizer", bench_optimizer}}) {
     if (!options.family.empty() && options.family != family.name) continue;
     std::vector<BenchRow> rows;
     family.bench(rows, context);

@@ -56,5 +56,13 @@ double median_seconds(Body&& body) {
 // One per family, in its x_bench.cc; appends rows.
 void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_attention(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_norm(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_activation(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_embedding(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_rope(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_cross_entropy(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_dropout(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_elementwise(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_optimizer(std::vector<BenchRow>& rows, const BenchContext& context);
 
 }  // namespace trireme

@@ -1,0 +1,21 @@
+#include "kernels/bench_tensors.h"
+#include "kernels/loss/cross_entropy_cases.h"
+
+namespace trireme {
+
+void bench_cross_entropy(std::vector<BenchRow>& rows, const BenchContext& context) {
+  const auto [T, V] = kLossBenchShape;
+  Tensor logits = varied(DType::F32, {T, V}), targets(DType::I32, {T}), loss(DType::F32, {T});
+  Tensor gradients(DType::BF16, {T, V});
+  const double bytes = double(T * V * size_of(DType::F32));
+  const auto measure = [&](const char* name, DType dtype, double total, MatrixRef dlogits_TV) {
+    rows.push_back(bandwidth_row(context, "loss", name + extents(T, V), dtype, total, [&] {
+      context.kernels.cross_entropy(context.stream, {matrix(logits), targets, loss, dlogits_TV});
+    }));
+  };
+  measure("loss alone ", DType::F32, bytes, {});
+  measure("with dlogits ", DType::BF16, 1.5 * bytes, matrix(gradients));
+  measure("dlogits in place ", DType::F32, 2 * bytes, matrix(logits));
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+#include "kernels/bench_tensors.h"
+#include "kernels/optimizer/optimizer_cases.h"
+
+namespace trireme {
+
+void bench_optimizer(std::vector<BenchRow>& rows, const BenchContext& context) {
+  const KernelTable& kernels = context.kernels;
+  const int64_t n = kOptimizerBenchSize;
+  Tensor grad = varied(DType::F32, {n}), master = varied(DType::F32, {n});
+  Tensor exp_avg(DType::F32, {n}), exp_avg_sq(DType::F32, {n}), param(DType::BF16, {n});
+  Tensor partials(DType::F64, {(n + kNormChunk - 1) / kNormChunk});
+  const auto measure = [&](const char* name, DType dtype, double bytes, auto&& call) {
+    rows.push_back(bandwidth_row(context, "optimizer", name + std::to_string(n), dtype,
+                                 bytes * double(n), call));
+  };
+  const auto adamw = [&](const TensorRef& param_N) {
+    kernels.adamw(context.stream, {.grad_N = grad,
+                                   .master_N = master,
+                                   .exp_avg_N = exp_avg,
+                                   .exp_avg_sq_N = exp_avg_sq,
+                                   .param_N = param_N,
+                                   .lr = 1e-4f,
+                                   .weight_decay = 0.1f});
+  };
+  const auto sgd = [&](const TensorRef& param_N) {
+    kernels.sgd(context.stream, {.grad_N = grad,
+                                 .master_N = master,
+                                 .momentum_N = exp_avg,
+                                 .param_N = param_N,
+                                 .lr = 1e-4f,
+                                 .momentum = 0.9f});
+  };
+  measure("squared_norm ", DType::F32, 4, [&] {
+    kernels.squared_norm(context.stream, {grad, partials});
+  });
+  measure("adamw ", DType::F32, 28, [&] { adamw({}); });
+  measure("adamw ", DType::BF16, 30, [&] { adamw(param); });
+  measure("sgd with momentum ", DType::F32, 20, [&] { sgd({}); });
+  measure("sgd with momentum ", DType::BF16, 22, [&] { sgd(param); });
+}
+
+}  // namespace trireme
