@@ -15,7 +15,7 @@ struct Ended {
   uint32_t index = 0;
 };
 
-// Times every action with free transfers.
+// Times every action.
 class EndTimes {
  public:
   EndTimes(const Schedule& schedule, const StageGraph& graph, const TransferOrder& times)
@@ -35,11 +35,11 @@ class EndTimes {
     double start = clock_[rank];
     if (has_f) {
       const StagePlace from = graph_.previous(rank, action.chunk);
-      if (from.exists()) start = std::max(start, at(forward_at_, from, action.microbatch));
+      start = std::max(start, arrival(forward_at_, rank, from, action.microbatch));
     }
     if (has_b) {
       const StagePlace from = graph_.next(rank, chunk_b);
-      if (from.exists()) start = std::max(start, at(backward_at_, from, k_b));
+      start = std::max(start, arrival(backward_at_, rank, from, k_b));
     }
     const bool has_w = action.kind == ActionKind::W || action.kind == ActionKind::BW || is_pair;
     const double end =
@@ -60,6 +60,10 @@ class EndTimes {
   }
 
  private:
+  double arrival(std::vector<double>& made_at, int rank, StagePlace from, int microbatch) {
+    if (!from.exists()) return 0;
+    return at(made_at, from, microbatch) + (from.rank == rank ? 0 : times_.comm);
+  }
   double& at(std::vector<double>& times, StagePlace place, int microbatch) {
     const int stage = graph_.stage(place.rank, place.chunk);
     return times[static_cast<size_t>(stage) * schedule_.num_microbatches + microbatch];

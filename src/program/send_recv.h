@@ -4,11 +4,13 @@
 
 namespace trireme {
 
-// Times that decide where transfers stand in a list; only their order matters.
+// Times that decide where transfers stand in a list. Where they are the real ones, no message waits
+// for its Recv: posted transfers then cost what implicit ones would.
 struct TransferOrder {
   double f = 1;
   double b = 1;
   double w = 1;
+  double comm = 0;
 };
 
 // Inserts a Send after every F and B whose result is needed on another rank, and the Recv into the
