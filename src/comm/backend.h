@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "comm/cost_model.h"
 #include "comm/fabric.h"
@@ -51,18 +53,24 @@ class Backend {
 
   // Whether any thread of the rank may drive transfers, or only its communication thread.
   virtual bool caller_drives() const = 0;
-  // The communication thread's own first and last deed, and its duty between transfers.
-  virtual void enter_thread() {}
-  virtual void leave_thread() {}
+  // The communication thread, running `body`. MPI has one already, which has initialised it.
+  virtual std::thread start_thread(std::function<void()> body) {
+    return std::thread(std::move(body));
+  }
+  // Its duty between transfers, and its last one.
   virtual void poll() {}
+  virtual void leave_thread() {}
+  // How often the communication thread looks in vain before it sleeps.
+  virtual int polls(bool /*operations_under_way*/) const { return spins() / 20; }
   // Longest sleep of a communication thread, which is rung for what happens in shared memory.
   virtual int64_t nap_ns(bool operations_under_way) const {
     return operations_under_way ? 10'000'000 : 100'000'000;
   }
 
-  // Algorithm::Native: starts the backend's own collective; the returned function tests it. Empty
-  // where there is none.
-  virtual std::function<bool()> start_native(const GroupShape&, const SharedBoard::Call&) {
+  // Algorithm::Native: makes the call `repeat` times with the backend's own collective, on the
+  // communication thread, and returns the seconds of each. Empty where there is none.
+  virtual std::vector<double> run_native(const GroupShape&, const SharedBoard::Call&,
+                                         int /*repeat*/) {
     return {};
   }
 };

@@ -27,7 +27,7 @@ CommThread::~CommThread() {
 }
 
 void CommThread::ensure_started() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { live(); });
+  if (!thread_.joinable()) thread_ = backend_.start_thread([this] { live(); });
 }
 
 Operation* CommThread::acquire() {
@@ -111,7 +111,7 @@ void CommThread::drive_active() {
 
 void CommThread::nap(int idle_polls) {
   Fabric& fabric = backend_.fabric();
-  if (idle_polls < backend_.spins() / 20) {
+  if (idle_polls < backend_.polls(!active_.empty())) {
     __builtin_ia32_pause();
     return;
   }
@@ -132,7 +132,6 @@ void CommThread::nap(int idle_polls) {
 void CommThread::live() {
   std::atomic<int64_t>& looked_ns = backend_.fabric().cell(backend_.rank()).looked_ns[1];
   looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
-  backend_.enter_thread();
   int idle_polls = 0;
   while (!leaving_.load(std::memory_order_acquire) || !active_.empty() ||
          num_submitted_.load(std::memory_order_acquire) != 0) {

@@ -116,6 +116,14 @@ void Group::run(const CollectiveArgs& args, CallSite site) {
   run_prepared(caller_operation_);
 }
 
+std::vector<double> Group::time_native(CollectiveArgs args, int repeat, CallSite site) {
+  args.algorithm = Algorithm::Native;
+  caller_operation_.native_repeat = repeat;
+  run(args, site);
+  caller_operation_.native_repeat = 1;
+  return caller_operation_.native_seconds;
+}
+
 Work Group::start(const CollectiveArgs& args, CallSite site) {
   Operation* operation = context_.thread.acquire();
   prepare(args, site, *operation);
@@ -380,8 +388,10 @@ void Group::begin(Operation& operation) {
     return;
   }
   if (operation.way == Operation::Way::Native) {
-    operation.native = context_.backend.start_native(shape_, operation.shared);
-    TRIREME_CHECK(operation.native, "this backend has no collectives of its own");
+    operation.native_seconds =
+        context_.backend.run_native(shape_, operation.shared, operation.native_repeat);
+    TRIREME_CHECK(!operation.native_seconds.empty(),
+                  "this backend has no such collective of its own for group " + name());
     return;
   }
   if (operation.tmp_bytes > scratch_.bytes()) scratch_ = Buffer::allocate(operation.tmp_bytes);

@@ -85,6 +85,9 @@ class Group {
   void barrier(CallSite site = CallSite::current());
   // The general form: also counts that differ by rank.
   void run(const CollectiveArgs& args, CallSite site = CallSite::current());
+  // Seconds of each of `repeat` calls of the backend's own collective, for comparison.
+  std::vector<double> time_native(CollectiveArgs args, int repeat,
+                                  CallSite site = CallSite::current());
   // On the communication thread. Works of one group are done in the order of their calls.
   Work start(const CollectiveArgs& args, CallSite site = CallSite::current());
 

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,7 +29,8 @@ struct Operation {
   std::vector<int64_t> recv_counts;
 
   bool begun = false;
-  std::function<bool()> native;  // tests the backend's own collective
+  int native_repeat = 1;
+  std::vector<double> native_seconds;
   Execution execution;
   std::exception_ptr error;
   std::atomic<bool> done{false};

@@ -57,7 +57,6 @@ class Waiter {
   }
 
   const WaitPolicy& policy() const { return policy_; }
-  void set_timeout_ns(int64_t timeout_ns) { policy_.timeout_ns = timeout_ns; }
 
  private:
   // One slow wait; its record is visible to all ranks for as long as it lasts.

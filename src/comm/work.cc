@@ -49,8 +49,10 @@ namespace {
 
 // Returns once the communication thread has let go of the operation.
 void wait_until_done(RankContext& context, Operation& operation, int64_t timeout_ns) {
-  Waiter waiter = context.waiter;
-  waiter.set_timeout_ns(timeout_ns);
+  // The communication thread needs the core more than a spinning caller does.
+  Waiter waiter(context.backend.fabric(), context.backend.rank(), 0,
+                {.spins = context.backend.caller_drives() ? context.backend.spins() : 20,
+                 .timeout_ns = timeout_ns});
   try {
     waiter.until(
         {operation.signature, operation.group->members(), /*polls_messages=*/false},

@@ -1,0 +1,269 @@
+#include "comm/mpi/mpi_backend.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "comm/mpi/mpi_control.h"
+#include "comm/mpi/mpi_native.h"
+#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/mpi_world.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kWatchNs = 1'000'000;  // between two looks at the processes of this host
+
+struct Introduction {
+  int32_t rank;
+  int32_t pid;
+  int32_t fd;
+  int32_t reserved;
+  uint64_t nonce;
+};
+
+class WindowMemory : public SharedMemory {
+ public:
+  WindowMemory(SharedWindow& window, int64_t bytes) : window_(window) {
+    data_ = window.allocate(bytes);
+    bytes_ = bytes;
+  }
+  ~WindowMemory() override { window_.release(data_, bytes_); }
+
+ private:
+  SharedWindow& window_;
+};
+
+}  // namespace
+
+MpiBackend::MpiBackend(const WorldOptions& options) : options_(options) {
+  thread_ = std::thread([this] {
+    try {
+      initialise();
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+    }
+    std::unique_lock lock(mutex_);
+    initialised_ = true;
+    changed_.notify_all();
+    if (!failure_.empty()) return;
+    changed_.wait(lock, [&] { return body_ || given_up_; });
+    lock.unlock();
+    if (body_) body_();
+    finalise();
+  });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return initialised_; });
+  if (failure_.empty()) return;
+  lock.unlock();
+  thread_.join();
+  throw CommError(failure_);
+}
+
+MpiBackend::~MpiBackend() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      given_up_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+  for (int fd : pid_fds_) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+std::thread MpiBackend::start_thread(std::function<void()> body) {
+  const std::lock_guard lock(mutex_);
+  body_ = std::move(body);
+  changed_.notify_all();
+  return std::move(thread_);
+}
+
+void MpiBackend::initialise() {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (provided < MPI_THREAD_FUNNELED) throw CommError("this MPI cannot be used beside threads");
+  // A lost peer is for the fabric to report: an error here must not end the process.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  map_windows();
+  make_fabric();
+}
+
+// Ranks of one host exchange their windows and map them; where that is not allowed every rank is a
+// node of its own.
+void MpiBackend::map_windows() {
+  MPI_Comm host;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
+  int host_size = 0;
+  MPI_Comm_size(host, &host_size);
+  const Introduction own{rank_, int32_t(getpid()), window_.fd(), 0, window_.layout().nonce};
+  std::vector<Introduction> all(static_cast<size_t>(host_size));
+  MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, host);
+  mapped_.resize(size_t(size_));
+  pid_fds_.assign(size_t(size_), -1);
+  int mapped = 1;
+  try {
+    for (const Introduction& peer : all) {
+      if (peer.rank == rank_) continue;
+      mapped_[size_t(peer.rank)] = std::make_unique<SharedWindow>(peer.pid, peer.fd, peer.nonce);
+    }
+  } catch (const IoError&) {
+    mapped = 0;
+  }
+  int all_mapped = 0;
+  MPI_Allreduce(&mapped, &all_mapped, 1, MPI_INT, MPI_MIN, host);
+  if (all_mapped == 0) std::fill(mapped_.begin(), mapped_.end(), nullptr);
+  window_.layout().cell.pid.store(own.pid);
+  for (const Introduction& peer : all) {
+    if (all_mapped == 0 || peer.rank == rank_) continue;
+    pid_fds_[size_t(peer.rank)] = int(syscall(SYS_pidfd_open, peer.pid, 0));
+  }
+  int first = all_mapped == 0 ? rank_ : all[0].rank;
+  for (const Introduction& peer : all) {
+    if (all_mapped != 0) first = std::min(first, int(peer.rank));
+  }
+  node_of_.resize(size_t(size_));
+  MPI_Allgather(&first, 1, MPI_INT, node_of_.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  MPI_Comm_free(&host);
+  const int on_host = int(std::count(node_of_.begin(), node_of_.end(), first));
+  spins_ = on_host <= int(std::thread::hardware_concurrency()) ? 4000 : 50;
+}
+
+void MpiBackend::make_fabric() {
+  const int first = node_of_[size_t(rank_)];
+  FabricHeader& header =
+      first == rank_ ? window_.layout().header : mapped_[size_t(first)]->layout().header;
+  std::vector<RankCell*> cells(static_cast<size_t>(size_));
+  std::vector<int> remote;
+  remote_cells_.resize(size_t(size_));
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) {
+      cells[size_t(r)] = &window_.layout().cell;
+    } else if (mapped_[size_t(r)]) {
+      cells[size_t(r)] = &mapped_[size_t(r)]->layout().cell;
+    } else {
+      remote.push_back(r);
+      remote_cells_[size_t(r)] = std::make_unique<RankCell>();
+      cells[size_t(r)] = remote_cells_[size_t(r)].get();
+      // Unknown here, so never a reason to believe that the rank has not arrived.
+      for (auto& issued : cells[size_t(r)]->issued) issued = std::numeric_limits<uint64_t>::max();
+    }
+  }
+  fabric_ = std::make_unique<Fabric>(header, std::move(cells));
+  MPI_Comm control;
+  MPI_Comm_dup(MPI_COMM_WORLD, &control);
+  control_ = std::make_unique<MpiControl>(control, rank_, std::move(remote), *fabric_);
+  fabric_->on_abort = [this](int rank, const std::string& cause) {
+    control_->spread_abort(rank, cause);
+  };
+}
+
+std::unique_ptr<Transport> MpiBackend::connect(const GroupShape& shape) {
+  return std::make_unique<MpiTransport>(MPI_COMM_WORLD, *fabric_, shape, options_.fault_hook);
+}
+
+std::optional<SharedView> MpiBackend::view(const GroupShape& shape) {
+  if (shape.id >= WindowLayout::kGroups) return std::nullopt;
+  SharedView view;
+  for (int member : shape.members) {
+    SharedWindow* window = member == rank_ ? &window_ : mapped_[size_t(member)].get();
+    if (window == nullptr) return std::nullopt;
+    view.slots.push_back(&window->layout().slots[shape.id]);
+    view.bases.push_back(window->base());
+    view.stages.push_back(window->stage());
+  }
+  view.window = window_.base();
+  view.window_bytes = SharedWindow::bytes();
+  view.stage_bytes = WindowLayout::kStageBytes;
+  view.hook = options_.fault_hook;
+  return view;
+}
+
+std::unique_ptr<SharedMemory> MpiBackend::allocate_shared(int64_t bytes) {
+  return std::make_unique<WindowMemory>(window_, bytes);
+}
+
+// MPI progresses only when called: short naps while something is under way, and often enough for
+// the control messages of other hosts when nothing is.
+int MpiBackend::polls(bool operations_under_way) const {
+  return operations_under_way ? spins_ : 20;
+}
+
+int64_t MpiBackend::nap_ns(bool operations_under_way) const {
+  return operations_under_way ? 20'000 : 2'000'000;
+}
+
+void MpiBackend::poll() {
+  control_->poll();
+  watch_processes();
+}
+
+void MpiBackend::watch_processes() {
+  const int64_t now = steady_now_ns();
+  if (now - last_watch_ns_ < kWatchNs || fabric_->aborted()) return;
+  last_watch_ns_ = now;
+  for (int r = 0; r < size_; ++r) {
+    if (pid_fds_[size_t(r)] < 0 || fabric_->has_left(r)) continue;
+    pollfd entry{pid_fds_[size_t(r)], POLLIN, 0};
+    if (::poll(&entry, 1, 0) <= 0 || fabric_->has_left(r)) continue;
+    fabric_->abort(
+        r, fmt::format("rank {} has died: its process {} is gone", r, fabric_->cell(r).pid.load()));
+  }
+}
+
+void MpiBackend::leave_thread() {
+  if (!fabric_->aborted()) control_->say_left();
+  control_->flush(500'000'000);
+}
+
+// After an abort MPI cannot be finalised: peers may be gone. The launcher ends the job when this
+// process leaves with an error.
+void MpiBackend::finalise() {
+  if (!fabric_->aborted()) MPI_Finalize();
+}
+
+std::vector<double> MpiBackend::run_native(const GroupShape& shape, const SharedBoard::Call& call,
+                                           int repeat) {
+  if (shape.id != 0) return {};
+  return time_native_collective(call, size_, rank_, repeat);
+}
+
+Status run_mpi_rank(const WorldOptions& options, const std::function<void(World&)>& function) {
+  MpiBackend backend(options);
+  Fabric& fabric = backend.fabric();
+  std::exception_ptr own_error;
+  {
+    World world(backend, options);
+    try {
+      function(world);
+    } catch (const std::exception& error) {
+      fabric.abort(backend.rank(), error.what());
+      own_error = std::current_exception();
+    }
+    fabric.leave(backend.rank());
+  }
+  if (!fabric.aborted()) return Done{};
+  const int first = fabric.first_failed_rank();
+  const std::string what = fmt::format("rank {}: {}", first, fabric.cause());
+  if (first != backend.rank() || !own_error) throw RankError(first, what);
+  try {
+    std::rethrow_exception(own_error);
+  } catch (...) {
+    std::throw_with_nested(RankError(first, what));
+  }
+}
+
+bool has_mpi() { return true; }
+
+}  // namespace trireme

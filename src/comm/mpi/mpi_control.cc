@@ -1,0 +1,117 @@
+#include "comm/mpi/mpi_control.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+constexpr int kTag = 1;
+constexpr int64_t kSayWaitNs = 20'000'000;  // waits longer than this are told to other hosts
+
+}  // namespace
+
+MpiControl::MpiControl(MPI_Comm comm, int rank, std::vector<int> remote, Fabric& fabric)
+    : comm_(comm), rank_(rank), remote_(std::move(remote)), fabric_(fabric) {}
+
+MpiControl::~MpiControl() = default;
+
+void MpiControl::send_to_all(std::shared_ptr<Message> message, int64_t bytes) {
+  Sending sending{std::move(message), std::vector<MPI_Request>(remote_.size())};
+  for (size_t i = 0; i < remote_.size(); ++i) {
+    MPI_Isend(sending.message.get(), int(bytes), MPI_BYTE, remote_[i], kTag, comm_,
+              &sending.requests[i]);
+  }
+  sending_.push_back(std::move(sending));
+}
+
+void MpiControl::spread_abort(int rank, const std::string& cause) {
+  if (remote_.empty()) return;
+  const std::lock_guard lock(mutex_);
+  abort_rank_ = rank;
+  abort_cause_ = cause;
+  abort_pending_.store(true, std::memory_order_release);
+}
+
+void MpiControl::say_left() {
+  if (remote_.empty()) return;
+  auto message = std::make_shared<Message>();
+  message->kind = Kind::Left;
+  message->rank = rank_;
+  send_to_all(std::move(message), offsetof(Message, cause));
+}
+
+// Tells what this rank waits for, once it has waited long, and again when that changes.
+void MpiControl::say_wait() {
+  const int64_t now = steady_now_ns();
+  if (now - last_said_ns_ < kSayWaitNs) return;
+  WaitRecord wait = fabric_.cell(rank_).waits[0].load();
+  if (wait.since_ns != 0 && now - wait.since_ns < kSayWaitNs) return;
+  if (wait.since_ns == said_.since_ns && wait.peer == said_.peer) return;
+  last_said_ns_ = now;
+  said_ = wait;
+  auto message = std::make_shared<Message>();
+  message->kind = Kind::Waits;
+  message->rank = rank_;
+  if (wait.since_ns != 0) wait.since_ns = now - wait.since_ns;  // an age: clocks differ by host
+  message->wait = wait;
+  send_to_all(std::move(message), offsetof(Message, cause));
+}
+
+void MpiControl::receive(const Message& message) {
+  switch (message.kind) {
+    case Kind::Abort:
+      fabric_.abort(message.rank, message.cause);
+      break;
+    case Kind::Left:
+      fabric_.leave(message.rank);
+      break;
+    case Kind::Waits: {
+      WaitRecord wait = message.wait;
+      if (wait.since_ns != 0) wait.since_ns = steady_now_ns() - wait.since_ns;
+      fabric_.cell(message.rank).waits[0].store(wait);
+      break;
+    }
+  }
+}
+
+void MpiControl::poll() {
+  if (remote_.empty()) return;
+  if (abort_pending_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    abort_pending_.store(false, std::memory_order_relaxed);
+    auto message = std::make_shared<Message>();
+    message->kind = Kind::Abort;
+    message->rank = abort_rank_;
+    const size_t length = std::min(abort_cause_.size(), sizeof message->cause - 1);
+    std::memcpy(message->cause, abort_cause_.data(), length);
+    message->cause[length] = '\0';
+    send_to_all(std::move(message), int64_t(offsetof(Message, cause) + length + 1));
+  }
+  say_wait();
+  int found = 1;
+  while (found != 0) {
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &found, &status);
+    if (found == 0) break;
+    MPI_Recv(&incoming_, int(sizeof incoming_), MPI_BYTE, status.MPI_SOURCE, kTag, comm_,
+             MPI_STATUS_IGNORE);
+    receive(incoming_);
+  }
+  std::erase_if(sending_, [](Sending& sending) {
+    int done = 0;
+    MPI_Testall(int(sending.requests.size()), sending.requests.data(), &done, MPI_STATUSES_IGNORE);
+    return done != 0;
+  });
+}
+
+void MpiControl::flush(int64_t timeout_ns) {
+  const int64_t deadline = steady_now_ns() + timeout_ns;
+  do {
+    poll();
+  } while ((!sending_.empty() || abort_pending_.load()) && steady_now_ns() < deadline);
+}
+
+}  // namespace trireme

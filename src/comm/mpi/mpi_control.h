@@ -1,0 +1,62 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/fabric.h"
+
+namespace trireme {
+
+// What ranks of different hosts tell each other beside their messages: aborts with the first cause,
+// what a rank waits for, and that it has left. Lives on the communication thread.
+class MpiControl {
+ public:
+  // `remote`: the world ranks of other hosts.
+  MpiControl(MPI_Comm comm, int rank, std::vector<int> remote, Fabric& fabric);
+  ~MpiControl();
+
+  void poll();  // receives, and sends what is new
+  // Any thread: tells all other hosts at the next poll.
+  void spread_abort(int rank, const std::string& cause);
+  void say_left();
+  // Polls until everything is sent, for at most this long.
+  void flush(int64_t timeout_ns);
+
+ private:
+  enum class Kind : int32_t { Abort, Waits, Left };
+  struct Message {
+    Kind kind;
+    int32_t rank;
+    WaitRecord wait;
+    char cause[sizeof FabricHeader::cause];
+  };
+  struct Sending {
+    std::shared_ptr<Message> message;  // shared by the sends of one broadcast
+    std::vector<MPI_Request> requests;
+  };
+
+  void send_to_all(std::shared_ptr<Message> message, int64_t bytes);
+  void receive(const Message& message);
+  void say_wait();
+
+  MPI_Comm comm_;
+  int rank_;
+  std::vector<int> remote_;
+  Fabric& fabric_;
+  Message incoming_;
+  std::vector<Sending> sending_;
+  WaitRecord said_;
+  int64_t last_said_ns_ = 0;
+  std::mutex mutex_;
+  std::atomic<bool> abort_pending_{false};
+  int abort_rank_ = 0;
+  std::string abort_cause_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "comm/fabric.h"
+#include "comm/shared_board.h"
+
+namespace trireme {
+
+// Memory of one process that the other processes of its host map. Sparse: pages exist once touched.
+struct WindowLayout {
+  static constexpr int kGroups = 32;  // group ids below it can use Algorithm::Shared
+  static constexpr int64_t kStageBytes = int64_t{4} << 20;
+  static constexpr int64_t kArenaBytes = int64_t{64} << 30;
+
+  uint64_t nonce;       // proves that a mapped window is the one that was meant
+  FabricHeader header;  // that of the host's first rank is everyone's
+  RankCell cell;
+  SharedSlot slots[kGroups];
+};
+
+class SharedWindow {
+ public:
+  // Creates this process's window.
+  SharedWindow();
+  // Maps the window of another process of this host; throws IoError where that is not allowed or
+  // the process is not the one that was meant.
+  SharedWindow(int pid, int fd, uint64_t nonce);
+  ~SharedWindow();
+  SharedWindow(const SharedWindow&) = delete;
+  SharedWindow& operator=(const SharedWindow&) = delete;
+
+  int fd() const { return fd_; }
+  WindowLayout& layout() const { return *reinterpret_cast<WindowLayout*>(base_); }
+  std::byte* base() const { return base_; }
+  std::byte* stage() const { return base_ + kStageBegin; }
+  static int64_t bytes() { return kArenaBegin + WindowLayout::kArenaBytes; }
+
+  // Parts of the arena, page-aligned.
+  void* allocate(int64_t bytes);
+  void release(void* data, int64_t bytes);
+
+ private:
+  static constexpr int64_t kPage = int64_t{2} << 20;
+  static constexpr int64_t kStageBegin =
+      (int64_t(sizeof(WindowLayout)) + kPage - 1) / kPage * kPage;
+  static constexpr int64_t kArenaBegin = kStageBegin + WindowLayout::kStageBytes;
+
+  void map();
+
+  int fd_ = -1;
+  std::byte* base_ = nullptr;
+  std::mutex mutex_;
+  std::map<int64_t, int64_t> free_;  // offset in the arena -> bytes
+};
+
+}  // namespace trireme

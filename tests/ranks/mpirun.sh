@@ -1,0 +1,11 @@
+# Sourced by the scripts here: `ranks N ARG...` runs the program as N processes of this machine.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+PROGRAM=$1
+MPIRUN=$2
+
+ranks() {
+  local count=$1
+  shift
+  timeout 120 "$MPIRUN" --oversubscribe --bind-to none -n "$count" --mca btl self,vader,tcp \
+    --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo "$PROGRAM" "$@"
+}

@@ -1,0 +1,215 @@
+// One rank of a job of processes; the scripts beside it start it under mpirun. Exit codes as those
+// of trireme: 0 done, 1 a wrong result, 5 a rank failed, with the first cause on standard error.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "comm/collective_check.h"
+#include "comm/mesh_groups.h"
+#include "comm/mpi/mpi_world.h"
+
+namespace trireme {
+namespace {
+
+std::string g_wrong;
+
+void expect(const std::string& wrong) {
+  if (!wrong.empty() && g_wrong.empty()) g_wrong = wrong;
+}
+
+// Every collective with every algorithm; sizes, dtypes, roots, memory and asynchrony are drawn, so
+// that the seeds cover the pairs.
+void collectives(World& world) {
+  Group& group = world.group();
+  std::mt19937 rng(7);
+  const int64_t counts[] = {0, 1, 7, 600, 4099, 100003, 700001};
+  const DType dtypes[] = {DType::F32, DType::BF16, DType::I32, DType::I64};
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    for (int c = 0; c <= int(Collective::Barrier); ++c) {
+      std::vector<Algorithm> algorithms = algorithms_of(Collective(c), world.size());
+      algorithms.insert(algorithms.end(), {Algorithm::Auto, Algorithm::Canonical});
+      if (group.shares_memory()) algorithms.push_back(Algorithm::Shared);
+      for (Algorithm algorithm : algorithms) {
+        const CollectiveCase k{.collective = Collective(c),
+                               .algorithm = algorithm,
+                               .dtype = dtypes[rng() % 4],
+                               .op = ReduceOp(rng() % 4),
+                               .count = counts[rng() % 7],
+                               .root = int(rng() % unsigned(world.size())),
+                               .integers = rng() % 3 != 0,
+                               .asynchronous = rng() % 3 == 0,
+                               .seed = rng()};
+        const bool visible = (rng() + unsigned(repeat * world.rank())) % 2 == 0;
+        expect(check_collective(world, group, k, visible));
+        CollectiveRun counted(world, group, k, visible);
+        const Traffic before = group.traffic();
+        counted.fill();
+        counted.run();
+        Traffic expected = before;
+        expected += group.predict(counted.args());
+        if (group.traffic().sent_bytes != expected.sent_bytes ||
+            group.traffic().received_messages != expected.received_messages) {
+          expect("the traffic of " + to_string(k) + " is not the predicted one");
+        }
+      }
+    }
+  }
+  for (int64_t count : {0, 40, 5000, 300000}) {
+    expect(check_collective(
+        world, group,
+        {.collective = Collective::AllToAll, .count = count, .uneven = true, .seed = 5}));
+  }
+}
+
+void groups(World& world) {
+  const MeshGroups mesh(world, {.tp = world.size() % 2 == 0 ? 2 : 1,
+                                .dp = world.size() % 2 == 0 ? world.size() / 2 : world.size()});
+  for (MeshAxes axes : {MeshAxes(MeshAxis::Tp), MeshAxes(MeshAxis::Dp)}) {
+    int64_t sum = 1 << mesh.position();
+    mesh.group(axes).all_reduce({&sum, DType::I64, Shape{1}});
+    int64_t expected = 0;
+    for (int p : positions_along(mesh.mesh(), axes, mesh.position())) expected += 1 << p;
+    if (sum != expected) expect("a mesh group holds other ranks");
+  }
+  // Crossed transfers of 64 MiB while the rank computes; then messages by tag, out of order.
+  const int next = (world.rank() + 1) % world.size();
+  const int previous = (world.rank() + world.size() - 1) % world.size();
+  if (world.size() == 1) return;
+  Tensor out(DType::F32, Shape{16 << 20});
+  Tensor in(DType::F32, Shape{16 << 20});
+  out.ref().as<float>()[(16 << 20) - 1] = float(world.rank());
+  Work send = world.group().start_send(out, next);
+  Work recv = world.group().start_recv(in, previous);
+  send.wait();
+  recv.wait();
+  if (in.ref().as<float>()[(16 << 20) - 1] != float(previous))
+    expect("the crossed transfer is wrong");
+  float tagged[3] = {1, 2, 3};
+  float got[3] = {};
+  std::vector<Work> works;
+  for (int tag = 0; tag < 3; ++tag) {
+    works.push_back(world.group().start_send({&tagged[tag], DType::F32, Shape{1}}, next, tag));
+  }
+  for (int tag = 2; tag >= 0; --tag) {
+    works.push_back(world.group().start_recv({&got[tag], DType::F32, Shape{1}}, previous, tag));
+  }
+  for (Work& work : works) work.wait();
+  for (int tag = 0; tag < 3; ++tag) {
+    if (got[tag] != tagged[tag]) expect("a message went to another tag");
+  }
+}
+
+void endless(World& world) {
+  std::vector<float> x(100000, 1.0f);
+  const TensorRef ref{x.data(), DType::F32, Shape{100000}};
+  for (int i = 0;; ++i) {
+    if (world.rank() == 0 && i == 20) {
+      std::printf("started\n");
+      std::fflush(stdout);
+    }
+    world.group().all_reduce(ref, ReduceOp::Max, i % 2 == 0 ? Algorithm::Ring : Algorithm::Tree);
+  }
+}
+
+// The last rank kills itself after a moment, in the middle of a collective.
+void killed(World& world) {
+  std::thread killer;
+  if (world.rank() == world.size() - 1) {
+    killer = std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      kill(getpid(), SIGKILL);
+    });
+  }
+  endless(world);
+}
+
+void thrown(World& world) {
+  std::vector<float> x(1000, 1.0f);
+  for (int i = 0; i < 5; ++i) world.group().all_reduce({x.data(), DType::F32, Shape{1000}});
+  if (world.rank() == 1) throw DeviceError("the device is gone");
+  endless(world);
+}
+
+void mismatched(World& world) {
+  std::vector<float> x(1000, 1.0f);
+  if (world.rank() == 1) {
+    world.group().broadcast({x.data(), DType::F32, Shape{1000}}, 0, Algorithm::Naive);
+  } else {
+    world.group().broadcast({x.data(), DType::F32, Shape{1000}}, 1, Algorithm::Naive);
+  }
+}
+
+// The last rank falls silent; the others' deadline names it.
+void silent(World& world) {
+  std::vector<float> x(1000, 1.0f);
+  for (int i = 0; i < 5; ++i) world.group().all_reduce({x.data(), DType::F32, Shape{1000}});
+  if (world.rank() == world.size() - 1) {
+    while (!world.aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return;
+  }
+  endless(world);
+}
+
+// Flat ring against hierarchical over 4 MiB.
+void compare(World& world) {
+  std::vector<float> x(1 << 20, 1.0f);
+  const TensorRef ref{x.data(), DType::F32, Shape{1 << 20}};
+  for (Algorithm algorithm : {Algorithm::Ring, Algorithm::Hierarchical}) {
+    world.group().all_reduce(ref, ReduceOp::Max, algorithm);
+    world.group().barrier();
+    const int64_t begin = steady_now_ns();
+    for (int i = 0; i < 3; ++i) world.group().all_reduce(ref, ReduceOp::Max, algorithm);
+    const double seconds = double(steady_now_ns() - begin) * 1e-9 / 3;
+    if (world.rank() == 0) fmt::print("{} {:.6f}\n", name_of(algorithm), seconds);
+  }
+  if (world.rank() == 0) {
+    int hosts = 0;
+    for (int r = 0; r < world.size(); ++r) hosts += world.node_of()[size_t(r)] == r;
+    fmt::print("hosts {}\n", hosts);
+  }
+}
+
+int run(const std::string& what, double timeout_s) {
+  // The launcher's SIGTERM after a rank has died: the abort is already known or about to be.
+  std::signal(SIGTERM, [](int) {});
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto body = [&](World& world) {
+    if (what == "collectives") collectives(world);
+    if (what == "groups") groups(world);
+    if (what == "endless") endless(world);
+    if (what == "killed") killed(world);
+    if (what == "thrown") thrown(world);
+    if (what == "mismatched") mismatched(world);
+    if (what == "silent") silent(world);
+    if (what == "compare") compare(world);
+  };
+  try {
+    const Status status = run_mpi_rank({.timeout_s = timeout_s}, body);
+    if (!status.ok()) {
+      fmt::print(stderr, "{}\n", status.error().message);
+      return 2;
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "first cause: {}\n", error.what());
+    std::fflush(stderr);
+    return 5;
+  }
+  if (g_wrong.empty()) return 0;
+  fmt::print(stderr, "{}\n", g_wrong);
+  return 1;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  return trireme::run(argv[1], argc > 2 ? std::atof(argv[2]) : 20.0);
+}
