@@ -9,7 +9,7 @@ namespace {
 // The reference that scores are exponentiated against follows their maximum only when that has
 // grown by this much, in powers of two: sums stay exact enough, and rows are rarely rescaled.
 constexpr float kSlack = 8.0f;
-constexpr int64_t kBlockRows = 192;  // rows that share one packing of a tile of keys
+constexpr int64_t kBlockRows = 384;  // rows that share one packing of a tile of keys
 constexpr double kSerialFlops = 4e5;
 
 // One thread's memory for one block of queries of all the heads that share a kv head.
@@ -154,12 +154,17 @@ template <typename T>
 void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& s) const {
   const int64_t last_query = block.first + block.count - 1;
   const int64_t num_keys = std::min(kTile, num_visible(last_query) - key);
-  const int64_t key_row = block.sequence * shape.kv_len + key;
-  const int64_t key_col = block.kv_head * shape.head_dim;
-  pack_columns(args.k_T_KD.row<const T>(key_row) + key_col, args.k_T_KD.stride, num_keys,
-               shape.head_dim, s.k_panels);
-  pack_steps(args.v_T_KD.row<const T>(key_row) + key_col, args.v_T_KD.stride, num_keys,
-             shape.head_dim, kTileSteps, s.v_panels);
+  const MatrixRef& k_T_KD = args.k_T_KD;
+  const MatrixRef& v_T_KD = args.v_T_KD;
+  const int64_t row = block.sequence * shape.kv_len + key;
+  const int64_t col = block.kv_head * shape.head_dim;
+  const T* k = k_T_KD.row<const T>(row) + col;
+  const T* v = v_T_KD.row<const T>(row) + col;
+  pack_columns(k, k_T_KD.stride, num_keys, shape.head_dim, s.k_panels);
+  pack_steps(v, v_T_KD.stride, num_keys, shape.head_dim, kTileSteps, s.v_panels);
+  const int64_t num_next = std::min(kTile, num_visible(last_query) - key - kTile);
+  prefetch_rows(k + kTile * k_T_KD.stride, k_T_KD.stride, num_next, shape.head_dim);
+  prefetch_rows(v + kTile * v_T_KD.stride, v_T_KD.stride, num_next, shape.head_dim);
   // Queries before this one see no key of the tile.
   const int64_t first_seeing = std::max<int64_t>(0, key - num_visible(block.first) + 1);
   const int64_t width = padded_dim(shape.head_dim);

@@ -110,6 +110,16 @@ LeftRows left_rows(const T* rows, int64_t stride, int64_t num_rows, int64_t head
   return {reinterpret_cast<const char*>(copy), width * int64_t(sizeof(U))};
 }
 
+// Rows of one head lie far apart: what is read next is asked for while this tile is computed.
+template <typename T>
+TRIREME_INLINE void prefetch_rows(const T* rows, int64_t stride, int64_t num_rows,
+                                  int64_t head_dim) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t r = 0; r < num_rows; ++r) {
+    for (int64_t d = 0; d < head_dim; d += kLine) __builtin_prefetch(rows + r * stride + d, 0, 2);
+  }
+}
+
 // kTile rows of D as columns: [panel][step of D][kPanelCols]; rows that are not there are zero.
 template <typename T>
 void pack_columns(const T* rows, int64_t stride, int64_t num_rows, int64_t head_dim,
