@@ -159,21 +159,28 @@ class Search {
     for (double per_rank = 1; per_rank < 2.3; per_rank += 0.125) {
       for (double more = -2; more <= 4; more += 1) coarse.push_back(slope(per_rank, more));
     }
-    try_warmups(placement, coarse, {0.0, 0.1, 0.5});
+    try_warmups(placement, coarse, {0.0, 0.1, 0.5}, max_live_);
+    improve(placement);
+    // Less memory than allowed can be better: it keeps later ranks from running ahead.
+    const double per_chunk = static_cast<double>(shape_.num_ranks) * shape_.num_chunks;
+    for (const double limit : {2 * per_chunk, 1.5 * per_chunk, per_chunk}) {
+      if (limit < max_live_) try_warmups(placement, coarse, {0.1}, limit);
+    }
     improve(placement);
     std::vector<std::vector<int>> fine;
     for (double per_rank = 1; per_rank < 2.3; per_rank += 0.125) {
       for (double more = -2; more <= 6; more += 0.25) fine.push_back(slope(per_rank, more));
     }
-    try_warmups(placement, fine, {0.0, 0.05, 0.2});
+    const double limit = best_policy_.has_value() ? best_policy_->max_live : max_live_;
+    try_warmups(placement, fine, {0.0, 0.05, 0.2}, limit);
     improve(placement);
   }
 
   void try_warmups(StagePlacement placement, const std::vector<std::vector<int>>& warmups,
-                   std::initializer_list<double> fits) {
+                   std::initializer_list<double> fits, double max_live) {
     for (const std::vector<int>& max_ahead : warmups) {
       for (const double fit_w : fits) {
-        try_policy(placement, {.max_ahead = max_ahead, .fit_w = fit_w, .max_live = max_live_});
+        try_policy(placement, {.max_ahead = max_ahead, .fit_w = fit_w, .max_live = max_live});
       }
     }
   }
