@@ -470,6 +470,15 @@ Traffic Group::traffic() const {
   return sum;
 }
 
+int Group::rounds(const CollectiveArgs& args) {
+  const int64_t count = full_count(args);
+  const Algorithm algorithm = resolve(args);
+  if (algorithm == Algorithm::Native || size() == 1) return 0;
+  if (algorithm != Algorithm::Shared) return plan_of(args, count).plan.rounds;
+  const bool eager = count >= 0 && count * size_of(args.in.dtype) <= kEagerBytes;
+  return eager ? 1 : 2;
+}
+
 Traffic Group::predict(const CollectiveArgs& args) {
   const int64_t count = full_count(args);
   const int64_t element = size_of(args.in.dtype);

@@ -109,6 +109,8 @@ class Group {
   Traffic traffic() const;
   // What Auto, or Canonical, stands for in this call.
   Algorithm resolve(const CollectiveArgs& args);
+  // Rounds of one call; Shared has one meeting, or two where ranks use each other's buffers.
+  int rounds(const CollectiveArgs& args);
   // Payload of one call, as `traffic` will count it.
   Traffic predict(const CollectiveArgs& args);
   // Bytes of scratch that this group has allocated; grows with the first call of a kind.

@@ -98,6 +98,9 @@ void MpiBackend::initialise() {
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   map_windows();
   make_fabric();
+  for (int r = 0; r < size_ && options_.ranks_per_node > 0; ++r) {
+    node_of_[size_t(r)] = r / options_.ranks_per_node;
+  }
 }
 
 // Ranks of one host exchange their windows and map them; where that is not allowed every rank is a

@@ -1,0 +1,75 @@
+#include "comm/calibrate_comm.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "comm/reduce.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kLongCount = int64_t{1} << 20;
+constexpr int kRepeats = 9;
+
+double seconds_since(int64_t begin_ns) { return double(steady_now_ns() - begin_ns) * 1e-9; }
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// One way, of a message of `count` floats between rank 0 and `peer`.
+double ping_pong(Group& group, int peer, TensorRef x, int rounds) {
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const int64_t begin = steady_now_ns();
+    for (int i = 0; i < rounds; ++i) {
+      if (group.rank() == 0) {
+        group.send(x, peer);
+        group.recv(x, peer);
+      } else if (group.rank() == peer) {
+        group.recv(x, 0);
+        group.send(x, 0);
+      }
+    }
+    seconds.push_back(seconds_since(begin) / (2.0 * rounds));
+  }
+  return median(std::move(seconds));
+}
+
+LinkCost measure_link(Group& group, int peer, std::vector<float>& x) {
+  const double short_s = ping_pong(group, peer, {x.data(), DType::F32, Shape{2}}, 50);
+  const double long_s = ping_pong(group, peer, {x.data(), DType::F32, Shape{kLongCount}}, 2);
+  const double bytes = double(kLongCount * 4);
+  return {short_s, std::max(1e-13, (long_s - short_s) / bytes)};
+}
+
+}  // namespace
+
+CommCost calibrate_comm(World& world) {
+  Group& group = world.group();
+  std::vector<float> x(static_cast<size_t>(kLongCount), 1.0f);
+  std::vector<float> y(static_cast<size_t>(kLongCount), 1.0f);
+  CommCost cost;
+  std::vector<double> adding;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const int64_t begin = steady_now_ns();
+    reduce_pair(DType::F32, ReduceOp::Sum, y.data(), y.data(), x.data(), kLongCount);
+    adding.push_back(seconds_since(begin));
+  }
+  cost.gamma_s_per_byte = median(adding) / double(kLongCount * 4);
+  int inside = -1;
+  int across = -1;
+  for (int r = world.size() - 1; r > 0; --r) {
+    (world.node_of()[size_t(r)] == world.node_of()[0] ? inside : across) = r;
+  }
+  if (inside > 0) cost.inside = measure_link(group, inside, x);
+  if (across > 0) cost.across = measure_link(group, across, x);
+  // Rank 0's answer is everyone's, so that all choose alike; as bits, for fp64 has no reductions.
+  double numbers[5] = {cost.inside.alpha_s, cost.inside.beta_s_per_byte, cost.across.alpha_s,
+                       cost.across.beta_s_per_byte, cost.gamma_s_per_byte};
+  group.broadcast({numbers, DType::F64, Shape{5}}, 0);
+  return {{numbers[0], numbers[1]}, {numbers[2], numbers[3]}, numbers[4]};
+}
+
+}  // namespace trireme

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "comm/cost_model.h"
+#include "comm/world.h"
+
+namespace trireme {
+
+// Measures the links between ranks 0 and 1, and between rank 0 and the first rank of another node
+// where there is one, by ping-pong of short and long messages, and the speed of adding. Called by
+// all ranks; all get the same answer. Needs two ranks; with one only gamma is measured.
+CommCost calibrate_comm(World& world);
+
+}  // namespace trireme
