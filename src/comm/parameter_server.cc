@@ -1,0 +1,217 @@
+#include "comm/parameter_server.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <exception>
+#include <thread>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kRequestTag = 1;
+constexpr int kDataTag = 2;
+
+enum Kind : int64_t { kPull, kPush, kLeave };
+
+struct Request {
+  int64_t kind;
+  int64_t num_pushes;  // of the worker, this one included
+};
+
+TensorRef tensor_of(Request& request) { return {&request, DType::I64, Shape{2}}; }
+TensorRef tensor_of(int64_t& number) { return {&number, DType::I64, Shape{1}}; }
+TensorRef tensor_of(std::span<const float> x) {
+  return {const_cast<float*>(x.data()), DType::F32, Shape{int64_t(x.size())}};
+}
+
+// One server's life: a request of every worker is always awaited, and answered when it may be.
+class Server {
+ public:
+  Server(Group& group, const ParameterServerOptions& options, std::span<float> parameters,
+         const ServerUpdate& update, const CallSite& site)
+      : group_(group),
+        options_(options),
+        parameters_(parameters),
+        update_(update),
+        site_(site),
+        begin_(balanced_begin(options.num_elements, options.num_servers, group.rank())) {
+    const int num_workers = group.size() - options.num_servers;
+    workers_.resize(size_t(num_workers));
+    for (int w = 0; w < num_workers; ++w) listen(w);
+  }
+
+  int64_t run() {
+    int idle = 0;
+    while (num_left_ < int(workers_.size())) {
+      const int64_t before = num_events_;
+      for (size_t w = 0; w < workers_.size(); ++w) look_at(int(w));
+      if (options_.staleness == 0) apply_full_rounds();
+      for (size_t w = 0; w < workers_.size(); ++w) answer(int(w));
+      idle = num_events_ == before ? idle + 1 : 0;
+      if (idle > 200) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return version_;
+  }
+
+ private:
+  struct Worker {
+    Request request{};
+    Work incoming;
+    bool wants_parameters = false;
+    bool left = false;
+    int64_t num_pushes = 0;
+    std::deque<std::vector<float>> gradients;  // synchronous: pushed, not yet applied
+  };
+
+  int rank_of(int w) const { return options_.num_servers + w; }
+  void listen(int w) {
+    Worker& worker = workers_[size_t(w)];
+    worker.incoming = group_.start_recv(tensor_of(worker.request), rank_of(w), kRequestTag, site_);
+  }
+
+  void look_at(int w) {
+    Worker& worker = workers_[size_t(w)];
+    if (worker.left || worker.wants_parameters || !worker.incoming.test()) return;
+    ++num_events_;
+    switch (worker.request.kind) {
+      case kPull:
+        worker.wants_parameters = true;
+        return;  // listens again once answered
+      case kPush:
+        take_push(w);
+        break;
+      case kLeave:
+        worker.left = true;
+        ++num_left_;
+        return;
+      default:
+        TRIREME_CHECK(false, "an unknown request to a parameter server");
+    }
+    listen(w);
+  }
+
+  void take_push(int w) {
+    Worker& worker = workers_[size_t(w)];
+    std::vector<float> gradient(parameters_.size());
+    group_.recv(tensor_of(std::span<const float>(gradient)), rank_of(w), kDataTag, site_);
+    worker.num_pushes = worker.request.num_pushes;
+    if (options_.staleness == 0) {
+      worker.gradients.push_back(std::move(gradient));
+    } else {
+      update_(parameters_, gradient, begin_);
+      ++version_;
+    }
+  }
+
+  // Synchronous: one gradient of every worker, added in worker order, is one update.
+  void apply_full_rounds() {
+    const auto has_one = [](const Worker& worker) { return !worker.gradients.empty(); };
+    while (!workers_.empty() && std::all_of(workers_.begin(), workers_.end(), has_one)) {
+      std::vector<float> sum = std::move(workers_[0].gradients.front());
+      workers_[0].gradients.pop_front();
+      for (size_t w = 1; w < workers_.size(); ++w) {
+        const std::vector<float>& gradient = workers_[w].gradients.front();
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+        workers_[w].gradients.pop_front();
+      }
+      update_(parameters_, sum, begin_);
+      ++version_;
+      ++num_events_;
+    }
+  }
+
+  bool may_read(const Worker& reader) const {
+    if (options_.staleness == 0) return version_ >= reader.request.num_pushes;
+    for (const Worker& worker : workers_) {
+      if (!worker.left && worker.num_pushes + options_.staleness < reader.request.num_pushes) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void answer(int w) {
+    Worker& worker = workers_[size_t(w)];
+    if (!worker.wants_parameters || !may_read(worker)) return;
+    ++num_events_;
+    int64_t version = version_;
+    group_.send(tensor_of(version), rank_of(w), kRequestTag, site_);
+    group_.send(tensor_of(parameters_), rank_of(w), kDataTag, site_);
+    worker.wants_parameters = false;
+    listen(w);
+  }
+
+  Group& group_;
+  const ParameterServerOptions& options_;
+  std::span<float> parameters_;
+  const ServerUpdate& update_;
+  CallSite site_;
+  int64_t begin_;
+  std::vector<Worker> workers_;
+  int64_t version_ = 0;
+  int64_t num_events_ = 0;
+  int num_left_ = 0;
+};
+
+}  // namespace
+
+int64_t serve_parameters(Group& group, const ParameterServerOptions& options,
+                         std::span<float> parameters, const ServerUpdate& update, CallSite site) {
+  TRIREME_CHECK(group.rank() < options.num_servers && options.num_servers <= group.size(),
+                "only ranks below num_servers serve");
+  TRIREME_CHECK(int64_t(parameters.size()) ==
+                    balanced_count(options.num_elements, options.num_servers, group.rank()),
+                "a server keeps its balanced part of the parameters");
+  return Server(group, options, parameters, update, site).run();
+}
+
+ParameterWorker::ParameterWorker(Group& group, const ParameterServerOptions& options)
+    : group_(group), options_(options) {
+  TRIREME_CHECK(group.rank() >= options.num_servers, "ranks below num_servers serve");
+}
+
+ParameterWorker::~ParameterWorker() {
+  if (left_ || std::uncaught_exceptions() > 0) return;
+  try {
+    leave();
+  } catch (...) {  // all ranks are aborted: whoever waits next says why
+  }
+}
+
+int64_t ParameterWorker::pull(std::span<float> parameters, CallSite site) {
+  Request request{kPull, num_pushes_};
+  for (int s = 0; s < options_.num_servers; ++s)
+    group_.send(tensor_of(request), s, kRequestTag, site);
+  int64_t lowest = -1;
+  for (int s = 0; s < options_.num_servers; ++s) {
+    int64_t version = 0;
+    group_.recv(tensor_of(version), s, kRequestTag, site);
+    const int64_t begin = balanced_begin(options_.num_elements, options_.num_servers, s);
+    const int64_t count = balanced_count(options_.num_elements, options_.num_servers, s);
+    group_.recv(tensor_of(parameters.subspan(size_t(begin), size_t(count))), s, kDataTag, site);
+    lowest = lowest < 0 ? version : std::min(lowest, version);
+  }
+  return lowest;
+}
+
+void ParameterWorker::push(std::span<const float> gradient, CallSite site) {
+  Request request{kPush, ++num_pushes_};
+  for (int s = 0; s < options_.num_servers; ++s) {
+    const int64_t begin = balanced_begin(options_.num_elements, options_.num_servers, s);
+    const int64_t count = balanced_count(options_.num_elements, options_.num_servers, s);
+    group_.send(tensor_of(request), s, kRequestTag, site);
+    group_.send(tensor_of(gradient.subspan(size_t(begin), size_t(count))), s, kDataTag, site);
+  }
+}
+
+void ParameterWorker::leave(CallSite site) {
+  left_ = true;
+  Request request{kLeave, num_pushes_};
+  for (int s = 0; s < options_.num_servers; ++s)
+    group_.send(tensor_of(request), s, kRequestTag, site);
+}
+
+}  // namespace trireme

@@ -1,0 +1,127 @@
+#include "comm/parameter_server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "comm/world.h"
+
+namespace trireme {
+namespace {
+
+constexpr float kRate = 0.1f;
+
+void descend(std::span<float> parameters, std::span<const float> gradient, int64_t) {
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i] -= kRate * gradient[i];
+}
+
+// A gradient that depends on the parameters, so that reading stale ones shows.
+float gradient_of(float parameter, int worker, int64_t i) {
+  return parameter - float(worker) - 0.25f * float(i % 7);
+}
+
+// Synchronous: bit for bit the serial run in which the workers' gradients are added in order, for
+// every number of servers and workers.
+TEST(ParameterServer, SynchronousIsTheSerialRunForEveryNumberOfServersAndWorkers) {
+  constexpr int64_t kElements = 101;
+  constexpr int kSteps = 8;
+  for (int servers : {1, 2, 3}) {
+    for (int workers : {1, 2, 4}) {
+      std::vector<float> serial(kElements, 1.0f);
+      for (int step = 0; step < kSteps; ++step) {
+        for (int64_t i = 0; i < kElements; ++i) {
+          float sum = gradient_of(serial[size_t(i)], 0, i);
+          for (int w = 1; w < workers; ++w) sum += gradient_of(serial[size_t(i)], w, i);
+          serial[size_t(i)] -= kRate * sum;
+        }
+      }
+      const ParameterServerOptions options{.num_servers = servers, .num_elements = kElements};
+      run_ranks(servers + workers, {.timeout_s = 20}, [&](World& world) {
+        if (world.rank() < servers) {
+          std::vector<float> part(size_t(balanced_count(kElements, servers, world.rank())), 1.0f);
+          EXPECT_EQ(serve_parameters(world.group(), options, part, descend), kSteps);
+          const int64_t begin = balanced_begin(kElements, servers, world.rank());
+          for (size_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], serial[size_t(begin) + i]);
+          return;
+        }
+        ParameterWorker worker(world.group(), options);
+        std::vector<float> parameters(kElements);
+        std::vector<float> gradient(kElements);
+        for (int step = 0; step < kSteps; ++step) {
+          EXPECT_EQ(worker.pull(parameters), step);
+          for (int64_t i = 0; i < kElements; ++i) {
+            gradient[size_t(i)] = gradient_of(parameters[size_t(i)], world.rank() - servers, i);
+          }
+          worker.push(gradient);
+        }
+        EXPECT_EQ(worker.pull(parameters), kSteps);
+        EXPECT_EQ(parameters, serial);
+      });
+    }
+  }
+}
+
+TEST(ParameterServer, NoWorkerReadsFartherAheadThanTheStalenessAllows) {
+  constexpr int kSteps = 30;
+  constexpr int kWorkers = 3;
+  for (int staleness : {1, 3}) {
+    const ParameterServerOptions options{
+        .num_servers = 2, .num_elements = 40, .staleness = staleness};
+    std::array<std::atomic<int>, kWorkers> pushed{};
+    int widest = 0;
+    std::mutex mutex;
+    run_ranks(2 + kWorkers, {.timeout_s = 20}, [&](World& world) {
+      if (world.rank() < 2) {
+        std::vector<float> part(20, 0.0f);
+        EXPECT_EQ(serve_parameters(world.group(), options, part, descend), kSteps * kWorkers);
+        // Every push of ones is in the parameters exactly once.
+        for (float x : part) EXPECT_NEAR(x, -kRate * kSteps * kWorkers, 1e-4);
+        return;
+      }
+      const size_t me = size_t(world.rank() - 2);
+      ParameterWorker worker(world.group(), options);
+      std::vector<float> parameters(40);
+      const std::vector<float> ones(40, 1.0f);
+      for (int step = 0; step < kSteps; ++step) {
+        worker.pull(parameters);
+        // The answer is out: the slowest worker had sent at least step - staleness pushes.
+        for (const auto& count : pushed) {
+          const std::lock_guard lock(mutex);
+          widest = std::max(widest, step - count.load());
+        }
+        if (me == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+        ++pushed[me];
+        worker.push(ones);
+      }
+    });
+    EXPECT_LE(widest, staleness);
+  }
+}
+
+TEST(ParameterServer, AWorkerThatThrowsEndsTheServers) {
+  const ParameterServerOptions options{.num_servers = 1, .num_elements = 10};
+  try {
+    run_ranks(3, {.timeout_s = 20}, [&](World& world) {
+      std::vector<float> x(10);
+      if (world.rank() == 0) {
+        serve_parameters(world.group(), options, x, descend);
+        return;
+      }
+      ParameterWorker worker(world.group(), options);
+      worker.pull(x);
+      if (world.rank() == 2) throw DeviceError("gone");
+      for (int i = 0; i < 1000; ++i) {
+        worker.push(x);
+        worker.pull(x);
+      }
+    });
+    FAIL();
+  } catch (const RankError& error) {
+    EXPECT_STREQ(error.what(), "rank 2: gone");
+  }
+}
+
+}  // namespace
+}  // namespace trireme
