@@ -72,6 +72,20 @@ Status PartFile::flush() {
   return Done{};
 }
 
+Status PartFile::read(int64_t offset, std::span<int32_t> tokens) const {
+  auto bytes = std::as_writable_bytes(tokens);
+  int64_t position = offset * static_cast<int64_t>(sizeof(int32_t));
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), position);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure_at(path_, "read");
+    if (got == 0) return Error{ErrorKind::Runtime, path_ + ": was truncated by someone else"};
+    bytes = bytes.subspan(static_cast<size_t>(got));
+    position += got;
+  }
+  return Done{};
+}
+
 Status PartFile::sync() {
   TRIREME_TRY_DONE(flush());
   if (::fsync(fd_) != 0) return failure_at(path_, "sync");

@@ -21,6 +21,8 @@ class PartFile {
 
   Status append(std::span<const int32_t> tokens);
   Status sync();
+  // Tokens that were there at the last sync().
+  Status read(int64_t offset, std::span<int32_t> tokens) const;
 
   const std::string& path() const { return path_; }
   int64_t num_tokens() const { return num_tokens_; }

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kTextBetweenSyncs = int64_t{64} << 20;
+constexpr int64_t kTokensPerCopy = int64_t{1} << 20;
 constexpr size_t kManyFiles = 100;
 
 HeldOut resolve(HeldOut held_out, const std::vector<TextFile>& files) {
@@ -66,7 +67,8 @@ class Preparation {
   Status route(const TextEncoder::Encoded& encoded);
   Status keep_state(int64_t unused_bytes);
   Result<PrepareReport> finish();
-  Result<TokenFileHeader> write(const char* name, std::span<const int32_t> tokens) const;
+  Result<TokenFileHeader> write(const char* name, const PartFile& part, int64_t begin,
+                                int64_t end) const;
   void remove_parts() const;
 
   const Tokenizer& tokenizer_;
@@ -165,9 +167,9 @@ Status Preparation::keep_state(int64_t unused_bytes) {
   return save_prepare_state(state, path("prepare.state"));
 }
 
-Result<TokenFileHeader> Preparation::write(const char* name,
-                                           std::span<const int32_t> tokens) const {
-  constexpr size_t kChunk = size_t{1} << 20;
+// Copies tokens begin .. end - 1 of a part.
+Result<TokenFileHeader> Preparation::write(const char* name, const PartFile& part, int64_t begin,
+                                           int64_t end) const {
   TRIREME_TRY(writer,
               TokenFileWriter::create(path(name), tokenizer_.vocab_size(), tokenizer_.hash()));
   std::vector<int64_t> piece_bytes(static_cast<size_t>(tokenizer_.vocab_size()));
@@ -175,10 +177,12 @@ Result<TokenFileHeader> Preparation::write(const char* name,
     piece_bytes[token] = static_cast<int64_t>(tokenizer_.piece(token).size());
   }
   TokenFileWriter::Totals totals;
-  for (size_t begin = 0; begin < tokens.size(); begin += kChunk) {
-    const auto chunk = tokens.subspan(begin, std::min(kChunk, tokens.size() - begin));
-    TRIREME_TRY_DONE(writer.append(chunk));
-    for (int32_t token : chunk) {
+  std::vector<int32_t> tokens;
+  for (; begin < end; begin += static_cast<int64_t>(tokens.size())) {
+    tokens.resize(static_cast<size_t>(std::min(kTokensPerCopy, end - begin)));
+    TRIREME_TRY_DONE(part.read(begin, tokens));
+    TRIREME_TRY_DONE(writer.append(tokens));
+    for (int32_t token : tokens) {
       totals.num_documents += token == tokenizer_.end_of_text();
       totals.text_bytes += piece_bytes[token];
     }
@@ -188,33 +192,25 @@ Result<TokenFileHeader> Preparation::write(const char* name,
 
 Result<PrepareReport> Preparation::finish() {
   PrepareReport report{.notes = reader_.notes(), .was_resumed = was_resumed_};
-  TRIREME_TRY(train_map, MappedFile::open(train_->path()));
-  TRIREME_TRY(val_map, MappedFile::open(val_->path()));
-  const auto tokens_of = [](const MappedFile& map) {
-    const auto bytes = map.bytes();
-    return std::span(reinterpret_cast<const int32_t*>(bytes.data()),
-                     bytes.size() / sizeof(int32_t));
-  };
-  std::span<const int32_t> train = tokens_of(train_map);
-  std::span<const int32_t> val = tokens_of(val_map);
   const bool has_val = options_.val_fraction > 0.0;
-  if (has_val && held_out_ == HeldOut::Tail) {
-    const double wanted = static_cast<double>(train.size()) * options_.val_fraction;
-    val = train.last(std::min<size_t>(train.size(), std::max<size_t>(1, std::llround(wanted))));
-    train = train.first(train.size() - val.size());
-  }
-  if (train.empty() || (has_val && val.empty())) {
+  const bool cuts_tail = has_val && held_out_ == HeldOut::Tail;
+  const PartFile& val_part = cuts_tail ? *train_ : *val_;
+  const int64_t val_end = val_part.num_tokens();
+  const double tail = static_cast<double>(val_end) * options_.val_fraction;
+  const int64_t val_begin = cuts_tail ? std::min(val_end - 1, val_end - std::lround(tail)) : 0;
+  const int64_t train_end = cuts_tail ? val_begin : train_->num_tokens();
+  if (train_end == 0 || (has_val && val_end == 0)) {
     return Error{
         ErrorKind::Usage,
-        fmt::format("{} documents leave no text for {} with a validation fraction of {}; "
+        fmt::format("{} documents leave none for {} with a validation fraction of {}; "
                     "take another fraction, or hold out the tail",
-                    document_, train.empty() ? "training" : "validation", options_.val_fraction)};
+                    document_, train_end == 0 ? "training" : "validation", options_.val_fraction)};
   }
   TRIREME_TRY_DONE(save_tokenizer(tokenizer_, path("tokenizer.json")));
-  TRIREME_TRY(train_header, write("train.tok", train));
+  TRIREME_TRY(train_header, write("train.tok", *train_, 0, train_end));
   report.train = train_header;
   if (has_val) {
-    TRIREME_TRY(val_header, write("val.tok", val));
+    TRIREME_TRY(val_header, write("val.tok", val_part, val_begin, val_end));
     report.val = val_header;
   }
   return report;
