@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <string>
 #include <thread>
@@ -176,11 +177,14 @@ void compare(World& world) {
   }
 }
 
-int run(const std::string& what, double timeout_s) {
+// `report`: a file whose name is completed by the rank, for when standard error is cut off too.
+int run(const std::string& what, double timeout_s, const std::string& report) {
+  int rank = -1;
   // The launcher's SIGTERM after a rank has died: the abort is already known or about to be.
   std::signal(SIGTERM, [](int) {});
   std::signal(SIGPIPE, SIG_IGN);
   const auto body = [&](World& world) {
+    rank = world.rank();
     if (what == "collectives") collectives(world);
     if (what == "groups") groups(world);
     if (what == "endless") endless(world);
@@ -199,6 +203,9 @@ int run(const std::string& what, double timeout_s) {
   } catch (const std::exception& error) {
     fmt::print(stderr, "first cause: {}\n", error.what());
     std::fflush(stderr);
+    if (!report.empty()) {
+      std::ofstream(fmt::format("{}.{}", report, rank)) << "first cause: " << error.what() << "\n";
+    }
     return 5;
   }
   if (g_wrong.empty()) return 0;
@@ -211,5 +218,5 @@ int run(const std::string& what, double timeout_s) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  return trireme::run(argv[1], argc > 2 ? std::atof(argv[2]) : 20.0);
+  return trireme::run(argv[1], argc > 2 ? std::atof(argv[2]) : 20.0, argc > 3 ? argv[3] : "");
 }

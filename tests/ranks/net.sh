@@ -1,0 +1,109 @@
+#!/bin/bash
+# Hosts that are really apart: network namespaces joined by a bridge, each behind a link limited to
+# 200 Mbit/s. Shows that hierarchical beats a flat ring there, and that the ranks of a host that is
+# cut off and of the others end by their deadline, naming whom they wait for.
+# Usage: PROGRAM MPIRUN. Exit 77: skipped.
+set -u
+. "$(dirname "$0")/mpirun.sh"
+
+tag=tr$((RANDOM % 1000))
+hosts=()
+agent=$(mktemp)
+log=$(mktemp)
+reports=$(mktemp -d)
+job=
+clean() {
+  [ -n "$job" ] && kill -9 -- "-$job" 2>/dev/null
+  for host in "${hosts[@]}"; do
+    for pid in $(ip netns pids "$host" 2>/dev/null); do kill -9 "$pid" 2>/dev/null; done
+    ip netns del "$host" 2>/dev/null
+    ip link del "$host" 2>/dev/null
+  done
+  rm -rf "$reports"
+  ip link del "$tag" 2>/dev/null
+  rm -f "$agent" "$log"
+}
+trap clean EXIT
+skip() {
+  echo "skipped: $1"
+  exit 77
+}
+
+command -v ip >/dev/null && command -v tc >/dev/null || skip "ip and tc are not installed"
+ip link add "$tag" type bridge 2>/dev/null || skip "network namespaces cannot be made here"
+net=10.$((RANDOM % 200 + 20)).$((RANDOM % 250)).0/24
+ip addr add "${net%.0/24}.254/24" dev "$tag" && ip link set "$tag" up || skip "no bridge"
+for i in 1 2 3; do
+  host=${tag}h$i
+  ip netns add "$host" 2>/dev/null || skip "network namespaces cannot be made here"
+  hosts+=("$host")
+  ip link add "$host" type veth peer name eth0 netns "$host" &&
+    ip link set "$host" master "$tag" up &&
+    ip -n "$host" addr add "${net%.0/24}.$i/24" dev eth0 &&
+    ip -n "$host" link set eth0 up && ip -n "$host" link set lo up || skip "no veth links"
+  tc qdisc add dev "$host" root tbf rate 200mbit burst 64kb latency 100ms 2>/dev/null &&
+    tc -n "$host" qdisc add dev eth0 root tbf rate 200mbit burst 64kb latency 100ms 2>/dev/null ||
+    skip "tc cannot limit a link here"
+done
+
+# Stands in for ssh: runs the command in the namespace of that host, under its name.
+cat >"$agent" <<'AGENT'
+#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+host=$1
+shift
+exec ip netns exec "$host" unshare -u bash -c "hostname $host; $*"
+AGENT
+chmod +x "$agent"
+
+# across COUNT HOSTS ARG...: two ranks a host, numbered round robin.
+across() {
+  local list=$1
+  shift
+  timeout --foreground 100 "$MPIRUN" --mca plm_rsh_agent "$agent" --mca plm_rsh_no_tree_spawn 1 \
+    --mca btl_tcp_if_include "$net" --mca oob_tcp_if_include "$net" --mca btl self,vader,tcp \
+    --bind-to none --map-by node --host "$list" "$PROGRAM" "$@"
+}
+
+two=${hosts[0]}:2,${hosts[1]}:2
+for list in "$two" "$two,${hosts[2]}:2"; do
+  output=$(across "$list" compare 60 2>&1) || { echo "$output"; exit 1; }
+  ring=$(awk '$1 == "ring" {print $2}' <<<"$output")
+  hierarchical=$(awk '$1 == "hierarchical" {print $2}' <<<"$output")
+  found=$(awk '$1 == "hosts" {print $2}' <<<"$output")
+  wanted=$(tr ',' '\n' <<<"$list" | wc -l)
+  echo "$wanted hosts: flat ring $ring s, hierarchical $hierarchical s"
+  [ "$found" = "$wanted" ] || { echo "ranks found $found hosts"; exit 1; }
+  awk -v r="$ring" -v h="$hierarchical" 'BEGIN {exit !(h * 1.2 < r)}' ||
+    { echo "hierarchical does not beat the flat ring"; exit 1; }
+done
+across "$two" collectives 60 || exit 1
+
+# The launcher itself hangs when it loses a host, so the ranks' own reports are looked at.
+export -f across
+export PROGRAM MPIRUN agent net
+setsid bash -c "across $two endless 2 $reports/rank" >"$log" 2>&1 &
+job=$!
+for ((i = 0; i < 300; i++)); do
+  grep -q started "$log" && break
+  sleep 0.1
+done
+ip link set "${hosts[1]}" down
+for ((i = 0; i < 100; i++)); do
+  [ "$(cat "$reports"/* 2>/dev/null | grep -c 'first cause')" = 4 ] && break
+  sleep 0.1
+done
+for rank in 0 1 2 3; do
+  if ! grep -q 'its deadline' "$reports/rank.$rank" ||
+    ! grep -Eq 'rank [0-3] waits for rank [0-3] in all_reduce' "$reports/rank.$rank"; then
+    echo "a host was cut off, but rank $rank did not end by its deadline:"
+    cat "$log" "$reports"/*
+    exit 1
+  fi
+done
+# Ranks 0 and 2 share a host, and 1 and 3: each host has one first cause.
+for pair in "0 2" "1 3"; do
+  set -- $pair
+  cmp -s "$reports/rank.$1" "$reports/rank.$2" || { echo "one host, two causes"; cat "$reports"/*; exit 1; }
+done
+for rank in 0 1; do echo "cut off: $(head -1 "$reports/rank.$rank")"; done
