@@ -32,7 +32,8 @@ Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
       loss_sums_(parts_.map.num_global),
       valid_tokens_(parts_.map.num_global),
-      times_(parts_.program.size()) {
+      times_(parts_.program.size()),
+      unit_times_(parts_.program.size() * size_t(parts_.stage.num_units())) {
   for (int region : parts_.plan.grad_slots) {
     const int64_t num_elements = parts_.plan.regions[region].bytes / size_of(DType::F32);
     grad_slots_.push_back({parts_.memory.at(region), DType::F32, Shape{num_elements}});
@@ -41,8 +42,10 @@ Executor::Executor(Parts parts)
 
 StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr) {
   first_sample_ = first_sample;
+  num_unit_times_ = 0;
   StepResult result;
   for (size_t i = 0; i < parts_.program.size(); ++i) {
+    action_index_ = i;
     const ActionMemory& memory = parts_.plan.actions[i];
     times_[i].begin_ns = monotonic_ns();
     parts_.memory.acquire(memory.acquire);
@@ -62,7 +65,7 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       const MicrobatchInfo info = info_of(action.microbatch);
       read_sequences(parts_.source, info.first_sample, info.num_sequences,
                      parts_.stage.tokens(slots.saved), parts_.stage.targets(slots.saved));
-      parts_.stage.forward(ctx, info, slots.saved);
+      run_forward(ctx, info, slots.saved);
       take_losses(action.microbatch, slots.saved);
       return;
     }
@@ -73,7 +76,7 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       parts_.stage.backward_weight(ctx, info_of(action.microbatch), slots);
       return;
     case ActionKind::BW:
-      parts_.stage.backward(ctx, info_of(action.microbatch), slots);
+      run_backward(ctx, info_of(action.microbatch), slots);
       return;
     case ActionKind::SumGrad:
       join_gradients(ctx, action);
@@ -87,6 +90,26 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
     default:
       TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 1));
   }
+}
+
+void Executor::run_forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot) {
+  for (int unit = 0; unit < parts_.stage.num_units(); ++unit) {
+    const int64_t begin_ns = monotonic_ns();
+    parts_.stage.forward_unit(ctx, info, saved_slot, unit);
+    record_unit(unit, begin_ns);
+  }
+}
+
+void Executor::run_backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) {
+  for (int unit = parts_.stage.num_units(); unit-- > 0;) {
+    const int64_t begin_ns = monotonic_ns();
+    parts_.stage.backward_unit(ctx, info, slots, unit);
+    record_unit(unit, begin_ns);
+  }
+}
+
+void Executor::record_unit(int unit, int64_t begin_ns) {
+  unit_times_[num_unit_times_++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
 }
 
 MicrobatchInfo Executor::info_of(int microbatch) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "data/token_source.h"
@@ -15,6 +16,13 @@ namespace trireme {
 struct ActionTime {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+};
+
+// A part of an action: one unit of the stage (the embedding, a layer, the head).
+struct UnitTime {
+  int32_t action = 0;  // position in the Program
+  int32_t unit = 0;
+  ActionTime time;
 };
 
 struct StepResult {
@@ -43,10 +51,16 @@ class Executor {
 
   // Of the last step, one per action of the Program.
   const std::vector<ActionTime>& action_times() const { return times_; }
+  // Of the last step: the units of its F and BW.
+  std::span<const UnitTime> unit_times() const { return {unit_times_.data(), num_unit_times_}; }
 
  private:
   void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory, StepResult& result,
                   double lr);
+  void run_forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot);
+  void run_backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots);
+  // Keeps the time of a unit from begin_ns to now.
+  void record_unit(int unit, int64_t begin_ns);
   void take_losses(int microbatch, int saved_slot);
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;
@@ -56,7 +70,10 @@ class Executor {
   std::vector<double> loss_sums_;      // [global micro-batch]
   std::vector<int64_t> valid_tokens_;
   std::vector<ActionTime> times_;
+  std::vector<UnitTime> unit_times_;  // room for every unit of every action
+  size_t num_unit_times_ = 0;
   uint64_t first_sample_ = 0;
+  size_t action_index_ = 0;  // the action that runs
 };
 
 // Sums along the canonical binary tree over the index: the same bits for every layout.

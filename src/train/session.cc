@@ -141,8 +141,8 @@ Result<TrainPosition> Session::start(const std::optional<Checkpoint>& checkpoint
 Status Session::write_plan_files() {
   prediction_.time.step = price_step(plan_, hardware_of(ceilings_));
   prediction_.time.compute = prediction_.time.step;
-  TRIREME_TRY_DONE(
-      write_file_atomically(options_.out_dir + "/config.resolved.toml", resolved_toml(plan_.config)));
+  TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
+                                         resolved_toml(plan_.config)));
   return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, prediction_));
 }
 
@@ -187,6 +187,7 @@ Result<SessionResult> Session::run(const std::optional<Checkpoint>& checkpoint) 
                                   : MetricsFile::create(metrics_path, run_fields(options_, plan_)));
   std::vector<RunObserver*> observers = {&metrics, &summary_observer_};
   observers.insert(observers.end(), options_.observers.begin(), options_.observers.end());
+  StepTrace trace(plan_, position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
   TRIREME_TRY(trainer, Trainer::make({.plan = plan_,
                                       .engine = engine_,
                                       .validation = data_.validation.get(),
@@ -194,6 +195,7 @@ Result<SessionResult> Session::run(const std::optional<Checkpoint>& checkpoint) 
                                       .bytes_per_token = data_.bytes_per_token,
                                       .peak_flops = peak_flops(),
                                       .stop_signals = options_.stop_signals,
+                                      .trace = &trace,
                                       .observers = observers},
                                      [this](const TrainPosition& at) { return save(at); }));
   if (options_.on_ready) options_.on_ready(plan_, position);
@@ -204,6 +206,7 @@ Result<SessionResult> Session::run(const std::optional<Checkpoint>& checkpoint) 
     return end.error();
   }
   const SessionResult result{*end, trainer.position(), trainer.last_loss()};
+  TRIREME_TRY_DONE(trace.write(options_.out_dir + "/trace.rank0.json"));
   TRIREME_TRY_DONE(write_summary(trainer, result, double(monotonic_ns() - begin_ns) * 1e-9));
   return result;
 }

@@ -57,6 +57,7 @@ StepReport Trainer::run_step() {
   report.lr = schedule_.at(report.step);
   const StepResult result = parts_.engine.step(position_.next_sample, report.lr);
   report.step_s = seconds_since(begin_ns);
+  if (parts_.trace != nullptr) parts_.trace->record(report.step, parts_.engine.executor());
   report.loss = result.loss_sum / double(std::max<int64_t>(1, result.valid_tokens));
   report.grad_norm = result.update.grad_norm;
   report.skipped = result.update.skipped;

@@ -12,6 +12,7 @@
 #include "optim/lr_schedule.h"
 #include "train/engine.h"
 #include "train/observer.h"
+#include "train/trace.h"
 
 namespace trireme {
 
@@ -24,6 +25,7 @@ struct TrainerParts {
   double bytes_per_token = 0.0;             // of the validation text; 0: unknown
   double peak_flops = 0.0;                  // measured ceiling that MFU divides by
   const std::atomic<int>& stop_signals;     // 1: finish the step, save and leave
+  StepTrace* trace = nullptr;               // absent: no timeline is kept
   std::vector<RunObserver*> observers;
 };
 

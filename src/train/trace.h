@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "planner/run_plan.h"
+#include "runtime/executor.h"
+
+namespace trireme {
+
+// The timeline of a few steps, kept in memory that is reserved beforehand and written as a
+// Chrome/Perfetto trace when the run ends.
+class StepTrace {
+ public:
+  // Keeps steps first_step .. first_step + num_steps - 1.
+  StepTrace(const RunPlan& plan, int64_t first_step, int64_t num_steps);
+
+  void record(int64_t step, const Executor& executor);
+  Status write(const std::string& path) const;
+
+ private:
+  struct TracedStep {
+    int64_t step = 0;
+    std::vector<ActionTime> actions;
+    std::vector<UnitTime> units;
+  };
+
+  const RunPlan& plan_;
+  int64_t first_step_;
+  std::vector<TracedStep> steps_;
+  size_t num_recorded_ = 0;
+};
+
+}  // namespace trireme
