@@ -126,6 +126,7 @@ TRIREME_INLINE U32x16 operator-(U32x16 a, U32x16 b) {
 TRIREME_INLINE U32x16 operator^(U32x16 a, U32x16 b) {
   return {_mm256_xor_si256(a.low, b.low), _mm256_xor_si256(a.high, b.high)};
 }
+TRIREME_INLINE U32x16 xor_of(U32x16 a, U32x16 b, U32x16 c) { return a ^ b ^ c; }
 TRIREME_INLINE U32x16 operator&(U32x16 a, U32x16 b) {
   return {_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)};
 }

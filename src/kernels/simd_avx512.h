@@ -75,6 +75,9 @@ TRIREME_INLINE F32x16 to_float(U32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
 TRIREME_INLINE U32x16 operator+(U32x16 a, U32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 TRIREME_INLINE U32x16 operator-(U32x16 a, U32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 TRIREME_INLINE U32x16 operator^(U32x16 a, U32x16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+TRIREME_INLINE U32x16 xor_of(U32x16 a, U32x16 b, U32x16 c) {
+  return {_mm512_ternarylogic_epi32(a.v, b.v, c.v, 0x96)};
+}
 TRIREME_INLINE U32x16 operator&(U32x16 a, U32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
 TRIREME_INLINE U32x16 operator|(U32x16 a, U32x16 b) { return {_mm512_or_si512(a.v, b.v)}; }
 TRIREME_INLINE U32x16 operator>>(U32x16 a, int n) { return {_mm512_srli_epi32(a.v, n)}; }
@@ -119,17 +122,31 @@ TRIREME_INLINE void store(uint32_t* p, U32x16 x) { _mm512_storeu_si512(p, x.v); 
 // Past the caches; p is 64-byte aligned.
 TRIREME_INLINE void store_streaming(float* p, F32x16 x) { _mm512_stream_ps(p, x.v); }
 
+// Word i of x becomes the upper half of lane i: one shuffle.
 TRIREME_INLINE F32x16 widen_bf16(__m256i x) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16))};
+  const __m512i word_of_half = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8,
+                                                0, 7, 0, 6, 0, 5, 0, 4, 0, 3, 0, 2, 0, 1, 0, 0, 0);
+  const __m512i words = _mm512_castsi256_si512(x);
+  return {_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, word_of_half, words))};
 }
-// Not vcvtneps2bf16: that one flushes denormals, and base/dtype.h does not.
-TRIREME_INLINE __m256i narrow_bf16(F32x16 x) {
+TRIREME_INLINE __m256i round_to_bf16_by_integers(F32x16 x) {
   const __m512i u = _mm512_castps_si512(x.v);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
-  const __m512i quiet = _mm512_or_si512(u, _mm512_set1_epi32(0x400000));
-  const __m512i chosen = _mm512_mask_blend_epi32(is_nan(x).bits, rounded, quiet);
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16));
+  const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
+  __m512i rounded = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
+  rounded = _mm512_mask_add_epi32(rounded, odd, rounded, _mm512_set1_epi32(1));
+  rounded = _mm512_mask_or_epi32(rounded, is_nan(x).bits, u, _mm512_set1_epi32(0x400000));
+  const __m512i upper_halves = _mm512_castsi256_si512(
+      _mm256_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1));
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_halves, rounded));
+}
+TRIREME_INLINE __m256i narrow_bf16(F32x16 x) {
+#if defined(__AVX512BF16__)
+  // The instruction rounds as base/dtype.h does, but takes denormals for zeros: they are rare.
+  constexpr int kDenormal = 0x20;
+  if (_mm512_fpclass_ps_mask(x.v, kDenormal) == 0) [[likely]]
+    return (__m256i)_mm512_cvtneps_pbh(x.v);
+#endif
+  return round_to_bf16_by_integers(x);
 }
 TRIREME_INLINE F32x16 load(const bf16* p) {
   return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

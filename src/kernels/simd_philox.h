@@ -9,47 +9,73 @@ struct PhiloxWords {
   U32x16 word[4];
 };
 
-// philox() of base/philox.h on 16 counters at once.
-TRIREME_INLINE PhiloxWords philox(RngKey key, PhiloxWords counter) {
+// philox() of base/philox.h on kVectors times 16 counters at once: one vector alone would wait for
+// its own multiplications.
+template <int kVectors>
+TRIREME_INLINE void philox(RngKey key, PhiloxWords (&counters)[kVectors]) {
   // Even and odd lanes apart, each value in the low half of 64 bits: the upper halves hold garbage
   // that the multiplication ignores, so a round needs no blends.
-  U32x16 even[4], odd[4];
-  for (int i = 0; i < 4; ++i) even[i] = counter.word[i];
-  for (int i = 0; i < 4; ++i) odd[i] = odd_to_even(counter.word[i]);
+  constexpr int kStates = 2 * kVectors;
+  U32x16 state[kStates][4];
+#pragma GCC unroll 4
+  for (int i = 0; i < kStates; ++i) {
+#pragma GCC unroll 4
+    for (int w = 0; w < 4; ++w) {
+      const U32x16 lanes = counters[i / 2].word[w];
+      state[i][w] = i % 2 == 0 ? lanes : odd_to_even(lanes);
+    }
+  }
   const U32x16 multiplier0 = broadcast_u32(0xD2511F53u), multiplier1 = broadcast_u32(0xCD9E8D57u);
   uint32_t key0 = uint32_t(key.value), key1 = uint32_t(key.value >> 32);
-  const auto round = [&](U32x16* c, U32x16 round_key0, U32x16 round_key1) TRIREME_INLINE_LAMBDA {
-    const U32x16 product0 = multiply_even(multiplier0, c[0]);
-    const U32x16 product1 = multiply_even(multiplier1, c[2]);
-    c[0] = odd_to_even(product1) ^ c[1] ^ round_key0;
-    c[2] = odd_to_even(product0) ^ c[3] ^ round_key1;
-    c[1] = product1;
-    c[3] = product0;
-  };
 #pragma GCC unroll 10
-  for (int i = 0; i < 10; ++i) {
+  for (int round = 0; round < 10; ++round) {
     const U32x16 round_key0 = broadcast_u32(key0), round_key1 = broadcast_u32(key1);
-    round(even, round_key0, round_key1);
-    round(odd, round_key0, round_key1);
+#pragma GCC unroll 4
+    for (int i = 0; i < kStates; ++i) {
+      U32x16* const c = state[i];
+      const U32x16 product0 = multiply_even(multiplier0, c[0]);
+      const U32x16 product1 = multiply_even(multiplier1, c[2]);
+      c[0] = xor_of(odd_to_even(product1), c[1], round_key0);
+      c[2] = xor_of(odd_to_even(product0), c[3], round_key1);
+      c[1] = product1;
+      c[3] = product0;
+    }
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
-  PhiloxWords words;
-  for (int i = 0; i < 4; ++i) words.word[i] = interleave_even(even[i], odd[i]);
-  return words;
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 4
+    for (int w = 0; w < 4; ++w) {
+      counters[v].word[w] = interleave_even(state[2 * v][w], state[2 * v + 1][w]);
+    }
+  }
 }
 
-// The words of 16 consecutive groups of four elements of one sample. Lane 4 b + p holds group
-// b + 4 p, so that transpose_blocks puts the 64 elements' words in order.
-TRIREME_INLINE PhiloxWords philox_of_groups(RngKey key, uint64_t sample, uint64_t first_group) {
+TRIREME_INLINE PhiloxWords philox(RngKey key, PhiloxWords counter) {
+  PhiloxWords counters[1] = {counter};
+  philox(key, counters);
+  return counters[0];
+}
+
+// The words of kVectors times 16 consecutive groups of four elements of one sample. Lane 4 b + p of
+// a vector holds its group b + 4 p, so that transpose_blocks puts 64 elements' words in order.
+template <int kVectors>
+TRIREME_INLINE void philox_of_groups(RngKey key, uint64_t sample, uint64_t first_group,
+                                     PhiloxWords (&words)[kVectors]) {
   alignas(64) static constexpr uint32_t kGroupOfLane[16] = {0, 4, 8,  12, 1, 5, 9,  13,
                                                             2, 6, 10, 14, 3, 7, 11, 15};
-  const U32x16 first = broadcast_u32(uint32_t(first_group));
-  const U32x16 low = first + load(kGroupOfLane);
-  const uint32_t high = uint32_t(first_group >> 32);
-  const U32x16 carried = select(low < first, broadcast_u32(high + 1), broadcast_u32(high));
-  return philox(key, {{low, carried, broadcast_u32(uint32_t(sample)),
-                       broadcast_u32(uint32_t(sample >> 32))}});
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+    const uint64_t group = first_group + uint64_t(v) * 16;
+    const U32x16 first = broadcast_u32(uint32_t(group));
+    const U32x16 low = first + load(kGroupOfLane);
+    const uint32_t high = uint32_t(group >> 32);
+    const U32x16 carried = select(low < first, broadcast_u32(high + 1), broadcast_u32(high));
+    words[v] = {
+        {low, carried, broadcast_u32(uint32_t(sample)), broadcast_u32(uint32_t(sample >> 32))}};
+  }
+  philox(key, words);
 }
 
 // uniform_float() of base/philox.h.

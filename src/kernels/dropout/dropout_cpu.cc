@@ -5,23 +5,32 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kBlock = 64;  // elements of 16 Philox counters
+constexpr int64_t kVectorElements = 64;  // of 16 Philox counters
 
-// The uniform numbers of elements first .. first + 63 of a sample; first is a multiple of 4.
-TRIREME_INLINE void uniforms_of_block(RngKey key, uint64_t sample, uint64_t first, float* uniform) {
-  const PhiloxWords words = philox_of_groups(key, sample, first / 4);
-  F32x16 u[4];
-  for (int i = 0; i < 4; ++i) u[i] = uniform_float(words.word[i]);
-  transpose_blocks(u[0], u[1], u[2], u[3]);
-  for (int i = 0; i < 4; ++i) store(uniform + i * kLanes, u[i]);
+// The uniform numbers of kVectors * 64 elements of a sample from `first` on, a multiple of 4.
+template <int kVectors>
+TRIREME_INLINE void uniforms_of(RngKey key, uint64_t sample, uint64_t first, float* uniform) {
+  PhiloxWords words[kVectors];
+  philox_of_groups(key, sample, first / 4, words);
+#pragma GCC unroll 2
+  for (const PhiloxWords& vector : words) {
+    F32x16 a = uniform_float(vector.word[0]), b = uniform_float(vector.word[1]);
+    F32x16 c = uniform_float(vector.word[2]), d = uniform_float(vector.word[3]);
+    transpose_blocks(a, b, c, d);
+    store(uniform, a);
+    store(uniform + kLanes, b);
+    store(uniform + 2 * kLanes, c);
+    store(uniform + 3 * kLanes, d);
+    uniform += kVectorElements;
+  }
 }
 
 // count elements from `element` of the sample on.
-template <typename T>
-TRIREME_INLINE void drop_block(const DropoutArgs& args, uint64_t sample, uint64_t element,
-                               int64_t count, const T* x, const T* residual, T* y) {
-  float uniform[kBlock];
-  uniforms_of_block(args.key, sample, element - element % 4, uniform);
+template <int kVectors, typename T>
+void drop_block(const DropoutArgs& args, uint64_t sample, uint64_t element, int64_t count,
+                const T* x, const T* residual, T* y) {
+  float uniform[kVectors * kVectorElements];
+  uniforms_of<kVectors>(args.key, sample, element - element % 4, uniform);
   const float* first = uniform + element % 4;
   const F32x16 scale = broadcast(1.0f / (1.0f - args.probability));
   for_each_vector(count, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
@@ -42,10 +51,13 @@ void drop_rows(const DropoutArgs& args, int64_t begin, int64_t end) {
     const T* residual_C = args.residual_TC ? args.residual_TC.row<T>(t) : nullptr;
     T* y_C = args.y_TC.row<T>(t);
     for (int64_t c = 0; c < cols;) {
-      const int64_t usable = kBlock - int64_t((first + uint64_t(c)) % 4);
+      const int64_t skipped = int64_t((first + uint64_t(c)) % 4);
+      const bool wide = cols - c + skipped > kVectorElements;
+      const int64_t usable = (wide ? 2 : 1) * kVectorElements - skipped;
       const int64_t count = usable < cols - c ? usable : cols - c;
-      drop_block(args, sample, first + uint64_t(c), count, x_C + c,
-                 residual_C ? residual_C + c : nullptr, y_C + c);
+      const auto drop = wide ? drop_block<2, T> : drop_block<1, T>;
+      drop(args, sample, first + uint64_t(c), count, x_C + c, residual_C ? residual_C + c : nullptr,
+           y_C + c);
       c += count;
     }
   }

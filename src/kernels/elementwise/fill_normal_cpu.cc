@@ -6,16 +6,24 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kBlock = 64;  // elements of 16 Philox counters
+constexpr int64_t kBlock = 128;  // elements of two vectors of Philox counters
 
-// Elements first .. first + 63 of the parameter; first is a multiple of 4.
+// Elements first .. first + 127 of the parameter; first is a multiple of 4.
 TRIREME_INLINE void fill_block(RngKey key, float stddev, int64_t first, float* x) {
-  const PhiloxWords words = philox_of_groups(key, 0, uint64_t(first) / 4);
-  F32x16 normal[4];
-  box_muller(words.word[0], words.word[1], normal[0], normal[1]);
-  box_muller(words.word[2], words.word[3], normal[2], normal[3]);
-  transpose_blocks(normal[0], normal[1], normal[2], normal[3]);
-  for (int i = 0; i < 4; ++i) store(x + i * kLanes, normal[i] * broadcast(stddev));
+  PhiloxWords words[2];
+  philox_of_groups(key, 0, uint64_t(first) / 4, words);
+#pragma GCC unroll 2
+  for (const PhiloxWords& vector : words) {
+    F32x16 a, b, c, d;
+    box_muller(vector.word[0], vector.word[1], a, b);
+    box_muller(vector.word[2], vector.word[3], c, d);
+    transpose_blocks(a, b, c, d);
+    store(x, a * broadcast(stddev));
+    store(x + kLanes, b * broadcast(stddev));
+    store(x + 2 * kLanes, c * broadcast(stddev));
+    store(x + 3 * kLanes, d * broadcast(stddev));
+    x += 4 * kLanes;
+  }
 }
 
 // Elements [begin, end) of the parameter, into x.
@@ -30,10 +38,10 @@ void fill(const FillNormalArgs& args, int64_t begin, int64_t end, float* x) {
     }
     float block[kBlock];
     fill_block(args.key, args.stddev, element - skipped, block);
-    const int64_t usable = skipped == 0 ? kBlock : 4;  // after a partial group all are whole
-    const int64_t stop = element - skipped + usable < end ? element - skipped + usable : end;
-    for (int64_t e = element; e < stop; ++e) x[e - begin] = block[e - (element - skipped)];
-    element = stop;
+    const int64_t usable = skipped == 0 ? kBlock : 4 - skipped;  // then groups are whole
+    const int64_t count = usable < end - element ? usable : end - element;
+    __builtin_memcpy(x + (element - begin), block + skipped, size_t(count) * sizeof(float));
+    element += count;
   }
 }
 

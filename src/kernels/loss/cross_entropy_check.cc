@@ -6,6 +6,7 @@ namespace trireme {
 void check_cross_entropy(const CrossEntropyArgs& args) {
   const MatrixRef& logits_TV = args.logits_TV;
   check_matrix("logits", logits_TV, logits_TV.rows, logits_TV.cols, DType::F32);
+  check_argument(logits_TV.cols <= kMaxVocabSize, "a vocabulary has at most 1048576 tokens");
   check_tensor("targets", args.targets_T, logits_TV.rows, DType::I32);
   check_tensor("loss", args.loss_T, logits_TV.rows, DType::F32);
   const auto* target_T = static_cast<const int32_t*>(args.targets_T.data);

@@ -4,6 +4,12 @@
 namespace trireme {
 namespace {
 
+// The parameters of a row, in fp32, share one thread's workspace.
+void check_width(int64_t cols) {
+  check_argument(2 * cols * size_of(DType::F32) <= kWorkspaceBytesPerThread,
+                 "a normalized row has at most 524288 columns");
+}
+
 void check_statistics(NormKind kind, const TensorRef& mean_T, const TensorRef& rstd_T,
                       int64_t rows) {
   if (kind == NormKind::Layer) check_tensor("mean", mean_T, rows, DType::F32);
@@ -15,6 +21,7 @@ void check_statistics(NormKind kind, const TensorRef& mean_T, const TensorRef& r
 void check_norm_forward(const NormForwardArgs& args) {
   const MatrixRef& x_TC = args.x_TC;
   check_float("x", x_TC);
+  check_width(x_TC.cols);
   check_if_present("gain", args.gain_C, x_TC.cols, x_TC.dtype);
   check_if_present("bias", args.bias_C, x_TC.cols, x_TC.dtype);
   check_argument(args.kind == NormKind::Layer || !args.bias_C, "an RMS norm has no bias");
@@ -26,6 +33,7 @@ void check_norm_backward_input(const NormBackwardInputArgs& args) {
   const MatrixRef& x_TC = args.x_TC;
   check_float("x", x_TC);
   check_matrix("dy", args.dy_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
+  check_width(x_TC.cols);
   check_if_present("gain", args.gain_C, x_TC.cols, x_TC.dtype);
   check_statistics(args.kind, args.mean_T, args.rstd_T, x_TC.rows);
   check_if_present("dresidual", args.dresidual_TC, x_TC.rows, x_TC.cols, x_TC.dtype);

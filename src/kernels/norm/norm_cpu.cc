@@ -25,16 +25,22 @@ TRIREME_INLINE float mean_square(const T* x_C, float center, int64_t cols) {
   return sum[0] / float(cols);
 }
 
-template <typename T, typename Lanes>
-TRIREME_INLINE F32x16 load_or(const T* p, int64_t position, Lanes lanes, float absent) {
-  return p ? load(p + position, lanes) : broadcast(absent);
+// A parameter in fp32, converted once for all rows into one half of thread 0's workspace.
+template <typename T>
+const float* in_fp32(Stream& stream, int half, const TensorRef& param_C, int64_t cols,
+                     float absent) {
+  float* values = reinterpret_cast<float*>(stream.workspace(0)) + half * cols;
+  const T* param = static_cast<const T*>(param_C.data);
+  for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+    store(values + c, param ? load(param + c, lanes) : broadcast(absent), lanes);
+  });
+  return values;
 }
 
 template <typename T>
-void forward_rows(const NormForwardArgs& args, int64_t begin, int64_t end) {
+void forward_rows(const NormForwardArgs& args, const float* gain_C, const float* bias_C,
+                  int64_t begin, int64_t end) {
   const int64_t cols = args.x_TC.cols;
-  const T* gain_C = static_cast<const T*>(args.gain_C.data);
-  const T* bias_C = static_cast<const T*>(args.bias_C.data);
   float* mean_T = static_cast<float*>(args.mean_T.data);
   float* rstd_T = static_cast<float*>(args.rstd_T.data);
   const bool centered = args.kind == NormKind::Layer;
@@ -47,16 +53,15 @@ void forward_rows(const NormForwardArgs& args, int64_t begin, int64_t end) {
     rstd_T[t] = rstd;
     for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
       const F32x16 x_hat = (load(x_C + c, lanes) - broadcast(mean)) * broadcast(rstd);
-      store(y_C + c, fma(x_hat, load_or(gain_C, c, lanes, 1.0f), load_or(bias_C, c, lanes, 0.0f)),
-            lanes);
+      store(y_C + c, fma(x_hat, load(gain_C + c, lanes), load(bias_C + c, lanes)), lanes);
     });
   }
 }
 
 template <typename T>
-void backward_input_rows(const NormBackwardInputArgs& args, int64_t begin, int64_t end) {
+void backward_input_rows(const NormBackwardInputArgs& args, const float* gain_C, int64_t begin,
+                         int64_t end) {
   const int64_t cols = args.x_TC.cols;
-  const T* gain_C = static_cast<const T*>(args.gain_C.data);
   const bool centered = args.kind == NormKind::Layer;
   for (int64_t t = begin; t < end; ++t) {
     const T* x_C = args.x_TC.row<T>(t);
@@ -67,17 +72,18 @@ void backward_input_rows(const NormBackwardInputArgs& args, int64_t begin, int64
     const F32x16 rstd = broadcast(static_cast<float*>(args.rstd_T.data)[t]);
     float sums[2];  // of g = gain dy, and of g x_hat
     sum_row(cols, sums, [&](int64_t c, auto lanes, F32x16* chain) TRIREME_INLINE_LAMBDA {
-      const F32x16 g = load(dy_C + c, lanes) * load_or(gain_C, c, lanes, 1.0f);
+      const F32x16 g = load(dy_C + c, lanes) * load(gain_C + c, lanes);
       chain[0] = chain[0] + g;
       chain[1] = fma(g, (load(x_C + c, lanes) - mean) * rstd, chain[1]);
     });
     const F32x16 mean_g = broadcast(centered ? sums[0] / float(cols) : 0.0f);
     const F32x16 mean_g_x_hat = broadcast(sums[1] / float(cols));
     for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
-      const F32x16 g = load(dy_C + c, lanes) * load_or(gain_C, c, lanes, 1.0f);
+      const F32x16 g = load(dy_C + c, lanes) * load(gain_C + c, lanes);
       const F32x16 x_hat = (load(x_C + c, lanes) - mean) * rstd;
       const F32x16 inner = fnma(x_hat, mean_g_x_hat, g - mean_g);
-      store(dx_C + c, fma(rstd, inner, load_or(dresidual_C, c, lanes, 0.0f)), lanes);
+      const F32x16 dresidual = dresidual_C ? load(dresidual_C + c, lanes) : zeros();
+      store(dx_C + c, fma(rstd, inner, dresidual), lanes);
     });
   }
 }
@@ -132,17 +138,23 @@ void combine_chunks(const float* chunks, int64_t num_chunks, int64_t chunk_strid
 
 void norm_forward(Stream& stream, const NormForwardArgs& args) {
   check_norm_forward(args);
+  const int64_t cols = args.x_TC.cols;
   with_element(args.x_TC.dtype, [&]<typename T>(T) {
-    for_each_row_tile(stream, args.x_TC.rows, args.x_TC.cols,
-                      [&](int64_t begin, int64_t end, int) { forward_rows<T>(args, begin, end); });
+    const float* gain_C = in_fp32<T>(stream, 0, args.gain_C, cols, 1.0f);
+    const float* bias_C = in_fp32<T>(stream, 1, args.bias_C, cols, 0.0f);
+    for_each_row_tile(stream, args.x_TC.rows, cols, [&](int64_t begin, int64_t end, int) {
+      forward_rows<T>(args, gain_C, bias_C, begin, end);
+    });
   });
 }
 
 void norm_backward_input(Stream& stream, const NormBackwardInputArgs& args) {
   check_norm_backward_input(args);
+  const int64_t cols = args.x_TC.cols;
   with_element(args.x_TC.dtype, [&]<typename T>(T) {
-    for_each_row_tile(stream, args.x_TC.rows, args.x_TC.cols, [&](int64_t begin, int64_t end, int) {
-      backward_input_rows<T>(args, begin, end);
+    const float* gain_C = in_fp32<T>(stream, 0, args.gain_C, cols, 1.0f);
+    for_each_row_tile(stream, args.x_TC.rows, cols, [&](int64_t begin, int64_t end, int) {
+      backward_input_rows<T>(args, gain_C, begin, end);
     });
   });
 }
