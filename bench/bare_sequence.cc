@@ -17,6 +17,7 @@
 
 #include "cli/config_load.h"
 #include "data/synthetic_source.h"
+#include "kernels/kernel_table.h"
 #include "planner/run_plan.h"
 
 namespace trireme {
