@@ -2,9 +2,6 @@
 
 #include <memory>
 
-#include "cli/bench_kernels_command.h"
-#include "cli/bench_train_command.h"
-#include "cli/calibrate_command.h"
 #include "cli/checkpoint_command.h"
 #include "cli/config_command.h"
 #include "cli/doctor_command.h"
@@ -172,57 +169,6 @@ Command checkpoint_command() {
               subcommand("inspect", "List what a checkpoint holds.", run_checkpoint_inspect),
               subcommand("verify", "Read every byte and check every checksum.",
                          run_checkpoint_verify)}};
-}
-
-namespace {
-
-Command bench_train_command() {
-  auto options = std::make_shared<BenchTrainOptions>();
-  return {.name = "train",
-          .summary = "Time whole training steps.",
-          .arguments = {run_config_argument(options->config.files)},
-          .options = {set_option(options->config.overrides),
-                      ranks_option(options->config.ranks),
-                      {.name = "steps",
-                       .value_name = "N",
-                       .doc = "timed steps; 0: what takes a few seconds",
-                       .target = &options->steps},
-                      json_option(options->json)},
-          .run = [options](CommandIo& io) { return run_bench_train(*options, io); }};
-}
-
-Command bench_kernels_command() {
-  auto options = std::make_shared<BenchKernelsOptions>();
-  return {.name = "kernels",
-          .summary = "Time kernels beside this machine's measured ceilings.",
-          .options = {{.name = "filter",
-                       .value_name = "TEXT",
-                       .doc = "only rows whose name contains it",
-                       .target = &options->filter},
-                      threads_option(options->threads),
-                      json_option(options->json)},
-          .run = [options](CommandIo& io) { return run_bench_kernels(*options, io); }};
-}
-
-}  // namespace
-
-Command bench_command() {
-  return {.name = "bench",
-          .summary = "Measure this machine.",
-          .subcommands = {bench_train_command(), bench_kernels_command()}};
-}
-
-Command calibrate_command() {
-  auto options = std::make_shared<CalibrateOptions>();
-  return {.name = "calibrate",
-          .summary = "Measure this machine and write its hardware file.",
-          .options = {{.name = "out",
-                       .value_name = "FILE",
-                       .doc = "the hardware file; by default standard output",
-                       .target = &options->out,
-                       .completion = Completion::File},
-                      threads_option(options->threads)},
-          .run = [options](CommandIo& io) { return run_calibrate(*options, io); }};
 }
 
 Command report_command() {

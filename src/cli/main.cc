@@ -8,13 +8,14 @@
 
 namespace {
 
-// ../models, or ../share/trireme/models of an installed program.
+// Of an installed program, of build/trireme, and of build/PRESET/trireme.
 std::vector<std::string> model_folders() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
   const auto prefix = program.parent_path().parent_path();
-  return {(prefix / "models").string(), (prefix / "share" / "trireme" / "models").string()};
+  return {(prefix / "share" / "trireme" / "models").string(), (prefix / "models").string(),
+          (prefix.parent_path() / "models").string()};
 }
 
 }  // namespace

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Exit codes, streams, completion and the progress line of the program: cli_test.sh TRIREME SOURCE_DIR
+set -u
+trireme=$1
+root=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+unset CI NO_COLOR
+failures=0
+
+fail() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+
+# expect CODE ARGUMENTS...: the exit code; a failure leaves standard output empty and says something.
+expect() {
+  local code=$1
+  shift
+  "$trireme" "$@" >out 2>err </dev/null
+  local got=$?
+  [[ $got == "$code" ]] || { fail "exit $got instead of $code: trireme $*"; tail -n 5 err; }
+  if ((code != 0 && code != 130)); then
+    [[ ! -s out ]] || fail "standard output of a failure: trireme $*"
+    [[ -s err ]] || fail "a failure without words: trireme $*"
+  fi
+}
+# said TEXT: standard error of the last command holds it.
+said() { grep -qF -- "$1" err || { fail "not said: $1"; cat err; }; }
+printed() { grep -qF -- "$1" out || { fail "not printed: $1"; head -n 5 out; }; }
+
+tiny=$root/configs/tiny-gpt2.toml
+
+expect 0 --version
+expect 0 --help
+expect 0 help config show
+expect 0 help --man
+expect 0 doctor
+expect 0 config show "$tiny" --set model.layers=16
+printed 'layers = 16'
+expect 0 config show --set model.preset=gpt2-124m
+printed 'vocab_size = 50257'
+expect 0 config explain "$tiny"
+expect 0 plan "$tiny" --json
+printed '"params"'
+expect 0 schedule 1f1b --stages 2 --microbatches 4
+
+# 2: wrong usage or configuration
+expect 2
+expect 2 trian "$tiny"
+said 'did you mean train?'
+expect 2 train
+expect 2 train "$tiny" --otu x
+said 'did you mean --out?'
+expect 2 train "$root/configs/tiny-gpt.toml"
+said 'tiny-gpt2.toml?'
+expect 2 train "$tiny" --set model.layer=2
+said 'did you mean model.layers?'
+expect 2 train "$tiny" --set model.layers=two
+expect 2 train "$tiny" --ranks 3 --set parallel.tp=2
+printf '[model]\nheads = 3\nlayrs = 2\n' >wrong.toml
+expect 2 plan "$tiny" wrong.toml
+said 'wrong.toml:3: model.layrs is unknown; did you mean model.layers?'
+printf '[model\n' >wrong.toml
+expect 2 plan wrong.toml
+said 'wrong.toml:1:'
+
+# 3: the plan does not fit
+expect 3 plan "$tiny" --set memory.limit_bytes=1000
+# 4: a file is damaged
+head -c 4096 /dev/urandom >noise.tok
+expect 4 data inspect noise.tok
+# 5: the machine fails
+if [[ -w /dev/full ]]; then
+  "$trireme" config show >/dev/full 2>err
+  [[ $? == 5 ]] || fail "a full disk behind standard output must end with 5"
+fi
+
+# A run stops with 130 and ends with 0; a folder that is not empty is left alone.
+expect 130 train "$tiny" --out run --set run.stop_after=3
+expect 2 train "$tiny" --out run
+said '--resume auto'
+expect 0 train "$tiny" --out run --resume auto
+[[ $(grep -c '"event":"train"' run/metrics.jsonl) == 20 ]] || fail "20 steps in metrics.jsonl"
+"$trireme" config diff "$tiny" run/config.resolved.toml >out || fail "config.resolved.toml loads"
+grep -vq 'stop_after' out && grep -v 'stop_after' out && fail "config.resolved.toml differs"
+
+# A log has no terminal controls; a terminal is never wrapped, and has colours unless they are unwanted.
+LC_ALL=C grep -q $'[\r\x1b]' err && fail "terminal controls in a log"
+if command -v script >/dev/null; then
+  on_terminal() {  # environment assignments
+    script -qec "stty cols 40; env $* '$trireme' train '$tiny' --out '$work/tty$RANDOM'" /dev/null
+  }
+  TERM=xterm on_terminal A=b >tty
+  grep -q $'\x1b\\[2K' tty || fail "no progress line on a terminal"
+  grep -q $'\x1b\\[1m' tty || fail "no colours on a terminal"
+  # Between two redrawings stands one line of less than the terminal's width.
+  widest=$(tr '\r' '\n' <tty | sed -n 's/^\x1b\[2K//p' | sed 's/\x1b\[[0-9]*m//g' |
+           grep '^step .*/20' | awk '{if (length($0) > w) w = length($0)} END {print w + 0}')
+  ((widest > 0 && widest < 40)) || fail "progress line of $widest columns on a terminal of 40"
+  TERM=xterm on_terminal NO_COLOR=1 >tty
+  grep -q $'\x1b\\[1m' tty && fail "colours in spite of NO_COLOR"
+  TERM=xterm on_terminal CI=true >tty
+  grep -q $'\x1b\\[2K' tty && fail "redrawing in spite of CI"
+fi
+
+# Completion in the shell that is here.
+"$trireme" completion bash >completion.bash || fail "completion bash"
+complete_words() {  # words...: what is offered for the last one
+  COMP_WORDS=("$@")
+  COMP_CWORD=$(($# - 1))
+  COMPREPLY=()
+  _trireme
+  echo "${COMPREPLY[*]}"
+}
+compopt() { :; }
+source ./completion.bash
+[[ $(complete_words trireme tra) == train ]] || fail "completion of a command"
+[[ $(complete_words trireme config ex) == explain ]] || fail "completion of a subcommand"
+[[ $(complete_words trireme train --res) == --resume ]] || fail "completion of an option"
+[[ $(complete_words trireme train --set model.lay) == model.layers= ]] || fail "completion of a key"
+[[ $(complete_words trireme train --set parallel.schedule = zb_v) == zb_v ]] ||
+  fail "completion of a key's value"
+[[ $(complete_words trireme schedule dualpipev) == dualpipev ]] || fail "completion of a choice"
+for shell in zsh fish; do
+  "$trireme" completion $shell >completion.$shell || fail "completion $shell"
+  command -v $shell >/dev/null && { $shell -n completion.$shell || fail "syntax for $shell"; }
+done
+
+((failures == 0)) && echo "all good"
+exit $((failures > 0))
