@@ -1,9 +1,70 @@
 #include "cli/calibrate_command.h"
 
-namespace trireme {
+#include <fmt/format.h>
 
-Result<int> run_calibrate(const CalibrateOptions&, CommandIo&) {
-  return Error{ErrorKind::Runtime, "not part of this build"};
+#include <ostream>
+
+#include "base/file.h"
+#include "comm/calibrate_comm.h"
+#include "comm/world.h"
+#include "device/buffer.h"
+#include "device/host.h"
+#include "kernels/ceilings.h"
+
+namespace trireme {
+namespace {
+
+Ceilings measure_this_machine(int num_threads, Isa isa) {
+  ThreadTeam team(num_threads);
+  const Buffer workspace = Buffer::allocate(num_threads * kWorkspaceBytesPerThread);
+  Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
+  return measure_ceilings(stream, isa);
+}
+
+std::string hardware_toml(const Ceilings& ceilings, const CommCost& comm, int num_threads,
+                          Isa isa) {
+  return fmt::format(
+      "# Measured by `trireme calibrate`: {} threads, {} kernels.\n"
+      "[device]\n"
+      "name = \"{}\"\n"
+      "threads = {}\n"
+      "fp32_flops = {:.4e}\n"
+      "bf16_flops = {:.4e}\n"
+      "memory_read_bytes_per_s = {:.4e}\n"
+      "memory_copy_bytes_per_s = {:.4e}\n"
+      "memory_bytes = {}\n"
+      "\n"
+      "[links.inside_node]\n"
+      "latency_s = {:.4e}\n"
+      "bytes_per_s = {:.4e}\n"
+      "reduce_bytes_per_s = {:.4e}\n",
+      num_threads, name_of(isa), cpu_model(), num_threads, ceilings.compute.fp32_flops_per_s,
+      ceilings.compute.bf16_flops_per_s, ceilings.read_bytes_per_s, ceilings.copy_bytes_per_s,
+      available_memory_bytes(), comm.inside.alpha_s, 1.0 / comm.inside.beta_s_per_byte,
+      1.0 / comm.gamma_s_per_byte);
+}
+
+}  // namespace
+
+Result<int> run_calibrate(const CalibrateOptions& options, CommandIo& io) {
+  const std::vector<Isa> isas = supported_isas();
+  if (isas.empty()) {
+    return Error{ErrorKind::Runtime, "this processor has no AVX2 and FMA: no kernels run on it"};
+  }
+  const int num_threads = options.threads > 0 ? options.threads : num_available_cores();
+  const Ceilings ceilings = measure_this_machine(num_threads, isas.back());
+  CommCost comm;
+  run_ranks(2, {}, [&](World& world) {
+    const CommCost measured = calibrate_comm(world);
+    if (world.rank() == 0) comm = measured;
+  });
+  const std::string text = hardware_toml(ceilings, comm, num_threads, isas.back());
+  if (options.out.empty()) {
+    io.out << text;
+  } else {
+    TRIREME_TRY_DONE(write_file_atomically(options.out, text));
+  }
+  return 0;
 }
 
 }  // namespace trireme

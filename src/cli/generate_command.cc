@@ -9,24 +9,14 @@
 
 #include "base/file.h"
 #include "base/units.h"
-#include "checkpoint/load.h"
 #include "cli/config_load.h"
+#include "cli/find_checkpoint.h"
 #include "device/host.h"
 #include "train/run_state.h"
 #include "train/session.h"
 
 namespace trireme {
 namespace {
-
-// A checkpoint by its own folder, or the newest one of a run directory.
-Result<Checkpoint> open_checkpoint(const std::string& path) {
-  if (step_of_folder_name(std::string(path).substr(path.find_last_of('/') + 1)) >= 0) {
-    return Checkpoint::open(path);
-  }
-  TRIREME_TRY(latest, find_latest_checkpoint(path + "/checkpoints"));
-  if (latest.path.empty()) return Checkpoint::open(path);
-  return Checkpoint::open(latest.path);
-}
 
 Result<std::string> prompt_text(const GenerateOptions& options) {
   if (options.prompt_file.empty()) return options.prompt;
@@ -72,7 +62,7 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, int num_threads,
 }  // namespace
 
 Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
-  TRIREME_TRY(checkpoint, open_checkpoint(options.checkpoint));
+  TRIREME_TRY(checkpoint, find_checkpoint(options.checkpoint));
   TRIREME_TRY(prompt, prompt_text(options));
   const int num_threads = options.threads > 0 ? options.threads : num_available_cores();
   TRIREME_TRY(loaded, load_model(checkpoint, num_threads, io.model_folders));
