@@ -13,6 +13,7 @@
 #include "cli/train_progress.h"
 #include "cli/version.h"
 #include "device/host.h"
+#include "train/report.h"
 #include "train/session.h"
 #include "train/summary.h"
 
@@ -79,9 +80,11 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   const SessionOptions session = session_options(options, loaded.config, progress);
   TRIREME_TRY(result, run_session(session));
   progress.end();
+  const std::string report = session.out_dir + "/report.html";
+  TRIREME_TRY_DONE(write_report(session.out_dir, report));
   io.err << fmt::format("{} after step {}: {}\n",
                         result.end == TrainEnd::Finished ? "finished" : "stopped and saved",
-                        result.position.step, session.out_dir);
+                        result.position.step, report);
   return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
 }
 
