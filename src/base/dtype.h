@@ -55,6 +55,7 @@ template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::I32;
 template <> struct DTypeOf<uint32_t> { static constexpr DType value = DType::U32; };
 template <> struct DTypeOf<uint16_t> { static constexpr DType value = DType::U16; };
 template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::U8; };
+template <typename T> struct DTypeOf<const T> : DTypeOf<T> {};
 template <typename T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 

@@ -6,8 +6,7 @@
 namespace trireme {
 namespace {
 
-// Bytes are hashed and written while they are in the cache; after as many the disk is told to
-// start, so that it works while the next ones are copied.
+// Bytes are hashed and written while they are in the cache.
 constexpr size_t kChunk = size_t{1} << 20;
 
 }  // namespace
