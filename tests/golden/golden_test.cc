@@ -31,7 +31,7 @@ struct Tolerance {
   double grad;    // of the tensor's root mean square; projections: of its norm
   double weight;  // absolute: of the sum of the learning rates
 };
-constexpr Tolerance kFp32 = {1e-6, 5e-6, 2e-5, 2e-3};
+constexpr Tolerance kFp32 = {5e-7, 3e-6, 5e-6, 1e-3};
 constexpr Tolerance kBf16 = {1e-2, 3e-2, 1e-1, 1.0};
 
 // --- The closed form of make_golden.py -----------------------------------------------------------
