@@ -170,6 +170,9 @@ void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32
   }
 }
 
+// Rows lie far apart, where no hardware prefetcher follows.
+constexpr int64_t kRowsAhead = 16;
+
 // [step][width] dwords from k rows of b, whose elements run along the `cols` columns; width is a
 // multiple of kRegisterLanes.
 template <typename T>
@@ -178,6 +181,13 @@ void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64
   constexpr int64_t kElements = kStepElements<ComputeType<T>>;
   for (int64_t row = 0; row < k; row += kElements, out += width, b += kElements * stride) {
     const T* second = row + 1 < k ? b + stride : nullptr;
+    if (row + kRowsAhead < k) {
+      for (int64_t ahead = kRowsAhead; ahead < kRowsAhead + kElements; ++ahead) {
+        for (int64_t col = 0; col < cols; col += 64 / int64_t(sizeof(T))) {
+          __builtin_prefetch(b + ahead * stride + col);
+        }
+      }
+    }
     for (int64_t col = 0; col < width; col += kRegisterLanes) {
       const int64_t valid = cols - col;
       if (valid <= 0) {
