@@ -36,7 +36,7 @@ if [[ $(cat demo/files 2>/dev/null) != "$files" ]]; then
   echo "$files" >demo/files
 fi
 [[ -s demo/tokenizer.json ]] ||
-  say $trireme tokenizer train "$text" --vocab-size 8192 --out demo/tokenizer.json
+  say $trireme tokenizer train "$text" --vocab-size 4096 --out demo/tokenizer.json
 [[ -s demo/data/train.tok && -s demo/data/val.tok ]] ||
   say $trireme data prepare "$text" --tokenizer demo/tokenizer.json --out demo/data
 # What counting alone reaches on the validation text.
