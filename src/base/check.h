@@ -31,10 +31,10 @@ class IoError : public std::runtime_error {
 }  // namespace trireme
 
 // Always on. `detail` is evaluated only on failure.
-#define TRIREME_CHECK(condition, detail)                                       \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]]                                             \
-      ::trireme::contract_failure(__FILE__, __LINE__, #condition, (detail));   \
+#define TRIREME_CHECK(condition, detail)                                     \
+  do {                                                                       \
+    if (!(condition)) [[unlikely]]                                           \
+      ::trireme::contract_failure(__FILE__, __LINE__, #condition, (detail)); \
   } while (false)
 
 // For hot loops: compiled out with NDEBUG.

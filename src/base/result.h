@@ -60,13 +60,13 @@ using Status = Result<Done>;
 Error with_context(const Error& error, const std::string& where);
 
 // TRIREME_TRY(header, load_header(path)): binds the value or returns the error to the caller.
-#define TRIREME_TRY(name, expression)                              \
-  auto name##_or_error = (expression);                             \
-  if (!name##_or_error.ok()) return name##_or_error.error();       \
+#define TRIREME_TRY(name, expression)                        \
+  auto name##_or_error = (expression);                       \
+  if (!name##_or_error.ok()) return name##_or_error.error(); \
   auto& name = name##_or_error.value()
 
-#define TRIREME_TRY_DONE(expression)                                              \
-  do {                                                                            \
+#define TRIREME_TRY_DONE(expression)                                                          \
+  do {                                                                                        \
     if (auto done_or_error = (expression); !done_or_error.ok()) return done_or_error.error(); \
   } while (false)
 

@@ -29,8 +29,7 @@ std::string Shape::to_string() const {
 }
 
 bool operator==(const Shape& a, const Shape& b) {
-  return std::equal(a.extents().begin(), a.extents().end(), b.extents().begin(),
-                    b.extents().end());
+  return std::equal(a.extents().begin(), a.extents().end(), b.extents().begin(), b.extents().end());
 }
 
 }  // namespace trireme

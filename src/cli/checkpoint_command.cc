@@ -19,18 +19,15 @@ int64_t tensor_bytes(const StoredTensor& tensor) {
 
 nlohmann::ordered_json to_json(const Checkpoint& checkpoint) {
   const CheckpointInfo& info = checkpoint.info();
-  nlohmann::ordered_json json = {{"path", checkpoint.folder()},
-                                 {"step", info.step},
-                                 {"next_sample", info.next_sample},
-                                 {"tokens_seen", info.tokens_seen},
-                                 {"optimizer", info.optimizer},
-                                 {"tensors", nlohmann::ordered_json::object()}};
+  nlohmann::ordered_json json = {
+      {"path", checkpoint.folder()},     {"step", info.step},
+      {"next_sample", info.next_sample}, {"tokens_seen", info.tokens_seen},
+      {"optimizer", info.optimizer},     {"tensors", nlohmann::ordered_json::object()}};
   for (const auto& [name, tensor] : checkpoint.index().contents.tensors) {
     const auto extents = tensor.shape.extents();
-    json["tensors"][name] = {
-        {"dtype", name_of(tensor.dtype)},
-        {"shape", std::vector<int64_t>(extents.begin(), extents.end())},
-        {"bytes", tensor_bytes(tensor)}};
+    json["tensors"][name] = {{"dtype", name_of(tensor.dtype)},
+                             {"shape", std::vector<int64_t>(extents.begin(), extents.end())},
+                             {"bytes", tensor_bytes(tensor)}};
   }
   return json;
 }

@@ -54,8 +54,8 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, int num_threads,
     loaded.table.add(param.name, param.shape, loaded.compute, param.adjoins_previous);
   }
   loaded.params = Buffer::allocate(loaded.table.bytes());
-  TRIREME_TRY_DONE(load_params(checkpoint, params, Frame(loaded.table, loaded.params.data()),
-                               num_threads));
+  TRIREME_TRY_DONE(
+      load_params(checkpoint, params, Frame(loaded.table, loaded.params.data()), num_threads));
   return loaded;
 }
 

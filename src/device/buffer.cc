@@ -32,8 +32,8 @@ Buffer Buffer::allocate(int64_t bytes) {
   char* begin = static_cast<char*>(reserved_data);
   if (huge) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
-    const int64_t head = static_cast<int64_t>((kHugePageBytes - address % kHugePageBytes) %
-                                              kHugePageBytes);
+    const int64_t head =
+        static_cast<int64_t>((kHugePageBytes - address % kHugePageBytes) % kHugePageBytes);
     const int64_t tail = reserved - head - mapped;
     if (head > 0) ::munmap(begin, head);
     begin += head;

@@ -19,8 +19,8 @@ class Buffer {
 
  private:
   void* data_ = nullptr;
-  int64_t bytes_ = 0;      // as asked for
-  int64_t mapped_ = 0;     // rounded up to the page
+  int64_t bytes_ = 0;   // as asked for
+  int64_t mapped_ = 0;  // rounded up to the page
 };
 
 }  // namespace trireme

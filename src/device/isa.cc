@@ -15,9 +15,12 @@ bool has_avx512_bf16() {
 
 std::string_view name_of(Isa isa) {
   switch (isa) {
-    case Isa::Avx2: return "avx2";
-    case Isa::Avx512: return "avx512";
-    case Isa::Avx512Bf16: return "avx512_bf16";
+    case Isa::Avx2:
+      return "avx2";
+    case Isa::Avx512:
+      return "avx512";
+    case Isa::Avx512Bf16:
+      return "avx512_bf16";
   }
   return "?";
 }

@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Writes the initial parameters, and their fp32 masters where the state has them. An element's value
-// depends on the seed, the parameter's name and the element's index alone.
+// Writes the initial parameters, and their fp32 masters where the state has them. An element's
+// value depends on the seed, the parameter's name and the element's index alone.
 void init_params(Ctx& ctx, const std::vector<ParamSpec>& params, const Frame& param_frame,
                  const Frame& optimizer_state, uint64_t seed);
 

@@ -21,8 +21,8 @@ class TokenSampler {
 
  private:
   SamplingOptions options_;
-  std::vector<int32_t> order_;          // tokens, most likely first
-  std::vector<double> probabilities_;   // of order_
+  std::vector<int32_t> order_;         // tokens, most likely first
+  std::vector<double> probabilities_;  // of order_
 };
 
 }  // namespace trireme

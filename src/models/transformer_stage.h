@@ -42,12 +42,11 @@ class TransformerStage {
   // B and W layer by layer, so that the gradients between layers live in one layer's scratch.
   void backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
 
-  // The same a unit at a time: the embedding, each layer, the head, in the order of F. Parameters of
-  // a unit lie together, so a unit is what data parallelism unshards and reduces.
+  // The same a unit at a time: the embedding, each layer, the head, in the order of F. Parameters
+  // of a unit lie together, so a unit is what data parallelism unshards and reduces.
   int num_units() const { return int(stage_.num_layers) + stage_.has_embedding + stage_.has_head; }
   void forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
-  void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                     int unit) const;
+  void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit) const;
 
   // Inputs and outputs of a micro-batch.
   std::span<int32_t> tokens(int saved_slot) const;
@@ -108,10 +107,10 @@ class TransformerStage {
   EmbeddingBlock embedding_;
   std::vector<Layer> layers_;
   HeadBlock head_;
-  std::vector<Saved> saved_;                        // [saved slot]
-  std::vector<std::vector<LayerGrads>> grads_;      // [weight_grad slot][layer]
-  std::vector<MatrixRef> input_grad_;               // [weight_grad slot] gradient of the stage's input
-  std::vector<ParamGrads> param_grads_;             // [grad slot]
+  std::vector<Saved> saved_;                    // [saved slot]
+  std::vector<std::vector<LayerGrads>> grads_;  // [weight_grad slot][layer]
+  std::vector<MatrixRef> input_grad_;           // [weight_grad slot] gradient of the stage's input
+  std::vector<ParamGrads> param_grads_;         // [grad slot]
   MatrixRef embedding_scratch_TC_;
   // A tied head and embedding in one sum: the head's W comes first in BW and overwrites the table's
   // gradient, so the embedding must add. Apart, each use has its own.

@@ -27,10 +27,10 @@ struct AttentionBlock {
     MatrixRef p_TC;  // scratch: the projection before dropout; absent without dropout
   };
   struct Grads {
-    MatrixRef dx1_TC;          // incoming
-    MatrixRef dp_TC;           // dx1 behind dropout; dx1 itself without dropout
+    MatrixRef dx1_TC;  // incoming
+    MatrixRef dp_TC;   // dx1 behind dropout; dx1 itself without dropout
     MatrixRef do_TQ, dqkv_TD, dh_TC;
-    MatrixRef dx_TC;           // outgoing
+    MatrixRef dx_TC;  // outgoing
     TensorRef delta_HT;
   };
 

@@ -4,7 +4,8 @@
 
 namespace trireme {
 
-// x = norm(dropout(table[token] + positions)); positions, dropout and norm where the model has them.
+// x = norm(dropout(table[token] + positions)); positions, dropout and norm where the model has
+// them.
 struct EmbeddingBlock {
   struct Params {
     MatrixRef table_VC;
@@ -28,8 +29,8 @@ struct EmbeddingBlock {
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   // Nothing lies before the embedding, so its whole backward pass is W. de is scratch (absent where
-  // there is neither norm nor dropout). table_write differs from write where a tied head has already
-  // written the table's gradient.
+  // there is neither norm nor dropout). table_write differs from write where a tied head has
+  // already written the table's gradient.
   void backward_weight(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved, MatrixRef dx_TC,
                        MatrixRef de_TC, const Params& dparams, Write write,
                        Write table_write) const;

@@ -4,10 +4,10 @@
 
 namespace trireme {
 
-// loss_t = cross_entropy(norm(y_t) W^T, target_t). The vocabulary projection, its softmax and dh are
-// done tile by tile of tokens inside F, so fp32 logits exist for one tile only. In bf16 dlogits are
-// kept for W; in fp32 W projects each tile again.
-// Legend: T tokens, t tokens of one tile, C d_model, V vocabulary.
+// loss_t = cross_entropy(norm(y_t) W^T, target_t). The vocabulary projection, its softmax and dh
+// are done tile by tile of tokens inside F, so fp32 logits exist for one tile only. In bf16 dlogits
+// are kept for W; in fp32 W projects each tile again. Legend: T tokens, t tokens of one tile, C
+// d_model, V vocabulary.
 struct HeadBlock {
   struct Params {
     Norm::Params norm;

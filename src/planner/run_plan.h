@@ -12,7 +12,7 @@ namespace trireme {
 
 // What the plan must know about the machine and the data.
 struct HostFacts {
-  int64_t memory_bytes = 0;     // available to this process; 0: unknown, nothing is refused
+  int64_t memory_bytes = 0;  // available to this process; 0: unknown, nothing is refused
   int num_cores = 1;
   int64_t data_vocab_size = 0;  // of the tokenizer or token file; 0: none
 };

@@ -26,7 +26,7 @@ struct UnitTime {
 };
 
 struct StepResult {
-  double loss_sum = 0.0;     // over the valid tokens of the step
+  double loss_sum = 0.0;  // over the valid tokens of the step
   int64_t valid_tokens = 0;
   StepOutput update;
 };
@@ -41,7 +41,7 @@ class Executor {
     const TransformerStage& stage;
     Optimizer& optimizer;
     const TokenSource& source;
-    MicrobatchMap map;              // local micro-batch -> global index within the step
+    MicrobatchMap map;  // local micro-batch -> global index within the step
     int64_t micro_sequences = 1;
   };
   explicit Executor(Parts parts);

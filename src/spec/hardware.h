@@ -11,15 +11,15 @@ struct LinkSpec {
   double bytes_per_s = 0.0;  // one way
 };
 
-// What a rank's device and its links can do. Measured by `trireme calibrate`, or described in a file
-// of clusters/.
+// What a rank's device and its links can do. Measured by `trireme calibrate`, or described in a
+// file of clusters/.
 struct Hardware {
   std::string name;
   double fp32_flops = 0.0;  // ceilings of one rank with all its threads
   double bf16_flops = 0.0;
   double memory_bytes_per_s = 0.0;
-  int64_t memory_bytes = 0;       // of one rank; 0: unknown
-  double matmul_share = 0.85;     // of the ceiling, at training shapes
+  int64_t memory_bytes = 0;    // of one rank; 0: unknown
+  double matmul_share = 0.85;  // of the ceiling, at training shapes
   double attention_share = 0.6;
   int ranks_per_node = 1;
   LinkSpec inside_node;

@@ -13,7 +13,9 @@ namespace trireme {
 namespace {
 
 bool computes_forward(ActionKind kind) { return kind == ActionKind::F; }
-bool computes_input_grad(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::BW; }
+bool computes_input_grad(ActionKind kind) {
+  return kind == ActionKind::B || kind == ActionKind::BW;
+}
 bool computes_weight_grad(ActionKind kind) {
   return kind == ActionKind::W || kind == ActionKind::BW;
 }
@@ -149,18 +151,23 @@ void find_peaks(MemoryPlan& plan) {
 
 std::string_view name_of(MemoryClass memory_class) {
   switch (memory_class) {
-    case MemoryClass::Params: return "params";
-    case MemoryClass::Grads: return "grads";
-    case MemoryClass::Optimizer: return "optimizer";
-    case MemoryClass::Activations: return "activations";
-    case MemoryClass::Comm: return "comm";
-    case MemoryClass::Scratch: return "scratch";
+    case MemoryClass::Params:
+      return "params";
+    case MemoryClass::Grads:
+      return "grads";
+    case MemoryClass::Optimizer:
+      return "optimizer";
+    case MemoryClass::Activations:
+      return "activations";
+    case MemoryClass::Comm:
+      return "comm";
+    case MemoryClass::Scratch:
+      return "scratch";
   }
   return "?";
 }
 
-MemoryPlan plan_memory(const Program& program, const StageTables& tables,
-                       int64_t workspace_bytes) {
+MemoryPlan plan_memory(const Program& program, const StageTables& tables, int64_t workspace_bytes) {
   MemoryPlan plan;
   plan.params = add_permanent(plan, "params", MemoryClass::Params, tables.params.bytes());
   plan.optimizer =
@@ -190,10 +197,10 @@ std::string largest_tensor(const MemoryPlan& plan, const StageTables& tables) {
   look(tables.scratch, "scratch");
   if (!plan.grad_slots.empty()) look(tables.grads, "grads");
   if (!plan.saved_slots.empty()) look(tables.saved, "saved");
-  return largest == nullptr ? ""
-                            : fmt::format("{}/{} {} {} ({})", owner, largest->name,
-                                          largest->shape.to_string(), name_of(largest->dtype),
-                                          format_bytes(largest->bytes()));
+  return largest == nullptr
+             ? ""
+             : fmt::format("{}/{} {} {} ({})", owner, largest->name, largest->shape.to_string(),
+                           name_of(largest->dtype), format_bytes(largest->bytes()));
 }
 
 }  // namespace trireme

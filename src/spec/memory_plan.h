@@ -34,14 +34,15 @@ struct ActionMemory {
 // Where everything of one rank lies, decided before step 1 from the tables and the Program alone.
 struct MemoryPlan {
   std::vector<MemoryRegion> regions;
-  std::vector<int> permanent;  // live for the whole run: params, optimizer, scratch, workspace, step
+  std::vector<int>
+      permanent;  // live for the whole run: params, optimizer, scratch, workspace, step
   int params = -1, optimizer = -1, scratch = -1, workspace = -1, step = -1;
   std::vector<int> grad_slots, saved_slots, weight_grad_slots;
   std::vector<ActionMemory> actions;  // one per action of the Program
 
   int64_t arena_bytes = 0;
-  int64_t peak_bytes = 0;         // greatest sum of live regions over the Program
-  int64_t peak_action = 0;        // where it is reached first
+  int64_t peak_bytes = 0;                       // greatest sum of live regions over the Program
+  int64_t peak_action = 0;                      // where it is reached first
   int64_t class_bytes[kNumMemoryClasses] = {};  // greatest of each class on its own
 };
 

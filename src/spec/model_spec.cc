@@ -137,14 +137,14 @@ Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_voc
                      fmt::format("must divide model.d_model = {}, or model.head_dim must be set",
                                  config.d_model));
   }
-  model.head_dim = config.head_dim != 0   ? config.head_dim
-                   : config.heads > 0 ? config.d_model / config.heads
-                                      : 0;
+  model.head_dim = config.head_dim != 0 ? config.head_dim
+                   : config.heads > 0   ? config.d_model / config.heads
+                                        : 0;
   model.vocab_size = config.vocab_size == 0 ? tokenizer_vocab_size : config.vocab_size;
   if (tokenizer_vocab_size > model.vocab_size) {
-    return bad_value("model.vocab_size", std::to_string(model.vocab_size),
-                     fmt::format("is smaller than the data's vocabulary of {}",
-                                 tokenizer_vocab_size));
+    return bad_value(
+        "model.vocab_size", std::to_string(model.vocab_size),
+        fmt::format("is smaller than the data's vocabulary of {}", tokenizer_vocab_size));
   }
   model.seq_len = config.seq_len;
 
@@ -159,14 +159,14 @@ Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_voc
     return !name.empty() ? name : llama ? other : gpt2;
   };
   TRIREME_TRY(norm, choose("model.norm", or_default(config.norm, "layer_norm", "rms_norm"), norms));
-  TRIREME_TRY(mlp, choose("model.activation", or_default(config.activation, "gelu_tanh", "swiglu"),
-                          mlps));
-  TRIREME_TRY(rope,
-              choose("model.positions", or_default(config.positions, "learned", "rope"), positions));
+  TRIREME_TRY(
+      mlp, choose("model.activation", or_default(config.activation, "gelu_tanh", "swiglu"), mlps));
+  TRIREME_TRY(
+      rope, choose("model.positions", or_default(config.positions, "learned", "rope"), positions));
   model.norm = norm;
   model.mlp = mlp;
   model.rope = rope;
-  model.d_ff = config.d_ff != 0 ? config.d_ff
+  model.d_ff = config.d_ff != 0         ? config.d_ff
                : mlp == MlpType::Swiglu ? round_up(config.d_model * 8 / 3, 64)
                                         : 4 * config.d_model;
   model.bias = config.bias && !llama;
@@ -221,14 +221,14 @@ int64_t num_params(const ModelSpec& model) {
 
 ModelFlops model_flops_per_token(const ModelSpec& model) {
   const double weights_per_layer =
-      double(model.d_model) * double(model.qkv_width() + model.q_width() + model.up_width() +
-                                     model.d_ff);
+      double(model.d_model) *
+      double(model.qkv_width() + model.q_width() + model.up_width() + model.d_ff);
   const double head = double(model.d_model) * double(model.vocab_size);
   ModelFlops flops;
   flops.matmul = 6.0 * (double(model.layers) * weights_per_layer + head);
   // Scores and values: 2 * 2 FLOPs per head element and key met, times three for a training step.
-  flops.attention = 12.0 * double(model.layers) * double(model.q_width()) *
-                    (double(model.seq_len) + 1.0) / 2.0;
+  flops.attention =
+      12.0 * double(model.layers) * double(model.q_width()) * (double(model.seq_len) + 1.0) / 2.0;
   return flops;
 }
 

@@ -66,9 +66,10 @@ struct ParamSpec {
   std::string name;  // "layers.3.attn.wq": the same on every layout
   Shape shape;
   ParamInit init = ParamInit::Normal;
-  double stddev = 0.0;            // Normal only
-  bool decay = false;             // weight decay: matrices only
-  bool adjoins_previous = false;  // lies in memory right behind the one before: one matmul reads both
+  double stddev = 0.0;  // Normal only
+  bool decay = false;   // weight decay: matrices only
+  bool adjoins_previous =
+      false;  // lies in memory right behind the one before: one matmul reads both
 };
 
 // The parameters of a stage in model order. A tied head has no entry of its own unless the stage

@@ -31,9 +31,10 @@ class FieldList {
 
 void model_fields(FieldList& list, ModelConfig& model) {
   list.section("model");
-  list.add("preset", model.preset, kResults,
-           "a file of models/, such as \"gpt2-124m\", that lies right below the layer naming it and "
-           "replaces the model of lower ones; empty once resolved");
+  list.add(
+      "preset", model.preset, kResults,
+      "a file of models/, such as \"gpt2-124m\", that lies right below the layer naming it and "
+      "replaces the model of lower ones; empty once resolved");
   list.add(
       "family", model.family, kResults,
       "gpt2: learned positions, LayerNorm, GELU; llama: RoPE, RMSNorm, SwiGLU, no biases; moe: "

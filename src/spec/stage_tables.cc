@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-// Legend: T tokens of a micro-batch, C d_model, F d_ff, U up_width, Q q_width, H heads, V vocabulary.
+// Legend: T tokens of a micro-batch, C d_model, F d_ff, U up_width, Q q_width, H heads, V
+// vocabulary.
 
 struct LayerTensor {
   const char* name;

@@ -25,16 +25,16 @@ struct StageShape {
   OptimizerStateSpec optimizer_state;
 };
 
-// Every tensor of a stage, by lifetime. The runtime binds its layers to these tables and the planner
-// sums them.
+// Every tensor of a stage, by lifetime. The runtime binds its layers to these tables and the
+// planner sums them.
 struct StageTables {
-  TensorTable params;      // compute dtype, the whole run
-  TensorTable grads;       // fp32, per gradient slot
-  TensorTable optimizer;   // fp32, the whole run: master/NAME (bf16 only), exp_avg/, exp_avg_sq/
-  TensorTable saved;       // per micro-batch, from F to its W
-  TensorTable weight_grad; // per micro-batch, from B to its W (split backward only)
-  TensorTable scratch;     // shared by all layers and micro-batches
-  TensorTable step;        // what Step needs for itself
+  TensorTable params;       // compute dtype, the whole run
+  TensorTable grads;        // fp32, per gradient slot
+  TensorTable optimizer;    // fp32, the whole run: master/NAME (bf16 only), exp_avg/, exp_avg_sq/
+  TensorTable saved;        // per micro-batch, from F to its W
+  TensorTable weight_grad;  // per micro-batch, from B to its W (split backward only)
+  TensorTable scratch;      // shared by all layers and micro-batches
+  TensorTable step;         // what Step needs for itself
 };
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);

@@ -20,8 +20,8 @@ struct SessionData {
   std::string identity;          // hash of the training tokens
 };
 
-// Vocabulary of the configured token files; 0 for synthetic data, which takes the model's, and where
-// no data are named but the model says its own: a plan needs no data.
+// Vocabulary of the configured token files; 0 for synthetic data, which takes the model's, and
+// where no data are named but the model says its own: a plan needs no data.
 Result<int64_t> data_vocab_size(const RunConfig& config);
 
 // Refuses a tokenizer that did not make the token files. vocab_size is the model's.

@@ -36,8 +36,8 @@ Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& 
 
   Throughput result;
   result.first_step_after_s = double(monotonic_ns() - begin_ns) * 1e-9;
-  result.peak_flops = plan.shape.compute == DType::F32 ? ceilings.fp32_flops_per_s
-                                                       : ceilings.bf16_flops_per_s;
+  result.peak_flops =
+      plan.shape.compute == DType::F32 ? ceilings.fp32_flops_per_s : ceilings.bf16_flops_per_s;
   uint64_t next_sample = 0;
   const auto run_step = [&](int64_t step) {
     const int64_t step_begin_ns = monotonic_ns();
