@@ -49,7 +49,8 @@ preset() {
 build() {
   cmake --preset "$1" >"$logs/$1-configure.log" || { cat "$logs/$1-configure.log"; return 1; }
   local targets=()
-  [[ $1 == fuzz ]] && targets=(fuzzers)  # the parsers alone
+  [[ $1 == fuzz ]] && targets=(fuzzers)      # the parsers alone
+  [[ $1 == tsan ]] && targets=(layer_tests)  # of the layers that run threads
   ninja -C "build/$1" -j"$jobs" "${targets[@]}"
 }
 
