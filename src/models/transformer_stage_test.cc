@@ -78,7 +78,8 @@ class TestStage {
         scratch_(memory(tables_.scratch)),
         team_(way.num_threads),
         workspace_(DType::U8, Shape{way.num_threads * kWorkspaceBytesPerThread}),
-        stream_(team_, {workspace_.ref().as<std::byte>(), size_t(workspace_.ref().bytes())}),
+        stream_(team_,
+                {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
         ctx_{stream_, kernels},
         stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
     init_params(ctx_, param_table(model, whole_model(model)), params(),
