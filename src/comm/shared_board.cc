@@ -11,6 +11,12 @@
 namespace trireme {
 namespace {
 
+// An absent tensor has an offset that leads nowhere: integers are added, not pointers.
+template <typename T, typename Offset>
+T* address_of(T* base, Offset offset) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset));
+}
+
 bool gathers(Collective c) { return c == Collective::Gather || c == Collective::AllGather; }
 bool from_root(Collective c) { return c == Collective::Broadcast || c == Collective::Scatter; }
 
@@ -277,8 +283,8 @@ void SharedBoard::work(const std::vector<const std::byte*>& inputs, int64_t begi
 void SharedBoard::work_direct() {
   const int n = shape_.size();
   const int me = shape_.rank;
-  for (int r = 0; r < n; ++r) inputs_[size_t(r)] = view_.bases[size_t(r)] + entry(r).in;
-  const auto out_of = [&](int r) { return view_.bases[size_t(r)] + entry(r).out; };
+  for (int r = 0; r < n; ++r) inputs_[size_t(r)] = address_of(view_.bases[size_t(r)], entry(r).in);
+  const auto out_of = [&](int r) { return address_of(view_.bases[size_t(r)], entry(r).out); };
   const int64_t begin = begins_[size_t(me)];
   const int64_t count = begins_[size_t(me) + 1] - begin;
   if (call_.collective == Collective::AllReduce) {
