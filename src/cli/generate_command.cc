@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/config_load.h"
 #include "cli/find_checkpoint.h"
+#include "comm/local/sole_rank.h"
 #include "device/host.h"
 #include "train/run_state.h"
 #include "train/session.h"
@@ -72,7 +73,8 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
   const Buffer workspace = Buffer::allocate(num_threads * kWorkspaceBytesPerThread);
   Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
   const std::vector<Isa> isas = supported_isas();
-  Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back())};
+  SoleRank rank;
+  Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back()), rank.group()};
   Decoder decoder(loaded.model, Frame(loaded.table, loaded.params.data()), loaded.compute);
   TokenSampler sampler({options.temperature, options.top_k, options.top_p, options.seed},
                        loaded.model.vocab_size);

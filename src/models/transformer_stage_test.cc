@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
 #include "models/init.h"
 #include "tensor/tensor.h"
@@ -80,7 +81,7 @@ class TestStage {
         workspace_(DType::U8, Shape{way.num_threads * kWorkspaceBytesPerThread}),
         stream_(team_,
                 {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
-        ctx_{stream_, kernels},
+        ctx_{stream_, kernels, rank_.group()},
         stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
     init_params(ctx_, param_table(model, whole_model(model)), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), kSeed);
@@ -155,6 +156,7 @@ class TestStage {
   ThreadTeam team_;
   Tensor workspace_;
   Stream stream_;
+  SoleRank rank_;
   Ctx ctx_;
   TransformerStage stage_;
 };

@@ -1,14 +1,17 @@
 #pragma once
 
+#include "comm/group.h"
 #include "device/stream.h"
 #include "kernels/kernel_table.h"
 
 namespace trireme {
 
-// What every layer call needs: where kernels run and which they are.
+// What every layer call needs: where kernels run, which they are, and the ranks that share the
+// layer.
 struct Ctx {
   Stream& stream;
   const KernelTable& kernels;
+  Group& tp;
 };
 
 // Which samples a micro-batch holds, for everything that is keyed by sample.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <random>
 
+#include "comm/local/sole_rank.h"
 #include "data/synthetic_source.h"
 #include "kernels/kernel_table.h"
 #include "models/init.h"
@@ -121,7 +122,7 @@ class Rank {
     plan_ = plan_memory(program_, tables_, setup.num_threads * kWorkspaceBytesPerThread);
     memory_ = std::make_unique<RankMemory>(plan_, team_);
     stream_ = std::make_unique<Stream>(team_, memory_->workspace());
-    ctx_ = std::make_unique<Ctx>(Ctx{*stream_, *setup.kernels});
+    ctx_ = std::make_unique<Ctx>(Ctx{*stream_, *setup.kernels, sole_rank_.group()});
     params_ = Frame(tables_.params, memory_->at(plan_.params));
     state_ = Frame(tables_.optimizer, memory_->at(plan_.optimizer));
     grads_ = Frame(tables_.grads, memory_->at(plan_.grad_slots[0]));
@@ -175,6 +176,7 @@ class Rank {
   ThreadTeam team_;
   std::unique_ptr<RankMemory> memory_;
   std::unique_ptr<Stream> stream_;
+  SoleRank sole_rank_;
   std::unique_ptr<Ctx> ctx_;
   Frame params_, state_, grads_;
   std::unique_ptr<TransformerStage> stage_;

@@ -6,12 +6,13 @@
 
 namespace trireme {
 
-Engine::Engine(const RunPlan& plan, const KernelTable& kernels, const TokenSource& source)
+Engine::Engine(const RunPlan& plan, const KernelTable& kernels, const TokenSource& source,
+               Group& tp)
     : plan_(plan),
       team_(plan.num_threads),
       memory_(plan.memory, team_),
       stream_(team_, memory_.workspace()),
-      ctx_{stream_, kernels},
+      ctx_{stream_, kernels, tp},
       params_(plan.tables.params, memory_.at(plan.memory.params)),
       optimizer_state_(plan.tables.optimizer, memory_.at(plan.memory.optimizer)),
       grads_(plan.tables.grads, memory_.at(plan.memory.grad_slots[0])) {

@@ -16,10 +16,10 @@ struct EvalResult {
 };
 
 // One rank, ready to run: threads, planned memory, layers, optimizer and executor. Everything is
-// allocated in the constructor; steps allocate nothing. Borrows plan, kernels and source.
+// allocated in the constructor; steps allocate nothing. Borrows plan, kernels, source and group.
 class Engine {
  public:
-  Engine(const RunPlan& plan, const KernelTable& kernels, const TokenSource& source);
+  Engine(const RunPlan& plan, const KernelTable& kernels, const TokenSource& source, Group& tp);
 
   void init_params(uint64_t seed);
   StepResult step(uint64_t first_sample, double lr);

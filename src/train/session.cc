@@ -8,6 +8,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "comm/local/sole_rank.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
 #include "planner/price.h"
@@ -97,7 +98,7 @@ class Session {
         plan_(std::move(plan)),
         data_(std::move(data)),
         choice_(choice),
-        engine_(plan_, *choice.kernels, *data_.train) {}
+        engine_(plan_, *choice.kernels, *data_.train, rank_.group()) {}
 
   Result<SessionResult> run(const std::optional<Checkpoint>& checkpoint);
 
@@ -112,6 +113,7 @@ class Session {
   RunPlan plan_;
   SessionData data_;
   KernelChoice choice_;
+  SoleRank rank_;
   Engine engine_;
   Ceilings ceilings_;
   RankPrediction prediction_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/local/sole_rank.h"
 #include "data/synthetic_source.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
@@ -30,7 +31,8 @@ Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& 
   TRIREME_TRY(plan, make_plan(config, host));
   TRIREME_TRY(schedule, LrSchedule::make(config.optim, config.run.steps));
   const SyntheticSource source(config.run.seed, plan.model.vocab_size);
-  Engine engine(plan, *choice.kernels, source);
+  SoleRank rank;
+  Engine engine(plan, *choice.kernels, source, rank.group());
   engine.init_params(config.run.seed);
   const ComputeCeilings ceilings = measure_compute_ceilings(engine.ctx().stream, choice.isa);
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
 #include "models/decoder.h"
 #include "planner/run_plan.h"
@@ -209,13 +210,14 @@ class Golden : public testing::TestWithParam<Case> {
 
   Tolerance tolerance_;
   const KernelTable& kernels_;
+  SoleRank rank_;
   GoldenTokens tokens_;
   json fixture_;
   RunPlan plan_;
 };
 
 TEST_P(Golden, Logits) {
-  Engine engine(plan_, kernels_, tokens_);
+  Engine engine(plan_, kernels_, tokens_, rank_.group());
   write_initial_params(engine, plan_);
   Decoder decoder(plan_.model, engine.params(), plan_.shape.compute);
   std::vector<int32_t> inputs(kSeqLen), targets(kSeqLen);
@@ -242,7 +244,7 @@ TEST_P(Golden, EveryGradient) {
   plan_.program.pop_back();  // without Step the sum of the gradients stays in slot 0
   plan_.memory =
       plan_memory(plan_.program, plan_.tables, plan_.num_threads * kWorkspaceBytesPerThread);
-  Engine engine(plan_, kernels_, tokens_);
+  Engine engine(plan_, kernels_, tokens_, rank_.group());
   write_initial_params(engine, plan_);
   engine.step(0, 0.0);
   const double valid_tokens = kSequences * kSeqLen - 1;
@@ -263,7 +265,7 @@ TEST_P(Golden, EveryGradient) {
 }
 
 TEST_P(Golden, ThreeSteps) {
-  Engine engine(plan_, kernels_, tokens_);
+  Engine engine(plan_, kernels_, tokens_, rank_.group());
   write_initial_params(engine, plan_);
   double sum_of_lr = 0.0;
   for (int step = 0; step < 3; ++step) {
