@@ -1,116 +1,67 @@
-// Times the kernels beside this machine's ceilings, measured in the same run.
-//   kernels_bench [--threads N] [--isa NAME] [--family NAME] [--json]
+// `trireme bench kernels` with oneDNN's products beside ours.
+//   kernels_bench [--threads N] [--isa NAME] [--family NAME] [--filter TEXT] [--json]
 
-#include <fmt/format.h>
+#include <dnnl.h>
 
 #include <cstdlib>
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <iostream>
 #include <string>
-#include <thread>
 
+#include "cli/bench_kernels_command.h"
 #include "kernels/bench.h"
+
+// Exported by oneDNN 2.x, in no header; row-major, one team of OpenMP threads.
+extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n,
+                                               dnnl_dim_t k, float alpha, const uint16_t* a,
+                                               dnnl_dim_t lda, const uint16_t* b, dnnl_dim_t ldb,
+                                               float beta, float* c, dnnl_dim_t ldc);
 
 namespace trireme {
 namespace {
 
-struct Options {
-  int num_threads = int(std::thread::hardware_concurrency());
-  std::string isa;
-  std::string family;
-  bool json = false;
-};
+void dnnl_product(const MatmulArgs& args, float* c_MN) {
+  const char ta = args.form == MatmulForm::TN ? 'T' : 'N';
+  const char tb = args.form == MatmulForm::NT ? 'T' : 'N';
+  const dnnl_dim_t m = args.c.rows, n = args.c.cols, k = inner_extent(args);
+  const float beta = args.write == Write::Accumulate ? 1.0f : 0.0f;
+  if (args.a.dtype == DType::F32) {
+    dnnl_sgemm(ta, tb, m, n, k, 1.0f, args.a.row<float>(0), args.a.stride, args.b.row<float>(0),
+               args.b.stride, beta, c_MN, n);
+  } else {
+    dnnl_gemm_bf16bf16f32(ta, tb, m, n, k, 1.0f, &args.a.row<bf16>(0)->bits, args.a.stride,
+                          &args.b.row<bf16>(0)->bits, args.b.stride, beta, c_MN, n);
+  }
+}
 
-Options parse(int argc, char** argv) {
-  Options options;
+int run(int argc, char** argv) {
+  const MatmulBaseline baseline = {"dnnl_gemm", dnnl_product};
+  BenchKernelsOptions options{.baseline = &baseline};
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     const bool has_value = i + 1 < argc;
     if (option == "--json") {
       options.json = true;
     } else if (option == "--threads" && has_value) {
-      options.num_threads = std::max(1, std::atoi(argv[++i]));
+      options.threads = std::max(1, std::atoi(argv[++i]));
     } else if (option == "--isa" && has_value) {
       options.isa = argv[++i];
     } else if (option == "--family" && has_value) {
       options.family = argv[++i];
+    } else if (option == "--filter" && has_value) {
+      options.filter = argv[++i];
     } else {
-      fmt::print(stderr, "kernels_bench [--threads N] [--isa NAME] [--family NAME] [--json]\n");
-      std::exit(2);
+      std::cerr
+          << "kernels_bench [--threads N] [--isa NAME] [--family NAME] [--filter TEXT] [--json]\n";
+      return 2;
     }
   }
-  return options;
-}
-
-void print_json(const BenchRow& row, const KernelTable& kernels, int num_threads) {
-  nlohmann::json line = {{"family", row.family},
-                         {"shape", row.shape},
-                         {"dtype", name_of(row.dtype)},
-                         {"isa", kernels.name},
-                         {"threads", num_threads},
-                         {"seconds", row.seconds},
-                         {"gflops", row.flops / row.seconds * 1e-9},
-                         {"gbytes_per_s", row.bytes / row.seconds * 1e-9},
-                         {"share_of_ceiling", row.share_of_ceiling}};
-  if (!row.baseline.empty()) {
-    line["baseline"] = row.baseline;
-    line["baseline_seconds"] = row.baseline_seconds;
-  }
-  fmt::print("{}\n", line.dump());
-}
-
-void print_text(const BenchRow& row) {
-  fmt::print("{:11} {:32} {:5} {:10.1f} us {:8.1f} {:8} {:5.1f} %", row.family, row.shape,
-             name_of(row.dtype), row.seconds * 1e6,
-             (row.flops > 0 ? row.flops : row.bytes) / row.seconds * 1e-9,
-             row.flops > 0 ? "GFLOP/s" : "GB/s", 100.0 * row.share_of_ceiling);
-  if (!row.baseline.empty()) {
-    fmt::print("   {} {:.2f}x", row.baseline, row.baseline_seconds / row.seconds);
-  }
-  fmt::print("\n");
-}
-
-int run(const Options& options) {
-  const std::vector<Isa> isas = supported_isas();
-  if (isas.empty()) return 2;
-  Isa isa = isas.back();
-  for (Isa candidate : isas) {
-    if (name_of(candidate) == options.isa) isa = candidate;
-  }
-  ThreadTeam team(options.num_threads);
-  Buffer workspace = Buffer::allocate(options.num_threads * kWorkspaceBytesPerThread);
-  Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
-  const BenchContext context{cpu_kernels(isa), stream, measure_ceilings(stream, isa)};
-  const Ceilings& ceilings = context.ceilings;
-  if (!options.json) {
-    fmt::print(
-        "{} threads, {}: fp32 {:.1f} GFLOP/s, bf16 {:.1f} GFLOP/s, read {:.1f} GB/s, "
-        "copy {:.1f} GB/s\n",
-        options.num_threads, context.kernels.name, ceilings.compute.fp32_flops_per_s * 1e-9,
-        ceilings.compute.bf16_flops_per_s * 1e-9, ceilings.read_bytes_per_s * 1e-9,
-        ceilings.copy_bytes_per_s * 1e-9);
-  }
-  struct Family {
-    const char* name;
-    void (*bench)(std::vector<BenchRow>&, const BenchContext&);
-  };
-  for (const Family& family :
-       {Family{"matmul", bench_matmul}, Family{"attention", bench_attention},
-        Family{"norm", bench_norm}, Family{"activation", bench_activation},
-        Family{"embedding", bench_embedding}, Family{"rope", bench_rope},
-        Family{"loss", bench_cross_entropy}, Family{"dropout", bench_dropout},
-        Family{"elementwise", bench_elementwise}, Family{"optimizer", bench_optimizer}}) {
-    if (!options.family.empty() && options.family != family.name) continue;
-    std::vector<BenchRow> rows;
-    family.bench(rows, context);
-    for (const BenchRow& row : rows) {
-      options.json ? print_json(row, context.kernels, options.num_threads) : print_text(row);
-    }
-  }
-  return 0;
+  CommandIo io{.out = std::cout, .err = std::cerr};
+  const Result<int> code = run_bench_kernels(options, io);
+  if (!code.ok()) std::cerr << "error: " << code.error().message << "\n";
+  return code.ok() ? *code : 2;
 }
 
 }  // namespace
 }  // namespace trireme
 
-int main(int argc, char** argv) { return trireme::run(trireme::parse(argc, argv)); }
+int main(int argc, char** argv) { return trireme::run(argc, argv); }

@@ -6,7 +6,12 @@ jobs=${JOBS:-$(nproc)}
 cmake --preset ci >/dev/null
 ninja -C build/ci -j"$jobs"
 mkdir -p build/bench-results
-build/ci/bench/kernels_bench "$@" | tee build/bench-results/kernels.txt
+# With oneDNN's products beside ours where it is installed.
+kernels=(build/ci/trireme bench kernels)
+[[ -x build/ci/bench/kernels_bench ]] && kernels=(build/ci/bench/kernels_bench)
+"${kernels[@]}" "$@" | tee build/bench-results/kernels.txt
+build/ci/bench/simulate_bench | tee build/bench-results/simulate.jsonl
+build/ci/bench/checkpoint_bench | tee build/bench-results/checkpoint.txt
 if [[ -x bench/train_bench.sh ]]; then
   bench/train_bench.sh build/ci | tee build/bench-results/train.txt
 fi

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,19 +16,35 @@ struct BenchRow {
   std::string family;
   std::string shape;
   DType dtype = DType::F32;
-  double seconds = 0.0;           // median
-  double flops = 0.0;             // 0: the row counts bytes
-  double bytes = 0.0;             // moved at least; 0: the row counts FLOPs
-  double share_of_ceiling = 0.0;  // of the FLOP ceiling of the dtype, or of the copy ceiling
-  std::string baseline;           // empty: none was measured
+  double seconds = 0.0;  // median
+  double flops = 0.0;    // 0: the row counts bytes
+  double bytes = 0.0;    // moved at least; 0: the row counts FLOPs
+  std::string formula;   // how the FLOPs or the bytes are counted
+  double ceiling = 0.0;  // FLOPs of the dtype, or bytes of a copy, per second
+  std::string baseline;  // empty: none was measured
   double baseline_seconds = 0.0;
+
+  double rate() const { return (flops > 0.0 ? flops : bytes) / seconds; }
+  double share_of_ceiling() const { return rate() / ceiling; }
+};
+
+// Another library's product of the same operands, into fp32.
+struct MatmulBaseline {
+  std::string name;
+  std::function<void(const MatmulArgs&, float* c_MN)> run;
 };
 
 struct BenchContext {
   const KernelTable& kernels;
   Stream& stream;
   Ceilings ceilings;
+  std::string filter = {};                   // only rows whose name contains it are measured
+  const MatmulBaseline* baseline = nullptr;  // absent: products stand alone
 
+  bool wants(const std::string& family, const std::string& shape, DType dtype) const {
+    return (family + " " + shape + " " + std::string(name_of(dtype))).find(filter) !=
+           std::string::npos;
+  }
   double flop_ceiling(DType dtype) const {
     return dtype == DType::BF16 ? ceilings.compute.bf16_flops_per_s
                                 : ceilings.compute.fp32_flops_per_s;
@@ -64,5 +81,11 @@ void bench_cross_entropy(std::vector<BenchRow>& rows, const BenchContext& contex
 void bench_dropout(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_elementwise(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_optimizer(std::vector<BenchRow>& rows, const BenchContext& context);
+
+struct BenchFamily {
+  std::string name;
+  void (*bench)(std::vector<BenchRow>& rows, const BenchContext& context);
+};
+std::vector<BenchFamily> bench_families();
 
 }  // namespace trireme

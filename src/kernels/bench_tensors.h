@@ -19,19 +19,26 @@ inline Tensor varied(DType dtype, Shape shape) {
   return tensor;
 }
 
-// A kernel that is measured against the bandwidth of a copy: `bytes` are those that it must read
-// and write at least.
+// What a kernel must read and write at least.
+struct Traffic {
+  double bytes = 0.0;
+  std::string formula;  // "read x, write y"
+};
+
+// Measures a kernel against the bandwidth of a copy.
 template <typename Call>
-BenchRow bandwidth_row(const BenchContext& context, std::string family, std::string shape,
-                       DType dtype, double bytes, Call&& call) {
+void add_bandwidth_row(std::vector<BenchRow>& rows, const BenchContext& context, std::string family,
+                       std::string shape, DType dtype, Traffic traffic, Call&& call) {
+  if (!context.wants(family, shape, dtype)) return;
   BenchRow row;
   row.family = std::move(family);
   row.shape = std::move(shape);
   row.dtype = dtype;
   row.seconds = median_seconds(call);
-  row.bytes = bytes;
-  row.share_of_ceiling = bytes / row.seconds / context.ceilings.copy_bytes_per_s;
-  return row;
+  row.bytes = traffic.bytes;
+  row.formula = std::move(traffic.formula);
+  row.ceiling = context.ceilings.copy_bytes_per_s;
+  rows.push_back(std::move(row));
 }
 
 inline std::string extents(int64_t rows, int64_t cols) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "kernels/attention/attention_cases.h"
 #include "kernels/bench.h"
 
@@ -18,20 +20,30 @@ Tensor filled(DType dtype, int64_t rows, int64_t cols, int64_t step) {
   return tensor;
 }
 
-BenchRow row_of(const BenchContext& context, const std::string& name, const AttentionShape& shape,
-                DType dtype, double seconds, double flops) {
+// Causal: query i meets i + 1 keys; 2 products of 2 FLOPs forward, 5 backward.
+BenchRow row_of(const BenchContext& context, const std::string& name, DType dtype, double seconds,
+                double flops) {
   BenchRow row;
   row.family = "attention";
-  row.shape = name + " " + text_of(shape);
+  row.shape = name;
   row.dtype = dtype;
   row.seconds = seconds;
   row.flops = flops;
-  row.share_of_ceiling = flops / seconds / context.flop_ceiling(dtype);
+  row.ceiling = context.flop_ceiling(dtype);
   return row;
 }
 
 void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
                  const AttentionShape& shape, DType dtype) {
+  const auto name_of_row = [&](const char* direction) {
+    return std::string(direction) + " " + text_of(shape);
+  };
+  const char* const directions[] = {"F", "B", "FB"};
+  if (std::none_of(std::begin(directions), std::end(directions), [&](const char* direction) {
+        return context.wants("attention", name_of_row(direction), dtype);
+      })) {
+    return;
+  }
   const int64_t q_rows = shape.num_sequences * shape.q_len;
   const int64_t kv_rows = shape.num_sequences * shape.kv_len;
   const int64_t q_cols = shape.num_heads * shape.head_dim;
@@ -70,9 +82,16 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
       median_seconds([&] { kernels.attention_forward(context.stream, forward); });
   const double backward_s =
       median_seconds([&] { kernels.attention_backward(context.stream, backward); });
-  rows.push_back(row_of(context, "F ", shape, dtype, forward_s, flops));
-  rows.push_back(row_of(context, "B ", shape, dtype, backward_s, 2.5 * flops));
-  rows.push_back(row_of(context, "FB", shape, dtype, forward_s + backward_s, 3.5 * flops));
+  const auto add = [&](const char* direction, double seconds, double products) {
+    const std::string name = name_of_row(direction);
+    if (!context.wants("attention", name, dtype)) return;
+    rows.push_back(row_of(context, name, dtype, seconds, products / 2.0 * flops));
+    rows.back().formula =
+        fmt::format("{:.0f} products of 2 FLOPs x heads x pairs x head size", products);
+  };
+  add("F", forward_s, 2);
+  add("B", backward_s, 5);
+  add("FB", forward_s + backward_s, 7);
 }
 
 }  // namespace

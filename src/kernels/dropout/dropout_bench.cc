@@ -13,9 +13,9 @@ void bench_dropout(std::vector<BenchRow>& rows, const BenchContext& context) {
                            .probability = 0.1f,
                            .key = {42},
                            .rows_per_sample = rows_per_sample};
-    rows.push_back(bandwidth_row(context, "dropout", extents(T, C), dtype,
-                                 3.0 * double(T * C * size_of(dtype)),
-                                 [&] { context.kernels.dropout(context.stream, args); }));
+    add_bandwidth_row(rows, context, "dropout", extents(T, C), dtype,
+                      {3.0 * double(T * C * size_of(dtype)), "read x, residual, write y"},
+                      [&] { context.kernels.dropout(context.stream, args); });
   }
 }
 

@@ -14,17 +14,20 @@ void bench_embedding(std::vector<BenchRow>& rows, const BenchContext& context) {
     Tensor dtable(DType::F32, {V, C}), dpositions(DType::F32, {S, C});
     const double bytes = double(T * C * size_of(dtype)), sums = double(T * C * size_of(DType::F32));
     const double table_bytes = double((V + S) * C * size_of(DType::F32));
-    const auto measure = [&](const char* name, double total, auto&& call) {
-      rows.push_back(bandwidth_row(context, "embedding", name + extents(T, C), dtype, total, call));
+    const auto measure = [&](const char* name, Traffic traffic, auto&& call) {
+      add_bandwidth_row(rows, context, "embedding", name + extents(T, C), dtype, traffic, call);
     };
-    measure("forward ", 2 * bytes, [&] {
+    measure("forward ", {2 * bytes, "read rows, write x"}, [&] {
       context.kernels.embedding_forward(
           context.stream, {tokens, matrix(table), matrix(positions), S, 0, matrix(y)});
     });
     for (Write write : {Write::Overwrite, Write::Accumulate}) {
       const bool overwrite = write == Write::Overwrite;
       measure(overwrite ? "backward = " : "backward += ",
-              bytes + 2 * sums + (overwrite ? table_bytes : 0.0), [&] {
+              {bytes + 2 * sums + (overwrite ? table_bytes : 0.0),
+               overwrite ? "zero tables, read dx, read and write rows"
+                         : "read dx, read and write rows"},
+              [&] {
                 context.kernels.embedding_backward(
                     context.stream,
                     {tokens, matrix(y), matrix(dtable), matrix(dpositions), S, write});

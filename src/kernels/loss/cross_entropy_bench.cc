@@ -8,14 +8,16 @@ void bench_cross_entropy(std::vector<BenchRow>& rows, const BenchContext& contex
   Tensor logits = varied(DType::F32, {T, V}), targets(DType::I32, {T}), loss(DType::F32, {T});
   Tensor gradients(DType::BF16, {T, V});
   const double bytes = double(T * V * size_of(DType::F32));
-  const auto measure = [&](const char* name, DType dtype, double total, MatrixRef dlogits_TV) {
-    rows.push_back(bandwidth_row(context, "loss", name + extents(T, V), dtype, total, [&] {
+  const auto measure = [&](const char* name, DType dtype, Traffic traffic, MatrixRef dlogits_TV) {
+    add_bandwidth_row(rows, context, "loss", name + extents(T, V), dtype, traffic, [&] {
       context.kernels.cross_entropy(context.stream, {matrix(logits), targets, loss, dlogits_TV});
-    }));
+    });
   };
-  measure("loss alone ", DType::F32, bytes, {});
-  measure("with dlogits ", DType::BF16, 1.5 * bytes, matrix(gradients));
-  measure("dlogits in place ", DType::F32, 2 * bytes, matrix(logits));
+  measure("loss alone ", DType::F32, {bytes, "read logits"}, {});
+  measure("with dlogits ", DType::BF16, {1.5 * bytes, "read logits, write dlogits"},
+          matrix(gradients));
+  measure("dlogits in place ", DType::F32, {2 * bytes, "read logits, write dlogits"},
+          matrix(logits));
 }
 
 }  // namespace trireme

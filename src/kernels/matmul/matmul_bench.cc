@@ -1,20 +1,19 @@
+#include <fmt/format.h>
+
 #include "kernels/bench.h"
 #include "kernels/matmul/matmul_cases.h"
-
-#ifdef TRIREME_HAS_DNNL
-#include <dnnl.h>
-// Exported by oneDNN 2.x, in no header; row-major, one team of OpenMP threads.
-extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n,
-                                               dnnl_dim_t k, float alpha, const uint16_t* a,
-                                               dnnl_dim_t lda, const uint16_t* b, dnnl_dim_t ldb,
-                                               float beta, float* c, dnnl_dim_t ldc);
-#endif
 
 namespace trireme {
 namespace {
 
 constexpr MatmulForm kForms[] = {MatmulForm::NT, MatmulForm::NN, MatmulForm::TN};
 constexpr const char* kFormNames[] = {"NT", "NN", "TN"};
+
+constexpr const char* kFormula = "2 m n k";
+
+std::string name_of_product(MatmulForm form, const MatmulShape& shape) {
+  return fmt::format("{} {}x{}x{}", kFormNames[int(form)], shape.rows, shape.cols, shape.k);
+}
 
 // Small numbers that differ, so that no operand is zero or denormal.
 Tensor filled(DType dtype, int64_t rows, int64_t cols) {
@@ -31,27 +30,10 @@ Tensor filled(DType dtype, int64_t rows, int64_t cols) {
   return tensor;
 }
 
-double baseline_seconds([[maybe_unused]] const MatmulArgs& args) {
-#ifdef TRIREME_HAS_DNNL
-  const bool a_transposed = args.form == MatmulForm::TN;
-  const bool b_transposed = args.form == MatmulForm::NT;
-  const dnnl_dim_t m = args.c.rows, n = args.c.cols, k = inner_extent(args);
-  Tensor c(DType::F32, Shape{m, n});  // the library multiplies bf16 to fp32
-  float* c_data = c.ref().as<float>();
-  const float beta = args.write == Write::Accumulate ? 1.0f : 0.0f;
-  return median_seconds([&] {
-    const char ta = a_transposed ? 'T' : 'N', tb = b_transposed ? 'T' : 'N';
-    if (args.a.dtype == DType::F32) {
-      dnnl_sgemm(ta, tb, m, n, k, 1.0f, args.a.row<float>(0), args.a.stride, args.b.row<float>(0),
-                 args.b.stride, beta, c_data, n);
-    } else {
-      dnnl_gemm_bf16bf16f32(ta, tb, m, n, k, 1.0f, &args.a.row<bf16>(0)->bits, args.a.stride,
-                            &args.b.row<bf16>(0)->bits, args.b.stride, beta, c_data, n);
-    }
-  });
-#else
-  return 0.0;
-#endif
+// The product in the baseline's own words; it writes fp32 whatever the operands are.
+double baseline_seconds(const MatmulBaseline& baseline, const MatmulArgs& args) {
+  Tensor c(DType::F32, Shape{args.c.rows, args.c.cols});
+  return median_seconds([&] { baseline.run(args, c.ref().as<float>()); });
 }
 
 BenchRow bench_product(const BenchContext& context, MatmulForm form, const MatmulShape& shape,
@@ -69,14 +51,16 @@ BenchRow bench_product(const BenchContext& context, MatmulForm form, const Matmu
                         .write = a_transposed ? Write::Accumulate : Write::Overwrite};
   BenchRow row;
   row.family = "matmul";
-  row.shape = std::string(kFormNames[int(form)]) + " " + std::to_string(m) + "x" +
-              std::to_string(n) + "x" + std::to_string(k);
+  row.shape = name_of_product(form, shape);
   row.dtype = dtype;
   row.seconds = median_seconds([&] { context.kernels.matmul(context.stream, args); });
   row.flops = 2.0 * double(m) * double(n) * double(k);
-  row.share_of_ceiling = row.flops / row.seconds / context.flop_ceiling(dtype);
-  row.baseline_seconds = baseline_seconds(args);
-  if (row.baseline_seconds > 0.0) row.baseline = "dnnl_gemm";
+  row.formula = kFormula;
+  row.ceiling = context.flop_ceiling(dtype);
+  if (context.baseline != nullptr) {
+    row.baseline = context.baseline->name;
+    row.baseline_seconds = baseline_seconds(*context.baseline, args);
+  }
   return row;
 }
 
@@ -87,7 +71,9 @@ void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context) {
     BenchRow all[3];  // one form each: the sum over the shapes, which weights them by FLOPs
     for (const LinearShape& linear : training_linear_shapes()) {
       for (MatmulForm form : kForms) {
-        rows.push_back(bench_product(context, form, product_of(linear, form), dtype));
+        const MatmulShape shape = product_of(linear, form);
+        if (!context.wants("matmul", name_of_product(form, shape), dtype)) continue;
+        rows.push_back(bench_product(context, form, shape, dtype));
         BenchRow& sum = all[int(form)];
         sum.seconds += rows.back().seconds;
         sum.flops += rows.back().flops;
@@ -97,10 +83,12 @@ void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context) {
     }
     for (MatmulForm form : kForms) {
       BenchRow& sum = all[int(form)];
+      if (sum.flops == 0.0) continue;
       sum.family = "matmul";
       sum.shape = std::string(kFormNames[int(form)]) + " all of the above";
       sum.dtype = dtype;
-      sum.share_of_ceiling = sum.flops / sum.seconds / context.flop_ceiling(dtype);
+      sum.formula = kFormula;
+      sum.ceiling = context.flop_ceiling(dtype);
       rows.push_back(sum);
     }
   }

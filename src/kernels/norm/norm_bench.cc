@@ -15,19 +15,20 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context, NormK
   const TensorRef mean_T = layer ? mean.ref() : TensorRef{};
   const std::string name = (layer ? " layer " : " rms ") + extents(T, C);
   const double bytes = double(T * C * size_of(dtype));
-  const auto measure = [&](const char* direction, double passes, auto&& call) {
-    rows.push_back(bandwidth_row(context, "norm", direction + name, dtype, passes * bytes, call));
+  const auto measure = [&](const char* direction, double passes, const char* formula, auto&& call) {
+    add_bandwidth_row(rows, context, "norm", direction + name, dtype, {passes * bytes, formula},
+                      call);
   };
-  measure("forward", 2, [&] {
+  measure("forward", 2, "read x, write y", [&] {
     context.kernels.norm_forward(
         context.stream,
         {kind, 1e-5f, matrix(x), gain, layer ? bias.ref() : TensorRef{}, matrix(y), mean_T, rstd});
   });
-  measure("dX", 4, [&] {
+  measure("dX", 4, "read dy, x, dresidual, write dx", [&] {
     context.kernels.norm_backward_input(context.stream, {kind, matrix(dy), matrix(x), gain, mean_T,
                                                          rstd, matrix(dresidual), matrix(y)});
   });
-  measure("dW", 2, [&] {
+  measure("dW", 2, "read dy, x", [&] {
     context.kernels.norm_backward_weight(context.stream,
                                          {kind, matrix(dy), matrix(x), mean_T, rstd, dgain,
                                           layer ? dbias.ref() : TensorRef{}, Write::Accumulate});

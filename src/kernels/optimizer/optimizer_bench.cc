@@ -9,9 +9,10 @@ void bench_optimizer(std::vector<BenchRow>& rows, const BenchContext& context) {
   Tensor grad = varied(DType::F32, {n}), master = varied(DType::F32, {n});
   Tensor exp_avg(DType::F32, {n}), exp_avg_sq(DType::F32, {n}), param(DType::BF16, {n});
   Tensor partials(DType::F64, {(n + kNormChunk - 1) / kNormChunk});
-  const auto measure = [&](const char* name, DType dtype, double bytes, auto&& call) {
-    rows.push_back(bandwidth_row(context, "optimizer", name + std::to_string(n), dtype,
-                                 bytes * double(n), call));
+  const auto measure = [&](const char* name, DType dtype, double bytes, const char* formula,
+                           auto&& call) {
+    add_bandwidth_row(rows, context, "optimizer", name + std::to_string(n), dtype,
+                      {bytes * double(n), formula}, call);
   };
   const auto adamw = [&](const TensorRef& param_N) {
     kernels.adamw(context.stream, {.grad_N = grad,
@@ -30,13 +31,15 @@ void bench_optimizer(std::vector<BenchRow>& rows, const BenchContext& context) {
                                  .lr = 1e-4f,
                                  .momentum = 0.9f});
   };
-  measure("squared_norm ", DType::F32, 4, [&] {
+  measure("squared_norm ", DType::F32, 4, "read grad", [&] {
     kernels.squared_norm(context.stream, {grad, partials});
   });
-  measure("adamw ", DType::F32, 28, [&] { adamw({}); });
-  measure("adamw ", DType::BF16, 30, [&] { adamw(param); });
-  measure("sgd with momentum ", DType::F32, 20, [&] { sgd({}); });
-  measure("sgd with momentum ", DType::BF16, 22, [&] { sgd(param); });
+  measure("adamw ", DType::F32, 28, "read grad, read and write weight, 2 moments",
+          [&] { adamw({}); });
+  measure("adamw ", DType::BF16, 30, "the same, write bf16 param", [&] { adamw(param); });
+  measure("sgd with momentum ", DType::F32, 20, "read grad, read and write weight, momentum",
+          [&] { sgd({}); });
+  measure("sgd with momentum ", DType::BF16, 22, "the same, write bf16 param", [&] { sgd(param); });
 }
 
 }  // namespace trireme

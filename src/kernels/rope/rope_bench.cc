@@ -18,9 +18,9 @@ void bench_rope(std::vector<BenchRow>& rows, const BenchContext& context) {
                         .cos_SD2 = cos,
                         .sin_SD2 = sin,
                         .seq_len = s.seq_len};
-    rows.push_back(bandwidth_row(context, "rope", extents(s.rows, cols), dtype,
-                                 2.0 * double(s.rows * cols * size_of(dtype)),
-                                 [&] { context.kernels.rope(context.stream, args); }));
+    add_bandwidth_row(rows, context, "rope", extents(s.rows, cols), dtype,
+                      {2.0 * double(s.rows * cols * size_of(dtype)), "read and write x"},
+                      [&] { context.kernels.rope(context.stream, args); });
   }
 }
 

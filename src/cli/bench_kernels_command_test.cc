@@ -1,0 +1,59 @@
+#include "cli/bench_kernels_command.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace trireme {
+namespace {
+
+class BenchKernels : public testing::Test {
+ protected:
+  Result<int> run(const BenchKernelsOptions& options) {
+    CommandIo io{.out = out_, .err = err_};
+    return run_bench_kernels(options, io);
+  }
+
+  std::ostringstream out_, err_;
+};
+
+TEST_F(BenchKernels, EveryRowSaysWhatItCountsAndItsShareOfTheCeiling) {
+  ASSERT_TRUE(run({.family = "matmul", .filter = "768x128x128", .threads = 1, .json = true}).ok());
+  ASSERT_TRUE(run({.family = "rope", .threads = 1, .json = true}).ok());
+  std::istringstream lines(out_.str());
+  int num_rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json["threads"], 1);
+    for (const auto& row : json["rows"]) {
+      ++num_rows;
+      SCOPED_TRACE(row.dump());
+      const double rate = double(row["count"]) / double(row["seconds"]);
+      EXPECT_DOUBLE_EQ(row["rate"], rate);
+      EXPECT_DOUBLE_EQ(row["share_of_ceiling"], rate / double(row["ceiling"]));
+      EXPECT_FALSE(std::string(row["formula"]).empty());
+      const auto& ceilings = json["ceilings"][std::string(row["family"])];
+      if (row["unit"] == "byte/s") {
+        EXPECT_EQ(row["ceiling"], ceilings["copy_bytes_per_s"]);
+      } else {
+        EXPECT_EQ(row["unit"], "FLOP/s");
+        EXPECT_EQ(row["ceiling"],
+                  ceilings[row["dtype"] == "bf16" ? "bf16_flops_per_s" : "fp32_flops_per_s"]);
+      }
+    }
+  }
+  // A product with its sum, in two forms of this shape and two dtypes; rope in two.
+  EXPECT_GE(num_rows, 6);
+}
+
+TEST_F(BenchKernels, AFilterThatNamesNothingIsWrongUsageAndPrintsNothing) {
+  const Result<int> result = run({.family = "rope", .filter = "no such kernel", .threads = 1});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().kind, ErrorKind::Usage);
+  EXPECT_NE(result.error().message.find("attention"), std::string::npos);
+  EXPECT_EQ(out_.str(), "");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,18 @@
+#include "kernels/bench.h"
+
+namespace trireme {
+
+std::vector<BenchFamily> bench_families() {
+  return {{"matmul", bench_matmul},
+          {"attention", bench_attention},
+          {"norm", bench_norm},
+          {"activation", bench_activation},
+          {"embedding", bench_embedding},
+          {"rope", bench_rope},
+          {"loss", bench_cross_entropy},
+          {"dropout", bench_dropout},
+          {"elementwise", bench_elementwise},
+          {"optimizer", bench_optimizer}};
+}
+
+}  // namespace trireme
