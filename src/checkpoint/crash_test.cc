@@ -195,7 +195,7 @@ TEST_F(CrashTest, AFullDiskFailsTheSaveWithItsReasonAndLeavesNothingBehind) {
       EXPECT_EQ(names_in(root()), std::set<std::string>{"step-000002"});
       return;
     }
-    EXPECT_EQ(saved.error().kind, ErrorKind::Runtime);
+    EXPECT_EQ(saved.error().kind, ErrorKind::Damaged);
     EXPECT_NE(saved.error().message.find("No space left on device"), std::string::npos)
         << saved.error().message;
     EXPECT_EQ(names_in(root()), std::set<std::string>{"step-000001"});

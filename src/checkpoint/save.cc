@@ -21,9 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A checkpoint that cannot be written is told like one that cannot be read.
 Error failed(const std::string& path, const char* action, const std::string& why) {
-  return {ErrorKind::Runtime, path + ": cannot " + action + ": " + why};
+  return {ErrorKind::Damaged, path + ": cannot " + action + ": " + why};
 }
+
+Error not_saved(const Error& error) { return {ErrorKind::Damaged, error.message}; }
 
 bool is_temporary(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -190,7 +193,8 @@ Result<IndexPart> write_shards(const std::string& folder, int rank,
   int number = 0;
   for (const auto& shard : group_into_shards(pieces, options.max_shard_bytes)) {
     const std::string file = fmt::format("shard-{:05}-{:03}.safetensors", rank, number++);
-    TRIREME_TRY_DONE(write_shard(folder, file, shard, part));
+    const Status written = write_shard(folder, file, shard, part);
+    if (!written.ok()) return not_saved(written.error());
   }
   return part;
 }
@@ -206,9 +210,10 @@ Result<std::string> commit_checkpoint(const std::string& folder, const Checkpoin
   if (status.ok()) status = rename_into_place(folder, path);
   if (!status.ok()) {
     abandon_checkpoint(folder);
-    return with_context(status.error(), fmt::format("saving step {}", info.step));
+    return with_context(not_saved(status.error()), fmt::format("saving step {}", info.step));
   }
-  TRIREME_TRY_DONE(sync_folder(root.string()));
+  status = sync_folder(root.string());
+  if (!status.ok()) return not_saved(status.error());
   if (options.keep > 0) remove_old_checkpoints(root, info.step, options.keep);
   return path;
 }

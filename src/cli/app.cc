@@ -96,6 +96,8 @@ Result<int> run_command(const ParsedCommand& parsed, CommandIo& io) {
   } catch (const ContractError& error) {
     return Error{ErrorKind::Runtime,
                  fmt::format("{}: a defect of Trireme: {}", parsed.path, error.what())};
+  } catch (const IoError& error) {
+    return Error{ErrorKind::Damaged, fmt::format("{}: {}", parsed.path, error.what())};
   } catch (const std::bad_alloc&) {
     return Error{ErrorKind::Runtime, fmt::format("{}: out of memory", parsed.path)};
   } catch (const std::exception& error) {

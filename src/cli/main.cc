@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 
@@ -23,6 +24,8 @@ std::vector<std::string> model_folders() {
 int main(int argc, char** argv) {
   using namespace trireme;
   std::ios::sync_with_stdio(false);
+  // A limit on file sizes makes a write fail like a full disk; it does not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   const Environment environment = read_environment();
   const bool draws = is_terminal(STDERR_FILENO) && !environment.ci && !environment.dumb;
   CommandIo io{.out = std::cout,

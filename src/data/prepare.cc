@@ -212,6 +212,10 @@ Result<PrepareReport> Preparation::finish() {
   if (has_val) {
     TRIREME_TRY(val_header, write("val.tok", val_part, val_begin, val_end));
     report.val = val_header;
+  } else {  // that of an earlier preparation is none of this text
+    std::error_code failure;
+    fs::remove(path("val.tok"), failure);
+    if (failure) return Error{ErrorKind::Runtime, path("val.tok") + ": " + failure.message()};
   }
   return report;
 }

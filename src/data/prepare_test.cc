@@ -72,6 +72,19 @@ TEST_F(PrepareTest, TailOfOneDocumentIsHeldOut) {
   EXPECT_FALSE(fs::exists(path("out/train.part")));
 }
 
+TEST_F(PrepareTest, WithoutValidationNoneIsLeftOfAnEarlierPreparation) {
+  PrepareOptions options{
+      .input = {.paths = {write("a.txt", "0123456789")}}, .out = path("out"), .val_fraction = 0.3};
+  ASSERT_TRUE(run(options).ok());
+  ASSERT_TRUE(fs::exists(path("out/val.tok")));
+  options.val_fraction = 0.0;
+  const auto report = run(options);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->val.num_tokens, 0);
+  EXPECT_FALSE(fs::exists(path("out/val.tok")));
+  EXPECT_EQ(decoded("out/train.tok"), "0123456789<|endoftext|>");
+}
+
 TEST_F(PrepareTest, EveryDocumentIsInOneOfTheTwoFilesInOrder) {
   const auto report = run({.input = {.paths = {write("a.jsonl", json_documents(200))}},
                            .out = path("out"),
