@@ -1,6 +1,8 @@
 #include "train/metrics.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -44,8 +46,10 @@ class LineBuffer {
   size_t size_ = 0;
 };
 
-Error file_error(const std::string& path) {
-  return {ErrorKind::Runtime, path + ": cannot write: " + std::strerror(errno)};
+Result<int> open_for_writing(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0644);
+  if (fd >= 0) return fd;
+  return Error{ErrorKind::Runtime, path + ": cannot write: " + std::strerror(errno)};
 }
 
 std::string run_line(const char* event, int64_t step, const std::string& fields) {
@@ -73,9 +77,8 @@ std::string lines_until(const std::string& text, int64_t step) {
 }  // namespace
 
 Result<MetricsFile> MetricsFile::create(const std::string& path, const std::string& run_fields) {
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return file_error(path);
-  MetricsFile metrics(file);
+  TRIREME_TRY(fd, open_for_writing(path, O_CREAT | O_TRUNC));
+  MetricsFile metrics(path, fd, 0);
   metrics.write_line(run_line("run", 0, run_fields));
   return metrics;
 }
@@ -84,24 +87,53 @@ Result<MetricsFile> MetricsFile::resume(const std::string& path, int64_t step,
                                         const std::string& run_fields) {
   if (!std::filesystem::exists(path)) return create(path, run_fields);
   TRIREME_TRY(text, read_text_file(path));
-  TRIREME_TRY_DONE(write_file_atomically(path, lines_until(text, step)));
-  std::FILE* file = std::fopen(path.c_str(), "ae");
-  if (file == nullptr) return file_error(path);
-  MetricsFile metrics(file);
+  const std::string kept = lines_until(text, step);
+  TRIREME_TRY_DONE(write_file_atomically(path, kept));
+  TRIREME_TRY(fd, open_for_writing(path, O_APPEND));
+  MetricsFile metrics(path, fd, int64_t(kept.size()));
   metrics.write_line(run_line("restart", step, run_fields));
   return metrics;
 }
 
+MetricsFile::MetricsFile(std::string path, int fd, int64_t bytes)
+    : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
+
 MetricsFile::MetricsFile(MetricsFile&& other) noexcept
-    : file_(std::exchange(other.file_, nullptr)) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      bytes_(other.bytes_),
+      loss_(std::move(other.loss_)),
+      listeners_(std::move(other.listeners_)) {}
 
 MetricsFile::~MetricsFile() {
-  if (file_ != nullptr) std::fclose(file_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void MetricsFile::tell_losses_to(std::vector<RunObserver*> listeners) {
+  listeners_ = std::move(listeners);
+  if (loss_.empty()) return;
+  for (RunObserver* listener : listeners_) listener->on_message(loss_);
 }
 
 void MetricsFile::write_line(std::string_view line) {
-  std::fwrite(line.data(), 1, line.size(), file_);
-  std::fflush(file_);
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(fd_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return drop_line(errno);
+    rest.remove_prefix(size_t(written));
+  }
+  bytes_ += int64_t(line.size());
+}
+
+// Cuts what there is of the line, so that the next one does not continue it.
+void MetricsFile::drop_line(int cause) {
+  if (::ftruncate(fd_, bytes_) == 0) ::lseek(fd_, bytes_, SEEK_SET);
+  if (!loss_.empty()) return;
+  loss_ =
+      fmt::format("{}: cannot write: {}; training goes on, its metrics are lost until this ends",
+                  path_, std::strerror(cause));
+  for (RunObserver* listener : listeners_) listener->on_message(loss_);
 }
 
 void MetricsFile::on_step(const StepReport& report) {
@@ -130,7 +162,8 @@ void MetricsFile::on_eval(const EvalReport& report) {
 }
 
 void MetricsFile::on_sample(const SampleReport& report) {
-  nlohmann::ordered_json json = {{"event", "sample"}, {"step", report.step}, {"text", report.text}};
+  nlohmann::ordered_json json = {
+      {"event", "sample"}, {"step", report.step}, {"time", unix_time()}, {"text", report.text}};
   // Sampled bytes need not be UTF-8; JSON must be.
   write_line(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cstdio>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "train/observer.h"
@@ -9,7 +10,8 @@
 namespace trireme {
 
 // metrics.jsonl: one JSON object a line, written as it happens. Steps count from 1; numbers
-// round-trip; a number that is not finite is null.
+// round-trip; a number that is not finite is null. A line that cannot be written is dropped whole,
+// which is said once: a full disk does not end a run before its next checkpoint.
 class MetricsFile : public RunObserver {
  public:
   // A new file, whose first line is the `run` event with `run_fields` (the inside of a JSON
@@ -22,6 +24,9 @@ class MetricsFile : public RunObserver {
   MetricsFile& operator=(MetricsFile&&) = delete;
   ~MetricsFile() override;
 
+  // Who is told when lines are lost; also of those lost before this call.
+  void tell_losses_to(std::vector<RunObserver*> listeners);
+
   void on_step(const StepReport& report) override;
   void on_eval(const EvalReport& report) override;
   void on_sample(const SampleReport& report) override;
@@ -30,10 +35,15 @@ class MetricsFile : public RunObserver {
   void write_failure(int64_t step, const std::string& cause);
 
  private:
-  explicit MetricsFile(std::FILE* file) : file_(file) {}
+  MetricsFile(std::string path, int fd, int64_t bytes);
   void write_line(std::string_view line);
+  void drop_line(int cause);
 
-  std::FILE* file_;
+  std::string path_;
+  int fd_;
+  int64_t bytes_;     // of whole lines
+  std::string loss_;  // what was lost first; "" as long as nothing was
+  std::vector<RunObserver*> listeners_;
 };
 
 }  // namespace trireme

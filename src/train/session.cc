@@ -187,6 +187,7 @@ Result<SessionResult> Session::run(const std::optional<Checkpoint>& checkpoint) 
   TRIREME_TRY(metrics, checkpoint ? MetricsFile::resume(metrics_path, position.step,
                                                         run_fields(options_, plan_))
                                   : MetricsFile::create(metrics_path, run_fields(options_, plan_)));
+  metrics.tell_losses_to(options_.observers);
   std::vector<RunObserver*> observers = {&metrics, &summary_observer_};
   observers.insert(observers.end(), options_.observers.begin(), options_.observers.end());
   StepTrace trace(plan_, position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
