@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/checkpoint_command.h"
+#include "cli/checkpoint_interchange_command.h"
 #include "cli/config_command.h"
 #include "cli/doctor_command.h"
 #include "cli/generate_command.h"
@@ -151,6 +152,90 @@ Command generate_command() {
       }};
 }
 
+namespace {
+
+Status require_out(const std::string& out) {
+  if (!out.empty()) return Done{};
+  return Error{ErrorKind::Usage, "--out is missing"};
+}
+
+Command checkpoint_import_command() {
+  auto options = std::make_shared<CheckpointImportOptions>();
+  return {.name = "import",
+          .summary = "Make a checkpoint of another program's model.",
+          .details = "Reads it back and compares weights and logits, bit for bit.",
+          .arguments = {{.name = "DIR_OR_FILE",
+                         .doc = "a Hugging Face folder of GPT-2 or Llama",
+                         .target = &options->path,
+                         .completion = Completion::File}},
+          .options = {{.name = "out",
+                       .letter = 'o',
+                       .value_name = "CHECKPOINT",
+                       .doc = "the checkpoint's folder",
+                       .target = &options->out,
+                       .completion = Completion::Folder},
+                      threads_option(options->threads)},
+          .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
+          .run = [options](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require_out(options->out));
+            return run_checkpoint_import(*options, io);
+          }};
+}
+
+Command checkpoint_export_command() {
+  auto options = std::make_shared<CheckpointExportOptions>();
+  return {.name = "export",
+          .summary = "Write a checkpoint's model for another program.",
+          .details =
+              "Reads it back and compares weights and logits. What the format cannot hold is "
+              "refused with exit code 3.",
+          .arguments = {{.name = "CHECKPOINT",
+                         .doc = "a checkpoint, or a run directory: its newest one",
+                         .target = &options->path,
+                         .completion = Completion::Folder}},
+          .options = {{.name = "format",
+                       .value_name = "FORMAT",
+                       .doc = "a Hugging Face folder",
+                       .target = &options->format,
+                       .choices = {"hf"}},
+                      {.name = "dtype",
+                       .value_name = "DTYPE",
+                       .doc = "of the matrices in the file",
+                       .target = &options->dtype,
+                       .choices = {"fp32", "fp16", "bf16"}},
+                      {.name = "out",
+                       .letter = 'o',
+                       .value_name = "PATH",
+                       .doc = "the folder or file to write",
+                       .target = &options->out,
+                       .completion = Completion::File},
+                      threads_option(options->threads)},
+          .examples = {"trireme checkpoint export runs/demo --format hf --out demo-hf"},
+          .run = [options](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require_out(options->out));
+            return run_checkpoint_export(*options, io);
+          }};
+}
+
+Command checkpoint_logits_command() {
+  auto options = std::make_shared<CheckpointLogitsOptions>();
+  return {.name = "logits",
+          .summary = "Print the logits behind each of a few tokens, to compare programs by.",
+          .arguments = {{.name = "MODEL",
+                         .doc = "a checkpoint, a run directory, or another program's model",
+                         .target = &options->path,
+                         .completion = Completion::File}},
+          .options = {{.name = "tokens",
+                       .value_name = "LIST",
+                       .doc = "numbers between spaces or commas",
+                       .target = &options->tokens},
+                      threads_option(options->threads)},
+          .examples = {"trireme checkpoint logits runs/demo --tokens 1,2,3"},
+          .run = [options](CommandIo& io) { return run_checkpoint_logits(*options, io); }};
+}
+
+}  // namespace
+
 Command checkpoint_command() {
   const auto subcommand = [](const char* name, const char* summary, auto run) -> Command {
     auto options = std::make_shared<CheckpointOptions>();
@@ -163,12 +248,13 @@ Command checkpoint_command() {
             .options = {json_option(options->json)},
             .run = [options, run](CommandIo& io) { return run(*options, io); }};
   };
-  return {.name = "checkpoint",
-          .summary = "Look into checkpoints.",
-          .subcommands = {
-              subcommand("inspect", "List what a checkpoint holds.", run_checkpoint_inspect),
-              subcommand("verify", "Read every byte and check every checksum.",
-                         run_checkpoint_verify)}};
+  return {
+      .name = "checkpoint",
+      .summary = "Look into checkpoints; bring them from other programs and to them.",
+      .subcommands = {
+          subcommand("inspect", "List what a checkpoint holds.", run_checkpoint_inspect),
+          subcommand("verify", "Read every byte and check every checksum.", run_checkpoint_verify),
+          checkpoint_import_command(), checkpoint_export_command(), checkpoint_logits_command()}};
 }
 
 Command report_command() {

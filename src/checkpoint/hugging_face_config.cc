@@ -1,0 +1,326 @@
+#include "checkpoint/hugging_face_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "checkpoint/strict_json.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using strict_json::FieldError;
+
+constexpr int64_t kGreatestWidth = int64_t{1} << 24;
+constexpr int64_t kGreatestLayers = int64_t{1} << 16;
+
+// Thrown for what the file says clearly and our models cannot do.
+struct Unsupported {
+  std::string message;
+};
+
+// The values of an object; absent and null are the same.
+class Fields {
+ public:
+  explicit Fields(const json& object, std::string where = "") : where_(std::move(where)) {
+    if (!object.is_object())
+      throw FieldError{where_.empty() ? "not an object" : where_ + ": not an object"};
+    object_ = &object;
+  }
+
+  const json* find(const char* key) const {
+    const auto found = object_->find(key);
+    return found == object_->end() || found->is_null() ? nullptr : &*found;
+  }
+  int64_t count(const char* key, std::optional<int64_t> otherwise = {},
+                int64_t greatest = kGreatestWidth) const {
+    const json* value = find(key);
+    if (value == nullptr && otherwise) return *otherwise;
+    if (value == nullptr) throw FieldError{"no key \"" + name(key) + "\""};
+    if (!value->is_number_unsigned() || value->get<uint64_t>() > static_cast<uint64_t>(greatest)) {
+      throw FieldError{
+          fmt::format("{}: {} is not an integer from 0 to {}", name(key), shown(*value), greatest)};
+    }
+    return static_cast<int64_t>(value->get<uint64_t>());
+  }
+  double number(const char* key, double otherwise) const {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_number())
+      throw FieldError{name(key) + ": " + shown(*value) + " is not a number"};
+    return value->get<double>();
+  }
+  bool flag(const char* key, bool otherwise) const {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean())
+      throw FieldError{name(key) + ": " + shown(*value) + " is not true or false"};
+    return value->get<bool>();
+  }
+  std::string word(const char* key, const std::string& otherwise) const {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_string())
+      throw FieldError{name(key) + ": " + shown(*value) + " is not a string"};
+    return value->get<std::string>();
+  }
+  void refuse_flag(const char* key, bool refused, const char* what) const {
+    if (flag(key, !refused) == refused) {
+      throw Unsupported{fmt::format("{} = {}: {} is not supported", name(key), refused, what)};
+    }
+  }
+
+ private:
+  std::string name(const char* key) const { return where_.empty() ? key : where_ + "." + key; }
+  static std::string shown(const json& value) {
+    return value.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 80);
+  }
+
+  const json* object_ = nullptr;
+  std::string where_;
+};
+
+std::string activation_of(const std::string& name) {
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return "gelu_tanh";
+  if (name == "gelu" || name == "gelu_python") return "gelu_erf";
+  if (name == "relu") return "relu";
+  throw Unsupported{"activation_function = \"" + name +
+                    "\"; gelu_new, gelu and relu are supported"};
+}
+
+void read_gpt2(const Fields& fields, ModelConfig& model) {
+  model.family = ModelFamily::Gpt2;
+  model.layers = fields.count("n_layer", 12, kGreatestLayers);
+  model.d_model = fields.count("n_embd", 768);
+  model.heads = fields.count("n_head", 12);
+  model.d_ff = fields.count("n_inner", 4 * model.d_model, 4 * kGreatestWidth);
+  model.vocab_size = fields.count("vocab_size", 50257);
+  model.seq_len = fields.count("n_positions", fields.count("n_ctx", 1024));
+  model.activation = activation_of(fields.word("activation_function", "gelu_new"));
+  model.norm_eps = fields.number("layer_norm_epsilon", 1e-5);
+  model.dropout = fields.number("resid_pdrop", 0.1);
+  model.tied_head = fields.flag("tie_word_embeddings", true);
+  fields.refuse_flag("scale_attn_weights", false, "attention without 1/sqrt(head_dim)");
+  fields.refuse_flag("scale_attn_by_inverse_layer_idx", true, "attention scaled by the layer");
+  fields.refuse_flag("add_cross_attention", true, "cross-attention");
+}
+
+// transformers 4: rope_theta and rope_scaling; transformers 5: rope_parameters with all of it.
+void read_rope(const Fields& fields, ModelConfig& model) {
+  model.rope_theta = fields.number("rope_theta", 10000.0);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const json* object = fields.find(key);
+    if (object == nullptr) continue;
+    const Fields rope(*object, key);
+    const double theta = rope.number("rope_theta", model.rope_theta);
+    if (fields.find("rope_theta") != nullptr && theta != model.rope_theta) {
+      throw FieldError{
+          fmt::format("rope_theta = {} but {}.rope_theta = {}", model.rope_theta, key, theta)};
+    }
+    model.rope_theta = theta;
+    const std::string type = rope.word("rope_type", rope.word("type", "default"));
+    if (type == "default") continue;
+    if (type != "llama3") {
+      throw Unsupported{fmt::format(
+          "{}: positions scaled by \"{}\"; none and \"llama3\" are supported", key, type)};
+    }
+    model.rope_scaling_factor = rope.number("factor", 8.0);
+    model.rope_low_freq_factor = rope.number("low_freq_factor", 1.0);
+    model.rope_high_freq_factor = rope.number("high_freq_factor", 4.0);
+    model.rope_original_seq_len = rope.count("original_max_position_embeddings", 8192);
+  }
+  const bool is_sound = model.rope_theta > 0.0 && model.rope_scaling_factor >= 1.0 &&
+                        model.rope_low_freq_factor > 0.0 &&
+                        model.rope_high_freq_factor > model.rope_low_freq_factor &&
+                        std::isfinite(model.rope_theta) &&
+                        std::isfinite(model.rope_scaling_factor) && model.rope_original_seq_len > 0;
+  if (!is_sound) throw FieldError{"the numbers of rotary positions contradict each other"};
+}
+
+void read_llama(const Fields& fields, ModelConfig& model) {
+  model.family = ModelFamily::Llama;
+  model.layers = fields.count("num_hidden_layers", {}, kGreatestLayers);
+  model.d_model = fields.count("hidden_size");
+  model.heads = fields.count("num_attention_heads");
+  model.kv_heads = fields.count("num_key_value_heads", model.heads);
+  model.head_dim = fields.count("head_dim", 0);
+  model.d_ff = fields.count("intermediate_size");
+  model.vocab_size = fields.count("vocab_size");
+  model.seq_len = fields.count("max_position_embeddings", 2048);
+  const std::string activation = fields.word("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") {
+    throw Unsupported{"hidden_act = \"" + activation + "\"; silu is supported"};
+  }
+  model.activation = "swiglu";
+  model.bias = false;
+  model.norm_eps = fields.number("rms_norm_eps", 1e-6);
+  model.tied_head = fields.flag("tie_word_embeddings", false);
+  fields.refuse_flag("attention_bias", true, "a Llama with biases");
+  fields.refuse_flag("mlp_bias", true, "a Llama with biases");
+  if (fields.number("pretraining_tp", 1.0) != 1.0) {
+    throw Unsupported{"pretraining_tp other than 1 is not supported"};
+  }
+  read_rope(fields, model);
+}
+
+std::optional<DType> read_dtype(const Fields& fields) {
+  const std::string name = fields.word("dtype", fields.word("torch_dtype", ""));
+  if (name == "float32") return DType::F32;
+  if (name == "float16") return DType::F16;
+  if (name == "bfloat16") return DType::BF16;
+  return std::nullopt;
+}
+
+std::optional<int64_t> read_end_of_text(const Fields& fields) {
+  const json* eos = fields.find("eos_token_id");
+  if (eos != nullptr && eos->is_array()) eos = eos->empty() ? nullptr : &eos->front();
+  if (eos == nullptr) return std::nullopt;
+  if (!eos->is_number_unsigned() || eos->get<uint64_t>() > uint64_t(kGreatestWidth)) {
+    throw FieldError{"eos_token_id: neither a token nor a list of tokens"};
+  }
+  return static_cast<int64_t>(eos->get<uint64_t>());
+}
+
+HuggingFaceConfig read_config(const json& object) {
+  const Fields fields(object);
+  HuggingFaceConfig config;
+  const std::string type = fields.word("model_type", "");
+  if (type == "gpt2") {
+    read_gpt2(fields, config.model);
+  } else if (type == "llama") {
+    read_llama(fields, config.model);
+  } else if (type.empty()) {
+    throw FieldError{"no key \"model_type\""};
+  } else {
+    throw Unsupported{"model_type = \"" + type + "\"; gpt2 and llama are supported"};
+  }
+  if (fields.find("quantization_config") != nullptr) {
+    throw Unsupported{
+        "quantization_config: quantised weights are not supported; export the model in float16 or "
+        "bfloat16"};
+  }
+  const ModelConfig& model = config.model;
+  if (!(model.norm_eps > 0.0 && model.norm_eps < 1.0)) {
+    throw FieldError{fmt::format("an epsilon of {} in the norms", model.norm_eps)};
+  }
+  if (model.heads > kGreatestWidth / std::max<int64_t>(1, model.head_dim)) {
+    throw FieldError{"heads of that many dimensions in all"};
+  }
+  config.dtype = read_dtype(fields);
+  config.end_of_text = read_end_of_text(fields);
+  return config;
+}
+
+std::string_view torch_name_of(DType dtype) {
+  return dtype == DType::F16 ? "float16" : dtype == DType::BF16 ? "bfloat16" : "float32";
+}
+
+nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
+  return {{"model_type", "gpt2"},
+          {"architectures", nlohmann::ordered_json::array({"GPT2LMHeadModel"})},
+          {"vocab_size", model.vocab_size},
+          {"n_positions", model.seq_len},
+          {"n_ctx", model.seq_len},  // readers from before transformers 4 ask for it
+          {"n_embd", model.d_model},
+          {"n_layer", model.layers},
+          {"n_head", model.heads},
+          {"n_inner", model.d_ff == 4 * model.d_model ? nlohmann::ordered_json()
+                                                      : nlohmann::ordered_json(model.d_ff)},
+          {"activation_function", model.mlp == MlpType::GeluErf ? "gelu"
+                                  : model.mlp == MlpType::Relu  ? "relu"
+                                                                : "gelu_new"},
+          {"layer_norm_epsilon", model.norm_eps},
+          {"resid_pdrop", model.dropout},
+          {"embd_pdrop", model.dropout},
+          {"attn_pdrop", model.dropout},
+          {"tie_word_embeddings", model.tied_head}};
+}
+
+nlohmann::ordered_json llama_config(const ModelSpec& model) {
+  nlohmann::ordered_json scaling;  // null
+  nlohmann::ordered_json rope = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
+  if (model.rope_scaling_factor != 1.0) {
+    scaling = {{"rope_type", "llama3"},
+               {"factor", model.rope_scaling_factor},
+               {"low_freq_factor", model.rope_low_freq_factor},
+               {"high_freq_factor", model.rope_high_freq_factor},
+               {"original_max_position_embeddings", model.rope_original_seq_len}};
+    rope.update(scaling);
+  }
+  return {{"model_type", "llama"},
+          {"architectures", nlohmann::ordered_json::array({"LlamaForCausalLM"})},
+          {"vocab_size", model.vocab_size},
+          {"max_position_embeddings", model.seq_len},
+          {"hidden_size", model.d_model},
+          {"num_hidden_layers", model.layers},
+          {"num_attention_heads", model.heads},
+          {"num_key_value_heads", model.kv_heads},
+          {"head_dim", model.head_dim},
+          {"intermediate_size", model.d_ff},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", model.norm_eps},
+          {"rope_theta", model.rope_theta},
+          {"rope_scaling", scaling},
+          {"rope_parameters", rope},
+          {"attention_bias", false},
+          {"mlp_bias", false},
+          {"tie_word_embeddings", model.tied_head}};
+}
+
+}  // namespace
+
+Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text) {
+  try {
+    HuggingFaceConfig config = read_config(strict_json::parse(text, 32));
+    if (auto model = resolve_model(config.model, 0); !model.ok()) {
+      return Error{ErrorKind::Damaged, "config.json: " + model.error().message};
+    }
+    return config;
+  } catch (const FieldError& failure) {
+    return Error{ErrorKind::Damaged, "config.json: " + failure.message};
+  } catch (const Unsupported& reason) {
+    return Error{ErrorKind::Infeasible, "config.json: " + reason.message};
+  }
+}
+
+Result<ForeignFamily> foreign_family(const ModelSpec& model) {
+  const auto refuse = [](const std::string& what) {
+    return Error{ErrorKind::Infeasible,
+                 "the model has " + what + ": neither GPT-2 nor Llama can hold it"};
+  };
+  if (model.embedding_norm) return refuse("a norm behind the embedding (model.embedding_norm)");
+  if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
+  if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&
+      !model.bias) {
+    return ForeignFamily::Llama;
+  }
+  if (model.rope) return refuse("rotary positions without swiglu and rms_norm");
+  if (model.norm != NormType::LayerNorm) return refuse("learned positions with rms_norm");
+  if (model.mlp == MlpType::Swiglu) return refuse("learned positions with swiglu");
+  if (model.kv_heads != model.heads)
+    return refuse("learned positions with grouped keys and values");
+  if (model.heads * model.head_dim != model.d_model) {
+    return refuse("learned positions with heads * head_dim other than d_model");
+  }
+  return ForeignFamily::Gpt2;
+}
+
+Result<std::string> print_hugging_face_config(const ModelSpec& model,
+                                              const HuggingFaceConfigExtras& extras) {
+  TRIREME_TRY(family, foreign_family(model));
+  nlohmann::ordered_json config =
+      family == ForeignFamily::Gpt2 ? gpt2_config(model) : llama_config(model);
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (extras.end_of_text)
+      config[key] = *extras.end_of_text;
+    else
+      config[key] = nullptr;
+  }
+  config["torch_dtype"] = torch_name_of(extras.dtype);
+  config["dtype"] = torch_name_of(extras.dtype);
+  config["use_cache"] = true;
+  return config.dump(2) + "\n";
+}
+
+}  // namespace trireme

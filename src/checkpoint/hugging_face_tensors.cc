@@ -1,0 +1,109 @@
+#include "checkpoint/hugging_face_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+class TensorList {
+ public:
+  explicit TensorList(const ModelSpec& model)
+      : model_(model), weights_(param_table(model, whole_model(model))) {}
+
+  // A tensor of these parameters of ours; of `fill`, where the model lacks the first of them.
+  void add(const std::string& name, const Shape& shape, std::vector<std::string> params,
+           float fill = 0.0f, bool transposed = false) {
+    const bool has_params =
+        std::any_of(weights_.begin(), weights_.end(),
+                    [&](const ParamSpec& param) { return param.name == params.front(); });
+    if (!has_params) params.clear();
+    tensors_.push_back({name, shape, std::move(params), transposed, 0, fill});
+  }
+  void norm(const std::string& name, const std::string& ours, bool has_bias) {
+    add(name + ".weight", Shape{model_.d_model}, {ours + ".gain"}, 1.0f);
+    if (has_bias) add(name + ".bias", Shape{model_.d_model}, {ours + ".bias"});
+  }
+  // The library's Conv1D: [in, out].
+  void conv1d(const std::string& name, int64_t in, int64_t out, std::vector<std::string> weights,
+              std::vector<std::string> biases) {
+    add(name + ".weight", Shape{in, out}, std::move(weights), 0.0f, /*transposed=*/true);
+    add(name + ".bias", Shape{out}, std::move(biases));
+  }
+  std::vector<ForeignTensor> take() { return std::move(tensors_); }
+
+ private:
+  const ModelSpec& model_;
+  std::vector<ParamSpec> weights_;
+  std::vector<ForeignTensor> tensors_;
+};
+
+std::vector<ForeignTensor> gpt2_tensors(const ModelSpec& model) {
+  const int64_t C = model.d_model;
+  TensorList list(model);
+  list.add("transformer.wte.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
+  list.add("transformer.wpe.weight", Shape{model.seq_len, C}, {"embedding.positions"});
+  for (int64_t i = 0; i < model.layers; ++i) {
+    const std::string theirs = fmt::format("transformer.h.{}.", i);
+    const std::string ours = fmt::format("layers.{}.", i);
+    list.norm(theirs + "ln_1", ours + "norm1", true);
+    list.conv1d(theirs + "attn.c_attn", C, 3 * C,
+                {ours + "attn.wq", ours + "attn.wk", ours + "attn.wv"},
+                {ours + "attn.bq", ours + "attn.bk", ours + "attn.bv"});
+    list.conv1d(theirs + "attn.c_proj", C, C, {ours + "attn.wo"}, {ours + "attn.bo"});
+    list.norm(theirs + "ln_2", ours + "norm2", true);
+    list.conv1d(theirs + "mlp.c_fc", C, model.d_ff, {ours + "mlp.w_up"}, {ours + "mlp.b_up"});
+    list.conv1d(theirs + "mlp.c_proj", model.d_ff, C, {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
+  }
+  list.norm("transformer.ln_f", "final_norm", true);
+  if (!model.tied_head) list.add("lm_head.weight", Shape{model.vocab_size, C}, {"head.weight"});
+  return list.take();
+}
+
+std::vector<ForeignTensor> llama_tensors(const ModelSpec& model) {
+  const int64_t C = model.d_model;
+  const int64_t Q = model.q_width();
+  const int64_t K = model.kv_width();
+  const int64_t F = model.d_ff;
+  TensorList list(model);
+  list.add("model.embed_tokens.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
+  for (int64_t i = 0; i < model.layers; ++i) {
+    const std::string theirs = fmt::format("model.layers.{}.", i);
+    const std::string ours = fmt::format("layers.{}.", i);
+    list.norm(theirs + "input_layernorm", ours + "norm1", false);
+    list.add(theirs + "self_attn.q_proj.weight", Shape{Q, C}, {ours + "attn.wq"});
+    list.add(theirs + "self_attn.k_proj.weight", Shape{K, C}, {ours + "attn.wk"});
+    list.add(theirs + "self_attn.v_proj.weight", Shape{K, C}, {ours + "attn.wv"});
+    list.add(theirs + "self_attn.o_proj.weight", Shape{C, Q}, {ours + "attn.wo"});
+    list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
+    list.add(theirs + "mlp.gate_proj.weight", Shape{F, C}, {ours + "mlp.w_gate"});
+    list.add(theirs + "mlp.up_proj.weight", Shape{F, C}, {ours + "mlp.w_up"});
+    list.add(theirs + "mlp.down_proj.weight", Shape{C, F}, {ours + "mlp.w_down"});
+  }
+  list.norm("model.norm", "final_norm", false);
+  if (!model.tied_head) list.add("lm_head.weight", Shape{model.vocab_size, C}, {"head.weight"});
+  return list.take();
+}
+
+}  // namespace
+
+std::vector<ForeignTensor> hugging_face_tensors(const ModelSpec& model, ForeignFamily family) {
+  return family == ForeignFamily::Gpt2 ? gpt2_tensors(model) : llama_tensors(model);
+}
+
+std::string canonical_hugging_face_name(std::string_view name, ForeignFamily family) {
+  for (const std::string_view wrapper : {"module.", "_orig_mod."}) {
+    if (name.starts_with(wrapper)) name.remove_prefix(wrapper.size());
+  }
+  const std::string prefix = family == ForeignFamily::Gpt2 ? "transformer." : "model.";
+  if (name.starts_with(prefix) || name.starts_with("lm_head.")) return std::string(name);
+  return prefix + std::string(name);
+}
+
+bool is_hugging_face_buffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with("rotary_emb.inv_freq");
+}
+
+}  // namespace trireme

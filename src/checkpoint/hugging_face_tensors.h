@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/foreign_tensor.h"
+#include "checkpoint/hugging_face_config.h"
+
+namespace trireme {
+
+// The tensors of GPT2LMHeadModel and LlamaForCausalLM, in the order of the model. The model must
+// have a foreign family.
+std::vector<ForeignTensor> hugging_face_tensors(const ModelSpec& model, ForeignFamily family);
+
+// A tensor's name as hugging_face_tensors has it: the hub's GPT-2 leaves out "transformer.",
+// wrappers put "module." or "_orig_mod." in front.
+std::string canonical_hugging_face_name(std::string_view name, ForeignFamily family);
+
+// Masks and tables that old versions stored; they follow from the configuration.
+bool is_hugging_face_buffer(std::string_view canonical_name);
+
+}  // namespace trireme

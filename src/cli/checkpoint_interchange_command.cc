@@ -1,0 +1,149 @@
+#include "cli/checkpoint_interchange_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <ostream>
+#include <sstream>
+
+#include "base/units.h"
+#include "checkpoint/foreign_model.h"
+#include "checkpoint/interchange.h"
+#include "checkpoint/logits.h"
+#include "cli/config_load.h"
+#include "cli/find_checkpoint.h"
+#include "device/host.h"
+#include "spec/run_config_text.h"
+
+namespace trireme {
+namespace {
+
+int thread_count_of(int wanted) { return wanted > 0 ? wanted : num_available_cores(); }
+
+std::string describe(const InterchangeModel& model) {
+  const ModelSpec& spec = model.weights.model();
+  return fmt::format(
+      "{} of {} parameters: {} layers, d_model {}, {} heads, vocabulary {}, context {}",
+      spec.family == ModelFamily::Llama ? "llama" : "gpt2", num_params(spec), spec.layers,
+      spec.d_model, spec.heads, spec.vocab_size, spec.seq_len);
+}
+
+void print_notes(const InterchangeModel& model, CommandIo& io) {
+  for (const std::string& note : model.notes) io.err << "note: " << note << "\n";
+}
+
+// Weights first: a logit that differs would not say where.
+Status check_written(const Weights& original, const Weights& written, Rounding rounding,
+                     const std::string& path, int num_threads, CommandIo& io) {
+  const Status same = compare_weights(original, written, rounding);
+  if (!same.ok()) return with_context(same.error(), path + " does not hold what was written");
+  const LogitsCheck check = compare_logits(original, written, num_threads);
+  if (rounding == Rounding::None && check.greatest_difference != 0.0) {
+    return Error{ErrorKind::Damaged,
+                 fmt::format("{}: logits differ by {} though the weights are equal", path,
+                             check.greatest_difference)};
+  }
+  io.out << fmt::format(
+      "read back: {}\n",
+      check.greatest_difference == 0.0
+          ? fmt::format("{} logits are equal bit for bit", check.num_logits)
+          : fmt::format("{} logits differ by at most {:.3g}, the greatest is {:.3g}",
+                        check.num_logits, check.greatest_difference, check.greatest_logit));
+  return Done{};
+}
+
+Result<ForeignWriteOptions> write_options(const CheckpointExportOptions& options) {
+  ForeignWriteOptions write;
+  write.rounding = options.dtype == "fp16"   ? Rounding::F16
+                   : options.dtype == "bf16" ? Rounding::BF16
+                   : options.dtype == "q8_0" ? Rounding::Q8_0
+                                             : Rounding::None;
+  return write;
+}
+
+bool is_own(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path + "/index.json", ignored) ||
+         std::filesystem::is_directory(path + "/checkpoints", ignored);
+}
+
+Result<InterchangeModel> read_own_model(const std::string& path, int num_threads, CommandIo& io) {
+  TRIREME_TRY(checkpoint, find_checkpoint(path));
+  TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
+  TRIREME_TRY(config, load_config_text(config_text, checkpoint.folder(), io.model_folders));
+  return read_checkpoint_model(checkpoint, config.config.model, num_threads);
+}
+
+Result<std::vector<int32_t>> parse_tokens(std::string text, const ModelSpec& model) {
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream numbers(text);
+  std::vector<int32_t> tokens;
+  for (std::string number; numbers >> number;) {
+    int32_t token = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), token);
+    const bool is_number = error == std::errc() && end == number.data() + number.size();
+    if (!is_number || token < 0 || token >= model.vocab_size) {
+      return Error{ErrorKind::Usage,
+                   fmt::format("--tokens: '{}' is not a token below {}", number, model.vocab_size)};
+    }
+    tokens.push_back(token);
+  }
+  if (tokens.empty() || static_cast<int64_t>(tokens.size()) > model.seq_len) {
+    return Error{ErrorKind::Usage, fmt::format("--tokens has {} tokens; the model takes 1 to {}",
+                                               tokens.size(), model.seq_len)};
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Result<int> run_checkpoint_import(const CheckpointImportOptions& options, CommandIo& io) {
+  const int num_threads = thread_count_of(options.threads);
+  TRIREME_TRY(model, read_foreign_model(options.path));
+  print_notes(model, io);
+  RunConfig config;
+  config.model = model.config;
+  // A run that goes on from here computes as the file was kept, where that is possible.
+  config.precision.compute = model.dtype == DType::BF16 ? "bf16" : "fp32";
+  TRIREME_TRY_DONE(write_checkpoint_model(model, to_toml(config), options.out));
+  TRIREME_TRY(checkpoint, Checkpoint::open(options.out));
+  TRIREME_TRY(written, read_checkpoint_model(checkpoint, model.config, num_threads));
+  io.out << fmt::format("{}: {}\n", options.out, describe(model));
+  TRIREME_TRY_DONE(
+      check_written(model.weights, written.weights, Rounding::None, options.out, num_threads, io));
+  return 0;
+}
+
+Result<int> run_checkpoint_export(const CheckpointExportOptions& options, CommandIo& io) {
+  const int num_threads = thread_count_of(options.threads);
+  TRIREME_TRY(write, write_options(options));
+  TRIREME_TRY(model, read_own_model(options.path, num_threads, io));
+  TRIREME_TRY_DONE(write_foreign_model(model, options.out, write));
+  TRIREME_TRY(written, read_foreign_model(options.out));
+  io.out << fmt::format("{}: {}\n", options.out, describe(model));
+  print_notes(written, io);
+  TRIREME_TRY_DONE(
+      check_written(model.weights, written.weights, write.rounding, options.out, num_threads, io));
+  return 0;
+}
+
+Result<int> run_checkpoint_logits(const CheckpointLogitsOptions& options, CommandIo& io) {
+  const int num_threads = thread_count_of(options.threads);
+  TRIREME_TRY(model, is_own(options.path) ? read_own_model(options.path, num_threads, io)
+                                          : read_foreign_model(options.path));
+  const ModelSpec& spec = model.weights.model();
+  TRIREME_TRY(tokens, parse_tokens(options.tokens, spec));
+  const std::vector<float> logits_TV = logits_of(model.weights, tokens, num_threads);
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    for (int64_t v = 0; v < spec.vocab_size; ++v) {
+      io.out << fmt::format("{}{}", v == 0 ? "" : " ",
+                            logits_TV[t * size_t(spec.vocab_size) + size_t(v)]);
+    }
+    io.out << "\n";
+  }
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/command_io.h"
+
+namespace trireme {
+
+// `trireme checkpoint import` after parsing.
+struct CheckpointImportOptions {
+  std::string path;  // a folder or file of another program
+  std::string out;   // the checkpoint to make
+  int threads = 0;   // 0: all cores
+};
+
+// Reads the model, writes it as a checkpoint, reads that back and compares weights and logits.
+Result<int> run_checkpoint_import(const CheckpointImportOptions& options, CommandIo& io);
+
+// `trireme checkpoint export` after parsing.
+struct CheckpointExportOptions {
+  std::string path;  // a checkpoint, or a run directory: its newest one
+  std::string format = "hf";
+  std::string dtype = "fp32";
+  std::string out;
+  int threads = 0;
+};
+
+// Writes the model in another program's format, reads that back and compares weights and logits.
+Result<int> run_checkpoint_export(const CheckpointExportOptions& options, CommandIo& io);
+
+// `trireme checkpoint logits` after parsing.
+struct CheckpointLogitsOptions {
+  std::string path;    // a checkpoint, a run directory, or another program's model
+  std::string tokens;  // numbers between spaces or commas
+  int threads = 0;
+};
+
+// Prints the fp32 logits behind each token, a line each: what other programs can be compared with.
+Result<int> run_checkpoint_logits(const CheckpointLogitsOptions& options, CommandIo& io);
+
+}  // namespace trireme
