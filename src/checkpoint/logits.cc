@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/local/sole_rank.h"
 #include "device/stream.h"
 #include "kernels/kernel_table.h"
 #include "models/decoder.h"
@@ -28,7 +29,8 @@ std::vector<float> logits_of(const Weights& weights, std::span<const int32_t> to
   const Buffer workspace = Buffer::allocate(num_threads * kWorkspaceBytesPerThread);
   Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
   const std::vector<Isa> isas = supported_isas();
-  Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back())};
+  SoleRank rank;
+  Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back()), rank.group()};
   ModelSpec model = weights.model();
   // No cache for contexts of millions.
   if (model.rope) model.seq_len = static_cast<int64_t>(tokens.size());
