@@ -1,0 +1,180 @@
+#include "models/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "comm/local/sole_rank.h"
+#include "kernels/kernel_table.h"
+#include "models/init.h"
+#include "models/transformer_stage.h"
+#include "tensor/tensor.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kSeqLen = 19;  // odd against every vector width and attention tile
+constexpr int64_t kVocab = 23;
+
+ModelSpec model_of(const std::string& name) {
+  ModelConfig config;
+  config.layers = 2;
+  config.d_model = 24;
+  config.heads = 4;
+  config.vocab_size = kVocab;
+  config.seq_len = kSeqLen;
+  config.init_stddev = 0.2;
+  config.dropout = 0.3;  // of training alone
+  config.tied_head = name != "gpt2_untied";
+  if (name == "llama") {
+    config.family = ModelFamily::Llama;
+    config.kv_heads = 2;
+    config.d_ff = 40;
+  }
+  if (name == "microgpt") {
+    config.norm = "rms_norm";
+    config.activation = "relu";
+    config.bias = false;
+    config.norm_gain = false;
+    config.embedding_norm = true;
+    config.final_norm = false;
+  }
+  return *resolve_model(config, 0);
+}
+
+const char* const kModels[] = {"gpt2", "gpt2_untied", "llama", "microgpt"};
+
+std::vector<int32_t> some_tokens() {
+  std::vector<int32_t> tokens;
+  for (int32_t t = 0; t < kSeqLen; ++t) tokens.push_back((t * 7 + t * t) % kVocab);
+  return tokens;
+}
+
+using Logits = std::vector<std::vector<double>>;  // [position][token], as log probabilities
+
+// A whole model as the trainer holds it, on one sequence.
+class WholeModel {
+ public:
+  WholeModel(const ModelSpec& model, const KernelTable& kernels, DType compute)
+      : model_(model),
+        shape_{.micro_sequences = 1, .compute = compute},
+        tables_(stage_tables(model, whole_model(model), shape_)),
+        params_(memory(tables_.params)),
+        optimizer_(memory(tables_.optimizer)),
+        grads_(memory(tables_.grads)),
+        saved_(memory(tables_.saved)),
+        scratch_(memory(tables_.scratch)),
+        workspace_(DType::U8, Shape{kWorkspaceBytesPerThread}),
+        stream_(team_,
+                {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
+        ctx_{stream_, kernels, rank_.group()},
+        stage_(model, whole_model(model), shape_, tables_,
+               {params_.ref().data, scratch_.ref().data, {grads_.ref().data}, {saved_.ref().data}},
+               5) {
+    init_params(ctx_, param_table(model, whole_model(model)), params(),
+                Frame(tables_.optimizer, optimizer_.ref().data), 5);
+  }
+
+  Frame params() const { return Frame(tables_.params, params_.ref().data); }
+  Ctx& ctx() { return ctx_; }
+  Decoder decoder() const { return Decoder(model_, params(), shape_.compute); }
+
+  // The loss at a position is the log probability of its target: every token is made the target.
+  Logits stage_logits(const std::vector<int32_t>& tokens) {
+    std::copy(tokens.begin(), tokens.end(), stage_.tokens(0).begin());
+    Logits logits(tokens.size(), std::vector<double>(kVocab));
+    for (int32_t token = 0; token < kVocab; ++token) {
+      std::fill(stage_.targets(0).begin(), stage_.targets(0).end(), token);
+      stage_.forward(ctx_, {1, 0, false}, 0);
+      for (size_t t = 0; t < tokens.size(); ++t) logits[t][token] = -stage_.losses(0)[t];
+    }
+    return logits;
+  }
+
+ private:
+  static Tensor memory(const TensorTable& table) {
+    Tensor tensor(DType::U8, Shape{std::max<int64_t>(64, table.bytes())});
+    std::memset(tensor.ref().data, 0xff, size_t(tensor.ref().bytes()));  // NaN in every dtype
+    return tensor;
+  }
+
+  ModelSpec model_;
+  StageShape shape_;
+  StageTables tables_;
+  Tensor params_, optimizer_, grads_, saved_, scratch_;
+  ThreadTeam team_{1};
+  Tensor workspace_;
+  Stream stream_;
+  SoleRank rank_;
+  Ctx ctx_;
+  TransformerStage stage_;
+};
+
+std::vector<double> log_softmax(std::span<const float> logits) {
+  double greatest = logits[0], sum = 0.0;
+  for (const float x : logits) greatest = std::max(greatest, double(x));
+  for (const float x : logits) sum += std::exp(double(x) - greatest);
+  std::vector<double> log_probabilities;
+  for (const float x : logits) log_probabilities.push_back(x - greatest - std::log(sum));
+  return log_probabilities;
+}
+
+std::vector<const KernelTable*> all_kernels() {
+  std::vector<const KernelTable*> tables = {&reference_kernels()};
+  for (const Isa isa : supported_isas()) tables.push_back(&cpu_kernels(isa));
+  return tables;
+}
+
+// What the trainer scores is what the decoder draws from: both round at the same places, so the bound
+// is that of the fp32 loss from which the logarithm is read, in either dtype.
+TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
+  const std::vector<int32_t> tokens = some_tokens();
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const char* name : kModels) {
+      for (const DType compute : {DType::F32, DType::BF16}) {
+        SCOPED_TRACE(std::string(kernels->name) + " " + name + " " + std::string(name_of(compute)));
+        WholeModel model(model_of(name), *kernels, compute);
+        const Logits expected = model.stage_logits(tokens);
+        constexpr double kBound = 2e-6;
+        Decoder decoder = model.decoder();
+        for (size_t t = 0; t < tokens.size(); ++t) {
+          const auto got = log_softmax(decoder.append(model.ctx(), {&tokens[t], 1}));
+          for (int64_t token = 0; token < kVocab; ++token) {
+            ASSERT_NEAR(got[token], expected[t][token], kBound) << "position " << t;
+          }
+        }
+      }
+    }
+  }
+}
+
+// However the context comes: whole, in pieces, or after another one.
+TEST(Decoder, PiecesOfAContextChangeNoBit) {
+  const std::vector<int32_t> tokens = some_tokens();
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const char* name : kModels) {
+      for (const DType compute : {DType::F32, DType::BF16}) {
+        SCOPED_TRACE(std::string(kernels->name) + " " + name + " " + std::string(name_of(compute)));
+        WholeModel model(model_of(name), *kernels, compute);
+        Decoder decoder = model.decoder();
+        const std::span<const float> whole = decoder.append(model.ctx(), tokens);
+        const std::vector<float> expected(whole.begin(), whole.end());
+        for (size_t piece = 1; piece < tokens.size(); piece += 3) {
+          decoder.reset();
+          std::span<const float> got;
+          for (size_t begin = 0; begin < tokens.size(); begin += piece) {
+            const size_t count = std::min(piece, tokens.size() - begin);
+            got = decoder.append(model.ctx(), {&tokens[begin], count});
+          }
+          EXPECT_EQ(decoder.length(), kSeqLen);
+          EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size() * sizeof(float)), 0)
+              << "pieces of " << piece;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
