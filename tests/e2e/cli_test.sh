@@ -71,6 +71,15 @@ expect 3 plan "$tiny" --set memory.limit_bytes=1000
 # 4: a file is damaged
 head -c 4096 /dev/urandom >noise.tok
 expect 4 data inspect noise.tok
+# A large token file is not read when it is opened: its damage shows in the middle of the run.
+head -c 36000000 /dev/zero | tr '\0' 'a' >text.txt
+expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
+head -c 60000000 /dev/zero | tr '\0' '\377' |
+  dd of=large/train.tok bs=1M seek=1 iflag=fullblock conv=notrunc status=none
+expect 4 train "$tiny" --out damaged-data --set data.source=files --set data.train=large/train.tok \
+  --set model.vocab_size=512
+said 'outside the vocabulary'
+rm -r large text.txt
 # 5: the machine fails
 if [[ -w /dev/full ]]; then
   "$trireme" config show >/dev/full 2>err

@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# A run that is stopped, killed, damaged or out of room, and what comes after:
+# resume_test.sh TRIREME SOURCE_DIR
+set -u
+trireme=$1
+root=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+
+# The same model everywhere, so that one uninterrupted run is the oracle of all.
+common=("$root/configs/tiny-gpt2.toml" --set run.steps=16 --set checkpoint.every=4
+        --set checkpoint.keep=10)
+train() {  # OUT OPTIONS...
+  "$trireme" train "${common[@]}" --out "$@" 2>"$1.err"
+}
+start() {  # OUT OPTIONS...: in the background, as $pid
+  "$trireme" train "${common[@]}" --out "$@" 2>"$1.err" &
+  pid=$!
+}
+
+# Step, loss and gradient norm of every training line.
+numbers() {
+  sed -n 's/.*"event":"train","step":\([0-9]*\),.*"loss":\([^,]*\),.*"grad_norm":\([^,]*\),.*/\1 \2 \3/p' \
+    "$1/metrics.jsonl"
+}
+
+# The losses, the gradient norms and the last weights and moments are those of the whole run.
+same_as_whole() {
+  diff <(numbers whole) <(numbers "$1") >diff.txt || { fail "$1: losses differ"; head -n 5 diff.txt; }
+  for shard in whole/checkpoints/step-000016/*.safetensors; do
+    cmp "$shard" "$1/checkpoints/step-000016/${shard##*/}" || fail "$1: weights differ"
+  done
+}
+
+# Waits until the run in the background has written `count` training lines, or has ended.
+wait_for_steps() {  # OUT COUNT
+  while kill -0 "$pid" 2>/dev/null; do
+    [[ -e $1/metrics.jsonl ]] && (($(numbers "$1" | wc -l) >= $2)) && return
+    sleep 0.01
+  done
+}
+
+train whole || { fail "the whole run"; cat whole.err; }
+[[ $(numbers whole | wc -l) == 16 ]] || fail "16 steps"
+
+# A signal in the middle of a step: the step is finished, saved, and 130 returned.
+for signal in TERM INT; do
+  start stopped-$signal
+  wait_for_steps stopped-$signal 5
+  kill -$signal $pid
+  wait $pid
+  code=$?
+  done_steps=$(numbers stopped-$signal | wc -l)
+  if ((code == 0)); then
+    echo "the run ended before SIG$signal came"
+  else
+    [[ $code == 130 ]] || { fail "exit $code instead of 130 after SIG$signal"; cat stopped-$signal.err; }
+    ((done_steps >= 5 && done_steps < 16)) || fail "stopped after $done_steps steps"
+    printf -v folder 'stopped-%s/checkpoints/step-%06d' "$signal" "$done_steps"
+    [[ -d $folder ]] || fail "no checkpoint of the last step: $folder"
+  fi
+  train stopped-$signal --resume auto || { fail "resume after SIG$signal"; cat stopped-$signal.err; }
+  same_as_whole stopped-$signal
+done
+
+# Stopped at every few steps, between checkpoints and on them.
+for stop_after in 1 4 5 11 15; do
+  resume=()
+  [[ -d pieces ]] && resume=(--resume auto)
+  train pieces "${resume[@]}" --set run.stop_after=$stop_after
+  [[ $? == 130 ]] || { fail "run.stop_after=$stop_after"; cat pieces.err; }
+done
+train pieces --resume auto || fail "resume in pieces"
+same_as_whole pieces
+
+# Killed without warning: the newest checkpoint is older than the last line of metrics.jsonl.
+start killed
+wait_for_steps killed 6
+kill -KILL $pid
+wait $pid 2>/dev/null
+train killed --resume auto || fail "resume after SIGKILL"
+same_as_whole killed
+
+# The second signal ends the process at once, without another checkpoint.
+slow=(--set run.steps=4 --set batch.global_sequences=128 --set checkpoint.every=1)
+start twice "${slow[@]}"
+wait_for_steps twice 1
+kill -TERM $pid
+sleep 0.05
+kill -TERM $pid
+wait $pid
+code=$?
+[[ $code == 130 ]] || fail "exit $code instead of 130 after two signals"
+grep -q 'stopped and saved' twice.err && fail "two signals must not wait for the step"
+[[ $(ls twice/checkpoints 2>/dev/null | wc -l) -le 1 ]] || fail "a checkpoint after two signals"
+
+# A damaged newest checkpoint is skipped and said; the one before it goes on.
+newest_damaged() {  # NAME: the run damaged-NAME has checkpoints of steps 4 and 8
+  train "damaged-$1" --set run.stop_after=8
+  [[ $? == 130 ]] || fail "run.stop_after=8"
+  newest=damaged-$1/checkpoints/step-000008
+  shard=$(ls "$newest"/*.safetensors | head -n 1)
+}
+newest_damaged truncated
+truncate -s -100 "$shard"
+train damaged-truncated --resume auto || { fail "resume beside a truncated shard"; cat damaged-truncated.err; }
+grep -q 'damaged checkpoint.*step-000008' damaged-truncated.err || fail "the damaged one is not said"
+same_as_whole damaged-truncated
+newest_damaged index
+printf 'x' | dd of="$newest/index.json" bs=1 seek=50 conv=notrunc status=none
+train damaged-index --resume auto || { fail "resume beside a damaged index"; cat damaged-index.err; }
+grep -q 'damaged checkpoint.*step-000008' damaged-index.err || fail "the damaged one is not said"
+same_as_whole damaged-index
+newest_damaged gone
+rm "$shard"
+train damaged-gone --resume auto || { fail "resume beside a missing shard"; cat damaged-gone.err; }
+same_as_whole damaged-gone
+
+# A byte of a tensor that changed shows when it is read: exit 4, and nothing is lost.
+newest_damaged tensor
+printf 'xyz' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") / 2)) conv=notrunc status=none
+train damaged-tensor --resume auto
+[[ $? == 4 ]] || { fail "a changed tensor must end with 4"; cat damaged-tensor.err; }
+grep -q 'step-000008.*checksum' damaged-tensor.err || fail "the changed tensor is not named"
+rm -r "$newest"
+train damaged-tensor --resume auto || fail "resume without the changed checkpoint"
+same_as_whole damaged-tensor
+
+# No room for a checkpoint: exit 4, and the one before stays loadable.
+train full --set run.stop_after=6
+shard_kib=$(($(stat -c %s full/checkpoints/step-000006/*.safetensors | sort -n | tail -n 1) / 1024))
+(ulimit -f $((shard_kib / 2)) && train full --resume auto)
+code=$?
+[[ $code == 4 ]] || { fail "exit $code instead of 4 without room for a checkpoint"; cat full.err; }
+grep -q 'step 8.*File too large' full.err || { fail "the checkpoint is not named"; cat full.err; }
+[[ ! -e full/checkpoints/step-000008 ]] || fail "half a checkpoint"
+ls full/checkpoints | grep -q tmp && fail "something is left behind: $(ls full/checkpoints)"
+"$trireme" checkpoint verify full >/dev/null || fail "the checkpoint before a full disk"
+train full --resume auto || fail "resume when there is room again"
+same_as_whole full
+
+# No room for metrics alone: said once, and training goes on.
+if [[ -w /dev/full ]]; then
+  mkdir deaf
+  ln -s /dev/full deaf/metrics.jsonl
+  train deaf --resume auto || { fail "a full disk below metrics.jsonl"; cat deaf.err; }
+  [[ $(grep -c 'metrics.jsonl: cannot write' deaf.err) == 1 ]] || { fail "said once"; cat deaf.err; }
+  cmp whole/checkpoints/step-000016/*-000.safetensors deaf/checkpoints/step-000016/*-000.safetensors ||
+    fail "weights without metrics"
+fi
+
+((failures == 0)) && echo "all good"
+exit $((failures > 0))
