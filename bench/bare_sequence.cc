@@ -74,6 +74,9 @@ class BareSequence {
     rstd_T_ = statistic(1);
     delta_HT_ = statistic(model_.heads);
     loss_T_ = statistic(1);
+    max_T_ = statistic(1);
+    sum_T_ = statistic(1);
+    part_3T_ = statistic(3);
     dlogits_TV_ = activation(model_.vocab_size);
     logits_tV_ = matrix(tensor(DType::F32, {std::min(T_, kLossTileTokens), model_.vocab_size}));
     tokens_T_ = tensor(DType::I32, {T_});
@@ -144,6 +147,14 @@ class BareSequence {
   void linear(MatrixRef x, const Weight& w, MatrixRef y, MatrixRef residual = {}) {
     k_.matmul(stream_,
               {.form = MatmulForm::NT, .a = x, .b = w.value, .c = y, .residual_MN = residual});
+  }
+  void loss_of(MatrixRef logits, int64_t begin, int64_t count, MatrixRef dlogits) {
+    const TensorRef targets = slice(targets_T_, begin, count), max = slice(max_T_, begin, count);
+    const TensorRef sum = slice(sum_T_, begin, count);
+    const MatrixRef part{part_3T_.data, DType::F32, 3, count, count};
+    k_.softmax_part(stream_, {logits, targets, 0, logits.cols, part});
+    k_.cross_entropy(stream_, {part, targets, slice(loss_T_, begin, count), max, sum});
+    k_.cross_entropy_gradient(stream_, {logits, targets, 0, max, sum, dlogits});
   }
   void linear_backward_input(MatrixRef dy, const Weight& w, MatrixRef dx) {
     k_.matmul(stream_, {.form = MatmulForm::NN, .a = dy, .b = w.value, .c = dx});
@@ -230,8 +241,7 @@ class BareSequence {
       const MatrixRef logits = rows_of(logits_tV_, 0, count);
       const MatrixRef dlogits = rows_of(dlogits_TV_, begin, count);
       linear(rows_of(h_TC_, begin, count), head_, logits);
-      k_.cross_entropy(stream_, {logits, slice(targets_T_, begin, count),
-                                 slice(loss_T_, begin, count), dlogits});
+      loss_of(logits, begin, count, dlogits);
       linear_backward_input(dlogits, head_, rows_of(dh_TC_, begin, count));
     }
     linear_backward_weight(dlogits_TV_, h_TC_, head_);
@@ -270,7 +280,7 @@ class BareSequence {
   std::vector<LayerActivations> saved_;
   MatrixRef y_TC_, h_TC_, dh_TC_, dx_TC_, dx1_TC_, dhidden_TC_, do_TC_, dqkv_TD_, da_TF_;
   MatrixRef dlogits_TV_, logits_tV_;
-  TensorRef mean_T_, rstd_T_, delta_HT_, loss_T_, tokens_T_, targets_T_;
+  TensorRef mean_T_, rstd_T_, delta_HT_, loss_T_, max_T_, sum_T_, part_3T_, tokens_T_, targets_T_;
   uint64_t next_sample_ = 0;
   int num_updates_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "spec/placement.h"
 
 namespace trireme {
 
@@ -51,14 +52,6 @@ std::string_view name_of(Algorithm algorithm);
 Result<Collective> parse_collective(std::string_view name);
 Result<ReduceOp> parse_reduce_op(std::string_view name);
 Result<Algorithm> parse_algorithm(std::string_view name);
-
-// Element counts of `parts` parts of `total`: the first total mod parts are one longer.
-constexpr int64_t balanced_count(int64_t total, int parts, int part) {
-  return total / parts + (part < total % parts ? 1 : 0);
-}
-constexpr int64_t balanced_begin(int64_t total, int parts, int part) {
-  return total / parts * part + (part < total % parts ? part : total % parts);
-}
 
 // What a rank says about its call; peers compare all of it but the call site, which may differ
 // (the root of a broadcast often stands in another branch) and is there for the report.

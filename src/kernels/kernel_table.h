@@ -33,7 +33,9 @@ struct KernelTable {
   void (*embedding_forward)(Stream&, const EmbeddingForwardArgs&);
   void (*embedding_backward)(Stream&, const EmbeddingBackwardArgs&);
   void (*rope)(Stream&, const RopeArgs&);
+  void (*softmax_part)(Stream&, const SoftmaxPartArgs&);
   void (*cross_entropy)(Stream&, const CrossEntropyArgs&);
+  void (*cross_entropy_gradient)(Stream&, const CrossEntropyGradientArgs&);
   void (*dropout)(Stream&, const DropoutArgs&);
   void (*convert)(Stream&, const ConvertArgs&);
   void (*add)(Stream&, const AddArgs&);

@@ -46,18 +46,18 @@ Linear part_of(const Linear& linear, int64_t begin, int64_t count) {
 }  // namespace
 
 Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
-    : model_(model),
+    : model_(shard_model(model, {})),
       table_(decoder_table(model, compute)),
       memory_(Buffer::allocate(table_.bytes())),
-      embedding_(EmbeddingBlock::bind(model, params, 0)),
-      head_(HeadBlock::bind(model, params, model.tied_head ? "embedding.tokens" : "head.weight")) {
+      embedding_(EmbeddingBlock::bind(model_, params, 0)),
+      head_(HeadBlock::bind(model_, params, model.tied_head ? "embedding.tokens" : "head.weight")) {
   const Frame frame(table_, memory_.data());
   rope_ = {frame.find("rope.cos_SD"), frame.find("rope.sin_SD")};
   if (rope_.cos_SD) fill_rope_table(model, rope_);
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string name = fmt::format("layers.{}.", i);
-    const AttentionBlock attention = AttentionBlock::bind(model, params, name, rope_, 0);
-    layers_.push_back({attention, MlpBlock::bind(model, params, name, 0),
+    const AttentionBlock attention = AttentionBlock::bind(model_, params, name, rope_, 0);
+    layers_.push_back({attention, MlpBlock::bind(model_, params, name, 0),
                        part_of(attention.qkv, 0, model.q_width()),
                        part_of(attention.qkv, model.q_width(), 2 * model.kv_width()),
                        matrix(frame.at(name + "cache"))});
@@ -97,7 +97,9 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
                        .u_TU = rows_of(u_SU_, 0, n),
                        .a_TF = rows_of(a_SF_, 0, n),
                        .y_TC = x_nC,
-                       .norm = stats});
+                       .norm = stats,
+                       .h_full_TC = rows_of(h_SC_, 0, n),
+                       .partial_TC = x_nC});
   }
   length_ += n;
 

@@ -38,7 +38,7 @@ class Decoder {
 
   void attend(Ctx& ctx, const Layer& layer, int64_t first_position, int64_t n);
 
-  ModelSpec model_;
+  ModelShard model_;
   TensorTable table_;
   Buffer memory_;
   EmbeddingBlock embedding_;

@@ -25,19 +25,20 @@ std::string head_weight_name(const ModelSpec& model) {
 TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stage,
                                    const StageShape& shape, const StageTables& tables,
                                    const StageMemory& memory, uint64_t seed)
-    : model_(model), stage_(stage), shape_(shape), tables_(tables) {
+    : model_(shard_model(model, shape)), stage_(stage), shape_(shape), tables_(tables) {
   const Frame params(tables_.params, memory.params);
   const Frame scratch(tables_.scratch, memory.scratch);
   const RopeTable rope = bind_rope(scratch);
-  if (rope.cos_SD) fill_rope_table(model, rope);
+  if (rope.cos_SD) fill_rope_table(model_, rope);
 
-  if (stage.has_embedding) embedding_ = EmbeddingBlock::bind(model, params, seed);
+  if (stage.has_embedding) embedding_ = EmbeddingBlock::bind(model_, params, seed);
   for (int64_t i = 0; i < stage.num_layers; ++i) {
     const std::string layer = layer_prefix(stage.first_layer + i);
-    layers_.push_back({AttentionBlock::bind(model, params, layer, rope, seed),
-                       MlpBlock::bind(model, params, layer, seed)});
+    layers_.push_back({AttentionBlock::bind(model_, params, layer, rope, seed),
+                       MlpBlock::bind(model_, params, layer, seed)});
   }
-  if (stage.has_head) head_ = HeadBlock::bind(model, params, head_weight_name(model));
+  if (stage.has_head) head_ = HeadBlock::bind(model_, params, head_weight_name(model));
+  full_TC_ = find_matrix(scratch, "full_TC");
   embedding_scratch_TC_ = find_matrix(scratch, "embedding.de_TC");
   embedding_adds_ = stage.has_embedding && stage.has_head && model.tied_head &&
                     !tables_.grads.contains("embedding.tokens@head");
@@ -66,15 +67,17 @@ TransformerStage::LayerSaved TransformerStage::bind_layer_saved(int64_t layer, c
   s.attention.o_TQ = matrix(tensor("o_TQ"));
   s.attention.lse_HT = tensor("lse_HT");
   s.attention.x1_TC = matrix(tensor("x1_TC"));
-  s.attention.p_TC = find_matrix(scratch, "p_TC");
+  s.attention.h_full_TC = full_or(s.attention.h_TC);
+  s.attention.partial_TC = full_or(s.attention.x1_TC);
   s.mlp.x1_TC = s.attention.x1_TC;
   s.mlp.h_TC = matrix(tensor("h2_TC"));
   s.mlp.norm = {tensor("norm2.mean_T"), tensor("norm2.rstd_T")};
   s.mlp.u_TU = matrix(tensor("u_TU"));
   s.mlp.a_TF = matrix(tensor("a_TF"));
-  s.mlp.p_TC = s.attention.p_TC;
   s.mlp.y_TC = matrix(saved.at(is_last ? std::string("y_TC")
                                        : layer_prefix(stage_.first_layer + layer + 1) + "x_TC"));
+  s.mlp.h_full_TC = full_or(s.mlp.h_TC);
+  s.mlp.partial_TC = full_or(s.mlp.y_TC);
   return s;
 }
 
@@ -88,6 +91,7 @@ void TransformerStage::bind_saved(const Frame& saved, const Frame& scratch) {
     s.embedding.x_TC = s.layers.front().attention.x_TC;
     s.embedding.e_TC =
         model_.embedding_norm ? matrix(saved.at("embedding.x_TC")) : s.embedding.x_TC;
+    s.embedding.e_full_TC = full_or(s.embedding.e_TC);
     s.embedding.norm = {saved.find("embedding.mean_T"), saved.find("embedding.rstd_T")};
   }
   if (stage_.has_head) {
@@ -96,9 +100,15 @@ void TransformerStage::bind_saved(const Frame& saved, const Frame& scratch) {
     s.head.norm = {saved.find("head.mean_T"), saved.find("head.rstd_T")};
     s.head.targets_T = saved.at("targets_T");
     s.head.loss_T = saved.at("loss_T");
+    s.head.max_T = saved.at("head.max_T");
+    s.head.sum_T = saved.at("head.sum_T");
+    s.head.h_full_TC = full_or(s.head.h_TC);
     s.head.dh_TC = matrix(saved.at("head.dh_TC"));
+    s.head.dh_full_TC = full_TC_ ? matrix(scratch.at("head.dh_full_TC")) : s.head.dh_TC;
     s.head.dlogits_TV = find_matrix(saved, "head.dlogits_TV");
     s.head.logits_tile_tV = matrix(scratch.at("head.logits_tile_tV"));
+    s.head.part_3t = scratch.at("head.part_3t");
+    s.head.parts_3Rt = scratch.at("head.parts_3Rt");
   }
   saved_.push_back(std::move(s));
 }
@@ -113,15 +123,19 @@ void TransformerStage::bind_layer_grads(const Frame& weight_grad, const Frame& s
     LayerGrads& g = layers[i];
     g.mlp.dy_TC = split ? tensor("dy_TC") : input_grad_TC;
     g.mlp.dp_TC = model_.dropout > 0.0 ? tensor("dp2_TC") : g.mlp.dy_TC;
+    g.mlp.dp_full_TC = full_TC_ ? tensor("dp2_full_TC") : g.mlp.dp_TC;
     g.mlp.da_TF = matrix(scratch.at("da_TF"));
     g.mlp.du_TU = tensor("du_TU");
     g.mlp.dh_TC = tensor("dh2_TC");
+    g.mlp.dh_full_TC = full_or(g.mlp.dh_TC);
     g.mlp.dx1_TC = tensor("dx1_TC");
     g.attention.dx1_TC = g.mlp.dx1_TC;
     g.attention.dp_TC = model_.dropout > 0.0 ? tensor("dp1_TC") : g.attention.dx1_TC;
+    g.attention.dp_full_TC = full_TC_ ? tensor("dp1_full_TC") : g.attention.dp_TC;
     g.attention.do_TQ = matrix(scratch.at("do_TQ"));
     g.attention.dqkv_TD = tensor("dqkv_TD");
     g.attention.dh_TC = tensor("dh1_TC");
+    g.attention.dh_full_TC = full_or(g.attention.dh_TC);
     g.attention.delta_HT = scratch.at("delta_HT");
     // A layer's outgoing gradient is the incoming one of the layer below.
     g.attention.dx_TC = i == 0 ? input_grad_TC : layers[i - 1].mlp.dy_TC;
@@ -242,9 +256,9 @@ void TransformerStage::backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info
   if (unit == head_unit()) {
     head_.backward_weight(ctx, s.head, d.head, slots.write);
   } else if (unit == embedding_unit()) {
-    embedding_.backward_weight(ctx, info, s.embedding, input_grad_[slots.weight_grad],
-                               embedding_scratch_TC_, d.embedding, slots.write,
-                               embedding_adds_ ? Write::Accumulate : slots.write);
+    embedding_.backward_weight(
+        ctx, info, s.embedding, {input_grad_[slots.weight_grad], embedding_scratch_TC_, full_TC_},
+        d.embedding, slots.write, embedding_adds_ ? Write::Accumulate : slots.write);
   } else {
     const int i = layer_of(unit);
     const LayerGrads& g = grads_[slots.weight_grad][i];

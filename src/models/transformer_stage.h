@@ -88,6 +88,10 @@ class TransformerStage {
   void bind_layer_grads(const Frame& weight_grad, const Frame& scratch);
   void bind_param_grads(const Frame& grads);
 
+  MatrixRef full_or(const MatrixRef& residual_TC) const {
+    return full_TC_ ? full_TC_ : residual_TC;
+  }
+
   int embedding_unit() const { return stage_.has_embedding ? 0 : -1; }
   int head_unit() const { return stage_.has_head ? num_units() - 1 : -1; }
   int layer_of(int unit) const { return unit - (stage_.has_embedding ? 1 : 0); }
@@ -99,7 +103,7 @@ class TransformerStage {
   void backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
                             int unit) const;
 
-  ModelSpec model_;
+  ModelShard model_;
   StageSpec stage_;
   StageShape shape_;
   StageTables tables_;
@@ -111,6 +115,7 @@ class TransformerStage {
   std::vector<std::vector<LayerGrads>> grads_;  // [weight_grad slot][layer]
   std::vector<MatrixRef> input_grad_;           // [weight_grad slot] gradient of the stage's input
   std::vector<ParamGrads> param_grads_;         // [grad slot]
+  MatrixRef full_TC_;  // scratch for all tokens; absent where the residual stream has them
   MatrixRef embedding_scratch_TC_;
   // A tied head and embedding in one sum: the head's W comes first in BW and overwrites the table's
   // gradient, so the embedding must add. Apart, each use has its own.

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-AttentionBlock::Params AttentionBlock::Params::bind(const ModelSpec& model, const Frame& frame,
+AttentionBlock::Params AttentionBlock::Params::bind(const ModelShard& model, const Frame& frame,
                                                     const std::string& layer) {
   return {Norm::bind_params(frame, layer + "norm1"),
           {frame.stacked_rows(layer + "attn.wq", model.qkv_width()),
@@ -14,7 +14,7 @@ AttentionBlock::Params AttentionBlock::Params::bind(const ModelSpec& model, cons
           {matrix(frame.at(layer + "attn.wo")), frame.find(layer + "attn.bo")}};
 }
 
-AttentionBlock AttentionBlock::bind(const ModelSpec& model, const Frame& params,
+AttentionBlock AttentionBlock::bind(const ModelShard& model, const Frame& params,
                                     const std::string& layer, const RopeTable& rope,
                                     uint64_t seed) {
   const Params bound = Params::bind(model, params, layer);
@@ -39,7 +39,7 @@ AttentionShape AttentionBlock::shape_of(const MicrobatchInfo& info) const {
 
 AttentionDropout AttentionBlock::dropout_of(const MicrobatchInfo& info) const {
   return {info.training ? static_cast<float>(model.dropout) : 0.0f, attention_dropout_key,
-          info.first_sample};
+          info.first_sample, uint64_t(model.first_head)};
 }
 
 void AttentionBlock::rotate(Ctx& ctx, Rotation rotation, MatrixRef qkv_TD) const {
@@ -50,16 +50,21 @@ void AttentionBlock::rotate(Ctx& ctx, Rotation rotation, MatrixRef qkv_TD) const
                    {rotation, qk_T, model.head_dim, rope.cos_SD, rope.sin_SD, model.seq_len, 0});
 }
 
+void AttentionBlock::gather(Ctx& ctx, const Saved& s) const {
+  redistribute_tokens(ctx, enter_block(model.residual), s.h_full_TC.rows, s.h_TC, s.h_full_TC);
+}
+
 void AttentionBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   norm.forward(ctx, s.x_TC, s.h_TC, s.norm);
-  qkv.forward(ctx, s.h_TC, s.qkv_TD);
+  gather(ctx, s);
+  qkv.forward(ctx, s.h_full_TC, s.qkv_TD);
   rotate(ctx, Rotation::Forward, s.qkv_TD);
   ctx.kernels.attention_forward(
       ctx.stream,
       {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
        cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
        cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ, s.lse_HT});
-  project_onto_residual(ctx, info, out, residual_dropout_key, model, s.o_TQ, s.x_TC, s.p_TC,
+  project_onto_residual(ctx, info, out, residual_dropout_key, model, s.o_TQ, s.x_TC, s.partial_TC,
                         s.x1_TC);
 }
 
@@ -69,8 +74,9 @@ void AttentionBlock::recompute_norm(Ctx& ctx, const Saved& s) const {
 
 void AttentionBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
                                     const Grads& g) const {
-  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dx1_TC, g.dp_TC);
-  out.backward_input(ctx, g.dp_TC, g.do_TQ);
+  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dx1_TC, g.dp_TC,
+                            g.dp_full_TC);
+  out.backward_input(ctx, g.dp_full_TC, g.do_TQ);
   ctx.kernels.attention_backward(
       ctx.stream, {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
                    cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
@@ -79,14 +85,17 @@ void AttentionBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const 
                    cols_of(g.dqkv_TD, model.q_width(), model.kv_width()),
                    cols_of(g.dqkv_TD, model.q_width() + model.kv_width(), model.kv_width())});
   rotate(ctx, Rotation::Inverse, g.dqkv_TD);
-  qkv.backward_input(ctx, g.dqkv_TD, g.dh_TC);
+  qkv.backward_input(ctx, g.dqkv_TD, g.dh_full_TC);
+  redistribute_tokens(ctx, backward_of(enter_block(model.residual)), g.dh_full_TC.rows,
+                      g.dh_full_TC, g.dh_TC);
   norm.backward_input(ctx, g.dh_TC, s.x_TC, s.norm, g.dx1_TC, g.dx_TC);
 }
 
 void AttentionBlock::backward_weight(Ctx& ctx, const Saved& s, const Grads& g,
                                      const Params& dparams, Write write) const {
-  Linear::backward_weight(ctx, g.dp_TC, s.o_TQ, dparams.out, write);
-  Linear::backward_weight(ctx, g.dqkv_TD, s.h_TC, dparams.qkv, write);
+  Linear::backward_weight(ctx, g.dp_full_TC, s.o_TQ, dparams.out, write);
+  gather(ctx, s);
+  Linear::backward_weight(ctx, g.dqkv_TD, s.h_full_TC, dparams.qkv, write);
   norm.backward_weight(ctx, g.dh_TC, s.x_TC, s.norm, dparams.norm, write);
 }
 

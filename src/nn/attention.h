@@ -2,6 +2,7 @@
 
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "spec/model_layout.h"
 
 namespace trireme {
 
@@ -12,29 +13,34 @@ struct RopeTable {
 };
 
 // x1 = x + dropout(attention(rope(norm(x) Wqkv)) Wo), causal.
-// Legend: T tokens, C d_model, D qkv_width, Q q_width, H heads.
+// Each tp rank has its own heads. Legend: T tokens (on the residual stream this rank's part of
+// them; "full": all, where that differs), C d_model, D qkv_width, Q q_width, H heads.
 struct AttentionBlock {
   struct Params {
     Norm::Params norm;
     Linear::Params qkv;
     Linear::Params out;
-    static Params bind(const ModelSpec& model, const Frame& frame, const std::string& layer);
+    static Params bind(const ModelShard& model, const Frame& frame, const std::string& layer);
   };
   struct Saved {
     MatrixRef x_TC, h_TC, qkv_TD, o_TQ, x1_TC;
     Norm::Stats norm;
     TensorRef lse_HT;
-    MatrixRef p_TC;  // scratch: the projection before dropout; absent without dropout
+    MatrixRef h_full_TC;   // scratch; h itself where the residual stream has all tokens
+    MatrixRef partial_TC;  // scratch: the projection's addends; likewise x1 itself
   };
   struct Grads {
     MatrixRef dx1_TC;  // incoming
     MatrixRef dp_TC;   // dx1 behind dropout; dx1 itself without dropout
-    MatrixRef do_TQ, dqkv_TD, dh_TC;
+    MatrixRef dp_full_TC;
+    MatrixRef do_TQ, dqkv_TD;
+    MatrixRef dh_full_TC;  // scratch: the addends of dh
+    MatrixRef dh_TC;
     MatrixRef dx_TC;  // outgoing
     TensorRef delta_HT;
   };
 
-  ModelSpec model;
+  ModelShard model;
   Norm norm;
   Linear qkv;
   Linear out;
@@ -42,7 +48,7 @@ struct AttentionBlock {
   RngKey attention_dropout_key;
   RngKey residual_dropout_key;
 
-  static AttentionBlock bind(const ModelSpec& model, const Frame& params, const std::string& layer,
+  static AttentionBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                              const RopeTable& rope, uint64_t seed);
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
@@ -56,6 +62,7 @@ struct AttentionBlock {
  private:
   AttentionShape shape_of(const MicrobatchInfo& info) const;
   AttentionDropout dropout_of(const MicrobatchInfo& info) const;
+  void gather(Ctx& ctx, const Saved& saved) const;
   void rotate(Ctx& ctx, Rotation rotation, MatrixRef qkv_TD) const;
 };
 

@@ -1,11 +1,13 @@
 #pragma once
 
 #include "nn/norm.h"
+#include "spec/model_layout.h"
 
 namespace trireme {
 
 // x = norm(dropout(table[token] + positions)); positions, dropout and norm where the model has
-// them.
+// them. Each tp rank has rows of the table. Legend: T tokens (on the residual stream this rank's
+// part of them; "full": all, where that differs), C d_model, V rows of the table, S seq_len.
 struct EmbeddingBlock {
   struct Params {
     MatrixRef table_VC;
@@ -15,25 +17,29 @@ struct EmbeddingBlock {
   };
   struct Saved {
     TensorRef tokens_T;
-    MatrixRef e_TC;  // the norm's input; x itself without an embedding norm
+    MatrixRef e_full_TC;  // scratch: the addends of e; e itself where that has all tokens
+    MatrixRef e_TC;       // the norm's input; x itself without an embedding norm
     MatrixRef x_TC;
     Norm::Stats norm;
   };
 
-  ModelSpec model;
+  ModelShard model;
   Params params;
   Norm norm;
   RngKey dropout_key;
 
-  static EmbeddingBlock bind(const ModelSpec& model, const Frame& params, uint64_t seed);
+  static EmbeddingBlock bind(const ModelShard& model, const Frame& params, uint64_t seed);
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
-  // Nothing lies before the embedding, so its whole backward pass is W. de is scratch (absent where
-  // there is neither norm nor dropout). table_write differs from write where a tied head has
-  // already written the table's gradient.
-  void backward_weight(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved, MatrixRef dx_TC,
-                       MatrixRef de_TC, const Params& dparams, Write write,
-                       Write table_write) const;
+  struct Grads {
+    MatrixRef dx_TC;       // incoming
+    MatrixRef de_TC;       // scratch; absent where there is neither norm nor dropout
+    MatrixRef de_full_TC;  // scratch; absent where the residual stream has all tokens
+  };
+  // Nothing lies before the embedding, so its whole backward pass is W. table_write differs from
+  // write where a tied head has already written the table's gradient.
+  void backward_weight(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved, const Grads& grads,
+                       const Params& dparams, Write write, Write table_write) const;
 };
 
 }  // namespace trireme

@@ -1,13 +1,16 @@
 #pragma once
 
 #include "nn/norm.h"
+#include "spec/model_layout.h"
 
 namespace trireme {
 
 // loss_t = cross_entropy(norm(y_t) W^T, target_t). The vocabulary projection, its softmax and dh
 // are done tile by tile of tokens inside F, so fp32 logits exist for one tile only. In bf16 dlogits
-// are kept for W; in fp32 W projects each tile again. Legend: T tokens, t tokens of one tile, C
-// d_model, V vocabulary.
+// are kept for W; in fp32 W projects each tile again. Each tp rank has rows of the vocabulary; the
+// loss is the same on all. Legend: T tokens (on the residual stream this rank's part of them;
+// "full": all, where that differs), t tokens of one tile, C d_model, V rows of the vocabulary, R
+// ranks.
 struct HeadBlock {
   struct Params {
     Norm::Params norm;
@@ -21,25 +24,32 @@ struct HeadBlock {
     Norm::Stats norm;
     TensorRef targets_T;
     TensorRef loss_T;
+    TensorRef max_T, sum_T;  // of the softmax, over all ranks
+    MatrixRef h_full_TC;     // scratch; h itself where the residual stream has all tokens
+    MatrixRef dh_full_TC;    // scratch: the addends of dh; likewise dh itself
     MatrixRef dh_TC;
-    MatrixRef dlogits_TV;      // absent: projected again in W
-    MatrixRef logits_tile_tV;  // fp32 scratch
+    MatrixRef dlogits_TV;          // absent: projected again in W
+    MatrixRef logits_tile_tV;      // fp32 scratch
+    TensorRef part_3t, parts_3Rt;  // fp32 scratch: what the ranks say of a tile's softmax
   };
 
-  ModelSpec model;
+  ModelShard model;
   Norm norm;
   MatrixRef weight_VC;
 
-  static HeadBlock bind(const ModelSpec& model, const Frame& params, const std::string& weight);
+  static HeadBlock bind(const ModelShard& model, const Frame& params, const std::string& weight);
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   void backward_input(Ctx& ctx, const Saved& saved, MatrixRef dy_TC) const;
   void backward_weight(Ctx& ctx, const Saved& saved, const Params& dparams, Write write) const;
 
  private:
-  // Logits of the tile of rows [begin, begin + count), their losses and, where wanted, dlogits.
-  void loss_of_tile(Ctx& ctx, const Saved& saved, int64_t begin, int64_t count,
-                    MatrixRef dlogits_tV) const;
+  // The rows [begin, begin + count): a tile.
+  void gather(Ctx& ctx, const Saved& saved) const;
+  MatrixRef project_tile(Ctx& ctx, const Saved& saved, int64_t begin, int64_t count) const;
+  void loss_of_tile(Ctx& ctx, const Saved& saved, int64_t begin, MatrixRef logits_tV) const;
+  void gradient_of_tile(Ctx& ctx, const Saved& saved, int64_t begin, MatrixRef logits_tV,
+                        MatrixRef dlogits_tV) const;
 };
 
 }  // namespace trireme

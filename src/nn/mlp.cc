@@ -18,7 +18,7 @@ Activation activation_of(MlpType mlp) {
 
 }  // namespace
 
-MlpBlock::Params MlpBlock::Params::bind(const ModelSpec& model, const Frame& frame,
+MlpBlock::Params MlpBlock::Params::bind(const ModelShard& model, const Frame& frame,
                                         const std::string& layer) {
   const bool gated = model.mlp == MlpType::Swiglu;
   return {Norm::bind_params(frame, layer + "norm2"),
@@ -27,7 +27,7 @@ MlpBlock::Params MlpBlock::Params::bind(const ModelSpec& model, const Frame& fra
           {matrix(frame.at(layer + "mlp.w_down")), frame.find(layer + "mlp.b_down")}};
 }
 
-MlpBlock MlpBlock::bind(const ModelSpec& model, const Frame& params, const std::string& layer,
+MlpBlock MlpBlock::bind(const ModelShard& model, const Frame& params, const std::string& layer,
                         uint64_t seed) {
   const Params bound = Params::bind(model, params, layer);
   return {model,
@@ -58,13 +58,18 @@ void MlpBlock::activate_backward(Ctx& ctx, MatrixRef da_TF, MatrixRef u_TU, Matr
 
 void MlpBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   recompute_all(ctx, s);
-  project_onto_residual(ctx, info, down, residual_dropout_key, model, s.a_TF, s.x1_TC, s.p_TC,
+  project_onto_residual(ctx, info, down, residual_dropout_key, model, s.a_TF, s.x1_TC, s.partial_TC,
                         s.y_TC);
+}
+
+void MlpBlock::gather(Ctx& ctx, const Saved& s) const {
+  redistribute_tokens(ctx, enter_block(model.residual), s.h_full_TC.rows, s.h_TC, s.h_full_TC);
 }
 
 void MlpBlock::recompute_all(Ctx& ctx, const Saved& s) const {
   norm.forward(ctx, s.x1_TC, s.h_TC, s.norm);
-  up.forward(ctx, s.h_TC, s.u_TU);
+  gather(ctx, s);
+  up.forward(ctx, s.h_full_TC, s.u_TU);
   activate(ctx, s.u_TU, s.a_TF);
 }
 
@@ -75,17 +80,20 @@ void MlpBlock::recompute_norm_and_activation(Ctx& ctx, const Saved& s) const {
 
 void MlpBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
                               const Grads& g) const {
-  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dy_TC, g.dp_TC);
-  down.backward_input(ctx, g.dp_TC, g.da_TF);
+  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dy_TC, g.dp_TC, g.dp_full_TC);
+  down.backward_input(ctx, g.dp_full_TC, g.da_TF);
   activate_backward(ctx, g.da_TF, s.u_TU, g.du_TU);
-  up.backward_input(ctx, g.du_TU, g.dh_TC);
+  up.backward_input(ctx, g.du_TU, g.dh_full_TC);
+  redistribute_tokens(ctx, backward_of(enter_block(model.residual)), g.dh_full_TC.rows,
+                      g.dh_full_TC, g.dh_TC);
   norm.backward_input(ctx, g.dh_TC, s.x1_TC, s.norm, g.dy_TC, g.dx1_TC);
 }
 
 void MlpBlock::backward_weight(Ctx& ctx, const Saved& s, const Grads& g, const Params& dparams,
                                Write write) const {
-  Linear::backward_weight(ctx, g.dp_TC, s.a_TF, dparams.down, write);
-  Linear::backward_weight(ctx, g.du_TU, s.h_TC, dparams.up, write);
+  Linear::backward_weight(ctx, g.dp_full_TC, s.a_TF, dparams.down, write);
+  gather(ctx, s);
+  Linear::backward_weight(ctx, g.du_TU, s.h_full_TC, dparams.up, write);
   norm.backward_weight(ctx, g.dh_TC, s.x1_TC, s.norm, dparams.norm, write);
 }
 

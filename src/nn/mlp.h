@@ -2,37 +2,44 @@
 
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "spec/model_layout.h"
 
 namespace trireme {
 
 // y = x1 + dropout(act(norm(x1) W_up) W_down); with SwiGLU, act(u) = silu(gate) * up of the two
-// halves of u. Legend: T tokens, C d_model, F d_ff, U up_width (F, or 2F with a gate).
+// halves of u. Each tp rank has its own hidden units. Legend: T tokens (on the residual stream this
+// rank's part of them; "full": all, where that differs), C d_model, F d_ff, U up_width (F, or 2F
+// with a gate).
 struct MlpBlock {
   struct Params {
     Norm::Params norm;
     Linear::Params up;
     Linear::Params down;
-    static Params bind(const ModelSpec& model, const Frame& frame, const std::string& layer);
+    static Params bind(const ModelShard& model, const Frame& frame, const std::string& layer);
   };
   struct Saved {
     MatrixRef x1_TC, h_TC, u_TU, a_TF, y_TC;
     Norm::Stats norm;
-    MatrixRef p_TC;  // scratch: the projection before dropout; absent without dropout
+    MatrixRef h_full_TC;   // scratch; h itself where the residual stream has all tokens
+    MatrixRef partial_TC;  // scratch: the projection's addends; likewise y itself
   };
   struct Grads {
     MatrixRef dy_TC;  // incoming
     MatrixRef dp_TC;  // dy behind dropout; dy itself without dropout
-    MatrixRef da_TF, du_TU, dh_TC;
+    MatrixRef dp_full_TC;
+    MatrixRef da_TF, du_TU;
+    MatrixRef dh_full_TC;  // scratch: the addends of dh
+    MatrixRef dh_TC;
     MatrixRef dx1_TC;  // outgoing
   };
 
-  ModelSpec model;
+  ModelShard model;
   Norm norm;
   Linear up;
   Linear down;
   RngKey residual_dropout_key;
 
-  static MlpBlock bind(const ModelSpec& model, const Frame& params, const std::string& layer,
+  static MlpBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                        uint64_t seed);
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
@@ -45,6 +52,7 @@ struct MlpBlock {
                        Write write) const;
 
  private:
+  void gather(Ctx& ctx, const Saved& saved) const;
   void activate(Ctx& ctx, MatrixRef u_TU, MatrixRef a_TF) const;
   void activate_backward(Ctx& ctx, MatrixRef da_TF, MatrixRef u_TU, MatrixRef du_TU) const;
 };

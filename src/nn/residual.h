@@ -1,18 +1,32 @@
 #pragma once
 
 #include "nn/linear.h"
-#include "spec/model_spec.h"
+#include "spec/model_layout.h"
 
 namespace trireme {
 
-// y = residual + dropout(x w^T + b). Without dropout the sum is fused into the matmul and p is not
-// touched.
-void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& linear, RngKey key,
-                           const ModelSpec& model, MatrixRef x_TF, MatrixRef residual_TC,
-                           MatrixRef p_TC, MatrixRef y_TC);
+// Legend: T tokens of the micro-batch; on the residual stream, this rank's part of them.
 
-// dp = dropout's gradient of dy. Without dropout dp is dy itself and nothing is done.
+// y = x as enter_block, leave_block or their backward say. Where they leave the values as they are,
+// x and y are the same memory.
+void redistribute_tokens(Ctx& ctx, const Redistribution& change, int64_t num_tokens, MatrixRef x_TC,
+                         MatrixRef y_TC, CallSite site = CallSite::current());
+
+// y = residual + dropout(x w^T + b), where x w^T is summed over the tp ranks. Without dropout the
+// bias and the residual are addends of that sum, fused into the matmul of one rank for each token.
+// partial: all tokens; y itself where the residual stream has all tokens, too.
+void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& linear, RngKey key,
+                           const ModelShard& model, MatrixRef x_TF, MatrixRef residual_TC,
+                           MatrixRef partial_TC, MatrixRef y_TC);
+
+// The gradient behind dropout, gathered: dp = dropout's gradient of dy, full = dp for all tokens.
+// Without dropout dp is dy itself and nothing is done; the same holds for full.
 void residual_dropout_backward(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
-                               const ModelSpec& model, MatrixRef dy_TC, MatrixRef dp_TC);
+                               const ModelShard& model, MatrixRef dy_TC, MatrixRef dp_TC,
+                               MatrixRef dp_full_TC);
+
+// dropout(x) + residual on this rank's part of the residual stream.
+void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,
+                 MatrixRef x_TC, MatrixRef residual_TC, MatrixRef y_TC);
 
 }  // namespace trireme

@@ -185,14 +185,6 @@ void reduce_to_all(const Change& c) {
 
 }  // namespace
 
-Shape local_shape(const Shape& global, Placement placement, int group_size, int rank) {
-  if (placement.kind != Kind::Shard) return global;
-  std::array<int64_t, 4> extents{};
-  for (int dim = 0; dim < global.rank(); ++dim) extents[size_t(dim)] = global[dim];
-  extents[size_t(placement.dim)] = balanced_count(global[placement.dim], group_size, rank);
-  return Shape(std::span<const int64_t>(extents.data(), size_t(global.rank())));
-}
-
 void redistribute(Group& group, const Redistribution& change, const Shape& global, TensorRef x,
                   TensorRef y, std::span<std::byte> scratch, CallSite site) {
   const auto [from, to] = change;

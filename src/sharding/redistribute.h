@@ -10,8 +10,7 @@
 
 namespace trireme {
 
-// From one placement over the ranks of a group to another. The one map from placements to
-// collectives:
+// The one map from placements over the ranks of a group to collectives:
 //
 //   from \ to    replicate   invariant   shard(e)        partial
 //   replicate    copy        copy        slice           rank 0 keeps
@@ -20,20 +19,7 @@ namespace trireme {
 //   partial      all_reduce  all_reduce  reduce_scatter  copy
 //
 // (shard(d) to shard(d) is a copy.) The backward of a -> b is dual(b) -> dual(a): see backward_of.
-struct Redistribution {
-  Placement from;
-  Placement to;
-  friend bool operator==(const Redistribution&, const Redistribution&) = default;
-};
-
-constexpr Redistribution backward_of(const Redistribution& forward) {
-  return {dual(forward.to), dual(forward.from)};
-}
-
-// Shape of this rank's part of a tensor of shape `global`: Shard takes a balanced part of its dim,
-// the others have all of it.
-Shape local_shape(const Shape& global, Placement placement, int group_size, int rank);
-
+//
 // y = x as `to` instead of `from`. x and y have their local shapes of `global`; they are the same
 // memory or do not overlap. `scratch` has at least redistribute_scratch_bytes.
 void redistribute(Group& group, const Redistribution& change, const Shape& global, TensorRef x,

@@ -1,5 +1,8 @@
 #include "spec/placement.h"
 
+#include <array>
+#include <span>
+
 namespace trireme {
 
 std::string to_string(Placement placement) {
@@ -14,6 +17,14 @@ std::string to_string(Placement placement) {
       return "invariant";
   }
   return "?";
+}
+
+Shape local_shape(const Shape& global, Placement placement, int group_size, int rank) {
+  if (placement.kind != Placement::Kind::Shard) return global;
+  std::array<int64_t, 4> extents{};
+  for (int dim = 0; dim < global.rank(); ++dim) extents[size_t(dim)] = global[dim];
+  extents[size_t(placement.dim)] = balanced_count(global[placement.dim], group_size, rank);
+  return Shape(std::span<const int64_t>(extents.data(), size_t(global.rank())));
 }
 
 }  // namespace trireme

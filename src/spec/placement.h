@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/shape.h"
+
 namespace trireme {
 
 // How a tensor lies over the ranks of one mesh axis.
@@ -35,5 +37,28 @@ constexpr Placement dual(Placement p) {
 }
 
 std::string to_string(Placement placement);  // "replicate", "shard(1)", ...
+
+// Element counts of `parts` parts of `total`: the first total mod parts are one longer.
+constexpr int64_t balanced_count(int64_t total, int parts, int part) {
+  return total / parts + (part < total % parts ? 1 : 0);
+}
+constexpr int64_t balanced_begin(int64_t total, int parts, int part) {
+  return total / parts * part + (part < total % parts ? part : total % parts);
+}
+
+// Shape of a rank's part of a tensor of shape `global`: Shard takes a balanced part of its dim, the
+// others have all of it.
+Shape local_shape(const Shape& global, Placement placement, int group_size, int rank);
+
+// From one placement to another.
+struct Redistribution {
+  Placement from;
+  Placement to;
+  friend bool operator==(const Redistribution&, const Redistribution&) = default;
+};
+
+constexpr Redistribution backward_of(const Redistribution& forward) {
+  return {dual(forward.to), dual(forward.from)};
+}
 
 }  // namespace trireme

@@ -10,7 +10,18 @@ namespace trireme {
 namespace {
 
 // Legend: T tokens of a micro-batch, C d_model, F d_ff, U up_width, Q q_width, H heads, V
-// vocabulary.
+// vocabulary, all as this tensor-parallel rank has them. Under sequence parallelism what lies on
+// the residual stream has this rank's part of the T tokens; what is gathered from it is named
+// "full".
+struct Extents {
+  Extents(const ModelShard& shard, const StageShape& stage)
+      : full(stage.micro_sequences * shard.seq_len),
+        residual(local_shape(Shape{full}, shard.residual, stage.tp, stage.tp_rank).num_elements()),
+        is_split(shard.residual.kind == Placement::Kind::Shard) {}
+  int64_t full;      // tokens of the micro-batch
+  int64_t residual;  // of them, those of this rank's part of the residual stream
+  bool is_split;     // the residual stream lies in parts
+};
 
 struct LayerTensor {
   const char* name;
@@ -20,21 +31,22 @@ struct LayerTensor {
 };
 
 // What a layer's forward pass writes and its backward pass reads.
-std::vector<LayerTensor> layer_activations(const ModelSpec& model, int64_t T, DType compute) {
-  const int64_t C = model.d_model;
-  std::vector<LayerTensor> tensors = {{"x_TC", Shape{T, C}, compute, Recompute::Full}};
+std::vector<LayerTensor> layer_activations(const ModelSpec& model, const Extents& extents,
+                                           DType compute) {
+  const int64_t T = extents.full, R = extents.residual, C = model.d_model;
+  std::vector<LayerTensor> tensors = {{"x_TC", Shape{R, C}, compute, Recompute::Full}};
   const auto add_norm = [&](const char* mean, const char* rstd, const char* output) {
     if (model.norm == NormType::LayerNorm) {
-      tensors.push_back({mean, Shape{T}, DType::F32, Recompute::Selective});
+      tensors.push_back({mean, Shape{R}, DType::F32, Recompute::Selective});
     }
-    tensors.push_back({rstd, Shape{T}, DType::F32, Recompute::Selective});
-    tensors.push_back({output, Shape{T, C}, compute, Recompute::None});
+    tensors.push_back({rstd, Shape{R}, DType::F32, Recompute::Selective});
+    tensors.push_back({output, Shape{R, C}, compute, Recompute::None});
   };
   add_norm("norm1.mean_T", "norm1.rstd_T", "h1_TC");
   tensors.push_back({"qkv_TD", Shape{T, model.qkv_width()}, compute, Recompute::Selective});
   tensors.push_back({"o_TQ", Shape{T, model.q_width()}, compute, Recompute::Selective});
   tensors.push_back({"lse_HT", Shape{model.heads, T}, DType::F32, Recompute::Selective});
-  tensors.push_back({"x1_TC", Shape{T, C}, compute, Recompute::Selective});
+  tensors.push_back({"x1_TC", Shape{R, C}, compute, Recompute::Selective});
   add_norm("norm2.mean_T", "norm2.rstd_T", "h2_TC");
   tensors.push_back({"u_TU", Shape{T, model.up_width()}, compute, Recompute::Selective});
   tensors.push_back({"a_TF", Shape{T, model.d_ff}, compute, Recompute::None});
@@ -42,46 +54,57 @@ std::vector<LayerTensor> layer_activations(const ModelSpec& model, int64_t T, DT
 }
 
 // The layer gradients that W reads.
-std::vector<LayerTensor> layer_weight_grad_inputs(const ModelSpec& model, int64_t T,
+std::vector<LayerTensor> layer_weight_grad_inputs(const ModelSpec& model, const Extents& extents,
                                                   DType compute) {
-  const int64_t C = model.d_model;
-  return {{"du_TU", Shape{T, model.up_width()}, compute, Recompute::None},
-          {"dh2_TC", Shape{T, C}, compute, Recompute::None},
-          {"dx1_TC", Shape{T, C}, compute, Recompute::None},
-          {"dqkv_TD", Shape{T, model.qkv_width()}, compute, Recompute::None},
-          {"dh1_TC", Shape{T, C}, compute, Recompute::None}};
+  const int64_t T = extents.full, C = model.d_model;
+  const Shape RC{extents.residual, C};
+  std::vector<LayerTensor> tensors = {
+      {"du_TU", Shape{T, model.up_width()}, compute, Recompute::None},
+      {"dh2_TC", RC, compute, Recompute::None},
+      {"dx1_TC", RC, compute, Recompute::None},
+      {"dqkv_TD", Shape{T, model.qkv_width()}, compute, Recompute::None},
+      {"dh1_TC", RC, compute, Recompute::None}};
+  for (const char* name : {"dp1_TC", "dp2_TC"}) {
+    if (model.dropout > 0.0) tensors.push_back({name, RC, compute, Recompute::None});
+  }
+  for (const char* name : {"dp1_full_TC", "dp2_full_TC"}) {
+    if (extents.is_split) tensors.push_back({name, Shape{T, C}, compute, Recompute::None});
+  }
+  return tensors;
 }
 
 std::string layer_prefix(int64_t layer_index) { return fmt::format("layers.{}.", layer_index); }
 
-TensorTable saved_table(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
-  const int64_t T = shape.micro_sequences * model.seq_len;
-  const int64_t C = model.d_model;
+TensorTable saved_table(const ModelShard& model, const StageSpec& stage, const StageShape& shape) {
+  const Extents extents(model, shape);
+  const int64_t T = extents.full, R = extents.residual, C = model.d_model;
   TensorTable table;
   if (stage.has_embedding) {
     table.add("tokens_T", Shape{T}, DType::I32);
     if (model.embedding_norm) {
-      table.add("embedding.x_TC", Shape{T, C}, shape.compute);
-      if (model.norm == NormType::LayerNorm) table.add("embedding.mean_T", Shape{T}, DType::F32);
-      table.add("embedding.rstd_T", Shape{T}, DType::F32);
+      table.add("embedding.x_TC", Shape{R, C}, shape.compute);
+      if (model.norm == NormType::LayerNorm) table.add("embedding.mean_T", Shape{R}, DType::F32);
+      table.add("embedding.rstd_T", Shape{R}, DType::F32);
     }
   }
   for (int64_t i = 0; i < stage.num_layers; ++i) {
-    for (const LayerTensor& tensor : layer_activations(model, T, shape.compute)) {
+    for (const LayerTensor& tensor : layer_activations(model, extents, shape.compute)) {
       if (shape.recompute > tensor.kept_up_to) continue;
       table.add(layer_prefix(stage.first_layer + i) + tensor.name, tensor.shape, tensor.dtype);
     }
   }
-  table.add("y_TC", Shape{T, C}, shape.compute);  // the last layer's output
+  table.add("y_TC", Shape{R, C}, shape.compute);  // the last layer's output
   if (stage.has_head) {
     table.add("targets_T", Shape{T}, DType::I32);
-    table.add("loss_T", Shape{T}, DType::F32);
-    if (model.final_norm) {
-      if (model.norm == NormType::LayerNorm) table.add("head.mean_T", Shape{T}, DType::F32);
-      table.add("head.rstd_T", Shape{T}, DType::F32);
-      table.add("head.h_TC", Shape{T, C}, shape.compute);
+    for (const char* name : {"loss_T", "head.max_T", "head.sum_T"}) {
+      table.add(name, Shape{T}, DType::F32);
     }
-    table.add("head.dh_TC", Shape{T, C}, shape.compute);
+    if (model.final_norm) {
+      if (model.norm == NormType::LayerNorm) table.add("head.mean_T", Shape{R}, DType::F32);
+      table.add("head.rstd_T", Shape{R}, DType::F32);
+      table.add("head.h_TC", Shape{R, C}, shape.compute);
+    }
+    table.add("head.dh_TC", Shape{R, C}, shape.compute);
     if (shape.compute != DType::F32) {
       table.add("head.dlogits_TV", Shape{T, model.vocab_size}, shape.compute);
     }
@@ -89,54 +112,52 @@ TensorTable saved_table(const ModelSpec& model, const StageSpec& stage, const St
   return table;
 }
 
-TensorTable weight_grad_table(const ModelSpec& model, const StageSpec& stage,
+TensorTable weight_grad_table(const ModelShard& model, const StageSpec& stage,
                               const StageShape& shape) {
   TensorTable table;
   if (!shape.split_backward) return table;
-  const int64_t T = shape.micro_sequences * model.seq_len;
-  const Shape TC{T, model.d_model};
+  const Extents extents(model, shape);
+  const Shape RC{extents.residual, model.d_model};
   for (int64_t i = 0; i < stage.num_layers; ++i) {
     const std::string layer = layer_prefix(stage.first_layer + i);
-    for (const LayerTensor& tensor : layer_weight_grad_inputs(model, T, shape.compute)) {
+    for (const LayerTensor& tensor : layer_weight_grad_inputs(model, extents, shape.compute)) {
       table.add(layer + tensor.name, tensor.shape, tensor.dtype);
     }
-    table.add(layer + "dy_TC", TC, shape.compute);
-    if (model.dropout > 0.0) {
-      table.add(layer + "dp1_TC", TC, shape.compute);
-      table.add(layer + "dp2_TC", TC, shape.compute);
-    }
+    table.add(layer + "dy_TC", RC, shape.compute);
   }
-  table.add("dx_TC", TC, shape.compute);  // of the stage's input
+  table.add("dx_TC", RC, shape.compute);  // of the stage's input
   return table;
 }
 
-TensorTable scratch_table(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
-  const int64_t T = shape.micro_sequences * model.seq_len;
-  const Shape TC{T, model.d_model};
+TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
+                          const StageShape& shape) {
+  const Extents extents(model, shape);
+  const int64_t T = extents.full;
+  const Shape TC{T, model.d_model}, RC{extents.residual, model.d_model};
   TensorTable table;
-  for (const LayerTensor& tensor : layer_activations(model, T, shape.compute)) {
+  for (const LayerTensor& tensor : layer_activations(model, extents, shape.compute)) {
     if (shape.recompute > tensor.kept_up_to) table.add(tensor.name, tensor.shape, tensor.dtype);
   }
-  if (model.dropout > 0.0) table.add("p_TC", TC, shape.compute);
+  // What is gathered from the residual stream, and the partial sums that go back to it.
+  if (extents.is_split) table.add("full_TC", TC, shape.compute);
   table.add("da_TF", Shape{T, model.d_ff}, shape.compute);
   table.add("do_TQ", Shape{T, model.q_width()}, shape.compute);
   table.add("delta_HT", Shape{model.heads, T}, DType::F32);
   if (!shape.split_backward) {
-    table.add("dx_TC", TC, shape.compute);  // from layer to layer
-    for (const LayerTensor& tensor : layer_weight_grad_inputs(model, T, shape.compute)) {
+    table.add("dx_TC", RC, shape.compute);  // from layer to layer
+    for (const LayerTensor& tensor : layer_weight_grad_inputs(model, extents, shape.compute)) {
       table.add(tensor.name, tensor.shape, tensor.dtype);
-    }
-    if (model.dropout > 0.0) {
-      table.add("dp1_TC", TC, shape.compute);
-      table.add("dp2_TC", TC, shape.compute);
     }
   }
   if (stage.has_head) {
-    table.add("head.logits_tile_tV", Shape{std::min(T, kLossTileTokens), model.vocab_size},
-              DType::F32);
+    const int64_t tile = std::min(T, kLossTileTokens);
+    table.add("head.logits_tile_tV", Shape{tile, model.vocab_size}, DType::F32);
+    table.add("head.part_3t", Shape{3, tile}, DType::F32);
+    table.add("head.parts_3Rt", Shape{3 * shape.tp, tile}, DType::F32);
+    if (extents.is_split) table.add("head.dh_full_TC", TC, shape.compute);
   }
   if (stage.has_embedding && (model.embedding_norm || model.dropout > 0.0)) {
-    table.add("embedding.de_TC", TC, shape.compute);
+    table.add("embedding.de_TC", RC, shape.compute);
   }
   if (model.rope) {
     table.add("rope.cos_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
@@ -161,19 +182,20 @@ TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   StageTables tables;
-  const std::vector<ParamSpec> params = param_table(model, stage);
+  const ModelShard shard = shard_model(model, shape);
+  const std::vector<ParamSpec> params = param_table(shard, stage);
   for (const ParamSpec& param : params) {
     tables.params.add(param.name, param.shape, shape.compute, param.adjoins_previous);
     tables.grads.add(param.name, param.shape, DType::F32, param.adjoins_previous);
   }
   const bool tied_here = model.tied_head && stage.has_embedding && stage.has_head;
   if (tied_here && shape.tied_use_apart) {
-    tables.grads.add("embedding.tokens@head", Shape{model.vocab_size, model.d_model}, DType::F32);
+    tables.grads.add("embedding.tokens@head", Shape{shard.vocab_size, model.d_model}, DType::F32);
   }
   tables.optimizer = optimizer_table(params, shape.compute, shape.optimizer_state);
-  tables.saved = saved_table(model, stage, shape);
-  tables.weight_grad = weight_grad_table(model, stage, shape);
-  tables.scratch = scratch_table(model, stage, shape);
+  tables.saved = saved_table(shard, stage, shape);
+  tables.weight_grad = weight_grad_table(shard, stage, shape);
+  tables.scratch = scratch_table(shard, stage, shape);
   int64_t num_chunks = 0;
   for (const ParamSpec& param : params) num_chunks += num_norm_chunks(param.shape.num_elements());
   tables.step.add("norm_partials_P", Shape{num_chunks}, DType::F64);

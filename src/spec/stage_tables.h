@@ -1,29 +1,14 @@
 #pragma once
 
+#include "spec/model_layout.h"
 #include "spec/model_spec.h"
+#include "spec/stage_shape.h"
 #include "spec/tensor_table.h"
 
 namespace trireme {
 
-enum class Recompute { None, Selective, Full };
-
 // Rows of the vocabulary projection whose fp32 logits exist at one time.
 inline constexpr int64_t kLossTileTokens = 128;
-
-// Optimiser state of a parameter table: which moments there are follows the optimiser.
-struct OptimizerStateSpec {
-  bool exp_avg = true;
-  bool exp_avg_sq = true;
-};
-// What decides the memory of one stage, beside the model.
-struct StageShape {
-  int64_t micro_sequences = 1;
-  DType compute = DType::F32;
-  Recompute recompute = Recompute::None;
-  bool split_backward = false;  // B and W are separate actions: W's inputs live from B to W
-  bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum
-  OptimizerStateSpec optimizer_state;
-};
 
 // Every tensor of a stage, by lifetime. The runtime binds its layers to these tables and the
 // planner sums them.

@@ -15,8 +15,9 @@ struct DropoutArgs {
   MatrixRef y_TC;         // written; may be x or residual
   float probability = 0.0f;
   RngKey key;
-  uint64_t first_sample = 0;  // global number of the sample of row 0
+  uint64_t first_sample = 0;  // global number of the sample that rows count from
   int64_t rows_per_sample = 0;
+  int64_t first_row = 0;  // of first_sample: what row 0 is
 };
 void dropout_ref(Stream& stream, const DropoutArgs& args);
 void check_dropout(const DropoutArgs& args);  // throws ContractError

@@ -105,5 +105,25 @@ TEST(Dropout, IsItsOwnBackward) {
   EXPECT_NEAR(inner_product(o.y, o.residual), inner_product(o.x, back.y), 1e-5);
 }
 
+TEST(Dropout, PartsOfTheRowsDropWhatTheWholeDrops) {
+  Teams teams;
+  for (Isa isa : supported_isas()) {
+    for (const DropoutShape& shape : kDropoutShapes) {
+      Operands whole(DType::F32, shape), parts = whole;
+      cpu_kernels(isa).dropout(teams.of_2, whole.args(0.3f));
+      for (int64_t begin = 0; begin < shape.rows; begin += 2) {
+        DropoutArgs args = parts.args(0.3f);
+        const int64_t count = std::min<int64_t>(2, shape.rows - begin);
+        for (MatrixRef* x : {&args.x_TC, &args.residual_TC, &args.y_TC}) {
+          *x = rows_of(*x, begin, count);
+        }
+        args.first_row = begin;
+        cpu_kernels(isa).dropout(teams.of_1, args);
+      }
+      EXPECT_TRUE(whole == parts) << shape.rows;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

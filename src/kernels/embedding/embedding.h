@@ -6,20 +6,28 @@
 
 namespace trireme {
 
-// y_t = table[token_t] + positions[(first_position + t mod seq_len)], rounded once.
+// The rows of a vocabulary's table that are here: first .. first + V - 1 of `num_tokens`.
+struct TokenRange {
+  int64_t first = 0;
+  int64_t num_tokens = 0;  // 0: all rows are here
+};
+
+// y_t = table[token_t - first] + positions[(first_position + t mod seq_len)], rounded once. A token
+// whose row is elsewhere has zeros for it.
 struct EmbeddingForwardArgs {
-  TensorRef tokens_T;      // int32, each in [0, V)
+  TensorRef tokens_T;      // int32, each in [0, num_tokens)
   MatrixRef table_VC;      // fp32 or bf16
   MatrixRef positions_SC;  // absent: no learned positions
   int64_t seq_len = 0;
   int64_t first_position = 0;
   MatrixRef y_TC;  // written, of the table's dtype
+  TokenRange range;
 };
 void embedding_forward_ref(Stream& stream, const EmbeddingForwardArgs& args);
 void check_embedding_forward(const EmbeddingForwardArgs& args);  // throws ContractError
 
-// Adds dy_t to the rows of the tables in the order of t, whatever the number of threads.
-// Overwrite zeroes the tables first.
+// Adds dy_t to the rows of the tables in the order of t, whatever the number of threads; a token
+// whose row is elsewhere is left out of `dtable`. Overwrite zeroes the tables first.
 struct EmbeddingBackwardArgs {
   TensorRef tokens_T;       // int32
   MatrixRef dy_TC;          // fp32 or bf16
@@ -27,6 +35,7 @@ struct EmbeddingBackwardArgs {
   MatrixRef dpositions_SC;  // fp32; absent: no learned positions
   int64_t seq_len = 0;
   Write write = Write::Overwrite;
+  TokenRange range;
 };
 void embedding_backward_ref(Stream& stream, const EmbeddingBackwardArgs& args);
 void check_embedding_backward(const EmbeddingBackwardArgs& args);  // throws ContractError

@@ -5,7 +5,11 @@ namespace trireme {
 namespace {
 
 // Also that every token has a row: a wrong one would read or write foreign memory.
-void check_tokens(const TensorRef& tokens_T, int64_t rows, int64_t vocab_size) {
+void check_tokens(const TensorRef& tokens_T, int64_t rows, const TokenRange& range,
+                  int64_t table_rows) {
+  const int64_t vocab_size = range.num_tokens > 0 ? range.num_tokens : table_rows;
+  check_argument(range.first >= 0 && range.first + table_rows <= vocab_size,
+                 "the table's rows lie inside the vocabulary");
   check_tensor("tokens", tokens_T, rows, DType::I32);
   const auto* token = static_cast<const int32_t*>(tokens_T.data);
   bool inside = true;
@@ -21,7 +25,7 @@ void check_embedding_forward(const EmbeddingForwardArgs& args) {
   const MatrixRef& y_TC = args.y_TC;
   check_float("y", y_TC);
   check_matrix("table", args.table_VC, args.table_VC.rows, y_TC.cols, y_TC.dtype);
-  check_tokens(args.tokens_T, y_TC.rows, args.table_VC.rows);
+  check_tokens(args.tokens_T, y_TC.rows, args.range, args.table_VC.rows);
   if (!args.positions_SC) return;
   check_argument(args.seq_len > 0 && args.first_position >= 0, "positions count from 0");
   check_matrix("positions", args.positions_SC, args.positions_SC.rows, y_TC.cols, y_TC.dtype);
@@ -34,7 +38,7 @@ void check_embedding_backward(const EmbeddingBackwardArgs& args) {
   const MatrixRef& dy_TC = args.dy_TC;
   check_float("dy", dy_TC);
   check_matrix("dtable", args.dtable_VC, args.dtable_VC.rows, dy_TC.cols, DType::F32);
-  check_tokens(args.tokens_T, dy_TC.rows, args.dtable_VC.rows);
+  check_tokens(args.tokens_T, dy_TC.rows, args.range, args.dtable_VC.rows);
   if (!args.dpositions_SC) return;
   check_argument(args.seq_len > 0, "a sequence has at least one position");
   check_matrix("dpositions", args.dpositions_SC, args.dpositions_SC.rows, dy_TC.cols, DType::F32);

@@ -8,13 +8,21 @@ template <typename T>
 void look_up(const EmbeddingForwardArgs& args, int64_t begin, int64_t end) {
   const int32_t* token_T = static_cast<const int32_t*>(args.tokens_T.data);
   for (int64_t t = begin; t < end; ++t) {
-    const T* row_C = args.table_VC.row<T>(token_T[t]);
+    const int64_t row = token_T[t] - args.range.first;
+    const bool is_here = row >= 0 && row < args.table_VC.rows;
+    const T* row_C = is_here ? args.table_VC.row<T>(row) : nullptr;
+    const T* position_C = args.positions_SC
+                              ? args.positions_SC.row<T>(args.first_position + t % args.seq_len)
+                              : nullptr;
     T* y_C = args.y_TC.row<T>(t);
-    if (!args.positions_SC) {
-      __builtin_memcpy(y_C, row_C, size_t(args.y_TC.cols) * sizeof(T));
+    if (!row_C && !position_C) {
+      __builtin_memset(static_cast<void*>(y_C), 0, size_t(args.y_TC.cols) * sizeof(T));
       continue;
     }
-    const T* position_C = args.positions_SC.row<T>(args.first_position + t % args.seq_len);
+    if (!row_C || !position_C) {
+      __builtin_memcpy(y_C, row_C ? row_C : position_C, size_t(args.y_TC.cols) * sizeof(T));
+      continue;
+    }
     for_each_vector(args.y_TC.cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
       store(y_C + c, load(row_C + c, lanes) + load(position_C + c, lanes), lanes);
     });
@@ -45,7 +53,10 @@ void scatter_cols(const EmbeddingBackwardArgs& args, int64_t begin, int64_t end)
   const int32_t* token_T = static_cast<const int32_t*>(args.tokens_T.data);
   for (int64_t t = 0; t < args.dy_TC.rows; ++t) {
     const T* dy_C = args.dy_TC.row<T>(t) + begin;
-    add_row(dy_C, args.dtable_VC.row<float>(token_T[t]) + begin, end - begin);
+    const int64_t row = token_T[t] - args.range.first;
+    if (row >= 0 && row < args.dtable_VC.rows) {
+      add_row(dy_C, args.dtable_VC.row<float>(row) + begin, end - begin);
+    }
     if (!args.dpositions_SC) continue;
     add_row(dy_C, args.dpositions_SC.row<float>(t % args.seq_len) + begin, end - begin);
   }

@@ -104,6 +104,45 @@ TEST(Embedding, ReferenceBackwardIsTheAdjointOfForward) {
   EXPECT_NEAR(inner_product(o.y, o.dy), through_tables, 1e-5);
 }
 
+// Every part of the table gives the rows that it has; positions enter with the first.
+TEST(Embedding, PartsOfTheTableAddUpToTheWhole) {
+  Teams teams;
+  for_every_case([&](const Operands& start) {
+    const int64_t num_tokens = start.table.rows(), split = num_tokens / 2;
+    if (split == 0) return;
+    for (Isa isa : supported_isas()) {
+      const KernelTable& kernels = cpu_kernels(isa);
+      Operands whole = start, low = start, high = start;
+      kernels.embedding_forward(teams.of_2, whole.forward());
+      kernels.embedding_backward(teams.of_2, whole.backward(Write::Accumulate));
+      for (Operands* part : {&low, &high}) {
+        const TokenRange range{part == &low ? 0 : split, num_tokens};
+        const int64_t rows = part == &low ? split : num_tokens - split;
+        EmbeddingForwardArgs forward = part->forward();
+        forward.range = range;
+        forward.table_VC = rows_of(forward.table_VC, range.first, rows);
+        if (part == &high) forward.positions_SC = {};
+        kernels.embedding_forward(teams.of_2, forward);
+        EmbeddingBackwardArgs backward = part->backward(Write::Accumulate);
+        backward.range = range;
+        backward.dtable_VC = rows_of(backward.dtable_VC, range.first, rows);
+        kernels.embedding_backward(teams.of_2, backward);
+      }
+      EXPECT_TRUE(low.dpositions == whole.dpositions);
+      for (int64_t c = 0; c < whole.table.cols(); ++c) {
+        for (int64_t t = 0; t < whole.y.rows(); ++t) {
+          const float sum = low.y.get(t, c) + high.y.get(t, c);  // as the ranks' sum is rounded
+          ASSERT_EQ(whole.y.ref().dtype == DType::BF16 ? float(bf16(sum)) : sum, whole.y.get(t, c));
+        }
+        for (int64_t v = 0; v < num_tokens; ++v) {
+          const Operands& owner = v < split ? low : high;
+          ASSERT_EQ(owner.dtable.get(v, c), whole.dtable.get(v, c));
+        }
+      }
+    }
+  });
+}
+
 TEST(Embedding, ATokenOutsideTheVocabularyIsRefused) {
   Teams teams;
   for (int32_t token : {-1, 11}) {

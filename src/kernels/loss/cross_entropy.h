@@ -6,21 +6,47 @@
 namespace trireme {
 
 inline constexpr int32_t kIgnoredTarget = -1;
-// A row of exponentials fits into one thread's workspace.
-inline constexpr int64_t kMaxVocabSize = kWorkspaceBytesPerThread / int64_t{sizeof(float)};
+inline constexpr int64_t kMaxVocabSize = int64_t{1} << 20;
 
-// Softmax cross-entropy of one tile of rows. Per valid row: loss = lse - logits[target] (natural
-// logarithm) and, where wanted, dlogits = softmax(logits) - onehot(target), not divided by
-// anything. An ignored row has loss 0 and dlogits 0.
+// Softmax cross-entropy of one tile of rows whose vocabulary may lie on several ranks, in three
+// calls: what each rank's columns say of every row, the loss from the words of all ranks, and the
+// gradient of each rank's columns. Per valid row: loss = lse - logits[target] (natural logarithm),
+// dlogits = softmax(logits) - onehot(target), not divided by anything. An ignored row has loss 0
+// and dlogits 0.
+
+// Rows 0 .. 2 of the part, written: the greatest logit of these columns, the sum of their
+// exponentials relative to it, and the target's logit, or 0 where it is in no column here. An
+// ignored row has 0, 1 and 0.
+struct SoftmaxPartArgs {
+  MatrixRef logits_TV;  // fp32: columns first_token .. first_token + V - 1
+  TensorRef targets_T;  // int32: in [0, num_tokens) or kIgnoredTarget
+  int64_t first_token = 0;
+  int64_t num_tokens = 0;  // of the vocabulary; 0: all are here
+  MatrixRef part_3T;       // fp32
+};
+void softmax_part_ref(Stream& stream, const SoftmaxPartArgs& args);
+void check_softmax_part(const SoftmaxPartArgs& args);  // throws ContractError
+
+// Joins the parts in the order of their ranks. max and sum are of the whole row; 0 and 1 where it
+// is ignored.
 struct CrossEntropyArgs {
-  MatrixRef logits_TV;  // fp32
-  TensorRef targets_T;  // int32: in [0, V) or kIgnoredTarget
-  TensorRef loss_T;     // fp32, written
-  // fp32 or bf16, written; absent: not wanted. May share the logits' memory where every row begins
-  // at the same byte (in bf16: twice the stride).
-  MatrixRef dlogits_TV;
+  MatrixRef parts_3RT;  // fp32: rows 3r .. 3r + 2 are rank r's part
+  TensorRef targets_T;
+  TensorRef loss_T, max_T, sum_T;  // fp32, written
 };
 void cross_entropy_ref(Stream& stream, const CrossEntropyArgs& args);
 void check_cross_entropy(const CrossEntropyArgs& args);  // throws ContractError
+
+struct CrossEntropyGradientArgs {
+  MatrixRef logits_TV;
+  TensorRef targets_T;
+  int64_t first_token = 0;
+  TensorRef max_T, sum_T;
+  // fp32 or bf16, written. May share the logits' memory where every row begins at the same byte (in
+  // bf16: twice the stride).
+  MatrixRef dlogits_TV;
+};
+void cross_entropy_gradient_ref(Stream& stream, const CrossEntropyGradientArgs& args);
+void check_cross_entropy_gradient(const CrossEntropyGradientArgs& args);  // throws ContractError
 
 }  // namespace trireme

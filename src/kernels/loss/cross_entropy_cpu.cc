@@ -27,94 +27,129 @@ TRIREME_INLINE float max_of(const float* x, int64_t n) {
 TRIREME_INLINE float exp_of(float x) { return first_lane(exp_f32(broadcast(x))); }
 TRIREME_INLINE float log_of(float x) { return first_lane(log_f32(broadcast(x))); }
 
-// A row is taken block by block: each block's exponentials are those of x minus the greatest number
-// seen so far, and stay in `exp_V` (in L2) for the gradients. One pass over memory.
-constexpr int64_t kMaxBlocks = kMaxVocabSize / kBlock;
+// A row is taken block by block: each block's exponentials are relative to the greatest number seen
+// so far, and summed while the block is in L1.
 struct Softmax {
   float max = kLowest;
   float sum = 0.0f;
-  float block_max[kMaxBlocks];  // what each block's exponentials are relative to
 };
 
-template <bool kKeepsExp>
-TRIREME_INLINE float sum_of_exp(const float* x, float max, int64_t n, float* exp) {
+TRIREME_INLINE int64_t block_size(int64_t begin, int64_t cols) {
+  return cols - begin < kBlock ? cols - begin : kBlock;
+}
+
+TRIREME_INLINE float sum_of_exp(const float* x, float max, int64_t n) {
   float sum[1];
   sum_row(n, sum, [&](int64_t v, auto lanes, F32x16* chain) TRIREME_INLINE_LAMBDA {
-    const F32x16 e = keep_lanes(exp_f32(load(x + v, lanes) - broadcast(max)), lanes, zeros());
-    if constexpr (kKeepsExp) store(exp + v, e, lanes);
-    chain[0] = chain[0] + e;
+    chain[0] = chain[0] + keep_lanes(exp_f32(load(x + v, lanes) - broadcast(max)), lanes, zeros());
   });
   return sum[0];
 }
 
-template <bool kKeepsExp>
-TRIREME_INLINE void softmax_of(const float* x_V, int64_t vocab_size, float* exp_V, Softmax& row) {
-  row.max = kLowest;
-  row.sum = 0.0f;
-  for (int64_t begin = 0; begin < vocab_size; begin += kBlock) {
-    const int64_t n = vocab_size - begin < kBlock ? vocab_size - begin : kBlock;
+TRIREME_INLINE Softmax softmax_of(const float* x_V, int64_t cols) {
+  Softmax row;
+  for (int64_t begin = 0; begin < cols; begin += kBlock) {
+    const int64_t n = block_size(begin, cols);
     const float block_max = max_of(x_V + begin, n);
     if (block_max > row.max) {
       row.sum *= exp_of(row.max - block_max);
       row.max = block_max;
     }
-    row.sum += sum_of_exp<kKeepsExp>(x_V + begin, row.max, n, exp_V + begin);
-    row.block_max[begin / kBlock] = row.max;
+    row.sum += sum_of_exp(x_V + begin, row.max, n);
   }
+  return row;
 }
 
-// dlogits = softmax - onehot.
-template <typename T>
-TRIREME_INLINE void write_gradient(const float* exp_V, int64_t vocab_size, const Softmax& row,
-                                   int32_t target, T* dx_V) {
-  for (int64_t begin = 0; begin < vocab_size; begin += kBlock) {
-    const int64_t n = vocab_size - begin < kBlock ? vocab_size - begin : kBlock;
-    const F32x16 scale = broadcast(exp_of(row.block_max[begin / kBlock] - row.max) / row.sum);
-    for_each_vector(n, [&](int64_t v, auto lanes) TRIREME_INLINE_LAMBDA {
-      store(dx_V + begin + v, load(exp_V + begin + v, lanes) * scale, lanes);
-    });
-    if (begin <= target && target < begin + n) {
-      const F32x16 share = broadcast(exp_V[target]) * scale;
-      store(dx_V + target, share - broadcast(1.0f), FirstLanes{1});
-    }
-  }
-}
-
-template <typename T>
-void rows_of_loss(const CrossEntropyArgs& args, int64_t begin, int64_t end, float* exp_V) {
-  const int64_t vocab_size = args.logits_TV.cols;
-  Softmax row;
+void rows_of_parts(const SoftmaxPartArgs& args, int64_t begin, int64_t end) {
+  const int64_t cols = args.logits_TV.cols;
   for (int64_t t = begin; t < end; ++t) {
     const float* x_V = args.logits_TV.row<float>(t);
     const int32_t target = static_cast<const int32_t*>(args.targets_T.data)[t];
-    float* loss = static_cast<float*>(args.loss_T.data) + t;
-    T* dx_V = args.dlogits_TV ? args.dlogits_TV.row<T>(t) : nullptr;
+    const int64_t col = target - args.first_token;
+    const bool ignored = target == kIgnoredTarget;
+    const Softmax row = ignored ? Softmax{0.0f, 1.0f} : softmax_of(x_V, cols);
+    args.part_3T.row<float>(0)[t] = row.max;
+    args.part_3T.row<float>(1)[t] = row.sum;
+    args.part_3T.row<float>(2)[t] = !ignored && col >= 0 && col < cols ? x_V[col] : 0.0f;
+  }
+}
+
+void join_parts(const CrossEntropyArgs& args, int64_t begin, int64_t end) {
+  const int64_t rows = args.parts_3RT.rows;
+  for (int64_t t = begin; t < end; ++t) {
+    const auto part = [&](int64_t row)
+                          TRIREME_INLINE_LAMBDA { return args.parts_3RT.row<float>(row)[t]; };
+    float max = part(0);
+    for (int64_t r = 3; r < rows; r += 3) max = part(r) > max ? part(r) : max;
+    float sum = 0.0f, target_logit = 0.0f;
+    for (int64_t r = 0; r < rows; r += 3) {
+      sum += part(r + 1) * exp_of(part(r) - max);
+      target_logit += part(r + 2);
+    }
+    const bool ignored = static_cast<const int32_t*>(args.targets_T.data)[t] == kIgnoredTarget;
+    // A sum that is not finite has no logarithm here; the last term carries it into the loss.
+    const float loss = log_of(sum) + (max - target_logit) + (sum - sum);
+    static_cast<float*>(args.loss_T.data)[t] = ignored ? 0.0f : loss;
+    static_cast<float*>(args.max_T.data)[t] = ignored ? 0.0f : max;
+    static_cast<float*>(args.sum_T.data)[t] = ignored ? 1.0f : sum;
+  }
+}
+
+// dlogits = softmax - onehot, by the same blocks.
+template <typename T>
+void rows_of_gradient(const CrossEntropyGradientArgs& args, int64_t first, int64_t last) {
+  const int64_t cols = args.logits_TV.cols;
+  for (int64_t t = first; t < last; ++t) {
+    const float* x_V = args.logits_TV.row<float>(t);
+    const int32_t target = static_cast<const int32_t*>(args.targets_T.data)[t];
+    T* dx_V = args.dlogits_TV.row<T>(t);
     if (target == kIgnoredTarget) {
-      *loss = 0.0f;
-      if (dx_V) __builtin_memset(static_cast<void*>(dx_V), 0, size_t(vocab_size) * sizeof(T));
+      __builtin_memset(static_cast<void*>(dx_V), 0, size_t(cols) * sizeof(T));
       continue;
     }
-    if (dx_V) {
-      softmax_of<true>(x_V, vocab_size, exp_V, row);
-    } else {
-      softmax_of<false>(x_V, vocab_size, exp_V, row);
+    const float row_max = static_cast<const float*>(args.max_T.data)[t];
+    const float row_sum = static_cast<const float*>(args.sum_T.data)[t];
+    const int64_t col = target - args.first_token;
+    const float target_logit =
+        col >= 0 && col < cols ? x_V[col] : 0.0f;  // before it is overwritten
+    float max = kLowest;
+    for (int64_t begin = 0; begin < cols; begin += kBlock) {
+      const int64_t n = block_size(begin, cols);
+      const float block_max = max_of(x_V + begin, n);
+      if (block_max > max) max = block_max;
+      const F32x16 scale = broadcast(exp_of(max - row_max) / row_sum);
+      for_each_vector(n, [&](int64_t v, auto lanes) TRIREME_INLINE_LAMBDA {
+        const F32x16 e = exp_f32(load(x_V + begin + v, lanes) - broadcast(max));
+        store(dx_V + begin + v, e * scale, lanes);
+      });
+      if (begin <= col && col < begin + n) {
+        const F32x16 share = exp_f32(broadcast(target_logit) - broadcast(max)) * scale;
+        store(dx_V + col, share - broadcast(1.0f), FirstLanes{1});
+      }
     }
-    // A sum that is not finite has no logarithm here; the last term carries it into the loss.
-    *loss = log_of(row.sum) + (row.max - x_V[target]) + (row.sum - row.sum);
-    if (dx_V) write_gradient(exp_V, vocab_size, row, target, dx_V);
   }
 }
 
 }  // namespace
 
+void softmax_part(Stream& stream, const SoftmaxPartArgs& args) {
+  check_softmax_part(args);
+  for_each_row_tile(stream, args.logits_TV.rows, args.logits_TV.cols,
+                    [&](int64_t begin, int64_t end, int) { rows_of_parts(args, begin, end); });
+}
+
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   check_cross_entropy(args);
+  for_each_row_tile(stream, args.parts_3RT.cols, args.parts_3RT.rows,
+                    [&](int64_t begin, int64_t end, int) { join_parts(args, begin, end); });
+}
+
+void cross_entropy_gradient(Stream& stream, const CrossEntropyGradientArgs& args) {
+  check_cross_entropy_gradient(args);
   with_element(args.dlogits_TV.dtype, [&]<typename T>(T) {
-    for_each_row_tile(stream, args.logits_TV.rows, args.logits_TV.cols,
-                      [&](int64_t begin, int64_t end, int thread) {
-                        float* exp_V = reinterpret_cast<float*>(stream.workspace(thread));
-                        rows_of_loss<T>(args, begin, end, exp_V);
-                      });
+    for_each_row_tile(
+        stream, args.logits_TV.rows, args.logits_TV.cols,
+        [&](int64_t begin, int64_t end, int) { rows_of_gradient<T>(args, begin, end); });
   });
 }
 

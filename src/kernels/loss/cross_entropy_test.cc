@@ -7,10 +7,12 @@ namespace trireme {
 namespace {
 
 struct Operands {
-  Operands(DType dtype, const LossShape& shape, float scale = 5.0f)
-      : logits(DType::F32, shape.rows, shape.vocab_size, 3, 1, scale),
+  Operands(DType dtype, const LossShape& shape, float scale = 5.0f, int num_parts = 1)
+      : num_parts(num_parts),
+        logits(DType::F32, shape.rows, shape.vocab_size, 3, 1, scale),
         targets(shape.rows),
-        loss(DType::F32, 1, shape.rows, 0, 2),
+        parts(DType::F32, 3 * num_parts, shape.rows, 2, 4),
+        statistics(DType::F32, 3, shape.rows, 0, 2),
         dlogits(dtype, shape.rows, shape.vocab_size, 1, 3) {
     for (int64_t t = 0; t < shape.rows; ++t) {
       targets[t] = t % 4 == 3 ? kIgnoredTarget : int32_t((t * 7919 + 5) % shape.vocab_size);
@@ -18,18 +20,40 @@ struct Operands {
   }
   bool operator==(const Operands&) const = default;
 
-  CrossEntropyArgs args() {
-    return {
-        logits, {targets.data(), DType::I32, Shape{int64_t(targets.size())}}, loss.row(), dlogits};
+  TensorRef targets_T() { return {targets.data(), DType::I32, Shape{int64_t(targets.size())}}; }
+  TensorRef statistic(int64_t i) {
+    const MatrixRef row = rows_of(statistics, i, 1);
+    return {row.data, DType::F32, Shape{row.cols}};
   }
+  int64_t begin(int part) const { return logits.cols() * part / num_parts; }
+  // The columns of one part of the vocabulary.
+  MatrixRef part_of(const MatrixRef& x_TV, int part) const {
+    return cols_of(x_TV, begin(part), begin(part + 1) - begin(part));
+  }
+  float loss(int64_t t) const { return statistics.get(0, t); }
 
+  int num_parts;  // ranks that share the vocabulary
   RandomMatrix logits;
   std::vector<int32_t> targets;
-  RandomMatrix loss, dlogits;
+  RandomMatrix parts, statistics, dlogits;
 };
 
+void run_onto(const KernelTable& kernels, Stream& stream, Operands& o, MatrixRef dlogits_TV) {
+  for (int part = 0; part < o.num_parts; ++part) {
+    kernels.softmax_part(stream, {o.part_of(o.logits, part), o.targets_T(), o.begin(part),
+                                  o.logits.cols(), rows_of(o.parts, 3 * part, 3)});
+  }
+  kernels.cross_entropy(stream,
+                        {o.parts, o.targets_T(), o.statistic(0), o.statistic(1), o.statistic(2)});
+  for (int part = 0; part < o.num_parts; ++part) {
+    kernels.cross_entropy_gradient(
+        stream, {o.part_of(o.logits, part), o.targets_T(), o.begin(part), o.statistic(1),
+                 o.statistic(2), o.part_of(dlogits_TV, part)});
+  }
+}
+
 void run(const KernelTable& kernels, Stream& stream, Operands& o) {
-  kernels.cross_entropy(stream, o.args());
+  run_onto(kernels, stream, o, o.dlogits);
 }
 
 TEST(CrossEntropy, AgreesWithTheReferenceEverywhere) {
@@ -41,7 +65,7 @@ TEST(CrossEntropy, AgreesWithTheReferenceEverywhere) {
         const Operands start(dtype, shape, scale);
         const Operands got = same_bits_everywhere(teams, start, run);
         const Operands want = by_reference(teams, start, run);
-        expect_near(got.loss, want.loss, 2e-6, "loss");
+        expect_near(got.statistics, want.statistics, 2e-6, "loss, max and sum");
         // bf16 rounds 1 - p of the target: an absolute unit near 1, not one of the difference.
         expect_near(got.dlogits, want.dlogits, 2e-6, "dlogits");
       }
@@ -54,11 +78,9 @@ TEST(CrossEntropy, GradientsMayOverwriteTheLogits) {
   for (Isa isa : supported_isas()) {
     Operands apart(DType::F32, {5, 4099}), aliased = apart;
     run(cpu_kernels(isa), teams.of_2, apart);
-    CrossEntropyArgs args = aliased.args();
-    args.dlogits_TV = args.logits_TV;
-    cpu_kernels(isa).cross_entropy(teams.of_2, args);
+    run_onto(cpu_kernels(isa), teams.of_2, aliased, aliased.logits);
     expect_near(aliased.logits, apart.dlogits, 0.0, "dlogits");
-    expect_near(aliased.loss, apart.loss, 0.0, "loss");
+    expect_near(aliased.statistics, apart.statistics, 0.0, "loss");
   }
 }
 
@@ -68,27 +90,35 @@ TEST(CrossEntropy, Bf16GradientsMayShareTheLogitsMemory) {
   for (Isa isa : supported_isas()) {
     Operands apart(DType::BF16, {5, 4099}), aliased = apart;
     run(cpu_kernels(isa), teams.of_2, apart);
-    CrossEntropyArgs args = aliased.args();
-    const MatrixRef& logits = args.logits_TV;
-    args.dlogits_TV = {logits.data, DType::BF16, logits.rows, logits.cols, 2 * logits.stride};
-    cpu_kernels(isa).cross_entropy(teams.of_2, args);
+    const MatrixRef logits = aliased.logits;
+    const MatrixRef dlogits{logits.data, DType::BF16, logits.rows, logits.cols, 2 * logits.stride};
+    run_onto(cpu_kernels(isa), teams.of_2, aliased, dlogits);
     for (int64_t t = 0; t < 5; ++t) {
       for (int64_t v = 0; v < 4099; ++v) {
-        ASSERT_EQ(float(args.dlogits_TV.row<bf16>(t)[v]), apart.dlogits.get(t, v));
+        ASSERT_EQ(float(dlogits.row<bf16>(t)[v]), apart.dlogits.get(t, v));
       }
     }
   }
 }
 
-TEST(CrossEntropy, LossIsTheSameWithoutGradients) {
+TEST(CrossEntropy, PartsOfTheVocabularyJoinToTheWhole) {
   Teams teams;
-  Operands with(DType::F32, {9, 4096}), without = with;
-  const KernelTable& kernels = cpu_kernels(supported_isas().back());
-  run(kernels, teams.of_1, with);
-  CrossEntropyArgs args = without.args();
-  args.dlogits_TV = {};
-  kernels.cross_entropy(teams.of_1, args);
-  EXPECT_TRUE(with.loss == without.loss);
+  for (Isa isa : supported_isas()) {
+    for (const LossShape& shape : kLossShapes) {
+      for (float scale : {5.0f, 60.0f}) {
+        Operands whole(DType::F32, shape, scale);
+        run(cpu_kernels(isa), teams.of_1, whole);
+        for (int num_parts : {2, 3, 4}) {
+          if (num_parts > shape.vocab_size) continue;
+          SCOPED_TRACE(std::to_string(shape.vocab_size) + " in " + std::to_string(num_parts));
+          Operands parts(DType::F32, shape, scale, num_parts);
+          run(cpu_kernels(isa), teams.of_1, parts);
+          expect_near(parts.statistics, whole.statistics, 2e-6, "loss, max and sum");
+          expect_near(parts.dlogits, whole.dlogits, 2e-6, "dlogits");
+        }
+      }
+    }
+  }
 }
 
 TEST(CrossEntropy, GradientsOfARowSumToZeroAndIgnoredRowsAreZero) {
@@ -103,7 +133,7 @@ TEST(CrossEntropy, GradientsOfARowSumToZeroAndIgnoredRowsAreZero) {
     }
     EXPECT_NEAR(sum, 0.0, 1e-5);
     EXPECT_EQ(magnitude == 0.0, t % 4 == 3);
-    EXPECT_EQ(o.loss.get(0, t) == 0.0f, t % 4 == 3);
+    EXPECT_EQ(o.loss(t) == 0.0f, t % 4 == 3);
   }
 }
 
@@ -113,7 +143,7 @@ TEST(CrossEntropy, EqualLogitsCostTheLogarithmOfTheVocabulary) {
     Operands o(DType::F32, {1, 50257});
     for (int64_t v = 0; v < 50257; ++v) o.logits.set(0, v, logit);
     run(cpu_kernels(supported_isas().back()), teams.of_1, o);
-    EXPECT_NEAR(o.loss.get(0, 0), std::log(50257.0), 2e-6 * std::log(50257.0));
+    EXPECT_NEAR(o.loss(0), std::log(50257.0), 2e-6 * std::log(50257.0));
   }
 }
 
@@ -124,14 +154,14 @@ TEST(CrossEntropy, WhatIsNotFiniteShows) {
       Operands o(DType::F32, {1, 4099});
       o.logits.set(0, 4098, bad);
       run(cpu_kernels(isa), teams.of_1, o);
-      EXPECT_FALSE(std::isfinite(o.loss.get(0, 0)));
+      EXPECT_FALSE(std::isfinite(o.loss(0)));
       EXPECT_FALSE(std::isfinite(o.dlogits.get(0, 4098)));
     }
     // A masked token, on the other hand, takes no share.
     Operands o(DType::F32, {1, 4099}), masked = o;
     for (int64_t v = 10; v < 4099; ++v) masked.logits.set(0, v, -INFINITY);
     run(cpu_kernels(isa), teams.of_1, masked);
-    EXPECT_TRUE(std::isfinite(masked.loss.get(0, 0)));
+    EXPECT_TRUE(std::isfinite(masked.loss(0)));
     EXPECT_EQ(masked.dlogits.get(0, 4000), 0.0f);
   }
 }
@@ -146,7 +176,7 @@ TEST(CrossEntropy, ReferenceGradientIsTheDerivativeOfTheLoss) {
     at.logits = moved(o.logits, direction, step);
     run(reference_kernels(), teams.of_1, at);
     double sum = 0.0;
-    for (int64_t t = 0; t < 5; ++t) sum += at.loss.get(0, t);
+    for (int64_t t = 0; t < 5; ++t) sum += at.loss(t);
     return sum;
   });
   EXPECT_NEAR(inner_product(direction, o.dlogits), slope, 2e-4);

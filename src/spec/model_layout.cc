@@ -1,0 +1,155 @@
+#include "spec/model_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+// What one part of a parameter's name decides, whatever the layer.
+enum class Role {
+  Heads,       // rows are query heads
+  KvHeads,     // rows are kv heads
+  HeadsInput,  // columns are query heads
+  Ff,          // rows are hidden units of the MLP
+  FfInput,     // columns are hidden units
+  Tokens,      // rows are tokens of the vocabulary
+  Norm,        // works on the residual stream alone
+  Whole,       // every rank has it and computes its whole gradient
+};
+
+Role role_of(std::string_view name) {
+  constexpr std::pair<std::string_view, Role> kRoles[] = {
+      {"attn.wq", Role::Heads},
+      {"attn.bq", Role::Heads},
+      {"attn.wk", Role::KvHeads},
+      {"attn.bk", Role::KvHeads},
+      {"attn.wv", Role::KvHeads},
+      {"attn.bv", Role::KvHeads},
+      {"attn.wo", Role::HeadsInput},
+      {"attn.bo", Role::Whole},
+      {"mlp.w_gate", Role::Ff},
+      {"mlp.b_gate", Role::Ff},
+      {"mlp.w_up", Role::Ff},
+      {"mlp.b_up", Role::Ff},
+      {"mlp.w_down", Role::FfInput},
+      {"mlp.b_down", Role::Whole},
+      {"embedding.tokens", Role::Tokens},
+      {"head.weight", Role::Tokens},
+      {"embedding.positions", Role::Whole},
+      {"norm1.gain", Role::Norm},
+      {"norm1.bias", Role::Norm},
+      {"norm2.gain", Role::Norm},
+      {"norm2.bias", Role::Norm},
+      {"final_norm.gain", Role::Norm},
+      {"final_norm.bias", Role::Norm},
+      {"embedding.norm.gain", Role::Norm},
+      {"embedding.norm.bias", Role::Norm},
+  };
+  for (const auto& [ending, role] : kRoles) {
+    if (name.ends_with(ending)) return role;
+  }
+  TRIREME_CHECK(false, "parameter " + std::string(name) + " has no placement");
+}
+
+struct Part {
+  Placement placement;
+  int64_t begin = 0;
+};
+
+Part part_of(Role role, const ModelShard& shard) {
+  switch (role) {
+    case Role::Heads:
+      return {Placement::shard(0), shard.first_head * shard.head_dim};
+    case Role::KvHeads:
+      return {Placement::shard(0), shard.first_kv_head * shard.head_dim};
+    case Role::HeadsInput:
+      return {Placement::shard(1), shard.first_head * shard.head_dim};
+    case Role::Ff:
+      return {Placement::shard(0), shard.first_ff};
+    case Role::FfInput:
+      return {Placement::shard(1), shard.first_ff};
+    case Role::Tokens:
+      return {Placement::shard(0), shard.first_token};
+    case Role::Norm:
+    case Role::Whole:
+      return {Placement::invariant(), 0};
+  }
+  return {};
+}
+
+Shape begin_of(const Shape& shape, const Part& part) {
+  std::array<int64_t, 4> begin{};
+  if (part.placement.kind == Placement::Kind::Shard) begin[size_t(part.placement.dim)] = part.begin;
+  return Shape(std::span<const int64_t>(begin.data(), size_t(shape.rank())));
+}
+
+}  // namespace
+
+Status check_tensor_parallel(const ModelSpec& model, int tp) {
+  const auto refuse = [&](const char* rule, const char* key, int64_t value) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("parallel.tp = {} {} model.{} = {}", tp, rule, key, value)};
+  };
+  if (model.heads % tp != 0) return refuse("must divide", "heads", model.heads);
+  if (model.kv_heads % tp != 0 && tp % model.kv_heads != 0) {
+    return refuse("must divide, or be a multiple of,", "kv_heads", model.kv_heads);
+  }
+  if (model.d_ff < tp) return refuse("must not exceed", "d_ff", model.d_ff);
+  if (model.vocab_size < tp) return refuse("must not exceed", "vocab_size", model.vocab_size);
+  return Done{};
+}
+
+ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
+  const Status fits = check_tensor_parallel(model, shape.tp);
+  TRIREME_CHECK(fits.ok(), fits.error().message);
+  TRIREME_CHECK(shape.tp_rank >= 0 && shape.tp_rank < shape.tp, "no such tp rank");
+  const int tp = shape.tp, rank = shape.tp_rank;
+  ModelShard shard{model};
+  shard.heads = model.heads / tp;
+  shard.first_head = shard.heads * rank;
+  shard.kv_copies = int(std::max<int64_t>(1, tp / model.kv_heads));
+  shard.kv_heads = std::max<int64_t>(1, model.kv_heads / tp);
+  shard.first_kv_head = shard.kv_heads * (rank / shard.kv_copies);
+  shard.d_ff = balanced_count(model.d_ff, tp, rank);
+  shard.first_ff = balanced_begin(model.d_ff, tp, rank);
+  shard.vocab_size = balanced_count(model.vocab_size, tp, rank);
+  shard.first_token = balanced_begin(model.vocab_size, tp, rank);
+  shard.num_tokens = model.vocab_size;
+  shard.residual = shape.sequence_parallel ? Placement::shard(0) : Placement::invariant();
+  return shard;
+}
+
+std::vector<ParamSpec> local_param_table(const ModelSpec& model, const StageSpec& stage,
+                                         const StageShape& shape) {
+  return param_table(shard_model(model, shape), stage);
+}
+
+std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& stage,
+                                       const StageShape& shape) {
+  const ModelShard shard = shard_model(model, shape);
+  const std::vector<ParamSpec> whole = param_table(model, stage);
+  const std::vector<ParamSpec> local = param_table(shard, stage);
+  std::vector<ParamLayout> layouts;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const Role role = role_of(whole[i].name);
+    const Part part = part_of(role, shard);
+    const bool on_all = part.placement == Placement::invariant();
+    ParamLayout layout{whole[i].name, part.placement, whole[i].shape,
+                       begin_of(whole[i].shape, part), local[i].shape};
+    layout.copies = on_all ? shape.tp : role == Role::KvHeads ? shard.kv_copies : 1;
+    layout.is_first_copy = shape.tp_rank % layout.copies == 0;
+    // Ranks that share a kv head see other queries; a norm on a part of the tokens, other tokens.
+    if (role == Role::KvHeads) layout.grad_addends = shard.kv_copies;
+    if (role == Role::Norm && shape.sequence_parallel) layout.grad_addends = shape.tp;
+    layouts.push_back(std::move(layout));
+  }
+  return layouts;
+}
+
+}  // namespace trireme

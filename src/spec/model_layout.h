@@ -1,0 +1,70 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "spec/model_spec.h"
+#include "spec/placement.h"
+#include "spec/stage_shape.h"
+
+namespace trireme {
+
+// What one tensor-parallel rank holds of a model: a model of its own, with this rank's heads,
+// kv_heads, d_ff and rows of the vocabulary. Nothing is padded: parts are balanced, and may differ
+// by one. Where kv heads are fewer than ranks, neighbouring ranks hold the same one.
+struct ModelShard : ModelSpec {
+  int64_t first_head = 0;
+  int64_t first_kv_head = 0;
+  int64_t first_ff = 0;
+  int64_t first_token = 0;
+  int64_t num_tokens = 0;  // of the whole vocabulary; vocab_size counts this rank's rows
+  int kv_copies = 1;       // neighbouring ranks that hold this rank's kv heads
+  // How the residual stream [tokens, d_model] lies over the tp ranks between the blocks: invariant,
+  // or, with sequence parallelism, shard(0).
+  Placement residual = Placement::invariant();
+};
+// What a block reads of the residual stream, and what it adds to it: each rank has the addends of
+// its own heads, hidden units or rows of the vocabulary. Each is how the other's gradient goes
+// back.
+constexpr Redistribution enter_block(Placement residual) {
+  return {residual, Placement::replicate()};
+}
+constexpr Redistribution leave_block(Placement residual) {
+  return {Placement::partial(), residual};
+}
+static_assert(backward_of(enter_block(Placement::shard(0))) == leave_block(Placement::shard(0)));
+
+// Each rank knows the softmax of its own columns of the vocabulary; all then know every rank's.
+constexpr Redistribution join_softmax() { return {Placement::shard(0), Placement::invariant()}; }
+
+ModelShard shard_model(const ModelSpec& model, const StageShape& shape);
+
+// Why these degrees do not fit the model: key, value, rule, remedy.
+Status check_tensor_parallel(const ModelSpec& model, int tp);
+
+// Where a rank's part of a parameter lies in the whole one, over the tp axis.
+struct ParamLayout {
+  std::string name;
+  Placement placement;  // shard(d), or invariant
+  Shape global;         // of the whole parameter
+  Shape begin, extent;  // the box of it that this rank holds
+  // Neighbouring tp ranks, counted from a multiple of `copies`, that hold this same box. The first
+  // of them counts for the norm of the gradient and writes checkpoints.
+  int copies = 1;
+  bool is_first_copy = true;
+  // After the last W this rank has one of so many addends of the gradient, its neighbours counted
+  // from a multiple of `grad_addends` have the others; before Step they are summed, once. 1: it has
+  // the gradient.
+  int grad_addends = 1;
+};
+
+// In the order of param_table.
+std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& stage,
+                                       const StageShape& shape);
+
+// param_table with the extents of this rank's parts.
+std::vector<ParamSpec> local_param_table(const ModelSpec& model, const StageSpec& stage,
+                                         const StageShape& shape);
+
+}  // namespace trireme

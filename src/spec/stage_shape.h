@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace trireme {
+
+enum class Recompute { None, Selective, Full };
+
+// Optimiser state of a parameter table: which moments there are follows the optimiser.
+struct OptimizerStateSpec {
+  bool exp_avg = true;
+  bool exp_avg_sq = true;
+};
+
+// What decides the memory of one stage, beside the model.
+struct StageShape {
+  int64_t micro_sequences = 1;
+  DType compute = DType::F32;
+  Recompute recompute = Recompute::None;
+  bool split_backward = false;  // B and W are separate actions: W's inputs live from B to W
+  bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum
+  OptimizerStateSpec optimizer_state = {};
+  int tp = 1;  // ranks that share every layer
+  int tp_rank = 0;
+  bool sequence_parallel = false;  // they share the tokens of the residual stream, too
+};
+
+}  // namespace trireme
