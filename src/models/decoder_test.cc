@@ -126,8 +126,8 @@ std::vector<const KernelTable*> all_kernels() {
   return tables;
 }
 
-// What the trainer scores is what the decoder draws from: both round at the same places, so the bound
-// is that of the fp32 loss from which the logarithm is read, in either dtype.
+// What the trainer scores is what the decoder draws from: both round at the same places, so the
+// bound is that of the fp32 loss from which the logarithm is read, in either dtype.
 TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
   const std::vector<int32_t> tokens = some_tokens();
   for (const KernelTable* kernels : all_kernels()) {

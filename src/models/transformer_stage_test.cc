@@ -8,158 +8,10 @@
 #include <cstring>
 #include <map>
 
-#include "comm/local/sole_rank.h"
-#include "kernels/kernel_table.h"
-#include "models/init.h"
-#include "tensor/tensor.h"
+#include "models/stage_fixture.h"
 
 namespace trireme {
 namespace {
-
-constexpr int64_t kSeqLen = 12;  // odd against every vector width and attention tile
-constexpr int64_t kSequences = 3;
-constexpr int64_t kVocab = 37;
-
-ModelSpec model_of(const std::string& name) {
-  ModelConfig config;
-  config.layers = 2;
-  config.d_model = 24;
-  config.heads = 4;
-  config.vocab_size = kVocab;
-  config.seq_len = kSeqLen;
-  config.init_stddev = 0.2;
-  config.tied_head = name.ends_with("tied");
-  if (name.starts_with("gpt2_dropout")) config.dropout = 0.2;
-  if (name.starts_with("llama")) {
-    config.family = ModelFamily::Llama;
-    config.kv_heads = 2;
-    config.d_ff = 40;
-  }
-  if (name == "llama_dropout") config.dropout = 0.3;
-  if (name == "microgpt") {
-    config.norm = "rms_norm";
-    config.activation = "relu";
-    config.bias = false;
-    config.norm_gain = false;
-    config.embedding_norm = true;
-    config.final_norm = false;
-  }
-  if (name == "gpt2_erf_embedding_norm") {
-    config.activation = "gelu_erf";
-    config.embedding_norm = true;
-  }
-  return *resolve_model(config, 0);
-}
-
-const char* const kModels[] = {"gpt2_tied", "gpt2_dropout_tied", "gpt2_erf_embedding_norm",
-                               "llama",     "llama_dropout",     "microgpt"};
-
-// How a micro-batch is computed: nothing of it may change a bit.
-struct Way {
-  Recompute recompute = Recompute::None;
-  bool split_backward = false;
-  int num_threads = 1;
-};
-
-// A stage over tables of its own, each piece of memory filled with a pattern first: whoever reads
-// what was not written shows.
-class TestStage {
- public:
-  TestStage(const ModelSpec& model, const KernelTable& kernels, DType compute, Way way = {},
-            bool tied_use_apart = false)
-      : way_(way),
-        model_(model),
-        shape_{kSequences, compute, way.recompute, way.split_backward, tied_use_apart},
-        tables_(stage_tables(model, whole_model(model), shape_)),
-        params_(memory(tables_.params)),
-        optimizer_(memory(tables_.optimizer)),
-        grads_(memory(tables_.grads)),
-        saved_(memory(tables_.saved)),
-        weight_grad_(memory(tables_.weight_grad)),
-        scratch_(memory(tables_.scratch)),
-        team_(way.num_threads),
-        workspace_(DType::U8, Shape{way.num_threads * kWorkspaceBytesPerThread}),
-        stream_(team_,
-                {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
-        ctx_{stream_, kernels, rank_.group()},
-        stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
-    init_params(ctx_, param_table(model, whole_model(model)), params(),
-                Frame(tables_.optimizer, optimizer_.ref().data), kSeed);
-    for (int64_t t = 0; t < kSequences * kSeqLen; ++t) {
-      stage_.tokens(0)[t] = int32_t((t * 7 + t * t) % kVocab);
-      stage_.targets(0)[t] = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
-    }
-  }
-
-  // Sum of the losses.
-  double forward(bool training = true) {
-    stage_.forward(ctx_, info(training), 0);
-    double sum = 0.0;
-    for (const float loss : stage_.losses(0)) sum += loss;
-    return sum;
-  }
-
-  void backward(Write write = Write::Overwrite) {
-    const StageSlots slots{0, 0, 0, write};
-    if (way_.split_backward) {
-      stage_.backward_input(ctx_, info(true), slots);
-      stage_.backward_weight(ctx_, info(true), slots);
-    } else {
-      stage_.backward(ctx_, info(true), slots);
-    }
-  }
-
-  Frame params() const { return Frame(tables_.params, params_.ref().data); }
-  Frame grads() const { return Frame(tables_.grads, grads_.ref().data); }
-  const StageTables& tables() const { return tables_; }
-  std::vector<float> losses() const { return {stage_.losses(0).begin(), stage_.losses(0).end()}; }
-
-  // The gradient of a parameter, both uses of a tied one together.
-  std::vector<float> grad(const std::string& name) const {
-    const TensorRef grad = grads().at(name);
-    std::vector<float> values(grad.as<float>(), grad.as<float>() + grad.num_elements());
-    if (const TensorRef head = grads().find(name + "@head")) {
-      for (size_t i = 0; i < values.size(); ++i) values[i] += head.as<float>()[i];
-    }
-    return values;
-  }
-  std::map<std::string, std::vector<float>> all_grads() const {
-    std::map<std::string, std::vector<float>> all;
-    for (const TensorSpec& tensor : tables_.grads.tensors()) {
-      const float* values = grads().at(tensor.name).as<float>();
-      all[tensor.name] = {values, values + tensor.shape.num_elements()};
-    }
-    return all;
-  }
-
- private:
-  static constexpr uint64_t kSeed = 5;
-
-  static Tensor memory(const TensorTable& table) {
-    Tensor tensor(DType::U8, Shape{std::max<int64_t>(64, table.bytes())});
-    std::memset(tensor.ref().data, 0xff, size_t(tensor.ref().bytes()));  // NaN in every dtype
-    return tensor;
-  }
-  StageMemory stage_memory() const {
-    StageMemory memory{
-        params_.ref().data, scratch_.ref().data, {grads_.ref().data}, {saved_.ref().data}, {}};
-    if (way_.split_backward) memory.weight_grad_slots = {weight_grad_.ref().data};
-    return memory;
-  }
-  MicrobatchInfo info(bool training) const { return {kSequences, 17, training}; }
-
-  Way way_;
-  ModelSpec model_;
-  StageShape shape_;
-  StageTables tables_;
-  Tensor params_, optimizer_, grads_, saved_, weight_grad_, scratch_;
-  ThreadTeam team_;
-  Tensor workspace_;
-  Stream stream_;
-  SoleRank rank_;
-  Ctx ctx_;
-  TransformerStage stage_;
-};
 
 std::vector<const KernelTable*> all_kernels() {
   std::vector<const KernelTable*> tables = {&reference_kernels()};
@@ -203,7 +55,7 @@ TEST(TransformerStage, AccumulatingTwiceDoublesTheGradient) {
   for (const KernelTable* kernels : all_kernels()) {
     for (const bool apart : {false, true}) {
       for (const char* name : kModels) {
-        TestStage stage(model_of(name), *kernels, DType::F32, {}, apart);
+        TestStage stage(model_of(name), *kernels, DType::F32, {.tied_use_apart = apart});
         stage.forward();
         stage.backward(Write::Overwrite);
         const auto once = stage.all_grads();
@@ -223,8 +75,8 @@ TEST(TransformerStage, AccumulatingTwiceDoublesTheGradient) {
 TEST(TransformerStage, ATiedTableHasTheSumOfItsTwoUses) {
   for (const KernelTable* kernels : all_kernels()) {
     const ModelSpec model = model_of("gpt2_tied");
-    TestStage together(model, *kernels, DType::F32, {}, false);
-    TestStage apart(model, *kernels, DType::F32, {}, true);
+    TestStage together(model, *kernels, DType::F32);
+    TestStage apart(model, *kernels, DType::F32, {.tied_use_apart = true});
     for (TestStage* stage : {&together, &apart}) {
       stage->forward();
       stage->backward();

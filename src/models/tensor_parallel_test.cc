@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "comm/world.h"
+#include "models/stage_fixture.h"
+
+namespace trireme {
+namespace {
+
+using Values = std::map<std::string, std::vector<float>>;
+
+// What the ranks of a run left.
+struct Outcome {
+  std::vector<float> losses;  // the same on every rank
+  Values params, grads;       // of the whole model
+};
+
+// Elements of a rank's box in the whole parameter.
+template <typename Visit>
+void for_each_element(const ParamLayout& layout, Visit visit) {
+  const bool is_matrix = layout.global.rank() == 2;
+  const int64_t cols = is_matrix ? layout.global[1] : 1;
+  const int64_t box_cols = is_matrix ? layout.extent[1] : 1;
+  const int64_t first_col = is_matrix ? layout.begin[1] : 0;
+  for (int64_t i = 0; i < layout.extent.num_elements(); ++i) {
+    const int64_t row = layout.begin[0] + i / box_cols, col = first_col + i % box_cols;
+    visit(size_t(row * cols + col), size_t(i));
+  }
+}
+
+// Puts the parts of a tensor together; `adds`: ranks hold addends of it.
+class Assembly {
+ public:
+  void add(const ParamLayout& layout, const std::vector<float>& part, bool adds) {
+    std::vector<float>& whole = values_[layout.name];
+    std::vector<bool>& seen = seen_[layout.name];
+    whole.resize(size_t(layout.global.num_elements()));
+    seen.resize(whole.size());
+    for_each_element(layout, [&](size_t global, size_t local) {
+      if (seen[global] && !adds) {
+        ASSERT_EQ(std::memcmp(&whole[global], &part[local], sizeof(float)), 0)
+            << layout.name << ": ranks that hold the same element differ";
+      }
+      whole[global] = seen[global] && adds ? whole[global] + part[local] : part[local];
+      seen[global] = true;
+    });
+  }
+  Values take() {
+    for (const auto& [name, seen] : seen_) {
+      for (const bool element : seen) EXPECT_TRUE(element) << name << " has a gap";
+    }
+    return std::move(values_);
+  }
+
+ private:
+  Values values_;
+  std::map<std::string, std::vector<bool>> seen_;
+};
+
+std::vector<float> values_of(const TensorRef& x) {
+  return {x.as<float>(), x.as<float>() + x.num_elements()};
+}
+
+Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int tp, const Way& way) {
+  Outcome outcome;
+  Assembly params, grads;
+  std::mutex mutex;
+  run_ranks(tp, [&](World& world) {
+    TestStage stage(model, kernels, DType::F32, way, &world.group());
+    stage.forward();
+    stage.backward();
+    const std::lock_guard lock(mutex);
+    if (!outcome.losses.empty()) {
+      EXPECT_EQ(outcome.losses, stage.losses());
+    }
+    outcome.losses = stage.losses();
+    for (const ParamLayout& layout : stage.layouts()) {
+      params.add(layout, values_of(stage.params().at(layout.name)), false);
+      grads.add(layout, stage.grad(layout.name), layout.grad_addends > 1);
+    }
+  });
+  outcome.params = params.take();
+  outcome.grads = grads.take();
+  return outcome;
+}
+
+double norm_of(const std::vector<float>& x) {
+  double sum = 0.0;
+  for (const float value : x) sum += double(value) * value;
+  return std::sqrt(sum);
+}
+
+void expect_same_training(const Outcome& got, const Outcome& want) {
+  double got_loss = 0.0, want_loss = 0.0, squares = 0.0;
+  for (const float loss : got.losses) got_loss += loss;
+  for (const float loss : want.losses) want_loss += loss;
+  EXPECT_NEAR(got_loss, want_loss, 1e-6 * want_loss);
+  for (const auto& [name, grad] : want.grads) squares += std::pow(norm_of(grad), 2.0);
+  for (const auto& [name, grad] : want.grads) {
+    std::vector<float> difference = got.grads.at(name);
+    ASSERT_EQ(difference.size(), grad.size()) << name;
+    for (size_t i = 0; i < grad.size(); ++i) difference[i] -= grad[i];
+    EXPECT_LE(norm_of(difference), 2e-5 * std::max(norm_of(grad), 1e-3 * std::sqrt(squares)))
+        << name;
+  }
+}
+
+const KernelTable& fastest_kernels() {
+  return supported_isas().empty() ? reference_kernels() : cpu_kernels(supported_isas().back());
+}
+
+TEST(TensorParallel, InitialParametersArePartsOfTheWhole) {
+  for (const char* name : kModels) {
+    const ModelSpec model = model_of(name);
+    const Outcome one = run_stage(model, fastest_kernels(), 1, {});
+    for (const int tp : {2, 4})
+      EXPECT_EQ(run_stage(model, fastest_kernels(), tp, {}).params, one.params);
+  }
+}
+
+TEST(TensorParallel, LossesAndEveryGradientAreThoseOfOneRank) {
+  for (const char* name : kModels) {
+    const ModelSpec model = model_of(name);
+    const Outcome one = run_stage(model, fastest_kernels(), 1, {});
+    for (const int tp : {1, 2, 4}) {
+      for (const bool sequence_parallel : {false, true}) {
+        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+          for (const bool split : {false, true}) {
+            const Way way{.recompute = recompute,
+                          .split_backward = split,
+                          .tied_use_apart = split,
+                          .sequence_parallel = sequence_parallel};
+            SCOPED_TRACE(fmt::format("{}: tp {} sequence {} recompute {} split {}", name, tp,
+                                     sequence_parallel, int(recompute), split));
+            expect_same_training(run_stage(model, fastest_kernels(), tp, way), one);
+          }
+        }
+      }
+    }
+  }
+}
+
+// One rank's sums have one addend: the layers do the same with a group of one as without one.
+TEST(TensorParallel, OneRankWithItsSequenceInOnePartHasTheSameBits) {
+  for (const char* name : kModels) {
+    const ModelSpec model = model_of(name);
+    const Outcome one = run_stage(model, fastest_kernels(), 1, {});
+    const Outcome parts = run_stage(model, fastest_kernels(), 1, {.sequence_parallel = true});
+    EXPECT_EQ(parts.losses, one.losses) << name;
+    EXPECT_EQ(parts.grads, one.grads) << name;
+  }
+}
+
+// Which way a micro-batch is computed changes no bit on any number of ranks.
+TEST(TensorParallel, RecomputationAndSplittingChangeNoBit) {
+  const ModelSpec model = model_of("llama_dropout");
+  for (const bool sequence_parallel : {false, true}) {
+    const Outcome base =
+        run_stage(model, fastest_kernels(), 2, {.sequence_parallel = sequence_parallel});
+    for (const Recompute recompute : {Recompute::Selective, Recompute::Full}) {
+      const Outcome other = run_stage(
+          model, fastest_kernels(), 2,
+          {.recompute = recompute, .split_backward = true, .sequence_parallel = sequence_parallel});
+      EXPECT_EQ(other.losses, base.losses);
+      EXPECT_EQ(other.grads, base.grads);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
