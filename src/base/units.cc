@@ -37,6 +37,12 @@ std::string format_duration(double seconds) {
   return fmt::format("{}d {:02}h", whole / 86400, whole / 3600 % 24);
 }
 
+std::string format_seconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1.0) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return seconds < 60.0 ? fmt::format("{:.2f} s", seconds) : format_duration(seconds);
+}
+
 std::string format_rate(double per_second) {
   if (per_second >= 1e6) return fmt::format("{:.2f}M", per_second / 1e6);
   if (per_second >= 1e3) return fmt::format("{:.2f}k", per_second / 1e3);

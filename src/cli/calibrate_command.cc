@@ -10,6 +10,7 @@
 #include "device/buffer.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
+#include "spec/hardware.h"
 
 namespace trireme {
 namespace {
@@ -21,27 +22,17 @@ Ceilings measure_this_machine(int num_threads, Isa isa) {
   return measure_ceilings(stream, isa);
 }
 
-std::string hardware_toml(const Ceilings& ceilings, const CommCost& comm, int num_threads,
-                          Isa isa) {
-  return fmt::format(
-      "# Measured by `trireme calibrate`: {} threads, {} kernels.\n"
-      "[device]\n"
-      "name = \"{}\"\n"
-      "threads = {}\n"
-      "fp32_flops = {:.4e}\n"
-      "bf16_flops = {:.4e}\n"
-      "memory_read_bytes_per_s = {:.4e}\n"
-      "memory_copy_bytes_per_s = {:.4e}\n"
-      "memory_bytes = {}\n"
-      "\n"
-      "[links.inside_node]\n"
-      "latency_s = {:.4e}\n"
-      "bytes_per_s = {:.4e}\n"
-      "reduce_bytes_per_s = {:.4e}\n",
-      num_threads, name_of(isa), cpu_model(), num_threads, ceilings.compute.fp32_flops_per_s,
-      ceilings.compute.bf16_flops_per_s, ceilings.read_bytes_per_s, ceilings.copy_bytes_per_s,
-      available_memory_bytes(), comm.inside.alpha_s, 1.0 / comm.inside.beta_s_per_byte,
-      1.0 / comm.gamma_s_per_byte);
+Hardware hardware_of(const Ceilings& ceilings, const CommCost& comm, int num_threads) {
+  Hardware hardware;
+  hardware.name = cpu_model();
+  hardware.threads = num_threads;
+  hardware.fp32_flops = ceilings.compute.fp32_flops_per_s;
+  hardware.bf16_flops = ceilings.compute.bf16_flops_per_s;
+  hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s;
+  hardware.memory_bytes = available_memory_bytes();
+  hardware.reduce_bytes_per_s = 1.0 / comm.gamma_s_per_byte;
+  hardware.inside_node = {comm.inside.alpha_s, 1.0 / comm.inside.beta_s_per_byte};
+  return hardware;
 }
 
 }  // namespace
@@ -58,7 +49,10 @@ Result<int> run_calibrate(const CalibrateOptions& options, CommandIo& io) {
     const CommCost measured = calibrate_comm(world);
     if (world.rank() == 0) comm = measured;
   });
-  const std::string text = hardware_toml(ceilings, comm, num_threads, isas.back());
+  const std::string text =
+      fmt::format("# Measured by `trireme calibrate`: {} threads, {} kernels.\n", num_threads,
+                  name_of(isas.back())) +
+      to_toml(hardware_of(ceilings, comm, num_threads));
   if (options.out.empty()) {
     io.out << text;
   } else {

@@ -92,9 +92,20 @@ Command plan_command() {
               "Exit code 3 where it does not fit, with the tensor and the moment that break it "
               "and the cheapest change that would fit.",
           .arguments = {run_config_argument(options->config.files)},
-          .options = {set_option(options->config.overrides), ranks_option(options->config.ranks),
+          .options = {set_option(options->config.overrides),
+                      ranks_option(options->config.ranks),
+                      {.name = "cluster",
+                       .value_name = "FILE",
+                       .doc = "price it on this hardware; by default this machine",
+                       .target = &options->cluster,
+                       .completion = Completion::File},
+                      {.name = "explain",
+                       .doc = "where time and memory go, and what other ways would cost",
+                       .target = &options->explain},
                       json_option(options->json)},
-          .examples = {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b"},
+          .examples = {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b",
+                       "trireme plan configs/tiny-gpt2.toml --cluster clusters/dgx-a100-80g.toml "
+                       "--explain"},
           .run = [options](CommandIo& io) { return run_plan(*options, io); }};
 }
 

@@ -26,19 +26,6 @@ std::set<std::string> stems_of(const fs::path& folder) {
   return stems;
 }
 
-Result<std::string> read_config_file(const std::string& path) {
-  std::error_code ignored;
-  if (fs::exists(path, ignored)) return read_text_file(path);
-  const fs::path folder = fs::path(path).parent_path();
-  const std::set<std::string> stems = stems_of(folder.empty() ? "." : folder);
-  const std::string nearest =
-      nearest_name(fs::path(path).stem().string(), {stems.begin(), stems.end()});
-  return usage(fmt::format("{}: no such file{}", path,
-                           nearest.empty() ? ""
-                                           : fmt::format("; did you mean {}?",
-                                                         (folder / (nearest + ".toml")).string())));
-}
-
 // One file, or the whole of the command line.
 struct Layer {
   std::string source;
@@ -235,6 +222,19 @@ class Loader {
 };
 
 }  // namespace
+
+Result<std::string> read_config_file(const std::string& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return read_text_file(path);
+  const fs::path folder = fs::path(path).parent_path();
+  const std::set<std::string> stems = stems_of(folder.empty() ? "." : folder);
+  const std::string nearest =
+      nearest_name(fs::path(path).stem().string(), {stems.begin(), stems.end()});
+  return usage(fmt::format("{}: no such file{}", path,
+                           nearest.empty() ? ""
+                                           : fmt::format("; did you mean {}?",
+                                                         (folder / (nearest + ".toml")).string())));
+}
 
 std::string LoadedConfig::where(const std::string& key) const {
   const auto found = history.find(key);

@@ -37,6 +37,9 @@ Result<LoadedConfig> load_config(const ConfigRequest& request);
 Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,
                                       const std::vector<std::string>& model_folders);
 
+// The text of a TOML file; one that is not there is wrong usage, and its nearest neighbour is named.
+Result<std::string> read_config_file(const std::string& path);
+
 // The names of the presets in these folders, sorted.
 std::vector<std::string> preset_names(const std::vector<std::string>& folders);
 

@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "base/units.h"
+#include "comm/mpi/mpi_world.h"
 #include "device/host.h"
 #include "device/isa.h"
 
@@ -106,6 +107,13 @@ Finding program(const std::string& name, const std::string& use, const std::stri
   return {State::Note, name, "not found: " + use, "sudo apt-get install " + package};
 }
 
+// mpirun is of use to a binary that was built with MPI alone.
+Finding mpi() {
+  if (has_mpi()) return {State::Good, "MPI", "built in: run.backend = \"mpi\"", ""};
+  return {State::Note, "MPI", "not built in: ranks are threads of one process",
+          "sudo apt-get install libopenmpi-dev openmpi-bin && make build"};
+}
+
 std::string_view word_of(State state) {
   switch (state) {
     case State::Good:
@@ -138,6 +146,7 @@ std::vector<Finding> examine_machine(const std::string& search_path) {
           huge_pages(),
           disk(),
           open_files(),
+          mpi(),
           program("mpirun", "ranks as processes, run.backend = \"mpi\"",
                   "openmpi-bin libopenmpi-dev", search_path),
           program("bible", "text of make demo", "bible-kjv bible-kjv-text", search_path),

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/units.h"
+#include "cli/cluster_file.h"
+#include "cli/explain_plan.h"
+#include "device/buffer.h"
 #include "device/host.h"
 #include "planner/price.h"
+#include "train/kernel_choice.h"
 #include "train/session.h"
 #include "train/summary.h"
 
@@ -15,6 +20,38 @@ namespace {
 
 std::string table_line(const std::string& name, const std::string& value) {
   return fmt::format("  {:<22}{:>14}\n", name, value);
+}
+
+// What the run would have here: the ceilings of its kernels on its threads.
+Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& host) {
+  TRIREME_TRY(choice, choose_kernels(config.run.isa));
+  ThreadTeam team(config.run.threads_per_rank > 0 ? config.run.threads_per_rank : host.num_cores);
+  const Buffer workspace = Buffer::allocate(team.size() * kWorkspaceBytesPerThread);
+  Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
+  Hardware hardware = assumed_hardware(measure_compute_ceilings(stream, choice.isa));
+  hardware.threads = team.size();
+  hardware.memory_bytes = host.memory_bytes;
+  return hardware;
+}
+
+// The configuration with its vocabulary, which the data told the plan.
+RunConfig with_vocabulary_of(RunConfig config, const RunPlan& plan) {
+  config.model.vocab_size = plan.model.vocab_size;
+  return config;
+}
+
+std::string priced_line(const RunPlan& plan, const Hardware& hardware) {
+  const double step_s = price_step(plan, hardware);
+  return fmt::format("time       {} a step, {} tokens/s, predicted for {}\n",
+                     format_seconds(step_s), format_rate(double(plan.tokens_per_step()) / step_s),
+                     hardware.name);
+}
+
+RankPrediction prediction_of(const RunPlan& plan, const Hardware& hardware) {
+  RankPrediction prediction;
+  prediction.time.step = price_step(plan, hardware);
+  prediction.time.compute = prediction.time.step;
+  return prediction;
 }
 
 }  // namespace
@@ -52,8 +89,31 @@ std::string describe_plan(const RunPlan& plan) {
 
 Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY(loaded, load_config(options.config, io));
-  TRIREME_TRY(plan, plan_session(loaded.config, this_host()));
-  io.out << (options.json ? plan_json(plan, {}) : describe_plan(plan));
+  HostFacts host = this_host();
+  Hardware hardware;
+  if (options.cluster.empty()) {
+    TRIREME_TRY(measured, measure_this_machine(loaded.config, host));
+    hardware = measured;
+  } else {
+    TRIREME_TRY(described, load_hardware(options.cluster));
+    hardware = described;
+    host = {hardware.memory_bytes, hardware.threads, 0};
+  }
+  TRIREME_TRY(plan, plan_session(loaded.config, host));
+  PlanExplanation explanation{plan, hardware, {}};
+  if (options.explain) {
+    TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), host, hardware));
+    explanation.alternatives = ways;
+  }
+  if (options.json) {
+    auto json = nlohmann::ordered_json::parse(plan_json(plan, prediction_of(plan, hardware)));
+    json["hardware"] = hardware.name;
+    if (options.explain) json["explanation"] = explanation_json(explanation);
+    io.out << json.dump(2) << "\n";
+  } else {
+    io.out << describe_plan(plan) << priced_line(plan, hardware);
+    if (options.explain) io.out << explanation_text(explanation);
+  }
   return 0;
 }
 

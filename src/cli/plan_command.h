@@ -12,10 +12,12 @@ namespace trireme {
 // `trireme plan RUN.toml ...` after parsing.
 struct PlanOptions {
   RunConfigOptions config;
+  std::string cluster;  // hardware file; "": this machine
+  bool explain = false;
   bool json = false;
 };
 
-// Prints the plan without running it; an infeasible one is the error.
+// Prints the plan and its price without running it; an infeasible one is the error.
 Result<int> run_plan(const PlanOptions& options, CommandIo& io);
 
 // This machine as the plan needs it.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/ceilings.h"
 #include "planner/run_plan.h"
 #include "spec/hardware.h"
 
@@ -8,9 +9,15 @@ namespace trireme {
 // Seconds of one micro-batch and of the update on one rank.
 struct ComputeCost {
   double forward_s = 0.0;
-  double backward_input_s = 0.0;
-  double backward_weight_s = 0.0;
+  double backward_input_s = 0.0;   // recomputation included
+  double backward_weight_s = 0.0;  // as the second half of BW
   double step_s = 0.0;
+
+  // What the three are made of.
+  double matmul_s = 0.0;  // forward; as much again for the gradient of the input and the weight's
+  double attention_s = 0.0;  // forward; 2.5 times as much backward
+  double touch_s = 0.0;      // saved tensors and scratch, once in each of the three
+  double recompute_s = 0.0;
 };
 
 // A roofline of each part: matmuls and attention at their share of the compute ceiling, everything
@@ -19,5 +26,12 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware);
 
 // Of a whole step on one rank.
 double price_step(const RunPlan& plan, const Hardware& hardware);
+
+// The ceiling of the compute dtype: what MFU divides by.
+double peak_flops(const RunPlan& plan, const Hardware& hardware);
+
+// This machine by what takes a moment to measure. Its memory bandwidth is assumed: 0.3 copied bytes
+// per fp32 FLOP, as a core of a desktop or a server has it. `trireme calibrate` measures it.
+Hardware assumed_hardware(const ComputeCeilings& ceilings);
 
 }  // namespace trireme

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "spec/run_config_fields.h"
 
 namespace trireme {
 
@@ -12,9 +15,10 @@ struct LinkSpec {
 };
 
 // What a rank's device and its links can do. Measured by `trireme calibrate`, or described in a
-// file of clusters/.
+// file of clusters/ (docs/formats/hardware.md).
 struct Hardware {
   std::string name;
+  int threads = 1;          // of a rank
   double fp32_flops = 0.0;  // ceilings of one rank with all its threads
   double bf16_flops = 0.0;
   double memory_bytes_per_s = 0.0;
@@ -26,5 +30,14 @@ struct Hardware {
   LinkSpec between_nodes;
   double reduce_bytes_per_s = 0.0;  // adding one vector to another
 };
+
+// The fields of a hardware file in its order; the pointers live as long as `hardware`.
+std::vector<ConfigField> hardware_fields(Hardware& hardware);
+
+// The whole file.
+std::string to_toml(const Hardware& hardware);
+
+// What cannot be priced with, a sentence each.
+std::vector<std::string> validate(const Hardware& hardware);
 
 }  // namespace trireme

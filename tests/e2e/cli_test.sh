@@ -44,6 +44,13 @@ printed 'vocab_size = 50257'
 expect 0 config explain "$tiny"
 expect 0 plan "$tiny" --json
 printed '"params"'
+expect 0 plan "$tiny" --cluster "$root/clusters/dgx-a100-80g.toml" --explain
+printed 'predicted for DGX A100'
+printed 'matmul_share'
+printed 'configured'
+expect 0 calibrate --out here.toml
+expect 0 plan "$tiny" --cluster here.toml --explain --json
+printed '"alternatives"'
 expect 0 schedule 1f1b --stages 2 --microbatches 4
 
 # 2: wrong usage or configuration
@@ -66,7 +73,14 @@ printf '[model\n' >wrong.toml
 expect 2 plan wrong.toml
 said 'wrong.toml:1:'
 
+expect 2 plan "$tiny" --cluster "$root/clusters/dgx-a100-80.toml"
+said 'dgx-a100-80g.toml?'
+printf '[device]\nfp32_flop = 1\n' >wrong.toml
+expect 2 plan "$tiny" --cluster wrong.toml
+said 'wrong.toml:2: device.fp32_flop is unknown; did you mean device.fp32_flops?'
+
 # 3: the plan does not fit
+expect 3 plan "$tiny" --set model.preset=gpt3-175b --cluster "$root/clusters/dgx-a100-80g.toml"
 expect 3 plan "$tiny" --set memory.limit_bytes=1000
 # 4: a file is damaged
 head -c 4096 /dev/urandom >noise.tok

@@ -1,0 +1,60 @@
+#include "cli/cluster_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/nearest_name.h"
+#include "cli/config_load.h"
+#include "cli/config_toml.h"
+
+namespace trireme {
+namespace {
+
+std::string unknown_key(const std::string& key, const std::vector<ConfigField>& fields) {
+  std::vector<std::string> keys;
+  for (const ConfigField& field : fields) keys.push_back(field.key());
+  const std::string nearest = nearest_name(key, keys);
+  return fmt::format("{} is unknown{}", key,
+                     nearest.empty() ? fmt::format("; the keys are {}", fmt::join(keys, ", "))
+                                     : "; did you mean " + nearest + "?");
+}
+
+}  // namespace
+
+Result<Hardware> parse_hardware(std::string_view text, const std::string& source) {
+  TRIREME_TRY(assignments, parse_config_text(text, source));
+  Hardware hardware;
+  const std::vector<ConfigField> fields = hardware_fields(hardware);
+  std::vector<std::string> problems;
+  for (const ConfigAssignment& assignment : assignments) {
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const ConfigField& f) {
+      return f.key() == assignment.key;
+    });
+    const Status assigned = field == fields.end()
+                                ? Error{ErrorKind::Usage, unknown_key(assignment.key, fields)}
+                                : assign(*field, assignment);
+    if (!assigned.ok()) {
+      problems.push_back(
+          fmt::format("{}: {}", assignment.origin.where(), assigned.error().message));
+    }
+  }
+  if (hardware.bf16_flops == 0.0) hardware.bf16_flops = hardware.fp32_flops;
+  if (problems.empty()) {
+    for (const std::string& problem : validate(hardware)) {
+      problems.push_back(fmt::format("{}: {}", source, problem));
+    }
+  }
+  if (!problems.empty()) {
+    return Error{ErrorKind::Usage, fmt::format("{}", fmt::join(problems, "\n"))};
+  }
+  return hardware;
+}
+
+Result<Hardware> load_hardware(const std::string& path) {
+  TRIREME_TRY(text, read_config_file(path));
+  return parse_hardware(text, path);
+}
+
+}  // namespace trireme

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "spec/hardware.h"
+
+namespace trireme {
+
+// Reads a hardware file: one of clusters/, or what `trireme calibrate` wrote. One error names every
+// problem with its line.
+Result<Hardware> load_hardware(const std::string& path);
+Result<Hardware> parse_hardware(std::string_view text, const std::string& source);
+
+}  // namespace trireme

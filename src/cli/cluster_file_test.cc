@@ -1,0 +1,88 @@
+#include "cli/cluster_file.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = fs::path(__FILE__).parent_path().parent_path().parent_path();
+const char* const kLeast = "[device]\nfp32_flops = 1e12\nmemory_bytes_per_s = 1_000_000_000\n";
+
+std::string error_of(const std::string& text) {
+  const auto hardware = parse_hardware(text, "c.toml");
+  EXPECT_TRUE(hardware.ok() || hardware.error().kind == ErrorKind::Usage);
+  return hardware.ok() ? "" : hardware.error().message;
+}
+
+TEST(ClusterFile, EveryFileOfClustersLoadsAndEveryKeyIsDocumented) {
+  int num_files = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "clusters")) {
+    const auto hardware = load_hardware(entry.path().string());
+    ASSERT_TRUE(hardware.ok()) << hardware.error().message;
+    EXPECT_FALSE(hardware->name.empty()) << entry.path();
+    ++num_files;
+  }
+  EXPECT_GT(num_files, 0);
+  const std::string page = read_text_file((kRoot / "docs/formats/hardware.md").string()).value();
+  Hardware hardware;
+  for (const ConfigField& field : hardware_fields(hardware)) {
+    EXPECT_NE(page.find(fmt::format("`{}`", field.key())), std::string::npos) << field.key();
+  }
+}
+
+TEST(ClusterFile, WhatIsPrintedReadsBackToItselfForEveryField) {
+  Hardware hardware = *parse_hardware(kLeast, "c.toml");
+  hardware.name = "a \"b\"\\\n\xC3\xA9";
+  for (const ConfigField& field : hardware_fields(hardware)) {
+    if (auto* const* number = std::get_if<double*>(&field.value)) **number = 1.0 / 3.0;
+    if (auto* const* number = std::get_if<int64_t*>(&field.value)) **number = 1234567890123;
+    if (auto* const* number = std::get_if<int*>(&field.value)) **number = 77;
+    const std::string printed = to_toml(hardware);
+    const auto again = parse_hardware(printed, "again");
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(to_toml(*again), printed);
+  }
+}
+
+TEST(ClusterFile, AbsentBf16IsFp32AndTheRestHasItsDefaults) {
+  const Hardware hardware = *parse_hardware(kLeast, "c.toml");
+  EXPECT_EQ(hardware.bf16_flops, 1e12);
+  EXPECT_EQ(hardware.memory_bytes_per_s, 1e9);
+  EXPECT_EQ(hardware.matmul_share, Hardware{}.matmul_share);
+  EXPECT_EQ(hardware.ranks_per_node, 1);
+}
+
+TEST(ClusterFile, EveryProblemIsSaidWithItsLine) {
+  const std::string error = error_of(
+      "[device]\nfp32_flop = 1e12\nmemory_bytes = \"much\"\n[links.inside_node]\nlatency_s = 1\n");
+  EXPECT_NE(error.find("c.toml:2: device.fp32_flop is unknown; did you mean device.fp32_flops?"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("c.toml:3: device.memory_bytes = \"much\" must be"), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("links.inside_node is unknown"), std::string::npos) << error;
+  EXPECT_NE(error_of("[device").find("c.toml:1:"), std::string::npos);
+}
+
+TEST(ClusterFile, WhatCannotBePricedWithIsRefused) {
+  const std::string missing = error_of("");
+  EXPECT_NE(missing.find("device.fp32_flops = 0"), std::string::npos) << missing;
+  EXPECT_NE(missing.find("device.memory_bytes_per_s"), std::string::npos) << missing;
+  for (const char* wrong :
+       {"matmul_share = 1.5\n", "matmul_share = 0\n", "memory_bytes = -1\n", "[node]\nranks = 0\n",
+        "[inside_node]\nbytes_per_s = -1\n", "[inside_node]\nlatency_s = nan\n",
+        "[between_nodes]\nlatency_s = inf\n"}) {
+    EXPECT_NE(error_of(fmt::format("{}{}", kLeast, wrong)), "") << wrong;
+  }
+  EXPECT_EQ(error_of(kLeast), "");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,163 @@
+#include "cli/explain_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kShownTensors = 8;
+
+// A part of a step's time.
+struct TimePart {
+  std::string_view name;
+  double seconds = 0.0;
+  std::string_view formula;
+};
+
+std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) {
+  const ComputeCost cost = price_compute(plan, hardware);
+  const double m = double(plan.num_microbatches);
+  return {{"matmuls", 3.0 * m * cost.matmul_s, "tokens x matmul FLOPs / (peak x matmul_share)"},
+          {"attention", 3.5 * m * cost.attention_s,
+           "tokens x causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
+          {"memory", 3.0 * m * cost.touch_s,
+           "saved tensors and scratch once in F, B and W / memory_bytes_per_s"},
+          {"recomputation", m * cost.recompute_s, "layers forward again, or what memory takes"},
+          {"update", cost.step_s, "2 (gradients + state + parameters) / memory_bytes_per_s"}};
+}
+
+// A tensor of the plan with how many of it the arena holds.
+struct PlannedTensor {
+  const TensorSpec* tensor = nullptr;
+  MemoryClass memory_class = MemoryClass::Scratch;
+  size_t copies = 1;
+  int64_t bytes() const { return tensor->bytes() * int64_t(copies); }
+};
+
+std::vector<PlannedTensor> largest_tensors(const RunPlan& plan) {
+  std::vector<PlannedTensor> all;
+  const auto add = [&](const TensorTable& table, MemoryClass memory_class, size_t copies) {
+    for (const TensorSpec& tensor : table.tensors()) {
+      if (copies > 0) all.push_back({&tensor, memory_class, copies});
+    }
+  };
+  add(plan.tables.params, MemoryClass::Params, 1);
+  add(plan.tables.grads, MemoryClass::Grads, plan.memory.grad_slots.size());
+  add(plan.tables.optimizer, MemoryClass::Optimizer, 1);
+  add(plan.tables.saved, MemoryClass::Activations, plan.memory.saved_slots.size());
+  add(plan.tables.weight_grad, MemoryClass::Activations, plan.memory.weight_grad_slots.size());
+  add(plan.tables.scratch, MemoryClass::Scratch, 1);
+  std::stable_sort(all.begin(), all.end(), [](const PlannedTensor& a, const PlannedTensor& b) {
+    return a.bytes() > b.bytes();
+  });
+  if (all.size() > kShownTensors) all.resize(kShownTensors);
+  return all;
+}
+
+std::string verdict(const Alternative& way) {
+  if (!way.refusal.empty()) return "refused: " + way.refusal;
+  return way.is_configured ? "configured" : "";
+}
+
+double tokens_per_s(const RunPlan& plan, const Hardware& hardware) {
+  return double(plan.tokens_per_step()) / price_step(plan, hardware);
+}
+
+double mfu(const RunPlan& plan, const Hardware& hardware) {
+  return tokens_per_s(plan, hardware) * plan.flops_per_token.total() / peak_flops(plan, hardware);
+}
+
+std::string time_text(const RunPlan& plan, const Hardware& hardware) {
+  const double step_s = price_step(plan, hardware);
+  std::string text = fmt::format(
+      "time of a step on {}: peak {:.1f} GFLOP/s (matmul_share {:.2f}, attention_share {:.2f}), "
+      "{:.1f} "
+      "GB/s\n",
+      hardware.name, peak_flops(plan, hardware) * 1e-9, hardware.matmul_share,
+      hardware.attention_share, hardware.memory_bytes_per_s * 1e-9);
+  for (const TimePart& part : time_parts(plan, hardware)) {
+    if (part.seconds == 0.0) continue;
+    text += fmt::format("  {:<14}{:>10} {:>5.1f}%  {}\n", part.name, format_seconds(part.seconds),
+                        100.0 * part.seconds / step_s, part.formula);
+  }
+  text +=
+      fmt::format("  {:<14}{:>10}         {} tokens/s, MFU {:.1f}% = tokens/s x {} FLOPs / peak\n",
+                  "step", format_seconds(step_s), format_rate(tokens_per_s(plan, hardware)),
+                  100.0 * mfu(plan, hardware), format_count(plan.flops_per_token.total()));
+  return text;
+}
+
+std::string memory_text(const RunPlan& plan) {
+  const int64_t peak_action = plan.memory.peak_action;
+  std::string text = fmt::format(
+      "memory is greatest at {}, action {} of {}; its largest tensors, all copies together\n",
+      to_string(plan.program[size_t(peak_action)], 1), peak_action + 1, plan.program.size());
+  for (const PlannedTensor& planned : largest_tensors(plan)) {
+    const TensorSpec& tensor = *planned.tensor;
+    text += fmt::format("  {:<14}{:>10}  {} {} {}{}\n", name_of(planned.memory_class),
+                        format_bytes(planned.bytes()), tensor.name, name_of(tensor.dtype),
+                        tensor.shape.to_string(),
+                        planned.copies > 1 ? fmt::format(" x {}", planned.copies) : "");
+  }
+  return text;
+}
+
+std::string alternatives_text(const std::vector<Alternative>& alternatives) {
+  std::string text =
+      "other ways to train it\n  memory.recompute  batch.micro_sequences      arena       step\n";
+  for (const Alternative& way : alternatives) {
+    text +=
+        fmt::format("  {:<16}{:>23}{:>11}{:>11}  {}\n", name_of(way.recompute), way.micro_sequences,
+                    format_bytes(way.arena_bytes), format_seconds(way.step_s), verdict(way));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explanation_text(const PlanExplanation& explanation) {
+  return time_text(explanation.plan, explanation.hardware) + memory_text(explanation.plan) +
+         alternatives_text(explanation.alternatives);
+}
+
+nlohmann::ordered_json explanation_json(const PlanExplanation& explanation) {
+  const RunPlan& plan = explanation.plan;
+  const Hardware& hardware = explanation.hardware;
+  Json time = Json::object();
+  for (const TimePart& part : time_parts(plan, hardware)) {
+    time[std::string(part.name)] = {{"seconds", part.seconds}, {"formula", part.formula}};
+  }
+  Json tensors = Json::array();
+  for (const PlannedTensor& planned : largest_tensors(plan)) {
+    tensors.push_back({{"name", planned.tensor->name},
+                       {"class", name_of(planned.memory_class)},
+                       {"dtype", name_of(planned.tensor->dtype)},
+                       {"shape", planned.tensor->shape.to_string()},
+                       {"copies", planned.copies},
+                       {"bytes", planned.bytes()}});
+  }
+  Json ways = Json::array();
+  for (const Alternative& way : explanation.alternatives) {
+    ways.push_back({{"recompute", name_of(way.recompute)},
+                    {"micro_sequences", way.micro_sequences},
+                    {"arena_bytes", way.arena_bytes},
+                    {"step_s", way.step_s},
+                    {"configured", way.is_configured},
+                    {"refusal", way.refusal}});
+  }
+  return {{"peak_flops", peak_flops(plan, hardware)},
+          {"mfu", mfu(plan, hardware)},
+          {"time", time},
+          {"peak_action", to_string(plan.program[size_t(plan.memory.peak_action)], 1)},
+          {"largest_tensors", tensors},
+          {"alternatives", ways}};
+}
+
+}  // namespace trireme

@@ -1,0 +1,75 @@
+#include "planner/alternatives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "planner/price.h"
+
+namespace trireme {
+namespace {
+
+constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
+
+std::string refusal_of(int64_t needed, int64_t limit) {
+  if (limit <= 0 || needed <= limit) return "";
+  return fmt::format("needs {}, {} available", format_bytes(needed), format_bytes(limit));
+}
+
+// Micro-batches that divide the step: a halving or doubling apart from the configured one.
+std::vector<int64_t> micro_batches(int64_t configured, int64_t global) {
+  std::vector<int64_t> sizes;
+  for (int64_t micro = configured; micro >= 1; micro /= 2) sizes.push_back(micro);
+  for (int64_t micro = 2 * configured; micro <= global; micro *= 2) sizes.push_back(micro);
+  std::erase_if(sizes, [&](int64_t micro) { return global % micro != 0; });
+  return sizes;
+}
+
+}  // namespace
+
+std::string_view name_of(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::None:
+      return "none";
+    case Recompute::Selective:
+      return "selective";
+    case Recompute::Full:
+      return "full";
+  }
+  return "?";
+}
+
+Result<std::vector<Alternative>> alternatives(const RunConfig& config, const HostFacts& host,
+                                              const Hardware& hardware) {
+  const int64_t limit =
+      config.memory.limit_bytes > 0 ? config.memory.limit_bytes : host.memory_bytes;
+  HostFacts boundless = host;
+  boundless.memory_bytes = 0;  // a refusal is a line here, not an error
+  RunConfig other = config;
+  other.memory.limit_bytes = 0;
+  TRIREME_TRY(configured, make_plan(other, boundless));
+  std::vector<Alternative> all;
+  for (const int64_t micro :
+       micro_batches(configured.shape.micro_sequences, configured.global_sequences)) {
+    for (const Recompute recompute : kRecomputes) {
+      other.batch.micro_sequences = micro;
+      other.batch.global_sequences = configured.global_sequences;
+      other.batch.global_tokens = 0;
+      other.memory.recompute = std::string(name_of(recompute));
+      const Result<RunPlan> plan = make_plan(other, boundless);
+      if (!plan.ok()) continue;
+      all.push_back(
+          {recompute, micro, plan->memory.arena_bytes, price_step(*plan, hardware),
+           micro == configured.shape.micro_sequences && recompute == configured.shape.recompute,
+           refusal_of(plan->memory.arena_bytes, limit)});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Alternative& a, const Alternative& b) {
+    if (a.refusal.empty() != b.refusal.empty()) return a.refusal.empty();
+    return a.step_s < b.step_s;
+  });
+  return all;
+}
+
+}  // namespace trireme

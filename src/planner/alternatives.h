@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "planner/run_plan.h"
+#include "spec/hardware.h"
+
+namespace trireme {
+
+// The same run with another recomputation or micro-batch, which train the same model: what it would
+// need and take.
+struct Alternative {
+  Recompute recompute = Recompute::None;
+  int64_t micro_sequences = 0;
+  int64_t arena_bytes = 0;
+  double step_s = 0.0;
+  bool is_configured = false;
+  std::string refusal;  // "" where it can run
+};
+
+// Fastest first; what cannot run comes last. `host` says what is available.
+Result<std::vector<Alternative>> alternatives(const RunConfig& config, const HostFacts& host,
+                                              const Hardware& hardware);
+
+std::string_view name_of(Recompute recompute);
+
+}  // namespace trireme
