@@ -7,12 +7,32 @@
 #include "checkpoint/hugging_face_tensors.h"
 #include "checkpoint/hugging_face_weights.h"
 #include "checkpoint/whole_folder.h"
+#include "data/foreign_tokenizer.h"
 
 namespace trireme {
 namespace {
 
 ForeignFamily family_of(const ModelConfig& config) {
   return config.family == ModelFamily::Llama ? ForeignFamily::Llama : ForeignFamily::Gpt2;
+}
+
+// A model without a tokenizer, or with one that we cannot represent, is a model all the same.
+void read_tokenizer(const std::string& folder, InterchangeModel& model) {
+  auto tokenizer = load_foreign_tokenizer(folder);
+  if (!tokenizer.ok()) {
+    model.notes.push_back("no tokenizer: " + tokenizer.error().message);
+  } else if ((*tokenizer)->vocab_size() > model.config.vocab_size) {
+    model.notes.push_back(fmt::format("no tokenizer: its {} tokens are more than the model's {}",
+                                      (*tokenizer)->vocab_size(), model.config.vocab_size));
+  } else {
+    model.tokenizer = std::move(*tokenizer);
+  }
+}
+
+// Characters have no form there; reading the folder back says that it has no tokenizer.
+Status write_tokenizer(const InterchangeModel& model, const std::string& folder) {
+  if (model.tokenizer == nullptr || model.tokenizer->kind() == "char") return Done{};
+  return write_hugging_face_tokenizer(*model.tokenizer, model.weights.model().seq_len, folder);
 }
 
 }  // namespace
@@ -30,6 +50,7 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   InterchangeModel imported{.config = config->model, .weights = Weights(model)};
   TRIREME_TRY_DONE(files.read(tensors, imported.weights));
   imported.dtype = files.dtype();
+  read_tokenizer(folder, imported);
   return imported;
 }
 
@@ -44,6 +65,7 @@ Status write_hugging_face(const InterchangeModel& model, const std::string& fold
   const std::string config_text = config;
   return write_whole_folder(folder, [&](const std::string& temporary) -> Status {
     TRIREME_TRY_DONE(write_file_atomically(temporary + "/config.json", config_text));
+    TRIREME_TRY_DONE(write_tokenizer(model, temporary));
     return write_hugging_face_weights(hugging_face_tensors(spec, foreign), model.weights, temporary,
                                       options);
   });

@@ -161,7 +161,7 @@ TEST_F(HuggingFace, BuffersOfOldVersionsAreLeftOut) {
     EXPECT_TRUE(read().ok()) << message_of(read());
     rename_tensors([&](const std::string& tensor) -> std::string {
       return tensor.ends_with(".attn.bias") || tensor.ends_with("inv_freq") ? "adapter.weight"
-                                                                           : tensor;
+                                                                            : tensor;
     });
     const auto refused = read();
     EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);

@@ -8,6 +8,7 @@
 #include "cli/schedule_command.h"
 #include "cli/text_options.h"
 #include "cli/tokenizer_command.h"
+#include "cli/tokenizer_interchange_command.h"
 #include "program/make_schedule.h"
 
 namespace trireme {
@@ -47,7 +48,7 @@ Option field_option(std::string& field) {
 Option tokenizer_option(std::string& tokenizer) {
   return {.name = "tokenizer",
           .value_name = "FILE",
-          .doc = "a tokenizer.json, or the word byte",
+          .doc = "a tokenizer.json, another program's tokenizer, or the word byte",
           .target = &tokenizer,
           .completion = Completion::File};
 }
@@ -149,6 +150,62 @@ Command tokenizer_check_command() {
           }};
 }
 
+Command tokenizer_import_command() {
+  auto options = std::make_shared<TokenizerImportOptions>();
+  return {.name = "import",
+          .summary = "Make our tokenizer.json of another program's byte-level BPE tokenizer.",
+          .details =
+              "Wherever a tokenizer is asked for, these files are taken as they are as well; what "
+              "they do not say is said here.",
+          .arguments = {{.name = "FILE_OR_DIR",
+                         .doc = "tokenizer.json of Hugging Face, vocab.json beside merges.txt, "
+                                "*.tiktoken, or a folder with one of them",
+                         .target = &options->path,
+                         .completion = Completion::File}},
+          .options = {{.name = "out",
+                       .letter = 'o',
+                       .value_name = "FILE",
+                       .doc = "by default tokenizer.json",
+                       .target = &options->out,
+                       .completion = Completion::File},
+                      {.name = "pre-tokenizer",
+                       .value_name = "NAME",
+                       .doc = "how text falls into words, where the file does not say",
+                       .target = &options->pre_tokenizer,
+                       .choices = {"gpt2", "llama3"}},
+                      {.name = "end-of-text",
+                       .value_name = "TEXT",
+                       .doc = "the special token behind every document; by default <|endoftext|>, "
+                              "<|end_of_text|> or </s>",
+                       .target = &options->end_of_text}},
+          .examples = {"trireme tokenizer import gpt2/tokenizer.json --out gpt2.json"},
+          .run = [options](CommandIo& io) {
+            return exit_code_of(run_tokenizer_import(*options, io.out));
+          }};
+}
+
+Command tokenizer_export_command() {
+  auto options = std::make_shared<TokenizerExportOptions>();
+  return {.name = "export",
+          .summary = "Write the files of a Hugging Face tokenizer.",
+          .options = {tokenizer_option(options->tokenizer),
+                      {.name = "out",
+                       .letter = 'o',
+                       .value_name = "DIR",
+                       .doc = "the folder",
+                       .target = &options->out,
+                       .completion = Completion::Folder},
+                      {.name = "seq-len",
+                       .value_name = "N",
+                       .doc = "the model's context",
+                       .target = &options->seq_len}},
+          .run = [options](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require(options->tokenizer, "--tokenizer"));
+            TRIREME_TRY_DONE(require(options->out, "--out"));
+            return exit_code_of(run_tokenizer_export(*options, io.out));
+          }};
+}
+
 Command data_prepare_command() {
   auto rows = std::make_shared<WithWords<DataPrepareOptions>>();
   DataPrepareOptions& options = rows->options;
@@ -223,7 +280,8 @@ Command tokenizer_command() {
   return {.name = "tokenizer",
           .summary = "Make and use tokenizers.",
           .subcommands = {tokenizer_train_command(), tokenizer_encode_command(),
-                          tokenizer_decode_command(), tokenizer_check_command()}};
+                          tokenizer_decode_command(), tokenizer_check_command(),
+                          tokenizer_import_command(), tokenizer_export_command()}};
 }
 
 Command data_command() {

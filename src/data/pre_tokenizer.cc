@@ -1,6 +1,7 @@
 #include "data/pre_tokenizer.h"
 
 #include <array>
+#include <string>
 
 #include "data/unicode.h"
 
@@ -25,13 +26,14 @@ constexpr size_t kGreatestCharBytes = 4;
 struct ClassedChar {
   CharClass char_class = CharClass::Other;
   size_t length = 1;
+  bool is_line_end = false;  // CR or LF
 };
 
 bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
 
 inline ClassedChar classify(std::string_view text, size_t position) {
   const uint8_t byte = static_cast<uint8_t>(text[position]);
-  if (byte < 0x80) return {kAsciiClasses[byte], 1};
+  if (byte < 0x80) return {kAsciiClasses[byte], 1, byte == '\n' || byte == '\r'};
   const DecodedChar decoded = decode_utf8(text.substr(position));
   if (decoded.code_point >= kInvalidByte) return {CharClass::Other, 1};
   return {char_class(decoded.code_point), static_cast<size_t>(decoded.length)};
@@ -85,9 +87,7 @@ size_t spaces_bytes(std::string_view text) {
   return end;
 }
 
-}  // namespace
-
-size_t first_word_bytes(std::string_view text) {
+size_t gpt2_word_bytes(std::string_view text) {
   if (text[0] == '\'') {
     if (const size_t bytes = contraction_bytes(text); bytes > 0) return bytes;
   }
@@ -102,21 +102,105 @@ size_t first_word_bytes(std::string_view text) {
   return spaces_bytes(text);
 }
 
-size_t last_word_split(std::string_view text) {
+// Bytes of (?i:'s|'t|'re|'ve|'m|'ll|'d) at the start, where the apostrophe is known to be; else 0.
+size_t any_case_contraction_bytes(std::string_view text) {
+  std::string lower(text.substr(0, 3));
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  if (const size_t bytes = contraction_bytes(lower); bytes > 0) return bytes;
+  return lower == "'\xC5\xBF" ? 3 : 0;  // the long s is an s of another case
+}
+
+size_t line_ends_end(std::string_view text, size_t position) {
+  while (position < text.size() && (text[position] == '\n' || text[position] == '\r')) ++position;
+  return position;
+}
+
+// \s*[\r\n]+|\s+(?!\S)|\s+ : spaces up to the last end of a line, if there is one.
+size_t llama3_spaces_bytes(std::string_view text) {
+  const std::string_view run = text.substr(0, run_end(text, 0, CharClass::Space));
+  const size_t last_line_end = run.find_last_of("\r\n");
+  return last_line_end != std::string_view::npos ? last_line_end + 1 : spaces_bytes(text);
+}
+
+// Three numbers at most.
+size_t numbers_bytes(std::string_view text) {
+  size_t end = 0;
+  for (int count = 0; count < 3 && end < text.size(); ++count) {
+    const ClassedChar next = classify(text, end);
+    if (next.char_class != CharClass::Number) break;
+    end += next.length;
+  }
+  return end;
+}
+
+size_t llama3_word_bytes(std::string_view text) {
+  if (text[0] == '\'') {
+    if (const size_t bytes = any_case_contraction_bytes(text); bytes > 0) return bytes;
+  }
+  const ClassedChar first = classify(text, 0);
+  if (first.char_class == CharClass::Letter) return run_end(text, first.length, CharClass::Letter);
+  if (first.char_class == CharClass::Number) return numbers_bytes(text);
+  const bool has_second = first.length < text.size();
+  const ClassedChar second = has_second ? classify(text, first.length) : ClassedChar{};
+  if (has_second && !first.is_line_end && second.char_class == CharClass::Letter) {
+    return run_end(text, first.length + second.length, CharClass::Letter);
+  }
+  if (first.char_class == CharClass::Other) {
+    return line_ends_end(text, run_end(text, first.length, CharClass::Other));
+  }
+  if (text[0] == ' ' && has_second && second.char_class == CharClass::Other) {
+    return line_ends_end(text, run_end(text, 1 + second.length, CharClass::Other));
+  }
+  return llama3_spaces_bytes(text);
+}
+
+bool is_letter_or_number(const ClassedChar& character) {
+  return character.char_class == CharClass::Letter || character.char_class == CharClass::Number;
+}
+
+// No word goes on from the one character to the other, whatever stands around them.
+bool is_border(PreTokenizer pre_tokenizer, const ClassedChar& before, const ClassedChar& after) {
+  const bool before_is_space = before.char_class == CharClass::Space;
+  const bool after_is_space = after.char_class == CharClass::Space;
+  if (pre_tokenizer == PreTokenizer::Gpt2) {
+    return (!before_is_space && after_is_space) ||
+           (is_letter_or_number(before) && after.char_class == CharClass::Other);
+  }
+  if (is_letter_or_number(before)) return after.char_class != before.char_class;
+  if (before_is_space) return before.is_line_end && !after_is_space;
+  return after_is_space && !after.is_line_end;
+}
+
+}  // namespace
+
+std::string_view name_of(PreTokenizer pre_tokenizer) {
+  return pre_tokenizer == PreTokenizer::Gpt2 ? "gpt2" : "llama3";
+}
+
+std::optional<PreTokenizer> pre_tokenizer_named(std::string_view name) {
+  for (const PreTokenizer known : {PreTokenizer::Gpt2, PreTokenizer::Llama3}) {
+    if (name == name_of(known)) return known;
+  }
+  return std::nullopt;
+}
+
+size_t first_word_bytes(std::string_view text, PreTokenizer pre_tokenizer) {
+  return pre_tokenizer == PreTokenizer::Gpt2 ? gpt2_word_bytes(text) : llama3_word_bytes(text);
+}
+
+size_t last_word_split(std::string_view text, PreTokenizer pre_tokenizer) {
   if (text.size() < kGreatestCharBytes) return 0;
   // The last character may be cut: its class is not known before the rest has come.
   size_t split = text.size() - kGreatestCharBytes + 1;
   while (split > 0 && is_continuation(text[split])) --split;
-  CharClass after = CharClass::Letter;
+  std::optional<ClassedChar> after;
   while (split > 0) {
     const ClassedChar before = classify_before(text, split);
-    const bool ends_word = before.char_class != CharClass::Space && after == CharClass::Space;
-    const bool ends_letters =
-        (before.char_class == CharClass::Letter || before.char_class == CharClass::Number) &&
-        after == CharClass::Other;
-    if (ends_word || ends_letters) return split;
+    if (after && is_border(pre_tokenizer, before, *after)) return split;
     split -= before.length;
-    after = before.char_class;
+    after = before;
   }
   return 0;
 }

@@ -12,10 +12,10 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Words words_of(std::string_view text) {
+Words words_of(std::string_view text, PreTokenizer pre_tokenizer = PreTokenizer::Gpt2) {
   Words words;
   while (!text.empty()) {
-    const size_t bytes = first_word_bytes(text);
+    const size_t bytes = first_word_bytes(text, pre_tokenizer);
     EXPECT_GT(bytes, 0u);
     words.emplace_back(text.substr(0, bytes));
     text.remove_prefix(bytes);
@@ -82,6 +82,9 @@ std::string random_text(uint64_t seed, size_t length) {
                                        "\xE4\xB8\xAD",
                                        "\xE3\x80\x82",
                                        "\xE9",
+                                       "\r\n",
+                                       "1234",
+                                       "'LL",
                                        "\xF0\x9F"};
   std::string text;
   for (uint64_t k = 0; text.size() < length; ++k) {
@@ -90,21 +93,48 @@ std::string random_text(uint64_t seed, size_t length) {
   return text;
 }
 
-TEST(PreTokenizer, CutTextHasTheWordsOfTheWholeWhateverFollows) {
+void check_cuts(PreTokenizer pre_tokenizer) {
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const std::string text = random_text(seed, 5 + seed % 40);
-    const Words whole = words_of(text);
+    const Words whole = words_of(text, pre_tokenizer);
     // The text is known up to `known`; what comes after was not seen when it was cut.
     for (size_t known = 1; known <= text.size(); ++known) {
       const std::string_view view(text);
-      const size_t split = last_word_split(view.substr(0, known));
+      const size_t split = last_word_split(view.substr(0, known), pre_tokenizer);
       ASSERT_LE(split, known);
       if (split == 0) continue;
-      Words parts = words_of(view.substr(0, split));
-      for (std::string& word : words_of(view.substr(split))) parts.push_back(std::move(word));
+      Words parts = words_of(view.substr(0, split), pre_tokenizer);
+      for (std::string& word : words_of(view.substr(split), pre_tokenizer))
+        parts.push_back(std::move(word));
       ASSERT_EQ(parts, whole) << "seed " << seed << " cut at " << split << " of " << known;
     }
   }
+}
+
+TEST(PreTokenizer, SplitsAsTheExpressionOfLlama3) {
+  const std::vector<std::pair<std::string, Words>> cases = {
+      {"Hello world", {"Hello", " world"}},
+      {"IT'S we'Ll", {"IT", "'S", " we", "'Ll"}},
+      {"a'\xC5\xBF", {"a", "'\xC5\xBF"}},
+      {"12345", {"123", "45"}},
+      {"(abc)", {"(abc", ")"}},
+      {"\tabc", {"\tabc"}},
+      {"a;\n\nb", {"a", ";\n\n", "b"}},
+      {"a \n \n  b", {"a", " \n \n", " ", " b"}},
+      {"a  \r\n", {"a", "  \r\n"}},
+      {"a   ", {"a", "   "}},
+      {" !\r\n", {" !\r\n"}},
+      {"\nabc", {"\n", "abc"}},
+      {"\xE9s", {"\xE9s"}},
+  };
+  for (const auto& [text, expected] : cases) {
+    EXPECT_EQ(words_of(text, PreTokenizer::Llama3), expected) << text;
+  }
+}
+
+TEST(PreTokenizer, CutTextHasTheWordsOfTheWholeWhateverFollows) {
+  check_cuts(PreTokenizer::Gpt2);
+  check_cuts(PreTokenizer::Llama3);
 }
 
 TEST(PreTokenizer, TextWithSpacesOrPunctuationCanBeCut) {

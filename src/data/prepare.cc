@@ -173,9 +173,10 @@ Result<TokenFileHeader> Preparation::write(const char* name, const PartFile& par
   TRIREME_TRY(writer,
               TokenFileWriter::create(path(name), tokenizer_.vocab_size(), tokenizer_.hash()));
   std::vector<int64_t> piece_bytes(static_cast<size_t>(tokenizer_.vocab_size()));
-  for (int32_t token = 0; token < tokenizer_.end_of_text(); ++token) {
+  for (int32_t token = 0; token < tokenizer_.vocab_size(); ++token) {
     piece_bytes[token] = static_cast<int64_t>(tokenizer_.piece(token).size());
   }
+  piece_bytes[tokenizer_.end_of_text()] = 0;
   TokenFileWriter::Totals totals;
   std::vector<int32_t> tokens;
   for (; begin < end; begin += static_cast<int64_t>(tokens.size())) {

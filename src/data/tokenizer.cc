@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "data/foreign_tokenizer.h"
 
 namespace trireme {
 
@@ -19,6 +20,7 @@ std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {
+  if (is_foreign_tokenizer(path)) return load_foreign_tokenizer(path);
   TRIREME_TRY(file, MappedFile::open(path));
   auto tokenizer = parse_tokenizer(file.text());
   if (!tokenizer.ok()) return with_context(tokenizer.error(), path);

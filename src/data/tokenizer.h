@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// The special token after every document. Text never encodes to it.
+// The special token after every document, in our own tokenizers. Text never encodes to it.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
 // Text to tokens and back; immutable, used by several threads at once.
@@ -21,8 +21,9 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   virtual std::string_view kind() const = 0;  // "byte", "char" or "bpe"
-  virtual int64_t vocab_size() const = 0;     // with <|endoftext|>
-  int32_t end_of_text() const { return static_cast<int32_t>(vocab_size() - 1); }
+  virtual int64_t vocab_size() const = 0;     // with all special tokens
+  // The special token after every document.
+  virtual int32_t end_of_text() const { return static_cast<int32_t>(vocab_size() - 1); }
 
   // Appends the tokens of a text. The cache is one thread's memory of earlier words. Only a char
   // tokenizer refuses a text: when it has a character that its training text did not have.
@@ -40,11 +41,13 @@ class Tokenizer {
   virtual std::string to_json() const = 0;
 
   Result<std::vector<int32_t>> encode(std::string_view text) const;
-  // decode(encode(text)) == text for any bytes. <|endoftext|> is written out.
+  // decode(encode(text)) == text for any bytes. Special tokens are written out.
   std::string decode(std::span<const int32_t> tokens) const;
 };
 
+// Our own tokenizer.json or that of Hugging Face.
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view json);
+// A tokenizer.json of either kind, or one of the files of foreign_tokenizer.h.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);
 Status save_tokenizer(const Tokenizer& tokenizer, const std::string& path);
 

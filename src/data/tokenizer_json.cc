@@ -9,9 +9,10 @@
 
 #include "base/hash.h"
 #include "base/nearest_name.h"
-#include "data/bpe_tokenizer.h"
+#include "data/bpe_tokenizer_json.h"
 #include "data/byte_tokenizer.h"
 #include "data/char_tokenizer.h"
+#include "data/foreign_tokenizer.h"
 #include "data/tokenizer.h"
 
 namespace trireme {
@@ -53,23 +54,7 @@ Result<std::unique_ptr<Tokenizer>> parse_char(const json& object) {
 }
 
 Result<std::unique_ptr<Tokenizer>> parse_bpe(const json& object) {
-  TRIREME_TRY(pre_tokenizer, field_of(object, "pre_tokenizer", &json::is_string, "a name"));
-  if (*pre_tokenizer != "gpt2") {
-    return damaged("\"pre_tokenizer\" is " +
-                   pre_tokenizer->dump(-1, ' ', true, json::error_handler_t::replace) +
-                   "; known is \"gpt2\"");
-  }
-  TRIREME_TRY(field, field_of(object, "merges", &json::is_array, "a list"));
-  std::vector<BpeMerge> merges;
-  merges.reserve(field->size());
-  for (const json& pair : *field) {
-    const std::string where = fmt::format("merges[{}]", merges.size());
-    if (!pair.is_array() || pair.size() != 2) return damaged(where + " is not a pair of tokens");
-    TRIREME_TRY(left, small_number(pair[0], where));
-    TRIREME_TRY(right, small_number(pair[1], where));
-    merges.push_back({static_cast<int32_t>(left), static_cast<int32_t>(right)});
-  }
-  TRIREME_TRY(tokenizer, BpeTokenizer::make(std::move(merges)));
+  TRIREME_TRY(tokenizer, parse_bpe_fields(object));
   return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(tokenizer)));
 }
 
@@ -100,10 +85,17 @@ Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view text) {
   } catch (const json::exception& error) {
     return damaged(std::string("not JSON: ") + error.what());
   }
+  if (object.is_object() && object.contains("model") && !object.contains("format")) {
+    TRIREME_TRY(foreign, parse_hugging_face_tokenizer(text));
+    return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(foreign)));
+  }
   const bool is_ours =
       object.is_object() && object.contains("format") && object["format"] == kFormat;
-  if (!is_ours)
-    return damaged("not a tokenizer of trireme; make one with `trireme tokenizer train`");
+  if (!is_ours) {
+    return damaged(
+        "neither a tokenizer of trireme nor one of Hugging Face; make one with `trireme tokenizer "
+        "train`");
+  }
   TRIREME_TRY(version, field_of(object, "version", &json::is_number_integer, "a number"));
   if (*version != kVersion) {
     return damaged(fmt::format("version {}; this is for {}", version->dump(), kVersion));

@@ -75,7 +75,7 @@ TEST(Tokenizer, MessagesNameThePlace) {
   EXPECT_NE(message_of("").find("empty"), std::string::npos);
   EXPECT_NE(message_of("{").find("line 1, column 2"), std::string::npos);
   EXPECT_NE(message_of("[]").find("trireme tokenizer train"), std::string::npos);
-  EXPECT_NE(message_of(R"({"version":"1.0","model":{"type":"BPE"}})").find("not a tokenizer"),
+  EXPECT_NE(message_of(R"({"version":"1.0","model":{"type":"BPE"}})").find("pre_tokenizer"),
             std::string::npos);
   EXPECT_NE(message_of(head + R"("kind":"unigram"})").find("unigram"), std::string::npos);
   EXPECT_NE(message_of(head + R"("kind":"bpe","pre_tokenizer":"gpt2","merges":[[1,2],[1]]})")

@@ -16,8 +16,9 @@ WordCounter::WordCounter(ThreadTeam& team)
     : team_(team), counts_(static_cast<size_t>(team.size())) {}
 
 void WordCounter::count(TextBatch& batch) {
-  const size_t bytes = complete_bytes(batch, last_word_split);
-  const std::vector<TextTile> tiles = make_tiles(batch, bytes, last_word_split);
+  const LastSplit last_split = [](std::string_view text) { return last_word_split(text); };
+  const size_t bytes = complete_bytes(batch, last_split);
+  const std::vector<TextTile> tiles = make_tiles(batch, bytes, last_split);
   team_.parallel_for(static_cast<int64_t>(tiles.size()), [&](int64_t tile, int thread) {
     tiles[tile].for_each_part([&](std::string_view text, bool) {
       while (!text.empty()) {
