@@ -122,6 +122,7 @@ class TestStage {
   Frame params() const { return Frame(tables_.params, params_.ref().data); }
   Frame grads() const { return Frame(tables_.grads, grads_.ref().data); }
   const StageTables& tables() const { return tables_; }
+  const StageShape& shape() const { return shape_; }
   const std::vector<ParamLayout>& layouts() const { return layouts_; }
   std::vector<float> losses() const { return {stage_.losses(0).begin(), stage_.losses(0).end()}; }
 

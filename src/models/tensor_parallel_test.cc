@@ -5,7 +5,10 @@
 #include <mutex>
 
 #include "comm/world.h"
+#include "models/grad_addends.h"
 #include "models/stage_fixture.h"
+#include "sharding/redistribution_traffic.h"
+#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
@@ -31,20 +34,18 @@ void for_each_element(const ParamLayout& layout, Visit visit) {
   }
 }
 
-// Puts the parts of a tensor together; `adds`: ranks hold addends of it.
+// Puts the parts of a tensor together. Ranks that hold the same element agree on every bit.
 class Assembly {
  public:
-  void add(const ParamLayout& layout, const std::vector<float>& part, bool adds) {
+  void add(const ParamLayout& layout, const std::vector<float>& part) {
     std::vector<float>& whole = values_[layout.name];
     std::vector<bool>& seen = seen_[layout.name];
     whole.resize(size_t(layout.global.num_elements()));
     seen.resize(whole.size());
     for_each_element(layout, [&](size_t global, size_t local) {
-      if (seen[global] && !adds) {
-        ASSERT_EQ(std::memcmp(&whole[global], &part[local], sizeof(float)), 0)
-            << layout.name << ": ranks that hold the same element differ";
-      }
-      whole[global] = seen[global] && adds ? whole[global] + part[local] : part[local];
+      ASSERT_TRUE(!seen[global] || std::memcmp(&whole[global], &part[local], sizeof(float)) == 0)
+          << layout.name << ": ranks that hold the same element differ";
+      whole[global] = part[local];
       seen[global] = true;
     });
   }
@@ -70,16 +71,18 @@ Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int tp, co
   std::mutex mutex;
   run_ranks(tp, [&](World& world) {
     TestStage stage(model, kernels, DType::F32, way, &world.group());
+    GradAddends addends(world.group(), stage.layouts(), stage.grads());
     stage.forward();
     stage.backward();
+    addends.sum();
     const std::lock_guard lock(mutex);
     if (!outcome.losses.empty()) {
       EXPECT_EQ(outcome.losses, stage.losses());
     }
     outcome.losses = stage.losses();
     for (const ParamLayout& layout : stage.layouts()) {
-      params.add(layout, values_of(stage.params().at(layout.name)), false);
-      grads.add(layout, stage.grad(layout.name), layout.grad_addends > 1);
+      params.add(layout, values_of(stage.params().at(layout.name)));
+      grads.add(layout, stage.grad(layout.name));
     }
   });
   outcome.params = params.take();
@@ -136,6 +139,64 @@ TEST(TensorParallel, LossesAndEveryGradientAreThoseOfOneRank) {
             SCOPED_TRACE(fmt::format("{}: tp {} sequence {} recompute {} split {}", name, tp,
                                      sequence_parallel, int(recompute), split));
             expect_same_training(run_stage(model, fastest_kernels(), tp, way), one);
+          }
+        }
+      }
+    }
+  }
+}
+
+Traffic predicted(Group& tp, const std::vector<TensorMove>& moves) {
+  Traffic sum;
+  for (const TensorMove& move : moves) {
+    sum += redistribution_traffic(tp, move.change, move.global, move.dtype);
+  }
+  return sum;
+}
+
+void expect_same_traffic(const Traffic& got, const Traffic& want, const char* what) {
+  EXPECT_EQ(got.sent_bytes, want.sent_bytes) << what;
+  EXPECT_EQ(got.received_bytes, want.received_bytes) << what;
+  EXPECT_EQ(got.sent_messages, want.sent_messages) << what;
+}
+
+Traffic difference(const Traffic& after, const Traffic& before) {
+  return {after.sent_bytes - before.sent_bytes, after.received_bytes - before.received_bytes,
+          after.sent_messages - before.sent_messages,
+          after.received_messages - before.received_messages};
+}
+
+// What the layers do move is what the flow of the stage, which is checked, says that they move.
+TEST(TensorParallel, TrafficIsThePredictedToTheByte) {
+  for (const char* name : {"gpt2_dropout_tied", "llama", "microgpt"}) {
+    const ModelSpec model = model_of(name);
+    for (const int tp : {1, 2, 4}) {
+      for (const bool sequence_parallel : {false, true}) {
+        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+          for (const bool split : {false, true}) {
+            SCOPED_TRACE(fmt::format("{}: tp {} sequence {} recompute {} split {}", name, tp,
+                                     sequence_parallel, int(recompute), split));
+            const Way way{.recompute = recompute,
+                          .split_backward = split,
+                          .sequence_parallel = sequence_parallel};
+            run_ranks(tp, [&](World& world) {
+              Group& group = world.group();
+              TestStage stage(model, fastest_kernels(), DType::F32, way, &group);
+              const StageMoves moves =
+                  stage_moves(stage_flow(model, whole_model(model), stage.shape()), recompute);
+              const Traffic start = group.traffic();
+              stage.forward();
+              const Traffic middle = group.traffic();
+              stage.backward();
+              const Traffic end = group.traffic();
+              expect_same_traffic(difference(middle, start), predicted(group, moves.forward), "F");
+              Traffic backward = predicted(group, moves.backward_input);
+              backward += predicted(group, moves.backward_weight);
+              for (int times = 0; times < (split ? 2 : 1); ++times) {
+                backward += predicted(group, moves.recompute);
+              }
+              expect_same_traffic(difference(end, middle), backward, "B and W");
+            });
           }
         }
       }

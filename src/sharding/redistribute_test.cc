@@ -7,6 +7,7 @@
 #include <random>
 
 #include "comm/world.h"
+#include "sharding/redistribution_traffic.h"
 
 namespace trireme {
 namespace {
@@ -120,6 +121,51 @@ TEST(Redistribute, BackwardIsTheAdjointForEveryPairOfPlacements) {
     const Parts y = apply(change, global, x);
     const Parts x_gradient = apply(backward, global, y_gradient);
     ASSERT_EQ(inner(y, change.to, y_gradient), inner(x, change.from, x_gradient));
+  });
+}
+
+// With every algorithm that a collective has, and with the one that the group chooses.
+TEST(Redistribute, MovesThePredictedBytesForEveryPairOfPlacements) {
+  for_each_change([](int size, const Shape& global, const Redistribution& change) {
+    run_ranks(size, [&](World& world) {
+      Group& group = world.group();
+      std::vector<float> x(
+          size_t(local_shape(global, change.from, size, group.rank()).num_elements()));
+      std::vector<float> y(
+          size_t(local_shape(global, change.to, size, group.rank()).num_elements()));
+      std::vector<std::byte> scratch(
+          size_t(redistribute_scratch_bytes(change, global, DType::F32, size)));
+      redistribute(group, change, global,
+                   {x.data(), DType::F32, local_shape(global, change.from, size, group.rank())},
+                   {y.data(), DType::F32, local_shape(global, change.to, size, group.rank())},
+                   scratch);
+      const Traffic moved = group.traffic();
+      const Traffic predicted = redistribution_traffic(group, change, global, DType::F32);
+      EXPECT_EQ(moved.sent_bytes, predicted.sent_bytes);
+      EXPECT_EQ(moved.received_bytes, predicted.received_bytes);
+      const auto move = collective_of(change, global, size, group.rank());
+      if (!move || move->collective == Collective::AllToAll) return;
+      for (const Algorithm algorithm : algorithms_of(move->collective, size)) {
+        const Traffic before = group.traffic();
+        const auto flat = [&](std::vector<float>& v) {
+          return TensorRef{v.data(), DType::F32, Shape{int64_t(v.size())}};
+        };
+        std::vector<float> sum(x.size());
+        const bool in_place = move->collective == Collective::AllReduce;
+        group.run({.collective = move->collective,
+                   .in = flat(in_place ? sum : x),
+                   .out = flat(in_place ? sum : y),
+                   .algorithm = algorithm,
+                   .counts = move->counts});
+        const Traffic pure =
+            redistribution_traffic(change, global, DType::F32, algorithm, size, group.rank());
+        EXPECT_EQ(group.traffic().sent_bytes - before.sent_bytes, pure.sent_bytes)
+            << name_of(algorithm);
+        EXPECT_EQ(group.traffic().received_bytes - before.received_bytes, pure.received_bytes);
+        EXPECT_GE(group.scratch_bytes(), redistribution_tmp_bytes(change, global, DType::F32,
+                                                                  algorithm, size, group.rank()));
+      }
+    });
   });
 }
 

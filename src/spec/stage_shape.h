@@ -8,6 +8,9 @@ namespace trireme {
 
 enum class Recompute { None, Selective, Full };
 
+// Rows of the vocabulary projection whose fp32 logits exist at one time.
+inline constexpr int64_t kLossTileTokens = 128;
+
 // Optimiser state of a parameter table: which moments there are follows the optimiser.
 struct OptimizerStateSpec {
   bool exp_avg = true;

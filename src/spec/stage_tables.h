@@ -7,9 +7,6 @@
 
 namespace trireme {
 
-// Rows of the vocabulary projection whose fp32 logits exist at one time.
-inline constexpr int64_t kLossTileTokens = 128;
-
 // Every tensor of a stage, by lifetime. The runtime binds its layers to these tables and the
 // planner sums them.
 struct StageTables {

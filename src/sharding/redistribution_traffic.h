@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "comm/group.h"
+#include "comm/plan.h"
+#include "spec/placement.h"
+
+namespace trireme {
+
+// The collective that a redistribution is for one rank, as data.
+struct MoveCollective {
+  Collective collective = Collective::AllReduce;
+  int64_t count = 0;  // as PlanRequest has it
+  std::vector<int64_t> counts;
+  std::vector<int64_t> recv_counts;
+
+  PlanRequest request(Algorithm algorithm, int group_size, int rank) const;
+};
+
+// Nothing where no rank needs anything of another.
+std::optional<MoveCollective> collective_of(const Redistribution& change, const Shape& global,
+                                            int group_size, int rank);
+
+// Payload of one rank. The first asks the group which algorithm it will use; the second is pure:
+// a message algorithm, or Shared.
+Traffic redistribution_traffic(Group& group, const Redistribution& change, const Shape& global,
+                               DType dtype);
+Traffic redistribution_traffic(const Redistribution& change, const Shape& global, DType dtype,
+                               Algorithm algorithm, int group_size, int rank);
+
+// What a rank's group needs beside the caller's buffers; 0 with Shared.
+int64_t redistribution_tmp_bytes(const Redistribution& change, const Shape& global, DType dtype,
+                                 Algorithm algorithm, int group_size, int rank);
+
+}  // namespace trireme

@@ -1,0 +1,181 @@
+#include "spec/stage_flow.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace trireme {
+namespace {
+
+using Kind = FlowStep::Kind;
+
+struct Case {
+  ModelSpec model;
+  StageSpec stage;
+  StageShape shape;
+};
+
+ModelSpec model_of(ModelFamily family, bool embedding_norm) {
+  ModelConfig config;
+  config.family = family;
+  config.layers = 2;
+  config.d_model = 64;
+  config.heads = 8;
+  config.kv_heads = family == ModelFamily::Llama ? 2 : 8;
+  config.vocab_size = 131;  // no number of ranks divides it
+  config.seq_len = 32;
+  config.embedding_norm = embedding_norm;
+  config.tied_head = family == ModelFamily::Gpt2;
+  return *resolve_model(config, 0);
+}
+
+void for_every_case(const std::function<void(const Case&)>& visit) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
+    for (const bool embedding_norm : {false, true}) {
+      const ModelSpec model = model_of(family, embedding_norm);
+      for (const StageSpec& stage :
+           {whole_model(model), StageSpec{0, 1, true, false}, StageSpec{1, 1, false, true}}) {
+        for (const int tp : {1, 2, 4, 8}) {
+          for (const bool sequence_parallel : {false, true}) {
+            SCOPED_TRACE(fmt::format("{} tp {} sequence {} from layer {}", int(family), tp,
+                                     sequence_parallel, stage.first_layer));
+            StageShape shape{.micro_sequences = 5};
+            shape.tp = tp;
+            shape.tp_rank = tp - 1;
+            shape.sequence_parallel = sequence_parallel;
+            visit({model, stage, shape});
+          }
+        }
+      }
+    }
+  }
+}
+
+bool passes(const StageFlow& flow, const std::vector<ParamLayout>& layouts, std::string& message) {
+  const Status status = check_flow(flow, layouts);
+  if (!status.ok()) message = status.error().message;
+  return status.ok();
+}
+
+TEST(StageFlow, EveryStageOnEveryNumberOfRanksIsConsistent) {
+  for_every_case([](const Case& c) {
+    const Status status = check_placements(c.model, c.stage, c.shape);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+  });
+}
+
+// One redistribution at a time is left out: what reads its result gets another placement, and the
+// message names the block.
+TEST(StageFlow, ARedistributionLeftOutIsCaught) {
+  for_every_case([](const Case& c) {
+    const StageFlow right = stage_flow(c.model, c.stage, c.shape);
+    const auto layouts = param_layouts(c.model, c.stage, c.shape);
+    for (size_t i = 0; i < right.steps.size(); ++i) {
+      const Redistribution& change = right.steps[i].move.change;
+      if (right.steps[i].move.tensor.empty()) continue;
+      StageFlow wrong = right;
+      wrong.steps[i].move.change = {change.from, change.from};
+      std::string message;
+      ASSERT_FALSE(passes(wrong, layouts, message)) << right.steps[i].move.tensor;
+      EXPECT_NE(message.find("over tp"), std::string::npos) << message;
+    }
+  });
+}
+
+TEST(StageFlow, ARedistributionDoneTwiceIsCaught) {
+  for_every_case([](const Case& c) {
+    const StageFlow right = stage_flow(c.model, c.stage, c.shape);
+    const auto layouts = param_layouts(c.model, c.stage, c.shape);
+    for (size_t i = 0; i < right.steps.size(); ++i) {
+      if (right.steps[i].move.tensor.empty()) continue;
+      // On the result of the first time; and beside it, on the same addends.
+      StageFlow after = right;
+      FlowStep again = right.steps[i];
+      after.steps[i].out += "/once";
+      again.in = after.steps[i].out;
+      after.steps.insert(after.steps.begin() + int64_t(i) + 1, again);
+      std::string message;
+      ASSERT_FALSE(passes(after, layouts, message)) << again.move.tensor;
+      EXPECT_NE(message.find(again.block), std::string::npos) << message;
+
+      StageFlow beside = right;
+      again = right.steps[i];
+      again.out += "/again";
+      beside.steps.insert(beside.steps.begin() + int64_t(i) + 1, again);
+      ASSERT_FALSE(passes(beside, layouts, message)) << again.move.tensor;
+    }
+  });
+}
+
+// A gradient whose addends are not summed, or that is summed where it is whole already.
+TEST(StageFlow, AGradientSummedByTheWrongRanksIsCaught) {
+  for_every_case([](const Case& c) {
+    const StageFlow flow = stage_flow(c.model, c.stage, c.shape);
+    const auto right = param_layouts(c.model, c.stage, c.shape);
+    for (size_t i = 0; i < right.size(); ++i) {
+      std::vector<ParamLayout> wrong = right;
+      wrong[i].grad_addends = right[i].grad_addends > 1 ? 1 : 2;
+      std::string message;
+      ASSERT_FALSE(passes(flow, wrong, message)) << right[i].name;
+      EXPECT_NE(message.find(right[i].name), std::string::npos) << message;
+      wrong = right;
+      wrong.erase(wrong.begin() + int64_t(i));
+      ASSERT_FALSE(passes(flow, wrong, message)) << right[i].name;
+      EXPECT_NE(message.find(right[i].name), std::string::npos) << message;
+    }
+  });
+}
+
+// Megatron: 8 b s h (t - 1) / t elements per layer and micro-batch, sent by a rank in forward and
+// backward, by a ring; with sequence parallelism the same, and two all_gathers where the weights'
+// gradients are made.
+TEST(StageFlow, ALayerMovesWhatTheClosedFormSays) {
+  const ModelSpec model = model_of(ModelFamily::Gpt2, false);
+  const StageSpec layers{0, 2, false, false};
+  for (const int tp : {2, 4, 8}) {
+    for (const bool sequence_parallel : {false, true}) {
+      for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+        StageShape shape{.micro_sequences = 4, .recompute = recompute};
+        shape.tp = tp;
+        shape.sequence_parallel = sequence_parallel;
+        const StageMoves moves = stage_moves(stage_flow(model, layers, shape), recompute);
+        const auto elements = [&](const std::vector<TensorMove>& list) {
+          int64_t sum = 0;
+          for (const TensorMove& move : list) {
+            const bool sums = move.change.from == Placement::partial();
+            const bool spreads = !(move.change.to == Placement::shard(0));
+            const bool gathers = move.change.from == Placement::shard(0);
+            const int64_t passes = (sums ? 1 : 0) + ((sums && spreads) || gathers ? 1 : 0);
+            sum += passes * move.global.num_elements() * (tp - 1) / tp;
+          }
+          return sum / layers.num_layers;
+        };
+        const int64_t bsh = 4 * model.seq_len * model.d_model;
+        EXPECT_EQ(elements(moves.forward) + elements(moves.backward_input),
+                  8 * bsh * (tp - 1) / tp);
+        EXPECT_EQ(elements(moves.backward_weight), sequence_parallel ? 2 * bsh * (tp - 1) / tp : 0);
+        // Attention's sum again, and what both blocks gather.
+        EXPECT_EQ(
+            elements(moves.recompute),
+            recompute != Recompute::Full ? 0 : (sequence_parallel ? 3 : 2) * bsh * (tp - 1) / tp);
+      }
+    }
+  }
+}
+
+TEST(StageFlow, DegreesThatDoNotFitAreRefusedByKeyAndRule) {
+  const ModelSpec model = model_of(ModelFamily::Llama, false);
+  const Status three = check_tensor_parallel(model, 3);
+  ASSERT_FALSE(three.ok());
+  EXPECT_NE(three.error().message.find("parallel.tp = 3 must divide model.heads = 8"),
+            std::string::npos);
+  ModelSpec odd = model;
+  odd.heads = 12;
+  odd.kv_heads = 6;
+  EXPECT_FALSE(check_tensor_parallel(odd, 4).ok());
+  EXPECT_TRUE(check_tensor_parallel(odd, 2).ok());
+}
+
+}  // namespace
+}  // namespace trireme
