@@ -1,8 +1,13 @@
 #include "checkpoint/foreign_model.h"
 
+#include <cstring>
 #include <filesystem>
 
+#include "base/file.h"
+#include "checkpoint/gguf_model.h"
 #include "checkpoint/hugging_face_folder.h"
+#include "checkpoint/llmc_header.h"
+#include "checkpoint/llmc_model.h"
 
 namespace trireme {
 namespace {
@@ -13,6 +18,13 @@ DType file_dtype(Rounding rounding) {
   return rounding == Rounding::F16    ? DType::F16
          : rounding == Rounding::BF16 ? DType::BF16
                                       : DType::F32;
+}
+
+GgmlType ggml_type(Rounding rounding) {
+  return rounding == Rounding::F16    ? GgmlType::F16
+         : rounding == Rounding::BF16 ? GgmlType::BF16
+         : rounding == Rounding::Q8_0 ? GgmlType::Q8_0
+                                      : GgmlType::F32;
 }
 
 }  // namespace
@@ -26,14 +38,29 @@ Result<InterchangeModel> read_foreign_model(const std::string& path) {
     const fs::path folder = fs::path(path).parent_path();
     return read_hugging_face(folder.empty() ? "." : folder.string());
   }
+  TRIREME_TRY(file, MappedFile::open(path));
+  if (file.text().starts_with("GGUF")) return read_gguf(path);
+  int32_t magic = 0;
+  if (file.bytes().size() >= sizeof magic) std::memcpy(&magic, file.bytes().data(), sizeof magic);
+  if (magic == kLlmcModelMagic) return read_llmc_model(path);
   return Error{ErrorKind::Damaged,
                path + ": neither a folder with config.json nor a file of a known format"};
 }
 
 Status write_foreign_model(const InterchangeModel& model, const std::string& path,
                            const ForeignWriteOptions& options) {
+  if (options.format == ForeignFormat::Gguf) {
+    const std::string name = fs::path(path).stem().string();
+    return write_gguf(model, path, {ggml_type(options.rounding), name});
+  }
   if (options.rounding == Rounding::Q8_0) {
     return Error{ErrorKind::Usage, "--dtype q8_0 is for --format gguf alone"};
+  }
+  if (options.format == ForeignFormat::Llmc) {
+    if (options.rounding == Rounding::F16) {
+      return Error{ErrorKind::Usage, "llm.c keeps models in fp32 or bf16, not in fp16"};
+    }
+    return write_llmc_model(model, path, file_dtype(options.rounding));
   }
   return write_hugging_face(model, path, {file_dtype(options.rounding), options.max_shard_bytes});
 }

@@ -10,7 +10,7 @@
 namespace trireme {
 
 // The formats of other programs.
-enum class ForeignFormat { HuggingFace };
+enum class ForeignFormat { HuggingFace, Gguf, Llmc };
 
 // A folder or file of any of them; which one, its content says.
 Result<InterchangeModel> read_foreign_model(const std::string& path);

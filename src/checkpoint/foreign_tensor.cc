@@ -49,10 +49,6 @@ void for_each_run(const ForeignTensor& tensor, const Weights& weights, Visit&& v
 
 }  // namespace
 
-ForeignTensor constant_tensor(std::string name, Shape shape, float fill) {
-  return {.name = std::move(name), .shape = shape, .params = {}, .fill = fill};
-}
-
 void gather(const ForeignTensor& tensor, const Weights& weights, std::span<float> out) {
   TRIREME_CHECK(static_cast<int64_t>(out.size()) == tensor.shape.num_elements(),
                 "no room for " + tensor.name);

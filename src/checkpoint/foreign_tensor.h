@@ -26,9 +26,6 @@ struct ForeignTensor {
   float fill = 0.0f;
 };
 
-// A name's tensor without a parameter of ours: every element is `fill`.
-ForeignTensor constant_tensor(std::string name, Shape shape, float fill);
-
 // The tensor's elements in the order of the file; `out` has all of them.
 void gather(const ForeignTensor& tensor, const Weights& weights, std::span<float> out);
 // The reverse; elements that no parameter covers are left out.

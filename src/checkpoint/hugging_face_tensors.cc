@@ -2,59 +2,30 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "checkpoint/foreign_tensor_list.h"
 
 namespace trireme {
 namespace {
 
-class TensorList {
- public:
-  explicit TensorList(const ModelSpec& model)
-      : model_(model), weights_(param_table(model, whole_model(model))) {}
-
-  // A tensor of these parameters of ours; of `fill`, where the model lacks the first of them.
-  void add(const std::string& name, const Shape& shape, std::vector<std::string> params,
-           float fill = 0.0f, bool transposed = false) {
-    const bool has_params =
-        std::any_of(weights_.begin(), weights_.end(),
-                    [&](const ParamSpec& param) { return param.name == params.front(); });
-    if (!has_params) params.clear();
-    tensors_.push_back({name, shape, std::move(params), transposed, 0, fill});
-  }
-  void norm(const std::string& name, const std::string& ours, bool has_bias) {
-    add(name + ".weight", Shape{model_.d_model}, {ours + ".gain"}, 1.0f);
-    if (has_bias) add(name + ".bias", Shape{model_.d_model}, {ours + ".bias"});
-  }
-  // The library's Conv1D: [in, out].
-  void conv1d(const std::string& name, int64_t in, int64_t out, std::vector<std::string> weights,
-              std::vector<std::string> biases) {
-    add(name + ".weight", Shape{in, out}, std::move(weights), 0.0f, /*transposed=*/true);
-    add(name + ".bias", Shape{out}, std::move(biases));
-  }
-  std::vector<ForeignTensor> take() { return std::move(tensors_); }
-
- private:
-  const ModelSpec& model_;
-  std::vector<ParamSpec> weights_;
-  std::vector<ForeignTensor> tensors_;
-};
-
 std::vector<ForeignTensor> gpt2_tensors(const ModelSpec& model) {
   const int64_t C = model.d_model;
-  TensorList list(model);
+  ForeignTensorList list(model);
   list.add("transformer.wte.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
   list.add("transformer.wpe.weight", Shape{model.seq_len, C}, {"embedding.positions"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string theirs = fmt::format("transformer.h.{}.", i);
     const std::string ours = fmt::format("layers.{}.", i);
     list.norm(theirs + "ln_1", ours + "norm1", true);
-    list.conv1d(theirs + "attn.c_attn", C, 3 * C,
-                {ours + "attn.wq", ours + "attn.wk", ours + "attn.wv"},
-                {ours + "attn.bq", ours + "attn.bk", ours + "attn.bv"});
-    list.conv1d(theirs + "attn.c_proj", C, C, {ours + "attn.wo"}, {ours + "attn.bo"});
+    list.transposed_linear(theirs + "attn.c_attn", Shape{C, 3 * C},
+                           {ours + "attn.wq", ours + "attn.wk", ours + "attn.wv"},
+                           {ours + "attn.bq", ours + "attn.bk", ours + "attn.bv"});
+    list.transposed_linear(theirs + "attn.c_proj", Shape{C, C}, {ours + "attn.wo"},
+                           {ours + "attn.bo"});
     list.norm(theirs + "ln_2", ours + "norm2", true);
-    list.conv1d(theirs + "mlp.c_fc", C, model.d_ff, {ours + "mlp.w_up"}, {ours + "mlp.b_up"});
-    list.conv1d(theirs + "mlp.c_proj", model.d_ff, C, {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
+    list.transposed_linear(theirs + "mlp.c_fc", Shape{C, model.d_ff}, {ours + "mlp.w_up"},
+                           {ours + "mlp.b_up"});
+    list.transposed_linear(theirs + "mlp.c_proj", Shape{model.d_ff, C}, {ours + "mlp.w_down"},
+                           {ours + "mlp.b_down"});
   }
   list.norm("transformer.ln_f", "final_norm", true);
   if (!model.tied_head) list.add("lm_head.weight", Shape{model.vocab_size, C}, {"head.weight"});
@@ -66,7 +37,7 @@ std::vector<ForeignTensor> llama_tensors(const ModelSpec& model) {
   const int64_t Q = model.q_width();
   const int64_t K = model.kv_width();
   const int64_t F = model.d_ff;
-  TensorList list(model);
+  ForeignTensorList list(model);
   list.add("model.embed_tokens.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string theirs = fmt::format("model.layers.{}.", i);

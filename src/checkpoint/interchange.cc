@@ -23,7 +23,7 @@ double greatest_error(double value, double block_greatest, Rounding rounding) {
     case Rounding::BF16:
       return std::max(std::abs(value) * 0x1p-8, 0x1p-134);
     case Rounding::Q8_0:  // half a step of greatest / 127, which is itself rounded to F16
-      return std::max(block_greatest * (0.5 / 127 + 0x1p-10), 0x1p-20);
+      return std::max(block_greatest * (0.5 / 127 + 0x1p-10), 0x1p-17);
   }
   return 0.0;
 }

@@ -60,6 +60,9 @@ Result<ForeignWriteOptions> write_options(const CheckpointExportOptions& options
                    : options.dtype == "bf16" ? Rounding::BF16
                    : options.dtype == "q8_0" ? Rounding::Q8_0
                                              : Rounding::None;
+  write.format = options.format == "gguf"   ? ForeignFormat::Gguf
+                 : options.format == "llmc" ? ForeignFormat::Llmc
+                                            : ForeignFormat::HuggingFace;
   return write;
 }
 

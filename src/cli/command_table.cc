@@ -172,25 +172,27 @@ Status require_out(const std::string& out) {
 
 Command checkpoint_import_command() {
   auto options = std::make_shared<CheckpointImportOptions>();
-  return {.name = "import",
-          .summary = "Make a checkpoint of another program's model.",
-          .details = "Reads it back and compares weights and logits, bit for bit.",
-          .arguments = {{.name = "DIR_OR_FILE",
-                         .doc = "a Hugging Face folder of GPT-2 or Llama",
-                         .target = &options->path,
-                         .completion = Completion::File}},
-          .options = {{.name = "out",
-                       .letter = 'o',
-                       .value_name = "CHECKPOINT",
-                       .doc = "the checkpoint's folder",
-                       .target = &options->out,
-                       .completion = Completion::Folder},
-                      threads_option(options->threads)},
-          .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
-          .run = [options](CommandIo& io) -> Result<int> {
-            TRIREME_TRY_DONE(require_out(options->out));
-            return run_checkpoint_import(*options, io);
-          }};
+  return {
+      .name = "import",
+      .summary = "Make a checkpoint of another program's model.",
+      .details = "Reads it back and compares weights and logits, bit for bit.",
+      .arguments = {{.name = "DIR_OR_FILE",
+                     .doc =
+                         "a Hugging Face folder of GPT-2 or Llama, a GGUF file, or a .bin of llm.c",
+                     .target = &options->path,
+                     .completion = Completion::File}},
+      .options = {{.name = "out",
+                   .letter = 'o',
+                   .value_name = "CHECKPOINT",
+                   .doc = "the checkpoint's folder",
+                   .target = &options->out,
+                   .completion = Completion::Folder},
+                  threads_option(options->threads)},
+      .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
+      .run = [options](CommandIo& io) -> Result<int> {
+        TRIREME_TRY_DONE(require_out(options->out));
+        return run_checkpoint_import(*options, io);
+      }};
 }
 
 Command checkpoint_export_command() {
@@ -206,14 +208,14 @@ Command checkpoint_export_command() {
                          .completion = Completion::Folder}},
           .options = {{.name = "format",
                        .value_name = "FORMAT",
-                       .doc = "a Hugging Face folder",
+                       .doc = "a Hugging Face folder, a GGUF file for llama.cpp, or llm.c's .bin",
                        .target = &options->format,
-                       .choices = {"hf"}},
+                       .choices = {"hf", "gguf", "llmc"}},
                       {.name = "dtype",
                        .value_name = "DTYPE",
-                       .doc = "of the matrices in the file",
+                       .doc = "of the matrices in the file; q8_0 for GGUF alone",
                        .target = &options->dtype,
-                       .choices = {"fp32", "fp16", "bf16"}},
+                       .choices = {"fp32", "fp16", "bf16", "q8_0"}},
                       {.name = "out",
                        .letter = 'o',
                        .value_name = "PATH",

@@ -53,6 +53,14 @@ Status VocabularyBuilder::add_merge(std::string_view left, std::string_view righ
   return Done{};
 }
 
+Status VocabularyBuilder::add_merge_line(std::string_view line) {
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
+    return damaged("the merge \"{}\" is not two tokens and a space", line);
+  }
+  return add_merge(line.substr(0, space), line.substr(space + 1));
+}
+
 void VocabularyBuilder::make_unmade_special() {
   std::set<std::string> made;
   for (const BpeMerge& merge : merges_)

@@ -24,6 +24,7 @@ class VocabularyBuilder {
   Status add_special(const std::string& text, int64_t number);
   // Two spellings of tokens that were added.
   Status add_merge(std::string_view left, std::string_view right);
+  Status add_merge_line(std::string_view line);  // "a b": spellings have no space
   // Makes special what is neither a byte nor made by a merge.
   void make_unmade_special();
 

@@ -125,20 +125,11 @@ void read_vocab(const json& vocab, VocabularyBuilder& builder) {
     must(builder.add(spelling, number_of(number, "vocab")));
 }
 
-// "a b": spellings have no space.
-void read_merge(std::string_view line, VocabularyBuilder& builder) {
-  const size_t space = line.find(' ');
-  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-    fail(fmt::format("the merge \"{}\" is not two tokens and a space", line));
-  }
-  must(builder.add_merge(line.substr(0, space), line.substr(space + 1)));
-}
-
 void read_merges(const json& merges, VocabularyBuilder& builder) {
   if (!merges.is_array()) fail("model.merges is not a list");
   for (const json& merge : merges) {
     if (merge.is_string()) {
-      read_merge(merge.get_ref<const std::string&>(), builder);
+      must(builder.add_merge_line(merge.get_ref<const std::string&>()));
     } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
                merge[1].is_string()) {
       must(builder.add_merge(merge[0].get_ref<const std::string&>(),
@@ -189,7 +180,7 @@ Result<BpeTokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_
       merges.remove_prefix(std::min(merges.size(), line.size() + 1));
       if (line.ends_with('\r')) line.remove_suffix(1);
       // Merges may begin with a # of their own.
-      if (!line.empty() && !line.starts_with("#version")) read_merge(line, builder);
+      if (!line.empty() && !line.starts_with("#version")) must(builder.add_merge_line(line));
     }
     builder.make_unmade_special();
     return builder.finish(options, options.pre_tokenizer.value_or(PreTokenizer::Gpt2), false);

@@ -2,88 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "data/byte_spelling.h"
 #include "data/foreign_vocabulary.h"
+#include "data/spelled_tokenizer.h"
 
 namespace trireme {
 namespace {
 
 using nlohmann::ordered_json;
 
-// A tokenizer as a list of spelled tokens and merges.
-struct Spelled {
-  std::vector<std::string> tokens;  // special ones as they are
-  std::vector<int32_t> special;
-  std::vector<std::string> merges;  // "a b"
-  bool whole_words = false;
-  PreTokenizer pre_tokenizer = PreTokenizer::Gpt2;
-};
-
-// What has no merges gets those that make every token from two others, the smaller numbers first:
-// with these the library merges as the ranks say.
-std::vector<std::string> merges_of_ranks(const Spelled& spelled, const BpeTokenizer& tokenizer) {
-  std::map<std::string, int32_t, std::less<>> numbers;
-  for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-    if (!std::binary_search(spelled.special.begin(), spelled.special.end(), token)) {
-      numbers.emplace(tokenizer.piece(token), token);
-    }
-  }
-  std::vector<std::string> merges;
-  for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-    if (std::binary_search(spelled.special.begin(), spelled.special.end(), token)) continue;
-    const std::string_view bytes = tokenizer.piece(token);
-    std::vector<std::pair<int32_t, int32_t>> cuts;
-    for (size_t cut = 1; cut < bytes.size(); ++cut) {
-      const auto left = numbers.find(bytes.substr(0, cut));
-      const auto right = numbers.find(bytes.substr(cut));
-      if (left != numbers.end() && right != numbers.end())
-        cuts.emplace_back(left->second, right->second);
-    }
-    std::sort(cuts.begin(), cuts.end());
-    for (const auto& [left, right] : cuts)
-      merges.push_back(spelled.tokens[left] + " " + spelled.tokens[right]);
-  }
-  return merges;
-}
-
-Result<Spelled> spell(const Tokenizer& tokenizer) {
-  Spelled spelled;
-  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
-  if (bpe == nullptr && tokenizer.kind() != "byte") {
-    return Error{ErrorKind::Infeasible,
-                 fmt::format("a tokenizer of kind \"{}\" has no form in tokenizer.json: it refuses "
-                             "texts that a BPE tokenizer takes",
-                             tokenizer.kind())};
-  }
-  spelled.special = {tokenizer.end_of_text()};
-  if (bpe != nullptr) {
-    spelled.special.assign(bpe->special().begin(), bpe->special().end());
-    spelled.whole_words = bpe->whole_words();
-    spelled.pre_tokenizer = bpe->pre_tokenizer();
-  }
-  for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-    const bool is_special =
-        std::binary_search(spelled.special.begin(), spelled.special.end(), token);
-    spelled.tokens.push_back(is_special ? std::string(tokenizer.piece(token))
-                                        : spell_bytes(tokenizer.piece(token)));
-  }
-  if (bpe == nullptr) return spelled;
-  if (bpe->merges_by_rank()) {
-    spelled.merges = merges_of_ranks(spelled, *bpe);
-  } else {
-    for (const BpeMerge& merge : bpe->merges()) {
-      spelled.merges.push_back(spelled.tokens[merge.left] + " " + spelled.tokens[merge.right]);
-    }
-  }
-  return spelled;
-}
-
-ordered_json vocab_of(const Spelled& spelled) {
+ordered_json vocab_of(const SpelledTokenizer& spelled) {
   ordered_json vocab = ordered_json::object();
   // Added one by one: the library's own map keeps no order, so that of the numbers reads best.
   for (size_t token = 0; token < spelled.tokens.size(); ++token) {
@@ -99,7 +29,7 @@ ordered_json byte_level(bool use_regex) {
           {"use_regex", use_regex}};
 }
 
-ordered_json pre_tokenizer_of(const Spelled& spelled) {
+ordered_json pre_tokenizer_of(const SpelledTokenizer& spelled) {
   if (spelled.pre_tokenizer == PreTokenizer::Gpt2) return byte_level(true);
   const ordered_json split = {{"type", "Split"},
                               {"pattern", {{"Regex", kLlama3Regex}}},
@@ -108,7 +38,7 @@ ordered_json pre_tokenizer_of(const Spelled& spelled) {
   return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level(false)})}};
 }
 
-ordered_json tokenizer_json(const Spelled& spelled) {
+ordered_json tokenizer_json(const SpelledTokenizer& spelled) {
   ordered_json added = ordered_json::array();
   for (const int32_t token : spelled.special) {
     added.push_back({{"id", token},

@@ -1,0 +1,44 @@
+#include "checkpoint/foreign_tensor_list.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+ForeignTensorList::ForeignTensorList(const ModelSpec& model)
+    : d_model_(model.d_model), head_dim_(model.head_dim) {
+  for (const ParamSpec& param : param_table(model, whole_model(model)))
+    params_.push_back(param.name);
+}
+
+void ForeignTensorList::add(const std::string& name, const Shape& shape,
+                            std::vector<std::string> params, float fill) {
+  if (std::find(params_.begin(), params_.end(), params.front()) == params_.end()) params.clear();
+  tensors_.push_back({.name = name, .shape = shape, .params = std::move(params), .fill = fill});
+}
+
+void ForeignTensorList::add_interleaved(const std::string& name, const Shape& shape,
+                                        const std::string& param) {
+  add(name, shape, {param});
+  tensors_.back().interleaved_head_dim = head_dim_;
+}
+
+void ForeignTensorList::linear(const std::string& name, const Shape& shape,
+                               std::vector<std::string> weights, std::vector<std::string> biases) {
+  add(name + ".weight", shape, std::move(weights));
+  add(name + ".bias", Shape{shape[0]}, std::move(biases));
+}
+
+void ForeignTensorList::transposed_linear(const std::string& name, const Shape& shape,
+                                          std::vector<std::string> weights,
+                                          std::vector<std::string> biases) {
+  add(name + ".weight", shape, std::move(weights));
+  tensors_.back().transposed = true;
+  add(name + ".bias", Shape{shape[1]}, std::move(biases));
+}
+
+void ForeignTensorList::norm(const std::string& name, const std::string& ours, bool has_bias) {
+  add(name + ".weight", Shape{d_model_}, {ours + ".gain"}, 1.0f);
+  if (has_bias) add(name + ".bias", Shape{d_model_}, {ours + ".bias"});
+}
+
+}  // namespace trireme

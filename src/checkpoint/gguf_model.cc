@@ -1,0 +1,169 @@
+#include "checkpoint/gguf_model.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/file.h"
+#include "checkpoint/gguf_elements.h"
+#include "checkpoint/gguf_metadata.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kRopeFreqs = "rope_freqs.weight";
+
+ForeignFamily family_of(const ModelConfig& config) {
+  return config.family == ModelFamily::Llama ? ForeignFamily::Llama : ForeignFamily::Gpt2;
+}
+
+// Vectors and positions are small and precious; rows that are no multiple of a block take F16.
+GgmlType type_of(const ForeignTensor& tensor, GgmlType wanted) {
+  if (tensor.shape.rank() == 1 || tensor.name == "position_embd.weight") return GgmlType::F32;
+  return wanted == GgmlType::Q8_0 && tensor.shape[1] % kQ8Block != 0 ? GgmlType::F16 : wanted;
+}
+
+// Numbers that programs show as the kind of file.
+uint64_t file_type_of(GgmlType type) {
+  switch (type) {
+    case GgmlType::F32:
+      return 0;
+    case GgmlType::F16:
+      return 1;
+    case GgmlType::Q8_0:
+      return 7;
+    case GgmlType::BF16:
+      return 32;
+  }
+  return 0;
+}
+
+Status check_tensors(const GgufHeader& header, const std::vector<ForeignTensor>& tensors) {
+  std::set<std::string> known = {kRopeFreqs};
+  for (const ForeignTensor& tensor : tensors) {
+    const GgufTensor* found = header.find_tensor(tensor.name);
+    if (found == nullptr) return Error{ErrorKind::Damaged, "no tensor " + tensor.name};
+    if (found->shape != tensor.shape) {
+      return Error{ErrorKind::Damaged,
+                   fmt::format("tensor {} is {}, the keys say {}", tensor.name,
+                               found->shape.to_string(), tensor.shape.to_string())};
+    }
+    known.insert(tensor.name);
+  }
+  for (const GgufTensor& tensor : header.tensors) {
+    if (known.count(tensor.name) == 0) {
+      return Error{ErrorKind::Infeasible,
+                   "tensor " + tensor.name + " has no place in the model of the keys"};
+    }
+  }
+  return Done{};
+}
+
+Status read_tensors(const GgufHeader& header, std::span<const std::byte> file,
+                    const std::vector<ForeignTensor>& tensors, const Weights& weights) {
+  std::vector<float> elements;
+  for (const ForeignTensor& tensor : tensors) {
+    const GgufTensor& place = *header.find_tensor(tensor.name);
+    elements.resize(static_cast<size_t>(tensor.shape.num_elements()));
+    const auto bytes = file.subspan(static_cast<size_t>(header.data_offset + place.offset),
+                                    static_cast<size_t>(place.bytes()));
+    const int64_t bad = decode_ggml(place.type, bytes, elements);
+    if (bad >= 0) {
+      return Error{ErrorKind::Damaged,
+                   fmt::format("tensor {} has a NaN or Inf at element {}", tensor.name, bad)};
+    }
+    scatter(tensor, elements, weights);
+  }
+  return Done{};
+}
+
+Result<InterchangeModel> read_model(std::span<const std::byte> file) {
+  TRIREME_TRY(header, parse_gguf_header(file, static_cast<int64_t>(file.size())));
+  TRIREME_TRY(config, gguf_model_of(header));
+  TRIREME_TRY(spec, resolve_model(config, 0));
+  const std::vector<ForeignTensor> tensors = gguf_tensors(spec, family_of(config));
+  TRIREME_TRY_DONE(check_tensors(header, tensors));  // before memory is taken for what keys say
+  InterchangeModel model{.config = config, .weights = Weights(spec)};
+  TRIREME_TRY_DONE(read_tensors(header, file, tensors, model.weights));
+  const GgmlType type = header.find_tensor("token_embd.weight")->type;
+  model.dtype = type == GgmlType::BF16  ? DType::BF16
+                : type == GgmlType::F32 ? DType::F32
+                                        : DType::F16;
+  auto tokenizer = gguf_tokenizer_of(header);
+  if (tokenizer.ok()) {
+    model.tokenizer = std::move(*tokenizer);
+  } else {
+    model.notes.push_back("no tokenizer: " + tokenizer.error().message);
+  }
+  return model;
+}
+
+// Streams the data behind the header, each tensor padded to the alignment.
+class DataWriter {
+ public:
+  DataWriter(AtomicFile& file, const GgufHeader& header) : file_(file), header_(header) {}
+
+  Status write(const GgufTensor& tensor, std::span<const float> elements) {
+    const int64_t bad = encode_ggml(tensor.type, elements, bytes_);
+    if (bad >= 0) {
+      return Error{
+          ErrorKind::Infeasible,
+          fmt::format("{}, at element {}, has what the type cannot hold; take another --dtype",
+                      tensor.name, bad)};
+    }
+    const int64_t padding =
+        (header_.alignment - tensor.bytes() % header_.alignment) % header_.alignment;
+    bytes_.resize(bytes_.size() + static_cast<size_t>(padding));
+    return file_.write(bytes_);
+  }
+
+ private:
+  AtomicFile& file_;
+  const GgufHeader& header_;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+Result<InterchangeModel> read_gguf(const std::string& path) {
+  TRIREME_TRY(file, MappedFile::open(path));
+  auto model = read_model(file.bytes());
+  if (!model.ok()) return with_context(model.error(), path);
+  return model;
+}
+
+Status write_gguf(const InterchangeModel& model, const std::string& path,
+                  const GgufWriteOptions& options) {
+  const ModelSpec& spec = model.weights.model();
+  TRIREME_TRY(family, foreign_family(spec));
+  GgufHeader header;
+  TRIREME_TRY_DONE(add_gguf_model(spec, header));
+  header.values.emplace_back("general.type", gguf_string("model"));
+  header.values.emplace_back("general.name", gguf_string(options.name));
+  header.values.emplace_back("general.file_type", gguf_u32(file_type_of(options.matrices)));
+  header.values.emplace_back("general.quantization_version", gguf_u32(2));
+  TRIREME_TRY_DONE(add_gguf_tokenizer(model.tokenizer.get(), spec.vocab_size, header));
+  const std::vector<ForeignTensor> tensors = gguf_tensors(spec, family);
+  const std::vector<float> rope_freqs = gguf_rope_freqs(spec);
+  for (const ForeignTensor& tensor : tensors) {
+    header.tensors.push_back({tensor.name, tensor.shape, type_of(tensor, options.matrices)});
+  }
+  if (!rope_freqs.empty()) {
+    header.tensors.push_back(
+        {kRopeFreqs, Shape{static_cast<int64_t>(rope_freqs.size())}, GgmlType::F32});
+  }
+  TRIREME_TRY(file, AtomicFile::create(path));
+  TRIREME_TRY_DONE(file.write(print_gguf_header(header)));
+  DataWriter writer(file, header);
+  std::vector<float> elements;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    elements.resize(static_cast<size_t>(tensors[i].shape.num_elements()));
+    gather(tensors[i], model.weights, elements);
+    const Status written = writer.write(header.tensors[i], elements);
+    if (!written.ok()) return with_context(written.error(), path);
+  }
+  if (!rope_freqs.empty()) TRIREME_TRY_DONE(writer.write(header.tensors.back(), rope_freqs));
+  return file.commit();
+}
+
+}  // namespace trireme
