@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -14,6 +15,7 @@
 #include "base/units.h"
 #include "cli/text_options.h"
 #include "data/baselines.h"
+#include "data/foreign_token_file.h"
 #include "data/token_file.h"
 #include "device/thread_team.h"
 
@@ -119,6 +121,30 @@ Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, st
                      format_duration(seconds), team.size());
   out << describe(options.out + "/train.tok", report.train);
   if (report.val.num_tokens > 0) out << describe(options.out + "/val.tok", report.val);
+  return Done{};
+}
+
+Status run_data_import(const DataImportOptions& options, std::ostream& out) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) {
+    TRIREME_TRY(opened, open_tokenizer(options.tokenizer));
+    tokenizer = std::move(opened);
+  } else if (options.vocab_size == 0) {
+    return Error{ErrorKind::Usage,
+                 "the file does not say what its tokens mean: name --tokenizer, or --vocab-size"};
+  }
+  const int64_t vocab_size = options.vocab_size > 0 ? options.vocab_size : tokenizer->vocab_size();
+  TRIREME_TRY(header, import_tokens(options.file, {vocab_size, tokenizer.get()}, options.out));
+  out << describe(options.out, header);
+  return Done{};
+}
+
+Status run_data_export(const DataExportOptions& options, std::ostream& out) {
+  TRIREME_TRY(file, TokenFile::open(options.file));
+  const auto format = options.format == "llmc" ? ForeignTokens::Llmc : ForeignTokens::NanoGpt;
+  TRIREME_TRY_DONE(export_tokens(file, format, options.out));
+  out << fmt::format("{}: {} tokens of {} bytes\n", options.out, file.num_tokens(),
+                     file.header().token_bytes);
   return Done{};
 }
 

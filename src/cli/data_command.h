@@ -31,11 +31,28 @@ struct DataInspectOptions {
   int64_t head = 0;       // print that many of the first tokens as text
 };
 
+// `trireme data import FILE`: a token file of nanoGPT's or llm.c's tokens.
+struct DataImportOptions {
+  std::string file;
+  std::string tokenizer;   // "": vocab_size says how many tokens there are
+  int64_t vocab_size = 0;  // 0: the tokenizer's
+  std::string out;
+};
+
+// `trireme data export FILE.tok`: nanoGPT's or llm.c's tokens of a token file.
+struct DataExportOptions {
+  std::string file;
+  std::string format = "nanogpt";  // "llmc"
+  std::string out;
+};
+
 // "auto", "documents", "tail"
 Result<HeldOut> parse_held_out(std::string_view name);
 
 // Data goes to `out`, progress and remarks to `err`.
 Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, std::ostream& err);
+Status run_data_import(const DataImportOptions& options, std::ostream& out);
+Status run_data_export(const DataExportOptions& options, std::ostream& out);
 Status run_data_inspect(const DataInspectOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace trireme

@@ -274,6 +274,57 @@ Command data_inspect_command() {
           }};
 }
 
+Command data_import_command() {
+  auto options = std::make_shared<DataImportOptions>();
+  return {.name = "import",
+          .summary = "Make a token file of nanoGPT's or llm.c's tokens.",
+          .arguments = {{.name = "FILE.bin",
+                         .doc = "the tokens; a header of llm.c is recognised",
+                         .target = &options->file,
+                         .completion = Completion::File}},
+          .options = {tokenizer_option(options->tokenizer),
+                      {.name = "vocab-size",
+                       .value_name = "N",
+                       .doc = "tokens that there are; by default the tokenizer's",
+                       .target = &options->vocab_size},
+                      {.name = "out",
+                       .letter = 'o',
+                       .value_name = "FILE.tok",
+                       .doc = "the token file to write",
+                       .target = &options->out,
+                       .completion = Completion::File}},
+          .examples = {"trireme data import train.bin --tokenizer gpt2.json --out train.tok"},
+          .run = [options](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require(options->out, "--out"));
+            return exit_code_of(run_data_import(*options, io.out));
+          }};
+}
+
+Command data_export_command() {
+  auto options = std::make_shared<DataExportOptions>();
+  return {.name = "export",
+          .summary = "Write a token file's tokens for nanoGPT or llm.c.",
+          .arguments = {{.name = "FILE.tok",
+                         .doc = "the token file",
+                         .target = &options->file,
+                         .completion = Completion::File}},
+          .options = {{.name = "format",
+                       .value_name = "FORMAT",
+                       .doc = "16-bit tokens and nothing else, or with llm.c's header",
+                       .target = &options->format,
+                       .choices = {"nanogpt", "llmc"}},
+                      {.name = "out",
+                       .letter = 'o',
+                       .value_name = "FILE.bin",
+                       .doc = "the file to write",
+                       .target = &options->out,
+                       .completion = Completion::File}},
+          .run = [options](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require(options->out, "--out"));
+            return exit_code_of(run_data_export(*options, io.out));
+          }};
+}
+
 }  // namespace
 
 Command tokenizer_command() {
@@ -286,8 +337,9 @@ Command tokenizer_command() {
 
 Command data_command() {
   return {.name = "data",
-          .summary = "Make and inspect token files.",
-          .subcommands = {data_prepare_command(), data_inspect_command()}};
+          .summary = "Make and inspect token files; bring them from other programs and to them.",
+          .subcommands = {data_prepare_command(), data_inspect_command(), data_import_command(),
+                          data_export_command()}};
 }
 
 Command schedule_command() {

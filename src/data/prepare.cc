@@ -60,7 +60,7 @@ class Preparation {
 
  private:
   std::string path(const char* name) const { return (fs::path(options_.out) / name).string(); }
-  bool can_resume() const { return reader_.total_bytes() >= 0; }
+  bool can_resume() const { return reader_.can_seek(); }
   uint64_t inputs_hash() const;
   Status start();
   Status encode_all();

@@ -1,13 +1,11 @@
 #include "data/text_reader.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "data/json_lines.h"
@@ -26,12 +24,21 @@ Error unreadable(const std::string& path, std::string_view why) {
 
 std::string shown(const std::string& path) { return path == "-" ? "standard input" : path; }
 
+// notes.jsonl.gz: notes.jsonl
+fs::path unpacked_name(const fs::path& path) {
+  return compression_of(path.string()) == Compression::None ? path
+                                                            : fs::path(path).replace_extension();
+}
+
 Status check_extension(const fs::path& path) {
   const std::string extension = path.extension().string();
-  constexpr std::array kCompressed = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".zip"};
+  constexpr std::array kCompressed = {".xz", ".bz2", ".lz4", ".zip"};
   constexpr std::array kBinary = {".parquet", ".arrow", ".tok", ".bin"};
   if (std::find(kCompressed.begin(), kCompressed.end(), extension) != kCompressed.end()) {
-    return unreadable(path.string(), "is compressed; unpack it into a pipe and read \"-\"");
+    return unreadable(
+        path.string(),
+        "is compressed in a way that is not read (.gz and .zst are); unpack it into a "
+        "pipe and read \"-\"");
   }
   if (std::find(kBinary.begin(), kBinary.end(), extension) != kBinary.end()) {
     return unreadable(path.string(), "is not text; text files and JSON lines are read");
@@ -41,18 +48,18 @@ Status check_extension(const fs::path& path) {
 
 TextFormat format_of(const fs::path& path, TextFormat wanted) {
   if (wanted != TextFormat::Auto) return wanted;
-  const std::string extension = path.extension().string();
+  const std::string extension = unpacked_name(path).extension().string();
   return extension == ".jsonl" || extension == ".ndjson" ? TextFormat::JsonLines : TextFormat::Text;
 }
 
 Status add_file(const fs::path& path, TextFormat format, std::vector<TextFile>& files) {
-  TRIREME_TRY_DONE(check_extension(path));
+  TRIREME_TRY_DONE(check_extension(unpacked_name(path)));
   std::error_code failure;
   const bool has_size = fs::is_regular_file(path, failure);
   const auto size = has_size ? fs::file_size(path, failure) : 0;
   if (failure) return unreadable(path.string(), failure.message());
-  files.push_back(
-      {path.string(), format_of(path, format), has_size ? static_cast<int64_t>(size) : -1});
+  files.push_back({path.string(), format_of(path, format),
+                   has_size ? static_cast<int64_t>(size) : -1, compression_of(path.string())});
   return Done{};
 }
 
@@ -111,10 +118,15 @@ TextReader::TextReader(std::vector<TextFile> files, std::string field)
 int64_t TextReader::total_bytes() const {
   int64_t total = 0;
   for (const TextFile& file : files_) {
-    if (file.bytes < 0) return -1;
+    if (file.bytes < 0 || file.compression != Compression::None) return -1;
     total += file.bytes;
   }
   return total;
+}
+
+bool TextReader::can_seek() const {
+  return std::all_of(files_.begin(), files_.end(),
+                     [](const TextFile& file) { return file.bytes >= 0; });
 }
 
 Result<bool> TextReader::read(TextBatch& batch, int64_t block_bytes) {
@@ -134,13 +146,13 @@ Result<bool> TextReader::read(TextBatch& batch, int64_t block_bytes) {
 }
 
 Status TextReader::open_file() {
-  const std::string& path = files_[file_index_].path;
-  open_file_.reset(path == "-" ? ::fdopen(::dup(STDIN_FILENO), "rb")
-                               : std::fopen(path.c_str(), "rb"));
-  if (open_file_ == nullptr) return unreadable(shown(path), std::strerror(errno));
-  std::setvbuf(open_file_.get(), nullptr, _IONBF, 0);  // blocks are read straight into the batch
-  if (offset_ > 0 && ::fseeko(open_file_.get(), offset_, SEEK_SET) != 0) {
-    return unreadable(shown(path), std::string("cannot go on: ") + std::strerror(errno));
+  const TextFile& file = files_[file_index_];
+  auto opened = open_byte_stream(file.path, file.compression);
+  if (!opened.ok()) return unreadable(shown(file.path), opened.error().message);
+  open_file_ = std::move(*opened);
+  if (offset_ > 0) {
+    const Status skipped = open_file_->skip(offset_);
+    if (!skipped.ok()) return unreadable(shown(file.path), skipped.error().message);
   }
   utf8_ = Utf8Check(offset_);
   return Done{};
@@ -171,11 +183,10 @@ Status TextReader::read_block(TextBatch& batch, size_t bytes) {
   std::string& target = is_text ? batch.text : pending_;
   const size_t begin = target.size();
   target.resize(begin + bytes);
-  const size_t got = std::fread(target.data() + begin, 1, bytes, open_file_.get());
+  const auto read = open_file_->read(std::span(target).subspan(begin));
+  if (!read.ok()) return unreadable(shown(file.path), read.error().message);
+  const size_t got = *read;
   target.resize(begin + got);
-  if (std::ferror(open_file_.get()) != 0) {
-    return unreadable(shown(file.path), std::string("cannot read: ") + std::strerror(errno));
-  }
 
   offset_ += static_cast<int64_t>(got);
   const bool is_last = got < bytes;

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "data/byte_stream.h"
 #include "data/text_batch.h"
 #include "data/unicode.h"
 
@@ -31,14 +31,16 @@ struct TextInput {
 struct TextFile {
   std::string path;  // "-": standard input
   TextFormat format = TextFormat::Text;
-  int64_t bytes = -1;  // -1: not known before the end
+  int64_t bytes = -1;  // on the disk; -1: not known before the end
+  Compression compression = Compression::None;
 };
 
 // Reads documents in blocks, so memory does not depend on the input's size. Bytes are kept as they
 // are, UTF-8 or not.
 class TextReader {
  public:
-  // Lists the files; refuses missing, empty and compressed ones by name.
+  // Lists the files; refuses missing and empty ones, and those that are not text, by name. Files
+  // that end in .gz or .zst are unpacked as they are read.
   static Result<TextReader> open(const TextInput& input);
 
   // Appends about block_bytes of text; false when there was nothing more. Refuses a line that is
@@ -70,13 +72,10 @@ class TextReader {
   std::vector<std::string> notes() const;
 
   const std::vector<TextFile>& files() const { return files_; }
-  int64_t total_bytes() const;  // of all files; -1: not known
+  int64_t total_bytes() const;  // of all files, unpacked; -1: not known
+  bool can_seek() const;        // no file is standard input or a pipe
 
  private:
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   TextReader(std::vector<TextFile> files, std::string field);
 
   Status open_file();
@@ -92,8 +91,8 @@ class TextReader {
   Report report_;
 
   size_t file_index_ = 0;  // the open file, or the next one
-  std::unique_ptr<std::FILE, CloseFile> open_file_;
-  int64_t offset_ = 0;       // bytes read of it
+  std::unique_ptr<ByteStream> open_file_;
+  int64_t offset_ = 0;       // bytes read of it, unpacked
   int64_t line_number_ = 0;  // lines taken of it
   std::string pending_;      // of Lines and JsonLines: read, but not taken
   Utf8Check utf8_;

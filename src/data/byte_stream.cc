@@ -1,0 +1,178 @@
+#include "data/byte_stream.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+namespace trireme {
+namespace {
+
+Error unreadable(const std::string& why) { return {ErrorKind::Damaged, why}; }
+
+class FileStream : public ByteStream {
+ public:
+  explicit FileStream(std::FILE* file) : file_(file) {
+    std::setvbuf(file, nullptr, _IONBF, 0);  // blocks are read straight to where they belong
+  }
+  Result<size_t> read(std::span<char> out) override {
+    const size_t got = std::fread(out.data(), 1, out.size(), file_.get());
+    if (std::ferror(file_.get()) != 0)
+      return unreadable(fmt::format("cannot read: {}", std::strerror(errno)));
+    return got;
+  }
+  Status skip(int64_t bytes) override {
+    if (::fseeko(file_.get(), bytes, SEEK_CUR) == 0) return Done{};
+    return unreadable(fmt::format("cannot go on: {}", std::strerror(errno)));
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+// Unpacks what it reads from another stream. A file may hold several compressed parts.
+class UnpackingStream : public ByteStream {
+ public:
+  explicit UnpackingStream(std::unique_ptr<ByteStream> packed) : packed_(std::move(packed)) {}
+
+  Result<size_t> read(std::span<char> out) override {
+    size_t filled = 0;
+    while (filled < out.size()) {
+      if (unread_.empty() && !at_end_) TRIREME_TRY_DONE(refill());
+      if (unread_.empty() && !in_part_) break;
+      const size_t packed_bytes = unread_.size();
+      TRIREME_TRY(got, unpack(out.subspan(filled)));
+      filled += got;
+      if (in_part_ && got == 0 && unread_.size() == packed_bytes && at_end_) {
+        return unreadable(
+            fmt::format("ends inside its compressed data, at byte {}: truncated", position()));
+      }
+    }
+    return filled;
+  }
+
+  Status skip(int64_t bytes) override {
+    std::vector<char> passed(size_t{1} << 16);
+    while (bytes > 0) {
+      const size_t wanted =
+          static_cast<size_t>(std::min<int64_t>(bytes, static_cast<int64_t>(passed.size())));
+      TRIREME_TRY(got, read(std::span(passed).first(wanted)));
+      if (got == 0) return unreadable("is shorter than it was");
+      bytes -= static_cast<int64_t>(got);
+    }
+    return Done{};
+  }
+
+ protected:
+  // Unpacks some of unread_ into out, and says whether a part goes on behind it.
+  virtual Result<size_t> unpack(std::span<char> out) = 0;
+
+  Error damaged(const char* why) const {
+    return unreadable(
+        fmt::format("its compressed data are damaged near byte {}: {}", position(), why));
+  }
+
+  std::span<char> unread_;
+  bool in_part_ = true;  // a part is open: at first, as an empty file has none
+
+ private:
+  Status refill() {
+    TRIREME_TRY(got, packed_->read(buffer_));
+    num_read_ += static_cast<int64_t>(got);
+    unread_ = std::span(buffer_).first(got);
+    at_end_ = got < buffer_.size();
+    return Done{};
+  }
+  int64_t position() const { return num_read_ - static_cast<int64_t>(unread_.size()); }
+
+  std::unique_ptr<ByteStream> packed_;
+  std::vector<char> buffer_ = std::vector<char>(size_t{1} << 18);
+  int64_t num_read_ = 0;
+  bool at_end_ = false;
+};
+
+class GzipStream : public UnpackingStream {
+ public:
+  explicit GzipStream(std::unique_ptr<ByteStream> packed) : UnpackingStream(std::move(packed)) {
+    constexpr int kGzipWindow = 15 + 16;
+    TRIREME_CHECK(inflateInit2(&zlib_, kGzipWindow) == Z_OK, "zlib has no memory");
+  }
+  ~GzipStream() override { inflateEnd(&zlib_); }
+
+ protected:
+  Result<size_t> unpack(std::span<char> out) override {
+    if (!in_part_) inflateReset(&zlib_);
+    in_part_ = true;
+    zlib_.next_in = reinterpret_cast<Bytef*>(unread_.data());
+    zlib_.avail_in = static_cast<uInt>(unread_.size());
+    zlib_.next_out = reinterpret_cast<Bytef*>(out.data());
+    zlib_.avail_out = static_cast<uInt>(std::min<size_t>(out.size(), UINT32_MAX));
+    const uInt room = zlib_.avail_out;
+    const int result = inflate(&zlib_, Z_NO_FLUSH);
+    unread_ = unread_.last(zlib_.avail_in);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+      return damaged(zlib_.msg == nullptr ? "not gzip" : zlib_.msg);
+    }
+    if (result == Z_STREAM_END) in_part_ = false;
+    return room - zlib_.avail_out;
+  }
+
+ private:
+  z_stream zlib_{};
+};
+
+class ZstdStream : public UnpackingStream {
+ public:
+  explicit ZstdStream(std::unique_ptr<ByteStream> packed)
+      : UnpackingStream(std::move(packed)), zstd_(ZSTD_createDStream()) {
+    // Windows of `zstd --long=31`: a file is read, whoever packed it.
+    ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, 31);
+  }
+
+ protected:
+  Result<size_t> unpack(std::span<char> out) override {
+    ZSTD_inBuffer in{unread_.data(), unread_.size(), 0};
+    ZSTD_outBuffer unpacked{out.data(), out.size(), 0};
+    const size_t left = ZSTD_decompressStream(zstd_.get(), &unpacked, &in);
+    if (ZSTD_isError(left)) return damaged(ZSTD_getErrorName(left));
+    unread_ = unread_.subspan(in.pos);
+    in_part_ = left != 0;
+    return unpacked.pos;
+  }
+
+ private:
+  struct Free {
+    void operator()(ZSTD_DStream* stream) const { ZSTD_freeDStream(stream); }
+  };
+  std::unique_ptr<ZSTD_DStream, Free> zstd_;
+};
+
+}  // namespace
+
+Compression compression_of(const std::string& path) {
+  return path.ends_with(".gz")    ? Compression::Gzip
+         : path.ends_with(".zst") ? Compression::Zstd
+                                  : Compression::None;
+}
+
+Result<std::unique_ptr<ByteStream>> open_byte_stream(const std::string& path,
+                                                     Compression compression) {
+  std::FILE* file =
+      path == "-" ? ::fdopen(::dup(STDIN_FILENO), "rb") : std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return unreadable(std::strerror(errno));
+  std::unique_ptr<ByteStream> stream = std::make_unique<FileStream>(file);
+  if (compression == Compression::Gzip) stream = std::make_unique<GzipStream>(std::move(stream));
+  if (compression == Compression::Zstd) stream = std::make_unique<ZstdStream>(std::move(stream));
+  return stream;
+}
+
+}  // namespace trireme
