@@ -48,12 +48,17 @@ std::vector<PlannedTensor> largest_tensors(const RunPlan& plan) {
       if (copies > 0) all.push_back({&tensor, memory_class, copies});
     }
   };
-  add(plan.tables.params, MemoryClass::Params, 1);
-  add(plan.tables.grads, MemoryClass::Grads, plan.memory.grad_slots.size());
-  add(plan.tables.optimizer, MemoryClass::Optimizer, 1);
-  add(plan.tables.saved, MemoryClass::Activations, plan.memory.saved_slots.size());
-  add(plan.tables.weight_grad, MemoryClass::Activations, plan.memory.weight_grad_slots.size());
-  add(plan.tables.scratch, MemoryClass::Scratch, 1);
+  const RankPlan& rank = plan.ranks.front();
+  for (size_t c = 0; c < rank.chunks.size(); ++c) {
+    const StageTables& tables = rank.chunks[c].tables;
+    const ChunkRegions& regions = rank.memory.chunks[c];
+    add(tables.params, MemoryClass::Params, 1);
+    add(tables.grads, MemoryClass::Grads, regions.grad_slots.size());
+    add(tables.optimizer, MemoryClass::Optimizer, 1);
+    add(tables.saved, MemoryClass::Activations, regions.saved_slots.size());
+    add(tables.weight_grad, MemoryClass::Activations, regions.weight_grad_slots.size());
+    add(tables.scratch, MemoryClass::Scratch, 1);
+  }
   std::stable_sort(all.begin(), all.end(), [](const PlannedTensor& a, const PlannedTensor& b) {
     return a.bytes() > b.bytes();
   });
@@ -67,7 +72,7 @@ std::string verdict(const Alternative& way) {
 }
 
 double tokens_per_s(const RunPlan& plan, const Hardware& hardware) {
-  return double(plan.tokens_per_step()) / price_step(plan, hardware);
+  return double(plan.tokens_per_step()) / predicted_step_s(plan, hardware);
 }
 
 double mfu(const RunPlan& plan, const Hardware& hardware) {
@@ -75,7 +80,7 @@ double mfu(const RunPlan& plan, const Hardware& hardware) {
 }
 
 std::string time_text(const RunPlan& plan, const Hardware& hardware) {
-  const double step_s = price_step(plan, hardware);
+  const double step_s = predicted_step_s(plan, hardware);
   std::string text = fmt::format(
       "time of a step on {}: peak {:.1f} GFLOP/s (matmul_share {:.2f}, attention_share {:.2f}), "
       "{:.1f} "
@@ -95,10 +100,12 @@ std::string time_text(const RunPlan& plan, const Hardware& hardware) {
 }
 
 std::string memory_text(const RunPlan& plan) {
-  const int64_t peak_action = plan.memory.peak_action;
+  const RankPlan& rank = plan.ranks.front();
+  const int64_t peak_action = rank.memory.peak_action;
   std::string text = fmt::format(
       "memory is greatest at {}, action {} of {}; its largest tensors, all copies together\n",
-      to_string(plan.program[size_t(peak_action)], 1), peak_action + 1, plan.program.size());
+      to_string(rank.program[size_t(peak_action)], plan.schedule.num_chunks), peak_action + 1,
+      rank.program.size());
   for (const PlannedTensor& planned : largest_tensors(plan)) {
     const TensorSpec& tensor = *planned.tensor;
     text += fmt::format("  {:<14}{:>10}  {} {} {}{}\n", name_of(planned.memory_class),

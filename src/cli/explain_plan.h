@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/alternatives.h"
+#include "planner/predict.h"
 #include "planner/price.h"
 
 namespace trireme {

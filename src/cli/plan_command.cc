@@ -10,7 +10,7 @@
 #include "cli/explain_plan.h"
 #include "device/buffer.h"
 #include "device/host.h"
-#include "planner/price.h"
+#include "planner/predict.h"
 #include "train/kernel_choice.h"
 #include "train/session.h"
 #include "train/summary.h"
@@ -41,17 +41,10 @@ RunConfig with_vocabulary_of(RunConfig config, const RunPlan& plan) {
 }
 
 std::string priced_line(const RunPlan& plan, const Hardware& hardware) {
-  const double step_s = price_step(plan, hardware);
+  const double step_s = predicted_step_s(plan, hardware);
   return fmt::format("time       {} a step, {} tokens/s, predicted for {}\n",
                      format_seconds(step_s), format_rate(double(plan.tokens_per_step()) / step_s),
                      hardware.name);
-}
-
-RankPrediction prediction_of(const RunPlan& plan, const Hardware& hardware) {
-  RankPrediction prediction;
-  prediction.time.step = price_step(plan, hardware);
-  prediction.time.compute = prediction.time.step;
-  return prediction;
 }
 
 }  // namespace
@@ -73,17 +66,23 @@ std::string describe_plan(const RunPlan& plan) {
       plan.global_sequences, plan.tokens_per_step(), plan.num_microbatches,
       plan.num_microbatches == 1 ? "" : "es", plan.shape.micro_sequences, plan.num_threads,
       plan.num_threads == 1 ? "" : "s");
-  const std::string program = to_string(plan.program, 1);
+  if (plan.num_ranks() > 1) {
+    text += fmt::format("ranks      {} = tp {} x cp {} x pp {} x dp {}, schedule {}, ZeRO {}\n",
+                        plan.num_ranks(), plan.mesh.tp, plan.mesh.cp, plan.mesh.pp, plan.mesh.dp,
+                        plan.schedule.kind, plan.config.parallel.zero);
+  }
+  const RankPlan& rank = plan.ranks.front();
+  const std::string program = to_string(rank.program, plan.schedule.num_chunks);
   text += fmt::format("program    {}\n",
                       program.size() > 100 ? program.substr(0, 96) + " ..." : program);
   text += "memory of rank 0\n";
   for (int c = 0; c < kNumMemoryClasses; ++c) {
-    if (plan.memory.class_bytes[c] == 0) continue;
+    if (rank.memory.class_bytes[c] == 0) continue;
     text += table_line(std::string(name_of(static_cast<MemoryClass>(c))),
-                       format_bytes(plan.memory.class_bytes[c]));
+                       format_bytes(rank.memory.class_bytes[c]));
   }
-  text += table_line("peak", format_bytes(plan.memory.peak_bytes));
-  text += table_line("largest tensor", largest_tensor(plan.memory, plan.tables));
+  text += table_line("peak", format_bytes(rank.memory.peak_bytes));
+  text += table_line("largest tensor", largest_tensor(rank.memory, rank.chunks));
   return text;
 }
 
@@ -106,7 +105,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
     explanation.alternatives = ways;
   }
   if (options.json) {
-    auto json = nlohmann::ordered_json::parse(plan_json(plan, prediction_of(plan, hardware)));
+    auto json = nlohmann::ordered_json::parse(plan_json(plan, predict_ranks(plan, hardware)));
     json["hardware"] = hardware.name;
     if (options.explain) json["explanation"] = explanation_json(explanation);
     io.out << json.dump(2) << "\n";

@@ -13,6 +13,7 @@
 #include "cli/train_progress.h"
 #include "cli/version.h"
 #include "device/host.h"
+#include "planner/predict.h"
 #include "train/report.h"
 #include "train/session.h"
 #include "train/summary.h"
@@ -72,7 +73,7 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   TRIREME_TRY(loaded, load_config(options.config, io));
   if (options.dry_run) {
     TRIREME_TRY(plan, plan_session(loaded.config, this_host()));
-    io.out << (options.json ? plan_json(plan, {}) : describe_plan(plan));
+    io.out << (options.json ? plan_json(plan, predict_ranks(plan, {})) : describe_plan(plan));
     return 0;
   }
   install_stop_handlers();

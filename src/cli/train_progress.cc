@@ -19,7 +19,7 @@ TrainProgress::TrainProgress(CommandIo& io)
 void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position) {
   io_.err << describe_plan(plan);
   if (position.step > 0) io_.err << fmt::format("resumed after step {}\n", position.step);
-  arena_bytes_ = plan.memory.arena_bytes;
+  arena_bytes_ = plan.arena_bytes();
   first_step_ = position.step;
   begin_ns_ = monotonic_ns();
 }

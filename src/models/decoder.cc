@@ -50,7 +50,9 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
       table_(decoder_table(model, compute)),
       memory_(Buffer::allocate(table_.bytes())),
       embedding_(EmbeddingBlock::bind(model_, params, 0)),
-      head_(HeadBlock::bind(model_, params, model.tied_head ? "embedding.tokens" : "head.weight")) {
+      head_(HeadBlock::bind(
+          model_, params,
+          matrix(params.at(model.tied_head ? "embedding.tokens" : "head.weight")))) {
   const Frame frame(table_, memory_.data());
   rope_ = {frame.find("rope.cos_SD"), frame.find("rope.sin_SD")};
   if (rope_.cos_SD) fill_rope_table(model, rope_);

@@ -5,30 +5,36 @@
 namespace trireme {
 namespace {
 
-// Normal numbers of a box of a parameter, run by run of its elements in the whole one.
-void fill_normal(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, const TensorRef& x_N,
-                 uint64_t seed) {
+// Normal numbers, run by run of the elements that lie together in the whole parameter.
+void fill_normal(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, int64_t first,
+                 const TensorRef& x_N, uint64_t seed) {
   const RngKey key = rng_key(seed, "init/" + param.name);
   const float stddev = static_cast<float>(param.stddev);
+  const int64_t count = x_N.num_elements();
   const bool is_matrix = layout != nullptr && layout->global.rank() == 2;
-  const int64_t row_elements = is_matrix ? layout->global[1] : x_N.num_elements();
-  const int64_t first_row = is_matrix ? layout->begin[0] : 0;
-  const int64_t first_col = is_matrix ? layout->begin[1] : 0;
-  const bool has_whole_rows = !is_matrix || layout->extent[1] == row_elements;
-  const int64_t run = has_whole_rows ? x_N.num_elements() : layout->extent[1];
-  for (int64_t i = 0; i * run < x_N.num_elements(); ++i) {
-    const int64_t first_element = (first_row + i) * row_elements + first_col;
+  const int64_t row = is_matrix ? layout->global[1] : first + count;
+  const int64_t own_row = is_matrix ? layout->extent[1] : first + count;
+  const int64_t origin = is_matrix ? layout->begin[0] * row + layout->begin[1] : 0;
+  const bool has_whole_rows = own_row == row;
+  for (int64_t done = 0; done < count;) {
+    const int64_t element = first + done;
+    const int64_t run =
+        has_whole_rows ? count : std::min(count - done, own_row - element % own_row);
+    const int64_t in_whole = origin + element / own_row * row + element % own_row;
     ctx.kernels.fill_normal(
         ctx.stream,
-        {key, stddev, first_element, {x_N.as<float>() + i * run, DType::F32, Shape{run}}});
+        {key, stddev, in_whole, {x_N.as<float>() + done, DType::F32, Shape{run}}});
+    done += run;
   }
 }
 
-void fill(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, const TensorRef& x_N,
-          uint64_t seed) {
+}  // namespace
+
+void init_param(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, int64_t first,
+                const TensorRef& x_N, uint64_t seed) {
   switch (param.init) {
     case ParamInit::Normal:
-      fill_normal(ctx, param, layout, x_N, seed);
+      fill_normal(ctx, param, layout, first, x_N, seed);
       return;
     case ParamInit::Zero:
       ctx.kernels.zero(ctx.stream, {x_N});
@@ -39,21 +45,20 @@ void fill(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, const Ten
   }
 }
 
-}  // namespace
-
 void init_params(Ctx& ctx, const std::vector<ParamSpec>& params, const Frame& param_frame,
                  const Frame& optimizer_state, uint64_t seed,
                  const std::vector<ParamLayout>& layouts) {
   TRIREME_CHECK(layouts.empty() || layouts.size() == params.size(), "a layout of every parameter");
+  const auto flat = [](TensorRef tensor) {
+    tensor.shape = Shape{tensor.num_elements()};
+    return tensor;
+  };
   for (size_t i = 0; i < params.size(); ++i) {
-    const ParamSpec& param = params[i];
-    const TensorRef param_ref = param_frame.at(param.name);
-    const Shape flat{param_ref.num_elements()};
-    const TensorRef param_N{param_ref.data, param_ref.dtype, flat};
-    const TensorRef master = optimizer_state.find("master/" + param.name);
-    const TensorRef master_N = master ? TensorRef{master.data, DType::F32, flat} : param_N;
-    fill(ctx, param, layouts.empty() ? nullptr : &layouts[i], master_N, seed);
-    if (master) ctx.kernels.convert(ctx.stream, {master_N, param_N});
+    const TensorRef param_N = flat(param_frame.at(params[i].name));
+    const TensorRef master = optimizer_state.find("master/" + params[i].name);
+    init_param(ctx, params[i], layouts.empty() ? nullptr : &layouts[i], 0,
+               master ? flat(master) : param_N, seed);
+    if (master) ctx.kernels.convert(ctx.stream, {flat(master), param_N});
   }
 }
 

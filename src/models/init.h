@@ -1,14 +1,21 @@
 #pragma once
 
+#include <vector>
+
 #include "nn/ctx.h"
 #include "nn/frame.h"
 #include "spec/model_layout.h"
 
 namespace trireme {
 
-// Writes the initial parameters, and their fp32 masters where the state has them. An element's
-// value depends on the seed, the parameter's name and the element's index in the whole parameter
-// alone. `layouts`: of the params, in their order; empty: they are whole.
+// Writes elements [first, first + x_N's) of the initial value of what this rank holds of a
+// parameter. An element's value depends on the seed, the parameter's name and the element's index
+// in the whole parameter alone. `layout` null: this rank holds it whole. x_N is fp32.
+void init_param(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, int64_t first,
+                const TensorRef& x_N, uint64_t seed);
+
+// All of a stage that holds its parameters in one piece, and their fp32 masters where the state has
+// them. `layouts`: of the params, in their order; empty: they are whole.
 void init_params(Ctx& ctx, const std::vector<ParamSpec>& params, const Frame& param_frame,
                  const Frame& optimizer_state, uint64_t seed,
                  const std::vector<ParamLayout>& layouts = {});

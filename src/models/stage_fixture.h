@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "models/init.h"
 #include "models/transformer_stage.h"
+#include "spec/bucket.h"
 #include "tensor/tensor.h"
 
 // Small models and a whole stage over one micro-batch, for the tests of models/.
@@ -153,8 +154,12 @@ class TestStage {
     return tensor;
   }
   StageMemory stage_memory() const {
-    StageMemory memory{
-        params_.ref().data, scratch_.ref().data, {grads_.ref().data}, {saved_.ref().data}, {}};
+    const size_t units = size_t(num_units(whole_model(model_)));
+    StageMemory memory{std::vector<void*>(units, params_.ref().data),
+                       scratch_.ref().data,
+                       {std::vector<void*>(units, grads_.ref().data)},
+                       {saved_.ref().data},
+                       {}};
     if (way_.split_backward) memory.weight_grad_slots = {weight_grad_.ref().data};
     return memory;
   }

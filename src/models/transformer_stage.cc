@@ -26,18 +26,27 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
                                    const StageShape& shape, const StageTables& tables,
                                    const StageMemory& memory, uint64_t seed)
     : model_(shard_model(model, shape)), stage_(stage), shape_(shape), tables_(tables) {
-  const Frame params(tables_.params, memory.params);
+  const auto params = [&](int unit) {
+    return Frame(tables_.params, memory.unit_params[size_t(unit)]);
+  };
   const Frame scratch(tables_.scratch, memory.scratch);
   const RopeTable rope = bind_rope(scratch);
   if (rope.cos_SD) fill_rope_table(model_, rope);
 
-  if (stage.has_embedding) embedding_ = EmbeddingBlock::bind(model_, params, seed);
+  if (stage.has_embedding) embedding_ = EmbeddingBlock::bind(model_, params(0), seed);
   for (int64_t i = 0; i < stage.num_layers; ++i) {
     const std::string layer = layer_prefix(stage.first_layer + i);
-    layers_.push_back({AttentionBlock::bind(model_, params, layer, rope, seed),
-                       MlpBlock::bind(model_, params, layer, seed)});
+    const Frame unit_params = params(unit_of_layer(i));
+    layers_.push_back({AttentionBlock::bind(model_, unit_params, layer, rope, seed),
+                       MlpBlock::bind(model_, unit_params, layer, seed)});
   }
-  if (stage.has_head) head_ = HeadBlock::bind(model_, params, head_weight_name(model));
+  if (stage.has_head) {
+    // A tied table belongs to the embedding where the stage has one.
+    const bool is_tied_here = model.tied_head && stage.has_embedding;
+    const MatrixRef weight_VC =
+        matrix(params(is_tied_here ? 0 : head_unit()).at(head_weight_name(model)));
+    head_ = HeadBlock::bind(model_, params(head_unit()), weight_VC);
+  }
   full_TC_ = find_matrix(scratch, "full_TC");
   embedding_scratch_TC_ = find_matrix(scratch, "embedding.de_TC");
   embedding_adds_ = stage.has_embedding && stage.has_head && model.tied_head &&
@@ -48,7 +57,7 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
   for (void* slot : memory.weight_grad_slots) {
     bind_layer_grads(Frame(tables_.weight_grad, slot), scratch);
   }
-  for (void* slot : memory.grad_slots) bind_param_grads(Frame(tables_.grads, slot));
+  for (const std::vector<void*>& slot : memory.grad_slots) bind_param_grads(slot);
 }
 
 TransformerStage::LayerSaved TransformerStage::bind_layer_saved(int64_t layer, const Frame& saved,
@@ -144,18 +153,23 @@ void TransformerStage::bind_layer_grads(const Frame& weight_grad, const Frame& s
   input_grad_.push_back(input_grad_TC);
 }
 
-void TransformerStage::bind_param_grads(const Frame& grads) {
+void TransformerStage::bind_param_grads(const std::vector<void*>& unit_grads) {
+  const auto grads = [&](int unit) { return Frame(tables_.grads, unit_grads[size_t(unit)]); };
   ParamGrads g;
-  if (stage_.has_embedding) g.embedding = EmbeddingBlock::Params::bind(grads);
+  if (stage_.has_embedding) g.embedding = EmbeddingBlock::Params::bind(grads(0));
   for (int64_t i = 0; i < stage_.num_layers; ++i) {
     const std::string layer = layer_prefix(stage_.first_layer + i);
-    g.layers.push_back({AttentionBlock::Params::bind(model_, grads, layer),
-                        MlpBlock::Params::bind(model_, grads, layer)});
+    const Frame of_unit = grads(unit_of_layer(i));
+    g.layers.push_back({AttentionBlock::Params::bind(model_, of_unit, layer),
+                        MlpBlock::Params::bind(model_, of_unit, layer)});
   }
   if (stage_.has_head) {
-    const bool apart = grads.contains("embedding.tokens@head");
+    const Frame of_head = grads(head_unit());
+    const bool apart = of_head.contains("embedding.tokens@head");
+    const bool is_tied_here = model_.tied_head && stage_.has_embedding && !apart;
+    const std::string weight = apart ? "embedding.tokens@head" : head_weight_name(model_);
     g.head =
-        HeadBlock::Params::bind(grads, apart ? "embedding.tokens@head" : head_weight_name(model_));
+        HeadBlock::Params::bind(of_head, matrix((is_tied_here ? grads(0) : of_head).at(weight)));
   }
   param_grads_.push_back(std::move(g));
 }
@@ -203,10 +217,7 @@ void TransformerStage::backward_input(Ctx& ctx, const MicrobatchInfo& info,
 
 void TransformerStage::backward_weight(Ctx& ctx, const MicrobatchInfo& info,
                                        const StageSlots& slots) const {
-  for (int unit = num_units(); unit-- > 0;) {
-    if (is_layer(unit)) recompute_unit(ctx, info, slots.saved, unit);
-    backward_weight_unit(ctx, info, slots, unit);
-  }
+  for (int unit = num_units(); unit-- > 0;) backward_weight_unit(ctx, info, slots, unit);
 }
 
 void TransformerStage::backward(Ctx& ctx, const MicrobatchInfo& info,
@@ -262,21 +273,38 @@ void TransformerStage::backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info
   } else {
     const int i = layer_of(unit);
     const LayerGrads& g = grads_[slots.weight_grad][i];
+    recompute_unit(ctx, info, slots.saved, unit);
     layers_[i].mlp.backward_weight(ctx, s.layers[i].mlp, g.mlp, d.layers[i].mlp, slots.write);
     layers_[i].attention.backward_weight(ctx, s.layers[i].attention, g.attention,
                                          d.layers[i].attention, slots.write);
   }
 }
 
+MatrixRef TransformerStage::input_TC(int saved_slot) const {
+  return saved_[saved_slot].layers.front().attention.x_TC;
+}
+MatrixRef TransformerStage::output_TC(int saved_slot) const {
+  return saved_[saved_slot].layers.back().mlp.y_TC;
+}
+MatrixRef TransformerStage::input_grad_TC(int weight_grad_slot) const {
+  return input_grad_[weight_grad_slot];
+}
+MatrixRef TransformerStage::output_grad_TC(int weight_grad_slot) const {
+  return grads_[weight_grad_slot].back().mlp.dy_TC;
+}
+
 std::span<int32_t> TransformerStage::tokens(int saved_slot) const {
+  if (!stage_.has_embedding) return {};
   const TensorRef& tokens_T = saved_[saved_slot].embedding.tokens_T;
   return {tokens_T.as<int32_t>(), size_t(tokens_T.num_elements())};
 }
 std::span<int32_t> TransformerStage::targets(int saved_slot) const {
+  if (!stage_.has_head) return {};
   const TensorRef& targets_T = saved_[saved_slot].head.targets_T;
   return {targets_T.as<int32_t>(), size_t(targets_T.num_elements())};
 }
 std::span<const float> TransformerStage::losses(int saved_slot) const {
+  if (!stage_.has_head) return {};
   const TensorRef& loss_T = saved_[saved_slot].head.loss_T;
   return {loss_T.as<float>(), size_t(loss_T.num_elements())};
 }

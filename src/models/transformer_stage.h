@@ -14,9 +14,11 @@ namespace trireme {
 
 // Where a stage's memory lies; the pointers outlive the stage.
 struct StageMemory {
-  void* params = nullptr;
+  // [unit]: where the chunk's table would begin for the unit's tensors to lie where they do. The
+  // same for all units where the table lies in one piece.
+  std::vector<void*> unit_params;
   void* scratch = nullptr;
-  std::vector<void*> grad_slots;
+  std::vector<std::vector<void*>> grad_slots;  // [slot][unit], likewise
   std::vector<void*> saved_slots;
   std::vector<void*> weight_grad_slots;  // empty: B and W are one action
 };
@@ -48,7 +50,18 @@ class TransformerStage {
   void forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
   void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit) const;
 
-  // Inputs and outputs of a micro-batch.
+  void backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                           int unit) const;
+  void backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                            int unit) const;
+
+  // What stages hand to each other.
+  MatrixRef input_TC(int saved_slot) const;
+  MatrixRef output_TC(int saved_slot) const;
+  MatrixRef input_grad_TC(int weight_grad_slot) const;
+  MatrixRef output_grad_TC(int weight_grad_slot) const;
+
+  // Inputs and outputs of a micro-batch; empty where the stage has no embedding or no head.
   std::span<int32_t> tokens(int saved_slot) const;
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
@@ -86,7 +99,7 @@ class TransformerStage {
   void bind_saved(const Frame& saved, const Frame& scratch);
   LayerSaved bind_layer_saved(int64_t layer, const Frame& saved, const Frame& scratch) const;
   void bind_layer_grads(const Frame& weight_grad, const Frame& scratch);
-  void bind_param_grads(const Frame& grads);
+  void bind_param_grads(const std::vector<void*>& unit_grads);
 
   MatrixRef full_or(const MatrixRef& residual_TC) const {
     return full_TC_ ? full_TC_ : residual_TC;
@@ -95,13 +108,10 @@ class TransformerStage {
   int embedding_unit() const { return stage_.has_embedding ? 0 : -1; }
   int head_unit() const { return stage_.has_head ? num_units() - 1 : -1; }
   int layer_of(int unit) const { return unit - (stage_.has_embedding ? 1 : 0); }
+  int unit_of_layer(int64_t layer) const { return int(layer) + (stage_.has_embedding ? 1 : 0); }
   bool is_layer(int unit) const { return unit != embedding_unit() && unit != head_unit(); }
 
   void recompute_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
-  void backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                           int unit) const;
-  void backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                            int unit) const;
 
   ModelShard model_;
   StageSpec stage_;

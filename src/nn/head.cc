@@ -14,12 +14,12 @@ TensorRef slice(const TensorRef& x_T, int64_t begin, int64_t count) {
 
 }  // namespace
 
-HeadBlock::Params HeadBlock::Params::bind(const Frame& frame, const std::string& weight) {
-  return {Norm::bind_params(frame, "final_norm"), matrix(frame.at(weight))};
+HeadBlock::Params HeadBlock::Params::bind(const Frame& frame, MatrixRef weight_VC) {
+  return {Norm::bind_params(frame, "final_norm"), weight_VC};
 }
 
-HeadBlock HeadBlock::bind(const ModelShard& model, const Frame& params, const std::string& weight) {
-  return {model, Norm::bind(model, params, "final_norm"), matrix(params.at(weight))};
+HeadBlock HeadBlock::bind(const ModelShard& model, const Frame& params, MatrixRef weight_VC) {
+  return {model, Norm::bind(model, params, "final_norm"), weight_VC};
 }
 
 void HeadBlock::gather(Ctx& ctx, const Saved& s) const {

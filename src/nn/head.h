@@ -15,8 +15,8 @@ struct HeadBlock {
   struct Params {
     Norm::Params norm;
     MatrixRef weight_VC;
-    // `weight` names the projection: "head.weight", or the embedding's table when tied.
-    static Params bind(const Frame& frame, const std::string& weight);
+    // The projection is a matrix of its own, or the embedding's table when tied.
+    static Params bind(const Frame& frame, MatrixRef weight_VC);
   };
   struct Saved {
     MatrixRef y_TC;  // incoming
@@ -37,7 +37,7 @@ struct HeadBlock {
   Norm norm;
   MatrixRef weight_VC;
 
-  static HeadBlock bind(const ModelShard& model, const Frame& params, const std::string& weight);
+  static HeadBlock bind(const ModelShard& model, const Frame& params, MatrixRef weight_VC);
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   void backward_input(Ctx& ctx, const Saved& saved, MatrixRef dy_TC) const;

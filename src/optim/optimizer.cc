@@ -30,37 +30,44 @@ OptimizerStateSpec optimizer_state_of(const OptimConfig& optim, OptimizerKind ki
   return {optim.momentum != 0.0, false};
 }
 
-Optimizer::Optimizer(const OptimConfig& config, OptimizerKind kind,
-                     const std::vector<ParamSpec>& params, const Frame& param_frame,
-                     const Frame& grads, const Frame& state, const Frame& step)
-    : config_(config), kind_(kind) {
-  const TensorRef partials_P = step.at("norm_partials_P");
-  int64_t chunk = 0;
-  for (const ParamSpec& spec : params) {
+void Optimizer::add(const ChunkTables& chunk, const OptimizerMemory& memory) {
+  const Frame state(chunk.tables.optimizer, memory.optimizer);
+  const DType compute = chunk.tables.params.tensors().front().dtype;
+  const auto grad = [&](int64_t begin, int64_t count) {
+    return TensorRef{static_cast<float*>(memory.grads) + begin, DType::F32, Shape{count}};
+  };
+  for (const OwnedParam& owned : chunk.owned) {
     Param param;
-    param.grad_N = flat(grads.at(spec.name));
-    param.exp_avg_N = flat(state.find("exp_avg/" + spec.name));
-    param.exp_avg_sq_N = flat(state.find("exp_avg_sq/" + spec.name));
-    const bool own_master = !state.contains("master/" + spec.name);
-    param.master_N = flat(own_master ? param_frame.at(spec.name) : state.at("master/" + spec.name));
-    if (!own_master) param.param_N = flat(param_frame.at(spec.name));
-    const int64_t num_chunks = num_norm_chunks(spec.shape.num_elements());
-    param.partials_P = {partials_P.as<double>() + chunk, DType::F64, Shape{num_chunks}};
-    param.decay = spec.decay;
-    chunk += num_chunks;
+    param.grad_N = grad(owned.grad_begin, owned.count);
+    if (owned.second_use_begin >= 0) {
+      param.second_use_N = grad(owned.second_use_begin, owned.count);
+    }
+    param.exp_avg_N = flat(state.find("exp_avg/" + owned.name));
+    param.exp_avg_sq_N = flat(state.find("exp_avg_sq/" + owned.name));
+    const TensorRef own{static_cast<char*>(memory.params) + owned.param_begin * size_of(compute),
+                        compute, Shape{owned.count}};
+    const bool own_master = !state.contains("master/" + owned.name);
+    param.master_N = own_master ? own : flat(state.at("master/" + owned.name));
+    if (!own_master) param.param_N = own;
+    param.norm_chunk = owned.norm_chunk;
+    param.decay = owned.decay;
     params_.push_back(param);
-  }
-  if (grads.contains("embedding.tokens@head")) {
-    head_use_VC_ = flat(grads.at("embedding.tokens@head"));
-    table_VC_ = flat(grads.at("embedding.tokens"));
   }
 }
 
-StepOutput Optimizer::step(Ctx& ctx, const StepInput& input) {
-  // The sums of a tied table's two uses are joined in this order: embedding, then head.
-  if (head_use_VC_) ctx.kernels.add(ctx.stream, {head_use_VC_, table_VC_});
+void Optimizer::squared_norms(Ctx& ctx, std::span<double> partials_P) const {
+  for (const Param& param : params_) {
+    if (param.second_use_N) ctx.kernels.add(ctx.stream, {param.second_use_N, param.grad_N});
+    if (param.norm_chunk < 0) continue;
+    const int64_t num_chunks = num_norm_chunks(param.grad_N.num_elements());
+    const TensorRef out{partials_P.data() + param.norm_chunk, DType::F64, Shape{num_chunks}};
+    ctx.kernels.squared_norm(ctx.stream, {param.grad_N, out});
+  }
+}
+
+StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
   StepOutput output;
-  output.grad_norm = std::sqrt(squared_grad_norm(ctx)) / input.valid_tokens;
+  output.grad_norm = std::sqrt(input.squared_norm) / input.valid_tokens;
   if (!std::isfinite(output.grad_norm)) {
     output.skipped = true;
     return output;
@@ -70,16 +77,6 @@ StepOutput Optimizer::step(Ctx& ctx, const StepInput& input) {
   ++num_updates_;
   for (const Param& param : params_) update(ctx, param, input.lr, clip / input.valid_tokens);
   return output;
-}
-
-double Optimizer::squared_grad_norm(Ctx& ctx) {
-  double sum = 0.0;
-  for (const Param& param : params_) {
-    ctx.kernels.squared_norm(ctx.stream, {param.grad_N, param.partials_P});
-    const double* partials = param.partials_P.as<double>();
-    for (int64_t i = 0; i < param.partials_P.num_elements(); ++i) sum += partials[i];
-  }
-  return sum;
 }
 
 void Optimizer::update(Ctx& ctx, const Param& param, double lr, double grad_scale) const {

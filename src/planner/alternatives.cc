@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "planner/price.h"
+#include "planner/predict.h"
 
 namespace trireme {
 namespace {
@@ -60,9 +60,9 @@ Result<std::vector<Alternative>> alternatives(const RunConfig& config, const Hos
       const Result<RunPlan> plan = make_plan(other, boundless);
       if (!plan.ok()) continue;
       all.push_back(
-          {recompute, micro, plan->memory.arena_bytes, price_step(*plan, hardware),
+          {recompute, micro, plan->arena_bytes(), predicted_step_s(*plan, hardware),
            micro == configured.shape.micro_sequences && recompute == configured.shape.recompute,
-           refusal_of(plan->memory.arena_bytes, limit)});
+           refusal_of(plan->arena_bytes(), limit)});
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const Alternative& a, const Alternative& b) {

@@ -35,8 +35,9 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   cost.attention_s =
       tokens * plan.flops_per_token.attention / 3.0 / (peak * hardware.attention_share);
   // Saved tensors are written once in F and read once in each half of the backward pass.
+  const StageTables tables = stage_tables(plan.model, whole_model(plan.model), plan.shape);
   cost.touch_s =
-      double(plan.tables.saved.bytes() + plan.tables.scratch.bytes()) / hardware.memory_bytes_per_s;
+      double(tables.saved.bytes() + tables.scratch.bytes()) / hardware.memory_bytes_per_s;
   const double head_flops = 6.0 * double(plan.model.vocab_size * plan.model.d_model);
   cost.recompute_s = recompute_seconds(plan, 1.0 - head_flops / plan.flops_per_token.matmul, cost);
 
@@ -45,18 +46,11 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   cost.backward_weight_s = cost.matmul_s + cost.touch_s;
   // Gradients are read for the norm and again for the update; the update reads and writes its state
   // and writes the parameters.
-  const double update_bytes = 2.0 * double(plan.tables.grads.bytes()) +
-                              2.0 * double(plan.tables.optimizer.bytes()) +
-                              2.0 * double(plan.tables.params.bytes());
+  const double update_bytes = 2.0 * double(tables.grads.bytes()) +
+                              2.0 * double(tables.optimizer.bytes()) +
+                              2.0 * double(tables.params.bytes());
   cost.step_s = update_bytes / hardware.memory_bytes_per_s;
   return cost;
-}
-
-double price_step(const RunPlan& plan, const Hardware& hardware) {
-  const ComputeCost cost = price_compute(plan, hardware);
-  return double(plan.num_microbatches) *
-             (cost.forward_s + cost.backward_input_s + cost.backward_weight_s) +
-         cost.step_s;
 }
 
 Hardware assumed_hardware(const ComputeCeilings& ceilings) {

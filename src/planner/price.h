@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// Seconds of one micro-batch and of the update on one rank.
+// Seconds of one micro-batch and of the update if one rank held the whole model.
 struct ComputeCost {
   double forward_s = 0.0;
   double backward_input_s = 0.0;   // recomputation included
@@ -23,9 +23,6 @@ struct ComputeCost {
 // A roofline of each part: matmuls and attention at their share of the compute ceiling, everything
 // else at memory bandwidth by the bytes of the tables.
 ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware);
-
-// Of a whole step on one rank.
-double price_step(const RunPlan& plan, const Hardware& hardware);
 
 // The ceiling of the compute dtype: what MFU divides by.
 double peak_flops(const RunPlan& plan, const Hardware& hardware);

@@ -6,9 +6,8 @@
 
 #include "base/nearest_name.h"
 #include "base/units.h"
-#include "device/stream.h"
 #include "optim/optimizer.h"
-#include "program/make_schedule.h"
+#include "planner/compile_plan.h"
 
 namespace trireme {
 namespace {
@@ -56,36 +55,24 @@ Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, i
 }
 
 Status check_parallel(const ParallelConfig& parallel) {
-  const std::pair<const char*, int> degrees[] = {{"dp", parallel.dp},
-                                                 {"tp", parallel.tp},
-                                                 {"pp", parallel.pp},
-                                                 {"cp", parallel.cp},
-                                                 {"ep", parallel.ep}};
+  const std::pair<const char*, int> degrees[] = {
+      {"tp", parallel.tp}, {"cp", parallel.cp}, {"ep", parallel.ep}};
   for (const auto& [axis, degree] : degrees) {
     if (degree == 1) continue;
     return Error{degree < 1 ? ErrorKind::Usage : ErrorKind::Infeasible,
-                 fmt::format("parallel.{} = {}: this version trains on one rank; set it to 1", axis,
-                             degree)};
+                 fmt::format("parallel.{} = {}: this version splits over dp and pp; set it to 1",
+                             axis, degree)};
   }
   return Done{};
 }
 
-// Program, tables and memory of a resolved model; fills the rest of the plan.
-Status compile(RunPlan& plan, AccumulateMode mode, const OptimizerStateSpec& state) {
-  TRIREME_TRY(schedule, make_schedule(plan.config.parallel.schedule,
-                                      {1, static_cast<int>(plan.num_microbatches), 1}));
-  plan.microbatches = MicrobatchMap::contiguous(static_cast<int>(plan.num_microbatches));
-  Accumulated accumulated = accumulate(schedule.programs[0], 1, mode, plan.microbatches);
-  plan.program = std::move(accumulated.program);
-  append_step(plan.program);
-  plan.shape.split_backward =
-      std::any_of(plan.program.begin(), plan.program.end(),
-                  [](const Action& action) { return action.kind == ActionKind::B; });
-  plan.shape.tied_use_apart = mode == AccumulateMode::Layout;
-  plan.shape.optimizer_state = state;
-  plan.tables = stage_tables(plan.model, plan.stage, plan.shape);
-  plan.memory = plan_memory(plan.program, plan.tables, plan.num_threads * kWorkspaceBytesPerThread);
-  return Done{};
+// What is compared with the limit: the largest rank where the configuration limits ranks, all of
+// them where they share what the hosts have.
+int64_t bytes_to_fit(const RunPlan& plan) {
+  if (plan.config.memory.limit_bytes == 0) return plan.arena_bytes();
+  int64_t most = 0;
+  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.memory.arena_bytes);
+  return most;
 }
 
 struct Remedy {
@@ -95,8 +82,7 @@ struct Remedy {
 };
 
 // The first change, cheapest first, whose plan fits; "" when none does.
-std::string cheapest_change(const RunPlan& refused, int64_t limit, AccumulateMode mode,
-                            const OptimizerStateSpec& state) {
+std::string cheapest_change(const RunPlan& refused, int64_t limit) {
   std::vector<Remedy> remedies;
   const auto add = [&](Recompute recompute, const char* name, int64_t micro) {
     std::string change;
@@ -110,7 +96,7 @@ std::string cheapest_change(const RunPlan& refused, int64_t limit, AccumulateMod
   };
   std::vector<int64_t> micros = {refused.shape.micro_sequences};
   for (int64_t micro = refused.shape.micro_sequences / 2; micro >= 1; micro /= 2) {
-    if (refused.global_sequences % micro == 0) micros.push_back(micro);
+    if (refused.global_sequences / refused.mesh.dp % micro == 0) micros.push_back(micro);
   }
   for (int64_t micro : micros) add(refused.shape.recompute, "", micro);
   for (int64_t micro : micros) {
@@ -122,17 +108,20 @@ std::string cheapest_change(const RunPlan& refused, int64_t limit, AccumulateMod
     RunPlan plan = refused;
     plan.shape.recompute = remedy.recompute;
     plan.shape.micro_sequences = remedy.micro_sequences;
-    plan.num_microbatches = plan.global_sequences / remedy.micro_sequences;
-    if (compile(plan, mode, state).ok() && plan.memory.arena_bytes <= limit) {
-      return fmt::format("{} (needs {})", remedy.change, format_bytes(plan.memory.arena_bytes));
+    plan.num_microbatches = plan.global_sequences / plan.mesh.dp / remedy.micro_sequences;
+    if (compile_plan(plan).ok() && bytes_to_fit(plan) <= limit) {
+      return fmt::format("{} (needs {})", remedy.change, format_bytes(bytes_to_fit(plan)));
     }
   }
   return "";
 }
 
-Error refusal(const RunPlan& plan, int64_t limit, AccumulateMode mode,
-              const OptimizerStateSpec& state) {
-  const MemoryPlan& memory = plan.memory;
+Error refusal(const RunPlan& plan, int64_t limit) {
+  const auto largest = std::max_element(plan.ranks.begin(), plan.ranks.end(),
+                                        [](const RankPlan& a, const RankPlan& b) {
+                                          return a.memory.arena_bytes < b.memory.arena_bytes;
+                                        });
+  const MemoryPlan& memory = largest->memory;
   std::string classes;
   for (int c = 0; c < kNumMemoryClasses; ++c) {
     if (memory.class_bytes[c] == 0) continue;
@@ -140,61 +129,78 @@ Error refusal(const RunPlan& plan, int64_t limit, AccumulateMode mode,
         fmt::format("{}{} {}", classes.empty() ? "" : ", ", name_of(static_cast<MemoryClass>(c)),
                     format_bytes(memory.class_bytes[c]));
   }
-  const std::string remedy = cheapest_change(plan, limit, mode, state);
+  const std::string remedy = cheapest_change(plan, limit);
+  const std::string who = plan.num_ranks() == 1
+                              ? "the plan"
+                              : fmt::format("the plan ({} ranks, the largest {})", plan.num_ranks(),
+                                            format_bytes(memory.arena_bytes));
+  const Action& moment = largest->program[size_t(memory.peak_action)];
   return {ErrorKind::Infeasible,
-          fmt::format("the plan needs {} but {} is available: reached at action {} ({}) of {}; "
+          fmt::format("{} needs {} but {} is available: reached at action {} ({}) of {}; "
                       "largest tensor {}; {}. {}",
-                      format_bytes(memory.arena_bytes), format_bytes(limit),
-                      to_string(plan.program[memory.peak_action], 1), memory.peak_action + 1,
-                      plan.program.size(), largest_tensor(memory, plan.tables), classes,
+                      who, format_bytes(bytes_to_fit(plan)), format_bytes(limit),
+                      to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
+                      largest->program.size(), largest_tensor(memory, largest->chunks), classes,
                       remedy.empty()
-                          ? std::string("No recomputation or micro-batch makes it fit on one rank: "
-                                        "a smaller model or more ranks are needed.")
+                          ? std::string("No recomputation or micro-batch makes it fit: a smaller "
+                                        "model, parallel.zero or more ranks are needed.")
                           : "Cheapest change that fits: " + remedy + ".")};
 }
 
 }  // namespace
 
+int64_t RunPlan::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const RankPlan& rank : ranks) bytes += rank.memory.arena_bytes;
+  return bytes;
+}
+
 Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   RunPlan plan;
   plan.config = config;
-  TRIREME_TRY_DONE(check_parallel(config.parallel));
+  const ParallelConfig& parallel = config.parallel;
+  TRIREME_TRY_DONE(check_parallel(parallel));
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
   TRIREME_TRY(recompute, parse_recompute(config.memory.recompute));
   TRIREME_TRY(compute, parse_compute(config.precision.compute));
   TRIREME_TRY(mode, parse_reproducible(config.run.reproducible));
   TRIREME_TRY(optimizer, optimizer_kind(config.optim));
   plan.model = model;
-  plan.stage = whole_model(model);
-  plan.params = param_table(model, plan.stage);
+  plan.mode = mode;
+  plan.mesh = {parallel.tp, parallel.cp, parallel.pp, parallel.dp, parallel.ep};
   plan.num_params = num_params(model);
   plan.flops_per_token = model_flops_per_token(model);
-  plan.num_threads =
-      config.run.threads_per_rank > 0 ? config.run.threads_per_rank : std::max(1, host.num_cores);
-
+  const int ranks_on_host = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
+  plan.num_threads = config.run.threads_per_rank > 0 ? config.run.threads_per_rank
+                                                     : std::max(1, host.num_cores / ranks_on_host);
   const int64_t micro = config.batch.micro_sequences;
   if (micro <= 0) return usage(fmt::format("batch.micro_sequences = {} must be positive", micro));
-  TRIREME_TRY(global, global_sequences_of(config.batch, model.seq_len, config.parallel.dp));
-  if (global % micro != 0) {
-    return usage(
-        fmt::format("batch.micro_sequences = {} must divide the {} sequences of a step; try {}",
-                    micro, global, [&] {
-                      int64_t divisor = std::min(micro, global);
-                      while (global % divisor != 0) --divisor;
-                      return divisor;
-                    }()));
+  TRIREME_TRY(global, global_sequences_of(config.batch, model.seq_len, parallel.dp));
+  if (global % parallel.dp != 0) {
+    return usage(fmt::format("parallel.dp = {} must divide the {} sequences of a step", parallel.dp,
+                             global));
+  }
+  const int64_t of_rank = global / parallel.dp;
+  if (of_rank % micro != 0) {
+    return usage(fmt::format(
+        "batch.micro_sequences = {} must divide the {} sequences of a rank and step; try {}", micro,
+        of_rank, [&] {
+          int64_t divisor = std::min(micro, of_rank);
+          while (of_rank % divisor != 0) --divisor;
+          return divisor;
+        }()));
   }
   plan.global_sequences = global;
-  plan.num_microbatches = global / micro;
+  plan.num_microbatches = of_rank / micro;
   plan.shape.micro_sequences = micro;
   plan.shape.compute = compute;
   plan.shape.recompute = recompute;
-
-  const OptimizerStateSpec state = optimizer_state_of(config.optim, optimizer);
-  TRIREME_TRY_DONE(compile(plan, mode, state));
-  const int64_t limit =
-      config.memory.limit_bytes > 0 ? config.memory.limit_bytes : host.memory_bytes;
-  if (limit > 0 && plan.memory.arena_bytes > limit) return refusal(plan, limit, mode, state);
+  plan.shape.optimizer_state = optimizer_state_of(config.optim, optimizer);
+  TRIREME_TRY_DONE(compile_plan(plan));
+  const int64_t limit = config.memory.limit_bytes > 0
+                            ? config.memory.limit_bytes
+                            : host.memory_bytes / ranks_on_host * plan.num_ranks();
+  if (limit > 0 && bytes_to_fit(plan) > limit) return refusal(plan, limit);
   return plan;
 }
 

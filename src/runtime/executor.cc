@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
+#include <cstring>
 #include <numeric>
 
 namespace trireme {
@@ -15,120 +15,246 @@ double tree_sum(const double* leaves, int64_t count, int64_t width) {
   return tree_sum(leaves, half, half) + tree_sum(leaves + half, count - half, half);
 }
 
+// The units of an action in a stage of `units`.
+struct UnitSpan {
+  int begin = 0;
+  int end = 0;
+};
+UnitSpan units_of(const Action& action, int units) {
+  if (action.num_units == 0) return {0, units};
+  return {action.first_unit, action.first_unit + action.num_units};
+}
+
 }  // namespace
 
-double tree_sum(const std::vector<double>& leaves) {
+double tree_sum(std::span<const double> leaves) {
   if (leaves.empty()) return 0.0;
   return tree_sum(leaves.data(), int64_t(leaves.size()), int64_t(std::bit_ceil(leaves.size())));
 }
 
-int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
-      loss_sums_(parts_.map.num_global),
-      valid_tokens_(parts_.map.num_global),
-      times_(parts_.program.size()),
-      unit_times_(parts_.program.size() * size_t(parts_.stage.num_units())) {
-  for (int region : parts_.plan.grad_slots) {
-    const int64_t num_elements = parts_.plan.regions[region].bytes / size_of(DType::F32);
-    grad_slots_.push_back({parts_.memory.at(region), DType::F32, Shape{num_elements}});
+      exchange_(exchange_of(parts_.plan.microbatches.num_global, parts_.plan.num_norm_chunks)),
+      words_(static_cast<int64_t*>(parts_.memory.at(parts_.plan.memory.exchange)),
+             size_t(exchange_.num_words)),
+      unused_(size_t(parts_.micro_sequences * parts_.seq_len)),
+      times_(parts_.plan.program.size()) {
+  size_t most_units = 0;
+  for (const TransformerStage& stage : parts_.stages) {
+    most_units = std::max(most_units, size_t(stage.num_units()));
   }
+  unit_times_.resize(parts_.plan.program.size() * most_units);
 }
 
-StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr) {
+StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop) {
   first_sample_ = first_sample;
+  lr_ = lr;
+  stop_ = stop;
+  training_ = true;
   num_unit_times_ = 0;
-  StepResult result;
-  for (size_t i = 0; i < parts_.program.size(); ++i) {
+  result_ = {};
+  std::fill(words_.begin(), words_.end(), 0);
+  for (size_t i = 0; i < parts_.plan.program.size(); ++i) {
     action_index_ = i;
-    const ActionMemory& memory = parts_.plan.actions[i];
+    const ActionMemory& memory = parts_.plan.memory.actions[i];
+    const int64_t waited_ns = this->waited_ns();
     times_[i].begin_ns = monotonic_ns();
     parts_.memory.acquire(memory.acquire);
-    run_action(ctx, parts_.program[i], memory, result, lr);
+    run_action(ctx, parts_.plan.program[i], memory);
+    parts_.pipeline.finish(memory);
+    parts_.data_parallel.finish_reduces(ctx, memory.finish_reduces);
     parts_.memory.release(memory.release);
     times_[i].end_ns = monotonic_ns();
+    times_[i].waited_ns = this->waited_ns() - waited_ns;
+  }
+  parts_.data_parallel.finish_all_unshards();
+  return result_;
+}
+
+Executor::EvalLoss Executor::evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample,
+                                      int64_t counted) {
+  first_sample_ = first_sample;
+  training_ = false;
+  EvalLoss result;
+  for (size_t i = 0; i < parts_.plan.eval_program.size(); ++i) {
+    const Action& action = parts_.plan.eval_program[i];
+    const ActionMemory& memory = parts_.plan.memory.eval_actions[i];
+    parts_.memory.acquire(memory.acquire);
+    if (action.kind == ActionKind::F) {
+      if (action.first_unit == 0) {
+        read(source, action.chunk, memory.saved_slot, first_sample);
+        const std::span<int32_t> targets = stage_of(action).targets(memory.saved_slot);
+        if (!targets.empty()) {
+          std::fill(targets.begin() + counted * parts_.seq_len, targets.end(), kIgnoredTarget);
+        }
+      }
+      run_forward(ctx, action, memory);
+      const bool is_over =
+          units_of(action, stage_of(action).num_units()).end == stage_of(action).num_units();
+      if (is_over && !stage_of(action).losses(memory.saved_slot).empty()) {
+        result = losses_of(action.chunk, memory.saved_slot);
+      }
+    } else {
+      run_action(ctx, action, memory);
+    }
+    parts_.pipeline.finish(memory);
+    parts_.memory.release(memory.release);
   }
   return result;
 }
 
-void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& memory,
-                          StepResult& result, double lr) {
+void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& memory) {
+  switch (action.kind) {
+    case ActionKind::F:
+      if (action.first_unit == 0) {
+        read(parts_.source, action.chunk, memory.saved_slot,
+             info_of(action.microbatch).first_sample);
+      }
+      run_forward(ctx, action, memory);
+      take_losses(action, memory.saved_slot);
+      return;
+    case ActionKind::B:
+    case ActionKind::W:
+    case ActionKind::BW:
+      return run_backward(ctx, action, memory);
+    case ActionKind::SendActivation:
+    case ActionKind::RecvActivation:
+    case ActionKind::SendGrad:
+    case ActionKind::RecvGrad:
+      return parts_.pipeline.start(action, memory);
+    case ActionKind::SumGrad:
+      return join_gradients(ctx, action);
+    case ActionKind::ReduceGrad:
+      if (action.peer < 0) return parts_.data_parallel.start_reduce(action);
+      parts_.data_parallel.finish_all_reduces(ctx);
+      return parts_.data_parallel.join_tied_table(ctx, action);
+    case ActionKind::Unshard:
+      return parts_.data_parallel.start_unshard(action);
+    case ActionKind::Reshard:
+      return parts_.data_parallel.finish_unshard(action);
+    case ActionKind::Step:
+      parts_.data_parallel.finish_all_reduces(ctx);
+      return run_step_action(ctx);
+    default:
+      TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 2));
+  }
+}
+
+void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
+  const TransformerStage& stage = stage_of(action);
+  if (action.first_unit == 0) parts_.pipeline.take_input(action, memory);
+  parts_.data_parallel.finish_unshard(action);
+  const MicrobatchInfo info = info_of(action.microbatch);
+  const UnitSpan units = units_of(action, stage.num_units());
+  for (int unit = units.begin; unit < units.end; ++unit) {
+    const int64_t begin_ns = monotonic_ns();
+    stage.forward_unit(ctx, info, memory.saved_slot, unit);
+    if (!training_) continue;
+    unit_times_[num_unit_times_++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+  }
+}
+
+void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
+  const TransformerStage& stage = stage_of(action);
   const StageSlots slots{memory.saved_slot, std::max(memory.weight_grad_slot, 0), action.grad_slot,
                          action.accumulate ? Write::Accumulate : Write::Overwrite};
-  switch (action.kind) {
-    case ActionKind::F: {
-      const MicrobatchInfo info = info_of(action.microbatch);
-      read_sequences(parts_.source, info.first_sample, info.num_sequences,
-                     parts_.stage.tokens(slots.saved), parts_.stage.targets(slots.saved));
-      run_forward(ctx, info, slots.saved);
-      take_losses(action.microbatch, slots.saved);
-      return;
+  const MicrobatchInfo info = info_of(action.microbatch);
+  const UnitSpan units = units_of(action, stage.num_units());
+  const bool makes_input_grad = action.kind != ActionKind::W;
+  if (makes_input_grad && units.end == stage.num_units()) {
+    parts_.pipeline.take_output_grad(action, memory);
+  }
+  parts_.data_parallel.finish_unshard(action);
+  for (int unit = units.end; unit-- > units.begin;) {
+    const int64_t begin_ns = monotonic_ns();
+    if (action.kind == ActionKind::B) {
+      stage.backward_input_unit(ctx, info, slots, unit);
+    } else if (action.kind == ActionKind::W) {
+      stage.backward_weight_unit(ctx, info, slots, unit);
+    } else {
+      stage.backward_unit(ctx, info, slots, unit);
     }
-    case ActionKind::B:
-      parts_.stage.backward_input(ctx, info_of(action.microbatch), slots);
-      return;
-    case ActionKind::W:
-      parts_.stage.backward_weight(ctx, info_of(action.microbatch), slots);
-      return;
-    case ActionKind::BW:
-      run_backward(ctx, info_of(action.microbatch), slots);
-      return;
-    case ActionKind::SumGrad:
-      join_gradients(ctx, action);
-      return;
-    case ActionKind::Step:
-      result.loss_sum = tree_sum(loss_sums_);
-      result.valid_tokens = std::accumulate(valid_tokens_.begin(), valid_tokens_.end(), int64_t{0});
-      result.update = parts_.optimizer.step(
-          ctx, {lr, static_cast<double>(std::max<int64_t>(1, result.valid_tokens))});
-      return;
-    default:
-      TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 1));
+    unit_times_[num_unit_times_++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
   }
+  if (makes_input_grad && units.begin == 0) parts_.pipeline.give_input_grad(action, memory);
 }
 
-void Executor::run_forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot) {
-  for (int unit = 0; unit < parts_.stage.num_units(); ++unit) {
-    const int64_t begin_ns = monotonic_ns();
-    parts_.stage.forward_unit(ctx, info, saved_slot, unit);
-    record_unit(unit, begin_ns);
-  }
-}
+// Every word is filled by one rank and zero on all others, so that their sum is exact.
+void Executor::run_step_action(Ctx& ctx) {
+  words_[size_t(exchange_.stop)] = stop_ ? 1 : 0;
+  const std::span<double> partials{
+      reinterpret_cast<double*>(words_.data() + exchange_.norm_partials),
+      size_t(exchange_.num_words - exchange_.norm_partials)};
+  parts_.optimizer.squared_norms(ctx, partials);
+  const int64_t begin_ns = monotonic_ns();
+  parts_.world.all_reduce({words_.data(), DType::I64, Shape{exchange_.num_words}});
+  exchange_waited_ns_ += monotonic_ns() - begin_ns;
 
-void Executor::run_backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) {
-  for (int unit = parts_.stage.num_units(); unit-- > 0;) {
-    const int64_t begin_ns = monotonic_ns();
-    parts_.stage.backward_unit(ctx, info, slots, unit);
-    record_unit(unit, begin_ns);
-  }
-}
-
-void Executor::record_unit(int unit, int64_t begin_ns) {
-  unit_times_[num_unit_times_++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+  const int64_t m = exchange_.valid_tokens;
+  result_.loss_sum = tree_sum({reinterpret_cast<const double*>(words_.data()), size_t(m)});
+  result_.valid_tokens = std::accumulate(words_.begin() + m, words_.begin() + 2 * m, int64_t{0});
+  result_.stop = words_[size_t(exchange_.stop)] != 0;
+  const double squared_norm = std::accumulate(partials.begin(), partials.end(), 0.0);
+  result_.update = parts_.optimizer.update(
+      ctx, {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), squared_norm});
 }
 
 MicrobatchInfo Executor::info_of(int microbatch) const {
-  const uint64_t global = static_cast<uint64_t>(parts_.map.global_of[microbatch]);
+  if (!training_) return {parts_.micro_sequences, first_sample_, false};
+  const uint64_t global = uint64_t(parts_.plan.microbatches.global_of[size_t(microbatch)]);
   return {parts_.micro_sequences, first_sample_ + global * uint64_t(parts_.micro_sequences), true};
 }
 
-void Executor::take_losses(int microbatch, int saved_slot) {
-  const int64_t global = parts_.map.global_of[microbatch];
-  double sum = 0.0;
-  for (float loss : parts_.stage.losses(saved_slot)) sum += loss;
-  loss_sums_[global] = sum;
-  const std::span<int32_t> targets = parts_.stage.targets(saved_slot);
-  valid_tokens_[global] = std::count_if(targets.begin(), targets.end(),
-                                        [](int32_t target) { return target != kIgnoredTarget; });
+void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample) {
+  const TransformerStage& stage = parts_.stages[size_t(chunk)];
+  const std::span<int32_t> tokens = stage.tokens(saved_slot);
+  const std::span<int32_t> targets = stage.targets(saved_slot);
+  if (tokens.empty() && targets.empty()) return;
+  read_sequences(source, first_sample, parts_.micro_sequences, tokens.empty() ? unused_ : tokens,
+                 targets.empty() ? unused_ : targets);
 }
 
+Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot) const {
+  const TransformerStage& stage = parts_.stages[size_t(chunk)];
+  EvalLoss result;
+  for (float loss : stage.losses(saved_slot)) result.loss_sum += loss;
+  const std::span<int32_t> targets = stage.targets(saved_slot);
+  result.valid_tokens = std::count_if(targets.begin(), targets.end(),
+                                      [](int32_t target) { return target != kIgnoredTarget; });
+  return result;
+}
+
+void Executor::take_losses(const Action& action, int saved_slot) {
+  const TransformerStage& stage = stage_of(action);
+  const bool is_over = units_of(action, stage.num_units()).end == stage.num_units();
+  if (!is_over || stage.losses(saved_slot).empty()) return;
+  if (parts_.plan.coords.tp != 0 || parts_.plan.coords.cp != 0) return;  // told by one of them
+  const EvalLoss loss = losses_of(action.chunk, saved_slot);
+  const int64_t global = parts_.plan.microbatches.global_of[size_t(action.microbatch)];
+  words_[size_t(exchange_.losses + global)] = std::bit_cast<int64_t>(loss.loss_sum);
+  words_[size_t(exchange_.valid_tokens + global)] = loss.valid_tokens;
+}
+
+// grad_slot += grad_slot_b, of the action's units where gradients are stored whole.
 void Executor::join_gradients(Ctx& ctx, const Action& action) const {
-  ctx.kernels.add(ctx.stream, {grad_slots_[action.grad_slot_b], grad_slots_[action.grad_slot]});
+  const ChunkRegions& regions = parts_.plan.memory.chunks[size_t(action.chunk)];
+  const ChunkTables& chunk = parts_.plan.chunks[size_t(action.chunk)];
+  const int into = regions.grad_slots[size_t(action.grad_slot)];
+  const int from = regions.grad_slots[size_t(action.grad_slot_b)];
+  const auto add = [&](int64_t begin, int64_t count) {
+    ctx.kernels.add(ctx.stream, {parts_.memory.elements(from, DType::F32, begin, count),
+                                 parts_.memory.elements(into, DType::F32, begin, count)});
+  };
+  if (action.num_units == 0) {
+    add(0, chunk.grad_slot_bytes / size_of(DType::F32));
+    return;
+  }
+  for (const PlacedBucket& placed : chunk.buckets) {
+    const int unit = placed.bucket.unit;
+    if (unit < action.first_unit || unit >= action.first_unit + action.num_units) continue;
+    const TableRange grads = placed.bucket.grads();
+    add(grads.begin, grads.count);
+  }
 }
 
 }  // namespace trireme

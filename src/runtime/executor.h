@@ -1,14 +1,16 @@
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <vector>
 
 #include "data/token_source.h"
 #include "models/transformer_stage.h"
 #include "optim/optimizer.h"
-#include "program/accumulate.h"
+#include "runtime/clock.h"
+#include "runtime/data_parallel.h"
+#include "runtime/pipeline.h"
 #include "runtime/rank_memory.h"
-#include "spec/memory_plan.h"
 
 namespace trireme {
 
@@ -16,6 +18,7 @@ namespace trireme {
 struct ActionTime {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  int64_t waited_ns = 0;  // of it for transfers
 };
 
 // A part of an action: one unit of the stage (the embedding, a layer, the head).
@@ -29,25 +32,37 @@ struct StepResult {
   double loss_sum = 0.0;  // over the valid tokens of the step
   int64_t valid_tokens = 0;
   StepOutput update;
+  bool stop = false;  // some rank was asked to stop
 };
 
-// Runs a checked Program over one stage. It knows the actions, not the schedule that arranged them.
+// Runs the checked Program of one rank. It knows the actions, not the schedule that arranged them.
 class Executor {
  public:
   struct Parts {
-    const Program& program;
-    const MemoryPlan& plan;
+    const RankPlan& plan;
     RankMemory& memory;
-    const TransformerStage& stage;
+    const std::vector<TransformerStage>& stages;  // [chunk]
     Optimizer& optimizer;
     const TokenSource& source;
-    MicrobatchMap map;  // local micro-batch -> global index within the step
+    Group& world;
+    Pipeline& pipeline;
+    DataParallel& data_parallel;
     int64_t micro_sequences = 1;
+    int64_t seq_len = 1;
   };
   explicit Executor(Parts parts);
 
-  // One step from the global sample `first_sample` on.
-  StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr);
+  // One step from the global sample `first_sample` on. `stop`: this rank was asked to stop.
+  StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop = false);
+
+  // The losses of one micro-batch of another source, without dropout; of all but the first
+  // `counted` sequences nothing counts. Every rank of the pipeline calls it; the result is on those
+  // that hold the head.
+  struct EvalLoss {
+    double loss_sum = 0.0;
+    int64_t valid_tokens = 0;
+  };
+  EvalLoss evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample, int64_t counted);
 
   // Of the last step, one per action of the Program.
   const std::vector<ActionTime>& action_times() const { return times_; }
@@ -55,30 +70,41 @@ class Executor {
   std::span<const UnitTime> unit_times() const { return {unit_times_.data(), num_unit_times_}; }
 
  private:
-  void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory, StepResult& result,
-                  double lr);
-  void run_forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot);
-  void run_backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots);
-  // Keeps the time of a unit from begin_ns to now.
-  void record_unit(int unit, int64_t begin_ns);
-  void take_losses(int microbatch, int saved_slot);
+  void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory);
+  void run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory);
+  void run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory);
+  void run_step_action(Ctx& ctx);
+  // Reads tokens and targets where the chunk has them.
+  void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
+  void take_losses(const Action& action, int saved_slot);
+  EvalLoss losses_of(int chunk, int saved_slot) const;
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;
+  const TransformerStage& stage_of(const Action& action) const {
+    return parts_.stages[size_t(action.chunk)];
+  }
+  int64_t waited_ns() const {
+    return parts_.pipeline.waited_ns() + parts_.data_parallel.waited_ns() + exchange_waited_ns_;
+  }
 
   Parts parts_;
-  std::vector<TensorRef> grad_slots_;  // each slot as one flat fp32 tensor
-  std::vector<double> loss_sums_;      // [global micro-batch]
-  std::vector<int64_t> valid_tokens_;
+  Exchange exchange_;
+  std::span<int64_t> words_;     // what the ranks exchange in Step
+  std::vector<int32_t> unused_;  // tokens or targets that a stage does not have
   std::vector<ActionTime> times_;
   std::vector<UnitTime> unit_times_;  // room for every unit of every action
   size_t num_unit_times_ = 0;
+  // Of the step that runs.
+  StepResult result_;
   uint64_t first_sample_ = 0;
-  size_t action_index_ = 0;  // the action that runs
+  double lr_ = 0.0;
+  bool training_ = true;
+  bool stop_ = false;
+  size_t action_index_ = 0;
+  int64_t exchange_waited_ns_ = 0;
 };
 
 // Sums along the canonical binary tree over the index: the same bits for every layout.
-double tree_sum(const std::vector<double>& leaves);
-
-int64_t monotonic_ns();
+double tree_sum(std::span<const double> leaves);
 
 }  // namespace trireme

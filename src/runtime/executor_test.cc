@@ -66,57 +66,50 @@ struct RankSetup {
   AccumulateMode mode = AccumulateMode::Layout;
 };
 
-bool splits_backward(const Program& program) {
-  return std::any_of(program.begin(), program.end(),
-                     [](const Action& action) { return action.kind == ActionKind::B; });
-}
-
 // One rank with everything that a step needs, for any order of F, B and W.
 class Rank {
  public:
   Rank(const ModelSpec& model, const RankSetup& setup, const Program& order, int num_microbatches,
        bool with_step = true)
-      : model_(model),
-        shape_{1, setup.compute, setup.recompute, splits_backward(order),
+      : shape_{1, setup.compute, setup.recompute, splits_backward(order),
                setup.mode == AccumulateMode::Layout},
-        tables_(stage_tables(model, whole_model(model), shape_)),
-        map_(MicrobatchMap::contiguous(num_microbatches)),
-        program_(accumulate(order, 1, setup.mode, map_).program),
-        team_(setup.num_threads) {
-    if (with_step) append_step(program_);
-    plan_ = plan_memory(program_, tables_, setup.num_threads * kWorkspaceBytesPerThread);
-    memory_ = std::make_unique<RankMemory>(plan_, team_);
-    stream_ = std::make_unique<Stream>(team_, memory_->workspace());
-    ctx_ = std::make_unique<Ctx>(Ctx{*stream_, *setup.kernels, sole_rank_.group()});
-    params_ = Frame(tables_.params, memory_->at(plan_.params));
-    state_ = Frame(tables_.optimizer, memory_->at(plan_.optimizer));
-    grads_ = Frame(tables_.grads, memory_->at(plan_.grad_slots[0]));
-    stage_ = std::make_unique<TransformerStage>(model, whole_model(model), shape_, tables_,
-                                                memory_->stage_memory(), kSeed);
-    const std::vector<ParamSpec> params = param_table(model, whole_model(model));
-    init_params(*ctx_, params, params_, state_, kSeed);
-    OptimConfig optim;
-    optim.clip_norm = 0.5;
-    optimizer_ = std::make_unique<Optimizer>(optim, OptimizerKind::AdamW, params, params_, grads_,
-                                             state_, Frame(tables_.step, memory_->at(plan_.step)));
-    executor_ = std::make_unique<Executor>(Executor::Parts{
-        program_, plan_, *memory_, *stage_, *optimizer_, source_, map_, shape_.micro_sequences});
+        plan_(plan_of(model, shape_, setup, order, num_microbatches, with_step)),
+        team_(setup.num_threads),
+        memory_(plan_, team_),
+        stream_(team_, memory_.workspace()),
+        ctx_{stream_, *setup.kernels, sole_rank_.group()},
+        optimizer_(optim(), OptimizerKind::AdamW),
+        pipeline_(plan_, memory_, sole_rank_.group(), stages_),
+        data_parallel_(plan_, memory_, {sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
+                       Algorithm::Canonical),
+        executor_((bind(model),
+                   Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),
+                                   pipeline_, data_parallel_, shape_.micro_sequences, kSeqLen})) {
+    for (const ParamSpec& param : chunk().params) {
+      const TensorRef value = flat(params().at(param.name));
+      const TensorRef master = flat(state().find("master/" + param.name));
+      init_param(ctx_, param, 0, master ? master : value, kSeed);
+      if (master) ctx_.kernels.convert(stream_, {master, value});
+    }
   }
 
   StepResult step(int index) {
-    return executor_->run_step(*ctx_, uint64_t(index) * uint64_t(map_.num_global), 1e-2);
+    return executor_.run_step(ctx_, uint64_t(index) * uint64_t(plan_.microbatches.num_global),
+                              1e-2);
   }
   // Gradients, where the Program has no Step that gives their slot back.
-  std::map<std::string, std::vector<float>> grads() const { return copy(tables_.grads, grads_); }
+  std::map<std::string, std::vector<float>> grads() const {
+    return copy(tables().grads, grad_frame());
+  }
   // Parameters and the optimizer's state.
   std::map<std::string, std::vector<float>> weights() const {
-    auto all = copy(tables_.optimizer, state_);
-    if (shape_.compute == DType::F32) all.merge(copy(tables_.params, params_));
+    auto all = copy(tables().optimizer, state());
+    if (shape_.compute == DType::F32) all.merge(copy(tables().params, params()));
     return all;
   }
-  int64_t measured_peak() const { return memory_->peak_bytes(); }
-  const MemoryPlan& plan() const { return plan_; }
-  const Executor& executor() const { return *executor_; }
+  int64_t measured_peak() const { return memory_.peak_bytes(); }
+  const MemoryPlan& plan() const { return plan_.memory; }
+  const Executor& executor() const { return executor_; }
 
  private:
   static constexpr uint64_t kSeed = 11;
@@ -131,22 +124,63 @@ class Rank {
     return all;
   }
 
-  ModelSpec model_;
-  StageShape shape_;
-  StageTables tables_;
-  MicrobatchMap map_;
-  Program program_;
-  MemoryPlan plan_;
+  static OptimConfig optim() {
+    OptimConfig config;
+    config.clip_norm = 0.5;
+    return config;
+  }
+
+  static RankPlan plan_of(const ModelSpec& model, const StageShape& shape, const RankSetup& setup,
+                          const Program& order, int num_microbatches, bool with_step) {
+    RankPlan plan;
+    plan.chunks.push_back(chunk_tables(model, whole_model(model), shape, {}));
+    plan.places.push_back({});
+    plan.microbatches = MicrobatchMap::contiguous(num_microbatches);
+    plan.program = accumulate(order, 1, setup.mode, plan.microbatches).program;
+    if (with_step) append_step(plan.program);
+    const NormChunks norm_chunks = norm_chunks_of(model);
+    plan.num_norm_chunks = norm_chunks.total;
+    for (OwnedParam& owned : plan.chunks[0].owned) owned.norm_chunk = norm_chunks.first(owned.name);
+    MemoryNeeds needs;
+    needs.chunks.push_back({&plan.chunks[0]});
+    needs.workspace_bytes = setup.num_threads * kWorkspaceBytesPerThread;
+    needs.exchange_bytes = exchange_words(plan) * size_of(DType::I64);
+    plan.memory = plan_memory(plan.program, {}, needs);
+    return plan;
+  }
+
+  void bind(const ModelSpec& model) {
+    stages_.emplace_back(model, chunk().stage, shape_, tables(), memory_.stage_memory(0), kSeed);
+    const ChunkRegions& regions = plan_.memory.chunks[0];
+    optimizer_.add(chunk(), {memory_.at(regions.params), memory_.at(regions.grad_slots[0]),
+                             memory_.at(regions.optimizer)});
+  }
+
+  static TensorRef flat(TensorRef tensor) {
+    if (tensor) tensor.shape = Shape{tensor.num_elements()};
+    return tensor;
+  }
+  const ChunkTables& chunk() const { return plan_.chunks[0]; }
+  const StageTables& tables() const { return chunk().tables; }
+  Frame params() const { return {tables().params, memory_.at(plan_.memory.chunks[0].params)}; }
+  Frame state() const { return {tables().optimizer, memory_.at(plan_.memory.chunks[0].optimizer)}; }
+  Frame grad_frame() const {
+    return {tables().grads, memory_.at(plan_.memory.chunks[0].grad_slots[0])};
+  }
+
   SomeIgnored source_;
-  ThreadTeam team_;
-  std::unique_ptr<RankMemory> memory_;
-  std::unique_ptr<Stream> stream_;
   SoleRank sole_rank_;
-  std::unique_ptr<Ctx> ctx_;
-  Frame params_, state_, grads_;
-  std::unique_ptr<TransformerStage> stage_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Executor> executor_;
+  StageShape shape_;
+  RankPlan plan_;
+  ThreadTeam team_;
+  RankMemory memory_;
+  Stream stream_;
+  Ctx ctx_;
+  std::vector<TransformerStage> stages_;
+  Optimizer optimizer_;
+  Pipeline pipeline_;
+  DataParallel data_parallel_;
+  Executor executor_;
 };
 
 // Everything that a few steps leave behind.
@@ -271,7 +305,7 @@ TEST(Executor, InFixedModeARunRepeatsItselfAndRecomputationChangesNoBit) {
 
 TEST(Executor, LossesAreSummedAlongTheTree) {
   EXPECT_EQ(tree_sum({}), 0.0);
-  EXPECT_EQ(tree_sum({3.0}), 3.0);
+  EXPECT_EQ(tree_sum(std::vector<double>{3.0}), 3.0);
   const std::vector<double> leaves = {1e16, 1.0, -1e16, 1.0, 1.0, 0.5};
   EXPECT_EQ(tree_sum(leaves), ((1e16 + 1.0) + (-1e16 + 1.0)) + (1.0 + 0.5));
 }

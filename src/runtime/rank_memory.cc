@@ -2,33 +2,63 @@
 
 namespace trireme {
 
-RankMemory::RankMemory(const MemoryPlan& plan, ThreadTeam& team)
-    : plan_(plan), arena_(plan.arena_bytes) {
+RankMemory::RankMemory(const RankPlan& plan, ThreadTeam& team)
+    : plan_(plan), arena_(plan.memory.arena_bytes) {
   const int num_parts = 8 * team.size();
   team.parallel_for(num_parts, [&](int64_t part, int) { arena_.touch(int(part), num_parts); });
-  for (size_t region = 0; region < plan.regions.size(); ++region) {
+  for (size_t region = 0; region < plan.memory.regions.size(); ++region) {
     places_.push_back(arena_.place(block(int(region))));
   }
-  acquire(plan.permanent);
+  acquire(plan.memory.permanent);
 }
 
 ArenaBlock RankMemory::block(int region) const {
-  return {plan_.regions[region].offset, plan_.regions[region].bytes};
+  const MemoryRegion& planned = plan_.memory.regions[size_t(region)];
+  return {planned.offset, planned.bytes};
 }
 
-StageMemory RankMemory::stage_memory() const {
+TensorRef RankMemory::elements(int region, DType dtype, int64_t first, int64_t count) const {
+  return {static_cast<char*>(at(region)) + first * size_of(dtype), dtype, Shape{count}};
+}
+
+void* RankMemory::unit_params(int chunk, int unit) const {
+  const ChunkRegions& regions = plan_.memory.chunks[size_t(chunk)];
+  if (regions.unit_params.empty()) return at(regions.params);
+  const ChunkTables& tables = plan_.chunks[size_t(chunk)];
+  return static_cast<char*>(at(regions.unit_params[size_t(unit)])) -
+         tables.unit_params[size_t(unit)].begin;
+}
+
+void* RankMemory::unit_grads(int chunk, int unit) const {
+  const ChunkRegions& regions = plan_.memory.chunks[size_t(chunk)];
+  const ChunkTables& tables = plan_.chunks[size_t(chunk)];
+  return static_cast<char*>(at(regions.unit_grads[size_t(unit)])) -
+         tables.unit_grads[size_t(unit)].begin;
+}
+
+StageMemory RankMemory::stage_memory(int chunk) const {
+  const ChunkRegions& regions = plan_.memory.chunks[size_t(chunk)];
+  const int units = num_units(plan_.chunks[size_t(chunk)].stage);
   StageMemory memory;
-  memory.params = at(plan_.params);
-  memory.scratch = at(plan_.scratch);
-  for (int region : plan_.grad_slots) memory.grad_slots.push_back(at(region));
-  for (int region : plan_.saved_slots) memory.saved_slots.push_back(at(region));
-  for (int region : plan_.weight_grad_slots) memory.weight_grad_slots.push_back(at(region));
+  memory.scratch = at(plan_.memory.scratch);
+  for (int unit = 0; unit < units; ++unit) memory.unit_params.push_back(unit_params(chunk, unit));
+  if (regions.unit_grads.empty()) {
+    for (int region : regions.grad_slots) {
+      memory.grad_slots.push_back(std::vector<void*>(size_t(units), at(region)));
+    }
+  } else {
+    std::vector<void*> buffers;
+    for (int unit = 0; unit < units; ++unit) buffers.push_back(unit_grads(chunk, unit));
+    memory.grad_slots.push_back(std::move(buffers));
+  }
+  for (int region : regions.saved_slots) memory.saved_slots.push_back(at(region));
+  for (int region : regions.weight_grad_slots) memory.weight_grad_slots.push_back(at(region));
   return memory;
 }
 
 std::span<std::byte> RankMemory::workspace() const {
-  return {static_cast<std::byte*>(at(plan_.workspace)),
-          size_t(plan_.regions[plan_.workspace].bytes)};
+  const int region = plan_.memory.workspace;
+  return {static_cast<std::byte*>(at(region)), size_t(plan_.memory.regions[size_t(region)].bytes)};
 }
 
 void RankMemory::acquire(const std::vector<int>& regions) {

@@ -3,20 +3,25 @@
 #include "device/arena.h"
 #include "device/thread_team.h"
 #include "models/transformer_stage.h"
-#include "spec/memory_plan.h"
+#include "program/rank_plan.h"
 
 namespace trireme {
 
 // The arena of one rank, laid out as planned. Everything permanent is live from the start.
 class RankMemory {
  public:
-  // Reserves the arena and touches all of it with the team's threads.
-  RankMemory(const MemoryPlan& plan, ThreadTeam& team);
+  // Reserves the arena and touches all of it with the team's threads. Borrows the plan.
+  RankMemory(const RankPlan& plan, ThreadTeam& team);
 
   // The memory of a region, whether live or not.
-  void* at(int region) const { return places_[region]; }
-  StageMemory stage_memory() const;
+  void* at(int region) const { return places_[size_t(region)]; }
+  // `count` elements of a region from element `first` on.
+  TensorRef elements(int region, DType dtype, int64_t first, int64_t count) const;
+  StageMemory stage_memory(int chunk) const;
   std::span<std::byte> workspace() const;
+  // Where a unit's tensors would lie if the whole table began here.
+  void* unit_params(int chunk, int unit) const;
+  void* unit_grads(int chunk, int unit) const;
 
   void acquire(const std::vector<int>& regions);
   void release(const std::vector<int>& regions);
@@ -25,7 +30,7 @@ class RankMemory {
  private:
   ArenaBlock block(int region) const;
 
-  const MemoryPlan& plan_;
+  const RankPlan& plan_;
   Arena arena_;
   std::vector<void*> places_;
 };

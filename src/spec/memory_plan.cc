@@ -12,7 +12,11 @@
 namespace trireme {
 namespace {
 
-bool computes_forward(ActionKind kind) { return kind == ActionKind::F; }
+constexpr int64_t kAlignment = 64;
+int64_t align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+constexpr size_t kMaxMessagesUnderWay = 2;  // of gradients that a rank sends
+
 bool computes_input_grad(ActionKind kind) {
   return kind == ActionKind::B || kind == ActionKind::BW;
 }
@@ -26,24 +30,31 @@ class SlotPool {
  public:
   SlotPool(MemoryPlan& plan, std::vector<int>& slots, std::string name, MemoryClass memory_class,
            int64_t bytes)
-      : plan_(plan), slots_(slots), name_(std::move(name)), class_(memory_class), bytes_(bytes) {}
+      : plan_(plan),
+        slots_(slots),
+        name_(std::move(name)),
+        class_(memory_class),
+        bytes_(align(bytes)) {
+    taken_.resize(slots.size(), false);
+  }
 
-  int take() {
+  int take(ActionMemory& memory) {
     const auto free = std::find(taken_.begin(), taken_.end(), false);
     const int slot = static_cast<int>(free - taken_.begin());
-    if (free == taken_.end()) add();
-    taken_[slot] = true;
+    take(slot, memory);
     return slot;
   }
-  // A particular slot, as the Program names it.
-  void take(int slot) {
+  // A particular slot, as the Program names it; nothing if it is taken already.
+  void take(int slot, ActionMemory& memory) {
     while (static_cast<int>(taken_.size()) <= slot) add();
+    if (taken_[slot]) return;
     taken_[slot] = true;
+    memory.acquire.push_back(slots_[slot]);
   }
-  bool is_taken(int slot) const { return slot < static_cast<int>(taken_.size()) && taken_[slot]; }
-  void give_back(int slot) { taken_[slot] = false; }
-  int region(int slot) const { return slots_[slot]; }
-  int64_t bytes() const { return bytes_; }
+  void give_back(int slot, ActionMemory& memory) {
+    taken_[slot] = false;
+    memory.release.push_back(slots_[slot]);
+  }
 
  private:
   void add() {
@@ -60,63 +71,266 @@ class SlotPool {
   std::vector<bool> taken_;
 };
 
-int add_permanent(MemoryPlan& plan, const char* name, MemoryClass memory_class, int64_t bytes) {
-  const int region = static_cast<int>(plan.regions.size());
-  plan.regions.push_back({name, memory_class, 0, bytes});
-  plan.permanent.push_back(region);
-  return region;
+int add_region(MemoryPlan& plan, std::string name, MemoryClass memory_class, int64_t bytes) {
+  plan.regions.push_back({std::move(name), memory_class, 0, align(bytes)});
+  return static_cast<int>(plan.regions.size()) - 1;
 }
 
-// Walks the Program as the executor will: what is taken before an action and given back after it.
-void walk_actions(MemoryPlan& plan, const Program& program, const StageTables& tables) {
-  SlotPool grads(plan, plan.grad_slots, "grads", MemoryClass::Grads, tables.grads.bytes());
-  SlotPool saved(plan, plan.saved_slots, "saved", MemoryClass::Activations, tables.saved.bytes());
-  SlotPool weight_grad(plan, plan.weight_grad_slots, "weight_grad", MemoryClass::Activations,
-                       tables.weight_grad.bytes());
-  std::map<std::pair<int, int>, ActionMemory> in_flight;  // (chunk, micro-batch) -> its slots
-  for (const Action& action : program) {
-    ActionMemory memory;
-    const std::pair<int, int> key{action.chunk, action.microbatch};
-    if (computes_forward(action.kind)) {
-      memory.saved_slot = saved.take();
-      memory.acquire.push_back(saved.region(memory.saved_slot));
-      in_flight[key] = memory;
-    } else if (computes_input_grad(action.kind) || computes_weight_grad(action.kind)) {
-      const auto found = in_flight.find(key);
-      TRIREME_CHECK(found != in_flight.end(), "a backward action before its F");
-      memory.saved_slot = found->second.saved_slot;
-      memory.weight_grad_slot = found->second.weight_grad_slot;
-    }
-    if (action.kind == ActionKind::B) {
-      memory.weight_grad_slot = weight_grad.take();
-      memory.acquire.push_back(weight_grad.region(memory.weight_grad_slot));
-      in_flight[key].weight_grad_slot = memory.weight_grad_slot;
-    }
-    if (computes_weight_grad(action.kind)) {
-      if (!grads.is_taken(action.grad_slot)) {
-        grads.take(action.grad_slot);
-        memory.acquire.push_back(grads.region(action.grad_slot));
-      }
-      saved.give_back(memory.saved_slot);
-      memory.release.push_back(saved.region(memory.saved_slot));
-      if (memory.weight_grad_slot >= 0) {
-        weight_grad.give_back(memory.weight_grad_slot);
-        memory.release.push_back(weight_grad.region(memory.weight_grad_slot));
-      }
-      in_flight.erase(key);
-    }
-    if (action.kind == ActionKind::SumGrad) {
-      grads.give_back(action.grad_slot_b);
-      memory.release.push_back(grads.region(action.grad_slot_b));
-    }
-    if (action.kind == ActionKind::Step) {
-      grads.give_back(0);
-      memory.release.push_back(grads.region(0));
-    }
-    plan.actions.push_back(std::move(memory));
-  }
-  TRIREME_CHECK(in_flight.empty(), "a micro-batch without its W");
+int add_permanent(MemoryPlan& plan, std::string name, MemoryClass memory_class, int64_t bytes) {
+  plan.permanent.push_back(add_region(plan, std::move(name), memory_class, bytes));
+  return plan.permanent.back();
 }
+
+// Regions of the units that are gathered or produced: as many as may be alive at one time, which
+// the units of all chunks take in turns. A tied table that both ends of one chunk use has its own.
+void add_unit_slots(MemoryPlan& plan, const MemoryNeeds& needs) {
+  const auto share = [&](std::vector<ChunkTables::UnitRange> ChunkTables::*ranges,
+                         std::vector<int> ChunkRegions::*regions, const char* name,
+                         MemoryClass memory_class) {
+    std::vector<int> slots;
+    size_t turn = 0;
+    for (size_t c = 0; c < needs.chunks.size(); ++c) {
+      const ChunkTables& chunk = *needs.chunks[c].chunk;
+      for (const ChunkTables::UnitRange& range : chunk.*ranges) {
+        const size_t slot = turn++ % size_t(needs.num_unit_slots);
+        if (slot == slots.size()) {
+          slots.push_back(add_region(plan, fmt::format("{}[{}]", name, slot), memory_class, 0));
+        }
+        MemoryRegion& region = plan.regions[size_t(slots[slot])];
+        region.bytes = std::max(region.bytes, range.bytes);
+        (plan.chunks[c].*regions).push_back(slots[slot]);
+      }
+    }
+  };
+  share(&ChunkTables::unit_params, &ChunkRegions::unit_params, "unit_params", MemoryClass::Params);
+  share(&ChunkTables::unit_grads, &ChunkRegions::unit_grads, "unit_grads", MemoryClass::Grads);
+  for (size_t c = 0; c < needs.chunks.size(); ++c) {
+    const ChunkTables& chunk = *needs.chunks[c].chunk;
+    if (!stays_gathered(chunk, 0)) continue;
+    plan.chunks[c].unit_params[0] = add_region(plan, fmt::format("tied_params.{}", c),
+                                               MemoryClass::Params, chunk.unit_params[0].bytes);
+  }
+}
+
+// Walks a Program as the executor will: what is taken before an action and given back after it.
+class Walk {
+ public:
+  Walk(MemoryPlan& plan, const MemoryNeeds& needs, bool forward_only)
+      : plan_(plan),
+        needs_(needs),
+        forward_only_(forward_only),
+        messages_(plan, plan.message_slots, "message", MemoryClass::Comm, needs.message_bytes) {
+    for (size_t c = 0; c < needs.chunks.size(); ++c) {
+      const StageTables& tables = needs.chunks[c].chunk->tables;
+      const std::string suffix = needs.chunks.size() > 1 ? fmt::format(".{}", c) : "";
+      ChunkRegions& regions = plan.chunks[c];
+      grads_.emplace_back(plan, regions.grad_slots, "grads" + suffix, MemoryClass::Grads,
+                          needs.chunks[c].chunk->grad_slot_bytes);
+      saved_.emplace_back(plan, regions.saved_slots, "saved" + suffix, MemoryClass::Activations,
+                          tables.saved.bytes());
+      weight_grad_.emplace_back(plan, regions.weight_grad_slots, "weight_grad" + suffix,
+                                MemoryClass::Activations, tables.weight_grad.bytes());
+    }
+  }
+
+  std::vector<ActionMemory> run(const Program& program) {
+    note_transfers(program);
+    std::vector<ActionMemory> actions;
+    for (const Action& action : program) {
+      ActionMemory memory;
+      plan_action(action, memory);
+      actions.push_back(std::move(memory));
+    }
+    TRIREME_CHECK(in_flight_.empty(), "a micro-batch without its W");
+    return actions;
+  }
+
+ private:
+  using Key = std::pair<int, int>;  // (chunk, micro-batch)
+  struct InFlight {
+    int saved_slot = -1;
+    int weight_grad_slot = -1;
+    int message_in = -1;
+  };
+
+  void note_transfers(const Program& program) {
+    sends_activations_.assign(needs_.chunks.size(), false);
+    sends_grads_.assign(needs_.chunks.size(), false);
+    for (const Action& action : program) {
+      if (action.kind == ActionKind::SendActivation) sends_activations_[action.chunk] = true;
+      if (action.kind == ActionKind::SendGrad) sends_grads_[action.chunk] = true;
+    }
+  }
+
+  bool is_first_unit(const Action& action) const { return action.first_unit == 0; }
+  bool is_last_unit(const Action& action) const {
+    return action.num_units == 0 || action.first_unit + action.num_units ==
+                                        num_units(needs_.chunks[action.chunk].chunk->stage);
+  }
+
+  void plan_action(const Action& action, ActionMemory& memory) {
+    const Key key{action.chunk, action.microbatch};
+    switch (action.kind) {
+      case ActionKind::F:
+        return plan_forward(action, memory);
+      case ActionKind::B:
+      case ActionKind::W:
+      case ActionKind::BW:
+        return plan_backward(action, memory);
+      case ActionKind::RecvActivation:
+        memory.saved_slot = in_flight_[key].saved_slot = saved_[action.chunk].take(memory);
+        return;
+      case ActionKind::SendActivation:
+        memory.saved_slot = in_flight_[key].saved_slot;
+        if (forward_only_) drop_saved(key, memory);
+        return;
+      case ActionKind::RecvGrad:
+        memory.message_in = in_flight_[key].message_in = messages_.take(memory);
+        return;
+      case ActionKind::SendGrad:
+        memory.message_out = outgoing_.at(key);
+        outgoing_.erase(key);
+        under_way_.push_back(memory.message_out);
+        if (under_way_.size() > kMaxMessagesUnderWay) finish_oldest_message(memory);
+        return;
+      case ActionKind::SumGrad:  // the last part is unit 0
+        if (is_first_unit(action)) grads_[action.chunk].give_back(action.grad_slot_b, memory);
+        return;
+      case ActionKind::ReduceGrad:
+        return plan_reduce(action, memory);
+      case ActionKind::Unshard:
+        if (!needs_.chunks[action.chunk].chunk->zero.shards_params()) return;
+        for (int region : unit_regions(action, &ChunkRegions::unit_params)) {
+          memory.acquire.push_back(region);
+        }
+        return;
+      case ActionKind::Reshard:
+        for (int region : unit_regions(action, &ChunkRegions::unit_params)) {
+          memory.release.push_back(region);
+        }
+        return;
+      case ActionKind::Step:
+        for (SlotPool& grads : grads_) grads.give_back(0, memory);
+        while (!under_way_.empty()) finish_oldest_message(memory);
+        return;
+      default:
+        TRIREME_CHECK(false, "no memory is planned for " + to_string(action, 2));
+    }
+  }
+
+  void plan_forward(const Action& action, ActionMemory& memory) {
+    const Key key{action.chunk, action.microbatch};
+    InFlight& here = in_flight_[key];
+    const ChunkMemoryNeeds& chunk = needs_.chunks[action.chunk];
+    if (here.saved_slot < 0) here.saved_slot = saved_[action.chunk].take(memory);
+    memory.saved_slot = here.saved_slot;
+    if (is_first_unit(action) && chunk.previous_chunk >= 0) {
+      const Key before{chunk.previous_chunk, action.microbatch};
+      memory.input_slot = in_flight_.at(before).saved_slot;
+      if (forward_only_) drop_saved(before, memory);
+    }
+    const bool is_over =
+        is_last_unit(action) && chunk.next_chunk < 0 && !sends_activations_[action.chunk];
+    if (forward_only_ && is_over) drop_saved(key, memory);
+  }
+
+  void drop_saved(const Key& key, ActionMemory& memory) {
+    const auto found = in_flight_.find(key);
+    const int slot = found->second.saved_slot;
+    if (sends_activations_[key.first]) memory.finish_activations.push_back({key.first, slot});
+    saved_[key.first].give_back(slot, memory);
+    in_flight_.erase(found);
+  }
+
+  void plan_backward(const Action& action, ActionMemory& memory) {
+    const Key key{action.chunk, action.microbatch};
+    const auto found = in_flight_.find(key);
+    TRIREME_CHECK(found != in_flight_.end(), "a backward action before its F");
+    InFlight& here = found->second;
+    memory.saved_slot = here.saved_slot;
+    if (action.kind == ActionKind::B && here.weight_grad_slot < 0) {
+      here.weight_grad_slot = weight_grad_[action.chunk].take(memory);
+    }
+    memory.weight_grad_slot = here.weight_grad_slot;
+    if (computes_input_grad(action.kind)) plan_input_grad(action, here, memory);
+    if (!computes_weight_grad(action.kind)) return;
+    plan_weight_grad(action, memory);
+    if (!is_first_unit(action)) return;  // the backward pass ends with unit 0
+    if (here.weight_grad_slot >= 0) {
+      weight_grad_[action.chunk].give_back(here.weight_grad_slot, memory);
+    }
+    drop_saved(key, memory);
+  }
+
+  // The gradient of the chunk's output is read by the first part, that of its input is written by
+  // the last.
+  void plan_input_grad(const Action& action, InFlight& here, ActionMemory& memory) {
+    if (is_last_unit(action) && here.message_in >= 0) {
+      memory.message_in = here.message_in;
+      messages_.give_back(here.message_in, memory);
+    }
+    if (!is_first_unit(action)) return;
+    const int previous = needs_.chunks[action.chunk].previous_chunk;
+    if (previous >= 0) {
+      memory.message_out = messages_.take(memory);
+      in_flight_.at({previous, action.microbatch}).message_in = memory.message_out;
+    } else if (sends_grads_[action.chunk]) {
+      memory.message_out = messages_.take(memory);
+      outgoing_[{action.chunk, action.microbatch}] = memory.message_out;
+    }
+  }
+
+  void plan_weight_grad(const Action& action, ActionMemory& memory) {
+    if (!needs_.chunks[action.chunk].chunk->zero.shards_grads()) {
+      grads_[action.chunk].take(action.grad_slot, memory);
+      return;
+    }
+    for (int region : unit_regions(action, &ChunkRegions::unit_grads)) {
+      memory.acquire.push_back(region);
+    }
+  }
+
+  // Where shards are stored, the unit's whole gradient becomes this rank's shard of it.
+  void plan_reduce(const Action& action, ActionMemory& memory) {
+    if (!needs_.chunks[action.chunk].chunk->zero.shards_grads() || action.microbatch < 0) return;
+    grads_[action.chunk].take(action.grad_slot, memory);
+    reduces_under_way_.push_back(unit_regions(action, &ChunkRegions::unit_grads));
+    const bool is_last = is_first_unit(action);  // the next W may want any of the slots
+    const size_t most = is_last ? 0 : size_t(needs_.num_unit_slots) - 1;
+    while (reduces_under_way_.size() > most) {
+      const std::vector<int>& regions = reduces_under_way_.front();
+      memory.release.insert(memory.release.end(), regions.begin(), regions.end());
+      reduces_under_way_.erase(reduces_under_way_.begin());
+      ++memory.finish_reduces;
+    }
+  }
+
+  std::vector<int> unit_regions(const Action& action,
+                                std::vector<int> ChunkRegions::*regions) const {
+    const std::vector<int>& of_units = plan_.chunks[action.chunk].*regions;
+    if (of_units.empty()) return {};
+    TRIREME_CHECK(action.num_units > 0, "sharded units are handled one by one");
+    return {of_units.begin() + action.first_unit,
+            of_units.begin() + action.first_unit + action.num_units};
+  }
+
+  void finish_oldest_message(ActionMemory& memory) {
+    memory.finish_messages.push_back(under_way_.front());
+    messages_.give_back(under_way_.front(), memory);
+    under_way_.erase(under_way_.begin());
+  }
+
+  MemoryPlan& plan_;
+  const MemoryNeeds& needs_;
+  bool forward_only_;
+  std::vector<SlotPool> grads_, saved_, weight_grad_;  // [chunk]
+  SlotPool messages_;
+  std::vector<bool> sends_activations_, sends_grads_;  // [chunk]
+  std::map<Key, InFlight> in_flight_;
+  std::map<Key, int> outgoing_;                      // made, not yet sent
+  std::vector<int> under_way_;                       // message slots, oldest first
+  std::vector<std::vector<int>> reduces_under_way_;  // regions of units, oldest first
+};
 
 void place_regions(MemoryPlan& plan) {
   for (MemoryRegion& region : plan.regions) {
@@ -167,21 +381,37 @@ std::string_view name_of(MemoryClass memory_class) {
   return "?";
 }
 
-MemoryPlan plan_memory(const Program& program, const StageTables& tables, int64_t workspace_bytes) {
+bool splits_backward(const Program& program) {
+  return std::any_of(program.begin(), program.end(),
+                     [](const Action& action) { return action.kind == ActionKind::B; });
+}
+
+MemoryPlan plan_memory(const Program& program, const Program& eval_program,
+                       const MemoryNeeds& needs) {
   MemoryPlan plan;
-  plan.params = add_permanent(plan, "params", MemoryClass::Params, tables.params.bytes());
-  plan.optimizer =
-      add_permanent(plan, "optimizer", MemoryClass::Optimizer, tables.optimizer.bytes());
-  plan.scratch = add_permanent(plan, "scratch", MemoryClass::Scratch, tables.scratch.bytes());
-  plan.step = add_permanent(plan, "step", MemoryClass::Scratch, tables.step.bytes());
-  plan.workspace = add_permanent(plan, "workspace", MemoryClass::Scratch, workspace_bytes);
-  walk_actions(plan, program, tables);
+  plan.chunks.resize(needs.chunks.size());
+  int64_t scratch_bytes = 0;
+  for (size_t c = 0; c < needs.chunks.size(); ++c) {
+    const ChunkTables& chunk = *needs.chunks[c].chunk;
+    const std::string suffix = needs.chunks.size() > 1 ? fmt::format(".{}", c) : "";
+    plan.chunks[c].params =
+        add_permanent(plan, "params" + suffix, MemoryClass::Params, chunk.params_bytes);
+    plan.chunks[c].optimizer = add_permanent(plan, "optimizer" + suffix, MemoryClass::Optimizer,
+                                             chunk.tables.optimizer.bytes());
+    scratch_bytes = std::max(scratch_bytes, chunk.tables.scratch.bytes());
+  }
+  plan.scratch = add_permanent(plan, "scratch", MemoryClass::Scratch, scratch_bytes);
+  plan.exchange = add_permanent(plan, "exchange", MemoryClass::Scratch, needs.exchange_bytes);
+  plan.workspace = add_permanent(plan, "workspace", MemoryClass::Scratch, needs.workspace_bytes);
+  add_unit_slots(plan, needs);
+  plan.actions = Walk(plan, needs, false).run(program);
+  plan.eval_actions = Walk(plan, needs, true).run(eval_program);
   place_regions(plan);
   find_peaks(plan);
   return plan;
 }
 
-std::string largest_tensor(const MemoryPlan& plan, const StageTables& tables) {
+std::string largest_tensor(const MemoryPlan& plan, std::span<const ChunkTables> chunks) {
   const TensorSpec* largest = nullptr;
   const char* owner = "";
   const auto look = [&](const TensorTable& table, const char* name) {
@@ -192,11 +422,14 @@ std::string largest_tensor(const MemoryPlan& plan, const StageTables& tables) {
       }
     }
   };
-  look(tables.params, "params");
-  look(tables.optimizer, "optimizer");
-  look(tables.scratch, "scratch");
-  if (!plan.grad_slots.empty()) look(tables.grads, "grads");
-  if (!plan.saved_slots.empty()) look(tables.saved, "saved");
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    const StageTables& tables = chunks[c].tables;
+    look(tables.params, "params");
+    look(tables.optimizer, "optimizer");
+    look(tables.scratch, "scratch");
+    if (!plan.chunks[c].grad_slots.empty()) look(tables.grads, "grads");
+    if (!plan.chunks[c].saved_slots.empty()) look(tables.saved, "saved");
+  }
   return largest == nullptr
              ? ""
              : fmt::format("{}/{} {} {} ({})", owner, largest->name, largest->shape.to_string(),

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-StageTables tables_of(bool split_backward) {
+ChunkTables chunk_of(bool split_backward) {
   ModelConfig config;
   config.layers = 2;
   config.d_model = 32;
@@ -22,7 +22,14 @@ StageTables tables_of(bool split_backward) {
   const ModelSpec model = *resolve_model(config, 0);
   StageShape shape{1, DType::BF16};
   shape.split_backward = split_backward;
-  return stage_tables(model, whole_model(model), shape);
+  return chunk_tables(model, whole_model(model), shape, {});
+}
+
+MemoryPlan plan_of(const Program& program, const ChunkTables& chunk, int64_t workspace_bytes) {
+  MemoryNeeds needs;
+  needs.chunks.push_back({&chunk});
+  needs.workspace_bytes = workspace_bytes;
+  return plan_memory(program, {}, needs);
 }
 
 Action action_of(ActionKind kind, int microbatch) {
@@ -63,8 +70,8 @@ struct Peak {
 // The definition, without slots: a micro-batch's activations live from F to W, what W reads lives
 // from B to W, the gradient from the first W to Step.
 Peak peak_by_definition(const Program& program, const StageTables& tables, int64_t workspace) {
-  const int64_t permanent = tables.params.bytes() + tables.optimizer.bytes() +
-                            tables.scratch.bytes() + tables.step.bytes() + workspace;
+  const int64_t permanent =
+      tables.params.bytes() + tables.optimizer.bytes() + tables.scratch.bytes() + workspace;
   Peak peak{.bytes = permanent};
   int in_flight = 0, between_b_and_w = 0;
   bool gradient = false;
@@ -91,27 +98,28 @@ Peak peak_by_definition(const Program& program, const StageTables& tables, int64
 
 TEST(MemoryPlan, PeakAndSlotsFollowTheDefinitionForEveryOrder) {
   for (const bool split : {false, true}) {
-    const StageTables tables = tables_of(split);
+    const ChunkTables chunk = chunk_of(split);
+    const StageTables& tables = chunk.tables;
     for (unsigned seed = 0; seed < 100; ++seed) {
       std::mt19937 random(seed);
       const Program program = random_program(random, 1 + int(random() % 9), split);
-      const MemoryPlan plan = plan_memory(program, tables, 4096);
+      const MemoryPlan plan = plan_of(program, chunk, 4096);
       const Peak expected = peak_by_definition(program, tables, 4096);
       SCOPED_TRACE(to_string(program, 1));
       EXPECT_EQ(plan.peak_bytes, expected.bytes);
       EXPECT_EQ(plan.peak_action, expected.action);
-      EXPECT_EQ(int(plan.saved_slots.size()), expected.saved);
-      EXPECT_EQ(int(plan.weight_grad_slots.size()), expected.weight_grad);
-      EXPECT_EQ(plan.grad_slots.size(), 1u);
+      EXPECT_EQ(int(plan.chunks[0].saved_slots.size()), expected.saved);
+      EXPECT_EQ(int(plan.chunks[0].weight_grad_slots.size()), expected.weight_grad);
+      EXPECT_EQ(plan.chunks[0].grad_slots.size(), 1u);
       EXPECT_GE(plan.arena_bytes, plan.peak_bytes);
     }
   }
 }
 
 TEST(MemoryPlan, RegionsAreAlignedAndNeverOverlap) {
-  const StageTables tables = tables_of(true);
+  const ChunkTables chunk = chunk_of(true);
   std::mt19937 random(3);
-  const MemoryPlan plan = plan_memory(random_program(random, 7, true), tables, 8192);
+  const MemoryPlan plan = plan_of(random_program(random, 7, true), chunk, 8192);
   std::vector<MemoryRegion> regions = plan.regions;
   std::sort(regions.begin(), regions.end(),
             [](const MemoryRegion& a, const MemoryRegion& b) { return a.offset < b.offset; });
@@ -127,11 +135,11 @@ TEST(MemoryPlan, RegionsAreAlignedAndNeverOverlap) {
 // Replays acquire and release: nothing becomes live twice, and an action's slots are live in it.
 TEST(MemoryPlan, EveryActionsSlotsAreLiveAndItsOwn) {
   for (const bool split : {false, true}) {
-    const StageTables tables = tables_of(split);
+    const ChunkTables chunk = chunk_of(split);
     for (unsigned seed = 0; seed < 50; ++seed) {
       std::mt19937 random(seed);
       const Program program = random_program(random, 1 + int(random() % 9), split);
-      const MemoryPlan plan = plan_memory(program, tables, 4096);
+      const MemoryPlan plan = plan_of(program, chunk, 4096);
       SCOPED_TRACE(to_string(program, 1));
       std::set<int> live(plan.permanent.begin(), plan.permanent.end());
       std::map<int, int> microbatch_in;  // saved slot -> its micro-batch
@@ -144,10 +152,10 @@ TEST(MemoryPlan, EveryActionsSlotsAreLiveAndItsOwn) {
         }
         if (program[i].kind != ActionKind::Step) {
           EXPECT_EQ(microbatch_in.at(memory.saved_slot), program[i].microbatch);
-          EXPECT_TRUE(live.contains(plan.saved_slots[memory.saved_slot]));
+          EXPECT_TRUE(live.contains(plan.chunks[0].saved_slots[memory.saved_slot]));
         }
         if (memory.weight_grad_slot >= 0) {
-          EXPECT_TRUE(live.contains(plan.weight_grad_slots[memory.weight_grad_slot]));
+          EXPECT_TRUE(live.contains(plan.chunks[0].weight_grad_slots[memory.weight_grad_slot]));
         }
         for (int region : memory.release) EXPECT_EQ(live.erase(region), 1u);
       }
@@ -157,47 +165,50 @@ TEST(MemoryPlan, EveryActionsSlotsAreLiveAndItsOwn) {
 }
 
 TEST(MemoryPlan, ClassesAddUpToThePermanentBytesAndTheSlots) {
-  const StageTables tables = tables_of(true);
+  const ChunkTables chunk = chunk_of(true);
+  const StageTables& tables = chunk.tables;
   std::mt19937 random(11);
-  const MemoryPlan plan = plan_memory(random_program(random, 5, true), tables, 4096);
+  const MemoryPlan plan = plan_of(random_program(random, 5, true), chunk, 4096);
   const auto of = [&](MemoryClass c) { return plan.class_bytes[int(c)]; };
   EXPECT_EQ(of(MemoryClass::Params), tables.params.bytes());
   EXPECT_EQ(of(MemoryClass::Optimizer), tables.optimizer.bytes());
   EXPECT_EQ(of(MemoryClass::Grads), tables.grads.bytes());
-  EXPECT_EQ(of(MemoryClass::Scratch), tables.scratch.bytes() + tables.step.bytes() + 4096);
+  EXPECT_EQ(of(MemoryClass::Scratch), tables.scratch.bytes() + 4096);
   EXPECT_EQ(of(MemoryClass::Comm), 0);
   EXPECT_LE(of(MemoryClass::Activations),
-            int64_t(plan.saved_slots.size()) * tables.saved.bytes() +
-                int64_t(plan.weight_grad_slots.size()) * tables.weight_grad.bytes());
+            int64_t(plan.chunks[0].saved_slots.size()) * tables.saved.bytes() +
+                int64_t(plan.chunks[0].weight_grad_slots.size()) * tables.weight_grad.bytes());
 }
 
 TEST(MemoryPlan, AJoinOfGradientsFreesTheRightOperand) {
-  const StageTables tables = tables_of(false);
+  const ChunkTables chunk = chunk_of(false);
+  const StageTables& tables = chunk.tables;
   Program program = {action_of(ActionKind::F, 0), action_of(ActionKind::BW, 0),
                      action_of(ActionKind::F, 1), action_of(ActionKind::BW, 1)};
   program[3].grad_slot = 1;
   program.push_back(
       {.kind = ActionKind::SumGrad, .microbatch = -1, .grad_slot = 0, .grad_slot_b = 1});
   program.push_back({.kind = ActionKind::Step, .chunk = -1, .microbatch = -1});
-  const MemoryPlan plan = plan_memory(program, tables, 4096);
-  ASSERT_EQ(plan.grad_slots.size(), 2u);
+  const MemoryPlan plan = plan_of(program, chunk, 4096);
+  ASSERT_EQ(plan.chunks[0].grad_slots.size(), 2u);
   EXPECT_EQ(plan.class_bytes[int(MemoryClass::Grads)], 2 * tables.grads.bytes());
-  EXPECT_EQ(plan.actions[4].release, std::vector<int>{plan.grad_slots[1]});
-  EXPECT_EQ(plan.actions[5].release, std::vector<int>{plan.grad_slots[0]});
+  EXPECT_EQ(plan.actions[4].release, std::vector<int>{plan.chunks[0].grad_slots[1]});
+  EXPECT_EQ(plan.actions[5].release, std::vector<int>{plan.chunks[0].grad_slots[0]});
   EXPECT_EQ(plan.peak_action, 3);
 }
 
 TEST(MemoryPlan, AProgramOutOfOrderIsACodeError) {
-  const StageTables tables = tables_of(false);
-  EXPECT_THROW(plan_memory({action_of(ActionKind::BW, 0)}, tables, 64), ContractError);
-  EXPECT_THROW(plan_memory({action_of(ActionKind::F, 0)}, tables, 64), ContractError);
+  const ChunkTables chunk = chunk_of(false);
+  EXPECT_THROW(plan_of({action_of(ActionKind::BW, 0)}, chunk, 64), ContractError);
+  EXPECT_THROW(plan_of({action_of(ActionKind::F, 0)}, chunk, 64), ContractError);
 }
 
 TEST(MemoryPlan, NamesTheLargestTensor) {
-  const StageTables tables = tables_of(false);
+  const ChunkTables chunk = chunk_of(false);
+  const StageTables& tables = chunk.tables;
   const MemoryPlan plan =
-      plan_memory({action_of(ActionKind::F, 0), action_of(ActionKind::BW, 0)}, tables, 64);
-  const std::string text = largest_tensor(plan, tables);
+      plan_of({action_of(ActionKind::F, 0), action_of(ActionKind::BW, 0)}, chunk, 64);
+  const std::string text = largest_tensor(plan, {&chunk, 1});
   int64_t largest = 0, named = -1;
   for (const TensorTable* table :
        {&tables.params, &tables.optimizer, &tables.scratch, &tables.grads, &tables.saved}) {

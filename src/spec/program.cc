@@ -24,6 +24,13 @@ std::string microbatch_text(int microbatch, int chunk, int num_chunks) {
   return text;
 }
 
+// "[2]", "[2:5]"; nothing where the whole chunk is meant.
+std::string units_text(const Action& action) {
+  if (action.num_units == 0) return "";
+  if (action.num_units == 1) return fmt::format("[{}]", action.first_unit);
+  return fmt::format("[{}:{}]", action.first_unit, action.first_unit + action.num_units);
+}
+
 std::string peer_text(const Action& action) {
   if (action.peer < 0) return "";
   const bool sends =
@@ -102,11 +109,19 @@ std::string to_string(const Action& action, int num_chunks) {
     case ActionKind::SumGrad:
       return fmt::format("Sum{}@{}+@{}", microbatch_text(-1, action.chunk, num_chunks),
                          action.grad_slot, action.grad_slot_b);
+    case ActionKind::ReduceGrad:
+      return fmt::format("Reduce{}{}{}{}", place, units_text(action), grad_text(action),
+                         action.peer >= 0 ? fmt::format("&{}", action.peer) : "");
+    case ActionKind::Unshard:
+    case ActionKind::Reshard:
+      return fmt::format("{}{}{}", name_of(action.kind),
+                         microbatch_text(-1, action.chunk, num_chunks), units_text(action));
     default:
       break;
   }
   if (!runs_a_microbatch(action.kind)) return std::string(name_of(action.kind));
-  return fmt::format("{}{}{}{}", name_of(action.kind), place, grad_text(action), peer_text(action));
+  return fmt::format("{}{}{}{}{}", name_of(action.kind), place, units_text(action),
+                     grad_text(action), peer_text(action));
 }
 
 std::string to_string(const Program& program, int num_chunks) {

@@ -20,9 +20,10 @@ enum class ActionKind : uint8_t {
   SendGrad,
   RecvGrad,
   SumGrad,     // grad_slot += grad_slot_b: joins two subtrees of the sum over micro-batches
-  ReduceGrad,  // combine gradients across data-parallel ranks
-  Unshard,
-  Reshard,
+  ReduceGrad,  // combine gradients across data-parallel ranks; with a peer: the two uses of a tied
+               // parameter
+  Unshard,     // gather parameters from the ranks that hold their shards
+  Reshard,     // give the gathered copy up
   Recompute,
   Offload,
   Fetch,
@@ -40,7 +41,11 @@ struct Action {
   int16_t peer = -1;         // the rank (of the pipeline group) at the other end of a transfer
   int16_t grad_slot = 0;     // W, BW: where the weight gradient goes; SumGrad: the sum
   int16_t grad_slot_b = -1;  // SumGrad: what is added
-  bool accumulate = false;   // W, BW: add to the slot instead of overwriting it
+  bool accumulate = false;   // W, BW, ReduceGrad: add to the slot instead of overwriting it
+  // F, B, W, BW and what is inserted around them: the part of the chunk that is meant. A unit is
+  // the embedding, a layer or the head, in the order of F; 0 units: all of them.
+  int16_t first_unit = 0;
+  int16_t num_units = 0;
 
   friend bool operator==(const Action&, const Action&) = default;
 };

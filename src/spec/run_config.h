@@ -75,7 +75,7 @@ struct ParallelConfig {
   int cp = 1;
   int ep = 1;
   std::string schedule = "1f1b";
-  int chunks = 1;
+  int chunks = 0;  // model chunks per rank; 0: what the schedule means
   int zero = 0;
   int hsdp_shard = 0;
   bool sequence = false;

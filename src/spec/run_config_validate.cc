@@ -202,7 +202,7 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
   rules.size("parallel.pp", parallel.pp, 1, kMostRanks);
   rules.size("parallel.cp", parallel.cp, 1, kMostRanks);
   rules.size("parallel.ep", parallel.ep, 1, kMostRanks);
-  rules.size("parallel.chunks", parallel.chunks, 1, kMostRanks);
+  rules.size("parallel.chunks", parallel.chunks, 0, kMostRanks);
   rules.divides("parallel.tp", parallel.tp, "model.heads", model.heads);
   if (model.kv_heads > 0) {
     rules.divides("parallel.tp", parallel.tp, "model.kv_heads", model.kv_heads);

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "spec/norm_chunk.h"
-
 namespace trireme {
 namespace {
 
@@ -135,6 +133,11 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   const int64_t T = extents.full;
   const Shape TC{T, model.d_model}, RC{extents.residual, model.d_model};
   TensorTable table;
+  // First, so that it lies at the same place for all chunks of a rank, which share their scratch.
+  if (model.rope) {
+    table.add("rope.cos_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
+    table.add("rope.sin_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
+  }
   for (const LayerTensor& tensor : layer_activations(model, extents, shape.compute)) {
     if (shape.recompute > tensor.kept_up_to) table.add(tensor.name, tensor.shape, tensor.dtype);
   }
@@ -158,10 +161,6 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   }
   if (stage.has_embedding && (model.embedding_norm || model.dropout > 0.0)) {
     table.add("embedding.de_TC", RC, shape.compute);
-  }
-  if (model.rope) {
-    table.add("rope.cos_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
-    table.add("rope.sin_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
   }
   return table;
 }
@@ -196,9 +195,6 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
   tables.saved = saved_table(shard, stage, shape);
   tables.weight_grad = weight_grad_table(shard, stage, shape);
   tables.scratch = scratch_table(shard, stage, shape);
-  int64_t num_chunks = 0;
-  for (const ParamSpec& param : params) num_chunks += num_norm_chunks(param.shape.num_elements());
-  tables.step.add("norm_partials_P", Shape{num_chunks}, DType::F64);
   return tables;
 }
 

@@ -16,7 +16,6 @@ struct StageTables {
   TensorTable saved;        // per micro-batch, from F to its W
   TensorTable weight_grad;  // per micro-batch, from B to its W (split backward only)
   TensorTable scratch;      // shared by all layers and micro-batches
-  TensorTable step;         // what Step needs for itself
 };
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);

@@ -1,58 +1,160 @@
 #include "train/engine.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "models/init.h"
 
 namespace trireme {
+namespace {
 
-Engine::Engine(const RunPlan& plan, const KernelTable& kernels, const TokenSource& source,
-               Group& tp)
+// Whether a pipeline rank holds the first or the last stage.
+bool holds_an_end(const RankPlan& rank, const RunPlan& plan) {
+  return std::any_of(rank.places.begin(), rank.places.end(), [&](const ChunkPlace& place) {
+    return place.stage == 0 || place.stage == num_stages(plan.schedule) - 1;
+  });
+}
+
+OptimizerKind kind_of(const RunPlan& plan) {
+  return plan.config.optim.name == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW;
+}
+
+Algorithm algorithm_of(const RunPlan& plan) {
+  return plan.mode == AccumulateMode::Layout ? Algorithm::Canonical : Algorithm::Auto;
+}
+
+}  // namespace
+
+Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
+               const TokenSource& source)
     : plan_(plan),
+      world_(world),
+      groups_(world, plan.mesh),
+      rank_(plan.ranks[size_t(groups_.position())]),
       team_(plan.num_threads),
-      memory_(plan.memory, team_),
+      memory_(rank_, team_),
       stream_(team_, memory_.workspace()),
-      ctx_{stream_, kernels, tp},
-      params_(plan.tables.params, memory_.at(plan.memory.params)),
-      optimizer_state_(plan.tables.optimizer, memory_.at(plan.memory.optimizer)),
-      grads_(plan.tables.grads, memory_.at(plan.memory.grad_slots[0])) {
-  stage_ = std::make_unique<TransformerStage>(plan.model, plan.stage, plan.shape, plan.tables,
-                                              memory_.stage_memory(), plan.config.run.seed);
-  const Frame step(plan.tables.step, memory_.at(plan.memory.step));
-  optimizer_ = std::make_unique<Optimizer>(
-      plan.config.optim,
-      plan.config.optim.name == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW, plan.params,
-      params_, grads_, optimizer_state_, step);
+      ctx_{stream_, kernels, groups_.tp()},
+      optimizer_(plan.config.optim, kind_of(plan)) {
+  const int degree = rank_.zero.level == 0 ? 1 : rank_.zero.degree;
+  const int dp = rank_.coords.dp;
+  shards_ = groups_.dp().split(dp / degree, dp, "shards");
+  replicas_ = groups_.dp().split(dp % degree, dp, "replicas");
+  tied_ = groups_.pp().split(holds_an_end(rank_, plan) ? 0 : 1, rank_.coords.pp, "tied");
+
+  for (size_t c = 0; c < rank_.chunks.size(); ++c) {
+    const ChunkTables& chunk = rank_.chunks[c];
+    const ChunkRegions& regions = rank_.memory.chunks[c];
+    stages_.emplace_back(plan.model, chunk.stage, plan.shape, chunk.tables,
+                         memory_.stage_memory(int(c)), plan.config.run.seed);
+    optimizer_.add(chunk, {memory_.at(regions.params), memory_.at(regions.grad_slots[0]),
+                           memory_.at(regions.optimizer)});
+  }
+  bind_owned();
+  pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), stages_);
+  data_parallel_ = std::make_unique<DataParallel>(
+      rank_, memory_, DataParallelGroups{*shards_, *replicas_, *tied_}, algorithm_of(plan));
   executor_ = std::make_unique<Executor>(
-      Executor::Parts{plan.program, plan.memory, memory_, *stage_, *optimizer_, source,
-                      plan.microbatches, plan.shape.micro_sequences});
+      Executor::Parts{rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_,
+                      *data_parallel_, plan.shape.micro_sequences, plan.model.seq_len});
+}
+
+void Engine::bind_owned() {
+  for (size_t c = 0; c < rank_.chunks.size(); ++c) {
+    const ChunkTables& chunk = rank_.chunks[c];
+    const ChunkRegions& regions = rank_.memory.chunks[c];
+    const Frame state(chunk.tables.optimizer, memory_.at(regions.optimizer));
+    for (const OwnedParam& owned : chunk.owned) {
+      OwnedTensors tensors{.first = owned.first, .count = owned.count};
+      tensors.spec =
+          &*std::find_if(chunk.params.begin(), chunk.params.end(),
+                         [&](const ParamSpec& param) { return param.name == owned.name; });
+      const auto find = [&](const char* kind) {
+        TensorRef tensor = state.find(kind + owned.name);
+        tensor.shape = Shape{tensor ? owned.count : 0};
+        return tensor;
+      };
+      const TensorRef own =
+          memory_.elements(regions.params, plan_.shape.compute, owned.param_begin, owned.count);
+      tensors.master_N = find("master/");
+      if (tensors.master_N) {
+        tensors.param_N = own;
+      } else {
+        tensors.master_N = own;
+      }
+      tensors.exp_avg_N = find("exp_avg/");
+      tensors.exp_avg_sq_N = find("exp_avg_sq/");
+      tensors.in_checkpoint = owned.norm_chunk >= 0;  // what is counted once is written once
+      owned_.push_back(tensors);
+    }
+  }
 }
 
 void Engine::init_params(uint64_t seed) {
-  trireme::init_params(ctx_, plan_.params, params_, optimizer_state_, seed);
-}
-
-StepResult Engine::step(uint64_t first_sample, double lr) {
-  return executor_->run_step(ctx_, first_sample, lr);
-}
-
-EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
-  const std::vector<int> saved = {plan_.memory.saved_slots[0]};
-  const int64_t micro = plan_.shape.micro_sequences;
-  const std::span<int32_t> tokens = stage_->tokens(0);
-  const std::span<int32_t> targets = stage_->targets(0);
-  EvalResult result;
-  memory_.acquire(saved);
-  for (int64_t first = 0; first < num_sequences; first += micro) {
-    read_sequences(source, uint64_t(first), micro, tokens, targets);
-    const int64_t counted = std::min(micro, num_sequences - first);
-    std::fill(targets.begin() + counted * plan_.model.seq_len, targets.end(), kIgnoredTarget);
-    stage_->forward(ctx_, {micro, uint64_t(first), false}, 0);
-    for (float loss : stage_->losses(0)) result.loss_sum += loss;
-    for (int32_t target : targets) result.valid_tokens += target != kIgnoredTarget;
+  for (const OwnedTensors& owned : owned_) {
+    init_param(ctx_, *owned.spec, owned.first, owned.master_N, seed);
+    if (owned.param_N) ctx_.kernels.convert(stream_, {owned.master_N, owned.param_N});
   }
-  memory_.release(saved);
+  gather_params();
+}
+
+void Engine::gather_params() {
+  if (rank_.zero.level == 0 || rank_.zero.shards_params()) return;
+  for (size_t c = 0; c < rank_.chunks.size(); ++c) {
+    data_parallel_->start_unshard({.kind = ActionKind::Unshard, .chunk = int16_t(c)});
+  }
+  data_parallel_->finish_all_unshards();
+}
+
+StepResult Engine::step(uint64_t first_sample, double lr, bool stop) {
+  return executor_->run_step(ctx_, first_sample, lr, stop);
+}
+
+// Each pipeline takes every dp-th micro-batch; the sums are exchanged as words that one rank fills
+// and added in order, so that every layout has the same bits.
+EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
+  const int64_t micro = plan_.shape.micro_sequences;
+  const int64_t num_batches = (num_sequences + micro - 1) / micro;
+  std::vector<int64_t> words(size_t(2 * num_batches), 0);
+  for (int64_t batch = rank_.coords.dp; batch < num_batches; batch += plan_.mesh.dp) {
+    const int64_t first = batch * micro;
+    const Executor::EvalLoss loss =
+        executor_->evaluate(ctx_, source, uint64_t(first), std::min(micro, num_sequences - first));
+    if (rank_.coords.tp != 0 || rank_.coords.cp != 0) continue;
+    words[size_t(2 * batch)] = std::bit_cast<int64_t>(loss.loss_sum);
+    words[size_t(2 * batch + 1)] = loss.valid_tokens;
+  }
+  world_.group().all_reduce({words.data(), DType::I64, Shape{int64_t(words.size())}});
+  EvalResult result;
+  for (int64_t batch = 0; batch < num_batches; ++batch) {
+    result.loss_sum += std::bit_cast<double>(words[size_t(2 * batch)]);
+    result.valid_tokens += words[size_t(2 * batch + 1)];
+  }
   return result;
+}
+
+std::optional<Frame> Engine::whole_params() const {
+  const StageSpec& stage = rank_.chunks.front().stage;
+  const bool is_whole = rank_.chunks.size() == 1 && stage.has_embedding && stage.has_head &&
+                        !rank_.zero.shards_params() && plan_.mesh.tp == 1;
+  if (!is_whole) return std::nullopt;
+  return Frame(rank_.chunks.front().tables.params, memory_.at(rank_.memory.chunks.front().params));
+}
+
+Frame Engine::grads(int chunk) const {
+  return Frame(rank_.chunks[size_t(chunk)].tables.grads,
+               memory_.at(rank_.memory.chunks[size_t(chunk)].grad_slots[0]));
+}
+
+std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
+  std::vector<std::pair<std::string, int64_t>> by_axis;
+  for (const auto& [axis, traffic] : groups_.traffic()) {
+    int64_t bytes = traffic.sent_bytes;
+    if (axis == "dp") bytes += shards_->traffic().sent_bytes + replicas_->traffic().sent_bytes;
+    if (axis == "pp") bytes += tied_->traffic().sent_bytes;
+    by_axis.emplace_back(axis, bytes);
+  }
+  return by_axis;
 }
 
 }  // namespace trireme

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
-#include "models/decoder.h"
+#include "comm/mesh_groups.h"
 #include "planner/run_plan.h"
 #include "runtime/executor.h"
 
@@ -15,35 +17,64 @@ struct EvalResult {
   double mean() const { return valid_tokens > 0 ? loss_sum / double(valid_tokens) : 0.0; }
 };
 
+// What this rank holds of a parameter and its optimizer's state; empty where the optimizer has
+// none.
+struct OwnedTensors {
+  const ParamSpec* spec = nullptr;
+  int64_t first = 0;  // of the flattened parameter
+  int64_t count = 0;
+  TensorRef master_N, exp_avg_N, exp_avg_sq_N;
+  TensorRef param_N;           // absent: the parameter is its own master
+  bool in_checkpoint = false;  // this rank writes it; others hold the same
+};
+
 // One rank, ready to run: threads, planned memory, layers, optimizer and executor. Everything is
-// allocated in the constructor; steps allocate nothing. Borrows plan, kernels, source and group.
+// allocated in the constructor; steps allocate nothing. Borrows plan, world, kernels and source.
+// All ranks of the world call its functions in the same order.
 class Engine {
  public:
-  Engine(const RunPlan& plan, const KernelTable& kernels, const TokenSource& source, Group& tp);
+  Engine(const RunPlan& plan, World& world, const KernelTable& kernels, const TokenSource& source);
 
   void init_params(uint64_t seed);
-  StepResult step(uint64_t first_sample, double lr);
-  // Mean loss over the first num_sequences samples of `source`, without dropout.
+  // After the owned parts of parameters have been written: fills the copies that layers read.
+  void gather_params();
+  // `stop`: this rank was asked to stop; the result tells all whether any was.
+  StepResult step(uint64_t first_sample, double lr, bool stop = false);
+  // Mean loss over the first num_sequences samples of `source`, without dropout; on all ranks.
   EvalResult evaluate(const TokenSource& source, int64_t num_sequences);
 
-  const Frame& params() const { return params_; }
-  const Frame& optimizer_state() const { return optimizer_state_; }
-  // Gradients of the last step (slot 0), as raw sums over tokens.
-  const Frame& grads() const { return grads_; }
-  Optimizer& optimizer() { return *optimizer_; }
+  const std::vector<OwnedTensors>& owned() const { return owned_; }
+  // The parameters of the whole model in the compute dtype, where this rank has them.
+  std::optional<Frame> whole_params() const;
+  // Gradients of the last step (slot 0) of a chunk, as raw sums over tokens.
+  Frame grads(int chunk) const;
+
+  const RankPlan& rank_plan() const { return rank_; }
+  Optimizer& optimizer() { return optimizer_; }
   const Executor& executor() const { return *executor_; }
+  Group& world() { return world_.group(); }
   Ctx& ctx() { return ctx_; }
   int64_t peak_bytes() const { return memory_.peak_bytes(); }
+  // Payload that this rank has sent so far, by axis.
+  std::vector<std::pair<std::string, int64_t>> sent_bytes() const;
 
  private:
+  void bind_owned();
+
   const RunPlan& plan_;
+  World& world_;
+  MeshGroups groups_;
+  const RankPlan& rank_;
+  std::unique_ptr<Group> shards_, replicas_, tied_;
   ThreadTeam team_;
   RankMemory memory_;
   Stream stream_;
   Ctx ctx_;
-  Frame params_, optimizer_state_, grads_;
-  std::unique_ptr<TransformerStage> stage_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<TransformerStage> stages_;  // [chunk]
+  Optimizer optimizer_;
+  std::vector<OwnedTensors> owned_;
+  std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<DataParallel> data_parallel_;
   std::unique_ptr<Executor> executor_;
 };
 

@@ -2,35 +2,88 @@
 
 #include <fmt/format.h>
 
+#include "comm/gather_text.h"
+
 namespace trireme {
 namespace {
 
-TensorRef master_of(const Engine& engine, const std::string& name) {
-  const TensorRef master = engine.optimizer_state().find("master/" + name);
-  return master ? master : engine.params().at(name);
+Slice slice_of(const OwnedTensors& owned) {
+  const Shape& shape = owned.spec->shape;
+  return owned.count == shape.num_elements() ? Slice::whole(shape)
+                                             : Slice::range(owned.first, owned.count);
 }
 
-TensorRequest request_of(const std::string& name, const ParamSpec& param, const TensorRef& out) {
-  return {name, param.shape, out.dtype, Slice::whole(param.shape), out.data};
+// Calls visit(name in the checkpoint, tensor) for the master and the moments.
+template <typename Visit>
+void for_each_state(const OwnedTensors& owned, Visit&& visit) {
+  visit(owned.spec->name, owned.master_N);
+  if (owned.exp_avg_N) visit("exp_avg/" + owned.spec->name, owned.exp_avg_N);
+  if (owned.exp_avg_sq_N) visit("exp_avg_sq/" + owned.spec->name, owned.exp_avg_sq_N);
 }
 
-const char* const kMoments[] = {"exp_avg/", "exp_avg_sq/"};
+TensorRequest request_of(const std::string& name, const OwnedTensors& owned, const TensorRef& out) {
+  return {name, owned.spec->shape, out.dtype, slice_of(owned), out.data};
+}
+
+// A rank's word to the others: its text, or why it has none.
+constexpr char kFailed = '!';
+constexpr char kDone = '.';
+std::string word_of(const Result<std::string>& result) {
+  return result.ok() ? kDone + *result : kFailed + result.error().message;
+}
+
+// All texts, or the first failure.
+Result<std::vector<std::string>> agree(Group& world, const Result<std::string>& own) {
+  std::vector<std::string> texts = gather_text(world, word_of(own));
+  for (std::string& text : texts) {
+    if (text[0] == kFailed) {
+      return Error{own.ok() ? ErrorKind::Runtime : own.error().kind, text.substr(1)};
+    }
+    text.erase(0, 1);
+  }
+  return texts;
+}
 
 }  // namespace
 
-std::vector<TensorPiece> checkpoint_pieces(const RunPlan& plan, const Engine& engine) {
+std::vector<TensorPiece> checkpoint_pieces(const Engine& engine) {
   std::vector<TensorPiece> pieces;
-  const auto add = [&](const std::string& name, const ParamSpec& param, const TensorRef& tensor) {
-    pieces.push_back({name, param.shape, tensor.dtype, Slice::whole(param.shape), tensor.data});
-  };
-  for (const ParamSpec& param : plan.params) add(param.name, param, master_of(engine, param.name));
-  for (const char* moment : kMoments) {
-    for (const ParamSpec& param : plan.params) {
-      const TensorRef tensor = engine.optimizer_state().find(moment + param.name);
-      if (tensor) add(moment + param.name, param, tensor);
-    }
+  for (const OwnedTensors& owned : engine.owned()) {
+    if (!owned.in_checkpoint) continue;
+    for_each_state(owned, [&](const std::string& name, const TensorRef& tensor) {
+      pieces.push_back({name, owned.spec->shape, tensor.dtype, slice_of(owned), tensor.data});
+    });
   }
   return pieces;
+}
+
+Result<std::string> save_run(Engine& engine, const std::string& root, const CheckpointInfo& info,
+                             const std::vector<AttachedFile>& attached, int64_t keep) {
+  Group& world = engine.world();
+  const bool is_first = world.rank() == 0;
+  const SaveOptions options{.keep = keep};
+  TRIREME_TRY(folders, agree(world, is_first ? begin_checkpoint(root, info.step) : std::string()));
+  const std::string& folder = folders.front();
+  const auto write = [&]() -> Result<std::string> {
+    TRIREME_TRY(part, write_shards(folder, world.rank(), checkpoint_pieces(engine), options));
+    return print_index_part(part);
+  };
+  const Result<std::vector<std::string>> parts = agree(world, write());
+  if (!parts.ok()) {
+    if (is_first) abandon_checkpoint(folder);
+    return parts.error();
+  }
+  const auto commit = [&]() -> Result<std::string> {
+    if (!is_first) return std::string();
+    std::vector<IndexPart> index;
+    for (const std::string& text : *parts) {
+      TRIREME_TRY(part, parse_index_part(text));
+      index.push_back(std::move(part));
+    }
+    return commit_checkpoint(folder, info, attached, index, options);
+  };
+  TRIREME_TRY(paths, agree(world, commit()));
+  return paths.front();
 }
 
 CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& position,
@@ -56,17 +109,14 @@ Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan,
                              plan.config.optim.name, checkpoint.folder(), info.optimizer)};
   }
   std::vector<TensorRequest> requests;
-  for (const ParamSpec& param : plan.params) {
-    const TensorRef master = master_of(engine, param.name);
-    requests.push_back(request_of(param.name, param, master));
-    const TensorRef tensor = engine.params().at(param.name);
-    if (tensor.data != master.data) requests.push_back(request_of(param.name, param, tensor));
-    for (const char* moment : kMoments) {
-      const TensorRef state = engine.optimizer_state().find(moment + param.name);
-      if (state) requests.push_back(request_of(moment + param.name, param, state));
-    }
+  for (const OwnedTensors& owned : engine.owned()) {
+    for_each_state(owned, [&](const std::string& name, const TensorRef& tensor) {
+      requests.push_back(request_of(name, owned, tensor));
+    });
+    if (owned.param_N) requests.push_back(request_of(owned.spec->name, owned, owned.param_N));
   }
   TRIREME_TRY_DONE(checkpoint.read(requests, {.num_threads = plan.num_threads}));
+  engine.gather_params();
   const auto scalar = [&](const char* name) {
     const auto found = info.optimizer_scalars.find(name);
     return found == info.optimizer_scalars.end() ? 0.0 : found->second;
@@ -79,7 +129,9 @@ Status load_params(const Checkpoint& checkpoint, const std::vector<ParamSpec>& p
                    const Frame& frame, int num_threads) {
   std::vector<TensorRequest> requests;
   for (const ParamSpec& param : params) {
-    requests.push_back(request_of(param.name, param, frame.at(param.name)));
+    const TensorRef tensor = frame.at(param.name);
+    requests.push_back(
+        {param.name, param.shape, tensor.dtype, Slice::whole(param.shape), tensor.data});
   }
   return checkpoint.read(requests, {.num_threads = num_threads});
 }

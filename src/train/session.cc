@@ -5,18 +5,20 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
-#include "comm/local/sole_rank.h"
+#include "comm/mpi/mpi_world.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
-#include "planner/price.h"
+#include "planner/predict.h"
 #include "spec/run_config_text.h"
 #include "train/kernel_choice.h"
 #include "train/metrics.h"
 #include "train/run_state.h"
 #include "train/session_data.h"
+#include "train/step_meter.h"
 #include "train/summary.h"
 
 namespace trireme {
@@ -81,82 +83,123 @@ std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
   return fields;
 }
 
-Hardware hardware_of(const Ceilings& ceilings) {
+// A rank's part of this machine.
+Hardware hardware_of(const Ceilings& ceilings, int num_ranks) {
   Hardware hardware;
+  hardware.ranks_per_node = num_ranks;
   hardware.name = "this machine";
-  hardware.fp32_flops = ceilings.compute.fp32_flops_per_s;
-  hardware.bf16_flops = ceilings.compute.bf16_flops_per_s;
-  hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s;
+  hardware.fp32_flops = ceilings.compute.fp32_flops_per_s / num_ranks;
+  hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
+  hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
   return hardware;
 }
 
-// The parts of a session that live as long as it runs.
-class Session {
+// Ends a rank, and with it all others, for a reason that the caller of the session is to hear.
+class RankFailure : public std::runtime_error {
  public:
-  Session(const SessionOptions& options, RunPlan plan, SessionData data, KernelChoice choice)
-      : options_(options),
-        plan_(std::move(plan)),
-        data_(std::move(data)),
-        choice_(choice),
-        engine_(plan_, *choice.kernels, *data_.train, rank_.group()) {}
-
-  Result<SessionResult> run(const std::optional<Checkpoint>& checkpoint);
+  explicit RankFailure(const Error& error) : std::runtime_error(error.message), error_(error) {}
+  const Error& error() const { return error_; }
 
  private:
-  Result<TrainPosition> start(const std::optional<Checkpoint>& checkpoint);
+  Error error_;
+};
+
+// What every rank of a session starts from.
+struct SessionParts {
+  const SessionOptions& options;
+  const RunPlan& plan;
+  const KernelChoice& choice;
+  const std::string& checkpoint_folder;  // "": afresh
+};
+
+// One rank of a session; what is told to the user and written but once is rank 0's.
+class RankSession {
+ public:
+  RankSession(const SessionParts& parts, World& world, SessionData data)
+      : options_(parts.options),
+        plan_(parts.plan),
+        choice_(parts.choice),
+        checkpoint_folder_(parts.checkpoint_folder),
+        world_(world),
+        data_(std::move(data)),
+        engine_(plan_, world, *choice_.kernels, *data_.train) {}
+
+  Result<SessionResult> run();
+
+ private:
+  bool is_first() const { return world_.rank() == 0; }
+  Result<TrainPosition> start();
+  void measure_ceilings();
   Status write_plan_files();
   Result<std::string> save(const TrainPosition& position);
-  Status write_summary(const Trainer& trainer, const SessionResult& result, double seconds);
+  Status write_summary(const Trainer& trainer, const SessionResult& result,
+                       const std::vector<RankMeasurement>& measured, double seconds);
+  Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   double peak_flops() const;
 
   const SessionOptions& options_;
-  RunPlan plan_;
+  const RunPlan& plan_;
+  const KernelChoice& choice_;
+  const std::string& checkpoint_folder_;
+  World& world_;
   SessionData data_;
-  KernelChoice choice_;
-  SoleRank rank_;
   Engine engine_;
   Ceilings ceilings_;
-  RankPrediction prediction_;
+  std::vector<RankPrediction> predictions_;
   SummaryObserver summary_observer_;
 };
 
-double Session::peak_flops() const {
+double RankSession::peak_flops() const {
   return plan_.shape.compute == DType::F32 ? ceilings_.compute.fp32_flops_per_s
                                            : ceilings_.compute.bf16_flops_per_s;
 }
 
-Result<TrainPosition> Session::start(const std::optional<Checkpoint>& checkpoint) {
-  if (!checkpoint) {
+Result<TrainPosition> RankSession::start() {
+  if (checkpoint_folder_.empty()) {
     engine_.init_params(plan_.config.run.seed);
     return TrainPosition{};
   }
-  TRIREME_TRY(position, restore(*checkpoint, plan_, engine_));
-  if (checkpoint->info().data_identity != data_.identity) {
+  TRIREME_TRY(checkpoint, Checkpoint::open(checkpoint_folder_));
+  TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
+  if (is_first() && checkpoint.info().data_identity != data_.identity) {
     for (RunObserver* observer : options_.observers) {
-      observer->on_message(checkpoint->folder() +
+      observer->on_message(checkpoint.folder() +
                            " was written with other training data: it continues with these");
     }
   }
   return position;
 }
 
-Status Session::write_plan_files() {
-  prediction_.time.step = price_step(plan_, hardware_of(ceilings_));
-  prediction_.time.compute = prediction_.time.step;
+// Rank 0 measures while the others wait; ranks that do not share cores add up.
+void RankSession::measure_ceilings() {
+  if (is_first()) {
+    ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
+    const double threads = double(plan_.num_ranks()) * plan_.num_threads;
+    const double share = std::min(threads, double(options_.host.num_cores)) / plan_.num_threads;
+    ceilings_.compute.fp32_flops_per_s *= std::max(1.0, share);
+    ceilings_.compute.bf16_flops_per_s *= std::max(1.0, share);
+    ceilings_.copy_bytes_per_s = kAssumedCopyBytesPerFlop * ceilings_.compute.fp32_flops_per_s;
+  }
+  world_.group().barrier();
+}
+
+Status RankSession::write_plan_files() {
+  predictions_ = predict_ranks(plan_, hardware_of(ceilings_, plan_.num_ranks()));
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
                                          resolved_toml(plan_.config)));
-  return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, prediction_));
+  return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, predictions_));
 }
 
-Result<std::string> Session::save(const TrainPosition& position) {
+Result<std::string> RankSession::save(const TrainPosition& position) {
   std::vector<AttachedFile> attached = {{"config.resolved.toml", resolved_toml(plan_.config)}};
   if (data_.tokenizer != nullptr) attached.push_back({"tokenizer.json", data_.tokenizer_json});
-  return save_checkpoint(options_.out_dir + "/checkpoints",
-                         checkpoint_info(plan_, position, data_.identity), attached,
-                         checkpoint_pieces(plan_, engine_), {.keep = plan_.config.checkpoint.keep});
+  return save_run(engine_, options_.out_dir + "/checkpoints",
+                  checkpoint_info(plan_, position, data_.identity), attached,
+                  plan_.config.checkpoint.keep);
 }
 
-Status Session::write_summary(const Trainer& trainer, const SessionResult& result, double seconds) {
+Status RankSession::write_summary(const Trainer& trainer, const SessionResult& result,
+                                  const std::vector<RankMeasurement>& measured, double seconds) {
   RunSummary summary;
   summary.steps = result.position.step;
   summary.final_loss = result.final_loss;
@@ -170,27 +213,46 @@ Status Session::write_summary(const Trainer& trainer, const SessionResult& resul
   summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";
   summary.environment = options_.environment;
   summary.environment.emplace_back("kernels", choice_.kernels->name);
-  RankMeasurement measured;
-  measured.peak_bytes = engine_.peak_bytes();
-  measured.time.step = summary.step_s;
-  measured.time.compute = summary.step_s;
   return write_file_atomically(options_.out_dir + "/summary.json",
-                               summary_json(plan_, prediction_, measured, summary));
+                               summary_json(plan_, predictions_, measured, summary));
 }
 
-Result<SessionResult> Session::run(const std::optional<Checkpoint>& checkpoint) {
-  TRIREME_TRY(position, start(checkpoint));
-  ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
-  ceilings_.copy_bytes_per_s = kAssumedCopyBytesPerFlop * ceilings_.compute.fp32_flops_per_s;
-  TRIREME_TRY_DONE(write_plan_files());
-  const std::string metrics_path = options_.out_dir + "/metrics.jsonl";
-  TRIREME_TRY(metrics, checkpoint ? MetricsFile::resume(metrics_path, position.step,
-                                                        run_fields(options_, plan_))
-                                  : MetricsFile::create(metrics_path, run_fields(options_, plan_)));
-  metrics.tell_losses_to(options_.observers);
-  std::vector<RunObserver*> observers = {&metrics, &summary_observer_};
-  observers.insert(observers.end(), options_.observers.begin(), options_.observers.end());
-  StepTrace trace(plan_, position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
+// The first cause of a failure stands in the metrics before the rank ends.
+Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& position,
+                                    MetricsFile* metrics) {
+  const auto note = [&](const std::string& cause) {
+    if (metrics != nullptr) metrics->write_failure(trainer.position().step, cause);
+  };
+  try {
+    const Result<TrainEnd> end = trainer.run(position);
+    if (!end.ok()) note(end.error().message);
+    return end;
+  } catch (const std::exception& error) {
+    note(error.what());
+    throw;
+  }
+}
+
+Result<SessionResult> RankSession::run() {
+  TRIREME_TRY(position, start());
+  measure_ceilings();
+  std::optional<MetricsFile> metrics;
+  std::vector<RunObserver*> observers;
+  if (is_first()) {
+    TRIREME_TRY_DONE(write_plan_files());
+    const std::string path = options_.out_dir + "/metrics.jsonl";
+    const std::string fields = run_fields(options_, plan_);
+    TRIREME_TRY(file, checkpoint_folder_.empty()
+                          ? MetricsFile::create(path, fields)
+                          : MetricsFile::resume(path, position.step, fields));
+    metrics.emplace(std::move(file));
+    metrics->tell_losses_to(options_.observers);
+    observers = {&*metrics, &summary_observer_};
+    observers.insert(observers.end(), options_.observers.begin(), options_.observers.end());
+  }
+  StepTrace trace(engine_.rank_plan(), plan_.schedule.num_chunks,
+                  position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
+  StepMeter meter(engine_);
   TRIREME_TRY(trainer, Trainer::make({.plan = plan_,
                                       .engine = engine_,
                                       .validation = data_.validation.get(),
@@ -199,19 +261,56 @@ Result<SessionResult> Session::run(const std::optional<Checkpoint>& checkpoint) 
                                       .peak_flops = peak_flops(),
                                       .stop_signals = options_.stop_signals,
                                       .trace = &trace,
+                                      .meter = &meter,
                                       .observers = observers},
                                      [this](const TrainPosition& at) { return save(at); }));
-  if (options_.on_ready) options_.on_ready(plan_, position);
+  if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
-  const Result<TrainEnd> end = trainer.run(position);
-  if (!end.ok()) {
-    metrics.write_failure(trainer.position().step, end.error().message);
-    return end.error();
-  }
-  const SessionResult result{*end, trainer.position(), trainer.last_loss()};
-  TRIREME_TRY_DONE(trace.write(options_.out_dir + "/trace.rank0.json"));
-  TRIREME_TRY_DONE(write_summary(trainer, result, double(monotonic_ns() - begin_ns) * 1e-9));
+  TRIREME_TRY(end, train(trainer, position, metrics ? &*metrics : nullptr));
+  const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
+  const SessionResult result{end, trainer.position(), trainer.last_loss()};
+  TRIREME_TRY_DONE(
+      trace.write(fmt::format("{}/trace.rank{}.json", options_.out_dir, world_.rank())));
+  const std::vector<RankMeasurement> measured = gather_measurements(engine_, meter);
+  if (is_first()) TRIREME_TRY_DONE(write_summary(trainer, result, measured, seconds));
   return result;
+}
+
+// Runs `rank` on every rank of the plan's world, in this process or as one of those that a launcher
+// has started.
+Status run_world(const RunPlan& plan, const std::function<void(World&)>& rank) {
+  const RunConfig& config = plan.config;
+  const WorldOptions options{.timeout_s = config.run.comm_timeout_s};
+  if (config.run.backend != "mpi") {
+    run_ranks(plan.num_ranks(), options, rank);
+    return Done{};
+  }
+  return run_mpi_rank(options, [&](World& world) {
+    if (world.size() != plan.num_ranks()) {
+      throw RankFailure({ErrorKind::Usage,
+                         fmt::format("{} processes were started for the {} ranks of parallel.dp * "
+                                     "tp * pp * cp; start that many, or change the degrees",
+                                     world.size(), plan.num_ranks())});
+    }
+    rank(world);
+  });
+}
+
+// What the first failing rank has thrown, as the caller's error.
+Error error_of(const RankError& failure) {
+  const std::string who = fmt::format("rank {}: {}", failure.rank(), failure.what());
+  try {
+    std::rethrow_if_nested(failure);
+  } catch (const RankFailure& cause) {
+    return cause.error();
+  } catch (const IoError& cause) {
+    return {ErrorKind::Damaged, cause.what()};
+  } catch (const ContractError& cause) {
+    return {ErrorKind::Runtime, fmt::format("a defect of Trireme: {}", cause.what())};
+  } catch (const std::exception& cause) {
+    return {ErrorKind::Runtime, fmt::format("rank {}: {}", failure.rank(), cause.what())};
+  }
+  return {ErrorKind::Runtime, who};
 }
 
 }  // namespace
@@ -226,16 +325,33 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   TRIREME_TRY_DONE(check_out_dir(options));
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
   TRIREME_TRY(plan, plan_session(options.config, options.host));
-  TRIREME_TRY(data, open_session_data(options.config, plan.model.vocab_size));
+  // What is wrong with the data is said before anything is made.
+  TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
   TRIREME_TRY(checkpoint, find_checkpoint(options));
+  const std::string checkpoint_folder = checkpoint ? checkpoint->folder() : std::string();
   std::error_code error;
   fs::create_directories(options.out_dir, error);
   if (error) {
     return Error{ErrorKind::Runtime, fmt::format("--out {}: cannot make the folder: {}",
                                                  options.out_dir, error.message())};
   }
-  Session session(options, std::move(plan), std::move(data), choice);
-  return session.run(checkpoint);
+  const SessionParts parts{options, plan, choice, checkpoint_folder};
+  SessionResult first_result;
+  const auto rank = [&](World& world) {
+    Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
+    if (!data.ok()) throw RankFailure(data.error());
+    RankSession session(parts, world, std::move(*data));
+    const Result<SessionResult> result = session.run();
+    if (!result.ok()) throw RankFailure(result.error());
+    if (world.rank() == 0) first_result = *result;
+    world.group().barrier();
+  };
+  try {
+    TRIREME_TRY_DONE(run_world(plan, rank));
+  } catch (const RankError& failure) {
+    return error_of(failure);
+  }
+  return first_result;
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #include "train/summary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -17,32 +18,44 @@ Json to_json(const StepTimes& times) {
           {"step", number(times.step)}};
 }
 
-Json predicted_memory(const RunPlan& plan) {
+Json predicted_memory(const MemoryPlan& memory) {
   Json json;
   for (int c = 0; c < kNumMemoryClasses; ++c) {
-    json[std::string(name_of(static_cast<MemoryClass>(c)))] = plan.memory.class_bytes[c];
+    json[std::string(name_of(static_cast<MemoryClass>(c)))] = memory.class_bytes[c];
   }
-  json["peak"] = plan.memory.peak_bytes;
+  json["peak"] = memory.peak_bytes;
   return json;
 }
 
-Json no_traffic() { return {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}, {"world", 0}}; }
+Json to_json(const AxisBytes& traffic) {
+  Json json = {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}, {"world", 0}};
+  for (const auto& [axis, bytes] : traffic) json[axis] = bytes;
+  return json;
+}
 
-Json rank_json(const RunPlan& plan, const RankPrediction& predicted,
-               const RankMeasurement* measured) {
-  Json memory = {{"predicted", predicted_memory(plan)}};
-  Json traffic = {{"predicted", no_traffic()}};
+// Ranks that have not been measured (null) are shown as planned.
+Json rank_json(const RunPlan& plan, int number, const RankPlan& rank,
+               const RankPrediction& predicted, const RankMeasurement* measured) {
+  Json memory = {{"predicted", predicted_memory(rank.memory)}};
+  Json traffic = {{"predicted", to_json(predicted.traffic)}};
   Json time = {{"predicted", to_json(predicted.time)}};
   if (measured != nullptr) {
     memory["measured"] = {{"peak", measured->peak_bytes}};
-    traffic["measured"] = no_traffic();
+    traffic["measured"] = to_json(measured->traffic);
     time["measured"] = to_json(measured->time);
   }
-  return {{"rank", 0},
-          {"coords", {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}}},
+  const std::string program = to_string(rank.program, plan.schedule.num_chunks);
+  return {{"rank", number},
+          {"coords",
+           {{"dp", rank.coords.dp},
+            {"tp", rank.coords.tp},
+            {"pp", rank.coords.pp},
+            {"cp", rank.coords.cp},
+            {"ep", rank.coords.ep}}},
           {"memory", memory},
           {"traffic", traffic},
-          {"time", time}};
+          {"time", time},
+          {"program", program}};
 }
 
 Json common(const RunPlan& plan) {
@@ -55,21 +68,26 @@ Json common(const RunPlan& plan) {
           {"micro_sequences", plan.shape.micro_sequences},
           {"grad_accum_steps", plan.num_microbatches},
           {"threads_per_rank", plan.num_threads},
-          {"program", to_string(plan.program, 1)}};
+          {"schedule", plan.schedule.kind}};
 }
 
 }  // namespace
 
-std::string plan_json(const RunPlan& plan, const RankPrediction& predicted) {
+std::string plan_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted) {
   Json json = common(plan);
-  json["step_s"] = number(predicted.time.step);
-  json["tokens_per_s"] = number(double(plan.tokens_per_step()) / predicted.time.step);
-  json["ranks"] = Json::array({rank_json(plan, predicted, nullptr)});
+  double step_s = 0.0;
+  for (const RankPrediction& rank : predicted) step_s = std::max(step_s, rank.time.step);
+  json["step_s"] = number(step_s);
+  json["tokens_per_s"] = number(double(plan.tokens_per_step()) / step_s);
+  json["ranks"] = Json::array();
+  for (size_t i = 0; i < plan.ranks.size(); ++i) {
+    json["ranks"].push_back(rank_json(plan, int(i), plan.ranks[i], predicted[i], nullptr));
+  }
   return json.dump(2) + "\n";
 }
 
-std::string summary_json(const RunPlan& plan, const RankPrediction& predicted,
-                         const RankMeasurement& measured, const RunSummary& summary) {
+std::string summary_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted,
+                         const std::vector<RankMeasurement>& measured, const RunSummary& summary) {
   Json json = common(plan);
   const double tokens_per_s =
       summary.step_s > 0.0 ? double(plan.tokens_per_step()) / summary.step_s : 0.0;
@@ -90,7 +108,12 @@ std::string summary_json(const RunPlan& plan, const RankPrediction& predicted,
   json["seconds"] = number(summary.seconds);
   json["environment"] = Json::object();
   for (const auto& [key, value] : summary.environment) json["environment"][key] = value;
-  json["ranks"] = Json::array({rank_json(plan, predicted, &measured)});
+  json["ranks"] = Json::array();
+  for (size_t i = 0; i < measured.size(); ++i) {
+    const size_t position = size_t(measured[i].position);
+    json["ranks"].push_back(
+        rank_json(plan, int(i), plan.ranks[position], predicted[position], &measured[i]));
+  }
   return json.dump(2) + "\n";
 }
 

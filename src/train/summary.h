@@ -4,28 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "planner/run_plan.h"
+#include "planner/predict.h"
 
 namespace trireme {
 
-// Seconds of a step by what they were spent on.
-struct StepTimes {
-  double compute = 0.0;
-  double exposed_comm = 0.0;
-  double bubble = 0.0;
-  double step = 0.0;
-};
-
-struct RankPrediction {
-  StepTimes time;
-};
 struct RankMeasurement {
+  int position = 0;  // in the mesh
   int64_t peak_bytes = 0;
   StepTimes time;
+  AxisBytes traffic;
 };
 
 // plan.json: parameters, FLOPs and per rank what is predicted, with the keys of docs/cli.md.
-std::string plan_json(const RunPlan& plan, const RankPrediction& predicted);
+std::string plan_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted);
 
 // What a finished run adds.
 struct RunSummary {
@@ -43,7 +34,7 @@ struct RunSummary {
 };
 
 // summary.json: the same keys with `measured` beside `predicted`.
-std::string summary_json(const RunPlan& plan, const RankPrediction& predicted,
-                         const RankMeasurement& measured, const RunSummary& summary);
+std::string summary_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted,
+                         const std::vector<RankMeasurement>& measured, const RunSummary& summary);
 
 }  // namespace trireme

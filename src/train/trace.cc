@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/chrome_trace.h"
@@ -25,27 +26,41 @@ const char* category_of(ActionKind kind) {
       return "backward";
     case ActionKind::Step:
       return "optimizer";
+    case ActionKind::SendActivation:
+    case ActionKind::RecvActivation:
+    case ActionKind::SendGrad:
+    case ActionKind::RecvGrad:
+    case ActionKind::ReduceGrad:
+    case ActionKind::Unshard:
+    case ActionKind::Reshard:
+      return "transfer";
     default:
       return "gradient_sum";
   }
 }
 
-std::string unit_name(const RunPlan& plan, int unit) {
-  const int first_layer = plan.stage.has_embedding ? 1 : 0;
+std::string unit_name(const StageSpec& stage, int unit) {
+  const int first_layer = stage.has_embedding ? 1 : 0;
   if (unit < first_layer) return "embedding";
   const int64_t layer = unit - first_layer;
-  if (layer >= plan.stage.num_layers) return "head and loss";
-  return fmt::format("layer {}", plan.stage.first_layer + layer);
+  if (layer >= stage.num_layers) return "head and loss";
+  return fmt::format("layer {}", stage.first_layer + layer);
 }
 
 }  // namespace
 
-StepTrace::StepTrace(const RunPlan& plan, int64_t first_step, int64_t num_steps)
-    : plan_(plan), first_step_(first_step), steps_(size_t(std::max<int64_t>(0, num_steps))) {
-  const size_t num_units = size_t(plan.stage.num_layers) + 2;
+StepTrace::StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps)
+    : plan_(plan),
+      num_chunks_(num_chunks),
+      first_step_(first_step),
+      steps_(size_t(std::max<int64_t>(0, num_steps))) {
+  int most_units = 0;
+  for (const ChunkTables& chunk : plan.chunks) {
+    most_units = std::max(most_units, num_units(chunk.stage));
+  }
   for (TracedStep& step : steps_) {
     step.actions.reserve(plan.program.size());
-    step.units.reserve(plan.program.size() * num_units);
+    step.units.reserve(plan.program.size() * size_t(most_units));
   }
 }
 
@@ -61,7 +76,7 @@ Status StepTrace::write(const std::string& path) const {
   std::ostringstream text;
   {
     ChromeTraceWriter writer(text);
-    writer.name_process(0, "rank 0, measured");
+    writer.name_process(0, fmt::format("rank {}, measured", plan_.position));
     writer.name_track(kActions, "program");
     writer.name_track(kUnits, "layers");
     const int64_t origin_ns = num_recorded_ > 0 ? steps_[0].actions.front().begin_ns : 0;
@@ -71,12 +86,13 @@ Status StepTrace::write(const std::string& path) const {
       const std::string args = fmt::format("\"step\":{}", step.step);
       for (size_t a = 0; a < step.actions.size(); ++a) {
         const Action& action = plan_.program[a];
-        writer.complete(kActions, to_string(action, 1), category_of(action.kind),
+        writer.complete(kActions, to_string(action, num_chunks_), category_of(action.kind),
                         seconds(step.actions[a].begin_ns), seconds(step.actions[a].end_ns), args);
       }
       for (const UnitTime& unit : step.units) {
-        writer.complete(kUnits, unit_name(plan_, unit.unit),
-                        category_of(plan_.program[size_t(unit.action)].kind),
+        const Action& action = plan_.program[size_t(unit.action)];
+        const StageSpec& stage = plan_.chunks[size_t(action.chunk)].stage;
+        writer.complete(kUnits, unit_name(stage, unit.unit), category_of(action.kind),
                         seconds(unit.time.begin_ns), seconds(unit.time.end_ns), args);
       }
     }

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "planner/run_plan.h"
 #include "runtime/executor.h"
 
 namespace trireme {
@@ -14,7 +13,7 @@ namespace trireme {
 class StepTrace {
  public:
   // Keeps steps first_step .. first_step + num_steps - 1.
-  StepTrace(const RunPlan& plan, int64_t first_step, int64_t num_steps);
+  StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps);
 
   void record(int64_t step, const Executor& executor);
   Status write(const std::string& path) const;
@@ -26,7 +25,8 @@ class StepTrace {
     std::vector<UnitTime> units;
   };
 
-  const RunPlan& plan_;
+  const RankPlan& plan_;
+  int num_chunks_;
   int64_t first_step_;
   std::vector<TracedStep> steps_;
   size_t num_recorded_ = 0;

@@ -16,10 +16,12 @@ bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0
 Trainer::Trainer(TrainerParts parts, Save save, const LrSchedule& schedule)
     : parts_(std::move(parts)), save_(std::move(save)), schedule_(schedule) {
   step_seconds_.reserve(size_t(parts_.plan.config.run.steps));
-  const bool samples = parts_.tokenizer != nullptr && parts_.plan.config.run.sample_every > 0;
-  if (samples) {
-    decoder_ = std::make_unique<Decoder>(parts_.plan.model, parts_.engine.params(),
-                                         parts_.plan.shape.compute);
+  const std::optional<Frame> params = parts_.engine.whole_params();
+  const bool is_wanted = parts_.tokenizer != nullptr && parts_.plan.config.run.sample_every > 0;
+  if (is_wanted && params && !parts_.observers.empty()) {
+    decoder_params_ = *params;
+    decoder_ =
+        std::make_unique<Decoder>(parts_.plan.model, decoder_params_, parts_.plan.shape.compute);
   }
 }
 
@@ -38,7 +40,7 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
     for (RunObserver* observer : parts_.observers) observer->on_step(report);
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
     if (is_due(report.step, run.sample_every)) sample();
-    const bool stop = should_stop() && position_.step < run.steps;
+    const bool stop = stop_ && position_.step < run.steps;
     if (stop || is_due(report.step, parts_.plan.config.checkpoint.every)) {
       TRIREME_TRY_DONE(save_checkpoint());
     }
@@ -55,9 +57,12 @@ StepReport Trainer::run_step() {
   report.step = position_.step + 1;
   report.total_steps = plan.config.run.steps;
   report.lr = schedule_.at(report.step);
-  const StepResult result = parts_.engine.step(position_.next_sample, report.lr);
+  const StepResult result =
+      parts_.engine.step(position_.next_sample, report.lr, should_stop_after(report.step));
+  stop_ = result.stop;
   report.step_s = seconds_since(begin_ns);
   if (parts_.trace != nullptr) parts_.trace->record(report.step, parts_.engine.executor());
+  if (parts_.meter != nullptr) parts_.meter->record(parts_.engine.executor(), report.step_s);
   report.loss = result.loss_sum / double(std::max<int64_t>(1, result.valid_tokens));
   report.grad_norm = result.update.grad_norm;
   report.skipped = result.update.skipped;
@@ -121,10 +126,10 @@ Status Trainer::save_checkpoint() {
   return Done{};
 }
 
-bool Trainer::should_stop() const {
+bool Trainer::should_stop_after(int64_t step) const {
   const int64_t stop_after = parts_.plan.config.run.stop_after;
   return parts_.stop_signals.load(std::memory_order_relaxed) > 0 ||
-         (stop_after > 0 && position_.step >= stop_after);
+         (stop_after > 0 && step >= stop_after);
 }
 
 double Trainer::median_step_s() const {

@@ -8,10 +8,12 @@
 
 #include "base/result.h"
 #include "data/tokenizer.h"
+#include "models/decoder.h"
 #include "models/sampling.h"
 #include "optim/lr_schedule.h"
 #include "train/engine.h"
 #include "train/observer.h"
+#include "train/step_meter.h"
 #include "train/trace.h"
 
 namespace trireme {
@@ -26,7 +28,8 @@ struct TrainerParts {
   double peak_flops = 0.0;                  // measured ceiling that MFU divides by
   const std::atomic<int>& stop_signals;     // 1: finish the step, save and leave
   StepTrace* trace = nullptr;               // absent: no timeline is kept
-  std::vector<RunObserver*> observers;
+  StepMeter* meter = nullptr;               // absent: no costs are kept
+  std::vector<RunObserver*> observers;      // none on ranks but the first
 };
 
 // Where a run stands between two steps. With the parameters and the optimizer's state it is all
@@ -64,12 +67,14 @@ class Trainer {
   void evaluate();
   void sample();
   Status save_checkpoint();
-  bool should_stop() const;
+  bool should_stop_after(int64_t step) const;
 
   TrainerParts parts_;
   Save save_;
   LrSchedule schedule_;
+  Frame decoder_params_;
   std::unique_ptr<Decoder> decoder_;
+  bool stop_ = false;  // some rank was asked to stop
   TrainPosition position_;
   std::vector<double> step_seconds_;
   double last_loss_ = 0.0;

@@ -11,7 +11,7 @@
 #include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
 #include "models/decoder.h"
-#include "planner/run_plan.h"
+#include "planner/compile_plan.h"
 #include "train/engine.h"
 
 namespace trireme {
@@ -140,18 +140,19 @@ const KernelTable& kernels_of(const Case& c) {
   return reference_kernels();
 }
 
-void write_initial_params(Engine& engine, const RunPlan& plan) {
-  for (const ParamSpec& param : plan.params) {
-    const TensorRef value = engine.params().at(param.name);
-    const TensorRef master = engine.optimizer_state().find("master/" + param.name);
-    for (int64_t i = 0; i < value.num_elements(); ++i) {
-      const float initial = initial_value(param, i);
-      if (master) master.as<float>()[i] = initial;
-      if (value.dtype == DType::F32) {
-        value.as<float>()[i] = initial;
-      } else {
-        value.as<bf16>()[i] = bf16(initial);
-      }
+TensorRef master_of(const Engine& engine, const std::string& name) {
+  for (const OwnedTensors& owned : engine.owned()) {
+    if (owned.spec->name == name) return owned.master_N;
+  }
+  return {};
+}
+
+void write_initial_params(Engine& engine) {
+  for (const OwnedTensors& owned : engine.owned()) {
+    for (int64_t i = 0; i < owned.count; ++i) {
+      const float initial = initial_value(*owned.spec, i);
+      owned.master_N.as<float>()[i] = initial;
+      if (owned.param_N) owned.param_N.as<bf16>()[i] = bf16(initial);
     }
   }
 }
@@ -217,9 +218,10 @@ class Golden : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Golden, Logits) {
-  Engine engine(plan_, kernels_, tokens_, rank_.group());
-  write_initial_params(engine, plan_);
-  Decoder decoder(plan_.model, engine.params(), plan_.shape.compute);
+  Engine engine(plan_, rank_.world(), kernels_, tokens_);
+  write_initial_params(engine);
+  const Frame params = *engine.whole_params();
+  Decoder decoder(plan_.model, params, plan_.shape.compute);
   std::vector<int32_t> inputs(kSeqLen), targets(kSeqLen);
   for (size_t k = 0; k < std::size(kLogitPositions); ++k) {
     const auto [sequence, position] = kLogitPositions[k];
@@ -241,18 +243,19 @@ TEST_P(Golden, Logits) {
 }
 
 TEST_P(Golden, EveryGradient) {
-  plan_.program.pop_back();  // without Step the sum of the gradients stays in slot 0
-  plan_.memory =
-      plan_memory(plan_.program, plan_.tables, plan_.num_threads * kWorkspaceBytesPerThread);
-  Engine engine(plan_, kernels_, tokens_, rank_.group());
-  write_initial_params(engine, plan_);
+  RankPlan& rank = plan_.ranks[0];
+  rank.program.pop_back();  // without Step the sum of the gradients stays in slot 0
+  plan_rank_memory(rank, plan_);
+  Engine engine(plan_, rank_.world(), kernels_, tokens_);
+  write_initial_params(engine);
   engine.step(0, 0.0);
+  const Frame grads = engine.grads(0);
   const double valid_tokens = kSequences * kSeqLen - 1;
   const double whole_rms =
       fixture_["grad_norms"][0].get<double>() / std::sqrt(double(plan_.num_params));
-  for (const ParamSpec& param : plan_.params) {
-    std::vector<double> grad = values_of(engine.grads().at(param.name));
-    const TensorRef head_use = engine.grads().find(param.name + "@head");
+  for (const ParamSpec& param : plan_.ranks[0].chunks[0].params) {
+    std::vector<double> grad = values_of(grads.at(param.name));
+    const TensorRef head_use = grads.find(param.name + "@head");
     for (size_t i = 0; i < grad.size(); ++i) {
       if (head_use) grad[i] += head_use.as<float>()[i];
       grad[i] /= valid_tokens;
@@ -265,8 +268,8 @@ TEST_P(Golden, EveryGradient) {
 }
 
 TEST_P(Golden, ThreeSteps) {
-  Engine engine(plan_, kernels_, tokens_, rank_.group());
-  write_initial_params(engine, plan_);
+  Engine engine(plan_, rank_.world(), kernels_, tokens_);
+  write_initial_params(engine);
   double sum_of_lr = 0.0;
   for (int step = 0; step < 3; ++step) {
     const StepResult result = engine.step(uint64_t(step) * kSequences, kLearningRates[step]);
@@ -277,12 +280,11 @@ TEST_P(Golden, ThreeSteps) {
     const double norm = fixture_["grad_norms"][step];
     EXPECT_NEAR(result.update.grad_norm, norm, tolerance_.grad * norm);
   }
-  for (const ParamSpec& param : plan_.params) {
-    const TensorRef master = engine.optimizer_state().find("master/" + param.name);
-    expect_near(param.name, values_of(master ? master : engine.params().at(param.name)),
+  for (const ParamSpec& param : plan_.ranks[0].chunks[0].params) {
+    expect_near(param.name, values_of(master_of(engine, param.name)),
                 fixture_["weights"][param.name], tolerance_.weight * sum_of_lr);
   }
-  EXPECT_EQ(engine.peak_bytes(), plan_.memory.peak_bytes);
+  EXPECT_EQ(engine.peak_bytes(), plan_.ranks[0].memory.peak_bytes);
 }
 
 std::vector<Case> all_cases() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -32,6 +33,16 @@ class LocalTransport : public Transport {
   void cancel(Transfer& transfer) override;
 
  private:
+  // Transfers with one peer and tag, in the order in which they were posted.
+  struct Turns {
+    bool is_send = false;
+    int peer = -1;
+    int tag = 0;
+    uint64_t posted = 0;
+    uint64_t begun = 0;
+  };
+
+  Turns& turns_of(const Transfer& transfer);
   bool try_send(Transfer& transfer);
   bool try_receive(Transfer& transfer);
   void check_call(const Transfer& transfer, const Channel::Message& message);
@@ -41,6 +52,8 @@ class LocalTransport : public Transport {
   Fabric& fabric_;
   GroupShape shape_;
   std::shared_ptr<ChannelTable> channels_;  // shared by the ranks of the group
+  // [lane], whose transfers one thread at a time drives; grows with the first of a kind.
+  std::deque<Turns> turns_[2];
   FaultHook hook_;
 };
 

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/group.h"
+
+namespace trireme {
+
+// Every rank's text, on all ranks: what is said rarely, such as the parts of a checkpoint's index.
+std::vector<std::string> gather_text(Group& group, const std::string& text,
+                                     CallSite site = CallSite::current());
+
+}  // namespace trireme

@@ -1,0 +1,243 @@
+#include "planner/compile_plan.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <utility>
+
+#include "device/stream.h"
+#include "program/check.h"
+#include "program/data_parallel.h"
+#include "program/make_schedule.h"
+#include "program/send_recv.h"
+#include "program/split_layers.h"
+#include "program/stage_graph.h"
+#include "sim/search_schedule.h"
+#include "spec/norm_chunk.h"
+
+namespace trireme {
+namespace {
+
+Error infeasible(std::string message) { return {ErrorKind::Infeasible, std::move(message)}; }
+
+// Chunks per rank: as configured, or what the schedule means where nobody says.
+Result<Schedule> bare_schedule(const RunPlan& plan) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), parallel.chunks};
+  if (parallel.schedule == "auto") return search_schedule(shape, Costs{}, SearchLimits{});
+  return make_schedule(parallel.schedule, shape);
+}
+
+Result<Schedule> schedule_of(const RunPlan& plan) {
+  TRIREME_TRY(schedule, bare_schedule(plan));
+  if (schedule.placement == StagePlacement::Bidir) {
+    return infeasible(fmt::format(
+        "parallel.schedule = \"{}\" holds every stage twice, which this version can simulate but "
+        "not run; try dualpipev, zb_v or zb_h2",
+        schedule.kind));
+  }
+  for (Program& program : schedule.programs) program = unpair(program);
+  schedule = add_send_recv(schedule);
+  const std::vector<Problem> problems = check(schedule);
+  TRIREME_CHECK(problems.empty(), explain(schedule, problems.front()));
+  return schedule;
+}
+
+// Stages of about equal cost; the head counts as the layers that its FLOPs are worth.
+Result<std::vector<StageSpec>> stages_of(const ModelSpec& model, int num_stages) {
+  const double layer = double(model.d_model) *
+                       double(model.qkv_width() + model.q_width() + model.up_width() + model.d_ff);
+  const double head = double(model.d_model) * double(model.vocab_size);
+  const std::vector<double> costs(size_t(model.layers), 1.0);
+  TRIREME_TRY(counts, split_layers(costs, num_stages, {.first = 0.0, .last = head / layer}));
+  std::vector<StageSpec> stages;
+  int64_t first_layer = 0;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    stages.push_back({first_layer, counts[size_t(stage)], stage == 0, stage == num_stages - 1});
+    first_layer += counts[size_t(stage)];
+  }
+  return stages;
+}
+
+ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
+  if (parallel.dp == 1 || parallel.zero == 0) return {};
+  const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : parallel.dp;
+  return {parallel.zero, degree, coords.dp % degree};
+}
+
+// Sums that are joined across ranks must stand at nodes of the canonical tree.
+Status check_layout_tree(const RunPlan& plan) {
+  const int dp = plan.config.parallel.dp;
+  if (plan.mode != AccumulateMode::Layout || dp == 1) return Done{};
+  const bool reduces_leaves = plan.config.parallel.zero >= 2;
+  const auto is_power = [](int64_t n) { return std::has_single_bit(uint64_t(n)); };
+  if (reduces_leaves && !is_power(dp)) {
+    return infeasible(
+        fmt::format("run.reproducible = \"layout\" with parallel.zero = {} sums along a binary "
+                    "tree: parallel.dp = {} must be a power of two; try {}, or \"fixed\"",
+                    plan.config.parallel.zero, dp, std::bit_floor(uint64_t(dp))));
+  }
+  if (!reduces_leaves && !is_power(plan.num_microbatches)) {
+    return infeasible(
+        fmt::format("run.reproducible = \"layout\" sums along a binary tree: the {} micro-batches "
+                    "of a rank must be a power of two; change batch.global_sequences or "
+                    "batch.micro_sequences, or take \"fixed\"",
+                    plan.num_microbatches));
+  }
+  return Done{};
+}
+
+// Which units W needs the parameters of: the head projects again in fp32, and what was not kept is
+// computed again.
+std::vector<bool> units_whose_w_reads(const StageSpec& stage, const StageShape& shape) {
+  std::vector<bool> reads(size_t(num_units(stage)), shape.recompute != Recompute::None);
+  if (stage.has_embedding) reads.front() = true;
+  if (stage.has_head) reads.back() = true;
+  return reads;
+}
+
+DataParallelShape data_parallel_shape(const RankPlan& rank, const StageShape& shape) {
+  DataParallelShape result{.zero_level = rank.zero.level, .num_unit_slots = rank.num_unit_slots};
+  for (const ChunkTables& chunk : rank.chunks) {
+    const int units = num_units(chunk.stage);
+    result.num_units.push_back(units);
+    std::vector<bool> kept;
+    for (int unit = 0; unit < units; ++unit) kept.push_back(stays_gathered(chunk, unit));
+    result.kept_gathered.push_back(std::move(kept));
+    result.w_reads_params.push_back(units_whose_w_reads(chunk.stage, shape));
+  }
+  return result;
+}
+
+// The first and the last stage hold a tied table each: their gradients are joined before Step.
+void join_tied_table(Program& program, const RunPlan& plan, const RankPlan& rank) {
+  if (!plan.model.tied_head || num_stages(plan.schedule) == 1) return;
+  const int last = num_stages(plan.schedule) - 1;
+  const auto rank_of = [&](int stage) {
+    for (int r = 0; r < plan.schedule.num_ranks; ++r) {
+      for (int c = 0; c < plan.schedule.num_chunks; ++c) {
+        if (stage_of(plan.schedule, r, c) == stage) return r;
+      }
+    }
+    return -1;
+  };
+  const int first_rank = rank_of(0);
+  const int last_rank = rank_of(last);
+  for (size_t c = 0; c < rank.places.size(); ++c) {
+    const int stage = rank.places[c].stage;
+    const bool is_local_second = stage == last && first_rank == last_rank;
+    if ((stage != 0 && stage != last) || is_local_second) continue;
+    program.push_back({.kind = ActionKind::ReduceGrad,
+                       .chunk = int16_t(c),
+                       .microbatch = -1,
+                       .peer = int16_t(stage == 0 ? last_rank : first_rank)});
+  }
+}
+
+Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
+  const StageGraph graph(schedule);
+  Program program;
+  for (size_t c = 0; c < rank.chunks.size(); ++c) {
+    const auto transfer = [&](ActionKind kind, StagePlace other) {
+      if (!other.exists() || other.rank == pp) return;
+      program.push_back({.kind = kind, .chunk = int16_t(c), .peer = int16_t(other.rank)});
+    };
+    transfer(ActionKind::RecvActivation, graph.previous(pp, int(c)));
+    program.push_back({.kind = ActionKind::F, .chunk = int16_t(c)});
+    transfer(ActionKind::SendActivation, graph.next(pp, int(c)));
+  }
+  return program;
+}
+
+// Which part of the norm a rank counts: what other ranks hold too is counted once.
+void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const RunPlan& plan) {
+  rank.num_norm_chunks = norm_chunks.total;
+  const int first_holder = rank.zero.level == 0 ? 0 : rank.zero.index;
+  const bool counts = rank.coords.tp == 0 && rank.coords.cp == 0 && rank.coords.dp == first_holder;
+  if (!counts) return;
+  for (ChunkTables& chunk : rank.chunks) {
+    for (OwnedParam& owned : chunk.owned) {
+      const bool is_second_holder =
+          plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
+      if (is_second_holder) continue;
+      owned.norm_chunk = norm_chunks.first(owned.name) + owned.first / kNormChunk;
+    }
+  }
+}
+
+void make_chunks(RankPlan& rank, const RunPlan& plan, const std::vector<StageSpec>& stages) {
+  const StageGraph graph(plan.schedule);
+  const int pp = rank.coords.pp;
+  for (int c = 0; c < plan.schedule.num_chunks; ++c) {
+    const auto chunk_here = [&](StagePlace place) { return place.rank == pp ? place.chunk : -1; };
+    const int stage = graph.stage(pp, c);
+    rank.places.push_back(
+        {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
+    rank.chunks.push_back(chunk_tables(plan.model, stages[size_t(stage)], plan.shape, rank.zero));
+  }
+}
+
+RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<StageSpec>& stages,
+                      const NormChunks& norm_chunks) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  const int m = int(plan.num_microbatches);
+  RankPlan rank;
+  rank.position = position;
+  rank.coords = coords_of(plan.mesh, position);
+  rank.zero = zero_of(parallel, rank.coords);
+  make_chunks(rank, plan, stages);
+  number_norm_chunks(rank, norm_chunks, plan);
+
+  const bool reduces_leaves = rank.zero.shards_grads();
+  rank.microbatches = reduces_leaves ? MicrobatchMap::strided(m, parallel.dp, rank.coords.dp)
+                                     : MicrobatchMap::contiguous(m, parallel.dp, rank.coords.dp);
+  const MicrobatchMap summed = reduces_leaves ? MicrobatchMap::contiguous(m) : rank.microbatches;
+  const DataParallelShape shape = data_parallel_shape(rank, plan.shape);
+  rank.program = accumulate(plan.schedule.programs[size_t(rank.coords.pp)],
+                            plan.schedule.num_chunks, plan.mode, summed)
+                     .program;
+  if (parallel.dp > 1) rank.program = add_reduce_grad(rank.program, shape);
+  join_tied_table(rank.program, plan, rank);
+  append_step(rank.program);
+  rank.program = add_unshard(rank.program, shape);
+  rank.eval_program = add_unshard(forward_only(rank, plan.schedule, rank.coords.pp), shape);
+  plan_rank_memory(rank, plan);
+  return rank;
+}
+
+}  // namespace
+
+void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
+  MemoryNeeds needs;
+  for (size_t c = 0; c < rank.chunks.size(); ++c) {
+    needs.chunks.push_back(
+        {&rank.chunks[c], rank.places[c].previous_chunk, rank.places[c].next_chunk});
+  }
+  needs.workspace_bytes = plan.num_threads * kWorkspaceBytesPerThread;
+  needs.message_bytes = plan.shape.micro_sequences * plan.model.seq_len * plan.model.d_model *
+                        size_of(plan.shape.compute);
+  needs.exchange_bytes = exchange_words(rank) * size_of(DType::I64);
+  needs.num_unit_slots = rank.num_unit_slots;
+  rank.memory = plan_memory(rank.program, rank.eval_program, needs);
+}
+
+Status compile_plan(RunPlan& plan) {
+  TRIREME_TRY_DONE(check_layout_tree(plan));
+  TRIREME_TRY(schedule, schedule_of(plan));
+  plan.schedule = std::move(schedule);
+  plan.shape.split_backward = false;
+  for (const Program& program : plan.schedule.programs) {
+    plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
+  }
+  plan.shape.tied_use_apart =
+      plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && plan.config.parallel.zero >= 2);
+  TRIREME_TRY(stages, stages_of(plan.model, num_stages(plan.schedule)));
+  const NormChunks norm_chunks = norm_chunks_of(plan.model);
+  plan.ranks.clear();
+  for (int position = 0; position < plan.mesh.size(); ++position) {
+    plan.ranks.push_back(compile_rank(plan, position, stages, norm_chunks));
+  }
+  return Done{};
+}
+
+}  // namespace trireme

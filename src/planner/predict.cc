@@ -1,0 +1,191 @@
+#include "planner/predict.h"
+
+#include <algorithm>
+
+#include "comm/cost_model.h"
+#include "comm/plan.h"
+#include "planner/price.h"
+#include "sim/simulate.h"
+
+namespace trireme {
+namespace {
+
+enum Axis { kDp, kTp, kPp, kCp, kEp, kWorld, kNumAxes };
+const char* const kAxisNames[] = {"dp", "tp", "pp", "cp", "ep", "world"};
+
+int64_t sent_bytes(const PlanRequest& asked, int64_t element_bytes, bool canonical,
+                   bool shares_memory) {
+  PlanRequest request = asked;
+  if (shares_memory) return shared_traffic(request, element_bytes).sent * element_bytes;
+  request.algorithm = choose_algorithm(request, element_bytes, CommCost{}, canonical);
+  const Result<CommPlan> plan = plan_collective(request);
+  return plan.ok() ? traffic_of(*plan).sent * element_bytes : 0;
+}
+
+// Counts what the runtime does for each action (runtime/data_parallel.cc, runtime/pipeline.cc).
+class Counter {
+ public:
+  Counter(const RunPlan& plan, const RankPlan& rank, int ranks_per_node)
+      : plan_(plan), rank_(rank), shares_memory_(plan.num_ranks() <= ranks_per_node) {}
+
+  AxisBytes run() {
+    for (const Action& action : rank_.program) count(action);
+    AxisBytes result;
+    for (int axis = 0; axis < kNumAxes; ++axis) {
+      result.emplace_back(kAxisNames[axis], bytes_[axis]);
+    }
+    return result;
+  }
+
+ private:
+  void count(const Action& action) {
+    switch (action.kind) {
+      case ActionKind::SendActivation:
+      case ActionKind::SendGrad:
+        bytes_[kPp] += plan_.shape.micro_sequences * plan_.model.seq_len * plan_.model.d_model *
+                       size_of(plan_.shape.compute);
+        return;
+      case ActionKind::ReduceGrad:
+        if (action.peer < 0) {
+          for_each_bucket(action, [&](const PlacedBucket& placed) { count_reduce(placed); });
+        } else if (action.peer != rank_.coords.pp) {
+          count_tied(action);
+        }
+        return;
+      case ActionKind::Unshard:
+        for_each_bucket(action, [&](const PlacedBucket& placed) { count_gather(placed); });
+        return;
+      case ActionKind::Step:
+        bytes_[kWorld] += collective(Collective::AllReduce, plan_.num_ranks(), rank_.position,
+                                     exchange_words(rank_), {}, DType::I64);
+        return;
+      default:
+        return;
+    }
+  }
+
+  template <typename Visit>
+  void for_each_bucket(const Action& action, Visit&& visit) const {
+    for (const PlacedBucket& placed : rank_.chunks[size_t(action.chunk)].buckets) {
+      const int unit = placed.bucket.unit;
+      const bool is_meant = action.num_units == 0 || (unit >= action.first_unit &&
+                                                      unit < action.first_unit + action.num_units);
+      if (is_meant) visit(placed);
+    }
+  }
+
+  int shards() const { return rank_.zero.level == 0 ? 1 : rank_.zero.degree; }
+
+  void count_reduce(const PlacedBucket& placed) {
+    const int replicas = plan_.mesh.dp / shards();
+    const int replica = rank_.coords.dp / shards();
+    if (shards() > 1) {
+      const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::grads);
+      bytes_[kDp] += collective(Collective::ReduceScatter, shards(), rank_.zero.index,
+                                placed.bucket.grads().count, counts, DType::F32);
+    }
+    bytes_[kDp] += collective(Collective::AllReduce, replicas, replica, placed.shard.grads.count,
+                              {}, DType::F32);
+  }
+
+  void count_gather(const PlacedBucket& placed) {
+    const int64_t total = placed.bucket.params().count;
+    if (total == 0) return;
+    const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::params);
+    bytes_[kDp] += collective(Collective::AllGather, shards(), rank_.zero.index, total, counts,
+                              plan_.shape.compute);
+  }
+
+  void count_tied(const Action& action) {
+    for (const OwnedParam& owned : rank_.chunks[size_t(action.chunk)].owned) {
+      if (owned.name != "embedding.tokens") continue;
+      const int index = rank_.coords.pp < action.peer ? 0 : 1;
+      bytes_[kPp] += collective(Collective::AllReduce, 2, index, owned.count, {}, DType::F32);
+    }
+  }
+
+  std::vector<int64_t> shard_counts(const Bucket& bucket, TableRange Shard::*range) const {
+    std::vector<int64_t> counts;
+    for (int i = 0; i < shards(); ++i) {
+      counts.push_back((shard_of(bucket, shards(), i).*range).count);
+    }
+    return counts;
+  }
+
+  int64_t collective(Collective collective, int size, int rank, int64_t count,
+                     const std::vector<int64_t>& counts, DType dtype) const {
+    if (size == 1) return 0;
+    return sent_bytes(
+        {.collective = collective, .rank = rank, .size = size, .count = count, .counts = counts},
+        size_of(dtype), plan_.mode == AccumulateMode::Layout, shares_memory_);
+  }
+
+  const RunPlan& plan_;
+  const RankPlan& rank_;
+  bool shares_memory_;
+  int64_t bytes_[kNumAxes] = {};
+};
+
+// The part of the model's work that a stage has.
+double share_of(const ModelSpec& model, const StageSpec& stage) {
+  const double layer = double(model.qkv_width() + model.q_width() + model.up_width() + model.d_ff);
+  const double head = double(model.vocab_size);
+  const double own = double(stage.num_layers) * layer + (stage.has_head ? head : 0.0);
+  return own / (double(model.layers) * layer + head);
+}
+
+Costs costs_of(const RunPlan& plan, const ComputeCost& whole, const Hardware& hardware) {
+  Costs costs;
+  costs.stages.assign(size_t(num_stages(plan.schedule)), {});
+  for (const RankPlan& rank : plan.ranks) {
+    for (size_t c = 0; c < rank.chunks.size(); ++c) {
+      const double share = share_of(plan.model, rank.chunks[c].stage);
+      costs.stages[size_t(rank.places[c].stage)] = {.f_s = share * whole.forward_s,
+                                                    .b_s = share * whole.backward_input_s,
+                                                    .w_s = share * whole.backward_weight_s};
+    }
+  }
+  costs.link = {hardware.inside_node.latency_s, hardware.inside_node.bytes_per_s};
+  costs.message_bytes = double(plan.shape.micro_sequences * plan.model.seq_len *
+                               plan.model.d_model * size_of(plan.shape.compute));
+  return costs;
+}
+
+}  // namespace
+
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
+  return Counter(plan, rank, ranks_per_node).run();
+}
+
+std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware) {
+  const ComputeCost whole = price_compute(plan, hardware);
+  const Result<Simulation> simulation = simulate(plan.schedule, costs_of(plan, whole, hardware));
+  std::vector<RankPrediction> predictions;
+  for (const RankPlan& rank : plan.ranks) {
+    RankPrediction prediction;
+    prediction.traffic = predict_traffic(plan, rank, std::max(hardware.ranks_per_node, 1));
+    if (simulation.ok()) {
+      const RankSimulation& simulated = simulation->ranks[size_t(rank.coords.pp)];
+      double own_share = 0.0;
+      for (const ChunkTables& chunk : rank.chunks) own_share += share_of(plan.model, chunk.stage);
+      const double step_s = own_share * whole.step_s;
+      StepTimes& time = prediction.time;
+      time.compute = simulated.busy_s + step_s;
+      time.exposed_comm = simulated.exposed_comm_s;
+      time.bubble = simulation->makespan_s - simulated.busy_s - simulated.exposed_comm_s;
+      time.step = simulation->makespan_s + step_s;
+    }
+    predictions.push_back(std::move(prediction));
+  }
+  return predictions;
+}
+
+double predicted_step_s(const RunPlan& plan, const Hardware& hardware) {
+  double step_s = 0.0;
+  for (const RankPrediction& rank : predict_ranks(plan, hardware)) {
+    step_s = std::max(step_s, rank.time.step);
+  }
+  return step_s;
+}
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/run_plan.h"
+#include "spec/hardware.h"
+
+namespace trireme {
+
+// Seconds of a step by what they were spent on.
+struct StepTimes {
+  double compute = 0.0;
+  double exposed_comm = 0.0;
+  double bubble = 0.0;
+  double step = 0.0;
+};
+
+// Payload bytes by axis ("dp", "tp", "pp", "cp", "ep", "world") that a rank sends in one step.
+using AxisBytes = std::vector<std::pair<std::string, int64_t>>;
+
+struct RankPrediction {
+  StepTimes time;
+  AxisBytes traffic;
+};
+
+// What one rank sends in a step: its program's transfers, and the collectives that the runtime
+// makes of its other actions. Ranks of one node reach each other's memory.
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node);
+
+// All ranks, [mesh position]: the simulated schedule with the prices of its stages.
+std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware);
+
+// Of the slowest rank.
+double predicted_step_s(const RunPlan& plan, const Hardware& hardware);
+
+}  // namespace trireme

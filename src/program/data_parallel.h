@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "spec/program.h"
+
+namespace trireme {
+
+// What the passes below must know of a rank's chunks.
+struct DataParallelShape {
+  int zero_level = 0;
+  int num_unit_slots = 2;  // gathered units alive at one time: one in use, the others on their way
+  std::vector<int> num_units;                     // [chunk]
+  std::vector<std::vector<bool>> kept_gathered;   // [chunk][unit] gathered for the whole step
+  std::vector<std::vector<bool>> w_reads_params;  // [chunk][unit] W reads the unit's parameters
+
+  bool shards_grads() const { return zero_level >= 2; }
+  bool shards_params() const { return zero_level >= 3; }
+};
+
+// F&BW pairs become F, then BW: a rank with one compute stream runs them one after the other.
+Program unpair(const Program& program);
+
+// Inserts ReduceGrad wherever a unit's gradient is complete: levels 0 and 1 after the last
+// micro-batch's W (and the joins behind it), which is cut into units so that the transfers of one
+// unit run while the next is computed; levels 2 and 3 after every W, whose leaf is reduced before
+// it is summed: the sum over micro-batches then goes over what has been reduced. Preserves the
+// order of F, B and W. Needs gradient slots (accumulate.h).
+Program add_reduce_grad(const Program& program, const DataParallelShape& shape);
+
+// Level 3: cuts F, B, W and BW into units, gathers each before its use, as early as a slot is free,
+// and gives it up behind. Levels 1 and 2: gathers what Step has updated. Preserves the order of all
+// else.
+Program add_unshard(const Program& program, const DataParallelShape& shape);
+
+}  // namespace trireme

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <vector>
+
+#include "program/accumulate.h"
+#include "spec/chunk_tables.h"
+#include "spec/memory_plan.h"
+#include "spec/mesh.h"
+#include "spec/program.h"
+
+namespace trireme {
+
+// What a rank's chunk has to do with its neighbours.
+struct ChunkPlace {
+  int stage = 0;
+  // Neighbouring stages on this very rank; -1: on another, or none.
+  int previous_chunk = -1;
+  int next_chunk = -1;
+};
+
+// All that one rank executes and holds; pure data.
+struct RankPlan {
+  int position = 0;  // in the mesh
+  MeshCoords coords;
+  std::vector<ChunkTables> chunks;
+  std::vector<ChunkPlace> places;  // [chunk]
+  Program program;
+  Program eval_program;         // forward only: one micro-batch of every chunk
+  MicrobatchMap microbatches;   // local micro-batch -> global index within the step
+  int64_t num_norm_chunks = 0;  // of the whole model
+  ZeroShape zero;
+  int num_unit_slots = 2;
+  MemoryPlan memory;
+};
+
+// What the ranks tell each other in Step, as 64-bit words that one rank fills and the others leave
+// zero: the sum of the losses and the valid tokens of every micro-batch, whether to stop, and the
+// partial sums of the gradient's norm.
+struct Exchange {
+  int64_t losses = 0;
+  int64_t valid_tokens = 0;
+  int64_t stop = 0;
+  int64_t norm_partials = 0;
+  int64_t num_words = 0;
+};
+constexpr Exchange exchange_of(int64_t num_microbatches, int64_t num_norm_chunks) {
+  return {0, num_microbatches, 2 * num_microbatches, 2 * num_microbatches + 1,
+          2 * num_microbatches + 1 + num_norm_chunks};
+}
+inline int64_t exchange_words(const RankPlan& rank) {
+  return exchange_of(rank.microbatches.num_global, rank.num_norm_chunks).num_words;
+}
+
+}  // namespace trireme

@@ -1,0 +1,13 @@
+#include "runtime/clock.h"
+
+#include <chrono>
+
+namespace trireme {
+
+int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace trireme

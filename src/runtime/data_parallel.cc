@@ -1,0 +1,188 @@
+#include "runtime/data_parallel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/clock.h"
+
+namespace trireme {
+
+DataParallel::DataParallel(const RankPlan& plan, const RankMemory& memory,
+                           const DataParallelGroups& groups, Algorithm algorithm)
+    : plan_(plan), memory_(memory), groups_(groups), algorithm_(algorithm) {
+  size_t most_buckets = 0;
+  size_t most_reduces = 1;
+  for (size_t c = 0; c < plan.chunks.size(); ++c) {
+    const ChunkTables& chunk = plan.chunks[c];
+    const size_t units = size_t(num_units(chunk.stage));
+    std::vector<std::vector<Piece>> of_units(units);
+    for (const PlacedBucket& placed : chunk.buckets) {
+      of_units[size_t(placed.bucket.unit)].push_back(make_piece(int(c), placed));
+    }
+    std::vector<std::vector<Work>> works(units);
+    for (size_t unit = 0; unit < units; ++unit) works[unit].reserve(of_units[unit].size());
+    most_buckets += chunk.buckets.size();
+    most_reduces += units;
+    pieces_.push_back(std::move(of_units));
+    unshards_.push_back(std::move(works));
+  }
+  reduces_.resize(most_reduces);
+  for (Reduce& reduce : reduces_) reduce.works.reserve(most_buckets);
+}
+
+DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& placed) const {
+  const ChunkRegions& regions = plan_.memory.chunks[size_t(chunk)];
+  const ChunkTables& tables = plan_.chunks[size_t(chunk)];
+  const DType compute = tables.tables.params.tensors().front().dtype;
+  const int unit = placed.bucket.unit;
+  const auto ref = [](void* base, DType dtype, int64_t first, int64_t count) {
+    return TensorRef{static_cast<char*>(base) + first * size_of(dtype), dtype, Shape{count}};
+  };
+  const auto range = [&](void* base, DType dtype, const TableRange& of) {
+    return ref(base, dtype, of.begin, of.count);
+  };
+  Piece piece;
+  void* grads =
+      zero().shards_grads() ? memory_.unit_grads(chunk, unit) : memory_.at(regions.grad_slots[0]);
+  piece.grads = range(grads, DType::F32, placed.bucket.grads());
+  piece.grad_shard = range(grads, DType::F32, placed.shard.grads);
+  for (int region : regions.grad_slots) {
+    piece.stored_grads.push_back(
+        ref(memory_.at(region), DType::F32, placed.grad_storage, placed.shard.grads.count));
+  }
+  piece.params = range(memory_.unit_params(chunk, unit), compute, placed.bucket.params());
+  piece.param_shard =
+      ref(memory_.at(regions.params), compute, placed.param_storage, placed.shard.params.count);
+  const int degree = groups_.shards.size();
+  for (int rank = 0; rank < degree; ++rank) {
+    const Shard shard = shard_of(placed.bucket, degree, rank);
+    piece.grad_counts.push_back(shard.grads.count);
+    piece.param_counts.push_back(shard.params.count);
+  }
+  return piece;
+}
+
+template <typename Visit>
+void DataParallel::for_each_piece(const Action& action, Visit&& visit) const {
+  const std::vector<std::vector<Piece>>& units = pieces_[size_t(action.chunk)];
+  const int end = action.num_units == 0 ? int(units.size()) : action.first_unit + action.num_units;
+  for (int unit = action.first_unit; unit < end; ++unit) {
+    for (const Piece& piece : units[size_t(unit)]) visit(unit, piece);
+  }
+}
+
+// A leaf's shard lands where it is stored, unless it is to be added there.
+TensorRef DataParallel::reduced(const Piece& piece, const Action& action) const {
+  const bool is_stored = zero().shards_grads() && !action.accumulate;
+  return is_stored ? piece.stored_grads[size_t(action.grad_slot)] : piece.grad_shard;
+}
+
+void DataParallel::start_reduce(const Action& action) {
+  TRIREME_CHECK(num_reduces_ < reduces_.size(), "more reductions under way than units");
+  Reduce& reduce = reduces_[(first_reduce_ + num_reduces_++) % reduces_.size()];
+  reduce.action = action;
+  reduce.works.clear();
+  for_each_piece(action, [&](int, const Piece& piece) {
+    if (groups_.shards.size() == 1) {
+      reduce.works.push_back(groups_.replicas.start({.collective = Collective::AllReduce,
+                                                     .in = piece.grads,
+                                                     .out = piece.grads,
+                                                     .op = ReduceOp::Sum,
+                                                     .algorithm = algorithm_}));
+      return;
+    }
+    reduce.works.push_back(groups_.shards.start({.collective = Collective::ReduceScatter,
+                                                 .in = piece.grads,
+                                                 .out = reduced(piece, action),
+                                                 .op = ReduceOp::Sum,
+                                                 .algorithm = algorithm_,
+                                                 .counts = piece.grad_counts}));
+  });
+}
+
+void DataParallel::finish_reduces(Ctx& ctx, int count) {
+  for (; count > 0; --count) {
+    finish(ctx, reduces_[first_reduce_]);
+    first_reduce_ = (first_reduce_ + 1) % reduces_.size();
+    --num_reduces_;
+  }
+}
+
+void DataParallel::finish(Ctx& ctx, Reduce& reduce) {
+  size_t bucket = 0;
+  for_each_piece(reduce.action, [&](int, const Piece& piece) {
+    wait(reduce.works[bucket++]);
+    const TensorRef shard = reduced(piece, reduce.action);
+    if (groups_.shards.size() > 1 && groups_.replicas.size() > 1) {  // copies of the shard (HSDP)
+      const int64_t begin_ns = monotonic_ns();
+      groups_.replicas.all_reduce(shard, ReduceOp::Sum, algorithm_);
+      waited_ns_ += monotonic_ns() - begin_ns;
+    }
+    if (zero().shards_grads() && reduce.action.accumulate && shard.num_elements() > 0) {
+      ctx.kernels.add(ctx.stream, {shard, piece.stored_grads[size_t(reduce.action.grad_slot)]});
+    }
+  });
+}
+
+TensorRef DataParallel::tied_grad(int chunk) const {
+  for (const OwnedParam& owned : plan_.chunks[size_t(chunk)].owned) {
+    if (owned.name != "embedding.tokens") continue;
+    const int region = plan_.memory.chunks[size_t(chunk)].grad_slots[0];
+    return memory_.elements(region, DType::F32, owned.grad_begin, owned.count);
+  }
+  return {nullptr, DType::F32, Shape{0}};
+}
+
+void DataParallel::join_tied_table(Ctx& ctx, const Action& action) {
+  const TensorRef grad = tied_grad(action.chunk);
+  if (action.peer != plan_.coords.pp) {
+    const int64_t begin_ns = monotonic_ns();
+    groups_.tied.all_reduce(grad, ReduceOp::Sum, algorithm_);
+    waited_ns_ += monotonic_ns() - begin_ns;
+    return;
+  }
+  if (grad.num_elements() == 0) return;
+  for (size_t other = 0; other < plan_.chunks.size(); ++other) {
+    if (!plan_.chunks[other].stage.has_head) continue;
+    const TensorRef head = tied_grad(int(other));
+    ctx.kernels.add(ctx.stream, {head, grad});
+    std::memcpy(head.data, grad.data, size_t(grad.bytes()));
+  }
+}
+
+void DataParallel::start_unshard(const Action& action) {
+  for_each_piece(action, [&](int unit, const Piece& piece) {
+    if (piece.params.num_elements() == 0) return;
+    unshards_[size_t(action.chunk)][size_t(unit)].push_back(
+        groups_.shards.start({.collective = Collective::AllGather,
+                              .in = piece.param_shard,
+                              .out = piece.params,
+                              .algorithm = algorithm_,
+                              .counts = piece.param_counts}));
+  });
+}
+
+void DataParallel::finish_unshard(const Action& action) {
+  for_each_piece(action, [&](int unit, const Piece&) {
+    std::vector<Work>& works = unshards_[size_t(action.chunk)][size_t(unit)];
+    for (Work& work : works) wait(work);
+    works.clear();
+  });
+}
+
+void DataParallel::finish_all_unshards() {
+  for (std::vector<std::vector<Work>>& chunk : unshards_) {
+    for (std::vector<Work>& works : chunk) {
+      for (Work& work : works) wait(work);
+      works.clear();
+    }
+  }
+}
+
+void DataParallel::wait(Work& work) {
+  const int64_t begin_ns = monotonic_ns();
+  work.wait();
+  waited_ns_ += monotonic_ns() - begin_ns;
+}
+
+}  // namespace trireme

@@ -1,0 +1,122 @@
+#include "spec/bucket.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "base/check.h"
+#include "spec/norm_chunk.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kLayerPrefix = "layers.";
+constexpr std::string_view kTable = "embedding.tokens";
+
+int unit_of(const StageSpec& stage, std::string_view name) {
+  const int first_layer_unit = stage.has_embedding ? 1 : 0;
+  if (name.substr(0, kLayerPrefix.size()) == kLayerPrefix) {
+    int64_t layer = 0;
+    std::from_chars(name.data() + kLayerPrefix.size(), name.data() + name.size(), layer);
+    return first_layer_unit + int(layer - stage.first_layer);
+  }
+  const bool is_second_use = name.find('@') != std::string_view::npos;
+  if (stage.has_embedding && !is_second_use && name.substr(0, 10) == "embedding.") return 0;
+  return num_units(stage) - 1;
+}
+
+bool is_table(std::string_view name) { return name.substr(0, kTable.size()) == kTable; }
+
+int64_t num_blocks(const Bucket& bucket) {
+  int64_t blocks = 0;
+  for (const BucketTensor& tensor : bucket.tensors) blocks += num_norm_chunks(tensor.num_elements);
+  return blocks;
+}
+
+// A border between shards: before element `first` of a tensor, or at the bucket's end.
+struct Border {
+  size_t tensor = 0;
+  int64_t first = 0;
+};
+
+Border border_before(const Bucket& bucket, int64_t block) {
+  Border border;
+  for (; border.tensor < bucket.tensors.size(); ++border.tensor) {
+    const int64_t blocks = num_norm_chunks(bucket.tensors[border.tensor].num_elements);
+    if (block < blocks) {
+      border.first = block * kNormChunk;
+      return border;
+    }
+    block -= blocks;
+  }
+  return border;
+}
+
+}  // namespace
+
+int num_units(const StageSpec& stage) {
+  return int(stage.num_layers) + (stage.has_embedding ? 1 : 0) + (stage.has_head ? 1 : 0);
+}
+
+TableRange Bucket::grads() const {
+  const BucketTensor& last = tensors.back();
+  const int64_t begin = tensors.front().grad_begin;
+  return {begin, last.grad_begin + last.num_elements - begin};
+}
+
+TableRange Bucket::params() const {
+  if (tensors.front().param_begin < 0) return {};
+  const BucketTensor& last = tensors.back();
+  const int64_t begin = tensors.front().param_begin;
+  return {begin, last.param_begin + last.num_elements - begin};
+}
+
+Shard shard_of(const Bucket& bucket, int degree, int index) {
+  const int64_t blocks = num_blocks(bucket);
+  const Border from = border_before(bucket, blocks * index / degree);
+  const Border to = border_before(bucket, blocks * (index + 1) / degree);
+  const auto place = [&](const Border& border, int64_t BucketTensor::*begin, int64_t end) {
+    if (border.tensor == bucket.tensors.size()) return end;
+    return bucket.tensors[border.tensor].*begin + border.first;
+  };
+  Shard shard;
+  const int64_t grads_end = bucket.grads().end();
+  shard.grads.begin = place(from, &BucketTensor::grad_begin, grads_end);
+  shard.grads.count = place(to, &BucketTensor::grad_begin, grads_end) - shard.grads.begin;
+  if (bucket.params().count > 0) {
+    const int64_t params_end = bucket.params().end();
+    shard.params.begin = place(from, &BucketTensor::param_begin, params_end);
+    shard.params.count = place(to, &BucketTensor::param_begin, params_end) - shard.params.begin;
+  }
+  for (size_t i = from.tensor; i <= to.tensor && i < bucket.tensors.size(); ++i) {
+    const BucketTensor& tensor = bucket.tensors[i];
+    const int64_t first = i == from.tensor ? from.first : 0;
+    const int64_t end = i == to.tensor ? to.first : tensor.num_elements;
+    if (end > first) shard.pieces.push_back({tensor.name, first, end - first});
+  }
+  return shard;
+}
+
+std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables) {
+  std::vector<Bucket> buckets;
+  bool previous_is_table = false;
+  for (const TensorSpec& grad : tables.grads.tensors()) {
+    const int unit = unit_of(stage, grad.name);
+    const bool begins =
+        buckets.empty() || buckets.back().unit != unit || previous_is_table || is_table(grad.name);
+    if (begins) buckets.push_back({unit, {}});
+    BucketTensor tensor{grad.name, grad.shape.num_elements(), grad.offset / size_of(grad.dtype)};
+    if (tables.params.contains(grad.name)) {
+      const TensorSpec& param = tables.params.at(grad.name);
+      tensor.param_begin = param.offset / size_of(param.dtype);
+    }
+    buckets.back().tensors.push_back(std::move(tensor));
+    previous_is_table = is_table(grad.name);
+  }
+  for (size_t i = 1; i < buckets.size(); ++i) {
+    TRIREME_CHECK(buckets[i - 1].unit <= buckets[i].unit, "tables list units in order");
+  }
+  return buckets;
+}
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "spec/model_spec.h"
+#include "spec/stage_tables.h"
+
+namespace trireme {
+
+// Elements [begin, begin + count) of a tensor table, padding between its tensors included.
+struct TableRange {
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t end() const { return begin + count; }
+};
+
+// A tensor of a bucket; begins are elements from the start of the chunk's tables.
+struct BucketTensor {
+  std::string name;
+  int64_t num_elements = 0;
+  int64_t grad_begin = 0;
+  int64_t param_begin = -1;  // -1: a second use of a tied parameter has a gradient alone
+};
+
+// Neighbours in the tables of a chunk that data parallelism communicates as one piece: those of one
+// unit (the embedding, a layer, the head). The table of a tied embedding is a bucket of its own, so
+// that both its uses are cut alike.
+struct Bucket {
+  int unit = 0;
+  std::vector<BucketTensor> tensors;
+
+  TableRange grads() const;
+  TableRange params() const;  // nothing for a second use
+};
+
+// What a shard holds of one parameter.
+struct ParamPiece {
+  std::string name;
+  int64_t first = 0;  // element of the flattened parameter, a multiple of kNormChunk
+  int64_t count = 0;
+};
+
+// Shard `index` of `degree` of a bucket: a contiguous run of its norm chunks, in balance.
+struct Shard {
+  TableRange grads;
+  TableRange params;
+  std::vector<ParamPiece> pieces;
+};
+Shard shard_of(const Bucket& bucket, int degree, int index);
+
+// The buckets of a chunk in model order.
+std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables);
+
+int num_units(const StageSpec& stage);
+
+}  // namespace trireme

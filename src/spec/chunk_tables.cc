@@ -1,0 +1,141 @@
+#include "spec/chunk_tables.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "spec/norm_chunk.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kAlignmentElements = 64;  // of any dtype: 64 bytes at least
+
+int64_t align(int64_t elements) {
+  return (elements + kAlignmentElements - 1) / kAlignmentElements * kAlignmentElements;
+}
+
+const char* const kTable = "embedding.tokens";
+const char* const kSecondUse = "embedding.tokens@head";
+
+// Shards lie one behind the other in the order of their buckets.
+void place_shards(ChunkTables& chunk) {
+  int64_t grads_end = 0;
+  int64_t params_end = 0;
+  for (PlacedBucket& placed : chunk.buckets) {
+    placed.grad_storage = chunk.zero.shards_grads() ? grads_end : placed.shard.grads.begin;
+    placed.param_storage = chunk.zero.shards_params() ? params_end : placed.shard.params.begin;
+    grads_end = align(grads_end + placed.shard.grads.count);
+    params_end = align(params_end + placed.shard.params.count);
+  }
+  const DType dtype = chunk.tables.params.tensors().front().dtype;
+  chunk.grad_slot_bytes =
+      chunk.zero.shards_grads() ? grads_end * size_of(DType::F32) : chunk.tables.grads.bytes();
+  chunk.params_bytes =
+      chunk.zero.shards_params() ? params_end * size_of(dtype) : chunk.tables.params.bytes();
+}
+
+void list_owned(ChunkTables& chunk) {
+  const auto spec_of = [&](const std::string& name) {
+    return std::find_if(chunk.params.begin(), chunk.params.end(),
+                        [&](const ParamSpec& param) { return param.name == name; });
+  };
+  int64_t second_use = -1;
+  for (const PlacedBucket& placed : chunk.buckets) {
+    for (const ParamPiece& piece : placed.shard.pieces) {
+      const auto tensor = std::find_if(placed.bucket.tensors.begin(), placed.bucket.tensors.end(),
+                                       [&](const BucketTensor& t) { return t.name == piece.name; });
+      const int64_t grad =
+          placed.grad_storage + tensor->grad_begin + piece.first - placed.shard.grads.begin;
+      if (piece.name == kSecondUse) second_use = grad;
+      const auto spec = spec_of(piece.name);
+      if (spec == chunk.params.end()) continue;
+      OwnedParam owned{piece.name, spec->shape, piece.first, piece.count, spec->decay, grad};
+      owned.param_begin =
+          placed.param_storage + tensor->param_begin + piece.first - placed.shard.params.begin;
+      chunk.owned.push_back(std::move(owned));
+    }
+  }
+  for (OwnedParam& owned : chunk.owned) {
+    if (owned.name == kTable && chunk.stage.has_embedding) owned.second_use_begin = second_use;
+  }
+}
+
+TensorTable owned_optimizer_table(const ChunkTables& chunk, DType compute,
+                                  const OptimizerStateSpec& state) {
+  std::vector<ParamSpec> parts;
+  for (const OwnedParam& owned : chunk.owned) {
+    const bool whole = owned.count == owned.shape.num_elements();
+    parts.push_back({.name = owned.name, .shape = whole ? owned.shape : Shape{owned.count}});
+  }
+  return optimizer_table(parts, compute, state);
+}
+
+std::vector<ChunkTables::UnitRange> unit_ranges(const ChunkTables& chunk,
+                                                const TensorTable& table) {
+  std::vector<ChunkTables::UnitRange> ranges(size_t(num_units(chunk.stage)), {INT64_MAX, 0});
+  for (const PlacedBucket& placed : chunk.buckets) {
+    ChunkTables::UnitRange& range = ranges[size_t(placed.bucket.unit)];
+    for (const BucketTensor& tensor : placed.bucket.tensors) {
+      if (!table.contains(tensor.name)) continue;
+      const TensorSpec& spec = table.at(tensor.name);
+      const int64_t end = std::max(range.begin == INT64_MAX ? 0 : range.begin + range.bytes,
+                                   spec.offset + spec.bytes());
+      range.begin = std::min(range.begin, spec.offset);
+      range.bytes = end - range.begin;
+    }
+  }
+  for (ChunkTables::UnitRange& range : ranges) {
+    if (range.begin == INT64_MAX) range.begin = 0;  // a head whose only weight is the tied table
+    range.bytes = (range.bytes + 63) / 64 * 64;
+  }
+  return ranges;
+}
+
+}  // namespace
+
+ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
+                         const ZeroShape& zero) {
+  ChunkTables chunk;
+  chunk.stage = stage;
+  chunk.params = param_table(model, stage);
+  chunk.tables = stage_tables(model, stage, shape);
+  chunk.zero = zero;
+  const int degree = zero.level == 0 ? 1 : zero.degree;
+  const int index = zero.level == 0 ? 0 : zero.index;
+  for (Bucket& bucket : buckets_of(stage, chunk.tables)) {
+    Shard shard = shard_of(bucket, degree, index);
+    chunk.buckets.push_back({std::move(bucket), std::move(shard)});
+  }
+  place_shards(chunk);
+  list_owned(chunk);
+  chunk.tables.optimizer = owned_optimizer_table(chunk, shape.compute, shape.optimizer_state);
+  if (zero.shards_grads()) chunk.unit_grads = unit_ranges(chunk, chunk.tables.grads);
+  if (zero.shards_params()) chunk.unit_params = unit_ranges(chunk, chunk.tables.params);
+  return chunk;
+}
+
+bool stays_gathered(const ChunkTables& chunk, int unit) {
+  const bool is_tied_here = chunk.stage.has_embedding && chunk.stage.has_head &&
+                            !chunk.tables.params.contains("head.weight");
+  return chunk.zero.shards_params() && is_tied_here && unit == 0;
+}
+
+int64_t NormChunks::first(const std::string& name) const {
+  const auto found = std::lower_bound(first_of.begin(), first_of.end(), name,
+                                      [](const std::pair<std::string, int64_t>& entry,
+                                         const std::string& key) { return entry.first < key; });
+  TRIREME_CHECK(found != first_of.end() && found->first == name, "no parameter is named " + name);
+  return found->second;
+}
+
+NormChunks norm_chunks_of(const ModelSpec& model) {
+  NormChunks chunks;
+  for (const ParamSpec& param : param_table(model, whole_model(model))) {
+    chunks.first_of.emplace_back(param.name, chunks.total);
+    chunks.total += num_norm_chunks(param.shape.num_elements());
+  }
+  std::sort(chunks.first_of.begin(), chunks.first_of.end());
+  return chunks;
+}
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/engine.h"
+#include "train/summary.h"
+
+namespace trireme {
+
+// What a rank's steps have cost, kept without allocation.
+class StepMeter {
+ public:
+  explicit StepMeter(const Engine& engine);
+
+  void record(const Executor& executor, double step_s);
+  // Medians over the steps, without the first two.
+  StepTimes median_times() const;
+  // Sent in the last step, in the order of the engine's axes.
+  const std::vector<int64_t>& step_bytes() const { return step_bytes_; }
+
+ private:
+  const Engine& engine_;
+  std::vector<StepTimes> steps_;  // a ring of the last ones
+  size_t num_recorded_ = 0;
+  std::vector<int64_t> sent_before_;
+  std::vector<int64_t> step_bytes_;
+};
+
+// What all ranks have measured, on all ranks.
+std::vector<RankMeasurement> gather_measurements(Engine& engine, const StepMeter& meter);
+
+}  // namespace trireme
