@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "models/init.h"
 #include "models/transformer_stage.h"
+#include "spec/bucket.h"
 #include "tensor/tensor.h"
 
 namespace trireme {
@@ -70,7 +71,11 @@ class WholeModel {
                 {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
         ctx_{stream_, kernels, rank_.group()},
         stage_(model, whole_model(model), shape_, tables_,
-               {params_.ref().data, scratch_.ref().data, {grads_.ref().data}, {saved_.ref().data}},
+               {std::vector<void*>(size_t(units()), params_.ref().data),
+                scratch_.ref().data,
+                {std::vector<void*>(size_t(units()), grads_.ref().data)},
+                {saved_.ref().data},
+                {}},
                5) {
     init_params(ctx_, param_table(model, whole_model(model)), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), 5);
@@ -93,6 +98,8 @@ class WholeModel {
   }
 
  private:
+  int units() const { return num_units(whole_model(model_)); }
+
   static Tensor memory(const TensorTable& table) {
     Tensor tensor(DType::U8, Shape{std::max<int64_t>(64, table.bytes())});
     std::memset(tensor.ref().data, 0xff, size_t(tensor.ref().bytes()));  // NaN in every dtype

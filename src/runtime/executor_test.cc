@@ -85,12 +85,7 @@ class Rank {
         executor_((bind(model),
                    Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),
                                    pipeline_, data_parallel_, shape_.micro_sequences, kSeqLen})) {
-    for (const ParamSpec& param : chunk().params) {
-      const TensorRef value = flat(params().at(param.name));
-      const TensorRef master = flat(state().find("master/" + param.name));
-      init_param(ctx_, param, 0, master ? master : value, kSeed);
-      if (master) ctx_.kernels.convert(stream_, {master, value});
-    }
+    init_params(ctx_, chunk().params, params(), state(), kSeed);
   }
 
   StepResult step(int index) {
@@ -156,10 +151,6 @@ class Rank {
                              memory_.at(regions.optimizer)});
   }
 
-  static TensorRef flat(TensorRef tensor) {
-    if (tensor) tensor.shape = Shape{tensor.num_elements()};
-    return tensor;
-  }
   const ChunkTables& chunk() const { return plan_.chunks[0]; }
   const StageTables& tables() const { return chunk().tables; }
   Frame params() const { return {tables().params, memory_.at(plan_.memory.chunks[0].params)}; }

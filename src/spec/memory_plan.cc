@@ -248,7 +248,9 @@ class Walk {
     TRIREME_CHECK(found != in_flight_.end(), "a backward action before its F");
     InFlight& here = found->second;
     memory.saved_slot = here.saved_slot;
-    if (action.kind == ActionKind::B && here.weight_grad_slot < 0) {
+    // Where B and W are apart, BW has what lives between them for itself too.
+    const bool is_split = needs_.chunks[action.chunk].chunk->tables.weight_grad.bytes() > 0;
+    if (is_split && here.weight_grad_slot < 0) {
       here.weight_grad_slot = weight_grad_[action.chunk].take(memory);
     }
     memory.weight_grad_slot = here.weight_grad_slot;

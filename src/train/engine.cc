@@ -110,17 +110,19 @@ StepResult Engine::step(uint64_t first_sample, double lr, bool stop) {
   return executor_->run_step(ctx_, first_sample, lr, stop);
 }
 
-// Each pipeline takes every dp-th micro-batch; the sums are exchanged as words that one rank fills
+// Each pipeline takes every dp-th micro-batch, all of them as many, since shards are gathered
+// together; the sums are exchanged as words that one rank fills
 // and added in order, so that every layout has the same bits.
 EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
   const int64_t micro = plan_.shape.micro_sequences;
   const int64_t num_batches = (num_sequences + micro - 1) / micro;
   std::vector<int64_t> words(size_t(2 * num_batches), 0);
-  for (int64_t batch = rank_.coords.dp; batch < num_batches; batch += plan_.mesh.dp) {
+  for (int64_t round = 0; round * plan_.mesh.dp < num_batches; ++round) {
+    const int64_t batch = round * plan_.mesh.dp + rank_.coords.dp;
     const int64_t first = batch * micro;
-    const Executor::EvalLoss loss =
-        executor_->evaluate(ctx_, source, uint64_t(first), std::min(micro, num_sequences - first));
-    if (rank_.coords.tp != 0 || rank_.coords.cp != 0) continue;
+    const Executor::EvalLoss loss = executor_->evaluate(
+        ctx_, source, uint64_t(first), std::clamp<int64_t>(num_sequences - first, 0, micro));
+    if (batch >= num_batches || rank_.coords.tp != 0 || rank_.coords.cp != 0) continue;
     words[size_t(2 * batch)] = std::bit_cast<int64_t>(loss.loss_sum);
     words[size_t(2 * batch + 1)] = loss.valid_tokens;
   }

@@ -1,0 +1,142 @@
+#include "layout_run.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "data/synthetic_source.h"
+#include "device/isa.h"
+#include "kernels/kernel_table.h"
+#include "planner/predict.h"
+#include "train/run_state.h"
+
+namespace trireme {
+namespace {
+
+const KernelTable& kernels() {
+  const std::vector<Isa> isas = supported_isas();
+  return isas.empty() ? reference_kernels() : cpu_kernels(isas.back());
+}
+
+void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
+             std::map<std::string, std::vector<float>>& all) {
+  std::vector<float>& values = all[owned.spec->name];
+  values.resize(size_t(owned.spec->shape.num_elements()));
+  std::memcpy(values.data() + owned.first, tensor_N.data, size_t(tensor_N.bytes()));
+}
+
+// What the step has sent beside what was planned.
+std::string traffic_difference(const RunPlan& plan, const Engine& engine,
+                               const std::vector<std::pair<std::string, int64_t>>& before) {
+  const AxisBytes predicted = predict_traffic(plan, engine.rank_plan(), plan.num_ranks());
+  std::string text;
+  for (const auto& [axis, bytes] : predicted) {
+    int64_t sent = 0;
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (before[i].first == axis) sent = engine.sent_bytes()[i].second - before[i].second;
+    }
+    if (sent != bytes) text += fmt::format("{} sent {} for {}; ", axis, sent, bytes);
+  }
+  return text;
+}
+
+class RankRun {
+ public:
+  RankRun(const RunPlan& plan, const RunSteps& steps, LayoutRun& result, std::mutex& mutex)
+      : plan_(plan), steps_(steps), result_(result), mutex_(mutex) {}
+
+  void operator()(World& world) const {
+    const SyntheticSource source(3, plan_.model.vocab_size);
+    const SyntheticSource validation(3, plan_.model.vocab_size, "val");
+    Engine engine(plan_, world, kernels(), source);
+    start(engine);
+    for (int step = steps_.first; step < steps_.end; ++step) {
+      const auto sent_before = engine.sent_bytes();
+      const StepResult outcome =
+          engine.step(uint64_t(step) * uint64_t(plan_.global_sequences), 1e-2);
+      const std::lock_guard lock(mutex_);
+      result_.differences += traffic_difference(plan_, engine, sent_before);
+      if (step == 0) {
+        for (const OwnedTensors& owned : engine.owned()) {
+          if (owned.exp_avg_N) collect(owned, owned.exp_avg_N, result_.first_moments);
+        }
+      }
+      if (world.rank() != 0) continue;
+      result_.losses.push_back(outcome.loss_sum);
+      result_.grad_norms.push_back(outcome.update.grad_norm);
+    }
+    const EvalResult eval = engine.evaluate(validation, 5);
+    save(engine);
+    const std::lock_guard lock(mutex_);
+    const RankPlan& rank = engine.rank_plan();
+    if (engine.peak_bytes() != rank.memory.peak_bytes) {
+      result_.differences += fmt::format("rank {} peaked at {} for {}; ", world.rank(),
+                                         engine.peak_bytes(), rank.memory.peak_bytes);
+    }
+    for (const OwnedTensors& owned : engine.owned()) {
+      collect(owned, owned.master_N, result_.weights);
+    }
+    if (world.rank() == 0) result_.val_loss = eval.mean();
+  }
+
+ private:
+  void start(Engine& engine) const {
+    if (steps_.load_from.empty()) return engine.init_params(plan_.config.run.seed);
+    Result<Checkpoint> checkpoint = Checkpoint::open(steps_.load_from);
+    TRIREME_CHECK(checkpoint.ok(), checkpoint.error().message);
+    const Result<TrainPosition> position = restore(*checkpoint, plan_, engine);
+    TRIREME_CHECK(position.ok(), position.error().message);
+    engine.optimizer().set_num_updates(position->num_updates);
+  }
+
+  void save(Engine& engine) const {
+    if (steps_.save_to.empty()) return;
+    TrainPosition position;
+    position.step = steps_.end;
+    position.num_updates = engine.optimizer().num_updates();
+    const Result<std::string> saved =
+        save_run(engine, steps_.save_to, checkpoint_info(plan_, position, "parity"), {}, 0);
+    TRIREME_CHECK(saved.ok(), saved.error().message);
+  }
+
+  const RunPlan& plan_;
+  const RunSteps& steps_;
+  LayoutRun& result_;
+  std::mutex& mutex_;
+};
+
+std::string difference(const std::map<std::string, std::vector<float>>& a,
+                       const std::map<std::string, std::vector<float>>& b) {
+  if (a.size() != b.size()) return "other tensors";
+  for (const auto& [name, values] : a) {
+    const auto found = b.find(name);
+    if (found == b.end() || found->second.size() != values.size()) return name + " is missing";
+    if (std::memcmp(values.data(), found->second.data(), values.size() * sizeof(float)) != 0) {
+      return name;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps) {
+  LayoutRun result;
+  std::mutex mutex;
+  run_ranks(plan.num_ranks(), {.timeout_s = plan.config.run.comm_timeout_s},
+            RankRun(plan, steps, result, mutex));
+  return result;
+}
+
+std::string difference(const LayoutRun& a, const LayoutRun& b) {
+  if (a.losses != b.losses) return "losses";
+  if (a.grad_norms != b.grad_norms) return "gradient norms";
+  if (a.val_loss != b.val_loss) return "validation loss";
+  const std::string gradient = difference(a.first_moments, b.first_moments);
+  if (!gradient.empty()) return "gradient of " + gradient;
+  const std::string weight = difference(a.weights, b.weights);
+  return weight.empty() ? "" : "weight " + weight;
+}
+
+}  // namespace trireme

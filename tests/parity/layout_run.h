@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/run_plan.h"
+
+namespace trireme {
+
+// All that a few steps of a plan leave behind, gathered from its ranks.
+struct LayoutRun {
+  std::vector<double> losses, grad_norms;
+  std::map<std::string, std::vector<float>> first_moments;  // after step 1: every gradient, scaled
+  std::map<std::string, std::vector<float>> weights;        // after the last step
+  double val_loss = 0.0;
+  std::string differences;  // between what was planned and what the ranks measured; "": none
+};
+
+struct RunSteps {
+  int first = 0;
+  int end = 5;
+  std::string load_from;  // checkpoint; "": initial parameters
+  std::string save_to;    // folder of checkpoints; "": none
+};
+
+// Runs the ranks as threads. Throws what ends a rank.
+LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps = {});
+
+// "" where both left the same bits, or what differs first.
+std::string difference(const LayoutRun& a, const LayoutRun& b);
+
+}  // namespace trireme

@@ -1,0 +1,232 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "layout_run.h"
+#include "planner/compile_plan.h"
+#include "program/make_schedule.h"
+
+namespace trireme {
+namespace {
+
+// A layout and what may not change a bit beside it.
+struct Case {
+  int dp = 1;
+  int pp = 1;
+  std::string schedule = "1f1b";
+  int zero = 0;
+  int hsdp_shard = 0;
+  std::string recompute = "none";
+  std::string family = "gpt2";
+  std::string compute = "fp32";
+  double dropout = 0.0;
+
+  std::string name() const {
+    return fmt::format("{} {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {}", family,
+                       compute, dp, pp, schedule, zero, hsdp_shard, recompute, dropout);
+  }
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config;
+  config.model.family = c.family == "llama" ? ModelFamily::Llama : ModelFamily::Gpt2;
+  config.model.tied_head = c.family != "llama";
+  config.model.layers = 8;
+  config.model.d_model = 8;
+  config.model.heads = 2;
+  config.model.vocab_size = 19;
+  config.model.seq_len = 4;
+  config.model.init_stddev = 0.2;
+  config.model.dropout = c.dropout;
+  config.data.source = "synthetic";
+  config.batch.global_sequences = 16;
+  config.batch.micro_sequences = 1;
+  config.optim.clip_norm = 0.5;
+  config.parallel.dp = c.dp;
+  config.parallel.pp = c.pp;
+  config.parallel.schedule = c.schedule;
+  config.parallel.zero = c.zero;
+  config.parallel.hsdp_shard = c.hsdp_shard;
+  config.memory.recompute = c.recompute;
+  config.precision.compute = c.compute;
+  config.run.reproducible = "layout";
+  config.run.threads_per_rank = 1;
+  config.run.comm_timeout_s = 20.0;
+  return config;
+}
+
+RunPlan plan_of(const Case& c) {
+  Result<RunPlan> plan = make_plan(config_of(c), {});
+  TRIREME_CHECK(plan.ok(), c.name() + ": " + plan.error().message);
+  return *plan;
+}
+
+bool is_possible(const Case& c) { return make_plan(config_of(c), {}).ok(); }
+
+// The one-rank run that every layout of a model must repeat.
+const LayoutRun& reference_of(const Case& c) {
+  static std::map<std::string, LayoutRun> runs;
+  const std::string key = fmt::format("{} {} {}", c.family, c.compute, c.dropout);
+  const auto found = runs.find(key);
+  if (found != runs.end()) return found->second;
+  const Case one{.family = c.family, .compute = c.compute, .dropout = c.dropout};
+  return runs.emplace(key, run_layout(plan_of(one))).first->second;
+}
+
+void expect_the_bits_of_one_rank(const Case& c) {
+  SCOPED_TRACE(c.name());
+  const LayoutRun run = run_layout(plan_of(c));
+  EXPECT_EQ(difference(run, reference_of(c)), "");
+  EXPECT_EQ(run.differences, "");
+}
+
+std::vector<std::string> runnable_schedules() {
+  std::vector<std::string> kinds = schedule_kinds();
+  std::erase(kinds, "dualpipe");
+  return kinds;
+}
+
+// Every schedule, ZeRO stage and recomputation of `ranks` ranks.
+void enumerate(int ranks) {
+  int run = 0;
+  for (int pp = 1; pp <= ranks; pp *= 2) {
+    for (const std::string& schedule : runnable_schedules()) {
+      for (int zero = 0; zero <= 3; ++zero) {
+        Case c{.dp = ranks / pp, .pp = pp, .schedule = schedule, .zero = zero};
+        if ((zero > 0 && c.dp == 1) || !is_possible(c)) continue;
+        for (const char* recompute : {"none", "selective", "full"}) {
+          c.recompute = recompute;
+          c.family = run % 2 == 0 ? "gpt2" : "llama";
+          expect_the_bits_of_one_rank(c);
+          ++run;
+        }
+      }
+    }
+  }
+  EXPECT_GT(run, 0);
+}
+
+TEST(Parity, OneRank) { enumerate(1); }
+TEST(Parity, TwoRanks) { enumerate(2); }
+TEST(Parity, FourRanks) { enumerate(4); }
+TEST(Parity, EightRanks) { enumerate(8); }
+
+TEST(Parity, SharedAndCopiedShards) {
+  for (const int zero : {1, 2, 3}) {
+    expect_the_bits_of_one_rank({.dp = 4, .zero = zero, .hsdp_shard = 2});
+    expect_the_bits_of_one_rank(
+        {.dp = 4, .pp = 2, .schedule = "zb_h1", .zero = zero, .hsdp_shard = 2});
+  }
+}
+
+TEST(Parity, Bf16AndDropout) {
+  for (const char* compute : {"fp32", "bf16"}) {
+    for (const int zero : {0, 1, 2, 3}) {
+      expect_the_bits_of_one_rank(
+          {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = zero, .compute = compute, .dropout = 0.1});
+    }
+  }
+}
+
+TEST(Parity, InFixedModeARunRepeatsItself) {
+  for (const int zero : {0, 2, 3}) {
+    RunConfig config = config_of({.dp = 2, .pp = 2, .schedule = "interleaved", .zero = zero});
+    config.run.reproducible = "fixed";
+    const Result<RunPlan> plan = make_plan(config, {});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const LayoutRun first = run_layout(*plan);
+    EXPECT_EQ(difference(run_layout(*plan), first), "") << zero;
+    EXPECT_EQ(first.differences, "");
+  }
+}
+
+TEST(Parity, ACheckpointMovesBetweenLayouts) {
+  const Case layouts[] = {
+      {},
+      {.dp = 4, .zero = 3},
+      {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 1},
+      {.pp = 4, .schedule = "1f1b"},
+      {.dp = 2, .pp = 2, .schedule = "interleaved", .zero = 2, .compute = "fp32"},
+  };
+  const std::filesystem::path root =
+      std::filesystem::temp_directory_path() / fmt::format("trireme-parity-{}", getpid());
+  int number = 0;
+  for (const Case& from : layouts) {
+    const std::string folder = (root / std::to_string(number++)).string();
+    run_layout(plan_of(from), {.end = 2, .save_to = folder});
+    for (const Case& to : layouts) {
+      SCOPED_TRACE(from.name() + " -> " + to.name());
+      const LayoutRun rest =
+          run_layout(plan_of(to), {.first = 2, .end = 5, .load_from = folder + "/step-000002"});
+      const LayoutRun& whole = reference_of(to);
+      EXPECT_EQ(rest.losses, std::vector(whole.losses.begin() + 2, whole.losses.end()));
+      EXPECT_EQ(rest.weights, whole.weights);
+    }
+  }
+  std::filesystem::remove_all(root);
+}
+
+// Damages one action of one rank's program and says how, or "" where it cannot be damaged so.
+std::string damage(RunPlan& plan, int rank, size_t position) {
+  Program& program = plan.ranks[size_t(rank)].program;
+  Action& action = program[position];
+  const std::string what = fmt::format("rank {}: {}", rank, to_string(action, 2));
+  switch (action.kind) {
+    case ActionKind::ReduceGrad:
+    case ActionKind::SumGrad:
+      program.erase(program.begin() + int64_t(position));
+      return what + " is missing";
+    case ActionKind::Unshard:
+      if (plan.config.parallel.zero >= 3)
+        return "";  // nothing is planned for a unit that is absent
+      program.erase(program.begin() + int64_t(position));
+      return what + " is missing";
+    case ActionKind::BW:
+      action.accumulate = !action.accumulate;
+      return what + " adds instead of overwriting, or the reverse";
+    default:
+      return "";
+  }
+}
+
+TEST(Parity, EveryDamageToAProgramIsNoticed) {
+  const Case layouts[] = {{.dp = 2}, {.dp = 2, .zero = 1}, {.dp = 2, .pp = 2, .zero = 2}};
+  int noticed = 0;
+  for (const Case& c : layouts) {
+    Case quick = c;
+    const RunPlan intact = plan_of(quick);
+    const size_t length = intact.ranks[0].program.size();
+    for (size_t position = 0; position < length; position += 3) {
+      RunPlan plan = intact;
+      plan.config.run.comm_timeout_s = 0.5;
+      // The same on all data-parallel ranks: what only one leaves out ends as a mismatch or a hang.
+      std::string what;
+      for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+        if (plan.ranks[rank].coords.pp == 0) what = damage(plan, int(rank), position);
+      }
+      if (what.empty()) continue;
+      SCOPED_TRACE(quick.name() + ": " + what);
+      std::string noticed_as;
+      try {
+        for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
+        const LayoutRun run = run_layout(plan, {.end = 2});
+        LayoutRun whole = reference_of(quick);
+        whole.losses.resize(2);
+        whole.grad_norms.resize(2);
+        noticed_as = run.losses != whole.losses || run.grad_norms != whole.grad_norms
+                         ? "other numbers"
+                     : difference(run, whole).substr(0, 8) == "gradient" ? "gradients"
+                                                                         : "";
+      } catch (const std::exception& error) {
+        noticed_as = error.what();
+      }
+      EXPECT_NE(noticed_as, "");
+      ++noticed;
+    }
+  }
+  EXPECT_GT(noticed, 10);
+}
+
+}  // namespace
+}  // namespace trireme
