@@ -162,7 +162,9 @@ nlohmann::ordered_json explanation_json(const PlanExplanation& explanation) {
   return {{"peak_flops", peak_flops(plan, hardware)},
           {"mfu", mfu(plan, hardware)},
           {"time", time},
-          {"peak_action", to_string(plan.program[size_t(plan.memory.peak_action)], 1)},
+          {"peak_action",
+           to_string(plan.ranks.front().program[size_t(plan.ranks.front().memory.peak_action)],
+                     plan.schedule.num_chunks)},
           {"largest_tensors", tensors},
           {"alternatives", ways}};
 }

@@ -16,9 +16,17 @@ class GradAddends {
   // Called by all tp ranks together; `layouts` are this rank's, and the frame's memory and the
   // group outlive this.
   GradAddends(Group& tp, const std::vector<ParamLayout>& layouts, const Frame& grads);
+  // The same where gradients, or shards of them, do not lie in one table; empty parts are left out.
+  struct Part {
+    int addends = 1;
+    TensorRef grad_N;
+  };
+  GradAddends(Group& tp, const std::vector<Part>& parts);
 
   // Once per step, between the last W and Step.
   void sum();
+  // Sent so far by groups that are parts of tp; tp itself counts its own.
+  int64_t sent_bytes() const;
   // All-reduced by this rank in one call of sum.
   int64_t num_bytes() const;
 

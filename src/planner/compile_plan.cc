@@ -14,6 +14,7 @@
 #include "program/stage_graph.h"
 #include "sim/search_schedule.h"
 #include "spec/norm_chunk.h"
+#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
@@ -151,16 +152,17 @@ Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
 
 // Which part of the norm a rank counts: what other ranks hold too is counted once.
 void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const RunPlan& plan) {
-  rank.num_norm_chunks = norm_chunks.total;
+  rank.num_norm_chunks = norm_chunks.total();
   const int first_holder = rank.zero.level == 0 ? 0 : rank.zero.index;
-  const bool counts = rank.coords.tp == 0 && rank.coords.cp == 0 && rank.coords.dp == first_holder;
+  const bool counts = rank.coords.cp == 0 && rank.coords.dp == first_holder;
   if (!counts) return;
   for (ChunkTables& chunk : rank.chunks) {
     for (OwnedParam& owned : chunk.owned) {
       const bool is_second_holder =
           plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
       if (is_second_holder) continue;
-      owned.norm_chunk = norm_chunks.first(owned.name) + owned.first / kNormChunk;
+      const int64_t first = norm_chunks.first(owned.name, rank.coords.tp);
+      if (first >= 0) owned.norm_chunk = first + owned.first / kNormChunk;
     }
   }
 }
@@ -173,7 +175,7 @@ void make_chunks(RankPlan& rank, const RunPlan& plan, const std::vector<StageSpe
     const int stage = graph.stage(pp, c);
     rank.places.push_back(
         {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
-    rank.chunks.push_back(chunk_tables(plan.model, stages[size_t(stage)], plan.shape, rank.zero));
+    rank.chunks.push_back(chunk_tables(plan.model, stages[size_t(stage)], rank.shape, rank.zero));
   }
 }
 
@@ -184,6 +186,8 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   RankPlan rank;
   rank.position = position;
   rank.coords = coords_of(plan.mesh, position);
+  rank.shape = plan.shape;
+  rank.shape.tp_rank = rank.coords.tp;
   rank.zero = zero_of(parallel, rank.coords);
   make_chunks(rank, plan, stages);
   number_norm_chunks(rank, norm_chunks, plan);
@@ -214,8 +218,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
         {&rank.chunks[c], rank.places[c].previous_chunk, rank.places[c].next_chunk});
   }
   needs.workspace_bytes = plan.num_threads * kWorkspaceBytesPerThread;
-  needs.message_bytes = plan.shape.micro_sequences * plan.model.seq_len * plan.model.d_model *
-                        size_of(plan.shape.compute);
+  needs.message_bytes = rank.chunks.front().tables.saved.at("y_TC").bytes();
   needs.exchange_bytes = exchange_words(rank) * size_of(DType::I64);
   needs.num_unit_slots = rank.num_unit_slots;
   rank.memory = plan_memory(rank.program, rank.eval_program, needs);
@@ -223,6 +226,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
 
 Status compile_plan(RunPlan& plan) {
   TRIREME_TRY_DONE(check_layout_tree(plan));
+  TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
   TRIREME_TRY(schedule, schedule_of(plan));
   plan.schedule = std::move(schedule);
   plan.shape.split_backward = false;
@@ -231,8 +235,13 @@ Status compile_plan(RunPlan& plan) {
   }
   plan.shape.tied_use_apart =
       plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && plan.config.parallel.zero >= 2);
+  plan.shape.tp = plan.mesh.tp;
+  plan.shape.sequence_parallel = plan.config.parallel.sequence;
   TRIREME_TRY(stages, stages_of(plan.model, num_stages(plan.schedule)));
-  const NormChunks norm_chunks = norm_chunks_of(plan.model);
+  for (const StageSpec& stage : stages) {
+    TRIREME_TRY_DONE(check_placements(plan.model, stage, plan.shape));
+  }
+  const NormChunks norm_chunks(plan.model, plan.shape);
   plan.ranks.clear();
   for (int position = 0; position < plan.mesh.size(); ++position) {
     plan.ranks.push_back(compile_rank(plan, position, stages, norm_chunks));

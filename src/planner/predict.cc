@@ -5,7 +5,9 @@
 #include "comm/cost_model.h"
 #include "comm/plan.h"
 #include "planner/price.h"
+#include "sharding/redistribution_traffic.h"
 #include "sim/simulate.h"
+#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
@@ -42,8 +44,7 @@ class Counter {
     switch (action.kind) {
       case ActionKind::SendActivation:
       case ActionKind::SendGrad:
-        bytes_[kPp] += plan_.shape.micro_sequences * plan_.model.seq_len * plan_.model.d_model *
-                       size_of(plan_.shape.compute);
+        bytes_[kPp] += rank_.chunks.front().tables.saved.at("y_TC").bytes();
         return;
       case ActionKind::ReduceGrad:
         if (action.peer < 0) {
@@ -55,12 +56,50 @@ class Counter {
       case ActionKind::Unshard:
         for_each_bucket(action, [&](const PlacedBucket& placed) { count_gather(placed); });
         return;
+      case ActionKind::F:
+      case ActionKind::B:
+      case ActionKind::W:
+      case ActionKind::BW:
+        if (action.first_unit == 0) count_moves(action);
+        return;
       case ActionKind::Step:
+        count_addends();
         bytes_[kWorld] += collective(Collective::AllReduce, plan_.num_ranks(), rank_.position,
-                                     exchange_words(rank_), {}, DType::I64);
+                                     exchange_words(rank_), {}, DType::I64, false);
         return;
       default:
         return;
+    }
+  }
+
+  // Between the tensor-parallel ranks, once for all units of a chunk.
+  void count_moves(const Action& action) {
+    const StageSpec& stage = rank_.chunks[size_t(action.chunk)].stage;
+    const StageMoves moves =
+        stage_moves(stage_flow(plan_.model, stage, rank_.shape), rank_.shape.recompute);
+    if (action.kind == ActionKind::F) return count_moves(moves.forward);
+    count_moves(moves.recompute);
+    if (action.kind != ActionKind::W) count_moves(moves.backward_input);
+    if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
+  }
+
+  void count_moves(const std::vector<TensorMove>& moves) {
+    for (const TensorMove& move : moves) {
+      const auto what = collective_of(move.change, move.global, plan_.mesh.tp, rank_.coords.tp);
+      if (!what) continue;
+      bytes_[kTp] += sent_bytes(what->request(Algorithm::Auto, plan_.mesh.tp, rank_.coords.tp),
+                                size_of(move.dtype), false, shares_memory_);
+    }
+  }
+
+  // Gradients that lie on tensor-parallel ranks as addends.
+  void count_addends() {
+    for (const ChunkTables& chunk : rank_.chunks) {
+      for (const OwnedParam& owned : chunk.owned) {
+        const int addends = chunk.layouts[owned.param].grad_addends;
+        bytes_[kTp] += collective(Collective::AllReduce, addends, rank_.coords.tp % addends,
+                                  owned.count, {}, DType::F32, true);
+      }
     }
   }
 
@@ -74,6 +113,7 @@ class Counter {
     }
   }
 
+  bool is_canonical() const { return plan_.mode == AccumulateMode::Layout; }
   int shards() const { return rank_.zero.level == 0 ? 1 : rank_.zero.degree; }
 
   void count_reduce(const PlacedBucket& placed) {
@@ -82,10 +122,10 @@ class Counter {
     if (shards() > 1) {
       const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::grads);
       bytes_[kDp] += collective(Collective::ReduceScatter, shards(), rank_.zero.index,
-                                placed.bucket.grads().count, counts, DType::F32);
+                                placed.bucket.grads().count, counts, DType::F32, is_canonical());
     }
     bytes_[kDp] += collective(Collective::AllReduce, replicas, replica, placed.shard.grads.count,
-                              {}, DType::F32);
+                              {}, DType::F32, is_canonical());
   }
 
   void count_gather(const PlacedBucket& placed) {
@@ -93,14 +133,15 @@ class Counter {
     if (total == 0) return;
     const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::params);
     bytes_[kDp] += collective(Collective::AllGather, shards(), rank_.zero.index, total, counts,
-                              plan_.shape.compute);
+                              plan_.shape.compute, is_canonical());
   }
 
   void count_tied(const Action& action) {
     for (const OwnedParam& owned : rank_.chunks[size_t(action.chunk)].owned) {
       if (owned.name != "embedding.tokens") continue;
       const int index = rank_.coords.pp < action.peer ? 0 : 1;
-      bytes_[kPp] += collective(Collective::AllReduce, 2, index, owned.count, {}, DType::F32);
+      bytes_[kPp] +=
+          collective(Collective::AllReduce, 2, index, owned.count, {}, DType::F32, is_canonical());
     }
   }
 
@@ -113,11 +154,11 @@ class Counter {
   }
 
   int64_t collective(Collective collective, int size, int rank, int64_t count,
-                     const std::vector<int64_t>& counts, DType dtype) const {
+                     const std::vector<int64_t>& counts, DType dtype, bool canonical) const {
     if (size == 1) return 0;
     return sent_bytes(
         {.collective = collective, .rank = rank, .size = size, .count = count, .counts = counts},
-        size_of(dtype), plan_.mode == AccumulateMode::Layout, shares_memory_);
+        size_of(dtype), canonical, shares_memory_);
   }
 
   const RunPlan& plan_;
@@ -146,8 +187,7 @@ Costs costs_of(const RunPlan& plan, const ComputeCost& whole, const Hardware& ha
     }
   }
   costs.link = {hardware.inside_node.latency_s, hardware.inside_node.bytes_per_s};
-  costs.message_bytes = double(plan.shape.micro_sequences * plan.model.seq_len *
-                               plan.model.d_model * size_of(plan.shape.compute));
+  costs.message_bytes = double(plan.ranks.front().chunks.front().tables.saved.at("y_TC").bytes());
   return costs;
 }
 

@@ -22,6 +22,7 @@ struct ChunkPlace {
 struct RankPlan {
   int position = 0;  // in the mesh
   MeshCoords coords;
+  StageShape shape;
   std::vector<ChunkTables> chunks;
   std::vector<ChunkPlace> places;  // [chunk]
   Program program;

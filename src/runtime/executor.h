@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/token_source.h"
+#include "models/grad_addends.h"
 #include "models/transformer_stage.h"
 #include "optim/optimizer.h"
 #include "runtime/clock.h"
@@ -47,6 +48,7 @@ class Executor {
     Group& world;
     Pipeline& pipeline;
     DataParallel& data_parallel;
+    GradAddends& grad_addends;
     int64_t micro_sequences = 1;
     int64_t seq_len = 1;
   };

@@ -82,9 +82,10 @@ class Rank {
         pipeline_(plan_, memory_, sole_rank_.group(), stages_),
         data_parallel_(plan_, memory_, {sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
                        Algorithm::Canonical),
-        executor_((bind(model),
-                   Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),
-                                   pipeline_, data_parallel_, shape_.micro_sequences, kSeqLen})) {
+        grad_addends_(sole_rank_.group(), std::vector<GradAddends::Part>()),
+        executor_((bind(model), Executor::Parts{plan_, memory_, stages_, optimizer_, source_,
+                                                sole_rank_.group(), pipeline_, data_parallel_,
+                                                grad_addends_, shape_.micro_sequences, kSeqLen})) {
     init_params(ctx_, chunk().params, params(), state(), kSeed);
   }
 
@@ -133,9 +134,11 @@ class Rank {
     plan.microbatches = MicrobatchMap::contiguous(num_microbatches);
     plan.program = accumulate(order, 1, setup.mode, plan.microbatches).program;
     if (with_step) append_step(plan.program);
-    const NormChunks norm_chunks = norm_chunks_of(model);
-    plan.num_norm_chunks = norm_chunks.total;
-    for (OwnedParam& owned : plan.chunks[0].owned) owned.norm_chunk = norm_chunks.first(owned.name);
+    const NormChunks norm_chunks(model, shape);
+    plan.num_norm_chunks = norm_chunks.total();
+    for (OwnedParam& owned : plan.chunks[0].owned) {
+      owned.norm_chunk = norm_chunks.first(owned.name, 0);
+    }
     MemoryNeeds needs;
     needs.chunks.push_back({&plan.chunks[0]});
     needs.workspace_bytes = setup.num_threads * kWorkspaceBytesPerThread;
@@ -171,6 +174,7 @@ class Rank {
   Optimizer optimizer_;
   Pipeline pipeline_;
   DataParallel data_parallel_;
+  GradAddends grad_addends_;
   Executor executor_;
 };
 

@@ -49,7 +49,9 @@ void list_owned(ChunkTables& chunk) {
       if (piece.name == kSecondUse) second_use = grad;
       const auto spec = spec_of(piece.name);
       if (spec == chunk.params.end()) continue;
-      OwnedParam owned{piece.name, spec->shape, piece.first, piece.count, spec->decay, grad};
+      OwnedParam owned{piece.name,  size_t(spec - chunk.params.begin()),
+                       piece.first, piece.count,
+                       spec->decay, grad};
       owned.param_begin =
           placed.param_storage + tensor->param_begin + piece.first - placed.shard.params.begin;
       chunk.owned.push_back(std::move(owned));
@@ -64,8 +66,9 @@ TensorTable owned_optimizer_table(const ChunkTables& chunk, DType compute,
                                   const OptimizerStateSpec& state) {
   std::vector<ParamSpec> parts;
   for (const OwnedParam& owned : chunk.owned) {
-    const bool whole = owned.count == owned.shape.num_elements();
-    parts.push_back({.name = owned.name, .shape = whole ? owned.shape : Shape{owned.count}});
+    const Shape& held = chunk.params[owned.param].shape;
+    const bool is_whole = owned.count == held.num_elements();
+    parts.push_back({.name = owned.name, .shape = is_whole ? held : Shape{owned.count}});
   }
   return optimizer_table(parts, compute, state);
 }
@@ -97,7 +100,8 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
                          const ZeroShape& zero) {
   ChunkTables chunk;
   chunk.stage = stage;
-  chunk.params = param_table(model, stage);
+  chunk.params = local_param_table(model, stage, shape);
+  chunk.layouts = param_layouts(model, stage, shape);
   chunk.tables = stage_tables(model, stage, shape);
   chunk.zero = zero;
   const int degree = zero.level == 0 ? 1 : zero.degree;
@@ -120,22 +124,25 @@ bool stays_gathered(const ChunkTables& chunk, int unit) {
   return chunk.zero.shards_params() && is_tied_here && unit == 0;
 }
 
-int64_t NormChunks::first(const std::string& name) const {
-  const auto found = std::lower_bound(first_of.begin(), first_of.end(), name,
-                                      [](const std::pair<std::string, int64_t>& entry,
-                                         const std::string& key) { return entry.first < key; });
-  TRIREME_CHECK(found != first_of.end() && found->first == name, "no parameter is named " + name);
-  return found->second;
+NormChunks::NormChunks(const ModelSpec& model, StageShape shape) {
+  std::vector<std::vector<ParamLayout>> of_ranks;  // [tp rank][param]
+  for (shape.tp_rank = 0; shape.tp_rank < shape.tp; ++shape.tp_rank) {
+    of_ranks.push_back(param_layouts(model, whole_model(model), shape));
+  }
+  for (size_t param = 0; param < of_ranks.front().size(); ++param) {
+    std::vector<int64_t>& first = first_of_[of_ranks.front()[param].name];
+    for (const std::vector<ParamLayout>& of_rank : of_ranks) {
+      const ParamLayout& layout = of_rank[param];
+      first.push_back(layout.is_first_copy ? total_ : -1);
+      if (layout.is_first_copy) total_ += num_norm_chunks(layout.extent.num_elements());
+    }
+  }
 }
 
-NormChunks norm_chunks_of(const ModelSpec& model) {
-  NormChunks chunks;
-  for (const ParamSpec& param : param_table(model, whole_model(model))) {
-    chunks.first_of.emplace_back(param.name, chunks.total);
-    chunks.total += num_norm_chunks(param.shape.num_elements());
-  }
-  std::sort(chunks.first_of.begin(), chunks.first_of.end());
-  return chunks;
+int64_t NormChunks::first(const std::string& name, int tp_rank) const {
+  const auto found = first_of_.find(name);
+  TRIREME_CHECK(found != first_of_.end(), "no parameter is named " + name);
+  return found->second[size_t(tp_rank)];
 }
 
 }  // namespace trireme

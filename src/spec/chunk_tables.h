@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "spec/bucket.h"
+#include "spec/model_layout.h"
 
 namespace trireme {
 
@@ -23,8 +25,8 @@ struct ZeroShape {
 // the chunk's gradient slot and of its parameters' storage.
 struct OwnedParam {
   std::string name;
-  Shape shape;        // of the whole parameter
-  int64_t first = 0;  // of the flattened parameter
+  size_t param = 0;   // index in the chunk's params and layouts
+  int64_t first = 0;  // of what the tensor-parallel rank holds, flattened
   int64_t count = 0;
   bool decay = false;
   int64_t grad_begin = 0;
@@ -45,8 +47,9 @@ struct PlacedBucket {
 // One model chunk of one rank: its tables, and what of them this rank stores.
 struct ChunkTables {
   StageSpec stage;
-  std::vector<ParamSpec> params;
-  StageTables tables;  // optimizer: of the owned parts only
+  std::vector<ParamSpec> params;     // what the tensor-parallel rank holds of them
+  std::vector<ParamLayout> layouts;  // [param]
+  StageTables tables;                // optimizer: of the owned parts only
   ZeroShape zero;
   std::vector<PlacedBucket> buckets;
   std::vector<OwnedParam> owned;
@@ -69,12 +72,19 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
 // the same chunk reads too.
 bool stays_gathered(const ChunkTables& chunk, int unit);
 
-// First norm chunk of every parameter of the whole model, by name, and how many there are.
-struct NormChunks {
-  std::vector<std::pair<std::string, int64_t>> first_of;  // sorted by name
-  int64_t total = 0;
-  int64_t first(const std::string& name) const;
+// Where the norm chunks of every parameter stand among the model's: in model order, those of one
+// parameter by tensor-parallel rank.
+class NormChunks {
+ public:
+  NormChunks(const ModelSpec& model, StageShape shape);
+
+  int64_t total() const { return total_; }
+  // Of what a tensor-parallel rank holds; -1 where a lower one holds the same.
+  int64_t first(const std::string& name, int tp_rank) const;
+
+ private:
+  std::map<std::string, std::vector<int64_t>> first_of_;  // [tp rank]
+  int64_t total_ = 0;
 };
-NormChunks norm_chunks_of(const ModelSpec& model);
 
 }  // namespace trireme

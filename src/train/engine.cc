@@ -45,7 +45,7 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
     const ChunkTables& chunk = rank_.chunks[c];
     const ChunkRegions& regions = rank_.memory.chunks[c];
-    stages_.emplace_back(plan.model, chunk.stage, plan.shape, chunk.tables,
+    stages_.emplace_back(plan.model, chunk.stage, rank_.shape, chunk.tables,
                          memory_.stage_memory(int(c)), plan.config.run.seed);
     optimizer_.add(chunk, {memory_.at(regions.params), memory_.at(regions.grad_slots[0]),
                            memory_.at(regions.optimizer)});
@@ -54,21 +54,21 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), stages_);
   data_parallel_ = std::make_unique<DataParallel>(
       rank_, memory_, DataParallelGroups{*shards_, *replicas_, *tied_}, algorithm_of(plan));
-  executor_ = std::make_unique<Executor>(
-      Executor::Parts{rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_,
-                      *data_parallel_, plan.shape.micro_sequences, plan.model.seq_len});
+  executor_ = std::make_unique<Executor>(Executor::Parts{
+      rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_, *data_parallel_,
+      *grad_addends_, plan.shape.micro_sequences, plan.model.seq_len});
 }
 
 void Engine::bind_owned() {
+  std::vector<GradAddends::Part> addends;
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
     const ChunkTables& chunk = rank_.chunks[c];
     const ChunkRegions& regions = rank_.memory.chunks[c];
     const Frame state(chunk.tables.optimizer, memory_.at(regions.optimizer));
     for (const OwnedParam& owned : chunk.owned) {
       OwnedTensors tensors{.first = owned.first, .count = owned.count};
-      tensors.spec =
-          &*std::find_if(chunk.params.begin(), chunk.params.end(),
-                         [&](const ParamSpec& param) { return param.name == owned.name; });
+      tensors.spec = &chunk.params[owned.param];
+      tensors.layout = &chunk.layouts[owned.param];
       const auto find = [&](const char* kind) {
         TensorRef tensor = state.find(kind + owned.name);
         tensor.shape = Shape{tensor ? owned.count : 0};
@@ -86,13 +86,17 @@ void Engine::bind_owned() {
       tensors.exp_avg_sq_N = find("exp_avg_sq/");
       tensors.in_checkpoint = owned.norm_chunk >= 0;  // what is counted once is written once
       owned_.push_back(tensors);
+      addends.push_back(
+          {tensors.layout->grad_addends,
+           memory_.elements(regions.grad_slots[0], DType::F32, owned.grad_begin, owned.count)});
     }
   }
+  grad_addends_ = std::make_unique<GradAddends>(groups_.tp(), addends);
 }
 
 void Engine::init_params(uint64_t seed) {
   for (const OwnedTensors& owned : owned_) {
-    init_param(ctx_, *owned.spec, owned.first, owned.master_N, seed);
+    init_param(ctx_, *owned.spec, owned.layout, owned.first, owned.master_N, seed);
     if (owned.param_N) ctx_.kernels.convert(stream_, {owned.master_N, owned.param_N});
   }
   gather_params();
@@ -153,6 +157,7 @@ std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
   for (const auto& [axis, traffic] : groups_.traffic()) {
     int64_t bytes = traffic.sent_bytes;
     if (axis == "dp") bytes += shards_->traffic().sent_bytes + replicas_->traffic().sent_bytes;
+    if (axis == "tp") bytes += grad_addends_->sent_bytes();
     if (axis == "pp") bytes += tied_->traffic().sent_bytes;
     by_axis.emplace_back(axis, bytes);
   }

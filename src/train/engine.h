@@ -21,7 +21,9 @@ struct EvalResult {
 // none.
 struct OwnedTensors {
   const ParamSpec* spec = nullptr;
-  int64_t first = 0;  // of the flattened parameter
+  const ParamLayout* layout =
+      nullptr;        // where what the tensor-parallel rank holds lies in the whole
+  int64_t first = 0;  // of what it holds, flattened
   int64_t count = 0;
   TensorRef master_N, exp_avg_N, exp_avg_sq_N;
   TensorRef param_N;           // absent: the parameter is its own master
@@ -73,6 +75,7 @@ class Engine {
   std::vector<TransformerStage> stages_;  // [chunk]
   Optimizer optimizer_;
   std::vector<OwnedTensors> owned_;
+  std::unique_ptr<GradAddends> grad_addends_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<DataParallel> data_parallel_;
   std::unique_ptr<Executor> executor_;

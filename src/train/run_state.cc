@@ -2,15 +2,50 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "comm/gather_text.h"
 
 namespace trireme {
 namespace {
 
-Slice slice_of(const OwnedTensors& owned) {
-  const Shape& shape = owned.spec->shape;
-  return owned.count == shape.num_elements() ? Slice::whole(shape)
-                                             : Slice::range(owned.first, owned.count);
+// A part of what this rank owns as a slice of the whole parameter.
+struct OwnedSlice {
+  Slice slice;
+  int64_t offset = 0;  // in what is owned
+};
+
+// Rows that are whole in the parameter are one range of it; of a box of columns, the first and the
+// last row may be cut.
+std::vector<OwnedSlice> slices_of(const OwnedTensors& owned) {
+  const ParamLayout& layout = *owned.layout;
+  if (owned.count == layout.global.num_elements()) return {{Slice::whole(layout.global), 0}};
+  const bool is_matrix = layout.global.rank() == 2;
+  const int64_t row = is_matrix ? layout.extent[1] : 1;
+  if (!is_matrix || row == layout.global[1]) {
+    return {{Slice::range(layout.begin[0] * row + owned.first, owned.count), 0}};
+  }
+  std::vector<OwnedSlice> slices;
+  const auto add = [&](int64_t element, Shape extent) {
+    const Shape begin{layout.begin[0] + element / row, layout.begin[1] + element % row};
+    slices.push_back({Slice::box(begin, extent), element - owned.first});
+  };
+  int64_t element = owned.first;
+  const int64_t end = owned.first + owned.count;
+  if (element % row != 0) {
+    const int64_t count = std::min(end, element / row * row + row) - element;
+    add(element, Shape{1, count});
+    element += count;
+  }
+  const int64_t whole_rows = (end - element) / row;
+  if (whole_rows > 0) add(element, Shape{whole_rows, row});
+  element += whole_rows * row;
+  if (element < end) add(element, Shape{1, end - element});
+  return slices;
+}
+
+void* at(const TensorRef& tensor_N, int64_t offset) {
+  return static_cast<char*>(tensor_N.data) + offset * size_of(tensor_N.dtype);
 }
 
 // Calls visit(name in the checkpoint, tensor) for the master and the moments.
@@ -21,8 +56,12 @@ void for_each_state(const OwnedTensors& owned, Visit&& visit) {
   if (owned.exp_avg_sq_N) visit("exp_avg_sq/" + owned.spec->name, owned.exp_avg_sq_N);
 }
 
-TensorRequest request_of(const std::string& name, const OwnedTensors& owned, const TensorRef& out) {
-  return {name, owned.spec->shape, out.dtype, slice_of(owned), out.data};
+void add_requests(const std::string& name, const OwnedTensors& owned, const TensorRef& out_N,
+                  std::vector<TensorRequest>& requests) {
+  for (const OwnedSlice& part : slices_of(owned)) {
+    requests.push_back(
+        {name, owned.layout->global, out_N.dtype, part.slice, at(out_N, part.offset)});
+  }
 }
 
 // A rank's word to the others: its text, or why it has none.
@@ -51,7 +90,10 @@ std::vector<TensorPiece> checkpoint_pieces(const Engine& engine) {
   for (const OwnedTensors& owned : engine.owned()) {
     if (!owned.in_checkpoint) continue;
     for_each_state(owned, [&](const std::string& name, const TensorRef& tensor) {
-      pieces.push_back({name, owned.spec->shape, tensor.dtype, slice_of(owned), tensor.data});
+      for (const OwnedSlice& part : slices_of(owned)) {
+        pieces.push_back(
+            {name, owned.layout->global, tensor.dtype, part.slice, at(tensor, part.offset)});
+      }
     });
   }
   return pieces;
@@ -111,9 +153,9 @@ Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan,
   std::vector<TensorRequest> requests;
   for (const OwnedTensors& owned : engine.owned()) {
     for_each_state(owned, [&](const std::string& name, const TensorRef& tensor) {
-      requests.push_back(request_of(name, owned, tensor));
+      add_requests(name, owned, tensor, requests);
     });
-    if (owned.param_N) requests.push_back(request_of(owned.spec->name, owned, owned.param_N));
+    if (owned.param_N) add_requests(owned.spec->name, owned, owned.param_N, requests);
   }
   TRIREME_TRY_DONE(checkpoint.read(requests, {.num_threads = plan.num_threads}));
   engine.gather_params();
