@@ -19,11 +19,20 @@ const KernelTable& kernels() {
   return isas.empty() ? reference_kernels() : cpu_kernels(isas.back());
 }
 
+// Puts what a rank owns of a parameter to its place in the whole one.
 void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
              std::map<std::string, std::vector<float>>& all) {
+  const ParamLayout& layout = *owned.layout;
   std::vector<float>& values = all[owned.spec->name];
-  values.resize(size_t(owned.spec->shape.num_elements()));
-  std::memcpy(values.data() + owned.first, tensor_N.data, size_t(tensor_N.bytes()));
+  values.resize(size_t(layout.global.num_elements()));
+  const bool is_matrix = layout.global.rank() == 2;
+  const int64_t row = is_matrix ? layout.extent[1] : 1;
+  const int64_t global_row = is_matrix ? layout.global[1] : 1;
+  const int64_t origin = layout.begin[0] * global_row + (is_matrix ? layout.begin[1] : 0);
+  for (int64_t i = 0; i < owned.count; ++i) {
+    const int64_t element = owned.first + i;
+    values[size_t(origin + element / row * global_row + element % row)] = tensor_N.as<float>()[i];
+  }
 }
 
 // What the step has sent beside what was planned.
