@@ -23,6 +23,7 @@ struct KernelTable {
   void (*column_sum)(Stream&, const ColumnSumArgs&);
   void (*attention_forward)(Stream&, const AttentionForwardArgs&);
   void (*attention_backward)(Stream&, const AttentionBackwardArgs&);
+  void (*attention_merge)(Stream&, const AttentionMergeArgs&);
   void (*norm_forward)(Stream&, const NormForwardArgs&);
   void (*norm_backward_input)(Stream&, const NormBackwardInputArgs&);
   void (*norm_backward_weight)(Stream&, const NormBackwardWeightArgs&);

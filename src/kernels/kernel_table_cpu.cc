@@ -11,6 +11,7 @@ const KernelTable kKernels = {
     .column_sum = column_sum,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
+    .attention_merge = attention_merge,
     .norm_forward = norm_forward,
     .norm_backward_input = norm_backward_input,
     .norm_backward_weight = norm_backward_weight,

@@ -9,6 +9,7 @@ const KernelTable& reference_kernels() {
       .column_sum = column_sum_ref,
       .attention_forward = attention_forward_ref,
       .attention_backward = attention_backward_ref,
+      .attention_merge = attention_merge_ref,
       .norm_forward = norm_forward_ref,
       .norm_backward_input = norm_backward_input_ref,
       .norm_backward_weight = norm_backward_weight_ref,

@@ -11,6 +11,7 @@ void matmul(Stream& stream, const MatmulArgs& args);
 void column_sum(Stream& stream, const ColumnSumArgs& args);
 void attention_forward(Stream& stream, const AttentionForwardArgs& args);
 void attention_backward(Stream& stream, const AttentionBackwardArgs& args);
+void attention_merge(Stream& stream, const AttentionMergeArgs& args);
 void norm_forward(Stream& stream, const NormForwardArgs& args);
 void norm_backward_input(Stream& stream, const NormBackwardInputArgs& args);
 void norm_backward_weight(Stream& stream, const NormBackwardWeightArgs& args);

@@ -8,8 +8,9 @@ namespace trireme {
 
 // Causal attention over packed sequences with an online softmax: no seq x seq matrix is stored.
 // Legend: T rows = num_sequences * q_len (queries) or * kv_len (keys), H heads, K kv heads (H is a
-// multiple of K; head h reads kv head h / (H/K)), D head_dim. Query i of a sequence sees the keys
-// 0 .. kv_len - q_len + i. All matrices of one dtype (fp32 or bf16); columns are heads x D.
+// multiple of K; head h reads kv head h / (H/K)), D head_dim. Causal: query i of a sequence sees
+// the keys 0 .. kv_len - q_len + i; else it sees all. All matrices of one dtype (fp32 or bf16);
+// columns are heads x D.
 struct AttentionShape {
   int64_t num_sequences = 0;
   int64_t q_len = 0;
@@ -18,16 +19,22 @@ struct AttentionShape {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   float scale = 0.0f;  // multiplies q k^T, usually 1 / sqrt(head_dim)
+  bool causal = true;
+
+  int64_t num_visible(int64_t query) const { return causal ? kv_len - q_len + query + 1 : kv_len; }
 };
 
 // The element (head, query, key) of global sample s is kept iff uniform(philox(key, {query << 32 |
-// key, s << 16 | head})) >= probability, and then divided by 1 - probability. Query and key count
-// positions of the sequence (query i is at kv_len - q_len + i), head is global. 0: no dropout.
+// key, s << 16 | head})) >= probability, and then divided by 1 - probability. Query and key are
+// positions of the sequence, head is global. 0: no dropout.
 struct AttentionDropout {
   float probability = 0.0f;
   RngKey key;
   uint64_t first_sample = 0;  // global number of the first sequence
   uint64_t first_head = 0;    // global number of the first head
+  int64_t first_key = 0;      // position of key 0
+  // Query i stands at kv_len - q_len + i + query_offset: 0 where queries are the last of the keys.
+  int64_t query_offset = 0;
 };
 
 struct AttentionForwardArgs {
@@ -51,9 +58,20 @@ struct AttentionBackwardArgs {
 };
 void attention_backward_ref(Stream& stream, const AttentionBackwardArgs& args);
 
+// Attention over two sets of keys from the attention over each: out and lse become those of both.
+struct AttentionMergeArgs {
+  int64_t num_heads = 0;
+  MatrixRef part_T_HD;  // fp32 or bf16
+  MatrixRef part_lse_HT;
+  MatrixRef out_T_HD;  // fp32, read and written
+  MatrixRef lse_HT;    // fp32, read and written; -inf: over no key yet
+};
+void attention_merge_ref(Stream& stream, const AttentionMergeArgs& args);
+
 // Throw ContractError when shapes or dtypes do not fit; every implementation calls them first.
 void check_attention(const AttentionForwardArgs& args);
 void check_attention(const AttentionBackwardArgs& args);
+void check_attention(const AttentionMergeArgs& args);
 
 // FLOPs of the forward pass counted causally; the backward pass does 2.5 times as many.
 int64_t attention_forward_flops(const AttentionShape& shape);

@@ -65,7 +65,7 @@ struct Backward {
   int64_t width() const { return padded_dim(shape.head_dim); }
   int64_t head_steps() const { return num_steps_of(shape.head_dim, kElements); }
   int64_t block_steps() const { return num_steps_of(block_keys(), kElements); }
-  int64_t position(int64_t query) const { return shape.kv_len - shape.q_len + query; }
+  int64_t last_visible(int64_t query) const { return shape.num_visible(query) - 1; }
   const T* query_row(const MatrixRef& x, const Unit& unit, int64_t head, int64_t query) const {
     return x.row<const T>(unit.sequence * shape.q_len + query) + head * shape.head_dim;
   }
@@ -178,7 +178,7 @@ TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const Query
                                                    int64_t key, int64_t first_col, int64_t r,
                                                    U* dscores, const BackwardState<U>& s) const {
   const F32x16 to_powers_of_two = broadcast(shape.scale * kLog2E);
-  const int64_t first_seeing = key - position(tile.first);  // first query of the tile that does
+  const int64_t first_seeing = key - last_visible(tile.first);  // first query of the tile that does
   int64_t col = 0;
   for (; col < first_col; col += kLanes) store_operand(dscores + col, zeros());
   for (; col < kTile; col += kLanes) {
@@ -192,7 +192,8 @@ TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const Query
     F32x16 dp = load(s.dprobabilities + r * kTile + col);
     if (args.dropout.probability > 0.0f) [[unlikely]] {
       const DropoutOfHead dropout = dropout_of(args.dropout, unit.sequence, tile.head);
-      const F32x16 keep = keep_factors(dropout, position(tile.first) + col, true, key);
+      const int64_t position = shape.kv_len - shape.q_len + tile.first + args.dropout.query_offset;
+      const F32x16 keep = keep_factors(dropout, position + col, true, args.dropout.first_key + key);
       kept = kept * keep;
       dp = dp * keep;
     }
@@ -241,7 +242,7 @@ void Backward<T>::add_query_gradients(const Unit& unit, const KeyBlock& keys, co
   float* dq = s.dq + (head * queries + tile.first - unit.first_query) * width();
   for (int64_t i = 0; i < tile.count; i += kGroupRows) {
     const int64_t count = std::min(kGroupRows, tile.count - i);
-    const int64_t visible = position(tile.first + i + count - 1) + 1 - keys.first;
+    const int64_t visible = last_visible(tile.first + i + count - 1) + 1 - keys.first;
     if (visible <= 0) continue;
     const LeftRows ds{steps + i * int64_t(sizeof(float)), sizeof(float)};
     value_product<U>(ds, kTile * sizeof(float), count, s.k_steps, block_steps(),
@@ -256,7 +257,7 @@ void Backward<T>::run_tile(const Unit& unit, const KeyBlock& keys, const QueryTi
   load_queries(unit, tile, s);
   int64_t i = 0;
   for (; i < keys.count; i += kGroupRows) {
-    const int64_t first_seeing = std::max<int64_t>(0, keys.first + i - position(tile.first));
+    const int64_t first_seeing = std::max<int64_t>(0, keys.first + i - last_visible(tile.first));
     if (first_seeing >= tile.count) break;
     run_group(unit, keys, tile, i, first_seeing / kLanes * kLanes, s);
   }
@@ -280,7 +281,7 @@ void Backward<T>::run_unit(const Unit& unit, std::byte* workspace) const {
   const int64_t first_head = unit.kv_head * heads_per_kv();
   for (int64_t first = unit.first_key; first < unit.end_key; first += block_keys()) {
     const KeyBlock keys = load_keys(unit, first, s);
-    const int64_t first_seeing = std::max(unit.first_query, first - position(0));
+    const int64_t first_seeing = std::max(unit.first_query, first - last_visible(0));
     for (int64_t head = first_head; head < first_head + heads_per_kv(); ++head) {
       for (int64_t query = first_seeing / kTile * kTile; query < unit.end_query; query += kTile) {
         run_tile(unit, keys, {head, query, std::min(kTile, unit.end_query - query)}, s);
@@ -372,7 +373,7 @@ void run(Stream& stream, const AttentionBackwardArgs& args) {
     } else {
       unit.first_query = (key_parts + query_parts - 1 - part) * split.unit_queries;
       unit.end_query = std::min(unit.first_query + split.unit_queries, shape.q_len);
-      unit.end_key = shape.kv_len - shape.q_len + unit.end_query;
+      unit.end_key = shape.num_visible(unit.end_query - 1);
     }
     backward.run_unit(unit, stream.workspace(thread));
   });

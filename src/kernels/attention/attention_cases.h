@@ -27,15 +27,31 @@ inline std::string text_of(const AttentionShape& shape) {
          "x" + std::to_string(shape.head_dim);
 }
 
-// Every way to miss a multiple of a tile, a vector or a pair; shared kv heads; decoding.
+inline AttentionShape not_causal(AttentionShape shape) {
+  shape.causal = false;
+  return shape;
+}
+
+// Every way to miss a multiple of a tile, a vector or a pair; shared kv heads; decoding; queries
+// that see all keys, fewer and more than there are queries.
 inline std::vector<AttentionShape> odd_attention_shapes() {
-  return {attention_shape(1, 1, 1, 1, 1, 4),      attention_shape(2, 2, 2, 2, 1, 4),
-          attention_shape(1, 7, 7, 1, 1, 3),      attention_shape(1, 16, 16, 4, 4, 4),
-          attention_shape(2, 65, 65, 2, 2, 16),   attention_shape(1, 64, 64, 1, 1, 64),
-          attention_shape(1, 130, 130, 4, 2, 32), attention_shape(1, 97, 97, 3, 1, 80),
-          attention_shape(1, 33, 33, 1, 1, 128),  attention_shape(1, 20, 20, 1, 1, 131),
-          attention_shape(3, 1, 50, 2, 1, 64),    attention_shape(1, 5, 200, 2, 2, 17),
-          attention_shape(2, 70, 135, 2, 1, 64),  attention_shape(1, 210, 210, 1, 1, 64)};
+  return {not_causal(attention_shape(2, 65, 65, 2, 1, 16)),
+          not_causal(attention_shape(1, 140, 70, 4, 2, 20)),
+          not_causal(attention_shape(2, 35, 210, 2, 2, 64)),
+          attention_shape(1, 1, 1, 1, 1, 4),
+          attention_shape(2, 2, 2, 2, 1, 4),
+          attention_shape(1, 7, 7, 1, 1, 3),
+          attention_shape(1, 16, 16, 4, 4, 4),
+          attention_shape(2, 65, 65, 2, 2, 16),
+          attention_shape(1, 64, 64, 1, 1, 64),
+          attention_shape(1, 130, 130, 4, 2, 32),
+          attention_shape(1, 97, 97, 3, 1, 80),
+          attention_shape(1, 33, 33, 1, 1, 128),
+          attention_shape(1, 20, 20, 1, 1, 131),
+          attention_shape(3, 1, 50, 2, 1, 64),
+          attention_shape(1, 5, 200, 2, 2, 17),
+          attention_shape(2, 70, 135, 2, 1, 64),
+          attention_shape(1, 210, 210, 1, 1, 64)};
 }
 
 // What is trained here: GPT-2 124M, 6 layers x 384, nano-char, and a model of shared kv heads.

@@ -15,7 +15,7 @@ void check_shape(const AttentionShape& shape) {
   TRIREME_CHECK(shape.num_sequences >= 0 && shape.q_len >= 0 && shape.head_dim > 0 &&
                     shape.num_heads > 0 && shape.num_kv_heads > 0,
                 "an attention extent is not positive");
-  TRIREME_CHECK(shape.kv_len >= shape.q_len, "queries are the last of the keys");
+  TRIREME_CHECK(!shape.causal || shape.kv_len >= shape.q_len, "queries are the last of the keys");
   TRIREME_CHECK(shape.head_dim <= 1024, "a tile of wider heads has no room in the workspace");
   TRIREME_CHECK(shape.scale > 0.0f, "scores are scaled by a positive number");
   TRIREME_CHECK(shape.num_heads % shape.num_kv_heads == 0,
@@ -69,10 +69,22 @@ void check_attention(const AttentionBackwardArgs& args) {
   check_statistic("delta", args.delta_HT, shape);
 }
 
+void check_attention(const AttentionMergeArgs& args) {
+  const MatrixRef& out = args.out_T_HD;
+  TRIREME_CHECK(args.num_heads > 0 && out.cols % args.num_heads == 0, "columns are heads x D");
+  TRIREME_CHECK(args.part_T_HD.dtype == DType::F32 || args.part_T_HD.dtype == DType::BF16,
+                "attention is fp32 or bf16");
+  check_matrices({{"out", out}}, out.rows, out.cols, DType::F32);
+  check_matrices({{"part", args.part_T_HD}}, out.rows, out.cols, args.part_T_HD.dtype);
+  check_matrices({{"lse", args.lse_HT}, {"part's lse", args.part_lse_HT}}, args.num_heads, out.rows,
+                 DType::F32);
+}
+
 int64_t attention_forward_flops(const AttentionShape& shape) {
   // Query i sees kv_len - q_len + i + 1 keys; q k^T and p v cost 2 head_dim FLOPs a pair each.
-  const int64_t pairs =
-      shape.q_len * (shape.kv_len - shape.q_len) + shape.q_len * (shape.q_len + 1) / 2;
+  const int64_t pairs = !shape.causal ? shape.q_len * shape.kv_len
+                                      : shape.q_len * (shape.kv_len - shape.q_len) +
+                                            shape.q_len * (shape.q_len + 1) / 2;
   return shape.num_sequences * shape.num_heads * pairs * 4 * shape.head_dim;
 }
 

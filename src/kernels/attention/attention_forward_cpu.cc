@@ -53,7 +53,7 @@ struct Forward {
     int64_t key, num_keys;  // the tile; num_keys: what the last query sees of it
   };
 
-  int64_t num_visible(int64_t query) const { return shape.kv_len - shape.q_len + query + 1; }
+  int64_t num_visible(int64_t query) const { return shape.num_visible(query); }
   ForwardState<U> start(const Block& block, std::byte* workspace) const;
   void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
   void attend_group(const Group& group, const Block& block, LeftRows q,
@@ -120,9 +120,11 @@ TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& blo
   store(s.sum + row * kLanes, sum + ((x[0] + x[1]) + (x[2] + x[3])));
   if (args.dropout.probability > 0.0f) [[unlikely]] {
     const DropoutOfHead dropout = dropout_of(args.dropout, block.sequence, group.head);
-    const int64_t position = num_visible(group.query + r) - 1;
+    const int64_t position =
+        shape.kv_len - shape.q_len + group.query + r + args.dropout.query_offset;
     for (int64_t v = 0; v < kTileVectors; ++v) {
-      x[v] = x[v] * keep_factors(dropout, position, false, group.key + v * kLanes);
+      x[v] = x[v] * keep_factors(dropout, position, false,
+                                 args.dropout.first_key + group.key + v * kLanes);
     }
   }
 #pragma GCC unroll 4
@@ -240,7 +242,38 @@ void run(Stream& stream, const AttentionForwardArgs& args) {
   for (int64_t unit = 0; unit < forward.num_units(); ++unit) run_unit(unit, 0);
 }
 
+template <typename T>
+void merge_row(const AttentionMergeArgs& args, int64_t head, int64_t t) {
+  const int64_t head_dim = args.out_T_HD.cols / args.num_heads;
+  float& lse = args.lse_HT.row<float>(head)[t];
+  const float part_lse = args.part_lse_HT.row<float>(head)[t];
+  const float greatest = lse > part_lse ? lse : part_lse;
+  const float weight = ::expf(lse - greatest), part_weight = ::expf(part_lse - greatest);
+  const float sum = weight + part_weight;
+  const F32x16 keep = broadcast(weight / sum), take = broadcast(part_weight / sum);
+  const T* part = args.part_T_HD.row<const T>(t) + head * head_dim;
+  float* out = args.out_T_HD.row<float>(t) + head * head_dim;
+  for_each_vector(head_dim, [&](int64_t d, auto lanes) TRIREME_INLINE_LAMBDA {
+    store(out + d, fma(load(part + d, lanes), take, load(out + d, lanes) * keep), lanes);
+  });
+  lse = greatest + ::logf(sum);
+}
+
 }  // namespace
+
+void attention_merge(Stream& stream, const AttentionMergeArgs& args) {
+  check_attention(args);
+  const int64_t rows = args.out_T_HD.rows;
+  constexpr int64_t kRows = 64;
+  with_element(args.part_T_HD.dtype, [&]<typename T>(T) {
+    stream.team().parallel_for(num_steps_of(rows, kRows), [&](int64_t tile, int) {
+      const int64_t end = std::min(rows, (tile + 1) * kRows);
+      for (int64_t t = tile * kRows; t < end; ++t) {
+        for (int64_t head = 0; head < args.num_heads; ++head) merge_row<T>(args, head, t);
+      }
+    });
+  });
+}
 
 void attention_forward(Stream& stream, const AttentionForwardArgs& args) {
   check_attention(args);

@@ -44,7 +44,7 @@ struct Head {
   int64_t statistic_index(int64_t query) const {
     return head * shape.num_sequences * shape.q_len + sequence * shape.q_len + query;
   }
-  int64_t num_visible(int64_t query) const { return shape.kv_len - shape.q_len + query + 1; }
+  int64_t num_visible(int64_t query) const { return shape.num_visible(query); }
   double dot(const HeadView& x, int64_t x_row, const HeadView& y, int64_t y_row) const {
     double sum = 0.0;
     for (int64_t d = 0; d < shape.head_dim; ++d) sum += x.get(x_row, d) * y.get(y_row, d);
@@ -54,10 +54,11 @@ struct Head {
   double keep(int64_t query, int64_t key) const {
     if (dropout.probability == 0.0f) return 1.0;
     const uint64_t sample = dropout.first_sample + uint64_t(sequence);
-    const uint64_t position = uint64_t(shape.kv_len - shape.q_len + query);
+    const uint64_t position = uint64_t(shape.kv_len - shape.q_len + query + dropout.query_offset);
     const uint64_t sample_and_head = sample << 16 | (dropout.first_head + uint64_t(head));
     const PhiloxCounter words =
-        philox(dropout.key, counter_of(sample_and_head, position << 32 | uint64_t(key)));
+        philox(dropout.key,
+               counter_of(sample_and_head, position << 32 | uint64_t(dropout.first_key + key)));
     if (uniform_float(words[0]) < dropout.probability) return 0.0;
     return 1.0 / (1.0 - double(dropout.probability));
   }
@@ -166,6 +167,28 @@ void attention_backward_ref(Stream&, const AttentionBackwardArgs& args) {
           first.keys(args.dv_T_KD).set(key, d, sums.dv[index]);
         }
       }
+    }
+  }
+}
+
+void attention_merge_ref(Stream&, const AttentionMergeArgs& args) {
+  check_attention(args);
+  const int64_t head_dim = args.out_T_HD.cols / args.num_heads;
+  for (int64_t head = 0; head < args.num_heads; ++head) {
+    for (int64_t t = 0; t < args.out_T_HD.rows; ++t) {
+      float& lse = args.lse_HT.row<float>(head)[t];
+      const double part_lse = args.part_lse_HT.row<float>(head)[t];
+      const double greatest = std::max(double(lse), part_lse);
+      const double joined =
+          greatest + std::log(std::exp(lse - greatest) + std::exp(part_lse - greatest));
+      const HeadView out{args.out_T_HD, 0, head * head_dim},
+          part{args.part_T_HD, 0, head * head_dim};
+      for (int64_t d = 0; d < head_dim; ++d) {
+        out.set(
+            t, d,
+            out.get(t, d) * std::exp(lse - joined) + part.get(t, d) * std::exp(part_lse - joined));
+      }
+      lse = float(joined);
     }
   }
 }

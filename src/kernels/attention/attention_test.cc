@@ -17,13 +17,13 @@ constexpr DType kDTypes[] = {DType::F32, DType::BF16};
 struct Operands {
   Operands(const AttentionShape& shape, DType dtype, float dropout_probability)
       : shape(shape),
-        dropout{dropout_probability, {77}, 5, 2},
+        dropout{dropout_probability, {77}, 5, 2, 1000, 3000},
         q_rows(shape.num_sequences * shape.q_len),
         kv_rows(shape.num_sequences * shape.kv_len),
         q_cols(shape.num_heads * shape.head_dim),
         kv_cols(shape.num_kv_heads * shape.head_dim),
-        qkv(dtype, kv_rows, q_cols + 2 * kv_cols, 3, 1, 1.5f),
-        dqkv(dtype, kv_rows, q_cols + 2 * kv_cols, 3, 2),
+        qkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 1, 1.5f),
+        dqkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 2),
         out(dtype, q_rows, q_cols, 1, 3),
         dout(dtype, q_rows, q_cols, 2, 4),
         lse(DType::F32, 1, shape.num_heads * q_rows, 0, 5),
@@ -32,7 +32,7 @@ struct Operands {
   MatrixRef part(RandomMatrix& x, int index) const {
     const int64_t begin = index == 0 ? 0 : q_cols + (index - 1) * kv_cols;
     const MatrixRef cols = cols_of(x, begin, index == 0 ? q_cols : kv_cols);
-    return index == 0 ? rows_of(cols, 0, q_rows) : cols;
+    return rows_of(cols, 0, index == 0 ? q_rows : kv_rows);
   }
   AttentionForwardArgs forward() {
     return {shape, dropout, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse.row()};
@@ -122,7 +122,7 @@ TEST(Attention, BitsDoNotDependOnThreads) {
 TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
   TestStream threads(2);
   for_every_case([&](const KernelTable& kernels, Operands& want, DType) {
-    if (want.shape.num_sequences != 1) return;
+    if (want.shape.num_sequences != 1 || !want.shape.causal) return;
     Operands got = want;
     kernels.attention_forward(threads.stream, want.forward());
     const int64_t before = want.shape.kv_len - want.shape.q_len;
@@ -138,6 +138,66 @@ TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
       kernels.attention_forward(threads.stream, part);
     }
     ASSERT_TRUE(got.out == want.out);
+  });
+}
+
+// Attention over parts of the keys, merged, is attention over all of them; and with the merged lse
+// each part gives its keys' gradients and its share of the queries'.
+TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
+  TestStream threads(2);
+  for_every_case([&](const KernelTable& kernels, Operands& whole, DType dtype) {
+    if (whole.shape.num_sequences != 1 || whole.shape.causal) return;
+    Operands parts = whole;
+    kernels.attention_forward(threads.stream, whole.forward());
+    kernels.attention_backward(threads.stream, whole.backward());
+    const int64_t heads = whole.shape.num_heads, rows = whole.q_rows;
+    RandomMatrix out(DType::F32, rows, whole.q_cols, 5, 7, 0.0f),
+        lse(DType::F32, heads, rows, 3, 8);
+    RandomMatrix part_out(dtype, rows, whole.q_cols, 0, 9);
+    for (int64_t head = 0; head < heads; ++head) {
+      for (int64_t t = 0; t < rows; ++t) lse.set(head, t, -INFINITY);
+    }
+    const int64_t kv_len = whole.shape.kv_len;
+    const auto part_of = [&](auto args, int64_t begin, int64_t end) {
+      args.shape.kv_len = end - begin;
+      args.dropout.first_key += begin;
+      args.dropout.query_offset += kv_len - args.shape.kv_len;
+      args.k_T_KD = rows_of(args.k_T_KD, begin, end - begin);
+      args.v_T_KD = rows_of(args.v_T_KD, begin, end - begin);
+      return args;
+    };
+    const int64_t borders[] = {0, kv_len / 3, kv_len / 3 + 1, kv_len};
+    for (int i = 0; i < 3; ++i) {
+      AttentionForwardArgs args = part_of(parts.forward(), borders[i], borders[i + 1]);
+      args.out_T_HD = part_out;
+      kernels.attention_forward(threads.stream, args);
+      const MatrixRef part_lse{args.lse_HT.data, DType::F32, heads, rows, rows};
+      kernels.attention_merge(threads.stream, {heads, part_out, part_lse, out, lse});
+    }
+    for (int64_t head = 0; head < heads; ++head) {
+      for (int64_t t = 0; t < rows; ++t) parts.lse.set(0, head * rows + t, lse.get(head, t));
+    }
+    for (int64_t t = 0; t < rows; ++t) {
+      for (int64_t c = 0; c < whole.q_cols; ++c) parts.out.set(t, c, out.get(t, c));
+    }
+    expect_near(parts.out, whole.out, dtype);
+    expect_near(parts.lse, whole.lse, dtype);
+    RandomMatrix dq(DType::F32, rows, whole.q_cols, 0, 9, 0.0f);
+    for (int i = 0; i < 3; ++i) {
+      AttentionBackwardArgs args = part_of(parts.backward(), borders[i], borders[i + 1]);
+      args.dk_T_KD = rows_of(args.dk_T_KD, borders[i], borders[i + 1] - borders[i]);
+      args.dv_T_KD = rows_of(args.dv_T_KD, borders[i], borders[i + 1] - borders[i]);
+      kernels.attention_backward(threads.stream, args);
+      for (int64_t t = 0; t < rows; ++t) {
+        for (int64_t c = 0; c < whole.q_cols; ++c) {
+          dq.set(t, c, dq.get(t, c) + parts.dqkv.get(t, c));
+        }
+      }
+    }
+    for (int64_t t = 0; t < rows; ++t) {
+      for (int64_t c = 0; c < whole.q_cols; ++c) parts.dqkv.set(t, c, dq.get(t, c));
+    }
+    expect_near(parts.dqkv, whole.dqkv, dtype);
   });
 }
 
@@ -186,7 +246,8 @@ TEST(Attention, ReferenceBackwardIsTheDerivativeOfForward) {
   TestStream threads(1);
   for (float probability : {0.0f, 0.3f}) {
     for (const AttentionShape& shape :
-         {attention_shape(2, 5, 5, 2, 1, 3), attention_shape(1, 3, 7, 2, 2, 4)}) {
+         {attention_shape(2, 5, 5, 2, 1, 3), attention_shape(1, 3, 7, 2, 2, 4),
+          not_causal(attention_shape(1, 5, 4, 2, 1, 3))}) {
       Operands operands(shape, DType::F32, probability);
       const auto loss = [&] {
         attention_forward_ref(threads.stream, operands.forward());
@@ -202,7 +263,7 @@ TEST(Attention, ReferenceBackwardIsTheDerivativeOfForward) {
       attention_backward_ref(threads.stream, operands.backward());
       for (int64_t row = 0; row < operands.qkv.rows(); ++row) {
         for (int64_t col = 0; col < operands.qkv.cols(); ++col) {
-          if (col < operands.q_cols && row >= operands.q_rows) continue;
+          if (row >= (col < operands.q_cols ? operands.q_rows : operands.kv_rows)) continue;
           constexpr float kStep = 1.0f / 128.0f;
           const float x = operands.qkv.get(row, col);
           operands.qkv.set(row, col, x + kStep);
@@ -221,6 +282,7 @@ TEST(Attention, ReferenceBackwardIsTheDerivativeOfForward) {
 TEST(Attention, CountsFlopsOfVisiblePairs) {
   EXPECT_EQ(attention_forward_flops(attention_shape(1, 4, 4, 1, 1, 8)), (1 + 2 + 3 + 4) * 4 * 8);
   EXPECT_EQ(attention_forward_flops(attention_shape(2, 2, 5, 3, 1, 8)), 6 * (4 + 5) * 4 * 8);
+  EXPECT_EQ(attention_forward_flops(not_causal(attention_shape(2, 5, 2, 3, 1, 8))), 6 * 10 * 4 * 8);
 }
 
 TEST(Attention, RefusesShapesThatDoNotFit) {
