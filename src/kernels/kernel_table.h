@@ -39,6 +39,7 @@ struct KernelTable {
   void (*cross_entropy_gradient)(Stream&, const CrossEntropyGradientArgs&);
   void (*dropout)(Stream&, const DropoutArgs&);
   void (*convert)(Stream&, const ConvertArgs&);
+  void (*copy_matrix)(Stream&, const CopyMatrixArgs&);
   void (*add)(Stream&, const AddArgs&);
   void (*sum)(Stream&, const SumArgs&);
   void (*zero)(Stream&, const ZeroArgs&);

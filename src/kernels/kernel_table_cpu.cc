@@ -27,6 +27,7 @@ const KernelTable kKernels = {
     .cross_entropy_gradient = cross_entropy_gradient,
     .dropout = dropout,
     .convert = convert,
+    .copy_matrix = copy_matrix,
     .add = add,
     .sum = sum,
     .zero = zero,

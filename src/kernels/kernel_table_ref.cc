@@ -25,6 +25,7 @@ const KernelTable& reference_kernels() {
       .cross_entropy_gradient = cross_entropy_gradient_ref,
       .dropout = dropout_ref,
       .convert = convert_ref,
+      .copy_matrix = copy_matrix_ref,
       .add = add_ref,
       .sum = sum_ref,
       .zero = zero_ref,

@@ -27,6 +27,7 @@ void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
 void cross_entropy_gradient(Stream& stream, const CrossEntropyGradientArgs& args);
 void dropout(Stream& stream, const DropoutArgs& args);
 void convert(Stream& stream, const ConvertArgs& args);
+void copy_matrix(Stream& stream, const CopyMatrixArgs& args);
 void add(Stream& stream, const AddArgs& args);
 void sum(Stream& stream, const SumArgs& args);
 void zero(Stream& stream, const ZeroArgs& args);

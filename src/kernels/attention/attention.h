@@ -24,6 +24,15 @@ struct AttentionShape {
   int64_t num_visible(int64_t query) const { return causal ? kv_len - q_len + query + 1 : kv_len; }
 };
 
+// The position in its sequence of what has an index here: tokens of two places may lie together.
+struct PositionMap {
+  int64_t offset = 0;
+  int64_t gap_at = int64_t{1} << 62;  // from this index on, positions are `gap` further
+  int64_t gap = 0;
+
+  int64_t of(int64_t index) const { return index + offset + (index >= gap_at ? gap : 0); }
+};
+
 // The element (head, query, key) of global sample s is kept iff uniform(philox(key, {query << 32 |
 // key, s << 16 | head})) >= probability, and then divided by 1 - probability. Query and key are
 // positions of the sequence, head is global. 0: no dropout.
@@ -32,9 +41,8 @@ struct AttentionDropout {
   RngKey key;
   uint64_t first_sample = 0;  // global number of the first sequence
   uint64_t first_head = 0;    // global number of the first head
-  int64_t first_key = 0;      // position of key 0
-  // Query i stands at kv_len - q_len + i + query_offset: 0 where queries are the last of the keys.
-  int64_t query_offset = 0;
+  PositionMap queries;        // of kv_len - q_len + i, for query i
+  PositionMap keys;
 };
 
 struct AttentionForwardArgs {

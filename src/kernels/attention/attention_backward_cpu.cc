@@ -192,8 +192,8 @@ TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const Query
     F32x16 dp = load(s.dprobabilities + r * kTile + col);
     if (args.dropout.probability > 0.0f) [[unlikely]] {
       const DropoutOfHead dropout = dropout_of(args.dropout, unit.sequence, tile.head);
-      const int64_t position = shape.kv_len - shape.q_len + tile.first + args.dropout.query_offset;
-      const F32x16 keep = keep_factors(dropout, position + col, true, args.dropout.first_key + key);
+      const int64_t query = shape.kv_len - shape.q_len + tile.first + col;
+      const F32x16 keep = keep_factors(dropout, query, true, key);
       kept = kept * keep;
       dp = dp * keep;
     }

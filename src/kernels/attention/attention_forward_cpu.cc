@@ -120,11 +120,9 @@ TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& blo
   store(s.sum + row * kLanes, sum + ((x[0] + x[1]) + (x[2] + x[3])));
   if (args.dropout.probability > 0.0f) [[unlikely]] {
     const DropoutOfHead dropout = dropout_of(args.dropout, block.sequence, group.head);
-    const int64_t position =
-        shape.kv_len - shape.q_len + group.query + r + args.dropout.query_offset;
+    const int64_t query = shape.kv_len - shape.q_len + group.query + r;
     for (int64_t v = 0; v < kTileVectors; ++v) {
-      x[v] = x[v] * keep_factors(dropout, position, false,
-                                 args.dropout.first_key + group.key + v * kLanes);
+      x[v] = x[v] * keep_factors(dropout, query, false, group.key + v * kLanes);
     }
   }
 #pragma GCC unroll 4

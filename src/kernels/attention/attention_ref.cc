@@ -54,11 +54,10 @@ struct Head {
   double keep(int64_t query, int64_t key) const {
     if (dropout.probability == 0.0f) return 1.0;
     const uint64_t sample = dropout.first_sample + uint64_t(sequence);
-    const uint64_t position = uint64_t(shape.kv_len - shape.q_len + query + dropout.query_offset);
+    const uint64_t position = uint64_t(dropout.queries.of(shape.kv_len - shape.q_len + query));
     const uint64_t sample_and_head = sample << 16 | (dropout.first_head + uint64_t(head));
-    const PhiloxCounter words =
-        philox(dropout.key,
-               counter_of(sample_and_head, position << 32 | uint64_t(dropout.first_key + key)));
+    const PhiloxCounter words = philox(
+        dropout.key, counter_of(sample_and_head, position << 32 | uint64_t(dropout.keys.of(key))));
     if (uniform_float(words[0]) < dropout.probability) return 0.0;
     return 1.0 / (1.0 - double(dropout.probability));
   }

@@ -17,7 +17,7 @@ constexpr DType kDTypes[] = {DType::F32, DType::BF16};
 struct Operands {
   Operands(const AttentionShape& shape, DType dtype, float dropout_probability)
       : shape(shape),
-        dropout{dropout_probability, {77}, 5, 2, 1000, 3000},
+        dropout{dropout_probability, {77}, 5, 2, {3000, 21, 700}, {1000, 13, 500}},
         q_rows(shape.num_sequences * shape.q_len),
         kv_rows(shape.num_sequences * shape.kv_len),
         q_cols(shape.num_heads * shape.head_dim),
@@ -160,8 +160,10 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
     const int64_t kv_len = whole.shape.kv_len;
     const auto part_of = [&](auto args, int64_t begin, int64_t end) {
       args.shape.kv_len = end - begin;
-      args.dropout.first_key += begin;
-      args.dropout.query_offset += kv_len - args.shape.kv_len;
+      args.dropout.keys.offset += begin;
+      args.dropout.keys.gap_at -= begin;
+      args.dropout.queries.offset += kv_len - args.shape.kv_len;
+      args.dropout.queries.gap_at -= kv_len - args.shape.kv_len;
       args.k_T_KD = rows_of(args.k_T_KD, begin, end - begin);
       args.v_T_KD = rows_of(args.v_T_KD, begin, end - begin);
       return args;

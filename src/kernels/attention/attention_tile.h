@@ -186,40 +186,37 @@ TRIREME_INLINE void value_product(LeftRows left, int64_t left_step_bytes, int64_
 
 // Which probabilities of one head of one sequence dropout keeps.
 struct DropoutOfHead {
-  RngKey key;
-  float probability = 0.0f;
+  const AttentionDropout& dropout;
   uint64_t sample_and_head = 0;
-
-  explicit operator bool() const { return probability > 0.0f; }
 };
 
 TRIREME_INLINE DropoutOfHead dropout_of(const AttentionDropout& dropout, int64_t sequence,
                                         int64_t head) {
-  return {
-      dropout.key, dropout.probability,
-      (dropout.first_sample + uint64_t(sequence)) << 16 | (dropout.first_head + uint64_t(head))};
+  return {dropout, (dropout.first_sample + uint64_t(sequence)) << 16 |
+                       (dropout.first_head + uint64_t(head))};
 }
 
-// 0, or what a kept probability is multiplied by, for 16 pairs of query and key.
-[[gnu::noinline]] void keep_factors(const DropoutOfHead& dropout, const uint32_t* queries,
-                                    const uint32_t* keys, float* factors) {
+// 0, or what a kept probability is multiplied by, for 16 pairs of query and key, one of which
+// advances by one from pair to pair. The query counts with the keys: kv_len - q_len + i.
+[[gnu::noinline]] void keep_factors(const DropoutOfHead& head, int64_t query, bool queries_advance,
+                                    int64_t key, float* factors) {
+  const AttentionDropout& dropout = head.dropout;
+  alignas(64) uint32_t queries[16], keys[16];
+  for (int64_t i = 0; i < kLanes; ++i) {
+    queries[i] = uint32_t(dropout.queries.of(queries_advance ? query + i : query));
+    keys[i] = uint32_t(dropout.keys.of(queries_advance ? key : key + i));
+  }
   const PhiloxWords words = philox(
-      dropout.key, {{load(keys), load(queries), broadcast_u32(uint32_t(dropout.sample_and_head)),
-                     broadcast_u32(uint32_t(dropout.sample_and_head >> 32))}});
+      dropout.key, {{load(keys), load(queries), broadcast_u32(uint32_t(head.sample_and_head)),
+                     broadcast_u32(uint32_t(head.sample_and_head >> 32))}});
   const Mask16 dropped = uniform_float(words.word[0]) < broadcast(dropout.probability);
   store(factors, select(dropped, zeros(), broadcast(1.0f / (1.0f - dropout.probability))));
 }
 
-// The same for queries first_query + i query_step and keys first_key + i key_step, i = 0 .. 15.
-TRIREME_INLINE F32x16 keep_factors(const DropoutOfHead& dropout, int64_t first_query,
-                                   bool queries_advance, int64_t first_key) {
-  alignas(64) uint32_t queries[16], keys[16];
+TRIREME_INLINE F32x16 keep_factors(const DropoutOfHead& head, int64_t query, bool queries_advance,
+                                   int64_t key) {
   alignas(64) float factors[16];
-  const U32x16 query = broadcast_u32(uint32_t(first_query));
-  const U32x16 key = broadcast_u32(uint32_t(first_key));
-  store(queries, queries_advance ? query + lane_indices() : query);
-  store(keys, queries_advance ? key : key + lane_indices());
-  keep_factors(dropout, queries, keys, factors);
+  keep_factors(head, query, queries_advance, key, factors);
   return load(factors);
 }
 

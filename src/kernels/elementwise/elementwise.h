@@ -2,7 +2,8 @@
 
 #include "base/philox.h"
 #include "device/stream.h"
-#include "tensor/tensor.h"
+#include "kernels/write.h"
+#include "tensor/matrix.h"
 
 namespace trireme {
 
@@ -30,6 +31,16 @@ struct SumArgs {
 };
 void sum_ref(Stream& stream, const SumArgs& args);
 void check_sum(const SumArgs& args);  // throws ContractError
+
+// y_TN = x_TN, or y_TN += x_TN where y is fp32; x and y are fp32 or bf16 each, and their rows may
+// be apart.
+struct CopyMatrixArgs {
+  MatrixRef x_TN;
+  MatrixRef y_TN;
+  Write write = Write::Overwrite;
+};
+void copy_matrix_ref(Stream& stream, const CopyMatrixArgs& args);
+void check_copy_matrix(const CopyMatrixArgs& args);  // throws ContractError
 
 struct ZeroArgs {
   TensorRef x_N;

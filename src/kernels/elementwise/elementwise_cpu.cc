@@ -39,6 +39,26 @@ void convert(Stream& stream, const ConvertArgs& args) {
   });
 }
 
+void copy_matrix(Stream& stream, const CopyMatrixArgs& args) {
+  check_copy_matrix(args);
+  const int64_t cols = args.x_TN.cols;
+  const bool accumulates = args.write == Write::Accumulate;
+  with_element(args.x_TN.dtype, [&]<typename X>(X) {
+    with_element(args.y_TN.dtype, [&]<typename Y>(Y) {
+      for_each_row_tile(stream, args.x_TN.rows, cols, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end; ++t) {
+          const X* x_N = args.x_TN.row<X>(t);
+          Y* y_N = args.y_TN.row<Y>(t);
+          for_each_vector(cols, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
+            const F32x16 x = load(x_N + i, lanes);
+            store(y_N + i, accumulates ? load(y_N + i, lanes) + x : x, lanes);
+          });
+        }
+      });
+    });
+  });
+}
+
 void add(Stream& stream, const AddArgs& args) {
   check_add(args);
   const float* x_N = static_cast<const float*>(args.x_N.data);

@@ -75,5 +75,30 @@ TEST(Elementwise, SumMayOverwriteEitherTerm) {
   EXPECT_TRUE(onto_y.y == apart.out);
 }
 
+struct MatrixOperands {
+  MatrixOperands(DType x_dtype, DType y_dtype, int64_t rows, int64_t cols)
+      : x(x_dtype, rows, cols, 3, 1), y(y_dtype, rows, cols, 1, 2) {}
+  bool operator==(const MatrixOperands&) const = default;
+  RandomMatrix x, y;
+};
+
+TEST(CopyMatrix, AgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for (DType x_dtype : {DType::F32, DType::BF16}) {
+    for (DType y_dtype : {DType::F32, DType::BF16}) {
+      for (Write write : {Write::Overwrite, Write::Accumulate}) {
+        if (write == Write::Accumulate && y_dtype != DType::F32) continue;
+        for (int64_t cols : {1, 17, 515}) {
+          const auto run = [&](const KernelTable& kernels, Stream& stream, MatrixOperands& o) {
+            kernels.copy_matrix(stream, {o.x, o.y, write});
+          };
+          const MatrixOperands start(x_dtype, y_dtype, 61, cols);
+          EXPECT_TRUE(same_bits_everywhere(teams, start, run) == by_reference(teams, start, run));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

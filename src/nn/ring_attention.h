@@ -1,0 +1,68 @@
+#pragma once
+
+#include "nn/ctx.h"
+#include "spec/context_chunks.h"
+#include "spec/tensor_table.h"
+
+namespace trireme {
+
+class Frame;
+
+// Causal attention whose sequences lie over the ranks of a group, each in two chunks
+// (ContextChunks). Every rank keeps its queries; keys and values go round the ring while they are
+// attended to, and the results over each rank's keys are merged online. Backward, the gradients of
+// keys and values go round behind them and end where they began. Legend: T this rank's tokens of
+// all sequences, L of one, H heads, D head_dim, K kv heads, Q = H D, W = 2 K D: keys, then values.
+class RingAttention {
+ public:
+  // What one rank needs beside its inputs and outputs; nothing of it is kept between calls.
+  static TensorTable scratch_table(const AttentionShape& local, DType dtype);
+
+  // `local`: of this rank's tokens (q_len = kv_len = chunks.local_len()).
+  RingAttention(const AttentionShape& local, const ContextChunks& chunks, const Frame& scratch);
+
+  struct Forward {
+    AttentionDropout dropout;  // first_sample and first_head; positions are the chunks'
+    MatrixRef q_TQ, k_TK, v_TK;
+    MatrixRef out_TQ;  // written
+    TensorRef lse_HT;  // written
+  };
+  void forward(Ctx& ctx, Group& cp, const Forward& args) const;
+
+  struct Backward {
+    AttentionDropout dropout;
+    MatrixRef q_TQ, k_TK, v_TK, out_TQ, dout_TQ;
+    TensorRef lse_HT;
+    TensorRef delta_HT;           // scratch
+    MatrixRef dq_TQ, dk_TK, dv_TK;  // written
+  };
+  void backward(Ctx& ctx, Group& cp, const Backward& args) const;
+
+ private:
+  // Queries and keys of one sequence that meet, all with all.
+  struct Pair {
+    int64_t sequence;
+    int64_t query, num_queries;  // rows of the sequence
+    int64_t key, num_keys;
+    int64_t query_position, key_position;
+  };
+  Pair pair_of(const ContextChunks& keys, int64_t sequence) const;
+  AttentionShape shape_of(const Pair& pair) const;
+  AttentionDropout dropout_of(AttentionDropout dropout, const Pair& pair) const;
+  AttentionDropout own_dropout(AttentionDropout dropout) const;
+  void pack(Ctx& ctx, const MatrixRef& k_TK, const MatrixRef& v_TK) const;
+  MatrixRef keys(const MatrixRef& kv_TW) const { return cols_of(kv_TW, 0, kv_TW.cols / 2); }
+  MatrixRef values(const MatrixRef& kv_TW) const {
+    return cols_of(kv_TW, kv_TW.cols / 2, kv_TW.cols / 2);
+  }
+
+  AttentionShape local_;
+  ContextChunks chunks_;
+  MatrixRef kv_TW_[2];   // of the rank whose turn it is, and of the next
+  MatrixRef dkv_TW_[2];  // fp32, behind them
+  MatrixRef sum_TQ_;     // fp32: out, or dq
+  MatrixRef part_LQ_, part_LW_;
+  TensorRef part_lse_HL_, part_delta_HL_;
+};
+
+}  // namespace trireme
