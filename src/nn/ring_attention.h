@@ -33,7 +33,7 @@ class RingAttention {
     AttentionDropout dropout;
     MatrixRef q_TQ, k_TK, v_TK, out_TQ, dout_TQ;
     TensorRef lse_HT;
-    TensorRef delta_HT;           // scratch
+    TensorRef delta_HT;             // scratch
     MatrixRef dq_TQ, dk_TK, dv_TK;  // written
   };
   void backward(Ctx& ctx, Group& cp, const Backward& args) const;
@@ -44,13 +44,20 @@ class RingAttention {
     int64_t sequence;
     int64_t query, num_queries;  // rows of the sequence
     int64_t key, num_keys;
-    int64_t query_position, key_position;
   };
+  ContextChunks owner_at(int step) const;
   Pair pair_of(const ContextChunks& keys, int64_t sequence) const;
   AttentionShape shape_of(const Pair& pair) const;
-  AttentionDropout dropout_of(AttentionDropout dropout, const Pair& pair) const;
-  AttentionDropout own_dropout(AttentionDropout dropout) const;
+  AttentionDropout dropout_of(const AttentionDropout& dropout, const ContextChunks& keys,
+                              const Pair& pair) const;
+  AttentionDropout own_dropout(const AttentionDropout& dropout) const;
   void pack(Ctx& ctx, const MatrixRef& k_TK, const MatrixRef& v_TK) const;
+  void attend(Ctx& ctx, const Forward& f, const ContextChunks& owner, const Pair& pair,
+              const MatrixRef& kv_TW, const MatrixRef& lse_HT) const;
+  void differentiate_own(Ctx& ctx, const Backward& b) const;
+  void differentiate(Ctx& ctx, const Backward& b, const ContextChunks& owner, const Pair& pair,
+                     const MatrixRef& kv_TW) const;
+  void add_gradients(Ctx& ctx, const Pair& pair, const MatrixRef& dkv_TW) const;
   MatrixRef keys(const MatrixRef& kv_TW) const { return cols_of(kv_TW, 0, kv_TW.cols / 2); }
   MatrixRef values(const MatrixRef& kv_TW) const {
     return cols_of(kv_TW, kv_TW.cols / 2, kv_TW.cols / 2);

@@ -22,8 +22,7 @@ struct ContextChunks {
   int64_t first_position() const { return rank * chunk_len(); }
   int64_t second_position() const { return seq_len - (rank + 1) * (local_len() - chunk_len()); }
   int64_t position(int64_t local) const {
-    return local < chunk_len() ? first_position() + local
-                               : second_position() + local - chunk_len();
+    return local < chunk_len() ? first_position() + local : second_position() + local - chunk_len();
   }
 };
 
