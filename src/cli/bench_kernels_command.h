@@ -19,7 +19,7 @@ struct BenchKernelsOptions {
   const MatmulBaseline* baseline = nullptr;  // absent: products stand alone
 };
 
-// Times kernels beside the machine's ceilings, which are measured again before each family.
+// Times kernels beside the machine's ceilings, which are measured again after each family.
 Result<int> run_bench_kernels(const BenchKernelsOptions& options, CommandIo& io);
 
 }  // namespace trireme

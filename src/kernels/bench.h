@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ceilings.h"
 #include "kernels/kernel_table.h"
 
 namespace trireme {
@@ -20,12 +19,11 @@ struct BenchRow {
   double flops = 0.0;    // 0: the row counts bytes
   double bytes = 0.0;    // moved at least; 0: the row counts FLOPs
   std::string formula;   // how the FLOPs or the bytes are counted
-  double ceiling = 0.0;  // FLOPs of the dtype, or bytes of a copy, per second
   std::string baseline;  // empty: none was measured
   double baseline_seconds = 0.0;
 
-  double rate() const { return (flops > 0.0 ? flops : bytes) / seconds; }
-  double share_of_ceiling() const { return rate() / ceiling; }
+  bool counts_flops() const { return flops > 0.0; }
+  double rate() const { return (counts_flops() ? flops : bytes) / seconds; }
 };
 
 // Another library's product of the same operands, into fp32.
@@ -37,17 +35,12 @@ struct MatmulBaseline {
 struct BenchContext {
   const KernelTable& kernels;
   Stream& stream;
-  Ceilings ceilings;
   std::string filter = {};                   // only rows whose name contains it are measured
   const MatmulBaseline* baseline = nullptr;  // absent: products stand alone
 
   bool wants(const std::string& family, const std::string& shape, DType dtype) const {
     return (family + " " + shape + " " + std::string(name_of(dtype))).find(filter) !=
            std::string::npos;
-  }
-  double flop_ceiling(DType dtype) const {
-    return dtype == DType::BF16 ? ceilings.compute.bf16_flops_per_s
-                                : ceilings.compute.fp32_flops_per_s;
   }
 };
 

@@ -25,7 +25,7 @@ struct Traffic {
   std::string formula;  // "read x, write y"
 };
 
-// Measures a kernel against the bandwidth of a copy.
+// Measures a kernel that moves more than it computes.
 template <typename Call>
 void add_bandwidth_row(std::vector<BenchRow>& rows, const BenchContext& context, std::string family,
                        std::string shape, DType dtype, Traffic traffic, Call&& call) {
@@ -37,7 +37,6 @@ void add_bandwidth_row(std::vector<BenchRow>& rows, const BenchContext& context,
   row.seconds = median_seconds(call);
   row.bytes = traffic.bytes;
   row.formula = std::move(traffic.formula);
-  row.ceiling = context.ceilings.copy_bytes_per_s;
   rows.push_back(std::move(row));
 }
 

@@ -215,17 +215,27 @@ TRIREME_INLINE F32x16 widen_bf16(__m256i x) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)),
           _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
 }
-TRIREME_INLINE __m256i round_bf16(__m256 x) {  // into the low half of every lane
+TRIREME_INLINE __m256i round_bf16(__m256 x) {  // into the low half of every lane; x is no NaN
   const __m256i u = _mm256_castps_si256(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
   const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
-  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+  return _mm256_srli_epi32(rounded, 16);
+}
+TRIREME_INLINE __m256i quiet_or_round_bf16(__m256 x) {  // a NaN keeps its upper half and is quiet
+  const __m256i u = _mm256_castps_si256(x);
+  const __m256i quiet = _mm256_srli_epi32(_mm256_or_si256(u, _mm256_set1_epi32(0x400000)), 16);
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+  return _mm256_blendv_epi8(round_bf16(x), quiet, nan);
 }
 TRIREME_INLINE __m256i narrow_bf16(F32x16 x) {
-  const __m256i packed = _mm256_packus_epi32(round_bf16(x.low), round_bf16(x.high));
-  return _mm256_permute4x64_epi64(packed, 0xd8);
+  __m256i low = round_bf16(x.low);
+  __m256i high = round_bf16(x.high);
+  const __m256 nan = _mm256_cmp_ps(x.low, x.high, _CMP_UNORD_Q);  // in one of the two
+  if (_mm256_movemask_ps(nan) != 0) [[unlikely]] {
+    low = quiet_or_round_bf16(x.low);
+    high = quiet_or_round_bf16(x.high);
+  }
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
 }
 TRIREME_INLINE F32x16 load(const bf16* p) {
   return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

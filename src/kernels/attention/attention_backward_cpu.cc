@@ -183,7 +183,7 @@ TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const Query
   for (; col < first_col; col += kLanes) store_operand(dscores + col, zeros());
   for (; col < kTile; col += kLanes) {
     const F32x16 score = load(s.scores + r * kTile + col);
-    F32x16 p = exp2_of<U>(fma(score, to_powers_of_two, zeros() - load(s.lse + col)));
+    F32x16 p = exp2_of<T>(fma(score, to_powers_of_two, zeros() - load(s.lse + col)));
     if (col < first_seeing) {
       const uint32_t unseen = uint32_t(std::min(first_seeing - col, kLanes));
       p = select(lane_indices() < broadcast_u32(unseen), zeros(), p);

@@ -21,15 +21,13 @@ Tensor filled(DType dtype, int64_t rows, int64_t cols, int64_t step) {
 }
 
 // Causal: query i meets i + 1 keys; 2 products of 2 FLOPs forward, 5 backward.
-BenchRow row_of(const BenchContext& context, const std::string& name, DType dtype, double seconds,
-                double flops) {
+BenchRow row_of(const std::string& name, DType dtype, double seconds, double flops) {
   BenchRow row;
   row.family = "attention";
   row.shape = name;
   row.dtype = dtype;
   row.seconds = seconds;
   row.flops = flops;
-  row.ceiling = context.flop_ceiling(dtype);
   return row;
 }
 
@@ -85,7 +83,7 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
   const auto add = [&](const char* direction, double seconds, double products) {
     const std::string name = name_of_row(direction);
     if (!context.wants("attention", name, dtype)) return;
-    rows.push_back(row_of(context, name, dtype, seconds, products / 2.0 * flops));
+    rows.push_back(row_of(name, dtype, seconds, products / 2.0 * flops));
     rows.back().formula =
         fmt::format("{:.0f} products of 2 FLOPs x heads x pairs x head size", products);
   };

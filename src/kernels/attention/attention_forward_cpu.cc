@@ -58,9 +58,11 @@ struct Forward {
   void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
   void attend_group(const Group& group, const Block& block, LeftRows q,
                     const ForwardState<U>& s) const;
-  template <bool kMasked>
+  template <int kVectors, bool kMasked>
   void softmax_row(const Group& group, const Block& block, int64_t r,
                    const ForwardState<U>& s) const;
+  template <int kVectors, bool kMasked>
+  void softmax(const Group& group, const Block& block, const ForwardState<U>& s) const;
   void finish(const Block& block, const ForwardState<U>& s) const;
 };
 
@@ -86,16 +88,17 @@ ForwardState<ComputeType<T>> Forward<T>::start(const Block& block, std::byte* wo
 }
 
 // One row of scores becomes a row of exponentials; its sum and its output follow the reference.
+// Vectors beyond kVectors hold no key that the row sees: they would add zeros.
 template <typename T>
-template <bool kMasked>
+template <int kVectors, bool kMasked>
 TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& block, int64_t r,
                                             const ForwardState<U>& s) const {
   const int64_t row = group.row + r;
   const F32x16 lowest = broadcast(-std::numeric_limits<float>::infinity());
   const F32x16 to_powers_of_two = broadcast(shape.scale * kLog2E);
-  F32x16 x[kTileVectors];
+  F32x16 x[kVectors];
 #pragma GCC unroll 4
-  for (int64_t v = 0; v < kTileVectors; ++v) {
+  for (int64_t v = 0; v < kVectors; ++v) {
     x[v] = load(s.scores + r * kTile + v * kLanes);
     if constexpr (kMasked) {
       const int64_t visible = num_visible(group.query + r) - group.key - v * kLanes;
@@ -103,7 +106,10 @@ TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& blo
       x[v] = select(lane_indices() < broadcast_u32(count), x[v], lowest);
     }
   }
-  const F32x16 greatest = max(max(x[0], x[1]), max(x[2], x[3])) * to_powers_of_two;
+  F32x16 greatest = x[0];
+#pragma GCC unroll 4
+  for (int64_t v = 1; v < kVectors; ++v) greatest = max(greatest, x[v]);
+  greatest = greatest * to_powers_of_two;
   F32x16 sum = load(s.sum + row * kLanes);
   if (any_greater(greatest, broadcast(s.reference[row] + kSlack))) [[unlikely]] {
     const float reference = reduce_max(greatest);
@@ -116,19 +122,29 @@ TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& blo
   }
   const F32x16 shift = broadcast(-s.reference[row]);
 #pragma GCC unroll 4
-  for (int64_t v = 0; v < kTileVectors; ++v) x[v] = exp2_of<U>(fma(x[v], to_powers_of_two, shift));
-  store(s.sum + row * kLanes, sum + ((x[0] + x[1]) + (x[2] + x[3])));
+  for (int64_t v = 0; v < kVectors; ++v) x[v] = exp2_of<T>(fma(x[v], to_powers_of_two, shift));
+  F32x16 terms = x[0];
+  if constexpr (kVectors > 1) terms = terms + x[1];
+  if constexpr (kVectors == 3) terms = terms + x[2];
+  if constexpr (kVectors == 4) terms = terms + (x[2] + x[3]);
+  store(s.sum + row * kLanes, sum + terms);
   if (args.dropout.probability > 0.0f) [[unlikely]] {
     const DropoutOfHead dropout = dropout_of(args.dropout, block.sequence, group.head);
     const int64_t query = shape.kv_len - shape.q_len + group.query + r;
-    for (int64_t v = 0; v < kTileVectors; ++v) {
+    for (int64_t v = 0; v < kVectors; ++v) {
       x[v] = x[v] * keep_factors(dropout, query, false, group.key + v * kLanes);
     }
   }
 #pragma GCC unroll 4
-  for (int64_t v = 0; v < kTileVectors; ++v) {
+  for (int64_t v = 0; v < kVectors; ++v) {
     store_operand(s.probabilities + r * kTile + v * kLanes, x[v]);
   }
+}
+
+template <typename T>
+template <int kVectors, bool kMasked>
+void Forward<T>::softmax(const Group& group, const Block& block, const ForwardState<U>& s) const {
+  for (int64_t r = 0; r < group.count; ++r) softmax_row<kVectors, kMasked>(group, block, r, s);
 }
 
 template <typename T>
@@ -137,12 +153,19 @@ void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q
   score_product<U>(q, group.count, s.k_panels, num_steps_of(shape.head_dim, kElements), 0,
                    group.num_keys, s.scores);
   const bool whole = num_visible(group.query) - group.key >= kTile;
-  for (int64_t r = 0; r < group.count; ++r) {
-    if (whole) {
-      softmax_row<false>(group, block, r, s);
-    } else {
-      softmax_row<true>(group, block, r, s);
-    }
+  static_assert(kTileVectors == 4);
+  switch (num_steps_of(group.num_keys, kLanes)) {
+    case 1:
+      softmax<1, true>(group, block, s);
+      break;
+    case 2:
+      softmax<2, true>(group, block, s);
+      break;
+    case 3:
+      softmax<3, true>(group, block, s);
+      break;
+    default:
+      whole ? softmax<4, false>(group, block, s) : softmax<4, true>(group, block, s);
   }
   const LeftRows p{reinterpret_cast<const char*>(s.probabilities), kTile * int64_t(sizeof(U))};
   value_product<U>(p, sizeof(float), group.count, s.v_panels, kTileSteps,

@@ -37,18 +37,29 @@ class WorkspaceCursor {
   std::byte* next_;
 };
 
-// 2^x with a relative error of 3e-6 where it is rounded to bf16, of 2e-8 in fp32; 0 for x = -inf.
-template <typename U>
+#if !defined(__AVX512F__)
+// p 2^whole for p in [1, 2]; 0 where x, of which whole is the integral part, lies below -126. NaN
+// stays.
+TRIREME_INLINE __m256 scale_normal(__m256 p, __m256 whole, __m256 x) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(whole), 23);
+  const __m256i scaled = _mm256_add_epi32(_mm256_castps_si256(p), exponent);
+  const __m256 is_normal = _mm256_cmp_ps(x, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ);
+  return _mm256_and_ps(_mm256_castsi256_ps(scaled), is_normal);
+}
+#endif
+
+// 2^x for x below 100, with a relative error of 3e-6 for T = bf16, of 2e-8 for fp32; 0 for x =
+// -inf, and on some instruction sets for every x below -126.
+template <typename T>
 TRIREME_INLINE F32x16 exp2_of(F32x16 x) {
 #if defined(__AVX512F__)
   const F32x16 fraction{_mm512_reduce_ps(x.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
 #else
-  x = max(x, broadcast(-160.0f));
-  const F32x16 whole = round_to_integer(x - broadcast(0.5f));
+  const F32x16 whole{_mm256_floor_ps(x.low), _mm256_floor_ps(x.high)};
   const F32x16 fraction = x - whole;
 #endif
   F32x16 p;
-  if constexpr (std::is_same_v<U, bf16>) {
+  if constexpr (std::is_same_v<T, bf16>) {
     p = broadcast(1.342668571e-2f);
     p = fma(p, fraction, broadcast(5.224247277e-2f));
     p = fma(p, fraction, broadcast(2.412802130e-1f));
@@ -65,7 +76,7 @@ TRIREME_INLINE F32x16 exp2_of(F32x16 x) {
 #if defined(__AVX512F__)
   return {_mm512_scalef_ps(p.v, x.v)};  // by 2^floor(x)
 #else
-  return scale_by_power_of_two(p, whole);
+  return {scale_normal(p.low, whole.low, x.low), scale_normal(p.high, whole.high, x.high)};
 #endif
 }
 

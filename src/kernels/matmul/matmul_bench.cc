@@ -56,7 +56,6 @@ BenchRow bench_product(const BenchContext& context, MatmulForm form, const Matmu
   row.seconds = median_seconds([&] { context.kernels.matmul(context.stream, args); });
   row.flops = 2.0 * double(m) * double(n) * double(k);
   row.formula = kFormula;
-  row.ceiling = context.flop_ceiling(dtype);
   if (context.baseline != nullptr) {
     row.baseline = context.baseline->name;
     row.baseline_seconds = baseline_seconds(*context.baseline, args);
@@ -88,7 +87,6 @@ void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context) {
       sum.shape = std::string(kFormNames[int(form)]) + " all of the above";
       sum.dtype = dtype;
       sum.formula = kFormula;
-      sum.ceiling = context.flop_ceiling(dtype);
       rows.push_back(sum);
     }
   }

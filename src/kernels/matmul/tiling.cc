@@ -12,9 +12,9 @@ int64_t rounded_up(int64_t extent, int64_t unit) { return blocks(extent, unit) *
 
 // Either every thread gets as many tiles as the others, or tiles are so many that one more or less
 // does not matter.
-bool balances(int64_t num_tiles, int64_t num_threads) {
+bool balances(int64_t num_tiles, int64_t num_threads, int64_t least) {
   if (num_tiles >= 16 * num_threads) return true;
-  return num_tiles >= 4 * num_threads && num_tiles % num_threads == 0;
+  return num_tiles >= least * num_threads && num_tiles % num_threads == 0;
 }
 
 int64_t num_tiles(const TilingRequest& request, int64_t tile_rows, int64_t tile_cols) {
@@ -27,15 +27,21 @@ Tiling choose_tiling(const TilingRequest& request) {
   // The panels of b and, where packed, the rows of a stay in a 1 MiB second-level cache.
   constexpr int64_t kMinRows = 8 * kGroupRows;
   const int64_t max_rows = request.packs_a ? 384 : 510;
-  const int64_t max_cols = request.packs_a ? 256 : 64;
+  // Where k runs through several blocks, b is packed for every tile whatever its width: wide ones
+  // read a less often.
+  constexpr int64_t kNarrowSteps = 1024;
+  const bool wide = request.packs_a || request.steps > kNarrowSteps;
+  const int64_t max_cols = wide ? 256 : 64;
   Tiling tiling;
-  tiling.block_steps = std::min<int64_t>(request.packs_a ? 256 : 1024, request.steps);
+  tiling.block_steps = std::min<int64_t>(wide ? 256 : kNarrowSteps, request.steps);
   tiling.tile_cols = std::min(max_cols, rounded_up(request.cols, request.panel_cols));
   int64_t row_blocks = blocks(request.rows, max_rows);
   tiling.tile_rows = rounded_up(blocks(request.rows, row_blocks), kGroupRows);
   while (request.num_threads > 1 &&
-         !balances(num_tiles(request, tiling.tile_rows, tiling.tile_cols), request.num_threads)) {
-    if (request.packs_a && tiling.tile_cols > 64 && tiling.tile_cols >= tiling.tile_rows) {
+         !balances(num_tiles(request, tiling.tile_rows, tiling.tile_cols), request.num_threads,
+                   request.packs_a || !wide ? 4 : 2)) {
+    if (wide && tiling.tile_cols > 64 &&
+        (!request.packs_a || tiling.tile_cols >= tiling.tile_rows)) {
       tiling.tile_cols = rounded_up(tiling.tile_cols / 2, request.panel_cols);
     } else if (tiling.tile_rows > kMinRows) {
       ++row_blocks;
