@@ -21,16 +21,34 @@ struct TimePart {
   std::string_view formula;
 };
 
+// The rank that everybody waits for.
+StepTimes slowest_rank(const RunPlan& plan, const Hardware& hardware) {
+  StepTimes slowest;
+  for (const RankPrediction& rank : predict_ranks(plan, hardware)) {
+    if (rank.time.step > slowest.step) slowest = rank.time;
+  }
+  return slowest;
+}
+
+// The parts of the slowest rank's step: its compute divided as the whole model's is.
 std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) {
   const ComputeCost cost = price_compute(plan, hardware);
+  const StepTimes times = slowest_rank(plan, hardware);
   const double m = double(plan.num_microbatches);
-  return {{"matmuls", 3.0 * m * cost.matmul_s, "tokens x matmul FLOPs / (peak x matmul_share)"},
-          {"attention", 3.5 * m * cost.attention_s,
-           "tokens x causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
-          {"memory", 3.0 * m * cost.touch_s,
-           "saved tensors and scratch once in F, B and W / memory_bytes_per_s"},
-          {"recomputation", m * cost.recompute_s, "layers forward again, or what memory takes"},
-          {"update", cost.step_s, "2 (gradients + state + parameters) / memory_bytes_per_s"}};
+  std::vector<TimePart> parts = {
+      {"matmuls", 3.0 * m * cost.matmul_s, "tokens x matmul FLOPs / (peak x matmul_share)"},
+      {"attention", 3.5 * m * cost.attention_s,
+       "tokens x causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
+      {"memory", 3.0 * m * cost.touch_s,
+       "saved tensors and scratch once in F, B and W / memory_bytes_per_s"},
+      {"recomputation", m * cost.recompute_s, "layers forward again, or what memory takes"},
+      {"update", cost.step_s, "2 (gradients + state + parameters) / memory_bytes_per_s"}};
+  double whole_s = 0.0;
+  for (const TimePart& part : parts) whole_s += part.seconds;
+  for (TimePart& part : parts) part.seconds *= times.compute / whole_s;
+  parts.push_back({"communication", times.exposed_comm, "messages that nothing hides"});
+  parts.push_back({"bubble", times.bubble, "waiting for other stages of the pipeline"});
+  return parts;
 }
 
 // A tensor of the plan with how many of it the arena holds.
@@ -76,15 +94,15 @@ double tokens_per_s(const RunPlan& plan, const Hardware& hardware) {
 }
 
 double mfu(const RunPlan& plan, const Hardware& hardware) {
-  return tokens_per_s(plan, hardware) * plan.flops_per_token.total() / peak_flops(plan, hardware);
+  return tokens_per_s(plan, hardware) * plan.flops_per_token.total() /
+         (peak_flops(plan, hardware) * plan.num_ranks());
 }
 
 std::string time_text(const RunPlan& plan, const Hardware& hardware) {
   const double step_s = predicted_step_s(plan, hardware);
   std::string text = fmt::format(
       "time of a step on {}: peak {:.1f} GFLOP/s (matmul_share {:.2f}, attention_share {:.2f}), "
-      "{:.1f} "
-      "GB/s\n",
+      "{:.1f} GB/s\n",
       hardware.name, peak_flops(plan, hardware) * 1e-9, hardware.matmul_share,
       hardware.attention_share, hardware.memory_bytes_per_s * 1e-9);
   for (const TimePart& part : time_parts(plan, hardware)) {
@@ -92,10 +110,11 @@ std::string time_text(const RunPlan& plan, const Hardware& hardware) {
     text += fmt::format("  {:<14}{:>10} {:>5.1f}%  {}\n", part.name, format_seconds(part.seconds),
                         100.0 * part.seconds / step_s, part.formula);
   }
-  text +=
-      fmt::format("  {:<14}{:>10}         {} tokens/s, MFU {:.1f}% = tokens/s x {} FLOPs / peak\n",
-                  "step", format_seconds(step_s), format_rate(tokens_per_s(plan, hardware)),
-                  100.0 * mfu(plan, hardware), format_count(plan.flops_per_token.total()));
+  text += fmt::format(
+      "  {:<14}{:>10}         {} tokens/s, MFU {:.1f}% = tokens/s x {} FLOPs / peak{}\n", "step",
+      format_seconds(step_s), format_rate(tokens_per_s(plan, hardware)),
+      100.0 * mfu(plan, hardware), format_count(plan.flops_per_token.total()),
+      plan.num_ranks() == 1 ? "" : fmt::format(" of {} ranks", plan.num_ranks()));
   return text;
 }
 
@@ -103,7 +122,8 @@ std::string memory_text(const RunPlan& plan) {
   const RankPlan& rank = plan.ranks.front();
   const int64_t peak_action = rank.memory.peak_action;
   std::string text = fmt::format(
-      "memory is greatest at {}, action {} of {}; its largest tensors, all copies together\n",
+      "memory of rank 0 is greatest at {}, action {} of {}; its largest tensors, all copies "
+      "together\n",
       to_string(rank.program[size_t(peak_action)], plan.schedule.num_chunks), peak_action + 1,
       rank.program.size());
   for (const PlannedTensor& planned : largest_tensors(plan)) {

@@ -96,7 +96,9 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   } else {
     TRIREME_TRY(described, load_hardware(options.cluster));
     hardware = described;
-    host = {hardware.memory_bytes, hardware.threads, 0};
+    host = {0, hardware.threads, 0};
+    int64_t& limit = loaded.config.memory.limit_bytes;  // of each rank, wherever it is
+    if (limit == 0) limit = hardware.memory_bytes;
   }
   TRIREME_TRY(plan, plan_session(loaded.config, host));
   PlanExplanation explanation{plan, hardware, {}};

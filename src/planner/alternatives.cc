@@ -12,6 +12,15 @@ namespace {
 
 constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
 
+// What make_plan compares with its limit: the largest rank where the configuration limits ranks,
+// else all of them together.
+int64_t needed_bytes(const RunPlan& plan, bool limits_ranks) {
+  if (!limits_ranks) return plan.arena_bytes();
+  int64_t most = 0;
+  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.memory.arena_bytes);
+  return most;
+}
+
 std::string refusal_of(int64_t needed, int64_t limit) {
   if (limit <= 0 || needed <= limit) return "";
   return fmt::format("needs {}, {} available", format_bytes(needed), format_bytes(limit));
@@ -42,8 +51,8 @@ std::string_view name_of(Recompute recompute) {
 
 Result<std::vector<Alternative>> alternatives(const RunConfig& config, const HostFacts& host,
                                               const Hardware& hardware) {
-  const int64_t limit =
-      config.memory.limit_bytes > 0 ? config.memory.limit_bytes : host.memory_bytes;
+  const bool limits_ranks = config.memory.limit_bytes > 0;
+  const int64_t limit = limits_ranks ? config.memory.limit_bytes : host.memory_bytes;
   HostFacts boundless = host;
   boundless.memory_bytes = 0;  // a refusal is a line here, not an error
   RunConfig other = config;
@@ -59,10 +68,11 @@ Result<std::vector<Alternative>> alternatives(const RunConfig& config, const Hos
       other.memory.recompute = std::string(name_of(recompute));
       const Result<RunPlan> plan = make_plan(other, boundless);
       if (!plan.ok()) continue;
+      const int64_t needed = needed_bytes(*plan, limits_ranks);
       all.push_back(
-          {recompute, micro, plan->arena_bytes(), predicted_step_s(*plan, hardware),
+          {recompute, micro, needed, predicted_step_s(*plan, hardware),
            micro == configured.shape.micro_sequences && recompute == configured.shape.recompute,
-           refusal_of(plan->arena_bytes(), limit)});
+           refusal_of(needed, limit)});
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const Alternative& a, const Alternative& b) {

@@ -14,7 +14,7 @@ namespace trireme {
 struct Alternative {
   Recompute recompute = Recompute::None;
   int64_t micro_sequences = 0;
-  int64_t arena_bytes = 0;
+  int64_t arena_bytes = 0;  // of all ranks; of the largest where memory.limit_bytes limits ranks
   double step_s = 0.0;
   bool is_configured = false;
   std::string refusal;  // "" where it can run

@@ -103,22 +103,30 @@ TEST(Alternatives, AreThePlansOfTheirOwnConfigurations) {
       [](const Alternative& a, const Alternative& b) { return a.step_s < b.step_s; }));
 }
 
-// For every limit, a way is refused here exactly where its plan is.
+// For every limit of the host or of a rank, a way is refused here exactly where its plan is.
 TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
-  const RunConfig config = some_run();
-  const auto bounds = alternatives(config, {}, some_hardware());
-  for (const Alternative& bound : *bounds) {
-    const HostFacts host{.memory_bytes = bound.arena_bytes};
-    bool refused_before = false;
-    const auto ways = alternatives(config, host, some_hardware());
-    for (const Alternative& way : *ways) {
-      RunConfig own = config;
-      own.memory.recompute = std::string(name_of(way.recompute));
-      own.batch.micro_sequences = way.micro_sequences;
-      EXPECT_EQ(way.refusal.empty(), make_plan(own, host).ok());
-      EXPECT_EQ(way.refusal.empty(), way.arena_bytes <= bound.arena_bytes);
-      EXPECT_TRUE(!refused_before || !way.refusal.empty()) << "what can run comes first";
-      refused_before = !way.refusal.empty();
+  for (const int dp : {1, 2}) {
+    RunConfig config = some_run();
+    config.parallel.dp = dp;
+    const auto bounds = alternatives(config, {}, some_hardware());
+    ASSERT_TRUE(bounds.ok()) << bounds.error().message;
+    for (const Alternative& bound : *bounds) {
+      for (const bool limits_ranks : {false, true}) {
+        HostFacts host;
+        (limits_ranks ? config.memory.limit_bytes : host.memory_bytes) = bound.arena_bytes;
+        const auto ways = alternatives(config, host, some_hardware());
+        bool refused_before = false;
+        for (const Alternative& way : *ways) {
+          RunConfig own = config;
+          own.memory.recompute = std::string(name_of(way.recompute));
+          own.batch.micro_sequences = way.micro_sequences;
+          EXPECT_EQ(way.refusal.empty(), make_plan(own, host).ok());
+          EXPECT_EQ(way.refusal.empty(), way.arena_bytes <= bound.arena_bytes);
+          EXPECT_TRUE(!refused_before || !way.refusal.empty()) << "what can run comes first";
+          refused_before = !way.refusal.empty();
+        }
+        config.memory.limit_bytes = 0;
+      }
     }
   }
 }

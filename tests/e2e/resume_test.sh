@@ -139,7 +139,7 @@ shard_kib=$(($(stat -c %s full/checkpoints/step-000006/*.safetensors | sort -n |
 (ulimit -f $((shard_kib / 2)) && train full --resume auto)
 code=$?
 [[ $code == 4 ]] || { fail "exit $code instead of 4 without room for a checkpoint"; cat full.err; }
-grep -q 'step 8.*File too large' full.err || { fail "the checkpoint is not named"; cat full.err; }
+grep -q 'step-000008.*File too large' full.err || { fail "the checkpoint is not named"; cat full.err; }
 [[ ! -e full/checkpoints/step-000008 ]] || fail "half a checkpoint"
 ls full/checkpoints | grep -q tmp && fail "something is left behind: $(ls full/checkpoints)"
 "$trireme" checkpoint verify full >/dev/null || fail "the checkpoint before a full disk"
