@@ -74,7 +74,8 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
   Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
   const std::vector<Isa> isas = supported_isas();
   SoleRank rank;
-  Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back()), rank.group()};
+  Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back()), rank.group(),
+          rank.group()};
   Decoder decoder(loaded.model, Frame(loaded.table, loaded.params.data()), loaded.compute);
   TokenSampler sampler({options.temperature, options.top_k, options.top_p, options.seed},
                        loaded.model.vocab_size);

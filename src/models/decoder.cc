@@ -55,7 +55,7 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
           matrix(params.at(model.tied_head ? "embedding.tokens" : "head.weight")))) {
   const Frame frame(table_, memory_.data());
   rope_ = {frame.find("rope.cos_SD"), frame.find("rope.sin_SD")};
-  if (rope_.cos_SD) fill_rope_table(model, rope_);
+  if (rope_.cos_SD) fill_rope_table(model_, rope_);
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string name = fmt::format("layers.{}.", i);
     const AttentionBlock attention = AttentionBlock::bind(model_, params, name, rope_, 0);

@@ -22,8 +22,7 @@ void fill_normal(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, in
         has_whole_rows ? count : std::min(count - done, own_row - element % own_row);
     const int64_t in_whole = origin + element / own_row * row + element % own_row;
     ctx.kernels.fill_normal(
-        ctx.stream,
-        {key, stddev, in_whole, {x_N.as<float>() + done, DType::F32, Shape{run}}});
+        ctx.stream, {key, stddev, in_whole, {x_N.as<float>() + done, DType::F32, Shape{run}}});
     done += run;
   }
 }

@@ -23,15 +23,16 @@ double scaled_frequency(const ModelSpec& model, double frequency) {
 
 }  // namespace
 
-void fill_rope_table(const ModelSpec& model, const RopeTable& table) {
+void fill_rope_table(const ModelShard& model, const RopeTable& table) {
   const auto cos_SD = table.cos_SD.view<float, 2>();
   const auto sin_SD = table.sin_SD.view<float, 2>();
   for (int64_t pair = 0; pair < model.head_dim / 2; ++pair) {
     const double exponent = -2.0 * double(pair) / double(model.head_dim);
     const double frequency = scaled_frequency(model, std::pow(model.rope_theta, exponent));
-    for (int64_t position = 0; position < cos_SD.size(0); ++position) {
-      cos_SD(position, pair) = static_cast<float>(std::cos(double(position) * frequency));
-      sin_SD(position, pair) = static_cast<float>(std::sin(double(position) * frequency));
+    for (int64_t i = 0; i < cos_SD.size(0); ++i) {
+      const double angle = double(model.chunks.position(i)) * frequency;
+      cos_SD(i, pair) = static_cast<float>(std::cos(angle));
+      sin_SD(i, pair) = static_cast<float>(std::sin(angle));
     }
   }
 }

@@ -66,12 +66,13 @@ struct Way {
 // what was not written shows.
 class TestStage {
  public:
-  // tp: the ranks that share the layers; null: a rank alone.
+  // tp and cp: the ranks that share the layers and the sequences; null: a rank alone.
   TestStage(const ModelSpec& model, const KernelTable& kernels, DType compute, Way way = {},
-            Group* tp = nullptr)
+            Group* tp = nullptr, Group* cp = nullptr)
       : way_(way),
         model_(model),
         tp_(tp != nullptr ? *tp : rank_.group()),
+        cp_(cp != nullptr ? *cp : rank_.group()),
         shape_{.micro_sequences = kSequences,
                .compute = compute,
                .recompute = way.recompute,
@@ -79,7 +80,9 @@ class TestStage {
                .tied_use_apart = way.tied_use_apart,
                .tp = tp_.size(),
                .tp_rank = tp_.rank(),
-               .sequence_parallel = way.sequence_parallel},
+               .sequence_parallel = way.sequence_parallel,
+               .cp = cp_.size(),
+               .cp_rank = cp_.rank()},
         layouts_(param_layouts(model, whole_model(model), shape_)),
         tables_(stage_tables(model, whole_model(model), shape_)),
         params_(memory(tables_.params)),
@@ -92,14 +95,22 @@ class TestStage {
         workspace_(DType::U8, Shape{way.num_threads * kWorkspaceBytesPerThread}),
         stream_(team_,
                 {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
-        ctx_{stream_, kernels, tp_},
+        ctx_{stream_, kernels, tp_, cp_},
         stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
     init_params(ctx_, local_param_table(model, whole_model(model), shape_), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), kSeed, layouts_);
-    for (int64_t t = 0; t < kSequences * kSeqLen; ++t) {
-      stage_.tokens(0)[t] = int32_t((t * 7 + t * t) % kVocab);
-      stage_.targets(0)[t] = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
+    for (int64_t i = 0; i < num_tokens(); ++i) {
+      const int64_t t = whole_token(i);
+      stage_.tokens(0)[i] = int32_t((t * 7 + t * t) % kVocab);
+      stage_.targets(0)[i] = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
     }
+  }
+
+  // This rank's tokens, and which of the whole micro-batch they are.
+  int64_t num_tokens() const { return kSequences * kSeqLen / shape_.cp; }
+  int64_t whole_token(int64_t i) const {
+    const ContextChunks chunks{kSeqLen, shape_.cp, shape_.cp_rank};
+    return i / chunks.local_len() * kSeqLen + chunks.position(i % chunks.local_len());
   }
 
   // Sum of the losses.
@@ -169,6 +180,7 @@ class TestStage {
   ModelSpec model_;
   SoleRank rank_;
   Group& tp_;
+  Group& cp_;
   StageShape shape_;
   std::vector<ParamLayout> layouts_;
   StageTables tables_;

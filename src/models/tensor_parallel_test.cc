@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "comm/mesh_groups.h"
 #include "comm/world.h"
 #include "models/grad_addends.h"
 #include "models/stage_fixture.h"
@@ -65,28 +66,39 @@ std::vector<float> values_of(const TensorRef& x) {
   return {x.as<float>(), x.as<float>() + x.num_elements()};
 }
 
-Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int tp, const Way& way) {
+Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int tp, const Way& way,
+                  int cp = 1) {
   Outcome outcome;
-  Assembly params, grads;
+  std::vector<Assembly> params(static_cast<size_t>(cp)), grads(static_cast<size_t>(cp));
+  std::map<int64_t, float> losses;
   std::mutex mutex;
-  run_ranks(tp, [&](World& world) {
-    TestStage stage(model, kernels, DType::F32, way, &world.group());
-    GradAddends addends(world.group(), stage.layouts(), stage.grads());
+  run_ranks(tp * cp, [&](World& world) {
+    MeshGroups groups(world, Mesh{.tp = tp, .cp = cp});
+    TestStage stage(model, kernels, DType::F32, way, &groups.tp(), &groups.cp());
+    GradAddends addends(groups.tp(), stage.layouts(), stage.grads());
     stage.forward();
     stage.backward();
     addends.sum();
     const std::lock_guard lock(mutex);
-    if (!outcome.losses.empty()) {
-      EXPECT_EQ(outcome.losses, stage.losses());
+    for (int64_t i = 0; i < stage.num_tokens(); ++i) {
+      const auto [loss, is_new] = losses.emplace(stage.whole_token(i), stage.losses()[size_t(i)]);
+      EXPECT_TRUE(is_new || loss->second == stage.losses()[size_t(i)]);
     }
-    outcome.losses = stage.losses();
+    const size_t cp_rank = size_t(groups.coords().cp);
     for (const ParamLayout& layout : stage.layouts()) {
-      params.add(layout, values_of(stage.params().at(layout.name)));
-      grads.add(layout, stage.grad(layout.name));
+      params[cp_rank].add(layout, values_of(stage.params().at(layout.name)));
+      grads[cp_rank].add(layout, stage.grad(layout.name));
     }
   });
-  outcome.params = params.take();
-  outcome.grads = grads.take();
+  for (const auto& [token, loss] : losses) outcome.losses.push_back(loss);
+  for (size_t r = 0; r < size_t(cp); ++r) {
+    outcome.params = params[r].take();
+    for (const auto& [name, grad] : grads[r].take()) {
+      std::vector<float>& sum = outcome.grads[name];
+      sum.resize(grad.size());
+      for (size_t i = 0; i < grad.size(); ++i) sum[i] += grad[i];
+    }
+  }
   return outcome;
 }
 
@@ -198,6 +210,26 @@ TEST(TensorParallel, TrafficIsThePredictedToTheByte) {
               expect_same_traffic(difference(end, middle), backward, "B and W");
             });
           }
+        }
+      }
+    }
+  }
+}
+
+// Sequences over the ranks of cp, alone and with tp: every rank has the gradient of its tokens.
+TEST(ContextParallel, LossesAndEveryGradientAreThoseOfOneRank) {
+  for (const char* name : kModels) {
+    const ModelSpec model = model_of(name);
+    const Outcome one = run_stage(model, fastest_kernels(), 1, {});
+    for (const int cp : {2, 3}) {
+      for (const int tp : {1, 2}) {
+        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+          const bool split = recompute == Recompute::Selective;
+          const Way way{.recompute = recompute,
+                        .split_backward = split,
+                        .sequence_parallel = recompute != Recompute::None};
+          SCOPED_TRACE(fmt::format("{}: cp {} tp {} recompute {}", name, cp, tp, int(recompute)));
+          expect_same_training(run_stage(model, fastest_kernels(), tp, way, cp), one);
         }
       }
     }

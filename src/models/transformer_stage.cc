@@ -39,6 +39,10 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
     const Frame unit_params = params(unit_of_layer(i));
     layers_.push_back({AttentionBlock::bind(model_, unit_params, layer, rope, seed),
                        MlpBlock::bind(model_, unit_params, layer, seed)});
+    if (scratch.contains("ring.sum_TQ")) {
+      AttentionBlock& attention = layers_.back().attention;
+      attention.ring.emplace(attention.shape_of({shape.micro_sequences}), model_.chunks, scratch);
+    }
   }
   if (stage.has_head) {
     // A tied table belongs to the embedding where the stage has one.

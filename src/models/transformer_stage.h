@@ -132,7 +132,8 @@ class TransformerStage {
   bool embedding_adds_ = false;
 };
 
-// cos and sin of every position and pair, with Llama-3's scaling of long wavelengths.
-void fill_rope_table(const ModelSpec& model, const RopeTable& table);
+// cos and sin of the positions of this rank's tokens and of every pair, with Llama-3's scaling of
+// long wavelengths.
+void fill_rope_table(const ModelShard& model, const RopeTable& table);
 
 }  // namespace trireme

@@ -29,8 +29,8 @@ AttentionBlock AttentionBlock::bind(const ModelShard& model, const Frame& params
 
 AttentionShape AttentionBlock::shape_of(const MicrobatchInfo& info) const {
   return {info.num_sequences,
-          model.seq_len,
-          model.seq_len,
+          model.local_len(),
+          model.local_len(),
           model.heads,
           model.kv_heads,
           model.head_dim,
@@ -46,12 +46,31 @@ void AttentionBlock::rotate(Ctx& ctx, Rotation rotation, MatrixRef qkv_TD) const
   if (!rope.cos_SD) return;
   // Queries and keys lie side by side and turn by the same table.
   const MatrixRef qk_T = cols_of(qkv_TD, 0, model.q_width() + model.kv_width());
-  ctx.kernels.rope(ctx.stream,
-                   {rotation, qk_T, model.head_dim, rope.cos_SD, rope.sin_SD, model.seq_len, 0});
+  ctx.kernels.rope(
+      ctx.stream, {rotation, qk_T, model.head_dim, rope.cos_SD, rope.sin_SD, model.local_len(), 0});
 }
 
 void AttentionBlock::gather(Ctx& ctx, const Saved& s) const {
   redistribute_tokens(ctx, enter_block(model.residual), s.h_full_TC.rows, s.h_TC, s.h_full_TC);
+}
+
+void AttentionBlock::attend(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
+  const MatrixRef q = q_of(s.qkv_TD), k = k_of(s.qkv_TD), v = v_of(s.qkv_TD);
+  if (ring) return ring->forward(ctx, {dropout_of(info), q, k, v, s.o_TQ, s.lse_HT});
+  ctx.kernels.attention_forward(ctx.stream,
+                                {shape_of(info), dropout_of(info), q, k, v, s.o_TQ, s.lse_HT});
+}
+
+void AttentionBlock::differentiate(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
+                                   const Grads& g) const {
+  const MatrixRef q = q_of(s.qkv_TD), k = k_of(s.qkv_TD), v = v_of(s.qkv_TD);
+  const MatrixRef dq = q_of(g.dqkv_TD), dk = k_of(g.dqkv_TD), dv = v_of(g.dqkv_TD);
+  if (ring) {
+    return ring->backward(
+        ctx, {dropout_of(info), q, k, v, s.o_TQ, g.do_TQ, s.lse_HT, g.delta_HT, dq, dk, dv});
+  }
+  ctx.kernels.attention_backward(ctx.stream, {shape_of(info), dropout_of(info), q, k, v, s.o_TQ,
+                                              g.do_TQ, s.lse_HT, g.delta_HT, dq, dk, dv});
 }
 
 void AttentionBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
@@ -59,11 +78,7 @@ void AttentionBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& 
   gather(ctx, s);
   qkv.forward(ctx, s.h_full_TC, s.qkv_TD);
   rotate(ctx, Rotation::Forward, s.qkv_TD);
-  ctx.kernels.attention_forward(
-      ctx.stream,
-      {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
-       cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
-       cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ, s.lse_HT});
+  attend(ctx, info, s);
   project_onto_residual(ctx, info, out, residual_dropout_key, model, s.o_TQ, s.x_TC, s.partial_TC,
                         s.x1_TC);
 }
@@ -77,13 +92,7 @@ void AttentionBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const 
   residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dx1_TC, g.dp_TC,
                             g.dp_full_TC);
   out.backward_input(ctx, g.dp_full_TC, g.do_TQ);
-  ctx.kernels.attention_backward(
-      ctx.stream, {shape_of(info), dropout_of(info), cols_of(s.qkv_TD, 0, model.q_width()),
-                   cols_of(s.qkv_TD, model.q_width(), model.kv_width()),
-                   cols_of(s.qkv_TD, model.q_width() + model.kv_width(), model.kv_width()), s.o_TQ,
-                   g.do_TQ, s.lse_HT, g.delta_HT, cols_of(g.dqkv_TD, 0, model.q_width()),
-                   cols_of(g.dqkv_TD, model.q_width(), model.kv_width()),
-                   cols_of(g.dqkv_TD, model.q_width() + model.kv_width(), model.kv_width())});
+  differentiate(ctx, info, s, g);
   rotate(ctx, Rotation::Inverse, g.dqkv_TD);
   qkv.backward_input(ctx, g.dqkv_TD, g.dh_full_TC);
   redistribute_tokens(ctx, backward_of(enter_block(model.residual)), g.dh_full_TC.rows,

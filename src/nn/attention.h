@@ -1,20 +1,24 @@
 #pragma once
 
+#include <optional>
+
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/ring_attention.h"
 #include "spec/model_layout.h"
 
 namespace trireme {
 
-// The rotary table of the positions 0 .. S-1 (absent: learned positions).
+// The rotary table of the positions of a sequence's tokens (absent: learned positions).
 struct RopeTable {
   TensorRef cos_SD;
   TensorRef sin_SD;
 };
 
 // x1 = x + dropout(attention(rope(norm(x) Wqkv)) Wo), causal.
-// Each tp rank has its own heads. Legend: T tokens (on the residual stream this rank's part of
-// them; "full": all, where that differs), C d_model, D qkv_width, Q q_width, H heads.
+// Each tp rank has its own heads; each cp rank has its own tokens of every sequence. Legend: T
+// tokens (on the residual stream this rank's part of them; "full": all, where that differs), C
+// d_model, D qkv_width, Q q_width, H heads.
 struct AttentionBlock {
   struct Params {
     Norm::Params norm;
@@ -47,6 +51,7 @@ struct AttentionBlock {
   RopeTable rope;
   RngKey attention_dropout_key;
   RngKey residual_dropout_key;
+  std::optional<RingAttention> ring;  // where sequences lie over several ranks
 
   static AttentionBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                              const RopeTable& rope, uint64_t seed);
@@ -59,9 +64,20 @@ struct AttentionBlock {
   void backward_weight(Ctx& ctx, const Saved& saved, const Grads& grads, const Params& dparams,
                        Write write) const;
 
- private:
   AttentionShape shape_of(const MicrobatchInfo& info) const;
+
+ private:
   AttentionDropout dropout_of(const MicrobatchInfo& info) const;
+  void attend(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
+  void differentiate(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved,
+                     const Grads& grads) const;
+  MatrixRef q_of(MatrixRef qkv_TD) const { return cols_of(qkv_TD, 0, model.q_width()); }
+  MatrixRef k_of(MatrixRef qkv_TD) const {
+    return cols_of(qkv_TD, model.q_width(), model.kv_width());
+  }
+  MatrixRef v_of(MatrixRef qkv_TD) const {
+    return cols_of(qkv_TD, model.q_width() + model.kv_width(), model.kv_width());
+  }
   void gather(Ctx& ctx, const Saved& saved) const;
   void rotate(Ctx& ctx, Rotation rotation, MatrixRef qkv_TD) const;
 };

@@ -12,6 +12,7 @@ struct Ctx {
   Stream& stream;
   const KernelTable& kernels;
   Group& tp;
+  Group& cp;  // that share the sequences
 };
 
 // Which samples a micro-batch holds, for everything that is keyed by sample.

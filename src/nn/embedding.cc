@@ -1,5 +1,6 @@
 #include "nn/embedding.h"
 
+#include "nn/positions.h"
 #include "nn/residual.h"
 
 namespace trireme {
@@ -20,10 +21,11 @@ void EmbeddingBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& 
   ctx.kernels.embedding_forward(ctx.stream, {s.tokens_T,
                                              params.table_VC,
                                              ctx.tp.rank() == 0 ? params.positions_SC : MatrixRef{},
-                                             model.seq_len,
+                                             model.local_len(),
                                              0,
                                              s.e_full_TC,
-                                             {model.first_token, model.num_tokens}});
+                                             {model.first_token, model.num_tokens},
+                                             positions_of(model.chunks)});
   redistribute_tokens(ctx, leave_block(model.residual), s.e_full_TC.rows, s.e_full_TC, s.e_TC);
   if (model.dropout > 0.0 && info.training) {
     drop_tokens(ctx, info, dropout_key, model, s.e_TC, {}, s.e_TC);
@@ -55,9 +57,10 @@ void EmbeddingBlock::backward_weight(Ctx& ctx, const MicrobatchInfo& info, const
                                               d_full_TC,
                                               dparams.table_VC,
                                               dparams.positions_SC,
-                                              model.seq_len,
+                                              model.local_len(),
                                               table_write,
-                                              {model.first_token, model.num_tokens}});
+                                              {model.first_token, model.num_tokens},
+                                              positions_of(model.chunks)});
 }
 
 }  // namespace trireme

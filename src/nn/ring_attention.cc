@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "nn/frame.h"
+#include "nn/positions.h"
 
 namespace trireme {
 namespace {
@@ -47,29 +48,7 @@ class RingStep {
 constexpr int kKeysTag = 0;
 constexpr int kGradientsTag = 1;
 
-PositionMap positions_of(const ContextChunks& chunks) {
-  return {chunks.first_position(), chunks.chunk_len(),
-          chunks.second_position() - chunks.first_position() - chunks.chunk_len()};
-}
-
 }  // namespace
-
-TensorTable RingAttention::scratch_table(const AttentionShape& local, DType dtype) {
-  const int64_t L = local.q_len, T = local.num_sequences * L;
-  const int64_t Q = local.num_heads * local.head_dim;
-  const int64_t W = 2 * local.num_kv_heads * local.head_dim;
-  TensorTable table;
-  for (const char* name : {"ring.kv_TW[0]", "ring.kv_TW[1]"}) table.add(name, Shape{T, W}, dtype);
-  for (const char* name : {"ring.dkv_TW[0]", "ring.dkv_TW[1]"}) {
-    table.add(name, Shape{T, W}, DType::F32);
-  }
-  table.add("ring.sum_TQ", Shape{T, Q}, DType::F32);
-  table.add("ring.part_LQ", Shape{L, Q}, dtype);
-  table.add("ring.part_LW", Shape{L, W}, dtype);
-  table.add("ring.part_lse_HL", Shape{local.num_heads, L}, DType::F32);
-  table.add("ring.part_delta_HL", Shape{local.num_heads, L}, DType::F32);
-  return table;
-}
 
 RingAttention::RingAttention(const AttentionShape& local, const ContextChunks& chunks,
                              const Frame& scratch)
@@ -137,7 +116,8 @@ void RingAttention::pack(Ctx& ctx, const MatrixRef& k_TK, const MatrixRef& v_TK)
   ctx.kernels.copy_matrix(ctx.stream, {v_TK, values(kv_TW_[0])});
 }
 
-void RingAttention::forward(Ctx& ctx, Group& cp, const Forward& f) const {
+void RingAttention::forward(Ctx& ctx, const Forward& f) const {
+  Group& cp = ctx.cp;
   TRIREME_CHECK(cp.size() == chunks_.cp && cp.rank() == chunks_.rank, "the chunks are this rank's");
   pack(ctx, f.k_TK, f.v_TK);
   const MatrixRef lse_HT = by_head(f.lse_HT, local_.num_heads, f.q_TQ.rows);
@@ -175,7 +155,8 @@ void RingAttention::attend(Ctx& ctx, const Forward& f, const ContextChunks& owne
        rows_of(sum_TQ_, row, pair.num_queries), cols_of(lse_HT, row, pair.num_queries)});
 }
 
-void RingAttention::backward(Ctx& ctx, Group& cp, const Backward& b) const {
+void RingAttention::backward(Ctx& ctx, const Backward& b) const {
+  Group& cp = ctx.cp;
   TRIREME_CHECK(cp.size() == chunks_.cp && cp.rank() == chunks_.rank, "the chunks are this rank's");
   pack(ctx, b.k_TK, b.v_TK);
   for (int step = 0; step < cp.size(); ++step) {

@@ -2,7 +2,6 @@
 
 #include "nn/ctx.h"
 #include "spec/context_chunks.h"
-#include "spec/tensor_table.h"
 
 namespace trireme {
 
@@ -15,10 +14,8 @@ class Frame;
 // all sequences, L of one, H heads, D head_dim, K kv heads, Q = H D, W = 2 K D: keys, then values.
 class RingAttention {
  public:
-  // What one rank needs beside its inputs and outputs; nothing of it is kept between calls.
-  static TensorTable scratch_table(const AttentionShape& local, DType dtype);
-
-  // `local`: of this rank's tokens (q_len = kv_len = chunks.local_len()).
+  // `local`: of this rank's tokens (q_len = kv_len = chunks.local_len()). Nothing in the scratch is
+  // kept between calls.
   RingAttention(const AttentionShape& local, const ContextChunks& chunks, const Frame& scratch);
 
   struct Forward {
@@ -27,7 +24,7 @@ class RingAttention {
     MatrixRef out_TQ;  // written
     TensorRef lse_HT;  // written
   };
-  void forward(Ctx& ctx, Group& cp, const Forward& args) const;
+  void forward(Ctx& ctx, const Forward& args) const;
 
   struct Backward {
     AttentionDropout dropout;
@@ -36,7 +33,7 @@ class RingAttention {
     TensorRef delta_HT;             // scratch
     MatrixRef dq_TQ, dk_TK, dv_TK;  // written
   };
-  void backward(Ctx& ctx, Group& cp, const Backward& args) const;
+  void backward(Ctx& ctx, const Backward& args) const;
 
  private:
   // Queries and keys of one sequence that meet, all with all.

@@ -10,6 +10,7 @@
 #include "kernels/own_stream.h"
 #include "kernels/random_matrix.h"
 #include "nn/frame.h"
+#include "spec/stage_tables.h"
 
 namespace trireme {
 namespace {
@@ -75,6 +76,20 @@ void copy_row(const RandomMatrix& from, int64_t from_row, RandomMatrix& to, int6
   for (int64_t col = 0; col < from.cols(); ++col) to.set(to_row, col, from.get(from_row, col));
 }
 
+// As a stage with these heads has it.
+TensorTable scratch_table(const Case& c, int cp) {
+  ModelSpec model;
+  model.layers = 1;
+  model.d_model = model.d_ff = model.vocab_size = 8;
+  model.heads = c.heads;
+  model.kv_heads = c.kv_heads;
+  model.head_dim = c.head_dim;
+  model.seq_len = c.seq_len;
+  StageShape shape{.micro_sequences = c.num_sequences, .compute = c.dtype};
+  shape.cp = cp;
+  return stage_tables(model, whole_model(model), shape).scratch;
+}
+
 // The same on cp ranks, put together again.
 Operands attend_in_a_ring(const Case& c, int cp, std::vector<Traffic>* traffic = nullptr) {
   Operands whole(c, c.num_sequences * c.seq_len);
@@ -93,19 +108,17 @@ Operands attend_in_a_ring(const Case& c, int cp, std::vector<Traffic>* traffic =
       }
     }
     const AttentionShape local = shape_of(c, L);
-    const TensorTable table = RingAttention::scratch_table(local, c.dtype);
+    const TensorTable table = scratch_table(c, cp);
     Tensor scratch(DType::U8, Shape{table.bytes()});
     std::memset(scratch.ref().data, 0xff, size_t(table.bytes()));
     OwnStream stream(1);
-    Ctx ctx{stream, fastest_kernels(), group};
+    Ctx ctx{stream, fastest_kernels(), group, group};
     const RingAttention ring(local, chunks, Frame(table, scratch.ref().data));
     const Traffic start = group.traffic();
-    ring.forward(ctx, group,
-                 {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.lse.row()});
+    ring.forward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.lse.row()});
     const Traffic middle = group.traffic();
-    ring.backward(ctx, group,
-                  {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.dout, o.lse.row(),
-                   o.delta.row(), o.q(o.dqkv), o.k(o.dqkv), o.v(o.dqkv)});
+    ring.backward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.dout,
+                        o.lse.row(), o.delta.row(), o.q(o.dqkv), o.k(o.dqkv), o.v(o.dqkv)});
     const Traffic end = group.traffic();
     const std::lock_guard lock(mutex);
     if (traffic != nullptr) {
@@ -149,7 +162,7 @@ std::vector<Case> cases() {
 TEST(RingAttention, OutputsAndGradientsAreThoseOfOneRank) {
   for (const Case& c : cases()) {
     const Operands want = attend_alone(c);
-    for (const int cp : {1, 2, 4}) {
+    for (const int cp : {2, 4}) {
       SCOPED_TRACE(fmt::format("{} sequences of {}, {}/{} heads of {}, dropout {}, {}, cp {}",
                                c.num_sequences, c.seq_len, c.heads, c.kv_heads, c.head_dim,
                                c.dropout, name_of(c.dtype), cp));
@@ -159,15 +172,6 @@ TEST(RingAttention, OutputsAndGradientsAreThoseOfOneRank) {
       EXPECT_LE(difference(got.lse, want.lse), c.dtype == DType::F32 ? 1e-6 : 1e-4);
       EXPECT_LE(difference(got.dqkv, want.dqkv), bound);
     }
-  }
-}
-
-TEST(RingAttention, OneRankHasTheBitsOfPlainAttention) {
-  for (const Case& c : cases()) {
-    const Operands want = attend_alone(c), got = attend_in_a_ring(c, 1);
-    EXPECT_TRUE(got.out == want.out);
-    EXPECT_TRUE(got.lse == want.lse);
-    EXPECT_TRUE(got.dqkv == want.dqkv);
   }
 }
 

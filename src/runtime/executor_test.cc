@@ -77,7 +77,7 @@ class Rank {
         team_(setup.num_threads),
         memory_(plan_, team_),
         stream_(team_, memory_.workspace()),
-        ctx_{stream_, *setup.kernels, sole_rank_.group()},
+        ctx_{stream_, *setup.kernels, sole_rank_.group(), sole_rank_.group()},
         optimizer_(optim(), OptimizerKind::AdamW),
         pipeline_(plan_, memory_, sole_rank_.group(), stages_),
         data_parallel_(plan_, memory_, {sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},

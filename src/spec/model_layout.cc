@@ -121,6 +121,9 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   shard.vocab_size = balanced_count(model.vocab_size, tp, rank);
   shard.first_token = balanced_begin(model.vocab_size, tp, rank);
   shard.num_tokens = model.vocab_size;
+  TRIREME_CHECK(ContextChunks::fits(model.seq_len, shape.cp) && shape.cp_rank < shape.cp,
+                "a sequence is cut into two equal chunks for every cp rank");
+  shard.chunks = {model.seq_len, shape.cp, shape.cp_rank};
   shard.residual = shape.sequence_parallel ? Placement::shard(0) : Placement::invariant();
   return shard;
 }

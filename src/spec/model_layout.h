@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "spec/context_chunks.h"
 #include "spec/model_spec.h"
 #include "spec/placement.h"
 #include "spec/stage_shape.h"
@@ -20,6 +21,8 @@ struct ModelShard : ModelSpec {
   int64_t first_token = 0;
   int64_t num_tokens = 0;  // of the whole vocabulary; vocab_size counts this rank's rows
   int kv_copies = 1;       // neighbouring ranks that hold this rank's kv heads
+  ContextChunks chunks;    // of every sequence, this rank's; seq_len counts all tokens
+  int64_t local_len() const { return chunks.local_len(); }
   // How the residual stream [tokens, d_model] lies over the tp ranks between the blocks: invariant,
   // or, with sequence parallelism, shard(0).
   Placement residual = Placement::invariant();

@@ -54,7 +54,7 @@ class FlowBuilder {
   }
 
  private:
-  int64_t num_tokens() const { return shape_.micro_sequences * model_.seq_len; }
+  int64_t num_tokens() const { return shape_.micro_sequences * model_.seq_len / shape_.cp; }
 
   std::vector<std::string> starting(const std::string& prefix) const {
     std::vector<std::string> names;

@@ -28,6 +28,8 @@ struct StageShape {
   int tp = 1;  // ranks that share every layer
   int tp_rank = 0;
   bool sequence_parallel = false;  // they share the tokens of the residual stream, too
+  int cp = 1;                      // ranks that share every sequence (ContextChunks)
+  int cp_rank = 0;
 };
 
 }  // namespace trireme

@@ -13,7 +13,7 @@ namespace {
 // "full".
 struct Extents {
   Extents(const ModelShard& shard, const StageShape& stage)
-      : full(stage.micro_sequences * shard.seq_len),
+      : full(stage.micro_sequences * shard.local_len()),
         residual(local_shape(Shape{full}, shard.residual, stage.tp, stage.tp_rank).num_elements()),
         is_split(shard.residual.kind == Placement::Kind::Shard) {}
   int64_t full;      // tokens of the micro-batch
@@ -127,6 +127,24 @@ TensorTable weight_grad_table(const ModelShard& model, const StageSpec& stage,
   return table;
 }
 
+// What ring attention needs beside its inputs and outputs. Legend: L tokens of one sequence, W keys
+// and values side by side.
+void add_ring(TensorTable& table, const ModelShard& model, const StageShape& shape) {
+  const int64_t L = model.local_len(), T = shape.micro_sequences * L;
+  const int64_t Q = model.q_width(), W = 2 * model.kv_width();
+  for (const char* name : {"ring.kv_TW[0]", "ring.kv_TW[1]"}) {
+    table.add(name, Shape{T, W}, shape.compute);
+  }
+  for (const char* name : {"ring.dkv_TW[0]", "ring.dkv_TW[1]"}) {
+    table.add(name, Shape{T, W}, DType::F32);
+  }
+  table.add("ring.sum_TQ", Shape{T, Q}, DType::F32);
+  table.add("ring.part_LQ", Shape{L, Q}, shape.compute);
+  table.add("ring.part_LW", Shape{L, W}, shape.compute);
+  table.add("ring.part_lse_HL", Shape{model.heads, L}, DType::F32);
+  table.add("ring.part_delta_HL", Shape{model.heads, L}, DType::F32);
+}
+
 TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
                           const StageShape& shape) {
   const Extents extents(model, shape);
@@ -134,9 +152,10 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   const Shape TC{T, model.d_model}, RC{extents.residual, model.d_model};
   TensorTable table;
   // First, so that it lies at the same place for all chunks of a rank, which share their scratch.
+  if (shape.cp > 1) add_ring(table, model, shape);
   if (model.rope) {
-    table.add("rope.cos_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
-    table.add("rope.sin_SD", Shape{model.seq_len, model.head_dim / 2}, DType::F32);
+    table.add("rope.cos_SD", Shape{model.local_len(), model.head_dim / 2}, DType::F32);
+    table.add("rope.sin_SD", Shape{model.local_len(), model.head_dim / 2}, DType::F32);
   }
   for (const LayerTensor& tensor : layer_activations(model, extents, shape.compute)) {
     if (shape.recompute > tensor.kept_up_to) table.add(tensor.name, tensor.shape, tensor.dtype);

@@ -34,7 +34,7 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       team_(plan.num_threads),
       memory_(rank_, team_),
       stream_(team_, memory_.workspace()),
-      ctx_{stream_, kernels, groups_.tp()},
+      ctx_{stream_, kernels, groups_.tp(), groups_.cp()},
       optimizer_(plan.config.optim, kind_of(plan)) {
   const int degree = rank_.zero.level == 0 ? 1 : rank_.zero.degree;
   const int dp = rank_.coords.dp;

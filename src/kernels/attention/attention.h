@@ -2,6 +2,7 @@
 
 #include "base/philox.h"
 #include "device/stream.h"
+#include "kernels/position_map.h"
 #include "tensor/matrix.h"
 
 namespace trireme {
@@ -22,15 +23,6 @@ struct AttentionShape {
   bool causal = true;
 
   int64_t num_visible(int64_t query) const { return causal ? kv_len - q_len + query + 1 : kv_len; }
-};
-
-// The position in its sequence of what has an index here: tokens of two places may lie together.
-struct PositionMap {
-  int64_t offset = 0;
-  int64_t gap_at = int64_t{1} << 62;  // from this index on, positions are `gap` further
-  int64_t gap = 0;
-
-  int64_t of(int64_t index) const { return index + offset + (index >= gap_at ? gap : 0); }
 };
 
 // The element (head, query, key) of global sample s is kept iff uniform(philox(key, {query << 32 |

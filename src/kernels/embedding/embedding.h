@@ -1,6 +1,7 @@
 #pragma once
 
 #include "device/stream.h"
+#include "kernels/position_map.h"
 #include "kernels/write.h"
 #include "tensor/matrix.h"
 
@@ -12,8 +13,8 @@ struct TokenRange {
   int64_t num_tokens = 0;  // 0: all rows are here
 };
 
-// y_t = table[token_t - first] + positions[(first_position + t mod seq_len)], rounded once. A token
-// whose row is elsewhere has zeros for it.
+// y_t = table[token_t - first] + positions[first_position + map(t mod seq_len)], rounded once. A
+// token whose row is elsewhere has zeros for it.
 struct EmbeddingForwardArgs {
   TensorRef tokens_T;      // int32, each in [0, num_tokens)
   MatrixRef table_VC;      // fp32 or bf16
@@ -22,6 +23,7 @@ struct EmbeddingForwardArgs {
   int64_t first_position = 0;
   MatrixRef y_TC;  // written, of the table's dtype
   TokenRange range;
+  PositionMap map;
 };
 void embedding_forward_ref(Stream& stream, const EmbeddingForwardArgs& args);
 void check_embedding_forward(const EmbeddingForwardArgs& args);  // throws ContractError
@@ -36,6 +38,7 @@ struct EmbeddingBackwardArgs {
   int64_t seq_len = 0;
   Write write = Write::Overwrite;
   TokenRange range;
+  PositionMap map;
 };
 void embedding_backward_ref(Stream& stream, const EmbeddingBackwardArgs& args);
 void check_embedding_backward(const EmbeddingBackwardArgs& args);  // throws ContractError

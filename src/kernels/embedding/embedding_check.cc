@@ -17,7 +17,11 @@ void check_tokens(const TensorRef& tokens_T, int64_t rows, const TokenRange& ran
   check_argument(inside, "every token lies in [0, vocab_size)");
 }
 
-int64_t last_position(int64_t rows, int64_t seq_len) { return rows < seq_len ? rows : seq_len; }
+// Behind the last position that a row has.
+int64_t end_position(int64_t rows, int64_t seq_len, const PositionMap& map) {
+  const int64_t count = rows < seq_len ? rows : seq_len;
+  return count == 0 ? 0 : map.of(count - 1) + 1;
+}
 
 }  // namespace
 
@@ -29,9 +33,9 @@ void check_embedding_forward(const EmbeddingForwardArgs& args) {
   if (!args.positions_SC) return;
   check_argument(args.seq_len > 0 && args.first_position >= 0, "positions count from 0");
   check_matrix("positions", args.positions_SC, args.positions_SC.rows, y_TC.cols, y_TC.dtype);
-  check_argument(
-      args.first_position + last_position(y_TC.rows, args.seq_len) <= args.positions_SC.rows,
-      "the table of positions holds every row's position");
+  check_argument(args.first_position + end_position(y_TC.rows, args.seq_len, args.map) <=
+                     args.positions_SC.rows,
+                 "the table of positions holds every row's position");
 }
 
 void check_embedding_backward(const EmbeddingBackwardArgs& args) {
@@ -42,7 +46,7 @@ void check_embedding_backward(const EmbeddingBackwardArgs& args) {
   if (!args.dpositions_SC) return;
   check_argument(args.seq_len > 0, "a sequence has at least one position");
   check_matrix("dpositions", args.dpositions_SC, args.dpositions_SC.rows, dy_TC.cols, DType::F32);
-  check_argument(last_position(dy_TC.rows, args.seq_len) <= args.dpositions_SC.rows,
+  check_argument(end_position(dy_TC.rows, args.seq_len, args.map) <= args.dpositions_SC.rows,
                  "the table of positions holds every row's position");
 }
 

@@ -11,9 +11,10 @@ void look_up(const EmbeddingForwardArgs& args, int64_t begin, int64_t end) {
     const int64_t row = token_T[t] - args.range.first;
     const bool is_here = row >= 0 && row < args.table_VC.rows;
     const T* row_C = is_here ? args.table_VC.row<T>(row) : nullptr;
-    const T* position_C = args.positions_SC
-                              ? args.positions_SC.row<T>(args.first_position + t % args.seq_len)
-                              : nullptr;
+    const T* position_C =
+        args.positions_SC
+            ? args.positions_SC.row<T>(args.first_position + args.map.of(t % args.seq_len))
+            : nullptr;
     T* y_C = args.y_TC.row<T>(t);
     if (!row_C && !position_C) {
       __builtin_memset(static_cast<void*>(y_C), 0, size_t(args.y_TC.cols) * sizeof(T));
@@ -58,7 +59,8 @@ void scatter_cols(const EmbeddingBackwardArgs& args, int64_t begin, int64_t end)
       add_row(dy_C, args.dtable_VC.row<float>(row) + begin, end - begin);
     }
     if (!args.dpositions_SC) continue;
-    add_row(dy_C, args.dpositions_SC.row<float>(t % args.seq_len) + begin, end - begin);
+    add_row(dy_C, args.dpositions_SC.row<float>(args.map.of(t % args.seq_len)) + begin,
+            end - begin);
   }
 }
 
