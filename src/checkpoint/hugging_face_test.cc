@@ -258,7 +258,7 @@ TEST_F(HuggingFace, ThroughACheckpointNothingChanges) {
     RunConfig config;
     config.model = model.config;
     const std::string path = root() + "/checkpoint-" + name;
-    ASSERT_TRUE(write_checkpoint_model(model, to_toml(config), path).ok());
+    ASSERT_TRUE(write_checkpoint_model(model, {to_toml(config)}, path).ok());
     const auto checkpoint = Checkpoint::open(path);
     ASSERT_TRUE(checkpoint.ok()) << message_of(checkpoint);
     EXPECT_TRUE(checkpoint->verify(1).empty());

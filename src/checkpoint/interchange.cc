@@ -88,17 +88,31 @@ Result<InterchangeModel> read_checkpoint_model(const Checkpoint& checkpoint,
   return model;
 }
 
-Status write_checkpoint_model(const InterchangeModel& model, const std::string& config_toml,
+Status write_checkpoint_model(const InterchangeModel& model, const CheckpointModelOptions& options,
                               const std::string& folder) {
   std::vector<TensorPiece> pieces;
+  const auto add = [&](const std::string& name, const ParamSpec& param, const float* data) {
+    pieces.push_back({name, param.shape, DType::F32, Slice::whole(param.shape), data});
+  };
+  int64_t greatest = 0;
   for (const ParamSpec& param : model.weights.params()) {
-    pieces.push_back({param.name, param.shape, DType::F32, Slice::whole(param.shape),
-                      model.weights.at(param.name).data()});
+    add(param.name, param, model.weights.at(param.name).data());
+    greatest = std::max(greatest, param.shape.num_elements());
   }
-  std::vector<AttachedFile> attached = {{"config.resolved.toml", config_toml}};
+  CheckpointInfo info{.optimizer = "none"};
+  std::vector<float> zeros;
+  if (options.is_trainable) {
+    info.optimizer = "adamw";
+    info.optimizer_scalars = {{"num_updates", 0.0}, {"skipped_steps", 0.0}};
+    zeros.resize(static_cast<size_t>(greatest));
+    for (const char* moment : {"exp_avg/", "exp_avg_sq/"}) {
+      for (const ParamSpec& param : model.weights.params())
+        add(moment + param.name, param, zeros.data());
+    }
+  }
+  std::vector<AttachedFile> attached = {{"config.resolved.toml", options.config_toml}};
   if (model.tokenizer != nullptr)
     attached.push_back({"tokenizer.json", model.tokenizer->to_json()});
-  const CheckpointInfo info{.optimizer = "none"};
   return write_whole_folder(folder, [&](const std::string& temporary) -> Status {
     TRIREME_TRY(path, save_checkpoint(temporary, info, attached, pieces, {.keep = 0}));
     // The folder is the checkpoint, not a place for several.

@@ -23,9 +23,13 @@ LogitsCheck compare_logits(const Weights& a, const Weights& b, int num_threads);
 Result<InterchangeModel> read_checkpoint_model(const Checkpoint& checkpoint,
                                                const ModelConfig& config, int num_threads);
 
-// Writes the model as a checkpoint at step 0 without optimizer state; the folder must not exist or
-// be empty. `config_toml` becomes its configuration.
-Status write_checkpoint_model(const InterchangeModel& model, const std::string& config_toml,
+// Writes the model as a checkpoint at step 0; the folder must not exist or be empty.
+struct CheckpointModelOptions {
+  std::string config_toml;  // becomes its configuration
+  // AdamW's moments, zeros, so that training can go on from here; else there is no optimizer state.
+  bool is_trainable = false;
+};
+Status write_checkpoint_model(const InterchangeModel& model, const CheckpointModelOptions& options,
                               const std::string& folder);
 
 // Every parameter of `written` is `original` to within the rounding of a dtype; what only `written`

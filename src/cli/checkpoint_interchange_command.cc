@@ -110,7 +110,8 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
   config.model = model.config;
   // A run that goes on from here computes as the file was kept, where that is possible.
   config.precision.compute = model.dtype == DType::BF16 ? "bf16" : "fp32";
-  TRIREME_TRY_DONE(write_checkpoint_model(model, to_toml(config), options.out));
+  TRIREME_TRY_DONE(
+      write_checkpoint_model(model, {to_toml(config), options.is_trainable}, options.out));
   TRIREME_TRY(checkpoint, Checkpoint::open(options.out));
   TRIREME_TRY(written, read_checkpoint_model(checkpoint, model.config, num_threads));
   io.out << fmt::format("{}: {}\n", options.out, describe(model));

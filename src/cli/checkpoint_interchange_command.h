@@ -11,7 +11,8 @@ namespace trireme {
 struct CheckpointImportOptions {
   std::string path;  // a folder or file of another program
   std::string out;   // the checkpoint to make
-  int threads = 0;   // 0: all cores
+  bool is_trainable = false;
+  int threads = 0;  // 0: all cores
 };
 
 // Reads the model, writes it as a checkpoint, reads that back and compares weights and logits.

@@ -187,6 +187,9 @@ Command checkpoint_import_command() {
                    .doc = "the checkpoint's folder",
                    .target = &options->out,
                    .completion = Completion::Folder},
+                  {.name = "trainable",
+                   .doc = "with AdamW's state at its beginning: train --resume goes on from here",
+                   .target = &options->is_trainable},
                   threads_option(options->threads)},
       .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
       .run = [options](CommandIo& io) -> Result<int> {

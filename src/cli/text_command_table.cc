@@ -98,23 +98,27 @@ Command tokenizer_encode_command() {
   auto rows = std::make_shared<WithWords<TokenizerEncodeOptions>>();
   TokenizerEncodeOptions& options = rows->options;
   options.input.paths.clear();  // standard input, unless arguments say otherwise
-  return {.name = "encode",
-          .summary = "Print token numbers, a line per document.",
-          .arguments = {text_argument(options.input.paths, /*required=*/false)},
-          .options = {tokenizer_option(options.tokenizer),
-                      {.name = "end-of-text",
-                       .doc = "print the <|endoftext|> behind each document",
-                       .target = &options.end_of_text},
-                      format_option(rows->format),
-                      field_option(options.input.field),
-                      threads_option(options.num_threads)},
-          .run = [rows](CommandIo& io) -> Result<int> {
-            TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
-            TRIREME_TRY(format, parse_text_format(rows->format));
-            rows->options.input.format = format;
-            if (rows->options.input.paths.empty()) rows->options.input.paths = {"-"};
-            return exit_code_of(run_tokenizer_encode(rows->options, io.out, io.err));
-          }};
+  return {
+      .name = "encode",
+      .summary = "Print token numbers, a line per document.",
+      .arguments = {text_argument(options.input.paths, /*required=*/false)},
+      .options = {tokenizer_option(options.tokenizer),
+                  {.name = "end-of-text",
+                   .doc = "print the <|endoftext|> behind each document",
+                   .target = &options.end_of_text},
+                  {.name = "special",
+                   .doc = "special tokens in the text, such as <|endoftext|>, become their tokens",
+                   .target = &options.special},
+                  format_option(rows->format),
+                  field_option(options.input.field),
+                  threads_option(options.num_threads)},
+      .run = [rows](CommandIo& io) -> Result<int> {
+        TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
+        TRIREME_TRY(format, parse_text_format(rows->format));
+        rows->options.input.format = format;
+        if (rows->options.input.paths.empty()) rows->options.input.paths = {"-"};
+        return exit_code_of(run_tokenizer_encode(rows->options, io.out, io.err));
+      }};
 }
 
 Command tokenizer_decode_command() {

@@ -16,6 +16,7 @@
 #include "data/bpe_trainer.h"
 #include "data/byte_tokenizer.h"
 #include "data/char_tokenizer.h"
+#include "data/special_tokens.h"
 #include "data/text_encoder.h"
 #include "data/token_file.h"
 #include "device/thread_team.h"
@@ -122,12 +123,39 @@ class NumberLines {
     out_.write(text.data(), static_cast<std::streamsize>(text.size()));
   }
 
+  // A document whose tokens may hold ends of text of their own.
+  void print_document(const std::vector<int32_t>& tokens) {
+    out_ << fmt::format("{}", fmt::join(tokens, " "));
+    if (prints_end_) out_ << (tokens.empty() ? "" : " ") << end_of_text_;
+    out_ << '\n';
+  }
+
  private:
   int32_t end_of_text_;
   bool prints_end_;
   std::ostream& out_;
   bool is_first_ = true;
 };
+
+// Whole documents, so that no special token is cut.
+Status encode_with_special(const Tokenizer& tokenizer, TextReader& reader, NumberLines& lines,
+                           std::ostream& err) {
+  const SpecialTokenEncoder encoder(tokenizer);
+  WordCache cache;
+  std::vector<int32_t> tokens;
+  return for_each_batch(reader, "encoding", err, [&](TextBatch& batch) -> Status {
+    size_t begin = 0;
+    for (const size_t end : batch.document_ends) {
+      tokens.clear();
+      const auto text = std::string_view(batch.text).substr(begin, end - begin);
+      TRIREME_TRY_DONE(encoder.append_tokens(text, cache, tokens));
+      lines.print_document(tokens);
+      begin = end;
+    }
+    batch.drop_front(begin);
+    return Done{};
+  });
+}
 
 Status decode_token_file(const Tokenizer& tokenizer, const std::string& path, std::ostream& out) {
   TRIREME_TRY(file, TokenFile::open(path));
@@ -240,10 +268,11 @@ Status run_tokenizer_encode(const TokenizerEncodeOptions& options, std::ostream&
                             std::ostream& err) {
   TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
   TRIREME_TRY(reader, TextReader::open(options.input));
+  NumberLines lines(tokenizer->end_of_text(), options.end_of_text, out);
+  if (options.special) return encode_with_special(*tokenizer, reader, lines, err);
   ThreadTeam team(thread_count(options.num_threads));
   TextEncoder encoder(*tokenizer, team);
   TextEncoder::Encoded encoded;
-  NumberLines lines(tokenizer->end_of_text(), options.end_of_text, out);
   return for_each_batch(reader, "encoding", err, [&](TextBatch& batch) -> Status {
     TRIREME_TRY_DONE(encoder.encode(batch, encoded));
     lines.print(encoded.tokens);

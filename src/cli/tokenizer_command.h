@@ -23,7 +23,8 @@ struct TokenizerTrainOptions {
 struct TokenizerEncodeOptions {
   std::string tokenizer;      // "byte" or the path of a tokenizer.json
   TextInput input = {{"-"}};  // as for train; standard input by default
-  bool end_of_text = false;   // print the <|endoftext|> that follows each document
+  bool end_of_text = false;   // print the end of text that follows each document
+  bool special = false;       // special tokens are looked for in the text
   int num_threads = 0;        // 0: all cores
 };
 

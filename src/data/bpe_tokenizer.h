@@ -52,6 +52,7 @@ class BpeTokenizer : public Tokenizer {
   std::string_view kind() const override { return "bpe"; }
   int64_t vocab_size() const override { return static_cast<int64_t>(begins_.size()) - 1; }
   int32_t end_of_text() const override { return end_of_text_; }
+  std::vector<int32_t> special_tokens() const override { return special_; }
   Status append_tokens(std::string_view text, WordCache& cache,
                        std::vector<int32_t>& tokens) const override;
   std::string_view piece(int32_t token) const override;
@@ -62,7 +63,6 @@ class BpeTokenizer : public Tokenizer {
   // Of GPT-2's form, whose merges and nothing else say what it is.
   bool is_gpt2() const { return is_gpt2_; }
   std::span<const BpeMerge> merges() const { return merges_; }
-  std::span<const int32_t> special() const { return special_; }
   bool merges_by_rank() const { return merges_by_rank_; }
   bool whole_words() const { return whole_words_; }
   PreTokenizer pre_tokenizer() const { return pre_tokenizer_; }

@@ -17,6 +17,7 @@
 #include "data/byte_tokenizer.h"
 #include "data/char_tokenizer.h"
 #include "data/foreign_vocabulary.h"
+#include "data/special_tokens.h"
 
 namespace trireme {
 namespace {
@@ -155,6 +156,40 @@ TEST(ForeignTokenizer, MergesOfATokenizerJsonAreAppliedInTheirOrderWhateverTheNu
   ASSERT_TRUE(llama3.ok()) << llama3.error().message;
   EXPECT_NE(llama3->hash(), pairs->hash());
   expect_naive_tokens(*llama3, PreTokenizer::Llama3, true, parts.numbers, rank_of);
+}
+
+TEST(SpecialTokens, StandForTheirCharactersWhereThatIsAskedFor) {
+  json object = hugging_face(shuffled());
+  object["added_tokens"][0]["content"] = "</s>a";  // the longer of two counts
+  const auto tokenizer = parse_hugging_face_tokenizer(object.dump());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  const SpecialTokenEncoder encoder(*tokenizer);
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    std::string text;
+    std::vector<int32_t> expected, tokens;
+    for (uint64_t k = 0; k < 6; ++k) {
+      const std::string part = random_text(seed * 10 + k, int(k));
+      const auto plain = tokenizer->encode(part).value();
+      text += part + (k % 2 ? "</s>a" : "</s>!");
+      expected.insert(expected.end(), plain.begin(), plain.end());
+      if (k % 2) {
+        expected.push_back(0);
+        continue;
+      }
+      expected.push_back(1);
+      text.pop_back();
+      text += "\n";  // no part of what follows: the next part is encoded alone
+      text += "</s>a";
+      const auto line = tokenizer->encode("\n").value();
+      expected.insert(expected.end(), line.begin(), line.end());
+      expected.push_back(0);
+    }
+    WordCache cache;
+    ASSERT_TRUE(encoder.append_tokens(text, cache, tokens).ok());
+    EXPECT_EQ(tokens, expected) << text;
+    EXPECT_EQ(tokenizer->decode(tokens), text);
+    EXPECT_NE(tokenizer->encode(text).value(), expected);
+  }
 }
 
 std::string base64(std::string_view bytes) {

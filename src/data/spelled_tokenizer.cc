@@ -50,9 +50,8 @@ Result<SpelledTokenizer> spell(const Tokenizer& tokenizer) {
                              "texts that a BPE tokenizer takes",
                              tokenizer.kind())};
   }
-  spelled.special = {tokenizer.end_of_text()};
+  spelled.special = tokenizer.special_tokens();
   if (bpe != nullptr) {
-    spelled.special.assign(bpe->special().begin(), bpe->special().end());
     spelled.whole_words = bpe->whole_words();
     spelled.pre_tokenizer = bpe->pre_tokenizer();
   }

@@ -25,6 +25,9 @@ class Tokenizer {
   // The special token after every document.
   virtual int32_t end_of_text() const { return static_cast<int32_t>(vocab_size() - 1); }
 
+  // Ascending; text encodes to them only where that is asked for (special_tokens.h).
+  virtual std::vector<int32_t> special_tokens() const { return {end_of_text()}; }
+
   // Appends the tokens of a text. The cache is one thread's memory of earlier words. Only a char
   // tokenizer refuses a text: when it has a character that its training text did not have.
   virtual Status append_tokens(std::string_view text, WordCache& cache,

@@ -1,0 +1,130 @@
+#include "cli/checkpoint_interchange_command.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "checkpoint/foreign_model.h"
+#include "cli/find_checkpoint.h"
+#include "data/bpe_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Interchange : public testing::Test {
+ protected:
+  Interchange()
+      : folder_(fs::temp_directory_path() /
+                ("trireme_interchange_test." + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~Interchange() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  // A model in a Hugging Face folder, its tokenizer beside it.
+  void make(const std::string& name, ModelFamily family) {
+    ModelConfig config;
+    config.family = family;
+    config.layers = 2;
+    config.d_model = 32;
+    config.heads = 2;
+    config.vocab_size = 300;
+    config.seq_len = 16;
+    InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};
+    for (const ParamSpec& param : model.weights.params()) {
+      float value = 0.1f;
+      for (float& element : model.weights.at(param.name))
+        element = (value = value * 7.7f - float(int(value * 7.7f))) - 0.4f;
+    }
+    model.tokenizer = std::make_unique<BpeTokenizer>(*BpeTokenizer::make({{64, 65}, {220, 256}}));
+    ASSERT_TRUE(write_foreign_model(model, path(name), {}).ok());
+  }
+  std::string logits(const std::string& name) {
+    std::ostringstream out;
+    CommandIo io{out, err_};
+    EXPECT_TRUE(run_checkpoint_logits({path(name), "1, 2 299"}, io).ok());
+    return out.str();
+  }
+
+  fs::path folder_;
+  std::ostringstream out_, err_;
+  CommandIo io_{out_, err_};
+};
+
+TEST_F(Interchange, LogitsAreTheSameInEveryFormatAndInTheCheckpoint) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
+    const bool is_gpt2 = family == ModelFamily::Gpt2;
+    const std::string name = is_gpt2 ? "gpt2" : "llama";
+    make(name, family);
+    const std::string expected = logits(name);
+    EXPECT_EQ(std::count(expected.begin(), expected.end(), '\n'), 3);
+    ASSERT_TRUE(run_checkpoint_import({path(name), path(name + ".ck")}, io_).ok());
+    EXPECT_NE(out_.str().find("equal bit for bit"), std::string::npos);
+    EXPECT_EQ(logits(name + ".ck"), expected);
+    for (const char* format : {"hf", "gguf", "llmc"}) {
+      const std::string file = name + "." + format;
+      const auto written =
+          run_checkpoint_export({path(name + ".ck"), format, "fp32", path(file)}, io_);
+      if (!is_gpt2 && std::string(format) == "llmc") {
+        EXPECT_EQ(written.error().kind, ErrorKind::Infeasible);
+        continue;
+      }
+      ASSERT_TRUE(written.ok()) << written.error().message;
+      EXPECT_EQ(logits(file), expected) << file;
+    }
+  }
+}
+
+TEST_F(Interchange, TheTokenizerComesAlong) {
+  make("gpt2", ModelFamily::Gpt2);
+  ASSERT_TRUE(run_checkpoint_import({path("gpt2"), path("ck")}, io_).ok());
+  const auto checkpoint = find_checkpoint(path("ck"));
+  const auto tokenizer = parse_tokenizer(checkpoint->read_attached("tokenizer.json").value());
+  EXPECT_EQ((*tokenizer)->vocab_size(), 259);
+  fs::remove(path("gpt2/tokenizer.json"));
+  fs::remove(path("gpt2/vocab.json"));
+  ASSERT_TRUE(run_checkpoint_import({path("gpt2"), path("without")}, io_).ok());
+  EXPECT_NE(err_.str().find("no tokenizer"), std::string::npos);
+}
+
+TEST_F(Interchange, ATrainableCheckpointHasTheOptimizersBeginning) {
+  make("gpt2", ModelFamily::Gpt2);
+  ASSERT_TRUE(run_checkpoint_import({path("gpt2"), path("ck"), true}, io_).ok());
+  const auto checkpoint = find_checkpoint(path("ck"));
+  EXPECT_EQ(checkpoint->info().optimizer, "adamw");
+  EXPECT_EQ(checkpoint->info().optimizer_scalars.at("num_updates"), 0.0);
+  for (const auto& [name, tensor] : checkpoint->index().contents.tensors) {
+    if (name.starts_with("exp_avg")) continue;
+    EXPECT_NE(checkpoint->find("exp_avg/" + name), nullptr) << name;
+    EXPECT_NE(checkpoint->find("exp_avg_sq/" + name), nullptr) << name;
+  }
+}
+
+TEST_F(Interchange, RefusalsHaveTheirKinds) {
+  make("gpt2", ModelFamily::Gpt2);
+  const auto kind_of = [](const Result<int>& result) {
+    EXPECT_FALSE(result.ok());
+    return result.error().kind;
+  };
+  EXPECT_EQ(kind_of(run_checkpoint_import({path("absent"), path("ck")}, io_)), ErrorKind::Damaged);
+  EXPECT_EQ(kind_of(run_checkpoint_import({path("gpt2/merges.txt"), path("ck")}, io_)),
+            ErrorKind::Damaged);
+  EXPECT_FALSE(fs::exists(path("ck")));
+  ASSERT_TRUE(run_checkpoint_import({path("gpt2"), path("ck")}, io_).ok());
+  EXPECT_EQ(kind_of(run_checkpoint_import({path("gpt2"), path("ck")}, io_)), ErrorKind::Usage);
+  EXPECT_EQ(kind_of(run_checkpoint_export({path("ck"), "hf", "q8_0", path("x")}, io_)),
+            ErrorKind::Usage);
+  EXPECT_EQ(kind_of(run_checkpoint_export({path("ck"), "llmc", "fp16", path("x")}, io_)),
+            ErrorKind::Usage);
+  EXPECT_EQ(kind_of(run_checkpoint_logits({path("ck"), "300"}, io_)), ErrorKind::Usage);
+  EXPECT_EQ(kind_of(run_checkpoint_logits({path("ck"), ""}, io_)), ErrorKind::Usage);
+}
+
+}  // namespace
+}  // namespace trireme
