@@ -289,6 +289,7 @@ Result<ForeignFamily> foreign_family(const ModelSpec& model) {
     return Error{ErrorKind::Infeasible,
                  "the model has " + what + ": neither GPT-2 nor Llama can hold it"};
   };
+  if (model.family == ModelFamily::Moe) return refuse("experts");
   if (model.embedding_norm) return refuse("a norm behind the embedding (model.embedding_norm)");
   if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
   if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&
