@@ -109,8 +109,7 @@ class TestStage {
   // This rank's tokens, and which of the whole micro-batch they are.
   int64_t num_tokens() const { return kSequences * kSeqLen / shape_.cp; }
   int64_t whole_token(int64_t i) const {
-    const ContextChunks chunks{kSeqLen, shape_.cp, shape_.cp_rank};
-    return i / chunks.local_len() * kSeqLen + chunks.position(i % chunks.local_len());
+    return ContextChunks{kSeqLen, shape_.cp, shape_.cp_rank}.whole_token(i);
   }
 
   // Sum of the losses.

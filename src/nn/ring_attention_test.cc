@@ -99,7 +99,7 @@ Operands attend_in_a_ring(const Case& c, int cp, std::vector<Traffic>* traffic =
     const ContextChunks chunks{c.seq_len, cp, group.rank()};
     const int64_t L = chunks.local_len();
     Operands o(c, c.num_sequences * L);
-    const auto row_of = [&](int64_t t) { return t / L * c.seq_len + chunks.position(t % L); };
+    const auto row_of = [&](int64_t t) { return chunks.whole_token(t); };
     {
       const std::lock_guard lock(mutex);
       for (int64_t t = 0; t < o.tokens; ++t) {

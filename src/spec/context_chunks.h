@@ -24,6 +24,10 @@ struct ContextChunks {
   int64_t position(int64_t local) const {
     return local < chunk_len() ? first_position() + local : second_position() + local - chunk_len();
   }
+  // Token i of this rank's micro-batch in the whole one; both hold one sequence behind the other.
+  int64_t whole_token(int64_t i) const {
+    return i / local_len() * seq_len + position(i % local_len());
+  }
 };
 
 }  // namespace trireme

@@ -105,6 +105,14 @@ Status check_tensor_parallel(const ModelSpec& model, int tp) {
   return Done{};
 }
 
+Status check_context_parallel(const ModelSpec& model, int cp) {
+  if (ContextChunks::fits(model.seq_len, cp)) return Done{};
+  return Error{ErrorKind::Usage,
+               fmt::format("parallel.cp = {}: model.seq_len = {} must be a multiple of {}, two "
+                           "chunks for every rank",
+                           cp, model.seq_len, 2 * cp)};
+}
+
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   const Status fits = check_tensor_parallel(model, shape.tp);
   TRIREME_CHECK(fits.ok(), fits.error().message);
@@ -121,8 +129,9 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   shard.vocab_size = balanced_count(model.vocab_size, tp, rank);
   shard.first_token = balanced_begin(model.vocab_size, tp, rank);
   shard.num_tokens = model.vocab_size;
-  TRIREME_CHECK(ContextChunks::fits(model.seq_len, shape.cp) && shape.cp_rank < shape.cp,
-                "a sequence is cut into two equal chunks for every cp rank");
+  const Status sequences_fit = check_context_parallel(model, shape.cp);
+  TRIREME_CHECK(sequences_fit.ok(), sequences_fit.error().message);
+  TRIREME_CHECK(shape.cp_rank >= 0 && shape.cp_rank < shape.cp, "no such cp rank");
   shard.chunks = {model.seq_len, shape.cp, shape.cp_rank};
   shard.residual = shape.sequence_parallel ? Placement::shard(0) : Placement::invariant();
   return shard;

@@ -45,8 +45,10 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape);
 
 // Why these degrees do not fit the model: key, value, rule, remedy.
 Status check_tensor_parallel(const ModelSpec& model, int tp);
+Status check_context_parallel(const ModelSpec& model, int cp);
 
-// Where a rank's part of a parameter lies in the whole one, over the tp axis.
+// Where a rank's part of a parameter lies in the whole one, over the tp axis. Over cp every rank
+// has the same part, and an addend of every gradient, as over dp: that of its tokens.
 struct ParamLayout {
   std::string name;
   Placement placement;  // shard(d), or invariant

@@ -170,6 +170,10 @@ TEST(StageFlow, DegreesThatDoNotFitAreRefusedByKeyAndRule) {
   ASSERT_FALSE(three.ok());
   EXPECT_NE(three.error().message.find("parallel.tp = 3 must divide model.heads = 8"),
             std::string::npos);
+  const Status five = check_context_parallel(model, 5);
+  ASSERT_FALSE(five.ok());
+  EXPECT_NE(five.error().message.find("model.seq_len = 32 must be a multiple of 10"),
+            std::string::npos);
   ModelSpec odd = model;
   odd.heads = 12;
   odd.kv_heads = 6;
