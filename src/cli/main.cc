@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
                .err = std::cerr,
                .err_is_terminal = draws,
                .color = draws && !environment.no_color,
-               .model_folders = model_folders()};
+               .model_folders = model_folders(),
+               .launch = environment.launch};
   const std::vector<std::string> args(argv + 1, argv + argc);
   const int columns = is_terminal(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 80;
   return run_app(args, environment, io, std::clamp(columns, 60, 110));

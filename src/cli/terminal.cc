@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 
 namespace trireme {
@@ -13,13 +14,32 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+int number(const char* name, int otherwise) {
+  const std::string text = variable(name);
+  int value = otherwise;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
+}
+
+// Open MPI's mpirun, then srun with a PMI: each names size, rank and the ranks of this host.
+Launch read_launch() {
+  if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
+    return {ranks, number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks)};
+  }
+  if (const int ranks = number("PMI_SIZE", 0); ranks > 0) {
+    return {ranks, number("PMI_RANK", 0), number("MPI_LOCALNRANKS", ranks)};
+  }
+  return {};
+}
+
 }  // namespace
 
 Environment read_environment() {
   return {.no_color = !variable("NO_COLOR").empty(),
           .ci = !variable("CI").empty(),
           .dumb = variable("TERM") == "dumb",
-          .path = variable("PATH")};
+          .path = variable("PATH"),
+          .launch = read_launch()};
 }
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "cli/launch.h"
+
 namespace trireme {
 
 // What the process is told from outside; read once, in main.
@@ -10,6 +12,7 @@ struct Environment {
   bool ci = false;        // CI is set: a log, whatever the terminal says
   bool dumb = false;      // TERM=dumb
   std::string path;       // PATH
+  Launch launch;
 };
 Environment read_environment();
 

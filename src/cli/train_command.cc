@@ -45,7 +45,7 @@ std::string out_dir_of(const TrainOptions& options) {
 }
 
 SessionOptions session_options(const TrainOptions& options, const RunConfig& config,
-                               TrainProgress& progress) {
+                               const Launch& launch, TrainProgress& progress) {
   SessionOptions session{.config = config,
                          .out_dir = out_dir_of(options),
                          .host = this_host(),
@@ -55,6 +55,9 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
                                          {"commit", std::string(build_commit())}},
                          .stop_signals = stop_signals,
                          .observers = {&progress}};
+  session.host.ranks_on_host = launch.ranks_on_host;
+  session.is_first_process = launch.is_first();
+  if (!launch.is_first()) session.observers.clear();
   if (options.resume == "auto") {
     session.resume = ResumeMode::Auto;
   } else if (!options.resume.empty()) {
@@ -67,10 +70,17 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   return session;
 }
 
+// Under a launcher the processes are the ranks, however many the configuration means.
+RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& launch) {
+  if (launch.ranks > 0 && !config.ranks) config.ranks = launch.ranks;
+  return config;
+}
+
 }  // namespace
 
 Result<int> run_train(const TrainOptions& options, CommandIo& io) {
-  TRIREME_TRY(loaded, load_config(options.config, io));
+  TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
+  if (io.launch.ranks > 0) loaded.config.run.backend = "mpi";
   if (options.dry_run) {
     TRIREME_TRY(plan, plan_session(loaded.config, this_host()));
     io.out << (options.json ? plan_json(plan, predict_ranks(plan, {})) : describe_plan(plan));
@@ -78,8 +88,9 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   }
   install_stop_handlers();
   TrainProgress progress(io);
-  const SessionOptions session = session_options(options, loaded.config, progress);
+  const SessionOptions session = session_options(options, loaded.config, io.launch, progress);
   TRIREME_TRY(result, run_session(session));
+  if (!io.launch.is_first()) return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
   progress.end();
   const std::string report = session.out_dir + "/report.html";
   TRIREME_TRY_DONE(write_report(session.out_dir, report));

@@ -79,8 +79,9 @@ void SharedBoard::announce() {
                   in_count() * element_);
   } else {
     const std::byte* base = view_.bases[size_t(shape_.rank)];
+    const bool is_alone = shape_.size() == 1;
     const auto reaches = [&](const std::byte* data) {
-      return view_.window == nullptr ||
+      return view_.window == nullptr || is_alone ||
              (data >= view_.window && data < view_.window + view_.window_bytes);
     };
     const std::byte* second = call_.collective == Collective::AllToAll

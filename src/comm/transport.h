@@ -31,7 +31,8 @@ struct Transfer {
   // The transport's, from post() to completion.
   bool started = false;
   uint64_t ticket = 0;
-  uint64_t turn = 0;  // among this rank's transfers with this peer and tag
+  uint64_t turn = 0;      // see TransferTurns
+  void* queue = nullptr;  // likewise
   int64_t landed_bytes = 0;
   void* state = nullptr;
 };

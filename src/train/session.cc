@@ -32,7 +32,7 @@ constexpr double kAssumedCopyBytesPerFlop = 0.3;
 
 // A folder that a fresh run may use: absent or empty.
 Status check_out_dir(const SessionOptions& options) {
-  if (options.resume != ResumeMode::Fresh) return Done{};
+  if (options.resume != ResumeMode::Fresh || !options.is_first_process) return Done{};
   std::error_code error;
   if (!fs::exists(options.out_dir, error) || fs::is_empty(options.out_dir, error)) return Done{};
   return Error{ErrorKind::Usage,

@@ -30,6 +30,7 @@ struct SessionOptions {
   std::vector<std::pair<std::string, std::string>> environment;  // for the reports
   const std::atomic<int>& stop_signals;
   std::vector<RunObserver*> observers;
+  bool is_first_process = true;  // of those that a launcher has started: it looks after out_dir
   // Called once, when everything is ready and before step 1.
   std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
 };

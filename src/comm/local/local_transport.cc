@@ -31,21 +31,9 @@ LocalTransport::LocalTransport(Fabric& fabric, GroupShape shape,
       channels_(std::move(channels)),
       hook_(std::move(hook)) {}
 
-// Several transfers of a pair may be under way: whichever is looked at first, they take their
-// turns.
-LocalTransport::Turns& LocalTransport::turns_of(const Transfer& t) {
-  std::deque<Turns>& of_lane = turns_[size_t(t.lane)];
-  for (Turns& turns : of_lane) {
-    if (turns.is_send == t.is_send && turns.peer == t.peer && turns.tag == t.tag) return turns;
-  }
-  return of_lane.emplace_back(Turns{t.is_send, t.peer, t.tag});
-}
-
 void LocalTransport::post(Transfer& transfer) {
   if (hook_) hook_(shape_.members[shape_.rank]);
-  Turns& turns = turns_of(transfer);
-  transfer.turn = ++turns.posted;
-  transfer.state = &turns;
+  turns_.join(transfer);
   if (transfer.is_send) try_send(transfer);
 }
 
@@ -59,8 +47,7 @@ bool LocalTransport::try_send(Transfer& t) {
     return channel.slot(t.ticket).state.load(std::memory_order_seq_cst) ==
            Channel::state_of(t.ticket, Channel::Taken);
   }
-  Turns& turns = *static_cast<Turns*>(t.state);
-  if (turns.begun + 1 != t.turn) return false;
+  if (!turns_.is_next(t)) return false;
   const uint64_t ticket = channel.next_ticket;
   Channel::Message& message = channel.slot(ticket);
   const uint64_t free_state =
@@ -77,7 +64,7 @@ bool LocalTransport::try_send(Transfer& t) {
   }
   t.started = true;
   t.ticket = ticket;
-  ++turns.begun;
+  turns_.pass(t);
   message.state.store(Channel::state_of(ticket, Channel::Posted), std::memory_order_seq_cst);
   fabric_.ring(shape_.members[t.peer]);
   return message.is_inline;
@@ -97,8 +84,7 @@ void LocalTransport::check_call(const Transfer& t, const Channel::Message& messa
 }
 
 bool LocalTransport::try_receive(Transfer& t) {
-  Turns& turns = *static_cast<Turns*>(t.state);
-  if (turns.begun + 1 != t.turn) return false;
+  if (!turns_.is_next(t)) return false;
   Channel& channel = incoming(t);
   for (uint64_t ticket = channel.first_untaken;; ++ticket) {
     Channel::Message& message = channel.slot(ticket);
@@ -114,7 +100,7 @@ bool LocalTransport::try_receive(Transfer& t) {
     if (!message.state.compare_exchange_strong(state, Channel::state_of(ticket, Channel::Taking))) {
       return false;
     }
-    ++turns.begun;
+    turns_.pass(t);
     const int sender = shape_.members[t.peer];
     try {
       check_call(t, message);

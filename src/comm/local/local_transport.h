@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "comm/fabric.h"
 #include "comm/group_shape.h"
 #include "comm/local/channel.h"
+#include "comm/transfer_turns.h"
 #include "comm/transport.h"
 
 namespace trireme {
@@ -33,16 +33,6 @@ class LocalTransport : public Transport {
   void cancel(Transfer& transfer) override;
 
  private:
-  // Transfers with one peer and tag, in the order in which they were posted.
-  struct Turns {
-    bool is_send = false;
-    int peer = -1;
-    int tag = 0;
-    uint64_t posted = 0;
-    uint64_t begun = 0;
-  };
-
-  Turns& turns_of(const Transfer& transfer);
   bool try_send(Transfer& transfer);
   bool try_receive(Transfer& transfer);
   void check_call(const Transfer& transfer, const Channel::Message& message);
@@ -52,8 +42,7 @@ class LocalTransport : public Transport {
   Fabric& fabric_;
   GroupShape shape_;
   std::shared_ptr<ChannelTable> channels_;  // shared by the ranks of the group
-  // [lane], whose transfers one thread at a time drives; grows with the first of a kind.
-  std::deque<Turns> turns_[2];
+  TransferTurns turns_;
   FaultHook hook_;
 };
 

@@ -184,7 +184,7 @@ std::optional<SharedView> MpiBackend::view(const GroupShape& shape) {
     if (window == nullptr) return std::nullopt;
     view.slots.push_back(&window->layout().slots[shape.id]);
     view.bases.push_back(window->base());
-    view.stages.push_back(window->stage());
+    view.stages.push_back(window->stage(shape.id));
   }
   view.window = window_.base();
   view.window_bytes = SharedWindow::bytes();

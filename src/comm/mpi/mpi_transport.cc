@@ -50,8 +50,9 @@ void MpiTransport::post(Transfer& t) {
   if (hook_) hook_(shape_.members[size_t(shape_.rank)]);
   State& state = *acquire();
   t.state = &state;
+  turns_.join(t);
   state.begun = state.ended = 0;
-  state.frame_done = false;
+  state.frame_done = state.passed = false;
   state.requests.fill(MPI_REQUEST_NULL);
   const int peer = shape_.members[size_t(t.peer)];
   const bool is_short = t.bytes <= kInlineBytes;
@@ -81,6 +82,8 @@ void MpiTransport::check_call(const Transfer& t, const Frame& frame) {
 
 bool MpiTransport::test_frame(Transfer& t, State& state) {
   if (state.frame_done) return true;
+  // A frame that came after an earlier one was looked for must not be handled before it.
+  if (!t.is_send && !turns_.is_next(t)) return false;
   int done = 0;
   MPI_Test(&state.frame_request, &done, MPI_STATUS_IGNORE);
   if (done == 0) return false;
@@ -93,7 +96,12 @@ bool MpiTransport::test_frame(Transfer& t, State& state) {
 
 // Keeps kWindow segments under way; received ones land in order.
 bool MpiTransport::test_segments(Transfer& t, State& state) {
-  if (t.bytes <= kInlineBytes) return true;
+  if (t.bytes <= kInlineBytes) {
+    if (!state.passed) turns_.pass(t);
+    state.passed = true;
+    return true;
+  }
+  if (!state.passed && !turns_.is_next(t)) return false;
   const int64_t count = (t.bytes + kSegmentBytes - 1) / kSegmentBytes;
   const bool staged = !t.is_send && t.landing != Landing::Copy;
   if (staged) state.staging.resize(size_t(kWindow * kSegmentBytes));
@@ -114,6 +122,10 @@ bool MpiTransport::test_segments(Transfer& t, State& state) {
             staged ? state.staging.data() + segment % kWindow * kSegmentBytes : t.target + offset;
         MPI_Irecv(place, int(length(segment)), MPI_BYTE, peer, tag_of(t, true), comm_, &request);
       }
+    }
+    if (state.begun == count && !state.passed) {
+      turns_.pass(t);
+      state.passed = true;
     }
     const int64_t segment = state.ended;
     int done = 0;

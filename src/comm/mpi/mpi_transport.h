@@ -8,6 +8,7 @@
 
 #include "comm/fabric.h"
 #include "comm/group_shape.h"
+#include "comm/transfer_turns.h"
 #include "comm/transport.h"
 
 namespace trireme {
@@ -40,6 +41,7 @@ class MpiTransport : public Transport {
     int64_t begun = 0;  // segments posted
     int64_t ended = 0;  // segments complete, in order
     bool frame_done = false;
+    bool passed = false;             // its turn is over
     std::vector<std::byte> staging;  // segments that are reduced
   };
 
@@ -52,6 +54,7 @@ class MpiTransport : public Transport {
   MPI_Comm comm_;
   Fabric& fabric_;
   GroupShape shape_;
+  TransferTurns turns_;
   FaultHook hook_;
   std::vector<std::unique_ptr<State>> pool_;
   std::vector<State*> free_;

@@ -37,7 +37,10 @@ class SharedWindow {
   int fd() const { return fd_; }
   WindowLayout& layout() const { return *reinterpret_cast<WindowLayout*>(base_); }
   std::byte* base() const { return base_; }
-  std::byte* stage() const { return base_ + kStageBegin; }
+  // A group's own: calls of several groups are under way at one time. Pages are backed when used.
+  std::byte* stage(int group) const {
+    return base_ + kStageBegin + group * WindowLayout::kStageBytes;
+  }
   static int64_t bytes() { return kArenaBegin + WindowLayout::kArenaBytes; }
 
   // Parts of the arena, page-aligned.
@@ -48,7 +51,8 @@ class SharedWindow {
   static constexpr int64_t kPage = int64_t{2} << 20;
   static constexpr int64_t kStageBegin =
       (int64_t(sizeof(WindowLayout)) + kPage - 1) / kPage * kPage;
-  static constexpr int64_t kArenaBegin = kStageBegin + WindowLayout::kStageBytes;
+  static constexpr int64_t kArenaBegin =
+      kStageBegin + WindowLayout::kGroups * WindowLayout::kStageBytes;
 
   void map();
 
