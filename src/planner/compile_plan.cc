@@ -188,6 +188,7 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   rank.coords = coords_of(plan.mesh, position);
   rank.shape = plan.shape;
   rank.shape.tp_rank = rank.coords.tp;
+  rank.shape.cp_rank = rank.coords.cp;
   rank.zero = zero_of(parallel, rank.coords);
   make_chunks(rank, plan, stages);
   number_norm_chunks(rank, norm_chunks, plan);
@@ -227,6 +228,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
 Status compile_plan(RunPlan& plan) {
   TRIREME_TRY_DONE(check_layout_tree(plan));
   TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
+  TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.mesh.cp));
   TRIREME_TRY(schedule, schedule_of(plan));
   plan.schedule = std::move(schedule);
   plan.shape.split_backward = false;
@@ -236,6 +238,7 @@ Status compile_plan(RunPlan& plan) {
   plan.shape.tied_use_apart =
       plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && plan.config.parallel.zero >= 2);
   plan.shape.tp = plan.mesh.tp;
+  plan.shape.cp = plan.mesh.cp;
   plan.shape.sequence_parallel = plan.config.parallel.sequence;
   TRIREME_TRY(stages, stages_of(plan.model, num_stages(plan.schedule)));
   for (const StageSpec& stage : stages) {

@@ -7,6 +7,7 @@
 #include "planner/price.h"
 #include "sharding/redistribution_traffic.h"
 #include "sim/simulate.h"
+#include "spec/model_layout.h"
 #include "spec/stage_flow.h"
 
 namespace trireme {
@@ -60,8 +61,9 @@ class Counter {
       case ActionKind::B:
       case ActionKind::W:
       case ActionKind::BW:
-        if (action.first_unit == 0) count_moves(action);
-        return;
+        if (action.first_unit != 0) return;
+        count_moves(action);
+        return count_ring(action);
       case ActionKind::Step:
         count_addends();
         bytes_[kWorld] += collective(Collective::AllReduce, plan_.num_ranks(), rank_.position,
@@ -83,6 +85,23 @@ class Counter {
     if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
   }
 
+  // Keys and values of this rank's tokens go once round the ring, in F and again in B, where their
+  // fp32 gradients follow them and come home.
+  void count_ring(const Action& action) {
+    const StageSpec& stage = rank_.chunks[size_t(action.chunk)].stage;
+    const int64_t cp = plan_.mesh.cp;
+    if (cp == 1) return;
+    const ModelShard model = shard_model(plan_.model, rank_.shape);
+    const int64_t tokens = rank_.shape.micro_sequences * model.seq_len / cp;
+    const int64_t elements = stage.num_layers * tokens * 2 * model.kv_width();
+    const int64_t forward = elements * size_of(rank_.shape.compute) * (cp - 1);
+    const bool recomputes = rank_.shape.recompute == Recompute::Full;
+    if (action.kind == ActionKind::F || recomputes) bytes_[kCp] += forward;
+    if (action.kind == ActionKind::B || action.kind == ActionKind::BW) {
+      bytes_[kCp] += forward + elements * size_of(DType::F32) * cp;
+    }
+  }
+
   void count_moves(const std::vector<TensorMove>& moves) {
     for (const TensorMove& move : moves) {
       const auto what = collective_of(move.change, move.global, plan_.mesh.tp, rank_.coords.tp);
@@ -92,11 +111,18 @@ class Counter {
     }
   }
 
-  // Gradients that lie on tensor-parallel ranks as addends.
+  int64_t context_bytes(int64_t count) const {
+    return collective(Collective::AllReduce, plan_.mesh.cp, rank_.coords.cp, count, {}, DType::F32,
+                      true);
+  }
+
+  // Gradients that lie on tensor- and context-parallel ranks as addends.
   void count_addends() {
     for (const ChunkTables& chunk : rank_.chunks) {
       for (const OwnedParam& owned : chunk.owned) {
         const int addends = chunk.layouts[owned.param].grad_addends;
+        bytes_[kCp] += context_bytes(owned.count);
+        if (owned.second_use_begin >= 0) bytes_[kCp] += context_bytes(owned.count);
         bytes_[kTp] += collective(Collective::AllReduce, addends, rank_.coords.tp % addends,
                                   owned.count, {}, DType::F32, true);
       }
@@ -180,7 +206,8 @@ Costs costs_of(const RunPlan& plan, const ComputeCost& whole, const Hardware& ha
   costs.stages.assign(size_t(num_stages(plan.schedule)), {});
   for (const RankPlan& rank : plan.ranks) {
     for (size_t c = 0; c < rank.chunks.size(); ++c) {
-      const double share = share_of(plan.model, rank.chunks[c].stage);
+      const double share =
+          share_of(plan.model, rank.chunks[c].stage) / (plan.mesh.tp * plan.mesh.cp);
       costs.stages[size_t(rank.places[c].stage)] = {.f_s = share * whole.forward_s,
                                                     .b_s = share * whole.backward_input_s,
                                                     .w_s = share * whole.backward_weight_s};
@@ -208,7 +235,8 @@ std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& h
       const RankSimulation& simulated = simulation->ranks[size_t(rank.coords.pp)];
       double own_share = 0.0;
       for (const ChunkTables& chunk : rank.chunks) own_share += share_of(plan.model, chunk.stage);
-      const double step_s = own_share * whole.step_s;
+      const int shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
+      const double step_s = own_share * whole.step_s / (plan.mesh.tp * shards);
       StepTimes& time = prediction.time;
       time.compute = simulated.busy_s + step_s;
       time.exposed_comm = simulated.exposed_comm_s;

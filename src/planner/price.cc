@@ -35,7 +35,9 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   cost.attention_s =
       tokens * plan.flops_per_token.attention / 3.0 / (peak * hardware.attention_share);
   // Saved tensors are written once in F and read once in each half of the backward pass.
-  const StageTables tables = stage_tables(plan.model, whole_model(plan.model), plan.shape);
+  StageShape shape = plan.shape;
+  shape.tp = shape.cp = 1;
+  const StageTables tables = stage_tables(plan.model, whole_model(plan.model), shape);
   cost.touch_s =
       double(tables.saved.bytes() + tables.scratch.bytes()) / hardware.memory_bytes_per_s;
   const double head_flops = 6.0 * double(plan.model.vocab_size * plan.model.d_model);

@@ -55,13 +55,13 @@ Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, i
 }
 
 Status check_parallel(const ParallelConfig& parallel) {
-  const std::pair<const char*, int> degrees[] = {{"cp", parallel.cp}, {"ep", parallel.ep}};
+  const std::pair<const char*, int> degrees[] = {{"ep", parallel.ep}};
   for (const auto& [axis, degree] : degrees) {
     if (degree == 1) continue;
     return Error{
         degree < 1 ? ErrorKind::Usage : ErrorKind::Infeasible,
-        fmt::format("parallel.{} = {}: this version splits over tp, pp and dp; set it to 1", axis,
-                    degree)};
+        fmt::format("parallel.{} = {}: this version splits over tp, cp, pp and dp; set it to 1",
+                    axis, degree)};
   }
   return Done{};
 }

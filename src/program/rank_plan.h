@@ -35,8 +35,8 @@ struct RankPlan {
 };
 
 // What the ranks tell each other in Step, as 64-bit words that one rank fills and the others leave
-// zero: the sum of the losses and the valid tokens of every micro-batch, whether to stop, and the
-// partial sums of the gradient's norm.
+// zero: the sum of the losses and the valid tokens of every micro-batch and context-parallel rank,
+// whether to stop, and the partial sums of the gradient's norm.
 struct Exchange {
   int64_t losses = 0;
   int64_t valid_tokens = 0;
@@ -44,12 +44,12 @@ struct Exchange {
   int64_t norm_partials = 0;
   int64_t num_words = 0;
 };
-constexpr Exchange exchange_of(int64_t num_microbatches, int64_t num_norm_chunks) {
-  return {0, num_microbatches, 2 * num_microbatches, 2 * num_microbatches + 1,
-          2 * num_microbatches + 1 + num_norm_chunks};
+constexpr Exchange exchange_of(int64_t num_losses, int64_t num_norm_chunks) {
+  return {0, num_losses, 2 * num_losses, 2 * num_losses + 1, 2 * num_losses + 1 + num_norm_chunks};
 }
-inline int64_t exchange_words(const RankPlan& rank) {
-  return exchange_of(rank.microbatches.num_global, rank.num_norm_chunks).num_words;
+inline Exchange exchange_of(const RankPlan& rank) {
+  return exchange_of(rank.microbatches.num_global * rank.shape.cp, rank.num_norm_chunks);
 }
+inline int64_t exchange_words(const RankPlan& rank) { return exchange_of(rank).num_words; }
 
 }  // namespace trireme

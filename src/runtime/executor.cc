@@ -34,10 +34,11 @@ double tree_sum(std::span<const double> leaves) {
 
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
-      exchange_(exchange_of(parts_.plan.microbatches.num_global, parts_.plan.num_norm_chunks)),
+      exchange_(exchange_of(parts_.plan)),
       words_(static_cast<int64_t*>(parts_.memory.at(parts_.plan.memory.exchange)),
              size_t(exchange_.num_words)),
-      unused_(size_t(parts_.micro_sequences * parts_.seq_len)),
+      whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
+      whole_targets_(whole_tokens_.size()),
       times_(parts_.plan.program.size()) {
   size_t most_units = 0;
   for (const TransformerStage& stage : parts_.stages) {
@@ -51,6 +52,7 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
   lr_ = lr;
   stop_ = stop;
   training_ = true;
+  gradients_are_whole_ = false;
   num_unit_times_ = 0;
   result_ = {};
   std::fill(words_.begin(), words_.end(), 0);
@@ -85,7 +87,8 @@ Executor::EvalLoss Executor::evaluate(Ctx& ctx, const TokenSource& source, uint6
         read(source, action.chunk, memory.saved_slot, first_sample);
         const std::span<int32_t> targets = stage_of(action).targets(memory.saved_slot);
         if (!targets.empty()) {
-          std::fill(targets.begin() + counted * parts_.seq_len, targets.end(), kIgnoredTarget);
+          std::fill(targets.begin() + counted * parts_.chunks.local_len(), targets.end(),
+                    kIgnoredTarget);
         }
       }
       run_forward(ctx, action, memory);
@@ -126,14 +129,14 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       return join_gradients(ctx, action);
     case ActionKind::ReduceGrad:
       if (action.peer < 0) return parts_.data_parallel.start_reduce(action);
-      parts_.data_parallel.finish_all_reduces(ctx);
+      finish_gradients(ctx);
       return parts_.data_parallel.join_tied_table(ctx, action);
     case ActionKind::Unshard:
       return parts_.data_parallel.start_unshard(action);
     case ActionKind::Reshard:
       return parts_.data_parallel.finish_unshard(action);
     case ActionKind::Step:
-      parts_.data_parallel.finish_all_reduces(ctx);
+      finish_gradients(ctx);
       return run_step_action(ctx);
     default:
       TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 2));
@@ -179,6 +182,15 @@ void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& 
   if (makes_input_grad && units.begin == 0) parts_.pipeline.give_input_grad(action, memory);
 }
 
+void Executor::finish_gradients(Ctx& ctx) {
+  if (gradients_are_whole_) return;
+  gradients_are_whole_ = true;
+  parts_.data_parallel.finish_all_reduces(ctx);
+  const int64_t begin_ns = monotonic_ns();
+  parts_.context_addends.sum();
+  exchange_waited_ns_ += monotonic_ns() - begin_ns;
+}
+
 // Every word is filled by one rank and zero on all others, so that their sum is exact.
 void Executor::run_step_action(Ctx& ctx) {
   words_[size_t(exchange_.stop)] = stop_ ? 1 : 0;
@@ -186,7 +198,7 @@ void Executor::run_step_action(Ctx& ctx) {
       reinterpret_cast<double*>(words_.data() + exchange_.norm_partials),
       size_t(exchange_.num_words - exchange_.norm_partials)};
   int64_t begin_ns = monotonic_ns();
-  parts_.grad_addends.sum();
+  parts_.tensor_addends.sum();
   exchange_waited_ns_ += monotonic_ns() - begin_ns;
   parts_.optimizer.squared_norms(ctx, partials);
   begin_ns = monotonic_ns();
@@ -213,8 +225,14 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   const std::span<int32_t> tokens = stage.tokens(saved_slot);
   const std::span<int32_t> targets = stage.targets(saved_slot);
   if (tokens.empty() && targets.empty()) return;
-  read_sequences(source, first_sample, parts_.micro_sequences, tokens.empty() ? unused_ : tokens,
-                 targets.empty() ? unused_ : targets);
+  read_sequences(source, first_sample, parts_.micro_sequences, whole_tokens_, whole_targets_);
+  const auto take = [&](const std::vector<int32_t>& whole, std::span<int32_t> own) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      own[i] = whole[size_t(parts_.chunks.whole_token(int64_t(i)))];
+    }
+  };
+  take(whole_tokens_, tokens);
+  take(whole_targets_, targets);
 }
 
 Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot) const {
@@ -231,11 +249,12 @@ void Executor::take_losses(const Action& action, int saved_slot) {
   const TransformerStage& stage = stage_of(action);
   const bool is_over = units_of(action, stage.num_units()).end == stage.num_units();
   if (!is_over || stage.losses(saved_slot).empty()) return;
-  if (parts_.plan.coords.tp != 0 || parts_.plan.coords.cp != 0) return;  // told by one of them
+  if (parts_.plan.coords.tp != 0) return;  // told by one of them
   const EvalLoss loss = losses_of(action.chunk, saved_slot);
   const int64_t global = parts_.plan.microbatches.global_of[size_t(action.microbatch)];
-  words_[size_t(exchange_.losses + global)] = std::bit_cast<int64_t>(loss.loss_sum);
-  words_[size_t(exchange_.valid_tokens + global)] = loss.valid_tokens;
+  const int64_t index = global * parts_.chunks.cp + parts_.chunks.rank;
+  words_[size_t(exchange_.losses + index)] = std::bit_cast<int64_t>(loss.loss_sum);
+  words_[size_t(exchange_.valid_tokens + index)] = loss.valid_tokens;
 }
 
 // grad_slot += grad_slot_b, of the action's units where gradients are stored whole.

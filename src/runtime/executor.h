@@ -48,9 +48,10 @@ class Executor {
     Group& world;
     Pipeline& pipeline;
     DataParallel& data_parallel;
-    GradAddends& grad_addends;
+    GradAddends& tensor_addends;   // over tp
+    GradAddends& context_addends;  // over cp
     int64_t micro_sequences = 1;
-    int64_t seq_len = 1;
+    ContextChunks chunks;  // of every sequence, that this rank has
   };
   explicit Executor(Parts parts);
 
@@ -76,6 +77,9 @@ class Executor {
   void run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory);
   void run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory);
   void run_step_action(Ctx& ctx);
+  // The gradients of this rank's tokens become those of whole sequences, once in a step and last of
+  // all sums but those over a layer, so that no other axis changes a bit.
+  void finish_gradients(Ctx& ctx);
   // Reads tokens and targets where the chunk has them.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
   void take_losses(const Action& action, int saved_slot);
@@ -91,8 +95,8 @@ class Executor {
 
   Parts parts_;
   Exchange exchange_;
-  std::span<int64_t> words_;     // what the ranks exchange in Step
-  std::vector<int32_t> unused_;  // tokens or targets that a stage does not have
+  std::span<int64_t> words_;                           // what the ranks exchange in Step
+  std::vector<int32_t> whole_tokens_, whole_targets_;  // of all ranks that share the sequences
   std::vector<ActionTime> times_;
   std::vector<UnitTime> unit_times_;  // room for every unit of every action
   size_t num_unit_times_ = 0;
@@ -101,6 +105,7 @@ class Executor {
   uint64_t first_sample_ = 0;
   double lr_ = 0.0;
   bool training_ = true;
+  bool gradients_are_whole_ = false;
   bool stop_ = false;
   size_t action_index_ = 0;
   int64_t exchange_waited_ns_ = 0;

@@ -82,10 +82,11 @@ class Rank {
         pipeline_(plan_, memory_, sole_rank_.group(), stages_),
         data_parallel_(plan_, memory_, {sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
                        Algorithm::Canonical),
-        grad_addends_(sole_rank_.group(), std::vector<GradAddends::Part>()),
-        executor_((bind(model), Executor::Parts{plan_, memory_, stages_, optimizer_, source_,
-                                                sole_rank_.group(), pipeline_, data_parallel_,
-                                                grad_addends_, shape_.micro_sequences, kSeqLen})) {
+        addends_(sole_rank_.group(), std::vector<GradAddends::Part>()),
+        executor_((bind(model),
+                   Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),
+                                   pipeline_, data_parallel_, addends_, addends_,
+                                   shape_.micro_sequences, ContextChunks{kSeqLen, 1, 0}})) {
     init_params(ctx_, chunk().params, params(), state(), kSeed);
   }
 
@@ -174,7 +175,7 @@ class Rank {
   Optimizer optimizer_;
   Pipeline pipeline_;
   DataParallel data_parallel_;
-  GradAddends grad_addends_;
+  GradAddends addends_;
   Executor executor_;
 };
 

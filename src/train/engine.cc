@@ -56,11 +56,12 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       rank_, memory_, DataParallelGroups{*shards_, *replicas_, *tied_}, algorithm_of(plan));
   executor_ = std::make_unique<Executor>(Executor::Parts{
       rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_, *data_parallel_,
-      *grad_addends_, plan.shape.micro_sequences, plan.model.seq_len});
+      *tensor_addends_, *context_addends_, plan.shape.micro_sequences,
+      ContextChunks{plan.model.seq_len, plan.mesh.cp, rank_.coords.cp}});
 }
 
 void Engine::bind_owned() {
-  std::vector<GradAddends::Part> addends;
+  std::vector<GradAddends::Part> of_tensors, of_contexts;
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
     const ChunkTables& chunk = rank_.chunks[c];
     const ChunkRegions& regions = rank_.memory.chunks[c];
@@ -86,12 +87,18 @@ void Engine::bind_owned() {
       tensors.exp_avg_sq_N = find("exp_avg_sq/");
       tensors.in_checkpoint = owned.norm_chunk >= 0;  // what is counted once is written once
       owned_.push_back(tensors);
-      addends.push_back(
-          {tensors.layout->grad_addends,
-           memory_.elements(regions.grad_slots[0], DType::F32, owned.grad_begin, owned.count)});
+      const auto grad = [&](int64_t begin) {
+        return memory_.elements(regions.grad_slots[0], DType::F32, begin, owned.count);
+      };
+      of_tensors.push_back({tensors.layout->grad_addends, grad(owned.grad_begin)});
+      of_contexts.push_back({groups_.cp().size(), grad(owned.grad_begin)});
+      if (owned.second_use_begin >= 0) {
+        of_contexts.push_back({groups_.cp().size(), grad(owned.second_use_begin)});
+      }
     }
   }
-  grad_addends_ = std::make_unique<GradAddends>(groups_.tp(), addends);
+  tensor_addends_ = std::make_unique<GradAddends>(groups_.tp(), of_tensors);
+  context_addends_ = std::make_unique<GradAddends>(groups_.cp(), of_contexts);
 }
 
 void Engine::init_params(uint64_t seed) {
@@ -120,21 +127,23 @@ StepResult Engine::step(uint64_t first_sample, double lr, bool stop) {
 EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
   const int64_t micro = plan_.shape.micro_sequences;
   const int64_t num_batches = (num_sequences + micro - 1) / micro;
-  std::vector<int64_t> words(size_t(2 * num_batches), 0);
+  const int64_t cp = plan_.mesh.cp;
+  std::vector<int64_t> words(size_t(2 * num_batches * cp), 0);
   for (int64_t round = 0; round * plan_.mesh.dp < num_batches; ++round) {
     const int64_t batch = round * plan_.mesh.dp + rank_.coords.dp;
     const int64_t first = batch * micro;
     const Executor::EvalLoss loss = executor_->evaluate(
         ctx_, source, uint64_t(first), std::clamp<int64_t>(num_sequences - first, 0, micro));
-    if (batch >= num_batches || rank_.coords.tp != 0 || rank_.coords.cp != 0) continue;
-    words[size_t(2 * batch)] = std::bit_cast<int64_t>(loss.loss_sum);
-    words[size_t(2 * batch + 1)] = loss.valid_tokens;
+    if (batch >= num_batches || rank_.coords.tp != 0) continue;
+    const int64_t word = 2 * (batch * cp + rank_.coords.cp);
+    words[size_t(word)] = std::bit_cast<int64_t>(loss.loss_sum);
+    words[size_t(word + 1)] = loss.valid_tokens;
   }
   world_.group().all_reduce({words.data(), DType::I64, Shape{int64_t(words.size())}});
   EvalResult result;
-  for (int64_t batch = 0; batch < num_batches; ++batch) {
-    result.loss_sum += std::bit_cast<double>(words[size_t(2 * batch)]);
-    result.valid_tokens += words[size_t(2 * batch + 1)];
+  for (size_t word = 0; word < words.size(); word += 2) {
+    result.loss_sum += std::bit_cast<double>(words[word]);
+    result.valid_tokens += words[word + 1];
   }
   return result;
 }
@@ -157,7 +166,7 @@ std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
   for (const auto& [axis, traffic] : groups_.traffic()) {
     int64_t bytes = traffic.sent_bytes;
     if (axis == "dp") bytes += shards_->traffic().sent_bytes + replicas_->traffic().sent_bytes;
-    if (axis == "tp") bytes += grad_addends_->sent_bytes();
+    if (axis == "tp") bytes += tensor_addends_->sent_bytes();
     if (axis == "pp") bytes += tied_->traffic().sent_bytes;
     by_axis.emplace_back(axis, bytes);
   }

@@ -75,7 +75,7 @@ class Engine {
   std::vector<TransformerStage> stages_;  // [chunk]
   Optimizer optimizer_;
   std::vector<OwnedTensors> owned_;
-  std::unique_ptr<GradAddends> grad_addends_;
+  std::unique_ptr<GradAddends> tensor_addends_, context_addends_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<DataParallel> data_parallel_;
   std::unique_ptr<Executor> executor_;
