@@ -1,6 +1,10 @@
 #include "planner/predict.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "comm/cost_model.h"
 #include "comm/plan.h"
@@ -35,13 +39,28 @@ class Counter {
     for (const Action& action : rank_.program) count(action);
     AxisBytes result;
     for (int axis = 0; axis < kNumAxes; ++axis) {
-      result.emplace_back(kAxisNames[axis], bytes_[axis]);
+      result.emplace_back(kAxisNames[axis], bytes_[size_t(axis)]);
     }
     return result;
   }
 
  private:
+  using Bytes = std::array<int64_t, kNumAxes>;
+  using Key = std::tuple<ActionKind, int, int, int, int>;
+
+  // A program repeats few actions for many micro-batches: each kind is worked out once.
   void count(const Action& action) {
+    const Key key{action.kind, action.chunk, action.first_unit, action.num_units, action.peer};
+    const auto [found, is_new] = counted_.try_emplace(key);
+    if (is_new) {
+      const Bytes before = std::exchange(bytes_, Bytes{});
+      work_out(action);
+      found->second = std::exchange(bytes_, before);
+    }
+    for (int axis = 0; axis < kNumAxes; ++axis) bytes_[size_t(axis)] += found->second[size_t(axis)];
+  }
+
+  void work_out(const Action& action) {
     switch (action.kind) {
       case ActionKind::SendActivation:
       case ActionKind::SendGrad:
@@ -190,7 +209,8 @@ class Counter {
   const RunPlan& plan_;
   const RankPlan& rank_;
   bool shares_memory_;
-  int64_t bytes_[kNumAxes] = {};
+  std::map<Key, Bytes> counted_;
+  Bytes bytes_ = {};
 };
 
 // The part of the model's work that a stage has.
