@@ -48,6 +48,9 @@ class SlotPool {
   void take(int slot, ActionMemory& memory) {
     while (static_cast<int>(taken_.size()) <= slot) add();
     if (taken_[slot]) return;
+    const std::vector<int>& released = memory.release;
+    TRIREME_CHECK(std::find(released.begin(), released.end(), slots_[slot]) == released.end(),
+                  "an action takes what it gives back");
     taken_[slot] = true;
     memory.acquire.push_back(slots_[slot]);
   }
@@ -267,11 +270,14 @@ class Walk {
   // The gradient of the chunk's output is read by the first part, that of its input is written by
   // the last.
   void plan_input_grad(const Action& action, InFlight& here, ActionMemory& memory) {
-    if (is_last_unit(action) && here.message_in >= 0) {
-      memory.message_in = here.message_in;
-      messages_.give_back(here.message_in, memory);
-    }
-    if (!is_first_unit(action)) return;
+    const bool reads_message = is_last_unit(action) && here.message_in >= 0;
+    if (reads_message) memory.message_in = here.message_in;
+    if (is_first_unit(action)) plan_message_out(action, memory);
+    // Only now: what an action gives back it cannot take again.
+    if (reads_message) messages_.give_back(here.message_in, memory);
+  }
+
+  void plan_message_out(const Action& action, ActionMemory& memory) {
     const int previous = needs_.chunks[action.chunk].previous_chunk;
     if (previous >= 0) {
       memory.message_out = messages_.take(memory);
