@@ -22,7 +22,7 @@ CommThread::CommThread(Backend& backend) : backend_(backend) {
 CommThread::~CommThread() {
   if (!thread_.joinable()) return;
   leaving_.store(true, std::memory_order_seq_cst);
-  backend_.fabric().ring(backend_.rank());
+  backend_.fabric().ring_own(backend_.rank());
   thread_.join();
 }
 
@@ -56,7 +56,7 @@ void CommThread::submit(Operation* operation) {
     submitted_.push_back(operation);
   }
   num_submitted_.fetch_add(1, std::memory_order_seq_cst);
-  backend_.fabric().ring(backend_.rank());
+  backend_.fabric().ring_own(backend_.rank());
 }
 
 void CommThread::take_submissions() {
@@ -70,7 +70,7 @@ void CommThread::take_submissions() {
 void CommThread::end(Operation& operation) {
   operation.group->count_pending(operation, -1);
   operation.done.store(true, std::memory_order_seq_cst);
-  backend_.fabric().ring(backend_.rank());
+  backend_.fabric().ring_own(backend_.rank());
 }
 
 // What the peer sent before it left has been looked at: nothing more will come.
@@ -115,17 +115,19 @@ void CommThread::nap(int idle_polls) {
     __builtin_ia32_pause();
     return;
   }
-  const uint32_t seen = fabric.announce_sleep(backend_.rank());
+  RankCell& cell = fabric.cell(backend_.rank());
+  Doorbell& bell = active_.empty() ? cell.idle_bell : cell.bell;
+  const uint32_t seen = Fabric::announce_sleep(bell);
   const size_t before = active_.size();
   take_submissions();
   drive_active();
   if (active_.size() != before || leaving_.load(std::memory_order_seq_cst)) {
-    fabric.cancel_sleep(backend_.rank());
+    Fabric::cancel_sleep(bell);
     return;
   }
-  std::atomic<int64_t>& looked_ns = fabric.cell(backend_.rank()).looked_ns[1];
+  std::atomic<int64_t>& looked_ns = cell.looked_ns[1];
   looked_ns.store(0, std::memory_order_relaxed);
-  fabric.sleep(backend_.rank(), seen, backend_.nap_ns(!active_.empty()));
+  Fabric::sleep(bell, seen, backend_.nap_ns(!active_.empty()));
   looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
 }
 

@@ -46,7 +46,7 @@ void Fabric::abort(int rank, std::string_view cause) {
   header_.cause[length] = '\0';
   header_.abort_rank.store(rank, std::memory_order_release);
   header_.abort_state.store(2, std::memory_order_seq_cst);
-  for (RankCell* cell : cells_) wake(cell->bell);
+  wake_all();
   if (on_abort) on_abort(rank, std::string(cause));
 }
 
@@ -66,7 +66,7 @@ void Fabric::throw_aborted(int rank, const std::string& during) const {
 
 void Fabric::leave(int rank) {
   cells_[rank]->left.store(1, std::memory_order_seq_cst);
-  for (RankCell* cell : cells_) wake(cell->bell);
+  wake_all();
 }
 
 void Fabric::wake(Doorbell& bell) {
@@ -74,18 +74,23 @@ void Fabric::wake(Doorbell& bell) {
   futex_wake_all(bell.rings);
 }
 
-uint32_t Fabric::announce_sleep(int rank) const {
-  Doorbell& bell = cells_[rank]->bell;
+void Fabric::wake_all() const {
+  for (RankCell* cell : cells_) {
+    wake(cell->bell);
+    wake(cell->idle_bell);
+  }
+}
+
+uint32_t Fabric::announce_sleep(Doorbell& bell) {
   bell.sleepers.fetch_add(1, std::memory_order_seq_cst);
   return bell.rings.load(std::memory_order_seq_cst);
 }
 
-void Fabric::cancel_sleep(int rank) const {
-  cells_[rank]->bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+void Fabric::cancel_sleep(Doorbell& bell) {
+  bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Fabric::sleep(int rank, uint32_t seen, int64_t timeout_ns) const {
-  Doorbell& bell = cells_[rank]->bell;
+void Fabric::sleep(Doorbell& bell, uint32_t seen, int64_t timeout_ns) {
   futex_wait(bell.rings, seen, timeout_ns);
   bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }

@@ -32,6 +32,7 @@ inline constexpr int kWatchedGroups = 64;  // group ids below it take part in th
 // What one rank shows to all; lies in zeroed memory that they share.
 struct RankCell {
   Doorbell bell;
+  Doorbell idle_bell;  // of a communication thread with nothing under way: peers do not wake it
   alignas(64) std::atomic<uint32_t> left;  // its function returned
   std::atomic<int32_t> pid;
   // When each of its waiting threads last looked around; 0: it sleeps, or does not wait.
@@ -67,15 +68,16 @@ class Fabric {
   bool has_left(int rank) const { return cells_[rank]->left.load(std::memory_order_acquire) != 0; }
 
   // After a seq_cst store to memory that `rank` polls: wakes it if it sleeps.
-  void ring(int rank) const {
-    Doorbell& bell = cells_[rank]->bell;
-    if (bell.sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
-      wake(bell);
+  void ring(int rank) const { ring(cells_[rank]->bell); }
+  // The same between the threads of `rank`, one of which may be idle.
+  void ring_own(int rank) const {
+    ring(cells_[rank]->bell);
+    ring(cells_[rank]->idle_bell);
   }
   // Sleeping: announce, look once more, then sleep; `seen` is announce's answer.
-  uint32_t announce_sleep(int rank) const;
-  void cancel_sleep(int rank) const;
-  void sleep(int rank, uint32_t seen, int64_t timeout_ns) const;
+  static uint32_t announce_sleep(Doorbell& bell);
+  static void cancel_sleep(Doorbell& bell);
+  static void sleep(Doorbell& bell, uint32_t seen, int64_t timeout_ns);
 
   // Called with (rank, cause) when this process is the first to know; spreads to other hosts.
   std::function<void(int, const std::string&)> on_abort;
@@ -85,7 +87,12 @@ class Fabric {
   std::string wait_table(int64_t now_ns) const;
 
  private:
+  static void ring(Doorbell& bell) {
+    if (bell.sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      wake(bell);
+  }
   static void wake(Doorbell& bell);
+  void wake_all() const;
 
   FabricHeader& header_;
   std::vector<RankCell*> cells_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 #include <span>
 
@@ -8,7 +10,8 @@
 namespace trireme {
 
 struct WaitPolicy {
-  int spins = 4000;  // polls before sleeping: about 40 us; few where ranks share cores
+  int spins = 4000;  // polls before it yields: about 40 us; few where ranks share cores
+  int yields = 200;  // polls between which others may have the core, before it sleeps
   int64_t timeout_ns = 60'000'000'000;
 };
 
@@ -21,7 +24,7 @@ struct WaitSubject {
   bool polls_messages = true;
 };
 
-// How one thread of a rank waits: it spins briefly, then sleeps until a peer rings, and looks
+// How one thread of a rank waits: it spins and yields briefly, then sleeps until a peer rings, and looks
 // around every few milliseconds for an abort, a peer that has left, a peer in another call, and its
 // deadline. Every way out but success throws CommError and aborts all ranks.
 class Waiter {
@@ -37,22 +40,27 @@ class Waiter {
       if (spin % 64 == 63 && fabric_.aborted()) break;
       __builtin_ia32_pause();
     }
+    for (int yield = 0; yield < policy_.yields && !fabric_.aborted(); ++yield) {
+      if (ready()) return;
+      sched_yield();
+    }
     Watch watch(*this, subject);
+    Doorbell& bell = fabric_.cell(rank_).bell;
     while (true) {
       watch.look_around(peer());
-      const uint32_t seen = fabric_.announce_sleep(rank_);
+      const uint32_t seen = Fabric::announce_sleep(bell);
       bool done = false;
       try {
         done = ready();
       } catch (...) {
-        fabric_.cancel_sleep(rank_);
+        Fabric::cancel_sleep(bell);
         throw;
       }
       if (done) {
-        fabric_.cancel_sleep(rank_);
+        Fabric::cancel_sleep(bell);
         return;
       }
-      fabric_.sleep(rank_, seen, watch.nap_ns());
+      Fabric::sleep(bell, seen, watch.nap_ns());
     }
   }
 

@@ -60,7 +60,7 @@ void wait_until_done(RankContext& context, Operation& operation, int64_t timeout
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });
   } catch (...) {  // all are aborted, so the communication thread gives the operation up
     while (!operation.done.load(std::memory_order_acquire)) {
-      context.backend.fabric().ring(context.backend.rank());
+      context.backend.fabric().ring_own(context.backend.rank());
       std::this_thread::yield();
     }
     throw;
