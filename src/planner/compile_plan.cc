@@ -31,12 +31,6 @@ Result<Schedule> bare_schedule(const RunPlan& plan) {
 
 Result<Schedule> schedule_of(const RunPlan& plan) {
   TRIREME_TRY(schedule, bare_schedule(plan));
-  if (schedule.placement == StagePlacement::Bidir) {
-    return infeasible(fmt::format(
-        "parallel.schedule = \"{}\" holds every stage twice, which this version can simulate but "
-        "not run; try dualpipev, zb_v or zb_h2",
-        schedule.kind));
-  }
   for (Program& program : schedule.programs) program = unpair(program);
   schedule = add_send_recv(schedule);
   const std::vector<Problem> problems = check(schedule);
@@ -66,11 +60,17 @@ ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
   return {parallel.zero, degree, coords.dp % degree};
 }
 
+// Whether every stage stands on two ranks, one for each direction (DualPipe).
+bool has_two_directions(const Schedule& schedule) {
+  return schedule.placement == StagePlacement::Bidir;
+}
+
 // Sums that are joined across ranks must stand at nodes of the canonical tree.
 Status check_layout_tree(const RunPlan& plan) {
   const int dp = plan.config.parallel.dp;
-  if (plan.mode != AccumulateMode::Layout || dp == 1) return Done{};
-  const bool reduces_leaves = plan.config.parallel.zero >= 2;
+  const bool has_halves = has_two_directions(plan.schedule);
+  if (plan.mode != AccumulateMode::Layout || (dp == 1 && !has_halves)) return Done{};
+  const bool reduces_leaves = plan.config.parallel.zero >= 2 && dp > 1;
   const auto is_power = [](int64_t n) { return std::has_single_bit(uint64_t(n)); };
   if (reduces_leaves && !is_power(dp)) {
     return infeasible(
@@ -78,7 +78,7 @@ Status check_layout_tree(const RunPlan& plan) {
                     "tree: parallel.dp = {} must be a power of two; try {}, or \"fixed\"",
                     plan.config.parallel.zero, dp, std::bit_floor(uint64_t(dp))));
   }
-  if (!reduces_leaves && !is_power(plan.num_microbatches)) {
+  if ((!reduces_leaves || has_halves) && !is_power(plan.num_microbatches)) {
     return infeasible(
         fmt::format("run.reproducible = \"layout\" sums along a binary tree: the {} micro-batches "
                     "of a rank must be a power of two; change batch.global_sequences or "
@@ -110,11 +110,27 @@ DataParallelShape data_parallel_shape(const RankPlan& rank, const StageShape& sh
   return result;
 }
 
+// Each direction's gradient of a stage is joined with that of the other, which the mirrored rank
+// has; both ranks go through the stages in one order.
+void join_directions(Program& program, const RankPlan& rank, int pp) {
+  const int mirror = pp - 1 - rank.coords.pp;
+  const bool is_lower = rank.coords.pp < mirror;
+  for (int chunk : {is_lower ? 0 : 1, is_lower ? 1 : 0}) {
+    program.push_back({.kind = ActionKind::SumGrad,
+                       .chunk = int16_t(chunk),
+                       .microbatch = -1,
+                       .peer = int16_t(mirror)});
+  }
+}
+
 // The first and the last stage hold a tied table each: their gradients are joined before Step.
 void join_tied_table(Program& program, const RunPlan& plan, const RankPlan& rank) {
   if (!plan.model.tied_head || num_stages(plan.schedule) == 1) return;
   const int last = num_stages(plan.schedule) - 1;
   const auto rank_of = [&](int stage) {
+    for (const ChunkPlace& place : rank.places) {
+      if (place.stage == stage) return rank.coords.pp;
+    }
     for (int r = 0; r < plan.schedule.num_ranks; ++r) {
       for (int c = 0; c < plan.schedule.num_chunks; ++c) {
         if (stage_of(plan.schedule, r, c) == stage) return r;
@@ -138,7 +154,8 @@ void join_tied_table(Program& program, const RunPlan& plan, const RankPlan& rank
 Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
   const StageGraph graph(schedule);
   Program program;
-  for (size_t c = 0; c < rank.chunks.size(); ++c) {
+  const size_t num_chunks = has_two_directions(schedule) ? 1 : rank.chunks.size();
+  for (size_t c = 0; c < num_chunks; ++c) {
     const auto transfer = [&](ActionKind kind, StagePlace other) {
       if (!other.exists() || other.rank == pp) return;
       program.push_back({.kind = kind, .chunk = int16_t(c), .peer = int16_t(other.rank)});
@@ -156,7 +173,9 @@ void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const Run
   const int first_holder = rank.zero.level == 0 ? 0 : rank.zero.index;
   const bool counts = rank.coords.cp == 0 && rank.coords.dp == first_holder;
   if (!counts) return;
-  for (ChunkTables& chunk : rank.chunks) {
+  const size_t num_chunks = has_two_directions(plan.schedule) ? 1 : rank.chunks.size();
+  for (size_t c = 0; c < num_chunks; ++c) {
+    ChunkTables& chunk = rank.chunks[c];
     for (OwnedParam& owned : chunk.owned) {
       const bool is_second_holder =
           plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
@@ -194,14 +213,17 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   number_norm_chunks(rank, norm_chunks, plan);
 
   const bool reduces_leaves = rank.zero.shards_grads();
+  const auto in_blocks = has_two_directions(plan.schedule) ? &MicrobatchMap::contiguous_halves
+                                                           : &MicrobatchMap::contiguous;
   rank.microbatches = reduces_leaves ? MicrobatchMap::strided(m, parallel.dp, rank.coords.dp)
-                                     : MicrobatchMap::contiguous(m, parallel.dp, rank.coords.dp);
+                                     : in_blocks(m, parallel.dp, rank.coords.dp);
   const MicrobatchMap summed = reduces_leaves ? MicrobatchMap::contiguous(m) : rank.microbatches;
   const DataParallelShape shape = data_parallel_shape(rank, plan.shape);
   rank.program = accumulate(plan.schedule.programs[size_t(rank.coords.pp)],
                             plan.schedule.num_chunks, plan.mode, summed)
                      .program;
   if (parallel.dp > 1) rank.program = add_reduce_grad(rank.program, shape);
+  if (has_two_directions(plan.schedule)) join_directions(rank.program, rank, parallel.pp);
   join_tied_table(rank.program, plan, rank);
   append_step(rank.program);
   rank.program = add_unshard(rank.program, shape);
@@ -226,11 +248,11 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
 }
 
 Status compile_plan(RunPlan& plan) {
-  TRIREME_TRY_DONE(check_layout_tree(plan));
   TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
   TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.mesh.cp));
   TRIREME_TRY(schedule, schedule_of(plan));
   plan.schedule = std::move(schedule);
+  TRIREME_TRY_DONE(check_layout_tree(plan));
   plan.shape.split_backward = false;
   for (const Program& program : plan.schedule.programs) {
     plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);

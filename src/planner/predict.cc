@@ -73,6 +73,12 @@ class Counter {
           count_tied(action);
         }
         return;
+      case ActionKind::SumGrad:
+        if (action.peer < 0) return;
+        for_each_bucket(action, [&](const PlacedBucket& placed) {
+          bytes_[kPp] += pair_bytes(action.peer, placed.shard.grads.count);
+        });
+        return;
       case ActionKind::Unshard:
         for_each_bucket(action, [&](const PlacedBucket& placed) { count_gather(placed); });
         return;
@@ -183,11 +189,14 @@ class Counter {
 
   void count_tied(const Action& action) {
     for (const OwnedParam& owned : rank_.chunks[size_t(action.chunk)].owned) {
-      if (owned.name != "embedding.tokens") continue;
-      const int index = rank_.coords.pp < action.peer ? 0 : 1;
-      bytes_[kPp] +=
-          collective(Collective::AllReduce, 2, index, owned.count, {}, DType::F32, is_canonical());
+      if (owned.name == "embedding.tokens") bytes_[kPp] += pair_bytes(action.peer, owned.count);
     }
+  }
+
+  // Summed with another rank of the pipeline.
+  int64_t pair_bytes(int peer, int64_t count) const {
+    const int index = rank_.coords.pp < peer ? 0 : 1;
+    return collective(Collective::AllReduce, 2, index, count, {}, DType::F32, is_canonical());
   }
 
   std::vector<int64_t> shard_counts(const Bucket& bucket, TableRange Shard::*range) const {

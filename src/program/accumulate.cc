@@ -181,6 +181,14 @@ MicrobatchMap MicrobatchMap::contiguous(int num_microbatches, int dp, int dp_ran
   return map;
 }
 
+MicrobatchMap MicrobatchMap::contiguous_halves(int num_microbatches, int dp, int dp_rank) {
+  const int half = num_microbatches / 2;
+  MicrobatchMap map = contiguous(half, 2 * dp, dp_rank);
+  const MicrobatchMap upper = contiguous(half, 2 * dp, dp + dp_rank);
+  map.global_of.insert(map.global_of.end(), upper.global_of.begin(), upper.global_of.end());
+  return map;
+}
+
 MicrobatchMap MicrobatchMap::strided(int num_microbatches, int dp, int dp_rank) {
   MicrobatchMap map{{}, int64_t{num_microbatches} * dp};
   for (int64_t k = 0; k < num_microbatches; ++k) map.global_of.push_back(k * dp + dp_rank);

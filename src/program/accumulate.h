@@ -23,6 +23,8 @@ struct MicrobatchMap {
 
   // Data-parallel rank r holds r*m .. r*m+m-1: gradients are summed locally first.
   static MicrobatchMap contiguous(int num_microbatches, int dp = 1, int dp_rank = 0);
+  // The same of each half of the micro-batches, which are those of the two directions (DualPipe).
+  static MicrobatchMap contiguous_halves(int num_microbatches, int dp, int dp_rank);
   // Data-parallel rank r holds r, dp+r, 2dp+r, ...
   static MicrobatchMap strided(int num_microbatches, int dp, int dp_rank);
 };

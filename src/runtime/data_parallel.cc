@@ -124,6 +124,15 @@ void DataParallel::finish(Ctx& ctx, Reduce& reduce) {
   });
 }
 
+void DataParallel::join_directions(const Action& action) {
+  const int64_t begin_ns = monotonic_ns();
+  for_each_piece(action, [&](int, const Piece& piece) {
+    groups_.mirror.all_reduce(zero().shards_grads() ? piece.stored_grads[0] : piece.grad_shard,
+                              ReduceOp::Sum, algorithm_);
+  });
+  waited_ns_ += monotonic_ns() - begin_ns;
+}
+
 TensorRef DataParallel::tied_grad(int chunk) const {
   for (const OwnedParam& owned : plan_.chunks[size_t(chunk)].owned) {
     if (owned.name != "embedding.tokens") continue;

@@ -13,6 +13,7 @@ struct DataParallelGroups {
   Group& shards;    // those that hold the shards of one copy; one rank where nothing is sharded
   Group& replicas;  // those that hold the same shard of other copies
   Group& tied;      // the two pipeline ranks that hold a tied table
+  Group& mirror;    // the two that hold the same stages for opposite directions
 };
 
 // Gradients summed over data-parallel ranks, parameters gathered from their shards. Collectives run
@@ -26,6 +27,8 @@ class DataParallel {
   // Waits for the oldest reductions and brings their results where they belong.
   void finish_reduces(Ctx& ctx, int count);
   void finish_all_reduces(Ctx& ctx) { finish_reduces(ctx, int(num_reduces_)); }
+  // Sums the gradients of a stage's two directions, on both ranks that have one.
+  void join_directions(const Action& action);
   // Sums the gradients of the two uses of a tied table, on both ranks that hold it.
   void join_tied_table(Ctx& ctx, const Action& action);
 

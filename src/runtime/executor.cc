@@ -126,7 +126,9 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
     case ActionKind::RecvGrad:
       return parts_.pipeline.start(action, memory);
     case ActionKind::SumGrad:
-      return join_gradients(ctx, action);
+      if (action.peer < 0) return join_gradients(ctx, action);
+      parts_.data_parallel.finish_all_reduces(ctx);
+      return parts_.data_parallel.join_directions(action);
     case ActionKind::ReduceGrad:
       if (action.peer < 0) return parts_.data_parallel.start_reduce(action);
       finish_gradients(ctx);

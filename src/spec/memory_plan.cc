@@ -197,6 +197,7 @@ class Walk {
         if (under_way_.size() > kMaxMessagesUnderWay) finish_oldest_message(memory);
         return;
       case ActionKind::SumGrad:  // the last part is unit 0
+        if (action.grad_slot_b < 0) return;
         if (is_first_unit(action)) grads_[action.chunk].give_back(action.grad_slot_b, memory);
         return;
       case ActionKind::ReduceGrad:

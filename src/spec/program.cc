@@ -107,8 +107,9 @@ std::string to_string(const Action& action, int num_chunks) {
                          microbatch_text(action.microbatch_b, action.chunk_b, num_chunks),
                          grad_text(action));
     case ActionKind::SumGrad:
-      return fmt::format("Sum{}@{}+@{}", microbatch_text(-1, action.chunk, num_chunks),
-                         action.grad_slot, action.grad_slot_b);
+      return fmt::format(
+          "Sum{}@{}+{}", microbatch_text(-1, action.chunk, num_chunks), action.grad_slot,
+          action.peer >= 0 ? fmt::format("&{}", action.peer) : fmt::format("@{}", action.grad_slot_b));
     case ActionKind::ReduceGrad:
       return fmt::format("Reduce{}{}{}{}", place, units_text(action), grad_text(action),
                          action.peer >= 0 ? fmt::format("&{}", action.peer) : "");

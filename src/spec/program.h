@@ -19,7 +19,8 @@ enum class ActionKind : uint8_t {
   RecvActivation,
   SendGrad,
   RecvGrad,
-  SumGrad,     // grad_slot += grad_slot_b: joins two subtrees of the sum over micro-batches
+  SumGrad,     // grad_slot += grad_slot_b: joins two subtrees of the sum over micro-batches; with a
+               // peer: with the subtree of the rank that has the other direction of the stage
   ReduceGrad,  // combine gradients across data-parallel ranks; with a peer: the two uses of a tied
                // parameter
   Unshard,     // gather parameters from the ranks that hold their shards

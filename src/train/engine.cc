@@ -40,7 +40,9 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
   const int dp = rank_.coords.dp;
   shards_ = groups_.dp().split(dp / degree, dp, "shards");
   replicas_ = groups_.dp().split(dp % degree, dp, "replicas");
-  tied_ = groups_.pp().split(holds_an_end(rank_, plan) ? 0 : 1, rank_.coords.pp, "tied");
+  const int pp = rank_.coords.pp;
+  mirror_ = groups_.pp().split(std::min(pp, plan.mesh.pp - 1 - pp), pp, "mirror");
+  tied_ = groups_.pp().split(holds_an_end(rank_, plan) ? 0 : 1, pp, "tied");
 
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
     const ChunkTables& chunk = rank_.chunks[c];
@@ -53,7 +55,7 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
   bind_owned();
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), stages_);
   data_parallel_ = std::make_unique<DataParallel>(
-      rank_, memory_, DataParallelGroups{*shards_, *replicas_, *tied_}, algorithm_of(plan));
+      rank_, memory_, DataParallelGroups{*shards_, *replicas_, *tied_, *mirror_}, algorithm_of(plan));
   executor_ = std::make_unique<Executor>(Executor::Parts{
       rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_, *data_parallel_,
       *tensor_addends_, *context_addends_, plan.shape.micro_sequences,
@@ -167,7 +169,7 @@ std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
     int64_t bytes = traffic.sent_bytes;
     if (axis == "dp") bytes += shards_->traffic().sent_bytes + replicas_->traffic().sent_bytes;
     if (axis == "tp") bytes += tensor_addends_->sent_bytes();
-    if (axis == "pp") bytes += tied_->traffic().sent_bytes;
+    if (axis == "pp") bytes += tied_->traffic().sent_bytes + mirror_->traffic().sent_bytes;
     by_axis.emplace_back(axis, bytes);
   }
   return by_axis;

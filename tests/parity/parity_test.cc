@@ -95,18 +95,12 @@ void expect_the_bits_of_one_rank(const Case& c) {
   EXPECT_EQ(run.differences, "");
 }
 
-std::vector<std::string> runnable_schedules() {
-  std::vector<std::string> kinds = schedule_kinds();
-  std::erase(kinds, "dualpipe");
-  return kinds;
-}
-
 // Every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in turn.
 void enumerate(int ranks, bool every_recomputation) {
   const std::vector<std::string> recomputations = {"none", "selective", "full"};
   int run = 0;
   for (int pp = 1; pp <= ranks; pp *= 2) {
-    for (const std::string& schedule : runnable_schedules()) {
+    for (const std::string& schedule : schedule_kinds()) {
       for (int zero = 0; zero <= 3; ++zero) {
         Case c{.dp = ranks / pp, .pp = pp, .schedule = schedule, .zero = zero};
         if ((zero > 0 && c.dp == 1) || !is_possible(c)) continue;
