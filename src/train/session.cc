@@ -16,6 +16,7 @@
 #include "spec/run_config_text.h"
 #include "train/kernel_choice.h"
 #include "train/metrics.h"
+#include "train/resume.h"
 #include "train/run_state.h"
 #include "train/session_data.h"
 #include "train/step_meter.h"
@@ -39,23 +40,6 @@ Status check_out_dir(const SessionOptions& options) {
                fmt::format("--out {} is not empty: continue that run with --resume auto, or choose "
                            "another folder",
                            options.out_dir)};
-}
-
-Result<std::optional<Checkpoint>> find_checkpoint(const SessionOptions& options) {
-  std::string path = options.resume_path;
-  if (options.resume == ResumeMode::Fresh) return std::optional<Checkpoint>();
-  if (options.resume == ResumeMode::Auto) {
-    TRIREME_TRY(latest, find_latest_checkpoint(options.out_dir + "/checkpoints"));
-    for (const std::string& skipped : latest.skipped) {
-      for (RunObserver* observer : options.observers) {
-        observer->on_message("skipped a damaged checkpoint: " + skipped);
-      }
-    }
-    if (latest.path.empty()) return std::optional<Checkpoint>();
-    path = latest.path;
-  }
-  TRIREME_TRY(checkpoint, Checkpoint::open(path));
-  return std::optional<Checkpoint>(std::move(checkpoint));
 }
 
 // Every value stands in the resolved configuration, so it no longer needs the preset's file.
@@ -109,7 +93,7 @@ struct SessionParts {
   const SessionOptions& options;
   const RunPlan& plan;
   const KernelChoice& choice;
-  const std::string& checkpoint_folder;  // "": afresh
+  const std::string& checkpoint_folder;  // that was found; "": afresh
 };
 
 // One rank of a session; what is told to the user and written but once is rank 0's.
@@ -140,7 +124,7 @@ class RankSession {
   const SessionOptions& options_;
   const RunPlan& plan_;
   const KernelChoice& choice_;
-  const std::string& checkpoint_folder_;
+  std::string checkpoint_folder_;
   World& world_;
   SessionData data_;
   Engine engine_;
@@ -155,6 +139,8 @@ double RankSession::peak_flops() const {
 }
 
 Result<TrainPosition> RankSession::start() {
+  TRIREME_TRY(intact, agree_on_intact(world_, options_, checkpoint_folder_));
+  checkpoint_folder_ = std::move(intact);
   if (checkpoint_folder_.empty()) {
     engine_.init_params(plan_.config.run.seed);
     return TrainPosition{};
@@ -327,8 +313,7 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   TRIREME_TRY(plan, plan_session(options.config, options.host));
   // What is wrong with the data is said before anything is made.
   TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
-  TRIREME_TRY(checkpoint, find_checkpoint(options));
-  const std::string checkpoint_folder = checkpoint ? checkpoint->folder() : std::string();
+  TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
   std::error_code error;
   fs::create_directories(options.out_dir, error);
   if (error) {

@@ -123,15 +123,21 @@ rm "$shard"
 train damaged-gone --resume auto || { fail "resume beside a missing shard"; cat damaged-gone.err; }
 same_as_whole damaged-gone
 
-# A byte of a tensor that changed shows when it is read: exit 4, and nothing is lost.
+# A byte of a tensor that changed shows when it is read; the one before goes on too.
 newest_damaged tensor
-printf 'xyz' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") / 2)) conv=notrunc status=none
-train damaged-tensor --resume auto
-[[ $? == 4 ]] || { fail "a changed tensor must end with 4"; cat damaged-tensor.err; }
-grep -q 'step-000008.*checksum' damaged-tensor.err || fail "the changed tensor is not named"
-rm -r "$newest"
-train damaged-tensor --resume auto || fail "resume without the changed checkpoint"
+change_a_byte() { printf 'xyz' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none; }
+change_a_byte "$shard"
+train damaged-tensor --resume auto || { fail "resume beside a changed tensor"; cat damaged-tensor.err; }
+grep -q 'damaged checkpoint.*step-000008.*checksum' damaged-tensor.err || fail "the changed tensor is not named"
 same_as_whole damaged-tensor
+
+# Where all are damaged nothing is started afresh over them: exit 4.
+newest_damaged all
+for shard in damaged-all/checkpoints/*/*.safetensors; do change_a_byte "$shard"; done
+train damaged-all --resume auto
+[[ $? == 4 ]] || { fail "damaged checkpoints alone must end with 4"; cat damaged-all.err; }
+grep -q 'no checkpoint.*is intact' damaged-all.err || { fail "what to do is not said"; cat damaged-all.err; }
+[[ $(numbers damaged-all | wc -l) == 8 ]] || fail "the metrics of the damaged run"
 
 # No room for a checkpoint: exit 4, and the one before stays loadable.
 train full --set run.stop_after=6
