@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <random>
+#include <set>
 
 #include "layout_run.h"
 #include "planner/compile_plan.h"
@@ -189,6 +193,80 @@ TEST(Parity, Bf16AndDropout) {
           {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = zero, .compute = compute, .dropout = 0.1});
     }
   }
+}
+
+// Every value of every factor beside every value of every other, in few cases of 2 and 4 ranks.
+class PairwiseCover {
+ public:
+  using Choice = std::array<int, 9>;  // of each factor below
+
+  std::vector<Case> run() {
+    std::vector<Choice> choices = all();
+    std::shuffle(choices.begin(), choices.end(), std::mt19937(7));
+    std::vector<Case> cover;
+    for (int new_pairs = 36; new_pairs > 0; --new_pairs) {  // the richest first
+      for (const Choice& choice : choices) {
+        if (count_new(choice) < new_pairs || !is_possible(case_of(choice))) continue;
+        note(choice);
+        cover.push_back(case_of(choice));
+      }
+    }
+    return cover;
+  }
+
+ private:
+  static Case case_of(const Choice& choice) {
+    static const std::vector<std::string> schedules = schedule_kinds();
+    static const char* const recomputations[] = {"none", "selective", "full"};
+    return {.dp = 1 << choice[0],
+            .pp = 1 << choice[1],
+            .schedule = schedules[size_t(choice[2])],
+            .zero = choice[3],
+            .recompute = recomputations[choice[4]],
+            .family = choice[5] == 0 ? "gpt2" : "llama",
+            .compute = choice[6] == 0 ? "fp32" : "bf16",
+            .tp = 1 << choice[7],
+            .cp = 1 << choice[8]};
+  }
+
+  static std::vector<Choice> all() {
+    const Choice sizes = {3, 3, int(schedule_kinds().size()), 4, 3, 2, 2, 2, 2};
+    std::vector<Choice> result;
+    for (Choice choice{}; true;) {
+      const Case c = case_of(choice);
+      const int ranks = c.dp * c.pp * c.tp * c.cp;
+      const bool is_meant = (ranks == 2 || ranks == 4) && (c.zero == 0 || c.dp > 1) &&
+                            (c.pp > 1 || c.schedule == "1f1b");
+      if (is_meant) result.push_back(choice);
+      size_t factor = 0;
+      while (factor < choice.size() && ++choice[factor] == sizes[factor]) choice[factor++] = 0;
+      if (factor == choice.size()) return result;
+    }
+  }
+
+  static int key(const Choice& choice, size_t a, size_t b) {
+    return ((int(a) * 9 + int(b)) * 16 + choice[a]) * 16 + choice[b];
+  }
+  int count_new(const Choice& choice) const {
+    int count = 0;
+    for (size_t a = 0; a < choice.size(); ++a) {
+      for (size_t b = a + 1; b < choice.size(); ++b) count += !covered_.contains(key(choice, a, b));
+    }
+    return count;
+  }
+  void note(const Choice& choice) {
+    for (size_t a = 0; a < choice.size(); ++a) {
+      for (size_t b = a + 1; b < choice.size(); ++b) covered_.insert(key(choice, a, b));
+    }
+  }
+
+  std::set<int> covered_;
+};
+
+TEST(ParityPairwise, CoversEveryPairOfValues) {
+  const std::vector<Case> cover = PairwiseCover().run();
+  EXPECT_GE(cover.size(), 30u);
+  for (const Case& c : cover) expect_the_bits_of_one_rank(c);
 }
 
 TEST(Parity, InFixedModeARunRepeatsItself) {
