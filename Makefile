@@ -1,12 +1,14 @@
 # Two commands for a machine with Debian 12, git and make: `make demo` and `make test`.
-.PHONY: help build test test-all demo bench check clean
+.PHONY: help build install test test-all demo bench check clean
 JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
 export JOBS
 
 help:
 	@echo "make demo      install what is missing, build, train a model on English text, let it write"
 	@echo "make test      install what is missing, build and run the test suite (test-all: slow tests too)"
 	@echo "make build     the release program: build/trireme"
+	@echo "make install   program, manual page, completions and library below PREFIX (/usr/local)"
 	@echo "make bench     the benchmarks"
 	@echo "make check     layers, format, build and tests of one preset: before every commit"
 	@echo "make clean     remove build/"
@@ -17,6 +19,12 @@ build:
 	@cmake --preset release >/dev/null
 	@ninja -C build/release -j$(JOBS) trireme
 	@ln -f build/release/trireme build/trireme
+
+install:
+	@tools/install_packages.sh build
+	@cmake --preset release >/dev/null
+	@ninja -C build/release -j$(JOBS) trireme trireme_library trireme_said
+	@cmake --install build/release --prefix $(PREFIX)
 
 test:
 	@tools/install_packages.sh test

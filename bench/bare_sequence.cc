@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "cli/config_load.h"
+#include "config/config_load.h"
 #include "data/synthetic_source.h"
 #include "kernels/kernel_table.h"
 #include "planner/run_plan.h"

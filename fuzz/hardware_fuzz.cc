@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/cluster_file.h"
+#include "config/cluster_file.h"
 
 using namespace trireme;
 

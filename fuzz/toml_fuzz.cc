@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/config_load.h"
+#include "config/config_load.h"
 #include "spec/run_config_text.h"
 
 using namespace trireme;

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "api/this_machine.h"
 #include "base/units.h"
-#include "cli/plan_command.h"
 #include "train/throughput.h"
 
 namespace trireme {

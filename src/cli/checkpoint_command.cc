@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "checkpoint/load.h"
-#include "cli/find_checkpoint.h"
+#include "checkpoint/find_checkpoint.h"
 #include "device/host.h"
 
 namespace trireme {

@@ -12,8 +12,8 @@
 #include "checkpoint/foreign_model.h"
 #include "checkpoint/interchange.h"
 #include "checkpoint/logits.h"
-#include "cli/config_load.h"
-#include "cli/find_checkpoint.h"
+#include "config/config_load.h"
+#include "checkpoint/find_checkpoint.h"
 #include "device/host.h"
 #include "spec/run_config_text.h"
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "checkpoint/foreign_model.h"
-#include "cli/find_checkpoint.h"
+#include "checkpoint/find_checkpoint.h"
 #include "data/bpe_tokenizer.h"
 
 namespace trireme {

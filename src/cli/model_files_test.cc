@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "cli/config_load.h"
+#include "config/config_load.h"
 #include "spec/model_spec.h"
 
 namespace trireme {

@@ -5,13 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "api/this_machine.h"
 #include "base/units.h"
-#include "cli/cluster_file.h"
 #include "cli/explain_plan.h"
-#include "device/buffer.h"
-#include "device/host.h"
+#include "config/cluster_file.h"
 #include "planner/predict.h"
-#include "train/kernel_choice.h"
 #include "train/session.h"
 #include "train/summary.h"
 
@@ -20,18 +18,6 @@ namespace {
 
 std::string table_line(const std::string& name, const std::string& value) {
   return fmt::format("  {:<22}{:>14}\n", name, value);
-}
-
-// What the run would have here: the ceilings of its kernels on its threads.
-Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& host) {
-  TRIREME_TRY(choice, choose_kernels(config.run.isa));
-  ThreadTeam team(config.run.threads_per_rank > 0 ? config.run.threads_per_rank : host.num_cores);
-  const Buffer workspace = Buffer::allocate(team.size() * kWorkspaceBytesPerThread);
-  Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
-  Hardware hardware = assumed_hardware(measure_compute_ceilings(stream, choice.isa));
-  hardware.threads = team.size();
-  hardware.memory_bytes = host.memory_bytes;
-  return hardware;
 }
 
 // The configuration with its vocabulary, which the data told the plan.
@@ -48,8 +34,6 @@ std::string priced_line(const RunPlan& plan, const Hardware& hardware) {
 }
 
 }  // namespace
-
-HostFacts this_host() { return {available_memory_bytes(), num_available_cores(), 0}; }
 
 std::string describe_plan(const RunPlan& plan) {
   const ModelSpec& model = plan.model;

@@ -20,9 +20,6 @@ struct PlanOptions {
 // Prints the plan and its price without running it; an infeasible one is the error.
 Result<int> run_plan(const PlanOptions& options, CommandIo& io);
 
-// This machine as the plan needs it.
-HostFacts this_host();
-
 // The plan for people: parameters, FLOPs, batch, memory by class.
 std::string describe_plan(const RunPlan& plan);
 

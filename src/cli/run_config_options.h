@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/command_io.h"
-#include "cli/config_load.h"
+#include "config/config_load.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <ostream>
 
+#include "api/this_machine.h"
 #include "base/units.h"
 #include "cli/plan_command.h"
 #include "cli/train_progress.h"

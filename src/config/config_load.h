@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/config_toml.h"
+#include "config/config_toml.h"
 #include "spec/run_config.h"
 #include "spec/run_config_validate.h"
 
@@ -35,9 +35,11 @@ Result<LoadedConfig> load_config(const ConfigRequest& request);
 
 // The same for one text, such as the config.resolved.toml of a checkpoint.
 Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,
-                                      const std::vector<std::string>& model_folders);
+                                      const std::vector<std::string>& model_folders,
+                                      const std::vector<std::string>& overrides = {});
 
-// The text of a TOML file; one that is not there is wrong usage, and its nearest neighbour is named.
+// The text of a TOML file; one that is not there is wrong usage, and its nearest neighbour is
+// named.
 Result<std::string> read_config_file(const std::string& path);
 
 // The names of the presets in these folders, sorted.

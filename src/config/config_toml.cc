@@ -1,4 +1,4 @@
-#include "cli/config_toml.h"
+#include "config/config_toml.h"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -158,8 +158,8 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
     // An empty section with a misspelt name is worth a word too.
     const auto& known = config_sections();
     const std::string_view section_name = section.str();
-    const bool is_known = std::any_of(
-        known.begin(), known.end(), [&](const auto& s) { return s.name == section_name; });
+    const bool is_known = std::any_of(known.begin(), known.end(),
+                                      [&](const auto& s) { return s.name == section_name; });
     if (table->empty() && !is_known) {
       assignments.push_back(make_assignment(std::string(section.str()), section_node, source));
     }

@@ -1,4 +1,4 @@
-#include "cli/config_load.h"
+#include "config/config_load.h"
 
 #include <fmt/format.h>
 
@@ -249,9 +249,11 @@ Result<LoadedConfig> load_config(const ConfigRequest& request) {
 }
 
 Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,
-                                      const std::vector<std::string>& model_folders) {
+                                      const std::vector<std::string>& model_folders,
+                                      const std::vector<std::string>& overrides) {
   Loader loader(model_folders);
   TRIREME_TRY_DONE(loader.read_text(text, source));
+  loader.read_overrides(overrides);
   return loader.finish(std::nullopt);
 }
 

@@ -1,4 +1,4 @@
-#include "cli/find_checkpoint.h"
+#include "checkpoint/find_checkpoint.h"
 
 #include <filesystem>
 

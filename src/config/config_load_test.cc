@@ -1,4 +1,4 @@
-#include "cli/config_load.h"
+#include "config/config_load.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

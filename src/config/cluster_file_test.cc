@@ -1,4 +1,4 @@
-#include "cli/cluster_file.h"
+#include "config/cluster_file.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/cluster_file.h"
+#include "config/cluster_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/nearest_name.h"
-#include "cli/config_load.h"
-#include "cli/config_toml.h"
+#include "config/config_load.h"
+#include "config/config_toml.h"
 
 namespace trireme {
 namespace {

@@ -1,0 +1,59 @@
+#include "api/loaded_model.h"
+
+#include "config/config_load.h"
+#include "train/run_state.h"
+
+namespace trireme {
+namespace {
+
+const KernelTable& best_kernels() {
+  const std::vector<Isa> isas = supported_isas();
+  return isas.empty() ? reference_kernels() : cpu_kernels(isas.back());
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compute, int num_threads)
+    : folder_(std::move(folder)),
+      model_(model),
+      params_(param_table(model, whole_model(model))),
+      stream_(num_threads),
+      ctx_{stream_, best_kernels(), rank_.group(), rank_.group()} {
+  for (const ParamSpec& param : params_) {
+    table_.add(param.name, param.shape, compute, param.adjoins_previous);
+  }
+  memory_ = Buffer::allocate(table_.bytes());
+  decoder_ = std::make_unique<Decoder>(model_, Frame(table_, memory_.data()), compute);
+}
+
+Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
+    const Checkpoint& checkpoint, int num_threads, const std::vector<std::string>& model_folders) {
+  TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
+  TRIREME_TRY(config, load_config_text(config_text, checkpoint.folder(), model_folders));
+  std::unique_ptr<Tokenizer> tokenizer;
+  const Result<std::string> text = checkpoint.read_attached("tokenizer.json");
+  if (text.ok()) {
+    TRIREME_TRY(parsed, parse_tokenizer(*text));
+    tokenizer = std::move(parsed);
+  } else if (text.error().kind != ErrorKind::Usage) {  // it is there, and damaged
+    return text.error();
+  }
+  const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
+  TRIREME_TRY(model, resolve_model(config.config.model, vocab_size));
+  const DType compute = config.config.precision.compute == "fp32" ? DType::F32 : DType::BF16;
+  std::unique_ptr<LoadedModel> loaded(
+      new LoadedModel(checkpoint.folder(), model, compute, num_threads));
+  loaded->tokenizer_ = std::move(tokenizer);
+  TRIREME_TRY_DONE(load_params(checkpoint, loaded->params_,
+                               Frame(loaded->table_, loaded->memory_.data()), num_threads));
+  return loaded;
+}
+
+Result<const Tokenizer*> LoadedModel::tokenizer() const {
+  if (tokenizer_ != nullptr) return tokenizer_.get();
+  return Error{ErrorKind::Usage, folder_ +
+                                     " has no tokenizer.json: the run was trained without "
+                                     "data.tokenizer, so its tokens have no text"};
+}
+
+}  // namespace trireme

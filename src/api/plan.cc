@@ -1,0 +1,41 @@
+#include "trireme/plan.h"
+
+#include "api/content.h"
+#include "api/this_machine.h"
+#include "config/cluster_file.h"
+#include "planner/predict.h"
+#include "train/session.h"
+#include "train/summary.h"
+
+namespace trireme::api {
+namespace {
+
+Plan plan_here(RunConfig config, const PlanRequest& request) {
+  HostFacts host = this_host();
+  Hardware hardware;
+  if (request.cluster_file.empty()) {
+    hardware = value_or_fail(measure_this_machine(config, host));
+  } else {
+    hardware = value_or_fail(load_hardware(request.cluster_file));
+    host = {0, hardware.threads, 0};
+    if (config.memory.limit_bytes == 0) config.memory.limit_bytes = hardware.memory_bytes;
+  }
+  const RunPlan run = value_or_fail(plan_session(config, host));
+  Plan plan;
+  plan.num_params = run.num_params;
+  plan.flops_per_token = run.flops_per_token.total();
+  plan.tokens_per_step = run.tokens_per_step();
+  plan.num_ranks = run.num_ranks();
+  for (const RankPlan& rank : run.ranks) plan.peak_bytes.push_back(rank.memory.peak_bytes);
+  plan.step_s = predicted_step_s(run, hardware);
+  plan.json = plan_json(run, predict_ranks(run, hardware));
+  return plan;
+}
+
+}  // namespace
+
+Plan plan(const Configuration& configuration, const PlanRequest& request) {
+  return guarded([&] { return plan_here(configuration.content().config, request); });
+}
+
+}  // namespace trireme::api
