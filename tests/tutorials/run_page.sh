@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs a tutorial's commands as they stand on the page: run_page.sh TRIREME SOURCE_DIR PAGE.md
+# Blocks marked ```sh are one script, line for line; a line that fails ends it. A comment of the form
+# <!-- check: COMMAND --> is run at its place as well: what the reader should see, as a test.
+# The reader stands in the checkout; the test stands in a copy of what a page may use of it.
+set -euo pipefail
+trireme=$1
+root=$2
+page=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+mkdir "$work/build"
+ln -s "$trireme" "$work/build/trireme"
+for folder in configs clusters models docs; do ln -s "$root/$folder" "$work/$folder"; done
+
+awk '/^```sh$/ {inside = 1; next}
+     /^```/ {inside = 0; next}
+     inside {print}
+     !inside && /^<!-- check: .* -->$/ {sub(/^<!-- check: /, ""); sub(/ -->$/, ""); print}' \
+  "$page" >"$work/commands.sh"
+[[ -s $work/commands.sh ]] || { echo "$page has no commands"; exit 1; }
+
+cd "$work"
+unset CI NO_COLOR
+if ! bash -euo pipefail -v commands.sh >log 2>&1 </dev/null; then
+  cat log
+  echo "FAILED: a command of $page"
+  exit 1
+fi
+echo "all good: $(grep -c trireme commands.sh) commands of ${page##*/}"
