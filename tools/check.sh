@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
 
 tools/check_layers.sh
+tools/check_docs.sh
 
 if command -v clang-format-14 clang-format >/dev/null; then
   format=$(command -v clang-format-14 || command -v clang-format)

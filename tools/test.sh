@@ -55,6 +55,7 @@ build() {
 }
 
 step "layers" tools/check_layers.sh
+step "pages" tools/check_docs.sh
 preset ci build/ci "${skip[@]}"
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
 preset dev build/dev "${skip[@]}"
