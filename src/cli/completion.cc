@@ -194,7 +194,10 @@ std::string zsh_script(const Command& root) {
     script += fmt::format(" \\\n    \"1:command:(({}))\" '*::argument:->rest'\n", names);
     script += fmt::format("  case $line[1] in\n{}  esac\n}}\n", cases);
   });
-  return script + "compdef _trireme trireme\n";
+  // Found in $fpath, the whole script is the body of _trireme at its first call.
+  return script +
+         "if [[ ${funcstack[1]} == _trireme ]]; then _trireme \"$@\"; "
+         "else compdef _trireme trireme; fi\n";
 }
 
 std::string fish_script(const Command& root) {

@@ -114,6 +114,16 @@ Finding mpi() {
           "sudo apt-get install libopenmpi-dev openmpi-bin && make build"};
 }
 
+// Said where one would look for it: no package changes it.
+Finding accelerators() {
+  std::error_code ignored;
+  const bool has_device = fs::exists("/dev/nvidia0", ignored);
+  return {State::Note, "GPU",
+          has_device ? "found, and not used: this version trains on CPUs"
+                     : "not used: this version trains on CPUs",
+          ""};
+}
+
 std::string_view word_of(State state) {
   switch (state) {
     case State::Good:
@@ -146,6 +156,7 @@ std::vector<Finding> examine_machine(const std::string& search_path) {
           huge_pages(),
           disk(),
           open_files(),
+          accelerators(),
           mpi(),
           program("mpirun", "ranks as processes, run.backend = \"mpi\"",
                   "openmpi-bin libopenmpi-dev", search_path),

@@ -122,6 +122,13 @@ if command -v script >/dev/null; then
   widest=$(tr '\r' '\n' <tty | sed -n 's/^\x1b\[2K//p' | sed 's/\x1b\[[0-9]*m//g' |
            grep '^step .*/20' | awk '{if (length($0) > w) w = length($0)} END {print w + 0}')
   ((widest > 0 && widest < 40)) || fail "progress line of $widest columns on a terminal of 40"
+  # A terminal that becomes narrower in the middle of a run: no line behind the next redrawing is wider.
+  TERM=xterm script -qec "stty cols 90
+    '$trireme' train '$tiny' --set run.steps=200 --out '$work/resized' & sleep 0.7
+    stty cols 40; printf '\\nNARROW\\n'; wait" /dev/null >tty
+  widest=$(tr '\r' '\n' <tty | sed '1,/^NARROW/d' | sed -n 's/^\x1b\[2K//p' | sed 's/\x1b\[[0-9]*m//g' |
+           grep '^step .*/200' | awk '{if (length($0) > w) w = length($0)} END {print w + 0}')
+  ((widest < 40)) || fail "progress line of $widest columns after a resize to 40"
   TERM=xterm on_terminal NO_COLOR=1 >tty
   grep -q $'\x1b\\[1m' tty && fail "colours in spite of NO_COLOR"
   TERM=xterm on_terminal CI=true >tty
@@ -148,8 +155,43 @@ source ./completion.bash
 [[ $(complete_words trireme schedule dualpipev) == dualpipev ]] || fail "completion of a choice"
 for shell in zsh fish; do
   "$trireme" completion $shell >completion.$shell || fail "completion $shell"
-  command -v $shell >/dev/null && { $shell -n completion.$shell || fail "syntax for $shell"; }
 done
+if command -v fish >/dev/null; then
+  fish -n completion.fish || fail "syntax for fish"
+  offered() { fish --no-config -c "source completion.fish; complete -C '$1'" | cut -f1; }
+  [[ $(offered 'trireme tra') == train ]] || fail "fish: completion of a command"
+  [[ $(offered 'trireme config ex') == explain ]] || fail "fish: completion of a subcommand"
+  [[ $(offered 'trireme train --res') == --resume ]] || fail "fish: completion of an option"
+  [[ $(offered 'trireme train --set model.lay') == model.layers= ]] || fail "fish: completion of a key"
+  [[ $(offered 'trireme schedule dualpipev') == dualpipev ]] || fail "fish: completion of a choice"
+fi
+if command -v zsh >/dev/null; then
+  zsh -n completion.zsh || fail "syntax for zsh"
+  # A shell on a terminal of its own, as zsh completes on terminals alone: what stands behind a tab.
+  mkdir functions
+  cp completion.zsh functions/_trireme
+  cat >complete.zsh <<'END'
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'PS1=; fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; print READY'
+zpty -r shell seen '*READY*READY*'
+zpty -w -n shell "$1"$'\t'
+zpty -w -n shell $'\C-a print -r "<\C-e>"\n'
+zpty -r shell seen '*<*>*<*>*'
+print -r -- ${${seen##*<}%%>*}
+END
+  offered() { timeout 20 zsh -f complete.zsh "$1" | tr -d '\r'; }
+  [[ $(offered 'trireme tra') == 'trireme train'* ]] || fail "zsh: completion of a command"
+  [[ $(offered 'trireme config ex') == 'trireme config explain'* ]] || fail "zsh: completion of a subcommand"
+  [[ $(offered 'trireme train --res') == 'trireme train --resume'* ]] || fail "zsh: completion of an option"
+  [[ $(offered 'trireme train --set model.lay') == *model.layers=* ]] || fail "zsh: completion of a key"
+fi
+
+# The manual page is one that groff has nothing to say about.
+if command -v groff >/dev/null; then
+  "$trireme" help --man | groff -man -ww -Tutf8 -z 2>&1 | head -n 5 >man.txt
+  [[ ! -s man.txt ]] || { fail "the manual page"; cat man.txt; }
+fi
 
 ((failures == 0)) && echo "all good"
 exit $((failures > 0))
