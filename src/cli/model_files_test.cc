@@ -33,6 +33,7 @@ TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
       {"llama3-8b", 8030261248},
       {"llama3-70b", 70553706496},
       {"llama3-405b", 405853388800},
+      {"mixtral-8x7b", 46702792704},
       // llm-foundry's throughput tables, 2,048 tokens.
       {"mpt-125m", 125311488},
       {"mpt-30b", 29975214080},
@@ -60,7 +61,7 @@ TEST(ModelFiles, EveryFileLoadsOnItsOwn) {
 
 // The degrees up to 4 that configs/tiny-*.toml promise, each with every other.
 TEST(ConfigFiles, TinyConfigurationsAllowEveryDegreeUpToFour) {
-  for (const char* name : {"tiny-gpt2.toml", "tiny-llama.toml"}) {
+  for (const char* name : {"tiny-gpt2.toml", "tiny-llama.toml", "tiny-moe.toml"}) {
     const std::string path = (kRoot / "configs" / name).string();
     for (const char* dp : {"1", "2", "4"}) {
       for (const char* tp : {"1", "2", "4"}) {

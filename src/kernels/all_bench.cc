@@ -4,6 +4,7 @@ namespace trireme {
 
 std::vector<BenchFamily> bench_families() {
   return {{"matmul", bench_matmul},
+          {"moe", bench_moe},
           {"attention", bench_attention},
           {"norm", bench_norm},
           {"activation", bench_activation},

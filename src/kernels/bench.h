@@ -65,6 +65,7 @@ double median_seconds(Body&& body) {
 
 // One per family, in its x_bench.cc; appends rows.
 void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_moe(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_attention(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_norm(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_activation(std::vector<BenchRow>& rows, const BenchContext& context);

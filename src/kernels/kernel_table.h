@@ -9,7 +9,9 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/loss/cross_entropy.h"
+#include "kernels/matmul/grouped_matmul.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/moe/moe.h"
 #include "kernels/norm/norm.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/rope/rope.h"
@@ -20,6 +22,7 @@ namespace trireme {
 struct KernelTable {
   std::string_view name;
   void (*matmul)(Stream&, const MatmulArgs&);
+  void (*grouped_matmul)(Stream&, const GroupedMatmulArgs&);
   void (*column_sum)(Stream&, const ColumnSumArgs&);
   void (*attention_forward)(Stream&, const AttentionForwardArgs&);
   void (*attention_backward)(Stream&, const AttentionBackwardArgs&);
@@ -37,6 +40,13 @@ struct KernelTable {
   void (*softmax_part)(Stream&, const SoftmaxPartArgs&);
   void (*cross_entropy)(Stream&, const CrossEntropyArgs&);
   void (*cross_entropy_gradient)(Stream&, const CrossEntropyGradientArgs&);
+  void (*route)(Stream&, const RouteArgs&);
+  void (*route_backward)(Stream&, const RouteBackwardArgs&);
+  void (*sort_visits)(Stream&, const SortVisitsArgs&);
+  void (*gather_rows)(Stream&, const GatherRowsArgs&);
+  void (*combine_rows)(Stream&, const CombineRowsArgs&);
+  void (*expert_activation)(Stream&, const ExpertActivationArgs&);
+  void (*expert_activation_backward)(Stream&, const ExpertActivationBackwardArgs&);
   void (*dropout)(Stream&, const DropoutArgs&);
   void (*convert)(Stream&, const ConvertArgs&);
   void (*copy_matrix)(Stream&, const CopyMatrixArgs&);

@@ -8,6 +8,7 @@ namespace trireme::TRIREME_ISA {
 extern const KernelTable kKernels;
 
 void matmul(Stream& stream, const MatmulArgs& args);
+void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
 void column_sum(Stream& stream, const ColumnSumArgs& args);
 void attention_forward(Stream& stream, const AttentionForwardArgs& args);
 void attention_backward(Stream& stream, const AttentionBackwardArgs& args);
@@ -25,6 +26,13 @@ void rope(Stream& stream, const RopeArgs& args);
 void softmax_part(Stream& stream, const SoftmaxPartArgs& args);
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
 void cross_entropy_gradient(Stream& stream, const CrossEntropyGradientArgs& args);
+void route(Stream& stream, const RouteArgs& args);
+void route_backward(Stream& stream, const RouteBackwardArgs& args);
+void sort_visits(Stream& stream, const SortVisitsArgs& args);
+void gather_rows(Stream& stream, const GatherRowsArgs& args);
+void combine_rows(Stream& stream, const CombineRowsArgs& args);
+void expert_activation(Stream& stream, const ExpertActivationArgs& args);
+void expert_activation_backward(Stream& stream, const ExpertActivationBackwardArgs& args);
 void dropout(Stream& stream, const DropoutArgs& args);
 void convert(Stream& stream, const ConvertArgs& args);
 void copy_matrix(Stream& stream, const CopyMatrixArgs& args);

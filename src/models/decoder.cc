@@ -10,6 +10,27 @@
 namespace trireme {
 namespace {
 
+// As in stage_tables.h, for one sequence and dropless.
+void add_experts(TensorTable& table, const ModelSpec& model, DType compute) {
+  const int64_t S = model.seq_len, E = model.experts, k = model.top_k, A = S * k;
+  table.add("route.score_TE", Shape{S, E}, DType::F32);
+  table.add("route.lse_T", Shape{S}, DType::F32);
+  table.add("route.expert_Tk", Shape{S, k}, DType::I32);
+  table.add("route.weight_Tk", Shape{S, k}, DType::F32);
+  table.add("route.row_Tk", Shape{S, k}, DType::I32);
+  table.add("route.token_A", Shape{A}, DType::I32);
+  table.add("route.weight_A", Shape{A}, DType::F32);
+  table.add("route.begin_E", Shape{E + 1}, DType::I32);
+  table.add("route.count_nE", Shape{1, E}, DType::I32);
+  table.add("route.load_E", Shape{E + 1}, DType::I32);
+  for (const char* name : {"x_AC", "part_AC"}) table.add(name, Shape{A, model.d_model}, compute);
+  table.add("u_AU", Shape{A, model.up_width()}, compute);
+  table.add("a_AF", Shape{A, model.d_ff}, compute);
+  if (model.shared_experts == 0) return;
+  table.add("u_SU", Shape{S, 2 * model.shared_width()}, compute);
+  table.add("a_SF", Shape{S, model.shared_width()}, compute);
+}
+
 TensorTable decoder_table(const ModelSpec& model, DType compute) {
   const int64_t S = model.seq_len;
   const int64_t C = model.d_model;
@@ -18,8 +39,12 @@ TensorTable decoder_table(const ModelSpec& model, DType compute) {
   for (const char* name : {"e_SC", "x_SC", "h_SC", "x1_SC"}) table.add(name, Shape{S, C}, compute);
   table.add("q_SQ", Shape{S, model.q_width()}, compute);
   table.add("o_SQ", Shape{S, model.q_width()}, compute);
-  table.add("u_SU", Shape{S, model.up_width()}, compute);
-  table.add("a_SF", Shape{S, model.d_ff}, compute);
+  if (model.has_experts()) {
+    add_experts(table, model, compute);
+  } else {
+    table.add("u_SU", Shape{S, model.up_width()}, compute);
+    table.add("a_SF", Shape{S, model.d_ff}, compute);
+  }
   table.add("mean_S", Shape{S}, DType::F32);
   table.add("rstd_S", Shape{S}, DType::F32);
   table.add("logits_1V", Shape{1, model.vocab_size}, DType::F32);
@@ -54,12 +79,13 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
           model_, params,
           matrix(params.at(model.tied_head ? "embedding.tokens" : "head.weight")))) {
   const Frame frame(table_, memory_.data());
+  model_.capacity_factor = 0.0;  // what a token is told does not depend on those beside it
   rope_ = {frame.find("rope.cos_SD"), frame.find("rope.sin_SD")};
   if (rope_.cos_SD) fill_rope_table(model_, rope_);
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string name = fmt::format("layers.{}.", i);
     const AttentionBlock attention = AttentionBlock::bind(model_, params, name, rope_, 0);
-    layers_.push_back({attention, MlpBlock::bind(model_, params, name, 0),
+    layers_.push_back({attention, FeedForward::bind(model_, params, name, 0),
                        part_of(attention.qkv, 0, model.q_width()),
                        part_of(attention.qkv, model.q_width(), 2 * model.kv_width()),
                        matrix(frame.at(name + "cache"))});
@@ -71,8 +97,11 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
   x1_SC_ = matrix(frame.at("x1_SC"));
   q_SQ_ = matrix(frame.at("q_SQ"));
   o_SQ_ = matrix(frame.at("o_SQ"));
-  u_SU_ = matrix(frame.at("u_SU"));
-  a_SF_ = matrix(frame.at("a_SF"));
+  if (frame.contains("u_SU")) {
+    u_SU_ = matrix(frame.at("u_SU"));
+    a_SF_ = matrix(frame.at("a_SF"));
+  }
+  if (model_.has_experts()) bind_experts(frame);
   logits_1V_ = matrix(frame.at("logits_1V"));
   mean_S_ = frame.at("mean_S");
   rstd_S_ = frame.at("rstd_S");
@@ -91,17 +120,10 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
                                 {slice(tokens_S_, 0, n), embedding_.params.table_VC,
                                  embedding_.params.positions_SC, model_.seq_len, length_, e_nC});
   if (model_.embedding_norm) embedding_.norm.forward(ctx, e_nC, x_nC, stats);
+  const FeedForward::Saved ffn = ffn_of(n);
   for (const Layer& layer : layers_) {
     attend(ctx, layer, length_, n);
-    layer.mlp.forward(ctx, info,
-                      {.x1_TC = rows_of(x1_SC_, 0, n),
-                       .h_TC = rows_of(h_SC_, 0, n),
-                       .u_TU = rows_of(u_SU_, 0, n),
-                       .a_TF = rows_of(a_SF_, 0, n),
-                       .y_TC = x_nC,
-                       .norm = stats,
-                       .h_full_TC = rows_of(h_SC_, 0, n),
-                       .partial_TC = x_nC});
+    layer.ffn.forward(ctx, info, ffn);
   }
   length_ += n;
 
@@ -114,6 +136,33 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
   ctx.kernels.matmul(ctx.stream,
                      {.form = MatmulForm::NT, .a = last_1C, .b = head_.weight_VC, .c = logits_1V_});
   return {logits_1V_.row<float>(0), size_t(model_.vocab_size)};
+}
+
+void Decoder::bind_experts(const Frame& frame) {
+  experts_.route = MoeBlock::Route::bind([&](const char* name) { return frame.at(name); });
+  experts_.x_AC = matrix(frame.at("x_AC"));
+  experts_.u_AU = matrix(frame.at("u_AU"));
+  experts_.a_AF = matrix(frame.at("a_AF"));
+  experts_.part_AC = matrix(frame.at("part_AC"));
+}
+
+FeedForward::Saved Decoder::ffn_of(int64_t n) const {
+  FeedForward::Saved s = experts_;
+  s.mlp.x1_TC = rows_of(x1_SC_, 0, n);
+  s.mlp.h_TC = s.mlp.h_full_TC = rows_of(h_SC_, 0, n);
+  s.mlp.y_TC = s.mlp.partial_TC = rows_of(x_SC_, 0, n);
+  s.mlp.norm = {slice(mean_S_, 0, n), slice(rstd_S_, 0, n)};
+  if (u_SU_) {
+    s.mlp.u_TU = rows_of(u_SU_, 0, n);
+    s.mlp.a_TF = rows_of(a_SF_, 0, n);
+  }
+  MoeBlock::Route& route = s.route;
+  if (!route.score_TE) return s;
+  for (MatrixRef* x : {&route.score_TE, &route.expert_Tk, &route.weight_Tk, &route.row_Tk}) {
+    *x = rows_of(*x, 0, n);
+  }
+  route.lse_T = slice(route.lse_T, 0, n);
+  return s;
 }
 
 // x1 = x + attention(norm(x)) over the cache, whose rows first_position .. + n are written here.

@@ -6,8 +6,8 @@
 #include "device/buffer.h"
 #include "nn/attention.h"
 #include "nn/embedding.h"
+#include "nn/feed_forward.h"
 #include "nn/head.h"
-#include "nn/mlp.h"
 
 namespace trireme {
 
@@ -30,12 +30,14 @@ class Decoder {
   // Legend: n appended tokens, S capacity, K kv_width.
   struct Layer {
     AttentionBlock attention;
-    MlpBlock mlp;
+    FeedForward ffn;
     Linear q;
     Linear kv;
     MatrixRef cache_S_2K;  // keys, then values, of every position
   };
 
+  void bind_experts(const Frame& frame);
+  FeedForward::Saved ffn_of(int64_t n) const;
   void attend(Ctx& ctx, const Layer& layer, int64_t first_position, int64_t n);
 
   ModelShard model_;
@@ -48,6 +50,7 @@ class Decoder {
   TensorRef tokens_S_;
   MatrixRef e_SC_, x_SC_, h_SC_, q_SQ_, o_SQ_, x1_SC_, u_SU_, a_SF_, logits_1V_;
   TensorRef mean_S_, rstd_S_;
+  FeedForward::Saved experts_;  // for S tokens; empty without experts
   int64_t length_ = 0;
 };
 

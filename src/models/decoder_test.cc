@@ -33,6 +33,12 @@ ModelSpec model_of(const std::string& name) {
     config.kv_heads = 2;
     config.d_ff = 40;
   }
+  if (name == "moe") {
+    config.family = ModelFamily::Moe;
+    config.d_ff = 20;
+    config.experts = 5;
+    config.shared_experts = 1;
+  }
   if (name == "microgpt") {
     config.norm = "rms_norm";
     config.activation = "relu";
@@ -44,7 +50,7 @@ ModelSpec model_of(const std::string& name) {
   return *resolve_model(config, 0);
 }
 
-const char* const kModels[] = {"gpt2", "gpt2_untied", "llama", "microgpt"};
+const char* const kModels[] = {"gpt2", "gpt2_untied", "llama", "microgpt", "moe"};
 
 std::vector<int32_t> some_tokens() {
   std::vector<int32_t> tokens;

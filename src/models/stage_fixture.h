@@ -34,6 +34,26 @@ inline ModelSpec model_of(const std::string& name) {
     config.kv_heads = 2;
     config.d_ff = 40;
   }
+  if (name.starts_with("moe")) {
+    config.family = ModelFamily::Moe;
+    config.kv_heads = 2;
+    config.d_ff = 20;
+    config.experts = 4;
+    config.aux_loss = 0.05;
+    config.z_loss = 0.01;
+  }
+  if (name == "moe_sigmoid") {
+    config.experts = 6;
+    config.top_k = 3;
+    config.shared_experts = 1;
+    config.router = "sigmoid";
+    config.z_loss = 0.0;
+    config.expert_groups = 3;
+    config.top_groups = 2;
+    config.balance_rate = 0.01;
+    config.dropout = 0.2;
+  }
+  if (name == "moe_capacity") config.capacity_factor = 0.75;
   if (name == "llama_dropout") config.dropout = 0.3;
   if (name == "microgpt") {
     config.norm = "rms_norm";
@@ -51,7 +71,8 @@ inline ModelSpec model_of(const std::string& name) {
 }
 
 inline const char* const kModels[] = {"gpt2_tied", "gpt2_dropout_tied", "gpt2_erf_embedding_norm",
-                                      "llama",     "llama_dropout",     "microgpt"};
+                                      "llama",     "llama_dropout",     "microgpt",
+                                      "moe",       "moe_sigmoid",       "moe_capacity"};
 
 // How a micro-batch is computed.
 struct Way {

@@ -38,7 +38,7 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
     const std::string layer = layer_prefix(stage.first_layer + i);
     const Frame unit_params = params(unit_of_layer(i));
     layers_.push_back({AttentionBlock::bind(model_, unit_params, layer, rope, seed),
-                       MlpBlock::bind(model_, unit_params, layer, seed)});
+                       FeedForward::bind(model_, unit_params, layer, seed)});
     if (scratch.contains("ring.sum_TQ")) {
       AttentionBlock& attention = layers_.back().attention;
       attention.ring.emplace(attention.shape_of({shape.micro_sequences}), model_.chunks, scratch);
@@ -82,15 +82,26 @@ TransformerStage::LayerSaved TransformerStage::bind_layer_saved(int64_t layer, c
   s.attention.x1_TC = matrix(tensor("x1_TC"));
   s.attention.h_full_TC = full_or(s.attention.h_TC);
   s.attention.partial_TC = full_or(s.attention.x1_TC);
-  s.mlp.x1_TC = s.attention.x1_TC;
-  s.mlp.h_TC = matrix(tensor("h2_TC"));
-  s.mlp.norm = {tensor("norm2.mean_T"), tensor("norm2.rstd_T")};
-  s.mlp.u_TU = matrix(tensor("u_TU"));
-  s.mlp.a_TF = matrix(tensor("a_TF"));
-  s.mlp.y_TC = matrix(saved.at(is_last ? std::string("y_TC")
-                                       : layer_prefix(stage_.first_layer + layer + 1) + "x_TC"));
-  s.mlp.h_full_TC = full_or(s.mlp.h_TC);
-  s.mlp.partial_TC = full_or(s.mlp.y_TC);
+  MlpBlock::Saved& mlp = s.ffn.mlp;
+  mlp.x1_TC = s.attention.x1_TC;
+  mlp.h_TC = matrix(tensor("h2_TC"));
+  mlp.norm = {tensor("norm2.mean_T"), tensor("norm2.rstd_T")};
+  mlp.y_TC = matrix(saved.at(is_last ? std::string("y_TC")
+                                     : layer_prefix(stage_.first_layer + layer + 1) + "x_TC"));
+  mlp.h_full_TC = full_or(mlp.h_TC);
+  mlp.partial_TC = full_or(mlp.y_TC);
+  const std::string own = model_.has_experts() ? "shared." : "";
+  const TensorRef u_TU = tensor(own + "u_TU");
+  if (u_TU) {
+    mlp.u_TU = matrix(u_TU);
+    mlp.a_TF = matrix(tensor(own + "a_TF"));
+  }
+  if (!model_.has_experts()) return s;
+  s.ffn.route = MoeBlock::Route::bind(tensor);
+  s.ffn.x_AC = matrix(tensor("x_AC"));
+  s.ffn.u_AU = matrix(tensor("u_AU"));
+  s.ffn.a_AF = matrix(tensor("a_AF"));
+  s.ffn.part_AC = matrix(scratch.at("part_AC"));
   return s;
 }
 
@@ -126,6 +137,22 @@ void TransformerStage::bind_saved(const Frame& saved, const Frame& scratch) {
   saved_.push_back(std::move(s));
 }
 
+void TransformerStage::bind_ffn_grads(const Frame& weight_grad, const Frame& scratch,
+                                      const std::string& prefix, FeedForward::Grads& g) const {
+  const std::string own = model_.has_experts() ? "shared." : "";
+  if (weight_grad.contains(prefix + own + "du_TU")) {
+    g.mlp.du_TU = matrix(weight_grad.at(prefix + own + "du_TU"));
+    g.mlp.da_TF = matrix(scratch.at(own + "da_TF"));
+  }
+  if (!model_.has_experts()) return;
+  g.dy_AC = matrix(weight_grad.at(prefix + "dy_AC"));
+  g.du_AU = matrix(weight_grad.at(prefix + "du_AU"));
+  g.dlogits_TE = matrix(weight_grad.at(prefix + "dlogits_TE"));
+  g.da_AF = matrix(scratch.at("da_AF"));
+  g.part_AC = matrix(scratch.at("part_AC"));
+  g.dweight_A = scratch.at("dweight_A");
+}
+
 void TransformerStage::bind_layer_grads(const Frame& weight_grad, const Frame& scratch) {
   const bool split = shape_.split_backward;
   std::vector<LayerGrads> layers(stage_.num_layers);
@@ -134,15 +161,15 @@ void TransformerStage::bind_layer_grads(const Frame& weight_grad, const Frame& s
     const std::string prefix = split ? layer_prefix(stage_.first_layer + i) : "";
     const auto tensor = [&](const char* name) { return matrix(weight_grad.at(prefix + name)); };
     LayerGrads& g = layers[i];
-    g.mlp.dy_TC = split ? tensor("dy_TC") : input_grad_TC;
-    g.mlp.dp_TC = model_.dropout > 0.0 ? tensor("dp2_TC") : g.mlp.dy_TC;
-    g.mlp.dp_full_TC = full_TC_ ? tensor("dp2_full_TC") : g.mlp.dp_TC;
-    g.mlp.da_TF = matrix(scratch.at("da_TF"));
-    g.mlp.du_TU = tensor("du_TU");
-    g.mlp.dh_TC = tensor("dh2_TC");
-    g.mlp.dh_full_TC = full_or(g.mlp.dh_TC);
-    g.mlp.dx1_TC = tensor("dx1_TC");
-    g.attention.dx1_TC = g.mlp.dx1_TC;
+    MlpBlock::Grads& mlp = g.ffn.mlp;
+    mlp.dy_TC = split ? tensor("dy_TC") : input_grad_TC;
+    mlp.dp_TC = model_.dropout > 0.0 ? tensor("dp2_TC") : mlp.dy_TC;
+    mlp.dp_full_TC = full_TC_ ? tensor("dp2_full_TC") : mlp.dp_TC;
+    mlp.dh_TC = tensor("dh2_TC");
+    mlp.dh_full_TC = full_or(mlp.dh_TC);
+    mlp.dx1_TC = tensor("dx1_TC");
+    bind_ffn_grads(weight_grad, scratch, prefix, g.ffn);
+    g.attention.dx1_TC = mlp.dx1_TC;
     g.attention.dp_TC = model_.dropout > 0.0 ? tensor("dp1_TC") : g.attention.dx1_TC;
     g.attention.dp_full_TC = full_TC_ ? tensor("dp1_full_TC") : g.attention.dp_TC;
     g.attention.do_TQ = matrix(scratch.at("do_TQ"));
@@ -151,7 +178,7 @@ void TransformerStage::bind_layer_grads(const Frame& weight_grad, const Frame& s
     g.attention.dh_full_TC = full_or(g.attention.dh_TC);
     g.attention.delta_HT = scratch.at("delta_HT");
     // A layer's outgoing gradient is the incoming one of the layer below.
-    g.attention.dx_TC = i == 0 ? input_grad_TC : layers[i - 1].mlp.dy_TC;
+    g.attention.dx_TC = i == 0 ? input_grad_TC : layers[i - 1].ffn.mlp.dy_TC;
   }
   grads_.push_back(std::move(layers));
   input_grad_.push_back(input_grad_TC);
@@ -165,7 +192,7 @@ void TransformerStage::bind_param_grads(const std::vector<void*>& unit_grads) {
     const std::string layer = layer_prefix(stage_.first_layer + i);
     const Frame of_unit = grads(unit_of_layer(i));
     g.layers.push_back({AttentionBlock::Params::bind(model_, of_unit, layer),
-                        MlpBlock::Params::bind(model_, of_unit, layer)});
+                        FeedForward::bind_params(model_, of_unit, layer)});
   }
   if (stage_.has_head) {
     const Frame of_head = grads(head_unit());
@@ -192,7 +219,7 @@ void TransformerStage::forward_unit(Ctx& ctx, const MicrobatchInfo& info, int sa
   } else {
     const int i = layer_of(unit);
     layers_[i].attention.forward(ctx, info, s.layers[i].attention);
-    layers_[i].mlp.forward(ctx, info, s.layers[i].mlp);
+    layers_[i].ffn.forward(ctx, info, s.layers[i].ffn);
   }
 }
 
@@ -205,11 +232,11 @@ void TransformerStage::recompute_unit(Ctx& ctx, const MicrobatchInfo& info, int 
       return;
     case Recompute::Selective:
       layer.attention.recompute_norm(ctx, s.attention);
-      layer.mlp.recompute_norm_and_activation(ctx, s.mlp);
+      layer.ffn.recompute_norm_and_activation(ctx, s.ffn);
       return;
     case Recompute::Full:
       layer.attention.forward(ctx, info, s.attention);
-      layer.mlp.recompute_all(ctx, s.mlp);
+      layer.ffn.recompute_all(ctx, s.ffn);
       return;
   }
 }
@@ -244,8 +271,8 @@ void TransformerStage::backward_unit(Ctx& ctx, const MicrobatchInfo& info, const
   const LayerGrads& g = grads_[slots.weight_grad][i];
   const LayerParams& d = param_grads_[slots.grad].layers[i];
   recompute_unit(ctx, info, slots.saved, unit);
-  layer.mlp.backward_input(ctx, info, s.mlp, g.mlp);
-  layer.mlp.backward_weight(ctx, s.mlp, g.mlp, d.mlp, slots.write);
+  layer.ffn.backward_input(ctx, info, s.ffn, g.ffn);
+  layer.ffn.backward_weight(ctx, s.ffn, g.ffn, d.ffn, slots.write);
   layer.attention.backward_input(ctx, info, s.attention, g.attention);
   layer.attention.backward_weight(ctx, s.attention, g.attention, d.attention, slots.write);
 }
@@ -255,11 +282,11 @@ void TransformerStage::backward_input_unit(Ctx& ctx, const MicrobatchInfo& info,
   const Saved& s = saved_[slots.saved];
   const std::vector<LayerGrads>& g = grads_[slots.weight_grad];
   if (unit == head_unit()) {
-    head_.backward_input(ctx, s.head, g.back().mlp.dy_TC);
+    head_.backward_input(ctx, s.head, g.back().ffn.mlp.dy_TC);
   } else if (is_layer(unit)) {
     const int i = layer_of(unit);
     recompute_unit(ctx, info, slots.saved, unit);
-    layers_[i].mlp.backward_input(ctx, info, s.layers[i].mlp, g[i].mlp);
+    layers_[i].ffn.backward_input(ctx, info, s.layers[i].ffn, g[i].ffn);
     layers_[i].attention.backward_input(ctx, info, s.layers[i].attention, g[i].attention);
   }
 }
@@ -278,7 +305,7 @@ void TransformerStage::backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info
     const int i = layer_of(unit);
     const LayerGrads& g = grads_[slots.weight_grad][i];
     recompute_unit(ctx, info, slots.saved, unit);
-    layers_[i].mlp.backward_weight(ctx, s.layers[i].mlp, g.mlp, d.layers[i].mlp, slots.write);
+    layers_[i].ffn.backward_weight(ctx, s.layers[i].ffn, g.ffn, d.layers[i].ffn, slots.write);
     layers_[i].attention.backward_weight(ctx, s.layers[i].attention, g.attention,
                                          d.layers[i].attention, slots.write);
   }
@@ -288,13 +315,20 @@ MatrixRef TransformerStage::input_TC(int saved_slot) const {
   return saved_[saved_slot].layers.front().attention.x_TC;
 }
 MatrixRef TransformerStage::output_TC(int saved_slot) const {
-  return saved_[saved_slot].layers.back().mlp.y_TC;
+  return saved_[saved_slot].layers.back().ffn.mlp.y_TC;
 }
 MatrixRef TransformerStage::input_grad_TC(int weight_grad_slot) const {
   return input_grad_[weight_grad_slot];
 }
 MatrixRef TransformerStage::output_grad_TC(int weight_grad_slot) const {
-  return grads_[weight_grad_slot].back().mlp.dy_TC;
+  return grads_[weight_grad_slot].back().ffn.mlp.dy_TC;
+}
+
+std::span<const int32_t> TransformerStage::expert_load(int saved_slot, int unit) const {
+  if (!is_layer(unit)) return {};
+  const TensorRef& load_E = saved_[saved_slot].layers[layer_of(unit)].ffn.route.load_E;
+  if (!load_E) return {};
+  return {load_E.as<int32_t>(), size_t(load_E.num_elements())};
 }
 
 std::span<int32_t> TransformerStage::tokens(int saved_slot) const {

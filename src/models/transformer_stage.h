@@ -6,8 +6,8 @@
 
 #include "nn/attention.h"
 #include "nn/embedding.h"
+#include "nn/feed_forward.h"
 #include "nn/head.h"
-#include "nn/mlp.h"
 #include "spec/stage_tables.h"
 
 namespace trireme {
@@ -66,16 +66,19 @@ class TransformerStage {
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
 
+  // Of a layer: visits of every expert, and those that were dropped; empty where there is none.
+  std::span<const int32_t> expert_load(int saved_slot, int unit) const;
+
   const TensorTable& grad_table() const { return tables_.grads; }
 
  private:
   struct LayerSaved {
     AttentionBlock::Saved attention;
-    MlpBlock::Saved mlp;
+    FeedForward::Saved ffn;
   };
   struct LayerGrads {
     AttentionBlock::Grads attention;
-    MlpBlock::Grads mlp;
+    FeedForward::Grads ffn;
   };
   struct Saved {
     EmbeddingBlock::Saved embedding;
@@ -84,7 +87,7 @@ class TransformerStage {
   };
   struct LayerParams {
     AttentionBlock::Params attention;
-    MlpBlock::Params mlp;
+    FeedForward::Params ffn;
   };
   struct ParamGrads {
     EmbeddingBlock::Params embedding;
@@ -93,11 +96,13 @@ class TransformerStage {
   };
   struct Layer {
     AttentionBlock attention;
-    MlpBlock mlp;
+    FeedForward ffn;
   };
 
   void bind_saved(const Frame& saved, const Frame& scratch);
   LayerSaved bind_layer_saved(int64_t layer, const Frame& saved, const Frame& scratch) const;
+  void bind_ffn_grads(const Frame& weight_grad, const Frame& scratch, const std::string& prefix,
+                      FeedForward::Grads& grads) const;
   void bind_layer_grads(const Frame& weight_grad, const Frame& scratch);
   void bind_param_grads(const std::vector<void*>& unit_grads);
 

@@ -19,6 +19,22 @@ void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& l
                            const ModelShard& model, MatrixRef x_TF, MatrixRef residual_TC,
                            MatrixRef partial_TC, MatrixRef y_TC);
 
+// The tokens that are this rank's alone when the residual stream becomes addends of a sum.
+struct TokenRows {
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t end() const { return begin + count; }
+};
+TokenRows own_tokens(const Group& tp, Placement residual, int64_t num_tokens);
+
+// y = the sum of the ranks' `partial`; with dropout, residual + dropout(that).
+void leave_block_onto_residual(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
+                               const ModelShard& model, MatrixRef residual_TC, MatrixRef partial_TC,
+                               MatrixRef y_TC);
+inline bool drops_residual(const ModelSpec& model, const MicrobatchInfo& info) {
+  return model.dropout > 0.0 && info.training;
+}
+
 // The gradient behind dropout, gathered: dp = dropout's gradient of dy, full = dp for all tokens.
 // Without dropout dp is dy itself and nothing is done; the same holds for full.
 void residual_dropout_backward(Ctx& ctx, const MicrobatchInfo& info, RngKey key,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "base/nearest_name.h"
 #include "spec/norm_chunk.h"
@@ -51,6 +52,7 @@ void Optimizer::add(const ChunkTables& chunk, const OptimizerMemory& memory) {
     if (!own_master) param.param_N = own;
     param.norm_chunk = owned.norm_chunk;
     param.decay = owned.decay;
+    param.balance_rate = owned.balance_rate;
     params_.push_back(param);
   }
 }
@@ -58,7 +60,7 @@ void Optimizer::add(const ChunkTables& chunk, const OptimizerMemory& memory) {
 void Optimizer::squared_norms(Ctx& ctx, std::span<double> partials_P) const {
   for (const Param& param : params_) {
     if (param.second_use_N) ctx.kernels.add(ctx.stream, {param.second_use_N, param.grad_N});
-    if (param.norm_chunk < 0) continue;
+    if (param.norm_chunk < 0 || param.balance_rate > 0.0) continue;
     const int64_t num_chunks = num_norm_chunks(param.grad_N.num_elements());
     const TensorRef out{partials_P.data() + param.norm_chunk, DType::F64, Shape{num_chunks}};
     ctx.kernels.squared_norm(ctx.stream, {param.grad_N, out});
@@ -79,7 +81,20 @@ StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
   return output;
 }
 
+void Optimizer::balance(Ctx& ctx, const Param& param) const {
+  const float* count_E = param.grad_N.as<float>();
+  float* bias_E = param.master_N.as<float>();
+  const int64_t E = param.grad_N.num_elements();
+  const double mean = std::accumulate(count_E, count_E + E, 0.0) / double(E);
+  const float rate = static_cast<float>(param.balance_rate);
+  for (int64_t e = 0; e < E; ++e) {
+    if (count_E[e] != mean) bias_E[e] += count_E[e] < mean ? rate : -rate;
+  }
+  if (param.param_N) ctx.kernels.convert(ctx.stream, {param.master_N, param.param_N});
+}
+
 void Optimizer::update(Ctx& ctx, const Param& param, double lr, double grad_scale) const {
+  if (param.balance_rate > 0.0) return balance(ctx, param);
   const double decay = param.decay ? config_.weight_decay : 0.0;
   if (kind_ == OptimizerKind::Sgd) {
     ctx.kernels.sgd(ctx.stream, {.grad_N = param.grad_N,

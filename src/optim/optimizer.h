@@ -58,8 +58,11 @@ class Optimizer {
     TensorRef param_N;  // absent: the parameter is its own master
     int64_t norm_chunk = -1;
     bool decay = false;
+    double balance_rate = 0.0;  // above 0: not trained
   };
 
+  // A bias moves by its rate towards an even load; its gradient counts every expert's tokens.
+  void balance(Ctx& ctx, const Param& param) const;
   void update(Ctx& ctx, const Param& param, double lr, double grad_scale) const;
 
   OptimConfig config_;

@@ -41,7 +41,7 @@ Result<Schedule> schedule_of(const RunPlan& plan) {
 // Stages of about equal cost; the head counts as the layers that its FLOPs are worth.
 Result<std::vector<StageSpec>> stages_of(const ModelSpec& model, int num_stages) {
   const double layer = double(model.d_model) *
-                       double(model.qkv_width() + model.q_width() + model.up_width() + model.d_ff);
+                       double(model.qkv_width() + model.q_width() + model.active_mlp_width());
   const double head = double(model.d_model) * double(model.vocab_size);
   const std::vector<double> costs(size_t(model.layers), 1.0);
   TRIREME_TRY(counts, split_layers(costs, num_stages, {.first = 0.0, .last = head / layer}));
@@ -209,6 +209,8 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   rank.shape.tp_rank = rank.coords.tp;
   rank.shape.cp_rank = rank.coords.cp;
   rank.zero = zero_of(parallel, rank.coords);
+  rank.num_expert_loads =
+      plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
   make_chunks(rank, plan, stages);
   number_norm_chunks(rank, norm_chunks, plan);
 

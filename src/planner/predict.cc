@@ -88,6 +88,7 @@ class Counter {
       case ActionKind::BW:
         if (action.first_unit != 0) return;
         count_moves(action);
+        count_expert_counts(action);
         return count_ring(action);
       case ActionKind::Step:
         count_addends();
@@ -125,6 +126,15 @@ class Counter {
     if (action.kind == ActionKind::B || action.kind == ActionKind::BW) {
       bytes_[kCp] += forward + elements * size_of(DType::F32) * cp;
     }
+  }
+
+  // How often every sequence visits every expert, told once by every layer.
+  void count_expert_counts(const Action& action) {
+    if (action.kind != ActionKind::F) return;
+    const int64_t layers = rank_.chunks[size_t(action.chunk)].stage.num_layers;
+    const int64_t counts = rank_.shape.micro_sequences * plan_.model.experts;
+    bytes_[kCp] += layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_.coords.cp,
+                                       counts, {}, DType::I32, false);
   }
 
   void count_moves(const std::vector<TensorMove>& moves) {
@@ -224,7 +234,7 @@ class Counter {
 
 // The part of the model's work that a stage has.
 double share_of(const ModelSpec& model, const StageSpec& stage) {
-  const double layer = double(model.qkv_width() + model.q_width() + model.up_width() + model.d_ff);
+  const double layer = double(model.qkv_width() + model.q_width() + model.active_mlp_width());
   const double head = double(model.vocab_size);
   const double own = double(stage.num_layers) * layer + (stage.has_head ? head : 0.0);
   return own / (double(model.layers) * layer + head);

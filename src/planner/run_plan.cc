@@ -54,14 +54,18 @@ Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, i
   return batch.micro_sequences * dp;
 }
 
-Status check_parallel(const ParallelConfig& parallel) {
-  const std::pair<const char*, int> degrees[] = {{"ep", parallel.ep}};
-  for (const auto& [axis, degree] : degrees) {
-    if (degree == 1) continue;
+Status check_experts(const ParallelConfig& parallel, const ModelSpec& model) {
+  if (parallel.ep != 1) {
     return Error{
-        degree < 1 ? ErrorKind::Usage : ErrorKind::Infeasible,
-        fmt::format("parallel.{} = {}: this version splits over tp, cp, pp and dp; set it to 1",
-                    axis, degree)};
+        parallel.ep < 1 ? ErrorKind::Usage : ErrorKind::Infeasible,
+        fmt::format("parallel.ep = {}: this version splits over tp, cp, pp and dp; set it to 1",
+                    parallel.ep)};
+  }
+  if (parallel.cp > 1 && model.has_experts() && model.capacity_factor > 0.0) {
+    return Error{ErrorKind::Infeasible,
+                 fmt::format("model.capacity_factor = {} counts the tokens of whole micro-batches, "
+                             "which parallel.cp = {} splits; set one of them to 0 or 1",
+                             model.capacity_factor, parallel.cp)};
   }
   return Done{};
 }
@@ -159,8 +163,8 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   RunPlan plan;
   plan.config = config;
   const ParallelConfig& parallel = config.parallel;
-  TRIREME_TRY_DONE(check_parallel(parallel));
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
+  TRIREME_TRY_DONE(check_experts(parallel, model));
   TRIREME_TRY(recompute, parse_recompute(config.memory.recompute));
   TRIREME_TRY(compute, parse_compute(config.precision.compute));
   TRIREME_TRY(mode, parse_reproducible(config.run.reproducible));

@@ -155,6 +155,7 @@ void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& m
     const int64_t begin_ns = monotonic_ns();
     stage.forward_unit(ctx, info, memory.saved_slot, unit);
     if (!training_) continue;
+    take_expert_load(action, memory.saved_slot, unit);
     unit_times_[num_unit_times_++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
   }
 }
@@ -211,6 +212,8 @@ void Executor::run_step_action(Ctx& ctx) {
   result_.loss_sum = tree_sum({reinterpret_cast<const double*>(words_.data()), size_t(m)});
   result_.valid_tokens = std::accumulate(words_.begin() + m, words_.begin() + 2 * m, int64_t{0});
   result_.stop = words_[size_t(exchange_.stop)] != 0;
+  result_.expert_loads =
+      words_.subspan(size_t(exchange_.expert_loads), size_t(parts_.plan.num_expert_loads));
   const double squared_norm = std::accumulate(partials.begin(), partials.end(), 0.0);
   result_.update = parts_.optimizer.update(
       ctx, {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), squared_norm});
@@ -257,6 +260,16 @@ void Executor::take_losses(const Action& action, int saved_slot) {
   const int64_t index = global * parts_.chunks.cp + parts_.chunks.rank;
   words_[size_t(exchange_.losses + index)] = std::bit_cast<int64_t>(loss.loss_sum);
   words_[size_t(exchange_.valid_tokens + index)] = loss.valid_tokens;
+}
+
+void Executor::take_expert_load(const Action& action, int saved_slot, int unit) {
+  if (parts_.plan.coords.tp != 0) return;  // told by one of them
+  const std::span<const int32_t> load = stage_of(action).expert_load(saved_slot, unit);
+  if (load.empty()) return;
+  const StageSpec& spec = parts_.plan.chunks[size_t(action.chunk)].stage;
+  const int64_t layer = spec.first_layer + unit - (spec.has_embedding ? 1 : 0);
+  int64_t* words = &words_[size_t(exchange_.expert_loads + layer * int64_t(load.size()))];
+  for (size_t i = 0; i < load.size(); ++i) words[i] += load[i];
 }
 
 // grad_slot += grad_slot_b, of the action's units where gradients are stored whole.

@@ -34,6 +34,9 @@ struct StepResult {
   int64_t valid_tokens = 0;
   StepOutput update;
   bool stop = false;  // some rank was asked to stop
+  // [layer][experts + 1] over all ranks: visits of every expert, and those that were dropped. Until
+  // the next step; empty without experts.
+  std::span<const int64_t> expert_loads;
 };
 
 // Runs the checked Program of one rank. It knows the actions, not the schedule that arranged them.
@@ -83,6 +86,7 @@ class Executor {
   // Reads tokens and targets where the chunk has them.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
   void take_losses(const Action& action, int saved_slot);
+  void take_expert_load(const Action& action, int saved_slot, int unit);
   EvalLoss losses_of(int chunk, int saved_slot) const;
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;

@@ -80,8 +80,10 @@ class Rank {
         ctx_{stream_, *setup.kernels, sole_rank_.group(), sole_rank_.group()},
         optimizer_(optim(), OptimizerKind::AdamW),
         pipeline_(plan_, memory_, sole_rank_.group(), stages_),
-        data_parallel_(plan_, memory_, {sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
-                       Algorithm::Canonical),
+        data_parallel_(
+            plan_, memory_,
+            {sole_rank_.group(), sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
+            Algorithm::Canonical),
         addends_(sole_rank_.group(), std::vector<GradAddends::Part>()),
         executor_((bind(model),
                    Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),

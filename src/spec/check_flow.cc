@@ -115,30 +115,43 @@ class FlowCheck {
 Status FlowCheck::check(const FlowStep& step) {
   const Placement shards = Placement::shard(1);  // of [tokens, columns]
   const bool token_parts = flow_.residual == Placement::shard(0);
-  constexpr size_t kAll = 100;
+  const size_t all = step.params.size();
   switch (step.kind) {
     case Kind::Lookup:
       TRIREME_TRY_DONE(expect(step, step.in, Placement::invariant()));
       TRIREME_TRY_DONE(expect_params(step, 0, 1, Placement::shard(0), GradOf::Parts));
       // The gathered gradient has all tokens on all ranks.
-      TRIREME_TRY_DONE(expect_params(step, 1, kAll, Placement::invariant(), GradOf::Whole));
+      TRIREME_TRY_DONE(expect_params(step, 1, all, Placement::invariant(), GradOf::Whole));
       return leave(step, Placement::partial());
     case Kind::Norm:
       TRIREME_TRY_DONE(expect(step, step.in, flow_.residual));
-      TRIREME_TRY_DONE(expect_params(step, 0, kAll, Placement::invariant(),
+      TRIREME_TRY_DONE(expect_params(step, 0, all, Placement::invariant(),
                                      token_parts ? GradOf::Addend : GradOf::Whole));
       return leave(step, flow_.residual);
+    case Kind::Route:
+      // What goes back to it comes from each rank's own columns.
+      TRIREME_TRY_DONE(expect(step, step.in, Placement::replicate()));
+      TRIREME_TRY_DONE(expect_params(step, 0, 1, Placement::invariant(), GradOf::Addend));
+      TRIREME_TRY_DONE(expect_params(step, 1, all, Placement::invariant(), GradOf::Whole));
+      return leave(step, Placement::replicate());
     case Kind::Column:
       TRIREME_TRY_DONE(expect(step, step.in, Placement::replicate()));
-      TRIREME_TRY_DONE(expect_params(step, 0, kAll, Placement::shard(0), GradOf::Parts));
+      TRIREME_TRY_DONE(expect_params(step, 0, all, Placement::shard(0), GradOf::Parts));
       return leave(step, shards);
     case Kind::Shards:
       TRIREME_TRY_DONE(expect(step, step.in, shards));
+      if (!step.onto.empty()) {
+        TRIREME_TRY_DONE(expect(step, step.onto, Placement::replicate()));
+      }
       return leave(step, shards);
     case Kind::Row:
       TRIREME_TRY_DONE(expect(step, step.in, shards));
       TRIREME_TRY_DONE(expect_params(step, 0, 1, shards, GradOf::Parts));
-      TRIREME_TRY_DONE(expect_params(step, 1, kAll, Placement::invariant(), GradOf::Whole));
+      TRIREME_TRY_DONE(expect_params(step, 1, all, Placement::invariant(), GradOf::Whole));
+      return leave(step, Placement::partial());
+    case Kind::Rows:
+      TRIREME_TRY_DONE(expect(step, step.in, shards));
+      TRIREME_TRY_DONE(expect_params(step, 0, step.params.size(), shards, GradOf::Parts));
       return leave(step, Placement::partial());
     case Kind::Enter:
     case Kind::Leave:
@@ -151,7 +164,7 @@ Status FlowCheck::check(const FlowStep& step) {
       return leave(step, flow_.residual);
     case Kind::Loss:
       TRIREME_TRY_DONE(expect(step, step.in, Placement::replicate()));
-      TRIREME_TRY_DONE(expect_params(step, 0, kAll, Placement::shard(0), GradOf::Parts));
+      TRIREME_TRY_DONE(expect_params(step, 0, all, Placement::shard(0), GradOf::Parts));
       return leave(step, Placement::shard(0));
   }
   return Done{};

@@ -51,7 +51,8 @@ void list_owned(ChunkTables& chunk) {
       if (spec == chunk.params.end()) continue;
       OwnedParam owned{piece.name,  size_t(spec - chunk.params.begin()),
                        piece.first, piece.count,
-                       spec->decay, grad};
+                       spec->decay, spec->balance_rate,
+                       grad};
       owned.param_begin =
           placed.param_storage + tensor->param_begin + piece.first - placed.shard.params.begin;
       chunk.owned.push_back(std::move(owned));

@@ -29,6 +29,7 @@ struct OwnedParam {
   int64_t first = 0;  // of what the tensor-parallel rank holds, flattened
   int64_t count = 0;
   bool decay = false;
+  double balance_rate = 0.0;
   int64_t grad_begin = 0;
   int64_t second_use_begin = -1;  // gradient of the other use of a tied table, -1: none here
   int64_t param_begin = 0;

@@ -13,14 +13,17 @@ namespace {
 
 // What one part of a parameter's name decides, whatever the layer.
 enum class Role {
-  Heads,       // rows are query heads
-  KvHeads,     // rows are kv heads
-  HeadsInput,  // columns are query heads
-  Ff,          // rows are hidden units of the MLP
-  FfInput,     // columns are hidden units
-  Tokens,      // rows are tokens of the vocabulary
-  Norm,        // works on the residual stream alone
-  Whole,       // every rank has it and computes its whole gradient
+  Heads,          // rows are query heads
+  KvHeads,        // rows are kv heads
+  HeadsInput,     // columns are query heads
+  Ff,             // rows are hidden units of the MLP
+  FfInput,        // columns are hidden units
+  SharedFf,       // rows are hidden units of the shared experts
+  SharedFfInput,  // columns are
+  Router,         // every rank has it and an addend of its gradient: from its own hidden units
+  Tokens,         // rows are tokens of the vocabulary
+  Norm,           // works on the residual stream alone
+  Whole,          // every rank has it and computes its whole gradient
 };
 
 Role role_of(std::string_view name) {
@@ -33,6 +36,11 @@ Role role_of(std::string_view name) {
       {"attn.bv", Role::KvHeads},
       {"attn.wo", Role::HeadsInput},
       {"attn.bo", Role::Whole},
+      {"mlp.shared.w_gate", Role::SharedFf},
+      {"mlp.shared.w_up", Role::SharedFf},
+      {"mlp.shared.w_down", Role::SharedFfInput},
+      {"mlp.router", Role::Router},
+      {"mlp.router_bias", Role::Whole},
       {"mlp.w_gate", Role::Ff},
       {"mlp.b_gate", Role::Ff},
       {"mlp.w_up", Role::Ff},
@@ -54,6 +62,9 @@ Role role_of(std::string_view name) {
   for (const auto& [ending, role] : kRoles) {
     if (name.ends_with(ending)) return role;
   }
+  if (name.find("mlp.experts.") != name.npos) {
+    return name.ends_with(".w_down") ? Role::FfInput : Role::Ff;
+  }
   TRIREME_CHECK(false, "parameter " + std::string(name) + " has no placement");
 }
 
@@ -74,9 +85,14 @@ Part part_of(Role role, const ModelShard& shard) {
       return {Placement::shard(0), shard.first_ff};
     case Role::FfInput:
       return {Placement::shard(1), shard.first_ff};
+    case Role::SharedFf:
+      return {Placement::shard(0), shard.shared_experts * shard.first_ff};
+    case Role::SharedFfInput:
+      return {Placement::shard(1), shard.shared_experts * shard.first_ff};
     case Role::Tokens:
       return {Placement::shard(0), shard.first_token};
     case Role::Norm:
+    case Role::Router:
     case Role::Whole:
       return {Placement::invariant(), 0};
   }
@@ -157,6 +173,7 @@ std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& 
     layout.copies = on_all ? shape.tp : role == Role::KvHeads ? shard.kv_copies : 1;
     layout.is_first_copy = shape.tp_rank % layout.copies == 0;
     // Ranks that share a kv head see other queries; a norm on a part of the tokens, other tokens.
+    if (role == Role::Router) layout.grad_addends = shape.tp;
     if (role == Role::KvHeads) layout.grad_addends = shard.kv_copies;
     if (role == Role::Norm && shape.sequence_parallel) layout.grad_addends = shape.tp;
     layouts.push_back(std::move(layout));

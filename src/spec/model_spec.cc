@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/nearest_name.h"
@@ -66,6 +67,36 @@ Status check_shapes(const ModelSpec& model) {
   return Done{};
 }
 
+Status check_experts(const ModelSpec& model) {
+  if (!model.has_experts()) return Done{};
+  const auto refuse = [](const char* key, int64_t value, const std::string& rule) -> Status {
+    return bad_value(key, std::to_string(value), rule);
+  };
+  const int64_t E = model.experts, groups = model.expert_groups;
+  if (groups < 1 || E % groups != 0) {
+    return refuse("model.expert_groups", groups, fmt::format("must divide model.experts = {}", E));
+  }
+  if (model.top_groups < 1 || model.top_groups > groups) {
+    return refuse("model.top_groups", model.top_groups,
+                  fmt::format("must be 1 to model.expert_groups = {}", groups));
+  }
+  const int64_t reachable = E / groups * model.top_groups;
+  if (model.top_k < 1 || model.top_k > reachable) {
+    return refuse("model.top_k", model.top_k,
+                  fmt::format("must be 1 to {}, the experts that a token may visit", reachable));
+  }
+  if (model.shared_experts < 0) {
+    return refuse("model.shared_experts", model.shared_experts, "must not be negative");
+  }
+  if (model.mlp != MlpType::Swiglu) {
+    return Error{ErrorKind::Usage, "model.activation must be \"swiglu\" with experts"};
+  }
+  if (model.z_loss > 0.0 && model.router != RouterType::Softmax) {
+    return Error{ErrorKind::Usage, "model.z_loss is a loss of model.router = \"softmax\""};
+  }
+  return Done{};
+}
+
 // Adds the parameters of one module under a common prefix.
 class ParamList {
  public:
@@ -74,6 +105,11 @@ class ParamList {
   void matrix(const std::string& name, int64_t rows, int64_t cols, double stddev,
               bool adjoins = false) {
     params_.push_back({name, Shape{rows, cols}, ParamInit::Normal, stddev, true, adjoins});
+  }
+  // Moved by load, not by gradient.
+  void balance(const std::string& name, int64_t size) {
+    if (model_.balance_rate == 0.0) return;
+    params_.push_back({name, Shape{size}, ParamInit::Zero, 0.0, false, false, model_.balance_rate});
   }
   void bias(const std::string& name, int64_t size, bool adjoins = false) {
     if (!model_.bias) return;
@@ -91,6 +127,27 @@ class ParamList {
   std::vector<ParamSpec> params_;
 };
 
+// Gate and up projection lie together: one matmul reads both.
+void add_swiglu(ParamList& list, const ModelSpec& model, const std::string& prefix, int64_t width,
+                double residual_stddev) {
+  list.matrix(prefix + "w_gate", width, model.d_model, model.init_stddev);
+  list.matrix(prefix + "w_up", width, model.d_model, model.init_stddev, true);
+  list.matrix(prefix + "w_down", model.d_model, width, residual_stddev);
+}
+
+void add_experts(ParamList& list, const ModelSpec& model, const std::string& prefix,
+                 double residual_stddev) {
+  list.matrix(prefix + "router", model.experts, model.d_model, model.init_stddev);
+  list.balance(prefix + "router_bias", model.experts);
+  if (model.shared_experts > 0) {
+    add_swiglu(list, model, prefix + "shared.", model.shared_width(), residual_stddev);
+  }
+  for (int64_t expert = 0; expert < model.experts; ++expert) {
+    add_swiglu(list, model, fmt::format("{}experts.{}.", prefix, expert), model.d_ff,
+               residual_stddev);
+  }
+}
+
 void add_layer(ParamList& list, const ModelSpec& model, int64_t layer_index) {
   const std::string layer = fmt::format("layers.{}.", layer_index);
   const double stddev = model.init_stddev;
@@ -106,6 +163,7 @@ void add_layer(ParamList& list, const ModelSpec& model, int64_t layer_index) {
   list.matrix(layer + "attn.wo", model.d_model, model.q_width(), residual_stddev);
   list.bias(layer + "attn.bo", model.d_model);
   list.norm(layer + "norm2");
+  if (model.has_experts()) return add_experts(list, model, layer + "mlp.", residual_stddev);
   if (model.mlp == MlpType::Swiglu) {
     list.matrix(layer + "mlp.w_gate", model.d_ff, model.d_model, stddev);
     list.matrix(layer + "mlp.w_up", model.d_ff, model.d_model, stddev, true);
@@ -123,9 +181,6 @@ void add_layer(ParamList& list, const ModelSpec& model, int64_t layer_index) {
 
 Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_vocab_size) {
   const bool llama = config.family != ModelFamily::Gpt2;
-  if (config.family == ModelFamily::Moe) {
-    return bad_value("model.family", "\"moe\"", "is not supported by this version");
-  }
   ModelSpec model;
   model.family = config.family;
   model.layers = config.layers;
@@ -183,8 +238,27 @@ Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_voc
   model.rope_low_freq_factor = config.rope_low_freq_factor;
   model.rope_high_freq_factor = config.rope_high_freq_factor;
   model.rope_original_seq_len = config.rope_original_seq_len;
+  if (config.family == ModelFamily::Moe) {
+    const Choice<RouterType> routers[] = {{"softmax", RouterType::Softmax},
+                                          {"sigmoid", RouterType::Sigmoid}};
+    TRIREME_TRY(router, choose("model.router", config.router, routers));
+    if (config.experts < 1) {
+      return bad_value("model.experts", std::to_string(config.experts), "must be positive");
+    }
+    model.router = router;
+    model.experts = config.experts;
+    model.top_k = config.top_k;
+    model.shared_experts = config.shared_experts;
+    model.expert_groups = config.expert_groups;
+    model.top_groups = config.top_groups;
+    model.capacity_factor = config.capacity_factor;
+    model.aux_loss = config.aux_loss;
+    model.z_loss = config.z_loss;
+    model.balance_rate = config.balance_rate;
+  }
   TRIREME_TRY_DONE(check_positive(model));
   TRIREME_TRY_DONE(check_shapes(model));
+  TRIREME_TRY_DONE(check_experts(model));
   return model;
 }
 
@@ -219,10 +293,30 @@ int64_t num_params(const ModelSpec& model) {
   return total;
 }
 
+int64_t num_active_params(const ModelSpec& model) {
+  const int64_t idle = model.has_experts() ? model.experts - model.top_k : 0;
+  return num_params(model) - model.layers * idle * 3 * model.d_ff * model.d_model;
+}
+
+int64_t ModelSpec::expert_capacity(int64_t num_tokens) const {
+  if (capacity_factor == 0.0) return num_tokens;
+  const double even = double(num_tokens) * double(top_k) / double(experts);
+  return std::clamp<int64_t>(int64_t(std::ceil(capacity_factor * even)), 1, num_tokens);
+}
+
+int64_t ModelSpec::expert_rows(int64_t num_tokens) const {
+  return std::min(num_tokens * top_k, experts * expert_capacity(num_tokens));
+}
+
+int64_t ModelSpec::active_mlp_width() const {
+  const int64_t one = up_width() + d_ff;
+  return has_experts() ? experts + (top_k + shared_experts) * one : one;
+}
+
 ModelFlops model_flops_per_token(const ModelSpec& model) {
   const double weights_per_layer =
       double(model.d_model) *
-      double(model.qkv_width() + model.q_width() + model.up_width() + model.d_ff);
+      double(model.qkv_width() + model.q_width() + model.active_mlp_width());
   const double head = double(model.d_model) * double(model.vocab_size);
   ModelFlops flops;
   flops.matmul = 6.0 * (double(model.layers) * weights_per_layer + head);

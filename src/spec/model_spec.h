@@ -11,6 +11,7 @@ namespace trireme {
 
 enum class NormType { LayerNorm, RmsNorm };
 enum class MlpType { GeluTanh, GeluErf, Relu, Swiglu };
+enum class RouterType { Softmax, Sigmoid };
 
 // A transformer with every default resolved. Pure data: the tables below, the layers and the plan
 // all read this one description.
@@ -42,6 +43,26 @@ struct ModelSpec {
   double rope_high_freq_factor = 4.0;
   int64_t rope_original_seq_len = 8192;
 
+  // Experts in the place of the MLP, each of width d_ff; 0: a dense MLP.
+  int64_t experts = 0;
+  int64_t top_k = 0;
+  int64_t shared_experts = 0;
+  RouterType router = RouterType::Softmax;
+  int64_t expert_groups = 1;
+  int64_t top_groups = 1;
+  double capacity_factor = 0.0;  // 0: dropless
+  double aux_loss = 0.0;
+  double z_loss = 0.0;
+  double balance_rate = 0.0;
+
+  bool has_experts() const { return experts > 0; }
+  int64_t shared_width() const { return shared_experts * d_ff; }
+  // Tokens that an expert takes of a micro-batch.
+  int64_t expert_capacity(int64_t num_tokens) const;
+  // Rows that all experts take together: tokens * top_k, unless capacities are smaller.
+  int64_t expert_rows(int64_t num_tokens) const;
+  // Rows of d_model that a token is multiplied with in a layer's MLP, router included.
+  int64_t active_mlp_width() const;
   int64_t q_width() const { return heads * head_dim; }
   int64_t kv_width() const { return kv_heads * head_dim; }
   int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
@@ -70,12 +91,17 @@ struct ParamSpec {
   bool decay = false;   // weight decay: matrices only
   bool adjoins_previous =
       false;  // lies in memory right behind the one before: one matmul reads both
+  // Above 0: not trained; its gradient counts an expert's tokens, and Step moves it by so much
+  // towards an even load.
+  double balance_rate = 0.0;
 };
 
 // The parameters of a stage in model order. A tied head has no entry of its own unless the stage
 // holds the head without the embedding.
 std::vector<ParamSpec> param_table(const ModelSpec& model, const StageSpec& stage);
 int64_t num_params(const ModelSpec& model);
+// Those that one token meets: all but the experts that it does not visit.
+int64_t num_active_params(const ModelSpec& model);
 
 // Floating-point operations per token of a training step (forward, dX and dW; no recomputation).
 struct ModelFlops {

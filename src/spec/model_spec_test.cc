@@ -138,6 +138,61 @@ TEST(ModelSpec, DecaysMatricesOnlyAndNamesEveryParameterOnce) {
   }
 }
 
+TEST(ModelSpec, Mixtral8x7BHasItsPublishedTotalAndActiveParameters) {
+  ModelConfig config = llama(32, 4096, 32, 8, 14336, 32000);
+  config.family = ModelFamily::Moe;
+  config.experts = 8;
+  config.top_k = 2;
+  const ModelSpec model = resolved(config);
+  EXPECT_EQ(num_params(model), 46702792704);
+  EXPECT_EQ(num_active_params(model), 12879925248);
+  // Matrices that multiply: all that is active but the embedding and the norms.
+  const double weights = 12879925248.0 - 32000.0 * 4096 - 65.0 * 4096;
+  EXPECT_DOUBLE_EQ(model_flops_per_token(model).matmul, 6.0 * weights);
+}
+
+TEST(ModelSpec, ExpertsTakeEveryVisitOrTheirCapacity) {
+  ModelConfig config = llama(2, 64, 8, 2, 96, 77);
+  config.family = ModelFamily::Moe;
+  config.experts = 6;
+  config.top_k = 2;
+  EXPECT_EQ(resolved(config).expert_rows(100), 200);
+  config.capacity_factor = 1.1;
+  EXPECT_EQ(resolved(config).expert_capacity(100), 37);
+  EXPECT_EQ(resolved(config).expert_rows(100), 200);  // 6 * 37 > 200
+  config.capacity_factor = 0.5;
+  EXPECT_EQ(resolved(config).expert_rows(100), 6 * 17);
+}
+
+TEST(ModelSpec, RefusesExpertsThatCannotBeWithTheKeyInTheMessage) {
+  const std::pair<const char*, void (*)(ModelConfig&)> wrong[] = {
+      {"model.experts", [](ModelConfig& config) { config.experts = 0; }},
+      {"model.top_k", [](ModelConfig& config) { config.top_k = 9; }},
+      {"model.top_k",
+       [](ModelConfig& config) {
+         config.expert_groups = 4;
+         config.top_k = 3;
+       }},
+      {"model.expert_groups", [](ModelConfig& config) { config.expert_groups = 3; }},
+      {"model.top_groups", [](ModelConfig& config) { config.top_groups = 2; }},
+      {"model.router", [](ModelConfig& config) { config.router = "soft"; }},
+      {"model.activation", [](ModelConfig& config) { config.activation = "relu"; }},
+      {"model.z_loss",
+       [](ModelConfig& config) {
+         config.router = "sigmoid";
+         config.z_loss = 0.1;
+       }},
+  };
+  for (const auto& [key, change] : wrong) {
+    ModelConfig config = llama(2, 64, 8, 2, 96, 77);
+    config.family = ModelFamily::Moe;
+    change(config);
+    const Result<ModelSpec> model = resolve_model(config, 0);
+    ASSERT_FALSE(model.ok()) << key;
+    EXPECT_NE(model.error().message.find(key), std::string::npos) << model.error().message;
+  }
+}
+
 TEST(ModelSpec, RefusesWhatCannotBeWithTheKeyInTheMessage) {
   const auto message_of = [](const ModelConfig& config, int64_t tokenizer_vocab_size = 0) {
     const Result<ModelSpec> model = resolve_model(config, tokenizer_vocab_size);

@@ -38,6 +38,17 @@ struct ModelConfig {
   double rope_low_freq_factor = 1.0;
   double rope_high_freq_factor = 4.0;
   int64_t rope_original_seq_len = 8192;
+  // moe only; d_ff is the width of one expert.
+  int64_t experts = 8;  // that tokens are routed to
+  int64_t top_k = 2;    // of them, those that a token visits
+  int64_t shared_experts = 0;
+  std::string router = "softmax";  // "softmax", "sigmoid"
+  int64_t expert_groups = 1;       // a token's experts lie in the best top_groups of so many groups
+  int64_t top_groups = 1;
+  double capacity_factor = 0.0;  // 0: dropless
+  double aux_loss = 0.01;
+  double z_loss = 0.0;
+  double balance_rate = 0.0;
 };
 
 struct DataConfig {

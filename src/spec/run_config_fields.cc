@@ -77,6 +77,26 @@ void model_fields(FieldList& list, ModelConfig& model) {
            "wavelengths below original length / this are not stretched");
   list.add("rope_original_seq_len", model.rope_original_seq_len, kResults,
            "context length before stretching");
+  list.add("experts", model.experts, kResults, "moe: experts of d_ff that tokens are routed to");
+  list.add("top_k", model.top_k, kResults, "moe: experts that a token visits");
+  list.add("shared_experts", model.shared_experts, kResults,
+           "moe: experts of d_ff that every token visits, beside the routed ones");
+  list.add("router", model.router, kResults,
+           "moe: how a token's logits become the scores of experts", "softmax|sigmoid");
+  list.add("expert_groups", model.expert_groups, kResults,
+           "moe: neighbouring experts form so many groups; a token stays inside the best of them");
+  list.add("top_groups", model.top_groups, kResults,
+           "moe: groups that a token may visit, by the sum of their two best experts");
+  list.add("capacity_factor", model.capacity_factor, kResults,
+           "moe: an expert takes this many times its even share of a micro-batch, in the order of "
+           "tokens, and drops the rest; 0: it takes all");
+  list.add("aux_loss", model.aux_loss, kResults,
+           "moe: weight of the loss that evens out the experts' load in every sequence");
+  list.add("z_loss", model.z_loss, kResults,
+           "moe: weight of the squared log-sum-exp of the router's logits");
+  list.add("balance_rate", model.balance_rate, kResults,
+           "moe: step by which a bias on the choice of an expert follows its load, without a "
+           "loss; 0: there is none");
 }
 
 void data_fields(FieldList& list, DataConfig& data) {

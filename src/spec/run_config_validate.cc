@@ -136,6 +136,33 @@ void model_rules(Rules& rules, const ModelConfig& model) {
   }
 }
 
+constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
+
+void expert_rules(Rules& rules, const ModelConfig& model) {
+  if (model.family != ModelFamily::Moe) return;
+  rules.size("model.experts", model.experts, 1, kMostExperts);
+  rules.size("model.top_k", model.top_k, 1, std::max<int64_t>(1, model.experts));
+  rules.size("model.shared_experts", model.shared_experts, 0, kMostExperts);
+  rules.size("model.expert_groups", model.expert_groups, 1, kMostExperts);
+  rules.divides("model.expert_groups", model.expert_groups, "model.experts", model.experts);
+  rules.size("model.top_groups", model.top_groups, 1, std::max<int64_t>(1, model.expert_groups));
+  if (model.expert_groups >= 1 && model.top_groups >= 1) {
+    const int64_t reachable = model.experts / model.expert_groups * model.top_groups;
+    rules.require(
+        model.top_k <= reachable, "model.top_k",
+        fmt::format("must not exceed the {} experts of {} groups", reachable, model.top_groups),
+        "raise model.top_groups");
+  }
+  rules.require(model.activation.empty() || model.activation == "swiglu", "model.activation",
+                "is not what experts are built of", "use \"swiglu\"");
+  rules.at_least("model.capacity_factor", model.capacity_factor, 0.0);
+  rules.at_least("model.aux_loss", model.aux_loss, 0.0);
+  rules.at_least("model.z_loss", model.z_loss, 0.0);
+  rules.require(model.z_loss == 0.0 || model.router == "softmax", "model.z_loss",
+                "is a loss of the softmax router", "set it to 0, or model.router = \"softmax\"");
+  rules.at_least("model.balance_rate", model.balance_rate, 0.0);
+}
+
 // Sequences of a step where the configuration sets them; 0 where it is wrong.
 int64_t sequences_of(const RunConfig& config) {
   const BatchConfig& batch = config.batch;
@@ -221,6 +248,7 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
                   "set model.family = \"moe\", or parallel.ep = 1");
     rules.divides("parallel.ep", parallel.ep, "parallel.dp * parallel.cp",
                   int64_t{parallel.dp} * parallel.cp);
+    rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
   }
   rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
   rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);
@@ -253,6 +281,7 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
   Rules rules(config);
   rules.choices();
   model_rules(rules, config.model);
+  expert_rules(rules, config.model);
   batch_rules(rules, config);
   optim_rules(rules, config.optim);
   parallel_rules(rules, config);

@@ -28,6 +28,7 @@ class FlowBuilder {
   void layer(int64_t index) {
     const std::string layer = fmt::format("layers.{}.", index);
     block(layer, "attn", "norm1", layer + "x1", {"wq", "wk", "wv", "bq", "bk", "bv"}, "wo", "bo");
+    if (model_.has_experts()) return experts(layer);
     block(layer, "mlp", "norm2", layer + "y", {"w_gate", "w_up", "b_gate", "b_up"}, "w_down",
           "b_down");
   }
@@ -107,6 +108,28 @@ class FlowBuilder {
     leave(block, prefix + "partial", prefix + "p");
     step(Kind::Add, block, prefix + "p", out, {}).onto = residual_;
     residual_ = out;
+  }
+
+  // The MLP with experts: rows go to them and come back on one rank, weighted by the router. Each
+  // expert, and the shared ones, has its hidden units on all ranks.
+  void experts(const std::string& layer) {
+    const std::string block = layer + "mlp", prefix = block + ".";
+    step(Kind::Norm, block, residual_, prefix + "h", starting(layer + "norm2"));
+    enter(block, prefix + "h", prefix + "h_full");
+    step(Kind::Route, block, prefix + "h_full", prefix + "weights",
+         existing(prefix, {"router", "router_bias"}));
+    std::vector<std::string> column, row;
+    for (const ParamSpec& param : params_) {
+      const bool is_expert =
+          param.name.starts_with(prefix + "experts.") || param.name.starts_with(prefix + "shared.");
+      if (is_expert) (param.name.ends_with("w_down") ? row : column).push_back(param.name);
+    }
+    step(Kind::Column, block, prefix + "h_full", prefix + "u", column);
+    step(Kind::Shards, block, prefix + "u", prefix + "a", {}).onto = prefix + "weights";
+    step(Kind::Rows, block, prefix + "a", prefix + "partial", row);
+    leave(block, prefix + "partial", prefix + "p");
+    step(Kind::Add, block, prefix + "p", layer + "y", {}).onto = residual_;
+    residual_ = layer + "y";
   }
 
   const ModelSpec& model_;

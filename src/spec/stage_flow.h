@@ -23,9 +23,11 @@ struct FlowStep {
     Lookup,  // tokens in rows of the table that this rank has: an addend of each token's vector
     Norm,    // token by token
     Enter,   // enter_block
+    Route,   // the router: the same on every rank
     Column,  // a linear whose rows are this rank's
-    Shards,  // attention, activation: this rank's columns alone
+    Shards,  // attention, activation: this rank's columns alone; of `onto` its gradient's addends
     Row,     // a linear whose columns are this rank's: an addend of the result
+    Rows,    // several of them, without biases
     Leave,   // leave_block
     Add,     // onto the residual stream `onto`
     Loss,    // this rank's columns of the softmax of some tokens
@@ -34,7 +36,7 @@ struct FlowStep {
   Kind kind = Kind::Norm;
   std::string block;  // "embedding", "layers.3.attn", "layers.3.mlp", "head"
   std::string in, out;
-  std::string onto;                 // Add
+  std::string onto;                 // Add; Shards: the weights of experts
   std::vector<std::string> params;  // weight first
   TensorMove move;                  // Enter, Leave, Join
 };

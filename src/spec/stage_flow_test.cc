@@ -22,7 +22,9 @@ ModelSpec model_of(ModelFamily family, bool embedding_norm) {
   config.layers = 2;
   config.d_model = 64;
   config.heads = 8;
-  config.kv_heads = family == ModelFamily::Llama ? 2 : 8;
+  config.kv_heads = family == ModelFamily::Gpt2 ? 8 : 2;
+  config.shared_experts = 1;
+  config.balance_rate = 0.1;
   config.vocab_size = 131;  // no number of ranks divides it
   config.seq_len = 32;
   config.embedding_norm = embedding_norm;
@@ -31,7 +33,7 @@ ModelSpec model_of(ModelFamily family, bool embedding_norm) {
 }
 
 void for_every_case(const std::function<void(const Case&)>& visit) {
-  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
     for (const bool embedding_norm : {false, true}) {
       const ModelSpec model = model_of(family, embedding_norm);
       for (const StageSpec& stage :

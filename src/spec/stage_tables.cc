@@ -13,12 +13,14 @@ namespace {
 // "full".
 struct Extents {
   Extents(const ModelShard& shard, const StageShape& stage)
-      : full(stage.micro_sequences * shard.local_len()),
+      : sequences(stage.micro_sequences),
+        full(stage.micro_sequences * shard.local_len()),
         residual(local_shape(Shape{full}, shard.residual, stage.tp, stage.tp_rank).num_elements()),
         is_split(shard.residual.kind == Placement::Kind::Shard) {}
-  int64_t full;      // tokens of the micro-batch
-  int64_t residual;  // of them, those of this rank's part of the residual stream
-  bool is_split;     // the residual stream lies in parts
+  int64_t sequences;  // of the micro-batch
+  int64_t full;       // tokens of the micro-batch
+  int64_t residual;   // of them, those of this rank's part of the residual stream
+  bool is_split;      // the residual stream lies in parts
 };
 
 struct LayerTensor {
@@ -27,6 +29,34 @@ struct LayerTensor {
   DType dtype;
   Recompute kept_up_to;  // the strongest recomputation under which it is still stored
 };
+
+// Legend: E experts, k experts of a token, A rows of all experts, n sequences. Where every token
+// goes is always kept: no recomputation may send it elsewhere.
+void add_expert_activations(std::vector<LayerTensor>& tensors, const ModelSpec& model,
+                            const Extents& extents, DType compute) {
+  const int64_t T = extents.full, E = model.experts, k = model.top_k;
+  const int64_t A = model.expert_rows(T), n = extents.sequences;
+  const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
+    tensors.push_back({name, shape, dtype, Recompute::Full});
+  };
+  keep("route.score_TE", Shape{T, E}, DType::F32);
+  keep("route.lse_T", Shape{T}, DType::F32);
+  keep("route.expert_Tk", Shape{T, k}, DType::I32);
+  keep("route.weight_Tk", Shape{T, k}, DType::F32);
+  keep("route.row_Tk", Shape{T, k}, DType::I32);
+  keep("route.token_A", Shape{A}, DType::I32);
+  keep("route.weight_A", Shape{A}, DType::F32);
+  keep("route.begin_E", Shape{E + 1}, DType::I32);
+  keep("route.count_nE", Shape{n, E}, DType::I32);
+  keep("route.load_E", Shape{E + 1}, DType::I32);
+  tensors.push_back({"x_AC", Shape{A, model.d_model}, compute, Recompute::Selective});
+  tensors.push_back({"u_AU", Shape{A, model.up_width()}, compute, Recompute::Selective});
+  tensors.push_back({"a_AF", Shape{A, model.d_ff}, compute, Recompute::None});
+  if (model.shared_experts == 0) return;
+  const int64_t shared = model.shared_width();
+  tensors.push_back({"shared.u_TU", Shape{T, 2 * shared}, compute, Recompute::Selective});
+  tensors.push_back({"shared.a_TF", Shape{T, shared}, compute, Recompute::None});
+}
 
 // What a layer's forward pass writes and its backward pass reads.
 std::vector<LayerTensor> layer_activations(const ModelSpec& model, const Extents& extents,
@@ -46,6 +76,10 @@ std::vector<LayerTensor> layer_activations(const ModelSpec& model, const Extents
   tensors.push_back({"lse_HT", Shape{model.heads, T}, DType::F32, Recompute::Selective});
   tensors.push_back({"x1_TC", Shape{R, C}, compute, Recompute::Selective});
   add_norm("norm2.mean_T", "norm2.rstd_T", "h2_TC");
+  if (model.has_experts()) {
+    add_expert_activations(tensors, model, extents, compute);
+    return tensors;
+  }
   tensors.push_back({"u_TU", Shape{T, model.up_width()}, compute, Recompute::Selective});
   tensors.push_back({"a_TF", Shape{T, model.d_ff}, compute, Recompute::None});
   return tensors;
@@ -56,17 +90,28 @@ std::vector<LayerTensor> layer_weight_grad_inputs(const ModelSpec& model, const 
                                                   DType compute) {
   const int64_t T = extents.full, C = model.d_model;
   const Shape RC{extents.residual, C};
-  std::vector<LayerTensor> tensors = {
-      {"du_TU", Shape{T, model.up_width()}, compute, Recompute::None},
-      {"dh2_TC", RC, compute, Recompute::None},
-      {"dx1_TC", RC, compute, Recompute::None},
-      {"dqkv_TD", Shape{T, model.qkv_width()}, compute, Recompute::None},
-      {"dh1_TC", RC, compute, Recompute::None}};
+  std::vector<LayerTensor> tensors;
+  const auto add = [&](const char* name, const Shape& shape) {
+    tensors.push_back({name, shape, compute, Recompute::None});
+  };
+  if (model.has_experts()) {
+    const int64_t A = model.expert_rows(T);
+    add("du_AU", Shape{A, model.up_width()});
+    add("dy_AC", Shape{A, C});
+    add("dlogits_TE", Shape{T, model.experts});
+    if (model.shared_experts > 0) add("shared.du_TU", Shape{T, 2 * model.shared_width()});
+  } else {
+    add("du_TU", Shape{T, model.up_width()});
+  }
+  add("dh2_TC", RC);
+  add("dx1_TC", RC);
+  add("dqkv_TD", Shape{T, model.qkv_width()});
+  add("dh1_TC", RC);
   for (const char* name : {"dp1_TC", "dp2_TC"}) {
-    if (model.dropout > 0.0) tensors.push_back({name, RC, compute, Recompute::None});
+    if (model.dropout > 0.0) add(name, RC);
   }
   for (const char* name : {"dp1_full_TC", "dp2_full_TC"}) {
-    if (extents.is_split) tensors.push_back({name, Shape{T, C}, compute, Recompute::None});
+    if (extents.is_split) add(name, Shape{T, C});
   }
   return tensors;
 }
@@ -145,6 +190,16 @@ void add_ring(TensorTable& table, const ModelShard& model, const StageShape& sha
   table.add("ring.part_delta_HL", Shape{model.heads, L}, DType::F32);
 }
 
+void add_expert_scratch(TensorTable& table, const ModelShard& model, int64_t T, DType compute) {
+  const int64_t A = model.expert_rows(T);
+  table.add("part_AC", Shape{A, model.d_model}, compute);  // what experts give back, either way
+  table.add("da_AF", Shape{A, model.d_ff}, compute);
+  table.add("dweight_A", Shape{A}, DType::F32);
+  if (model.shared_experts > 0) {
+    table.add("shared.da_TF", Shape{T, model.shared_width()}, compute);
+  }
+}
+
 TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
                           const StageShape& shape) {
   const Extents extents(model, shape);
@@ -162,7 +217,11 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   }
   // What is gathered from the residual stream, and the partial sums that go back to it.
   if (extents.is_split) table.add("full_TC", TC, shape.compute);
-  table.add("da_TF", Shape{T, model.d_ff}, shape.compute);
+  if (model.has_experts()) {
+    add_expert_scratch(table, model, T, shape.compute);
+  } else {
+    table.add("da_TF", Shape{T, model.d_ff}, shape.compute);
+  }
   table.add("do_TQ", Shape{T, model.q_width()}, shape.compute);
   table.add("delta_HT", Shape{model.heads, T}, DType::F32);
   if (!shape.split_backward) {

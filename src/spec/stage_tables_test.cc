@@ -13,7 +13,7 @@ ModelSpec model_of(ModelFamily family, double dropout = 0.0) {
   config.layers = 3;
   config.d_model = 64;
   config.heads = 4;
-  config.kv_heads = family == ModelFamily::Llama ? 2 : 4;
+  config.kv_heads = family == ModelFamily::Gpt2 ? 4 : 2;
   config.vocab_size = 128;
   config.seq_len = 32;
   config.tied_head = family == ModelFamily::Gpt2;
@@ -48,8 +48,26 @@ TEST(StageTables, ActivationsOfALayerFollowTheClosedForm) {
   }
 }
 
+// A token's visits take the place of the dense layer's hidden units, with their inputs and where
+// they go.
+TEST(StageTables, ExpertsKeepTheirVisitsAndTheRoute) {
+  const ModelSpec dense = model_of(ModelFamily::Llama), model = model_of(ModelFamily::Moe);
+  const int64_t T = 2 * model.seq_len, A = T * model.top_k, E = model.experts;
+  const auto bytes = [&](const ModelSpec& spec, Recompute recompute) {
+    const StageShape shape{2, DType::BF16, recompute};
+    return layer_bytes(stage_tables(spec, whole_model(spec), shape).saved);
+  };
+  const int64_t route = 4 * (T * E + T + 3 * T * model.top_k + 2 * A + 2 * (E + 1) + 2 * E);
+  const int64_t inputs = 2 * A * model.d_model, hidden = 2 * model.d_ff;
+  EXPECT_EQ(bytes(model, Recompute::None),
+            bytes(dense, Recompute::None) + route + inputs + 3 * (A - T) * hidden);
+  EXPECT_EQ(bytes(model, Recompute::Selective),
+            bytes(dense, Recompute::Selective) + route + inputs + 2 * (A - T) * hidden);
+  EXPECT_EQ(bytes(model, Recompute::Full), bytes(dense, Recompute::Full) + route);
+}
+
 TEST(StageTables, WhatIsNotSavedIsScratchOfOneLayer) {
-  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
     const ModelSpec model = model_of(family);
     const auto tables_of = [&](Recompute recompute) {
       return stage_tables(model, whole_model(model), {2, DType::BF16, recompute});

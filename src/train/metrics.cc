@@ -15,6 +15,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "train/expert_load.h"
 
 namespace trireme {
 namespace {
@@ -42,9 +43,25 @@ class LineBuffer {
   std::string_view text() const { return {text_, size_}; }
 
  private:
-  char text_[768];
+  char text_[6144];
   size_t size_ = 0;
 };
+
+// Shares of more experts than this are not listed.
+constexpr int64_t kMostShares = 512;
+
+void add_expert_load(LineBuffer& line, const StepReport& report) {
+  const ExpertLoad load = expert_load(report.expert_loads, report.num_experts);
+  line.add_number("expert_max_over_mean", load.max_over_mean);
+  line.add(",\"dropped_visits\":{},\"expert_visits\":{}", load.dropped, load.visits);
+  if (report.num_experts > kMostShares) return;
+  line.add(",\"expert_share\":[");
+  for (int64_t expert = 0; expert < report.num_experts; ++expert) {
+    line.add("{}{:.5f}", expert == 0 ? "" : ",",
+             expert_share(report.expert_loads, report.num_experts, expert));
+  }
+  line.add("]");
+}
 
 Result<int> open_for_writing(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0644);
@@ -146,6 +163,7 @@ void MetricsFile::on_step(const StepReport& report) {
   line.add_number("step_s", report.step_s);
   line.add_number("tokens_per_s", report.tokens_per_s);
   line.add_number("mfu", report.mfu);
+  if (report.num_experts > 0) add_expert_load(line, report);
   if (report.skipped) line.add(",\"skipped\":true,\"skipped_steps\":{}", report.skipped_steps);
   line.add("}}\n");
   write_line(line.text());

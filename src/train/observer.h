@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,9 @@ struct StepReport {
   double mfu = 0.0;
   bool skipped = false;  // a gradient was not finite: no update
   int64_t skipped_steps = 0;
+  // Of a model with experts: StepResult::expert_loads, for the call alone.
+  std::span<const int64_t> expert_loads;
+  int64_t num_experts = 0;
 };
 struct EvalReport {
   int64_t step = 0;

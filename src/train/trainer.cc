@@ -67,6 +67,8 @@ StepReport Trainer::run_step() {
   report.grad_norm = result.update.grad_norm;
   report.skipped = result.update.skipped;
   report.tokens = result.valid_tokens;
+  report.expert_loads = result.expert_loads;
+  report.num_experts = plan.model.experts;
   report.tokens_per_s = double(plan.tokens_per_step()) / report.step_s;
   report.mfu = parts_.peak_flops > 0.0
                    ? report.tokens_per_s * plan.flops_per_token.total() / parts_.peak_flops

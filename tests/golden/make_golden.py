@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the fixtures of golden_test.cc: what small models do, computed by PyTorch in double.
 
-    python3 tests/golden/make_golden.py tests/golden
+    python3 tests/golden/make_golden.py tests/golden [MODEL]...
 
 It shares nothing with the C++ code but the formulas of the models, the names of the parameters and
 the closed form of their values, so the fixtures hold results only. Weights and tokens are multiples
@@ -33,7 +33,11 @@ MODELS = {
     "llama": dict(family="llama", d_ff=96, kv_heads=2),
     "llama3": dict(family="llama", d_ff=96, kv_heads=2, scaling=(8.0, 1.0, 4.0, 64)),
     "microgpt": dict(family="microgpt", d_ff=128),
+    "moe_softmax": dict(family="moe", d_ff=24, kv_heads=2, experts=4, top_k=2, aux=0.02, z=0.01),
+    "moe_sigmoid": dict(family="moe", d_ff=16, kv_heads=2, experts=8, top_k=3, aux=0.05, shared=2,
+                        groups=4, top_groups=2, rate=0.03, sigmoid=True),
 }
+ROTARY = ("llama", "moe")
 
 
 # --- The closed form of weights, tokens, projections and samples ---------------------------------
@@ -98,7 +102,7 @@ def param_shapes(model):
     kv_width = model.get("kv_heads", HEADS) * WIDTH // HEADS
     gpt2, gains = family == "gpt2", family != "microgpt"
     shapes = {"embedding.tokens": (VOCAB, WIDTH)}
-    if family != "llama":
+    if family not in ROTARY:
         shapes["embedding.positions"] = (SEQ, WIDTH)
 
     def norm(name):
@@ -119,6 +123,9 @@ def param_shapes(model):
         linear(f"layers.{i}.attn", "v", kv_width, WIDTH)
         linear(f"layers.{i}.attn", "o", WIDTH, WIDTH)
         norm(f"layers.{i}.norm2")
+        if family == "moe":
+            expert_shapes(shapes, model, f"layers.{i}.mlp")
+            continue
         if family == "llama":
             linear(f"layers.{i}.mlp", "_gate", d_ff, WIDTH)
         linear(f"layers.{i}.mlp", "_up", d_ff, WIDTH)
@@ -128,6 +135,19 @@ def param_shapes(model):
     if not model.get("tied", False):
         shapes["head.weight"] = (VOCAB, WIDTH)
     return shapes
+
+
+def expert_shapes(shapes, model, layer):
+    shapes[layer + ".router"] = (model["experts"], WIDTH)
+    if "rate" in model:
+        shapes[layer + ".router_bias"] = (model["experts"],)
+    widths = {"shared": model.get("shared", 0) * model["d_ff"]}
+    widths.update({f"experts.{e}": model["d_ff"] for e in range(model["experts"])})
+    for name, width in widths.items():
+        if width > 0:
+            shapes[f"{layer}.{name}.w_gate"] = (width, WIDTH)
+            shapes[f"{layer}.{name}.w_up"] = (width, WIDTH)
+            shapes[f"{layer}.{name}.w_down"] = (WIDTH, width)
 
 
 def rotary_angles(model, head_dim):
@@ -179,7 +199,7 @@ class Model:
             return y.reshape(SEQUENCES, SEQ, -1, WIDTH // HEADS).transpose(1, 2)
 
         q, k, v = (heads(self.linear(x, layer, w)) for w in "qkv")
-        if self.spec["family"] == "llama":
+        if self.spec["family"] in ROTARY:
             q, k = rotate(q, self.angles), rotate(k, self.angles)
             k, v = (y.repeat_interleave(HEADS // self.spec["kv_heads"], dim=1) for y in (k, v))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -196,17 +216,58 @@ class Model:
             a = F.gelu(up, approximate=self.spec.get("gelu", "tanh"))
         return self.linear(a, layer, "_down")
 
+    def swiglu(self, x, name):
+        p = self.params
+        gate, up = F.linear(x, p[name + ".w_gate"]), F.linear(x, p[name + ".w_up"])
+        return F.linear(F.silu(gate) * up, p[name + ".w_down"])
+
+    def choose(self, scores, layer):
+        """[..., k] experts of every token: the bias and the groups decide, without a gradient."""
+        spec = self.spec
+        choice = scores.detach()
+        if "rate" in spec:
+            choice = choice + self.params[layer + ".router_bias"].detach()
+        groups = spec.get("groups", 1)
+        members = choice.unflatten(-1, (groups, -1))
+        worth = members.topk(min(2, members.shape[-1]), dim=-1).values.sum(-1)
+        best = worth.topk(spec.get("top_groups", 1), dim=-1).indices
+        allowed = torch.zeros_like(worth, dtype=torch.bool).scatter(-1, best, True)
+        allowed = allowed.unsqueeze(-1).expand_as(members).flatten(-2)
+        return choice.masked_fill(~allowed, -math.inf).topk(spec["top_k"], dim=-1).indices
+
+    def experts(self, x, layer):
+        spec, p = self.spec, self.params
+        E, k = spec["experts"], spec["top_k"]
+        logits = F.linear(x, p[layer + ".router"])
+        scores = logits.sigmoid() if spec.get("sigmoid") else logits.softmax(-1)
+        chosen = self.choose(scores, layer)
+        weights = scores.gather(-1, chosen)
+        weights = weights / weights.sum(-1, keepdim=True)
+        y = self.swiglu(x, layer + ".shared") if spec.get("shared") else torch.zeros_like(x)
+        for e in range(E):
+            weight = (weights * (chosen == e)).sum(-1, keepdim=True)
+            y = y + weight * self.swiglu(x, f"{layer}.experts.{e}")
+        visits = F.one_hot(chosen, E).sum(-2).double()  # [sequence, token, expert]
+        fraction = visits.mean(1) / k
+        share = (scores / scores.sum(-1, keepdim=True)).mean(1)
+        self.extra = self.extra + spec.get("aux", 0.0) * E * (fraction * share).sum() * SEQ
+        self.extra = self.extra + spec.get("z", 0.0) * (logits.logsumexp(-1) ** 2).sum()
+        self.counts[layer] = visits.sum((0, 1))
+        return y
+
     def logits(self, tokens):
         p, family = self.params, self.spec["family"]
+        self.extra, self.counts = 0.0, {}
         x = F.embedding(tokens, p["embedding.tokens"])
-        if family != "llama":
+        if family not in ROTARY:
             x = x + p["embedding.positions"]
         if family == "microgpt":
             x = self.norm(x, "embedding.norm")
         for i in range(LAYERS):
             layer = f"layers.{i}."
             x = x + self.attention(self.norm(x, layer + "norm1"), layer + "attn")
-            x = x + self.mlp(self.norm(x, layer + "norm2"), layer + "mlp")
+            block = self.experts if family == "moe" else self.mlp
+            x = x + block(self.norm(x, layer + "norm2"), layer + "mlp")
         if family != "microgpt":
             x = self.norm(x, "final_norm")
         return F.linear(x, p["embedding.tokens" if self.spec.get("tied") else "head.weight"])
@@ -224,8 +285,10 @@ def make_fixture(spec):
         logits = model.logits(inputs)
         return logits, F.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
 
-    matrices = [p for p in model.params.values() if p.dim() == 2]
-    vectors = [p for p in model.params.values() if p.dim() == 1]
+    valid = int((targets != -100).sum())
+    trained = {n: p for n, p in model.params.items() if not n.endswith(".router_bias")}
+    matrices = [p for p in trained.values() if p.dim() == 2]
+    vectors = [p for p in trained.values() if p.dim() == 1]
     optimizer = torch.optim.AdamW(
         [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], **OPTIM)
     fixture = {"num_params": sum(p.numel() for p in model.params.values()),
@@ -233,14 +296,22 @@ def make_fixture(spec):
     for step, lr in enumerate(LEARNING_RATES):
         logits, loss = loss_of()
         optimizer.zero_grad()
-        loss.backward()
+        (loss + model.extra / valid).backward()
+        for layer, counts in model.counts.items():
+            if layer + ".router_bias" in model.params:  # its gradient counts visits
+                model.params[layer + ".router_bias"].grad = counts / valid
         if step == 0:
             fixture["logits"] = [logits[at].tolist() for at in LOGIT_POSITIONS]
             fixture["grads"] = {n: summary(n, p.grad) for n, p in model.params.items()}
-        norm = math.sqrt(sum(float((p.grad ** 2).sum()) for p in model.params.values()))
+        norm = math.sqrt(sum(float((p.grad ** 2).sum()) for p in trained.values()))
         fixture["losses"].append(float(loss.detach()))
         fixture["grad_norms"].append(norm)
-        for p in model.params.values():
+        for layer, counts in model.counts.items():
+            if layer + ".router_bias" in model.params:
+                with torch.no_grad():
+                    change = spec["rate"] * torch.sign(counts.mean() - counts)
+                    model.params[layer + ".router_bias"] += change
+        for p in trained.values():
             p.grad *= min(1.0, CLIP_NORM / norm)
         for group in optimizer.param_groups:
             group["lr"] = lr
@@ -264,7 +335,8 @@ def compact(value):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-    for name, spec in MODELS.items():
+    for name in sys.argv[2:] or MODELS:
+        spec = MODELS[name]
         with open(os.path.join(folder, f"{name}.json"), "w", encoding="ascii") as file:
             file.write(compact(make_fixture(spec)) + "\n")
 

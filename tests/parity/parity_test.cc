@@ -39,8 +39,19 @@ struct Case {
 
 RunConfig config_of(const Case& c) {
   RunConfig config;
-  config.model.family = c.family == "llama" ? ModelFamily::Llama : ModelFamily::Gpt2;
-  config.model.tied_head = c.family != "llama";
+  const bool has_experts = c.family.starts_with("moe");
+  config.model.family = c.family == "llama" ? ModelFamily::Llama
+                        : has_experts       ? ModelFamily::Moe
+                                            : ModelFamily::Gpt2;
+  config.model.tied_head = c.family == "gpt2";
+  if (has_experts) {
+    config.model.d_ff = 8;
+    config.model.experts = 4;
+    config.model.shared_experts = 1;
+    config.model.z_loss = 0.001;
+    config.model.balance_rate = 0.01;
+    if (c.family == "moe_capacity") config.model.capacity_factor = 1.0;
+  }
   config.model.layers = 8;
   config.model.d_model = 8;
   config.model.heads = 2;
@@ -102,6 +113,7 @@ void expect_the_bits_of_one_rank(const Case& c) {
 // Every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in turn.
 void enumerate(int ranks, bool every_recomputation) {
   const std::vector<std::string> recomputations = {"none", "selective", "full"};
+  const std::vector<std::string> families = {"gpt2", "llama", "moe", "moe_capacity"};
   int run = 0;
   for (int pp = 1; pp <= ranks; pp *= 2) {
     for (const std::string& schedule : schedule_kinds()) {
@@ -112,7 +124,7 @@ void enumerate(int ranks, bool every_recomputation) {
         const size_t count = every_recomputation ? recomputations.size() : 1;
         for (size_t i = first; i < first + count; ++i) {
           c.recompute = recomputations[i];
-          c.family = run % 2 == 0 ? "gpt2" : "llama";
+          c.family = families[size_t(run) % families.size()];
           expect_the_bits_of_one_rank(c);
           ++run;
         }
@@ -153,7 +165,7 @@ void expect_near(const LayoutRun& split, const LayoutRun& whole) {
 // Splitting a layer changes the order of sums: within the bound on the first step's gradients (as
 // moments) and on losses, and bitwise for whatever else is laid over it.
 TEST(Parity, TensorSequenceAndContextParallel) {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const char* family : {"gpt2", "llama", "moe"}) {
     const Case splits[] = {{.family = family, .tp = 2},
                            {.family = family, .tp = 2, .sequence = true},
                            {.family = family, .cp = 2},

@@ -1,0 +1,70 @@
+#include "kernels/kernels_cpu.h"
+#include "kernels/matmul/product.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+// One cut for all groups, as for a group of mean size; tiles of all of them are taken by all
+// threads together.
+struct GroupTiling {
+  Tiling tiling;
+  const GroupedMatmulArgs& args;
+  bool is_by_rows;  // groups have rows of the result; else each has all of a result
+
+  int64_t row_blocks(int64_t rows) const {
+    return is_by_rows ? (rows + tiling.tile_rows - 1) / tiling.tile_rows : tiling.num_row_blocks;
+  }
+  int64_t num_tiles(size_t g) const {
+    const int32_t* begin_G = static_cast<const int32_t*>(args.begin_G.data);
+    return row_blocks(begin_G[g + 1] - begin_G[g]) * tiling.num_col_blocks;
+  }
+};
+
+template <typename T>
+GroupTiling tiling_of(Stream& stream, const GroupedMatmulArgs& args, int64_t num_rows,
+                      bool serial) {
+  const bool is_by_rows = args.form != MatmulForm::TN;
+  const int64_t groups = int64_t(args.w_G.size());
+  const int64_t mean_rows = std::max<int64_t>(1, num_rows / groups);
+  const int64_t k = is_by_rows ? args.x.cols : mean_rows;
+  // Groups are work for several threads already.
+  const int64_t threads = serial ? 1 : std::max<int64_t>(1, 2 * stream.team().size() / groups);
+  return {choose_tiling({is_by_rows ? mean_rows : args.x.cols, args.y.cols,
+                         num_steps_of(k, Product<T>::kElements), kPanelCols, !is_by_rows, threads}),
+          args, is_by_rows};
+}
+
+template <typename T>
+void run(Stream& stream, const GroupedMatmulArgs& args) {
+  const size_t groups = args.w_G.size();
+  const int32_t* begin_G = static_cast<const int32_t*>(args.begin_G.data);
+  const int64_t num_rows = begin_G[groups] - begin_G[0];
+  const bool serial =
+      2.0 * double(num_rows) * double(args.x.cols) * double(args.y.cols) < kSerialFlops;
+  const GroupTiling cut = tiling_of<T>(stream, args, num_rows, serial);
+  int64_t num_tiles = 0;
+  for (size_t g = 0; g < groups; ++g) num_tiles += cut.num_tiles(g);
+  run_tiles(stream, num_tiles, serial, [&](int64_t tile, int thread) {
+    size_t g = 0;
+    for (; tile >= cut.num_tiles(g); ++g) tile -= cut.num_tiles(g);
+    const MatmulArgs group = product_of(args, g);
+    Tiling tiling = cut.tiling;
+    tiling.num_row_blocks = cut.row_blocks(group.c.rows);
+    const Product<T> product{group, tiling, inner_extent(group), int64_t(g) * args.y.cols};
+    product.multiply_tile(tile, workspace_of(stream, thread, tiling.tile_cols, tiling.block_steps));
+  });
+}
+
+}  // namespace
+
+void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args) {
+  check_grouped_matmul(args);
+  if (args.w_G.empty() || args.x.cols == 0 || args.y.cols == 0) return;
+  if (args.x.dtype == DType::BF16) {
+    run<bf16>(stream, args);
+  } else {
+    run<float>(stream, args);
+  }
+}
+
+}  // namespace trireme::TRIREME_ISA
