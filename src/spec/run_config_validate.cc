@@ -231,8 +231,10 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
   rules.size("parallel.ep", parallel.ep, 1, kMostRanks);
   rules.size("parallel.chunks", parallel.chunks, 0, kMostRanks);
   rules.divides("parallel.tp", parallel.tp, "model.heads", model.heads);
-  if (model.kv_heads > 0) {
+  if (model.kv_heads > parallel.tp) {
     rules.divides("parallel.tp", parallel.tp, "model.kv_heads", model.kv_heads);
+  } else if (model.kv_heads > 0) {  // several ranks hold the same one
+    rules.divides("model.kv_heads", model.kv_heads, "parallel.tp", parallel.tp);
   }
   if (model.d_ff > 0) rules.divides("parallel.tp", parallel.tp, "model.d_ff", model.d_ff);
   rules.divides("parallel.cp", parallel.cp, "model.seq_len", model.seq_len);

@@ -55,6 +55,7 @@ RunConfig config_of(const Case& c) {
   config.model.layers = 8;
   config.model.d_model = 8;
   config.model.heads = 2;
+  if (c.family == "llama") config.model.kv_heads = 1;  // which two tensor-parallel ranks both hold
   config.model.vocab_size = 19;
   config.model.seq_len = 4;
   config.model.init_stddev = 0.2;
