@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/file.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/hugging_face_folder.h"
+#include "checkpoint/hugging_face_index.h"
 #include "checkpoint/hugging_face_tensors.h"
 #include "checkpoint/safetensors_writer.h"
-#include "checkpoint/strict_json.h"
 
 namespace trireme {
 namespace {
@@ -22,27 +23,6 @@ constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 Error damaged(const std::string& message) { return {ErrorKind::Damaged, message}; }
-
-// The files that an index names.
-Result<std::set<std::string>> files_of_index(const std::string& path) {
-  TRIREME_TRY(text, read_text_file(path));
-  try {
-    const nlohmann::json object = strict_json::parse(text, 8);
-    std::set<std::string> files;
-    for (const auto& [tensor, file] :
-         strict_json::object_member(object, "weight_map", "index").items()) {
-      const std::string name = file.is_string() ? file.get<std::string>() : "";
-      if (name.empty() || name.find('/') != std::string::npos) {
-        return damaged(path + ": weight_map." + tensor + " is not the name of a file beside it");
-      }
-      files.insert(name);
-    }
-    if (files.empty()) return damaged(path + ": weight_map is empty");
-    return files;
-  } catch (const strict_json::FieldError& failure) {
-    return damaged(path + ": " + failure.message);
-  }
-}
 
 Error no_weights(const std::string& folder) {
   std::error_code ignored;
@@ -70,8 +50,10 @@ Result<HuggingFaceWeights> HuggingFaceWeights::open(const std::string& folder,
   if (fs::exists(folder + "/" + kSingle, ignored)) {
     names.insert(kSingle);
   } else if (fs::exists(folder + "/" + kIndex, ignored)) {
-    TRIREME_TRY(files, files_of_index(folder + "/" + kIndex));
-    names = std::move(files);
+    TRIREME_TRY(text, read_text_file(folder + "/" + kIndex));
+    auto files = parse_hugging_face_index(text);
+    if (!files.ok()) return with_context(files.error(), folder + "/" + kIndex);
+    names = std::move(*files);
   } else {
     return no_weights(folder);
   }

@@ -164,15 +164,19 @@ Compression compression_of(const std::string& path) {
                                   : Compression::None;
 }
 
+std::unique_ptr<ByteStream> unpacked_stream(std::unique_ptr<ByteStream> packed,
+                                            Compression compression) {
+  if (compression == Compression::Gzip) return std::make_unique<GzipStream>(std::move(packed));
+  if (compression == Compression::Zstd) return std::make_unique<ZstdStream>(std::move(packed));
+  return packed;
+}
+
 Result<std::unique_ptr<ByteStream>> open_byte_stream(const std::string& path,
                                                      Compression compression) {
   std::FILE* file =
       path == "-" ? ::fdopen(::dup(STDIN_FILENO), "rb") : std::fopen(path.c_str(), "rb");
   if (file == nullptr) return unreadable(std::strerror(errno));
-  std::unique_ptr<ByteStream> stream = std::make_unique<FileStream>(file);
-  if (compression == Compression::Gzip) stream = std::make_unique<GzipStream>(std::move(stream));
-  if (compression == Compression::Zstd) stream = std::make_unique<ZstdStream>(std::move(stream));
-  return stream;
+  return unpacked_stream(std::make_unique<FileStream>(file), compression);
 }
 
 }  // namespace trireme

@@ -27,6 +27,10 @@ class ByteStream {
   virtual Status skip(int64_t bytes) = 0;
 };
 
+// The unpacked bytes of a stream; one that is not compressed is given back.
+std::unique_ptr<ByteStream> unpacked_stream(std::unique_ptr<ByteStream> packed,
+                                            Compression compression);
+
 // "-": standard input, as it is.
 Result<std::unique_ptr<ByteStream>> open_byte_stream(const std::string& path,
                                                      Compression compression);
