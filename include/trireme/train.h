@@ -21,7 +21,8 @@ struct TrainingStep {
 struct TrainRequest {
   std::string out_dir;  // the run directory: metrics.jsonl, summary.json, checkpoints/, ...
   bool resume = false;  // from its newest good checkpoint; else it must be empty
-  // Called after every step, on a thread of the library. False: save and stop.
+  // Called after every step, on a thread of the library. False: all ranks agree on it in the next
+  // step, then save and stop.
   std::function<bool(const TrainingStep&)> on_step;
   // What a user should read: a damaged checkpoint that was skipped, a metric that was lost.
   std::function<void(const std::string&)> on_message;
