@@ -31,7 +31,7 @@ std::vector<float> logits_of(const Weights& weights, std::span<const int32_t> to
   const std::vector<Isa> isas = supported_isas();
   SoleRank rank;
   Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back()), rank.group(),
-          rank.group()};
+          rank.group(), rank.group()};
   ModelSpec model = weights.model();
   // No cache for contexts of millions.
   if (model.rope) model.seq_len = static_cast<int64_t>(tokens.size());

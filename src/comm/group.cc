@@ -239,6 +239,12 @@ const Group::Entry& Group::plan_of(const CollectiveArgs& args, int64_t count) {
   const auto found = plans_.find(key);
   if (found != plans_.end()) [[likely]]
     return found->second;
+  // Unequal counts may come from the data, and never again: their plans are not kept for ever.
+  constexpr size_t kMostPlans = 512;
+  const bool is_idle = pending_[0].load() == 0 && pending_[1].load() == 0;
+  if (count < 0 && plans_.size() >= kMostPlans && is_idle) {
+    std::erase_if(plans_, [](const auto& plan) { return plan.first.count < 0; });
+  }
   PlanRequest request{.collective = args.collective,
                       .algorithm = args.algorithm,
                       .rank = rank(),

@@ -23,9 +23,9 @@ void add_experts(TensorTable& table, const ModelSpec& model, DType compute) {
   table.add("route.begin_E", Shape{E + 1}, DType::I32);
   table.add("route.count_nE", Shape{1, E}, DType::I32);
   table.add("route.load_E", Shape{E + 1}, DType::I32);
-  for (const char* name : {"x_AC", "part_AC"}) table.add(name, Shape{A, model.d_model}, compute);
-  table.add("u_AU", Shape{A, model.up_width()}, compute);
-  table.add("a_AF", Shape{A, model.d_ff}, compute);
+  for (const char* name : {"x_RC", "part_RC"}) table.add(name, Shape{A, model.d_model}, compute);
+  table.add("u_RU", Shape{A, model.up_width()}, compute);
+  table.add("a_RF", Shape{A, model.d_ff}, compute);
   if (model.shared_experts == 0) return;
   table.add("u_SU", Shape{S, 2 * model.shared_width()}, compute);
   table.add("a_SF", Shape{S, model.shared_width()}, compute);
@@ -139,11 +139,7 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
 }
 
 void Decoder::bind_experts(const Frame& frame) {
-  experts_.route = MoeBlock::Route::bind([&](const char* name) { return frame.at(name); });
-  experts_.x_AC = matrix(frame.at("x_AC"));
-  experts_.u_AU = matrix(frame.at("u_AU"));
-  experts_.a_AF = matrix(frame.at("a_AF"));
-  experts_.part_AC = matrix(frame.at("part_AC"));
+  experts_.bind([&](const char* name) { return frame.find(name); });
 }
 
 FeedForward::Saved Decoder::ffn_of(int64_t n) const {

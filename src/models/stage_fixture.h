@@ -116,7 +116,7 @@ class TestStage {
         workspace_(DType::U8, Shape{way.num_threads * kWorkspaceBytesPerThread}),
         stream_(team_,
                 {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
-        ctx_{stream_, kernels, tp_, cp_},
+        ctx_{stream_, kernels, tp_, cp_, rank_.group()},
         stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
     init_params(ctx_, local_param_table(model, whole_model(model), shape_), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), kSeed, layouts_);

@@ -97,11 +97,7 @@ TransformerStage::LayerSaved TransformerStage::bind_layer_saved(int64_t layer, c
     mlp.a_TF = matrix(tensor(own + "a_TF"));
   }
   if (!model_.has_experts()) return s;
-  s.ffn.route = MoeBlock::Route::bind(tensor);
-  s.ffn.x_AC = matrix(tensor("x_AC"));
-  s.ffn.u_AU = matrix(tensor("u_AU"));
-  s.ffn.a_AF = matrix(tensor("a_AF"));
-  s.ffn.part_AC = matrix(scratch.at("part_AC"));
+  s.ffn.bind(tensor);
   return s;
 }
 
@@ -145,12 +141,9 @@ void TransformerStage::bind_ffn_grads(const Frame& weight_grad, const Frame& scr
     g.mlp.da_TF = matrix(scratch.at(own + "da_TF"));
   }
   if (!model_.has_experts()) return;
-  g.dy_AC = matrix(weight_grad.at(prefix + "dy_AC"));
-  g.du_AU = matrix(weight_grad.at(prefix + "du_AU"));
-  g.dlogits_TE = matrix(weight_grad.at(prefix + "dlogits_TE"));
-  g.da_AF = matrix(scratch.at("da_AF"));
-  g.part_AC = matrix(scratch.at("part_AC"));
-  g.dweight_A = scratch.at("dweight_A");
+  g.bind([&](const std::string& name) {
+    return weight_grad.contains(prefix + name) ? weight_grad.at(prefix + name) : scratch.find(name);
+  });
 }
 
 void TransformerStage::bind_layer_grads(const Frame& weight_grad, const Frame& scratch) {

@@ -13,6 +13,7 @@ struct Ctx {
   const KernelTable& kernels;
   Group& tp;
   Group& cp;  // that share the sequences
+  Group& ep;  // that share the experts
 };
 
 // Which samples a micro-batch holds, for everything that is keyed by sample.

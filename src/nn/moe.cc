@@ -18,10 +18,10 @@ MoeBlock::Params MoeBlock::Params::bind(const ModelShard& model, const Frame& fr
   const std::string mlp = layer + "mlp.";
   Params params{Norm::bind_params(frame, layer + "norm2"), matrix(frame.at(mlp + "router")),
                 frame.find(mlp + "router_bias")};
-  for (int64_t expert = 0; expert < model.experts; ++expert) {
-    const std::string name = fmt::format("{}experts.{}.", mlp, expert);
-    params.up_E.push_back(frame.stacked_rows(name + "w_gate", model.up_width()));
-    params.down_E.push_back(matrix(frame.at(name + "w_down")));
+  for (int64_t i = 0; i < model.held_experts; ++i) {
+    const std::string name = fmt::format("{}experts.{}.", mlp, model.first_expert + i);
+    params.up_H.push_back(frame.stacked_rows(name + "w_gate", model.up_width()));
+    params.down_H.push_back(matrix(frame.at(name + "w_down")));
   }
   if (model.shared_experts > 0) {
     params.shared_up.w_FC = frame.stacked_rows(mlp + "shared.w_gate", 2 * model.shared_width());
@@ -32,8 +32,14 @@ MoeBlock::Params MoeBlock::Params::bind(const ModelShard& model, const Frame& fr
 
 MoeBlock MoeBlock::bind(const ModelShard& model, const Frame& params, const std::string& layer,
                         uint64_t seed) {
-  return {model, Norm::bind(model, params, layer + "norm2"), Params::bind(model, params, layer),
-          rng_key(seed, layer + "mlp.residual_dropout")};
+  MoeBlock block{model, Norm::bind(model, params, layer + "norm2"),
+                 Params::bind(model, params, layer), rng_key(seed, layer + "mlp.residual_dropout")};
+  for (int rank = 0; rank < model.ep; ++rank) {
+    const Params& own = block.params;
+    block.up_E.insert(block.up_E.end(), own.up_H.begin(), own.up_H.end());
+    block.down_E.insert(block.down_E.end(), own.down_H.begin(), own.down_H.end());
+  }
+  return block;
 }
 
 void MoeBlock::gather(Ctx& ctx, const Saved& s) const {
@@ -65,10 +71,18 @@ void MoeBlock::route(Ctx& ctx, const Saved& s) const {
                                        .load_E = r.load_E});
   // Balance is judged by whole sequences.
   ctx.cp.all_reduce({r.count_nE.data, DType::I32, Shape{r.count_nE.rows, r.count_nE.cols}});
+  s.exchange.tell_counts(ctx);
+  s.exchange.dispatch(ctx, as_column(r.weight_A), as_column(s.weight_R));
+}
+
+void MoeBlock::dispatch(Ctx& ctx, const Saved& s) const {
+  ctx.kernels.gather_rows(ctx.stream,
+                          {s.mlp.h_full_TC, s.route.token_A, s.route.begin_E, s.out_AC});
+  s.exchange.dispatch(ctx, s.out_AC, s.x_RC);
 }
 
 void MoeBlock::activate(Ctx& ctx, const Saved& s) const {
-  ctx.kernels.expert_activation(ctx.stream, {s.u_AU, s.route.weight_A, s.route.begin_E, s.a_AF});
+  ctx.kernels.expert_activation(ctx.stream, {s.u_RU, s.weight_R, s.exchange.begin_R, s.a_RF});
   if (model.shared_experts == 0) return;
   const int64_t F = model.shared_width();
   ctx.kernels.swiglu_forward(ctx.stream,
@@ -79,7 +93,7 @@ void MoeBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) con
   norm.forward(ctx, s.mlp.x1_TC, s.mlp.h_TC, s.mlp.norm);
   gather(ctx, s);
   route(ctx, s);
-  ctx.kernels.gather_rows(ctx.stream, {s.mlp.h_full_TC, s.route.token_A, s.route.begin_E, s.x_AC});
+  dispatch(ctx, s);
   enter_experts(ctx, s);
   activate(ctx, s);
   combine(ctx, info, s);
@@ -87,7 +101,7 @@ void MoeBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) con
 
 void MoeBlock::enter_experts(Ctx& ctx, const Saved& s) const {
   ctx.kernels.grouped_matmul(ctx.stream,
-                             {MatmulForm::NT, s.x_AC, s.u_AU, params.up_E, s.route.begin_E});
+                             {MatmulForm::NT, s.x_RC, s.u_RU, up_E, s.exchange.begin_R});
   if (model.shared_experts > 0) {
     Linear{params.shared_up}.forward(ctx, s.mlp.h_full_TC, s.mlp.u_TU);
   }
@@ -96,7 +110,7 @@ void MoeBlock::enter_experts(Ctx& ctx, const Saved& s) const {
 void MoeBlock::recompute_all(Ctx& ctx, const Saved& s) const {
   norm.forward(ctx, s.mlp.x1_TC, s.mlp.h_TC, s.mlp.norm);
   gather(ctx, s);
-  ctx.kernels.gather_rows(ctx.stream, {s.mlp.h_full_TC, s.route.token_A, s.route.begin_E, s.x_AC});
+  dispatch(ctx, s);
   enter_experts(ctx, s);
   activate(ctx, s);
 }
@@ -110,7 +124,8 @@ void MoeBlock::recompute_norm_and_activation(Ctx& ctx, const Saved& s) const {
 // experts give is an addend of all.
 void MoeBlock::combine(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   ctx.kernels.grouped_matmul(ctx.stream,
-                             {MatmulForm::NT, s.a_AF, s.part_AC, params.down_E, s.route.begin_E});
+                             {MatmulForm::NT, s.a_RF, s.part_RC, down_E, s.exchange.begin_R});
+  s.exchange.give_back(ctx, s.part_RC, s.back_AC);
   const int64_t T = s.mlp.partial_TC.rows;
   const TokenRows own = own_tokens(ctx.tp, model.residual, T);
   const auto add_up = [&](int64_t begin, int64_t count, bool is_own) {
@@ -122,7 +137,7 @@ void MoeBlock::combine(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) con
       addend = y;
     }
     ctx.kernels.combine_rows(ctx.stream,
-                             {s.part_AC, rows_of(s.route.row_Tk, begin, count), addend, y});
+                             {s.back_AC, rows_of(s.route.row_Tk, begin, count), addend, y});
   };
   add_up(0, own.begin, false);
   add_up(own.begin, own.count, true);
@@ -145,14 +160,16 @@ void MoeBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved&
 
 void MoeBlock::backward_experts(Ctx& ctx, const Saved& s, const Grads& g) const {
   const Route& r = s.route;
-  ctx.kernels.gather_rows(ctx.stream, {g.mlp.dp_full_TC, r.token_A, r.begin_E, g.dy_AC});
-  ctx.kernels.grouped_matmul(ctx.stream,
-                             {MatmulForm::NN, g.dy_AC, g.da_AF, params.down_E, r.begin_E});
+  const TensorRef& begin_R = s.exchange.begin_R;
+  ctx.kernels.gather_rows(ctx.stream, {g.mlp.dp_full_TC, r.token_A, r.begin_E, g.out_AC});
+  s.exchange.dispatch(ctx, g.out_AC, g.dy_RC);
+  ctx.kernels.grouped_matmul(ctx.stream, {MatmulForm::NN, g.dy_RC, g.da_RF, down_E, begin_R});
   ctx.kernels.expert_activation_backward(
-      ctx.stream, {g.da_AF, s.u_AU, r.weight_A, r.begin_E, g.du_AU, g.dweight_A});
-  ctx.kernels.grouped_matmul(ctx.stream,
-                             {MatmulForm::NN, g.du_AU, g.part_AC, params.up_E, r.begin_E});
-  ctx.kernels.combine_rows(ctx.stream, {g.part_AC, r.row_Tk, {}, g.mlp.dh_full_TC});
+      ctx.stream, {g.da_RF, s.u_RU, s.weight_R, begin_R, g.du_RU, g.dweight_R});
+  ctx.kernels.grouped_matmul(ctx.stream, {MatmulForm::NN, g.du_RU, g.part_RC, up_E, begin_R});
+  s.exchange.give_back(ctx, g.part_RC, g.back_AC);
+  s.exchange.give_back(ctx, as_column(g.dweight_R), as_column(g.dweight_A));
+  ctx.kernels.combine_rows(ctx.stream, {g.back_AC, r.row_Tk, {}, g.mlp.dh_full_TC});
 }
 
 // Each tp rank has an addend of the weights' gradients; those of the router's own losses are one
@@ -199,11 +216,16 @@ void MoeBlock::backward_shared(Ctx& ctx, const Saved& s, const Grads& g) const {
 
 void MoeBlock::backward_weight(Ctx& ctx, const Saved& s, const Grads& g, const Params& dparams,
                                Write write) const {
-  const TensorRef& begin_E = s.route.begin_E;
-  ctx.kernels.grouped_matmul(ctx.stream,
-                             {MatmulForm::TN, g.dy_AC, s.a_AF, dparams.down_E, begin_E, write});
-  ctx.kernels.grouped_matmul(ctx.stream,
-                             {MatmulForm::TN, g.du_AU, s.x_AC, dparams.up_E, begin_E, write});
+  // One rank's visits after the other's.
+  for (int rank = 0; rank < model.ep; ++rank) {
+    const TensorRef begin_H{s.exchange.begin_R.as<int32_t>() + rank * model.held_experts,
+                            DType::I32, Shape{model.held_experts + 1}};
+    const Write own = rank == 0 ? write : Write::Accumulate;
+    ctx.kernels.grouped_matmul(ctx.stream,
+                               {MatmulForm::TN, g.dy_RC, s.a_RF, dparams.down_H, begin_H, own});
+    ctx.kernels.grouped_matmul(ctx.stream,
+                               {MatmulForm::TN, g.du_RU, s.x_RC, dparams.up_H, begin_H, own});
+  }
   gather(ctx, s);
   Linear::backward_weight(ctx, g.dlogits_TE, s.mlp.h_full_TC, {dparams.router_EC, {}}, write);
   if (model.shared_experts > 0) {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "nn/expert_exchange.h"
 #include "nn/mlp.h"
 
 namespace trireme {
@@ -9,14 +10,14 @@ namespace trireme {
 // y = x1 + dropout(sum of the experts that the router chooses, weighted, + shared experts), of
 // norm(x1); each expert is W_down (silu(gate) * up). The weights are applied between an expert's
 // matmuls, so that what comes back is only added up. Each tp rank has its own hidden units of every
-// expert. Legend: as in mlp.h, and E experts, k experts of a token, A rows (visits sorted by
-// expert), n sequences.
+// expert, each ep rank experts of its own. Legend: as in mlp.h and expert_exchange.h, and k experts
+// of a token, n sequences.
 struct MoeBlock {
   struct Params {
     Norm::Params norm;
     MatrixRef router_EC;
-    TensorRef bias_E;  // absent: not balanced by load
-    std::vector<MatrixRef> up_E, down_E;
+    TensorRef bias_E;                       // absent: not balanced by load
+    std::vector<MatrixRef> up_H, down_H;    // of the experts held here
     Linear::Params shared_up, shared_down;  // absent: no shared experts
     static Params bind(const ModelShard& model, const Frame& frame, const std::string& layer);
   };
@@ -31,21 +32,31 @@ struct MoeBlock {
   struct Saved {
     MlpBlock::Saved mlp;  // of it: x1, h, y, norm, h_full, partial; u and a are the shared experts'
     Route route;
-    MatrixRef x_AC, u_AU, a_AF;
-    MatrixRef part_AC;  // scratch: the experts' results
+    ExpertExchange exchange;
+    TensorRef weight_R;
+    MatrixRef x_RC, u_RU, a_RF;
+    MatrixRef out_AC;   // scratch: what goes to the experts; x itself with one rank
+    MatrixRef part_RC;  // scratch: the experts' results
+    MatrixRef back_AC;  // scratch: what comes back; part itself with one rank
+    template <typename Find>
+    void bind(Find&& tensor);
   };
   struct Grads {
     MlpBlock::Grads mlp;  // da and du are the shared experts'
-    MatrixRef dy_AC, du_AU;
+    MatrixRef dy_RC, du_RU;
     MatrixRef dlogits_TE;
-    MatrixRef da_AF, part_AC;  // scratch
-    TensorRef dweight_A;       // scratch
+    MatrixRef out_AC;  // scratch: what goes to the experts; dy itself with one rank
+    MatrixRef da_RF, part_RC, back_AC;  // scratch
+    TensorRef dweight_R, dweight_A;     // scratch; the same with one rank
+    template <typename Find>
+    void bind(Find&& tensor);
   };
 
   ModelShard model;
   Norm norm;
   Params params;
   RngKey residual_dropout_key;
+  std::vector<MatrixRef> up_E, down_E;  // those of the held experts, once for every ep rank
 
   static MoeBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                        uint64_t seed);
@@ -62,6 +73,7 @@ struct MoeBlock {
  private:
   void gather(Ctx& ctx, const Saved& saved) const;
   void route(Ctx& ctx, const Saved& saved) const;
+  void dispatch(Ctx& ctx, const Saved& saved) const;
   void enter_experts(Ctx& ctx, const Saved& saved) const;
   void activate(Ctx& ctx, const Saved& saved) const;
   void combine(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
@@ -77,6 +89,36 @@ MoeBlock::Route MoeBlock::Route::bind(Find&& tensor) {
           matrix(tensor("route.count_nE")),  tensor("route.lse_T"),
           tensor("route.token_A"),           tensor("route.weight_A"),
           tensor("route.begin_E"),           tensor("route.load_E")};
+}
+
+// `tensor` finds what is absent as an empty ref.
+template <typename Find>
+void MoeBlock::Saved::bind(Find&& tensor) {
+  route = Route::bind(tensor);
+  x_RC = matrix(tensor("x_RC"));
+  u_RU = matrix(tensor("u_RU"));
+  a_RF = matrix(tensor("a_RF"));
+  part_RC = matrix(tensor("part_RC"));
+  const TensorRef sent_AC = tensor("sent_AC");
+  out_AC = sent_AC ? matrix(sent_AC) : x_RC;
+  back_AC = sent_AC ? matrix(sent_AC) : part_RC;
+  weight_R = sent_AC ? tensor("route.weight_R") : route.weight_A;
+  exchange = {route.begin_E, sent_AC ? tensor("route.begin_R") : route.begin_E,
+              tensor("exchange.taken_E"), tensor("exchange.counts_2P")};
+}
+
+template <typename Find>
+void MoeBlock::Grads::bind(Find&& tensor) {
+  dy_RC = matrix(tensor("dy_RC"));
+  du_RU = matrix(tensor("du_RU"));
+  dlogits_TE = matrix(tensor("dlogits_TE"));
+  da_RF = matrix(tensor("da_RF"));
+  part_RC = matrix(tensor("part_RC"));
+  dweight_R = tensor("dweight_R");
+  const TensorRef sent_AC = tensor("sent_AC");
+  out_AC = sent_AC ? matrix(sent_AC) : dy_RC;
+  back_AC = sent_AC ? matrix(sent_AC) : part_RC;
+  dweight_A = sent_AC ? tensor("dweight_A") : dweight_R;
 }
 
 }  // namespace trireme

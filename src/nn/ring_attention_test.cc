@@ -112,7 +112,7 @@ Operands attend_in_a_ring(const Case& c, int cp, std::vector<Traffic>* traffic =
     Tensor scratch(DType::U8, Shape{table.bytes()});
     std::memset(scratch.ref().data, 0xff, size_t(table.bytes()));
     OwnStream stream(1);
-    Ctx ctx{stream, fastest_kernels(), group, group};
+    Ctx ctx{stream, fastest_kernels(), group, group, group};
     const RingAttention ring(local, chunks, Frame(table, scratch.ref().data));
     const Traffic start = group.traffic();
     ring.forward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.lse.row()});

@@ -60,6 +60,13 @@ ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
   return {parallel.zero, degree, coords.dp % degree};
 }
 
+// The same for experts, which every ep-th rank holds.
+ZeroShape expert_zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
+  const ZeroShape zero = zero_of(parallel, coords);
+  if (parallel.ep == 1 || zero.level == 0) return zero;
+  return {zero.level, parallel.dp / parallel.ep, coords.expert_dp};
+}
+
 // Whether every stage stands on two ranks, one for each direction (DualPipe).
 bool has_two_directions(const Schedule& schedule) {
   return schedule.placement == StagePlacement::Bidir;
@@ -170,16 +177,18 @@ Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
 // Which part of the norm a rank counts: what other ranks hold too is counted once.
 void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const RunPlan& plan) {
   rank.num_norm_chunks = norm_chunks.total();
-  const int first_holder = rank.zero.level == 0 ? 0 : rank.zero.index;
-  const bool counts = rank.coords.cp == 0 && rank.coords.dp == first_holder;
-  if (!counts) return;
+  const auto counts = [&](const ZeroShape& zero, int holder) {
+    return rank.coords.cp == 0 && holder == (zero.level == 0 ? 0 : zero.index);
+  };
+  const bool counts_rest = counts(rank.zero, rank.coords.dp);
+  const bool counts_experts = counts(rank.expert_zero, rank.coords.dp / plan.mesh.ep);
   const size_t num_chunks = has_two_directions(plan.schedule) ? 1 : rank.chunks.size();
   for (size_t c = 0; c < num_chunks; ++c) {
     ChunkTables& chunk = rank.chunks[c];
     for (OwnedParam& owned : chunk.owned) {
       const bool is_second_holder =
           plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
-      if (is_second_holder) continue;
+      if (is_second_holder || !(owned.is_of_expert ? counts_experts : counts_rest)) continue;
       const int64_t first = norm_chunks.first(owned.name, rank.coords.tp);
       if (first >= 0) owned.norm_chunk = first + owned.first / kNormChunk;
     }
@@ -194,7 +203,8 @@ void make_chunks(RankPlan& rank, const RunPlan& plan, const std::vector<StageSpe
     const int stage = graph.stage(pp, c);
     rank.places.push_back(
         {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
-    rank.chunks.push_back(chunk_tables(plan.model, stages[size_t(stage)], rank.shape, rank.zero));
+    rank.chunks.push_back(
+        chunk_tables(plan.model, stages[size_t(stage)], rank.shape, rank.zero, rank.expert_zero));
   }
 }
 
@@ -208,7 +218,9 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   rank.shape = plan.shape;
   rank.shape.tp_rank = rank.coords.tp;
   rank.shape.cp_rank = rank.coords.cp;
+  rank.shape.ep_rank = rank.coords.ep;
   rank.zero = zero_of(parallel, rank.coords);
+  rank.expert_zero = expert_zero_of(parallel, rank.coords);
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
   make_chunks(rank, plan, stages);
@@ -252,6 +264,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
 Status compile_plan(RunPlan& plan) {
   TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
   TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.mesh.cp));
+  TRIREME_TRY_DONE(check_expert_parallel(plan.model, plan.mesh.ep));
   TRIREME_TRY(schedule, schedule_of(plan));
   plan.schedule = std::move(schedule);
   TRIREME_TRY_DONE(check_layout_tree(plan));
@@ -263,6 +276,7 @@ Status compile_plan(RunPlan& plan) {
       plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && plan.config.parallel.zero >= 2);
   plan.shape.tp = plan.mesh.tp;
   plan.shape.cp = plan.mesh.cp;
+  plan.shape.ep = plan.mesh.ep;
   plan.shape.sequence_parallel = plan.config.parallel.sequence;
   TRIREME_TRY(stages, stages_of(plan.model, num_stages(plan.schedule)));
   for (const StageSpec& stage : stages) {

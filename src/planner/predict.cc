@@ -89,6 +89,7 @@ class Counter {
         if (action.first_unit != 0) return;
         count_moves(action);
         count_expert_counts(action);
+        count_visits(action);
         return count_ring(action);
       case ActionKind::Step:
         count_addends();
@@ -137,6 +138,28 @@ class Counter {
                                        counts, {}, DType::I32, false);
   }
 
+  // Visits of experts on other ranks, there and back, as an even router sends them: how many they
+  // are, what is told of each, and its row. Only the first is known beforehand.
+  void count_visits(const Action& action) {
+    const int64_t ep = plan_.mesh.ep;
+    if (ep == 1) return;
+    const StageShape& shape = rank_.shape;
+    const int64_t layers = rank_.chunks[size_t(action.chunk)].stage.num_layers;
+    const int64_t tokens = shape.micro_sequences * plan_.model.seq_len;
+    const int64_t visits = layers * plan_.model.expert_rows(tokens) * (ep - 1) / ep;
+    const int64_t rows = visits * plan_.model.d_model * size_of(shape.compute);
+    const int64_t numbers = visits * size_of(DType::F32);
+    if (action.kind == ActionKind::F) {
+      bytes_[kEp] += layers * collective(Collective::AllToAll, plan_.mesh.ep, rank_.coords.ep,
+                                         plan_.model.experts, {}, DType::I32, false);
+      bytes_[kEp] += 2 * rows + numbers;
+    } else if (shape.recompute == Recompute::Full) {
+      bytes_[kEp] += rows;
+    }
+    const bool goes_back = action.kind == ActionKind::B || action.kind == ActionKind::BW;
+    if (goes_back) bytes_[kEp] += 2 * rows + numbers;
+  }
+
   void count_moves(const std::vector<TensorMove>& moves) {
     for (const TensorMove& move : moves) {
       const auto what = collective_of(move.change, move.global, plan_.mesh.tp, rank_.coords.tp);
@@ -175,14 +198,21 @@ class Counter {
   }
 
   bool is_canonical() const { return plan_.mode == AccumulateMode::Layout; }
-  int shards() const { return rank_.zero.level == 0 ? 1 : rank_.zero.degree; }
+  const ZeroShape& zero_of(const Bucket& bucket) const {
+    return bucket.is_of_experts ? rank_.expert_zero : rank_.zero;
+  }
+  int shards(const Bucket& bucket) const {
+    return zero_of(bucket).level == 0 ? 1 : zero_of(bucket).degree;
+  }
 
   void count_reduce(const PlacedBucket& placed) {
-    const int replicas = plan_.mesh.dp / shards();
-    const int replica = rank_.coords.dp / shards();
-    if (shards() > 1) {
+    const int ep = placed.bucket.is_of_experts ? plan_.mesh.ep : 1;  // others hold other experts
+    const int shards = this->shards(placed.bucket);
+    const int replicas = plan_.mesh.dp / ep / shards;
+    const int replica = rank_.coords.dp / ep / shards;
+    if (shards > 1) {
       const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::grads);
-      bytes_[kDp] += collective(Collective::ReduceScatter, shards(), rank_.zero.index,
+      bytes_[kDp] += collective(Collective::ReduceScatter, shards, zero_of(placed.bucket).index,
                                 placed.bucket.grads().count, counts, DType::F32, is_canonical());
     }
     bytes_[kDp] += collective(Collective::AllReduce, replicas, replica, placed.shard.grads.count,
@@ -193,8 +223,9 @@ class Counter {
     const int64_t total = placed.bucket.params().count;
     if (total == 0) return;
     const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::params);
-    bytes_[kDp] += collective(Collective::AllGather, shards(), rank_.zero.index, total, counts,
-                              plan_.shape.compute, is_canonical());
+    bytes_[kDp] +=
+        collective(Collective::AllGather, shards(placed.bucket), zero_of(placed.bucket).index,
+                   total, counts, plan_.shape.compute, is_canonical());
   }
 
   void count_tied(const Action& action) {
@@ -211,8 +242,9 @@ class Counter {
 
   std::vector<int64_t> shard_counts(const Bucket& bucket, TableRange Shard::*range) const {
     std::vector<int64_t> counts;
-    for (int i = 0; i < shards(); ++i) {
-      counts.push_back((shard_of(bucket, shards(), i).*range).count);
+    const int shards = this->shards(bucket);
+    for (int i = 0; i < shards; ++i) {
+      counts.push_back((shard_of(bucket, shards, i).*range).count);
     }
     return counts;
   }

@@ -36,7 +36,7 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
       tokens * plan.flops_per_token.attention / 3.0 / (peak * hardware.attention_share);
   // Saved tensors are written once in F and read once in each half of the backward pass.
   StageShape shape = plan.shape;
-  shape.tp = shape.cp = 1;
+  shape.tp = shape.cp = shape.ep = 1;
   const StageTables tables = stage_tables(plan.model, whole_model(plan.model), shape);
   cost.touch_s =
       double(tables.saved.bytes() + tables.scratch.bytes()) / hardware.memory_bytes_per_s;

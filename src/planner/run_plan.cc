@@ -55,11 +55,23 @@ Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, i
 }
 
 Status check_experts(const ParallelConfig& parallel, const ModelSpec& model) {
-  if (parallel.ep != 1) {
-    return Error{
-        parallel.ep < 1 ? ErrorKind::Usage : ErrorKind::Infeasible,
-        fmt::format("parallel.ep = {}: this version splits over tp, cp, pp and dp; set it to 1",
-                    parallel.ep)};
+  if (parallel.ep < 1)
+    return usage(fmt::format("parallel.ep = {} must be at least 1", parallel.ep));
+  if (parallel.dp * parallel.cp % parallel.ep != 0) {
+    return usage(fmt::format("parallel.ep = {} must divide parallel.dp * parallel.cp = {} * {}",
+                             parallel.ep, parallel.dp, parallel.cp));
+  }
+  if (parallel.ep > 1 && parallel.cp > 1) {
+    return Error{ErrorKind::Infeasible,
+                 fmt::format("parallel.ep = {} with parallel.cp = {}: in this version experts are "
+                             "shared by data-parallel ranks alone; set one of them to 1",
+                             parallel.ep, parallel.cp)};
+  }
+  if (parallel.ep > 1 && parallel.hsdp_shard > 0 && parallel.hsdp_shard != parallel.dp) {
+    return Error{ErrorKind::Infeasible,
+                 fmt::format("parallel.hsdp_shard = {} with parallel.ep = {}: in this version the "
+                             "state of experts is cut over all ranks that hold them; set it to 0",
+                             parallel.hsdp_shard, parallel.ep)};
   }
   if (parallel.cp > 1 && model.has_experts() && model.capacity_factor > 0.0) {
     return Error{ErrorKind::Infeasible,

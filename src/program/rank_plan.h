@@ -31,6 +31,7 @@ struct RankPlan {
   int64_t num_norm_chunks = 0;   // of the whole model
   int64_t num_expert_loads = 0;  // likewise: those of a layer's experts, and the dropped visits
   ZeroShape zero;
+  ZeroShape expert_zero;  // of the experts, over the ranks that hold the same
   int num_unit_slots = 2;
   MemoryPlan memory;
 };

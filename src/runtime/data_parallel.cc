@@ -53,7 +53,10 @@ DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& plac
   piece.params = range(memory_.unit_params(chunk, unit), compute, placed.bucket.params());
   piece.param_shard =
       ref(memory_.at(regions.params), compute, placed.param_storage, placed.shard.params.count);
-  const int degree = groups_.shards.size();
+  const bool of_experts = placed.bucket.is_of_experts;
+  piece.shards = of_experts ? &groups_.expert_shards : &groups_.shards;
+  piece.replicas = of_experts ? &groups_.expert_replicas : &groups_.replicas;
+  const int degree = piece.shards->size();
   for (int rank = 0; rank < degree; ++rank) {
     const Shard shard = shard_of(placed.bucket, degree, rank);
     piece.grad_counts.push_back(shard.grads.count);
@@ -83,20 +86,20 @@ void DataParallel::start_reduce(const Action& action) {
   reduce.action = action;
   reduce.works.clear();
   for_each_piece(action, [&](int, const Piece& piece) {
-    if (groups_.shards.size() == 1) {
-      reduce.works.push_back(groups_.replicas.start({.collective = Collective::AllReduce,
-                                                     .in = piece.grads,
-                                                     .out = piece.grads,
-                                                     .op = ReduceOp::Sum,
-                                                     .algorithm = algorithm_}));
+    if (zero().level == 0) {
+      reduce.works.push_back(piece.replicas->start({.collective = Collective::AllReduce,
+                                                    .in = piece.grads,
+                                                    .out = piece.grads,
+                                                    .op = ReduceOp::Sum,
+                                                    .algorithm = algorithm_}));
       return;
     }
-    reduce.works.push_back(groups_.shards.start({.collective = Collective::ReduceScatter,
-                                                 .in = piece.grads,
-                                                 .out = reduced(piece, action),
-                                                 .op = ReduceOp::Sum,
-                                                 .algorithm = algorithm_,
-                                                 .counts = piece.grad_counts}));
+    reduce.works.push_back(piece.shards->start({.collective = Collective::ReduceScatter,
+                                                .in = piece.grads,
+                                                .out = reduced(piece, action),
+                                                .op = ReduceOp::Sum,
+                                                .algorithm = algorithm_,
+                                                .counts = piece.grad_counts}));
   });
 }
 
@@ -113,9 +116,9 @@ void DataParallel::finish(Ctx& ctx, Reduce& reduce) {
   for_each_piece(reduce.action, [&](int, const Piece& piece) {
     wait(reduce.works[bucket++]);
     const TensorRef shard = reduced(piece, reduce.action);
-    if (groups_.shards.size() > 1 && groups_.replicas.size() > 1) {  // copies of the shard (HSDP)
+    if (zero().level > 0 && piece.replicas->size() > 1) {  // copies of the shard (HSDP)
       const int64_t begin_ns = monotonic_ns();
-      groups_.replicas.all_reduce(shard, ReduceOp::Sum, algorithm_);
+      piece.replicas->all_reduce(shard, ReduceOp::Sum, algorithm_);
       waited_ns_ += monotonic_ns() - begin_ns;
     }
     if (zero().shards_grads() && reduce.action.accumulate && shard.num_elements() > 0) {
@@ -163,11 +166,11 @@ void DataParallel::start_unshard(const Action& action) {
   for_each_piece(action, [&](int unit, const Piece& piece) {
     if (piece.params.num_elements() == 0) return;
     unshards_[size_t(action.chunk)][size_t(unit)].push_back(
-        groups_.shards.start({.collective = Collective::AllGather,
-                              .in = piece.param_shard,
-                              .out = piece.params,
-                              .algorithm = algorithm_,
-                              .counts = piece.param_counts}));
+        piece.shards->start({.collective = Collective::AllGather,
+                             .in = piece.param_shard,
+                             .out = piece.params,
+                             .algorithm = algorithm_,
+                             .counts = piece.param_counts}));
   });
 }
 

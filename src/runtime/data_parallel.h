@@ -14,6 +14,8 @@ struct DataParallelGroups {
   Group& replicas;  // those that hold the same shard of other copies
   Group& tied;      // the two pipeline ranks that hold a tied table
   Group& mirror;    // the two that hold the same stages for opposite directions
+  Group& expert_shards;  // as shards and replicas, of the ranks that hold the same experts
+  Group& expert_replicas;
 };
 
 // Gradients summed over data-parallel ranks, parameters gathered from their shards. Collectives run
@@ -42,6 +44,8 @@ class DataParallel {
  private:
   // What one bucket needs, found before step 1.
   struct Piece {
+    Group* shards = nullptr;
+    Group* replicas = nullptr;
     TensorRef grads;                      // level 0 and 1: of slot 0; else of the unit's buffer
     TensorRef grad_shard;                 // this rank's part of them, in place
     std::vector<TensorRef> stored_grads;  // [gradient slot] the shard where it is stored

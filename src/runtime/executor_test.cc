@@ -77,13 +77,13 @@ class Rank {
         team_(setup.num_threads),
         memory_(plan_, team_),
         stream_(team_, memory_.workspace()),
-        ctx_{stream_, *setup.kernels, sole_rank_.group(), sole_rank_.group()},
+        ctx_{stream_, *setup.kernels, sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
         optimizer_(optim(), OptimizerKind::AdamW),
         pipeline_(plan_, memory_, sole_rank_.group(), stages_),
-        data_parallel_(
-            plan_, memory_,
-            {sole_rank_.group(), sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
-            Algorithm::Canonical),
+        data_parallel_(plan_, memory_,
+                       {sole_rank_.group(), sole_rank_.group(), sole_rank_.group(),
+                        sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
+                       Algorithm::Canonical),
         addends_(sole_rank_.group(), std::vector<GradAddends::Part>()),
         executor_((bind(model),
                    Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),
@@ -132,7 +132,7 @@ class Rank {
   static RankPlan plan_of(const ModelSpec& model, const StageShape& shape, const RankSetup& setup,
                           const Program& order, int num_microbatches, bool with_step) {
     RankPlan plan;
-    plan.chunks.push_back(chunk_tables(model, whole_model(model), shape, {}));
+    plan.chunks.push_back(chunk_tables(model, whole_model(model), shape, {}, {}));
     plan.places.push_back({});
     plan.microbatches = MicrobatchMap::contiguous(num_microbatches);
     plan.program = accumulate(order, 1, setup.mode, plan.microbatches).program;

@@ -25,6 +25,10 @@ int unit_of(const StageSpec& stage, std::string_view name) {
   return num_units(stage) - 1;
 }
 
+bool is_of_expert(std::string_view name) {
+  return name.find(".mlp.experts.") != std::string_view::npos;
+}
+
 bool is_table(std::string_view name) { return name.substr(0, kTable.size()) == kTable; }
 
 int64_t num_blocks(const Bucket& bucket) {
@@ -102,9 +106,10 @@ std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables
   bool previous_is_table = false;
   for (const TensorSpec& grad : tables.grads.tensors()) {
     const int unit = unit_of(stage, grad.name);
-    const bool begins =
-        buckets.empty() || buckets.back().unit != unit || previous_is_table || is_table(grad.name);
-    if (begins) buckets.push_back({unit, {}});
+    const bool begins = buckets.empty() || buckets.back().unit != unit || previous_is_table ||
+                        is_table(grad.name) ||
+                        buckets.back().is_of_experts != is_of_expert(grad.name);
+    if (begins) buckets.push_back({unit, is_of_expert(grad.name), {}});
     BucketTensor tensor{grad.name, grad.shape.num_elements(), grad.offset / size_of(grad.dtype)};
     if (tables.params.contains(grad.name)) {
       const TensorSpec& param = tables.params.at(grad.name);

@@ -26,9 +26,10 @@ struct BucketTensor {
 
 // Neighbours in the tables of a chunk that data parallelism communicates as one piece: those of one
 // unit (the embedding, a layer, the head). The table of a tied embedding is a bucket of its own, so
-// that both its uses are cut alike.
+// that both its uses are cut alike, and so are the experts of a layer.
 struct Bucket {
   int unit = 0;
+  bool is_of_experts = false;  // which other ranks have than those of the rest
   std::vector<BucketTensor> tensors;
 
   TableRange grads() const;

@@ -49,9 +49,13 @@ void list_owned(ChunkTables& chunk) {
       if (piece.name == kSecondUse) second_use = grad;
       const auto spec = spec_of(piece.name);
       if (spec == chunk.params.end()) continue;
-      OwnedParam owned{piece.name,  size_t(spec - chunk.params.begin()),
-                       piece.first, piece.count,
-                       spec->decay, spec->balance_rate,
+      OwnedParam owned{piece.name,
+                       size_t(spec - chunk.params.begin()),
+                       piece.first,
+                       piece.count,
+                       spec->decay,
+                       spec->balance_rate,
+                       placed.bucket.is_of_experts,
                        grad};
       owned.param_begin =
           placed.param_storage + tensor->param_begin + piece.first - placed.shard.params.begin;
@@ -98,17 +102,16 @@ std::vector<ChunkTables::UnitRange> unit_ranges(const ChunkTables& chunk,
 }  // namespace
 
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
-                         const ZeroShape& zero) {
+                         const ZeroShape& zero, const ZeroShape& expert_zero) {
   ChunkTables chunk;
   chunk.stage = stage;
   chunk.params = local_param_table(model, stage, shape);
   chunk.layouts = param_layouts(model, stage, shape);
   chunk.tables = stage_tables(model, stage, shape);
   chunk.zero = zero;
-  const int degree = zero.level == 0 ? 1 : zero.degree;
-  const int index = zero.level == 0 ? 0 : zero.index;
   for (Bucket& bucket : buckets_of(stage, chunk.tables)) {
-    Shard shard = shard_of(bucket, degree, index);
+    const ZeroShape& own = bucket.is_of_experts ? expert_zero : zero;
+    Shard shard = own.level == 0 ? shard_of(bucket, 1, 0) : shard_of(bucket, own.degree, own.index);
     chunk.buckets.push_back({std::move(bucket), std::move(shard)});
   }
   place_shards(chunk);
@@ -126,6 +129,7 @@ bool stays_gathered(const ChunkTables& chunk, int unit) {
 }
 
 NormChunks::NormChunks(const ModelSpec& model, StageShape shape) {
+  shape.ep = 1;
   std::vector<std::vector<ParamLayout>> of_ranks;  // [tp rank][param]
   for (shape.tp_rank = 0; shape.tp_rank < shape.tp; ++shape.tp_rank) {
     of_ranks.push_back(param_layouts(model, whole_model(model), shape));

@@ -30,6 +30,7 @@ struct OwnedParam {
   int64_t count = 0;
   bool decay = false;
   double balance_rate = 0.0;
+  bool is_of_expert = false;
   int64_t grad_begin = 0;
   int64_t second_use_begin = -1;  // gradient of the other use of a tied table, -1: none here
   int64_t param_begin = 0;
@@ -66,8 +67,9 @@ struct ChunkTables {
   std::vector<UnitRange> unit_grads;   // [unit], level 2 and 3
 };
 
+// `zero` of what all data-parallel ranks have, `expert_zero` of experts, which fewer ranks have.
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
-                         const ZeroShape& zero);
+                         const ZeroShape& zero, const ZeroShape& expert_zero);
 
 // Whether a gathered unit is kept for the whole step: the table of an embedding that the head of
 // the same chunk reads too.

@@ -22,7 +22,7 @@ ChunkTables chunk_of(bool split_backward) {
   const ModelSpec model = *resolve_model(config, 0);
   StageShape shape{1, DType::BF16};
   shape.split_backward = split_backward;
-  return chunk_tables(model, whole_model(model), shape, {});
+  return chunk_tables(model, whole_model(model), shape, {}, {});
 }
 
 MemoryPlan plan_of(const Program& program, const ChunkTables& chunk, int64_t workspace_bytes) {

@@ -129,6 +129,21 @@ Status check_context_parallel(const ModelSpec& model, int cp) {
                            cp, model.seq_len, 2 * cp)};
 }
 
+Status check_expert_parallel(const ModelSpec& model, int ep) {
+  if (ep == 1 || (model.has_experts() && model.experts % ep == 0)) return Done{};
+  if (!model.has_experts()) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("parallel.ep = {} splits experts; set model.family = \"moe\"", ep)};
+  }
+  return Error{ErrorKind::Usage,
+               fmt::format("parallel.ep = {} must divide model.experts = {}", ep, model.experts)};
+}
+
+int64_t ModelShard::held_rows(int64_t num_tokens) const {
+  const int64_t visits = num_tokens * std::min(top_k, held_experts);
+  return ep * std::min(visits, held_experts * expert_capacity(num_tokens));
+}
+
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   const Status fits = check_tensor_parallel(model, shape.tp);
   TRIREME_CHECK(fits.ok(), fits.error().message);
@@ -149,6 +164,12 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   TRIREME_CHECK(sequences_fit.ok(), sequences_fit.error().message);
   TRIREME_CHECK(shape.cp_rank >= 0 && shape.cp_rank < shape.cp, "no such cp rank");
   shard.chunks = {model.seq_len, shape.cp, shape.cp_rank};
+  const Status experts_fit = check_expert_parallel(model, shape.ep);
+  TRIREME_CHECK(experts_fit.ok(), experts_fit.error().message);
+  TRIREME_CHECK(shape.ep_rank >= 0 && shape.ep_rank < shape.ep, "no such ep rank");
+  shard.ep = shape.ep;
+  shard.held_experts = model.held_experts / shape.ep;
+  shard.first_expert = model.first_expert + shard.held_experts * shape.ep_rank;
   shard.residual = shape.sequence_parallel ? Placement::shard(0) : Placement::invariant();
   return shard;
 }
@@ -164,12 +185,16 @@ std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& 
   const std::vector<ParamSpec> whole = param_table(model, stage);
   const std::vector<ParamSpec> local = param_table(shard, stage);
   std::vector<ParamLayout> layouts;
+  size_t of_local = 0;
   for (size_t i = 0; i < whole.size(); ++i) {
+    // Experts of other ranks are left out.
+    if (of_local == local.size() || local[of_local].name != whole[i].name) continue;
+    const Shape extent = local[of_local++].shape;
     const Role role = role_of(whole[i].name);
     const Part part = part_of(role, shard);
     const bool on_all = part.placement == Placement::invariant();
     ParamLayout layout{whole[i].name, part.placement, whole[i].shape,
-                       begin_of(whole[i].shape, part), local[i].shape};
+                       begin_of(whole[i].shape, part), extent};
     layout.copies = on_all ? shape.tp : role == Role::KvHeads ? shard.kv_copies : 1;
     layout.is_first_copy = shape.tp_rank % layout.copies == 0;
     // Ranks that share a kv head see other queries; a norm on a part of the tokens, other tokens.

@@ -22,7 +22,11 @@ struct ModelShard : ModelSpec {
   int64_t num_tokens = 0;  // of the whole vocabulary; vocab_size counts this rank's rows
   int kv_copies = 1;       // neighbouring ranks that hold this rank's kv heads
   ContextChunks chunks;    // of every sequence, this rank's; seq_len counts all tokens
+  int ep = 1;              // ranks that share the experts
   int64_t local_len() const { return chunks.local_len(); }
+  // Rows that the experts of this rank may be given: by every rank, all visits of its `num_tokens`
+  // that they can take. With all experts on one rank these are expert_rows.
+  int64_t held_rows(int64_t num_tokens) const;
   // How the residual stream [tokens, d_model] lies over the tp ranks between the blocks: invariant,
   // or, with sequence parallelism, shard(0).
   Placement residual = Placement::invariant();
@@ -46,6 +50,7 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape);
 // Why these degrees do not fit the model: key, value, rule, remedy.
 Status check_tensor_parallel(const ModelSpec& model, int tp);
 Status check_context_parallel(const ModelSpec& model, int cp);
+Status check_expert_parallel(const ModelSpec& model, int ep);
 
 // Where a rank's part of a parameter lies in the whole one, over the tp axis. Over cp every rank
 // has the same part, and an addend of every gradient, as over dp: that of its tokens.

@@ -142,9 +142,9 @@ void add_experts(ParamList& list, const ModelSpec& model, const std::string& pre
   if (model.shared_experts > 0) {
     add_swiglu(list, model, prefix + "shared.", model.shared_width(), residual_stddev);
   }
-  for (int64_t expert = 0; expert < model.experts; ++expert) {
-    add_swiglu(list, model, fmt::format("{}experts.{}.", prefix, expert), model.d_ff,
-               residual_stddev);
+  for (int64_t i = 0; i < model.held_experts; ++i) {
+    add_swiglu(list, model, fmt::format("{}experts.{}.", prefix, model.first_expert + i),
+               model.d_ff, residual_stddev);
   }
 }
 
@@ -247,6 +247,7 @@ Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_voc
     }
     model.router = router;
     model.experts = config.experts;
+    model.held_experts = config.experts;
     model.top_k = config.top_k;
     model.shared_experts = config.shared_experts;
     model.expert_groups = config.expert_groups;

@@ -54,6 +54,8 @@ struct ModelSpec {
   double aux_loss = 0.0;
   double z_loss = 0.0;
   double balance_rate = 0.0;
+  int64_t first_expert = 0;  // of those that are here
+  int64_t held_experts = 0;
 
   bool has_experts() const { return experts > 0; }
   int64_t shared_width() const { return shared_experts * d_ff; }

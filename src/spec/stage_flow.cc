@@ -146,7 +146,7 @@ TensorMove backward_move(const TensorMove& forward) {
 }  // namespace
 
 StageFlow stage_flow(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
-  const std::vector<ParamSpec> params = param_table(model, stage);
+  const std::vector<ParamSpec> params = local_param_table(model, stage, shape);
   StageFlow flow{shard_model(model, shape).residual, {}, {}, {}};
   FlowBuilder builder(model, shape, params, flow);
   if (stage.has_embedding) {

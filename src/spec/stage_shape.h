@@ -30,6 +30,8 @@ struct StageShape {
   bool sequence_parallel = false;  // they share the tokens of the residual stream, too
   int cp = 1;                      // ranks that share every sequence (ContextChunks)
   int cp_rank = 0;
+  int ep = 1;  // ranks that share the experts, each with micro-batches of its own
+  int ep_rank = 0;
 };
 
 }  // namespace trireme

@@ -30,12 +30,13 @@ struct LayerTensor {
   Recompute kept_up_to;  // the strongest recomputation under which it is still stored
 };
 
-// Legend: E experts, k experts of a token, A rows of all experts, n sequences. Where every token
-// goes is always kept: no recomputation may send it elsewhere.
-void add_expert_activations(std::vector<LayerTensor>& tensors, const ModelSpec& model,
+// Legend: E experts, k experts of a token, A visits of this rank's tokens, R of this rank's experts
+// (the same where one rank has all experts), n sequences. Where every token goes is always kept: no
+// recomputation may send it elsewhere.
+void add_expert_activations(std::vector<LayerTensor>& tensors, const ModelShard& model,
                             const Extents& extents, DType compute) {
   const int64_t T = extents.full, E = model.experts, k = model.top_k;
-  const int64_t A = model.expert_rows(T), n = extents.sequences;
+  const int64_t A = model.expert_rows(T), R = model.held_rows(T), n = extents.sequences;
   const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
     tensors.push_back({name, shape, dtype, Recompute::Full});
   };
@@ -49,9 +50,13 @@ void add_expert_activations(std::vector<LayerTensor>& tensors, const ModelSpec& 
   keep("route.begin_E", Shape{E + 1}, DType::I32);
   keep("route.count_nE", Shape{n, E}, DType::I32);
   keep("route.load_E", Shape{E + 1}, DType::I32);
-  tensors.push_back({"x_AC", Shape{A, model.d_model}, compute, Recompute::Selective});
-  tensors.push_back({"u_AU", Shape{A, model.up_width()}, compute, Recompute::Selective});
-  tensors.push_back({"a_AF", Shape{A, model.d_ff}, compute, Recompute::None});
+  if (model.ep > 1) {
+    keep("route.weight_R", Shape{R}, DType::F32);
+    keep("route.begin_R", Shape{E + 1}, DType::I32);
+  }
+  tensors.push_back({"x_RC", Shape{R, model.d_model}, compute, Recompute::Selective});
+  tensors.push_back({"u_RU", Shape{R, model.up_width()}, compute, Recompute::Selective});
+  tensors.push_back({"a_RF", Shape{R, model.d_ff}, compute, Recompute::None});
   if (model.shared_experts == 0) return;
   const int64_t shared = model.shared_width();
   tensors.push_back({"shared.u_TU", Shape{T, 2 * shared}, compute, Recompute::Selective});
@@ -59,7 +64,7 @@ void add_expert_activations(std::vector<LayerTensor>& tensors, const ModelSpec& 
 }
 
 // What a layer's forward pass writes and its backward pass reads.
-std::vector<LayerTensor> layer_activations(const ModelSpec& model, const Extents& extents,
+std::vector<LayerTensor> layer_activations(const ModelShard& model, const Extents& extents,
                                            DType compute) {
   const int64_t T = extents.full, R = extents.residual, C = model.d_model;
   std::vector<LayerTensor> tensors = {{"x_TC", Shape{R, C}, compute, Recompute::Full}};
@@ -86,7 +91,7 @@ std::vector<LayerTensor> layer_activations(const ModelSpec& model, const Extents
 }
 
 // The layer gradients that W reads.
-std::vector<LayerTensor> layer_weight_grad_inputs(const ModelSpec& model, const Extents& extents,
+std::vector<LayerTensor> layer_weight_grad_inputs(const ModelShard& model, const Extents& extents,
                                                   DType compute) {
   const int64_t T = extents.full, C = model.d_model;
   const Shape RC{extents.residual, C};
@@ -95,9 +100,9 @@ std::vector<LayerTensor> layer_weight_grad_inputs(const ModelSpec& model, const 
     tensors.push_back({name, shape, compute, Recompute::None});
   };
   if (model.has_experts()) {
-    const int64_t A = model.expert_rows(T);
-    add("du_AU", Shape{A, model.up_width()});
-    add("dy_AC", Shape{A, C});
+    const int64_t R = model.held_rows(T);
+    add("du_RU", Shape{R, model.up_width()});
+    add("dy_RC", Shape{R, C});
     add("dlogits_TE", Shape{T, model.experts});
     if (model.shared_experts > 0) add("shared.du_TU", Shape{T, 2 * model.shared_width()});
   } else {
@@ -191,10 +196,16 @@ void add_ring(TensorTable& table, const ModelShard& model, const StageShape& sha
 }
 
 void add_expert_scratch(TensorTable& table, const ModelShard& model, int64_t T, DType compute) {
-  const int64_t A = model.expert_rows(T);
-  table.add("part_AC", Shape{A, model.d_model}, compute);  // what experts give back, either way
-  table.add("da_AF", Shape{A, model.d_ff}, compute);
-  table.add("dweight_A", Shape{A}, DType::F32);
+  const int64_t A = model.expert_rows(T), R = model.held_rows(T);
+  table.add("part_RC", Shape{R, model.d_model}, compute);  // what experts give back, either way
+  table.add("da_RF", Shape{R, model.d_ff}, compute);
+  table.add("dweight_R", Shape{R}, DType::F32);
+  if (model.ep > 1) {  // what comes from and goes to experts of all ranks
+    table.add("sent_AC", Shape{A, model.d_model}, compute);
+    table.add("dweight_A", Shape{A}, DType::F32);
+    table.add("exchange.taken_E", Shape{model.experts}, DType::I32);
+    table.add("exchange.counts_2P", Shape{2, model.ep}, DType::I64);
+  }
   if (model.shared_experts > 0) {
     table.add("shared.da_TF", Shape{T, model.shared_width()}, compute);
   }

@@ -34,12 +34,19 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       team_(plan.num_threads),
       memory_(rank_, team_),
       stream_(team_, memory_.workspace()),
-      ctx_{stream_, kernels, groups_.tp(), groups_.cp()},
+      ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
       optimizer_(plan.config.optim, kind_of(plan)) {
   const int degree = rank_.zero.level == 0 ? 1 : rank_.zero.degree;
   const int dp = rank_.coords.dp;
   shards_ = groups_.dp().split(dp / degree, dp, "shards");
   replicas_ = groups_.dp().split(dp % degree, dp, "replicas");
+  // Of the ranks that hold the same experts: all of them where one rank holds them all.
+  const int same = rank_.coords.dp / plan.mesh.ep;
+  const int expert_degree = rank_.expert_zero.level == 0 ? 1 : rank_.expert_zero.degree;
+  const std::unique_ptr<Group> holders =
+      groups_.dp().split(rank_.coords.dp % plan.mesh.ep, dp, "expert_holders");
+  expert_shards_ = holders->split(same / expert_degree, same, "expert_shards");
+  expert_replicas_ = holders->split(same % expert_degree, same, "expert_replicas");
   const int pp = rank_.coords.pp;
   mirror_ = groups_.pp().split(std::min(pp, plan.mesh.pp - 1 - pp), pp, "mirror");
   tied_ = groups_.pp().split(holds_an_end(rank_, plan) ? 0 : 1, pp, "tied");
@@ -54,8 +61,11 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
   }
   bind_owned();
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), stages_);
-  data_parallel_ = std::make_unique<DataParallel>(
-      rank_, memory_, DataParallelGroups{*shards_, *replicas_, *tied_, *mirror_}, algorithm_of(plan));
+  data_parallel_ =
+      std::make_unique<DataParallel>(rank_, memory_,
+                                     DataParallelGroups{*shards_, *replicas_, *tied_, *mirror_,
+                                                        *expert_shards_, *expert_replicas_},
+                                     algorithm_of(plan));
   executor_ = std::make_unique<Executor>(Executor::Parts{
       rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_, *data_parallel_,
       *tensor_addends_, *context_addends_, plan.shape.micro_sequences,
@@ -153,7 +163,7 @@ EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
 std::optional<Frame> Engine::whole_params() const {
   const StageSpec& stage = rank_.chunks.front().stage;
   const bool is_whole = rank_.chunks.size() == 1 && stage.has_embedding && stage.has_head &&
-                        !rank_.zero.shards_params() && plan_.mesh.tp == 1;
+                        !rank_.zero.shards_params() && plan_.mesh.tp == 1 && plan_.mesh.ep == 1;
   if (!is_whole) return std::nullopt;
   return Frame(rank_.chunks.front().tables.params, memory_.at(rank_.memory.chunks.front().params));
 }
@@ -167,7 +177,11 @@ std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
   std::vector<std::pair<std::string, int64_t>> by_axis;
   for (const auto& [axis, traffic] : groups_.traffic()) {
     int64_t bytes = traffic.sent_bytes;
-    if (axis == "dp") bytes += shards_->traffic().sent_bytes + replicas_->traffic().sent_bytes;
+    if (axis == "dp") {
+      for (const auto* group : {&shards_, &replicas_, &expert_shards_, &expert_replicas_}) {
+        bytes += (*group)->traffic().sent_bytes;
+      }
+    }
     if (axis == "tp") bytes += tensor_addends_->sent_bytes();
     if (axis == "pp") bytes += tied_->traffic().sent_bytes + mirror_->traffic().sent_bytes;
     by_axis.emplace_back(axis, bytes);

@@ -67,7 +67,7 @@ class Engine {
   World& world_;
   MeshGroups groups_;
   const RankPlan& rank_;
-  std::unique_ptr<Group> shards_, replicas_, tied_, mirror_;
+  std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, tied_, mirror_;
   ThreadTeam team_;
   RankMemory memory_;
   Stream stream_;

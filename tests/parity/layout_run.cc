@@ -41,6 +41,7 @@ std::string traffic_difference(const RunPlan& plan, const Engine& engine,
   const AxisBytes predicted = predict_traffic(plan, engine.rank_plan(), plan.num_ranks());
   std::string text;
   for (const auto& [axis, bytes] : predicted) {
+    if (axis == "ep" && plan.mesh.ep > 1) continue;  // as many as the router sends
     int64_t sent = 0;
     for (size_t i = 0; i < before.size(); ++i) {
       if (before[i].first == axis) sent = engine.sent_bytes()[i].second - before[i].second;
@@ -74,6 +75,8 @@ class RankRun {
       if (world.rank() != 0) continue;
       result_.losses.push_back(outcome.loss_sum);
       result_.grad_norms.push_back(outcome.update.grad_norm);
+      result_.expert_loads.insert(result_.expert_loads.end(), outcome.expert_loads.begin(),
+                                  outcome.expert_loads.end());
     }
     const EvalResult eval = engine.evaluate(validation, 5);
     save(engine);
@@ -141,6 +144,7 @@ LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps) {
 std::string difference(const LayoutRun& a, const LayoutRun& b) {
   if (a.losses != b.losses) return "losses";
   if (a.grad_norms != b.grad_norms) return "gradient norms";
+  if (a.expert_loads != b.expert_loads) return "experts' loads";
   if (a.val_loss != b.val_loss) return "validation loss";
   const std::string gradient = difference(a.first_moments, b.first_moments);
   if (!gradient.empty()) return "gradient of " + gradient;

@@ -13,6 +13,7 @@ struct LayoutRun {
   std::vector<double> losses, grad_norms;
   std::map<std::string, std::vector<float>> first_moments;  // after step 1: every gradient, scaled
   std::map<std::string, std::vector<float>> weights;        // after the last step
+  std::vector<int64_t> expert_loads;  // of all steps, StepResult::expert_loads
   double val_loss = 0.0;
   std::string differences;  // between what was planned and what the ranks measured; "": none
 };

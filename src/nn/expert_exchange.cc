@@ -1,0 +1,49 @@
+#include "nn/expert_exchange.h"
+
+namespace trireme {
+
+void ExpertExchange::tell_counts(Ctx& ctx) const {
+  if (begin_E.data == begin_R.data) return;
+  const int64_t E = begin_E.num_elements() - 1;
+  const int32_t* begin = begin_E.as<int32_t>();
+  int32_t* taken = taken_E.as<int32_t>();
+  int32_t* end_R = begin_R.as<int32_t>() + 1;
+  for (int64_t e = 0; e < E; ++e) taken[e] = begin[e + 1] - begin[e];
+  ctx.ep.all_to_all(taken_E, {end_R, DType::I32, Shape{E}});
+  end_R[-1] = 0;
+  for (int64_t e = 0; e < E; ++e) end_R[e] += end_R[e - 1];
+}
+
+void ExpertExchange::dispatch(Ctx& ctx, const MatrixRef& x_AC, const MatrixRef& y_RC) const {
+  move(ctx, begin_E, x_AC, begin_R, y_RC);
+}
+
+void ExpertExchange::give_back(Ctx& ctx, const MatrixRef& x_RC, const MatrixRef& y_AC) const {
+  move(ctx, begin_R, x_RC, begin_E, y_AC);
+}
+
+void ExpertExchange::move(Ctx& ctx, const TensorRef& begin_from, const MatrixRef& from,
+                          const TensorRef& begin_to, const MatrixRef& to) const {
+  if (from.data == to.data) return;
+  const int ranks = ctx.ep.size();
+  const int64_t E = begin_E.num_elements() - 1, held = E / ranks;
+  int64_t* sent = counts_2P.as<int64_t>();
+  int64_t* received = sent + ranks;
+  // Elements of every rank's part; in both orders the parts of ranks lie one behind the other.
+  const auto fill = [&](const TensorRef& begins, int64_t* counts) {
+    const int32_t* begin = begins.as<int32_t>();
+    for (int rank = 0; rank < ranks; ++rank) {
+      counts[rank] = (begin[(rank + 1) * held] - begin[rank * held]) * from.cols;
+    }
+    return begin[E] * from.cols;
+  };
+  const int64_t num_sent = fill(begin_from, sent);
+  const int64_t num_received = fill(begin_to, received);
+  ctx.ep.run({.collective = Collective::AllToAll,
+              .in = {from.data, from.dtype, Shape{num_sent}},
+              .out = {to.data, to.dtype, Shape{num_received}},
+              .counts = {sent, size_t(ranks)},
+              .recv_counts = {received, size_t(ranks)}});
+}
+
+}  // namespace trireme
