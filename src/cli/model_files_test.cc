@@ -80,6 +80,19 @@ TEST(ConfigFiles, TinyConfigurationsAllowEveryDegreeUpToFour) {
   }
 }
 
+TEST(ConfigFiles, ExpertsLieOnUpToFourRanksOfDataParallelism) {
+  const std::string path = (kRoot / "configs" / "tiny-moe.toml").string();
+  const auto loads = [&](int dp, int ep) {
+    return load_config({.files = {path},
+                        .overrides = {"parallel.dp=" + std::to_string(dp),
+                                      "parallel.ep=" + std::to_string(ep)}})
+        .ok();
+  };
+  for (const int ep : {1, 2, 4}) EXPECT_TRUE(loads(4, ep)) << ep;
+  EXPECT_FALSE(loads(2, 4));
+  EXPECT_FALSE(loads(3, 3));  // four experts
+}
+
 TEST(ConfigFiles, EveryFileLoads) {
   int files = 0;
   for (const auto& entry : fs::directory_iterator(kRoot / "configs")) {

@@ -38,10 +38,17 @@ ModelSpec model_of(const std::string& name) {
     config.kv_heads = 2;
     config.tied_head = false;
   }
+  if (name == "moe") {
+    config.family = ModelFamily::Moe;
+    config.d_ff = 8;
+    config.experts = 3;
+    config.shared_experts = 1;
+    config.balance_rate = 0.01;
+  }
   return *resolve_model(config, 0);
 }
 
-const char* const kModels[] = {"gpt2", "gpt2_dropout", "llama"};
+const char* const kModels[] = {"gpt2", "gpt2_dropout", "llama", "moe"};
 
 // Synthetic tokens, some of whose targets do not count.
 class SomeIgnored : public TokenSource {
@@ -139,6 +146,7 @@ class Rank {
     if (with_step) append_step(plan.program);
     const NormChunks norm_chunks(model, shape);
     plan.num_norm_chunks = norm_chunks.total();
+    plan.num_expert_loads = model.has_experts() ? model.layers * (model.experts + 1) : 0;
     for (OwnedParam& owned : plan.chunks[0].owned) {
       owned.norm_chunk = norm_chunks.first(owned.name, 0);
     }

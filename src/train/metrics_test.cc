@@ -100,6 +100,26 @@ TEST_F(Metrics, EveryEventHasItsKeysAndNumbersComeBackBitwise) {
   }
 }
 
+// Two layers of three experts, the last number of each the dropped visits.
+TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
+  const int64_t loads[] = {4, 4, 4, 1, 6, 0, 6, 2};
+  {
+    auto metrics = MetricsFile::create(path_, "");
+    ASSERT_TRUE(metrics.ok());
+    metrics->on_step(step_report(1));
+    StepReport report = step_report(2);
+    report.expert_loads = loads;
+    report.num_experts = 3;
+    metrics->on_step(report);
+  }
+  const std::vector<Json> all = lines();
+  EXPECT_FALSE(all[1].contains("expert_visits"));
+  EXPECT_EQ(all[2].at("expert_visits"), 24);
+  EXPECT_EQ(all[2].at("dropped_visits"), 3);
+  EXPECT_EQ(all[2].at("expert_max_over_mean"), 1.5);
+  EXPECT_EQ(all[2].at("expert_share"), Json::parse("[0.41667,0.16667,0.41667]"));
+}
+
 TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {
   {
     auto metrics = MetricsFile::create(path_, "");

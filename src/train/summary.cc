@@ -59,7 +59,11 @@ Json rank_json(const RunPlan& plan, int number, const RankPlan& rank,
 }
 
 Json common(const RunPlan& plan) {
+  // What the router sends is known on average alone.
+  const Json on_average = plan.mesh.ep > 1 ? Json::array({"ep"}) : Json::array();
   return {{"params", plan.num_params},
+          {"active_params", num_active_params(plan.model)},
+          {"traffic_predicted_on_average", on_average},
           {"model_flops_per_token", plan.flops_per_token.total()},
           {"flops_convention",
            "6 per matmul weight and token, head included, plus causal attention; no recomputation"},

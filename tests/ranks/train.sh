@@ -8,15 +8,15 @@ trap 'rm -rf "$folder"' EXIT
 
 numbers() { grep '"event":"train"' "$1/metrics.jsonl" | grep -oE '"(loss|grad_norm)":[^,]*'; }
 
-common=("$configs/tiny-gpt2.toml" --set run.reproducible=layout --set run.steps=10
+common=(--set run.reproducible=layout --set run.steps=10
         --set run.threads_per_rank=1)
 failed=0
-check() {  # ranks, settings: threads and processes have the same numbers
-  local count=$1 threads=$folder/threads processes=$folder/processes
-  shift
+check() {  # ranks, model, settings: threads and processes have the same numbers
+  local count=$1 model=$configs/tiny-$2.toml threads=$folder/threads processes=$folder/processes
+  shift 2
   rm -rf "$threads" "$processes"
-  if ! "$PROGRAM" train "${common[@]}" --out "$threads" "$@" 2>"$folder/log" ||
-    ! ranks "$count" train "${common[@]}" --out "$processes" "$@" 2>"$folder/log"; then
+  if ! "$PROGRAM" train "$model" "${common[@]}" --out "$threads" "$@" 2>"$folder/log" ||
+    ! ranks "$count" train "$model" "${common[@]}" --out "$processes" "$@" 2>"$folder/log"; then
     echo "FAILED: $count ranks $*"; tail -n 5 "$folder/log"; failed=1; return
   fi
   if cmp -s <(numbers "$threads") <(numbers "$processes"); then
@@ -29,7 +29,7 @@ check() {  # ranks, settings: threads and processes have the same numbers
 set_all() { local key; for key in "$@"; do printf -- '--set\n%s\n' "$key"; done; }
 while read -r -u 3 count settings; do  # mpirun reads standard input
   mapfile -t options < <(set_all $settings)
-  check "$count" "${options[@]}"
+  check "$count" gpt2 "${options[@]}"
 done 3<<'LAYOUTS'
 2 parallel.dp=2
 2 parallel.dp=2 parallel.zero=3 memory.recompute=selective
@@ -46,8 +46,10 @@ done 3<<'LAYOUTS'
 4 parallel.pp=2 parallel.dp=2 parallel.schedule=gpipe parallel.zero=3
 4 parallel.pp=4 parallel.schedule=zb_h2
 LAYOUTS
+check 2 moe --set parallel.dp=2 --set parallel.ep=2
+check 4 moe --set parallel.dp=4 --set parallel.ep=2 --set parallel.zero=3 --set model.capacity_factor=1.0
 # A world that the configuration does not fit is refused.
-if ranks 3 train "${common[@]}" --out "$folder/none" 2>"$folder/log"; then
+if ranks 3 train "$configs/tiny-gpt2.toml" "${common[@]}" --out "$folder/none" 2>"$folder/log"; then
   echo "3 ranks were not refused"; failed=1
 fi
 exit $failed
