@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "base/nearest_name.h"
+#include "device/arena.h"
+#include "spec/memory_plan.h"
 #include "spec/norm_chunk.h"
 
 namespace trireme {
@@ -13,6 +17,13 @@ namespace {
 
 TensorRef flat(const TensorRef& tensor) {
   return {tensor.data, tensor.dtype, Shape{tensor ? tensor.num_elements() : 0}};
+}
+
+// Elements [first, first + count) of a flat tensor; nothing of nothing.
+TensorRef part_of(const TensorRef& tensor_N, int64_t first, int64_t count) {
+  if (!tensor_N) return {};
+  return {static_cast<char*>(tensor_N.data) + first * size_of(tensor_N.dtype), tensor_N.dtype,
+          Shape{count}};
 }
 
 }  // namespace
@@ -31,30 +42,78 @@ OptimizerStateSpec optimizer_state_of(const OptimConfig& optim, OptimizerKind ki
   return {optim.momentum != 0.0, false};
 }
 
+// Gradient and parameter, without the optimizer's state.
+Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& owned,
+                                 const OptimizerMemory& memory) const {
+  const DType compute = chunk.tables.params.tensors().front().dtype;
+  const auto grad = [&](int64_t begin) {
+    return TensorRef{static_cast<float*>(memory.grads) + begin, DType::F32, Shape{owned.count}};
+  };
+  Param param;
+  param.grad_N = grad(owned.grad_begin);
+  if (owned.second_use_begin >= 0) param.second_use_N = grad(owned.second_use_begin);
+  const TensorRef own{static_cast<char*>(memory.params) + owned.param_begin * size_of(compute),
+                      compute, Shape{owned.count}};
+  const bool own_master = !chunk.tables.optimizer.contains("master/" + owned.name);
+  (own_master ? param.master_N : param.param_N) = own;
+  param.norm_chunk = owned.norm_chunk;
+  param.decay = owned.decay;
+  param.balance_rate = owned.balance_rate;
+  return param;
+}
+
 void Optimizer::add(const ChunkTables& chunk, const OptimizerMemory& memory) {
   const Frame state(chunk.tables.optimizer, memory.optimizer);
-  const DType compute = chunk.tables.params.tensors().front().dtype;
-  const auto grad = [&](int64_t begin, int64_t count) {
-    return TensorRef{static_cast<float*>(memory.grads) + begin, DType::F32, Shape{count}};
-  };
   for (const OwnedParam& owned : chunk.owned) {
-    Param param;
-    param.grad_N = grad(owned.grad_begin, owned.count);
-    if (owned.second_use_begin >= 0) {
-      param.second_use_N = grad(owned.second_use_begin, owned.count);
+    Param param = bind(chunk, owned, memory);
+    param.is_in_file = !memory.staged.empty();
+    if (!param.is_in_file) {
+      if (!param.master_N) param.master_N = flat(state.at("master/" + owned.name));
+      param.exp_avg_N = flat(state.find("exp_avg/" + owned.name));
+      param.exp_avg_sq_N = flat(state.find("exp_avg_sq/" + owned.name));
     }
-    param.exp_avg_N = flat(state.find("exp_avg/" + owned.name));
-    param.exp_avg_sq_N = flat(state.find("exp_avg_sq/" + owned.name));
-    const TensorRef own{static_cast<char*>(memory.params) + owned.param_begin * size_of(compute),
-                        compute, Shape{owned.count}};
-    const bool own_master = !state.contains("master/" + owned.name);
-    param.master_N = own_master ? own : flat(state.at("master/" + owned.name));
-    if (!own_master) param.param_N = own;
-    param.norm_chunk = owned.norm_chunk;
-    param.decay = owned.decay;
-    param.balance_rate = owned.balance_rate;
     params_.push_back(param);
   }
+  add_pieces(chunk, memory);
+  if (memory.copies != nullptr) keep_copies(chunk, memory.copies);
+}
+
+// The chunk's parameters are the last that were added.
+void Optimizer::keep_copies(const ChunkTables& chunk, void* copies) {
+  char* at = static_cast<char*>(copies);
+  for (size_t i = params_.size() - chunk.owned.size(); i < params_.size(); ++i) {
+    const Param& param = params_[i];
+    for (const TensorRef& tensor :
+         {param.master_N, param.exp_avg_N, param.exp_avg_sq_N, param.param_N}) {
+      if (!tensor) continue;
+      copied_.push_back({tensor, {at, tensor.dtype, tensor.shape}});
+      at += aligned_bytes(tensor.bytes());
+    }
+  }
+  TRIREME_CHECK(at - static_cast<char*>(copies) <= copies_bytes(chunk), "copies are planned");
+}
+
+void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memory) {
+  std::vector<std::vector<Param>> pieces(memory.staged.size());
+  for (size_t piece = 0; piece < pieces.size(); ++piece) {
+    for (const OffloadRun& run : chunk.pieces[piece].runs) {
+      Param param = bind(chunk, chunk.owned[run.owned], memory);
+      for (TensorRef* tensor : {&param.grad_N, &param.master_N, &param.param_N}) {
+        *tensor = part_of(*tensor, run.first, run.count);
+      }
+      param.second_use_N = {};  // joined where the norm was taken
+      const auto staged = [&](int64_t at) {
+        if (at < 0) return TensorRef{nullptr, DType::F32, Shape{0}};
+        return TensorRef{static_cast<char*>(memory.staged[piece]) + at, DType::F32,
+                         Shape{run.count}};
+      };
+      if (!param.master_N) param.master_N = staged(run.master);
+      param.exp_avg_N = staged(run.exp_avg);
+      param.exp_avg_sq_N = staged(run.exp_avg_sq);
+      pieces[piece].push_back(param);
+    }
+  }
+  pieces_.push_back(std::move(pieces));
 }
 
 void Optimizer::squared_norms(Ctx& ctx, std::span<double> partials_P) const {
@@ -67,17 +126,19 @@ void Optimizer::squared_norms(Ctx& ctx, std::span<double> partials_P) const {
   }
 }
 
+std::optional<double> Optimizer::grad_scale_of(const StepInput& input, StepOutput& output) const {
+  output.grad_norm = std::sqrt(input.squared_norm) / input.valid_tokens;
+  output.skipped = !std::isfinite(output.grad_norm);
+  if (output.skipped) return std::nullopt;
+  const bool clipped = config_.clip_norm > 0.0 && output.grad_norm > config_.clip_norm;
+  return (clipped ? config_.clip_norm / output.grad_norm : 1.0) / input.valid_tokens;
+}
+
 StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
   StepOutput output;
-  output.grad_norm = std::sqrt(input.squared_norm) / input.valid_tokens;
-  if (!std::isfinite(output.grad_norm)) {
-    output.skipped = true;
-    return output;
-  }
-  const bool clipped = config_.clip_norm > 0.0 && output.grad_norm > config_.clip_norm;
-  const double clip = clipped ? config_.clip_norm / output.grad_norm : 1.0;
-  ++num_updates_;
-  for (const Param& param : params_) update(ctx, param, input.lr, clip / input.valid_tokens);
+  const std::optional<double> grad_scale = grad_scale_of(input, output);
+  skips_ = !grad_scale;
+  if (grad_scale) update_all(ctx, input.lr, *grad_scale);
   return output;
 }
 
@@ -93,7 +154,57 @@ void Optimizer::balance(Ctx& ctx, const Param& param) const {
   if (param.param_N) ctx.kernels.convert(ctx.stream, {param.master_N, param.param_N});
 }
 
-void Optimizer::update(Ctx& ctx, const Param& param, double lr, double grad_scale) const {
+void Optimizer::update_all(Ctx& ctx, double lr, double grad_scale) {
+  ++num_updates_;
+  lr_ = lr;
+  grad_scale_ = grad_scale;
+  for (const Param& param : params_) {
+    if (!param.is_in_file) update(ctx, param);
+  }
+}
+
+void Optimizer::attempt(Ctx& ctx, const StepInput& partial) {
+  StepOutput assumed;
+  const std::optional<double> grad_scale = grad_scale_of(partial, assumed);
+  is_attempted_ = grad_scale == 1.0 / partial.valid_tokens;
+  if (!is_attempted_) return;
+  copy(ctx, true);
+  update_all(ctx, partial.lr, *grad_scale);
+}
+
+StepOutput Optimizer::settle(Ctx& ctx, const StepInput& input) {
+  StepOutput output;
+  const std::optional<double> grad_scale = grad_scale_of(input, output);
+  const bool was_right = is_attempted_ && grad_scale == grad_scale_;
+  if (was_right) return output;
+  if (is_attempted_) {
+    copy(ctx, false);
+    --num_updates_;
+    ++num_rollbacks_;
+  }
+  if (grad_scale) update_all(ctx, input.lr, *grad_scale);
+  return output;
+}
+
+void Optimizer::copy(Ctx& ctx, bool to_copies) const {
+  constexpr int64_t kTileBytes = 1 << 18;
+  for (const Copied& copied : copied_) {
+    char* to = static_cast<char*>((to_copies ? copied.copy_N : copied.tensor_N).data);
+    const char* from = static_cast<const char*>((to_copies ? copied.tensor_N : copied.copy_N).data);
+    const int64_t bytes = copied.tensor_N.bytes();
+    ctx.stream.team().parallel_for((bytes + kTileBytes - 1) / kTileBytes, [&](int64_t tile, int) {
+      const int64_t begin = tile * kTileBytes;
+      std::memcpy(to + begin, from + begin, size_t(std::min(kTileBytes, bytes - begin)));
+    });
+  }
+}
+
+void Optimizer::update_piece(Ctx& ctx, int chunk, int piece) const {
+  if (skips_) return;
+  for (const Param& param : pieces_[size_t(chunk)][size_t(piece)]) update(ctx, param);
+}
+
+void Optimizer::update(Ctx& ctx, const Param& param) const {
   if (param.balance_rate > 0.0) return balance(ctx, param);
   const double decay = param.decay ? config_.weight_decay : 0.0;
   if (kind_ == OptimizerKind::Sgd) {
@@ -101,10 +212,10 @@ void Optimizer::update(Ctx& ctx, const Param& param, double lr, double grad_scal
                                  .master_N = param.master_N,
                                  .momentum_N = param.exp_avg_N,
                                  .param_N = param.param_N,
-                                 .lr = static_cast<float>(lr),
+                                 .lr = static_cast<float>(lr_),
                                  .momentum = static_cast<float>(config_.momentum),
                                  .weight_decay = static_cast<float>(decay),
-                                 .grad_scale = static_cast<float>(grad_scale)});
+                                 .grad_scale = static_cast<float>(grad_scale_)});
     return;
   }
   const double t = static_cast<double>(num_updates_);
@@ -114,14 +225,14 @@ void Optimizer::update(Ctx& ctx, const Param& param, double lr, double grad_scal
                      .exp_avg_N = param.exp_avg_N,
                      .exp_avg_sq_N = param.exp_avg_sq_N,
                      .param_N = param.param_N,
-                     .lr = static_cast<float>(lr),
+                     .lr = static_cast<float>(lr_),
                      .beta1 = static_cast<float>(config_.beta1),
                      .beta2 = static_cast<float>(config_.beta2),
                      .eps = static_cast<float>(config_.eps),
                      .weight_decay = static_cast<float>(decay),
                      .correction1 = static_cast<float>(1.0 - std::pow(config_.beta1, t)),
                      .correction2 = static_cast<float>(1.0 - std::pow(config_.beta2, t)),
-                     .grad_scale = static_cast<float>(grad_scale)});
+                     .grad_scale = static_cast<float>(grad_scale_)});
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,8 +30,10 @@ struct StepOutput {
 // Where a chunk's tensors lie.
 struct OptimizerMemory {
   void* params = nullptr;
-  void* grads = nullptr;      // gradient slot 0
-  void* optimizer = nullptr;  // the optimizer's table
+  void* grads = nullptr;           // gradient slot 0
+  void* optimizer = nullptr;       // the optimizer's table; null where it lies in a file
+  std::vector<void*> staged = {};  // then: [piece] where it lies while it is updated
+  void* copies = nullptr;          // of what is updated, for attempt and settle; null: no attempts
 };
 
 // Norm, clipping and update of the parameters that a rank owns. Bound once; a step allocates
@@ -47,6 +50,16 @@ class Optimizer {
   // among the model's.
   void squared_norms(Ctx& ctx, std::span<double> partials_P) const;
   StepOutput update(Ctx& ctx, const StepInput& input);
+  // An update from a part of the norm, as if it were all and nothing had to be clipped: copies of
+  // what it changes are kept. Nothing where that part already shows that it must be clipped or is
+  // not finite.
+  void attempt(Ctx& ctx, const StepInput& partial);
+  // The update that the whole norm asks for: the attempt's, or, rolled back, another one.
+  StepOutput settle(Ctx& ctx, const StepInput& input);
+  int64_t num_rollbacks() const { return num_rollbacks_; }
+
+  // What that update left out: a piece of a chunk's state, which has been fetched.
+  void update_piece(Ctx& ctx, int chunk, int piece) const;
 
   // Updates applied so far: AdamW's bias corrections follow it. Part of a checkpoint.
   int64_t num_updates() const { return num_updates_; }
@@ -59,15 +72,37 @@ class Optimizer {
     int64_t norm_chunk = -1;
     bool decay = false;
     double balance_rate = 0.0;  // above 0: not trained
+    bool is_in_file = false;
   };
 
   // A bias moves by its rate towards an even load; its gradient counts every expert's tokens.
   void balance(Ctx& ctx, const Param& param) const;
-  void update(Ctx& ctx, const Param& param, double lr, double grad_scale) const;
+  // Of an update that is not skipped, else nothing.
+  std::optional<double> grad_scale_of(const StepInput& input, StepOutput& output) const;
+  void update_all(Ctx& ctx, double lr, double grad_scale);
+  void keep_copies(const ChunkTables& chunk, void* copies);
+  // From the copies, or to them.
+  void copy(Ctx& ctx, bool to_copies) const;
+
+  Param bind(const ChunkTables& chunk, const OwnedParam& owned,
+             const OptimizerMemory& memory) const;
+  void add_pieces(const ChunkTables& chunk, const OptimizerMemory& memory);
+  void update(Ctx& ctx, const Param& param) const;
 
   OptimConfig config_;
   OptimizerKind kind_;
   std::vector<Param> params_;
+  std::vector<std::vector<std::vector<Param>>> pieces_;  // [chunk][piece]
+  // Of the update under way.
+  double lr_ = 0.0;
+  double grad_scale_ = 0.0;
+  bool skips_ = false;
+  bool is_attempted_ = false;
+  int64_t num_rollbacks_ = 0;
+  struct Copied {
+    TensorRef tensor_N, copy_N;
+  };
+  std::vector<Copied> copied_;
   int64_t num_updates_ = 0;
 };
 

@@ -7,13 +7,16 @@
 
 #include "device/stream.h"
 #include "program/check.h"
+#include "program/check_ranks.h"
 #include "program/data_parallel.h"
 #include "program/make_schedule.h"
+#include "program/offload.h"
 #include "program/send_recv.h"
 #include "program/split_layers.h"
 #include "program/stage_graph.h"
 #include "sim/search_schedule.h"
 #include "spec/norm_chunk.h"
+#include "spec/offload_pieces.h"
 #include "spec/stage_flow.h"
 
 namespace trireme {
@@ -93,28 +96,6 @@ Status check_layout_tree(const RunPlan& plan) {
                     plan.num_microbatches));
   }
   return Done{};
-}
-
-// Which units W needs the parameters of: the head projects again in fp32, and what was not kept is
-// computed again.
-std::vector<bool> units_whose_w_reads(const StageSpec& stage, const StageShape& shape) {
-  std::vector<bool> reads(size_t(num_units(stage)), shape.recompute != Recompute::None);
-  if (stage.has_embedding) reads.front() = true;
-  if (stage.has_head) reads.back() = true;
-  return reads;
-}
-
-DataParallelShape data_parallel_shape(const RankPlan& rank, const StageShape& shape) {
-  DataParallelShape result{.zero_level = rank.zero.level, .num_unit_slots = rank.num_unit_slots};
-  for (const ChunkTables& chunk : rank.chunks) {
-    const int units = num_units(chunk.stage);
-    result.num_units.push_back(units);
-    std::vector<bool> kept;
-    for (int unit = 0; unit < units; ++unit) kept.push_back(stays_gathered(chunk, unit));
-    result.kept_gathered.push_back(std::move(kept));
-    result.w_reads_params.push_back(units_whose_w_reads(chunk.stage, shape));
-  }
-  return result;
 }
 
 // Each direction's gradient of a stage is joined with that of the other, which the mirrored rank
@@ -197,14 +178,18 @@ void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const Run
 
 void make_chunks(RankPlan& rank, const RunPlan& plan, const std::vector<StageSpec>& stages) {
   const StageGraph graph(plan.schedule);
+  const MemoryConfig& memory = plan.config.memory;
   const int pp = rank.coords.pp;
   for (int c = 0; c < plan.schedule.num_chunks; ++c) {
     const auto chunk_here = [&](StagePlace place) { return place.rank == pp ? place.chunk : -1; };
     const int stage = graph.stage(pp, c);
     rank.places.push_back(
         {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
-    rank.chunks.push_back(
-        chunk_tables(plan.model, stages[size_t(stage)], rank.shape, rank.zero, rank.expert_zero));
+    rank.chunks.push_back(chunk_tables(plan.model, stages[size_t(stage)], rank.shape, rank.zero,
+                                       rank.expert_zero, plan.config.parallel.bucket_bytes));
+    if (memory.offload != "optimizer") continue;
+    ChunkTables& chunk = rank.chunks.back();
+    chunk.pieces = offload_pieces(chunk, memory.offload_buffer_bytes);
   }
 }
 
@@ -223,6 +208,7 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   rank.expert_zero = expert_zero_of(parallel, rank.coords);
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
+  rank.num_unit_slots = parallel.prefetch + 1;
   make_chunks(rank, plan, stages);
   number_norm_chunks(rank, norm_chunks, plan);
 
@@ -232,7 +218,7 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   rank.microbatches = reduces_leaves ? MicrobatchMap::strided(m, parallel.dp, rank.coords.dp)
                                      : in_blocks(m, parallel.dp, rank.coords.dp);
   const MicrobatchMap summed = reduces_leaves ? MicrobatchMap::contiguous(m) : rank.microbatches;
-  const DataParallelShape shape = data_parallel_shape(rank, plan.shape);
+  const DataParallelShape shape = data_parallel_shape(rank);
   rank.program = accumulate(plan.schedule.programs[size_t(rank.coords.pp)],
                             plan.schedule.num_chunks, plan.mode, summed)
                      .program;
@@ -240,6 +226,9 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   if (has_two_directions(plan.schedule)) join_directions(rank.program, rank, parallel.pp);
   join_tied_table(rank.program, plan, rank);
   append_step(rank.program);
+  rank.post_validates = plan.config.optim.post_validate;
+  if (rank.post_validates) append_validate(rank.program);
+  rank.program = add_offload(rank.program, shape.num_pieces);
   rank.program = add_unshard(rank.program, shape);
   rank.eval_program = add_unshard(forward_only(rank, plan.schedule, rank.coords.pp), shape);
   plan_rank_memory(rank, plan);
@@ -287,6 +276,8 @@ Status compile_plan(RunPlan& plan) {
   for (int position = 0; position < plan.mesh.size(); ++position) {
     plan.ranks.push_back(compile_rank(plan, position, stages, norm_chunks));
   }
+  const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
+  TRIREME_CHECK(problems.empty(), explain(plan.schedule, plan.ranks, problems.front()));
   return Done{};
 }
 

@@ -82,6 +82,25 @@ Status check_experts(const ParallelConfig& parallel, const ModelSpec& model) {
   return Done{};
 }
 
+Status check_units(const ParallelConfig& parallel) {
+  if (parallel.bucket_bytes < 0 || parallel.prefetch < 0) {
+    return usage(
+        fmt::format("parallel.bucket_bytes = {} and parallel.prefetch = {} must not be negative",
+                    parallel.bucket_bytes, parallel.prefetch));
+  }
+  return Done{};
+}
+
+Status check_offload(const MemoryConfig& memory) {
+  if (memory.offload != "none" && memory.offload != "optimizer") {
+    return usage(
+        fmt::format("memory.offload = \"{}\" is unknown; use none or optimizer", memory.offload));
+  }
+  if (memory.offload_buffer_bytes > 0) return Done{};
+  return usage(fmt::format("memory.offload_buffer_bytes = {} must be positive",
+                           memory.offload_buffer_bytes));
+}
+
 // What is compared with the limit: the largest rank where the configuration limits ranks, all of
 // them where they share what the hosts have.
 int64_t bytes_to_fit(const RunPlan& plan) {
@@ -175,6 +194,13 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   RunPlan plan;
   plan.config = config;
   const ParallelConfig& parallel = config.parallel;
+  TRIREME_TRY_DONE(check_units(parallel));
+  if (config.optim.post_validate && config.memory.offload != "none") {
+    return Error{ErrorKind::Infeasible,
+                 "optim.post_validate keeps copies of the optimizer's state in memory, from which "
+                 "memory.offload takes it: set one of them"};
+  }
+  TRIREME_TRY_DONE(check_offload(config.memory));
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
   TRIREME_TRY_DONE(check_experts(parallel, model));
   TRIREME_TRY(recompute, parse_recompute(config.memory.recompute));

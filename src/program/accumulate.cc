@@ -205,4 +205,8 @@ void append_step(Program& program) {
   program.push_back({.kind = ActionKind::Step, .chunk = -1, .microbatch = -1});
 }
 
+void append_validate(Program& program) {
+  program.push_back({.kind = ActionKind::Validate, .chunk = -1, .microbatch = -1});
+}
+
 }  // namespace trireme

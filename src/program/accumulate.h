@@ -59,5 +59,7 @@ Accumulated accumulate(const Program& program, int num_chunks, AccumulateMode mo
 
 // Ends the program with the optimizer's step.
 void append_step(Program& program);
+// Behind Step, which then need not wait for the other ranks.
+void append_validate(Program& program);
 
 }  // namespace trireme

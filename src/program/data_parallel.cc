@@ -10,51 +10,63 @@ bool makes_weight_grad(const Action& action) {
   return action.kind == ActionKind::W || action.kind == ActionKind::BW;
 }
 
+// Not that of a piece of the optimizer's state.
+bool is_step(const Action& action) {
+  return action.kind == ActionKind::Step && action.microbatch < 0;
+}
+
+bool has_step(const Program& program) {
+  return std::any_of(program.begin(), program.end(), is_step);
+}
+
 bool is_backward(const Action& action) {
   return action.kind == ActionKind::B || makes_weight_grad(action);
 }
 
-Action unit_of(Action action, int unit) {
-  action.first_unit = static_cast<int16_t>(unit);
-  action.num_units = 1;
+Action part_of(Action action, const UnitGroup& group) {
+  action.first_unit = static_cast<int16_t>(group.first_unit);
+  action.num_units = static_cast<int16_t>(group.num_units);
   return action;
 }
 
-Action on_units(ActionKind kind, int chunk, int first_unit, int num_units) {
-  return {.kind = kind,
-          .chunk = static_cast<int16_t>(chunk),
-          .microbatch = -1,
-          .first_unit = static_cast<int16_t>(first_unit),
-          .num_units = static_cast<int16_t>(num_units)};
+Action on_units(ActionKind kind, int chunk, const UnitGroup& group) {
+  return part_of({.kind = kind, .chunk = static_cast<int16_t>(chunk), .microbatch = -1}, group);
+}
+
+// Calls visit(group) for the groups of a chunk, last first: the order of the backward pass.
+template <typename Visit>
+void for_each_group_backwards(const DataParallelShape& shape, int chunk, Visit&& visit) {
+  const std::vector<UnitGroup>& groups = shape.groups[size_t(chunk)];
+  for (size_t i = groups.size(); i-- > 0;) visit(groups[i]);
 }
 
 // Levels 0 and 1: what stands from `begin` to `end` makes the last leaf and joins it.
 void reduce_last(Program& result, const Program& program, size_t begin, size_t end,
                  const DataParallelShape& shape) {
   const int chunk = program[begin].chunk;
-  for (int unit = shape.num_units[chunk]; unit-- > 0;) {
-    for (size_t i = begin; i < end; ++i) result.push_back(unit_of(program[i], unit));
-    result.push_back(on_units(ActionKind::ReduceGrad, chunk, unit, 1));
-  }
+  for_each_group_backwards(shape, chunk, [&](const UnitGroup& group) {
+    for (size_t i = begin; i < end; ++i) result.push_back(part_of(program[i], group));
+    result.push_back(on_units(ActionKind::ReduceGrad, chunk, group));
+  });
 }
 
 // Levels 2 and 3: the leaf lives in the unit's buffer until it has been reduced.
 void reduce_leaf(Program& result, const Action& action, const DataParallelShape& shape) {
-  for (int unit = shape.num_units[action.chunk]; unit-- > 0;) {
-    Action leaf = unit_of(action, unit);
+  for_each_group_backwards(shape, action.chunk, [&](const UnitGroup& group) {
+    Action leaf = part_of(action, group);
     Action reduce = leaf;
     reduce.kind = ActionKind::ReduceGrad;
     leaf.grad_slot = 0;
     leaf.accumulate = false;
     result.push_back(leaf);
     result.push_back(reduce);
-  }
+  });
 }
 
-// A stretch of the program that needs one unit gathered.
+// A stretch of the program that needs one group of units gathered.
 struct Use {
   int chunk = 0;
-  int unit = 0;
+  UnitGroup group;
   int slot = 0;
   size_t first = 0;
   size_t last = 0;
@@ -74,19 +86,18 @@ class Gathering {
       for (size_t chunk = 0; chunk < shape_.num_units.size(); ++chunk) {
         for (int unit = 0; unit < shape_.num_units[chunk]; ++unit) {
           if (!shape_.kept_gathered[chunk][unit]) continue;
-          result.push_back(on_units(kind, int(chunk), unit, 1));
+          result.push_back(on_units(kind, int(chunk), {unit, 1}));
         }
       }
     };
     each_kept(ActionKind::Unshard);
     for (size_t i = 0; i < program_.size(); ++i) {
-      if (program_[i].kind == ActionKind::Step) each_kept(ActionKind::Reshard);
+      if (is_step(program_[i])) each_kept(ActionKind::Reshard);
       result.insert(result.end(), before_[i].begin(), before_[i].end());
       result.push_back(program_[i]);
       result.insert(result.end(), after_[i].begin(), after_[i].end());
     }
-    const bool has_step = !program_.empty() && program_.back().kind == ActionKind::Step;
-    if (!has_step) each_kept(ActionKind::Reshard);
+    if (!has_step(program_)) each_kept(ActionKind::Reshard);
     return result;
   }
 
@@ -94,13 +105,9 @@ class Gathering {
   bool reads_params(const Action& action) const {
     const bool computes = action.kind == ActionKind::F || is_backward(action);
     if (!computes || shape_.kept_gathered[action.chunk][action.first_unit]) return false;
-    return action.kind != ActionKind::W || shape_.w_reads_params[action.chunk][action.first_unit];
-  }
-
-  int slot_of(const Action& action) const {
-    int turn = action.first_unit;
-    for (int chunk = 0; chunk < action.chunk; ++chunk) turn += shape_.num_units[chunk];
-    return turn % shape_.num_unit_slots;
+    if (action.kind != ActionKind::W) return true;
+    const auto first = shape_.w_reads_params[action.chunk].begin() + action.first_unit;
+    return std::find(first, first + action.num_units, true) != first + action.num_units;
   }
 
   void find_uses() {
@@ -108,11 +115,15 @@ class Gathering {
       const Action& action = program_[i];
       if (!reads_params(action)) continue;
       const bool goes_on = !uses_.empty() && uses_.back().chunk == action.chunk &&
-                           uses_.back().unit == action.first_unit;
+                           uses_.back().group.first_unit == action.first_unit;
       if (goes_on) {
         uses_.back().last = i;
       } else {
-        uses_.push_back({action.chunk, action.first_unit, slot_of(action), i, i});
+        uses_.push_back({action.chunk,
+                         {action.first_unit, action.num_units},
+                         shape_.slot_of(action.chunk, action.first_unit),
+                         i,
+                         i});
       }
     }
   }
@@ -120,12 +131,14 @@ class Gathering {
   void place() {
     const size_t ahead = static_cast<size_t>(shape_.num_unit_slots - 1);
     std::vector<size_t> free_from(static_cast<size_t>(shape_.num_unit_slots), 0);
+    size_t before = 0;  // gathers follow each other on their link: in the order of their uses
     for (size_t i = 0; i < uses_.size(); ++i) {
       const Use& use = uses_[i];
       const size_t wanted = i >= ahead ? uses_[i - ahead].first : 0;
-      const size_t position = std::max(wanted, free_from[use.slot]);
-      before_[position].push_back(on_units(ActionKind::Unshard, use.chunk, use.unit, 1));
-      after_[use.last].push_back(on_units(ActionKind::Reshard, use.chunk, use.unit, 1));
+      const size_t position = std::max({wanted, free_from[use.slot], before});
+      before = position;
+      before_[position].push_back(on_units(ActionKind::Unshard, use.chunk, use.group));
+      after_[use.last].push_back(on_units(ActionKind::Reshard, use.chunk, use.group));
       free_from[use.slot] = use.last + 1;
     }
   }
@@ -141,13 +154,13 @@ Program cut_into_units(const Program& program, const DataParallelShape& shape) {
   for (const Action& action : program) {
     const bool is_whole = action.num_units == 0;
     if (is_whole && action.kind == ActionKind::F) {
-      for (int unit = 0; unit < shape.num_units[action.chunk]; ++unit) {
-        result.push_back(unit_of(action, unit));
+      for (const UnitGroup& group : shape.groups[size_t(action.chunk)]) {
+        result.push_back(part_of(action, group));
       }
     } else if (is_whole && is_backward(action)) {
-      for (int unit = shape.num_units[action.chunk]; unit-- > 0;) {
-        result.push_back(unit_of(action, unit));
-      }
+      for_each_group_backwards(shape, action.chunk, [&](const UnitGroup& group) {
+        result.push_back(part_of(action, group));
+      });
     } else {
       result.push_back(action);
     }
@@ -155,7 +168,47 @@ Program cut_into_units(const Program& program, const DataParallelShape& shape) {
   return result;
 }
 
+// Which units W needs the parameters of: the head projects again in fp32, and what was not kept is
+// computed again.
+std::vector<bool> units_whose_w_reads(const StageSpec& stage, const StageShape& shape) {
+  std::vector<bool> reads(size_t(num_units(stage)), shape.recompute != Recompute::None);
+  if (stage.has_embedding) reads.front() = true;
+  if (stage.has_head) reads.back() = true;
+  return reads;
+}
+
 }  // namespace
+
+int DataParallelShape::group_of(int chunk, int unit) const {
+  const std::vector<UnitGroup>& of_chunk = groups[size_t(chunk)];
+  int index = 0;
+  while (index + 1 < int(of_chunk.size()) && of_chunk[size_t(index) + 1].first_unit <= unit)
+    ++index;
+  return index;
+}
+
+int DataParallelShape::slot_of(int chunk, int unit) const {
+  int turn = group_of(chunk, unit);
+  for (int before = 0; before < chunk; ++before) turn += int(groups[size_t(before)].size());
+  return turn % num_unit_slots;
+}
+
+DataParallelShape data_parallel_shape(const RankPlan& rank) {
+  DataParallelShape result{.zero_level = rank.zero.level,
+                           .post_validates = rank.post_validates,
+                           .num_unit_slots = rank.num_unit_slots};
+  for (const ChunkTables& chunk : rank.chunks) {
+    const int units = num_units(chunk.stage);
+    result.num_units.push_back(units);
+    result.groups.push_back(chunk.groups);
+    result.num_pieces.push_back(int(chunk.pieces.size()));
+    std::vector<bool> kept;
+    for (int unit = 0; unit < units; ++unit) kept.push_back(stays_gathered(chunk, unit));
+    result.kept_gathered.push_back(std::move(kept));
+    result.w_reads_params.push_back(units_whose_w_reads(chunk.stage, rank.shape));
+  }
+  return result;
+}
 
 Program unpair(const Program& program) {
   Program result;
@@ -207,10 +260,9 @@ Program add_unshard(const Program& program, const DataParallelShape& shape) {
     return Gathering(units, shape).run();
   }
   Program result = program;
-  const bool has_step = !program.empty() && program.back().kind == ActionKind::Step;
-  if (shape.zero_level == 0 || !has_step) return result;
+  if (shape.zero_level == 0 || !has_step(program)) return result;
   for (size_t chunk = 0; chunk < shape.num_units.size(); ++chunk) {
-    result.push_back(on_units(ActionKind::Unshard, int(chunk), 0, shape.num_units[chunk]));
+    result.push_back(on_units(ActionKind::Unshard, int(chunk), {0, shape.num_units[chunk]}));
   }
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "program/rank_plan.h"
 #include "spec/program.h"
 
 namespace trireme {
@@ -9,14 +10,21 @@ namespace trireme {
 // What the passes below must know of a rank's chunks.
 struct DataParallelShape {
   int zero_level = 0;
+  bool post_validates = false;
   int num_unit_slots = 2;  // gathered units alive at one time: one in use, the others on their way
   std::vector<int> num_units;                     // [chunk]
+  std::vector<std::vector<UnitGroup>> groups;     // [chunk] units that are handled as one
+  std::vector<int> num_pieces;                    // [chunk] of the optimizer's state in a file
   std::vector<std::vector<bool>> kept_gathered;   // [chunk][unit] gathered for the whole step
   std::vector<std::vector<bool>> w_reads_params;  // [chunk][unit] W reads the unit's parameters
 
   bool shards_grads() const { return zero_level >= 2; }
   bool shards_params() const { return zero_level >= 3; }
+  int group_of(int chunk, int unit) const;
+  // Of the gathered units' slots, the one that a unit's group takes.
+  int slot_of(int chunk, int unit) const;
 };
+DataParallelShape data_parallel_shape(const RankPlan& rank);
 
 // F&BW pairs become F, then BW: a rank with one compute stream runs them one after the other.
 Program unpair(const Program& program);

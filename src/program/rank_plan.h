@@ -33,6 +33,7 @@ struct RankPlan {
   ZeroShape zero;
   ZeroShape expert_zero;  // of the experts, over the ranks that hold the same
   int num_unit_slots = 2;
+  bool post_validates = false;  // Step does not wait for the norm, Validate does
   MemoryPlan memory;
 };
 

@@ -65,6 +65,7 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
     run_action(ctx, parts_.plan.program[i], memory);
     parts_.pipeline.finish(memory);
     parts_.data_parallel.finish_reduces(ctx, memory.finish_reduces);
+    if (memory.finish_offload) parts_.offload.finish();
     parts_.memory.release(memory.release);
     times_[i].end_ns = monotonic_ns();
     times_[i].waited_ns = this->waited_ns() - waited_ns;
@@ -137,9 +138,16 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       return parts_.data_parallel.start_unshard(action);
     case ActionKind::Reshard:
       return parts_.data_parallel.finish_unshard(action);
+    case ActionKind::Fetch:
+      return parts_.offload.start_fetch(action);
+    case ActionKind::Offload:
+      return parts_.offload.start_offload(action);
     case ActionKind::Step:
-      finish_gradients(ctx);
-      return run_step_action(ctx);
+      if (action.microbatch < 0) return run_step_action(ctx);
+      parts_.offload.finish_fetch(action);
+      return parts_.optimizer.update_piece(ctx, action.chunk, action.microbatch);
+    case ActionKind::Validate:
+      return run_validate_action(ctx);
     default:
       TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 2));
   }
@@ -194,29 +202,52 @@ void Executor::finish_gradients(Ctx& ctx) {
   exchange_waited_ns_ += monotonic_ns() - begin_ns;
 }
 
+std::span<double> Executor::norm_partials() {
+  return {reinterpret_cast<double*>(words_.data() + exchange_.norm_partials),
+          size_t(exchange_.num_words - exchange_.norm_partials)};
+}
+
 // Every word is filled by one rank and zero on all others, so that their sum is exact.
 void Executor::run_step_action(Ctx& ctx) {
+  finish_gradients(ctx);
   words_[size_t(exchange_.stop)] = stop_ ? 1 : 0;
-  const std::span<double> partials{
-      reinterpret_cast<double*>(words_.data() + exchange_.norm_partials),
-      size_t(exchange_.num_words - exchange_.norm_partials)};
-  int64_t begin_ns = monotonic_ns();
+  const std::span<double> partials = norm_partials();
+  const int64_t begin_ns = monotonic_ns();
   parts_.tensor_addends.sum();
   exchange_waited_ns_ += monotonic_ns() - begin_ns;
   parts_.optimizer.squared_norms(ctx, partials);
-  begin_ns = monotonic_ns();
-  parts_.world.all_reduce({words_.data(), DType::I64, Shape{exchange_.num_words}});
-  exchange_waited_ns_ += monotonic_ns() - begin_ns;
+  const double own_part = std::accumulate(partials.begin(), partials.end(), 0.0);
+  const TensorRef words{words_.data(), DType::I64, Shape{exchange_.num_words}};
+  if (!parts_.plan.post_validates) {
+    const int64_t exchange_ns = monotonic_ns();
+    parts_.world.all_reduce(words);
+    exchange_waited_ns_ += monotonic_ns() - exchange_ns;
+    result_.update = parts_.optimizer.update(ctx, read_exchange());
+    return;
+  }
+  exchange_work_ = parts_.world.start({.in = words, .out = words});
+  const int64_t all_tokens =
+      parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
+  parts_.optimizer.attempt(ctx, {lr_, double(all_tokens), own_part});
+}
 
+void Executor::run_validate_action(Ctx& ctx) {
+  const int64_t begin_ns = monotonic_ns();
+  exchange_work_.wait();
+  exchange_waited_ns_ += monotonic_ns() - begin_ns;
+  result_.update = parts_.optimizer.settle(ctx, read_exchange());
+}
+
+StepInput Executor::read_exchange() {
   const int64_t m = exchange_.valid_tokens;
   result_.loss_sum = tree_sum({reinterpret_cast<const double*>(words_.data()), size_t(m)});
   result_.valid_tokens = std::accumulate(words_.begin() + m, words_.begin() + 2 * m, int64_t{0});
   result_.stop = words_[size_t(exchange_.stop)] != 0;
   result_.expert_loads =
       words_.subspan(size_t(exchange_.expert_loads), size_t(parts_.plan.num_expert_loads));
-  const double squared_norm = std::accumulate(partials.begin(), partials.end(), 0.0);
-  result_.update = parts_.optimizer.update(
-      ctx, {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), squared_norm});
+  const std::span<double> partials = norm_partials();
+  return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)),
+          std::accumulate(partials.begin(), partials.end(), 0.0)};
 }
 
 MicrobatchInfo Executor::info_of(int microbatch) const {

@@ -10,6 +10,7 @@
 #include "optim/optimizer.h"
 #include "runtime/clock.h"
 #include "runtime/data_parallel.h"
+#include "runtime/offload.h"
 #include "runtime/pipeline.h"
 #include "runtime/rank_memory.h"
 
@@ -51,6 +52,7 @@ class Executor {
     Group& world;
     Pipeline& pipeline;
     DataParallel& data_parallel;
+    Offload& offload;
     GradAddends& tensor_addends;   // over tp
     GradAddends& context_addends;  // over cp
     int64_t micro_sequences = 1;
@@ -79,7 +81,13 @@ class Executor {
   void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory);
   void run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory);
   void run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory);
+  // Starts the exchange of losses and norms; the update follows it, or runs ahead of it.
   void run_step_action(Ctx& ctx);
+  // Waits for the exchange.
+  void run_validate_action(Ctx& ctx);
+  // Of what the ranks have told each other.
+  StepInput read_exchange();
+  std::span<double> norm_partials();
   // The gradients of this rank's tokens become those of whole sequences, once in a step and last of
   // all sums but those over a layer, so that no other axis changes a bit.
   void finish_gradients(Ctx& ctx);
@@ -94,7 +102,8 @@ class Executor {
     return parts_.stages[size_t(action.chunk)];
   }
   int64_t waited_ns() const {
-    return parts_.pipeline.waited_ns() + parts_.data_parallel.waited_ns() + exchange_waited_ns_;
+    return parts_.pipeline.waited_ns() + parts_.data_parallel.waited_ns() +
+           parts_.offload.waited_ns() + exchange_waited_ns_;
   }
 
   Parts parts_;
@@ -104,6 +113,7 @@ class Executor {
   std::vector<ActionTime> times_;
   std::vector<UnitTime> unit_times_;  // room for every unit of every action
   size_t num_unit_times_ = 0;
+  Work exchange_work_;
   // Of the step that runs.
   StepResult result_;
   uint64_t first_sample_ = 0;

@@ -101,11 +101,43 @@ Shard shard_of(const Bucket& bucket, int degree, int index) {
   return shard;
 }
 
-std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables) {
+std::vector<UnitGroup> unit_groups(const StageSpec& stage, const StageTables& tables,
+                                   int64_t least_bytes) {
+  std::vector<int64_t> bytes(size_t(num_units(stage)), 0);
+  for (const TensorSpec& grad : tables.grads.tensors()) {
+    bytes[size_t(unit_of(stage, grad.name))] += grad.bytes();
+  }
+  const bool first_is_apart = stage.has_embedding && stage.has_head;
+  std::vector<UnitGroup> groups;
+  int64_t in_group = 0;
+  for (int unit = 0; unit < int(bytes.size()); ++unit) {
+    const bool begins = groups.empty() || in_group >= least_bytes || (unit == 1 && first_is_apart);
+    if (begins) {
+      groups.push_back({unit, 0});
+      in_group = 0;
+    }
+    ++groups.back().num_units;
+    in_group += bytes[size_t(unit)];
+  }
+  const bool may_join = groups.size() > 2 || (groups.size() == 2 && !first_is_apart);
+  if (may_join && in_group < least_bytes) {
+    const int count = groups.back().num_units;
+    groups.pop_back();
+    groups.back().num_units += count;
+  }
+  return groups;
+}
+
+std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables,
+                               const std::vector<UnitGroup>& groups) {
+  std::vector<int> first_unit_of;  // [unit]
+  for (const UnitGroup& group : groups) {
+    first_unit_of.insert(first_unit_of.end(), size_t(group.num_units), group.first_unit);
+  }
   std::vector<Bucket> buckets;
   bool previous_is_table = false;
   for (const TensorSpec& grad : tables.grads.tensors()) {
-    const int unit = unit_of(stage, grad.name);
+    const int unit = first_unit_of[size_t(unit_of(stage, grad.name))];
     const bool begins = buckets.empty() || buckets.back().unit != unit || previous_is_table ||
                         is_table(grad.name) ||
                         buckets.back().is_of_experts != is_of_expert(grad.name);

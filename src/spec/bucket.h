@@ -24,11 +24,17 @@ struct BucketTensor {
   int64_t param_begin = -1;  // -1: a second use of a tied parameter has a gradient alone
 };
 
+// Neighbouring units (the embedding, a layer, the head) that data parallelism handles as one.
+struct UnitGroup {
+  int first_unit = 0;
+  int num_units = 1;
+};
+
 // Neighbours in the tables of a chunk that data parallelism communicates as one piece: those of one
-// unit (the embedding, a layer, the head). The table of a tied embedding is a bucket of its own, so
-// that both its uses are cut alike, and so are the experts of a layer.
+// group of units. The table of a tied embedding is a bucket of its own, so that both its uses are
+// cut alike, and so are the experts of a layer.
 struct Bucket {
-  int unit = 0;
+  int unit = 0;                // the group's first
   bool is_of_experts = false;  // which other ranks have than those of the rest
   std::vector<BucketTensor> tensors;
 
@@ -51,8 +57,15 @@ struct Shard {
 };
 Shard shard_of(const Bucket& bucket, int degree, int index);
 
+// Units in order, as few in a group as make least_bytes of gradients; what is left at the end joins
+// the last group. The embedding of a chunk with both ends stays alone: its table may be gathered
+// for longer than the rest.
+std::vector<UnitGroup> unit_groups(const StageSpec& stage, const StageTables& tables,
+                                   int64_t least_bytes);
+
 // The buckets of a chunk in model order.
-std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables);
+std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables,
+                               const std::vector<UnitGroup>& groups);
 
 int num_units(const StageSpec& stage);
 

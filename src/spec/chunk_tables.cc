@@ -96,20 +96,26 @@ std::vector<ChunkTables::UnitRange> unit_ranges(const ChunkTables& chunk,
     if (range.begin == INT64_MAX) range.begin = 0;  // a head whose only weight is the tied table
     range.bytes = (range.bytes + 63) / 64 * 64;
   }
+  for (const UnitGroup& group : chunk.groups) {
+    const auto first = ranges.begin() + group.first_unit;
+    std::fill(first, first + group.num_units, ChunkTables::UnitRange(*first));
+  }
   return ranges;
 }
 
 }  // namespace
 
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
-                         const ZeroShape& zero, const ZeroShape& expert_zero) {
+                         const ZeroShape& zero, const ZeroShape& expert_zero,
+                         int64_t bucket_bytes) {
   ChunkTables chunk;
   chunk.stage = stage;
   chunk.params = local_param_table(model, stage, shape);
   chunk.layouts = param_layouts(model, stage, shape);
   chunk.tables = stage_tables(model, stage, shape);
   chunk.zero = zero;
-  for (Bucket& bucket : buckets_of(stage, chunk.tables)) {
+  chunk.groups = unit_groups(stage, chunk.tables, bucket_bytes);
+  for (Bucket& bucket : buckets_of(stage, chunk.tables, chunk.groups)) {
     const ZeroShape& own = bucket.is_of_experts ? expert_zero : zero;
     Shard shard = own.level == 0 ? shard_of(bucket, 1, 0) : shard_of(bucket, own.degree, own.index);
     chunk.buckets.push_back({std::move(bucket), std::move(shard)});

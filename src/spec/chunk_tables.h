@@ -46,6 +46,28 @@ struct PlacedBucket {
   int64_t param_storage = 0;  // element in the parameters' storage
 };
 
+// A part of what this rank owns while it is in a staging buffer: bytes from the buffer's start, -1
+// where the optimizer has no such tensor.
+struct OffloadRun {
+  size_t owned = 0;   // index in the chunk's owned
+  int64_t first = 0;  // of what is owned
+  int64_t count = 0;
+  int64_t master = -1;
+  int64_t exp_avg = -1;
+  int64_t exp_avg_sq = -1;
+};
+struct OffloadBlock {
+  int64_t in_file = 0;  // byte from the start of the chunk's optimizer table
+  int64_t in_buffer = 0;
+  int64_t bytes = 0;
+};
+// Optimizer state that moves between a file and a staging buffer as one.
+struct OffloadPiece {
+  std::vector<OffloadRun> runs;
+  std::vector<OffloadBlock> blocks;
+  int64_t bytes = 0;  // of the buffer
+};
+
 // One model chunk of one rank: its tables, and what of them this rank stores.
 struct ChunkTables {
   StageSpec stage;
@@ -53,23 +75,27 @@ struct ChunkTables {
   std::vector<ParamLayout> layouts;  // [param]
   StageTables tables;                // optimizer: of the owned parts only
   ZeroShape zero;
+  std::vector<UnitGroup> groups;
   std::vector<PlacedBucket> buckets;
   std::vector<OwnedParam> owned;
-  int64_t params_bytes = 0;     // stored all the time
-  int64_t grad_slot_bytes = 0;  // of one gradient slot
-  // Where shards are stored, the whole units that are gathered or produced: the range of the
-  // tables, in bytes.
+  std::vector<OffloadPiece> pieces;  // where the optimizer's table lies in a file; else none
+  int64_t params_bytes = 0;          // stored all the time
+  int64_t grad_slot_bytes = 0;       // of one gradient slot
+  // Where shards are stored, the whole groups of units that are gathered or produced: the range of
+  // the tables, in bytes.
   struct UnitRange {
     int64_t begin = 0;
     int64_t bytes = 0;
   };
-  std::vector<UnitRange> unit_params;  // [unit], level 3
-  std::vector<UnitRange> unit_grads;   // [unit], level 2 and 3
+  std::vector<UnitRange> unit_params;  // [unit] of its group, level 3
+  std::vector<UnitRange> unit_grads;   // [unit] of its group, level 2 and 3
 };
 
 // `zero` of what all data-parallel ranks have, `expert_zero` of experts, which fewer ranks have.
+// Units are grouped until they have bucket_bytes of gradients.
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
-                         const ZeroShape& zero, const ZeroShape& expert_zero);
+                         const ZeroShape& zero, const ZeroShape& expert_zero,
+                         int64_t bucket_bytes = 0);
 
 // Whether a gathered unit is kept for the whole step: the table of an embedding that the head of
 // the same chunk reads too.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "spec/offload_pieces.h"
 
 namespace trireme {
 namespace {
@@ -94,14 +95,17 @@ void add_unit_slots(MemoryPlan& plan, const MemoryNeeds& needs) {
     size_t turn = 0;
     for (size_t c = 0; c < needs.chunks.size(); ++c) {
       const ChunkTables& chunk = *needs.chunks[c].chunk;
-      for (const ChunkTables::UnitRange& range : chunk.*ranges) {
+      if ((chunk.*ranges).empty()) continue;
+      for (const UnitGroup& group : chunk.groups) {
+        const ChunkTables::UnitRange& range = (chunk.*ranges)[size_t(group.first_unit)];
         const size_t slot = turn++ % size_t(needs.num_unit_slots);
         if (slot == slots.size()) {
           slots.push_back(add_region(plan, fmt::format("{}[{}]", name, slot), memory_class, 0));
         }
         MemoryRegion& region = plan.regions[size_t(slots[slot])];
         region.bytes = std::max(region.bytes, range.bytes);
-        (plan.chunks[c].*regions).push_back(slots[slot]);
+        std::vector<int>& of_units = plan.chunks[c].*regions;
+        of_units.insert(of_units.end(), size_t(group.num_units), slots[slot]);
       }
     }
   };
@@ -122,7 +126,8 @@ class Walk {
       : plan_(plan),
         needs_(needs),
         forward_only_(forward_only),
-        messages_(plan, plan.message_slots, "message", MemoryClass::Comm, needs.message_bytes) {
+        messages_(plan, plan.message_slots, "message", MemoryClass::Comm, needs.message_bytes),
+        staging_(plan, plan.staging, "staging", MemoryClass::Optimizer, staging_bytes(needs)) {
     for (size_t c = 0; c < needs.chunks.size(); ++c) {
       const StageTables& tables = needs.chunks[c].chunk->tables;
       const std::string suffix = needs.chunks.size() > 1 ? fmt::format(".{}", c) : "";
@@ -156,12 +161,22 @@ class Walk {
     int message_in = -1;
   };
 
+  static int64_t staging_bytes(const MemoryNeeds& needs) {
+    int64_t bytes = 0;
+    for (const ChunkMemoryNeeds& chunk : needs.chunks) {
+      for (const OffloadPiece& piece : chunk.chunk->pieces) bytes = std::max(bytes, piece.bytes);
+    }
+    return bytes;
+  }
+
   void note_transfers(const Program& program) {
     sends_activations_.assign(needs_.chunks.size(), false);
     sends_grads_.assign(needs_.chunks.size(), false);
     for (const Action& action : program) {
       if (action.kind == ActionKind::SendActivation) sends_activations_[action.chunk] = true;
       if (action.kind == ActionKind::SendGrad) sends_grads_[action.chunk] = true;
+      if (action.kind == ActionKind::Offload) ++offloads_to_come_;
+      validates_ = validates_ || action.kind == ActionKind::Validate;
     }
   }
 
@@ -213,12 +228,38 @@ class Walk {
           memory.release.push_back(region);
         }
         return;
-      case ActionKind::Step:
-        for (SlotPool& grads : grads_) grads.give_back(0, memory);
-        while (!under_way_.empty()) finish_oldest_message(memory);
+      case ActionKind::Fetch:
+        staging_.take(num_fetches_++ % kStagingBuffers, memory);
         return;
+      case ActionKind::Offload:
+        return plan_offload(memory);
+      case ActionKind::Step:
+        if (action.microbatch >= 0) return;  // one piece: its gradient goes with the last one's
+        while (!under_way_.empty()) finish_oldest_message(memory);
+        for (const ChunkRegions& chunk : plan_.chunks) {
+          if (validates_) memory.acquire.push_back(chunk.copies);
+        }
+        if (offloads_to_come_ == 0 && !validates_) drop_gradients(memory);
+        return;
+      case ActionKind::Validate:
+        for (const ChunkRegions& chunk : plan_.chunks) memory.release.push_back(chunk.copies);
+        return drop_gradients(memory);
       default:
         TRIREME_CHECK(false, "no memory is planned for " + to_string(action, 2));
+    }
+  }
+
+  void drop_gradients(ActionMemory& memory) {
+    for (SlotPool& grads : grads_) grads.give_back(0, memory);
+  }
+
+  // Buffers are given back once everything has left them.
+  void plan_offload(ActionMemory& memory) {
+    if (--offloads_to_come_ > 0) return;
+    memory.finish_offload = true;
+    drop_gradients(memory);
+    for (int buffer = 0; buffer < std::min(num_fetches_, kStagingBuffers); ++buffer) {
+      staging_.give_back(buffer, memory);
     }
   }
 
@@ -318,9 +359,8 @@ class Walk {
                                 std::vector<int> ChunkRegions::*regions) const {
     const std::vector<int>& of_units = plan_.chunks[action.chunk].*regions;
     if (of_units.empty()) return {};
-    TRIREME_CHECK(action.num_units > 0, "sharded units are handled one by one");
-    return {of_units.begin() + action.first_unit,
-            of_units.begin() + action.first_unit + action.num_units};
+    TRIREME_CHECK(action.num_units > 0, "sharded units are handled group by group");
+    return {of_units[size_t(action.first_unit)]};
   }
 
   void finish_oldest_message(ActionMemory& memory) {
@@ -333,13 +373,21 @@ class Walk {
   const MemoryNeeds& needs_;
   bool forward_only_;
   std::vector<SlotPool> grads_, saved_, weight_grad_;  // [chunk]
-  SlotPool messages_;
+  SlotPool messages_, staging_;
+  int num_fetches_ = 0;
+  int offloads_to_come_ = 0;
+  bool validates_ = false;
   std::vector<bool> sends_activations_, sends_grads_;  // [chunk]
   std::map<Key, InFlight> in_flight_;
   std::map<Key, int> outgoing_;                      // made, not yet sent
   std::vector<int> under_way_;                       // message slots, oldest first
   std::vector<std::vector<int>> reduces_under_way_;  // regions of units, oldest first
 };
+
+bool validates(const Program& program) {
+  return std::any_of(program.begin(), program.end(),
+                     [](const Action& action) { return action.kind == ActionKind::Validate; });
+}
 
 void place_regions(MemoryPlan& plan) {
   for (MemoryRegion& region : plan.regions) {
@@ -390,6 +438,13 @@ std::string_view name_of(MemoryClass memory_class) {
   return "?";
 }
 
+int64_t copies_bytes(const ChunkTables& chunk) {
+  const DType compute = chunk.tables.params.tensors().front().dtype;
+  int64_t bytes = chunk.tables.optimizer.bytes();
+  for (const OwnedParam& owned : chunk.owned) bytes += align(owned.count * size_of(compute));
+  return bytes;
+}
+
 bool splits_backward(const Program& program) {
   return std::any_of(program.begin(), program.end(),
                      [](const Action& action) { return action.kind == ActionKind::B; });
@@ -405,9 +460,15 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
     const std::string suffix = needs.chunks.size() > 1 ? fmt::format(".{}", c) : "";
     plan.chunks[c].params =
         add_permanent(plan, "params" + suffix, MemoryClass::Params, chunk.params_bytes);
-    plan.chunks[c].optimizer = add_permanent(plan, "optimizer" + suffix, MemoryClass::Optimizer,
-                                             chunk.tables.optimizer.bytes());
+    if (chunk.pieces.empty()) {
+      plan.chunks[c].optimizer = add_permanent(plan, "optimizer" + suffix, MemoryClass::Optimizer,
+                                               chunk.tables.optimizer.bytes());
+    }
     scratch_bytes = std::max(scratch_bytes, chunk.tables.scratch.bytes());
+    if (validates(program)) {
+      plan.chunks[c].copies =
+          add_region(plan, "copies" + suffix, MemoryClass::Optimizer, copies_bytes(chunk));
+    }
   }
   plan.scratch = add_permanent(plan, "scratch", MemoryClass::Scratch, scratch_bytes);
   plan.exchange = add_permanent(plan, "exchange", MemoryClass::Scratch, needs.exchange_bytes);
@@ -434,7 +495,7 @@ std::string largest_tensor(const MemoryPlan& plan, std::span<const ChunkTables> 
   for (size_t c = 0; c < chunks.size(); ++c) {
     const StageTables& tables = chunks[c].tables;
     look(tables.params, "params");
-    look(tables.optimizer, "optimizer");
+    if (plan.chunks[c].optimizer >= 0) look(tables.optimizer, "optimizer");
     look(tables.scratch, "scratch");
     if (!plan.chunks[c].grad_slots.empty()) look(tables.grads, "grads");
     if (!plan.chunks[c].saved_slots.empty()) look(tables.saved, "saved");

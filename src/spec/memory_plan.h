@@ -56,6 +56,7 @@ struct ActionMemory {
   std::vector<SavedSlot> finish_activations;  // sends that must be over when this action ends
   std::vector<int> finish_messages;           // the same of message slots
   int finish_reduces = 0;                     // oldest reductions that must be over
+  bool finish_offload = false;                // all pieces must be back in the file
   std::vector<int> acquire;                   // regions that become live before it
   std::vector<int> release;                   // regions that are dead after it
 };
@@ -63,7 +64,8 @@ struct ActionMemory {
 // Where the parts of a chunk lie: regions.
 struct ChunkRegions {
   int params = -1;
-  int optimizer = -1;
+  int optimizer = -1;  // -1: it lies in a file
+  int copies = -1;     // from Step to Validate, of what Step updates
   std::vector<int> grad_slots, saved_slots, weight_grad_slots;
   std::vector<int> unit_params, unit_grads;  // [unit] shared slots, where shards are stored
 };
@@ -75,6 +77,7 @@ struct MemoryPlan {
   std::vector<ChunkRegions> chunks;
   int scratch = -1, workspace = -1, exchange = -1;
   std::vector<int> message_slots;
+  std::vector<int> staging;                // buffers of pieces that lie in a file
   std::vector<ActionMemory> actions;       // one per action of the Program
   std::vector<ActionMemory> eval_actions;  // the same of the forward-only one
 
@@ -83,6 +86,9 @@ struct MemoryPlan {
   int64_t peak_action = 0;                      // where it is reached first
   int64_t class_bytes[kNumMemoryClasses] = {};  // greatest of each class on its own
 };
+
+// Bytes of the copies of a chunk's owned parameters and their state, to which Validate rolls back.
+int64_t copies_bytes(const ChunkTables& chunk);
 
 // Whether B and W are actions of their own.
 bool splits_backward(const Program& program);

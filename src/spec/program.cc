@@ -7,8 +7,9 @@
 namespace trireme {
 namespace {
 
-bool runs_a_microbatch(ActionKind kind) {
-  return kind != ActionKind::SumGrad && kind != ActionKind::Step;
+bool has_a_number(const Action& action) {
+  if (action.kind == ActionKind::Step) return action.microbatch >= 0;
+  return action.kind != ActionKind::SumGrad && action.kind != ActionKind::Validate;
 }
 
 // Where the weight gradient goes: nothing for "overwrite slot 0", else "+" and "@slot".
@@ -76,6 +77,8 @@ std::string_view name_of(ActionKind kind) {
       return "Fetch";
     case ActionKind::Step:
       return "Step";
+    case ActionKind::Validate:
+      return "Validate";
   }
   TRIREME_CHECK(false, "unknown ActionKind");
 }
@@ -107,9 +110,10 @@ std::string to_string(const Action& action, int num_chunks) {
                          microbatch_text(action.microbatch_b, action.chunk_b, num_chunks),
                          grad_text(action));
     case ActionKind::SumGrad:
-      return fmt::format(
-          "Sum{}@{}+{}", microbatch_text(-1, action.chunk, num_chunks), action.grad_slot,
-          action.peer >= 0 ? fmt::format("&{}", action.peer) : fmt::format("@{}", action.grad_slot_b));
+      return fmt::format("Sum{}@{}+{}", microbatch_text(-1, action.chunk, num_chunks),
+                         action.grad_slot,
+                         action.peer >= 0 ? fmt::format("&{}", action.peer)
+                                          : fmt::format("@{}", action.grad_slot_b));
     case ActionKind::ReduceGrad:
       return fmt::format("Reduce{}{}{}{}", place, units_text(action), grad_text(action),
                          action.peer >= 0 ? fmt::format("&{}", action.peer) : "");
@@ -120,7 +124,7 @@ std::string to_string(const Action& action, int num_chunks) {
     default:
       break;
   }
-  if (!runs_a_microbatch(action.kind)) return std::string(name_of(action.kind));
+  if (!has_a_number(action)) return std::string(name_of(action.kind));
   return fmt::format("{}{}{}{}{}", name_of(action.kind), place, units_text(action),
                      grad_text(action), peer_text(action));
 }

@@ -26,9 +26,11 @@ enum class ActionKind : uint8_t {
   Unshard,     // gather parameters from the ranks that hold their shards
   Reshard,     // give the gathered copy up
   Recompute,
-  Offload,
-  Fetch,
-  Step,  // norm, clip, update
+  Offload,   // bring a piece of the optimizer's state (microbatch: its number) back to the file
+  Fetch,     // bring it from the file to a staging buffer
+  Step,      // norm, clip, update; with a piece's number: the update of that piece alone
+  Validate,  // Step has not waited for the other ranks' part of the norm: where its clipping was
+             // wrong, roll back and update again
 };
 
 // One entry of a Program. Fields that a kind does not use are -1 (chunk and microbatch of Step,

@@ -77,6 +77,7 @@ struct OptimConfig {
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
   double clip_norm = 1.0;   // 0: no clipping
+  bool post_validate = false;
 };
 
 struct ParallelConfig {
@@ -90,11 +91,15 @@ struct ParallelConfig {
   int zero = 0;
   int hsdp_shard = 0;
   bool sequence = false;
+  int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself
+  int prefetch = 1;          // units whose parameters or gradients are on their way
 };
 
 struct MemoryConfig {
   std::string recompute = "none";  // "none", "selective", "full"
-  std::string offload = "none";
+  std::string offload = "none";    // "none", "optimizer"
+  std::string offload_folder;      // "": the run's
+  int64_t offload_buffer_bytes = 16 << 20;
   int64_t limit_bytes = 0;  // a plan above it is refused; 0: what the host has available
 };
 

@@ -137,6 +137,9 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
            "wsd: length of the last decay; 0: a fifth of the run");
   list.add("clip_norm", optim.clip_norm, kResults,
            "largest global norm of the gradient; 0: no clipping");
+  list.add("post_validate", optim.post_validate, kSpeed,
+           "ranks update before they know the global norm, keep copies, and update again where it "
+           "had to be clipped");
 }
 
 void parallel_fields(FieldList& list, ParallelConfig& parallel) {
@@ -155,6 +158,11 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "ranks of dp that a ZeRO shard group spans; 0: all of them");
   list.add("sequence", parallel.sequence, kSpeed,
            "tensor parallelism keeps the residual stream split along the sequence");
+  list.add("bucket_bytes", parallel.bucket_bytes, kLayout,
+           "gradients that are reduced, and with zero = 3 parameters that are gathered, as one: "
+           "neighbouring layers up to this many bytes of gradients; 0: each layer for itself");
+  list.add("prefetch", parallel.prefetch, kLayout,
+           "zero = 2 and 3: pieces on their way while one is in use; each takes its memory");
 }
 
 void memory_fields(FieldList& list, MemoryConfig& memory) {
@@ -162,7 +170,14 @@ void memory_fields(FieldList& list, MemoryConfig& memory) {
   list.add("recompute", memory.recompute, kSpeed,
            "activations computed again in the backward pass: none, the cheap ones, whole layers",
            "none|selective|full");
-  list.add("offload", memory.offload, kSpeed, "what leaves the device between its uses", "none");
+  list.add("offload", memory.offload, kSpeed,
+           "what lies in a file and is in memory only while it is updated: nothing, or the moments "
+           "and master weights of the optimizer",
+           "none|optimizer");
+  list.add("offload_folder", memory.offload_folder, kSpeed,
+           "where that file is kept while the run lasts; empty: in the run's folder");
+  list.add("offload_buffer_bytes", memory.offload_buffer_bytes, kSpeed,
+           "of each of the three buffers through which it passes");
   list.add("limit_bytes", memory.limit_bytes, kSpeed,
            "a plan above it is refused; 0: what the host has available");
 }

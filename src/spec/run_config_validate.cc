@@ -253,12 +253,15 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
     rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
   }
   rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
+  rules.at_least("parallel.bucket_bytes", double(parallel.bucket_bytes), 0);
+  rules.in_range("parallel.prefetch", parallel.prefetch, 0, 1024);
   rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);
 }
 
 void run_rules(Rules& rules, const RunConfig& config) {
   const RunSection& run = config.run;
   rules.at_least("memory.limit_bytes", config.memory.limit_bytes, 0);
+  rules.at_least("memory.offload_buffer_bytes", double(config.memory.offload_buffer_bytes), 4096);
   rules.at_least("checkpoint.every", config.checkpoint.every, 0);
   rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
   rules.at_least("run.steps", run.steps, 1);

@@ -1,7 +1,11 @@
 #include "train/engine.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 
 #include "models/init.h"
 
@@ -23,16 +27,25 @@ Algorithm algorithm_of(const RunPlan& plan) {
   return plan.mode == AccumulateMode::Layout ? Algorithm::Canonical : Algorithm::Auto;
 }
 
+// Runs that share a folder do not share a file.
+std::string offload_path(const MemoryConfig& memory, const std::string& folder, int rank) {
+  std::filesystem::path in = memory.offload_folder.empty() ? folder : memory.offload_folder;
+  if (in.empty()) in = std::filesystem::temp_directory_path();
+  return (in / fmt::format("offload-{}.rank{}", ::getpid(), rank)).string();
+}
+
 }  // namespace
 
 Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
-               const TokenSource& source)
+               const TokenSource& source, const std::string& folder)
     : plan_(plan),
       world_(world),
       groups_(world, plan.mesh),
       rank_(plan.ranks[size_t(groups_.position())]),
       team_(plan.num_threads),
       memory_(rank_, team_),
+      offload_(rank_, memory_, offload_path(plan.config.memory, folder, world.rank()),
+               plan.config.run.comm_timeout_s),
       stream_(team_, memory_.workspace()),
       ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
       optimizer_(plan.config.optim, kind_of(plan)) {
@@ -56,8 +69,13 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
     const ChunkRegions& regions = rank_.memory.chunks[c];
     stages_.emplace_back(plan.model, chunk.stage, rank_.shape, chunk.tables,
                          memory_.stage_memory(int(c)), plan.config.run.seed);
-    optimizer_.add(chunk, {memory_.at(regions.params), memory_.at(regions.grad_slots[0]),
-                           memory_.at(regions.optimizer)});
+    OptimizerMemory memory{memory_.at(regions.params), memory_.at(regions.grad_slots[0])};
+    if (regions.optimizer >= 0) memory.optimizer = memory_.at(regions.optimizer);
+    if (regions.copies >= 0) memory.copies = memory_.at(regions.copies);
+    for (size_t piece = 0; piece < chunk.pieces.size(); ++piece) {
+      memory.staged.push_back(offload_.staged(int(c), int(piece)));
+    }
+    optimizer_.add(chunk, memory);
   }
   bind_owned();
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), stages_);
@@ -68,7 +86,7 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
                                      algorithm_of(plan));
   executor_ = std::make_unique<Executor>(Executor::Parts{
       rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_, *data_parallel_,
-      *tensor_addends_, *context_addends_, plan.shape.micro_sequences,
+      offload_, *tensor_addends_, *context_addends_, plan.shape.micro_sequences,
       ContextChunks{plan.model.seq_len, plan.mesh.cp, rank_.coords.cp}});
 }
 
@@ -77,7 +95,8 @@ void Engine::bind_owned() {
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
     const ChunkTables& chunk = rank_.chunks[c];
     const ChunkRegions& regions = rank_.memory.chunks[c];
-    const Frame state(chunk.tables.optimizer, memory_.at(regions.optimizer));
+    const Frame state(chunk.tables.optimizer, regions.optimizer >= 0 ? memory_.at(regions.optimizer)
+                                                                     : offload_.state(int(c)));
     for (const OwnedParam& owned : chunk.owned) {
       OwnedTensors tensors{.first = owned.first, .count = owned.count};
       tensors.spec = &chunk.params[owned.param];
@@ -122,6 +141,7 @@ void Engine::init_params(uint64_t seed) {
 }
 
 void Engine::gather_params() {
+  offload_.release_pages();
   if (rank_.zero.level == 0 || rank_.zero.shards_params()) return;
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
     data_parallel_->start_unshard({.kind = ActionKind::Unshard, .chunk = int16_t(c)});
@@ -186,6 +206,7 @@ std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
     if (axis == "pp") bytes += tied_->traffic().sent_bytes + mirror_->traffic().sent_bytes;
     by_axis.emplace_back(axis, bytes);
   }
+  by_axis.emplace_back("file", offload_.moved_bytes());
   return by_axis;
 }
 

@@ -35,7 +35,10 @@ struct OwnedTensors {
 // All ranks of the world call its functions in the same order.
 class Engine {
  public:
-  Engine(const RunPlan& plan, World& world, const KernelTable& kernels, const TokenSource& source);
+  // `folder`: where memory.offload keeps its file if the configuration names none; "": that of
+  // temporary files.
+  Engine(const RunPlan& plan, World& world, const KernelTable& kernels, const TokenSource& source,
+         const std::string& folder = {});
 
   void init_params(uint64_t seed);
   // After the owned parts of parameters have been written: fills the copies that layers read.
@@ -57,6 +60,8 @@ class Engine {
   Group& world() { return world_.group(); }
   Ctx& ctx() { return ctx_; }
   int64_t peak_bytes() const { return memory_.peak_bytes(); }
+  // Before what is owned is saved: throws IoError where a file that holds part of it is damaged.
+  void verify_offload() const { offload_.verify(); }
   // Payload that this rank has sent so far, by axis.
   std::vector<std::pair<std::string, int64_t>> sent_bytes() const;
 
@@ -70,6 +75,7 @@ class Engine {
   std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, tied_, mirror_;
   ThreadTeam team_;
   RankMemory memory_;
+  Offload offload_;
   Stream stream_;
   Ctx ctx_;
   std::vector<TransformerStage> stages_;  // [chunk]

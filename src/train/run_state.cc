@@ -106,6 +106,7 @@ Result<std::string> save_run(Engine& engine, const std::string& root, const Chec
   const SaveOptions options{.keep = keep};
   TRIREME_TRY(folders, agree(world, is_first ? begin_checkpoint(root, info.step) : std::string()));
   const std::string& folder = folders.front();
+  engine.verify_offload();
   const auto write = [&]() -> Result<std::string> {
     TRIREME_TRY(part, write_shards(folder, world.rank(), checkpoint_pieces(engine), options));
     return print_index_part(part);

@@ -106,7 +106,7 @@ class RankSession {
         checkpoint_folder_(parts.checkpoint_folder),
         world_(world),
         data_(std::move(data)),
-        engine_(plan_, world, *choice_.kernels, *data_.train) {}
+        engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir) {}
 
   Result<SessionResult> run();
 

@@ -94,6 +94,16 @@ expect 4 train "$tiny" --out damaged-data --set data.source=files --set data.tra
   --set model.vocab_size=512
 said 'outside the vocabulary'
 rm -r large text.txt
+# What lies in a file beside the run changes no loss and goes with it; a folder that cannot have one.
+expect 0 train "$tiny" --out in-memory
+expect 0 train "$tiny" --out in-file --set memory.offload=optimizer \
+  --set memory.offload_buffer_bytes=65536
+losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl"; }
+[[ $(losses in-memory) == "$(losses in-file)" ]] || fail "memory.offload changes losses"
+compgen -G 'in-file/offload-*' >/dev/null && fail "the file of memory.offload is left behind"
+expect 4 train "$tiny" --out no-file --set memory.offload=optimizer \
+  --set memory.offload_folder=/proc/none
+said 'memory.offload_folder'
 # 5: the machine fails
 if [[ -w /dev/full ]]; then
   "$trireme" config show >/dev/full 2>err

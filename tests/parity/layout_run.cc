@@ -89,6 +89,7 @@ class RankRun {
     for (const OwnedTensors& owned : engine.owned()) {
       collect(owned, owned.master_N, result_.weights);
     }
+    result_.num_rollbacks += engine.optimizer().num_rollbacks();
     if (world.rank() == 0) result_.val_loss = eval.mean();
   }
 

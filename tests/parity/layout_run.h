@@ -15,7 +15,8 @@ struct LayoutRun {
   std::map<std::string, std::vector<float>> weights;        // after the last step
   std::vector<int64_t> expert_loads;  // of all steps, StepResult::expert_loads
   double val_loss = 0.0;
-  std::string differences;  // between what was planned and what the ranks measured; "": none
+  int64_t num_rollbacks = 0;  // of all ranks
+  std::string differences;    // between what was planned and what the ranks measured; "": none
 };
 
 struct RunSteps {

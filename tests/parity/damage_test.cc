@@ -1,0 +1,299 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "layout_case.h"
+#include "planner/compile_plan.h"
+#include "program/check_ranks.h"
+
+namespace trireme {
+namespace {
+
+// Changes the program of `rank` at `position`; false where that action cannot be damaged so.
+using Damage = std::function<bool(Program& program, size_t position)>;
+
+bool is_collective(const Action& action) {
+  return action.kind == ActionKind::ReduceGrad || action.kind == ActionKind::Unshard;
+}
+bool is_transfer(const Action& action) {
+  return action.kind == ActionKind::SendActivation || action.kind == ActionKind::RecvActivation ||
+         action.kind == ActionKind::SendGrad || action.kind == ActionKind::RecvGrad;
+}
+bool has_microbatch(const Action& action) {
+  return action.kind != ActionKind::Step && action.microbatch >= 0;
+}
+
+bool drop(Program& program, size_t position) {
+  program.erase(program.begin() + int64_t(position));
+  return true;
+}
+
+bool repeat(Program& program, size_t position) {
+  program.insert(program.begin() + int64_t(position), Action(program[position]));
+  return true;
+}
+
+bool swap_with_next(Program& program, size_t position) {
+  if (position + 1 >= program.size() || program[position] == program[position + 1]) return false;
+  std::swap(program[position], program[position + 1]);
+  return true;
+}
+
+// With the next action of the same kind of another micro-batch.
+bool swap_microbatches(Program& program, size_t position) {
+  Action& action = program[position];
+  if (!has_microbatch(action)) return false;
+  for (size_t i = position + 1; i < program.size(); ++i) {
+    Action& other = program[i];
+    if (other.kind != action.kind || other.chunk != action.chunk ||
+        other.first_unit != action.first_unit || other.microbatch == action.microbatch) {
+      continue;
+    }
+    std::swap(action.microbatch, other.microbatch);
+    return true;
+  }
+  return false;
+}
+
+bool change_chunk(Program& program, size_t position) {
+  Action& action = program[position];
+  if (action.chunk < 0) return false;
+  action.chunk = int16_t(action.chunk + 1);
+  return true;
+}
+
+bool change_unit(Program& program, size_t position) {
+  Action& action = program[position];
+  if (action.num_units == 0) return false;
+  action.first_unit = int16_t(action.first_unit > 0 ? action.first_unit - 1 : 1);
+  return true;
+}
+
+bool change_peer(Program& program, size_t position) {
+  Action& action = program[position];
+  if (!is_transfer(action)) return false;
+  action.peer = int16_t(action.peer == 0 ? 1 : action.peer - 1);
+  return true;
+}
+
+bool change_slot(Program& program, size_t position) {
+  Action& action = program[position];
+  const bool is_leaf = action.kind == ActionKind::W || action.kind == ActionKind::BW ||
+                       (action.kind == ActionKind::ReduceGrad && action.microbatch >= 0);
+  ++action.grad_slot;
+  return is_leaf || (action.kind == ActionKind::SumGrad && action.peer < 0);
+}
+
+bool change_accumulate(Program& program, size_t position) {
+  Action& action = program[position];
+  const bool sums = action.kind == ActionKind::W || action.kind == ActionKind::BW ||
+                    (action.kind == ActionKind::ReduceGrad && action.microbatch >= 0);
+  action.accumulate = !action.accumulate;
+  return sums;
+}
+
+bool swap_collectives(Program& program, size_t position) {
+  if (!is_collective(program[position])) return false;
+  const auto next = std::find_if(program.begin() + int64_t(position) + 1, program.end(),
+                                 [](const Action& action) { return is_collective(action); });
+  if (next == program.end() || *next == program[position]) return false;
+  std::swap(program[position], *next);
+  return true;
+}
+
+// What gives memory up stands one use too early.
+bool move_up(Program& program, size_t position) {
+  const ActionKind kind = program[position].kind;
+  if (position == 0 || (kind != ActionKind::Reshard && kind != ActionKind::Step)) return false;
+  std::swap(program[position], program[position - 1]);
+  return true;
+}
+
+struct NamedDamage {
+  const char* name;
+  Damage apply;
+};
+
+const std::vector<NamedDamage>& damages() {
+  static const std::vector<NamedDamage> all = {
+      {"drop", drop},
+      {"repeat", repeat},
+      {"swap with the next", swap_with_next},
+      {"swap two micro-batches", swap_microbatches},
+      {"other chunk", change_chunk},
+      {"other unit", change_unit},
+      {"other peer", change_peer},
+      {"other gradient slot", change_slot},
+      {"add instead of write", change_accumulate},
+      {"swap two collectives", swap_collectives},
+      {"too early", move_up},
+  };
+  return all;
+}
+
+// How often a kind of damage was refused, by rule, and how often it left a valid program.
+struct Tally {
+  std::map<std::string, int> refused;
+  int valid = 0;
+  int run = 0;
+};
+
+bool runs_with_equal_bits(RunPlan plan, const Case& c, std::string& why) {
+  plan.config.run.comm_timeout_s = 5.0;
+  try {
+    for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
+    const LayoutRun run = run_layout(plan, {.end = 2});
+    const LayoutRun whole = run_layout(plan_of(c), {.end = 2});
+    why = difference(run, whole) + run.differences;
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  return why.empty();
+}
+
+class DamageRun {
+ public:
+  explicit DamageRun(const Case& c) : case_(c), intact_(plan_of(c)) {}
+
+  // Of every action of every stage: on one rank alone, and on all ranks of the stage.
+  void run() {
+    for (const NamedDamage& damage : damages()) {
+      for (int stage = 0; stage < intact_.mesh.pp; ++stage) {
+        const int first = position_of(intact_.mesh, {.pp = stage});
+        for (size_t i = 0; i < intact_.ranks[size_t(first)].program.size(); ++i) {
+          for (const bool everywhere : {false, true}) {
+            if (everywhere || intact_.mesh.size() > intact_.mesh.pp)
+              apply(damage, first, i, everywhere);
+          }
+        }
+      }
+    }
+  }
+
+  std::map<std::string, Tally>& tallies() { return tallies_; }
+
+ private:
+  void apply(const NamedDamage& damage, int first, size_t position, bool everywhere) {
+    RunPlan plan = intact_;
+    const Action action = plan.ranks[size_t(first)].program[position];
+    bool is_damaged = false;
+    for (RankPlan& rank : plan.ranks) {
+      const bool is_meant = everywhere ? rank.coords.pp == plan.ranks[size_t(first)].coords.pp
+                                       : rank.position == first;
+      if (is_meant) is_damaged = damage.apply(rank.program, position);
+      if (is_meant && !is_damaged) return;
+    }
+    const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
+    Tally& tally = tallies_[damage.name];
+    if (!problems.empty()) {
+      ++tally.refused[problems.front().rule];
+      EXPECT_NE(explain(plan.schedule, plan.ranks, problems.front()), "");
+      return;
+    }
+    ++tally.valid;
+    if (tally.valid > kRunAll && tally.valid % kRunEvery != 0) return;
+    ++tally.run;
+    std::string why;
+    EXPECT_TRUE(runs_with_equal_bits(plan, case_, why))
+        << case_.name() << ": " << damage.name << " at " << position << " ("
+        << to_string(action, plan.schedule.num_chunks)
+        << (everywhere ? ") everywhere" : ") on rank ") << first << " was not noticed: " << why;
+  }
+
+  static constexpr int kRunAll = 4;
+  static constexpr int kRunEvery = 9;
+  Case case_;
+  RunPlan intact_;
+  std::map<std::string, Tally> tallies_;
+};
+
+// The checker refuses a damaged program, or the program is another valid one: then it leaves the
+// same bits and needs the memory that is planned for it.
+TEST(Damage, IsRefusedOrChangesNoBit) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "thousands of plans";
+#endif
+  const Case layouts[] = {
+      {.dp = 2},
+      {.dp = 2, .zero = 1},
+      {.dp = 2, .pp = 2, .zero = 2},
+      {.dp = 2, .pp = 2, .schedule = "interleaved", .zero = 3, .recompute = "full"},
+      {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 3, .family = "llama"},
+      {.pp = 4, .schedule = "zb_h1"},
+      {.dp = 2, .pp = 2, .schedule = "dualpipe", .zero = 1},
+      {.dp = 2, .zero = 1, .offload = "optimizer"},
+      {.pp = 2, .schedule = "zb_h1", .post_validate = true},
+  };
+  std::map<std::string, Tally> tallies;
+  for (const Case& c : layouts) {
+    DamageRun run(c);
+    run.run();
+    for (const auto& [name, tally] : run.tallies()) {
+      for (const auto& [rule, count] : tally.refused) tallies[name].refused[rule] += count;
+      tallies[name].valid += tally.valid;
+      tallies[name].run += tally.run;
+    }
+  }
+  for (const auto& [name, tally] : tallies) {
+    std::string rules;
+    for (const auto& [rule, count] : tally.refused) rules += fmt::format(" {} {}", rule, count);
+    fmt::print("{:<24} refused:{}; another valid program: {} ({} run)\n", name, rules, tally.valid,
+               tally.run);
+    EXPECT_FALSE(tally.refused.empty()) << name;
+    const bool may_be_valid = name.rfind("swap", 0) == 0 || name == "too early";
+    EXPECT_TRUE(may_be_valid || tally.valid == 0) << name;
+  }
+}
+
+TEST(Damage, MicrobatchesOfAnotherRankAreNoticed) {
+  for (const int zero : {0, 2}) {
+    RunPlan plan = plan_of({.dp = 2, .zero = zero});
+    std::swap(plan.ranks[0].microbatches, plan.ranks[1].microbatches);
+    std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
+    ASSERT_FALSE(problems.empty());
+    EXPECT_EQ(problems.front().rule, "data");
+    plan.ranks[0].microbatches = plan.ranks[1].microbatches;
+    problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
+    ASSERT_FALSE(problems.empty());
+    EXPECT_EQ(problems.back().rule, "data") << problems.back().message;
+  }
+}
+
+// The runtime and the numbers find what no checker has looked at.
+TEST(Damage, IsNoticedByTheRunWhereNobodyHasChecked) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a damaged program uses dead memory, for which a sanitizer ends the process";
+#endif
+  const Case layouts[] = {{.dp = 2}, {.dp = 2, .zero = 1}, {.dp = 2, .pp = 2, .zero = 2}};
+  int noticed = 0;
+  for (const Case& c : layouts) {
+    const RunPlan intact = plan_of(c);
+    for (size_t position = 0; position < intact.ranks[0].program.size(); position += 5) {
+      RunPlan plan = intact;
+      const ActionKind kind = intact.ranks[0].program[position].kind;
+      bool is_damaged = false;
+      // The same on all data-parallel ranks: what only one leaves out ends as a mismatch or a hang.
+      for (RankPlan& rank : plan.ranks) {
+        if (rank.coords.pp != 0) continue;
+        if (kind == ActionKind::BW) {
+          is_damaged = change_accumulate(rank.program, position);
+        } else if (kind == ActionKind::ReduceGrad || kind == ActionKind::SumGrad ||
+                   kind == ActionKind::Unshard) {
+          is_damaged = drop(rank.program, position);
+        }
+      }
+      if (!is_damaged) continue;
+      std::string why;
+      EXPECT_FALSE(runs_with_equal_bits(plan, c, why)) << c.name() << " at " << position;
+      ++noticed;
+    }
+  }
+  EXPECT_GT(noticed, 10);
+}
+
+}  // namespace
+}  // namespace trireme

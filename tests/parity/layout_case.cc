@@ -1,0 +1,93 @@
+#include "layout_case.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/check.h"
+
+namespace trireme {
+
+std::string Case::name() const {
+  return fmt::format(
+      "{} {} tp {}{} cp {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload {} "
+      "bucket {} prefetch {} clip {}{}",
+      family, compute, tp, sequence ? " sequence" : "", cp, ep, dp, pp, schedule, zero, hsdp_shard,
+      recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
+      post_validate ? " post-validated" : "");
+}
+
+RunConfig config_of(const Case& c) {
+  RunConfig config;
+  const bool has_experts = c.family.starts_with("moe");
+  config.model.family = c.family == "llama" ? ModelFamily::Llama
+                        : has_experts       ? ModelFamily::Moe
+                                            : ModelFamily::Gpt2;
+  config.model.tied_head = c.family == "gpt2";
+  if (has_experts) {
+    config.model.d_ff = 8;
+    config.model.experts = 4;
+    config.model.shared_experts = 1;
+    config.model.z_loss = 0.001;
+    config.model.balance_rate = 0.01;
+    if (c.family == "moe_capacity") config.model.capacity_factor = 1.0;
+  }
+  config.model.layers = 8;
+  config.model.d_model = 8;
+  config.model.heads = 2;
+  if (c.family == "llama") config.model.kv_heads = 1;  // which two tensor-parallel ranks both hold
+  config.model.vocab_size = 19;
+  config.model.seq_len = 4;
+  config.model.init_stddev = 0.2;
+  config.model.dropout = c.dropout;
+  config.data.source = "synthetic";
+  config.batch.global_sequences = 16;
+  config.batch.micro_sequences = 1;
+  config.optim.clip_norm = c.clip_norm;
+  config.optim.post_validate = c.post_validate;
+  config.parallel.dp = c.dp;
+  config.parallel.tp = c.tp;
+  config.parallel.sequence = c.sequence;
+  config.parallel.cp = c.cp;
+  config.parallel.ep = c.ep;
+  config.parallel.pp = c.pp;
+  config.parallel.schedule = c.schedule;
+  config.parallel.zero = c.zero;
+  config.parallel.hsdp_shard = c.hsdp_shard;
+  config.parallel.bucket_bytes = c.bucket_bytes;
+  config.parallel.prefetch = c.prefetch;
+  config.memory.recompute = c.recompute;
+  config.memory.offload = c.offload;
+  config.memory.offload_buffer_bytes = 4096;  // many pieces
+  config.precision.compute = c.compute;
+  config.run.reproducible = "layout";
+  config.run.threads_per_rank = 1;
+  config.run.comm_timeout_s = 20.0;
+  return config;
+}
+
+RunPlan plan_of(const Case& c) {
+  Result<RunPlan> plan = make_plan(config_of(c), {});
+  TRIREME_CHECK(plan.ok(), c.name() + ": " + plan.error().message);
+  return *plan;
+}
+
+bool is_possible(const Case& c) { return make_plan(config_of(c), {}).ok(); }
+
+const LayoutRun& reference_of(const Case& c) {
+  static std::map<std::string, LayoutRun> runs;
+  const std::string key = fmt::format("{} {} {} {} {} {} {}", c.family, c.compute, c.dropout, c.tp,
+                                      c.sequence, c.cp, c.clip_norm);
+  const auto found = runs.find(key);
+  if (found != runs.end()) return found->second;
+  const Case one{.family = c.family,
+                 .compute = c.compute,
+                 .dropout = c.dropout,
+                 .tp = c.tp,
+                 .sequence = c.sequence,
+                 .cp = c.cp,
+                 .clip_norm = c.clip_norm};
+  return runs.emplace(key, run_layout(plan_of(one))).first->second;
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "layout_run.h"
+
+namespace trireme {
+
+// A layout and what may not change a bit beside it.
+struct Case {
+  int dp = 1;
+  int pp = 1;
+  std::string schedule = "1f1b";
+  int zero = 0;
+  int hsdp_shard = 0;
+  std::string recompute = "none";
+  std::string family = "gpt2";
+  std::string compute = "fp32";
+  double dropout = 0.0;
+  int tp = 1;
+  bool sequence = false;
+  int cp = 1;
+  int ep = 1;
+  std::string offload = "none";
+  int64_t bucket_bytes = 0;
+  int prefetch = 1;
+  double clip_norm = 0.5;
+  bool post_validate = false;
+
+  std::string name() const;
+};
+
+RunConfig config_of(const Case& c);
+bool is_possible(const Case& c);
+RunPlan plan_of(const Case& c);  // of a possible one
+
+// The run that every layout of a model must repeat: one rank, or as many as share its layers.
+const LayoutRun& reference_of(const Case& c);
+
+}  // namespace trireme
