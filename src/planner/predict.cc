@@ -8,17 +8,19 @@
 
 #include "comm/cost_model.h"
 #include "comm/plan.h"
+#include "planner/predict_overlap.h"
 #include "planner/price.h"
 #include "sharding/redistribution_traffic.h"
 #include "sim/simulate.h"
 #include "spec/model_layout.h"
+#include "spec/offload_pieces.h"
 #include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
 
-enum Axis { kDp, kTp, kPp, kCp, kEp, kWorld, kNumAxes };
-const char* const kAxisNames[] = {"dp", "tp", "pp", "cp", "ep", "world"};
+enum Axis { kDp, kTp, kPp, kCp, kEp, kWorld, kFile, kNumAxes };
+const char* const kAxisNames[] = {"dp", "tp", "pp", "cp", "ep", "world", "file"};
 
 int64_t sent_bytes(const PlanRequest& asked, int64_t element_bytes, bool canonical,
                    bool shares_memory) {
@@ -35,8 +37,8 @@ class Counter {
   Counter(const RunPlan& plan, const RankPlan& rank, int ranks_per_node)
       : plan_(plan), rank_(rank), shares_memory_(plan.num_ranks() <= ranks_per_node) {}
 
-  AxisBytes run() {
-    for (const Action& action : rank_.program) count(action);
+  AxisBytes run(std::span<const Action> actions) {
+    for (const Action& action : actions) count(action);
     AxisBytes result;
     for (int axis = 0; axis < kNumAxes; ++axis) {
       result.emplace_back(kAxisNames[axis], bytes_[size_t(axis)]);
@@ -50,6 +52,12 @@ class Counter {
 
   // A program repeats few actions for many micro-batches: each kind is worked out once.
   void count(const Action& action) {
+    if (action.kind == ActionKind::Step && action.microbatch >= 0) return;  // of a piece
+    if (action.kind == ActionKind::Fetch || action.kind == ActionKind::Offload) {
+      const ChunkTables& chunk = rank_.chunks[size_t(action.chunk)];
+      bytes_[kFile] += block_bytes(chunk.pieces[size_t(action.microbatch)]);
+      return;
+    }
     const Key key{action.kind, action.chunk, action.first_unit, action.num_units, action.peer};
     const auto [found, is_new] = counted_.try_emplace(key);
     if (is_new) {
@@ -292,13 +300,23 @@ Costs costs_of(const RunPlan& plan, const ComputeCost& whole, const Hardware& ha
 }  // namespace
 
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
-  return Counter(plan, rank, ranks_per_node).run();
+  return predict_traffic(plan, rank, ranks_per_node, rank.program);
+}
+
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
+                          std::span<const Action> actions) {
+  return Counter(plan, rank, ranks_per_node).run(actions);
 }
 
 std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware) {
   const ComputeCost whole = price_compute(plan, hardware);
   const Result<Simulation> simulation = simulate(plan.schedule, costs_of(plan, whole, hardware));
   std::vector<RankPrediction> predictions;
+  std::vector<double> exposed_s;  // [pp] of what data parallelism sends: alike on all its ranks
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
+    const RankPlan& rank = plan.ranks[size_t(position_of(plan.mesh, {.pp = pp}))];
+    exposed_s.push_back(predict_overlap(plan, rank, hardware).exposed_s);
+  }
   for (const RankPlan& rank : plan.ranks) {
     RankPrediction prediction;
     prediction.traffic = predict_traffic(plan, rank, std::max(hardware.ranks_per_node, 1));
@@ -310,9 +328,10 @@ std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& h
       const double step_s = own_share * whole.step_s / (plan.mesh.tp * shards);
       StepTimes& time = prediction.time;
       time.compute = simulated.busy_s + step_s;
-      time.exposed_comm = simulated.exposed_comm_s;
+      const double dp_exposed_s = exposed_s[size_t(rank.coords.pp)];
+      time.exposed_comm = simulated.exposed_comm_s + dp_exposed_s;
       time.bubble = simulation->makespan_s - simulated.busy_s - simulated.exposed_comm_s;
-      time.step = simulation->makespan_s + step_s;
+      time.step = simulation->makespan_s + step_s + dp_exposed_s;
     }
     predictions.push_back(std::move(prediction));
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,8 @@ struct StepTimes {
   double step = 0.0;
 };
 
-// Payload bytes by axis ("dp", "tp", "pp", "cp", "ep", "world") that a rank sends in one step.
+// Payload bytes by axis ("dp", "tp", "pp", "cp", "ep", "world") that a rank sends in one step;
+// "file": what it reads from and writes to the file of memory.offload.
 using AxisBytes = std::vector<std::pair<std::string, int64_t>>;
 
 struct RankPrediction {
@@ -28,6 +30,9 @@ struct RankPrediction {
 // What one rank sends in a step: its program's transfers, and the collectives that the runtime
 // makes of its other actions. Ranks of one node reach each other's memory.
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node);
+// The same of some of its actions.
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
+                          std::span<const Action> actions);
 
 // All ranks, [mesh position]: the simulated schedule with the prices of its stages.
 std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware);

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include "planner/run_plan.h"
+
+namespace trireme {
+namespace {
+
+// ZeRO's paper counts 16 bytes of a parameter in mixed precision: 2 of fp16 weight, 2 of fp16
+// gradient, 12 of fp32 state (master and two moments). Gradients are fp32 here: 18 bytes.
+struct BytesPerParam {
+  double param, grad, state;
+  double total(int level, double degree) const {
+    return param / (level >= 3 ? degree : 1.0) + grad / (level >= 2 ? degree : 1.0) +
+           state / (level >= 1 ? degree : 1.0);
+  }
+};
+constexpr BytesPerParam kPaper{2, 2, 12};
+constexpr BytesPerParam kOurs{2, 4, 12};
+
+// The sizes of its table, in GB per device: model states only.
+TEST(ZeroMemory, TheFormulaGivesThePublishedTable) {
+  struct Row {
+    int degree;
+    double levels[3];
+  };
+  const Row rows[] = {{1, {120, 120, 120}},      {4, {52.5, 41.3, 30}},
+                      {16, {35.6, 21.6, 7.5}},   {64, {31.4, 16.6, 1.88}},
+                      {256, {30.4, 15.4, 0.47}}, {1024, {30.1, 15.1, 0.12}}};
+  for (const Row& row : rows) {
+    for (int level = 1; level <= 3; ++level) {
+      EXPECT_NEAR(7.5 * kPaper.total(level, row.degree), row.levels[level - 1], 0.06);
+    }
+  }
+}
+
+RunConfig model_of(int64_t layers, int64_t d_model, int64_t vocab_size, int64_t seq_len) {
+  RunConfig config;
+  config.model.layers = layers;
+  config.model.d_model = d_model;
+  config.model.heads = d_model / 128 > 0 ? d_model / 128 : 1;
+  config.model.vocab_size = vocab_size;
+  config.model.seq_len = seq_len;
+  config.precision.compute = "bf16";
+  config.batch.micro_sequences = 1;
+  return config;
+}
+
+double class_bytes(const RankPlan& rank, MemoryClass c) {
+  return double(rank.memory.class_bytes[int(c)]);
+}
+
+// What a rank stores all the time. Level 2 and 3 also have the slots of units in use; they do not
+// shrink with the degree and are taken off.
+double stored_bytes(const RankPlan& rank) {
+  double bytes = class_bytes(rank, MemoryClass::Params) + class_bytes(rank, MemoryClass::Grads) +
+                 class_bytes(rank, MemoryClass::Optimizer);
+  const auto slots = [&](const char* name) {
+    for (const MemoryRegion& region : rank.memory.regions) {
+      const bool is_slot = region.name.rfind(name, 0) == 0;
+      if (is_slot) bytes -= double(region.bytes);
+    }
+  };
+  slots("unit_params");
+  slots("tied_params");
+  slots("unit_grads");
+  return bytes;
+}
+
+void expect_formula(RunConfig config, int degree, double tolerance) {
+  for (int level = 0; level <= 3; ++level) {
+    config.parallel.dp = degree;
+    config.parallel.zero = level;
+    const Result<RunPlan> plan = make_plan(config, {});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    double most = 0.0, sum = 0.0;
+    for (const RankPlan& rank : plan->ranks) {
+      most = std::max(most, stored_bytes(rank));
+      sum += stored_bytes(rank);
+    }
+    // The two uses of a tied table have a gradient each where leaves are reduced.
+    const double table = double(plan->model.vocab_size * plan->model.d_model);
+    const double second_use = level >= 2 && degree > 1 ? kOurs.grad * table / degree : 0.0;
+    const double wanted = double(plan->num_params) * kOurs.total(level, degree) + second_use;
+    EXPECT_NEAR(sum / degree / wanted, 1.0, tolerance) << "level " << level << " of " << degree;
+    EXPECT_NEAR(most / wanted, 1.0, 6 * tolerance) << "level " << level << " of " << degree;
+  }
+}
+
+TEST(ZeroMemory, PlansOfThePublishedSizeFollowTheFormulaWithOurBytes) {
+  // 7.5 billion parameters.
+  const RunConfig config = model_of(36, 4096, 50304, 1024);
+  for (const int degree : {1, 4, 64}) expect_formula(config, degree, 0.004);
+}
+
+TEST(ZeroMemory, SmallPlansToo) {
+  for (const int degree : {1, 2, 4, 8}) expect_formula(model_of(4, 256, 512, 32), degree, 0.02);
+}
+
+}  // namespace
+}  // namespace trireme
