@@ -39,9 +39,11 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
     const Frame unit_params = params(unit_of_layer(i));
     layers_.push_back({AttentionBlock::bind(model_, unit_params, layer, rope, seed),
                        FeedForward::bind(model_, unit_params, layer, seed)});
-    if (scratch.contains("ring.sum_TQ")) {
-      AttentionBlock& attention = layers_.back().attention;
-      attention.ring.emplace(attention.shape_of({shape.micro_sequences}), model_.chunks, scratch);
+    AttentionBlock& attention = layers_.back().attention;
+    const AttentionShape local = attention.shape_of({shape.micro_sequences});
+    if (scratch.contains("ring.sum_TQ")) attention.ring.emplace(local, model_.chunks, scratch);
+    if (scratch.contains("heads.send_TX")) {
+      attention.all_to_all.emplace(local, model_.chunks, scratch);
     }
   }
   if (stage.has_head) {

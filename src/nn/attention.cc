@@ -56,7 +56,9 @@ void AttentionBlock::gather(Ctx& ctx, const Saved& s) const {
 
 void AttentionBlock::attend(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   const MatrixRef q = q_of(s.qkv_TD), k = k_of(s.qkv_TD), v = v_of(s.qkv_TD);
-  if (ring) return ring->forward(ctx, {dropout_of(info), q, k, v, s.o_TQ, s.lse_HT});
+  const ContextForward over_contexts{dropout_of(info), q, k, v, s.o_TQ, s.lse_HT};
+  if (ring) return ring->forward(ctx, over_contexts);
+  if (all_to_all) return all_to_all->forward(ctx, over_contexts);
   ctx.kernels.attention_forward(ctx.stream,
                                 {shape_of(info), dropout_of(info), q, k, v, s.o_TQ, s.lse_HT});
 }
@@ -65,10 +67,10 @@ void AttentionBlock::differentiate(Ctx& ctx, const MicrobatchInfo& info, const S
                                    const Grads& g) const {
   const MatrixRef q = q_of(s.qkv_TD), k = k_of(s.qkv_TD), v = v_of(s.qkv_TD);
   const MatrixRef dq = q_of(g.dqkv_TD), dk = k_of(g.dqkv_TD), dv = v_of(g.dqkv_TD);
-  if (ring) {
-    return ring->backward(
-        ctx, {dropout_of(info), q, k, v, s.o_TQ, g.do_TQ, s.lse_HT, g.delta_HT, dq, dk, dv});
-  }
+  const ContextBackward over_contexts{dropout_of(info), q,          k,  v,  s.o_TQ, g.do_TQ,
+                                      s.lse_HT,         g.delta_HT, dq, dk, dv};
+  if (ring) return ring->backward(ctx, over_contexts);
+  if (all_to_all) return all_to_all->backward(ctx, over_contexts);
   ctx.kernels.attention_backward(ctx.stream, {shape_of(info), dropout_of(info), q, k, v, s.o_TQ,
                                               g.do_TQ, s.lse_HT, g.delta_HT, dq, dk, dv});
 }

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "nn/all_to_all_attention.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/ring_attention.h"
@@ -51,7 +52,9 @@ struct AttentionBlock {
   RopeTable rope;
   RngKey attention_dropout_key;
   RngKey residual_dropout_key;
-  std::optional<RingAttention> ring;  // where sequences lie over several ranks
+  // Where sequences lie over several ranks, one of these.
+  std::optional<RingAttention> ring;
+  std::optional<AllToAllAttention> all_to_all;
 
   static AttentionBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                              const RopeTable& rope, uint64_t seed);

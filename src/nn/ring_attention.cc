@@ -116,7 +116,7 @@ void RingAttention::pack(Ctx& ctx, const MatrixRef& k_TK, const MatrixRef& v_TK)
   ctx.kernels.copy_matrix(ctx.stream, {v_TK, values(kv_TW_[0])});
 }
 
-void RingAttention::forward(Ctx& ctx, const Forward& f) const {
+void RingAttention::forward(Ctx& ctx, const ContextForward& f) const {
   Group& cp = ctx.cp;
   TRIREME_CHECK(cp.size() == chunks_.cp && cp.rank() == chunks_.rank, "the chunks are this rank's");
   pack(ctx, f.k_TK, f.v_TK);
@@ -140,8 +140,9 @@ void RingAttention::forward(Ctx& ctx, const Forward& f) const {
   ctx.kernels.copy_matrix(ctx.stream, {sum_TQ_, f.out_TQ});
 }
 
-void RingAttention::attend(Ctx& ctx, const Forward& f, const ContextChunks& owner, const Pair& pair,
-                           const MatrixRef& kv_TW, const MatrixRef& lse_HT) const {
+void RingAttention::attend(Ctx& ctx, const ContextForward& f, const ContextChunks& owner,
+                           const Pair& pair, const MatrixRef& kv_TW,
+                           const MatrixRef& lse_HT) const {
   const int64_t L = local_.q_len, row = pair.sequence * L + pair.query;
   const MatrixRef kv = rows_of(kv_TW, pair.sequence * L + pair.key, pair.num_keys);
   const MatrixRef part = rows_of(part_LQ_, 0, pair.num_queries);
@@ -155,7 +156,7 @@ void RingAttention::attend(Ctx& ctx, const Forward& f, const ContextChunks& owne
        rows_of(sum_TQ_, row, pair.num_queries), cols_of(lse_HT, row, pair.num_queries)});
 }
 
-void RingAttention::backward(Ctx& ctx, const Backward& b) const {
+void RingAttention::backward(Ctx& ctx, const ContextBackward& b) const {
   Group& cp = ctx.cp;
   TRIREME_CHECK(cp.size() == chunks_.cp && cp.rank() == chunks_.rank, "the chunks are this rank's");
   pack(ctx, b.k_TK, b.v_TK);
@@ -186,7 +187,7 @@ void RingAttention::backward(Ctx& ctx, const Backward& b) const {
   ctx.kernels.copy_matrix(ctx.stream, {values(home_TW), b.dv_TK});
 }
 
-void RingAttention::differentiate_own(Ctx& ctx, const Backward& b) const {
+void RingAttention::differentiate_own(Ctx& ctx, const ContextBackward& b) const {
   ctx.kernels.attention_backward(
       ctx.stream, {local_, own_dropout(b.dropout), b.q_TQ, b.k_TK, b.v_TK, b.out_TQ, b.dout_TQ,
                    b.lse_HT, b.delta_HT, b.dq_TQ, b.dk_TK, b.dv_TK});
@@ -196,7 +197,7 @@ void RingAttention::differentiate_own(Ctx& ctx, const Backward& b) const {
 }
 
 // The pair's part of dq, dk and dv.
-void RingAttention::differentiate(Ctx& ctx, const Backward& b, const ContextChunks& owner,
+void RingAttention::differentiate(Ctx& ctx, const ContextBackward& b, const ContextChunks& owner,
                                   const Pair& pair, const MatrixRef& kv_TW) const {
   const int64_t L = local_.q_len, row = pair.sequence * L + pair.query, count = pair.num_queries;
   const MatrixRef kv = rows_of(kv_TW, pair.sequence * L + pair.key, pair.num_keys);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nn/context_attention.h"
 #include "nn/ctx.h"
 #include "spec/context_chunks.h"
 
@@ -18,22 +19,8 @@ class RingAttention {
   // kept between calls.
   RingAttention(const AttentionShape& local, const ContextChunks& chunks, const Frame& scratch);
 
-  struct Forward {
-    AttentionDropout dropout;  // first_sample and first_head; positions are the chunks'
-    MatrixRef q_TQ, k_TK, v_TK;
-    MatrixRef out_TQ;  // written
-    TensorRef lse_HT;  // written
-  };
-  void forward(Ctx& ctx, const Forward& args) const;
-
-  struct Backward {
-    AttentionDropout dropout;
-    MatrixRef q_TQ, k_TK, v_TK, out_TQ, dout_TQ;
-    TensorRef lse_HT;
-    TensorRef delta_HT;             // scratch
-    MatrixRef dq_TQ, dk_TK, dv_TK;  // written
-  };
-  void backward(Ctx& ctx, const Backward& args) const;
+  void forward(Ctx& ctx, const ContextForward& args) const;
+  void backward(Ctx& ctx, const ContextBackward& args) const;
 
  private:
   // Queries and keys of one sequence that meet, all with all.
@@ -49,11 +36,11 @@ class RingAttention {
                               const Pair& pair) const;
   AttentionDropout own_dropout(const AttentionDropout& dropout) const;
   void pack(Ctx& ctx, const MatrixRef& k_TK, const MatrixRef& v_TK) const;
-  void attend(Ctx& ctx, const Forward& f, const ContextChunks& owner, const Pair& pair,
+  void attend(Ctx& ctx, const ContextForward& f, const ContextChunks& owner, const Pair& pair,
               const MatrixRef& kv_TW, const MatrixRef& lse_HT) const;
-  void differentiate_own(Ctx& ctx, const Backward& b) const;
-  void differentiate(Ctx& ctx, const Backward& b, const ContextChunks& owner, const Pair& pair,
-                     const MatrixRef& kv_TW) const;
+  void differentiate_own(Ctx& ctx, const ContextBackward& b) const;
+  void differentiate(Ctx& ctx, const ContextBackward& b, const ContextChunks& owner,
+                     const Pair& pair, const MatrixRef& kv_TW) const;
   void add_gradients(Ctx& ctx, const Pair& pair, const MatrixRef& dkv_TW) const;
   MatrixRef keys(const MatrixRef& kv_TW) const { return cols_of(kv_TW, 0, kv_TW.cols / 2); }
   MatrixRef values(const MatrixRef& kv_TW) const {

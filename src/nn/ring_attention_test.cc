@@ -9,6 +9,7 @@
 #include "comm/world.h"
 #include "kernels/own_stream.h"
 #include "kernels/random_matrix.h"
+#include "nn/all_to_all_attention.h"
 #include "nn/frame.h"
 #include "spec/stage_tables.h"
 
@@ -77,7 +78,7 @@ void copy_row(const RandomMatrix& from, int64_t from_row, RandomMatrix& to, int6
 }
 
 // As a stage with these heads has it.
-TensorTable scratch_table(const Case& c, int cp) {
+TensorTable scratch_table(const Case& c, int cp, ContextExchange exchange) {
   ModelSpec model;
   model.layers = 1;
   model.d_model = model.d_ff = model.vocab_size = 8;
@@ -87,11 +88,13 @@ TensorTable scratch_table(const Case& c, int cp) {
   model.seq_len = c.seq_len;
   StageShape shape{.micro_sequences = c.num_sequences, .compute = c.dtype};
   shape.cp = cp;
+  shape.context_exchange = exchange;
   return stage_tables(model, whole_model(model), shape).scratch;
 }
 
 // The same on cp ranks, put together again.
-Operands attend_in_a_ring(const Case& c, int cp, std::vector<Traffic>* traffic = nullptr) {
+template <typename Attention>
+Operands attend_on(const Case& c, int cp, std::vector<Traffic>* traffic = nullptr) {
   Operands whole(c, c.num_sequences * c.seq_len);
   std::mutex mutex;
   run_ranks(cp, [&](World& world) {
@@ -108,17 +111,20 @@ Operands attend_in_a_ring(const Case& c, int cp, std::vector<Traffic>* traffic =
       }
     }
     const AttentionShape local = shape_of(c, L);
-    const TensorTable table = scratch_table(c, cp);
+    const TensorTable table =
+        scratch_table(c, cp,
+                      std::is_same_v<Attention, RingAttention> ? ContextExchange::Ring
+                                                               : ContextExchange::AllToAll);
     Tensor scratch(DType::U8, Shape{table.bytes()});
     std::memset(scratch.ref().data, 0xff, size_t(table.bytes()));
     OwnStream stream(1);
     Ctx ctx{stream, fastest_kernels(), group, group, group};
-    const RingAttention ring(local, chunks, Frame(table, scratch.ref().data));
+    const Attention attention(local, chunks, Frame(table, scratch.ref().data));
     const Traffic start = group.traffic();
-    ring.forward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.lse.row()});
+    attention.forward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.lse.row()});
     const Traffic middle = group.traffic();
-    ring.backward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.dout,
-                        o.lse.row(), o.delta.row(), o.q(o.dqkv), o.k(o.dqkv), o.v(o.dqkv)});
+    attention.backward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.dout,
+                             o.lse.row(), o.delta.row(), o.q(o.dqkv), o.k(o.dqkv), o.v(o.dqkv)});
     const Traffic end = group.traffic();
     const std::lock_guard lock(mutex);
     if (traffic != nullptr) {
@@ -166,7 +172,7 @@ TEST(RingAttention, OutputsAndGradientsAreThoseOfOneRank) {
       SCOPED_TRACE(fmt::format("{} sequences of {}, {}/{} heads of {}, dropout {}, {}, cp {}",
                                c.num_sequences, c.seq_len, c.heads, c.kv_heads, c.head_dim,
                                c.dropout, name_of(c.dtype), cp));
-      const Operands got = attend_in_a_ring(c, cp);
+      const Operands got = attend_on<RingAttention>(c, cp);
       const double bound = c.dtype == DType::F32 ? 2e-6 : 6e-3;
       EXPECT_LE(difference(got.out, want.out), bound);
       EXPECT_LE(difference(got.lse, want.lse), c.dtype == DType::F32 ? 1e-6 : 1e-4);
@@ -181,12 +187,46 @@ TEST(RingAttention, TrafficFollowsTheClosedForm) {
   const Case c{2, 200, 4, 2, 20, 0.0f, DType::BF16};
   for (const int cp : {2, 4}) {
     std::vector<Traffic> traffic;
-    attend_in_a_ring(c, cp, &traffic);
+    attend_on<RingAttention>(c, cp, &traffic);
     const int64_t elements = 2 * c.kv_heads * c.head_dim * c.num_sequences * c.seq_len / cp;
     ASSERT_EQ(traffic.size(), size_t(2 * cp));
     for (size_t i = 0; i < traffic.size(); i += 2) {
       EXPECT_EQ(traffic[i].sent_bytes, elements * 2 * (cp - 1));
       EXPECT_EQ(traffic[i + 1].sent_bytes, elements * (2 * (cp - 1) + 4 * cp));
+    }
+  }
+}
+
+// Every head is computed as on one rank.
+TEST(AllToAllAttention, OutputsAndGradientsHaveTheBitsOfOneRank) {
+  int run = 0;
+  for (const Case& c : cases()) {
+    const Operands want = attend_alone(c);
+    for (const int cp : {2, 4}) {
+      if (c.kv_heads % cp != 0) continue;
+      SCOPED_TRACE(fmt::format("{} sequences of {}, {}/{} heads of {}, dropout {}, {}, cp {}",
+                               c.num_sequences, c.seq_len, c.heads, c.kv_heads, c.head_dim,
+                               c.dropout, name_of(c.dtype), cp));
+      const Operands got = attend_on<AllToAllAttention>(c, cp);
+      EXPECT_EQ(difference(got.out, want.out), 0.0);
+      EXPECT_EQ(difference(got.dqkv, want.dqkv), 0.0);
+      ++run;
+    }
+  }
+  EXPECT_GE(run, 2);
+}
+
+// Every rank keeps a part of what it has of q, k, v and out, and of the latter's and their
+// gradients.
+TEST(AllToAllAttention, TrafficFollowsTheClosedForm) {
+  const Case c{2, 200, 4, 4, 20, 0.0f, DType::BF16};
+  for (const int cp : {2, 4}) {
+    std::vector<Traffic> traffic;
+    attend_on<AllToAllAttention>(c, cp, &traffic);
+    const int64_t width = c.heads * c.head_dim, tokens = c.num_sequences * c.seq_len / cp;
+    for (size_t i = 0; i < traffic.size(); i += 2) {
+      EXPECT_EQ(traffic[i].sent_bytes, 2 * tokens * 4 * width * (cp - 1) / cp);
+      EXPECT_EQ(traffic[i + 1].sent_bytes, 2 * tokens * 8 * width * (cp - 1) / cp);
     }
   }
 }

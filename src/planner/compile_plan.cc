@@ -252,7 +252,6 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
 
 Status compile_plan(RunPlan& plan) {
   TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
-  TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.mesh.cp));
   TRIREME_TRY_DONE(check_expert_parallel(plan.model, plan.mesh.ep));
   TRIREME_TRY(schedule, schedule_of(plan));
   plan.schedule = std::move(schedule);
@@ -267,6 +266,9 @@ Status compile_plan(RunPlan& plan) {
   plan.shape.cp = plan.mesh.cp;
   plan.shape.ep = plan.mesh.ep;
   plan.shape.sequence_parallel = plan.config.parallel.sequence;
+  plan.shape.context_exchange = plan.config.parallel.context == "ring" ? ContextExchange::Ring
+                                                                       : ContextExchange::AllToAll;
+  TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.shape));
   TRIREME_TRY(stages, stages_of(plan.model, num_stages(plan.schedule)));
   for (const StageSpec& stage : stages) {
     TRIREME_TRY_DONE(check_placements(plan.model, stage, plan.shape));

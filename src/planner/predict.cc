@@ -98,7 +98,7 @@ class Counter {
         count_moves(action);
         count_expert_counts(action);
         count_visits(action);
-        return count_ring(action);
+        return count_contexts(action);
       case ActionKind::Step:
         count_addends();
         bytes_[kWorld] += collective(Collective::AllReduce, plan_.num_ranks(), rank_.position,
@@ -120,21 +120,43 @@ class Counter {
     if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
   }
 
+  // Between the context-parallel ranks; full recomputation runs the forward pass again.
+  void count_contexts(const Action& action) {
+    if (plan_.mesh.cp == 1) return;
+    const StageSpec& stage = rank_.chunks[size_t(action.chunk)].stage;
+    const ModelShard model = shard_model(plan_.model, rank_.shape);
+    const bool is_ring = rank_.shape.context_exchange == ContextExchange::Ring;
+    const auto [forward, backward] = is_ring ? ring_bytes(model) : all_to_all_bytes(model);
+    const bool attends = action.kind == ActionKind::F || rank_.shape.recompute == Recompute::Full;
+    if (attends) bytes_[kCp] += stage.num_layers * forward;
+    const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
+    if (differentiates) bytes_[kCp] += stage.num_layers * backward;
+  }
+
+  struct ContextBytes {
+    int64_t forward, backward;  // of a layer
+  };
+
   // Keys and values of this rank's tokens go once round the ring, in F and again in B, where their
   // fp32 gradients follow them and come home.
-  void count_ring(const Action& action) {
-    const StageSpec& stage = rank_.chunks[size_t(action.chunk)].stage;
+  ContextBytes ring_bytes(const ModelShard& model) const {
     const int64_t cp = plan_.mesh.cp;
-    if (cp == 1) return;
-    const ModelShard model = shard_model(plan_.model, rank_.shape);
-    const int64_t tokens = rank_.shape.micro_sequences * model.seq_len / cp;
-    const int64_t elements = stage.num_layers * tokens * 2 * model.kv_width();
+    const int64_t tokens = rank_.shape.micro_sequences * model.local_len();
+    const int64_t elements = tokens * 2 * model.kv_width();
     const int64_t forward = elements * size_of(rank_.shape.compute) * (cp - 1);
-    const bool recomputes = rank_.shape.recompute == Recompute::Full;
-    if (action.kind == ActionKind::F || recomputes) bytes_[kCp] += forward;
-    if (action.kind == ActionKind::B || action.kind == ActionKind::BW) {
-      bytes_[kCp] += forward + elements * size_of(DType::F32) * cp;
-    }
+    return {forward, forward + elements * size_of(DType::F32) * cp};
+  }
+
+  // q, k and v to the ranks of their heads and the output back; backward the output and its
+  // gradient go too, and the three gradients come back.
+  ContextBytes all_to_all_bytes(const ModelShard& model) const {
+    const int64_t tokens = rank_.shape.micro_sequences * model.local_len();
+    const auto sent = [&](int64_t width) {
+      return collective(Collective::AllToAll, plan_.mesh.cp, rank_.coords.cp, tokens * width, {},
+                        rank_.shape.compute, false);
+    };
+    const int64_t qkv = model.qkv_width(), q = model.q_width();
+    return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
   }
 
   // How often every sequence visits every expert, told once by every layer.

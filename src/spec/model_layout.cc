@@ -121,12 +121,22 @@ Status check_tensor_parallel(const ModelSpec& model, int tp) {
   return Done{};
 }
 
-Status check_context_parallel(const ModelSpec& model, int cp) {
-  if (ContextChunks::fits(model.seq_len, cp)) return Done{};
-  return Error{ErrorKind::Usage,
-               fmt::format("parallel.cp = {}: model.seq_len = {} must be a multiple of {}, two "
-                           "chunks for every rank",
-                           cp, model.seq_len, 2 * cp)};
+Status check_context_parallel(const ModelSpec& model, const StageShape& shape) {
+  const int cp = shape.cp;
+  if (!ContextChunks::fits(model.seq_len, cp)) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("parallel.cp = {}: model.seq_len = {} must be a multiple of {}, two "
+                             "chunks for every rank",
+                             cp, model.seq_len, 2 * cp)};
+  }
+  const int64_t kv_heads = std::max<int64_t>(1, model.kv_heads / shape.tp);
+  if (shape.context_exchange == ContextExchange::AllToAll && kv_heads % cp != 0) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("parallel.context = \"all_to_all\" shares heads out: parallel.cp = {} "
+                             "must divide the {} kv heads of a rank; try \"ring\"",
+                             cp, kv_heads)};
+  }
+  return Done{};
 }
 
 Status check_expert_parallel(const ModelSpec& model, int ep) {
@@ -160,7 +170,7 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   shard.vocab_size = balanced_count(model.vocab_size, tp, rank);
   shard.first_token = balanced_begin(model.vocab_size, tp, rank);
   shard.num_tokens = model.vocab_size;
-  const Status sequences_fit = check_context_parallel(model, shape.cp);
+  const Status sequences_fit = check_context_parallel(model, shape);
   TRIREME_CHECK(sequences_fit.ok(), sequences_fit.error().message);
   TRIREME_CHECK(shape.cp_rank >= 0 && shape.cp_rank < shape.cp, "no such cp rank");
   shard.chunks = {model.seq_len, shape.cp, shape.cp_rank};

@@ -49,7 +49,7 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape);
 
 // Why these degrees do not fit the model: key, value, rule, remedy.
 Status check_tensor_parallel(const ModelSpec& model, int tp);
-Status check_context_parallel(const ModelSpec& model, int cp);
+Status check_context_parallel(const ModelSpec& model, const StageShape& shape);
 Status check_expert_parallel(const ModelSpec& model, int ep);
 
 // Where a rank's part of a parameter lies in the whole one, over the tp axis. Over cp every rank

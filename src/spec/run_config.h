@@ -91,6 +91,7 @@ struct ParallelConfig {
   int zero = 0;
   int hsdp_shard = 0;
   bool sequence = false;
+  std::string context = "ring";
   int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself
   int prefetch = 1;          // units whose parameters or gradients are on their way
 };

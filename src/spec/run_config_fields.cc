@@ -156,6 +156,9 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "sharded over dp: 0 nothing, 1 optimizer, 2 and gradients, 3 and parameters", "0|1|2|3");
   list.add("hsdp_shard", parallel.hsdp_shard, kLayout,
            "ranks of dp that a ZeRO shard group spans; 0: all of them");
+  list.add("context", parallel.context, kResults,
+           "how queries meet keys of other cp ranks: keys go round, or heads are shared out",
+           "ring|all_to_all");
   list.add("sequence", parallel.sequence, kSpeed,
            "tensor parallelism keeps the residual stream split along the sequence");
   list.add("bucket_bytes", parallel.bucket_bytes, kLayout,

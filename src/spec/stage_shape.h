@@ -8,6 +8,10 @@ namespace trireme {
 
 enum class Recompute { None, Selective, Full };
 
+// How queries meet keys whose tokens lie on other context-parallel ranks: keys and values go round a
+// ring, or every rank takes part of the heads of whole sequences.
+enum class ContextExchange { Ring, AllToAll };
+
 // Rows of the vocabulary projection whose fp32 logits exist at one time.
 inline constexpr int64_t kLossTileTokens = 128;
 
@@ -30,6 +34,7 @@ struct StageShape {
   bool sequence_parallel = false;  // they share the tokens of the residual stream, too
   int cp = 1;                      // ranks that share every sequence (ContextChunks)
   int cp_rank = 0;
+  ContextExchange context_exchange = ContextExchange::Ring;
   int ep = 1;  // ranks that share the experts, each with micro-batches of its own
   int ep_rank = 0;
 };

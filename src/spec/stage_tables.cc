@@ -211,6 +211,17 @@ void add_expert_scratch(TensorTable& table, const ModelShard& model, int64_t T, 
   }
 }
 
+// What attention by all-to-all needs: blocks that are sent and that came, and its operands, q, k, v,
+// out, dout and the first three's gradients, of this rank's heads and all tokens.
+void add_heads(TensorTable& table, const ModelShard& model, const StageShape& shape) {
+  const int64_t T = shape.micro_sequences * model.local_len();
+  const int64_t gradients = model.qkv_width(), operands = gradients + 2 * model.q_width();
+  table.add("heads.send_TX", Shape{T, operands}, shape.compute);
+  table.add("heads.recv_TX", Shape{T, operands}, shape.compute);
+  table.add("heads.operands_NX", Shape{T * shape.cp, operands / shape.cp}, shape.compute);
+  table.add("heads.gradients_NX", Shape{T * shape.cp, gradients / shape.cp}, shape.compute);
+}
+
 TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
                           const StageShape& shape) {
   const Extents extents(model, shape);
@@ -218,7 +229,10 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   const Shape TC{T, model.d_model}, RC{extents.residual, model.d_model};
   TensorTable table;
   // First, so that it lies at the same place for all chunks of a rank, which share their scratch.
-  if (shape.cp > 1) add_ring(table, model, shape);
+  if (shape.cp > 1) {
+    const bool is_ring = shape.context_exchange == ContextExchange::Ring;
+    (is_ring ? add_ring : add_heads)(table, model, shape);
+  }
   if (model.rope) {
     table.add("rope.cos_SD", Shape{model.local_len(), model.head_dim / 2}, DType::F32);
     table.add("rope.sin_SD", Shape{model.local_len(), model.head_dim / 2}, DType::F32);

@@ -10,10 +10,11 @@ namespace trireme {
 
 std::string Case::name() const {
   return fmt::format(
-      "{} {} tp {}{} cp {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload {} "
+      "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
+      "{} "
       "bucket {} prefetch {} clip {}{}",
-      family, compute, tp, sequence ? " sequence" : "", cp, ep, dp, pp, schedule, zero, hsdp_shard,
-      recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
+      family, compute, tp, sequence ? " sequence" : "", cp, context, ep, dp, pp, schedule, zero,
+      hsdp_shard, recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
       post_validate ? " post-validated" : "");
 }
 
@@ -49,6 +50,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.tp = c.tp;
   config.parallel.sequence = c.sequence;
   config.parallel.cp = c.cp;
+  config.parallel.context = c.context;
   config.parallel.ep = c.ep;
   config.parallel.pp = c.pp;
   config.parallel.schedule = c.schedule;
@@ -76,8 +78,8 @@ bool is_possible(const Case& c) { return make_plan(config_of(c), {}).ok(); }
 
 const LayoutRun& reference_of(const Case& c) {
   static std::map<std::string, LayoutRun> runs;
-  const std::string key = fmt::format("{} {} {} {} {} {} {}", c.family, c.compute, c.dropout, c.tp,
-                                      c.sequence, c.cp, c.clip_norm);
+  const std::string key = fmt::format("{} {} {} {} {} {} {} {}", c.family, c.compute, c.dropout,
+                                      c.tp, c.sequence, c.cp, c.context, c.clip_norm);
   const auto found = runs.find(key);
   if (found != runs.end()) return found->second;
   const Case one{.family = c.family,
@@ -86,6 +88,7 @@ const LayoutRun& reference_of(const Case& c) {
                  .tp = c.tp,
                  .sequence = c.sequence,
                  .cp = c.cp,
+                 .context = c.context,
                  .clip_norm = c.clip_norm};
   return runs.emplace(key, run_layout(plan_of(one))).first->second;
 }

@@ -21,6 +21,7 @@ struct Case {
   int tp = 1;
   bool sequence = false;
   int cp = 1;
+  std::string context = "ring";
   int ep = 1;
   std::string offload = "none";
   int64_t bucket_bytes = 0;

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "kernels/attention/attention.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// What causal attention over sequences that lie on several ranks reads and writes of this rank's
+// tokens. Legend: T this rank's tokens of all sequences, H heads, Q = H head_dim, K = kv heads
+// head_dim.
+struct ContextForward {
+  AttentionDropout dropout;  // first_sample and first_head; positions are the chunks'
+  MatrixRef q_TQ, k_TK, v_TK;
+  MatrixRef out_TQ;  // written
+  TensorRef lse_HT;  // written; read by the same rank's backward alone
+};
+
+struct ContextBackward {
+  AttentionDropout dropout;
+  MatrixRef q_TQ, k_TK, v_TK, out_TQ, dout_TQ;
+  TensorRef lse_HT;
+  TensorRef delta_HT;             // scratch
+  MatrixRef dq_TQ, dk_TK, dv_TK;  // written
+};
+
+}  // namespace trireme
