@@ -42,9 +42,17 @@ fi
 # What counting alone reaches on the validation text.
 say $trireme data inspect demo/data/val.tok --baselines demo/data/train.tok
 
-# A finished run makes room for a new one; an interrupted one goes on.
-grep -q '"finished"' demo/run/summary.json 2>/dev/null && rm -rf demo/run
-say $trireme train configs/demo.toml --out demo/run --resume auto
+# A finished run makes room for a new one; an interrupted one goes on, with as many steps.
+grep -q '"finished"' demo/run/summary.json 2>/dev/null && rm -rf demo/run demo/steps
+if [[ ! -s demo/steps ]]; then
+  # As many as five minutes hold, but enough to learn from: a CPU without AVX-512 takes longer.
+  speed=$($trireme bench train configs/demo.toml --json | sed -nE 's/.*"tokens_per_s": ?([0-9.]+).*/\1/p')
+  awk -v speed="$speed" -v tokens=$((2 * 256)) 'BEGIN {
+    steps = int(300 * speed / tokens / 100) * 100
+    print steps < 2400 ? 2400 : steps > 4000 ? 4000 : steps
+  }' >demo/steps
+fi
+say $trireme train configs/demo.toml --set run.steps="$(<demo/steps)" --out demo/run --resume auto
 
 say $trireme generate --checkpoint demo/run -p 'It is a truth universally acknowledged, that' \
   -n 120 --temp 0.8 --seed 1

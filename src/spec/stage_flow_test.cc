@@ -172,7 +172,9 @@ TEST(StageFlow, DegreesThatDoNotFitAreRefusedByKeyAndRule) {
   ASSERT_FALSE(three.ok());
   EXPECT_NE(three.error().message.find("parallel.tp = 3 must divide model.heads = 8"),
             std::string::npos);
-  const Status five = check_context_parallel(model, 5);
+  StageShape over_five;
+  over_five.cp = 5;
+  const Status five = check_context_parallel(model, over_five);
   ASSERT_FALSE(five.ok());
   EXPECT_NE(five.error().message.find("model.seq_len = 32 must be a multiple of 10"),
             std::string::npos);
