@@ -68,5 +68,6 @@ echo "== summary"
 printf '%s\n' "${rows[@]}"
 grep -hE '^[[:space:]]+[0-9]+ - .*\((Failed|Timeout|SEGFAULT|Not Run|Subprocess aborted)' \
   "$logs"/{ci,dev,tsan,fuzz}.log 2>/dev/null
-echo "$(((total - failed) * 100 / total))% tests passed, $failed tests failed out of $total in ${SECONDS} s"
+echo "all of it took ${SECONDS} s"
+echo "$((total - failed)) passed, $failed failed"
 ((failed == 0))
