@@ -43,6 +43,12 @@ std::string describe_plan(const RunPlan& plan) {
       model.vocab_size, model.seq_len);
   text +=
       fmt::format("parameters {} ({})\n", plan.num_params, format_count(double(plan.num_params)));
+  if (plan.model.has_experts()) {
+    const int64_t active = num_active_params(plan.model);
+    text += fmt::format("experts    {} a layer, {} for a token and {} shared: it meets {} ({})\n",
+                        plan.model.experts, plan.model.top_k, plan.model.shared_experts, active,
+                        format_count(double(active)));
+  }
   text += fmt::format("FLOPs      {} per token and training step (causal attention)\n",
                       format_count(plan.flops_per_token.total()));
   text += fmt::format(
@@ -51,9 +57,10 @@ std::string describe_plan(const RunPlan& plan) {
       plan.num_microbatches == 1 ? "" : "es", plan.shape.micro_sequences, plan.num_threads,
       plan.num_threads == 1 ? "" : "s");
   if (plan.num_ranks() > 1) {
-    text += fmt::format("ranks      {} = tp {} x cp {} x pp {} x dp {}, schedule {}, ZeRO {}\n",
+    const std::string ep = plan.mesh.ep == 1 ? "" : fmt::format(" (ep {} of it)", plan.mesh.ep);
+    text += fmt::format("ranks      {} = tp {} x cp {} x pp {} x dp {}{}, schedule {}, ZeRO {}\n",
                         plan.num_ranks(), plan.mesh.tp, plan.mesh.cp, plan.mesh.pp, plan.mesh.dp,
-                        plan.schedule.kind, plan.config.parallel.zero);
+                        ep, plan.schedule.kind, plan.config.parallel.zero);
   }
   const RankPlan& rank = plan.ranks.front();
   const std::string program = to_string(rank.program, plan.schedule.num_chunks);

@@ -25,6 +25,6 @@ inline constexpr MoeShape kMoeShapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},      {6, 2, 4, 2, 1, 1, 6, 7, 5},
     {40, 4, 8, 2, 4, 2, 40, 17, 33},  {40, 4, 8, 2, 1, 1, 7, 16, 16},
     {33, 3, 65, 6, 13, 4, 2, 65, 15}, {300, 1, 3, 3, 1, 1, 90, 130, 20}};
-inline constexpr MoeShape kMoeBenchShape = {4096, 4, 8, 2, 1, 1, 4096, 1024, 3584};
+inline constexpr MoeShape kMoeBenchShape = {1024, 4, 8, 2, 1, 1, 1024, 512, 1792};
 
 }  // namespace trireme
