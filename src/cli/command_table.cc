@@ -277,15 +277,23 @@ Command report_command() {
   auto options = std::make_shared<ReportOptions>();
   return {.name = "report",
           .summary = "Write report.html of a run: one file that opens anywhere.",
+          .details =
+              "With --compare one page about several runs: curves over each other, key "
+              "numbers, and the configuration keys that differ.",
           .arguments = {{.name = "RUN_DIR",
-                         .doc = "the run directory",
-                         .target = &options->run_dir,
+                         .doc = "the run directory; several with --compare",
+                         .target = &options->run_dirs,
                          .completion = Completion::Folder}},
-          .options = {{.name = "out",
+          .options = {{.name = "compare",
+                       .doc = "lay several runs over each other",
+                       .target = &options->compare},
+                      {.name = "out",
                        .value_name = "FILE",
-                       .doc = "by default report.html in the run directory",
+                       .doc = "by default report.html in the run directory, or comparison.html in "
+                              "the first one",
                        .target = &options->out,
                        .completion = Completion::File}},
+          .examples = {"trireme report runs/demo", "trireme report --compare runs/a runs/b"},
           .run = [options](CommandIo& io) { return run_report(*options, io); }};
 }
 

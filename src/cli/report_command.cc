@@ -7,8 +7,16 @@
 namespace trireme {
 
 Result<int> run_report(const ReportOptions& options, CommandIo& io) {
-  const std::string out = options.out.empty() ? options.run_dir + "/report.html" : options.out;
-  TRIREME_TRY_DONE(write_report(options.run_dir, out));
+  if (!options.compare && options.run_dirs.size() > 1) {
+    return Error{ErrorKind::Usage, "one run is reported; several need --compare"};
+  }
+  if (options.compare && options.run_dirs.size() < 2) {
+    return Error{ErrorKind::Usage, "--compare needs two runs or more"};
+  }
+  const char* name = options.compare ? "/comparison.html" : "/report.html";
+  const std::string out = options.out.empty() ? options.run_dirs.front() + name : options.out;
+  TRIREME_TRY_DONE(options.compare ? write_comparison(options.run_dirs, out)
+                                   : write_report(options.run_dirs.front(), out));
   io.out << out << "\n";
   return 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/command_io.h"
@@ -9,8 +10,9 @@ namespace trireme {
 
 // `trireme report` after parsing.
 struct ReportOptions {
-  std::string run_dir;
-  std::string out;  // "": report.html in the run directory
+  std::vector<std::string> run_dirs;
+  bool compare = false;
+  std::string out;  // "": report.html in the run directory, comparison.html in the first one
 };
 
 Result<int> run_report(const ReportOptions& options, CommandIo& io);

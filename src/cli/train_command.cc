@@ -10,6 +10,7 @@
 
 #include "api/this_machine.h"
 #include "base/units.h"
+#include "cli/cluster_file.h"
 #include "cli/plan_command.h"
 #include "cli/train_progress.h"
 #include "cli/version.h"
@@ -71,6 +72,14 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   return session;
 }
 
+// How good the prediction of a step's time was.
+std::string prediction_line(const SessionResult& result) {
+  if (result.step_s <= 0.0 || result.predicted_step_s <= 0.0) return "";
+  return fmt::format("step       {} predicted, {} measured: {:+.1f} % off\n",
+                     format_seconds(result.predicted_step_s), format_seconds(result.step_s),
+                     100.0 * (result.predicted_step_s / result.step_s - 1.0));
+}
+
 // Under a launcher the processes are the ranks, however many the configuration means.
 RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& launch) {
   if (launch.ranks > 0 && !config.ranks) config.ranks = launch.ranks;
@@ -89,12 +98,17 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   }
   install_stop_handlers();
   TrainProgress progress(io);
-  const SessionOptions session = session_options(options, loaded.config, io.launch, progress);
+  SessionOptions session = session_options(options, loaded.config, io.launch, progress);
+  if (!loaded.config.run.hardware.empty()) {
+    TRIREME_TRY(hardware, load_hardware(loaded.config.run.hardware));
+    session.hardware = hardware;
+  }
   TRIREME_TRY(result, run_session(session));
   if (!io.launch.is_first()) return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
   progress.end();
   const std::string report = session.out_dir + "/report.html";
   TRIREME_TRY_DONE(write_report(session.out_dir, report));
+  io.err << prediction_line(result);
   io.err << fmt::format("{} after step {}: {}\n",
                         result.end == TrainEnd::Finished ? "finished" : "stopped and saved",
                         result.position.step, report);

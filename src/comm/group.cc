@@ -29,6 +29,7 @@ Traffic& Traffic::operator+=(const Traffic& other) {
   received_bytes += other.received_bytes;
   sent_messages += other.sent_messages;
   received_messages += other.received_messages;
+  waited_ns += other.waited_ns;
   return *this;
 }
 
@@ -450,10 +451,12 @@ void Group::run_prepared(Operation& operation) {
     Work::wait_for(context_, operation);
     return;
   }
+  const int64_t begin_ns = steady_now_ns();
   try {
     context_.waiter.until(
         {operation.signature, shape_.members}, [&] { return operation.advance(); },
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });
+    count_waited(steady_now_ns() - begin_ns);
   } catch (...) {
     operation.cancel();
     throw;
@@ -473,6 +476,7 @@ Traffic Group::traffic(Collective collective) const {
 Traffic Group::traffic() const {
   Traffic sum;
   for (int c = 0; c < kNumCollectives; ++c) sum += traffic(Collective(c));
+  sum.waited_ns = waited_ns_.load(std::memory_order_relaxed);
   return sum;
 }
 

@@ -27,6 +27,7 @@ struct Traffic {
   int64_t received_bytes = 0;
   int64_t sent_messages = 0;
   int64_t received_messages = 0;
+  int64_t waited_ns = 0;  // of the calling thread; of all collectives together
   Traffic& operator+=(const Traffic& other);
 };
 
@@ -123,6 +124,8 @@ class Group {
   SharedBoard& board() { return *board_; }
   void complete(Operation& operation);
   void fail(const std::string& what);
+  // For Work: the calling thread has waited.
+  void count_waited(int64_t ns) { waited_ns_.fetch_add(ns, std::memory_order_relaxed); }
 
  private:
   struct PlanKey {
@@ -158,6 +161,7 @@ class Group {
   Buffer scratch_;
   Operation caller_operation_;
   std::atomic<int> pending_[2] = {0, 0};  // by Lane: on the communication thread
+  std::atomic<int64_t> waited_ns_{0};
   uint64_t last_pass_ = 0;
 };
 

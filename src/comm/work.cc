@@ -50,6 +50,7 @@ namespace {
 // Returns once the communication thread has let go of the operation.
 void wait_until_done(RankContext& context, Operation& operation, int64_t timeout_ns) {
   // The communication thread needs the core more than a spinning caller does.
+  const int64_t begin_ns = steady_now_ns();
   Waiter waiter(context.backend.fabric(), context.backend.rank(), 0,
                 {.spins = context.backend.caller_drives() ? context.backend.spins() : 20,
                  .timeout_ns = timeout_ns});
@@ -65,6 +66,7 @@ void wait_until_done(RankContext& context, Operation& operation, int64_t timeout
     }
     throw;
   }
+  operation.group->count_waited(steady_now_ns() - begin_ns);
 }
 
 }  // namespace

@@ -39,10 +39,10 @@ void GradAddends::sum() {
     gradient.group->all_reduce(gradient.grad_N, ReduceOp::Sum, Algorithm::Canonical);
 }
 
-int64_t GradAddends::sent_bytes() const {
-  int64_t bytes = 0;
-  for (const std::unique_ptr<Group>& group : neighbours_) bytes += group->traffic().sent_bytes;
-  return bytes;
+Traffic GradAddends::traffic() const {
+  Traffic sum;
+  for (const std::unique_ptr<Group>& group : neighbours_) sum += group->traffic();
+  return sum;
 }
 
 int64_t GradAddends::num_bytes() const {

@@ -25,8 +25,8 @@ class GradAddends {
 
   // Once per step, between the last W and Step.
   void sum();
-  // Sent so far by groups that are parts of tp; tp itself counts its own.
-  int64_t sent_bytes() const;
+  // So far by groups that are parts of tp; tp itself counts its own.
+  Traffic traffic() const;
   // All-reduced by this rank in one call of sum.
   int64_t num_bytes() const;
 

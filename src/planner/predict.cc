@@ -20,7 +20,6 @@ namespace trireme {
 namespace {
 
 enum Axis { kDp, kTp, kPp, kCp, kEp, kWorld, kFile, kNumAxes };
-const char* const kAxisNames[] = {"dp", "tp", "pp", "cp", "ep", "world", "file"};
 
 int64_t sent_bytes(const PlanRequest& asked, int64_t element_bytes, bool canonical,
                    bool shares_memory) {
@@ -40,8 +39,8 @@ class Counter {
   AxisBytes run(std::span<const Action> actions) {
     for (const Action& action : actions) count(action);
     AxisBytes result;
-    for (int axis = 0; axis < kNumAxes; ++axis) {
-      result.emplace_back(kAxisNames[axis], bytes_[size_t(axis)]);
+    for (size_t axis = 0; axis < kNumAxes; ++axis) {
+      result.emplace_back(kTrafficAxes[axis], bytes_[axis]);
     }
     return result;
   }
@@ -330,9 +329,13 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
   return Counter(plan, rank, ranks_per_node).run(actions);
 }
 
+Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
+  return simulate(plan.schedule, costs_of(plan, price_compute(plan, hardware), hardware));
+}
+
 std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware) {
   const ComputeCost whole = price_compute(plan, hardware);
-  const Result<Simulation> simulation = simulate(plan.schedule, costs_of(plan, whole, hardware));
+  const Result<Simulation> simulation = simulate_plan(plan, hardware);
   std::vector<RankPrediction> predictions;
   std::vector<double> exposed_s;  // [pp] of what data parallelism sends: alike on all its ranks
   for (int pp = 0; pp < plan.mesh.pp; ++pp) {
@@ -351,6 +354,9 @@ std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& h
       StepTimes& time = prediction.time;
       time.compute = simulated.busy_s + step_s;
       const double dp_exposed_s = exposed_s[size_t(rank.coords.pp)];
+      time.optimizer = step_s;
+      time.exposed[kPp] = simulated.exposed_comm_s;
+      time.exposed[kDp] = dp_exposed_s;
       time.exposed_comm = simulated.exposed_comm_s + dp_exposed_s;
       time.bubble = simulation->makespan_s - simulated.busy_s - simulated.exposed_comm_s;
       time.step = simulation->makespan_s + step_s + dp_exposed_s;

@@ -1,25 +1,35 @@
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "planner/run_plan.h"
+#include "sim/simulate.h"
 #include "spec/hardware.h"
 
 namespace trireme {
 
+// What traffic is accounted by: the axes of the mesh, and what all ranks tell each other.
+inline constexpr std::array<std::string_view, 7> kTrafficAxes = {"dp", "tp",    "pp",  "cp",
+                                                                 "ep", "world", "file"};
+
 // Seconds of a step by what they were spent on.
 struct StepTimes {
-  double compute = 0.0;
+  double compute = 0.0;  // data and optimizer included
   double exposed_comm = 0.0;
   double bubble = 0.0;
   double step = 0.0;
+  double data = 0.0;
+  double optimizer = 0.0;
+  std::array<double, kTrafficAxes.size()> exposed = {};  // exposed_comm by axis
 };
 
-// Payload bytes by axis ("dp", "tp", "pp", "cp", "ep", "world") that a rank sends in one step;
-// "file": what it reads from and writes to the file of memory.offload.
+// Payload bytes by axis that a rank sends in one step; "file": what it reads from and writes to the
+// file of memory.offload.
 using AxisBytes = std::vector<std::pair<std::string, int64_t>>;
 
 struct RankPrediction {
@@ -33,6 +43,9 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 // The same of some of its actions.
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
                           std::span<const Action> actions);
+
+// The schedule of one pipeline with the prices of its stages, up to Step.
+Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
 
 // All ranks, [mesh position]: the simulated schedule with the prices of its stages.
 std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware);

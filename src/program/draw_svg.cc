@@ -8,6 +8,7 @@
 #include <ostream>
 #include <set>
 
+#include "program/palette.h"
 #include "program/stage_graph.h"
 
 namespace trireme {
@@ -19,17 +20,6 @@ constexpr double kBox = 22;
 constexpr double kLeft = 64;
 constexpr double kTop = 72;
 constexpr double kRight = 24;
-
-struct Color {
-  double r, g, b;
-};
-
-// Light enough for dark letters on either background.
-constexpr Color kForward = {0x7f, 0xb2, 0xe8};
-constexpr Color kBackwardInput = {0xf7, 0xb5, 0x5c};
-constexpr Color kBackwardWeight = {0x8f, 0xc9, 0x7e};
-constexpr Color kBackward = {0xe9, 0x93, 0x93};
-constexpr Color kOther = {0xb9, 0xb9, 0xc4};
 
 struct LegendEntry {
   ActionKind kind;
@@ -43,29 +33,13 @@ constexpr std::array kLegend = {
     LegendEntry{ActionKind::FB, "F and BW overlapped"},
 };
 
-Color color_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::F:
-      return kForward;
-    case ActionKind::B:
-      return kBackwardInput;
-    case ActionKind::W:
-      return kBackwardWeight;
-    case ActionKind::BW:
-    case ActionKind::FB:
-      return kBackward;
-    default:
-      return kOther;
-  }
-}
-
 // Later chunks are paler, so that the same micro-batch is told apart on its way through.
-std::string css(Color color, int chunk, int num_chunks) {
+std::string pale_css(Color color, int chunk, int num_chunks) {
   const double pale = num_chunks > 1 ? 0.6 * std::max(chunk, 0) / (num_chunks - 1) : 0.0;
-  const auto mix = [&](double channel) {
+  const auto mix = [&](int channel) {
     return static_cast<int>(std::lround(channel + (255 - channel) * pale));
   };
-  return fmt::format("#{:02x}{:02x}{:02x}", mix(color.r), mix(color.g), mix(color.b));
+  return css({mix(color.red), mix(color.green), mix(color.blue)});
 }
 
 std::string xml_escaped(std::string_view text) {
@@ -185,7 +159,7 @@ class Picture {
       out_ << fmt::format(
           "<rect class=\"op\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
           "fill=\"{}\">",
-          x, top, width, h, css(color, of_chunk, num_chunks));
+          x, top, width, h, pale_css(color, of_chunk, num_chunks));
       if (!tooltip.empty()) out_ << "<title>" << xml_escaped(tooltip) << "</title>";
       out_ << "</rect>\n";
     };
@@ -193,8 +167,8 @@ class Picture {
       rect(y, height, color_of(kind), chunk);
       return;
     }
-    rect(y, height / 2, kForward, chunk);
-    rect(y + height / 2, height / 2, kBackward, chunk_b);
+    rect(y, height / 2, color_of(ActionKind::F), chunk);
+    rect(y + height / 2, height / 2, color_of(ActionKind::BW), chunk_b);
   }
 
   void row(int rank) {

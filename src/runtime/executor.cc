@@ -59,7 +59,8 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
   for (size_t i = 0; i < parts_.plan.program.size(); ++i) {
     action_index_ = i;
     const ActionMemory& memory = parts_.plan.memory.actions[i];
-    const int64_t waited_ns = this->waited_ns();
+    const int64_t waited_ns = this->waited_ns(), stage_waited_ns = parts_.pipeline.waited_ns();
+    const int64_t read_ns = read_ns_;
     times_[i].begin_ns = monotonic_ns();
     parts_.memory.acquire(memory.acquire);
     run_action(ctx, parts_.plan.program[i], memory);
@@ -69,6 +70,8 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
     parts_.memory.release(memory.release);
     times_[i].end_ns = monotonic_ns();
     times_[i].waited_ns = this->waited_ns() - waited_ns;
+    times_[i].stage_waited_ns = parts_.pipeline.waited_ns() - stage_waited_ns;
+    times_[i].read_ns = read_ns_ - read_ns;
   }
   parts_.data_parallel.finish_all_unshards();
   return result_;
@@ -261,6 +264,7 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   const std::span<int32_t> tokens = stage.tokens(saved_slot);
   const std::span<int32_t> targets = stage.targets(saved_slot);
   if (tokens.empty() && targets.empty()) return;
+  const int64_t begin_ns = monotonic_ns();
   read_sequences(source, first_sample, parts_.micro_sequences, whole_tokens_, whole_targets_);
   const auto take = [&](const std::vector<int32_t>& whole, std::span<int32_t> own) {
     for (size_t i = 0; i < own.size(); ++i) {
@@ -269,6 +273,7 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   };
   take(whole_tokens_, tokens);
   take(whole_targets_, targets);
+  read_ns_ += monotonic_ns() - begin_ns;
 }
 
 Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot) const {

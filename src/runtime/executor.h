@@ -20,7 +20,9 @@ namespace trireme {
 struct ActionTime {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  int64_t waited_ns = 0;  // of it for transfers
+  int64_t waited_ns = 0;        // of it for transfers
+  int64_t stage_waited_ns = 0;  // of that for a neighbouring stage
+  int64_t read_ns = 0;          // of it for the tokens of the micro-batch
 };
 
 // A part of an action: one unit of the stage (the embedding, a layer, the head).
@@ -123,6 +125,7 @@ class Executor {
   bool stop_ = false;
   size_t action_index_ = 0;
   int64_t exchange_waited_ns_ = 0;
+  int64_t read_ns_ = 0;
 };
 
 // Sums along the canonical binary tree over the index: the same bits for every layout.

@@ -128,11 +128,18 @@ struct RunSection {
   int64_t sample_tokens = 64;
   std::string sample_prompt = "\n";
   std::string isa = "auto";  // "auto", "avx2", "avx512", "avx512_bf16", "reference"
+  std::string hardware;      // a hardware file; "": measured for a moment at the start
+  bool tensorboard = true;
+  int64_t histograms_every = 0;  // steps; 0: never
+  std::string prometheus_file;   // "": none
+  int prometheus_port = 0;       // 0: none
+  std::string prometheus_host = "127.0.0.1";
 };
 
 struct TraceConfig {
   int64_t first_step = 2;  // traced steps: first_step .. first_step + steps - 1
   int64_t steps = 3;
+  std::string ranks;  // "3,17": shown in the report beside those that it chooses
 };
 
 struct RunConfig {

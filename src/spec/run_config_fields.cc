@@ -207,6 +207,19 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add("isa", run.isa, kResults,
            "kernels: auto takes the best that the CPU has; reference is slow and exact",
            "auto|avx2|avx512|avx512_bf16|reference");
+  list.add(
+      "hardware", run.hardware, kSpeed,
+      "hardware file of this machine (trireme calibrate) that predictions are made with; empty: "
+      "what can be measured in a moment");
+  list.add("tensorboard", run.tensorboard, kSpeed, "write TensorBoard event files");
+  list.add("histograms_every", run.histograms_every, kSpeed,
+           "steps between histograms of weights and gradients for TensorBoard; 0: never");
+  list.add("prometheus_file", run.prometheus_file, kSpeed,
+           "file with the newest numbers for Prometheus, written anew every second; empty: none");
+  list.add("prometheus_port", run.prometheus_port, kSpeed,
+           "port at which rank 0 offers the newest numbers to Prometheus; 0: none");
+  list.add("prometheus_host", run.prometheus_host, kSpeed,
+           "address that the port is offered at; 0.0.0.0: to other machines too");
 }
 
 void remaining_fields(FieldList& list, RunConfig& config) {
@@ -225,6 +238,9 @@ void trace_fields(FieldList& list, TraceConfig& trace) {
   list.section("trace");
   list.add("first_step", trace.first_step, kSpeed, "first step of trace.rankR.json");
   list.add("steps", trace.steps, kSpeed, "traced steps; 0: none");
+  list.add("ranks", trace.ranks, kSpeed,
+           "ranks such as \"3,17\" that the report of more than 16 shows beside the slowest and "
+           "fastest");
 }
 
 std::string quoted(const std::string& text) {

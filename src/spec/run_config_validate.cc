@@ -35,6 +35,17 @@ constexpr int64_t kMostTokens = int64_t{1} << 31;
 constexpr int64_t kMostBatchTokens = int64_t{1} << 40;
 constexpr int64_t kMostRanks = int64_t{1} << 20;
 
+// "" or numbers of up to six digits between commas.
+bool is_rank_list(std::string_view text) {
+  int digits = 0;
+  for (const char c : text) {
+    if (c == ',' && digits == 0) return false;
+    if (c != ',' && (c < '0' || c > '9' || digits == 6)) return false;
+    digits = c == ',' ? 0 : digits + 1;
+  }
+  return text.empty() || digits > 0;
+}
+
 class Rules {
  public:
   explicit Rules(const RunConfig& config) : fields_(config_fields(config)) {}
@@ -274,6 +285,10 @@ void run_rules(Rules& rules, const RunConfig& config) {
   rules.at_least("run.sample_tokens", run.sample_tokens, 0);
   rules.at_least("trace.first_step", config.trace.first_step, 1);
   rules.at_least("trace.steps", config.trace.steps, 0);
+  rules.require(is_rank_list(config.trace.ranks), "trace.ranks",
+                "must be rank numbers between commas", "try \"0,3\"");
+  rules.at_least("run.histograms_every", run.histograms_every, 0);
+  rules.in_range("run.prometheus_port", run.prometheus_port, 0, 65536);
 }
 
 }  // namespace

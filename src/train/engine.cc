@@ -117,10 +117,11 @@ void Engine::bind_owned() {
       tensors.exp_avg_N = find("exp_avg/");
       tensors.exp_avg_sq_N = find("exp_avg_sq/");
       tensors.in_checkpoint = owned.norm_chunk >= 0;  // what is counted once is written once
-      owned_.push_back(tensors);
       const auto grad = [&](int64_t begin) {
         return memory_.elements(regions.grad_slots[0], DType::F32, begin, owned.count);
       };
+      tensors.grad_N = grad(owned.grad_begin);
+      owned_.push_back(tensors);
       of_tensors.push_back({tensors.layout->grad_addends, grad(owned.grad_begin)});
       of_contexts.push_back({groups_.cp().size(), grad(owned.grad_begin)});
       if (owned.second_use_begin >= 0) {
@@ -193,20 +194,36 @@ Frame Engine::grads(int chunk) const {
                memory_.at(rank_.memory.chunks[size_t(chunk)].grad_slots[0]));
 }
 
-std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
-  std::vector<std::pair<std::string, int64_t>> by_axis;
-  for (const auto& [axis, traffic] : groups_.traffic()) {
-    int64_t bytes = traffic.sent_bytes;
+// Step has given their memory back; nobody has taken it since.
+void Engine::read_grads(const std::function<void()>& read) {
+  std::vector<int> slots;
+  for (const ChunkRegions& regions : rank_.memory.chunks) slots.push_back(regions.grad_slots[0]);
+  memory_.acquire(slots);
+  read();
+  memory_.release(slots);
+}
+
+std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
+  auto by_axis = groups_.traffic();
+  for (auto& [axis, traffic] : by_axis) {
     if (axis == "dp") {
       for (const auto* group : {&shards_, &replicas_, &expert_shards_, &expert_replicas_}) {
-        bytes += (*group)->traffic().sent_bytes;
+        traffic += (*group)->traffic();
       }
     }
-    if (axis == "tp") bytes += tensor_addends_->sent_bytes();
-    if (axis == "pp") bytes += tied_->traffic().sent_bytes + mirror_->traffic().sent_bytes;
-    by_axis.emplace_back(axis, bytes);
+    if (axis == "tp") traffic += tensor_addends_->traffic();
+    if (axis == "pp") {
+      traffic += tied_->traffic();
+      traffic += mirror_->traffic();
+    }
   }
-  by_axis.emplace_back("file", offload_.moved_bytes());
+  by_axis.emplace_back("file", Traffic{.sent_bytes = offload_.moved_bytes()});
+  return by_axis;
+}
+
+std::vector<std::pair<std::string, int64_t>> Engine::sent_bytes() const {
+  std::vector<std::pair<std::string, int64_t>> by_axis;
+  for (const auto& [axis, traffic] : traffic()) by_axis.emplace_back(axis, traffic.sent_bytes);
   return by_axis;
 }
 

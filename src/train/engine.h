@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -27,6 +28,7 @@ struct OwnedTensors {
   int64_t count = 0;
   TensorRef master_N, exp_avg_N, exp_avg_sq_N;
   TensorRef param_N;           // absent: the parameter is its own master
+  TensorRef grad_N;            // to be read inside Engine::read_grads
   bool in_checkpoint = false;  // this rank writes it; others hold the same
 };
 
@@ -53,16 +55,20 @@ class Engine {
   std::optional<Frame> whole_params() const;
   // Gradients of the last step (slot 0) of a chunk, as raw sums over tokens.
   Frame grads(int chunk) const;
+  // Between two steps: calls `read` while the gradients of the last one may be looked at.
+  void read_grads(const std::function<void()>& read);
 
   const RankPlan& rank_plan() const { return rank_; }
   Optimizer& optimizer() { return optimizer_; }
   const Executor& executor() const { return *executor_; }
   Group& world() { return world_.group(); }
+  const std::vector<int>& node_of() const { return world_.node_of(); }
   Ctx& ctx() { return ctx_; }
   int64_t peak_bytes() const { return memory_.peak_bytes(); }
   // Before what is owned is saved: throws IoError where a file that holds part of it is damaged.
   void verify_offload() const { offload_.verify(); }
-  // Payload that this rank has sent so far, by axis.
+  // What this rank has sent so far and waited for, by axis.
+  std::vector<std::pair<std::string, Traffic>> traffic() const;
   std::vector<std::pair<std::string, int64_t>> sent_bytes() const;
 
  private:

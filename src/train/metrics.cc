@@ -1,15 +1,10 @@
 #include "train/metrics.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -63,12 +58,6 @@ void add_expert_load(LineBuffer& line, const StepReport& report) {
   line.add("]");
 }
 
-Result<int> open_for_writing(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0644);
-  if (fd >= 0) return fd;
-  return Error{ErrorKind::Runtime, path + ": cannot write: " + std::strerror(errno)};
-}
-
 std::string run_line(const char* event, int64_t step, const std::string& fields) {
   return fmt::format("{{\"event\":\"{}\",\"step\":{},\"time\":{:.3f}{}{}}}\n", event, step,
                      unix_time(), fields.empty() ? "" : ",", fields);
@@ -94,63 +83,19 @@ std::string lines_until(const std::string& text, int64_t step) {
 }  // namespace
 
 Result<MetricsFile> MetricsFile::create(const std::string& path, const std::string& run_fields) {
-  TRIREME_TRY(fd, open_for_writing(path, O_CREAT | O_TRUNC));
-  MetricsFile metrics(path, fd, 0);
-  metrics.write_line(run_line("run", 0, run_fields));
-  return metrics;
+  TRIREME_TRY(file, AppendFile::create(path));
+  file.append(run_line("run", 0, run_fields));
+  return MetricsFile(std::move(file));
 }
 
 Result<MetricsFile> MetricsFile::resume(const std::string& path, int64_t step,
                                         const std::string& run_fields) {
   if (!std::filesystem::exists(path)) return create(path, run_fields);
   TRIREME_TRY(text, read_text_file(path));
-  const std::string kept = lines_until(text, step);
-  TRIREME_TRY_DONE(write_file_atomically(path, kept));
-  TRIREME_TRY(fd, open_for_writing(path, O_APPEND));
-  MetricsFile metrics(path, fd, int64_t(kept.size()));
-  metrics.write_line(run_line("restart", step, run_fields));
-  return metrics;
-}
-
-MetricsFile::MetricsFile(std::string path, int fd, int64_t bytes)
-    : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
-
-MetricsFile::MetricsFile(MetricsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      bytes_(other.bytes_),
-      loss_(std::move(other.loss_)),
-      listeners_(std::move(other.listeners_)) {}
-
-MetricsFile::~MetricsFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void MetricsFile::tell_losses_to(std::vector<RunObserver*> listeners) {
-  listeners_ = std::move(listeners);
-  if (loss_.empty()) return;
-  for (RunObserver* listener : listeners_) listener->on_message(loss_);
-}
-
-void MetricsFile::write_line(std::string_view line) {
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return drop_line(errno);
-    rest.remove_prefix(size_t(written));
-  }
-  bytes_ += int64_t(line.size());
-}
-
-// Cuts what there is of the line, so that the next one does not continue it.
-void MetricsFile::drop_line(int cause) {
-  if (::ftruncate(fd_, bytes_) == 0) ::lseek(fd_, bytes_, SEEK_SET);
-  if (!loss_.empty()) return;
-  loss_ =
-      fmt::format("{}: cannot write: {}; training goes on, its metrics are lost until this ends",
-                  path_, std::strerror(cause));
-  for (RunObserver* listener : listeners_) listener->on_message(loss_);
+  TRIREME_TRY_DONE(write_file_atomically(path, lines_until(text, step)));
+  TRIREME_TRY(file, AppendFile::open(path));
+  file.append(run_line("restart", step, run_fields));
+  return MetricsFile(std::move(file));
 }
 
 void MetricsFile::on_step(const StepReport& report) {
@@ -166,7 +111,7 @@ void MetricsFile::on_step(const StepReport& report) {
   if (report.num_experts > 0) add_expert_load(line, report);
   if (report.skipped) line.add(",\"skipped\":true,\"skipped_steps\":{}", report.skipped_steps);
   line.add("}}\n");
-  write_line(line.text());
+  file_.append(line.text());
 }
 
 void MetricsFile::on_eval(const EvalReport& report) {
@@ -176,25 +121,26 @@ void MetricsFile::on_eval(const EvalReport& report) {
   if (report.bits_per_byte > 0.0) line.add_number("bits_per_byte", report.bits_per_byte);
   line.add_number("seconds", report.seconds);
   line.add("}}\n");
-  write_line(line.text());
+  file_.append(line.text());
 }
 
 void MetricsFile::on_sample(const SampleReport& report) {
   nlohmann::ordered_json json = {
       {"event", "sample"}, {"step", report.step}, {"time", unix_time()}, {"text", report.text}};
   // Sampled bytes need not be UTF-8; JSON must be.
-  write_line(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  file_.append(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void MetricsFile::on_checkpoint(const CheckpointReport& report) {
-  write_line(fmt::format(
+  file_.append(fmt::format(
       "{{\"event\":\"checkpoint\",\"step\":{},\"time\":{:.3f},\"path\":\"{}\",\"seconds\":{}}}\n",
       report.step, unix_time(), json_escaped(report.path), report.seconds));
 }
 
 void MetricsFile::write_failure(int64_t step, const std::string& cause) {
-  write_line(fmt::format("{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"}}\n",
-                         step, unix_time(), json_escaped(cause)));
+  file_.append(
+      fmt::format("{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"}}\n", step,
+                  unix_time(), json_escaped(cause)));
 }
 
 }  // namespace trireme

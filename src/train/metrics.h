@@ -2,16 +2,17 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "train/append_file.h"
 #include "train/observer.h"
 
 namespace trireme {
 
 // metrics.jsonl: one JSON object a line, written as it happens. Steps count from 1; numbers
-// round-trip; a number that is not finite is null. A line that cannot be written is dropped whole,
-// which is said once: a full disk does not end a run before its next checkpoint.
+// round-trip; a number that is not finite is null.
 class MetricsFile : public RunObserver {
  public:
   // A new file, whose first line is the `run` event with `run_fields` (the inside of a JSON
@@ -20,12 +21,10 @@ class MetricsFile : public RunObserver {
   // Continues a file after `step`: lines of later steps are cut, and a `restart` line is added.
   static Result<MetricsFile> resume(const std::string& path, int64_t step,
                                     const std::string& run_fields);
-  MetricsFile(MetricsFile&& other) noexcept;
-  MetricsFile& operator=(MetricsFile&&) = delete;
-  ~MetricsFile() override;
 
-  // Who is told when lines are lost; also of those lost before this call.
-  void tell_losses_to(std::vector<RunObserver*> listeners);
+  void tell_losses_to(std::vector<RunObserver*> listeners) {
+    file_.tell_losses_to(std::move(listeners));
+  }
 
   void on_step(const StepReport& report) override;
   void on_eval(const EvalReport& report) override;
@@ -35,15 +34,9 @@ class MetricsFile : public RunObserver {
   void write_failure(int64_t step, const std::string& cause);
 
  private:
-  MetricsFile(std::string path, int fd, int64_t bytes);
-  void write_line(std::string_view line);
-  void drop_line(int cause);
+  explicit MetricsFile(AppendFile file) : file_(std::move(file)) {}
 
-  std::string path_;
-  int fd_;
-  int64_t bytes_;     // of whole lines
-  std::string loss_;  // what was lost first; "" as long as nothing was
-  std::vector<RunObserver*> listeners_;
+  AppendFile file_;
 };
 
 }  // namespace trireme

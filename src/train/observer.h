@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trireme {
 
@@ -41,6 +42,23 @@ struct CheckpointReport {
   double seconds = 0.0;
 };
 
+// How the elements of a parameter, or of its gradient, are distributed. Bucket i holds those in
+// (limits[i - 1], limits[i]]; elements that are not finite are left out.
+struct TensorHistogram {
+  std::string name;
+  double min = 0.0;
+  double max = 0.0;
+  int64_t num = 0;
+  double sum = 0.0;
+  double sum_squares = 0.0;
+  std::vector<double> limits, counts;
+};
+struct HistogramReport {
+  int64_t step = 0;
+  std::vector<TensorHistogram> weights;  // after the step's update
+  std::vector<TensorHistogram> grads;    // of the mean loss, before clipping
+};
+
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -48,6 +66,7 @@ class RunObserver {
   virtual void on_eval(const EvalReport&) {}
   virtual void on_sample(const SampleReport&) {}
   virtual void on_checkpoint(const CheckpointReport&) {}
+  virtual void on_histograms(const HistogramReport&) {}
   virtual void on_message(std::string_view) {}
 };
 

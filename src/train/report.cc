@@ -1,6 +1,8 @@
 #include "train/report.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -9,6 +11,7 @@
 namespace trireme {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostPoints = 2000;  // of a curve; more cannot be seen
@@ -19,9 +22,9 @@ std::string text_or_empty(const std::string& path) {
   return text.ok() ? std::move(*text) : std::string();
 }
 
-Json json_or_null(const std::string& path) {
+Json object_or_null(const std::string& path) {
   Json json = Json::parse(text_or_empty(path), nullptr, false);
-  return json.is_discarded() ? Json() : json;
+  return json.is_object() ? json : Json();
 }
 
 // The lines of metrics.jsonl by event. Long curves are thinned to every n-th step.
@@ -49,33 +52,94 @@ Json collect_metrics(const std::string& path) {
   return events;
 }
 
-// "</script" inside a string would end the page's script; JSON may write the slash escaped.
-std::string embeddable(const Json& json) {
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3)) {
-    text.replace(at, 2, "<\\/");
+// "out/run/" is called run.
+std::string name_of_run(const std::string& run_dir) {
+  fs::path path = fs::absolute(run_dir).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  return path.filename().string();
+}
+
+Result<Json> collect_run(const std::string& run_dir) {
+  if (!fs::exists(run_dir + "/metrics.jsonl")) {
+    return Error{ErrorKind::Damaged,
+                 run_dir + " has no metrics.jsonl: it is not the directory of a run"};
   }
-  return text;
+  Json run;
+  run["name"] = name_of_run(run_dir);
+  run["metrics"] = collect_metrics(run_dir + "/metrics.jsonl");
+  Json summary = object_or_null(run_dir + "/summary.json");
+  run["summary"] = summary.is_object() ? summary : object_or_null(run_dir + "/plan.json");
+  run["ranks"] = object_or_null(run_dir + "/ranks.json");
+  run["config"] = text_or_empty(run_dir + "/config.resolved.toml");
+  return run;
+}
+
+// What a run was configured with, by "section.key": of its last start.
+std::map<std::string, Json> configuration_of(const Json& run) {
+  Json config;
+  for (const char* event : {"run", "restart"}) {
+    for (const Json& line : run["metrics"][event]) {
+      if (line.contains("config") && line["config"].is_object()) config = line["config"];
+    }
+  }
+  std::map<std::string, Json> values;
+  for (const auto& section : config.items()) {
+    if (!section.value().is_object()) continue;
+    for (const auto& entry : section.value().items()) {
+      values[section.key() + "." + entry.key()] = entry.value();
+    }
+  }
+  return values;
+}
+
+// [{"key": "optim.lr", "values": [of each run]}]
+Json differences_of(const Json& runs) {
+  std::vector<std::map<std::string, Json>> configurations;
+  std::map<std::string, Json> all;
+  for (const Json& run : runs) {
+    configurations.push_back(configuration_of(run));
+    all.insert(configurations.back().begin(), configurations.back().end());
+  }
+  Json differences = Json::array();
+  for (const auto& entry : all) {
+    Json values = Json::array();
+    for (const auto& configuration : configurations) {
+      const auto found = configuration.find(entry.first);
+      values.push_back(found == configuration.end() ? Json() : found->second);
+    }
+    const bool differs =
+        std::any_of(values.begin(), values.end(), [&](const Json& v) { return v != values[0]; });
+    if (differs) differences.push_back({{"key", entry.first}, {"values", values}});
+  }
+  return differences;
+}
+
+// Runs of one name are told apart by their folders.
+void tell_apart(Json& runs, const std::vector<std::string>& run_dirs) {
+  std::map<std::string, int> uses;
+  for (const Json& run : runs) ++uses[run["name"].get<std::string>()];
+  for (size_t i = 0; i < run_dirs.size(); ++i) {
+    if (uses[runs[i]["name"].get<std::string>()] > 1) runs[i]["name"] = run_dirs[i];
+  }
 }
 
 }  // namespace
 
-Status write_report(const std::string& run_dir, const std::string& out_path) {
-  if (!std::filesystem::exists(run_dir + "/metrics.jsonl")) {
-    return Error{ErrorKind::Damaged,
-                 run_dir + " has no metrics.jsonl: it is not the directory of a run"};
-  }
+Status write_comparison(const std::vector<std::string>& run_dirs, const std::string& out_path) {
   Json data;
-  data["name"] = std::filesystem::path(run_dir).lexically_normal().filename().string();
-  data["metrics"] = collect_metrics(run_dir + "/metrics.jsonl");
-  Json summary = json_or_null(run_dir + "/summary.json");
-  data["summary"] = summary.is_object() ? summary : json_or_null(run_dir + "/plan.json");
-  data["trace"] = json_or_null(run_dir + "/trace.rank0.json");
-  data["config"] = text_or_empty(run_dir + "/config.resolved.toml");
-  std::string page(report_page());
-  const std::string place = "@@DATA@@";
-  page.replace(page.find(place), place.size(), embeddable(data));
-  return write_file_atomically(out_path, page);
+  data["runs"] = Json::array();
+  for (const std::string& run_dir : run_dirs) {
+    TRIREME_TRY(run, collect_run(run_dir));
+    data["runs"].push_back(std::move(run));
+  }
+  tell_apart(data["runs"], run_dirs);
+  data["differences"] = differences_of(data["runs"]);
+  const std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return write_file_atomically(out_path, report_page(json));
+}
+
+Status write_report(const std::string& run_dir, const std::string& out_path) {
+  return write_comparison({run_dir}, out_path);
 }
 
 }  // namespace trireme

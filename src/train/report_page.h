@@ -1,10 +1,11 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace trireme {
 
-// The page of a report: HTML, style and script, with @@DATA@@ where the run's data go.
-std::string_view report_page();
+// The page of a report: HTML, style and scripts of train/report/, with `data` (JSON) in it.
+std::string report_page(std::string_view data);
 
 }  // namespace trireme

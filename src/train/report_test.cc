@@ -58,16 +58,16 @@ TEST_F(Report, HoldsWhatTheRunDirectoryHolds) {
                              "\n");
   write("summary.json", R"({"params":17,"ranks":[{"memory":{"predicted":{"peak":4711},)"
                         R"("measured":{"peak":4711}}}]})");
-  write("trace.rank0.json", R"({"traceEvents":[{"name":"F0"}]})");
+  write("ranks.json", R"({"num_ranks":1,"ranks":[{"rank":0}]})");
   write("config.resolved.toml", "[model]\nlayers = 3\n");
-  const Json data = data_of(page());
+  const Json data = data_of(page())["runs"][0];
   EXPECT_EQ(data["metrics"]["run"][0]["params"], 17);
   EXPECT_EQ(data["metrics"]["train"].size(), 2u);
   EXPECT_EQ(data["metrics"]["train"][1]["loss"], 0.5);
   EXPECT_EQ(data["metrics"]["eval"][0]["val_loss"], 3.5);
   EXPECT_EQ(data["metrics"]["sample"][0]["text"], "once </script> upon");
   EXPECT_EQ(data["summary"]["ranks"][0]["memory"]["measured"]["peak"], 4711);
-  EXPECT_EQ(data["trace"]["traceEvents"][0]["name"], "F0");
+  EXPECT_EQ(data["ranks"]["num_ranks"], 1);
   EXPECT_EQ(data["config"], "[model]\nlayers = 3\n");
 }
 
@@ -91,9 +91,9 @@ TEST_F(Report, AnyRunDirectoryGivesAPage) {
     write("metrics.jsonl", std::string(damaged) + "\n" + train_line(1));
     write("summary.json", damaged);
     write("plan.json", R"({"params":5})");
-    write("trace.rank0.json", damaged);
+    write("ranks.json", damaged);
     write("config.resolved.toml", damaged);
-    const Json data = data_of(page());
+    const Json data = data_of(page())["runs"][0];
     EXPECT_EQ(data["metrics"]["train"].size(), 1u) << damaged;
     EXPECT_EQ(data["summary"]["params"], 5) << damaged;
   }
@@ -104,11 +104,36 @@ TEST_F(Report, LongCurvesKeepTheirEnds) {
   std::string text;
   for (int64_t step = 1; step <= kSteps; ++step) text += train_line(step);
   write("metrics.jsonl", text);
-  const Json train = data_of(page())["metrics"]["train"];
+  const Json train = data_of(page())["runs"][0]["metrics"]["train"];
   EXPECT_LE(train.size(), 2001u);
   EXPECT_GE(train.size(), 1000u);
   EXPECT_EQ(train.front()["step"], 1);
   EXPECT_EQ(train.back()["step"], kSteps);
+}
+
+// A page about two runs with these configurations.
+Json comparison(const std::string& folder, const std::string& a, const std::string& b) {
+  for (const auto& [name, config] : {std::pair{"/a", a}, std::pair{"/b", b}}) {
+    fs::create_directories(folder + name);
+    const std::string line = R"({"event":"run","step":0,"config":)" + config + "}\n";
+    EXPECT_TRUE(write_file_atomically(folder + name + "/metrics.jsonl", line).ok());
+  }
+  const std::string out = folder + "/comparison.html";
+  EXPECT_TRUE(write_comparison({folder + "/a", folder + "/b/"}, out).ok());
+  return data_of(read_text_file(out).value());
+}
+
+TEST_F(Report, AComparisonNamesEveryKeyThatDiffersAndNoOther) {
+  const Json data = comparison(folder_, R"({"run":{"steps":3,"seed":1},"optim":{"lr":0.5}})",
+                               R"({"run":{"steps":3,"seed":2},"model":{"layers":4}})");
+  EXPECT_EQ(data["runs"][0]["name"], "a");
+  EXPECT_EQ(data["runs"][1]["name"], "b");
+  const Json expected = {{{"key", "model.layers"}, {"values", {nullptr, 4}}},
+                         {{"key", "optim.lr"}, {"values", {0.5, nullptr}}},
+                         {{"key", "run.seed"}, {"values", {1, 2}}}};
+  EXPECT_EQ(data["differences"], expected);
+  const std::string same = R"({"run":{"steps":3}})";
+  EXPECT_EQ(comparison(folder_, same, same)["differences"], Json::array());
 }
 
 TEST_F(Report, AFolderThatIsNoRunIsSaid) {

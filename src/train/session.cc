@@ -16,11 +16,14 @@
 #include "spec/run_config_text.h"
 #include "train/kernel_choice.h"
 #include "train/metrics.h"
+#include "train/prometheus.h"
+#include "train/report_ranks.h"
 #include "train/resume.h"
 #include "train/run_state.h"
 #include "train/session_data.h"
 #include "train/step_meter.h"
 #include "train/summary.h"
+#include "train/tensorboard.h"
 
 namespace trireme {
 namespace {
@@ -71,10 +74,22 @@ std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
 Hardware hardware_of(const Ceilings& ceilings, int num_ranks) {
   Hardware hardware;
   hardware.ranks_per_node = num_ranks;
-  hardware.name = "this machine";
+  hardware.name = "this machine, measured at the start";
   hardware.fp32_flops = ceilings.compute.fp32_flops_per_s / num_ranks;
   hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
   hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
+  return hardware;
+}
+
+// The same of a hardware file, whose rates are those of `threads` threads together.
+Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host) {
+  const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
+  const double used = std::min(double(ranks) * plan.num_threads, double(host.num_cores));
+  const double share = used / std::max(1, hardware.threads) / ranks;
+  hardware.ranks_per_node = ranks;
+  hardware.fp32_flops *= share;
+  hardware.bf16_flops *= share;
+  hardware.memory_bytes_per_s *= share;
   return hardware;
 }
 
@@ -96,6 +111,14 @@ struct SessionParts {
   const std::string& checkpoint_folder;  // that was found; "": afresh
 };
 
+// What rank 0 writes while the run goes on, and who else is told.
+struct Records {
+  std::optional<MetricsFile> metrics;
+  std::optional<TensorBoardFile> tensorboard;
+  std::unique_ptr<PrometheusMetrics> prometheus;
+  std::vector<RunObserver*> observers;
+};
+
 // One rank of a session; what is told to the user and written but once is rank 0's.
 class RankSession {
  public:
@@ -115,6 +138,7 @@ class RankSession {
   Result<TrainPosition> start();
   void measure_ceilings();
   Status write_plan_files();
+  Status open_records(const TrainPosition& position, Records& records);
   Result<std::string> save(const TrainPosition& position);
   Status write_summary(const Trainer& trainer, const SessionResult& result,
                        const std::vector<RankMeasurement>& measured, double seconds);
@@ -129,6 +153,7 @@ class RankSession {
   SessionData data_;
   Engine engine_;
   Ceilings ceilings_;
+  Hardware hardware_;  // a rank's part; on rank 0
   std::vector<RankPrediction> predictions_;
   SummaryObserver summary_observer_;
 };
@@ -170,7 +195,9 @@ void RankSession::measure_ceilings() {
 }
 
 Status RankSession::write_plan_files() {
-  predictions_ = predict_ranks(plan_, hardware_of(ceilings_, plan_.num_ranks()));
+  hardware_ = options_.hardware ? share_of(*options_.hardware, plan_, options_.host)
+                                : hardware_of(ceilings_, plan_.num_ranks());
+  predictions_ = predict_ranks(plan_, hardware_);
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
                                          resolved_toml(plan_.config)));
   return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, predictions_));
@@ -192,6 +219,7 @@ Status RankSession::write_summary(const Trainer& trainer, const SessionResult& r
   summary.val_loss = summary_observer_.eval().val_loss;
   summary.bits_per_byte = summary_observer_.eval().bits_per_byte;
   summary.step_s = trainer.median_step_s();
+  summary.hardware = hardware_.name;
   summary.peak_flops = peak_flops();
   summary.skipped_steps = result.position.skipped_steps;
   summary.rss_peak_bytes = rss_peak_bytes();
@@ -219,22 +247,47 @@ Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& posit
   }
 }
 
+Status RankSession::open_records(const TrainPosition& position, Records& records) {
+  const RunSection& run = plan_.config.run;
+  const std::string path = options_.out_dir + "/metrics.jsonl";
+  const std::string fields = run_fields(options_, plan_);
+  const bool is_fresh = checkpoint_folder_.empty();
+  TRIREME_TRY(metrics, is_fresh ? MetricsFile::create(path, fields)
+                                : MetricsFile::resume(path, position.step, fields));
+  records.metrics.emplace(std::move(metrics));
+  records.metrics->tell_losses_to(options_.observers);
+  records.observers = {&*records.metrics, &summary_observer_};
+  if (run.tensorboard) {
+    TRIREME_TRY(events, TensorBoardFile::create({.folder = options_.out_dir,
+                                                 .host = host_name(),
+                                                 .step = position.step,
+                                                 .configuration = resolved_toml(plan_.config)}));
+    records.tensorboard.emplace(std::move(events));
+    records.tensorboard->tell_losses_to(options_.observers);
+    records.observers.push_back(&*records.tensorboard);
+  }
+  if (!run.prometheus_file.empty() || run.prometheus_port != 0) {
+    const std::string name = fs::absolute(options_.out_dir).lexically_normal().filename().string();
+    TRIREME_TRY(prometheus, PrometheusMetrics::start({.file = run.prometheus_file,
+                                                      .host = run.prometheus_host,
+                                                      .port = run.prometheus_port,
+                                                      .labels = {{"run", name}},
+                                                      .total_steps = run.steps}));
+    records.prometheus = std::move(prometheus);
+    records.observers.push_back(records.prometheus.get());
+  }
+  records.observers.insert(records.observers.end(), options_.observers.begin(),
+                           options_.observers.end());
+  return Done{};
+}
+
 Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
   measure_ceilings();
-  std::optional<MetricsFile> metrics;
-  std::vector<RunObserver*> observers;
+  Records records;
   if (is_first()) {
     TRIREME_TRY_DONE(write_plan_files());
-    const std::string path = options_.out_dir + "/metrics.jsonl";
-    const std::string fields = run_fields(options_, plan_);
-    TRIREME_TRY(file, checkpoint_folder_.empty()
-                          ? MetricsFile::create(path, fields)
-                          : MetricsFile::resume(path, position.step, fields));
-    metrics.emplace(std::move(file));
-    metrics->tell_losses_to(options_.observers);
-    observers = {&*metrics, &summary_observer_};
-    observers.insert(observers.end(), options_.observers.begin(), options_.observers.end());
+    TRIREME_TRY_DONE(open_records(position, records));
   }
   StepTrace trace(engine_.rank_plan(), plan_.schedule.num_chunks,
                   position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
@@ -248,17 +301,23 @@ Result<SessionResult> RankSession::run() {
                                       .stop_signals = options_.stop_signals,
                                       .trace = &trace,
                                       .meter = &meter,
-                                      .observers = observers},
+                                      .observers = records.observers},
                                      [this](const TrainPosition& at) { return save(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
-  TRIREME_TRY(end, train(trainer, position, metrics ? &*metrics : nullptr));
+  TRIREME_TRY(end, train(trainer, position, records.metrics ? &*records.metrics : nullptr));
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
-  const SessionResult result{end, trainer.position(), trainer.last_loss()};
+  SessionResult result{end, trainer.position(), trainer.last_loss(), trainer.median_step_s()};
+  for (const RankPrediction& rank : predictions_) {
+    result.predicted_step_s = std::max(result.predicted_step_s, rank.time.step);
+  }
   TRIREME_TRY_DONE(
       trace.write(fmt::format("{}/trace.rank{}.json", options_.out_dir, world_.rank())));
   const std::vector<RankMeasurement> measured = gather_measurements(engine_, meter);
-  if (is_first()) TRIREME_TRY_DONE(write_summary(trainer, result, measured, seconds));
+  const std::string ranks = gather_ranks_json({plan_, hardware_, measured}, engine_, trace);
+  if (!is_first()) return result;
+  TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/ranks.json", ranks));
+  TRIREME_TRY_DONE(write_summary(trainer, result, measured, seconds));
   return result;
 }
 

@@ -2,12 +2,14 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "planner/run_plan.h"
+#include "spec/hardware.h"
 #include "train/observer.h"
 #include "train/trainer.h"
 
@@ -25,8 +27,9 @@ struct SessionOptions {
   RunConfig config;
   std::string out_dir;
   ResumeMode resume = ResumeMode::Fresh;
-  std::string resume_path;  // Path only
-  HostFacts host;           // data_vocab_size is filled from the data
+  std::string resume_path;                // Path only
+  HostFacts host;                         // data_vocab_size is filled from the data
+  std::optional<Hardware> hardware = {};  // of this machine; absent: measured for a moment
   std::vector<std::pair<std::string, std::string>> environment;  // for the reports
   const std::atomic<int>& stop_signals;
   std::vector<RunObserver*> observers;
@@ -39,6 +42,8 @@ struct SessionResult {
   TrainEnd end = TrainEnd::Finished;
   TrainPosition position;
   double final_loss = 0.0;
+  double step_s = 0.0;  // median
+  double predicted_step_s = 0.0;
 };
 
 Result<SessionResult> run_session(const SessionOptions& options);

@@ -7,9 +7,17 @@ namespace {
 
 constexpr size_t kKeptSteps = 1000;
 
+constexpr double StepTimes::*kScalarParts[] = {&StepTimes::compute, &StepTimes::exposed_comm,
+                                               &StepTimes::bubble,  &StepTimes::step,
+                                               &StepTimes::data,    &StepTimes::optimizer};
+
 bool waits_for_a_stage(ActionKind kind) {
   return kind == ActionKind::F || kind == ActionKind::B || kind == ActionKind::BW ||
          kind == ActionKind::W;
+}
+
+size_t axis_index(std::string_view name) {
+  return size_t(std::find(kTrafficAxes.begin(), kTrafficAxes.end(), name) - kTrafficAxes.begin());
 }
 
 double median_of(std::vector<double> values) {
@@ -21,48 +29,59 @@ double median_of(std::vector<double> values) {
 
 }  // namespace
 
-StepMeter::StepMeter(const Engine& engine) : engine_(engine), steps_(kKeptSteps) {
-  for (const auto& axis : engine.sent_bytes()) sent_before_.push_back(axis.second);
-  step_bytes_.resize(sent_before_.size());
-}
+StepMeter::StepMeter(const Engine& engine)
+    : engine_(engine), steps_(kKeptSteps), before_(engine.traffic()), step_bytes_(before_.size()) {}
+
+void StepMeter::begin() { before_ = engine_.traffic(); }
 
 // Waiting for a neighbouring stage is the pipeline's bubble; all other waiting is for transfers.
 void StepMeter::record(const Executor& executor, double step_s) {
   StepTimes times{.step = step_s};
   const Program& program = engine_.rank_plan().program;
   for (size_t i = 0; i < program.size(); ++i) {
-    const double waited_s = double(executor.action_times()[i].waited_ns) * 1e-9;
-    (waits_for_a_stage(program[i].kind) ? times.bubble : times.exposed_comm) += waited_s;
+    const ActionTime& action = executor.action_times()[i];
+    if (waits_for_a_stage(program[i].kind)) times.bubble += double(action.stage_waited_ns) * 1e-9;
+    if (program[i].kind == ActionKind::Step) {
+      times.optimizer += double(action.end_ns - action.begin_ns - action.waited_ns) * 1e-9;
+    }
+    times.data += double(action.read_ns) * 1e-9;
+  }
+  const auto now = engine_.traffic();
+  for (size_t i = 0; i < now.size(); ++i) {
+    const auto& [name, traffic] = now[i];
+    step_bytes_[i] = traffic.sent_bytes - before_[i].second.sent_bytes;
+    double waited_s = double(traffic.waited_ns - before_[i].second.waited_ns) * 1e-9;
+    if (name == "pp") waited_s = std::max(0.0, waited_s - times.bubble);
+    times.exposed[axis_index(name)] = waited_s;
+    times.exposed_comm += waited_s;
   }
   times.compute = step_s - times.bubble - times.exposed_comm;
   steps_[num_recorded_++ % kKeptSteps] = times;
-  const auto sent = engine_.sent_bytes();
-  for (size_t axis = 0; axis < sent.size(); ++axis) {
-    step_bytes_[axis] = sent[axis].second - sent_before_[axis];
-    sent_before_[axis] = sent[axis].second;
-  }
 }
 
 StepTimes StepMeter::median_times() const {
   const size_t end = std::min(num_recorded_, kKeptSteps);
   const size_t begin = end > 4 ? 2 : 0;
-  const auto median = [&](double StepTimes::*part) {
+  const auto median = [&](auto&& part) {
     std::vector<double> values;
-    for (size_t i = begin; i < end; ++i) values.push_back(steps_[i].*part);
+    for (size_t i = begin; i < end; ++i) values.push_back(part(steps_[i]));
     return median_of(std::move(values));
   };
-  return {median(&StepTimes::compute), median(&StepTimes::exposed_comm), median(&StepTimes::bubble),
-          median(&StepTimes::step)};
+  StepTimes medians;
+  for (double StepTimes::*part : kScalarParts) {
+    medians.*part = median([part](const StepTimes& times) { return times.*part; });
+  }
+  for (size_t axis = 0; axis < kTrafficAxes.size(); ++axis) {
+    medians.exposed[axis] = median([axis](const StepTimes& times) { return times.exposed[axis]; });
+  }
+  return medians;
 }
 
 std::vector<RankMeasurement> gather_measurements(Engine& engine, const StepMeter& meter) {
   const StepTimes times = meter.median_times();
-  std::vector<double> own = {double(engine.peak_bytes()),
-                             double(engine.rank_plan().position),
-                             times.compute,
-                             times.exposed_comm,
-                             times.bubble,
-                             times.step};
+  std::vector<double> own = {double(engine.peak_bytes()), double(engine.rank_plan().position)};
+  for (double StepTimes::*part : kScalarParts) own.push_back(times.*part);
+  own.insert(own.end(), times.exposed.begin(), times.exposed.end());
   for (int64_t bytes : meter.step_bytes()) own.push_back(double(bytes));
   const int64_t count = int64_t(own.size());
   std::vector<double> all(own.size() * size_t(engine.world().size()));
@@ -75,10 +94,10 @@ std::vector<RankMeasurement> gather_measurements(Engine& engine, const StepMeter
     RankMeasurement& measured = ranks[rank];
     measured.peak_bytes = int64_t(values[0]);
     measured.position = int(values[1]);
-    measured.time = {values[2], values[3], values[4], values[5]};
-    for (size_t axis = 0; axis < axes.size(); ++axis) {
-      measured.traffic.emplace_back(axes[axis].first, int64_t(values[6 + axis]));
-    }
+    values += 2;
+    for (double StepTimes::*part : kScalarParts) measured.time.*part = *values++;
+    for (double& exposed : measured.time.exposed) exposed = *values++;
+    for (const auto& axis : axes) measured.traffic.emplace_back(axis.first, int64_t(*values++));
   }
   return ranks;
 }

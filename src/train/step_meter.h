@@ -14,6 +14,8 @@ class StepMeter {
  public:
   explicit StepMeter(const Engine& engine);
 
+  // Around a step: what evaluation and checkpoints send between two steps is not theirs.
+  void begin();
   void record(const Executor& executor, double step_s);
   // Medians over the steps, without the first two.
   StepTimes median_times() const;
@@ -24,7 +26,7 @@ class StepMeter {
   const Engine& engine_;
   std::vector<StepTimes> steps_;  // a ring of the last ones
   size_t num_recorded_ = 0;
-  std::vector<int64_t> sent_before_;
+  std::vector<std::pair<std::string, Traffic>> before_;
   std::vector<int64_t> step_bytes_;
 };
 

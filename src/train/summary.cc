@@ -12,10 +12,17 @@ using Json = nlohmann::ordered_json;
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json to_json(const StepTimes& times) {
+  Json exposed;
+  for (size_t axis = 0; axis < kTrafficAxes.size(); ++axis) {
+    exposed[std::string(kTrafficAxes[axis])] = number(times.exposed[axis]);
+  }
   return {{"compute", number(times.compute)},
           {"exposed_comm", number(times.exposed_comm)},
           {"bubble", number(times.bubble)},
-          {"step", number(times.step)}};
+          {"step", number(times.step)},
+          {"data", number(times.data)},
+          {"optimizer", number(times.optimizer)},
+          {"exposed", exposed}};
 }
 
 Json predicted_memory(const MemoryPlan& memory) {
@@ -58,6 +65,12 @@ Json rank_json(const RunPlan& plan, int number, const RankPlan& rank,
           {"program", program}};
 }
 
+double slowest_step_s(const std::vector<RankPrediction>& predicted) {
+  double step_s = 0.0;
+  for (const RankPrediction& rank : predicted) step_s = std::max(step_s, rank.time.step);
+  return step_s;
+}
+
 Json common(const RunPlan& plan) {
   // What the router sends is known on average alone.
   const Json on_average = plan.mesh.ep > 1 ? Json::array({"ep"}) : Json::array();
@@ -79,8 +92,7 @@ Json common(const RunPlan& plan) {
 
 std::string plan_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted) {
   Json json = common(plan);
-  double step_s = 0.0;
-  for (const RankPrediction& rank : predicted) step_s = std::max(step_s, rank.time.step);
+  const double step_s = slowest_step_s(predicted);
   json["step_s"] = number(step_s);
   json["tokens_per_s"] = number(double(plan.tokens_per_step()) / step_s);
   json["ranks"] = Json::array();
@@ -101,6 +113,10 @@ std::string summary_json(const RunPlan& plan, const std::vector<RankPrediction>&
   if (summary.val_loss > 0.0) json["val_loss"] = number(summary.val_loss);
   if (summary.bits_per_byte > 0.0) json["bits_per_byte"] = number(summary.bits_per_byte);
   json["step_s"] = number(summary.step_s);
+  const double predicted_s = slowest_step_s(predicted);
+  json["step_s_predicted"] = number(predicted_s);
+  json["step_s_error"] = number(predicted_s / summary.step_s - 1.0);
+  json["hardware"] = summary.hardware;
   json["tokens_per_s"] = number(tokens_per_s);
   json["mfu"] = summary.peak_flops > 0.0
                     ? number(tokens_per_s * plan.flops_per_token.total() / summary.peak_flops)

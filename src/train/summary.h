@@ -29,6 +29,7 @@ struct RunSummary {
   int64_t skipped_steps = 0;
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
+  std::string hardware;                                          // what the prediction is for
   std::string end;                                               // "finished", "stopped"
   std::vector<std::pair<std::string, std::string>> environment;  // host, kernels, commit, ...
 };

@@ -39,6 +39,8 @@ const char* category_of(ActionKind kind) {
   }
 }
 
+}  // namespace
+
 std::string unit_name(const StageSpec& stage, int unit) {
   const int first_layer = stage.has_embedding ? 1 : 0;
   if (unit < first_layer) return "embedding";
@@ -46,8 +48,6 @@ std::string unit_name(const StageSpec& stage, int unit) {
   if (layer >= stage.num_layers) return "head and loss";
   return fmt::format("layer {}", stage.first_layer + layer);
 }
-
-}  // namespace
 
 StepTrace::StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps)
     : plan_(plan),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,23 +9,27 @@
 
 namespace trireme {
 
+// "embedding", "layer 3", "head and loss"
+std::string unit_name(const StageSpec& stage, int unit);
+
 // The timeline of a few steps, kept in memory that is reserved beforehand and written as a
 // Chrome/Perfetto trace when the run ends.
 class StepTrace {
  public:
-  // Keeps steps first_step .. first_step + num_steps - 1.
-  StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps);
-
-  void record(int64_t step, const Executor& executor);
-  Status write(const std::string& path) const;
-
- private:
   struct TracedStep {
     int64_t step = 0;
     std::vector<ActionTime> actions;
     std::vector<UnitTime> units;
   };
 
+  // Keeps steps first_step .. first_step + num_steps - 1.
+  StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps);
+
+  void record(int64_t step, const Executor& executor);
+  std::span<const TracedStep> steps() const { return {steps_.data(), num_recorded_}; }
+  Status write(const std::string& path) const;
+
+ private:
   const RankPlan& plan_;
   int num_chunks_;
   int64_t first_step_;

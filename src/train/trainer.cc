@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "train/histograms.h"
+
 namespace trireme {
 namespace {
 
@@ -40,6 +42,7 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
     for (RunObserver* observer : parts_.observers) observer->on_step(report);
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
     if (is_due(report.step, run.sample_every)) sample();
+    if (is_due(report.step, run.histograms_every)) count_histograms(report.tokens);
     const bool stop = stop_ && position_.step < run.steps;
     if (stop || is_due(report.step, parts_.plan.config.checkpoint.every)) {
       TRIREME_TRY_DONE(save_checkpoint());
@@ -53,6 +56,7 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
 StepReport Trainer::run_step() {
   const RunPlan& plan = parts_.plan;
   const int64_t begin_ns = monotonic_ns();
+  if (parts_.meter != nullptr) parts_.meter->begin();
   StepReport report;
   report.step = position_.step + 1;
   report.total_steps = plan.config.run.steps;
@@ -115,6 +119,12 @@ void Trainer::sample() {
   generate(parts_.engine.ctx(), *decoder_, *parts_.tokenizer, sampler, *prompt, run.sample_tokens,
            [&](int32_t token) { report.text += parts_.tokenizer->piece(token); });
   for (RunObserver* observer : parts_.observers) observer->on_sample(report);
+}
+
+void Trainer::count_histograms(int64_t valid_tokens) {
+  HistogramReport report = gather_histograms(parts_.engine, valid_tokens);
+  report.step = position_.step;
+  for (RunObserver* observer : parts_.observers) observer->on_histograms(report);
 }
 
 Status Trainer::save_checkpoint() {

@@ -66,6 +66,7 @@ class Trainer {
   StepReport run_step();
   void evaluate();
   void sample();
+  void count_histograms(int64_t valid_tokens);
   Status save_checkpoint();
   bool should_stop_after(int64_t step) const;
 

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/program.h"
+
+namespace trireme {
+
+struct Color {
+  int red = 0, green = 0, blue = 0;
+};
+
+// The colours of actions in every picture; light enough for dark letters on either background.
+Color color_of(ActionKind kind);
+// "#7fb2e8"
+std::string css(Color color);
+
+// What pictures tell apart about actions: "F", "B", "W", "BW", "FB", "Sum", "transfer", "memory",
+// "Step".
+std::string_view drawn_kind(ActionKind kind);
+
+// Every colour of a report by the name of its style variable: "op-F", "mem-params", "time-bubble".
+std::vector<std::pair<std::string, Color>> report_palette();
+
+}  // namespace trireme

@@ -1,0 +1,152 @@
+#include "train/prometheus.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "base/file.h"
+#include "runtime/clock.h"
+
+namespace trireme {
+namespace {
+
+struct Exposition {
+  std::map<std::string, std::string> types;
+  std::map<std::string, std::string> samples;  // by name, labels left out
+};
+
+// By the grammar of the text format: HELP and TYPE once before the samples of a name.
+Exposition parse(const std::string& text) {
+  EXPECT_TRUE(text.empty() || text.back() == '\n');
+  const std::regex help(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) .+)");
+  const std::regex type(R"(# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge))");
+  const std::regex sample(
+      R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\["\\n])*"(?:,|(?=\})))*\} (\S+))re");
+  Exposition exposition;
+  std::map<std::string, int> helps;
+  std::istringstream lines(text);
+  std::smatch found;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, found, help)) {
+      EXPECT_EQ(++helps[found[1]], 1);
+    } else if (std::regex_match(line, found, type)) {
+      EXPECT_EQ(exposition.types.count(found[1]), 0u);
+      exposition.types[found[1]] = found[2];
+    } else if (std::regex_match(line, found, sample)) {
+      EXPECT_EQ(exposition.types.count(found[1]), 1u) << line;
+      exposition.samples[found[1]] = found[2];
+    } else {
+      ADD_FAILURE() << "not of the format: " << line;
+    }
+  }
+  return exposition;
+}
+
+StepReport step(int64_t number) {
+  StepReport report;
+  report.step = number;
+  report.loss = 1.0 / double(number);
+  report.tokens = 10;
+  return report;
+}
+
+class Prometheus : public testing::Test {
+ protected:
+  Prometheus()
+      : path_((std::filesystem::temp_directory_path() /
+               ("trireme_prometheus." + std::to_string(::getpid()) + ".prom"))
+                  .string()) {}
+  ~Prometheus() override { std::filesystem::remove(path_); }
+  std::string path_;
+};
+
+TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
+  {
+    auto metrics = PrometheusMetrics::start(
+        {.file = path_, .labels = {{"run", "a \"b\" \\ c\nd"}}, .total_steps = 9});
+    ASSERT_TRUE(metrics.ok()) << metrics.error().message;
+    for (int64_t number = 1; number <= 4; ++number) (*metrics)->on_step(step(number));
+    StepReport last = step(5);
+    last.grad_norm = std::numeric_limits<double>::infinity();
+    last.skipped = true;
+    (*metrics)->on_step(last);
+    (*metrics)->on_eval({5, 3.25, 0.0, 0.1});
+  }
+  const std::string text = read_text_file(path_).value();
+  const Exposition exposition = parse(text);
+  EXPECT_EQ(exposition.samples.at("trireme_step"), "5");
+  EXPECT_EQ(exposition.samples.at("trireme_loss"), "0.2");
+  EXPECT_EQ(exposition.samples.at("trireme_tokens_total"), "50");
+  EXPECT_EQ(exposition.samples.at("trireme_skipped_steps_total"), "1");
+  EXPECT_EQ(exposition.samples.at("trireme_gradient_norm"), "+Inf");
+  EXPECT_EQ(exposition.samples.at("trireme_validation_loss"), "3.25");
+  EXPECT_EQ(exposition.samples.count("trireme_checkpoint_step"), 0u);  // there was none
+  EXPECT_NE(text.find(R"(run="a \"b\" \\ c\nd")"), std::string::npos);
+  for (const auto& [name, type] : exposition.types) {
+    EXPECT_EQ(type == "counter", name.ends_with("_total")) << name;
+  }
+}
+
+// Everything that the server sends before it closes.
+std::string ask(int port, const std::string& request) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t(port));
+  ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::write(fd, request.data(), request.size()), ssize_t(request.size()));
+  std::string answer;
+  char part[512];
+  for (ssize_t got; (got = ::read(fd, part, sizeof part)) > 0;) answer.append(part, size_t(got));
+  ::close(fd);
+  return answer;
+}
+
+TEST(MetricsServer, AnswersWhatIsAskedAndNothingElse) {
+  auto server = MetricsServer::listen("127.0.0.1", 0, [] { return std::string("a 1\n"); });
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  const int port = (*server)->port();
+  const std::string answer = ask(port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(answer.rfind("HTTP/1.1 200 OK\r\n", 0), 0u);
+  EXPECT_NE(answer.find("version=0.0.4"), std::string::npos);
+  EXPECT_NE(answer.find("Content-Length: 4\r\n"), std::string::npos);
+  EXPECT_TRUE(answer.ends_with("\r\n\r\na 1\n"));
+  EXPECT_NE(ask(port, "GET / HTTP/1.1\r\n\r\n").find("404"), std::string::npos);
+  EXPECT_NE(ask(port, "POST /metrics HTTP/1.1\r\n\r\n").find("405"), std::string::npos);
+  EXPECT_EQ(ask(port, std::string(20000, 'x')), "");  // never a request
+
+  const auto taken = MetricsServer::listen("127.0.0.1", port, [] { return std::string(); });
+  ASSERT_FALSE(taken.ok());
+  EXPECT_EQ(taken.error().kind, ErrorKind::Usage);
+  EXPECT_FALSE(MetricsServer::listen("nowhere", 0, [] { return std::string(); }).ok());
+}
+
+TEST(MetricsServer, ASilentClientHoldsNobodyUpForLong) {
+  auto server = MetricsServer::listen("127.0.0.1", 0, [] { return std::string("a 1\n"); });
+  ASSERT_TRUE(server.ok());
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t((*server)->port()));
+  ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  ASSERT_EQ(::connect(silent, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const int64_t begin_ns = monotonic_ns();
+  EXPECT_NE(ask((*server)->port(), "GET /metrics HTTP/1.1\r\n\r\n").find("200"), std::string::npos);
+  EXPECT_LT(monotonic_ns() - begin_ns, 30'000'000'000);
+  // Nor does it hold up the end of the run.
+  const int64_t end_ns = monotonic_ns();
+  server->reset();
+  EXPECT_LT(monotonic_ns() - end_ns, 2'000'000'000);
+  ::close(silent);
+}
+
+}  // namespace
+}  // namespace trireme

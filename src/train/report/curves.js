@@ -1,0 +1,184 @@
+// Curves over the run: loss, throughput, learning rate, gradient norm. Runs lie over each other.
+const curveChoices = {x: 'step', y: 'linear'};
+
+// Where a line of metrics stands on the x axis.
+function xOf(run, line) {
+  if (curveChoices.x === 'time') return (line.time - run.begin_time) / 60;
+  if (curveChoices.x === 'tokens') return (line.step || 0) * run.tokens_per_step;
+  return line.step;
+}
+const xTitle = {step: 'step', tokens: 'tokens', time: 'minutes'};
+
+function pointsOf(run, lines, key) {
+  return lines.filter(line => line[key] != null).map(line => [xOf(run, line), line[key]]);
+}
+
+// An average that forgets over about a sixtieth of the points.
+function smooth(points) {
+  const keep = Math.exp(-1 / Math.max(1, points.length / 60));
+  let sum = 0, mass = 0;
+  return points.map(([x, y]) => {
+    sum = sum * keep + y;
+    mass = mass * keep + 1;
+    return [x, sum / mass];
+  });
+}
+
+// 1, 2 or 5 times a power of ten.
+function niceStep(length, count) {
+  const rough = length / count, power = Math.pow(10, Math.floor(Math.log10(rough)));
+  return [1, 2, 5].map(factor => factor * power).find(step => step >= rough) || 10 * power;
+}
+
+// The y axis of a chart: from values to [0, 1], and where its ticks stand.
+function yScale(values, log, fromZero) {
+  const usable = log ? values.filter(y => y > 0) : values;
+  let low = Math.min(...usable), high = Math.max(...usable);
+  if (log) {
+    if (high / low < 1.01) { low *= 0.9; high *= 1.1; }
+    const at = y => (Math.log(y) - Math.log(low)) / (Math.log(high) - Math.log(low));
+    const ticks = [];
+    const fine = high / low < 30 ? [1, 1.5, 2, 3, 4, 5, 6, 7, 8] : high / low < 1e4 ? [1, 3] : [1];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+      for (const factor of fine) {
+        const tick = factor * Math.pow(10, power);
+        if (tick >= low && tick <= high) ticks.push(tick);
+      }
+    }
+    return {at, ticks: ticks.length > 1 ? ticks : [low, high]};
+  }
+  if (fromZero) low = Math.min(0, low);
+  if (high === low) high = low + (Math.abs(low) * 0.1 || 1);
+  else high += (high - low) * 0.04;
+  const step = niceStep(high - low, 5), ticks = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(+(i * step).toPrecision(12));
+  return {at: y => (y - low) / (high - low), ticks};
+}
+
+function nearest(points, x) {
+  let low = 0, high = points.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle][0] < x) low = middle + 1; else high = middle;
+  }
+  return low > 0 && x - points[low - 1][0] < points[low][0] - x ? points[low - 1] : points[low];
+}
+
+// series: [{name, color, points, width, dots, quiet}]; quiet ones are not named by the tip.
+function chart(title, series, options = {}) {
+  series = series.filter(one => one.points.length);
+  if (!series.length) return null;
+  const log = options.log && curveChoices.y === 'log';
+  const card = html('div', 'card' + (options.wide ? ' wide' : ''));
+  const head = html('div', 'bar', html('h3', '', title));
+  if (series.length > 1) for (const one of series) head.append(legendKey(one.color, one.name));
+  const W = options.wide ? 1100 : 520, H = options.wide ? 320 : 210;
+  const L = 56, R = 14, T = 8, B = 34;
+  const picture = svg('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': title});
+  card.append(head, picture);
+  const all = series.flatMap(one => one.points), xs = all.map(point => point[0]);
+  const x0 = Math.min(...xs), x1 = Math.max(Math.max(...xs), x0 + 1e-9);
+  const y = yScale(all.map(point => point[1]), log, options.zero);
+  const X = value => L + (value - x0) / (x1 - x0) * (W - L - R);
+  const Y = value => H - B - y.at(value) * (H - T - B);
+  for (const tick of y.ticks) {
+    picture.append(
+        svg('line', {x1: L, x2: W - R, y1: Y(tick), y2: Y(tick), stroke: 'var(--line)'}),
+        svg('text', {x: L - 7, y: Y(tick) + 4, 'text-anchor': 'end'}, numberText(tick)));
+  }
+  const step = niceStep(x1 - x0, options.wide ? 10 : 5);
+  for (let i = Math.ceil(x0 / step); i * step <= x1; i++) {
+    picture.append(svg('text', {x: X(i * step), y: H - B + 15, 'text-anchor': 'middle'},
+                       numberText(i * step)));
+  }
+  picture.append(svg('text', {x: W - R, y: H - 4, 'text-anchor': 'end'}, xTitle[curveChoices.x]));
+  for (const mark of options.marks || []) {
+    if (mark.x < x0 || mark.x > x1) continue;
+    const line = svg('line', {x1: X(mark.x), x2: X(mark.x), y1: T, y2: H - B, stroke: 'var(--soft)',
+                              'stroke-dasharray': '3 3'});
+    line.append(svg('title', {}, mark.text));
+    picture.append(line, svg('text', {x: X(mark.x) + 4, y: T + 10}, mark.text));
+  }
+  for (const one of series) {
+    const drawn = one.points.filter(point => !log || point[1] > 0);
+    const path = drawn.map((p, i) => (i ? 'L' : 'M') + X(p[0]).toFixed(1) + ' ' +
+                                     Y(p[1]).toFixed(1)).join('');
+    picture.append(svg('path', {d: path, fill: 'none', stroke: one.color,
+                                'stroke-width': one.width || 1.8, 'stroke-linejoin': 'round'}));
+    if (!one.dots) continue;
+    for (const p of drawn) {
+      picture.append(svg('circle', {cx: X(p[0]), cy: Y(p[1]), r: 3.2, fill: one.color}));
+    }
+  }
+  const cross = svg('line', {y1: T, y2: H - B, stroke: 'var(--soft)', visibility: 'hidden'});
+  picture.append(cross);
+  picture.addEventListener('mousemove', event => {
+    const box = picture.getBoundingClientRect();
+    const wanted = x0 + ((event.clientX - box.left) / box.width * W - L) / (W - L - R) * (x1 - x0);
+    const near = nearest(series[0].points, wanted)[0];
+    cross.setAttribute('x1', X(near));
+    cross.setAttribute('x2', X(near));
+    cross.setAttribute('visibility', 'visible');
+    const lines = series.map(one => {
+      const [x, value] = nearest(one.points, wanted);
+      const where = x === near ? '' : ` (at ${numberText(x)})`;
+      return (series.length > 1 ? one.name + ': ' : '') + +value.toPrecision(6) + where;
+    });
+    showTip(event, [`${xTitle[curveChoices.x]} ${numberText(near)}`, ...lines].join('\n'));
+  });
+  picture.addEventListener('mouseleave', () => {
+    cross.setAttribute('visibility', 'hidden');
+    hideTip();
+  });
+  return card;
+}
+
+const runColor = index => `var(--s${index % 8})`;
+
+function lossSeries(run, index, alone) {
+  const name = alone ? '' : run.name + ' ';
+  const losses = pointsOf(run, run.metrics.train, 'loss');
+  const validation = pointsOf(run, run.metrics.eval, 'val_loss');
+  if (alone) {
+    return [{name: 'each step', color: 'var(--faint)', points: losses, width: 1},
+            {name: 'smoothed', color: 'var(--s0)', points: smooth(losses), width: 2.2},
+            {name: 'validation', color: 'var(--s1)', points: validation, dots: true}];
+  }
+  return [{name: name + 'loss', color: runColor(index), points: smooth(losses)},
+          {name: name + 'validation', color: runColor(index), points: validation, dots: true,
+           width: 1}];
+}
+
+function marksOf(run) {
+  const marks = [];
+  for (const line of run.metrics.restart) marks.push({x: xOf(run, line), text: 'resumed'});
+  for (const line of run.metrics.failure) marks.push({x: xOf(run, line), text: 'failed'});
+  return marks;
+}
+
+function drawCurves(runs) {
+  const charts = html('div', 'charts');
+  const draw = () => {
+    charts.replaceChildren();
+    const alone = runs.length === 1;
+    const add = card => { if (card) charts.append(card); };
+    add(chart('Loss (nats per token)', runs.flatMap((run, i) => lossSeries(run, i, alone)),
+              {wide: true, log: true, marks: alone ? marksOf(runs[0]) : []}));
+    const simple = (title, key, color, options) =>
+        add(chart(title, runs.map((run, i) => ({name: run.name, color: alone ? color : runColor(i),
+                                                points: pointsOf(run, run.metrics.train, key)})),
+                  options));
+    simple('Tokens per second', 'tokens_per_s', 'var(--s2)', {zero: true});
+    simple('Learning rate', 'lr', 'var(--s3)', {zero: true});
+    simple('Gradient norm, before clipping', 'grad_norm', 'var(--s1)', {zero: true, log: true});
+    simple('MFU', 'mfu', 'var(--s5)', {zero: true});
+  };
+  const controls = html('div', 'bar', html('span', 'soft', 'over'),
+      choice('curve-x', [['step', 'steps'], ['tokens', 'tokens'], ['time', 'time']], 'step',
+             value => { curveChoices.x = value; draw(); }),
+      html('span', 'soft', 'loss and norm'),
+      choice('curve-y', [['linear', 'linear'], ['log', 'log']], 'linear',
+             value => { curveChoices.y = value; draw(); }));
+  draw();
+  if (charts.children.length) fill('curves', controls, charts);
+}

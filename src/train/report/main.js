@@ -1,0 +1,144 @@
+// Puts the page together: one run in full, or several beside each other.
+function prepareRun(run) {
+  const first = run.metrics.run[0] || {}, train = run.metrics.train;
+  run.first = first;
+  run.last = train[train.length - 1] || {};
+  run.summary = run.summary || {};
+  run.begin_time = first.time || (train[0] || {}).time || 0;
+  run.tokens_per_step = run.summary.tokens_per_step || run.last.tokens || 0;
+  run.evaluation = run.metrics.eval.filter(line => line.val_loss != null).pop();
+  return run;
+}
+
+// Key numbers: [name, value as text or null].
+function keyNumbers(run) {
+  const {summary, last, evaluation} = run;
+  const fixed = (value, digits) => value == null ? null : value.toFixed(digits);
+  return [
+    ['parameters', summary.params ? countText(summary.params) : null],
+    ['ranks', summary.ranks ? String(summary.ranks.length) : null],
+    ['steps', last.step == null ? null : String(last.step)],
+    ['training loss', fixed(last.loss, 4)],
+    ['validation loss', evaluation ? fixed(evaluation.val_loss, 4) : null],
+    ['bits per byte', evaluation ? fixed(evaluation.bits_per_byte, 3) : null],
+    ['tokens per second', summary.tokens_per_s ? countText(summary.tokens_per_s) : null],
+    ['step', summary.step_s ? secondsText(summary.step_s) : null],
+    ['MFU', summary.mfu != null ? percentText(summary.mfu) : null],
+    ['training time', summary.seconds ? secondsText(summary.seconds) : null]];
+}
+
+function drawHead(run) {
+  const {first, summary, metrics} = run;
+  const failure = metrics.failure[metrics.failure.length - 1];
+  const where = [summary.end, first.cpu, first.host && 'on ' + first.host,
+                 first.commit && 'commit ' + first.commit].filter(Boolean).join(', ');
+  byId('title').textContent = run.name;
+  byId('subtitle').append(failure ? html('b', 'bad', 'failed: ' + failure.cause + '. ') : '', where);
+  for (const [name, value] of keyNumbers(run)) {
+    if (value) byId('tiles').append(html('div', 'card tile', html('span', 'soft', name),
+                                         html('b', '', value)));
+  }
+}
+
+function drawComparison(runs) {
+  byId('title').textContent = runs.map(run => run.name).join(' · ');
+  const colored = (run, i) => {
+    const head = html('td', '');
+    head.append(legendKey(runColor(i), run.name));
+    return head;
+  };
+  const numbers = runs.map(keyNumbers);
+  const kept = numbers[0].map((_, i) => i).filter(i => numbers.some(all => all[i][1]));
+  fill('comparison', html('div', 'card', table(['', ...kept.map(i => numbers[0][i][0])],
+      runs.map((run, r) => [colored(run, r), ...kept.map(i => numbers[r][i][1] || '–')]))));
+  const rows = data.differences.map(({key, values}) => [
+    key, ...values.map(value => cell('text', value == null ? '–' : String(value)))]);
+  fill('comparison', html('div', 'card', html('h3', '', 'Configuration keys that differ'),
+      rows.length ? table(['key', ...runs.map(run => run.name)], rows) :
+                    html('p', 'soft', 'None: the configurations are the same.')));
+}
+
+// The slowest rank of each run, side by side.
+function drawComparedTime(runs) {
+  const slowest = runs.map(run => {
+    const ranks = (run.summary.ranks || []).filter(rank => rank.time && rank.time.measured);
+    return ranks.reduce((a, b) => !a || b.time.measured.step > a.time.measured.step ? b : a, null);
+  });
+  const sides = runs.map((run, i) => slowest[i] && {name: run.name, time: slowest[i].time})
+      .filter(Boolean);
+  if (!sides.length) return;
+  fill('attribution', html('p', 'soft', 'Of the slowest rank of each run.'),
+       html('div', 'card', timeTable(sides)));
+  const peak = run => Math.max(0, ...(run.summary.ranks || []).map(
+      rank => rank.memory.measured ? rank.memory.measured.peak : rank.memory.predicted.peak));
+  fill('bytes', html('div', 'card', table(['', 'greatest peak of a rank', 'sent by rank 0 in a step'],
+      runs.map(run => {
+        const sent = (((run.summary.ranks || [])[0] || {}).traffic || {}).measured;
+        return [run.name, bytesText(peak(run)), sent ? bytesText(
+            Object.values(sent).reduce((sum, bytes) => sum + bytes, 0)) : '–'];
+      }))));
+}
+
+function drawSamples(runs) {
+  const samples = runs.flatMap(run => run.metrics.sample.map(sample => ({run, sample})));
+  samples.sort((a, b) => b.sample.step - a.sample.step);
+  if (!samples.length) return;
+  const cards = samples.map(({run, sample}) => html('div', 'card',
+      html('div', 'soft', (runs.length > 1 ? run.name + ', ' : '') + 'after step ' + sample.step),
+      html('pre', '', sample.text)));
+  fill('samples', ...cards.slice(0, 3));
+  if (cards.length > 3) {
+    fill('samples', html('details', '', html('summary', '', `${cards.length - 3} older ones`),
+                         ...cards.slice(3)));
+  }
+}
+
+function drawConfiguration(run) {
+  fill('configuration', html('details', 'card',
+      html('summary', '', 'config.resolved.toml: every key with its value'),
+      html('pre', '', run.config)));
+}
+
+function drawReproduction(run) {
+  const {summary} = run;
+  const ranks = (summary.ranks || []).length;
+  const environment = Object.entries(summary.environment || {}).concat(
+      summary.mfu_formula ? [['MFU', `${summary.mfu_formula}; peak_flops ${
+          countText(summary.peak_flops || 0)}FLOP/s, measured`]] : [],
+      summary.flops_convention ? [['model FLOPs', summary.flops_convention]] : []);
+  fill('reproduce', html('div', 'card', html('pre', '',
+      `trireme train config.resolved.toml --out AGAIN` +
+      (/^backend = "mpi"/m.test(run.config) ? `    # under mpirun -n ${ranks}` : '') +
+      `\ntrireme report --compare ${run.name} AGAIN`)),
+      environment.length ? html('div', 'card', table(['', ''], environment.map(
+          ([key, value]) => [key, cell('text', value)]))) : null);
+}
+
+function drawContents() {
+  for (const section of document.querySelectorAll('section')) {
+    if (!section.children.length) continue;
+    byId('contents').append(button(section.dataset.title, '', () =>
+        section.scrollIntoView({behavior: 'smooth'})));
+  }
+}
+
+const runs = data.runs.map(prepareRun);
+setUpTheme();
+if (runs.length === 1) {
+  drawHead(runs[0]);
+  drawCurves(runs);
+  drawTimeline(runs[0].ranks);
+  drawAttribution(runs[0].summary, runs[0].ranks);
+  drawMemory(runs[0].ranks);
+  drawBytes(runs[0].summary, runs[0].ranks);
+  drawSamples(runs);
+  drawConfiguration(runs[0]);
+  drawReproduction(runs[0]);
+} else {
+  drawComparison(runs);
+  drawCurves(runs);
+  drawComparedTime(runs);
+  drawSamples(runs);
+}
+drawContents();
+document.title = 'Trireme: ' + byId('title').textContent;

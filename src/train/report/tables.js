@@ -1,0 +1,137 @@
+// What was predicted beside what was measured: time by what it was spent on, memory, traffic.
+const axes = ['dp', 'tp', 'pp', 'cp', 'ep', 'world'];
+
+// The parts of a step; compute holds data and optimizer, which are shown by themselves.
+function partsOf(time) {
+  if (!time) return [];
+  const data = time.data || 0, optimizer = time.optimizer || 0;
+  const parts = [['compute', time.compute - data - optimizer], ['optimizer', optimizer],
+                 ['data', data]];
+  const byAxis = axes.map(axis => [axis, (time.exposed || {})[axis] || 0]);
+  const known = byAxis.reduce((sum, part) => sum + part[1], 0);
+  for (const [axis, seconds] of byAxis) parts.push(['exposed ' + axis, seconds]);
+  if (!time.exposed && time.exposed_comm - known > 0) {
+    parts.push(['exposed', time.exposed_comm - known]);
+  }
+  parts.push(['bubble', time.bubble]);
+  return parts.filter(part => part[1] > 0);
+}
+// Those that occur, in one order.
+function namesOfParts(all) {
+  const used = new Set(all.flatMap(parts => parts.map(part => part[0])));
+  return ['compute', 'optimizer', 'data', ...axes.map(axis => 'exposed ' + axis), 'exposed',
+          'bubble'].filter(name => used.has(name));
+}
+const partColor = name => `var(--time-${name.replace('exposed ', '')})`;
+
+// Two bars a rank: predicted above measured.
+function timeBars(ranks) {
+  const rows = ranks.flatMap(rank => [
+    {rank, name: 'predicted', parts: partsOf(rank.time.predicted)},
+    {rank, name: 'measured', parts: partsOf(rank.time.measured)}]).filter(row => row.parts.length);
+  const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
+  const longest = Math.max(...rows.map(total), 1e-12);
+  const W = 1100, L = 132, R = 84;
+  let y = 4;
+  const picture = svg('svg', {role: 'img', 'aria-label': 'time of a step by what it was spent on'});
+  rows.forEach((row, i) => {
+    const first = i === 0 || rows[i - 1].rank !== row.rank;
+    if (first && i > 0) y += 8;
+    if (first) {
+      const label = svg('text', {x: 0, y: y + 13}, 'rank ' + row.rank.rank);
+      label.style.fill = 'var(--ink)';
+      picture.append(label);
+    }
+    picture.append(svg('text', {x: L - 8, y: y + 13, 'text-anchor': 'end'}, row.name));
+    let x = L;
+    for (const [name, seconds] of row.parts) {
+      const width = seconds / longest * (W - L - R);
+      const bar = svg('rect', {x, y, width: Math.max(0, width - 0.5), height: 17,
+                               fill: partColor(name)});
+      bar.addEventListener('mousemove', event => showTip(event,
+          `rank ${row.rank.rank}, ${row.name}\n${name}: ${secondsText(seconds)}, ` +
+          percentText(seconds / total(row))));
+      bar.addEventListener('mouseleave', hideTip);
+      picture.append(bar);
+      x += width;
+    }
+    picture.append(svg('text', {x: x + 6, y: y + 13}, secondsText(total(row))));
+    y += 20;
+  });
+  picture.setAttribute('viewBox', `0 0 ${W} ${y + 2}`);
+  const names = namesOfParts(rows.map(row => row.parts));
+  const wide = html('div', 'scroll', picture);
+  picture.style.minWidth = '560px';
+  return [html('div', 'bar', ...names.map(name => legendKey(partColor(name), name))), wide];
+}
+
+function timeTable(ranks) {
+  const names = namesOfParts(ranks.flatMap(rank => [partsOf(rank.time.predicted),
+                                                    partsOf(rank.time.measured)]));
+  const rows = [];
+  for (const rank of ranks) {
+    for (const side of ['predicted', 'measured']) {
+      const time = rank.time[side];
+      if (!time) continue;
+      const parts = Object.fromEntries(partsOf(time));
+      rows.push([side === 'predicted' ? rank.name || `rank ${rank.rank}` : '', side,
+                 ...names.map(name => secondsText(parts[name] || 0)), secondsText(time.step),
+                 side === 'measured' ? errorText(rank.time.predicted.step, time.step) : '']);
+    }
+  }
+  return table(['', '', ...names, 'step', 'error'], rows);
+}
+
+// Of many ranks those of the timeline, by rank number.
+function someRanks(summary, ranks) {
+  const all = summary.ranks || [];
+  if (all.length <= 16 || !ranks) return all.slice(0, 16);
+  const shown = new Set(ranks.ranks.map(rank => rank.rank));
+  return all.filter(rank => shown.has(rank.rank));
+}
+
+function drawAttribution(summary, ranks) {
+  const shown = someRanks(summary, ranks).filter(rank => rank.time);
+  if (!shown.length) return;
+  const error = summary.step_s_predicted && summary.step_s ? html('p', '',
+      `A step was predicted to take ${secondsText(summary.step_s_predicted)} and took ` +
+      `${secondsText(summary.step_s)} (median): the prediction is off by ` +
+      `${errorText(summary.step_s_predicted, summary.step_s)}.` +
+      (summary.hardware ? ` Priced for: ${summary.hardware}.` : '')) : null;
+  const details = html('details', 'card', html('summary', '', 'As a table'), timeTable(shown));
+  fill('attribution', error, html('div', 'card', ...timeBars(shown)), details);
+}
+
+function equality(predicted, measured) {
+  if (measured == null) return cell('soft', 'not measured');
+  return measured === predicted ? cell('good', 'equal') :
+      cell('bad', `differs by ${measured - predicted} bytes`);
+}
+
+function drawBytes(summary, ranks) {
+  const shown = someRanks(summary, ranks).filter(rank => rank.memory);
+  if (!shown.length) return;
+  const classes = Object.keys(shown[0].memory.predicted).filter(name => name !== 'peak');
+  const memory = shown.map(rank => {
+    const {predicted, measured} = rank.memory;
+    return [`rank ${rank.rank}`, ...classes.map(name => bytesText(predicted[name])),
+            bytesText(predicted.peak), measured ? bytesText(measured.peak) : '–',
+            equality(predicted.peak, measured && measured.peak)];
+  });
+  const traffic = [];
+  for (const rank of shown) {
+    const {predicted, measured} = rank.traffic || {};
+    if (!predicted) continue;
+    const used = axes.filter(axis => predicted[axis] || (measured && measured[axis]));
+    used.forEach((axis, i) => traffic.push([
+      i ? '' : `rank ${rank.rank}`, axis, String(predicted[axis]),
+      measured ? String(measured[axis]) : '–', equality(predicted[axis], measured && measured[axis])]));
+  }
+  fill('bytes', html('div', 'card', html('h3', '', 'Memory, greatest of a step'),
+       table(['', ...classes, 'peak, predicted', 'peak, measured', ''], memory),
+       summary.rss_peak ? html('p', 'soft', 'The process with code, stacks and libraries: ' +
+                               bytesText(summary.rss_peak) + ' resident at most.') : null));
+  if (!traffic.length) return;
+  fill('bytes', html('div', 'card', html('h3', '', 'Payload sent in a step'),
+       table(['', 'axis', 'bytes predicted', 'bytes measured', ''], traffic)));
+}

@@ -1,0 +1,189 @@
+// The timeline of a step: for every rank what was predicted above what was measured, on one axis.
+const kindNames = {
+  F: 'forward', B: 'input gradient', W: 'weight gradient', BW: 'both gradients',
+  FB: 'forward and gradients overlapped', Sum: 'sum of gradients', transfer: 'transfer',
+  memory: 'offload', Step: 'optimizer', waited: 'waiting'};
+const kindColor = kind => cssValue('--op-' + (kindNames[kind] ? kind : 'transfer'));
+
+// The boxes of a rank's two rows, in microseconds from the step's begin.
+function boxesOf(rank, step) {
+  const boxes = (names, kinds, times, waited) => names.map((name, i) => ({
+    name, kind: kinds[i], begin: times.begin_us[i], end: times.end_us[i],
+    waited: waited ? waited[i] : 0})).filter(box => box.end > box.begin);
+  const predicted = rank.predicted ?
+      boxes(rank.predicted.actions, rank.predicted.kinds, rank.predicted) : [];
+  const traced = (rank.measured || []).find(one => one.step === step);
+  const measured = traced ? boxes(rank.actions, rank.kinds, traced, traced.waited_us) : [];
+  const units = traced ? traced.units.map(([action, name, begin, end]) => ({
+    name, action: rank.actions[action], kind: rank.kinds[action], begin, end, waited: 0})) : [];
+  return {predicted, measured, units};
+}
+
+class Timeline {
+  constructor(ranks) {
+    this.ranks = ranks.ranks;
+    this.numRanks = ranks.num_ranks;
+    this.steps = [...new Set(this.ranks.flatMap(rank => (rank.measured || []).map(m => m.step)))];
+    this.showLayers = false;
+    // Room for the rank's place in the mesh, and for the name of the row behind it.
+    this.left = 70 + 6.2 * Math.max(7, ...this.ranks.map(rank => (rank.coords || '').length));
+    this.viewport = new Viewport('timeline-canvas', 'timeline of a step', 100,
+        (context, width, height, view) => this.paint(context, width, height, view), {
+          margins: {left: this.left, bottom: 20},
+          onHover: place => this.hover(place),
+          onView: view => this.tellRange(view)});
+    this.range = html('span', 'soft');
+    this.range.id = 'timeline-range';
+    this.choose(this.steps[0]);
+  }
+
+  choose(step) {
+    this.step = step;
+    this.rows = [];
+    for (const rank of this.ranks) {
+      const boxes = boxesOf(rank, step);
+      if (boxes.predicted.length) this.rows.push({rank, name: 'predicted', boxes: boxes.predicted});
+      if (boxes.measured.length) this.rows.push({rank, name: 'measured', boxes: boxes.measured});
+      if (this.showLayers && boxes.units.length) {
+        this.rows.push({rank, name: 'layers', boxes: boxes.units});
+      }
+    }
+    this.end = Math.max(1, ...this.rows.flatMap(row => row.boxes.map(box => box.end))) * 1.01;
+    let y = 4;
+    this.rows.forEach((row, i) => {
+      if (i > 0 && this.rows[i - 1].rank !== row.rank) y += 9;
+      row.y = y;
+      row.height = row.name === 'layers' ? 15 : 20;
+      y += row.height + 2;
+    });
+    this.viewport.height = y + 24;
+    this.viewport.draw();
+  }
+
+  tellRange(view) {
+    const from = view.x0 * this.end * 1e-6, to = view.x1 * this.end * 1e-6;
+    this.range.textContent = `${secondsText(from)} to ${secondsText(to)}`;
+    this.range.dataset.from = from;
+    this.range.dataset.to = to;
+  }
+
+  toX(us) { return this.viewport.toX(us / this.end); }
+
+  paint(context, width, height, view) {
+    context.font = '11px system-ui, sans-serif';
+    context.textBaseline = 'middle';
+    const ink = cssValue('--ink'), soft = cssValue('--soft'), lane = cssValue('--lane');
+    const colors = {};
+    for (const kind in kindNames) colors[kind] = kindColor(kind);
+    this.paintAxis(context, width, height, view);
+    context.save();
+    context.beginPath();
+    context.rect(this.left, 0, width - this.left, height - 20);
+    context.clip();
+    for (const row of this.rows) {
+      context.fillStyle = lane;
+      context.fillRect(this.left, row.y, width - this.left, row.height);
+      context.textAlign = 'center';
+      for (const box of row.boxes) {
+        const x = this.toX(box.begin), right = this.toX(box.end);
+        if (right < this.left || x > width) continue;
+        const w = Math.max(0.6, right - x - 0.4);
+        context.fillStyle = colors[box.kind] || colors.transfer;
+        context.fillRect(x, row.y, w, row.height);
+        if (box.waited > 0) {  // how much of it, not when
+          context.fillStyle = colors.waited;
+          const part = Math.min(1, box.waited / (box.end - box.begin));
+          context.fillRect(x, row.y + row.height - 5, w * part, 5);
+        }
+        context.fillStyle = '#16191d';
+        const shown = Math.max(x, this.left);
+        boxText(context, box.name, shown, row.y, Math.min(right, width) - shown, row.height);
+      }
+    }
+    context.restore();
+    this.rows.forEach((row, i) => {
+      context.textAlign = 'right';
+      context.fillStyle = soft;
+      context.fillText(row.name, this.left - 8, row.y + row.height / 2);
+      if (i > 0 && this.rows[i - 1].rank === row.rank) return;
+      context.textAlign = 'left';
+      context.fillStyle = ink;
+      context.fillText('rank ' + row.rank.rank, 0, row.y + row.height / 2);
+      if (row.rank.coords) {
+        context.fillStyle = soft;
+        context.fillText(row.rank.coords, 0, row.y + row.height * 1.5 + 2);
+      }
+    });
+  }
+
+  paintAxis(context, width, height, view) {
+    const from = view.x0 * this.end, to = view.x1 * this.end;
+    const step = niceStep(to - from, Math.max(2, (width - this.left) / 110));
+    context.textAlign = 'center';
+    context.strokeStyle = cssValue('--line');
+    context.fillStyle = cssValue('--soft');
+    for (let i = Math.ceil(from / step); i * step <= to; i++) {
+      const x = Math.round(this.toX(i * step)) + 0.5;
+      context.beginPath();
+      context.moveTo(x, 0);
+      context.lineTo(x, height - 20);
+      context.stroke();
+      if (x > this.left + 12 && x < width - 22) {
+        context.fillText(secondsText(+(i * step * 1e-6).toPrecision(9)), x, height - 8);
+      }
+    }
+  }
+
+  hover(place) {
+    const row = this.rows.find(one => place.top >= one.y && place.top <= one.y + one.height);
+    if (!row) return null;
+    const us = place.x * this.end;
+    const box = row.boxes.find(one => us >= one.begin && us <= one.end);
+    if (!box) return `rank ${row.rank.rank}, ${row.name}: nothing at ${secondsText(us * 1e-6)}`;
+    const waited = box.waited > 0 ? `\nwaited ${secondsText(box.waited * 1e-6)} of it` : '';
+    return `rank ${row.rank.rank}, ${row.name}: ${box.name}${box.action ? ' of ' + box.action : ''}` +
+        ` (${kindNames[box.kind] || 'transfer'})\n${secondsText((box.end - box.begin) * 1e-6)}, ` +
+        `${secondsText(box.begin * 1e-6)} to ${secondsText(box.end * 1e-6)}` + waited;
+  }
+
+  legend() {
+    const used = new Set(this.rows.flatMap(row => row.boxes.map(box => box.kind)));
+    if (this.rows.some(row => row.boxes.some(box => box.waited > 0))) used.add('waited');
+    return Object.keys(kindNames).filter(kind => used.has(kind))
+        .map(kind => legendKey(`var(--op-${kind})`, kindNames[kind]));
+  }
+
+  section() {
+    const controls = html('div', 'bar', ...this.viewport.buttons('timeline'));
+    if (this.steps.length > 1) {
+      controls.append(html('span', 'soft', 'step'), choice('timeline-step',
+          this.steps.map(step => [step, String(step)]), this.step, step => this.choose(step)));
+    }
+    const layers = button('layers', 'the parts of every action', () => {
+      this.showLayers = !this.showLayers;
+      layers.setAttribute('aria-pressed', this.showLayers);
+      this.choose(this.step);
+    });
+    layers.id = 'timeline-layers';
+    layers.setAttribute('aria-pressed', 'false');
+    if (this.steps.length) controls.append(layers);
+    controls.append(html('span', 'gap'), this.range);
+    return html('div', 'card', controls, html('div', 'bar', ...this.legend()),
+                this.viewport.canvas);
+  }
+}
+
+function drawTimeline(ranks) {
+  if (!ranks || !ranks.ranks.length) {
+    fill('timeline', html('p', 'soft', 'No step was traced: the run ended early, or trace.steps ' +
+                                       'is 0.'));
+    return;
+  }
+  const timeline = new Timeline(ranks);
+  const shown = ranks.ranks.length < ranks.num_ranks ?
+      html('p', 'soft', `${ranks.ranks.length} of ${ranks.num_ranks} ranks are shown: ` +
+           ranks.ranks.map(rank => `${rank.rank} (${rank.why})`).join(', ') +
+           '. trace.ranks names others.') : null;
+  fill('timeline', timeline.section(), shown);
+  timeline.viewport.draw();
+}

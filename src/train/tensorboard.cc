@@ -1,0 +1,175 @@
+#include "train/tensorboard.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/crc32c.h"
+
+namespace trireme {
+namespace {
+
+// Field numbers of tensorflow.Event, Summary, Summary.Value, SummaryMetadata, HistogramProto and
+// TensorProto.
+enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
+enum ValueField { kTag = 1, kSimpleValue = 2, kHisto = 5, kTensor = 8, kMetadata = 9 };
+enum HistogramField {
+  kMin = 1,
+  kMax = 2,
+  kNum = 3,
+  kSum = 4,
+  kSumSquares = 5,
+  kBucketLimit = 6,
+  kBucket = 7
+};
+constexpr int kSessionStart = 1;  // SessionLog.status
+constexpr int kStringType = 7;    // DT_STRING
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// As records store it: a file of records may hold CRCs of its own.
+uint32_t masked_crc(std::string_view bytes) {
+  const uint32_t crc = crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+void append_le(std::string& text, uint64_t value, int num_bytes) {
+  for (int i = 0; i < num_bytes; ++i) text += char(value >> (8 * i));
+}
+
+// Protocol buffers hold UTF-8 alone; sampled bytes need not be it. The JSON library replaces what
+// is not.
+std::string valid_utf8(std::string_view text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace
+
+void append_tf_record(std::string& file, std::string_view data) {
+  const size_t begin = file.size();
+  append_le(file, data.size(), 8);
+  append_le(file, masked_crc(std::string_view(file).substr(begin, 8)), 4);
+  file += data;
+  append_le(file, masked_crc(data), 4);
+}
+
+Result<TensorBoardFile> TensorBoardFile::create(const Start& start) {
+  const double now = unix_time();
+  std::string host;
+  for (const char c : start.host) host += c == '/' ? '_' : c;
+  // TensorBoard reads files in the order of their names; the fraction tells apart two starts of one
+  // second.
+  const std::string path =
+      fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.{:06d}", start.folder, int64_t(now), host,
+                  ::getpid(), int64_t((now - double(int64_t(now))) * 1e6));
+  TRIREME_TRY(file, AppendFile::create(path));
+  TensorBoardFile events(std::move(file));
+  events.event_.fixed64(kWallTime, now);
+  events.event_.bytes(kFileVersion, "brain.Event:2");
+  events.write_event(events.event_);
+  if (start.step > 0) {
+    ProtoWriter log;
+    log.varint(1, kSessionStart);
+    events.event_.clear();
+    events.event_.fixed64(kWallTime, now);
+    events.event_.varint(kStep, uint64_t(start.step + 1));  // what is dropped begins here
+    events.event_.bytes(kSessionLog, log.text());
+    events.write_event(events.event_);
+  }
+  events.add_text("configuration", "```toml\n" + start.configuration + "```\n");
+  events.write_summary(start.step);
+  return events;
+}
+
+void TensorBoardFile::add_scalar(std::string_view tag, double value) {
+  value_.clear();
+  value_.bytes(kTag, tag);
+  value_.fixed32(kSimpleValue, float(value));
+  summary_.bytes(1, value_.text());
+}
+
+void TensorBoardFile::add_text(std::string_view tag, std::string_view text) {
+  ProtoWriter plugin, metadata, dim, shape, tensor;
+  plugin.bytes(1, "text");
+  metadata.bytes(1, plugin.text());
+  dim.varint(1, 1);
+  shape.bytes(2, dim.text());
+  tensor.varint(1, kStringType);
+  tensor.bytes(2, shape.text());
+  tensor.bytes(8, valid_utf8(text));
+  value_.clear();
+  value_.bytes(kTag, tag);
+  value_.bytes(kTensor, tensor.text());
+  value_.bytes(kMetadata, metadata.text());
+  summary_.bytes(1, value_.text());
+}
+
+void TensorBoardFile::add_histogram(std::string_view tag, const TensorHistogram& histogram) {
+  ProtoWriter buckets;
+  buckets.fixed64(kMin, histogram.min);
+  buckets.fixed64(kMax, histogram.max);
+  buckets.fixed64(kNum, double(histogram.num));
+  buckets.fixed64(kSum, histogram.sum);
+  buckets.fixed64(kSumSquares, histogram.sum_squares);
+  buckets.packed(kBucketLimit, histogram.limits);
+  buckets.packed(kBucket, histogram.counts);
+  value_.clear();
+  value_.bytes(kTag, tag);
+  value_.bytes(kHisto, buckets.text());
+  summary_.bytes(1, value_.text());
+}
+
+void TensorBoardFile::write_summary(int64_t step) {
+  event_.clear();
+  event_.fixed64(kWallTime, unix_time());
+  event_.varint(kStep, uint64_t(step));
+  event_.bytes(kSummary, summary_.text());
+  write_event(event_);
+  summary_.clear();
+}
+
+void TensorBoardFile::write_event(const ProtoWriter& event) {
+  record_.clear();
+  append_tf_record(record_, event.text());
+  file_.append(record_);
+}
+
+void TensorBoardFile::on_step(const StepReport& report) {
+  add_scalar("train/loss", report.loss);
+  add_scalar("train/lr", report.lr);
+  add_scalar("train/grad_norm", report.grad_norm);
+  add_scalar("speed/tokens_per_s", report.tokens_per_s);
+  add_scalar("speed/step_s", report.step_s);
+  add_scalar("speed/mfu", report.mfu);
+  write_summary(report.step);
+}
+
+void TensorBoardFile::on_eval(const EvalReport& report) {
+  add_scalar("val/loss", report.val_loss);
+  if (report.bits_per_byte > 0.0) add_scalar("val/bits_per_byte", report.bits_per_byte);
+  write_summary(report.step);
+}
+
+// Indented, so that Markdown shows it as it is.
+void TensorBoardFile::on_sample(const SampleReport& report) {
+  std::string shown = "    ";
+  for (const char c : report.text) {
+    shown += c;
+    if (c == '\n') shown += "    ";
+  }
+  add_text("sample", shown);
+  write_summary(report.step);
+}
+
+void TensorBoardFile::on_histograms(const HistogramReport& report) {
+  for (const TensorHistogram& one : report.weights) add_histogram("weights/" + one.name, one);
+  for (const TensorHistogram& one : report.grads) add_histogram("gradients/" + one.name, one);
+  write_summary(report.step);
+}
+
+}  // namespace trireme

@@ -1,0 +1,220 @@
+// The report as its readers meet it: in a browser.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+#include "web_driver.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+void must_run(const std::string& command) {
+  ASSERT_EQ(std::system((command + " >/dev/null 2>&1").c_str()), 0) << command;
+}
+
+// Two runs of four ranks and a page about each and both; made once.
+class ReportInABrowser : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::string missing;
+    if (!WebDriver::is_installed(missing)) return;
+    folder() =
+        (fs::temp_directory_path() / ("trireme_browser." + std::to_string(::getpid()))).string();
+    fs::create_directories(folder());
+    const std::string train =
+        std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE + "/configs/tiny-gpt2.toml " +
+        "--set run.steps=12 --set run.threads_per_rank=1 --set run.eval_every=4 " +
+        "--set parallel.pp=2 --set parallel.dp=2 --set batch.global_sequences=16 " +
+        "--set batch.micro_sequences=2 --set parallel.zero=1 --set run.comm_timeout_s=300 --out " +
+        folder();
+    must_run(train + "/one");
+    must_run(train + "/other --set parallel.schedule=zb_h1 --set optim.lr=0.002");
+    must_run(std::string(TRIREME_PROGRAM) + " report --compare " + folder() + "/one " + folder() +
+             "/other");
+  }
+  static void TearDownTestSuite() {
+    if (!folder().empty()) fs::remove_all(folder());
+  }
+  static std::string& folder() {
+    static std::string path;
+    return path;
+  }
+
+  void SetUp() override {
+    std::string missing;
+    if (!WebDriver::is_installed(missing)) GTEST_SKIP() << missing;
+  }
+  void open(const WebDriver::Window& window, const std::string& page) {
+    browser_ = std::make_unique<WebDriver>(window);
+    browser_->open("file://" + folder() + page);
+  }
+  // Nothing has gone wrong, and a picture for who wants to look (TRIREME_SCREENSHOTS=FOLDER).
+  void look(const std::string& name) {
+    EXPECT_EQ(browser_->console_errors(), std::vector<std::string>());
+    const char* pictures = std::getenv("TRIREME_SCREENSHOTS");
+    if (pictures == nullptr) return;
+    const std::string path = std::string(pictures) + "/" + name + ".png";
+    ASSERT_TRUE(write_file_atomically(path, browser_->screenshot()).ok());
+  }
+  double range(const char* end) {
+    const std::string expression =
+        std::string("+document.querySelector('#timeline-range').dataset.") + end;
+    return browser_->evaluate(expression);
+  }
+  double length() { return range("to") - range("from"); }
+  std::string tip() {
+    return browser_->evaluate(
+        "getComputedStyle(document.querySelector('#tip')).display === 'none' ? '' : "
+        "document.querySelector('#tip').textContent");
+  }
+  double brightness() {  // of the page's background
+    return browser_->evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)"
+        ".reduce((sum, part) => sum + +part, 0) / 3");
+  }
+  void scroll_to(const std::string& selector) {
+    browser_->evaluate("document.querySelector('" + selector + "').scrollIntoView()");
+  }
+
+  std::unique_ptr<WebDriver> browser_;
+};
+
+TEST_F(ReportInABrowser, EverySectionHasItsContent) {
+  open({}, "/one/report.html");
+  EXPECT_EQ(browser_->evaluate("document.title"), "Trireme: one");
+  for (const char* section :
+       {"curves", "timeline", "attribution", "memory", "bytes", "configuration", "reproduce"}) {
+    EXPECT_GT(
+        browser_->evaluate(std::string("document.querySelector('#") + section + "').offsetHeight")
+            .get<double>(),
+        60.0)
+        << section;
+  }
+  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#bytes .bad').length"), 0);
+  EXPECT_GE(browser_->evaluate("document.querySelectorAll('#bytes .good').length").get<int>(), 8);
+  EXPECT_NE(browser_->evaluate("document.querySelector('#attribution p').textContent")
+                .get<std::string>()
+                .find("was predicted to take"),
+            std::string::npos);
+  look("top");
+  for (const char* section : {"timeline", "attribution", "memory", "bytes"}) {
+    scroll_to(std::string("#") + section);
+    look(section);
+  }
+}
+
+TEST_F(ReportInABrowser, TheTimelineIsZoomedAndMovedByEveryMeans) {
+  open({}, "/one/report.html");
+  const double whole = length();
+  EXPECT_GT(whole, 0.0);
+  browser_->wheel("#timeline-canvas", -120);
+  const double nearer = length();
+  EXPECT_LT(nearer, whole);
+  browser_->click("#timeline-in");
+  EXPECT_LT(length(), nearer);
+
+  const double from = range("from");
+  browser_->drag("#timeline-canvas", -80);
+  EXPECT_GT(range("from"), from);
+  browser_->click("#timeline-left");
+  EXPECT_LT(range("from"), range("to"));
+  const double before = range("from");
+  browser_->press("#timeline-canvas", "\uE014");  // arrow right
+  EXPECT_GT(range("from"), before);
+  browser_->press("#timeline-canvas", "+");
+  const double nearest = length();
+  browser_->press("#timeline-canvas", "-");
+  EXPECT_GT(length(), nearest);
+  look("timeline_zoomed");
+  browser_->click("#timeline-whole");
+  EXPECT_DOUBLE_EQ(length(), whole);
+
+  browser_->click("#timeline-step button:last-child");
+  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#timeline-step [aria-pressed=true]')"
+                               ".length"),
+            1);
+  const double height =
+      browser_->evaluate("document.querySelector('#timeline-canvas').offsetHeight");
+  browser_->click("#timeline-layers");
+  EXPECT_GT(
+      browser_->evaluate("document.querySelector('#timeline-canvas').offsetHeight").get<double>(),
+      height);
+  look("timeline_layers");
+}
+
+TEST_F(ReportInABrowser, HoveringNamesWhatIsThere) {
+  open({}, "/one/report.html");
+  const double width = browser_->evaluate("document.querySelector('#timeline-canvas').offsetWidth");
+  std::string seen;
+  for (double part = -0.35; part < 0.5; part += 0.05) {
+    browser_->hover("#timeline-canvas", int(part * width), -60);
+    seen += tip() + "\n";
+  }
+  EXPECT_NE(seen.find("rank "), std::string::npos) << seen;
+  EXPECT_TRUE(seen.find("predicted: ") != std::string::npos ||
+              seen.find("measured: ") != std::string::npos)
+      << seen;
+
+  browser_->hover("#memory-canvas", 100, 150);
+  EXPECT_NE(tip().find("live"), std::string::npos) << tip();
+  look("memory_tip");
+  browser_->hover("#curves svg", 50, 0);
+  EXPECT_NE(tip().find("step "), std::string::npos) << tip();
+  EXPECT_NE(tip().find("each step: "), std::string::npos) << tip();
+  browser_->hover("#attribution rect", 0, 0);
+  EXPECT_NE(tip().find("%"), std::string::npos) << tip();
+}
+
+TEST_F(ReportInABrowser, ThemeAndScalesFollowTheirSwitches) {
+  open({}, "/one/report.html");
+  EXPECT_GT(brightness(), 200.0);
+  browser_->click("#theme");  // light
+  EXPECT_GT(brightness(), 200.0);
+  browser_->click("#theme");  // dark
+  EXPECT_LT(brightness(), 60.0);
+  look("dark_by_switch");
+  const std::string path = "document.querySelector('#curves svg path').getAttribute('d')";
+  const std::string linear = browser_->evaluate(path);
+  browser_->click("#curve-y [data-value=log]");
+  EXPECT_NE(browser_->evaluate(path), linear);
+  look("log");
+  browser_->click("#curve-y [data-value=linear]");
+  EXPECT_EQ(browser_->evaluate(path), linear);
+  browser_->click("#curve-x [data-value=tokens]");
+  look("tokens");
+}
+
+TEST_F(ReportInABrowser, FollowsADarkSystem) {
+  open({.dark = true}, "/one/report.html");
+  EXPECT_LT(brightness(), 60.0);
+  look("dark");
+  browser_->click("#theme");
+  EXPECT_GT(brightness(), 200.0);
+}
+
+TEST_F(ReportInABrowser, FitsANarrowWindow) {
+  open({.width = 500, .height = 1400}, "/one/report.html");
+  EXPECT_LE(browser_->evaluate("document.documentElement.scrollWidth - innerWidth").get<int>(), 0);
+  look("narrow");
+  scroll_to("#attribution");
+  look("narrow_attribution");
+}
+
+TEST_F(ReportInABrowser, ComparisonNamesWhatDiffers) {
+  open({}, "/one/comparison.html");
+  const std::string text = browser_->evaluate("document.querySelector('#comparison').textContent");
+  EXPECT_NE(text.find("parallel.schedule"), std::string::npos);
+  EXPECT_NE(text.find("optim.lr"), std::string::npos);
+  EXPECT_EQ(text.find("model.layers"), std::string::npos);
+  EXPECT_GE(browser_->evaluate("document.querySelectorAll('#curves svg').length").get<int>(), 4);
+  look("comparison");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,18 @@
+# Writes a header with the text of files as constants: cmake -DOUT=header -DFILES="a/page.html;..." -P
+# embed_text.cmake. a/page.html becomes kPageHtml.
+set(text "#pragma once\n\n#include <string_view>\n\nnamespace trireme::embedded {\n\n")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  string(REGEX REPLACE "[^A-Za-z0-9]" ";" words "${name}")
+  set(constant k)
+  foreach(word ${words})
+    string(SUBSTRING ${word} 0 1 first)
+    string(SUBSTRING ${word} 1 -1 rest)
+    string(TOUPPER ${first} first)
+    string(APPEND constant ${first}${rest})
+  endforeach()
+  file(READ ${file} content)
+  string(APPEND text "inline constexpr std::string_view ${constant} = R\"~~~(${content})~~~\";\n\n")
+endforeach()
+string(APPEND text "}  // namespace trireme::embedded\n")
+file(WRITE ${OUT} "${text}")
