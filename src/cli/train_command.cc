@@ -10,10 +10,10 @@
 
 #include "api/this_machine.h"
 #include "base/units.h"
-#include "cli/cluster_file.h"
 #include "cli/plan_command.h"
 #include "cli/train_progress.h"
 #include "cli/version.h"
+#include "config/cluster_file.h"
 #include "device/host.h"
 #include "planner/predict.h"
 #include "train/report.h"

@@ -92,6 +92,7 @@ std::vector<std::pair<std::string, Color>> report_palette() {
                                  {"time-cp", kPink},
                                  {"time-ep", kSand},
                                  {"time-world", kSky},
+                                 {"time-file", kSlate},
                                  {"time-bubble", kGrey}});
   return palette;
 }

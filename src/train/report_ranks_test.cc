@@ -170,7 +170,8 @@ TEST(RankViews, MeasuredPartsOfAStepAreAllOfItAndTrafficIsAsPredicted) {
     for (const RankMeasurement& rank : outcome.measured) {
       const StepTimes& time = rank.time;
       const double exposed = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
-      EXPECT_GE(exposed + 1e-9, 0.0);
+      EXPECT_NEAR(exposed, time.exposed_comm, 1e-9);
+      EXPECT_NEAR(time.compute + time.exposed_comm + time.bubble, time.step, 1e-9);
       EXPECT_GT(time.compute, 0.0);
       EXPECT_GT(time.optimizer, 0.0);
       EXPECT_LE(time.optimizer + time.data, time.step);

@@ -20,13 +20,6 @@ size_t axis_index(std::string_view name) {
   return size_t(std::find(kTrafficAxes.begin(), kTrafficAxes.end(), name) - kTrafficAxes.begin());
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + int64_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 StepMeter::StepMeter(const Engine& engine)
@@ -59,26 +52,26 @@ void StepMeter::record(const Executor& executor, double step_s) {
   steps_[num_recorded_++ % kKeptSteps] = times;
 }
 
-StepTimes StepMeter::median_times() const {
+// Parts of one set of steps add up, which medians of each part do not.
+StepTimes StepMeter::typical_times() const {
   const size_t end = std::min(num_recorded_, kKeptSteps);
-  const size_t begin = end > 4 ? 2 : 0;
-  const auto median = [&](auto&& part) {
-    std::vector<double> values;
-    for (size_t i = begin; i < end; ++i) values.push_back(part(steps_[i]));
-    return median_of(std::move(values));
-  };
-  StepTimes medians;
-  for (double StepTimes::*part : kScalarParts) {
-    medians.*part = median([part](const StepTimes& times) { return times.*part; });
+  std::vector<StepTimes> steps(steps_.begin() + (end > 4 ? 2 : 0), steps_.begin() + int64_t(end));
+  std::sort(steps.begin(), steps.end(),
+            [](const StepTimes& a, const StepTimes& b) { return a.step < b.step; });
+  const size_t first = steps.size() / 4, last = steps.size() - first;
+  StepTimes mean;
+  for (size_t i = first; i < last; ++i) {
+    const double weight = 1.0 / double(last - first);
+    for (double StepTimes::*part : kScalarParts) mean.*part += weight * (steps[i].*part);
+    for (size_t axis = 0; axis < kTrafficAxes.size(); ++axis) {
+      mean.exposed[axis] += weight * steps[i].exposed[axis];
+    }
   }
-  for (size_t axis = 0; axis < kTrafficAxes.size(); ++axis) {
-    medians.exposed[axis] = median([axis](const StepTimes& times) { return times.exposed[axis]; });
-  }
-  return medians;
+  return mean;
 }
 
 std::vector<RankMeasurement> gather_measurements(Engine& engine, const StepMeter& meter) {
-  const StepTimes times = meter.median_times();
+  const StepTimes times = meter.typical_times();
   std::vector<double> own = {double(engine.peak_bytes()), double(engine.rank_plan().position)};
   for (double StepTimes::*part : kScalarParts) own.push_back(times.*part);
   own.insert(own.end(), times.exposed.begin(), times.exposed.end());

@@ -17,8 +17,8 @@ class StepMeter {
   // Around a step: what evaluation and checkpoints send between two steps is not theirs.
   void begin();
   void record(const Executor& executor, double step_s);
-  // Medians over the steps, without the first two.
-  StepTimes median_times() const;
+  // Means over the middle half of the steps by duration, without the first two.
+  StepTimes typical_times() const;
   // Sent in the last step, in the order of the engine's axes.
   const std::vector<int64_t>& step_bytes() const { return step_bytes_; }
 

@@ -72,7 +72,8 @@ function chart(title, series, options = {}) {
   const card = html('div', 'card' + (options.wide ? ' wide' : ''));
   const head = html('div', 'bar', html('h3', '', title));
   if (series.length > 1) for (const one of series) head.append(legendKey(one.color, one.name));
-  const W = options.wide ? 1100 : 520, H = options.wide ? 320 : 210;
+  const roomy = options.wide && innerWidth > 700;  // else text would be too small to read
+  const W = roomy ? 1100 : 520, H = roomy ? 320 : options.wide ? 290 : 210;
   const L = 56, R = 14, T = 8, B = 34;
   const picture = svg('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': title});
   card.append(head, picture);
@@ -86,7 +87,7 @@ function chart(title, series, options = {}) {
         svg('line', {x1: L, x2: W - R, y1: Y(tick), y2: Y(tick), stroke: 'var(--line)'}),
         svg('text', {x: L - 7, y: Y(tick) + 4, 'text-anchor': 'end'}, numberText(tick)));
   }
-  const step = niceStep(x1 - x0, options.wide ? 10 : 5);
+  const step = niceStep(x1 - x0, roomy ? 10 : 5);
   for (let i = Math.ceil(x0 / step); i * step <= x1; i++) {
     picture.append(svg('text', {x: X(i * step), y: H - B + 15, 'text-anchor': 'middle'},
                        numberText(i * step)));
@@ -179,6 +180,7 @@ function drawCurves(runs) {
       html('span', 'soft', 'loss and norm'),
       choice('curve-y', [['linear', 'linear'], ['log', 'log']], 'linear',
              value => { curveChoices.y = value; draw(); }));
+  onRedraw(draw);
   draw();
   if (charts.children.length) fill('curves', controls, charts);
 }

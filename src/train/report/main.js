@@ -22,7 +22,7 @@ function keyNumbers(run) {
     ['validation loss', evaluation ? fixed(evaluation.val_loss, 4) : null],
     ['bits per byte', evaluation ? fixed(evaluation.bits_per_byte, 3) : null],
     ['tokens per second', summary.tokens_per_s ? countText(summary.tokens_per_s) : null],
-    ['step', summary.step_s ? secondsText(summary.step_s) : null],
+    ['step', summary.step_s ? secondsText(+summary.step_s.toPrecision(3)) : null],
     ['MFU', summary.mfu != null ? percentText(summary.mfu) : null],
     ['training time', summary.seconds ? secondsText(summary.seconds) : null]];
 }
@@ -54,7 +54,7 @@ function drawComparison(runs) {
   const rows = data.differences.map(({key, values}) => [
     key, ...values.map(value => cell('text', value == null ? '–' : String(value)))]);
   fill('comparison', html('div', 'card', html('h3', '', 'Configuration keys that differ'),
-      rows.length ? table(['key', ...runs.map(run => run.name)], rows) :
+      rows.length ? table(['key', ...runs.map(run => html('th', 'text', run.name))], rows) :
                     html('p', 'soft', 'None: the configurations are the same.')));
 }
 

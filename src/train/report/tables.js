@@ -1,7 +1,7 @@
 // What was predicted beside what was measured: time by what it was spent on, memory, traffic.
-const axes = ['dp', 'tp', 'pp', 'cp', 'ep', 'world'];
+const axes = ['dp', 'tp', 'pp', 'cp', 'ep', 'world', 'file'];
 
-// The parts of a step; compute holds data and optimizer, which are shown by themselves.
+// The parts of a step that can be seen; compute holds data and optimizer, which stand by themselves.
 function partsOf(time) {
   if (!time) return [];
   const data = time.data || 0, optimizer = time.optimizer || 0;
@@ -14,7 +14,7 @@ function partsOf(time) {
     parts.push(['exposed', time.exposed_comm - known]);
   }
   parts.push(['bubble', time.bubble]);
-  return parts.filter(part => part[1] > 0);
+  return parts.filter(part => part[1] > 5e-4 * time.step);
 }
 // Those that occur, in one order.
 function namesOfParts(all) {
@@ -31,7 +31,7 @@ function timeBars(ranks) {
     {rank, name: 'measured', parts: partsOf(rank.time.measured)}]).filter(row => row.parts.length);
   const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
   const longest = Math.max(...rows.map(total), 1e-12);
-  const W = 1100, L = 132, R = 84;
+  const W = innerWidth > 700 ? 1100 : 620, L = 132, R = 84;
   let y = 4;
   const picture = svg('svg', {role: 'img', 'aria-label': 'time of a step by what it was spent on'});
   rows.forEach((row, i) => {
@@ -61,7 +61,7 @@ function timeBars(ranks) {
   picture.setAttribute('viewBox', `0 0 ${W} ${y + 2}`);
   const names = namesOfParts(rows.map(row => row.parts));
   const wide = html('div', 'scroll', picture);
-  picture.style.minWidth = '560px';
+  picture.style.minWidth = '480px';
   return [html('div', 'bar', ...names.map(name => legendKey(partColor(name), name))), wide];
 }
 
