@@ -102,8 +102,10 @@ function drawAttribution(summary, ranks) {
   fill('attribution', error, html('div', 'card', ...timeBars(shown)), details);
 }
 
-function equality(predicted, measured) {
+// What is sent to experts depends on the router; the prediction is that of an even one.
+function equality(predicted, measured, axis) {
   if (measured == null) return cell('soft', 'not measured');
+  if (axis === 'ep') return cell('soft', 'even router ' + errorText(predicted, measured));
   return measured === predicted ? cell('good', 'equal') :
       cell('bad', `differs by ${measured - predicted} bytes`);
 }
@@ -125,7 +127,7 @@ function drawBytes(summary, ranks) {
     const used = axes.filter(axis => predicted[axis] || (measured && measured[axis]));
     used.forEach((axis, i) => traffic.push([
       i ? '' : `rank ${rank.rank}`, axis, String(predicted[axis]),
-      measured ? String(measured[axis]) : '–', equality(predicted[axis], measured && measured[axis])]));
+      measured ? String(measured[axis]) : '–', equality(predicted[axis], measured && measured[axis], axis)]));
   }
   fill('bytes', html('div', 'card', html('h3', '', 'Memory, greatest of a step'),
        table(['', ...classes, 'peak, predicted', 'peak, measured', ''], memory),
