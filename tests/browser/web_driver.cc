@@ -62,9 +62,9 @@ std::string read_answer(int fd) {
     if (got <= 0) break;
     answer.append(part, size_t(got));
     const size_t head = answer.find("\r\n\r\n");
-    const size_t length = answer.find("Content-Length: ");
+    const size_t length = answer.find("Content-Length:");
     if (head != std::string::npos && length < head) {
-      wanted = head + 4 + std::stoul(answer.substr(length + 16));
+      wanted = head + 4 + std::stoul(answer.substr(length + 15));
     }
   }
   return answer.substr(answer.find("\r\n\r\n") + 4);
@@ -179,7 +179,7 @@ void WebDriver::act(const Json& actions, const char* type) {
 }
 
 void WebDriver::hover(const std::string& selector, int right, int down) {
-  act({pointer_move(element(selector), right, down)}, "pointer");
+  act(Json::array({pointer_move(element(selector), right, down)}), "pointer");
 }
 
 void WebDriver::wheel(const std::string& selector, int delta) {
