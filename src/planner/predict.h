@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// What traffic is accounted by: the axes of the mesh, and what all ranks tell each other.
+// What traffic is accounted by: the axes of the mesh, what all ranks tell each other, and a file.
 inline constexpr std::array<std::string_view, 7> kTrafficAxes = {"dp", "tp",    "pp",  "cp",
                                                                  "ep", "world", "file"};
 
