@@ -153,7 +153,7 @@ TEST_F(ReportInABrowser, HoveringNamesWhatIsThere) {
   const double width = browser_->evaluate("document.querySelector('#timeline-canvas').offsetWidth");
   std::string seen;
   for (double part = -0.35; part < 0.5; part += 0.05) {
-    browser_->hover("#timeline-canvas", int(part * width), -60);
+    browser_->hover("#timeline-canvas", int(part * width), -75);  // a row of rank 0
     seen += tip() + "\n";
   }
   EXPECT_NE(seen.find("rank "), std::string::npos) << seen;
