@@ -47,7 +47,8 @@ Result<LoadedConfig> with_overrides(const std::vector<std::string>& overrides) {
 void change(const ConfigField& field) {
   const auto names = split_choices(field.choices);
   if (auto** text = std::get_if<std::string*>(const_cast<FieldValue*>(&field.value))) {
-    **text = names.empty() ? "a \"b\"\\\n\t\x01 \xc3\xa9" : names.back();
+    const char* any = field.key() == "trace.ranks" ? "0,3" : "a \"b\"\\\n\t\x01 \xc3\xa9";
+    **text = names.empty() ? any : names.back();
   } else if (auto** family = std::get_if<ModelFamily*>(const_cast<FieldValue*>(&field.value))) {
     **family = ModelFamily::Llama;
   } else if (auto** flag = std::get_if<bool*>(const_cast<FieldValue*>(&field.value))) {
