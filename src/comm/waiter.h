@@ -10,8 +10,8 @@
 namespace trireme {
 
 struct WaitPolicy {
-  int spins = 4000;  // polls before it yields: about 40 us; few where ranks share cores
-  int yields = 200;  // polls between which others may have the core, before it sleeps
+  int spins = 4000;            // polls before it yields: about 40 us; few where ranks share cores
+  int64_t yield_ns = 100'000;  // then how long others may have the core between polls, before sleep
   int64_t timeout_ns = 60'000'000'000;
 };
 
@@ -24,9 +24,9 @@ struct WaitSubject {
   bool polls_messages = true;
 };
 
-// How one thread of a rank waits: it spins and yields briefly, then sleeps until a peer rings, and looks
-// around every few milliseconds for an abort, a peer that has left, a peer in another call, and its
-// deadline. Every way out but success throws CommError and aborts all ranks.
+// How one thread of a rank waits: it spins and yields briefly, then sleeps until a peer rings, and
+// looks around every few milliseconds for an abort, a peer that has left, a peer in another call,
+// and its deadline. Every way out but success throws CommError and aborts all ranks.
 class Waiter {
  public:
   Waiter(Fabric& fabric, int rank, int lane, WaitPolicy policy)
@@ -40,10 +40,11 @@ class Waiter {
       if (spin % 64 == 63 && fabric_.aborted()) break;
       __builtin_ia32_pause();
     }
-    for (int yield = 0; yield < policy_.yields && !fabric_.aborted(); ++yield) {
+    const int64_t yield_until_ns = steady_now_ns() + policy_.yield_ns;
+    do {
       if (ready()) return;
       sched_yield();
-    }
+    } while (steady_now_ns() < yield_until_ns && !fabric_.aborted());
     Watch watch(*this, subject);
     Doorbell& bell = fabric_.cell(rank_).bell;
     while (true) {
