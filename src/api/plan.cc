@@ -17,7 +17,7 @@ Plan plan_here(RunConfig config, const PlanRequest& request) {
     hardware = value_or_fail(measure_this_machine(config, host));
   } else {
     hardware = value_or_fail(load_hardware(request.cluster_file));
-    host = {0, hardware.threads, 0};
+    host = {.memory_bytes = 0, .num_cores = hardware.threads, .hardware = hardware};
     if (config.memory.limit_bytes == 0) config.memory.limit_bytes = hardware.memory_bytes;
   }
   const RunPlan run = value_or_fail(plan_session(config, host));

@@ -87,7 +87,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   } else {
     TRIREME_TRY(described, load_hardware(options.cluster));
     hardware = described;
-    host = {0, hardware.threads, 0};
+    host = {.memory_bytes = 0, .num_cores = hardware.threads, .hardware = hardware};
     int64_t& limit = loaded.config.memory.limit_bytes;  // of each rank, wherever it is
     if (limit == 0) limit = hardware.memory_bytes;
   }

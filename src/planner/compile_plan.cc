@@ -6,15 +6,15 @@
 #include <utility>
 
 #include "device/stream.h"
+#include "planner/auto_schedule.h"
+#include "planner/stage_cost.h"
 #include "program/check.h"
 #include "program/check_ranks.h"
 #include "program/data_parallel.h"
 #include "program/make_schedule.h"
 #include "program/offload.h"
 #include "program/send_recv.h"
-#include "program/split_layers.h"
 #include "program/stage_graph.h"
-#include "sim/search_schedule.h"
 #include "spec/norm_chunk.h"
 #include "spec/offload_pieces.h"
 #include "spec/stage_flow.h"
@@ -25,36 +25,20 @@ namespace {
 Error infeasible(std::string message) { return {ErrorKind::Infeasible, std::move(message)}; }
 
 // Chunks per rank: as configured, or what the schedule means where nobody says.
-Result<Schedule> bare_schedule(const RunPlan& plan) {
+Result<Schedule> named_schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
   const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), parallel.chunks};
-  if (parallel.schedule == "auto") return search_schedule(shape, Costs{}, SearchLimits{});
-  return make_schedule(parallel.schedule, shape);
+  TRIREME_TRY(schedule, make_schedule(parallel.schedule, shape));
+  for (Program& program : schedule.programs) program = unpair(program);
+  return add_send_recv(schedule);
 }
 
 Result<Schedule> schedule_of(const RunPlan& plan) {
-  TRIREME_TRY(schedule, bare_schedule(plan));
-  for (Program& program : schedule.programs) program = unpair(program);
-  schedule = add_send_recv(schedule);
+  const bool is_auto = plan.config.parallel.schedule == "auto";
+  TRIREME_TRY(schedule, is_auto ? auto_schedule(plan) : named_schedule(plan));
   const std::vector<Problem> problems = check(schedule);
   TRIREME_CHECK(problems.empty(), explain(schedule, problems.front()));
   return schedule;
-}
-
-// Stages of about equal cost; the head counts as the layers that its FLOPs are worth.
-Result<std::vector<StageSpec>> stages_of(const ModelSpec& model, int num_stages) {
-  const double layer = double(model.d_model) *
-                       double(model.qkv_width() + model.q_width() + model.active_mlp_width());
-  const double head = double(model.d_model) * double(model.vocab_size);
-  const std::vector<double> costs(size_t(model.layers), 1.0);
-  TRIREME_TRY(counts, split_layers(costs, num_stages, {.first = 0.0, .last = head / layer}));
-  std::vector<StageSpec> stages;
-  int64_t first_layer = 0;
-  for (int stage = 0; stage < num_stages; ++stage) {
-    stages.push_back({first_layer, counts[size_t(stage)], stage == 0, stage == num_stages - 1});
-    first_layer += counts[size_t(stage)];
-  }
-  return stages;
 }
 
 ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
@@ -253,6 +237,15 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
 Status compile_plan(RunPlan& plan) {
   TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
   TRIREME_TRY_DONE(check_expert_parallel(plan.model, plan.mesh.ep));
+  plan.shape.tied_use_apart =
+      plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && plan.config.parallel.zero >= 2);
+  plan.shape.tp = plan.mesh.tp;
+  plan.shape.cp = plan.mesh.cp;
+  plan.shape.ep = plan.mesh.ep;
+  plan.shape.sequence_parallel = plan.config.parallel.sequence;
+  plan.shape.context_exchange =
+      plan.config.parallel.context == "ring" ? ContextExchange::Ring : ContextExchange::AllToAll;
+  TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.shape));
   TRIREME_TRY(schedule, schedule_of(plan));
   plan.schedule = std::move(schedule);
   TRIREME_TRY_DONE(check_layout_tree(plan));
@@ -260,16 +253,7 @@ Status compile_plan(RunPlan& plan) {
   for (const Program& program : plan.schedule.programs) {
     plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
   }
-  plan.shape.tied_use_apart =
-      plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && plan.config.parallel.zero >= 2);
-  plan.shape.tp = plan.mesh.tp;
-  plan.shape.cp = plan.mesh.cp;
-  plan.shape.ep = plan.mesh.ep;
-  plan.shape.sequence_parallel = plan.config.parallel.sequence;
-  plan.shape.context_exchange = plan.config.parallel.context == "ring" ? ContextExchange::Ring
-                                                                       : ContextExchange::AllToAll;
-  TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.shape));
-  TRIREME_TRY(stages, stages_of(plan.model, num_stages(plan.schedule)));
+  TRIREME_TRY(stages, split_stages(plan, num_stages(plan.schedule)));
   for (const StageSpec& stage : stages) {
     TRIREME_TRY_DONE(check_placements(plan.model, stage, plan.shape));
   }

@@ -10,6 +10,7 @@
 #include "comm/plan.h"
 #include "planner/predict_overlap.h"
 #include "planner/price.h"
+#include "planner/stage_cost.h"
 #include "sharding/redistribution_traffic.h"
 #include "sim/simulate.h"
 #include "spec/model_layout.h"
@@ -293,29 +294,14 @@ class Counter {
   Bytes bytes_ = {};
 };
 
-// The part of the model's work that a stage has.
-double share_of(const ModelSpec& model, const StageSpec& stage) {
-  const double layer = double(model.qkv_width() + model.q_width() + model.active_mlp_width());
-  const double head = double(model.vocab_size);
-  const double own = double(stage.num_layers) * layer + (stage.has_head ? head : 0.0);
-  return own / (double(model.layers) * layer + head);
-}
-
-Costs costs_of(const RunPlan& plan, const ComputeCost& whole, const Hardware& hardware) {
-  Costs costs;
-  costs.stages.assign(size_t(num_stages(plan.schedule)), {});
+std::vector<StageSpec> stages_of(const RunPlan& plan) {
+  std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   for (const RankPlan& rank : plan.ranks) {
     for (size_t c = 0; c < rank.chunks.size(); ++c) {
-      const double share =
-          share_of(plan.model, rank.chunks[c].stage) / (plan.mesh.tp * plan.mesh.cp);
-      costs.stages[size_t(rank.places[c].stage)] = {.f_s = share * whole.forward_s,
-                                                    .b_s = share * whole.backward_input_s,
-                                                    .w_s = share * whole.backward_weight_s};
+      stages[size_t(rank.places[c].stage)] = rank.chunks[c].stage;
     }
   }
-  costs.link = {hardware.inside_node.latency_s, hardware.inside_node.bytes_per_s};
-  costs.message_bytes = double(plan.ranks.front().chunks.front().tables.saved.at("y_TC").bytes());
-  return costs;
+  return stages;
 }
 
 }  // namespace
@@ -330,7 +316,7 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 }
 
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
-  return simulate(plan.schedule, costs_of(plan, price_compute(plan, hardware), hardware));
+  return simulate(plan.schedule, pipeline_costs(plan, stages_of(plan), hardware));
 }
 
 std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware) {
@@ -348,7 +334,8 @@ std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& h
     if (simulation.ok()) {
       const RankSimulation& simulated = simulation->ranks[size_t(rank.coords.pp)];
       double own_share = 0.0;
-      for (const ChunkTables& chunk : rank.chunks) own_share += share_of(plan.model, chunk.stage);
+      for (const ChunkTables& chunk : rank.chunks)
+        own_share += share_of(plan.model, chunk.stage).matmul;
       const int shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
       const double step_s = own_share * whole.step_s / (plan.mesh.tp * shards);
       StepTimes& time = prediction.time;

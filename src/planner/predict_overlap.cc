@@ -5,25 +5,10 @@
 #include <tuple>
 
 #include "planner/predict.h"
-#include "planner/price.h"
+#include "planner/stage_cost.h"
 
 namespace trireme {
 namespace {
-
-// The part of the model's matmuls that some units of a stage have.
-double share_of(const ModelSpec& model, const StageSpec& stage, const Action& action) {
-  const double layer = double(model.qkv_width() + model.q_width() + model.up_width() + model.d_ff);
-  const double head = double(model.vocab_size);
-  const int units = num_units(stage);
-  const int end = action.num_units == 0 ? units : action.first_unit + action.num_units;
-  double work = 0.0;
-  for (int unit = action.first_unit; unit < end; ++unit) {
-    const bool is_embedding = stage.has_embedding && unit == 0;
-    const bool is_head = stage.has_head && unit == units - 1;
-    work += is_embedding ? 0.0 : is_head ? head : layer;
-  }
-  return work / (double(model.layers) * layer + head);
-}
 
 int64_t dp_bytes(const AxisBytes& traffic) {
   for (const auto& [axis, bytes] : traffic) {
@@ -37,20 +22,19 @@ int64_t dp_bytes(const AxisBytes& traffic) {
 Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware) {
   if (plan.mesh.dp == 1) return {};
   const ComputeCost whole = price_compute(plan, hardware);
-  const double split = double(plan.mesh.tp) * plan.mesh.cp;
   const auto compute_s = [&](const Action& action) {
     if (action.chunk < 0) return 0.0;
     const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
-    const double share = share_of(plan.model, stage, action) / split;
+    const StageTimes times = stage_times(whole, share_of(plan.model, stage, action), plan.mesh);
     switch (action.kind) {
       case ActionKind::F:
-        return share * whole.forward_s;
+        return times.f_s;
       case ActionKind::B:
-        return share * whole.backward_input_s;
+        return times.b_s;
       case ActionKind::W:
-        return share * whole.backward_weight_s;
+        return times.w_s;
       case ActionKind::BW:
-        return share * (whole.backward_input_s + whole.backward_weight_s);
+        return times.b_s + times.w_s;
       default:
         return 0.0;
     }

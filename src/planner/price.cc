@@ -37,6 +37,7 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   // Saved tensors are written once in F and read once in each half of the backward pass.
   StageShape shape = plan.shape;
   shape.tp = shape.cp = shape.ep = 1;
+  shape.split_backward = false;  // a stage's price may not depend on the schedule, nor the split
   const StageTables tables = stage_tables(plan.model, whole_model(plan.model), shape);
   cost.touch_s =
       double(tables.saved.bytes() + tables.scratch.bytes()) / hardware.memory_bytes_per_s;

@@ -7,7 +7,7 @@
 #include "base/nearest_name.h"
 #include "base/units.h"
 #include "optim/optimizer.h"
-#include "planner/compile_plan.h"
+#include "planner/compile_to_fit.h"
 
 namespace trireme {
 namespace {
@@ -101,15 +101,6 @@ Status check_offload(const MemoryConfig& memory) {
                            memory.offload_buffer_bytes));
 }
 
-// What is compared with the limit: the largest rank where the configuration limits ranks, all of
-// them where they share what the hosts have.
-int64_t bytes_to_fit(const RunPlan& plan) {
-  if (plan.config.memory.limit_bytes == 0) return plan.arena_bytes();
-  int64_t most = 0;
-  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.memory.arena_bytes);
-  return most;
-}
-
 struct Remedy {
   std::string change;
   Recompute recompute;
@@ -144,7 +135,8 @@ std::string cheapest_change(const RunPlan& refused, int64_t limit) {
     plan.shape.recompute = remedy.recompute;
     plan.shape.micro_sequences = remedy.micro_sequences;
     plan.num_microbatches = plan.global_sequences / plan.mesh.dp / remedy.micro_sequences;
-    if (compile_plan(plan).ok() && bytes_to_fit(plan) <= limit) {
+    plan.max_live = 0;
+    if (compile_to_fit(plan, limit).ok() && bytes_to_fit(plan) <= limit) {
       return fmt::format("{} (needs {})", remedy.change, format_bytes(bytes_to_fit(plan)));
     }
   }
@@ -209,6 +201,7 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   TRIREME_TRY(optimizer, optimizer_kind(config.optim));
   plan.model = model;
   plan.mode = mode;
+  plan.hardware = host.hardware;
   plan.mesh = {parallel.tp, parallel.cp, parallel.pp, parallel.dp, parallel.ep};
   plan.num_params = num_params(model);
   plan.flops_per_token = model_flops_per_token(model);
@@ -238,10 +231,10 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   plan.shape.compute = compute;
   plan.shape.recompute = recompute;
   plan.shape.optimizer_state = optimizer_state_of(config.optim, optimizer);
-  TRIREME_TRY_DONE(compile_plan(plan));
   const int64_t limit = config.memory.limit_bytes > 0
                             ? config.memory.limit_bytes
                             : host.memory_bytes / ranks_on_host * plan.num_ranks();
+  TRIREME_TRY_DONE(compile_to_fit(plan, limit));
   if (limit > 0 && bytes_to_fit(plan) > limit) return refusal(plan, limit);
   return plan;
 }

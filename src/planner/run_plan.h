@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
 #include "program/rank_plan.h"
+#include "spec/hardware.h"
 #include "spec/model_spec.h"
 #include "spec/run_config.h"
 
@@ -15,6 +17,9 @@ struct HostFacts {
   int num_cores = 1;
   int64_t data_vocab_size = 0;  // of the tokenizer or token file; 0: none
   int ranks_on_host = 0;        // 0: all of the run's
+  // From a file that all ranks read: what parallel.schedule = "auto" is searched for. Absent:
+  // relative times of the FLOPs, and transfers that take none.
+  std::optional<Hardware> hardware = {};
 };
 
 // A run compiled before it starts: everything that the runtime executes and the reports print.
@@ -27,7 +32,9 @@ struct RunPlan {
   Schedule schedule;            // of one pipeline, with transfers, before data parallelism
   std::vector<RankPlan> ranks;  // [mesh position]
 
-  int num_threads = 1;  // per rank
+  std::optional<Hardware> hardware;  // HostFacts::hardware
+  int64_t max_live = 0;              // of "auto": micro-batches alive on a rank; 0: any number
+  int num_threads = 1;               // per rank
   int64_t global_sequences = 0;
   int64_t num_microbatches = 0;  // of a pipeline and step: gradient accumulation
   int64_t num_params = 0;

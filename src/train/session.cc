@@ -10,10 +10,13 @@
 #include "base/chrome_trace.h"
 #include "base/file.h"
 #include "comm/mpi/mpi_world.h"
+#include "config/cluster_file.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
 #include "planner/predict.h"
+#include "planner/price.h"
 #include "spec/run_config_text.h"
+#include "train/agree_on_plan.h"
 #include "train/kernel_choice.h"
 #include "train/metrics.h"
 #include "train/prometheus.h"
@@ -29,10 +32,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A quick stand-in for the memory bandwidth, which takes too long to measure at every start: the
-// ratio of copied bytes to fp32 FLOPs of a desktop or server core. `trireme calibrate` measures it.
-constexpr double kAssumedCopyBytesPerFlop = 0.3;
 
 // A folder that a fresh run may use: absent or empty.
 Status check_out_dir(const SessionOptions& options) {
@@ -189,7 +188,7 @@ void RankSession::measure_ceilings() {
     const double share = std::min(threads, double(options_.host.num_cores)) / plan_.num_threads;
     ceilings_.compute.fp32_flops_per_s *= std::max(1.0, share);
     ceilings_.compute.bf16_flops_per_s *= std::max(1.0, share);
-    ceilings_.copy_bytes_per_s = kAssumedCopyBytesPerFlop * ceilings_.compute.fp32_flops_per_s;
+    ceilings_.copy_bytes_per_s = assumed_hardware(ceilings_.compute).memory_bytes_per_s;
   }
   world_.group().barrier();
 }
@@ -363,6 +362,10 @@ Error error_of(const RankError& failure) {
 Result<RunPlan> plan_session(const RunConfig& config, HostFacts host) {
   TRIREME_TRY(vocab_size, data_vocab_size(config));
   host.data_vocab_size = vocab_size;
+  if (!host.hardware && !config.run.hardware.empty()) {
+    TRIREME_TRY(hardware, load_hardware(config.run.hardware));
+    host.hardware = hardware;
+  }
   return make_plan(config, host);
 }
 
@@ -382,6 +385,9 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   const SessionParts parts{options, plan, choice, checkpoint_folder};
   SessionResult first_result;
   const auto rank = [&](World& world) {
+    if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
+      throw RankFailure(agreed.error());
+    }
     Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
     if (!data.ok()) throw RankFailure(data.error());
     RankSession session(parts, world, std::move(*data));

@@ -163,6 +163,20 @@ TEST(Parity, ACheckpointOfExpertsMovesBetweenLayouts) {
   std::filesystem::remove_all(root);
 }
 
+TEST(Parity, SearchedSchedules) {
+  for (const int zero : {0, 1, 2, 3}) {
+    for (const int pp : {1, 2, 4}) {
+      const Case c{.dp = zero == 0 ? 1 : 2,
+                   .pp = pp,
+                   .schedule = "auto",
+                   .zero = zero,
+                   .recompute = zero % 2 == 0 ? "none" : "full",
+                   .family = pp == 4 ? "gpt2" : "llama"};
+      expect_the_bits_of_one_rank(c);
+    }
+  }
+}
+
 TEST(Parity, SharedAndCopiedShards) {
   for (const int zero : {1, 2, 3}) {
     expect_the_bits_of_one_rank({.dp = 4, .zero = zero, .hsdp_shard = 2});

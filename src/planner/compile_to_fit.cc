@@ -1,0 +1,81 @@
+#include "planner/compile_to_fit.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "planner/compile_plan.h"
+#include "planner/predict.h"
+#include "planner/stage_cost.h"
+#include "program/make_schedule.h"
+
+namespace trireme {
+namespace {
+
+// The fastest of the plans that keep the limit.
+class Fitting {
+ public:
+  explicit Fitting(int64_t limit) : limit_(limit) {}
+
+  bool offer(RunPlan&& plan) {
+    if (bytes_to_fit(plan) > limit_) return false;
+    const Hardware hardware = plan.hardware.value_or(nominal_hardware());
+    const double makespan_s = simulate_plan(plan, hardware).value().makespan_s;
+    if (best_ && makespan_s >= best_makespan_s_) return true;
+    best_ = std::move(plan);
+    best_makespan_s_ = makespan_s;
+    return true;
+  }
+  std::optional<RunPlan>& best() { return best_; }
+
+ private:
+  int64_t limit_;
+  std::optional<RunPlan> best_;
+  double best_makespan_s_ = 0;
+};
+
+// Fewer micro-batches alive, by halving.
+void offer_narrower(const RunPlan& plan, Fitting& fitting) {
+  int64_t too_many = plan.num_microbatches;
+  for (int64_t fits = 0; too_many - fits > 1;) {
+    RunPlan narrower = plan;
+    narrower.max_live = (fits + too_many) / 2;
+    const int64_t tried = narrower.max_live;
+    const bool is_possible = compile_plan(narrower).ok();
+    (is_possible && !fitting.offer(std::move(narrower)) ? too_many : fits) = tried;
+  }
+}
+
+// Those whose B and W are one need less than the same activations of a search that splits them.
+void offer_named(const RunPlan& plan, Fitting& fitting) {
+  for (const std::string& kind : schedule_kinds()) {
+    if (kind == "dualpipe") continue;  // two copies of every parameter
+    RunPlan named = plan;
+    named.config.parallel.schedule = kind;
+    if (!compile_plan(named).ok()) continue;
+    named.config.parallel.schedule = named.schedule.kind = plan.schedule.kind;
+    fitting.offer(std::move(named));
+  }
+}
+
+}  // namespace
+
+int64_t bytes_to_fit(const RunPlan& plan) {
+  if (plan.config.memory.limit_bytes == 0) return plan.arena_bytes();
+  int64_t most = 0;
+  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.memory.arena_bytes);
+  return most;
+}
+
+Status compile_to_fit(RunPlan& plan, int64_t limit) {
+  TRIREME_TRY_DONE(compile_plan(plan));
+  const bool is_auto = plan.config.parallel.schedule == "auto";
+  if (!is_auto || limit <= 0 || bytes_to_fit(plan) <= limit) return Done{};
+  Fitting fitting(limit);
+  offer_narrower(plan, fitting);
+  offer_named(plan, fitting);
+  if (fitting.best()) plan = *std::move(fitting.best());
+  return Done{};
+}
+
+}  // namespace trireme
