@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -42,9 +43,12 @@ Result<Schedule> schedule_of(const RunPlan& plan) {
 }
 
 ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
-  if (parallel.dp == 1 || parallel.zero == 0) return {};
+  // Servers hold what ZeRO would share out: a push is a reduction to them, a pull a gather.
+  const bool has_servers = parallel.sync == "parameter_server";
+  const int level = has_servers ? std::max(parallel.zero, 1) : parallel.zero;
+  if (parallel.dp == 1 || level == 0) return {};
   const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : parallel.dp;
-  return {parallel.zero, degree, coords.dp % degree};
+  return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
 }
 
 // The same for experts, which every ep-th rank holds.

@@ -274,7 +274,7 @@ class Counter {
     std::vector<int64_t> counts;
     const int shards = this->shards(bucket);
     for (int i = 0; i < shards; ++i) {
-      counts.push_back((shard_of(bucket, shards, i).*range).count);
+      counts.push_back((shard_of(bucket, zero_of(bucket).num_holders(), i).*range).count);
     }
     return counts;
   }
@@ -336,7 +336,7 @@ std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& h
       double own_share = 0.0;
       for (const ChunkTables& chunk : rank.chunks)
         own_share += share_of(plan.model, chunk.stage).matmul;
-      const int shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
+      const int shards = rank.zero.level == 0 ? 1 : rank.zero.num_holders();
       const double step_s = own_share * whole.step_s / (plan.mesh.tp * shards);
       StepTimes& time = prediction.time;
       time.compute = simulated.busy_s + step_s;

@@ -82,6 +82,23 @@ Status check_experts(const ParallelConfig& parallel, const ModelSpec& model) {
   return Done{};
 }
 
+Status check_sync(const ParallelConfig& parallel) {
+  if (parallel.sync == "all_reduce") return Done{};
+  if (parallel.sync != "parameter_server") {
+    return usage(fmt::format(
+        "parallel.sync = \"{}\" is unknown; use all_reduce or parameter_server", parallel.sync));
+  }
+  if (parallel.servers < 1 || parallel.servers > parallel.dp) {
+    return usage(fmt::format("parallel.servers = {} must be between 1 and parallel.dp = {}",
+                             parallel.servers, parallel.dp));
+  }
+  if (parallel.ep == 1 && parallel.hsdp_shard == 0) return Done{};
+  return Error{ErrorKind::Infeasible,
+               fmt::format("parallel.sync = \"parameter_server\" keeps all parameters on the "
+                           "servers: parallel.ep = {} must be 1 and parallel.hsdp_shard = {} 0",
+                           parallel.ep, parallel.hsdp_shard)};
+}
+
 Status check_units(const ParallelConfig& parallel) {
   if (parallel.bucket_bytes < 0 || parallel.prefetch < 0) {
     return usage(
@@ -187,6 +204,7 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   plan.config = config;
   const ParallelConfig& parallel = config.parallel;
   TRIREME_TRY_DONE(check_units(parallel));
+  TRIREME_TRY_DONE(check_sync(parallel));
   if (config.optim.post_validate && config.memory.offload != "none") {
     return Error{ErrorKind::Infeasible,
                  "optim.post_validate keeps copies of the optimizer's state in memory, from which "

@@ -56,9 +56,9 @@ DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& plac
   const bool of_experts = placed.bucket.is_of_experts;
   piece.shards = of_experts ? &groups_.expert_shards : &groups_.shards;
   piece.replicas = of_experts ? &groups_.expert_replicas : &groups_.replicas;
-  const int degree = piece.shards->size();
-  for (int rank = 0; rank < degree; ++rank) {
-    const Shard shard = shard_of(placed.bucket, degree, rank);
+  const ZeroShape& own = of_experts ? plan_.expert_zero : plan_.zero;
+  for (int rank = 0; rank < piece.shards->size(); ++rank) {
+    const Shard shard = shard_of(placed.bucket, own.num_holders(), rank);
     piece.grad_counts.push_back(shard.grads.count);
     piece.param_counts.push_back(shard.params.count);
   }

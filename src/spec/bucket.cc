@@ -77,8 +77,8 @@ TableRange Bucket::params() const {
 
 Shard shard_of(const Bucket& bucket, int degree, int index) {
   const int64_t blocks = num_blocks(bucket);
-  const Border from = border_before(bucket, blocks * index / degree);
-  const Border to = border_before(bucket, blocks * (index + 1) / degree);
+  const Border from = border_before(bucket, blocks * std::min(index, degree) / degree);
+  const Border to = border_before(bucket, blocks * std::min(index + 1, degree) / degree);
   const auto place = [&](const Border& border, int64_t BucketTensor::*begin, int64_t end) {
     if (border.tensor == bucket.tensors.size()) return end;
     return bucket.tensors[border.tensor].*begin + border.first;

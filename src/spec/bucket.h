@@ -49,7 +49,8 @@ struct ParamPiece {
   int64_t count = 0;
 };
 
-// Shard `index` of `degree` of a bucket: a contiguous run of its norm chunks, in balance.
+// Shard `index` of `degree` of a bucket: a contiguous run of its norm chunks, in balance. Nothing
+// where there is no such shard.
 struct Shard {
   TableRange grads;
   TableRange params;

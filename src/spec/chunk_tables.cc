@@ -117,7 +117,8 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
   chunk.groups = unit_groups(stage, chunk.tables, bucket_bytes);
   for (Bucket& bucket : buckets_of(stage, chunk.tables, chunk.groups)) {
     const ZeroShape& own = bucket.is_of_experts ? expert_zero : zero;
-    Shard shard = own.level == 0 ? shard_of(bucket, 1, 0) : shard_of(bucket, own.degree, own.index);
+    Shard shard =
+        own.level == 0 ? shard_of(bucket, 1, 0) : shard_of(bucket, own.num_holders(), own.index);
     chunk.buckets.push_back({std::move(bucket), std::move(shard)});
   }
   place_shards(chunk);

@@ -14,9 +14,11 @@ namespace trireme {
 // et al. 2020): level 1 the optimizer's state, 2 the gradients too, 3 the parameters too.
 struct ZeroShape {
   int level = 0;
-  int degree = 1;  // ranks that a shard is one of
-  int index = 0;   // this rank among them
+  int degree = 1;   // ranks that a shard is one of
+  int index = 0;    // this rank among them
+  int servers = 0;  // the first of them that hold any; 0: all do
 
+  int num_holders() const { return servers > 0 ? servers : degree; }
   bool shards_grads() const { return level >= 2; }
   bool shards_params() const { return level >= 3; }
 };

@@ -90,6 +90,8 @@ struct ParallelConfig {
   int chunks = 0;  // model chunks per rank; 0: what the schedule means
   int zero = 0;
   int hsdp_shard = 0;
+  std::string sync = "all_reduce";  // "all_reduce", "parameter_server"
+  int servers = 1;                  // of the dp ranks: those that keep what is updated
   bool sequence = false;
   std::string context = "ring";
   int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself

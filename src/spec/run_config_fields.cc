@@ -156,6 +156,12 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "sharded over dp: 0 nothing, 1 optimizer, 2 and gradients, 3 and parameters", "0|1|2|3");
   list.add("hsdp_shard", parallel.hsdp_shard, kLayout,
            "ranks of dp that a ZeRO shard group spans; 0: all of them");
+  list.add("sync", parallel.sync, kLayout,
+           "how copies stay alike: all of them add the gradients, or they are pushed to servers "
+           "among the dp ranks, updated there and pulled",
+           "all_reduce|parameter_server");
+  list.add("servers", parallel.servers, kLayout,
+           "sync = parameter_server: how many of the dp ranks share the parameters out");
   list.add("context", parallel.context, kResults,
            "how queries meet keys of other cp ranks: keys go round, or heads are shared out",
            "ring|all_to_all");

@@ -264,6 +264,12 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
     rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
   }
   rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
+  const bool has_servers = parallel.sync == "parameter_server";
+  rules.require(parallel.servers >= 1 && (!has_servers || parallel.servers <= parallel.dp),
+                "parallel.servers", "must be between 1 and parallel.dp", "try 1");
+  rules.require(!has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
+                "keeps all parameters on the servers: experts and shards cannot be elsewhere",
+                "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
   rules.at_least("parallel.bucket_bytes", double(parallel.bucket_bytes), 0);
   rules.in_range("parallel.prefetch", parallel.prefetch, 0, 1024);
   rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);

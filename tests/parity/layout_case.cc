@@ -12,10 +12,10 @@ std::string Case::name() const {
   return fmt::format(
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
-      "bucket {} prefetch {} clip {}{}",
+      "bucket {} prefetch {} clip {}{} servers {}",
       family, compute, tp, sequence ? " sequence" : "", cp, context, ep, dp, pp, schedule, zero,
       hsdp_shard, recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
-      post_validate ? " post-validated" : "");
+      post_validate ? " post-validated" : "", servers);
 }
 
 RunConfig config_of(const Case& c) {
@@ -56,6 +56,8 @@ RunConfig config_of(const Case& c) {
   config.parallel.schedule = c.schedule;
   config.parallel.zero = c.zero;
   config.parallel.hsdp_shard = c.hsdp_shard;
+  if (c.servers > 0) config.parallel.sync = "parameter_server";
+  config.parallel.servers = std::max(c.servers, 1);
   config.parallel.bucket_bytes = c.bucket_bytes;
   config.parallel.prefetch = c.prefetch;
   config.memory.recompute = c.recompute;

@@ -28,6 +28,7 @@ struct Case {
   int prefetch = 1;
   double clip_norm = 0.5;
   bool post_validate = false;
+  int servers = 0;  // 0: no parameter server
 
   std::string name() const;
 };

@@ -177,6 +177,27 @@ TEST(Parity, SearchedSchedules) {
   }
 }
 
+// Gradients pushed to few ranks, updated there and pulled: with whole copies, with gradients or
+// parameters on the servers alone, in pipelines.
+TEST(Parity, ParameterServers) {
+  const std::vector<std::string> schedules = {"1f1b", "zb_h1", "interleaved"};
+  for (const int dp : {1, 2, 4}) {
+    for (int servers = 1; servers <= dp; ++servers) {
+      for (const int zero : {0, 2, 3}) {
+        Case c{.dp = dp, .zero = zero, .servers = servers};
+        c.family = zero == 2 ? "llama" : "gpt2";
+        c.compute = zero == 3 ? "bf16" : "fp32";
+        c.offload = servers == 2 ? "optimizer" : "none";
+        expect_the_bits_of_one_rank(c);
+        if (dp != 2) continue;
+        c.pp = 2;
+        c.schedule = schedules[size_t(zero) % schedules.size()];
+        expect_the_bits_of_one_rank(c);
+      }
+    }
+  }
+}
+
 TEST(Parity, SharedAndCopiedShards) {
   for (const int zero : {1, 2, 3}) {
     expect_the_bits_of_one_rank({.dp = 4, .zero = zero, .hsdp_shard = 2});
