@@ -1,12 +1,14 @@
 #include "comm/parameter_server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <exception>
 #include <thread>
 
 #include "base/check.h"
+#include "comm/fabric.h"
 
 namespace trireme {
 namespace {
@@ -19,23 +21,28 @@ enum Kind : int64_t { kPull, kPush, kLeave };
 struct Request {
   int64_t kind;
   int64_t num_pushes;  // of the worker, this one included
+  PushValues values;
 };
+static_assert(sizeof(Request) == 4 * sizeof(int64_t));
 
-TensorRef tensor_of(Request& request) { return {&request, DType::I64, Shape{2}}; }
+TensorRef tensor_of(Request& request) { return {&request, DType::I64, Shape{4}}; }
 TensorRef tensor_of(int64_t& number) { return {&number, DType::I64, Shape{1}}; }
 TensorRef tensor_of(std::span<const float> x) {
   return {const_cast<float*>(x.data()), DType::F32, Shape{int64_t(x.size())}};
 }
 
-// One server's life: a request of every worker is always awaited, and answered when it may be.
-class Server {
+}  // namespace
+
+// A request of every worker is always awaited, and answered when it may be.
+class ParameterServer::Impl {
  public:
-  Server(Group& group, const ParameterServerOptions& options, std::span<float> parameters,
-         const ServerUpdate& update, const CallSite& site)
+  Impl(Group& group, const ParameterServerOptions& options, std::span<float> parameters,
+       ServerUpdate update, const CallSite& site)
       : group_(group),
         options_(options),
         parameters_(parameters),
-        update_(update),
+        gradient_(parameters.size()),
+        update_(std::move(update)),
         site_(site),
         begin_(balanced_begin(options.num_elements, options.num_servers, group.rank())) {
     const int num_workers = group.size() - options.num_servers;
@@ -43,17 +50,15 @@ class Server {
     for (int w = 0; w < num_workers; ++w) listen(w);
   }
 
-  int64_t run() {
-    int idle = 0;
-    while (num_left_ < int(workers_.size())) {
-      const int64_t before = num_events_;
-      for (size_t w = 0; w < workers_.size(); ++w) look_at(int(w));
-      if (options_.staleness == 0) apply_full_rounds();
-      for (size_t w = 0; w < workers_.size(); ++w) answer(int(w));
-      idle = num_events_ == before ? idle + 1 : 0;
-      if (idle > 200) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-    return version_;
+  int64_t serve(int64_t num_updates) {
+    const int64_t before = version_;
+    run_until([&] { return version_ - before >= num_updates; });
+    return version_ - before;
+  }
+
+  void dismiss() {
+    is_dismissed_ = true;
+    run_until([] { return false; });
   }
 
  private:
@@ -63,8 +68,38 @@ class Server {
     bool wants_parameters = false;
     bool left = false;
     int64_t num_pushes = 0;
-    std::deque<std::vector<float>> gradients;  // synchronous: pushed, not yet applied
+    struct Push {
+      std::vector<float> gradient;
+      PushValues values;
+    };
+    std::deque<Push> pushes;  // synchronous: not yet applied
   };
+
+  // Until `is_enough` or all have left; looks between any two requests.
+  template <typename IsEnough>
+  void run_until(IsEnough&& is_enough) {
+    int idle = 0;
+    int64_t heard_ns = steady_now_ns();
+    while (num_left_ < int(workers_.size()) && !is_enough()) {
+      const int64_t before = num_events_;
+      for (size_t w = 0; w < workers_.size() && !is_enough(); ++w) look_at(int(w));
+      if (options_.staleness == 0) apply_full_rounds(is_enough);
+      for (size_t w = 0; w < workers_.size(); ++w) answer(int(w));
+      idle = num_events_ == before ? idle + 1 : 0;
+      if (idle == 0) heard_ns = steady_now_ns();
+      if (idle > 200) pause(heard_ns);
+    }
+  }
+
+  void pause(int64_t heard_ns) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (double(steady_now_ns() - heard_ns) * 1e-9 < options_.timeout_s) return;
+    const std::string why = fmt::format(
+        "parameter server {}: no worker has asked for anything for {:g} s, its deadline",
+        group_.rank(), options_.timeout_s);
+    group_.abort(why);
+    throw CommError(why);
+  }
 
   int rank_of(int w) const { return options_.num_servers + w; }
   void listen(int w) {
@@ -95,29 +130,34 @@ class Server {
 
   void take_push(int w) {
     Worker& worker = workers_[size_t(w)];
-    std::vector<float> gradient(parameters_.size());
+    const bool waits = options_.staleness == 0 && !is_dismissed_;
+    std::vector<float> kept(waits ? parameters_.size() : 0);
+    const std::span<float> gradient = waits ? kept : gradient_;
     group_.recv(tensor_of(std::span<const float>(gradient)), rank_of(w), kDataTag, site_);
     worker.num_pushes = worker.request.num_pushes;
-    if (options_.staleness == 0) {
-      worker.gradients.push_back(std::move(gradient));
-    } else {
-      update_(parameters_, gradient, begin_);
+    if (waits) {
+      worker.pushes.push_back({std::move(kept), worker.request.values});
+    } else if (!is_dismissed_) {
+      update_(parameters_, {gradient, begin_, worker.request.values});
       ++version_;
     }
   }
 
   // Synchronous: one gradient of every worker, added in worker order, is one update.
-  void apply_full_rounds() {
-    const auto has_one = [](const Worker& worker) { return !worker.gradients.empty(); };
-    while (!workers_.empty() && std::all_of(workers_.begin(), workers_.end(), has_one)) {
-      std::vector<float> sum = std::move(workers_[0].gradients.front());
-      workers_[0].gradients.pop_front();
+  template <typename IsEnough>
+  void apply_full_rounds(IsEnough&& is_enough) {
+    const auto has_one = [](const Worker& worker) { return !worker.pushes.empty(); };
+    while (!workers_.empty() && !is_enough() &&
+           std::all_of(workers_.begin(), workers_.end(), has_one)) {
+      Worker::Push sum = std::move(workers_[0].pushes.front());
+      workers_[0].pushes.pop_front();
       for (size_t w = 1; w < workers_.size(); ++w) {
-        const std::vector<float>& gradient = workers_[w].gradients.front();
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
-        workers_[w].gradients.pop_front();
+        const Worker::Push& push = workers_[w].pushes.front();
+        for (size_t i = 0; i < sum.gradient.size(); ++i) sum.gradient[i] += push.gradient[i];
+        for (size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += push.values[i];
+        workers_[w].pushes.pop_front();
       }
-      update_(parameters_, sum, begin_);
+      update_(parameters_, {sum.gradient, begin_, sum.values});
       ++version_;
       ++num_events_;
     }
@@ -135,37 +175,45 @@ class Server {
 
   void answer(int w) {
     Worker& worker = workers_[size_t(w)];
-    if (!worker.wants_parameters || !may_read(worker)) return;
+    if (!worker.wants_parameters || !(is_dismissed_ || may_read(worker))) return;
     ++num_events_;
-    int64_t version = version_;
+    int64_t version = is_dismissed_ ? ParameterWorker::kDismissed : version_;
     group_.send(tensor_of(version), rank_of(w), kRequestTag, site_);
-    group_.send(tensor_of(parameters_), rank_of(w), kDataTag, site_);
+    if (!is_dismissed_) group_.send(tensor_of(parameters_), rank_of(w), kDataTag, site_);
     worker.wants_parameters = false;
     listen(w);
   }
 
   Group& group_;
-  const ParameterServerOptions& options_;
+  const ParameterServerOptions options_;
   std::span<float> parameters_;
-  const ServerUpdate& update_;
+  std::vector<float> gradient_;  // asynchronous: the one that is applied
+  const ServerUpdate update_;
   CallSite site_;
   int64_t begin_;
   std::vector<Worker> workers_;
   int64_t version_ = 0;
   int64_t num_events_ = 0;
   int num_left_ = 0;
+  bool is_dismissed_ = false;
 };
 
-}  // namespace
-
-int64_t serve_parameters(Group& group, const ParameterServerOptions& options,
-                         std::span<float> parameters, const ServerUpdate& update, CallSite site) {
+ParameterServer::ParameterServer(Group& group, const ParameterServerOptions& options,
+                                 std::span<float> parameters, ServerUpdate update, CallSite site) {
   TRIREME_CHECK(group.rank() < options.num_servers && options.num_servers <= group.size(),
                 "only ranks below num_servers serve");
   TRIREME_CHECK(int64_t(parameters.size()) ==
                     balanced_count(options.num_elements, options.num_servers, group.rank()),
                 "a server keeps its balanced part of the parameters");
-  return Server(group, options, parameters, update, site).run();
+  impl_ = std::make_unique<Impl>(group, options, parameters, std::move(update), site);
+}
+ParameterServer::~ParameterServer() = default;
+int64_t ParameterServer::serve(int64_t num_updates) { return impl_->serve(num_updates); }
+void ParameterServer::dismiss() { impl_->dismiss(); }
+
+int64_t serve_parameters(Group& group, const ParameterServerOptions& options,
+                         std::span<float> parameters, const ServerUpdate& update, CallSite site) {
+  return ParameterServer(group, options, parameters, update, site).serve(INT64_MAX);
 }
 
 ParameterWorker::ParameterWorker(Group& group, const ParameterServerOptions& options)
@@ -182,23 +230,25 @@ ParameterWorker::~ParameterWorker() {
 }
 
 int64_t ParameterWorker::pull(std::span<float> parameters, CallSite site) {
-  Request request{kPull, num_pushes_};
+  Request request{kPull, num_pushes_, {}};
   for (int s = 0; s < options_.num_servers; ++s)
     group_.send(tensor_of(request), s, kRequestTag, site);
   int64_t lowest = -1;
   for (int s = 0; s < options_.num_servers; ++s) {
     int64_t version = 0;
     group_.recv(tensor_of(version), s, kRequestTag, site);
+    lowest = s == 0 ? version : std::min(lowest, version);
+    if (version == kDismissed) continue;
     const int64_t begin = balanced_begin(options_.num_elements, options_.num_servers, s);
     const int64_t count = balanced_count(options_.num_elements, options_.num_servers, s);
     group_.recv(tensor_of(parameters.subspan(size_t(begin), size_t(count))), s, kDataTag, site);
-    lowest = lowest < 0 ? version : std::min(lowest, version);
   }
   return lowest;
 }
 
-void ParameterWorker::push(std::span<const float> gradient, CallSite site) {
-  Request request{kPush, ++num_pushes_};
+void ParameterWorker::push(std::span<const float> gradient, const PushValues& values,
+                           CallSite site) {
+  Request request{kPush, ++num_pushes_, values};
   for (int s = 0; s < options_.num_servers; ++s) {
     const int64_t begin = balanced_begin(options_.num_elements, options_.num_servers, s);
     const int64_t count = balanced_count(options_.num_elements, options_.num_servers, s);
@@ -209,7 +259,7 @@ void ParameterWorker::push(std::span<const float> gradient, CallSite site) {
 
 void ParameterWorker::leave(CallSite site) {
   left_ = true;
-  Request request{kLeave, num_pushes_};
+  Request request{kLeave, num_pushes_, {}};
   for (int s = 0; s < options_.num_servers; ++s)
     group_.send(tensor_of(request), s, kRequestTag, site);
 }

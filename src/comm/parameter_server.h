@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -19,14 +21,41 @@ struct ParameterServerOptions {
   // all workers' pushes, added in worker order, so that runs repeat bit for bit. Else a push is an
   // update of its own, applied in order of arrival.
   int staleness = 0;
+  double timeout_s = 60.0;  // a server that hears nothing for so long fails the run
 };
 
-// Applies a (sum of) gradient(s) to a server's part, which begins at `begin` of all parameters.
-using ServerUpdate = std::function<void(std::span<float> parameters,
-                                        std::span<const float> gradient, int64_t begin)>;
+// What a worker says beside a gradient; of several workers' pushes the sum.
+using PushValues = std::array<double, 2>;
 
-// On a server rank: answers until every worker has left. `parameters` is its part, as it begins and
-// as it ends. Returns the number of updates made.
+// A (sum of) gradient(s) for a server's part, which begins at `begin` of all parameters.
+struct PushedGradient {
+  std::span<const float> gradient;
+  int64_t begin = 0;
+  PushValues values = {};
+};
+using ServerUpdate = std::function<void(std::span<float> parameters, const PushedGradient& pushed)>;
+
+// A server rank. `parameters` is its part, as it begins and as it ends.
+class ParameterServer {
+ public:
+  ParameterServer(Group& group, const ParameterServerOptions& options, std::span<float> parameters,
+                  ServerUpdate update, CallSite site = CallSite::current());
+  ~ParameterServer();
+  ParameterServer(const ParameterServer&) = delete;
+  ParameterServer& operator=(const ParameterServer&) = delete;
+
+  // Answers until `num_updates` more have been made or every worker has left. Returns how many
+  // were.
+  int64_t serve(int64_t num_updates);
+  // Sends every worker away that still pulls, drops what they push, and ends when all have left.
+  void dismiss();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Serves until every worker has left. Returns the number of updates made.
 int64_t serve_parameters(Group& group, const ParameterServerOptions& options,
                          std::span<float> parameters, const ServerUpdate& update,
                          CallSite site = CallSite::current());
@@ -34,6 +63,12 @@ int64_t serve_parameters(Group& group, const ParameterServerOptions& options,
 // What a worker sees of all servers.
 class ParameterWorker {
  public:
+  static constexpr int64_t kDismissed = -1;
+  // Payload of one pull and push to one server.
+  static constexpr int64_t sent_bytes(int64_t num_elements) {
+    return 2 * 4 * int64_t(sizeof(int64_t)) + num_elements * int64_t(sizeof(float));
+  }
+
   ParameterWorker(Group& group, const ParameterServerOptions& options);
   // Leaves; the servers end when all workers have.
   ~ParameterWorker();
@@ -42,10 +77,11 @@ class ParameterWorker {
 
   // Reads all parameters into `parameters`. Waits until no worker is more than `staleness` pushes
   // behind this one (synchronous: until its last push is in the parameters). Returns the lowest
-  // version, in updates, among the servers' answers.
+  // version, in updates, among the servers' answers; kDismissed where a server needs no more.
   int64_t pull(std::span<float> parameters, CallSite site = CallSite::current());
   // Sends a gradient of all parameters; returns before it is applied.
-  void push(std::span<const float> gradient, CallSite site = CallSite::current());
+  void push(std::span<const float> gradient, const PushValues& values = {},
+            CallSite site = CallSite::current());
   void leave(CallSite site = CallSite::current());
 
  private:

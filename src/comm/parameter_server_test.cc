@@ -13,8 +13,8 @@ namespace {
 
 constexpr float kRate = 0.1f;
 
-void descend(std::span<float> parameters, std::span<const float> gradient, int64_t) {
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i] -= kRate * gradient[i];
+void descend(std::span<float> parameters, const PushedGradient& pushed) {
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i] -= kRate * pushed.gradient[i];
 }
 
 // A gradient that depends on the parameters, so that reading stale ones shows.
@@ -97,6 +97,53 @@ TEST(ParameterServer, NoWorkerReadsFartherAheadThanTheStalenessAllows) {
       }
     });
     EXPECT_LE(widest, staleness);
+  }
+}
+
+// Whoever pulls after the server has enough is told so, and what it pushes changes nothing.
+TEST(ParameterServer, ServesAsManyUpdatesAsAskedForAndSendsTheWorkersAway) {
+  for (int staleness : {0, 2}) {
+    const ParameterServerOptions options{
+        .num_servers = 1, .num_elements = 16, .staleness = staleness};
+    const int per_round = staleness == 0 ? 1 : 2;
+    run_ranks(3, {.timeout_s = 20}, [&](World& world) {
+      if (world.rank() == 0) {
+        std::vector<float> part(16, 0.0f);
+        double told = 0;
+        ParameterServer server(world.group(), options, part,
+                               [&](std::span<float> x, const PushedGradient& pushed) {
+                                 descend(x, pushed);
+                                 told += pushed.values[1];
+                               });
+        for (int round = 0; round < 5; ++round) EXPECT_EQ(server.serve(per_round), per_round);
+        const std::vector<float> last = part;
+        server.dismiss();
+        EXPECT_EQ(part, last);
+        EXPECT_EQ(told, 10 * 3.0);
+        return;
+      }
+      ParameterWorker worker(world.group(), options);
+      std::vector<float> parameters(16);
+      int pulls = 0;
+      while (worker.pull(parameters) != ParameterWorker::kDismissed) {
+        ASSERT_LT(++pulls, 100);
+        worker.push(std::vector<float>(16, 1.0f), {0.5, 3.0});
+      }
+    });
+  }
+}
+
+TEST(ParameterServer, AServerThatHearsNothingFailsAtItsDeadline) {
+  const ParameterServerOptions options{.num_servers = 1, .num_elements = 10, .timeout_s = 0.2};
+  try {
+    run_ranks(2, {.timeout_s = 20}, [&](World& world) {
+      std::vector<float> x(10);
+      if (world.rank() == 0) serve_parameters(world.group(), options, x, descend);
+      if (world.rank() == 1) world.group().recv({x.data(), DType::F32, Shape{10}}, 0, 7);
+    });
+    FAIL();
+  } catch (const RankError& error) {
+    EXPECT_NE(std::string(error.what()).find("parameter server 0"), std::string::npos);
   }
 }
 

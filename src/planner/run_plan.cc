@@ -7,6 +7,7 @@
 #include "base/nearest_name.h"
 #include "base/units.h"
 #include "optim/optimizer.h"
+#include "planner/asynchronous_plan.h"
 #include "planner/compile_to_fit.h"
 
 namespace trireme {
@@ -200,6 +201,7 @@ int64_t RunPlan::arena_bytes() const {
 }
 
 Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
+  if (config.parallel.staleness > 0) return make_asynchronous_plan(config, host);
   RunPlan plan;
   plan.config = config;
   const ParallelConfig& parallel = config.parallel;

@@ -42,6 +42,7 @@ struct RunPlan {
 
   int64_t tokens_per_step() const { return global_sequences * model.seq_len; }
   int num_ranks() const { return mesh.size(); }
+  bool is_asynchronous() const { return config.parallel.staleness > 0; }
   int64_t arena_bytes() const;  // of all ranks
 };
 

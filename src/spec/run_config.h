@@ -92,6 +92,7 @@ struct ParallelConfig {
   int hsdp_shard = 0;
   std::string sync = "all_reduce";  // "all_reduce", "parameter_server"
   int servers = 1;                  // of the dp ranks: those that keep what is updated
+  int staleness = 0;                // pushes that a worker may be ahead; 0: synchronous
   bool sequence = false;
   std::string context = "ring";
   int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself

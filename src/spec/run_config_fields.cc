@@ -162,6 +162,9 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "all_reduce|parameter_server");
   list.add("servers", parallel.servers, kLayout,
            "sync = parameter_server: how many of the dp ranks share the parameters out");
+  list.add("staleness", parallel.staleness, kResults,
+           "sync = parameter_server: steps that a rank may be ahead of the slowest; 0: none, all "
+           "step together");
   list.add("context", parallel.context, kResults,
            "how queries meet keys of other cp ranks: keys go round, or heads are shared out",
            "ring|all_to_all");

@@ -270,6 +270,10 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
   rules.require(!has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
                 "keeps all parameters on the servers: experts and shards cannot be elsewhere",
                 "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
+  rules.at_least("parallel.staleness", parallel.staleness, 0);
+  rules.require(parallel.staleness == 0 || (has_servers && parallel.servers == 1),
+                "parallel.staleness", "needs one parameter server",
+                "set parallel.sync = \"parameter_server\" and parallel.servers = 1");
   rules.at_least("parallel.bucket_bytes", double(parallel.bucket_bytes), 0);
   rules.in_range("parallel.prefetch", parallel.prefetch, 0, 1024);
   rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);

@@ -8,8 +8,8 @@ namespace trireme {
 
 enum class Recompute { None, Selective, Full };
 
-// How queries meet keys whose tokens lie on other context-parallel ranks: keys and values go round a
-// ring, or every rank takes part of the heads of whole sequences.
+// How queries meet keys whose tokens lie on other context-parallel ranks: keys and values go round
+// a ring, or every rank takes part of the heads of whole sequences.
 enum class ContextExchange { Ring, AllToAll };
 
 // Rows of the vocabulary projection whose fp32 logits exist at one time.

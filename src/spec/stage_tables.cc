@@ -211,8 +211,8 @@ void add_expert_scratch(TensorTable& table, const ModelShard& model, int64_t T, 
   }
 }
 
-// What attention by all-to-all needs: blocks that are sent and that came, and its operands, q, k, v,
-// out, dout and the first three's gradients, of this rank's heads and all tokens.
+// What attention by all-to-all needs: blocks that are sent and that came, and its operands, q, k,
+// v, out, dout and the first three's gradients, of this rank's heads and all tokens.
 void add_heads(TensorTable& table, const ModelShard& model, const StageShape& shape) {
   const int64_t T = shape.micro_sequences * model.local_len();
   const int64_t gradients = model.qkv_width(), operands = gradients + 2 * model.q_width();

@@ -9,6 +9,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "comm/local/sole_rank.h"
 #include "comm/mpi/mpi_world.h"
 #include "config/cluster_file.h"
 #include "device/host.h"
@@ -17,6 +18,7 @@
 #include "planner/price.h"
 #include "spec/run_config_text.h"
 #include "train/agree_on_plan.h"
+#include "train/asynchronous.h"
 #include "train/kernel_choice.h"
 #include "train/metrics.h"
 #include "train/prometheus.h"
@@ -108,6 +110,7 @@ struct SessionParts {
   const RunPlan& plan;
   const KernelChoice& choice;
   const std::string& checkpoint_folder;  // that was found; "": afresh
+  Group* workers = nullptr;  // that this rank serves the parameters to; absent: all step together
 };
 
 // What rank 0 writes while the run goes on, and who else is told.
@@ -128,7 +131,9 @@ class RankSession {
         checkpoint_folder_(parts.checkpoint_folder),
         world_(world),
         data_(std::move(data)),
-        engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir) {}
+        engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir) {
+    if (parts.workers != nullptr) server_.emplace(*parts.workers, plan_, engine_);
+  }
 
   Result<SessionResult> run();
 
@@ -151,6 +156,7 @@ class RankSession {
   World& world_;
   SessionData data_;
   Engine engine_;
+  std::optional<AsynchronousServer> server_;
   Ceilings ceilings_;
   Hardware hardware_;  // a rank's part; on rank 0
   std::vector<RankPrediction> predictions_;
@@ -197,6 +203,9 @@ Status RankSession::write_plan_files() {
   hardware_ = options_.hardware ? share_of(*options_.hardware, plan_, options_.host)
                                 : hardware_of(ceilings_, plan_.num_ranks());
   predictions_ = predict_ranks(plan_, hardware_);
+  if (server_) {
+    predictions_.front().traffic.front().second = ParameterWorker::sent_bytes(plan_.num_params);
+  }
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
                                          resolved_toml(plan_.config)));
   return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, predictions_));
@@ -291,16 +300,23 @@ Result<SessionResult> RankSession::run() {
   StepTrace trace(engine_.rank_plan(), plan_.schedule.num_chunks,
                   position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
   StepMeter meter(engine_);
-  TRIREME_TRY(trainer, Trainer::make({.plan = plan_,
-                                      .engine = engine_,
-                                      .validation = data_.validation.get(),
-                                      .tokenizer = data_.tokenizer.get(),
-                                      .bytes_per_token = data_.bytes_per_token,
-                                      .peak_flops = peak_flops(),
-                                      .stop_signals = options_.stop_signals,
-                                      .trace = &trace,
-                                      .meter = &meter,
-                                      .observers = records.observers},
+  TrainerParts parts{.plan = plan_,
+                     .engine = engine_,
+                     .validation = data_.validation.get(),
+                     .tokenizer = data_.tokenizer.get(),
+                     .bytes_per_token = data_.bytes_per_token,
+                     .peak_flops = peak_flops(),
+                     .stop_signals = options_.stop_signals,
+                     .trace = &trace,
+                     .meter = &meter,
+                     .observers = records.observers};
+  if (server_) {
+    parts.trace = nullptr;
+    parts.meter = nullptr;
+    parts.step = [this](double lr, bool stop) { return server_->step(lr, stop); };
+    server_->begin(position);
+  }
+  TRIREME_TRY(trainer, Trainer::make(std::move(parts),
                                      [this](const TrainPosition& at) { return save(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
@@ -312,8 +328,11 @@ Result<SessionResult> RankSession::run() {
   }
   TRIREME_TRY_DONE(
       trace.write(fmt::format("{}/trace.rank{}.json", options_.out_dir, world_.rank())));
-  const std::vector<RankMeasurement> measured = gather_measurements(engine_, meter);
-  const std::string ranks = gather_ranks_json({plan_, hardware_, measured}, engine_, trace);
+  const std::vector<RankMeasurement> measured =
+      server_ ? server_->finish() : gather_measurements(engine_, meter);
+  // Workers are alike: one is shown.
+  const std::vector<RankMeasurement> shown = server_ ? std::vector{measured.front()} : measured;
+  const std::string ranks = gather_ranks_json({plan_, hardware_, shown}, engine_, trace);
   if (!is_first()) return result;
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/ranks.json", ranks));
   TRIREME_TRY_DONE(write_summary(trainer, result, measured, seconds));
@@ -337,6 +356,15 @@ Status run_world(const RunPlan& plan, const std::function<void(World&)>& rank) {
                                      world.size(), plan.num_ranks())});
     }
     rank(world);
+  });
+}
+
+// Every rank of `function` in a world of its own, beside the group that all of them are in.
+void run_apart(const RunPlan& plan, const std::function<void(World&, Group&)>& function) {
+  const WorldOptions options{.timeout_s = plan.config.run.comm_timeout_s};
+  run_ranks(plan.config.parallel.dp + 1, options, [&](World& all) {
+    SoleRank own;
+    function(own.world(), all.group());
   });
 }
 
@@ -382,7 +410,7 @@ Result<SessionResult> run_session(const SessionOptions& options) {
     return Error{ErrorKind::Runtime, fmt::format("--out {}: cannot make the folder: {}",
                                                  options.out_dir, error.message())};
   }
-  const SessionParts parts{options, plan, choice, checkpoint_folder};
+  SessionParts parts{options, plan, choice, checkpoint_folder};
   SessionResult first_result;
   const auto rank = [&](World& world) {
     if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
@@ -396,8 +424,22 @@ Result<SessionResult> run_session(const SessionOptions& options) {
     if (world.rank() == 0) first_result = *result;
     world.group().barrier();
   };
+  const auto server_or_worker = [&](World& own, Group& all) {
+    if (all.rank() == 0) {
+      parts.workers = &all;
+      return rank(own);
+    }
+    const Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
+    if (!data.ok()) throw RankFailure(data.error());
+    Engine engine(plan, own, *choice.kernels, *data->train, options.out_dir);
+    run_asynchronous_worker(all, plan, engine);
+  };
   try {
-    TRIREME_TRY_DONE(run_world(plan, rank));
+    if (plan.is_asynchronous()) {
+      run_apart(plan, server_or_worker);
+    } else {
+      TRIREME_TRY_DONE(run_world(plan, rank));
+    }
   } catch (const RankError& failure) {
     return error_of(failure);
   }

@@ -61,8 +61,10 @@ StepReport Trainer::run_step() {
   report.step = position_.step + 1;
   report.total_steps = plan.config.run.steps;
   report.lr = schedule_.at(report.step);
-  const StepResult result =
-      parts_.engine.step(position_.next_sample, report.lr, should_stop_after(report.step));
+  const bool stop = should_stop_after(report.step);
+  const StepResult result = parts_.step
+                                ? parts_.step(report.lr, stop)
+                                : parts_.engine.step(position_.next_sample, report.lr, stop);
   stop_ = result.stop;
   report.step_s = seconds_since(begin_ns);
   if (parts_.trace != nullptr) parts_.trace->record(report.step, parts_.engine.executor());
@@ -72,7 +74,7 @@ StepReport Trainer::run_step() {
   report.skipped = result.update.skipped;
   report.tokens = result.valid_tokens;
   report.expert_loads = result.expert_loads;
-  report.num_experts = plan.model.experts;
+  report.num_experts = result.expert_loads.empty() ? 0 : plan.model.experts;
   report.tokens_per_s = double(plan.tokens_per_step()) / report.step_s;
   report.mfu = parts_.peak_flops > 0.0
                    ? report.tokens_per_s * plan.flops_per_token.total() / parts_.peak_flops

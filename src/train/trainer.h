@@ -29,7 +29,9 @@ struct TrainerParts {
   const std::atomic<int>& stop_signals;     // 1: finish the step, save and leave
   StepTrace* trace = nullptr;               // absent: no timeline is kept
   StepMeter* meter = nullptr;               // absent: no costs are kept
-  std::vector<RunObserver*> observers;      // none on ranks but the first
+  // A step that other ranks make; empty: the engine's.
+  std::function<StepResult(double lr, bool stop)> step = {};
+  std::vector<RunObserver*> observers;  // none on ranks but the first
 };
 
 // Where a run stands between two steps. With the parameters and the optimizer's state it is all
