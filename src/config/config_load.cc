@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "config/unknown_key.h"
 
 namespace trireme {
 namespace {

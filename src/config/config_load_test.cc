@@ -113,6 +113,20 @@ TEST(LoadConfig, AMisspeltKeyNamesTheMeantOneWithFileAndLine) {
             "--set paralel.tp=2: paralel.tp is unknown; did you mean parallel.tp?");
 }
 
+TEST(LoadConfig, AKeyByAnotherNameFindsTheOneOfItsSection) {
+  const auto remedy = [](const std::string& key) {
+    const std::string message = error_of(with_overrides({key + "=1"}));
+    return message.substr(message.find("; ") + 2);
+  };
+  EXPECT_EQ(remedy("model.vocab"), "did you mean model.vocab_size?");
+  EXPECT_EQ(remedy("model.num_layers"), "did you mean model.layers?");
+  EXPECT_EQ(remedy("model.n_heads"), "did you mean model.heads?");
+  EXPECT_EQ(remedy("model.zero"), "did you mean parallel.zero?");
+  EXPECT_EQ(remedy("model.schedule"), "did you mean optim.schedule or parallel.schedule?");
+  EXPECT_EQ(remedy("model.mlp").rfind("[model] has preset, family, layers, ", 0), 0u);
+  EXPECT_EQ(remedy("nonsense.whatever").rfind("the sections are model, data, ", 0), 0u);
+}
+
 TEST(LoadConfig, EveryFieldRefusesAnArrayAndSaysWhatItWants) {
   RunConfig config;
   for (const ConfigField& field : config_fields(config)) {

@@ -209,27 +209,4 @@ Status assign(const ConfigField& field, const ConfigAssignment& assignment) {
   return usage(fmt::format("{} = {} must be {}", field.key(), assignment.text, type_name(field)));
 }
 
-std::string unknown_key_message(std::string_view key) {
-  RunConfig config;
-  std::vector<std::string> keys;
-  std::string same_name;  // the right field in the wrong section, or in none
-  const std::string_view name = key.substr(key.rfind('.') + 1);
-  for (const ConfigField& field : config_fields(config)) {
-    keys.push_back(field.key());
-    if (field.name == name && same_name.empty()) same_name = field.key();
-  }
-  std::vector<std::string> sections;
-  for (const ConfigSection& section : config_sections()) sections.emplace_back(section.name);
-  if (key.find('.') == std::string_view::npos && same_name.empty()) {
-    const std::string nearest = nearest_name(key, sections);
-    return fmt::format("{} is no section; {}", key,
-                       nearest.empty() ? fmt::format("use {}", fmt::join(sections, ", "))
-                                       : fmt::format("did you mean [{}]?", nearest));
-  }
-  const std::string nearest = !same_name.empty() ? same_name : nearest_name(key, keys);
-  return fmt::format("{} is unknown{}", key,
-                     nearest.empty() ? "; docs/configuration.md lists all keys"
-                                     : "; did you mean " + nearest + "?");
-}
-
 }  // namespace trireme

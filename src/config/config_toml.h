@@ -43,7 +43,4 @@ Result<ConfigAssignment> parse_override(std::string_view override_text);
 // Writes the value where it is of the field's type; else says what is wrong, without the origin.
 Status assign(const ConfigField& field, const ConfigAssignment& assignment);
 
-// "model.layer is unknown; did you mean model.layers?"
-std::string unknown_key_message(std::string_view key);
-
 }  // namespace trireme
