@@ -20,8 +20,11 @@ bool is_vocab(const std::string& path) {
 }
 
 bool is_tiktoken(const std::string& path) {
-  return path.ends_with(".tiktoken") || name_in(path) == "tokenizer.model";
+  return path.ends_with(".tiktoken") || path.ends_with(".model");
 }
+
+// A protobuf whose first field is a list of pieces; a line of base64 begins with a letter.
+bool is_sentencepiece(std::string_view text) { return text.starts_with('\n'); }
 
 // The eos_token of tokenizer_config.json, a string or an object; "" where it does not say.
 std::string end_of_text_beside(const fs::path& path) {
@@ -60,6 +63,12 @@ Result<std::unique_ptr<Tokenizer>> load_file(const std::string& path,
     tokenizer = load_vocab(path, options);
   } else {
     TRIREME_TRY(text, read_text_file(path));
+    if (is_tiktoken(path) && is_sentencepiece(text)) {
+      return Error{ErrorKind::Infeasible,
+                   "a SentencePiece model, which joins and normalises spaces and falls back to "
+                   "bytes: only byte-level BPE is read; train a tokenizer of your own with "
+                   "`trireme tokenizer train`, or take a model with a byte-level one (Llama 3)"};
+    }
     if (is_tiktoken(path)) {
       tokenizer = parse_tiktoken(text, options);
     } else if (options.end_of_text.empty()) {

@@ -281,6 +281,16 @@ TEST_F(TokenizerFiles, ForeignOnesComeBackWithTheSameTokens) {
             ErrorKind::Infeasible);
 }
 
+TEST_F(TokenizerFiles, ASentencePieceModelIsRefusedByName) {
+  // Its first piece: "<unk>", score 0, of type 2.
+  const char piece[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02";
+  std::ofstream(path("tokenizer.model"), std::ios::binary) << std::string(piece, sizeof piece - 1);
+  const auto refused = load_foreign_tokenizer(path("tokenizer.model"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);
+  EXPECT_NE(refused.error().message.find("SentencePiece"), std::string::npos);
+}
+
 TEST_F(TokenizerFiles, MergesMayBeginWithTheSignOfTheVersionLine) {
   std::string vocab = "{";
   for (int rank = 0; rank < 256; ++rank) {
