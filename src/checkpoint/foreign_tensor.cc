@@ -20,9 +20,9 @@ int64_t row_in_file(const ForeignTensor& tensor, int64_t row) {
 template <typename Visit>
 void for_each_run(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
   constexpr int64_t kBlockRows = 16;  // a cache line of the file when it is transposed
-  const bool is_matrix = tensor.shape.rank() == 2;
-  const int64_t R = tensor.shape[tensor.transposed ? 1 : 0];
-  const int64_t C = !is_matrix ? 1 : tensor.shape[tensor.transposed ? 0 : 1];
+  const int last = tensor.shape.rank() - 1;
+  const int64_t C = last == 0 ? 1 : tensor.shape[tensor.transposed ? 0 : last];
+  const int64_t R = tensor.shape.num_elements() / C;  // of all matrices, one below the other
   int64_t first_row = 0;
   for (const std::string& name : tensor.params) {
     const std::span<float> param = weights.at(name);

@@ -14,7 +14,7 @@ namespace trireme {
 // both its reader and its writer walk that list.
 struct ForeignTensor {
   std::string name;
-  Shape shape;                      // in the file: a vector or a matrix
+  Shape shape;                      // in the file: a vector, a matrix, or matrices of one size
   std::vector<std::string> params;  // ours, one below the other
   // The file holds the transposed matrix: [in, out] where ours is [out, in].
   bool transposed = false;

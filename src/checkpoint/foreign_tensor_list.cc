@@ -1,5 +1,7 @@
 #include "checkpoint/foreign_tensor_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace trireme {
@@ -20,6 +22,18 @@ void ForeignTensorList::add_interleaved(const std::string& name, const Shape& sh
                                         const std::string& param) {
   add(name, shape, {param});
   tensors_.back().interleaved_head_dim = head_dim_;
+}
+
+void ForeignTensorList::add_experts(const std::string& name, const Shape& shape,
+                                    const std::string& layer,
+                                    const std::vector<std::string>& ours) {
+  std::vector<std::string> params;
+  for (int64_t expert = 0; expert < shape[0]; ++expert) {
+    for (const std::string& matrix : ours) {
+      params.push_back(fmt::format("{}mlp.experts.{}.{}", layer, expert, matrix));
+    }
+  }
+  add(name, shape, std::move(params));
 }
 
 void ForeignTensorList::linear(const std::string& name, const Shape& shape,

@@ -17,6 +17,9 @@ class ForeignTensorList {
            float fill = 0.0f);
   // Rows of heads, their halves interleaved.
   void add_interleaved(const std::string& name, const Shape& shape, const std::string& param);
+  // Of all experts of a layer one below the other: every one's matrices in the order of `ours`.
+  void add_experts(const std::string& name, const Shape& shape, const std::string& layer,
+                   const std::vector<std::string>& ours);
   // NAME.weight [out, in] and NAME.bias [out].
   void linear(const std::string& name, const Shape& shape, std::vector<std::string> weights,
               std::vector<std::string> biases);

@@ -103,7 +103,25 @@ ModelConfig read_model(const GgufHeader& header) {
   model.norm_eps = real(header, "llama.attention.layer_norm_rms_epsilon");
   model.rope_theta = real(header, "llama.rope.freq_base", 10000.0);
   read_scaling(header, model);
+  const int64_t experts = count(header, "llama.expert_count", 0);
+  if (experts == 0) return model;
+  model.family = ModelFamily::Moe;
+  model.experts = experts;
+  model.top_k = count(header, "llama.expert_used_count");
+  if (model.experts * model.layers > kMostForeignExperts) {
+    throw FieldError{ErrorKind::Damaged, "llama.expert_count is too great for its layers"};
+  }
   return model;
+}
+
+// The matrices of all experts are one tensor each.
+void add_experts(ForeignTensorList& list, const ModelSpec& model, const std::string& theirs,
+                 const std::string& ours) {
+  const int64_t C = model.d_model, F = model.d_ff, E = model.experts;
+  list.add(theirs + "ffn_gate_inp.weight", Shape{E, C}, {ours + "mlp.router"});
+  list.add_experts(theirs + "ffn_gate_exps.weight", Shape{E, F, C}, ours, {"w_gate"});
+  list.add_experts(theirs + "ffn_up_exps.weight", Shape{E, F, C}, ours, {"w_up"});
+  list.add_experts(theirs + "ffn_down_exps.weight", Shape{E, C, F}, ours, {"w_down"});
 }
 
 void add_rope(const ModelSpec& model, GgufHeader& header) {
@@ -120,7 +138,7 @@ void add_rope(const ModelSpec& model, GgufHeader& header) {
 
 Status add_gguf_model(const ModelSpec& model, GgufHeader& header) {
   TRIREME_TRY(family, foreign_family(model));
-  const bool is_llama = family == ForeignFamily::Llama;
+  const bool is_llama = family != ForeignFamily::Gpt2;  // Mixtral's is a llama with experts
   if (!is_llama && model.mlp != MlpType::GeluTanh) {
     return Error{ErrorKind::Infeasible,
                  "a GGUF of gpt2 means GELU by tanh; the model has another activation"};
@@ -144,6 +162,10 @@ Status add_gguf_model(const ModelSpec& model, GgufHeader& header) {
   add("attention.key_length", gguf_u32(uint64_t(model.head_dim)));
   add("attention.value_length", gguf_u32(uint64_t(model.head_dim)));
   add("attention.layer_norm_rms_epsilon", gguf_f32(model.norm_eps));
+  if (model.has_experts()) {
+    add("expert_count", gguf_u32(uint64_t(model.experts)));
+    add("expert_used_count", gguf_u32(uint64_t(model.top_k)));
+  }
   add_rope(model, header);
   return Done{};
 }
@@ -164,7 +186,7 @@ Result<ModelConfig> gguf_model_of(const GgufHeader& header) {
 std::vector<ForeignTensor> gguf_tensors(const ModelSpec& model, ForeignFamily family) {
   const int64_t C = model.d_model;
   const int64_t F = model.d_ff;
-  const bool is_llama = family == ForeignFamily::Llama;
+  const bool is_llama = family != ForeignFamily::Gpt2;  // Mixtral's is a llama with experts
   ForeignTensorList list(model);
   list.add("token_embd.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
   if (!is_llama) list.add("position_embd.weight", Shape{model.seq_len, C}, {"embedding.positions"});
@@ -178,6 +200,10 @@ std::vector<ForeignTensor> gguf_tensors(const ModelSpec& model, ForeignFamily fa
       list.add(theirs + "attn_v.weight", Shape{model.kv_width(), C}, {ours + "attn.wv"});
       list.add(theirs + "attn_output.weight", Shape{C, model.q_width()}, {ours + "attn.wo"});
       list.norm(theirs + "ffn_norm", ours + "norm2", false);
+      if (model.has_experts()) {
+        add_experts(list, model, theirs, ours);
+        continue;
+      }
       list.add(theirs + "ffn_gate.weight", Shape{F, C}, {ours + "mlp.w_gate"});
       list.add(theirs + "ffn_up.weight", Shape{F, C}, {ours + "mlp.w_up"});
       list.add(theirs + "ffn_down.weight", Shape{C, F}, {ours + "mlp.w_down"});

@@ -13,14 +13,15 @@ namespace {
 
 constexpr const char* kRopeFreqs = "rope_freqs.weight";
 
-ForeignFamily family_of(const ModelConfig& config) {
-  return config.family == ModelFamily::Llama ? ForeignFamily::Llama : ForeignFamily::Gpt2;
-}
-
-// Vectors and positions are small and precious; rows that are no multiple of a block take F16.
+// Vectors, positions and routers are small and precious; rows that are no multiple of a block take
+// F16.
 GgmlType type_of(const ForeignTensor& tensor, GgmlType wanted) {
-  if (tensor.shape.rank() == 1 || tensor.name == "position_embd.weight") return GgmlType::F32;
-  return wanted == GgmlType::Q8_0 && tensor.shape[1] % kQ8Block != 0 ? GgmlType::F16 : wanted;
+  const int rank = tensor.shape.rank();
+  const bool is_precious =
+      tensor.name == "position_embd.weight" || tensor.name.ends_with(".ffn_gate_inp.weight");
+  if (rank == 1 || is_precious) return GgmlType::F32;
+  const bool has_blocks = tensor.shape[rank - 1] % kQ8Block == 0;
+  return wanted == GgmlType::Q8_0 && !has_blocks ? GgmlType::F16 : wanted;
 }
 
 // Numbers that programs show as the kind of file.

@@ -138,8 +138,8 @@ void read_rope(const Fields& fields, ModelConfig& model) {
   if (!is_sound) throw FieldError{"the numbers of rotary positions contradict each other"};
 }
 
-void read_llama(const Fields& fields, ModelConfig& model) {
-  model.family = ModelFamily::Llama;
+// What Llama and Mixtral have in common.
+void read_rotary_family(const Fields& fields, ModelConfig& model) {
   model.layers = fields.count("num_hidden_layers", {}, kGreatestLayers);
   model.d_model = fields.count("hidden_size");
   model.heads = fields.count("num_attention_heads");
@@ -154,14 +154,38 @@ void read_llama(const Fields& fields, ModelConfig& model) {
   }
   model.activation = "swiglu";
   model.bias = false;
-  model.norm_eps = fields.number("rms_norm_eps", 1e-6);
   model.tied_head = fields.flag("tie_word_embeddings", false);
+  read_rope(fields, model);
+}
+
+void read_llama(const Fields& fields, ModelConfig& model) {
+  model.family = ModelFamily::Llama;
+  read_rotary_family(fields, model);
+  model.norm_eps = fields.number("rms_norm_eps", 1e-6);
   fields.refuse_flag("attention_bias", true, "a Llama with biases");
   fields.refuse_flag("mlp_bias", true, "a Llama with biases");
   if (fields.number("pretraining_tp", 1.0) != 1.0) {
     throw Unsupported{"pretraining_tp other than 1 is not supported"};
   }
-  read_rope(fields, model);
+}
+
+// Its router takes the best of a softmax and divides them by their sum, as ours does.
+void read_mixtral(const Fields& fields, ModelConfig& model) {
+  model.family = ModelFamily::Moe;
+  read_rotary_family(fields, model);
+  model.norm_eps = fields.number("rms_norm_eps", 1e-5);
+  model.experts = fields.count("num_local_experts", 8);
+  model.top_k = fields.count("num_experts_per_tok", 2);
+  if (model.experts * model.layers > kMostForeignExperts) {
+    throw FieldError{
+        fmt::format("num_local_experts = {} in {} layers", model.experts, model.layers)};
+  }
+  model.aux_loss = fields.number("router_aux_loss_coef", 0.001);
+  const int64_t window = fields.count("sliding_window", 0);
+  if (window > 0 && window < model.seq_len) {
+    throw Unsupported{
+        fmt::format("sliding_window = {}: attention to a window is not supported", window)};
+  }
 }
 
 std::optional<DType> read_dtype(const Fields& fields) {
@@ -190,10 +214,12 @@ HuggingFaceConfig read_config(const json& object) {
     read_gpt2(fields, config.model);
   } else if (type == "llama") {
     read_llama(fields, config.model);
+  } else if (type == "mixtral") {
+    read_mixtral(fields, config.model);
   } else if (type.empty()) {
     throw FieldError{"no key \"model_type\""};
   } else {
-    throw Unsupported{"model_type = \"" + type + "\"; gpt2 and llama are supported"};
+    throw Unsupported{"model_type = \"" + type + "\"; gpt2, llama and mixtral are supported"};
   }
   if (fields.find("quantization_config") != nullptr) {
     throw Unsupported{
@@ -237,7 +263,7 @@ nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
           {"tie_word_embeddings", model.tied_head}};
 }
 
-nlohmann::ordered_json llama_config(const ModelSpec& model) {
+nlohmann::ordered_json rotary_config(const ModelSpec& model) {
   nlohmann::ordered_json scaling;  // null
   nlohmann::ordered_json rope = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
   if (model.rope_scaling_factor != 1.0) {
@@ -248,9 +274,7 @@ nlohmann::ordered_json llama_config(const ModelSpec& model) {
                {"original_max_position_embeddings", model.rope_original_seq_len}};
     rope.update(scaling);
   }
-  return {{"model_type", "llama"},
-          {"architectures", nlohmann::ordered_json::array({"LlamaForCausalLM"})},
-          {"vocab_size", model.vocab_size},
+  return {{"vocab_size", model.vocab_size},
           {"max_position_embeddings", model.seq_len},
           {"hidden_size", model.d_model},
           {"num_hidden_layers", model.layers},
@@ -263,9 +287,41 @@ nlohmann::ordered_json llama_config(const ModelSpec& model) {
           {"rope_theta", model.rope_theta},
           {"rope_scaling", scaling},
           {"rope_parameters", rope},
-          {"attention_bias", false},
-          {"mlp_bias", false},
           {"tie_word_embeddings", model.tied_head}};
+}
+
+nlohmann::ordered_json llama_config(const ModelSpec& model) {
+  nlohmann::ordered_json config = {
+      {"model_type", "llama"},
+      {"architectures", nlohmann::ordered_json::array({"LlamaForCausalLM"})}};
+  config.update(rotary_config(model));
+  config["attention_bias"] = false;
+  config["mlp_bias"] = false;
+  return config;
+}
+
+nlohmann::ordered_json mixtral_config(const ModelSpec& model) {
+  nlohmann::ordered_json config = {
+      {"model_type", "mixtral"},
+      {"architectures", nlohmann::ordered_json::array({"MixtralForCausalLM"})}};
+  config.update(rotary_config(model));
+  config["num_local_experts"] = model.experts;
+  config["num_experts_per_tok"] = model.top_k;
+  config["router_aux_loss_coef"] = model.aux_loss;
+  config["sliding_window"] = nullptr;
+  return config;
+}
+
+nlohmann::ordered_json family_config(const ModelSpec& model, ForeignFamily family) {
+  switch (family) {
+    case ForeignFamily::Gpt2:
+      return gpt2_config(model);
+    case ForeignFamily::Llama:
+      return llama_config(model);
+    case ForeignFamily::Mixtral:
+      return mixtral_config(model);
+  }
+  return {};
 }
 
 }  // namespace
@@ -284,18 +340,35 @@ Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text) {
   }
 }
 
+ForeignFamily family_of(const ModelConfig& config) {
+  switch (config.family) {
+    case ModelFamily::Llama:
+      return ForeignFamily::Llama;
+    case ModelFamily::Moe:
+      return ForeignFamily::Mixtral;
+    default:
+      return ForeignFamily::Gpt2;
+  }
+}
+
 Result<ForeignFamily> foreign_family(const ModelSpec& model) {
   const auto refuse = [](const std::string& what) {
     return Error{ErrorKind::Infeasible,
-                 "the model has " + what + ": neither GPT-2 nor Llama can hold it"};
+                 "the model has " + what + ": neither GPT-2, Llama nor Mixtral can hold it"};
   };
-  if (model.family == ModelFamily::Moe) return refuse("experts");
   if (model.embedding_norm) return refuse("a norm behind the embedding (model.embedding_norm)");
   if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
   if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&
       !model.bias) {
-    return ForeignFamily::Llama;
+    if (!model.has_experts()) return ForeignFamily::Llama;
+    if (model.router != RouterType::Softmax) return refuse("a router of sigmoids");
+    if (model.shared_experts > 0) return refuse("shared experts (model.shared_experts)");
+    if (model.expert_groups > 1) return refuse("groups of experts (model.expert_groups)");
+    if (model.balance_rate > 0.0) return refuse("a bias of its router (model.balance_rate)");
+    if (model.capacity_factor > 0.0) return refuse("full experts (model.capacity_factor)");
+    return ForeignFamily::Mixtral;
   }
+  if (model.has_experts()) return refuse("experts without rotary positions and rms_norm");
   if (model.rope) return refuse("rotary positions without swiglu and rms_norm");
   if (model.norm != NormType::LayerNorm) return refuse("learned positions with rms_norm");
   if (model.mlp == MlpType::Swiglu) return refuse("learned positions with swiglu");
@@ -310,8 +383,7 @@ Result<ForeignFamily> foreign_family(const ModelSpec& model) {
 Result<std::string> print_hugging_face_config(const ModelSpec& model,
                                               const HuggingFaceConfigExtras& extras) {
   TRIREME_TRY(family, foreign_family(model));
-  nlohmann::ordered_json config =
-      family == ForeignFamily::Gpt2 ? gpt2_config(model) : llama_config(model);
+  nlohmann::ordered_json config = family_config(model, family);
   for (const char* key : {"bos_token_id", "eos_token_id"}) {
     if (extras.end_of_text)
       config[key] = *extras.end_of_text;

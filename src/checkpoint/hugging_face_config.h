@@ -19,9 +19,12 @@ struct HuggingFaceConfig {
   std::optional<int64_t> end_of_text;  // the first eos_token_id
 };
 
-// Reads GPT-2 and Llama in the spellings of transformers 4 and 5. What our models cannot do is
-// refused (Infeasible), what cannot be understood is damaged.
+// Reads GPT-2, Llama and Mixtral in the spellings of transformers 4 and 5. What our models cannot
+// do is refused (Infeasible), what cannot be understood is damaged.
 Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text);
+
+// Experts of all layers together; what a file says beyond is not believed.
+inline constexpr int64_t kMostForeignExperts = int64_t{1} << 17;
 
 // In both spellings at once. Refuses a model that has no place in either family.
 struct HuggingFaceConfigExtras {
@@ -33,7 +36,10 @@ Result<std::string> print_hugging_face_config(const ModelSpec& model,
 
 // The family as whose model this can be written; Infeasible, with the reason, when there is none.
 // Biases of linears and norms, and gains of norms, that the model lacks are no reason.
-enum class ForeignFamily { Gpt2, Llama };
+enum class ForeignFamily { Gpt2, Llama, Mixtral };
 Result<ForeignFamily> foreign_family(const ModelSpec& model);
+
+// The family of a model that came from such a file.
+ForeignFamily family_of(const ModelConfig& config);
 
 }  // namespace trireme

@@ -12,10 +12,6 @@
 namespace trireme {
 namespace {
 
-ForeignFamily family_of(const ModelConfig& config) {
-  return config.family == ModelFamily::Llama ? ForeignFamily::Llama : ForeignFamily::Gpt2;
-}
-
 // A model without a tokenizer, or with one that we cannot represent, is a model all the same.
 void read_tokenizer(const std::string& folder, InterchangeModel& model) {
   auto tokenizer = load_foreign_tokenizer(folder);
@@ -43,8 +39,10 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   if (!config.ok()) return with_context(config.error(), folder);
   TRIREME_TRY(model, resolve_model(config->model, 0));
   const ForeignFamily family = family_of(config->model);
-  const std::vector<ForeignTensor> tensors = hugging_face_tensors(model, family);
   TRIREME_TRY(files, HuggingFaceWeights::open(folder, family));
+  const bool is_fused = files.has(kFusedExperts);
+  const std::vector<ForeignTensor> tensors = hugging_face_tensors(
+      model, family, is_fused ? ExpertSpelling::Fused : ExpertSpelling::Separate);
   TRIREME_TRY_DONE(
       files.check(tensors, model));  // before memory is taken for what config.json says
   InterchangeModel imported{.config = config->model, .weights = Weights(model)};

@@ -32,7 +32,28 @@ std::vector<ForeignTensor> gpt2_tensors(const ModelSpec& model) {
   return list.take();
 }
 
-std::vector<ForeignTensor> llama_tensors(const ModelSpec& model) {
+void add_mixtral_mlp(ForeignTensorList& list, const ModelSpec& model, ExpertSpelling experts,
+                     const std::string& theirs, const std::string& ours) {
+  const int64_t C = model.d_model, F = model.d_ff, E = model.experts;
+  if (experts == ExpertSpelling::Fused) {
+    list.add(theirs + "mlp.gate.weight", Shape{E, C}, {ours + "mlp.router"});
+    list.add_experts(theirs + "mlp.experts.gate_up_proj", Shape{E, 2 * F, C}, ours,
+                     {"w_gate", "w_up"});
+    list.add_experts(theirs + "mlp.experts.down_proj", Shape{E, C, F}, ours, {"w_down"});
+    return;
+  }
+  const std::string block = theirs + "block_sparse_moe.";
+  list.add(block + "gate.weight", Shape{E, C}, {ours + "mlp.router"});
+  for (int64_t i = 0; i < E; ++i) {
+    const std::string expert = fmt::format("{}experts.{}.", block, i);
+    const std::string own = fmt::format("{}mlp.experts.{}.", ours, i);
+    list.add(expert + "w1.weight", Shape{F, C}, {own + "w_gate"});
+    list.add(expert + "w2.weight", Shape{C, F}, {own + "w_down"});
+    list.add(expert + "w3.weight", Shape{F, C}, {own + "w_up"});
+  }
+}
+
+std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ExpertSpelling experts) {
   const int64_t C = model.d_model;
   const int64_t Q = model.q_width();
   const int64_t K = model.kv_width();
@@ -48,6 +69,10 @@ std::vector<ForeignTensor> llama_tensors(const ModelSpec& model) {
     list.add(theirs + "self_attn.v_proj.weight", Shape{K, C}, {ours + "attn.wv"});
     list.add(theirs + "self_attn.o_proj.weight", Shape{C, Q}, {ours + "attn.wo"});
     list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
+    if (model.has_experts()) {
+      add_mixtral_mlp(list, model, experts, theirs, ours);
+      continue;
+    }
     list.add(theirs + "mlp.gate_proj.weight", Shape{F, C}, {ours + "mlp.w_gate"});
     list.add(theirs + "mlp.up_proj.weight", Shape{F, C}, {ours + "mlp.w_up"});
     list.add(theirs + "mlp.down_proj.weight", Shape{C, F}, {ours + "mlp.w_down"});
@@ -59,8 +84,9 @@ std::vector<ForeignTensor> llama_tensors(const ModelSpec& model) {
 
 }  // namespace
 
-std::vector<ForeignTensor> hugging_face_tensors(const ModelSpec& model, ForeignFamily family) {
-  return family == ForeignFamily::Gpt2 ? gpt2_tensors(model) : llama_tensors(model);
+std::vector<ForeignTensor> hugging_face_tensors(const ModelSpec& model, ForeignFamily family,
+                                                ExpertSpelling experts) {
+  return family == ForeignFamily::Gpt2 ? gpt2_tensors(model) : rotary_tensors(model, experts);
 }
 
 std::string canonical_hugging_face_name(std::string_view name, ForeignFamily family) {

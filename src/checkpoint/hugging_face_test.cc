@@ -8,6 +8,8 @@
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/hugging_face_config.h"
 #include "checkpoint/hugging_face_folder.h"
+#include "checkpoint/hugging_face_tensors.h"
+#include "checkpoint/hugging_face_weights.h"
 #include "checkpoint/interchange.h"
 #include "checkpoint/interchange_fixture.h"
 #include "checkpoint/safetensors_writer.h"
@@ -119,6 +121,36 @@ TEST_F(HuggingFace, ElementsLieWhereTheLibraryLooksForThem) {
   EXPECT_EQ(file->header().find("lm_head.weight"), nullptr);
 }
 
+TEST_F(HuggingFace, ExpertsLieWhereTheLibraryLooksForThemInBothSpellings) {
+  const InterchangeModel model = random_model("mixtral");
+  const ModelSpec& spec = model.weights.model();
+  write(model);
+  const auto file = SafetensorsFile::open(folder() + "/model.safetensors");
+  ASSERT_TRUE(file.ok());
+  const auto same = [&](const std::string& theirs, const std::string& ours, int64_t at = 0) {
+    const SafetensorsEntry* entry = file->header().find("model.layers.1." + theirs);
+    ASSERT_NE(entry, nullptr) << theirs;
+    const auto param = model.weights.at("layers.1.mlp." + ours);
+    EXPECT_EQ(std::memcmp(file->data_of(*entry).data() + 4 * at, param.data(), 4 * param.size()), 0)
+        << theirs;
+  };
+  same("block_sparse_moe.gate.weight", "router");
+  for (int expert = 0; expert < 3; ++expert) {
+    const std::string theirs = fmt::format("block_sparse_moe.experts.{}.", expert);
+    const std::string ours = fmt::format("experts.{}.", expert);
+    same(theirs + "w1.weight", ours + "w_gate");
+    same(theirs + "w2.weight", ours + "w_down");
+    same(theirs + "w3.weight", ours + "w_up");
+  }
+  // The same folder with experts fused.
+  const auto tensors = hugging_face_tensors(spec, ForeignFamily::Mixtral, ExpertSpelling::Fused);
+  ASSERT_TRUE(write_hugging_face_weights(tensors, model.weights, folder(), {}).ok());
+  const auto fused = read();
+  ASSERT_TRUE(fused.ok()) << message_of(fused);
+  EXPECT_TRUE(compare_weights(model.weights, fused->weights, Rounding::None).ok());
+  EXPECT_EQ(compare_logits(model.weights, fused->weights, 1).greatest_difference, 0.0);
+}
+
 TEST_F(HuggingFace, PrefixesBuffersAndCopiesOfTheHeadDoNotMatter) {
   const InterchangeModel gpt2 = random_model("gpt2");
   const auto without = [](const std::string& name) {
@@ -170,7 +202,7 @@ TEST_F(HuggingFace, BuffersOfOldVersionsAreLeftOut) {
 }
 
 TEST_F(HuggingFace, ConfigurationsOfVersions4And5SayTheSame) {
-  for (const char* name : {"llama", "llama3_untied", "gpt2"}) {
+  for (const char* name : {"llama", "llama3_untied", "gpt2", "mixtral"}) {
     const ModelConfig model = small_model(name);
     const auto text = print_hugging_face_config(*resolve_model(model, 0), {DType::BF16, 44});
     ASSERT_TRUE(text.ok());
@@ -205,6 +237,7 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
       {"llama", "hidden_act", "gelu"},
       {"llama", "rope_scaling", {{"type", "yarn"}, {"factor", 2.0}}},
       {"llama", "quantization_config", {{"bits", 4}}},
+      {"mixtral", "sliding_window", 4},
   };
   for (const auto& [name, key, value] : refused) {
     json config =
@@ -225,6 +258,16 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
   ModelConfig micro = small_model("gpt2");
   micro.embedding_norm = true;
   EXPECT_EQ(foreign_family(*resolve_model(micro, 0)).error().kind, ErrorKind::Infeasible);
+  using Change = void (*)(ModelConfig&);
+  const Change no_mixtrals[] = {[](ModelConfig& model) { model.router = "sigmoid"; },
+                                [](ModelConfig& model) { model.shared_experts = 1; },
+                                [](ModelConfig& model) { model.capacity_factor = 1.0; },
+                                [](ModelConfig& model) { model.balance_rate = 0.01; }};
+  for (const Change change : no_mixtrals) {
+    ModelConfig model = small_model("mixtral");
+    change(model);
+    EXPECT_EQ(foreign_family(*resolve_model(model, 0)).error().kind, ErrorKind::Infeasible);
+  }
   micro = small_model("gpt2");
   micro.positions = "rope";
   EXPECT_FALSE(foreign_family(*resolve_model(micro, 0)).ok());

@@ -150,7 +150,7 @@ Status HuggingFaceWeights::read(const std::vector<ForeignTensor>& tensors,
 DType HuggingFaceWeights::dtype() const {
   bool any_half = false, any_bf16 = false;
   for (const auto& [name, place] : places_) {
-    if (place.entry->extents.size() != 2 || !place.entry->dtype) continue;
+    if (place.entry->extents.size() < 2 || !place.entry->dtype) continue;
     if (*place.entry->dtype == DType::F16)
       any_half = true;
     else if (*place.entry->dtype == DType::BF16)

@@ -18,6 +18,8 @@ class HuggingFaceWeights {
   // names.
   static Result<HuggingFaceWeights> open(const std::string& folder, ForeignFamily family);
 
+  bool has(const std::string& name) const { return places_.count(name) > 0; }
+
   // Every tensor of `tensors` is there in its shape, and no other but buffers and a head that is
   // the embedding.
   Status check(const std::vector<ForeignTensor>& tensors, const ModelSpec& model) const;

@@ -14,8 +14,10 @@ inline ModelConfig small_model(const std::string& name) {
   config.heads = 4;
   config.vocab_size = 45;
   config.seq_len = 10;
-  if (name.starts_with("llama")) {
-    config.family = ModelFamily::Llama;
+  const bool has_experts = name.starts_with("mixtral");
+  if (name.starts_with("llama") || has_experts) {
+    config.family = has_experts ? ModelFamily::Moe : ModelFamily::Llama;
+    config.experts = 3;
     config.kv_heads = 2;
     config.d_ff = 40;
     config.bias = false;
@@ -35,9 +37,9 @@ inline ModelConfig small_model(const std::string& name) {
   return config;
 }
 
-inline const char* const kSmallModels[] = {"gpt2",           "gpt2_erf_untied", "gpt2_no_bias",
-                                           "gpt2_no_gain",   "llama",           "llama_untied",
-                                           "llama_head_dim", "llama3_untied"};
+inline const char* const kSmallModels[] = {
+    "gpt2",         "gpt2_erf_untied", "gpt2_no_bias",  "gpt2_no_gain", "llama",
+    "llama_untied", "llama_head_dim",  "llama3_untied", "mixtral",      "mixtral_untied"};
 
 // Values with all their mantissa bits, gains near one.
 inline InterchangeModel random_model(const std::string& name) {

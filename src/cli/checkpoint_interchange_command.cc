@@ -9,11 +9,11 @@
 #include <sstream>
 
 #include "base/units.h"
+#include "checkpoint/find_checkpoint.h"
 #include "checkpoint/foreign_model.h"
 #include "checkpoint/interchange.h"
 #include "checkpoint/logits.h"
 #include "config/config_load.h"
-#include "checkpoint/find_checkpoint.h"
 #include "device/host.h"
 #include "spec/run_config_text.h"
 
@@ -26,8 +26,8 @@ std::string describe(const InterchangeModel& model) {
   const ModelSpec& spec = model.weights.model();
   return fmt::format(
       "{} of {} parameters: {} layers, d_model {}, {} heads, vocabulary {}, context {}",
-      spec.family == ModelFamily::Llama ? "llama" : "gpt2", num_params(spec), spec.layers,
-      spec.d_model, spec.heads, spec.vocab_size, spec.seq_len);
+      name_of(spec.family), num_params(spec), spec.layers, spec.d_model, spec.heads,
+      spec.vocab_size, spec.seq_len);
 }
 
 void print_notes(const InterchangeModel& model, CommandIo& io) {
