@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/crc32c.h"
+#include "train/expert_load.h"
 
 namespace trireme {
 namespace {
@@ -26,6 +27,9 @@ enum HistogramField {
 };
 constexpr int kSessionStart = 1;  // SessionLog.status
 constexpr int kStringType = 7;    // DT_STRING
+
+// Shares of more experts than this are left to metrics.jsonl.
+constexpr int64_t kMostShares = 64;
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -139,6 +143,18 @@ void TensorBoardFile::write_event(const ProtoWriter& event) {
   file_.append(record_);
 }
 
+void TensorBoardFile::add_experts(const StepReport& report) {
+  const ExpertLoad load = expert_load(report.expert_loads, report.num_experts);
+  add_scalar("experts/max_over_mean", load.max_over_mean);
+  add_scalar("experts/dropped_visits", double(load.dropped));
+  if (report.num_experts > kMostShares) return;
+  for (int64_t expert = 0; expert < report.num_experts; ++expert) {
+    char tag[32];
+    const auto end = fmt::format_to_n(tag, sizeof tag, "experts/share_{:02}", expert);
+    add_scalar({tag, end.size}, expert_share(report.expert_loads, report.num_experts, expert));
+  }
+}
+
 void TensorBoardFile::on_step(const StepReport& report) {
   add_scalar("train/loss", report.loss);
   add_scalar("train/lr", report.lr);
@@ -146,6 +162,7 @@ void TensorBoardFile::on_step(const StepReport& report) {
   add_scalar("speed/tokens_per_s", report.tokens_per_s);
   add_scalar("speed/step_s", report.step_s);
   add_scalar("speed/mfu", report.mfu);
+  if (report.num_experts > 0) add_experts(report);
   write_summary(report.step);
 }
 

@@ -35,6 +35,7 @@ class TensorBoardFile : public RunObserver {
  private:
   explicit TensorBoardFile(AppendFile file) : file_(std::move(file)) {}
   void add_scalar(std::string_view tag, double value);
+  void add_experts(const StepReport& report);
   void add_text(std::string_view tag, std::string_view text);
   void add_histogram(std::string_view tag, const TensorHistogram& histogram);
   void write_summary(int64_t step);

@@ -214,6 +214,27 @@ TEST_F(TensorBoard, ScalarsStandAtTheirStepsWithTheirValues) {
   EXPECT_EQ(values.count("val/bits_per_byte"), 0u);
 }
 
+TEST_F(TensorBoard, ExpertsHaveTheirLoads) {
+  // Two layers of three experts, and what each layer dropped.
+  const std::vector<int64_t> loads = {4, 2, 0, 1, 2, 2, 2, 0};
+  {
+    TensorBoardFile file = create();
+    StepReport report;
+    report.step = 3;
+    report.expert_loads = loads;
+    report.num_experts = 3;
+    file.on_step(report);
+  }
+  const auto values = values_of(records());
+  EXPECT_EQ(scalar(values.at("experts/max_over_mean").at(0)), 2.0f);
+  EXPECT_EQ(scalar(values.at("experts/dropped_visits").at(0)), 1.0f);
+  const double shares[] = {6.0 / 12.0, 4.0 / 12.0, 2.0 / 12.0};
+  for (int expert = 0; expert < 3; ++expert) {
+    const std::string tag = "experts/share_0" + std::to_string(expert);
+    EXPECT_EQ(scalar(values.at(tag).at(0)), float(shares[expert])) << tag;
+  }
+}
+
 TEST_F(TensorBoard, TextIsUtf8WhateverWasSampled) {
   {
     TensorBoardFile file = create();
