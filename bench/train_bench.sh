@@ -2,8 +2,8 @@
 # Whole training steps of the trainer, of the bare kernels and, where a python3 with torch is found,
 # of PyTorch at its best precision: in turns, several rounds, medians, one table in Markdown.
 #   bench/train_bench.sh BUILD_DIR [SHAPE...]
-# ROUNDS (3), SECONDS_PER_RUN (4) and BENCH_PREFIX (a command put before every measurement) may be
-# set in the environment.
+# ROUNDS (3), SECONDS_PER_RUN (4), BENCH_PREFIX (a command put before every measurement) and PYTORCH_WAYS
+# (options of bench/pytorch_gpt.py, parted by ;) may be set in the environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -46,12 +46,12 @@ pytorch() {  # SHAPE OPTION...
 has_torch=no
 python3 -c 'import torch, tomllib' 2>/dev/null && has_torch=yes
 
+IFS=';' read -ra ways <<<"${PYTORCH_WAYS:-$(printf '%s;' --precision\ {fp32,autocast,bf16}{,\ --compile})}"
+
 # The options of PyTorch's fastest way; compiling may fail where there is no compiler.
 best_pytorch() {
   local shape=$1 best=0 options='' way rate line
-  for way in "--precision fp32" "--precision autocast" "--precision bf16" \
-    "--precision fp32 --compile" "--precision autocast --compile" "--precision bf16 --compile"; do
-    [[ $way == *compile* && ${PYTORCH_COMPILE:-yes} == no ]] && continue
+  for way in "${ways[@]}"; do
     # shellcheck disable=SC2086
     line=$(pytorch "$shape" $way || true)
     rate=$(field tokens_per_s "$line")

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# What ranks cost on one machine, in turns, as medians of several rounds, as tables in Markdown:
+# layouts of two ranks with one thread each beside one rank with two, and the bubble of pipelines beside
+# the simulator's.
+#   bench/ranks_bench.sh BUILD_DIR [layouts|pipelines]...
+# ROUNDS (3) may be set in the environment.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+trireme=${1:-build/release}/trireme
+shift || true
+parts=("$@")
+[[ ${#parts[@]} -gt 0 ]] || parts=(layouts pipelines)
+rounds=${ROUNDS:-3}
+runs=$(mktemp -d)
+trap 'rm -rf "$runs"' EXIT
+
+median() { sort -g | awk '{v[NR] = $1} END {if (NR) print v[int((NR + 1) / 2)]}'; }
+calc() { awk "BEGIN {printf \"$1\", $2}"; }
+field() { sed -nE "s/.*\"$1\": ?\"?([^,}\"]*).*/\1/p" <<<"$2"; }
+
+# Means over the ranks of a run, in percent of the step: exposed communication and bubble as measured,
+# the same as predicted, and the idle time that each pair adds up to; one line.
+shares() {
+  tr -d ' \n' <"$1/summary.json" |
+    grep -oE '"(predicted|measured)":\{"compute":[^}]*\}' |
+    sed -E 's/"(predicted|measured)":\{"compute":([^,]*),"exposed_comm":([^,]*),"bubble":([^,]*),"step":([^,}]*).*/\1 \3 \4 \5/' |
+    awk '$4 > 0 {n[$1]++; exposed[$1] += 100 * $2 / $4; bubble[$1] += 100 * $3 / $4}
+         END {
+           for (kind in n) { exposed[kind] /= n[kind]; bubble[kind] /= n[kind] }
+           printf "%.1f %.1f %.1f %.1f %.1f %.1f\n", exposed["measured"], bubble["measured"],
+             exposed["predicted"], bubble["predicted"], exposed["measured"] + bubble["measured"],
+             exposed["predicted"] + bubble["predicted"]
+         }'
+}
+
+# NAME and its options, one a line; every round runs them all. A run's folder is $runs/NAME.ROUND.
+run_all() {
+  local config=$1 cases=$2 round name options set sets
+  for ((round = 0; round < rounds; ++round)); do
+    while read -r name options; do
+      sets=()
+      for set in $options; do sets+=(--set "$set"); done
+      "$trireme" train "$config" "${sets[@]}" --out "$runs/$name.$round" >/dev/null 2>&1 ||
+        echo "$name: $("$trireme" train "$config" "${sets[@]}" --out "$runs/$name.failed" 2>&1 | tail -1)" >&2
+    done <<<"$cases"
+  done
+}
+
+# Median over the rounds of column C of `shares`, and of a key of summary.json.
+share_of() { for f in "$runs/$1".[0-9]*; do shares "$f" | cut -d' ' -f"$2"; done | median; }
+rate_of() { for f in "$runs/$1".[0-9]*; do field tokens_per_s "$(tr -d '\n' <"$f/summary.json" | sed 's/"ranks".*//')"; done | median; }
+
+head_line() {
+  echo "$1, $(date -u +%Y-%m-%d), $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1), commit $(git rev-parse --short HEAD 2>/dev/null || echo none), $rounds rounds in turns"
+  echo
+}
+
+layouts() {
+  local two="run.threads_per_rank=1 run.steps=7" cases name options
+  local dp="$two parallel.dp=2 batch.micro_sequences=2"
+  cases="one run.steps=7
+layout run.steps=7 run.reproducible=layout
+ddp $dp
+ddp-layout $dp run.reproducible=layout
+zero1 $dp parallel.zero=1
+zero2 $dp parallel.zero=2
+zero3 $dp parallel.zero=3
+tp $two parallel.tp=2
+tp-sp $two parallel.tp=2 parallel.sequence=true
+cp $two parallel.cp=2"
+  run_all configs/bench-gpt2-124m-4x64.toml "$cases"
+  head_line 'Layouts at gpt2-124m, two ranks of one thread beside one rank of two'
+  echo '| layout | tokens/s | beside one rank | waiting for transfers | options |'
+  echo '|---|---|---|---|---|'
+  local base
+  base=$(rate_of one)
+  while read -r name options; do
+    echo "| $name | $(calc '%.0f' "$(rate_of "$name")") | $(calc '%.3f' "$(rate_of "$name") / $base") | $(share_of "$name" 1) % | $options |"
+  done <<<"$cases"
+  echo
+}
+
+pipelines() {
+  local two='run.threads_per_rank=1 parallel.pp=2' cases name options
+  cases="one
+gpipe $two parallel.schedule=gpipe
+1f1b $two parallel.schedule=1f1b
+interleaved $two parallel.schedule=interleaved parallel.chunks=2
+zb_h1 $two parallel.schedule=zb_h1
+zb_h2 $two parallel.schedule=zb_h2
+zb_v $two parallel.schedule=zb_v parallel.chunks=2"
+  run_all configs/bench-pipeline.toml "$cases"
+  head_line 'Pipelines of two stages of one thread beside one rank of two, four micro-batches'
+  echo '| schedule | tokens/s | beside one rank | idle, measured | idle, simulated | of it bubble | |'
+  echo '|---|---|---|---|---|---|---|'
+  local base
+  base=$(rate_of one)
+  while read -r name options; do
+    echo "| $name | $(calc '%.0f' "$(rate_of "$name")") | $(calc '%.3f' "$(rate_of "$name") / $base") | $(share_of "$name" 5) % | $(share_of "$name" 6) % | $(share_of "$name" 2) % | $(share_of "$name" 4) % |"
+  done <<<"$cases"
+  echo
+}
+
+for part in "${parts[@]}"; do "$part"; done
