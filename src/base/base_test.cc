@@ -54,5 +54,26 @@ TEST(Units, ReadLikeAPersonWouldWriteThem) {
   EXPECT_EQ(format_count(124439808), "124.4M");
 }
 
+// Every fp16 is what it becomes as fp32; between two neighbours the nearer one, or the even one.
+TEST(F16, RoundsToNearestEvenForEveryPattern) {
+  for (uint32_t pattern = 0; pattern < 0x7c00u; ++pattern) {
+    f16 here, next;
+    here.bits = static_cast<uint16_t>(pattern);
+    next.bits = static_cast<uint16_t>(pattern + 1);
+    const float low = float(here);
+    ASSERT_EQ(f16(low).bits, pattern);
+    ASSERT_EQ(f16(-low).bits, pattern | 0x8000u);
+    // What would follow the greatest number lies as far from it as the one before.
+    const float high = pattern == 0x7bffu ? 65536.0f : float(next);
+    ASSERT_LT(low, high);
+    const float half = low + (high - low) / 2.0f;  // exact in fp32
+    ASSERT_EQ(f16(half).bits, pattern + (pattern & 1u));
+    ASSERT_EQ(f16(std::nextafter(half, 0.0f)).bits, pattern);
+    ASSERT_EQ(f16(std::nextafter(half, 1e9f)).bits, pattern + 1);
+  }
+  EXPECT_EQ(f16(INFINITY).bits, 0x7c00u);
+  EXPECT_TRUE(std::isnan(float(f16(NAN))));
+}
+
 }  // namespace
 }  // namespace trireme

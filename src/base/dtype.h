@@ -49,6 +49,47 @@ struct bf16 {
 };
 static_assert(sizeof(bf16) == 2);
 
+// 1 sign, 5 exponent and 10 stored mantissa bits: finite up to 65504.
+struct f16 {
+  uint16_t bits = 0;
+
+  f16() = default;
+  // Rounds to nearest even, from 65520 on to infinity; a NaN is quiet and keeps what fits of it.
+  explicit f16(float value);
+  explicit operator float() const;
+  friend bool operator==(f16 a, f16 b) { return float(a) == float(b); }
+};
+static_assert(sizeof(f16) == 2);
+
+inline f16::f16(float value) {
+  const uint32_t u = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = u & 0x7fffffffu;
+  uint32_t half = 0;
+  if (magnitude > 0x7f800000u) {
+    half = 0x7e00u | (magnitude >> 13 & 0x3ffu);
+  } else if (magnitude >= 0x477ff000u) {
+    half = 0x7c00u;
+  } else if (magnitude < 0x38800000u) {  // below 2^-14: the sum rounds to multiples of 2^-24
+    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    half = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  }
+  bits = static_cast<uint16_t>((u >> 16 & 0x8000u) | half);
+}
+
+inline f16::operator float() const {
+  const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
+  const uint32_t magnitude = bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) {  // infinity, NaN
+    return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  }
+  if (magnitude < 0x400u) {  // zero, subnormal: magnitude * 2^-24
+    const float value = static_cast<float>(magnitude) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
+}
+
 template <typename T>
 struct DTypeOf;
 template <>
@@ -62,6 +103,10 @@ struct DTypeOf<double> {
 template <>
 struct DTypeOf<bf16> {
   static constexpr DType value = DType::BF16;
+};
+template <>
+struct DTypeOf<f16> {
+  static constexpr DType value = DType::F16;
 };
 template <>
 struct DTypeOf<int64_t> {

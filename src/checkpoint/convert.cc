@@ -10,41 +10,6 @@
 namespace trireme {
 namespace {
 
-// 1 sign, 5 exponent and 10 mantissa bits.
-struct Half {
-  uint16_t bits = 0;
-};
-
-float widen(Half half) {
-  const uint32_t sign = uint32_t{half.bits & 0x8000u} << 16;
-  const uint32_t magnitude = half.bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) {  // Inf, NaN
-    return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  }
-  if (magnitude < 0x400u) {  // zero, subnormal: magnitude * 2^-24
-    const float value = static_cast<float>(magnitude) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
-  }
-  return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
-}
-
-Half narrow_to_half(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  uint32_t half = 0;
-  if (magnitude > 0x7f800000u) {
-    half = 0x7e00u | (magnitude >> 13 & 0x3ffu);  // a quiet NaN with what fits of its payload
-  } else if (magnitude >= 0x477ff000u) {          // rounds to 2^16 or more
-    half = 0x7c00u;
-  } else if (magnitude < 0x38800000u) {  // below 2^-14: the sum rounds to multiples of 2^-24
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  } else {
-    half = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-  }
-  return {static_cast<uint16_t>(sign | half)};
-}
-
 template <typename T>
 T load(const std::byte* source, int64_t index) {
   T value;
@@ -85,7 +50,7 @@ void widen_block(const std::byte* source, DType from, float* out, int64_t n) {
         out[i] = static_cast<float>(load<double>(source, i));
         break;
       case DType::F16:
-        out[i] = widen(load<Half>(source, i));
+        out[i] = static_cast<float>(load<f16>(source, i));
         break;
       case DType::BF16:
         out[i] = static_cast<float>(load<bf16>(source, i));
@@ -108,7 +73,7 @@ void narrow_block(const float* source, std::byte* out, DType to, int64_t n) {
         store(out, i, static_cast<double>(source[i]));
         break;
       case DType::F16:
-        store(out, i, narrow_to_half(source[i]));
+        store(out, i, f16(source[i]));
         break;
       case DType::BF16:
         store(out, i, bf16(source[i]));

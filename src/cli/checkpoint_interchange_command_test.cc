@@ -7,8 +7,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "checkpoint/foreign_model.h"
 #include "checkpoint/find_checkpoint.h"
+#include "checkpoint/foreign_model.h"
 #include "data/bpe_tokenizer.h"
 
 namespace trireme {

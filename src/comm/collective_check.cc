@@ -29,6 +29,8 @@ double load(DType dtype, const void* data, int64_t i) {
       return static_cast<const float*>(data)[i];
     case DType::BF16:
       return float(static_cast<const bf16*>(data)[i]);
+    case DType::F16:
+      return float(static_cast<const f16*>(data)[i]);
     case DType::I32:
       return static_cast<const int32_t*>(data)[i];
     case DType::I64:
@@ -45,6 +47,9 @@ void store(DType dtype, void* data, int64_t i, double value) {
       break;
     case DType::BF16:
       static_cast<bf16*>(data)[i] = bf16(float(value));
+      break;
+    case DType::F16:
+      static_cast<f16*>(data)[i] = f16(float(value));
       break;
     case DType::I32:
       static_cast<int32_t*>(data)[i] = int32_t(value);
@@ -189,7 +194,9 @@ std::string CollectiveRun::compare(int64_t out_index, double value, double bound
 }
 
 std::string CollectiveRun::verify_reduced(int64_t begin, int64_t count) const {
-  const double unit = case_.dtype == DType::BF16 ? std::exp2(-9) : std::exp2(-24);
+  const double unit = case_.dtype == DType::BF16  ? std::exp2(-9)
+                      : case_.dtype == DType::F16 ? std::exp2(-12)
+                                                  : std::exp2(-24);
   const bool exact_op = case_.op == ReduceOp::Max || case_.op == ReduceOp::Min;
   const bool integral = case_.dtype == DType::I32 || case_.dtype == DType::I64;
   for (int64_t i = 0; i < count; ++i) {

@@ -42,7 +42,7 @@ TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction
     for (int c = 0; c <= int(Collective::Barrier); ++c) {
       for (Algorithm algorithm : all_algorithms(Collective(c), size)) {
         for (int64_t count : {0, 1, 5, 240, 1031, 20011}) {
-          for (DType dtype : {DType::F32, DType::BF16, DType::I32, DType::I64}) {
+          for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::I32, DType::I64}) {
             for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min}) {
               if (!reduces(Collective(c)) && (op != ReduceOp::Sum || dtype == DType::I32)) continue;
               ++seed;
@@ -77,7 +77,7 @@ TEST(Collectives, RandomDataIsWithinTheBoundAndEqualOnAllRanksAndFromRunToRun) {
   std::mutex mutex;
   for (int size : {2, 3, 4, 6, 8}) {
     for (Algorithm algorithm : all_algorithms(Collective::AllReduce, size)) {
-      for (DType dtype : {DType::F32, DType::BF16}) {
+      for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
         std::vector<uint64_t> hashes;
         std::string failure;
         for (int repeat = 0; repeat < 2; ++repeat) {

@@ -37,7 +37,7 @@ namespace avx512 {
 }
 #pragma GCC pop_options
 
-std::array<ReduceLoops, 4> choose_loops() {
+std::array<ReduceLoops, 5> choose_loops() {
   const std::vector<Isa> isas = supported_isas();
   if (isas.empty()) return baseline::all_loops();
   return isas.back() == Isa::Avx2 ? avx2::all_loops() : avx512::all_loops();
@@ -53,13 +53,15 @@ int index_of(DType dtype) {
       return 2;
     case DType::I64:
       return 3;
+    case DType::F16:
+      return 4;
     default:
       return -1;
   }
 }
 
 const ReduceLoops& loops_for(DType dtype) {
-  static const std::array<ReduceLoops, 4> kLoops = choose_loops();
+  static const std::array<ReduceLoops, 5> kLoops = choose_loops();
   const int index = index_of(dtype);
   TRIREME_CHECK(index >= 0, fmt::format("{} has no reduction", name_of(dtype)));
   return kLoops[index];
@@ -84,7 +86,7 @@ Status check_reducible(DType dtype) {
   if (index_of(dtype) >= 0) return Done{};
   return Error{
       ErrorKind::Usage,
-      fmt::format("{} cannot be reduced; fp32, bf16, int32 and int64 can", name_of(dtype))};
+      fmt::format("{} cannot be reduced; fp32, bf16, fp16, int32 and int64 can", name_of(dtype))};
 }
 
 void reduce_pair(DType dtype, ReduceOp op, void* target, const void* left, const void* right,

@@ -10,7 +10,8 @@
 namespace trireme {
 
 // Reductions run at the speed of memory, so these loops are plain and vectorised by the compiler
-// for the widest instruction set of the processor. fp32, bf16 (added in fp32), int32, int64.
+// for the widest instruction set of the processor. fp32, bf16 and fp16 (added in fp32), int32,
+// int64.
 
 Status check_reducible(DType dtype);
 

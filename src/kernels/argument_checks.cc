@@ -4,11 +4,13 @@
 
 namespace trireme {
 
-bool is_fp32_or_bf16(DType dtype) { return dtype == DType::F32 || dtype == DType::BF16; }
+bool is_compute_dtype(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
+}
 
 void check_float(std::string_view name, const MatrixRef& x) {
-  TRIREME_CHECK(is_fp32_or_bf16(x.dtype),
-                fmt::format("{} is {}, should be fp32 or bf16", name, name_of(x.dtype)));
+  TRIREME_CHECK(is_compute_dtype(x.dtype),
+                fmt::format("{} is {}, should be fp32, bf16 or fp16", name, name_of(x.dtype)));
   TRIREME_CHECK(x.stride >= x.cols,
                 fmt::format("{} has rows of {} columns {} apart", name, x.cols, x.stride));
 }

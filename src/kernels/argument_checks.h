@@ -8,8 +8,8 @@ namespace trireme {
 
 // What kernels ask of their arguments; each throws ContractError with the argument's name, what it
 // is and what it should be. Out of line: the *_cpu.cc files must not compile strings.
-bool is_fp32_or_bf16(DType dtype);
-void check_float(std::string_view name, const MatrixRef& x);  // fp32 or bf16
+bool is_compute_dtype(DType dtype);                           // fp32, bf16, fp16
+void check_float(std::string_view name, const MatrixRef& x);  // of such
 void check_matrix(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,
                   DType dtype);
 void check_tensor(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);

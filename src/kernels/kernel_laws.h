@@ -45,11 +45,13 @@ Operands by_reference(Teams& teams, const Operands& start, Run run) {
   return operands;
 }
 
-// fp32: within `tolerance` of the larger of 1 and |want|; bf16: beyond that one unit in the last
-// place, because numbers near the middle of two may be rounded to either.
+// fp32: within `tolerance` of the larger of 1 and |want|; bf16 and fp16: beyond that one unit in
+// the last place, because numbers near the middle of two may be rounded to either.
 inline void expect_near(RandomMatrix got, RandomMatrix want, double tolerance, const char* what) {
   const MatrixRef extents = want;
-  const double unit = extents.dtype == DType::BF16 ? 1.0 / 128.0 : 0.0;
+  const double unit = extents.dtype == DType::BF16  ? 1.0 / 128.0
+                      : extents.dtype == DType::F16 ? 1.0 / 1024.0
+                                                    : 0.0;
   double worst = 0.0;
   for (int64_t row = 0; row < extents.rows; ++row) {
     for (int64_t col = 0; col < extents.cols; ++col) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -40,18 +41,19 @@ class RandomMatrix {
       std::memcpy(&value, p, sizeof(value));
       return value;
     }
-    bf16 value;
-    std::memcpy(&value, p, sizeof(value));
-    return float(value);
+    uint16_t bits;
+    std::memcpy(&bits, p, sizeof(bits));
+    return dtype_ == DType::F16 ? float(std::bit_cast<f16>(bits))
+                                : float(std::bit_cast<bf16>(bits));
   }
   void set(int64_t row, int64_t col, float value) {
     std::byte* p = bytes_.data() + (row * stride_ + col) * size_of(dtype_);
-    const bf16 rounded(value);
     if (dtype_ == DType::F32) {
       std::memcpy(p, &value, sizeof(value));
-    } else {
-      std::memcpy(p, &rounded, sizeof(rounded));
+      return;
     }
+    const uint16_t bits = dtype_ == DType::F16 ? f16(value).bits : bf16(value).bits;
+    std::memcpy(p, &bits, sizeof(bits));
   }
   // Also what lies between the rows: a kernel that writes there shows.
   friend bool operator==(const RandomMatrix& a, const RandomMatrix& b) {

@@ -11,6 +11,8 @@ inline double read_element(const void* data, DType dtype, int64_t i) {
       return static_cast<const float*>(data)[i];
     case DType::BF16:
       return float(static_cast<const bf16*>(data)[i]);
+    case DType::F16:
+      return float(static_cast<const f16*>(data)[i]);
     case DType::F64:
       return static_cast<const double*>(data)[i];
     default:
@@ -25,6 +27,9 @@ inline void write_element(void* data, DType dtype, int64_t i, double value) {
       return;
     case DType::BF16:
       static_cast<bf16*>(data)[i] = bf16(float(value));
+      return;
+    case DType::F16:
+      static_cast<f16*>(data)[i] = f16(float(value));
       return;
     case DType::F64:
       static_cast<double*>(data)[i] = value;

@@ -99,12 +99,15 @@ TRIREME_INLINE float load_scalar(const float* p) { return *p; }
 TRIREME_INLINE float load_scalar(const bf16* p) {
   return __builtin_bit_cast(float, uint32_t{p->bits} << 16);
 }
+TRIREME_INLINE float load_scalar(const f16* p) { return _cvtsh_ss(p->bits); }
 
-// Calls body(element) with a value of the dtype's type: float or bf16.
+// Calls body(element) with a value of the dtype's type: float, bf16 or f16.
 template <typename Body>
 TRIREME_INLINE void with_element(DType dtype, Body&& body) {
   if (dtype == DType::BF16) {
     body(bf16{});
+  } else if (dtype == DType::F16) {
+    body(f16{});
   } else {
     body(float{});
   }

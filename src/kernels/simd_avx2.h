@@ -258,6 +258,34 @@ TRIREME_INLINE void store_streaming(bf16* p, F32x16 x) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(x));
 }
 
+TRIREME_INLINE F32x16 widen_f16(__m256i x) {
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1))};
+}
+TRIREME_INLINE __m256i narrow_f16(F32x16 x) {
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return _mm256_set_m128i(_mm256_cvtps_ph(x.high, kMode), _mm256_cvtps_ph(x.low, kMode));
+}
+TRIREME_INLINE F32x16 load(const f16* p) {
+  return widen_f16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+TRIREME_INLINE F32x16 load(const f16* p, FirstLanes lanes) {
+  alignas(32) uint16_t row[16] = {};
+  for (int64_t lane = 0; lane < lanes.n; ++lane) row[lane] = p[lane].bits;
+  return widen_f16(_mm256_load_si256(reinterpret_cast<const __m256i*>(row)));
+}
+TRIREME_INLINE void store(f16* p, F32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_f16(x));
+}
+TRIREME_INLINE void store(f16* p, F32x16 x, FirstLanes lanes) {
+  alignas(32) uint16_t row[16];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(row), narrow_f16(x));
+  for (int64_t lane = 0; lane < lanes.n; ++lane) p[lane].bits = row[lane];
+}
+TRIREME_INLINE void store_streaming(f16* p, F32x16 x) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_f16(x));
+}
+
 TRIREME_INLINE float first_lane(F32x16 x) { return _mm256_cvtss_f32(x.low); }
 // The eight upper lanes onto the eight lower ones.
 TRIREME_INLINE __m256 fold_sum(F32x16 x) { return _mm256_add_ps(x.low, x.high); }

@@ -165,6 +165,26 @@ TRIREME_INLINE void store_streaming(bf16* p, F32x16 x) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(x));
 }
 
+TRIREME_INLINE F32x16 widen_f16(__m256i x) { return {_mm512_cvtph_ps(x)}; }
+TRIREME_INLINE __m256i narrow_f16(F32x16 x) {
+  return _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+TRIREME_INLINE F32x16 load(const f16* p) {
+  return widen_f16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+TRIREME_INLINE F32x16 load(const f16* p, FirstLanes lanes) {
+  return widen_f16(_mm256_maskz_loadu_epi16(lanes.mask(), p));
+}
+TRIREME_INLINE void store(f16* p, F32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_f16(x));
+}
+TRIREME_INLINE void store(f16* p, F32x16 x, FirstLanes lanes) {
+  _mm256_mask_storeu_epi16(p, lanes.mask(), narrow_f16(x));
+}
+TRIREME_INLINE void store_streaming(f16* p, F32x16 x) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_f16(x));
+}
+
 TRIREME_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
 // The eight upper lanes onto the eight lower ones.
 TRIREME_INLINE __m256 fold_sum(F32x16 x) {

@@ -25,7 +25,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(TransformerStage, RecomputationSplittingAndThreadsChangeNoBit) {
   for (const KernelTable* kernels : all_kernels()) {
-    for (const DType compute : {DType::F32, DType::BF16}) {
+    for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
       for (const char* name : kModels) {
         const ModelSpec model = model_of(name);
         TestStage base(model, *kernels, compute);

@@ -12,8 +12,9 @@ struct Ctx {
   Stream& stream;
   const KernelTable& kernels;
   Group& tp;
-  Group& cp;  // that share the sequences
-  Group& ep;  // that share the experts
+  Group& cp;                // that share the sequences
+  Group& ep;                // that share the experts
+  float loss_scale = 1.0f;  // of all activations' and parameters' gradients
 };
 
 // Which samples a micro-batch holds, for everything that is keyed by sample.

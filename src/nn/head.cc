@@ -53,8 +53,9 @@ void HeadBlock::gradient_of_tile(Ctx& ctx, const Saved& s, int64_t begin, Matrix
                                  MatrixRef dlogits_tV) const {
   const int64_t count = logits_tV.rows;
   ctx.kernels.cross_entropy_gradient(
-      ctx.stream, {logits_tV, slice(s.targets_T, begin, count), model.first_token,
-                   slice(s.max_T, begin, count), slice(s.sum_T, begin, count), dlogits_tV});
+      ctx.stream,
+      {logits_tV, slice(s.targets_T, begin, count), model.first_token, slice(s.max_T, begin, count),
+       slice(s.sum_T, begin, count), dlogits_tV, ctx.loss_scale});
 }
 
 void HeadBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {

@@ -180,7 +180,8 @@ void MoeBlock::backward_route(Ctx& ctx, const Saved& s, const Grads& g) const {
   // aux_loss * E sum_e(f_e P_e) of a sequence, where f_e is e's part of its visits and P_e e's mean
   // part of its tokens' scores, counts as much as one token's loss for each of its tokens.
   const double visits = double(model.seq_len) * double(model.top_k);
-  const double balance = model.aux_loss * double(model.experts) / visits;
+  const double balance = ctx.loss_scale * model.aux_loss * double(model.experts) / visits;
+  const double z = ctx.loss_scale * model.z_loss;
   ctx.kernels.route_backward(ctx.stream,
                              {.score = score_of(model.router),
                               .score_TE = r.score_TE,
@@ -191,7 +192,7 @@ void MoeBlock::backward_route(Ctx& ctx, const Saved& s, const Grads& g) const {
                               .dweight_A = g.dweight_A,
                               .count_nE = r.count_nE,
                               .balance = has_losses ? static_cast<float>(balance) : 0.0f,
-                              .z = has_losses ? static_cast<float>(model.z_loss) : 0.0f,
+                              .z = has_losses ? static_cast<float>(z) : 0.0f,
                               .dlogits_TE = g.dlogits_TE});
   ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
                                   .a = g.dlogits_TE,

@@ -155,7 +155,7 @@ double difference(const RandomMatrix& got, const RandomMatrix& want) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const DType dtype : {DType::F32, DType::BF16}) {
+  for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const float dropout : {0.0f, 0.25f}) {
       all.push_back({1, 48, 2, 2, 16, dropout, dtype});
       all.push_back({2, 200, 4, 2, 20, dropout, dtype});

@@ -127,11 +127,12 @@ void Optimizer::squared_norms(Ctx& ctx, std::span<double> partials_P) const {
 }
 
 std::optional<double> Optimizer::grad_scale_of(const StepInput& input, StepOutput& output) const {
-  output.grad_norm = std::sqrt(input.squared_norm) / input.valid_tokens;
+  const double carried = input.valid_tokens * input.loss_scale;
+  output.grad_norm = std::sqrt(input.squared_norm) / carried;
   output.skipped = !std::isfinite(output.grad_norm);
   if (output.skipped) return std::nullopt;
   const bool clipped = config_.clip_norm > 0.0 && output.grad_norm > config_.clip_norm;
-  return (clipped ? config_.clip_norm / output.grad_norm : 1.0) / input.valid_tokens;
+  return (clipped ? config_.clip_norm / output.grad_norm : 1.0) / carried;
 }
 
 StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
@@ -166,7 +167,7 @@ void Optimizer::update_all(Ctx& ctx, double lr, double grad_scale) {
 void Optimizer::attempt(Ctx& ctx, const StepInput& partial) {
   StepOutput assumed;
   const std::optional<double> grad_scale = grad_scale_of(partial, assumed);
-  is_attempted_ = grad_scale == 1.0 / partial.valid_tokens;
+  is_attempted_ = grad_scale == 1.0 / (partial.valid_tokens * partial.loss_scale);
   if (!is_attempted_) return;
   copy(ctx, true);
   update_all(ctx, partial.lr, *grad_scale);

@@ -21,9 +21,10 @@ struct StepInput {
   double lr = 0.0;
   double valid_tokens = 1.0;  // of the global batch; the gradients are raw sums over them
   double squared_norm = 0.0;  // of those sums, over all parameters of the model
+  double loss_scale = 1.0;    // that they carry
 };
 struct StepOutput {
-  double grad_norm = 0.0;  // of the mean gradient, before clipping
+  double grad_norm = 0.0;  // of the mean gradient, before clipping, without loss scale
   bool skipped = false;    // a gradient was not finite: nothing was updated
 };
 

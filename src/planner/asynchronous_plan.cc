@@ -22,6 +22,9 @@ Status check_asynchronous(const RunConfig& config) {
   if (config.memory.offload != "none" || config.optim.post_validate) {
     return refuse("set memory.offload = \"none\" and optim.post_validate = false");
   }
+  if (config.precision.compute == "fp16") {
+    return refuse("in this version they have no loss scale: set precision.compute = \"bf16\"");
+  }
   if (config.run.backend == "mpi") {
     return refuse("in this version its ranks are threads: set run.backend = \"local\"");
   }

@@ -22,7 +22,7 @@ double recompute_seconds(const RunPlan& plan, double layers_share, const Compute
 }  // namespace
 
 double peak_flops(const RunPlan& plan, const Hardware& hardware) {
-  return plan.shape.compute == DType::F32 ? hardware.fp32_flops : hardware.bf16_flops;
+  return plan.shape.compute == DType::BF16 ? hardware.bf16_flops : hardware.fp32_flops;
 }
 
 ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {

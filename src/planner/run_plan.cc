@@ -26,7 +26,8 @@ Result<Recompute> parse_recompute(const std::string& name) {
 Result<DType> parse_compute(const std::string& name) {
   if (name == "fp32") return DType::F32;
   if (name == "bf16") return DType::BF16;
-  return usage(fmt::format("precision.compute = \"{}\" is unknown; use fp32 or bf16", name));
+  if (name == "fp16") return DType::F16;
+  return usage(fmt::format("precision.compute = \"{}\" is unknown; use fp32, bf16 or fp16", name));
 }
 
 Result<AccumulateMode> parse_reproducible(const std::string& name) {

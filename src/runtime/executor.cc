@@ -225,23 +225,23 @@ void Executor::run_step_action(Ctx& ctx) {
     const int64_t exchange_ns = monotonic_ns();
     parts_.world.all_reduce(words);
     exchange_waited_ns_ += monotonic_ns() - exchange_ns;
-    result_.update = parts_.optimizer.update(ctx, read_exchange());
+    result_.update = parts_.optimizer.update(ctx, read_exchange(ctx));
     return;
   }
   exchange_work_ = parts_.world.start({.in = words, .out = words});
   const int64_t all_tokens =
       parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
-  parts_.optimizer.attempt(ctx, {lr_, double(all_tokens), own_part});
+  parts_.optimizer.attempt(ctx, {lr_, double(all_tokens), own_part, ctx.loss_scale});
 }
 
 void Executor::run_validate_action(Ctx& ctx) {
   const int64_t begin_ns = monotonic_ns();
   exchange_work_.wait();
   exchange_waited_ns_ += monotonic_ns() - begin_ns;
-  result_.update = parts_.optimizer.settle(ctx, read_exchange());
+  result_.update = parts_.optimizer.settle(ctx, read_exchange(ctx));
 }
 
-StepInput Executor::read_exchange() {
+StepInput Executor::read_exchange(const Ctx& ctx) {
   const int64_t m = exchange_.valid_tokens;
   result_.loss_sum = tree_sum({reinterpret_cast<const double*>(words_.data()), size_t(m)});
   result_.valid_tokens = std::accumulate(words_.begin() + m, words_.begin() + 2 * m, int64_t{0});
@@ -250,7 +250,7 @@ StepInput Executor::read_exchange() {
       words_.subspan(size_t(exchange_.expert_loads), size_t(parts_.plan.num_expert_loads));
   const std::span<double> partials = norm_partials();
   return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)),
-          std::accumulate(partials.begin(), partials.end(), 0.0)};
+          std::accumulate(partials.begin(), partials.end(), 0.0), ctx.loss_scale};
 }
 
 MicrobatchInfo Executor::info_of(int microbatch) const {

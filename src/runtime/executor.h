@@ -88,7 +88,7 @@ class Executor {
   // Waits for the exchange.
   void run_validate_action(Ctx& ctx);
   // Of what the ranks have told each other.
-  StepInput read_exchange();
+  StepInput read_exchange(const Ctx& ctx);
   std::span<double> norm_partials();
   // The gradients of this rank's tokens become those of whole sequences, once in a step and last of
   // all sums but those over a layer, so that no other axis changes a bit.

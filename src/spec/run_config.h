@@ -108,7 +108,9 @@ struct MemoryConfig {
 };
 
 struct PrecisionConfig {
-  std::string compute = "bf16";  // "fp32", "bf16"
+  std::string compute = "bf16";      // "fp32", "bf16", "fp16"
+  double loss_scale = 256.0;         // fp16: at the first step
+  int64_t loss_scale_window = 1000;  // fp16: good steps before it is doubled
 };
 
 struct CheckpointConfig {

@@ -234,8 +234,14 @@ void run_fields(FieldList& list, RunSection& run) {
 void remaining_fields(FieldList& list, RunConfig& config) {
   list.section("precision");
   list.add("compute", config.precision.compute, kResults,
-           "of weights, activations and matmuls; bf16 keeps fp32 master weights and gradients",
-           "fp32|bf16");
+           "of weights, activations and matmuls; bf16 and fp16 keep fp32 master weights and "
+           "gradients",
+           "fp32|bf16|fp16");
+  list.add("loss_scale", config.precision.loss_scale, kResults,
+           "fp16: factor of the gradients at the first step, a power of two; halved when they "
+           "overflow");
+  list.add("loss_scale_window", config.precision.loss_scale_window, kResults,
+           "fp16: steps without an overflow before the factor is doubled");
   list.section("checkpoint");
   list.add("every", config.checkpoint.every, kSpeed,
            "steps between checkpoints; 0: only at the end and on a signal");

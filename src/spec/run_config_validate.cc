@@ -283,6 +283,12 @@ void run_rules(Rules& rules, const RunConfig& config) {
   const RunSection& run = config.run;
   rules.at_least("memory.limit_bytes", config.memory.limit_bytes, 0);
   rules.at_least("memory.offload_buffer_bytes", double(config.memory.offload_buffer_bytes), 4096);
+  int exponent = 0;
+  const double scale = config.precision.loss_scale;
+  const bool is_power = scale > 0.0 && std::frexp(scale, &exponent) == 0.5;
+  rules.require(is_power && exponent > -24 && exponent <= 25, "precision.loss_scale",
+                "must be a power of two between 2^-24 and 2^24", "try 256.0");
+  rules.at_least("precision.loss_scale_window", config.precision.loss_scale_window, 1);
   rules.at_least("checkpoint.every", config.checkpoint.every, 0);
   rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
   rules.at_least("run.steps", run.steps, 1);

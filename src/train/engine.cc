@@ -49,6 +49,9 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       stream_(team_, memory_.workspace()),
       ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
       optimizer_(plan.config.optim, kind_of(plan)) {
+  if (plan.shape.compute == DType::F16) {
+    loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};
+  }
   const int degree = rank_.zero.level == 0 ? 1 : rank_.zero.degree;
   const int dp = rank_.coords.dp;
   shards_ = groups_.dp().split(dp / degree, dp, "shards");
@@ -151,7 +154,10 @@ void Engine::gather_params() {
 }
 
 StepResult Engine::step(uint64_t first_sample, double lr, bool stop) {
-  return executor_->run_step(ctx_, first_sample, lr, stop);
+  ctx_.loss_scale = static_cast<float>(loss_scale_.value());
+  const StepResult result = executor_->run_step(ctx_, first_sample, lr, stop);
+  loss_scale_.take_step(result.update.skipped);
+  return result;
 }
 
 // Each pipeline takes every dp-th micro-batch, all of them as many, since shards are gathered

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/mesh_groups.h"
+#include "optim/loss_scale.h"
 #include "planner/run_plan.h"
 #include "runtime/executor.h"
 
@@ -55,11 +56,14 @@ class Engine {
   std::optional<Frame> whole_params() const;
   // Gradients of the last step (slot 0) of a chunk, as raw sums over tokens.
   Frame grads(int chunk) const;
+  // Those carry it; powers of two.
+  float loss_scale_of_grads() const { return ctx_.loss_scale; }
   // Between two steps: calls `read` while the gradients of the last one may be looked at.
   void read_grads(const std::function<void()>& read);
 
   const RankPlan& rank_plan() const { return rank_; }
   Optimizer& optimizer() { return optimizer_; }
+  LossScale& loss_scale() { return loss_scale_; }
   const Executor& executor() const { return *executor_; }
   Group& world() { return world_.group(); }
   const std::vector<int>& node_of() const { return world_.node_of(); }
@@ -86,6 +90,7 @@ class Engine {
   Ctx ctx_;
   std::vector<TransformerStage> stages_;  // [chunk]
   Optimizer optimizer_;
+  LossScale loss_scale_;
   std::vector<OwnedTensors> owned_;
   std::unique_ptr<GradAddends> tensor_addends_, context_addends_;
   std::unique_ptr<Pipeline> pipeline_;

@@ -146,7 +146,7 @@ HistogramReport gather_histograms(Engine& engine, int64_t valid_tokens) {
       if (!owned.in_checkpoint) continue;  // what is counted once is shown once
       add_tensor(weights[owned.spec->name], owned.master_N, 1.0);
       add_tensor(grads[owned.spec->name], owned.grad_N,
-                 1.0 / double(std::max<int64_t>(1, valid_tokens)));
+                 1.0 / double(std::max<int64_t>(1, valid_tokens)) / engine.loss_scale_of_grads());
     }
   });
   for (const auto& entry : weights) own["weights"][entry.first] = entry.second.text();

@@ -22,6 +22,7 @@ struct StepReport {
   double mfu = 0.0;
   bool skipped = false;  // a gradient was not finite: no update
   int64_t skipped_steps = 0;
+  double loss_scale = 0.0;  // of this step; 0: none
   // Of a model with experts: StepResult::expert_loads, for the call alone.
   std::span<const int64_t> expert_loads;
   int64_t num_experts = 0;

@@ -140,6 +140,10 @@ CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& positio
   info.optimizer = plan.config.optim.name;
   info.optimizer_scalars = {{"num_updates", double(position.num_updates)},
                             {"skipped_steps", double(position.skipped_steps)}};
+  if (position.loss_scale.scale > 0.0) {
+    info.optimizer_scalars["loss_scale"] = position.loss_scale.scale;
+    info.optimizer_scalars["loss_scale_good_steps"] = double(position.loss_scale.good_steps);
+  }
   return info;
 }
 
@@ -164,8 +168,12 @@ Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan,
     const auto found = info.optimizer_scalars.find(name);
     return found == info.optimizer_scalars.end() ? 0.0 : found->second;
   };
-  return TrainPosition{info.step, uint64_t(info.next_sample), info.tokens_seen,
-                       int64_t(scalar("num_updates")), int64_t(scalar("skipped_steps"))};
+  return TrainPosition{info.step,
+                       uint64_t(info.next_sample),
+                       info.tokens_seen,
+                       int64_t(scalar("num_updates")),
+                       int64_t(scalar("skipped_steps")),
+                       {scalar("loss_scale"), int64_t(scalar("loss_scale_good_steps"))}};
 }
 
 Status load_params(const Checkpoint& checkpoint, const std::vector<ParamSpec>& params,

@@ -164,8 +164,8 @@ class RankSession {
 };
 
 double RankSession::peak_flops() const {
-  return plan_.shape.compute == DType::F32 ? ceilings_.compute.fp32_flops_per_s
-                                           : ceilings_.compute.bf16_flops_per_s;
+  return plan_.shape.compute == DType::BF16 ? ceilings_.compute.bf16_flops_per_s
+                                            : ceilings_.compute.fp32_flops_per_s;
 }
 
 Result<TrainPosition> RankSession::start() {

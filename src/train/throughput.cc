@@ -47,7 +47,7 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
     const ComputeCeilings ceilings = measure_compute_ceilings(engine.ctx().stream, choice.isa);
     result.first_step_after_s = double(monotonic_ns() - begin_ns) * 1e-9;
     result.peak_flops =
-        plan.shape.compute == DType::F32 ? ceilings.fp32_flops_per_s : ceilings.bf16_flops_per_s;
+        plan.shape.compute == DType::BF16 ? ceilings.bf16_flops_per_s : ceilings.fp32_flops_per_s;
     result.peak_flops *= plan.num_ranks();
   }
   world.group().barrier();

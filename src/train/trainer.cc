@@ -37,6 +37,8 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
   position_ = position;
   saved_step_ = position.step;
   parts_.engine.optimizer().set_num_updates(position.num_updates);
+  LossScale& scale = parts_.engine.loss_scale();
+  if (scale.is_dynamic() && position.loss_scale.scale > 0.0) scale.set_state(position.loss_scale);
   while (position_.step < run.steps) {
     const StepReport report = run_step();
     for (RunObserver* observer : parts_.observers) observer->on_step(report);
@@ -61,6 +63,8 @@ StepReport Trainer::run_step() {
   report.step = position_.step + 1;
   report.total_steps = plan.config.run.steps;
   report.lr = schedule_.at(report.step);
+  const LossScale& scale = parts_.engine.loss_scale();
+  report.loss_scale = scale.is_dynamic() ? scale.value() : 0.0;
   const bool stop = should_stop_after(report.step);
   const StepResult result = parts_.step
                                 ? parts_.step(report.lr, stop)
@@ -84,6 +88,7 @@ StepReport Trainer::run_step() {
   position_.next_sample += uint64_t(plan.global_sequences);
   position_.tokens_seen += plan.tokens_per_step();
   position_.num_updates = parts_.engine.optimizer().num_updates();
+  if (scale.is_dynamic()) position_.loss_scale = scale.state();
   position_.skipped_steps += report.skipped ? 1 : 0;
   report.skipped_steps = position_.skipped_steps;
   step_seconds_.push_back(report.step_s);

@@ -42,6 +42,7 @@ struct TrainPosition {
   int64_t tokens_seen = 0;
   int64_t num_updates = 0;
   int64_t skipped_steps = 0;
+  LossScale::State loss_scale = {.scale = 0.0};  // 0: as configured
 };
 
 enum class TrainEnd { Finished, Stopped };

@@ -206,8 +206,8 @@ TEST(Parity, SharedAndCopiedShards) {
   }
 }
 
-TEST(Parity, Bf16AndDropout) {
-  for (const char* compute : {"fp32", "bf16"}) {
+TEST(Parity, PrecisionsAndDropout) {
+  for (const char* compute : {"fp32", "bf16", "fp16"}) {
     for (const int zero : {0, 1, 2, 3}) {
       expect_the_bits_of_one_rank(
           {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = zero, .compute = compute, .dropout = 0.1});

@@ -28,7 +28,7 @@ struct Operands {
 
 template <typename Body>
 void for_every_case(Body&& body) {
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const ActivationShape& shape : kActivationShapes) {
       SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(shape.rows) + " x " +
                    std::to_string(shape.cols));

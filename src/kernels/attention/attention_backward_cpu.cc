@@ -383,11 +383,7 @@ void run(Stream& stream, const AttentionBackwardArgs& args) {
 
 void attention_backward(Stream& stream, const AttentionBackwardArgs& args) {
   check_attention(args);
-  if (args.q_T_HD.dtype == DType::BF16) {
-    run<bf16>(stream, args);
-  } else {
-    run<float>(stream, args);
-  }
+  with_element(args.q_T_HD.dtype, [&]<typename T>(T) { run<T>(stream, args); });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -1,6 +1,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "kernels/argument_checks.h"
 #include "kernels/attention/attention.h"
 
 namespace trireme {
@@ -46,7 +47,7 @@ void check_attention(const AttentionForwardArgs& args) {
   const AttentionShape& shape = args.shape;
   check_shape(shape);
   const DType dtype = args.q_T_HD.dtype;
-  TRIREME_CHECK(dtype == DType::F32 || dtype == DType::BF16, "attention is fp32 or bf16");
+  TRIREME_CHECK(is_compute_dtype(dtype), "attention is fp32, bf16 or fp16");
   check_matrices({{"q", args.q_T_HD}, {"out", args.out_T_HD}}, shape.num_sequences * shape.q_len,
                  shape.num_heads * shape.head_dim, dtype);
   check_matrices({{"k", args.k_T_KD}, {"v", args.v_T_KD}}, shape.num_sequences * shape.kv_len,
@@ -58,7 +59,7 @@ void check_attention(const AttentionBackwardArgs& args) {
   const AttentionShape& shape = args.shape;
   check_shape(shape);
   const DType dtype = args.q_T_HD.dtype;
-  TRIREME_CHECK(dtype == DType::F32 || dtype == DType::BF16, "attention is fp32 or bf16");
+  TRIREME_CHECK(is_compute_dtype(dtype), "attention is fp32, bf16 or fp16");
   check_matrices(
       {{"q", args.q_T_HD}, {"out", args.out_T_HD}, {"dout", args.dout_T_HD}, {"dq", args.dq_T_HD}},
       shape.num_sequences * shape.q_len, shape.num_heads * shape.head_dim, dtype);
@@ -72,8 +73,7 @@ void check_attention(const AttentionBackwardArgs& args) {
 void check_attention(const AttentionMergeArgs& args) {
   const MatrixRef& out = args.out_T_HD;
   TRIREME_CHECK(args.num_heads > 0 && out.cols % args.num_heads == 0, "columns are heads x D");
-  TRIREME_CHECK(args.part_T_HD.dtype == DType::F32 || args.part_T_HD.dtype == DType::BF16,
-                "attention is fp32 or bf16");
+  TRIREME_CHECK(is_compute_dtype(args.part_T_HD.dtype), "attention is fp32, bf16 or fp16");
   check_matrices({{"out", out}}, out.rows, out.cols, DType::F32);
   check_matrices({{"part", args.part_T_HD}}, out.rows, out.cols, args.part_T_HD.dtype);
   check_matrices({{"lse", args.lse_HT}, {"part's lse", args.part_lse_HT}}, args.num_heads, out.rows,

@@ -298,11 +298,7 @@ void attention_merge(Stream& stream, const AttentionMergeArgs& args) {
 
 void attention_forward(Stream& stream, const AttentionForwardArgs& args) {
   check_attention(args);
-  if (args.q_T_HD.dtype == DType::BF16) {
-    run<bf16>(stream, args);
-  } else {
-    run<float>(stream, args);
-  }
+  with_element(args.q_T_HD.dtype, [&]<typename T>(T) { run<T>(stream, args); });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "kernels/ref_access.h"
 
 namespace trireme {
 namespace {
@@ -14,17 +15,10 @@ struct HeadView {
   int64_t first_col;
 
   double get(int64_t row, int64_t dim) const {
-    const int64_t col = first_col + dim;
-    return matrix.dtype == DType::F32 ? matrix.row<float>(first_row + row)[col]
-                                      : float(matrix.row<bf16>(first_row + row)[col]);
+    return read(matrix, first_row + row, first_col + dim);
   }
   void set(int64_t row, int64_t dim, double value) const {
-    const int64_t col = first_col + dim;
-    if (matrix.dtype == DType::F32) {
-      matrix.row<float>(first_row + row)[col] = float(value);
-    } else {
-      matrix.row<bf16>(first_row + row)[col] = bf16(float(value));
-    }
+    write(matrix, first_row + row, first_col + dim, value);
   }
 };
 

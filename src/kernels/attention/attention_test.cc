@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr DType kDTypes[] = {DType::F32, DType::BF16};
+constexpr DType kDTypes[] = {DType::F32, DType::BF16, DType::F16};
 
 // One attention's matrices: q, k and v are columns of one matrix when q_len is kv_len, as a fused
 // projection writes them, and apart otherwise; NaN surrounds them all.
@@ -57,7 +57,10 @@ void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType dtype)
       greatest = std::max(greatest, std::abs(want.get(row, col)));
     }
   }
-  const float bound = greatest * (dtype == DType::BF16 ? 0.02f : 5e-6f) + 1e-6f;
+  const float bound = greatest * (dtype == DType::BF16  ? 0.02f
+                                  : dtype == DType::F16 ? 0.0025f
+                                                        : 5e-6f) +
+                      1e-6f;
   for (int64_t row = 0; row < want.rows(); ++row) {
     for (int64_t col = 0; col < want.cols(); ++col) {
       ASSERT_NEAR(got.get(row, col), want.get(row, col), bound) << row << ", " << col;

@@ -48,8 +48,8 @@ TRIREME_INLINE __m256 scale_normal(__m256 p, __m256 whole, __m256 x) {
 }
 #endif
 
-// 2^x for x below 100, with a relative error of 3e-6 for T = bf16, of 2e-8 for fp32; 0 for x =
-// -inf, and on some instruction sets for every x below -126.
+// 2^x for x below 100, with a relative error of 3e-6 for T of two bytes, of 2e-8 for fp32; 0 for x
+// = -inf, and on some instruction sets for every x below -126.
 template <typename T>
 TRIREME_INLINE F32x16 exp2_of(F32x16 x) {
 #if defined(__AVX512F__)
@@ -59,7 +59,7 @@ TRIREME_INLINE F32x16 exp2_of(F32x16 x) {
   const F32x16 fraction = x - whole;
 #endif
   F32x16 p;
-  if constexpr (std::is_same_v<T, bf16>) {
+  if constexpr (sizeof(T) == 2) {
     p = broadcast(1.342668571e-2f);
     p = fma(p, fraction, broadcast(5.224247277e-2f));
     p = fma(p, fraction, broadcast(2.412802130e-1f));
@@ -92,6 +92,7 @@ TRIREME_INLINE bool any_greater(F32x16 a, F32x16 b) {
 
 TRIREME_INLINE void store_operand(float* p, F32x16 x) { store(p, x); }
 TRIREME_INLINE void store_operand(bf16* p, F32x16 x) { store_row(p, x, kLanes); }
+TRIREME_INLINE void store_operand(f16* p, F32x16 x) { store(p, x); }
 
 // Rows that the micro-kernel reads as its left operand.
 struct LeftRows {

@@ -30,7 +30,7 @@ struct Operands {
 
 TEST(Dropout, AgreesWithTheReferenceEverywhere) {
   Teams teams;
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const DropoutShape& shape : kDropoutShapes) {
       for (float probability : {0.0f, 0.1f, 0.75f}) {
         for (bool has_residual : {false, true}) {

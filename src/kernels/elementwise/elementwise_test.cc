@@ -23,8 +23,8 @@ void expect_agreement(Teams& teams, const Operands& start, double tolerance, Run
 TEST(Elementwise, ConvertAddAndSumAgreeWithTheReferenceEverywhere) {
   Teams teams;
   for (int64_t n : kElementCounts) {
-    for (DType x_dtype : {DType::F32, DType::BF16}) {
-      for (DType y_dtype : {DType::F32, DType::BF16}) {
+    for (DType x_dtype : {DType::F32, DType::BF16, DType::F16}) {
+      for (DType y_dtype : {DType::F32, DType::BF16, DType::F16}) {
         expect_agreement(teams, Operands(x_dtype, y_dtype, n), 0.0,
                          [](const KernelTable& kernels, Stream& stream, Operands& o) {
                            kernels.convert(stream, {o.x.row(), o.out.row()});
@@ -84,8 +84,8 @@ struct MatrixOperands {
 
 TEST(CopyMatrix, AgreesWithTheReferenceEverywhere) {
   Teams teams;
-  for (DType x_dtype : {DType::F32, DType::BF16}) {
-    for (DType y_dtype : {DType::F32, DType::BF16}) {
+  for (DType x_dtype : {DType::F32, DType::BF16, DType::F16}) {
+    for (DType y_dtype : {DType::F32, DType::BF16, DType::F16}) {
       for (Write write : {Write::Overwrite, Write::Accumulate}) {
         if (write == Write::Accumulate && y_dtype != DType::F32) continue;
         for (int64_t cols : {1, 17, 515}) {

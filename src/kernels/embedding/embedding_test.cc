@@ -40,7 +40,7 @@ struct Operands {
 
 template <typename Body>
 void for_every_case(Body&& body) {
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const EmbeddingShape& shape : kEmbeddingShapes) {
       for (bool has_positions : {false, true}) {
         SCOPED_TRACE(std::string(name_of(dtype)) + " d_model " + std::to_string(shape.d_model));
@@ -132,7 +132,11 @@ TEST(Embedding, PartsOfTheTableAddUpToTheWhole) {
       for (int64_t c = 0; c < whole.table.cols(); ++c) {
         for (int64_t t = 0; t < whole.y.rows(); ++t) {
           const float sum = low.y.get(t, c) + high.y.get(t, c);  // as the ranks' sum is rounded
-          ASSERT_EQ(whole.y.ref().dtype == DType::BF16 ? float(bf16(sum)) : sum, whole.y.get(t, c));
+          const DType dtype = whole.y.ref().dtype;
+          ASSERT_EQ(dtype == DType::BF16  ? float(bf16(sum))
+                    : dtype == DType::F16 ? float(f16(sum))
+                                          : sum,
+                    whole.y.get(t, c));
         }
         for (int64_t v = 0; v < num_tokens; ++v) {
           const Operands& owner = v < split ? low : high;

@@ -42,9 +42,10 @@ struct CrossEntropyGradientArgs {
   TensorRef targets_T;
   int64_t first_token = 0;
   TensorRef max_T, sum_T;
-  // fp32 or bf16, written. May share the logits' memory where every row begins at the same byte (in
-  // bf16: twice the stride).
+  // Of a compute dtype, written. May share the logits' memory where every row begins at the same
+  // byte (in bf16 and fp16: twice the stride).
   MatrixRef dlogits_TV;
+  float scale = 1.0f;  // of dlogits, a power of two
 };
 void cross_entropy_gradient_ref(Stream& stream, const CrossEntropyGradientArgs& args);
 void check_cross_entropy_gradient(const CrossEntropyGradientArgs& args);  // throws ContractError

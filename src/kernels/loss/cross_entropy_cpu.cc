@@ -117,14 +117,14 @@ void rows_of_gradient(const CrossEntropyGradientArgs& args, int64_t first, int64
       const int64_t n = block_size(begin, cols);
       const float block_max = max_of(x_V + begin, n);
       if (block_max > max) max = block_max;
-      const F32x16 scale = broadcast(exp_of(max - row_max) / row_sum);
+      const F32x16 scale = broadcast(exp_of(max - row_max) / row_sum * args.scale);
       for_each_vector(n, [&](int64_t v, auto lanes) TRIREME_INLINE_LAMBDA {
         const F32x16 e = exp_f32(load(x_V + begin + v, lanes) - broadcast(max));
         store(dx_V + begin + v, e * scale, lanes);
       });
       if (begin <= col && col < begin + n) {
         const F32x16 share = exp_f32(broadcast(target_logit) - broadcast(max)) * scale;
-        store(dx_V + col, share - broadcast(1.0f), FirstLanes{1});
+        store(dx_V + col, share - broadcast(args.scale), FirstLanes{1});
       }
     }
   }

@@ -50,7 +50,7 @@ void cross_entropy_gradient_ref(Stream&, const CrossEntropyGradientArgs& args) {
     for (int64_t v = 0; v < args.logits_TV.cols; ++v) {  // dlogits may be the logits
       const double p = std::exp(read(args.logits_TV, t, v) - lse);
       const double here = args.first_token + v == target ? 1.0 : 0.0;
-      write(args.dlogits_TV, t, v, target == kIgnoredTarget ? 0.0 : p - here);
+      write(args.dlogits_TV, t, v, target == kIgnoredTarget ? 0.0 : (p - here) * args.scale);
     }
   }
 }

@@ -58,7 +58,7 @@ void run(const KernelTable& kernels, Stream& stream, Operands& o) {
 
 TEST(CrossEntropy, AgreesWithTheReferenceEverywhere) {
   Teams teams;
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const LossShape& shape : kLossShapes) {
       for (float scale : {5.0f, 60.0f}) {  // soft, and with nearly one token's share
         SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(shape.vocab_size));

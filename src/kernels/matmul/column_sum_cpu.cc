@@ -42,11 +42,7 @@ void sum_columns(const ColumnSumArgs& args, int64_t tile) {
 void column_sum(Stream& stream, const ColumnSumArgs& args) {
   check_column_sum(args);
   const auto sum_tile = [&](int64_t tile, int) {
-    if (args.dy_TN.dtype == DType::BF16) {
-      sum_columns<bf16>(args, tile);
-    } else {
-      sum_columns<float>(args, tile);
-    }
+    with_element(args.dy_TN.dtype, [&]<typename T>(T) { sum_columns<T>(args, tile); });
   };
   const int64_t num_tiles = (args.dy_TN.cols + kTileCols - 1) / kTileCols;
   if (args.dy_TN.rows * args.dy_TN.cols >= kSerialElements) {

@@ -60,11 +60,7 @@ void run(Stream& stream, const GroupedMatmulArgs& args) {
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args) {
   check_grouped_matmul(args);
   if (args.w_G.empty() || args.x.cols == 0 || args.y.cols == 0) return;
-  if (args.x.dtype == DType::BF16) {
-    run<bf16>(stream, args);
-  } else {
-    run<float>(stream, args);
-  }
+  with_element(args.x.dtype, [&]<typename T>(T) { run<T>(stream, args); });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -51,7 +51,7 @@ TEST(GroupedMatmul, EveryGroupHasTheBitsOfAProductOfItsOwn) {
   for (Isa isa : supported_isas()) {
     const KernelTable& kernels = cpu_kernels(isa);
     for (MatmulForm form : {MatmulForm::NT, MatmulForm::NN, MatmulForm::TN}) {
-      for (DType dtype : {DType::F32, DType::BF16}) {
+      for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
         for (Write write : {Write::Overwrite, Write::Accumulate}) {
           if (form != MatmulForm::TN && write == Write::Accumulate) continue;
           for (const GroupedShape& shape : grouped_shapes()) {

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "kernels/argument_checks.h"
 #include "kernels/matmul/matmul.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ void check_extents(const char* name, const MatrixRef& x, int64_t rows, int64_t c
       text_of(name, x) + " should be [" + std::to_string(rows) + ", " + std::to_string(cols) + "]");
 }
 
-bool is_float_matrix(const MatrixRef& x) { return x.dtype == DType::F32 || x.dtype == DType::BF16; }
+bool is_float_matrix(const MatrixRef& x) { return is_compute_dtype(x.dtype); }
 
 }  // namespace
 
@@ -26,8 +27,9 @@ void check_matmul(const MatmulArgs& args) {
   const bool b_transposed = form == MatmulForm::NT;
   check_extents("a", a, a_transposed ? k : c.rows, a_transposed ? c.rows : k);
   check_extents("b", b, b_transposed ? c.cols : k, b_transposed ? k : c.cols);
-  TRIREME_CHECK(is_float_matrix(a) && b.dtype == a.dtype, "a and b are both fp32 or both bf16");
-  TRIREME_CHECK(is_float_matrix(c), "c is fp32 or bf16");
+  TRIREME_CHECK(is_float_matrix(a) && b.dtype == a.dtype,
+                "a and b have one dtype: fp32, bf16 or fp16");
+  TRIREME_CHECK(is_float_matrix(c), "c is fp32, bf16 or fp16");
   TRIREME_CHECK(form != MatmulForm::TN || c.dtype == DType::F32, "a TN product is fp32");
   if (bias_N) {
     TRIREME_CHECK(bias_N.num_elements() == c.cols && bias_N.dtype == a.dtype,
@@ -44,7 +46,7 @@ void check_matmul(const MatmulArgs& args) {
 }
 
 void check_column_sum(const ColumnSumArgs& args) {
-  TRIREME_CHECK(is_float_matrix(args.dy_TN), "dy is fp32 or bf16");
+  TRIREME_CHECK(is_float_matrix(args.dy_TN), "dy is fp32, bf16 or fp16");
   TRIREME_CHECK(args.sum_N.dtype == DType::F32 && args.sum_N.num_elements() == args.dy_TN.cols,
                 "the sum has one fp32 for every column");
 }

@@ -23,11 +23,7 @@ void run(Stream& stream, const MatmulArgs& args) {
 void matmul(Stream& stream, const MatmulArgs& args) {
   check_matmul(args);
   if (args.c.rows == 0 || args.c.cols == 0) return;
-  if (args.a.dtype == DType::BF16) {
-    run<bf16>(stream, args);
-  } else {
-    run<float>(stream, args);
-  }
+  with_element(args.a.dtype, [&]<typename T>(T) { run<T>(stream, args); });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -1,27 +1,16 @@
 #include "kernels/matmul/matmul.h"
+#include "kernels/ref_access.h"
 
 namespace trireme {
 namespace {
-
-double element(const MatrixRef& x, int64_t row, int64_t col) {
-  return x.dtype == DType::F32 ? x.row<float>(row)[col] : float(x.row<bf16>(row)[col]);
-}
-
-void store(const MatrixRef& x, int64_t row, int64_t col, double value) {
-  if (x.dtype == DType::F32) {
-    x.row<float>(row)[col] = float(value);
-  } else {
-    x.row<bf16>(row)[col] = bf16(float(value));
-  }
-}
 
 double product(const MatmulArgs& args, int64_t row, int64_t col) {
   const bool a_transposed = args.form == MatmulForm::TN;
   const bool b_transposed = args.form == MatmulForm::NT;
   double sum = 0.0;
   for (int64_t k = 0; k < inner_extent(args); ++k) {
-    const double a = a_transposed ? element(args.a, k, row) : element(args.a, row, k);
-    const double b = b_transposed ? element(args.b, col, k) : element(args.b, k, col);
+    const double a = a_transposed ? read(args.a, k, row) : read(args.a, row, k);
+    const double b = b_transposed ? read(args.b, col, k) : read(args.b, k, col);
     sum += a * b;
   }
   return sum;
@@ -35,10 +24,10 @@ void matmul_ref(Stream&, const MatmulArgs& args) {
   for (int64_t row = 0; row < args.c.rows; ++row) {
     for (int64_t col = 0; col < args.c.cols; ++col) {
       double value = product(args, row, col);
-      if (args.bias_N) value += element(bias, 0, col);
-      if (args.residual_MN) value += element(args.residual_MN, row, col);
-      if (args.write == Write::Accumulate) value += element(args.c, row, col);
-      store(args.c, row, col, value);
+      if (args.bias_N) value += read(bias, 0, col);
+      if (args.residual_MN) value += read(args.residual_MN, row, col);
+      if (args.write == Write::Accumulate) value += read(args.c, row, col);
+      write(args.c, row, col, value);
     }
   }
 }
@@ -48,7 +37,7 @@ void column_sum_ref(Stream&, const ColumnSumArgs& args) {
   float* sum_N = args.sum_N.as<float>();
   for (int64_t col = 0; col < args.dy_TN.cols; ++col) {
     double sum = args.write == Write::Accumulate ? sum_N[col] : 0.0;
-    for (int64_t row = 0; row < args.dy_TN.rows; ++row) sum += element(args.dy_TN, row, col);
+    for (int64_t row = 0; row < args.dy_TN.rows; ++row) sum += read(args.dy_TN, row, col);
     sum_N[col] = float(sum);
   }
 }

@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr MatmulForm kForms[] = {MatmulForm::NT, MatmulForm::NN, MatmulForm::TN};
-constexpr DType kDTypes[] = {DType::F32, DType::BF16};
+constexpr DType kDTypes[] = {DType::F32, DType::BF16, DType::F16};
 
 // The operands of one product, in strided matrices surrounded by NaN.
 struct Operands {
@@ -42,13 +42,17 @@ struct Operands {
   RandomMatrix a, b, bias, residual, c;
 };
 
-// fp32: k roundings of sums of numbers below 1; bf16 in c: half a unit in the last of 8 bits.
+// fp32: k roundings of sums of numbers below 1; bf16 and fp16 in c: half a unit in the last
+// of 8 and 11 bits.
 void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType c_dtype,
                  const MatmulShape& shape) {
   for (int64_t row = 0; row < shape.rows; ++row) {
     for (int64_t col = 0; col < shape.cols; ++col) {
       const float value = want.get(row, col);
-      const float rounding = c_dtype == DType::BF16 ? std::abs(value) / 128.0f : 0.0f;
+      const float unit = c_dtype == DType::BF16  ? 1.0f / 128.0f
+                         : c_dtype == DType::F16 ? 1.0f / 1024.0f
+                                                 : 0.0f;
+      const float rounding = unit * std::abs(value);
       ASSERT_NEAR(got.get(row, col), value, 2e-6 * (2 + std::sqrt(shape.k) * 4) + rounding)
           << row << ", " << col;
     }

@@ -40,6 +40,12 @@ TRIREME_INLINE IntVector load_steps(const bf16* p, int64_t valid) {
   }
 }
 
+template <typename U>
+TRIREME_INLINE IntVector load_steps(const f16* p, int64_t valid) {
+  const __mmask16 mask = valid >= kRegisterLanes ? 0xffff : static_cast<__mmask16>(low_bits(valid));
+  return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p)));
+}
+
 // rows[i][j] becomes rows[j][i], in dwords.
 TRIREME_INLINE void transpose_lanes(IntVector (&rows)[16]) {
   IntVector pairs[16];
@@ -83,6 +89,9 @@ TRIREME_INLINE void interleave(const bf16* first, const bf16* second, int64_t va
   const IntVector high = second ? load_steps<float>(second, valid) : zero_ints();
   store_dwords(out, _mm512_or_si512(high, _mm512_srli_epi32(low, 16)));
 }
+TRIREME_INLINE void interleave(const f16* first, const f16*, int64_t valid, uint32_t* out) {
+  store_dwords(out, load_steps<float>(first, valid));
+}
 #else
 using IntVector = __m256i;
 TRIREME_INLINE void store_dwords(uint32_t* p, IntVector x) {
@@ -97,15 +106,21 @@ TRIREME_INLINE IntVector load_steps(const float* p, int64_t valid) {
   for (int64_t i = 0; i < valid; ++i) padded[i] = p[i];
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(padded));
 }
+// Eight elements of two bytes, those that are not there as zeros.
+template <typename T>
+TRIREME_INLINE __m128i load_halves(const T* p, int64_t valid) {
+  if (valid >= kRegisterLanes) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  alignas(16) uint16_t padded[kRegisterLanes] = {};
+  for (int64_t i = 0; i < valid; ++i) padded[i] = p[i].bits;
+  return _mm_load_si128(reinterpret_cast<const __m128i*>(padded));
+}
 template <typename U>
 TRIREME_INLINE IntVector load_steps(const bf16* p, int64_t valid) {
-  alignas(16) uint16_t padded[kRegisterLanes] = {};
-  const __m128i* source = reinterpret_cast<const __m128i*>(p);
-  if (valid < kRegisterLanes) {
-    for (int64_t i = 0; i < valid; ++i) padded[i] = p[i].bits;
-    source = reinterpret_cast<const __m128i*>(padded);
-  }
-  return _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(source)), 16);
+  return _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_halves(p, valid)), 16);
+}
+template <typename U>
+TRIREME_INLINE IntVector load_steps(const f16* p, int64_t valid) {
+  return _mm256_castps_si256(_mm256_cvtph_ps(load_halves(p, valid)));
 }
 
 TRIREME_INLINE void transpose_lanes(IntVector (&rows)[8]) {
@@ -135,6 +150,9 @@ TRIREME_INLINE void interleave(const float* first, const float*, int64_t valid, 
   store_dwords(out, load_steps<float>(first, valid));
 }
 TRIREME_INLINE void interleave(const bf16* first, const bf16*, int64_t valid, uint32_t* out) {
+  store_dwords(out, load_steps<float>(first, valid));
+}
+TRIREME_INLINE void interleave(const f16* first, const f16*, int64_t valid, uint32_t* out) {
   store_dwords(out, load_steps<float>(first, valid));
 }
 #endif

@@ -201,6 +201,8 @@ void Product<T>::multiply_group(const Block& group, const RowsOfA& a, int64_t pa
   const float* bias = args.bias_N ? ws.bias + panel_col : nullptr;
   if (args.c.dtype == DType::F32) {
     finish<float>(group, col, cols, t.c, t.c_stride, bias);
+  } else if (args.c.dtype == DType::F16) {
+    finish<f16>(group, col, cols, t.c, t.c_stride, bias);
   } else {
     finish<bf16>(group, col, cols, t.c, t.c_stride, bias);
   }

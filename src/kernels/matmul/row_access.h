@@ -44,5 +44,13 @@ TRIREME_INLINE void store_row(bf16* p, F32x16 x, int64_t valid) {
 #endif
 }
 
+TRIREME_INLINE void store_row(f16* p, F32x16 x, int64_t valid) {
+  if (valid >= kLanes) {
+    store(p, x);
+  } else {
+    store(p, x, FirstLanes{valid});
+  }
+}
+
 }  // namespace
 }  // namespace trireme::TRIREME_ISA

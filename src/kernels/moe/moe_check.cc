@@ -44,7 +44,7 @@ void check_route(const RouteArgs& args) {
   check_matrix("weight", args.weight_Tk, T, k, DType::F32);
   check_tensor("lse", args.lse_T, T, DType::F32);
   if (!args.bias_E) return;
-  check_argument(is_fp32_or_bf16(args.bias_E.dtype), "the bias is fp32 or bf16");
+  check_argument(is_compute_dtype(args.bias_E.dtype), "the bias is fp32 or bf16");
   check_tensor("bias", args.bias_E, E, args.bias_E.dtype);
 }
 

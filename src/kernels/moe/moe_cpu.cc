@@ -87,9 +87,9 @@ void route_rows(const RouteArgs& args, const RouteScratch& scratch, int64_t begi
     for (int64_t e = 0; e < E; ++e) {
       float bias = 0.0f;
       if (args.bias_E) {
-        bias = args.bias_E.dtype == DType::F32
-                   ? load_scalar(static_cast<const float*>(args.bias_E.data) + e)
-                   : load_scalar(static_cast<const bf16*>(args.bias_E.data) + e);
+        with_element(args.bias_E.dtype, [&]<typename T>(T) TRIREME_INLINE_LAMBDA {
+          bias = load_scalar(static_cast<const T*>(args.bias_E.data) + e);
+        });
       }
       scratch.choice_E[e] = score_E[e] + bias;
       scratch.taken_E[e] = 1;

@@ -91,7 +91,7 @@ constexpr RouterScore kScores[] = {RouterScore::Softmax, RouterScore::Sigmoid};
 
 template <typename Body>
 void for_every_case(Body&& body) {
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (RouterScore score : kScores) {
       for (const MoeShape& shape : kMoeShapes) {
         SCOPED_TRACE(std::string(name_of(dtype)) + " score " + std::to_string(int(score)) + " " +

@@ -72,7 +72,7 @@ NormBackwardWeightArgs backward_weight_args(const NormCase& c, Operands& o, Writ
 template <typename Body>
 void for_every_case(Body&& body) {
   for (NormKind kind : {NormKind::Layer, NormKind::Rms}) {
-    for (DType dtype : {DType::F32, DType::BF16}) {
+    for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       for (const NormShape& shape : kNormShapes) {
         const bool present = shape.cols != 63;
         const NormCase c{kind, dtype, shape, present, present};
@@ -162,7 +162,7 @@ TEST(Norm, ARowsResultDoesNotDependOnItsNeighbours) {
 
 TEST(Norm, ResidualGradientMayBeTheResultItself) {
   Teams teams;
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     const NormCase c{NormKind::Layer, dtype, {33, 65}};
     const KernelTable& kernels = cpu_kernels(supported_isas().back());
     Operands apart = with_statistics(teams, c), aliased = apart;

@@ -2,6 +2,15 @@
 #include "kernels/optimizer/optimizer.h"
 
 namespace trireme {
+namespace {
+
+void check_param(const TensorRef& param_N, int64_t n) {
+  const bool is_half = param_N.dtype == DType::BF16 || param_N.dtype == DType::F16;
+  check_argument(!param_N || is_half, "parameters beside masters are bf16 or fp16");
+  check_if_present("param", param_N, n, param_N.dtype);
+}
+
+}  // namespace
 
 void check_squared_norm(const SquaredNormArgs& args) {
   const int64_t n = args.grad_N.num_elements();
@@ -15,7 +24,7 @@ void check_adamw(const AdamWArgs& args) {
   check_tensor("master", args.master_N, n, DType::F32);
   check_tensor("exp_avg", args.exp_avg_N, n, DType::F32);
   check_tensor("exp_avg_sq", args.exp_avg_sq_N, n, DType::F32);
-  check_if_present("param", args.param_N, n, DType::BF16);
+  check_param(args.param_N, n);
 }
 
 void check_sgd(const SgdArgs& args) {
@@ -23,7 +32,7 @@ void check_sgd(const SgdArgs& args) {
   check_tensor("grad", args.grad_N, n, DType::F32);
   check_tensor("master", args.master_N, n, DType::F32);
   check_if_present("momentum", args.momentum_N, n, DType::F32);
-  check_if_present("param", args.param_N, n, DType::BF16);
+  check_param(args.param_N, n);
 }
 
 }  // namespace trireme

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/kernels_cpu.h"
 #include "kernels/tiles.h"
 
@@ -39,14 +41,17 @@ TRIREME_INLINE AdamWConstants constants_of(const AdamWArgs& args) {
           broadcast(args.weight_decay),       broadcast(-args.lr)};
 }
 
-template <bool kHasParam>
+// What parameters are written as beside their masters; NoParam: they are their own.
+struct NoParam {};
+
+template <typename Param>
 void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
   const AdamWConstants k = constants_of(args);
   const float* grad = part_of<float>(args.grad_N, begin);
   float* master = part_of<float>(args.master_N, begin);
   float* exp_avg = part_of<float>(args.exp_avg_N, begin);
   float* exp_avg_sq = part_of<float>(args.exp_avg_sq_N, begin);
-  bf16* param = part_of<bf16>(args.param_N, begin);
+  Param* param = part_of<Param>(args.param_N, begin);
   for_each_vector(end - begin, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
     const F32x16 g = load(grad + i, lanes) * k.grad_scale;
     const F32x16 m = fma(k.beta1, load(exp_avg + i, lanes), k.one_minus_beta1 * g);
@@ -57,16 +62,16 @@ void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
     store(exp_avg + i, m, lanes);
     store(exp_avg_sq + i, v, lanes);
     store(master + i, updated, lanes);
-    if constexpr (kHasParam) store(param + i, updated, lanes);
+    if constexpr (!std::is_same_v<Param, NoParam>) store(param + i, updated, lanes);
   });
 }
 
-template <bool kHasMomentum, bool kHasParam>
+template <bool kHasMomentum, typename Param>
 void sgd_range(const SgdArgs& args, int64_t begin, int64_t end) {
   const float* grad = part_of<float>(args.grad_N, begin);
   float* master = part_of<float>(args.master_N, begin);
   float* momentum = part_of<float>(args.momentum_N, begin);
-  bf16* param = part_of<bf16>(args.param_N, begin);
+  Param* param = part_of<Param>(args.param_N, begin);
   for_each_vector(end - begin, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
     const F32x16 w = load(master + i, lanes);
     const F32x16 g = load(grad + i, lanes) * broadcast(args.grad_scale);
@@ -77,15 +82,20 @@ void sgd_range(const SgdArgs& args, int64_t begin, int64_t end) {
     }
     const F32x16 updated = fma(broadcast(-args.lr), u, w);
     store(master + i, updated, lanes);
-    if constexpr (kHasParam) store(param + i, updated, lanes);
+    if constexpr (!std::is_same_v<Param, NoParam>) store(param + i, updated, lanes);
   });
 }
 
-using SgdRange = void (*)(const SgdArgs&, int64_t begin, int64_t end);
-
-SgdRange sgd_range_for(const SgdArgs& args) {
-  if (args.momentum_N) return args.param_N ? sgd_range<true, true> : sgd_range<true, false>;
-  return args.param_N ? sgd_range<false, true> : sgd_range<false, false>;
+// Calls body(param) with a value of the type that parameters are written as.
+template <typename Body>
+void with_param(const TensorRef& param_N, Body&& body) {
+  if (!param_N) {
+    body(NoParam{});
+  } else if (param_N.dtype == DType::F16) {
+    body(f16{});
+  } else {
+    body(bf16{});
+  }
 }
 
 }  // namespace
@@ -105,16 +115,19 @@ void squared_norm(Stream& stream, const SquaredNormArgs& args) {
 
 void adamw(Stream& stream, const AdamWArgs& args) {
   check_adamw(args);
-  const auto range = args.param_N ? adamw_range<true> : adamw_range<false>;
-  for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
-                [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
+  with_param(args.param_N, [&]<typename Param>(Param) {
+    for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
+                  [&](int64_t begin, int64_t end, int) { adamw_range<Param>(args, begin, end); });
+  });
 }
 
 void sgd(Stream& stream, const SgdArgs& args) {
   check_sgd(args);
-  const SgdRange range = sgd_range_for(args);
-  for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
-                [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
+  with_param(args.param_N, [&]<typename Param>(Param) {
+    const auto range = args.momentum_N ? sgd_range<true, Param> : sgd_range<false, Param>;
+    for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
+                  [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
+  });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -12,7 +12,7 @@ struct Operands {
         master(DType::F32, 1, n, 0, 2),
         exp_avg(DType::F32, 1, n, 0, 3),
         exp_avg_sq(DType::F32, 1, n, 0, 4),
-        param(DType::BF16, 1, n, 0, 5),
+        param(n % 2 == 0 ? DType::BF16 : DType::F16, 1, n, 0, 5),
         partials(size_t((n + kNormChunk - 1) / kNormChunk), -1.0) {
     for (int64_t i = 0; i < n; ++i) exp_avg_sq.set(0, i, std::abs(exp_avg_sq.get(0, i)));
   }

@@ -37,7 +37,7 @@ struct Operands {
 
 TEST(Rope, AgreesWithTheReferenceEverywhere) {
   Teams teams;
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const RopeShape& shape : kRopeShapes) {
       for (Rotation rotation : {Rotation::Forward, Rotation::Inverse}) {
         SCOPED_TRACE("head_dim " + std::to_string(shape.head_dim));
