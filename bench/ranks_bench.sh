@@ -15,7 +15,7 @@ runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
 
 median() { sort -g | awk '{v[NR] = $1} END {if (NR) print v[int((NR + 1) / 2)]}'; }
-calc() { awk "BEGIN {printf \"$1\", $2}"; }
+calc() { awk "BEGIN {printf \"$1\", ($2)}"; }
 field() { sed -nE "s/.*\"$1\": ?\"?([^,}\"]*).*/\1/p" <<<"$2"; }
 
 # Means over the ranks of a run, in percent of the step: exposed communication and bubble as measured,

@@ -20,7 +20,7 @@ read -ra prefix <<<"${BENCH_PREFIX:-}"
 field() { sed -nE "s/.*\"$1\": ?\"?([^,}\"]*).*/\1/p" <<<"$2"; }
 median() { sort -g | awk '{v[NR] = $1} END {if (NR) print v[int((NR + 1) / 2)]}'; }
 # awk's printf with numbers from the shell: calc '%.2f' 'a / b'
-calc() { awk "BEGIN {printf \"$1\", $2}"; }
+calc() { awk "BEGIN {printf \"$1\", ($2)}"; }
 mib() { calc '%.0f' "${1:-0} / 1048576"; }
 
 measure() { "${prefix[@]}" "$@" 2>/dev/null; }
