@@ -27,6 +27,11 @@ Algorithm algorithm_of(const RunPlan& plan) {
   return plan.mode == AccumulateMode::Layout ? Algorithm::Canonical : Algorithm::Auto;
 }
 
+// A launcher gives each of its processes cores of its own.
+int ranks_of_this_process(const RunPlan& plan) {
+  return plan.config.run.backend == "mpi" ? 1 : plan.num_ranks();
+}
+
 // Runs that share a folder do not share a file.
 std::string offload_path(const MemoryConfig& memory, const std::string& folder, int rank) {
   std::filesystem::path in = memory.offload_folder.empty() ? folder : memory.offload_folder;
@@ -42,6 +47,7 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       world_(world),
       groups_(world, plan.mesh),
       rank_(plan.ranks[size_t(groups_.position())]),
+      binding_(world.rank(), ranks_of_this_process(plan), plan.num_threads),
       team_(plan.num_threads),
       memory_(rank_, team_),
       offload_(rank_, memory_, offload_path(plan.config.memory, folder, world.rank()),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/mesh_groups.h"
+#include "device/core_binding.h"
 #include "optim/loss_scale.h"
 #include "planner/run_plan.h"
 #include "runtime/executor.h"
@@ -83,6 +84,7 @@ class Engine {
   MeshGroups groups_;
   const RankPlan& rank_;
   std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, tied_, mirror_;
+  CoreBinding binding_;  // before the threads that follow it
   ThreadTeam team_;
   RankMemory memory_;
   Offload offload_;
