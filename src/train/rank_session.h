@@ -1,0 +1,83 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/world.h"
+#include "kernels/ceilings.h"
+#include "planner/predict.h"
+#include "train/asynchronous.h"
+#include "train/engine.h"
+#include "train/kernel_choice.h"
+#include "train/metrics.h"
+#include "train/session.h"
+#include "train/session_data.h"
+#include "train/step_meter.h"
+
+namespace trireme {
+
+// What every rank of a session starts from.
+struct SessionParts {
+  const SessionOptions& options;
+  const RunPlan& plan;
+  const KernelChoice& choice;
+  const std::string& checkpoint_folder;  // that was found; "": afresh
+  Group* workers = nullptr;  // that this rank serves the parameters to; absent: all step together
+};
+
+// Follows the losses for the summary and keeps the times of the traced steps.
+class SummaryObserver : public RunObserver {
+ public:
+  void on_eval(const EvalReport& report) override { eval_ = report; }
+  const EvalReport& eval() const { return eval_; }
+
+ private:
+  EvalReport eval_;
+};
+
+struct Records;
+
+// One rank of a session; what is told to the user and written but once is rank 0's.
+class RankSession {
+ public:
+  RankSession(const SessionParts& parts, World& world, SessionData data)
+      : options_(parts.options),
+        plan_(parts.plan),
+        choice_(parts.choice),
+        checkpoint_folder_(parts.checkpoint_folder),
+        world_(world),
+        data_(std::move(data)),
+        engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir) {
+    if (parts.workers != nullptr) server_.emplace(*parts.workers, plan_, engine_);
+  }
+
+  Result<SessionResult> run();
+
+ private:
+  bool is_first() const { return world_.rank() == 0; }
+  Result<TrainPosition> start();
+  void measure_ceilings();
+  Status write_plan_files();
+  Status open_records(const TrainPosition& position, Records& records);
+  Result<std::string> save(const TrainPosition& position);
+  Status write_summary(const Trainer& trainer, const SessionResult& result,
+                       const std::vector<RankMeasurement>& measured, double seconds);
+  Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
+  double peak_flops() const;
+
+  const SessionOptions& options_;
+  const RunPlan& plan_;
+  const KernelChoice& choice_;
+  std::string checkpoint_folder_;
+  World& world_;
+  SessionData data_;
+  Engine engine_;
+  std::optional<AsynchronousServer> server_;
+  Ceilings ceilings_;
+  Hardware hardware_;  // a rank's part; on rank 0
+  std::vector<RankPrediction> predictions_;
+  SummaryObserver summary_observer_;
+};
+
+}  // namespace trireme
