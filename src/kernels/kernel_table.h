@@ -42,6 +42,7 @@ struct KernelTable {
   void (*cross_entropy_gradient)(Stream&, const CrossEntropyGradientArgs&);
   void (*route)(Stream&, const RouteArgs&);
   void (*route_backward)(Stream&, const RouteBackwardArgs&);
+  void (*count_visits)(Stream&, const CountVisitsArgs&);
   void (*sort_visits)(Stream&, const SortVisitsArgs&);
   void (*gather_rows)(Stream&, const GatherRowsArgs&);
   void (*combine_rows)(Stream&, const CombineRowsArgs&);

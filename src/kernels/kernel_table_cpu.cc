@@ -28,6 +28,7 @@ const KernelTable kKernels = {
     .cross_entropy_gradient = cross_entropy_gradient,
     .route = route,
     .route_backward = route_backward,
+    .count_visits = count_visits,
     .sort_visits = sort_visits,
     .gather_rows = gather_rows,
     .combine_rows = combine_rows,

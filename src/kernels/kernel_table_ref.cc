@@ -26,6 +26,7 @@ const KernelTable& reference_kernels() {
       .cross_entropy_gradient = cross_entropy_gradient_ref,
       .route = route_ref,
       .route_backward = route_backward_ref,
+      .count_visits = count_visits_ref,
       .sort_visits = sort_visits_ref,
       .gather_rows = gather_rows_ref,
       .combine_rows = combine_rows_ref,

@@ -28,6 +28,7 @@ void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
 void cross_entropy_gradient(Stream& stream, const CrossEntropyGradientArgs& args);
 void route(Stream& stream, const RouteArgs& args);
 void route_backward(Stream& stream, const RouteBackwardArgs& args);
+void count_visits(Stream& stream, const CountVisitsArgs& args);
 void sort_visits(Stream& stream, const SortVisitsArgs& args);
 void gather_rows(Stream& stream, const GatherRowsArgs& args);
 void combine_rows(Stream& stream, const CombineRowsArgs& args);

@@ -21,14 +21,16 @@ std::vector<GradAddends::Part> parts_of(const std::vector<ParamLayout>& layouts,
 GradAddends::GradAddends(Group& tp, const std::vector<ParamLayout>& layouts, const Frame& grads)
     : GradAddends(tp, parts_of(layouts, grads)) {}
 
-GradAddends::GradAddends(Group& tp, const std::vector<Part>& parts) {
-  std::map<int, Group*> group_of = {{tp.size(), &tp}};
+GradAddends::GradAddends(Group& axis, const std::vector<Part>& parts, Holders holders) {
+  std::map<int, Group*> group_of = {{axis.size(), &axis}};
   for (const Part& part : parts) {
     if (part.addends == 1) continue;
     Group*& group = group_of[part.addends];
     if (group == nullptr) {
-      neighbours_.push_back(tp.split(tp.rank() / part.addends, tp.rank(), tp.name() + "_kv"));
-      group = neighbours_.back().get();
+      const int color = holders == Holders::Neighbours ? axis.rank() / part.addends
+                                                       : axis.rank() % (axis.size() / part.addends);
+      parts_.push_back(axis.split(color, axis.rank(), axis.name() + "_holders"));
+      group = parts_.back().get();
     }
     gradients_.push_back({group, part.grad_N});
   }
@@ -41,7 +43,7 @@ void GradAddends::sum() {
 
 Traffic GradAddends::traffic() const {
   Traffic sum;
-  for (const std::unique_ptr<Group>& group : neighbours_) sum += group->traffic();
+  for (const std::unique_ptr<Group>& group : parts_) sum += group->traffic();
   return sum;
 }
 

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// The gradients of which each tp rank has an addend (ParamLayout::grad_addends): those of norms on
-// parts of the tokens, and of kv heads that several ranks hold.
+// The gradients of which the ranks of an axis have addends (ParamLayout): over tp those of norms on
+// parts of the tokens, of kv heads that several ranks hold and of routers, over cp all.
 class GradAddends {
  public:
   // Called by all tp ranks together; `layouts` are this rank's, and the frame's memory and the
@@ -21,11 +21,12 @@ class GradAddends {
     int addends = 1;
     TensorRef grad_N;
   };
-  GradAddends(Group& tp, const std::vector<Part>& parts);
+  enum class Holders { Neighbours, EveryNth };  // that have the addends, where not all have one
+  GradAddends(Group& axis, const std::vector<Part>& parts, Holders holders = Holders::Neighbours);
 
   // Once per step, between the last W and Step.
   void sum();
-  // So far by groups that are parts of tp; tp itself counts its own.
+  // So far by groups that are parts of the axis, which counts its own.
   Traffic traffic() const;
   // All-reduced by this rank in one call of sum.
   int64_t num_bytes() const;
@@ -35,7 +36,7 @@ class GradAddends {
     Group* group;
     TensorRef grad_N;
   };
-  std::vector<std::unique_ptr<Group>> neighbours_;  // parts of tp, where fewer than all share
+  std::vector<std::unique_ptr<Group>> parts_;  // of the axis, where fewer than all share
   std::vector<Gradient> gradients_;
 };
 

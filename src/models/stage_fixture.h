@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -74,6 +76,8 @@ inline const char* const kModels[] = {"gpt2_tied", "gpt2_dropout_tied", "gpt2_er
                                       "llama",     "llama_dropout",     "microgpt",
                                       "moe",       "moe_sigmoid",       "moe_capacity"};
 
+class TestStage;
+
 // How a micro-batch is computed.
 struct Way {
   Recompute recompute = Recompute::None;
@@ -81,19 +85,24 @@ struct Way {
   int num_threads = 1;
   bool tied_use_apart = false;
   bool sequence_parallel = false;
+  bool tp_overlap = false;
+  // [layer][token of the whole micro-batch]: the experts that it goes to; empty: as routed.
+  std::vector<std::vector<std::vector<int32_t>>> routes = {};
+  std::function<void(TestStage&)> change = {};  // of parameters, before anything runs
 };
 
 // A stage over tables of its own, each piece of memory filled with a pattern first: whoever reads
 // what was not written shows.
 class TestStage {
  public:
-  // tp and cp: the ranks that share the layers and the sequences; null: a rank alone.
+  // The ranks that share the layers, the sequences and the experts; null: a rank alone.
   TestStage(const ModelSpec& model, const KernelTable& kernels, DType compute, Way way = {},
-            Group* tp = nullptr, Group* cp = nullptr)
+            Group* tp = nullptr, Group* cp = nullptr, Group* ep = nullptr)
       : way_(way),
         model_(model),
         tp_(tp != nullptr ? *tp : rank_.group()),
         cp_(cp != nullptr ? *cp : rank_.group()),
+        ep_(ep != nullptr ? *ep : rank_.group()),
         shape_{.micro_sequences = kSequences,
                .compute = compute,
                .recompute = way.recompute,
@@ -102,8 +111,11 @@ class TestStage {
                .tp = tp_.size(),
                .tp_rank = tp_.rank(),
                .sequence_parallel = way.sequence_parallel,
+               .tp_overlap = way.tp_overlap,
                .cp = cp_.size(),
-               .cp_rank = cp_.rank()},
+               .cp_rank = cp_.rank(),
+               .ep = ep_.size(),
+               .ep_rank = ep_.rank()},
         layouts_(param_layouts(model, whole_model(model), shape_)),
         tables_(stage_tables(model, whole_model(model), shape_)),
         params_(memory(tables_.params)),
@@ -116,10 +128,11 @@ class TestStage {
         workspace_(DType::U8, Shape{way.num_threads * kWorkspaceBytesPerThread}),
         stream_(team_,
                 {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
-        ctx_{stream_, kernels, tp_, cp_, rank_.group()},
+        ctx_{stream_, kernels, tp_, cp_, ep_},
         stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
     init_params(ctx_, local_param_table(model, whole_model(model), shape_), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), kSeed, layouts_);
+    if (way_.change) way_.change(*this);
     for (int64_t i = 0; i < num_tokens(); ++i) {
       const int64_t t = whole_token(i);
       stage_.tokens(0)[i] = int32_t((t * 7 + t * t) % kVocab);
@@ -135,6 +148,13 @@ class TestStage {
 
   // Sum of the losses.
   double forward(bool training = true) {
+    for (size_t layer = 0; layer < way_.routes.size(); ++layer) {
+      const MatrixRef expert_Tk = route(int(layer)).expert_Tk;
+      for (int64_t i = 0; i < num_tokens(); ++i) {
+        const std::vector<int32_t>& chosen = way_.routes[layer][size_t(whole_token(i))];
+        std::copy(chosen.begin(), chosen.end(), expert_Tk.row<int32_t>(i));
+      }
+    }
     stage_.forward(ctx_, info(training), 0);
     double sum = 0.0;
     for (const float loss : stage_.losses(0)) sum += loss;
@@ -151,6 +171,7 @@ class TestStage {
     }
   }
 
+  const MoeBlock::Route& route(int layer) const { return stage_.route(0, layer + 1); }
   Frame params() const { return Frame(tables_.params, params_.ref().data); }
   Frame grads() const { return Frame(tables_.grads, grads_.ref().data); }
   const StageTables& tables() const { return tables_; }
@@ -194,13 +215,16 @@ class TestStage {
     if (way_.split_backward) memory.weight_grad_slots = {weight_grad_.ref().data};
     return memory;
   }
-  MicrobatchInfo info(bool training) const { return {kSequences, 17, training}; }
+  MicrobatchInfo info(bool training) const {
+    return {kSequences, 17, training, !way_.routes.empty()};
+  }
 
   Way way_;
   ModelSpec model_;
   SoleRank rank_;
   Group& tp_;
   Group& cp_;
+  Group& ep_;
   StageShape shape_;
   std::vector<ParamLayout> layouts_;
   StageTables tables_;

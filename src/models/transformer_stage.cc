@@ -40,6 +40,9 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
     layers_.push_back({AttentionBlock::bind(model_, unit_params, layer, rope, seed),
                        FeedForward::bind(model_, unit_params, layer, seed)});
     AttentionBlock& attention = layers_.back().attention;
+    const MatrixRef sum_RC = find_matrix(scratch, "edge.sum_RC");
+    attention.edge.sum_RC = sum_RC;
+    layers_.back().ffn.set_edge_scratch(sum_RC);
     const AttentionShape local = attention.shape_of({shape.micro_sequences});
     if (scratch.contains("ring.sum_TQ")) attention.ring.emplace(local, model_.chunks, scratch);
     if (scratch.contains("heads.send_TX")) {

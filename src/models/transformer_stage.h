@@ -66,6 +66,10 @@ class TransformerStage {
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
 
+  // Where the tokens of a layer go; empty where there are no experts.
+  const MoeBlock::Route& route(int saved_slot, int unit) const {
+    return saved_[size_t(saved_slot)].layers[size_t(layer_of(unit))].ffn.route;
+  }
   // Of a layer: visits of every expert, and those that were dropped; empty where there is none.
   std::span<const int32_t> expert_load(int saved_slot, int unit) const;
 

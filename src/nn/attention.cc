@@ -24,7 +24,10 @@ AttentionBlock AttentionBlock::bind(const ModelShard& model, const Frame& params
           {bound.out},
           rope,
           rng_key(seed, layer + "attn.dropout"),
-          rng_key(seed, layer + "attn.residual_dropout")};
+          rng_key(seed, layer + "attn.residual_dropout"),
+          BlockEdge::bind(model, {}),
+          {},
+          {}};
 }
 
 AttentionShape AttentionBlock::shape_of(const MicrobatchInfo& info) const {
@@ -77,12 +80,14 @@ void AttentionBlock::differentiate(Ctx& ctx, const MicrobatchInfo& info, const S
 
 void AttentionBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   norm.forward(ctx, s.x_TC, s.h_TC, s.norm);
-  gather(ctx, s);
-  qkv.forward(ctx, s.h_full_TC, s.qkv_TD);
+  edge.gather_and_multiply(ctx, enter_block(model.residual), s.h_TC, s.h_full_TC,
+                           [&](int64_t begin, int64_t count) {
+                             qkv.forward_rows(ctx, s.h_full_TC, s.qkv_TD, begin, count);
+                           });
   rotate(ctx, Rotation::Forward, s.qkv_TD);
   attend(ctx, info, s);
-  project_onto_residual(ctx, info, out, residual_dropout_key, model, s.o_TQ, s.x_TC, s.partial_TC,
-                        s.x1_TC);
+  project_onto_residual(ctx, info, out, residual_dropout_key, model, edge, s.o_TQ, s.x_TC,
+                        s.partial_TC, s.x1_TC);
 }
 
 void AttentionBlock::recompute_norm(Ctx& ctx, const Saved& s) const {
@@ -91,14 +96,18 @@ void AttentionBlock::recompute_norm(Ctx& ctx, const Saved& s) const {
 
 void AttentionBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
                                     const Grads& g) const {
-  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dx1_TC, g.dp_TC,
-                            g.dp_full_TC);
-  out.backward_input(ctx, g.dp_full_TC, g.do_TQ);
+  residual_dropout_backward(ctx, info, residual_dropout_key, model, edge, g.dx1_TC, g.dp_TC,
+                            g.dp_full_TC, [&](int64_t begin, int64_t count) {
+                              out.backward_input_rows(ctx, g.dp_full_TC, g.do_TQ, begin, count);
+                            });
   differentiate(ctx, info, s, g);
   rotate(ctx, Rotation::Inverse, g.dqkv_TD);
-  qkv.backward_input(ctx, g.dqkv_TD, g.dh_full_TC);
-  redistribute_tokens(ctx, backward_of(enter_block(model.residual)), g.dh_full_TC.rows,
-                      g.dh_full_TC, g.dh_TC);
+  edge.multiply_and_sum(
+      ctx, backward_of(enter_block(model.residual)),
+      [&](int64_t begin, int64_t count) {
+        qkv.backward_input_rows(ctx, g.dqkv_TD, g.dh_full_TC, begin, count);
+      },
+      g.dh_full_TC, g.dh_TC);
   norm.backward_input(ctx, g.dh_TC, s.x_TC, s.norm, g.dx1_TC, g.dx_TC);
 }
 

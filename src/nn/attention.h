@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "nn/all_to_all_attention.h"
+#include "nn/block_edge.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/ring_attention.h"
@@ -52,6 +53,7 @@ struct AttentionBlock {
   RopeTable rope;
   RngKey attention_dropout_key;
   RngKey residual_dropout_key;
+  BlockEdge edge;
   // Where sequences lie over several ranks, one of these.
   std::optional<RingAttention> ring;
   std::optional<AllToAllAttention> all_to_all;

@@ -22,6 +22,7 @@ struct MicrobatchInfo {
   int64_t num_sequences = 0;
   uint64_t first_sample = 0;  // global number of its first sequence
   bool training = true;       // false: no dropout, no gradients
+  bool is_routed = false;     // tokens go to the experts that the saved tensors name already
 };
 
 }  // namespace trireme

@@ -23,6 +23,10 @@ class FeedForward {
     return MlpBlock::Params::bind(model, frame, layer);
   }
 
+  void set_edge_scratch(const MatrixRef& sum_RC) {
+    if (auto* mlp = std::get_if<MlpBlock>(&block_)) mlp->edge.sum_RC = sum_RC;
+  }
+
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
     if (const auto* moe = std::get_if<MoeBlock>(&block_)) return moe->forward(ctx, info, s);
     std::get<MlpBlock>(block_).forward(ctx, info, s.mlp);

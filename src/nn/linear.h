@@ -16,6 +16,14 @@ struct Linear {
   // With a residual, y = residual + x w^T + b, rounded once.
   void forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residual_TF = {}) const;
   void backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC) const;
+  // The same for some rows.
+  void forward_rows(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, int64_t begin, int64_t count) const {
+    forward(ctx, rows_of(x_TC, begin, count), rows_of(y_TF, begin, count));
+  }
+  void backward_input_rows(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC, int64_t begin,
+                           int64_t count) const {
+    backward_input(ctx, rows_of(dy_TF, begin, count), rows_of(dx_TC, begin, count));
+  }
   static void backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, const Params& grads,
                               Write write);
 };

@@ -30,11 +30,8 @@ MlpBlock::Params MlpBlock::Params::bind(const ModelShard& model, const Frame& fr
 MlpBlock MlpBlock::bind(const ModelShard& model, const Frame& params, const std::string& layer,
                         uint64_t seed) {
   const Params bound = Params::bind(model, params, layer);
-  return {model,
-          Norm::bind(model, params, layer + "norm2"),
-          {bound.up},
-          {bound.down},
-          rng_key(seed, layer + "mlp.residual_dropout")};
+  return {model,        Norm::bind(model, params, layer + "norm2"),    {bound.up},
+          {bound.down}, rng_key(seed, layer + "mlp.residual_dropout"), BlockEdge::bind(model, {})};
 }
 
 void MlpBlock::activate(Ctx& ctx, MatrixRef u_TU, MatrixRef a_TF) const {
@@ -58,8 +55,8 @@ void MlpBlock::activate_backward(Ctx& ctx, MatrixRef da_TF, MatrixRef u_TU, Matr
 
 void MlpBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   recompute_all(ctx, s);
-  project_onto_residual(ctx, info, down, residual_dropout_key, model, s.a_TF, s.x1_TC, s.partial_TC,
-                        s.y_TC);
+  project_onto_residual(ctx, info, down, residual_dropout_key, model, edge, s.a_TF, s.x1_TC,
+                        s.partial_TC, s.y_TC);
 }
 
 void MlpBlock::gather(Ctx& ctx, const Saved& s) const {
@@ -68,8 +65,10 @@ void MlpBlock::gather(Ctx& ctx, const Saved& s) const {
 
 void MlpBlock::recompute_all(Ctx& ctx, const Saved& s) const {
   norm.forward(ctx, s.x1_TC, s.h_TC, s.norm);
-  gather(ctx, s);
-  up.forward(ctx, s.h_full_TC, s.u_TU);
+  edge.gather_and_multiply(ctx, enter_block(model.residual), s.h_TC, s.h_full_TC,
+                           [&](int64_t begin, int64_t count) {
+                             up.forward_rows(ctx, s.h_full_TC, s.u_TU, begin, count);
+                           });
   activate(ctx, s.u_TU, s.a_TF);
 }
 
@@ -80,12 +79,17 @@ void MlpBlock::recompute_norm_and_activation(Ctx& ctx, const Saved& s) const {
 
 void MlpBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
                               const Grads& g) const {
-  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.dy_TC, g.dp_TC, g.dp_full_TC);
-  down.backward_input(ctx, g.dp_full_TC, g.da_TF);
+  residual_dropout_backward(ctx, info, residual_dropout_key, model, edge, g.dy_TC, g.dp_TC,
+                            g.dp_full_TC, [&](int64_t begin, int64_t count) {
+                              down.backward_input_rows(ctx, g.dp_full_TC, g.da_TF, begin, count);
+                            });
   activate_backward(ctx, g.da_TF, s.u_TU, g.du_TU);
-  up.backward_input(ctx, g.du_TU, g.dh_full_TC);
-  redistribute_tokens(ctx, backward_of(enter_block(model.residual)), g.dh_full_TC.rows,
-                      g.dh_full_TC, g.dh_TC);
+  edge.multiply_and_sum(
+      ctx, backward_of(enter_block(model.residual)),
+      [&](int64_t begin, int64_t count) {
+        up.backward_input_rows(ctx, g.du_TU, g.dh_full_TC, begin, count);
+      },
+      g.dh_full_TC, g.dh_TC);
   norm.backward_input(ctx, g.dh_TC, s.x1_TC, s.norm, g.dy_TC, g.dx1_TC);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nn/block_edge.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "spec/model_layout.h"
@@ -38,6 +39,7 @@ struct MlpBlock {
   Linear up;
   Linear down;
   RngKey residual_dropout_key;
+  BlockEdge edge;
 
   static MlpBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                        uint64_t seed);

@@ -47,7 +47,7 @@ void MoeBlock::gather(Ctx& ctx, const Saved& s) const {
                       s.mlp.h_full_TC);
 }
 
-void MoeBlock::route(Ctx& ctx, const Saved& s) const {
+void MoeBlock::route(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   const Route& r = s.route;
   ctx.kernels.matmul(
       ctx.stream,
@@ -59,16 +59,19 @@ void MoeBlock::route(Ctx& ctx, const Saved& s) const {
                                  .bias_E = params.bias_E,
                                  .lse_T = r.lse_T,
                                  .expert_Tk = r.expert_Tk,
-                                 .weight_Tk = r.weight_Tk});
+                                 .weight_Tk = r.weight_Tk,
+                                 .is_chosen = info.is_routed});
+  s.earlier.count(ctx, model.chunks, r.expert_Tk);
   ctx.kernels.sort_visits(ctx.stream, {.expert_Tk = r.expert_Tk,
                                        .weight_Tk = r.weight_Tk,
-                                       .capacity = model.expert_capacity(r.expert_Tk.rows),
+                                       .capacity = model.taken_by_expert(r.expert_Tk.rows),
                                        .row_Tk = r.row_Tk,
                                        .token_A = r.token_A,
                                        .weight_A = r.weight_A,
                                        .begin_E = r.begin_E,
                                        .count_nE = r.count_nE,
-                                       .load_E = r.load_E});
+                                       .load_E = r.load_E,
+                                       .before_cE = s.earlier.before_cE});
   // Balance is judged by whole sequences.
   ctx.cp.all_reduce({r.count_nE.data, DType::I32, Shape{r.count_nE.rows, r.count_nE.cols}});
   s.exchange.tell_counts(ctx);
@@ -92,7 +95,7 @@ void MoeBlock::activate(Ctx& ctx, const Saved& s) const {
 void MoeBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
   norm.forward(ctx, s.mlp.x1_TC, s.mlp.h_TC, s.mlp.norm);
   gather(ctx, s);
-  route(ctx, s);
+  route(ctx, info, s);
   dispatch(ctx, s);
   enter_experts(ctx, s);
   activate(ctx, s);
@@ -148,9 +151,9 @@ void MoeBlock::combine(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) con
 
 void MoeBlock::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Saved& s,
                               const Grads& g) const {
-  residual_dropout_backward(ctx, info, residual_dropout_key, model, g.mlp.dy_TC, g.mlp.dp_TC,
-                            g.mlp.dp_full_TC);
-  backward_experts(ctx, s, g);
+  residual_dropout_backward(ctx, info, residual_dropout_key, model, {model.residual}, g.mlp.dy_TC,
+                            g.mlp.dp_TC, g.mlp.dp_full_TC,
+                            [&](int64_t, int64_t) { backward_experts(ctx, s, g); });
   backward_route(ctx, s, g);
   backward_shared(ctx, s, g);
   redistribute_tokens(ctx, backward_of(enter_block(model.residual)), g.mlp.dh_full_TC.rows,

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "nn/earlier_visits.h"
 #include "nn/expert_exchange.h"
 #include "nn/mlp.h"
 
@@ -32,6 +33,7 @@ struct MoeBlock {
   struct Saved {
     MlpBlock::Saved mlp;  // of it: x1, h, y, norm, h_full, partial; u and a are the shared experts'
     Route route;
+    EarlierVisits earlier;
     ExpertExchange exchange;
     TensorRef weight_R;
     MatrixRef x_RC, u_RU, a_RF;
@@ -72,7 +74,7 @@ struct MoeBlock {
 
  private:
   void gather(Ctx& ctx, const Saved& saved) const;
-  void route(Ctx& ctx, const Saved& saved) const;
+  void route(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   void dispatch(Ctx& ctx, const Saved& saved) const;
   void enter_experts(Ctx& ctx, const Saved& saved) const;
   void activate(Ctx& ctx, const Saved& saved) const;
@@ -103,6 +105,9 @@ void MoeBlock::Saved::bind(Find&& tensor) {
   out_AC = sent_AC ? matrix(sent_AC) : x_RC;
   back_AC = sent_AC ? matrix(sent_AC) : part_RC;
   weight_R = sent_AC ? tensor("route.weight_R") : route.weight_A;
+  if (const TensorRef count_KE = tensor("visits.count_KE")) {
+    earlier = {matrix(count_KE), matrix(tensor("visits.before_cE"))};
+  }
   exchange = {route.begin_E, sent_AC ? tensor("route.begin_R") : route.begin_E,
               tensor("exchange.taken_E"), tensor("exchange.counts_2P")};
 }

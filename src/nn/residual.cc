@@ -1,5 +1,7 @@
 #include "nn/residual.h"
 
+#include <algorithm>
+
 #include "nn/positions.h"
 #include "sharding/redistribute.h"
 
@@ -9,11 +11,6 @@ namespace {
 TensorRef tensor(const MatrixRef& x_TC) {
   TRIREME_CHECK(x_TC.stride == x_TC.cols, "the residual stream has no gaps");
   return {x_TC.data, x_TC.dtype, Shape{x_TC.rows, x_TC.cols}};
-}
-
-void multiply(Ctx& ctx, const Linear& linear, MatrixRef x_TF, MatrixRef residual_TC,
-              MatrixRef y_TC) {
-  if (x_TF.rows > 0) linear.forward(ctx, x_TF, y_TC, residual_TC);
 }
 
 }  // namespace
@@ -49,22 +46,28 @@ void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelSh
 }
 
 void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& linear, RngKey key,
-                           const ModelShard& model, MatrixRef x_TF, MatrixRef residual_TC,
-                           MatrixRef partial_TC, MatrixRef y_TC) {
+                           const ModelShard& model, const BlockEdge& edge, MatrixRef x_TF,
+                           MatrixRef residual_TC, MatrixRef partial_TC, MatrixRef y_TC) {
   const bool drops = drops_residual(model, info);
   const Linear without_bias{{linear.params.w_FC, {}}};
-  const int64_t num_tokens = partial_TC.rows;
-  const TokenRows own = own_tokens(ctx.tp, model.residual, num_tokens);
-  const int64_t end = own.end();
-  const auto rows = [](MatrixRef x, int64_t begin, int64_t count) {
-    return rows_of(x, begin, count);
+  const TokenRows own = own_tokens(ctx.tp, model.residual, partial_TC.rows);
+  const auto multiply = [&](const Linear& by, int64_t begin, int64_t end, MatrixRef residual) {
+    if (begin >= end) return;
+    by.forward(ctx, rows_of(x_TF, begin, end - begin), rows_of(partial_TC, begin, end - begin),
+               residual ? rows_of(residual, begin - own.begin, end - begin) : residual);
   };
-  multiply(ctx, without_bias, rows(x_TF, 0, own.begin), {}, rows(partial_TC, 0, own.begin));
-  multiply(ctx, linear, rows(x_TF, own.begin, own.count), drops ? MatrixRef{} : residual_TC,
-           rows(partial_TC, own.begin, own.count));
-  multiply(ctx, without_bias, rows(x_TF, end, num_tokens - end), {},
-           rows(partial_TC, end, num_tokens - end));
-  leave_block_onto_residual(ctx, info, key, model, residual_TC, partial_TC, y_TC);
+  edge.multiply_and_sum(
+      ctx, leave_block(model.residual),
+      [&](int64_t begin, int64_t count) {
+        const int64_t end = begin + count;
+        const int64_t own_begin = std::clamp(own.begin, begin, end);
+        const int64_t own_end = std::clamp(own.end(), own_begin, end);
+        multiply(without_bias, begin, own_begin, {});
+        multiply(linear, own_begin, own_end, drops ? MatrixRef{} : residual_TC);
+        multiply(without_bias, own_end, end, {});
+      },
+      partial_TC, y_TC);
+  if (drops) drop_tokens(ctx, info, key, model, y_TC, residual_TC, y_TC);
 }
 
 void leave_block_onto_residual(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
@@ -75,11 +78,12 @@ void leave_block_onto_residual(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
 }
 
 void residual_dropout_backward(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
-                               const ModelShard& model, MatrixRef dy_TC, MatrixRef dp_TC,
-                               MatrixRef dp_full_TC) {
+                               const ModelShard& model, const BlockEdge& edge, MatrixRef dy_TC,
+                               MatrixRef dp_TC, MatrixRef dp_full_TC,
+                               const MultiplyRows& multiply) {
   if (model.dropout > 0.0) drop_tokens(ctx, info, key, model, dy_TC, {}, dp_TC);
-  redistribute_tokens(ctx, backward_of(leave_block(model.residual)), dp_full_TC.rows, dp_TC,
-                      dp_full_TC);
+  edge.gather_and_multiply(ctx, backward_of(leave_block(model.residual)), dp_TC, dp_full_TC,
+                           multiply);
 }
 
 }  // namespace trireme

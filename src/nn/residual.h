@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nn/block_edge.h"
 #include "nn/linear.h"
 #include "spec/model_layout.h"
 
@@ -16,8 +17,8 @@ void redistribute_tokens(Ctx& ctx, const Redistribution& change, int64_t num_tok
 // bias and the residual are addends of that sum, fused into the matmul of one rank for each token.
 // partial: all tokens; y itself where the residual stream has all tokens, too.
 void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& linear, RngKey key,
-                           const ModelShard& model, MatrixRef x_TF, MatrixRef residual_TC,
-                           MatrixRef partial_TC, MatrixRef y_TC);
+                           const ModelShard& model, const BlockEdge& edge, MatrixRef x_TF,
+                           MatrixRef residual_TC, MatrixRef partial_TC, MatrixRef y_TC);
 
 // The tokens that are this rank's alone when the residual stream becomes addends of a sum.
 struct TokenRows {
@@ -35,11 +36,12 @@ inline bool drops_residual(const ModelSpec& model, const MicrobatchInfo& info) {
   return model.dropout > 0.0 && info.training;
 }
 
-// The gradient behind dropout, gathered: dp = dropout's gradient of dy, full = dp for all tokens.
-// Without dropout dp is dy itself and nothing is done; the same holds for full.
+// The gradient behind dropout, gathered and read: dp = dropout's gradient of dy, full = dp for all
+// tokens, whose rows are then multiplied. Without dropout dp is dy itself and nothing is done; the
+// same holds for full.
 void residual_dropout_backward(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
-                               const ModelShard& model, MatrixRef dy_TC, MatrixRef dp_TC,
-                               MatrixRef dp_full_TC);
+                               const ModelShard& model, const BlockEdge& edge, MatrixRef dy_TC,
+                               MatrixRef dp_TC, MatrixRef dp_full_TC, const MultiplyRows& multiply);
 
 // dropout(x) + residual on this rank's part of the residual stream.
 void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,

@@ -51,11 +51,12 @@ ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
   return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
 }
 
-// The same for experts, which every ep-th rank holds.
-ZeroShape expert_zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
-  const ZeroShape zero = zero_of(parallel, coords);
-  if (parallel.ep == 1 || zero.level == 0) return zero;
-  return {zero.level, parallel.dp / parallel.ep, coords.expert_dp};
+// The same for experts, which every `stride`-th of these ranks holds: of a copy's ranks those that
+// do, and each one alone where no two of them do.
+ZeroShape expert_zero_of(const ZeroShape& zero, int stride, const MeshCoords& coords) {
+  if (zero.level == 0 || stride == 1) return zero;
+  const int degree = zero.degree % stride == 0 ? zero.degree / stride : 1;
+  return {zero.level, degree, coords.dp / stride % degree};
 }
 
 // Whether every stage stands on two ranks, one for each direction (DualPipe).
@@ -146,11 +147,12 @@ Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
 // Which part of the norm a rank counts: what other ranks hold too is counted once.
 void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const RunPlan& plan) {
   rank.num_norm_chunks = norm_chunks.total();
-  const auto counts = [&](const ZeroShape& zero, int holder) {
-    return rank.coords.cp == 0 && holder == (zero.level == 0 ? 0 : zero.index);
+  const auto counts = [&](const ZeroShape& zero, int cp_holder, int dp_holder) {
+    return cp_holder == 0 && dp_holder == (zero.level == 0 ? 0 : zero.index);
   };
-  const bool counts_rest = counts(rank.zero, rank.coords.dp);
-  const bool counts_experts = counts(rank.expert_zero, rank.coords.dp / plan.mesh.ep);
+  const bool counts_rest = counts(rank.zero, rank.coords.cp, rank.coords.dp);
+  const bool counts_experts = counts(rank.expert_zero, rank.coords.cp / plan.mesh.ep_cp(),
+                                     rank.coords.dp / plan.mesh.ep_dp());
   const size_t num_chunks = has_two_directions(plan.schedule) ? 1 : rank.chunks.size();
   for (size_t c = 0; c < num_chunks; ++c) {
     ChunkTables& chunk = rank.chunks[c];
@@ -193,7 +195,7 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   rank.shape.cp_rank = rank.coords.cp;
   rank.shape.ep_rank = rank.coords.ep;
   rank.zero = zero_of(parallel, rank.coords);
-  rank.expert_zero = expert_zero_of(parallel, rank.coords);
+  rank.expert_zero = expert_zero_of(rank.zero, plan.mesh.ep_dp(), rank.coords);
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
   rank.num_unit_slots = parallel.prefetch + 1;
@@ -247,6 +249,7 @@ Status compile_plan(RunPlan& plan) {
   plan.shape.cp = plan.mesh.cp;
   plan.shape.ep = plan.mesh.ep;
   plan.shape.sequence_parallel = plan.config.parallel.sequence;
+  plan.shape.tp_overlap = plan.config.parallel.tp_overlap;
   plan.shape.context_exchange =
       plan.config.parallel.context == "ring" ? ContextExchange::Ring : ContextExchange::AllToAll;
   TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.shape));

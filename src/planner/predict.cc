@@ -159,13 +159,19 @@ class Counter {
     return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
   }
 
-  // How often every sequence visits every expert, told once by every layer.
+  // How often every sequence, and every chunk of it where tokens compete for places, visits every
+  // expert, told once by every layer.
   void count_expert_counts(const Action& action) {
     if (action.kind != ActionKind::F) return;
     const int64_t layers = rank_.chunks[size_t(action.chunk)].stage.num_layers;
     const int64_t counts = rank_.shape.micro_sequences * plan_.model.experts;
-    bytes_[kCp] += layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_.coords.cp,
-                                       counts, {}, DType::I32, false);
+    const auto told = [&](int64_t count) {
+      return layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_.coords.cp, count, {},
+                                 DType::I32, false);
+    };
+    bytes_[kCp] += told(counts);
+    const ModelShard model = shard_model(plan_.model, rank_.shape);
+    if (model.counts_earlier_visits()) bytes_[kCp] += told(counts * model.chunks.num_chunks());
   }
 
   // Visits of experts on other ranks, there and back, as an even router sends them: how many they
@@ -176,7 +182,8 @@ class Counter {
     const StageShape& shape = rank_.shape;
     const int64_t layers = rank_.chunks[size_t(action.chunk)].stage.num_layers;
     const int64_t tokens = shape.micro_sequences * plan_.model.seq_len;
-    const int64_t visits = layers * plan_.model.expert_rows(tokens) * (ep - 1) / ep;
+    const int64_t visits =
+        layers * (plan_.model.expert_rows(tokens) / plan_.mesh.cp) * (ep - 1) / ep;
     const int64_t rows = visits * plan_.model.d_model * size_of(shape.compute);
     const int64_t numbers = visits * size_of(DType::F32);
     if (action.kind == ActionKind::F) {
@@ -192,6 +199,10 @@ class Counter {
 
   void count_moves(const std::vector<TensorMove>& moves) {
     for (const TensorMove& move : moves) {
+      if (move.in_pieces) {
+        count_pieces(move);
+        continue;
+      }
       const auto what = collective_of(move.change, move.global, plan_.mesh.tp, rank_.coords.tp);
       if (!what) continue;
       bytes_[kTp] += sent_bytes(what->request(Algorithm::Auto, plan_.mesh.tp, rank_.coords.tp),
@@ -199,18 +210,29 @@ class Counter {
     }
   }
 
-  int64_t context_bytes(int64_t count) const {
-    return collective(Collective::AllReduce, plan_.mesh.cp, rank_.coords.cp, count, {}, DType::F32,
-                      true);
+  void count_pieces(const TensorMove& move) {
+    const PieceTraffic traffic =
+        piece_traffic(move.change, move.global, kRowPieces, plan_.mesh.tp, rank_.coords.tp);
+    bytes_[kTp] += traffic.sent_elements * size_of(move.dtype);
+    for (const MoveCollective& sum : traffic.sums) {
+      bytes_[kTp] += sent_bytes(sum.request(Algorithm::Auto, plan_.mesh.tp, rank_.coords.tp),
+                                size_of(move.dtype), false, shares_memory_);
+    }
+  }
+
+  int64_t context_bytes(int addends, int64_t count) const {
+    const int rank = rank_.coords.cp / (plan_.mesh.cp / addends);
+    return collective(Collective::AllReduce, addends, rank, count, {}, DType::F32, true);
   }
 
   // Gradients that lie on tensor- and context-parallel ranks as addends.
   void count_addends() {
     for (const ChunkTables& chunk : rank_.chunks) {
       for (const OwnedParam& owned : chunk.owned) {
-        const int addends = chunk.layouts[owned.param].grad_addends;
-        bytes_[kCp] += context_bytes(owned.count);
-        if (owned.second_use_begin >= 0) bytes_[kCp] += context_bytes(owned.count);
+        const ParamLayout& layout = chunk.layouts[owned.param];
+        const int addends = layout.grad_addends;
+        const int uses = owned.second_use_begin >= 0 ? 2 : 1;
+        bytes_[kCp] += uses * context_bytes(layout.cp_addends, owned.count);
         bytes_[kTp] += collective(Collective::AllReduce, addends, rank_.coords.tp % addends,
                                   owned.count, {}, DType::F32, true);
       }
@@ -236,10 +258,10 @@ class Counter {
   }
 
   void count_reduce(const PlacedBucket& placed) {
-    const int ep = placed.bucket.is_of_experts ? plan_.mesh.ep : 1;  // others hold other experts
+    const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;  // of the same experts
     const int shards = this->shards(placed.bucket);
-    const int replicas = plan_.mesh.dp / ep / shards;
-    const int replica = rank_.coords.dp / ep / shards;
+    const int replicas = plan_.mesh.dp / stride / shards;
+    const int replica = rank_.coords.dp / stride / shards;
     if (shards > 1) {
       const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::grads);
       bytes_[kDp] += collective(Collective::ReduceScatter, shards, zero_of(placed.bucket).index,

@@ -56,32 +56,9 @@ Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, i
   return batch.micro_sequences * dp;
 }
 
-Status check_experts(const ParallelConfig& parallel, const ModelSpec& model) {
-  if (parallel.ep < 1)
-    return usage(fmt::format("parallel.ep = {} must be at least 1", parallel.ep));
-  if (parallel.dp * parallel.cp % parallel.ep != 0) {
-    return usage(fmt::format("parallel.ep = {} must divide parallel.dp * parallel.cp = {} * {}",
-                             parallel.ep, parallel.dp, parallel.cp));
-  }
-  if (parallel.ep > 1 && parallel.cp > 1) {
-    return Error{ErrorKind::Infeasible,
-                 fmt::format("parallel.ep = {} with parallel.cp = {}: in this version experts are "
-                             "shared by data-parallel ranks alone; set one of them to 1",
-                             parallel.ep, parallel.cp)};
-  }
-  if (parallel.ep > 1 && parallel.hsdp_shard > 0 && parallel.hsdp_shard != parallel.dp) {
-    return Error{ErrorKind::Infeasible,
-                 fmt::format("parallel.hsdp_shard = {} with parallel.ep = {}: in this version the "
-                             "state of experts is cut over all ranks that hold them; set it to 0",
-                             parallel.hsdp_shard, parallel.ep)};
-  }
-  if (parallel.cp > 1 && model.has_experts() && model.capacity_factor > 0.0) {
-    return Error{ErrorKind::Infeasible,
-                 fmt::format("model.capacity_factor = {} counts the tokens of whole micro-batches, "
-                             "which parallel.cp = {} splits; set one of them to 0 or 1",
-                             model.capacity_factor, parallel.cp)};
-  }
-  return Done{};
+Status check_mesh(const Mesh& mesh) {
+  const std::vector<std::string> problems = problems_of(mesh);
+  return problems.empty() ? Status(Done{}) : Status(usage(problems.front()));
 }
 
 Status check_sync(const ParallelConfig& parallel) {
@@ -215,7 +192,8 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   }
   TRIREME_TRY_DONE(check_offload(config.memory));
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
-  TRIREME_TRY_DONE(check_experts(parallel, model));
+  plan.mesh = {parallel.tp, parallel.cp, parallel.pp, parallel.dp, parallel.ep};
+  TRIREME_TRY_DONE(check_mesh(plan.mesh));
   TRIREME_TRY(recompute, parse_recompute(config.memory.recompute));
   TRIREME_TRY(compute, parse_compute(config.precision.compute));
   TRIREME_TRY(mode, parse_reproducible(config.run.reproducible));
@@ -223,7 +201,6 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   plan.model = model;
   plan.mode = mode;
   plan.hardware = host.hardware;
-  plan.mesh = {parallel.tp, parallel.cp, parallel.pp, parallel.dp, parallel.ep};
   plan.num_params = num_params(model);
   plan.flops_per_token = model_flops_per_token(model);
   const int ranks_on_host = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();

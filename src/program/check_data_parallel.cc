@@ -40,6 +40,7 @@ class ProgramCheck {
     return to_string(action, int(shape_.num_units.size()));
   }
   std::string unit_text(int chunk, int unit) const {
+    if (!shape_.unit_names.empty()) return shape_.unit_names[size_t(chunk)][size_t(unit)];
     return shape_.num_units.size() > 1 ? fmt::format("unit {} of chunk {}", unit, chunk)
                                        : fmt::format("unit {}", unit);
   }
@@ -211,8 +212,9 @@ class GradientCheck : public ProgramCheck {
                                                           microbatches_[size_t(chunk)].count
                                                     : here.is_reduced;
         if (is_whole && here.leaf < 0) continue;
-        report("reduce", fmt::format("{} reads the gradient of {}, which is not reduced yet",
-                                     text(reader), unit_text(chunk, unit)));
+        report("reduce",
+               fmt::format("{} reads the gradient of {}, which is not reduced over dp yet",
+                           text(reader), unit_text(chunk, unit)));
       }
     }
   }

@@ -177,6 +177,16 @@ std::vector<bool> units_whose_w_reads(const StageSpec& stage, const StageShape& 
   return reads;
 }
 
+std::vector<std::string> unit_names(const StageSpec& stage) {
+  std::vector<std::string> names;
+  if (stage.has_embedding) names.emplace_back("embedding");
+  for (int64_t layer = 0; layer < stage.num_layers; ++layer) {
+    names.push_back("layers." + std::to_string(stage.first_layer + layer));
+  }
+  if (stage.has_head) names.emplace_back("head");
+  return names;
+}
+
 }  // namespace
 
 int DataParallelShape::group_of(int chunk, int unit) const {
@@ -200,6 +210,7 @@ DataParallelShape data_parallel_shape(const RankPlan& rank) {
   for (const ChunkTables& chunk : rank.chunks) {
     const int units = num_units(chunk.stage);
     result.num_units.push_back(units);
+    result.unit_names.push_back(unit_names(chunk.stage));
     result.groups.push_back(chunk.groups);
     result.num_pieces.push_back(int(chunk.pieces.size()));
     std::vector<bool> kept;

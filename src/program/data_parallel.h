@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "program/rank_plan.h"
@@ -12,8 +13,9 @@ struct DataParallelShape {
   int zero_level = 0;
   bool post_validates = false;
   int num_unit_slots = 2;  // gathered units alive at one time: one in use, the others on their way
-  std::vector<int> num_units;                     // [chunk]
-  std::vector<std::vector<UnitGroup>> groups;     // [chunk] units that are handled as one
+  std::vector<int> num_units;                             // [chunk]
+  std::vector<std::vector<std::string>> unit_names = {};  // [chunk][unit] for messages; or empty
+  std::vector<std::vector<UnitGroup>> groups;             // [chunk] units that are handled as one
   std::vector<int> num_pieces;                    // [chunk] of the optimizer's state in a file
   std::vector<std::vector<bool>> kept_gathered;   // [chunk][unit] gathered for the whole step
   std::vector<std::vector<bool>> w_reads_params;  // [chunk][unit] W reads the unit's parameters

@@ -71,6 +71,27 @@ Traffic redistribution_traffic(const Redistribution& change, const Shape& global
           moved.received_messages};
 }
 
+PieceTraffic piece_traffic(const Redistribution& change, const Shape& global, int pieces,
+                           int group_size, int rank) {
+  PieceTraffic traffic;
+  const std::optional<MoveCollective> whole = collective_of(change, global, group_size, rank);
+  if (!whole || group_size == 1) return traffic;
+  if (whole->collective == Collective::AllReduce) {
+    for (int piece = 0; piece < pieces; ++piece) {
+      const int64_t rows = balanced_count(global[0], pieces, piece);
+      if (rows > 0) traffic.sums.push_back({Collective::AllReduce, rows * global[1], {}, {}});
+    }
+    return traffic;
+  }
+  // Each passes on all parts but one: gathering, that of the next rank; summing, its own.
+  const bool gathers = whole->collective == Collective::AllGather;
+  const int next = (rank + 1) % group_size, before = (rank + group_size - 1) % group_size;
+  traffic.sent_elements = whole->count - whole->counts[size_t(gathers ? next : rank)];
+  traffic.received_elements = whole->count - whole->counts[size_t(gathers ? rank : before)];
+  traffic.messages = group_size - 1;
+  return traffic;
+}
+
 int64_t redistribution_tmp_bytes(const Redistribution& change, const Shape& global, DType dtype,
                                  Algorithm algorithm, int group_size, int rank) {
   const std::optional<MoveCollective> move = collective_of(change, global, group_size, rank);

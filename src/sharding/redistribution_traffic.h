@@ -30,6 +30,17 @@ Traffic redistribution_traffic(Group& group, const Redistribution& change, const
 Traffic redistribution_traffic(const Redistribution& change, const Shape& global, DType dtype,
                                Algorithm algorithm, int group_size, int rank);
 
+// The same in pieces beside a matmul (nn/block_edge.h): the requests whose payload adds up to it,
+// and what goes round the ring.
+struct PieceTraffic {
+  std::vector<MoveCollective> sums;
+  int64_t sent_elements = 0;      // round the ring
+  int64_t received_elements = 0;  // likewise
+  int64_t messages = 0;           // of either
+};
+PieceTraffic piece_traffic(const Redistribution& change, const Shape& global, int pieces,
+                           int group_size, int rank);
+
 // What a rank's group needs beside the caller's buffers; 0 with Shared.
 int64_t redistribution_tmp_bytes(const Redistribution& change, const Shape& global, DType dtype,
                                  Algorithm algorithm, int group_size, int rank);

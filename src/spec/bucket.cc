@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "spec/model_layout.h"
 #include "spec/norm_chunk.h"
 
 namespace trireme {
@@ -23,10 +24,6 @@ int unit_of(const StageSpec& stage, std::string_view name) {
   const bool is_second_use = name.find('@') != std::string_view::npos;
   if (stage.has_embedding && !is_second_use && name.substr(0, 10) == "embedding.") return 0;
   return num_units(stage) - 1;
-}
-
-bool is_of_expert(std::string_view name) {
-  return name.find(".mlp.experts.") != std::string_view::npos;
 }
 
 bool is_table(std::string_view name) { return name.substr(0, kTable.size()) == kTable; }

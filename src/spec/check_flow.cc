@@ -17,7 +17,7 @@ class FlowCheck {
  public:
   FlowCheck(const StageFlow& flow, const std::vector<ParamLayout>& layouts) : flow_(flow) {
     for (const ParamLayout& layout : layouts) layouts_[layout.name] = &layout;
-    for (const StageFlow::Tensor& input : flow.inputs) placements_[input.name] = input.placement;
+    for (const StageFlow::Tensor& input : flow.inputs) placements_[input.name] = {input.placement};
   }
 
   Status run() {
@@ -25,12 +25,12 @@ class FlowCheck {
     FlowStep end;
     end.block = "the stage's end";
     for (const StageFlow::Tensor& output : flow_.outputs) {
-      TRIREME_TRY_DONE(expect(end, output.name, output.placement));
+      TRIREME_TRY_DONE(expect(end, output.name, {output.placement}));
     }
     for (const auto& [name, is] : placements_) {
       if (reads_.contains(name)) continue;
       return Error{ErrorKind::Usage,
-                   fmt::format("{}, {} over tp, is read by no step", name, to_string(is))};
+                   fmt::format("{}, {} over tp, is read by no step", name, to_string(is.tp))};
     }
     for (const auto& [name, layout] : layouts_) {
       if (used_.contains(name)) continue;
@@ -40,27 +40,39 @@ class FlowCheck {
   }
 
  private:
-  Error wrong(const FlowStep& step, const std::string& tensor, Placement is,
-              const std::string& should) const {
+  Error wrong(const FlowStep& step, const std::string& tensor, MeshAxis axis, Placement is,
+              Placement should) const {
     return {ErrorKind::Usage,
-            fmt::format("{}: {} is {} over tp, and should be {}: a redistribution before it is "
+            fmt::format("{}: {} is {} over {}, and should be {}: a redistribution before it is "
                         "missing, doubled or another",
-                        step.block, tensor, to_string(is), should)};
+                        step.block, tensor, to_string(is), name_of(axis), to_string(should))};
   }
 
-  // The tensor lies as wanted; addends are read, and so summed, once.
-  Status expect(const FlowStep& step, const std::string& tensor, Placement wanted) {
+  // The tensor lies as wanted over every axis; addends are read, and so summed, once.
+  Status expect(const FlowStep& step, const std::string& tensor, const TensorPlacement& wanted) {
     const auto found = placements_.find(tensor);
     if (found == placements_.end()) {
       return Error{ErrorKind::Usage,
                    fmt::format("{}: {} is read and was not written", step.block, tensor)};
     }
-    if (!(found->second == wanted)) return wrong(step, tensor, found->second, to_string(wanted));
-    if (++reads_[tensor] > 1 && wanted == Placement::partial()) {
-      return Error{ErrorKind::Usage,
-                   fmt::format("{}: {} is summed over tp twice", step.block, tensor)};
+    const bool is_first = ++reads_[tensor] == 1;
+    for (const MeshAxis axis : {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Ep}) {
+      const Placement is = found->second.on(axis), should = wanted.on(axis);
+      if (!(is == should)) return wrong(step, tensor, axis, is, should);
+      if (is_first || !(should == Placement::partial())) continue;
+      return Error{ErrorKind::Usage, fmt::format("{}: {} is summed over {} twice", step.block,
+                                                 tensor, name_of(axis))};
     }
     return Done{};
+  }
+  // As it lies where it was written; moved on one axis.
+  TensorPlacement as_written(const std::string& tensor) const {
+    const auto found = placements_.find(tensor);
+    return found == placements_.end() ? TensorPlacement{} : found->second;
+  }
+  static TensorPlacement moved(TensorPlacement placement, MeshAxis axis, Placement to) {
+    (axis == MeshAxis::Tp ? placement.tp : axis == MeshAxis::Cp ? placement.cp : placement.ep) = to;
+    return placement;
   }
 
   // The parameter lies as the step needs it, and its gradient is said to be what it will be.
@@ -74,7 +86,15 @@ class FlowCheck {
     const ParamLayout& layout = *found->second;
     used_[param] = true;
     if (!(layout.placement == wanted)) {
-      return wrong(step, param, layout.placement, to_string(wanted));
+      return wrong(step, param, MeshAxis::Tp, layout.placement, wanted);
+    }
+    // Ranks of cp have tokens of their own, but experts see those of all ranks that share them.
+    const int seen = is_of_expert(param) ? std::min(flow_.cp, flow_.ep) : 1;
+    if (layout.cp_addends * seen != flow_.cp) {
+      return Error{ErrorKind::Usage,
+                   fmt::format("{}: the gradient of {} is one of {} addends over cp, and is summed "
+                               "over {} ranks before Step",
+                               step.block, param, flow_.cp / seen, layout.cp_addends)};
     }
     // Copies of a part see what their own ranks see; copies of the whole all see the same, unless
     // the tokens are parts.
@@ -95,7 +115,7 @@ class FlowCheck {
     return Done{};
   }
 
-  Status leave(const FlowStep& step, Placement out) {
+  Status leave(const FlowStep& step, const TensorPlacement& out) {
     if (placements_.contains(step.out)) {
       return Error{ErrorKind::Usage, fmt::format("{}: {} is written twice", step.block, step.out)};
     }
@@ -104,68 +124,123 @@ class FlowCheck {
   }
 
   Status check(const FlowStep& step);
+  Status check_linear(const FlowStep& step);
+  Status check_routing(const FlowStep& step);
+  Status check_attention(const FlowStep& step);
 
   const StageFlow& flow_;
   std::map<std::string, const ParamLayout*> layouts_;
   std::map<std::string, bool> used_;
-  std::map<std::string, Placement> placements_;
+  std::map<std::string, TensorPlacement> placements_;
   std::map<std::string, int> reads_;
 };
 
+const Placement kColumns = Placement::shard(1);  // of [tokens, columns]
+
+// Experts see visits by expert, all others tokens.
+Status FlowCheck::check_linear(const FlowStep& step) {
+  const size_t all = step.params.size();
+  const bool of_experts = all > 0 && is_of_expert(step.params.front());
+  const Placement rows = Placement::shard(of_experts ? 1 : 0);
+  const TensorPlacement whole = moved({Placement::replicate()}, MeshAxis::Ep, rows);
+  const TensorPlacement columns = moved({kColumns}, MeshAxis::Ep, rows);
+  if (step.kind == Kind::Column) {
+    TRIREME_TRY_DONE(expect(step, step.in, whole));
+    TRIREME_TRY_DONE(expect_params(step, 0, all, Placement::shard(0), GradOf::Parts));
+    return leave(step, columns);
+  }
+  const size_t weights = step.kind == Kind::Row ? 1 : all;
+  TRIREME_TRY_DONE(expect(step, step.in, columns));
+  TRIREME_TRY_DONE(expect_params(step, 0, weights, kColumns, GradOf::Parts));
+  TRIREME_TRY_DONE(expect_params(step, weights, all, Placement::invariant(), GradOf::Whole));
+  return leave(step, moved({Placement::partial()}, MeshAxis::Ep, rows));
+}
+
+Status FlowCheck::check_routing(const FlowStep& step) {
+  const TensorPlacement tokens{Placement::replicate()};
+  TRIREME_TRY_DONE(expect(step, step.in, tokens));
+  if (step.kind == Kind::Count)
+    return leave(step, moved(tokens, MeshAxis::Cp, Placement::partial()));
+  if (step.kind == Kind::Balance) {
+    TRIREME_TRY_DONE(expect(step, step.onto, moved(tokens, MeshAxis::Cp, Placement::invariant())));
+    return leave(step, tokens);
+  }
+  // What goes back to the router comes from each rank's own columns.
+  TRIREME_TRY_DONE(expect_params(step, 0, 1, Placement::invariant(), GradOf::Addend));
+  TRIREME_TRY_DONE(
+      expect_params(step, 1, step.params.size(), Placement::invariant(), GradOf::Whole));
+  return leave(step, tokens);
+}
+
+// Own queries meet all keys, or this rank has heads of whole sequences.
+Status FlowCheck::check_attention(const FlowStep& step) {
+  const TensorPlacement own{kColumns};
+  const TensorPlacement heads = moved(own, MeshAxis::Cp, kColumns);
+  const TensorPlacement in = step.onto.empty() ? heads : own;
+  TRIREME_TRY_DONE(expect(step, step.in, in));
+  if (!step.onto.empty()) {
+    TRIREME_TRY_DONE(expect(step, step.onto, moved(own, MeshAxis::Cp, Placement::replicate())));
+  }
+  return leave(step, in);
+}
+
 Status FlowCheck::check(const FlowStep& step) {
-  const Placement shards = Placement::shard(1);  // of [tokens, columns]
+  const TensorPlacement residual{flow_.residual};
   const bool token_parts = flow_.residual == Placement::shard(0);
   const size_t all = step.params.size();
   switch (step.kind) {
     case Kind::Lookup:
-      TRIREME_TRY_DONE(expect(step, step.in, Placement::invariant()));
+      TRIREME_TRY_DONE(expect(step, step.in, {Placement::invariant()}));
       TRIREME_TRY_DONE(expect_params(step, 0, 1, Placement::shard(0), GradOf::Parts));
       // The gathered gradient has all tokens on all ranks.
       TRIREME_TRY_DONE(expect_params(step, 1, all, Placement::invariant(), GradOf::Whole));
-      return leave(step, Placement::partial());
+      return leave(step, {Placement::partial()});
     case Kind::Norm:
-      TRIREME_TRY_DONE(expect(step, step.in, flow_.residual));
+      TRIREME_TRY_DONE(expect(step, step.in, residual));
       TRIREME_TRY_DONE(expect_params(step, 0, all, Placement::invariant(),
                                      token_parts ? GradOf::Addend : GradOf::Whole));
-      return leave(step, flow_.residual);
+      return leave(step, residual);
     case Kind::Route:
-      // What goes back to it comes from each rank's own columns.
-      TRIREME_TRY_DONE(expect(step, step.in, Placement::replicate()));
-      TRIREME_TRY_DONE(expect_params(step, 0, 1, Placement::invariant(), GradOf::Addend));
-      TRIREME_TRY_DONE(expect_params(step, 1, all, Placement::invariant(), GradOf::Whole));
-      return leave(step, Placement::replicate());
+    case Kind::Count:
+    case Kind::Balance:
+      return check_routing(step);
     case Kind::Column:
-      TRIREME_TRY_DONE(expect(step, step.in, Placement::replicate()));
-      TRIREME_TRY_DONE(expect_params(step, 0, all, Placement::shard(0), GradOf::Parts));
-      return leave(step, shards);
-    case Kind::Shards:
-      TRIREME_TRY_DONE(expect(step, step.in, shards));
-      if (!step.onto.empty()) {
-        TRIREME_TRY_DONE(expect(step, step.onto, Placement::replicate()));
-      }
-      return leave(step, shards);
     case Kind::Row:
-      TRIREME_TRY_DONE(expect(step, step.in, shards));
-      TRIREME_TRY_DONE(expect_params(step, 0, 1, shards, GradOf::Parts));
-      TRIREME_TRY_DONE(expect_params(step, 1, all, Placement::invariant(), GradOf::Whole));
-      return leave(step, Placement::partial());
     case Kind::Rows:
-      TRIREME_TRY_DONE(expect(step, step.in, shards));
-      TRIREME_TRY_DONE(expect_params(step, 0, step.params.size(), shards, GradOf::Parts));
-      return leave(step, Placement::partial());
+      return check_linear(step);
+    case Kind::Attend:
+      return check_attention(step);
+    case Kind::Shards: {
+      const Placement rows = as_written(step.in).ep;
+      const TensorPlacement columns = moved({kColumns}, MeshAxis::Ep, rows);
+      TRIREME_TRY_DONE(expect(step, step.in, columns));
+      if (!step.onto.empty()) {
+        TRIREME_TRY_DONE(
+            expect(step, step.onto, moved({Placement::replicate()}, MeshAxis::Ep, rows)));
+      }
+      return leave(step, columns);
+    }
+    case Kind::Merge:
+      TRIREME_TRY_DONE(expect(step, step.in, {Placement::partial()}));
+      TRIREME_TRY_DONE(expect(step, step.onto, {Placement::partial()}));
+      return leave(step, {Placement::partial()});
     case Kind::Enter:
     case Kind::Leave:
     case Kind::Join:
-      TRIREME_TRY_DONE(expect(step, step.in, step.move.change.from));
-      return leave(step, step.move.change.to);
+    case Kind::Exchange: {
+      const TensorPlacement is = as_written(step.in);
+      const Redistribution& change = step.move.change;
+      TRIREME_TRY_DONE(expect(step, step.in, moved(is, step.move.axis, change.from)));
+      return leave(step, moved(is, step.move.axis, change.to));
+    }
     case Kind::Add:
-      TRIREME_TRY_DONE(expect(step, step.in, flow_.residual));
-      TRIREME_TRY_DONE(expect(step, step.onto, flow_.residual));
-      return leave(step, flow_.residual);
+      TRIREME_TRY_DONE(expect(step, step.in, residual));
+      TRIREME_TRY_DONE(expect(step, step.onto, residual));
+      return leave(step, residual);
     case Kind::Loss:
-      TRIREME_TRY_DONE(expect(step, step.in, Placement::replicate()));
+      TRIREME_TRY_DONE(expect(step, step.in, {Placement::replicate()}));
       TRIREME_TRY_DONE(expect_params(step, 0, all, Placement::shard(0), GradOf::Parts));
-      return leave(step, Placement::shard(0));
+      return leave(step, {Placement::shard(0)});
   }
   return Done{};
 }

@@ -17,6 +17,9 @@ struct ContextChunks {
   static bool fits(int64_t seq_len, int cp) { return seq_len % (2 * cp) == 0 || cp == 1; }
 
   int64_t local_len() const { return seq_len / cp; }
+  // Of the whole sequence; this rank's are `rank` and the same from behind.
+  int num_chunks() const { return 2 * cp; }
+  int second_chunk() const { return num_chunks() - 1 - rank; }
   // Tokens of the first chunk; the second has the rest.
   int64_t chunk_len() const { return local_len() / 2; }
   int64_t first_position() const { return rank * chunk_len(); }

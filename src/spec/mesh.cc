@@ -57,6 +57,10 @@ std::vector<std::string> problems_of(const Mesh& mesh) {
         fmt::format("parallel.ep = {} must divide dp * cp = {} * {}, inside which "
                     "experts lie; change ep or dp",
                     mesh.ep, mesh.dp, mesh.cp));
+  } else if (problems.empty() && mesh.cp % mesh.ep != 0 && mesh.ep % mesh.cp != 0) {
+    problems.push_back(fmt::format(
+        "parallel.ep = {} must divide parallel.cp = {} or be a multiple of it; change ep or cp",
+        mesh.ep, mesh.cp));
   }
   return problems;
 }

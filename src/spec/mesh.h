@@ -22,6 +22,10 @@ struct Mesh {
 
   int size() const { return tp * cp * pp * dp; }
   int expert_dp() const { return dp * cp / ep; }
+  // Of the ranks that share the experts, how many differ in cp, and how many in dp for each of
+  // these.
+  int ep_cp() const { return ep < cp ? ep : cp; }
+  int ep_dp() const { return ep / ep_cp(); }
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 

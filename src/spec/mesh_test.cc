@@ -16,7 +16,8 @@ void for_each_mesh(int limit, Visit visit) {
       for (int pp = 1; tp * cp * pp <= limit; ++pp) {
         for (int dp = 1; tp * cp * pp * dp <= limit; ++dp) {
           for (int ep = 1; ep <= dp * cp; ++ep) {
-            if (dp * cp % ep == 0) visit(Mesh{tp, cp, pp, dp, ep});
+            const bool is_nested = cp % ep == 0 || ep % cp == 0;
+            if (dp * cp % ep == 0 && is_nested) visit(Mesh{tp, cp, pp, dp, ep});
           }
         }
       }

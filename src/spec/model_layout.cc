@@ -62,7 +62,7 @@ Role role_of(std::string_view name) {
   for (const auto& [ending, role] : kRoles) {
     if (name.ends_with(ending)) return role;
   }
-  if (name.find("mlp.experts.") != name.npos) {
+  if (is_of_expert(name)) {
     return name.ends_with(".w_down") ? Role::FfInput : Role::Ff;
   }
   TRIREME_CHECK(false, "parameter " + std::string(name) + " has no placement");
@@ -149,9 +149,15 @@ Status check_expert_parallel(const ModelSpec& model, int ep) {
                fmt::format("parallel.ep = {} must divide model.experts = {}", ep, model.experts)};
 }
 
+bool is_of_expert(std::string_view param) { return param.find(".mlp.experts.") != param.npos; }
+
+int64_t ModelShard::sent_rows(int64_t num_tokens) const {
+  return std::min(num_tokens * top_k, experts * taken_by_expert(num_tokens));
+}
+
 int64_t ModelShard::held_rows(int64_t num_tokens) const {
   const int64_t visits = num_tokens * std::min(top_k, held_experts);
-  return ep * std::min(visits, held_experts * expert_capacity(num_tokens));
+  return ep * std::min(visits, held_experts * taken_by_expert(num_tokens));
 }
 
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
@@ -180,6 +186,7 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   shard.ep = shape.ep;
   shard.held_experts = model.held_experts / shape.ep;
   shard.first_expert = model.first_expert + shard.held_experts * shape.ep_rank;
+  shard.tp_overlap = shape.tp_overlap;
   shard.residual = shape.sequence_parallel ? Placement::shard(0) : Placement::invariant();
   return shard;
 }
@@ -211,6 +218,8 @@ std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& 
     if (role == Role::Router) layout.grad_addends = shape.tp;
     if (role == Role::KvHeads) layout.grad_addends = shard.kv_copies;
     if (role == Role::Norm && shape.sequence_parallel) layout.grad_addends = shape.tp;
+    layout.cp_addends =
+        is_of_expert(layout.name) ? shape.cp / std::min(shape.cp, shape.ep) : shape.cp;
     layouts.push_back(std::move(layout));
   }
   return layouts;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -24,13 +25,27 @@ struct ModelShard : ModelSpec {
   ContextChunks chunks;    // of every sequence, this rank's; seq_len counts all tokens
   int ep = 1;              // ranks that share the experts
   int64_t local_len() const { return chunks.local_len(); }
+  // Visits that an expert takes of a micro-batch of which every rank of cp has `num_tokens`.
+  int64_t taken_by_expert(int64_t num_tokens) const {
+    return expert_capacity(num_tokens * chunks.cp);
+  }
+  // Visits of this rank's `num_tokens` that all experts can take.
+  int64_t sent_rows(int64_t num_tokens) const;
+  // Whether an expert may refuse a visit for one of another rank's tokens.
+  bool counts_earlier_visits() const { return capacity_factor > 0.0 && chunks.cp > 1; }
   // Rows that the experts of this rank may be given: by every rank, all visits of its `num_tokens`
-  // that they can take. With all experts on one rank these are expert_rows.
+  // that they can take. With all experts on one rank these are sent_rows.
   int64_t held_rows(int64_t num_tokens) const;
   // How the residual stream [tokens, d_model] lies over the tp ranks between the blocks: invariant,
   // or, with sequence parallelism, shard(0).
   Placement residual = Placement::invariant();
+  // Whether tokens cross the edges of attention and MLP in pieces (RowPieces).
+  bool tp_overlap = false;
 };
+
+// What crosses an edge while other rows are multiplied: parts of ranks go round a ring; sums over
+// all ranks are those of so many pieces.
+inline constexpr int kRowPieces = 4;
 // What a block reads of the residual stream, and what it adds to it: each rank has the addends of
 // its own heads, hidden units or rows of the vocabulary. Each is how the other's gradient goes
 // back.
@@ -52,8 +67,8 @@ Status check_tensor_parallel(const ModelSpec& model, int tp);
 Status check_context_parallel(const ModelSpec& model, const StageShape& shape);
 Status check_expert_parallel(const ModelSpec& model, int ep);
 
-// Where a rank's part of a parameter lies in the whole one, over the tp axis. Over cp every rank
-// has the same part, and an addend of every gradient, as over dp: that of its tokens.
+// Where a rank's part of a parameter lies in the whole one, over the tp axis. Over cp ranks have
+// the same part, unless they share the experts, and an addend of its gradient: that of their tokens.
 struct ParamLayout {
   std::string name;
   Placement placement;  // shard(d), or invariant
@@ -67,7 +82,10 @@ struct ParamLayout {
   // from a multiple of `grad_addends` have the others; before Step they are summed, once. 1: it has
   // the gradient.
   int grad_addends = 1;
+  // The same over cp, where they are every (cp / cp_addends)-th rank.
+  int cp_addends = 1;
 };
+bool is_of_expert(std::string_view param);
 
 // In the order of param_table.
 std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& stage,

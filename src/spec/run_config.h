@@ -94,6 +94,7 @@ struct ParallelConfig {
   int servers = 1;                  // of the dp ranks: those that keep what is updated
   int staleness = 0;                // pushes that a worker may be ahead; 0: synchronous
   bool sequence = false;
+  bool tp_overlap = false;
   std::string context = "ring";
   int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself
   int prefetch = 1;          // units whose parameters or gradients are on their way

@@ -170,6 +170,8 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "ring|all_to_all");
   list.add("sequence", parallel.sequence, kSpeed,
            "tensor parallelism keeps the residual stream split along the sequence");
+  list.add("tp_overlap", parallel.tp_overlap, kSpeed,
+           "tensor parallelism moves some rows of tokens while others are multiplied");
   list.add("bucket_bytes", parallel.bucket_bytes, kLayout,
            "gradients that are reduced, and with zero = 3 parameters that are gathered, as one: "
            "neighbouring layers up to this many bytes of gradients; 0: each layer for itself");

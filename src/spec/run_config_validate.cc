@@ -261,6 +261,9 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
                   "set model.family = \"moe\", or parallel.ep = 1");
     rules.divides("parallel.ep", parallel.ep, "parallel.dp * parallel.cp",
                   int64_t{parallel.dp} * parallel.cp);
+    const bool is_mixed = parallel.cp > 0 && parallel.cp % parallel.ep != 0;
+    rules.require(!is_mixed || parallel.ep % parallel.cp == 0, "parallel.ep",
+                  "must divide parallel.cp or be a multiple of it", "change ep or cp");
     rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
   }
   rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);

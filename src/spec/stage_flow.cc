@@ -27,10 +27,12 @@ class FlowBuilder {
 
   void layer(int64_t index) {
     const std::string layer = fmt::format("layers.{}.", index);
-    block(layer, "attn", "norm1", layer + "x1", {"wq", "wk", "wv", "bq", "bk", "bv"}, "wo", "bo");
+    block(layer, "attn", "norm1", layer + "x1", {"wq", "wk", "wv", "bq", "bk", "bv"}, "wo", "bo",
+          [&](const std::string& block, const std::string& u) { return attend(block, u); });
     if (model_.has_experts()) return experts(layer);
     block(layer, "mlp", "norm2", layer + "y", {"w_gate", "w_up", "b_gate", "b_up"}, "w_down",
-          "b_down");
+          "b_down",
+          [&](const std::string& block, const std::string& u) { return activate(block, u); });
   }
 
   const std::string& residual() const { return residual_; }
@@ -85,51 +87,119 @@ class FlowBuilder {
     step(kind, block, in, out, {}).move = std::move(tensor_move);
   }
   Shape tokens_by_width() const { return Shape{num_tokens(), model_.d_model}; }
+  bool crosses_in_pieces(const std::string& block) const {
+    const bool is_mlp = block.ends_with(".mlp") && !model_.has_experts();
+    return shape_.tp_overlap && (is_mlp || block.ends_with(".attn"));
+  }
   void enter(const std::string& block, const std::string& in, const std::string& out) {
     move(Kind::Enter, block, in, out,
-         {in, enter_block(flow_.residual), tokens_by_width(), shape_.compute});
+         {in, enter_block(flow_.residual), tokens_by_width(), shape_.compute, MeshAxis::Tp,
+          crosses_in_pieces(block)});
   }
   void leave(const std::string& block, const std::string& in, const std::string& out) {
     move(Kind::Leave, block, in, out,
-         {in, leave_block(flow_.residual), tokens_by_width(), shape_.compute});
+         {in, leave_block(flow_.residual), tokens_by_width(), shape_.compute, MeshAxis::Tp,
+          crosses_in_pieces(block)});
   }
 
-  // out = residual + row(shards(column(norm(residual)))).
+  // Between the ranks of cp or ep; returns the result.
+  std::string exchange(MeshAxis axis, const std::string& block, const std::string& in,
+                       Redistribution change, const Shape& global, DType dtype) {
+    const std::string out = in + "@" + std::string(name_of(axis));
+    move(Kind::Exchange, block, in, out, {in, change, global, dtype, axis});
+    return out;
+  }
+
+  // out = residual + row(middle(column(norm(residual)))).
+  template <typename Middle>
   void block(const std::string& layer, const std::string& name, const std::string& norm,
              const std::string& out, const std::vector<std::string>& column,
-             const std::string& row_weight, const std::string& row_bias) {
+             const std::string& row_weight, const std::string& row_bias, Middle middle) {
     const std::string block = layer + name, prefix = block + ".";
     step(Kind::Norm, block, residual_, prefix + "h", starting(layer + norm));
     enter(block, prefix + "h", prefix + "h_full");
     step(Kind::Column, block, prefix + "h_full", prefix + "u", existing(prefix, column));
-    step(Kind::Shards, block, prefix + "u", prefix + "o", {});
-    step(Kind::Row, block, prefix + "o", prefix + "partial",
+    step(Kind::Row, block, middle(block, prefix + "u"), prefix + "partial",
          existing(prefix, {row_weight, row_bias}));
-    leave(block, prefix + "partial", prefix + "p");
-    step(Kind::Add, block, prefix + "p", out, {}).onto = residual_;
+    add_to_residual(block, prefix + "partial", out);
+  }
+  void add_to_residual(const std::string& block, const std::string& partial,
+                       const std::string& out) {
+    leave(block, partial, block + ".p");
+    step(Kind::Add, block, block + ".p", out, {}).onto = residual_;
     residual_ = out;
   }
 
-  // The MLP with experts: rows go to them and come back on one rank, weighted by the router. Each
-  // expert, and the shared ones, has its hidden units on all ranks.
-  void experts(const std::string& layer) {
-    const std::string block = layer + "mlp", prefix = block + ".";
-    step(Kind::Norm, block, residual_, prefix + "h", starting(layer + "norm2"));
-    enter(block, prefix + "h", prefix + "h_full");
-    step(Kind::Route, block, prefix + "h_full", prefix + "weights",
-         existing(prefix, {"router", "router_bias"}));
-    std::vector<std::string> column, row;
-    for (const ParamSpec& param : params_) {
-      const bool is_expert =
-          param.name.starts_with(prefix + "experts.") || param.name.starts_with(prefix + "shared.");
-      if (is_expert) (param.name.ends_with("w_down") ? row : column).push_back(param.name);
+  std::string activate(const std::string& block, const std::string& u) {
+    step(Kind::Shards, block, u, block + ".a", {});
+    return block + ".a";
+  }
+
+  // Keys and values pass every rank of cp, or heads of whole sequences meet on one.
+  std::string attend(const std::string& block, const std::string& u) {
+    const Placement tokens = Placement::shard(0), heads = Placement::shard(1);
+    const Shape qkv{shape_.micro_sequences * model_.seq_len, model_.qkv_width()};
+    if (shape_.context_exchange == ContextExchange::Ring) {
+      const std::string keys = exchange(MeshAxis::Cp, block, u, {tokens, Placement::replicate()},
+                                        {qkv[0], 2 * model_.kv_width()}, shape_.compute);
+      step(Kind::Attend, block, u, block + ".o", {}).onto = keys;
+      return block + ".o";
     }
-    step(Kind::Column, block, prefix + "h_full", prefix + "u", column);
-    step(Kind::Shards, block, prefix + "u", prefix + "a", {}).onto = prefix + "weights";
+    const std::string of_heads =
+        exchange(MeshAxis::Cp, block, u, {tokens, heads}, qkv, shape_.compute);
+    step(Kind::Attend, block, of_heads, block + ".o", {});
+    return exchange(MeshAxis::Cp, block, block + ".o", {heads, tokens}, {qkv[0], model_.q_width()},
+                    shape_.compute);
+  }
+
+  // The MLP with experts: rows go to them and come back on one rank, weighted by the router. Each
+  // expert, and the shared ones, has its hidden units on all ranks of tp.
+  void experts(const std::string& layer) {
+    const std::string block = layer + "mlp", prefix = block + ".", h = prefix + "h_full";
+    step(Kind::Norm, block, residual_, prefix + "h", starting(layer + "norm2"));
+    enter(block, prefix + "h", h);
+    const std::string routes = route(block, h);
+    const Redistribution to_experts{Placement::shard(0), Placement::shard(1)};
+    const Redistribution to_tokens{Placement::shard(1), Placement::shard(0)};
+    const Shape rows{model_.expert_rows(num_tokens()) * shape_.ep, model_.d_model};
+    const std::string x = exchange(MeshAxis::Ep, block, h, to_experts, rows, shape_.compute);
+    const std::string weights =
+        exchange(MeshAxis::Ep, block, routes, to_experts, {rows[0], 1}, DType::F32);
+    const std::string of_experts = expert_mlp(block, "experts.", x, weights);
+    std::string result = exchange(MeshAxis::Ep, block, of_experts, to_tokens, rows, shape_.compute);
+    if (model_.shared_experts > 0) {
+      const std::string shared = expert_mlp(block, "shared.", h, "");
+      step(Kind::Merge, block, result, prefix + "sum", {}).onto = shared;
+      result = prefix + "sum";
+    }
+    add_to_residual(block, result, layer + "y");
+  }
+
+  // Each token's weights; balance, and whether an expert has room, are questions to all of cp.
+  std::string route(const std::string& block, const std::string& h) {
+    const std::string prefix = block + ".";
+    step(Kind::Route, block, h, prefix + "scores", existing(prefix, {"router", "router_bias"}));
+    step(Kind::Count, block, prefix + "scores", prefix + "visits", {});
+    const Redistribution sum{Placement::partial(), Placement::invariant()};
+    const int64_t counts =
+        shape_.micro_sequences * (model_.capacity_factor > 0.0 ? 1 + 2 * shape_.cp : 1);
+    const std::string visits =
+        exchange(MeshAxis::Cp, block, prefix + "visits", sum, {counts, model_.experts}, DType::I32);
+    step(Kind::Balance, block, prefix + "scores", prefix + "routes", {}).onto = visits;
+    return prefix + "routes";
+  }
+
+  std::string expert_mlp(const std::string& block, const std::string& kind, const std::string& in,
+                         const std::string& weights) {
+    const std::string prefix = block + "." + kind;
+    std::vector<std::string> column, row;
+    for (const std::string& name : starting(prefix)) {
+      (name.ends_with("w_down") ? row : column).push_back(name);
+    }
+    step(Kind::Column, block, in, prefix + "u", column);
+    step(Kind::Shards, block, prefix + "u", prefix + "a", {}).onto = weights;
     step(Kind::Rows, block, prefix + "a", prefix + "partial", row);
-    leave(block, prefix + "partial", prefix + "p");
-    step(Kind::Add, block, prefix + "p", layer + "y", {}).onto = residual_;
-    residual_ = layer + "y";
+    return prefix + "partial";
   }
 
   const ModelSpec& model_;
@@ -140,14 +210,16 @@ class FlowBuilder {
 };
 
 TensorMove backward_move(const TensorMove& forward) {
-  return {"d" + forward.tensor, backward_of(forward.change), forward.global, forward.dtype};
+  return {"d" + forward.tensor, backward_of(forward.change),
+          forward.global,       forward.dtype,
+          forward.axis,         forward.in_pieces};
 }
 
 }  // namespace
 
 StageFlow stage_flow(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   const std::vector<ParamSpec> params = local_param_table(model, stage, shape);
-  StageFlow flow{shard_model(model, shape).residual, {}, {}, {}};
+  StageFlow flow{shard_model(model, shape).residual, shape.cp, shape.ep, {}, {}, {}};
   FlowBuilder builder(model, shape, params, flow);
   if (stage.has_embedding) {
     builder.embedding();
@@ -169,7 +241,7 @@ StageMoves stage_moves(const StageFlow& flow, Recompute recompute) {
     const bool in_layer = step.block.starts_with("layers.");
     const bool moves_tensor =
         step.kind == Kind::Enter || step.kind == Kind::Leave || step.kind == Kind::Join;
-    if (!moves_tensor) continue;
+    if (!moves_tensor) continue;  // over tp
     moves.forward.push_back(step.move);
     if (step.kind == Kind::Join) continue;  // its gradient is each rank's own
     // The head goes back inside F, nothing goes back from the embedding but to its table.
@@ -178,7 +250,10 @@ StageMoves stage_moves(const StageFlow& flow, Recompute recompute) {
                                                                : moves.backward_weight;
     backward.push_back(backward_move(step.move));
     // What a block has read is gathered again where its weights' gradients are made.
-    if (step.kind == Kind::Enter) moves.backward_weight.push_back(step.move);
+    if (step.kind == Kind::Enter) {
+      moves.backward_weight.push_back(step.move);
+      moves.backward_weight.back().in_pieces = false;
+    }
     // The MLP's result is not computed again.
     const bool recomputed = step.kind == Kind::Enter || step.block.ends_with(".attn");
     if (in_layer && recompute == Recompute::Full && recomputed) {

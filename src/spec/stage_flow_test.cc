@@ -47,6 +47,16 @@ void for_every_case(const std::function<void(const Case&)>& visit) {
             shape.tp_rank = tp - 1;
             shape.sequence_parallel = sequence_parallel;
             visit({model, stage, shape});
+            if (tp > 2) continue;
+            shape.cp = 4;
+            visit({model, stage, shape});
+            shape.cp = tp == 1 ? 2 : 1;
+            shape.context_exchange = ContextExchange::AllToAll;
+            shape.ep = model.has_experts() ? 2 : 1;
+            visit({model, stage, shape});
+            shape.cp = 1;
+            shape.ep *= shape.ep;
+            visit({model, stage, shape});
           }
         }
       }
@@ -80,7 +90,8 @@ TEST(StageFlow, ARedistributionLeftOutIsCaught) {
       wrong.steps[i].move.change = {change.from, change.from};
       std::string message;
       ASSERT_FALSE(passes(wrong, layouts, message)) << right.steps[i].move.tensor;
-      EXPECT_NE(message.find("over tp"), std::string::npos) << message;
+      const std::string axis(name_of(right.steps[i].move.axis));
+      EXPECT_NE(message.find("over " + axis), std::string::npos) << message;
     }
   });
 }
@@ -121,6 +132,11 @@ TEST(StageFlow, AGradientSummedByTheWrongRanksIsCaught) {
       std::string message;
       ASSERT_FALSE(passes(flow, wrong, message)) << right[i].name;
       EXPECT_NE(message.find(right[i].name), std::string::npos) << message;
+      wrong = right;
+      wrong[i].cp_addends = right[i].cp_addends > 1 ? 1 : 2;
+      ASSERT_FALSE(passes(flow, wrong, message)) << right[i].name;
+      EXPECT_NE(message.find(right[i].name), std::string::npos) << message;
+      EXPECT_NE(message.find("over cp"), std::string::npos) << message;
       wrong = right;
       wrong.erase(wrong.begin() + int64_t(i));
       ASSERT_FALSE(passes(flow, wrong, message)) << right[i].name;

@@ -32,10 +32,11 @@ struct StageShape {
   int tp = 1;  // ranks that share every layer
   int tp_rank = 0;
   bool sequence_parallel = false;  // they share the tokens of the residual stream, too
+  bool tp_overlap = false;         // rows of them move while others are multiplied
   int cp = 1;                      // ranks that share every sequence (ContextChunks)
   int cp_rank = 0;
   ContextExchange context_exchange = ContextExchange::Ring;
-  int ep = 1;  // ranks that share the experts, each with micro-batches of its own
+  int ep = 1;  // ranks that share the experts, of cp and then of dp
   int ep_rank = 0;
 };
 

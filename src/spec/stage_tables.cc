@@ -36,7 +36,7 @@ struct LayerTensor {
 void add_expert_activations(std::vector<LayerTensor>& tensors, const ModelShard& model,
                             const Extents& extents, DType compute) {
   const int64_t T = extents.full, E = model.experts, k = model.top_k;
-  const int64_t A = model.expert_rows(T), R = model.held_rows(T), n = extents.sequences;
+  const int64_t A = model.sent_rows(T), R = model.held_rows(T), n = extents.sequences;
   const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
     tensors.push_back({name, shape, dtype, Recompute::Full});
   };
@@ -196,7 +196,12 @@ void add_ring(TensorTable& table, const ModelShard& model, const StageShape& sha
 }
 
 void add_expert_scratch(TensorTable& table, const ModelShard& model, int64_t T, DType compute) {
-  const int64_t A = model.expert_rows(T), R = model.held_rows(T);
+  if (model.counts_earlier_visits()) {
+    const int64_t n = T / model.local_len(), E = model.experts;
+    table.add("visits.count_KE", Shape{n * model.chunks.num_chunks(), E}, DType::I32);
+    table.add("visits.before_cE", Shape{2 * n, E}, DType::I32);
+  }
+  const int64_t A = model.sent_rows(T), R = model.held_rows(T);
   table.add("part_RC", Shape{R, model.d_model}, compute);  // what experts give back, either way
   table.add("da_RF", Shape{R, model.d_ff}, compute);
   table.add("dweight_R", Shape{R}, DType::F32);
@@ -242,6 +247,9 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   }
   // What is gathered from the residual stream, and the partial sums that go back to it.
   if (extents.is_split) table.add("full_TC", TC, shape.compute);
+  if (extents.is_split && shape.tp_overlap) {  // the largest part
+    table.add("edge.sum_RC", Shape{balanced_count(T, shape.tp, 0), model.d_model}, shape.compute);
+  }
   if (model.has_experts()) {
     add_expert_scratch(table, model, T, shape.compute);
   } else {

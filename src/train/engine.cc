@@ -63,10 +63,11 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
   shards_ = groups_.dp().split(dp / degree, dp, "shards");
   replicas_ = groups_.dp().split(dp % degree, dp, "replicas");
   // Of the ranks that hold the same experts: all of them where one rank holds them all.
-  const int same = rank_.coords.dp / plan.mesh.ep;
+  const int ep_dp = plan.mesh.ep_dp();
+  const int same = rank_.coords.dp / ep_dp;
   const int expert_degree = rank_.expert_zero.level == 0 ? 1 : rank_.expert_zero.degree;
   const std::unique_ptr<Group> holders =
-      groups_.dp().split(rank_.coords.dp % plan.mesh.ep, dp, "expert_holders");
+      groups_.dp().split(rank_.coords.dp % ep_dp, dp, "expert_holders");
   expert_shards_ = holders->split(same / expert_degree, same, "expert_shards");
   expert_replicas_ = holders->split(same % expert_degree, same, "expert_replicas");
   const int pp = rank_.coords.pp;
@@ -132,14 +133,15 @@ void Engine::bind_owned() {
       tensors.grad_N = grad(owned.grad_begin);
       owned_.push_back(tensors);
       of_tensors.push_back({tensors.layout->grad_addends, grad(owned.grad_begin)});
-      of_contexts.push_back({groups_.cp().size(), grad(owned.grad_begin)});
+      of_contexts.push_back({tensors.layout->cp_addends, grad(owned.grad_begin)});
       if (owned.second_use_begin >= 0) {
-        of_contexts.push_back({groups_.cp().size(), grad(owned.second_use_begin)});
+        of_contexts.push_back({tensors.layout->cp_addends, grad(owned.second_use_begin)});
       }
     }
   }
   tensor_addends_ = std::make_unique<GradAddends>(groups_.tp(), of_tensors);
-  context_addends_ = std::make_unique<GradAddends>(groups_.cp(), of_contexts);
+  context_addends_ =
+      std::make_unique<GradAddends>(groups_.cp(), of_contexts, GradAddends::Holders::EveryNth);
 }
 
 void Engine::init_params(uint64_t seed) {
@@ -224,6 +226,7 @@ std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
       }
     }
     if (axis == "tp") traffic += tensor_addends_->traffic();
+    if (axis == "cp") traffic += context_addends_->traffic();
     if (axis == "pp") {
       traffic += tied_->traffic();
       traffic += mirror_->traffic();

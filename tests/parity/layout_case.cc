@@ -12,10 +12,11 @@ std::string Case::name() const {
   return fmt::format(
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
-      "bucket {} prefetch {} clip {}{} servers {}",
+      "bucket {} prefetch {} clip {}{}{}{} servers {}",
       family, compute, tp, sequence ? " sequence" : "", cp, context, ep, dp, pp, schedule, zero,
       hsdp_shard, recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
-      post_validate ? " post-validated" : "", servers);
+      post_validate ? " post-validated" : "", is_wide ? " wide" : "",
+      tp_overlap ? " overlapped" : "", servers);
 }
 
 RunConfig config_of(const Case& c) {
@@ -37,8 +38,14 @@ RunConfig config_of(const Case& c) {
   config.model.d_model = 8;
   config.model.heads = 2;
   if (c.family == "llama") config.model.kv_heads = 1;  // which two tensor-parallel ranks both hold
+  if (c.is_wide) {
+    config.model.d_model = 16;
+    config.model.heads = 8;
+    config.model.kv_heads = c.family == "gpt2" ? 8 : 4;
+    if (has_experts) config.model.experts = 8;
+  }
   config.model.vocab_size = 19;
-  config.model.seq_len = 4;
+  config.model.seq_len = c.is_wide ? 16 : 4;
   config.model.init_stddev = 0.2;
   config.model.dropout = c.dropout;
   config.data.source = "synthetic";
@@ -49,6 +56,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.dp = c.dp;
   config.parallel.tp = c.tp;
   config.parallel.sequence = c.sequence;
+  config.parallel.tp_overlap = c.tp_overlap;
   config.parallel.cp = c.cp;
   config.parallel.context = c.context;
   config.parallel.ep = c.ep;
@@ -80,19 +88,24 @@ bool is_possible(const Case& c) { return make_plan(config_of(c), {}).ok(); }
 
 const LayoutRun& reference_of(const Case& c) {
   static std::map<std::string, LayoutRun> runs;
-  const std::string key = fmt::format("{} {} {} {} {} {} {} {}", c.family, c.compute, c.dropout,
-                                      c.tp, c.sequence, c.cp, c.context, c.clip_norm);
-  const auto found = runs.find(key);
-  if (found != runs.end()) return found->second;
-  const Case one{.family = c.family,
-                 .compute = c.compute,
-                 .dropout = c.dropout,
-                 .tp = c.tp,
-                 .sequence = c.sequence,
-                 .cp = c.cp,
-                 .context = c.context,
-                 .clip_norm = c.clip_norm};
-  return runs.emplace(key, run_layout(plan_of(one))).first->second;
+  Case one{.family = c.family,
+           .compute = c.compute,
+           .dropout = c.dropout,
+           .tp = c.tp,
+           .sequence = c.sequence,
+           .cp = c.cp,
+           .context = c.context,
+           .ep = c.ep,
+           .clip_norm = c.clip_norm,
+           .tp_overlap = c.tp_overlap,
+           .is_wide = c.is_wide};
+  if (c.ep > c.cp) {
+    one.dp = c.dp;
+    one.zero = c.zero >= 2 ? 2 : 0;
+  }
+  const auto [run, is_new] = runs.try_emplace(one.name());
+  if (is_new) run->second = run_layout(plan_of(one));
+  return run->second;
 }
 
 }  // namespace trireme

@@ -29,15 +29,20 @@ struct Case {
   double clip_norm = 0.5;
   bool post_validate = false;
   int servers = 0;  // 0: no parameter server
+  bool tp_overlap = false;
+  bool is_wide = false;  // a model that eight ranks can share along every axis
 
   std::string name() const;
+  int ranks() const { return tp * cp * pp * dp; }
 };
 
 RunConfig config_of(const Case& c);
 bool is_possible(const Case& c);
 RunPlan plan_of(const Case& c);  // of a possible one
 
-// The run that every layout of a model must repeat: one rank, or as many as share its layers.
+// The run that every layout of a model must repeat: one rank, or as many as share its layers. Where
+// data-parallel ranks share experts, their micro-batches meet there: these ranks stay, too, and
+// which of them has which micro-batch.
 const LayoutRun& reference_of(const Case& c);
 
 }  // namespace trireme

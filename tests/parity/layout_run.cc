@@ -59,7 +59,7 @@ class RankRun {
   void operator()(World& world) const {
     const SyntheticSource source(3, plan_.model.vocab_size);
     const SyntheticSource validation(3, plan_.model.vocab_size, "val");
-    Engine engine(plan_, world, kernels(), source);
+    Engine engine(plan_, world, kernels(), steps_.source != nullptr ? *steps_.source : source);
     start(engine);
     for (int step = steps_.first; step < steps_.end; ++step) {
       const auto sent_before = engine.sent_bytes();
@@ -74,6 +74,7 @@ class RankRun {
       }
       if (world.rank() != 0) continue;
       result_.losses.push_back(outcome.loss_sum);
+      result_.valid_tokens.push_back(outcome.valid_tokens);
       result_.grad_norms.push_back(outcome.update.grad_norm);
       result_.expert_loads.insert(result_.expert_loads.end(), outcome.expert_loads.begin(),
                                   outcome.expert_loads.end());
@@ -144,6 +145,7 @@ LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps) {
 
 std::string difference(const LayoutRun& a, const LayoutRun& b) {
   if (a.losses != b.losses) return "losses";
+  if (a.valid_tokens != b.valid_tokens) return "valid tokens";
   if (a.grad_norms != b.grad_norms) return "gradient norms";
   if (a.expert_loads != b.expert_loads) return "experts' loads";
   if (a.val_loss != b.val_loss) return "validation loss";

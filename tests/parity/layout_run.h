@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/token_source.h"
 #include "planner/run_plan.h"
 
 namespace trireme {
@@ -11,6 +12,7 @@ namespace trireme {
 // All that a few steps of a plan leave behind, gathered from its ranks.
 struct LayoutRun {
   std::vector<double> losses, grad_norms;
+  std::vector<int64_t> valid_tokens;                        // of every step
   std::map<std::string, std::vector<float>> first_moments;  // after step 1: every gradient, scaled
   std::map<std::string, std::vector<float>> weights;        // after the last step
   std::vector<int64_t> expert_loads;  // of all steps, StepResult::expert_loads
@@ -22,8 +24,9 @@ struct LayoutRun {
 struct RunSteps {
   int first = 0;
   int end = 5;
-  std::string load_from;  // checkpoint; "": initial parameters
-  std::string save_to;    // folder of checkpoints; "": none
+  std::string load_from;                // checkpoint; "": initial parameters
+  std::string save_to;                  // folder of checkpoints; "": none
+  const TokenSource* source = nullptr;  // null: every target is valid
 };
 
 // Runs the ranks as threads. Throws what ends a rank.

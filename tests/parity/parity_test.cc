@@ -2,24 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <filesystem>
-#include <random>
-#include <set>
 
 #include "layout_case.h"
+#include "layout_laws.h"
+#include "pairwise.h"
 #include "program/make_schedule.h"
 
 namespace trireme {
 namespace {
-
-void expect_the_bits_of_one_rank(const Case& c) {
-  SCOPED_TRACE(c.name());
-  const LayoutRun run = run_layout(plan_of(c));
-  EXPECT_EQ(difference(run, reference_of(c)), "");
-  EXPECT_EQ(run.differences, "");
-}
 
 // Every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in turn.
 void enumerate(int ranks, bool every_recomputation) {
@@ -55,27 +46,6 @@ TEST(Parity, EightRanks) { enumerate(8, false); }
 TEST(ParityInFull, TwoRanks) { enumerate(2, true); }
 TEST(ParityInFull, FourRanks) { enumerate(4, true); }
 TEST(ParityInFull, EightRanks) { enumerate(8, true); }
-
-void expect_near(const LayoutRun& split, const LayoutRun& whole) {
-  for (size_t step = 0; step < whole.losses.size(); ++step) {
-    EXPECT_NEAR(split.losses[step], whole.losses[step], 2e-5 * whole.losses[step]);
-    EXPECT_NEAR(split.grad_norms[step], whole.grad_norms[step], 1e-4 * whole.grad_norms[step]);
-  }
-  double squared_norm = 0.0;
-  for (const auto& [name, moment] : whole.first_moments) {
-    for (const float value : moment) squared_norm += double(value) * value;
-  }
-  for (const auto& [name, moment] : whole.first_moments) {
-    double squared_difference = 0.0, squared = 0.0;
-    for (size_t i = 0; i < moment.size(); ++i) {
-      const double difference = double(split.first_moments.at(name)[i]) - moment[i];
-      squared_difference += difference * difference;
-      squared += double(moment[i]) * moment[i];
-    }
-    const double scale = std::max(std::sqrt(squared), 1e-3 * std::sqrt(squared_norm));
-    EXPECT_LE(std::sqrt(squared_difference), 2e-5 * scale) << name;
-  }
-}
 
 // Splitting a layer changes the order of sums: within the bound on the first step's gradients (as
 // moments) and on losses, and bitwise for whatever else is laid over it.
@@ -216,77 +186,31 @@ TEST(Parity, PrecisionsAndDropout) {
 }
 
 // Every value of every factor beside every value of every other, in few cases of 2 and 4 ranks.
-class PairwiseCover {
- public:
-  using Choice = std::array<int, 9>;  // of each factor below
-
-  std::vector<Case> run() {
-    std::vector<Choice> choices = all();
-    std::shuffle(choices.begin(), choices.end(), std::mt19937(7));
-    std::vector<Case> cover;
-    for (int new_pairs = 36; new_pairs > 0; --new_pairs) {  // the richest first
-      for (const Choice& choice : choices) {
-        if (count_new(choice) < new_pairs || !is_possible(case_of(choice))) continue;
-        note(choice);
-        cover.push_back(case_of(choice));
-      }
-    }
-    return cover;
-  }
-
- private:
-  static Case case_of(const Choice& choice) {
-    static const std::vector<std::string> schedules = schedule_kinds();
-    static const char* const recomputations[] = {"none", "selective", "full"};
-    return {.dp = 1 << choice[0],
-            .pp = 1 << choice[1],
-            .schedule = schedules[size_t(choice[2])],
-            .zero = choice[3],
-            .recompute = recomputations[choice[4]],
-            .family = choice[5] == 0 ? "gpt2" : "llama",
-            .compute = choice[6] == 0 ? "fp32" : "bf16",
-            .tp = 1 << choice[7],
-            .cp = 1 << choice[8]};
-  }
-
-  static std::vector<Choice> all() {
-    const Choice sizes = {3, 3, int(schedule_kinds().size()), 4, 3, 2, 2, 2, 2};
-    std::vector<Choice> result;
-    for (Choice choice{}; true;) {
-      const Case c = case_of(choice);
-      const int ranks = c.dp * c.pp * c.tp * c.cp;
-      const bool is_meant = (ranks == 2 || ranks == 4) && (c.zero == 0 || c.dp > 1) &&
-                            (c.pp > 1 || c.schedule == "1f1b");
-      if (is_meant) result.push_back(choice);
-      size_t factor = 0;
-      while (factor < choice.size() && ++choice[factor] == sizes[factor]) choice[factor++] = 0;
-      if (factor == choice.size()) return result;
-    }
-  }
-
-  static int key(const Choice& choice, size_t a, size_t b) {
-    return ((int(a) * 9 + int(b)) * 16 + choice[a]) * 16 + choice[b];
-  }
-  int count_new(const Choice& choice) const {
-    int count = 0;
-    for (size_t a = 0; a < choice.size(); ++a) {
-      for (size_t b = a + 1; b < choice.size(); ++b) count += !covered_.contains(key(choice, a, b));
-    }
-    return count;
-  }
-  void note(const Choice& choice) {
-    for (size_t a = 0; a < choice.size(); ++a) {
-      for (size_t b = a + 1; b < choice.size(); ++b) covered_.insert(key(choice, a, b));
-    }
-  }
-
-  std::set<int> covered_;
-};
+Case case_of(const Choice& choice) {
+  static const std::vector<std::string> schedules = schedule_kinds();
+  static const char* const recomputations[] = {"none", "selective", "full"};
+  return {.dp = 1 << choice[0],
+          .pp = 1 << choice[1],
+          .schedule = schedules[size_t(choice[2])],
+          .zero = choice[3],
+          .recompute = recomputations[choice[4]],
+          .family = choice[5] == 0 ? "gpt2" : "llama",
+          .compute = choice[6] == 0 ? "fp32" : "bf16",
+          .tp = 1 << choice[7],
+          .cp = 1 << choice[8]};
+}
 
 TEST(ParityPairwise, CoversEveryPairOfValues) {
-  const std::vector<Case> cover = PairwiseCover().run();
+  const auto is_meant = [](const Choice& choice) {
+    const Case c = case_of(choice);
+    return (c.ranks() == 2 || c.ranks() == 4) && (c.zero == 0 || c.dp > 1) &&
+           (c.pp > 1 || c.schedule == "1f1b");
+  };
+  const std::vector<Choice> cover =
+      pairwise_cover(all_choices({3, 3, int(schedule_kinds().size()), 4, 3, 2, 2, 2, 2}, is_meant),
+                     [](const Choice& choice) { return is_possible(case_of(choice)); });
   EXPECT_GE(cover.size(), 30u);
-  for (const Case& c : cover) expect_the_bits_of_one_rank(c);
+  for (const Choice& choice : cover) expect_the_bits_of_one_rank(case_of(choice));
 }
 
 // Clipping just below the norm: no rank's own part shows it, so they update and roll back. Above it

@@ -25,6 +25,7 @@ struct RouteArgs {
   TensorRef lse_T;         // fp32, written: the logarithm of the sum of the logits' exponentials
   MatrixRef expert_Tk;     // int32, written
   MatrixRef weight_Tk;     // fp32, written
+  bool is_chosen = false;  // expert_Tk is read instead: the choice is made
 };
 void route_ref(Stream& stream, const RouteArgs& args);
 void check_route(const RouteArgs& args);  // throws ContractError
@@ -45,6 +46,14 @@ struct RouteBackwardArgs {
 void route_backward_ref(Stream& stream, const RouteBackwardArgs& args);
 void check_route_backward(const RouteBackwardArgs& args);  // throws ContractError
 
+// How often the tokens of every stretch visit every expert; stretches are equally long.
+struct CountVisitsArgs {
+  MatrixRef expert_Tk;  // int32, each in [0, E)
+  MatrixRef count_cE;   // int32, written
+};
+void count_visits_ref(Stream& stream, const CountVisitsArgs& args);
+void check_count_visits(const CountVisitsArgs& args);  // throws ContractError
+
 // Where every visit lies among the rows. An expert takes `capacity` tokens, the first ones; later
 // visits are dropped: they have no row and count in load_E[E].
 struct SortVisitsArgs {
@@ -57,6 +66,9 @@ struct SortVisitsArgs {
   TensorRef begin_E;   // int32 [E + 1], written: the first row of every expert, and the end
   MatrixRef count_nE;  // int32, written: visits of every sequence, dropped ones too
   TensorRef load_E;    // int32 [E + 1], written: their sums, and how many were dropped
+  // Absent, or int32: to every expert before each of equally long stretches of these tokens, where
+  // some are elsewhere.
+  MatrixRef before_cE = {};
 };
 void sort_visits_ref(Stream& stream, const SortVisitsArgs& args);
 void check_sort_visits(const SortVisitsArgs& args);  // throws ContractError

@@ -43,6 +43,7 @@ void check_route(const RouteArgs& args) {
   check_matrix("expert", args.expert_Tk, T, k, DType::I32);
   check_matrix("weight", args.weight_Tk, T, k, DType::F32);
   check_tensor("lse", args.lse_T, T, DType::F32);
+  check_argument(!args.is_chosen || is_between(args.expert_Tk, 0, E), "a choice is of experts");
   if (!args.bias_E) return;
   check_argument(is_compute_dtype(args.bias_E.dtype), "the bias is fp32 or bf16");
   check_tensor("bias", args.bias_E, E, args.bias_E.dtype);
@@ -68,6 +69,14 @@ void check_route_backward(const RouteBackwardArgs& args) {
                  "every visit has a row or none");
 }
 
+void check_count_visits(const CountVisitsArgs& args) {
+  const int64_t T = args.expert_Tk.rows, stretches = args.count_cE.rows, E = args.count_cE.cols;
+  check_matrix("expert", args.expert_Tk, T, args.expert_Tk.cols, DType::I32);
+  check_matrix("count", args.count_cE, stretches, E, DType::I32);
+  check_argument(stretches >= 1 && T % stretches == 0, "stretches are equally long");
+  check_argument(is_between(args.expert_Tk, 0, E), "every visit is to an expert");
+}
+
 void check_sort_visits(const SortVisitsArgs& args) {
   const int64_t T = args.expert_Tk.rows, k = args.expert_Tk.cols, E = args.count_nE.cols;
   check_matrix("expert", args.expert_Tk, T, k, DType::I32);
@@ -82,6 +91,9 @@ void check_sort_visits(const SortVisitsArgs& args) {
   check_tensor("token", args.token_A, A, DType::I32);
   check_tensor("weight of rows", args.weight_A, A, DType::F32);
   check_argument(args.capacity >= 1, "an expert takes at least one token");
+  check_if_present("before", args.before_cE, args.before_cE.rows, E, DType::I32);
+  check_argument(!args.before_cE || (args.before_cE.rows >= 1 && T % args.before_cE.rows == 0),
+                 "stretches are equally long");
   check_argument(A >= T * k || A >= E * args.capacity, "every visit that is taken has a row");
   check_argument(is_between(args.expert_Tk, 0, E), "every visit is to an expert");
 }

@@ -99,7 +99,8 @@ void route_rows(const RouteArgs& args, const RouteScratch& scratch, int64_t begi
     float* weight_k = args.weight_Tk.row<float>(t);
     float sum = 0.0f;
     for (int64_t j = 0; j < k; ++j) {
-      expert_k[j] = int32_t(take_largest(scratch.choice_E, scratch.taken_E, E));
+      if (!args.is_chosen)
+        expert_k[j] = int32_t(take_largest(scratch.choice_E, scratch.taken_E, E));
       sum += score_E[expert_k[j]];
     }
     for (int64_t j = 0; j < k; ++j) weight_k[j] = score_E[expert_k[j]] / at_least_sum(sum);
@@ -237,43 +238,68 @@ void route_backward(Stream& stream, const RouteBackwardArgs& args) {
   });
 }
 
+void count_visits(Stream&, const CountVisitsArgs& args) {
+  check_count_visits(args);
+  const int64_t E = args.count_cE.cols, stretch = args.expert_Tk.rows / args.count_cE.rows;
+  for (int64_t c = 0; c < args.count_cE.rows; ++c) {
+    int32_t* count_E = args.count_cE.row<int32_t>(c);
+    for (int64_t e = 0; e < E; ++e) count_E[e] = 0;
+    for (int64_t t = c * stretch; t < (c + 1) * stretch; ++t) {
+      for (int64_t j = 0; j < args.expert_Tk.cols; ++j)
+        ++count_E[args.expert_Tk.row<int32_t>(t)[j]];
+    }
+  }
+}
+
+namespace {
+
+// For each visit, token by token, and whether its expert takes it. earlier_E: scratch.
+template <typename Visit>
+void for_each_visit(const SortVisitsArgs& args, int32_t* earlier_E, Visit&& visit) {
+  const int64_t T = args.expert_Tk.rows, E = args.count_nE.cols;
+  const int64_t stretch = args.before_cE ? T / args.before_cE.rows : T;
+  for (int64_t e = 0; e < E; ++e) earlier_E[e] = 0;
+  for (int64_t t = 0; t < T; ++t) {
+    if (args.before_cE && t % stretch == 0) {
+      const int32_t* before_E = args.before_cE.row<int32_t>(t / stretch);
+      for (int64_t e = 0; e < E; ++e) earlier_E[e] = before_E[e];
+    }
+    const int32_t* expert_k = args.expert_Tk.row<int32_t>(t);
+    for (int64_t j = 0; j < args.expert_Tk.cols; ++j) {
+      visit(t, j, expert_k[j], earlier_E[expert_k[j]]++ < args.capacity);
+    }
+  }
+}
+
+}  // namespace
+
 // One pass counts, one places: a few integers per visit, on one thread.
 void sort_visits(Stream& stream, const SortVisitsArgs& args) {
   check_sort_visits(args);
-  const int64_t T = args.expert_Tk.rows, k = args.expert_Tk.cols, E = args.count_nE.cols;
-  const int64_t sequence = T / args.count_nE.rows;
+  const int64_t E = args.count_nE.cols;
+  count_visits(stream, {args.expert_Tk, args.count_nE});
   int32_t* load_E = static_cast<int32_t*>(args.load_E.data);
   int32_t* begin_E = static_cast<int32_t*>(args.begin_E.data);
-  for (int64_t e = 0; e <= E; ++e) load_E[e] = 0;
-  for (int64_t n = 0; n < args.count_nE.rows; ++n) {
-    int32_t* count_E = args.count_nE.row<int32_t>(n);
-    for (int64_t e = 0; e < E; ++e) count_E[e] = 0;
-    for (int64_t t = n * sequence; t < (n + 1) * sequence; ++t) {
-      for (int64_t j = 0; j < k; ++j) ++count_E[args.expert_Tk.row<int32_t>(t)[j]];
-    }
-    for (int64_t e = 0; e < E; ++e) load_E[e] += count_E[e];
-  }
-  int32_t* next_E = reinterpret_cast<int32_t*>(stream.workspace(0));
-  begin_E[0] = 0;
+  int32_t* earlier_E = reinterpret_cast<int32_t*>(stream.workspace(0));
+  int32_t* next_E = earlier_E + E;
+  for (int64_t e = 0; e <= E; ++e) load_E[e] = begin_E[e] = 0;
+  for_each_visit(args, earlier_E, [&](int64_t, int64_t, int32_t e, bool is_taken) {
+    ++load_E[e];
+    ++(is_taken ? begin_E[e + 1] : load_E[E]);
+  });
   for (int64_t e = 0; e < E; ++e) {
-    const int32_t taken = load_E[e] < args.capacity ? load_E[e] : int32_t(args.capacity);
-    load_E[E] += load_E[e] - taken;
     next_E[e] = begin_E[e];
-    begin_E[e + 1] = begin_E[e] + taken;
+    begin_E[e + 1] += begin_E[e];
   }
   int32_t* token_A = static_cast<int32_t*>(args.token_A.data);
   float* weight_A = static_cast<float*>(args.weight_A.data);
-  for (int64_t t = 0; t < T; ++t) {
-    const int32_t* expert_k = args.expert_Tk.row<int32_t>(t);
-    int32_t* row_k = args.row_Tk.row<int32_t>(t);
-    for (int64_t j = 0; j < k; ++j) {
-      const int32_t e = expert_k[j];
-      row_k[j] = next_E[e] == begin_E[e + 1] ? -1 : next_E[e]++;
-      if (row_k[j] < 0) continue;
-      token_A[row_k[j]] = int32_t(t);
-      weight_A[row_k[j]] = args.weight_Tk.row<float>(t)[j];
-    }
-  }
+  for_each_visit(args, earlier_E, [&](int64_t t, int64_t j, int32_t e, bool is_taken) {
+    int32_t& row = args.row_Tk.row<int32_t>(t)[j];
+    row = is_taken ? next_E[e]++ : -1;
+    if (!is_taken) return;
+    token_A[row] = int32_t(t);
+    weight_A[row] = args.weight_Tk.row<float>(t)[j];
+  });
 }
 
 void gather_rows(Stream& stream, const GatherRowsArgs& args) {

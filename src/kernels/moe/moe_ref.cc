@@ -60,7 +60,9 @@ void route_ref(Stream&, const RouteArgs& args) {
       choice.push_back(float(read(args.score_TE, t, e) + bias));
     }
     leave_groups(choice, args.groups, args.top_groups);
-    const std::vector<int64_t> chosen = largest(choice, k);
+    std::vector<int64_t> chosen = largest(choice, k);
+    if (args.is_chosen)
+      chosen.assign(args.expert_Tk.row<int32_t>(t), args.expert_Tk.row<int32_t>(t) + k);
     double total = 0.0;
     for (const int64_t e : chosen) total += read(args.score_TE, t, e);
     for (int64_t j = 0; j < k; ++j) {
@@ -107,25 +109,36 @@ void route_backward_ref(Stream&, const RouteBackwardArgs& args) {
   }
 }
 
-void sort_visits_ref(Stream&, const SortVisitsArgs& args) {
+void count_visits_ref(Stream&, const CountVisitsArgs& args) {
+  check_count_visits(args);
+  const int64_t T = args.expert_Tk.rows, stretch = T / args.count_cE.rows;
+  for (int64_t c = 0; c < args.count_cE.rows; ++c) {
+    std::fill_n(args.count_cE.row<int32_t>(c), args.count_cE.cols, 0);
+  }
+  for (int64_t visit = 0; visit < T * args.expert_Tk.cols; ++visit) {
+    const int64_t t = visit / args.expert_Tk.cols, j = visit % args.expert_Tk.cols;
+    ++args.count_cE.row<int32_t>(t / stretch)[args.expert_Tk.row<int32_t>(t)[j]];
+  }
+}
+
+void sort_visits_ref(Stream& stream, const SortVisitsArgs& args) {
   check_sort_visits(args);
   const int64_t T = args.expert_Tk.rows, k = args.expert_Tk.cols, E = args.count_nE.cols;
-  const int64_t sequence = T / args.count_nE.rows;
-  for (int64_t n = 0; n < args.count_nE.rows; ++n) {
-    std::fill_n(args.count_nE.row<int32_t>(n), E, 0);
-  }
+  const int64_t stretch = args.before_cE ? T / args.before_cE.rows : T;
+  count_visits_ref(stream, {args.expert_Tk, args.count_nE});
   int32_t* load = args.load_E.as<int32_t>();
   std::fill_n(load, E + 1, 0);
   int32_t next = 0;
   for (int64_t e = 0; e < E; ++e) {
-    const int32_t begin = next;
-    args.begin_E.as<int32_t>()[e] = begin;
+    int64_t earlier = 0;
+    args.begin_E.as<int32_t>()[e] = next;
     for (int64_t visit = 0; visit < T * k; ++visit) {
       const int64_t t = visit / k, j = visit % k;
+      const bool begins = args.before_cE && t % stretch == 0 && j == 0;
+      if (begins) earlier = args.before_cE.row<int32_t>(t / stretch)[e];
       if (args.expert_Tk.row<int32_t>(t)[j] != e) continue;
-      ++args.count_nE.row<int32_t>(t / sequence)[e];
       ++load[e];
-      const bool is_dropped = next - begin == args.capacity;
+      const bool is_dropped = earlier++ >= args.capacity;
       args.row_Tk.row<int32_t>(t)[j] = is_dropped ? -1 : next;
       load[E] += is_dropped ? 1 : 0;
       if (is_dropped) continue;

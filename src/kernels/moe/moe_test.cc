@@ -193,6 +193,60 @@ TEST(Moe, AnExpertTakesItsFirstTokensAndEveryVisitIsCounted) {
   });
 }
 
+// Ranks that have every second stretch of the tokens and are told what comes before each take
+// together what one rank takes.
+TEST(Moe, VisitsOfPartsOfTheTokensAreThoseOfAll) {
+  Teams teams;
+  for_every_case([&](Operands o) {
+    o.run(reference_kernels(), teams.of_1);
+    const MoeShape& s = o.shape;
+    if (s.tokens % 4 != 0) return;
+    const int64_t stretch = s.tokens / 4, k = s.top_k;
+    Integers count(4, s.experts);
+    count_visits_ref(teams.of_1, {o.expert_Tk.ref(), count.ref()});
+    std::vector<const KernelTable*> tables = {&reference_kernels()};
+    for (Isa isa : supported_isas()) tables.push_back(&cpu_kernels(isa));
+    for (const KernelTable* kernels : tables) {
+      int64_t dropped = 0;
+      for (const int64_t part : {0, 1}) {
+        MoeShape half = s;
+        half.tokens /= 2;
+        Operands own(DType::F32, half);
+        Integers before(2, s.experts);
+        const MatrixRef weight_Tk = o.weight_Tk, own_weight_Tk = own.weight_Tk;
+        for (int64_t t = 0; t < half.tokens; ++t) {
+          const int64_t whole = (2 * (t / stretch) + part) * stretch + t % stretch;
+          for (int64_t j = 0; j < k; ++j) {
+            own.expert_Tk.at(t, j) = o.expert_Tk.at(whole, j);
+            own_weight_Tk.row<float>(t)[j] = weight_Tk.row<float>(whole)[j];
+          }
+        }
+        for (int64_t e = 0; e < s.experts; ++e) {
+          for (int64_t c = 0; c < 2; ++c) {
+            before.at(c, e) = 0;
+            for (int64_t earlier = 0; earlier < 2 * c + part; ++earlier) {
+              before.at(c, e) += count.at(earlier, e);
+            }
+          }
+        }
+        SortVisitsArgs args = own.sort();
+        args.before_cE = before.ref();
+        kernels->sort_visits(teams.of_1, args);
+        dropped += own.load_E.at(0, s.experts);
+        for (int64_t t = 0; t < half.tokens; ++t) {
+          const int64_t whole = (2 * (t / stretch) + part) * stretch + t % stretch;
+          for (int64_t j = 0; j < k; ++j) {
+            const int64_t row = own.row_Tk.at(t, j);
+            EXPECT_EQ(row < 0, o.row_Tk.at(whole, j) < 0);
+            EXPECT_EQ(row < 0 ? t : own.token_A.at(0, row), t);
+          }
+        }
+      }
+      EXPECT_EQ(dropped, o.load_E.at(0, s.experts));
+    }
+  });
+}
+
 TEST(Moe, CombineIsTheAdjointOfGather) {
   Teams teams;
   for_every_case([&](Operands o) {

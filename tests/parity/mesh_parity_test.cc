@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+
+#include "layout_case.h"
+#include "layout_laws.h"
+#include "pairwise.h"
+
+namespace trireme {
+namespace {
+
+const char* const kFamilies[] = {"gpt2", "llama", "moe", "moe_capacity"};
+const char* const kSchedules[] = {"1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe", "gpipe"};
+const char* const kRecomputations[] = {"none", "selective", "full"};
+constexpr int kNumSchedules = 6;
+
+// Bitwise what the same ranks of tp, cp and ep leave without the rest, and within the bound of one
+// rank. Where micro-batches of two directions meet in the experts of data-parallel ranks they are
+// others than without them.
+void expect_the_numbers_of_one_rank(const Case& c) {
+  SCOPED_TRACE(c.name());
+  const bool meets_others = c.ep > c.cp && c.schedule == "dualpipe";
+  if (meets_others) {
+    const LayoutRun run = run_layout(plan_of(c));
+    EXPECT_EQ(run.differences, "");
+    return expect_near(run, reference_of({.family = c.family, .is_wide = true}));
+  }
+  expect_the_bits_of_one_rank(c);
+  expect_near(reference_of(c), reference_of({.family = c.family, .is_wide = true}));
+}
+
+bool is_meant(const Case& c) {
+  const bool has_experts = c.family.starts_with("moe");
+  return c.ranks() <= 8 && c.dp * c.cp % c.ep == 0 && (c.ep == 1 || has_experts) &&
+         (c.zero == 0 || c.dp > 1) && (c.pp > 1 || c.schedule == "1f1b") &&
+         ((!c.sequence && !c.tp_overlap) || c.tp > 1) && (c.cp > 1 || c.context == "ring");
+}
+
+Case case_of(const Choice& choice) {
+  return {.dp = 1 << choice[0],
+          .pp = 1 << choice[1],
+          .schedule = kSchedules[choice[2]],
+          .zero = choice[3],
+          .hsdp_shard = choice[10] == 1 && choice[0] > 1 ? 2 : 0,
+          .recompute = kRecomputations[choice[4]],
+          .family = kFamilies[choice[5]],
+          .tp = 1 << choice[6],
+          .sequence = choice[7] % 2 == 1,
+          .cp = 1 << choice[8],
+          .context = choice[9] == 0 ? "ring" : "all_to_all",
+          .ep = 1 << choice[11],
+          .tp_overlap = choice[7] >= 2,
+          .is_wide = true};
+}
+
+// Every value of every axis and pass beside every other, on 1, 2, 4 and 8 ranks.
+TEST(ParityOfMeshes, CoverEveryPairOfDegrees) {
+  const std::vector<Choice> cover =
+      pairwise_cover(all_choices({4, 4, kNumSchedules, 4, 3, 4, 4, 4, 4, 2, 2, 4},
+                                 [](const Choice& choice) { return is_meant(case_of(choice)); }),
+                     [](const Choice& choice) { return is_possible(case_of(choice)); });
+  EXPECT_GE(cover.size(), 30u);
+  for (const Choice& choice : cover) expect_the_numbers_of_one_rank(case_of(choice));
+}
+
+// Every (tp, cp, pp, dp, ep) of 1, 2, 4 and 8 ranks with every ZeRO stage, schedules and the rest
+// in turn.
+TEST(ParityOfMeshesInFull, EveryDegreeAndZeroStage) {
+  int turn = 0;
+  const std::vector<Choice> all =
+      all_choices({4, 4, 1, 4, 1, 4, 4, 1, 4, 1, 1, 4},
+                  [](const Choice& choice) { return is_meant(case_of(choice)); });
+  int run = 0;
+  for (Choice choice : all) {
+    for (int tries = 0; tries < kNumSchedules; ++tries, ++turn) {
+      choice[2] = choice[1] == 0 ? 0 : turn % kNumSchedules;
+      choice[4] = turn % 3;
+      choice[7] = choice[6] > 0 ? turn / 2 % 4 : 0;
+      choice[9] = choice[8] > 0 && turn % 3 == 0 ? 1 : 0;
+      choice[10] = turn % 2;
+      const Case c = case_of(choice);
+      if (!is_meant(c) || !is_possible(c)) continue;
+      expect_the_numbers_of_one_rank(c);
+      ++run;
+      ++turn;
+      break;
+    }
+  }
+  EXPECT_EQ(run, int(all.size()));
+}
+
+}  // namespace
+}  // namespace trireme

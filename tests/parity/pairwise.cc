@@ -1,0 +1,68 @@
+#include "pairwise.h"
+
+#include <algorithm>
+#include <random>
+
+namespace trireme {
+namespace {
+
+class PairsSeen {
+ public:
+  int count_new(const Choice& choice) {
+    int count = 0;
+    for_each_pair(choice, [&](std::vector<bool>::reference seen) { count += seen ? 0 : 1; });
+    return count;
+  }
+  void note(const Choice& choice) {
+    for_each_pair(choice, [](std::vector<bool>::reference seen) { seen = true; });
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_pair(const Choice& choice, Visit visit) {
+    const size_t factors = choice.size();
+    seen_.resize(factors * factors * 256);
+    for (size_t a = 0; a < factors; ++a) {
+      for (size_t b = a + 1; b < factors; ++b) {
+        visit(seen_[((a * factors + b) * 16 + size_t(choice[a])) * 16 + size_t(choice[b])]);
+      }
+    }
+  }
+
+  std::vector<bool> seen_;
+};
+
+}  // namespace
+
+std::vector<Choice> pairwise_cover(std::vector<Choice> choices,
+                                   const std::function<bool(const Choice&)>& is_possible) {
+  std::shuffle(choices.begin(), choices.end(), std::mt19937(7));
+  PairsSeen pairs;
+  std::vector<Choice> cover;
+  const int factors = choices.empty() ? 0 : int(choices.front().size());
+  for (int least = factors * (factors - 1) / 2; least > 0; --least) {  // the richest first
+    std::erase_if(choices, [&](const Choice& choice) {
+      if (pairs.count_new(choice) < least) return false;
+      if (!is_possible(choice)) return true;
+      pairs.note(choice);
+      cover.push_back(choice);
+      return true;
+    });
+  }
+  return cover;
+}
+
+std::vector<Choice> all_choices(const std::vector<int>& sizes,
+                                const std::function<bool(const Choice&)>& is_meant) {
+  std::vector<Choice> result;
+  Choice choice(sizes.size(), 0);
+  for (size_t factor = 0; factor < sizes.size();) {
+    if (is_meant(choice)) result.push_back(choice);
+    for (factor = 0; factor < sizes.size() && ++choice[factor] == sizes[factor]; ++factor) {
+      choice[factor] = 0;
+    }
+  }
+  return result;
+}
+
+}  // namespace trireme
