@@ -86,6 +86,9 @@ RunPlan plan_of(const Case& c) {
 
 bool is_possible(const Case& c) { return make_plan(config_of(c), {}).ok(); }
 
+// Wide models run few steps: there are many of them.
+LayoutRun run_case(const Case& c) { return run_layout(plan_of(c), {.end = c.is_wide ? 3 : 5}); }
+
 const LayoutRun& reference_of(const Case& c) {
   static std::map<std::string, LayoutRun> runs;
   Case one{.family = c.family,
@@ -104,7 +107,7 @@ const LayoutRun& reference_of(const Case& c) {
     one.zero = c.zero >= 2 ? 2 : 0;
   }
   const auto [run, is_new] = runs.try_emplace(one.name());
-  if (is_new) run->second = run_layout(plan_of(one));
+  if (is_new) run->second = run_case(one);
   return run->second;
 }
 

@@ -39,6 +39,7 @@ struct Case {
 RunConfig config_of(const Case& c);
 bool is_possible(const Case& c);
 RunPlan plan_of(const Case& c);  // of a possible one
+LayoutRun run_case(const Case& c);
 
 // The run that every layout of a model must repeat: one rank, or as many as share its layers. Where
 // data-parallel ranks share experts, their micro-batches meet there: these ranks stay, too, and

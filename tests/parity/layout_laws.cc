@@ -9,7 +9,7 @@ namespace trireme {
 
 void expect_the_bits_of_one_rank(const Case& c) {
   SCOPED_TRACE(c.name());
-  const LayoutRun run = run_layout(plan_of(c));
+  const LayoutRun run = run_case(c);
   EXPECT_EQ(difference(run, reference_of(c)), "");
   EXPECT_EQ(run.differences, "");
 }

@@ -19,7 +19,7 @@ void expect_the_numbers_of_one_rank(const Case& c) {
   SCOPED_TRACE(c.name());
   const bool meets_others = c.ep > c.cp && c.schedule == "dualpipe";
   if (meets_others) {
-    const LayoutRun run = run_layout(plan_of(c));
+    const LayoutRun run = run_case(c);
     EXPECT_EQ(run.differences, "");
     return expect_near(run, reference_of({.family = c.family, .is_wide = true}));
   }
