@@ -139,4 +139,13 @@ Status write_file_atomically(const std::string& path, std::string_view text) {
   return file.commit();
 }
 
+Status make_folders_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (!error) return Done{};
+  return Error{ErrorKind::Runtime,
+               path + ": cannot make the folder " + folder.string() + ": " + error.message()};
+}
+
 }  // namespace trireme

@@ -51,6 +51,8 @@ class AtomicFile {
 
 Result<std::string> read_text_file(const std::string& path);
 Status write_file_atomically(const std::string& path, std::string_view text);
+// Makes the folders that `path`, a file to be written, lies in.
+Status make_folders_of(const std::string& path);
 // fsync of a folder, so that a rename inside it survives a power loss.
 Status sync_folder(const std::string& path);
 

@@ -56,6 +56,7 @@ Result<int> run_calibrate(const CalibrateOptions& options, CommandIo& io) {
   if (options.out.empty()) {
     io.out << text;
   } else {
+    TRIREME_TRY_DONE(make_folders_of(options.out));
     TRIREME_TRY_DONE(write_file_atomically(options.out, text));
   }
   return 0;

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "base/file.h"
 #include "base/units.h"
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/foreign_model.h"
@@ -124,6 +125,7 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
   const int num_threads = thread_count_of(options.threads);
   TRIREME_TRY(write, write_options(options));
   TRIREME_TRY(model, read_own_model(options.path, num_threads, io));
+  TRIREME_TRY_DONE(make_folders_of(options.out));
   TRIREME_TRY_DONE(write_foreign_model(model, options.out, write));
   TRIREME_TRY(written, read_foreign_model(options.out));
   io.out << fmt::format("{}: {}\n", options.out, describe(model));

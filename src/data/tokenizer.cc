@@ -28,6 +28,7 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {
 }
 
 Status save_tokenizer(const Tokenizer& tokenizer, const std::string& path) {
+  TRIREME_TRY_DONE(make_folders_of(path));
   return write_file_atomically(path, tokenizer.to_json());
 }
 
