@@ -107,8 +107,8 @@ void read_gpt2(const Fields& fields, ModelConfig& model) {
 }
 
 // transformers 4: rope_theta and rope_scaling; transformers 5: rope_parameters with all of it.
-void read_rope(const Fields& fields, ModelConfig& model) {
-  model.rope_theta = fields.number("rope_theta", 10000.0);
+void read_rope(const Fields& fields, double default_theta, ModelConfig& model) {
+  model.rope_theta = fields.number("rope_theta", default_theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* object = fields.find(key);
     if (object == nullptr) continue;
@@ -138,8 +138,14 @@ void read_rope(const Fields& fields, ModelConfig& model) {
   if (!is_sound) throw FieldError{"the numbers of rotary positions contradict each other"};
 }
 
-// What Llama and Mixtral have in common.
-void read_rotary_family(const Fields& fields, ModelConfig& model) {
+// What Llama and Mixtral have in common, and what the library takes for absent keys.
+struct RotaryDefaults {
+  int64_t seq_len = 2048;
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-6;
+};
+
+void read_rotary_family(const Fields& fields, const RotaryDefaults& defaults, ModelConfig& model) {
   model.layers = fields.count("num_hidden_layers", {}, kGreatestLayers);
   model.d_model = fields.count("hidden_size");
   model.heads = fields.count("num_attention_heads");
@@ -147,7 +153,7 @@ void read_rotary_family(const Fields& fields, ModelConfig& model) {
   model.head_dim = fields.count("head_dim", 0);
   model.d_ff = fields.count("intermediate_size");
   model.vocab_size = fields.count("vocab_size");
-  model.seq_len = fields.count("max_position_embeddings", 2048);
+  model.seq_len = fields.count("max_position_embeddings", defaults.seq_len);
   const std::string activation = fields.word("hidden_act", "silu");
   if (activation != "silu" && activation != "swish") {
     throw Unsupported{"hidden_act = \"" + activation + "\"; silu is supported"};
@@ -155,13 +161,13 @@ void read_rotary_family(const Fields& fields, ModelConfig& model) {
   model.activation = "swiglu";
   model.bias = false;
   model.tied_head = fields.flag("tie_word_embeddings", false);
-  read_rope(fields, model);
+  model.norm_eps = fields.number("rms_norm_eps", defaults.norm_eps);
+  read_rope(fields, defaults.rope_theta, model);
 }
 
 void read_llama(const Fields& fields, ModelConfig& model) {
   model.family = ModelFamily::Llama;
-  read_rotary_family(fields, model);
-  model.norm_eps = fields.number("rms_norm_eps", 1e-6);
+  read_rotary_family(fields, {}, model);
   fields.refuse_flag("attention_bias", true, "a Llama with biases");
   fields.refuse_flag("mlp_bias", true, "a Llama with biases");
   if (fields.number("pretraining_tp", 1.0) != 1.0) {
@@ -172,8 +178,7 @@ void read_llama(const Fields& fields, ModelConfig& model) {
 // Its router takes the best of a softmax and divides them by their sum, as ours does.
 void read_mixtral(const Fields& fields, ModelConfig& model) {
   model.family = ModelFamily::Moe;
-  read_rotary_family(fields, model);
-  model.norm_eps = fields.number("rms_norm_eps", 1e-5);
+  read_rotary_family(fields, {.seq_len = 131072, .rope_theta = 1e6, .norm_eps = 1e-5}, model);
   model.experts = fields.count("num_local_experts", 8);
   model.top_k = fields.count("num_experts_per_tok", 2);
   if (model.experts * model.layers > kMostForeignExperts) {
