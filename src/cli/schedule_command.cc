@@ -13,6 +13,7 @@
 #include "program/make_schedule.h"
 #include "sim/search_schedule.h"
 #include "sim/simulate.h"
+#include "train/plan_page.h"
 
 namespace trireme {
 namespace {
@@ -44,10 +45,23 @@ std::string counted(int count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : plural);
 }
 
-std::vector<std::string> summary(const Schedule& schedule, const Simulation& simulation,
-                                 const OpDurations& times) {
+int peak_live(const Simulation& simulation) {
   int peak = 0;
   for (const RankSimulation& rank : simulation.ranks) peak = std::max(peak, rank.peak_live_w);
+  return peak;
+}
+
+std::vector<std::pair<std::string, std::string>> facts_of(const Schedule& schedule,
+                                                          const Simulation& simulation) {
+  return {{"ranks", std::to_string(schedule.num_ranks)},
+          {"micro-batches", std::to_string(schedule.num_microbatches)},
+          {"makespan", fmt::format("{:g}", simulation.makespan_s)},
+          {"bubble", fmt::format("{:.1f}%", 100.0 * simulation.bubbles.of_makespan)},
+          {"activations live", std::to_string(peak_live(simulation))}};
+}
+
+std::vector<std::string> summary(const Schedule& schedule, const Simulation& simulation,
+                                 const OpDurations& times) {
   const Bubbles& bubbles = simulation.bubbles;
   return {
       fmt::format("{}: {}, {} each, {}; times F {:g}, B {:g}, W {:g}, transfer {:g}", schedule.kind,
@@ -57,7 +71,7 @@ std::vector<std::string> summary(const Schedule& schedule, const Simulation& sim
       fmt::format("makespan {:g}; bubble {:.4g} of ideal, {:.4g} of makespan, {:.4g} of span; "
                   "at most {} activations live on a rank",
                   simulation.makespan_s, bubbles.of_ideal, bubbles.of_makespan, bubbles.of_span,
-                  peak),
+                  peak_live(simulation)),
   };
 }
 
@@ -67,11 +81,13 @@ Result<ScheduleFormat> parse_schedule_format(std::string_view text) {
   if (text == "text") return ScheduleFormat::Text;
   if (text == "jsonl") return ScheduleFormat::Jsonl;
   if (text == "svg") return ScheduleFormat::Svg;
+  if (text == "html") return ScheduleFormat::Html;
   if (text == "trace") return ScheduleFormat::Trace;
-  const std::string nearest = nearest_name(text, {"text", "jsonl", "svg", "trace"});
+  const std::string nearest = nearest_name(text, {"text", "jsonl", "svg", "html", "trace"});
   const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
-  return Error{ErrorKind::Usage,
-               fmt::format("unknown format '{}'{} (one of text jsonl svg trace)", text, meant)};
+  return Error{
+      ErrorKind::Usage,
+      fmt::format("unknown format '{}'{} (one of text jsonl svg html trace)", text, meant)};
 }
 
 Result<OpDurations> parse_schedule_times(std::string_view text) {
@@ -108,6 +124,13 @@ Status run_schedule(const ScheduleOptions& options, std::ostream& out) {
     case ScheduleFormat::Svg:
       return draw_svg(out, schedule, simulation.timeline,
                       {.title = lines[0], .lines = {lines[1]}, .unit = ""});
+    case ScheduleFormat::Html:
+      out << schedule_page({.name = schedule.kind,
+                            .subtitle = lines[0],
+                            .facts = facts_of(schedule, simulation),
+                            .schedule = schedule,
+                            .timeline = simulation.timeline});
+      return Done{};
     case ScheduleFormat::Trace: {
       ChromeTraceWriter writer(out);
       write_trace(writer, schedule, simulation.timeline, 0, schedule.kind + ", simulated");

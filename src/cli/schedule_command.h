@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-enum class ScheduleFormat { Text, Jsonl, Svg, Trace };
+enum class ScheduleFormat { Text, Jsonl, Svg, Html, Trace };
 
 // `trireme schedule KIND --stages P --microbatches M ...` after parsing.
 struct ScheduleOptions {
@@ -23,7 +23,7 @@ struct ScheduleOptions {
   double memory_limit = 0;  // auto: most activations (of a chunk) alive on a rank; 0: no limit
 };
 
-// "text", "jsonl", "svg", "trace"
+// "text", "jsonl", "svg", "html", "trace"
 Result<ScheduleFormat> parse_schedule_format(std::string_view text);
 
 // "F,B,W,C", each a finite number, not negative

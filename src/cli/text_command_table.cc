@@ -356,47 +356,47 @@ Command schedule_command() {
   ScheduleOptions& options = rows->options;
   std::vector<std::string> kinds = schedule_kinds();
   kinds.push_back("auto");
-  return {
-      .name = "schedule",
-      .summary = "Print a pipeline program.",
-      .arguments = {{.name = "KIND",
-                     .doc = "the schedule; auto finds one for the given times and memory",
-                     .target = &options.kind,
-                     .choices = kinds}},
-      .options = {{.name = "stages",
-                   .value_name = "P",
-                   .doc = "ranks of the pipeline",
-                   .target = &options.num_stages},
-                  {.name = "microbatches",
-                   .value_name = "M",
-                   .doc = "micro-batches of a step",
-                   .target = &options.num_microbatches},
-                  {.name = "chunks",
-                   .value_name = "V",
-                   .doc = "stages on each rank; by default what the kind means",
-                   .target = &options.num_chunks},
-                  {.name = "times",
-                   .value_name = "F,B,W,C",
-                   .doc = "seconds of forward, input gradient, weight gradient and transfer",
-                   .target = &rows->times},
-                  {.name = "memory",
-                   .value_name = "N",
-                   .doc = "auto: most activations of a chunk alive on a rank; 0: 2 P V",
-                   .target = &options.memory_limit},
-                  {.name = "format",
-                   .value_name = "FORMAT",
-                   .doc = "of the output",
-                   .target = &rows->format,
-                   .choices = {"text", "jsonl", "svg", "trace"}}},
-      .examples = {"trireme schedule zb_h1 --stages 4 --microbatches 8",
-                   "trireme schedule dualpipe --stages 4 --microbatches 8 --format svg > p.svg"},
-      .run = [rows](CommandIo& io) -> Result<int> {
-        TRIREME_TRY(times, parse_schedule_times(rows->times));
-        TRIREME_TRY(format, parse_schedule_format(rows->format));
-        rows->options.times = times;
-        rows->options.format = format;
-        return exit_code_of(run_schedule(rows->options, io.out));
-      }};
+  return {.name = "schedule",
+          .summary = "Print a pipeline program.",
+          .arguments = {{.name = "KIND",
+                         .doc = "the schedule; auto finds one for the given times and memory",
+                         .target = &options.kind,
+                         .choices = kinds}},
+          .options = {{.name = "stages",
+                       .value_name = "P",
+                       .doc = "ranks of the pipeline",
+                       .target = &options.num_stages},
+                      {.name = "microbatches",
+                       .value_name = "M",
+                       .doc = "micro-batches of a step",
+                       .target = &options.num_microbatches},
+                      {.name = "chunks",
+                       .value_name = "V",
+                       .doc = "stages on each rank; by default what the kind means",
+                       .target = &options.num_chunks},
+                      {.name = "times",
+                       .value_name = "F,B,W,C",
+                       .doc = "seconds of forward, input gradient, weight gradient and transfer",
+                       .target = &rows->times},
+                      {.name = "memory",
+                       .value_name = "N",
+                       .doc = "auto: most activations of a chunk alive on a rank; 0: 2 P V",
+                       .target = &options.memory_limit},
+                      {.name = "format",
+                       .value_name = "FORMAT",
+                       .doc = "of the output",
+                       .target = &rows->format,
+                       .choices = {"text", "jsonl", "svg", "html", "trace"}}},
+          .examples = {"trireme schedule zb_h1 --stages 4 --microbatches 8",
+                       "trireme schedule dualpipe --stages 4 --microbatches 8 --format svg > p.svg",
+                       "trireme schedule zb_v --stages 4 --microbatches 8 --format html > p.html"},
+          .run = [rows](CommandIo& io) -> Result<int> {
+            TRIREME_TRY(times, parse_schedule_times(rows->times));
+            TRIREME_TRY(format, parse_schedule_format(rows->format));
+            rows->options.times = times;
+            rows->options.format = format;
+            return exit_code_of(run_schedule(rows->options, io.out));
+          }};
 }
 
 }  // namespace trireme

@@ -38,8 +38,9 @@ std::string embeddable(std::string_view json) {
 std::string report_page(std::string_view data) {
   std::string script;
   for (const std::string_view part :
-       {embedded::kPageJs, embedded::kCurvesJs, embedded::kViewportJs, embedded::kTimelineJs,
-        embedded::kMemoryJs, embedded::kTablesJs, embedded::kMainJs}) {
+       {embedded::kPageJs, embedded::kExpertsJs, embedded::kCurvesJs, embedded::kViewportJs,
+        embedded::kTimelineJs, embedded::kMemoryJs, embedded::kTablesJs, embedded::kPlanJs,
+        embedded::kMainJs}) {
     script += part;
   }
   std::string page(embedded::kPageHtml);

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "comm/gather_text.h"
-#include "program/palette.h"
+#include "train/rank_view.h"
 
 namespace trireme {
 namespace {
@@ -18,50 +17,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRanks = 16;
 
-double microseconds(double seconds) { return std::round(seconds * 1e8) / 100; }
 double microseconds_of_ns(int64_t ns) { return double(ns) / 1000; }
 
-std::string coords_text(const RunPlan& plan, const MeshCoords& coords) {
-  std::string text;
-  const auto add = [&](const char* axis, int degree, int coord) {
-    if (degree > 1) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis, coord);
-  };
-  add("dp", plan.mesh.dp, coords.dp);
-  add("pp", plan.mesh.pp, coords.pp);
-  add("cp", plan.mesh.cp, coords.cp);
-  add("tp", plan.mesh.tp, coords.tp);
-  return text;
-}
-
-void add_actions(Json& json, const Program& program, int num_chunks) {
-  json["actions"] = Json::array();
-  json["kinds"] = Json::array();
-  for (const Action& action : program) {
-    json["actions"].push_back(to_string(action, num_chunks));
-    json["kinds"].push_back(drawn_kind(action.kind));
-  }
-}
-
 // ---- timelines
-
-// The simulated schedule of the rank's pipeline, with Step behind it.
-Json predicted_timeline(const RunPlan& plan, const RankPlan& rank, const Simulation& simulation,
-                        const StepTimes& times) {
-  const size_t stage = size_t(rank.coords.pp);
-  Program program = plan.schedule.programs[stage];
-  std::vector<Span> spans = simulation.timeline[stage];
-  program.push_back({.kind = ActionKind::Step});
-  spans.push_back({simulation.makespan_s, simulation.makespan_s + times.optimizer});
-  Json json;
-  add_actions(json, program, plan.schedule.num_chunks);
-  json["begin_us"] = Json::array();
-  json["end_us"] = Json::array();
-  for (const Span& span : spans) {
-    json["begin_us"].push_back(microseconds(span.start_s));
-    json["end_us"].push_back(microseconds(span.end_s));
-  }
-  return json;
-}
 
 // What this rank has traced, in nanoseconds of its clock.
 Json traced_steps(const RankPlan& rank, const StepTrace& trace) {
@@ -125,94 +83,6 @@ class CommonClock {
  private:
   std::map<int64_t, int64_t> first_;  // by step
 };
-
-// ---- memory
-
-// The tensors of regions, each table once however many ranks have it.
-class Tables {
- public:
-  int add(const TensorTable& table) {
-    Json tensors = Json::array();
-    for (const TensorSpec& tensor : table.tensors()) {
-      tensors.push_back({tensor.name, tensor.offset, tensor.bytes(),
-                         fmt::format("{} {}", tensor.shape.to_string(), name_of(tensor.dtype))});
-    }
-    std::string text = tensors.dump();
-    const auto [entry, is_new] = found_.try_emplace(std::move(text), int(tables_.size()));
-    if (is_new) tables_.push_back(std::move(tensors));
-    return entry->second;
-  }
-  const Json& json() const { return tables_; }
-
- private:
-  std::map<std::string, int> found_;
-  Json tables_ = Json::array();
-};
-
-// Where the tables of the chunks lie as they are: [region] -> table, -1 where shards are stored.
-std::vector<int> tables_of_regions(const RankPlan& rank, Tables& tables) {
-  std::vector<int> table_of(rank.memory.regions.size(), -1);
-  int64_t scratch_bytes = -1;
-  for (size_t c = 0; c < rank.chunks.size(); ++c) {
-    const ChunkTables& chunk = rank.chunks[c];
-    const ChunkRegions& regions = rank.memory.chunks[c];
-    const auto put = [&](int region, const TensorTable& table) {
-      if (region >= 0 && !table.tensors().empty()) table_of[size_t(region)] = tables.add(table);
-    };
-    if (!chunk.zero.shards_params()) put(regions.params, chunk.tables.params);
-    put(regions.optimizer, chunk.tables.optimizer);
-    if (!chunk.zero.shards_grads()) {
-      for (int region : regions.grad_slots) put(region, chunk.tables.grads);
-    }
-    for (int region : regions.saved_slots) put(region, chunk.tables.saved);
-    for (int region : regions.weight_grad_slots) put(region, chunk.tables.weight_grad);
-    if (chunk.tables.scratch.bytes() > scratch_bytes) {
-      scratch_bytes = chunk.tables.scratch.bytes();
-      put(rank.memory.scratch, chunk.tables.scratch);
-    }
-  }
-  return table_of;
-}
-
-// When each region is live: [first action, last action], in order.
-std::vector<Json> lifetimes(const MemoryPlan& memory) {
-  std::vector<Json> live(memory.regions.size(), Json::array());
-  std::vector<int64_t> since(memory.regions.size(), -1);
-  for (int region : memory.permanent) since[size_t(region)] = 0;
-  for (size_t i = 0; i < memory.actions.size(); ++i) {
-    for (int region : memory.actions[i].acquire) since[size_t(region)] = int64_t(i);
-    for (int region : memory.actions[i].release) {
-      live[size_t(region)].push_back({since[size_t(region)], i});
-      since[size_t(region)] = -1;
-    }
-  }
-  for (size_t region = 0; region < since.size(); ++region) {
-    if (since[region] < 0) continue;
-    live[region].push_back({since[region], int64_t(memory.actions.size()) - 1});
-  }
-  return live;
-}
-
-Json memory_map(const RankPlan& rank, Tables& tables) {
-  const MemoryPlan& memory = rank.memory;
-  const std::vector<int> table_of = tables_of_regions(rank, tables);
-  const std::vector<Json> live = lifetimes(memory);
-  Json regions = Json::array();
-  for (size_t i = 0; i < memory.regions.size(); ++i) {
-    const MemoryRegion& region = memory.regions[i];
-    if (region.bytes == 0) continue;
-    regions.push_back({{"name", region.name},
-                       {"class", name_of(region.memory_class)},
-                       {"offset", region.offset},
-                       {"bytes", region.bytes},
-                       {"table", table_of[i]},
-                       {"live", live[i]}});
-  }
-  return {{"arena_bytes", memory.arena_bytes},
-          {"peak_bytes", memory.peak_bytes},
-          {"peak_action", memory.peak_action},
-          {"regions", std::move(regions)}};
-}
 
 // ---- which ranks
 
@@ -290,19 +160,15 @@ std::string gather_ranks_json(const RankViews& views, Engine& engine, const Step
   const CommonClock clock(handed_over);
   const Result<Simulation> simulation = simulate_plan(plan, views.hardware);
   const std::vector<RankPrediction> predictions = predict_ranks(plan, views.hardware);
-  Tables tables;
+  TensorTables tables;
   Json json = {{"num_ranks", views.measured.size()}, {"tables", nullptr}, {"ranks", Json::array()}};
   for (size_t i = 0; i < shown.size(); ++i) {
     const size_t position = size_t(views.measured[size_t(shown[i].rank)].position);
     const RankPlan& rank = plan.ranks[position];
-    Json one = {
-        {"rank", shown[i].rank}, {"why", shown[i].why}, {"coords", coords_text(plan, rank.coords)}};
-    add_actions(one, rank.program, plan.schedule.num_chunks);
-    if (simulation.ok()) {
-      one["predicted"] = predicted_timeline(plan, rank, *simulation, predictions[position].time);
-    }
+    Json one = {{"rank", shown[i].rank}, {"why", shown[i].why}};
+    one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,
+                         predictions[position].time, tables));
     one["measured"] = clock.measured(handed_over[i]);
-    one["memory"] = memory_map(rank, tables);
     json["ranks"].push_back(std::move(one));
   }
   json["tables"] = tables.json();

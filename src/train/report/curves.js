@@ -173,6 +173,11 @@ function drawCurves(runs) {
     simple('Learning rate', 'lr', 'var(--s3)', {zero: true});
     simple('Gradient norm, before clipping', 'grad_norm', 'var(--s1)', {zero: true, log: true});
     simple('MFU', 'mfu', 'var(--s5)', {zero: true});
+    simple('Most visited expert, over the mean', 'expert_max_over_mean', 'var(--s4)', {});
+    if (runs.some(run => run.metrics.train.some(line => line.dropped_visits))) {
+      simple('Visits dropped by full experts', 'dropped_visits', 'var(--s6)', {zero: true});
+    }
+    if (alone) add(expertMap(runs[0]));
   };
   const controls = html('div', 'bar', html('span', 'soft', 'over'),
       choice('curve-x', [['step', 'steps'], ['tokens', 'tokens'], ['time', 'time']], 'step',

@@ -122,23 +122,28 @@ function drawContents() {
   }
 }
 
-const runs = data.runs.map(prepareRun);
-setUpTheme();
-if (runs.length === 1) {
-  drawHead(runs[0]);
+function drawRuns(runs) {
+  if (runs.length > 1) {
+    drawComparison(runs);
+    drawCurves(runs);
+    drawComparedTime(runs);
+    drawSamples(runs);
+    return;
+  }
+  const [run] = runs;
+  drawHead(run);
   drawCurves(runs);
-  drawTimeline(runs[0].ranks);
-  drawAttribution(runs[0].summary, runs[0].ranks);
-  drawMemory(runs[0].ranks);
-  drawBytes(runs[0].summary, runs[0].ranks);
+  drawTimeline(run.ranks);
+  drawAttribution(run.summary, run.ranks);
+  drawMemory(run.ranks);
+  drawBytes(run.summary, run.ranks);
   drawSamples(runs);
-  drawConfiguration(runs[0]);
-  drawReproduction(runs[0]);
-} else {
-  drawComparison(runs);
-  drawCurves(runs);
-  drawComparedTime(runs);
-  drawSamples(runs);
+  drawConfiguration(run);
+  drawReproduction(run);
 }
+
+setUpTheme();
+if (data.plan) drawPlan(data.plan);
+else drawRuns(data.runs.map(prepareRun));
 drawContents();
 document.title = 'Trireme: ' + byId('title').textContent;

@@ -24,45 +24,52 @@ function namesOfParts(all) {
 }
 const partColor = name => `var(--time-${name.replace('exposed ', '')})`;
 
+// Stacked bars: rows are {rank, name, parts: [[name, amount]]}, those of a rank together. `color` of
+// a part's name, `text` of an amount.
+function stackedBars(rows, label, color, text) {
+  const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
+  const longest = Math.max(...rows.map(total), 1e-12);
+  const hasNames = rows.some(row => row.name);
+  const W = innerWidth > 700 ? 1100 : 620, L = hasNames ? 132 : 74, R = 84;
+  let y = 4;
+  const picture = svg('svg', {role: 'img', 'aria-label': label});
+  rows.forEach((row, i) => {
+    const first = i === 0 || rows[i - 1].rank !== row.rank;
+    if (first && i > 0 && hasNames) y += 8;
+    if (first) {
+      const name = svg('text', {x: 0, y: y + 13}, 'rank ' + row.rank.rank);
+      name.style.fill = 'var(--ink)';
+      picture.append(name);
+    }
+    picture.append(svg('text', {x: L - 8, y: y + 13, 'text-anchor': 'end'}, row.name));
+    let x = L;
+    for (const [name, amount] of row.parts) {
+      const width = amount / longest * (W - L - R);
+      const bar = svg('rect', {x, y, width: Math.max(0, width - 0.5), height: 17,
+                               fill: color(name)});
+      bar.addEventListener('mousemove', event => showTip(event,
+          `rank ${row.rank.rank}${row.name ? ', ' + row.name : ''}\n${name}: ${text(amount)}, ` +
+          percentText(amount / total(row))));
+      bar.addEventListener('mouseleave', hideTip);
+      picture.append(bar);
+      x += width;
+    }
+    picture.append(svg('text', {x: x + 6, y: y + 13}, text(total(row))));
+    y += 20;
+  });
+  picture.setAttribute('viewBox', `0 0 ${W} ${y + 2}`);
+  picture.style.minWidth = '480px';
+  return html('div', 'scroll', picture);
+}
+
 // Two bars a rank: predicted above measured.
 function timeBars(ranks) {
   const rows = ranks.flatMap(rank => [
     {rank, name: 'predicted', parts: partsOf(rank.time.predicted)},
     {rank, name: 'measured', parts: partsOf(rank.time.measured)}]).filter(row => row.parts.length);
-  const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
-  const longest = Math.max(...rows.map(total), 1e-12);
-  const W = innerWidth > 700 ? 1100 : 620, L = 132, R = 84;
-  let y = 4;
-  const picture = svg('svg', {role: 'img', 'aria-label': 'time of a step by what it was spent on'});
-  rows.forEach((row, i) => {
-    const first = i === 0 || rows[i - 1].rank !== row.rank;
-    if (first && i > 0) y += 8;
-    if (first) {
-      const label = svg('text', {x: 0, y: y + 13}, 'rank ' + row.rank.rank);
-      label.style.fill = 'var(--ink)';
-      picture.append(label);
-    }
-    picture.append(svg('text', {x: L - 8, y: y + 13, 'text-anchor': 'end'}, row.name));
-    let x = L;
-    for (const [name, seconds] of row.parts) {
-      const width = seconds / longest * (W - L - R);
-      const bar = svg('rect', {x, y, width: Math.max(0, width - 0.5), height: 17,
-                               fill: partColor(name)});
-      bar.addEventListener('mousemove', event => showTip(event,
-          `rank ${row.rank.rank}, ${row.name}\n${name}: ${secondsText(seconds)}, ` +
-          percentText(seconds / total(row))));
-      bar.addEventListener('mouseleave', hideTip);
-      picture.append(bar);
-      x += width;
-    }
-    picture.append(svg('text', {x: x + 6, y: y + 13}, secondsText(total(row))));
-    y += 20;
-  });
-  picture.setAttribute('viewBox', `0 0 ${W} ${y + 2}`);
   const names = namesOfParts(rows.map(row => row.parts));
-  const wide = html('div', 'scroll', picture);
-  picture.style.minWidth = '480px';
-  return [html('div', 'bar', ...names.map(name => legendKey(partColor(name), name))), wide];
+  return [html('div', 'bar', ...names.map(name => legendKey(partColor(name), name))),
+          stackedBars(rows, 'time of a step by what it was spent on', partColor, secondsText)];
 }
 
 function timeTable(ranks) {

@@ -51,13 +51,19 @@ class Timeline {
     this.end = Math.max(1, ...this.rows.flatMap(row => row.boxes.map(box => box.end))) * 1.01;
     let y = 4;
     this.rows.forEach((row, i) => {
-      if (i > 0 && this.rows[i - 1].rank !== row.rank) y += 9;
+      if (i > 0 && this.rows[i - 1].rank !== row.rank) y += this.standsAlone(i - 1) ? 19 : 9;
       row.y = y;
       row.height = row.name === 'layers' ? 15 : 20;
       y += row.height + 2;
     });
     this.viewport.height = y + 24;
     this.viewport.draw();
+  }
+
+  // The place in the mesh is written below a row that has no other beside it.
+  standsAlone(i) {
+    const {rank} = this.rows[i];
+    return rank.coords && (i === 0 || this.rows[i - 1].rank !== rank);
   }
 
   tellRange(view) {
@@ -183,7 +189,7 @@ function drawTimeline(ranks) {
   const shown = ranks.ranks.length < ranks.num_ranks ?
       html('p', 'soft', `${ranks.ranks.length} of ${ranks.num_ranks} ranks are shown: ` +
            ranks.ranks.map(rank => `${rank.rank} (${rank.why})`).join(', ') +
-           '. trace.ranks names others.') : null;
+           (data.plan ? '.' : '. trace.ranks names others.')) : null;
   fill('timeline', timeline.section(), shown);
   timeline.viewport.draw();
 }

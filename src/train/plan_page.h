@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/predict.h"
+
+namespace trireme {
+
+// The page of a plan, in the style of a run's report: timelines and memory of its ranks, where the
+// time goes, memory by class, traffic by axis. One file that needs nothing else.
+std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name);
+
+// Of a pipeline program alone: its timeline, with `facts` (name, value) above it.
+struct SchedulePage {
+  std::string name;
+  std::string subtitle;
+  std::vector<std::pair<std::string, std::string>> facts;
+  const Schedule& schedule;
+  const Timeline& timeline;
+};
+std::string schedule_page(const SchedulePage& page);
+
+}  // namespace trireme
