@@ -52,8 +52,11 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
   Param param;
   param.grad_N = grad(owned.grad_begin);
   if (owned.second_use_begin >= 0) param.second_use_N = grad(owned.second_use_begin);
-  const TensorRef own{static_cast<char*>(memory.params) + owned.param_begin * size_of(compute),
-                      compute, Shape{owned.count}};
+  TensorRef own{nullptr, compute, Shape{0}};
+  if (memory.params != nullptr) {
+    own = {static_cast<char*>(memory.params) + owned.param_begin * size_of(compute), compute,
+           Shape{owned.count}};
+  }
   const bool own_master = !chunk.tables.optimizer.contains("master/" + owned.name);
   (own_master ? param.master_N : param.param_N) = own;
   param.norm_chunk = owned.norm_chunk;
@@ -102,11 +105,13 @@ void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memo
         *tensor = part_of(*tensor, run.first, run.count);
       }
       param.second_use_N = {};  // joined where the norm was taken
-      const auto staged = [&](int64_t at) {
-        if (at < 0) return TensorRef{nullptr, DType::F32, Shape{0}};
-        return TensorRef{static_cast<char*>(memory.staged[piece]) + at, DType::F32,
-                         Shape{run.count}};
+      const auto staged = [&](int64_t at, DType dtype = DType::F32) {
+        if (at < 0) return TensorRef{nullptr, dtype, Shape{0}};
+        return TensorRef{static_cast<char*>(memory.staged[piece]) + at, dtype, Shape{run.count}};
       };
+      const DType compute = chunk.tables.params.tensors().front().dtype;
+      if (run.param >= 0)
+        (run.master < 0 ? param.master_N : param.param_N) = staged(run.param, compute);
       if (!param.master_N) param.master_N = staged(run.master);
       param.exp_avg_N = staged(run.exp_avg);
       param.exp_avg_sq_N = staged(run.exp_avg_sq);

@@ -30,7 +30,7 @@ struct StepOutput {
 
 // Where a chunk's tensors lie.
 struct OptimizerMemory {
-  void* params = nullptr;
+  void* params = nullptr;          // null where they lie in a file
   void* grads = nullptr;           // gradient slot 0
   void* optimizer = nullptr;       // the optimizer's table; null where it lies in a file
   std::vector<void*> staged = {};  // then: [piece] where it lies while it is updated

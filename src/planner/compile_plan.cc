@@ -176,8 +176,9 @@ void make_chunks(RankPlan& rank, const RunPlan& plan, const std::vector<StageSpe
     rank.places.push_back(
         {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
     rank.chunks.push_back(chunk_tables(plan.model, stages[size_t(stage)], rank.shape, rank.zero,
-                                       rank.expert_zero, plan.config.parallel.bucket_bytes));
-    if (memory.offload != "optimizer") continue;
+                                       rank.expert_zero, plan.config.parallel.bucket_bytes,
+                                       memory.offload == "all"));
+    if (memory.offload == "none") continue;
     ChunkTables& chunk = rank.chunks.back();
     chunk.pieces = offload_pieces(chunk, memory.offload_buffer_bytes);
   }

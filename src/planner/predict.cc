@@ -55,7 +55,9 @@ class Counter {
     if (action.kind == ActionKind::Step && action.microbatch >= 0) return;  // of a piece
     if (action.kind == ActionKind::Fetch || action.kind == ActionKind::Offload) {
       const ChunkTables& chunk = rank_.chunks[size_t(action.chunk)];
-      bytes_[kFile] += block_bytes(chunk.pieces[size_t(action.microbatch)]);
+      bytes_[kFile] += action.num_units > 0
+                           ? block_bytes(unit_blocks(chunk, action.first_unit))
+                           : block_bytes(chunk.pieces[size_t(action.microbatch)].blocks);
       return;
     }
     const Key key{action.kind, action.chunk, action.first_unit, action.num_units, action.peer};

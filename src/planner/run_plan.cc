@@ -88,9 +88,9 @@ Status check_units(const ParallelConfig& parallel) {
 }
 
 Status check_offload(const MemoryConfig& memory) {
-  if (memory.offload != "none" && memory.offload != "optimizer") {
-    return usage(
-        fmt::format("memory.offload = \"{}\" is unknown; use none or optimizer", memory.offload));
+  if (memory.offload != "none" && memory.offload != "optimizer" && memory.offload != "all") {
+    return usage(fmt::format("memory.offload = \"{}\" is unknown; use none, optimizer or all",
+                             memory.offload));
   }
   if (memory.offload_buffer_bytes > 0) return Done{};
   return usage(fmt::format("memory.offload_buffer_bytes = {} must be positive",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "program/check_data_parallel.h"
+#include "program/check_joins.h"
 #include "program/fold_units.h"
 #include "program/offload.h"
 #include "program/replay.h"
@@ -133,113 +134,9 @@ class RanksCheck {
     append(position, check_gradients(rank.program, shape, ranges(), mesh_.dp));
     append(position, check_gathered(rank.program, shape));
     append(position, check_gathered(rank.eval_program, shape), true);
-    check_joins(rank);
-  }
-
-  bool is_tied_across_stages() const {
-    return std::any_of(ranks_.begin(), ranks_.end(), [](const RankPlan& rank) {
-      return std::any_of(rank.chunks.begin(), rank.chunks.end(), holds_second_table);
-    });
-  }
-  static bool holds_second_table(const ChunkTables& chunk) {
-    return chunk.stage.has_head && !chunk.stage.has_embedding &&
-           !chunk.tables.params.contains("head.weight");
-  }
-
-  // Where one rank holds both tables, one join adds them.
-  void check_joins(const RankPlan& rank) {
-    const bool is_tied = is_tied_across_stages();
-    int wanted = 0;
-    bool holds_both = false;
-    for (const ChunkTables& chunk : rank.chunks) {
-      wanted += is_tied && chunk.stage.has_embedding != chunk.stage.has_head ? 1 : 0;
-      holds_both = holds_both || holds_second_table(chunk);
+    for (Problem& problem : check_joins(schedule_, mesh_, ranks_, rank)) {
+      problems_.push_back(std::move(problem));
     }
-    if (holds_both && wanted > 1) wanted = 1;
-    int found = 0;
-    bool is_joining = false;
-    for (int i = 0; i < int(rank.program.size()); ++i) {
-      const Action& action = rank.program[size_t(i)];
-      const bool joins = action.peer >= 0 && (action.kind == ActionKind::ReduceGrad ||
-                                              action.kind == ActionKind::SumGrad);
-      if (is_joining && !joins && !may_follow_joins(action)) {
-        report("tied", rank.position, i,
-               fmt::format("rank {} has {} behind a join of gradients with rank {}", rank.position,
-                           to_string(action, schedule_.num_chunks), action.peer));
-      }
-      is_joining = is_joining || joins;
-      if (!joins || action.kind != ActionKind::ReduceGrad) continue;
-      ++found;
-      expect_tied_ends(rank, i);
-    }
-    check_directions(rank);
-    if (found == wanted) return;
-    report("tied", rank.position, -1,
-           fmt::format("rank {} joins the gradients of a tied table {} times instead of {}",
-                       rank.position, found, wanted));
-  }
-
-  static bool holds_one_end(const ChunkTables& chunk) {
-    return holds_second_table(chunk) || (chunk.stage.has_embedding && !chunk.stage.has_head);
-  }
-
-  // The join names the first end that the rank has, and who has the other.
-  void expect_tied_ends(const RankPlan& rank, int position) {
-    const Action& join = rank.program[size_t(position)];
-    const auto has = [](const RankPlan& of, bool (*is_end)(const ChunkTables&)) {
-      return std::any_of(of.chunks.begin(), of.chunks.end(), is_end);
-    };
-    const bool names_an_end = join.chunk >= 0 && join.chunk < int(rank.chunks.size()) &&
-                              holds_one_end(rank.chunks[size_t(join.chunk)]) &&
-                              join.peer < mesh_.pp;
-    bool is_right = names_an_end;
-    if (names_an_end) {
-      const ChunkTables& chunk = rank.chunks[size_t(join.chunk)];
-      const RankPlan& peer = ranks_[size_t(position_of(mesh_, {.pp = join.peer}))];
-      const bool holds_both = has(rank, holds_second_table) &&
-                              has(rank, [](const ChunkTables& c) { return c.stage.has_embedding; });
-      is_right = holds_both ? chunk.stage.has_embedding && join.peer == rank.coords.pp
-                            : join.peer != rank.coords.pp && has(peer, holds_one_end);
-    }
-    if (is_right) return;
-    report("tied", rank.position, position,
-           fmt::format("rank {} has {}, which is no join of the two ends of a tied table",
-                       rank.position, to_string(join, schedule_.num_chunks)));
-  }
-
-  static bool may_follow_joins(const Action& action) {
-    return is_piece(action) || action.kind == ActionKind::Step ||
-           action.kind == ActionKind::Validate || action.kind == ActionKind::Unshard ||
-           action.kind == ActionKind::Reshard;
-  }
-
-  // Both holders of a stage join its directions, in one order and before a tied table is joined.
-  void check_directions(const RankPlan& rank) {
-    const int mirror = mesh_.pp - 1 - rank.coords.pp;
-    std::vector<int> wanted;
-    if (schedule_.placement == StagePlacement::Bidir) {
-      wanted = rank.coords.pp < mirror ? std::vector<int>{0, 1} : std::vector<int>{1, 0};
-    }
-    std::vector<int> found;
-    for (int i = 0; i < int(rank.program.size()); ++i) {
-      const Action& action = rank.program[size_t(i)];
-      const bool is_tied = action.kind == ActionKind::ReduceGrad && action.peer >= 0;
-      if (is_tied && found.size() < wanted.size()) {
-        report("directions", rank.position, i,
-               fmt::format("rank {} joins a tied table before its directions", rank.position));
-      }
-      if (action.kind != ActionKind::SumGrad || action.peer < 0) continue;
-      found.push_back(action.chunk);
-      if (action.peer == mirror) continue;
-      report("directions", rank.position, i,
-             fmt::format("rank {} joins a direction with rank {}; the mirrored one is {}",
-                         rank.position, action.peer, mirror));
-    }
-    if (found == wanted) return;
-    report("directions", rank.position, -1,
-           fmt::format("rank {} joins {} directions instead of {}, or in another order than its "
-                       "mirrored rank",
-                       rank.position, found.size(), wanted.size()));
   }
 
   // The rules of check(), for what is left when data parallelism is undone.

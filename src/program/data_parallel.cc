@@ -63,6 +63,11 @@ void reduce_leaf(Program& result, const Action& action, const DataParallelShape&
   });
 }
 
+// Brings gathered parameters to the file.
+bool stores_units(const Action& action) {
+  return action.kind == ActionKind::Offload && action.num_units > 0;
+}
+
 // A stretch of the program that needs one group of units gathered.
 struct Use {
   int chunk = 0;
@@ -70,6 +75,7 @@ struct Use {
   int slot = 0;
   size_t first = 0;
   size_t last = 0;
+  bool is_stored = false;  // gathered behind Step: not before everything has been updated
 };
 
 class Gathering {
@@ -90,7 +96,8 @@ class Gathering {
         }
       }
     };
-    each_kept(ActionKind::Unshard);
+    if (shape_.params_in_file) each_kept(ActionKind::Fetch);
+    if (shape_.shards_params()) each_kept(ActionKind::Unshard);
     for (size_t i = 0; i < program_.size(); ++i) {
       if (is_step(program_[i])) each_kept(ActionKind::Reshard);
       result.insert(result.end(), before_[i].begin(), before_[i].end());
@@ -103,6 +110,7 @@ class Gathering {
 
  private:
   bool reads_params(const Action& action) const {
+    if (stores_units(action)) return true;
     const bool computes = action.kind == ActionKind::F || is_backward(action);
     if (!computes || shape_.kept_gathered[action.chunk][action.first_unit]) return false;
     if (action.kind != ActionKind::W) return true;
@@ -115,7 +123,8 @@ class Gathering {
       const Action& action = program_[i];
       if (!reads_params(action)) continue;
       const bool goes_on = !uses_.empty() && uses_.back().chunk == action.chunk &&
-                           uses_.back().group.first_unit == action.first_unit;
+                           uses_.back().group.first_unit == action.first_unit &&
+                           uses_.back().is_stored == stores_units(action);
       if (goes_on) {
         uses_.back().last = i;
       } else {
@@ -123,7 +132,8 @@ class Gathering {
                          {action.first_unit, action.num_units},
                          shape_.slot_of(action.chunk, action.first_unit),
                          i,
-                         i});
+                         i,
+                         stores_units(action)});
       }
     }
   }
@@ -135,9 +145,20 @@ class Gathering {
     for (size_t i = 0; i < uses_.size(); ++i) {
       const Use& use = uses_[i];
       const size_t wanted = i >= ahead ? uses_[i - ahead].first : 0;
+      const bool is_first_stored = use.is_stored && (i == 0 || !uses_[i - 1].is_stored);
+      if (is_first_stored) before = use.first;
       const size_t position = std::max({wanted, free_from[use.slot], before});
       before = position;
-      before_[position].push_back(on_units(ActionKind::Unshard, use.chunk, use.group));
+      if (shape_.params_in_file) {
+        before_[position].push_back(on_units(ActionKind::Fetch, use.chunk, use.group));
+      }
+      if (shape_.shards_params() || use.is_stored) {
+        const size_t behind_fetch = shape_.params_in_file ? 1 : 0;
+        const size_t gathers = ahead > behind_fetch ? ahead - behind_fetch : 0;
+        const size_t soonest = i >= gathers ? uses_[i - gathers].first : 0;
+        before_[std::max(soonest, position)].push_back(
+            on_units(ActionKind::Unshard, use.chunk, use.group));
+      }
       after_[use.last].push_back(on_units(ActionKind::Reshard, use.chunk, use.group));
       free_from[use.slot] = use.last + 1;
     }
@@ -166,6 +187,19 @@ Program cut_into_units(const Program& program, const DataParallelShape& shape) {
     }
   }
   return result;
+}
+
+// Levels 1 and 2: what other ranks have updated. In a file it passes through the units' memory.
+void gather_updated(Program& program, const DataParallelShape& shape) {
+  for (size_t chunk = 0; chunk < shape.num_units.size(); ++chunk) {
+    if (!shape.params_in_file) {
+      program.push_back(on_units(ActionKind::Unshard, int(chunk), {0, shape.num_units[chunk]}));
+      continue;
+    }
+    for (const UnitGroup& group : shape.groups[chunk]) {
+      program.push_back(on_units(ActionKind::Offload, int(chunk), group));
+    }
+  }
 }
 
 // Which units W needs the parameters of: the head projects again in fp32, and what was not kept is
@@ -205,6 +239,7 @@ int DataParallelShape::slot_of(int chunk, int unit) const {
 
 DataParallelShape data_parallel_shape(const RankPlan& rank) {
   DataParallelShape result{.zero_level = rank.zero.level,
+                           .params_in_file = rank.chunks.front().params_in_file,
                            .post_validates = rank.post_validates,
                            .num_unit_slots = rank.num_unit_slots};
   for (const ChunkTables& chunk : rank.chunks) {
@@ -266,16 +301,10 @@ Program add_reduce_grad(const Program& program, const DataParallelShape& shape) 
 }
 
 Program add_unshard(const Program& program, const DataParallelShape& shape) {
-  if (shape.shards_params()) {
-    const Program units = cut_into_units(program, shape);
-    return Gathering(units, shape).run();
-  }
   Program result = program;
-  if (shape.zero_level == 0 || !has_step(program)) return result;
-  for (size_t chunk = 0; chunk < shape.num_units.size(); ++chunk) {
-    result.push_back(on_units(ActionKind::Unshard, int(chunk), {0, shape.num_units[chunk]}));
-  }
-  return result;
+  if (shape.gathers_updated() && has_step(program)) gather_updated(result, shape);
+  if (!shape.gathers_params()) return result;
+  return Gathering(cut_into_units(result, shape), shape).run();
 }
 
 }  // namespace trireme

@@ -11,6 +11,7 @@ namespace trireme {
 // What the passes below must know of a rank's chunks.
 struct DataParallelShape {
   int zero_level = 0;
+  bool params_in_file = false;
   bool post_validates = false;
   int num_unit_slots = 2;  // gathered units alive at one time: one in use, the others on their way
   std::vector<int> num_units;                             // [chunk]
@@ -22,6 +23,8 @@ struct DataParallelShape {
 
   bool shards_grads() const { return zero_level >= 2; }
   bool shards_params() const { return zero_level >= 3; }
+  bool gathers_params() const { return shards_params() || params_in_file; }
+  bool gathers_updated() const { return zero_level == 1 || zero_level == 2; }
   int group_of(int chunk, int unit) const;
   // Of the gathered units' slots, the one that a unit's group takes.
   int slot_of(int chunk, int unit) const;
@@ -39,8 +42,9 @@ Program unpair(const Program& program);
 Program add_reduce_grad(const Program& program, const DataParallelShape& shape);
 
 // Level 3: cuts F, B, W and BW into units, gathers each before its use, as early as a slot is free,
-// and gives it up behind. Levels 1 and 2: gathers what Step has updated. Preserves the order of all
-// else.
+// and gives it up behind. Parameters in a file are fetched likewise, one use before they are
+// gathered. Levels 1 and 2: gathers what Step has updated, and brings it to the file where it lies
+// there. Preserves the order of all else.
 Program add_unshard(const Program& program, const DataParallelShape& shape);
 
 }  // namespace trireme

@@ -72,6 +72,8 @@ class Fold {
         return;
       case ActionKind::Unshard:
       case ActionKind::Reshard:
+      case ActionKind::Fetch:
+      case ActionKind::Offload:
         return;
       default:
         return take_whole(action);

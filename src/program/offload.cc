@@ -92,7 +92,8 @@ class OffloadCheck {
 }  // namespace
 
 bool is_piece(const Action& action) {
-  return action.kind == ActionKind::Fetch || action.kind == ActionKind::Offload ||
+  const bool moves = action.kind == ActionKind::Fetch || action.kind == ActionKind::Offload;
+  return (moves && action.num_units == 0) ||
          (action.kind == ActionKind::Step && action.microbatch >= 0);
 }
 

@@ -50,9 +50,12 @@ DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& plac
     piece.stored_grads.push_back(
         ref(memory_.at(region), DType::F32, placed.grad_storage, placed.shard.grads.count));
   }
-  piece.params = range(memory_.unit_params(chunk, unit), compute, placed.bucket.params());
-  piece.param_shard =
-      ref(memory_.at(regions.params), compute, placed.param_storage, placed.shard.params.count);
+  void* whole = memory_.unit_params(chunk, unit);
+  piece.params = range(whole, compute, placed.bucket.params());
+  // What was fetched from a file lies where the unit is gathered.
+  piece.param_shard = tables.params_in_file ? range(whole, compute, placed.shard.params)
+                                            : ref(memory_.at(regions.params), compute,
+                                                  placed.param_storage, placed.shard.params.count);
   const bool of_experts = placed.bucket.is_of_experts;
   piece.shards = of_experts ? &groups_.expert_shards : &groups_.shards;
   piece.replicas = of_experts ? &groups_.expert_replicas : &groups_.replicas;

@@ -1,19 +1,9 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#include <numeric>
 
 namespace trireme {
 namespace {
-
-double tree_sum(const double* leaves, int64_t count, int64_t width) {
-  if (count == 1) return leaves[0];
-  const int64_t half = width / 2;
-  if (count <= half) return tree_sum(leaves, count, half);
-  return tree_sum(leaves, half, half) + tree_sum(leaves + half, count - half, half);
-}
 
 // The units of an action in a stage of `units`.
 struct UnitSpan {
@@ -27,16 +17,9 @@ UnitSpan units_of(const Action& action, int units) {
 
 }  // namespace
 
-double tree_sum(std::span<const double> leaves) {
-  if (leaves.empty()) return 0.0;
-  return tree_sum(leaves.data(), int64_t(leaves.size()), int64_t(std::bit_ceil(leaves.size())));
-}
-
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
-      exchange_(exchange_of(parts_.plan)),
-      words_(static_cast<int64_t*>(parts_.memory.at(parts_.plan.memory.exchange)),
-             size_t(exchange_.num_words)),
+      exchange_(parts_.plan, parts_.memory, parts_.world),
       whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
       whole_targets_(whole_tokens_.size()),
       times_(parts_.plan.program.size()) {
@@ -55,7 +38,7 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
   gradients_are_whole_ = false;
   num_unit_times_ = 0;
   result_ = {};
-  std::fill(words_.begin(), words_.end(), 0);
+  exchange_.clear();
   for (size_t i = 0; i < parts_.plan.program.size(); ++i) {
     action_index_ = i;
     const ActionMemory& memory = parts_.plan.memory.actions[i];
@@ -75,6 +58,23 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
   }
   parts_.data_parallel.finish_all_unshards();
   return result_;
+}
+
+void Executor::gather_params(Ctx& ctx) {
+  const Program& program = parts_.plan.program;
+  const auto step = std::find_if(program.begin(), program.end(), [](const Action& action) {
+    return action.kind == ActionKind::Step && action.microbatch < 0;
+  });
+  for (auto action = step; action != program.end(); ++action) {
+    const bool moves = action->kind == ActionKind::Unshard || action->kind == ActionKind::Reshard ||
+                       action->kind == ActionKind::Fetch || action->kind == ActionKind::Offload;
+    if (!moves || action->num_units == 0) continue;
+    const ActionMemory& memory = parts_.plan.memory.actions[size_t(action - program.begin())];
+    parts_.memory.acquire(memory.acquire);
+    run_action(ctx, *action, memory);
+    parts_.memory.release(memory.release);
+  }
+  parts_.data_parallel.finish_all_unshards();
 }
 
 Executor::EvalLoss Executor::evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample,
@@ -138,12 +138,14 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       finish_gradients(ctx);
       return parts_.data_parallel.join_tied_table(ctx, action);
     case ActionKind::Unshard:
+      parts_.offload.finish_units(action);
       return parts_.data_parallel.start_unshard(action);
     case ActionKind::Reshard:
-      return parts_.data_parallel.finish_unshard(action);
+      return wait_for_params(action);
     case ActionKind::Fetch:
       return parts_.offload.start_fetch(action);
     case ActionKind::Offload:
+      if (action.num_units > 0) parts_.data_parallel.finish_unshard(action);
       return parts_.offload.start_offload(action);
     case ActionKind::Step:
       if (action.microbatch < 0) return run_step_action(ctx);
@@ -156,10 +158,15 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
   }
 }
 
+void Executor::wait_for_params(const Action& action) {
+  parts_.data_parallel.finish_unshard(action);
+  parts_.offload.finish_units(action);
+}
+
 void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
   const TransformerStage& stage = stage_of(action);
   if (action.first_unit == 0) parts_.pipeline.take_input(action, memory);
-  parts_.data_parallel.finish_unshard(action);
+  wait_for_params(action);
   const MicrobatchInfo info = info_of(action.microbatch);
   const UnitSpan units = units_of(action, stage.num_units());
   for (int unit = units.begin; unit < units.end; ++unit) {
@@ -181,7 +188,7 @@ void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& 
   if (makes_input_grad && units.end == stage.num_units()) {
     parts_.pipeline.take_output_grad(action, memory);
   }
-  parts_.data_parallel.finish_unshard(action);
+  wait_for_params(action);
   for (int unit = units.end; unit-- > units.begin;) {
     const int64_t begin_ns = monotonic_ns();
     if (action.kind == ActionKind::B) {
@@ -202,55 +209,39 @@ void Executor::finish_gradients(Ctx& ctx) {
   parts_.data_parallel.finish_all_reduces(ctx);
   const int64_t begin_ns = monotonic_ns();
   parts_.context_addends.sum();
-  exchange_waited_ns_ += monotonic_ns() - begin_ns;
+  addends_waited_ns_ += monotonic_ns() - begin_ns;
 }
 
-std::span<double> Executor::norm_partials() {
-  return {reinterpret_cast<double*>(words_.data() + exchange_.norm_partials),
-          size_t(exchange_.num_words - exchange_.norm_partials)};
-}
-
-// Every word is filled by one rank and zero on all others, so that their sum is exact.
 void Executor::run_step_action(Ctx& ctx) {
   finish_gradients(ctx);
-  words_[size_t(exchange_.stop)] = stop_ ? 1 : 0;
-  const std::span<double> partials = norm_partials();
   const int64_t begin_ns = monotonic_ns();
   parts_.tensor_addends.sum();
-  exchange_waited_ns_ += monotonic_ns() - begin_ns;
-  parts_.optimizer.squared_norms(ctx, partials);
-  const double own_part = std::accumulate(partials.begin(), partials.end(), 0.0);
-  const TensorRef words{words_.data(), DType::I64, Shape{exchange_.num_words}};
+  addends_waited_ns_ += monotonic_ns() - begin_ns;
+  parts_.optimizer.squared_norms(ctx, exchange_.norm_partials());
   if (!parts_.plan.post_validates) {
-    const int64_t exchange_ns = monotonic_ns();
-    parts_.world.all_reduce(words);
-    exchange_waited_ns_ += monotonic_ns() - exchange_ns;
+    exchange_.run(stop_);
     result_.update = parts_.optimizer.update(ctx, read_exchange(ctx));
     return;
   }
-  exchange_work_ = parts_.world.start({.in = words, .out = words});
+  const double own_part = exchange_.squared_norm();
+  exchange_.start(stop_);
   const int64_t all_tokens =
       parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
   parts_.optimizer.attempt(ctx, {lr_, double(all_tokens), own_part, ctx.loss_scale});
 }
 
-void Executor::run_validate_action(Ctx& ctx) {
-  const int64_t begin_ns = monotonic_ns();
-  exchange_work_.wait();
-  exchange_waited_ns_ += monotonic_ns() - begin_ns;
-  result_.update = parts_.optimizer.settle(ctx, read_exchange(ctx));
+StepInput Executor::read_exchange(const Ctx& ctx) {
+  result_.loss_sum = exchange_.loss_sum();
+  result_.valid_tokens = exchange_.valid_tokens();
+  result_.stop = exchange_.stop();
+  result_.expert_loads = exchange_.expert_loads();
+  return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), exchange_.squared_norm(),
+          ctx.loss_scale};
 }
 
-StepInput Executor::read_exchange(const Ctx& ctx) {
-  const int64_t m = exchange_.valid_tokens;
-  result_.loss_sum = tree_sum({reinterpret_cast<const double*>(words_.data()), size_t(m)});
-  result_.valid_tokens = std::accumulate(words_.begin() + m, words_.begin() + 2 * m, int64_t{0});
-  result_.stop = words_[size_t(exchange_.stop)] != 0;
-  result_.expert_loads =
-      words_.subspan(size_t(exchange_.expert_loads), size_t(parts_.plan.num_expert_loads));
-  const std::span<double> partials = norm_partials();
-  return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)),
-          std::accumulate(partials.begin(), partials.end(), 0.0), ctx.loss_scale};
+void Executor::run_validate_action(Ctx& ctx) {
+  exchange_.finish();
+  result_.update = parts_.optimizer.settle(ctx, read_exchange(ctx));
 }
 
 MicrobatchInfo Executor::info_of(int microbatch) const {
@@ -293,9 +284,8 @@ void Executor::take_losses(const Action& action, int saved_slot) {
   if (parts_.plan.coords.tp != 0) return;  // told by one of them
   const EvalLoss loss = losses_of(action.chunk, saved_slot);
   const int64_t global = parts_.plan.microbatches.global_of[size_t(action.microbatch)];
-  const int64_t index = global * parts_.chunks.cp + parts_.chunks.rank;
-  words_[size_t(exchange_.losses + index)] = std::bit_cast<int64_t>(loss.loss_sum);
-  words_[size_t(exchange_.valid_tokens + index)] = loss.valid_tokens;
+  exchange_.put_loss(global * parts_.chunks.cp + parts_.chunks.rank, loss.loss_sum,
+                     loss.valid_tokens);
 }
 
 void Executor::take_expert_load(const Action& action, int saved_slot, int unit) {
@@ -304,8 +294,7 @@ void Executor::take_expert_load(const Action& action, int saved_slot, int unit) 
   if (load.empty()) return;
   const StageSpec& spec = parts_.plan.chunks[size_t(action.chunk)].stage;
   const int64_t layer = spec.first_layer + unit - (spec.has_embedding ? 1 : 0);
-  int64_t* words = &words_[size_t(exchange_.expert_loads + layer * int64_t(load.size()))];
-  for (size_t i = 0; i < load.size(); ++i) words[i] += load[i];
+  exchange_.add_expert_load(layer, load);
 }
 
 // grad_slot += grad_slot_b, of the action's units where gradients are stored whole.

@@ -13,6 +13,7 @@
 #include "runtime/offload.h"
 #include "runtime/pipeline.h"
 #include "runtime/rank_memory.h"
+#include "runtime/step_exchange.h"
 
 namespace trireme {
 
@@ -65,6 +66,10 @@ class Executor {
   // One step from the global sample `first_sample` on. `stop`: this rank was asked to stop.
   StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop = false);
 
+  // What stands behind Step to bring updated parameters to all ranks; after whoever has set its own
+  // part of them.
+  void gather_params(Ctx& ctx);
+
   // The losses of one micro-batch of another source, without dropout; of all but the first
   // `counted` sequences nothing counts. Every rank of the pipeline calls it; the result is on those
   // that hold the head.
@@ -81,6 +86,8 @@ class Executor {
 
  private:
   void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory);
+  // Until nothing is on its way to or from the units' memory.
+  void wait_for_params(const Action& action);
   void run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory);
   void run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory);
   // Starts the exchange of losses and norms; the update follows it, or runs ahead of it.
@@ -89,7 +96,6 @@ class Executor {
   void run_validate_action(Ctx& ctx);
   // Of what the ranks have told each other.
   StepInput read_exchange(const Ctx& ctx);
-  std::span<double> norm_partials();
   // The gradients of this rank's tokens become those of whole sequences, once in a step and last of
   // all sums but those over a layer, so that no other axis changes a bit.
   void finish_gradients(Ctx& ctx);
@@ -105,17 +111,15 @@ class Executor {
   }
   int64_t waited_ns() const {
     return parts_.pipeline.waited_ns() + parts_.data_parallel.waited_ns() +
-           parts_.offload.waited_ns() + exchange_waited_ns_;
+           parts_.offload.waited_ns() + exchange_.waited_ns() + addends_waited_ns_;
   }
 
   Parts parts_;
-  Exchange exchange_;
-  std::span<int64_t> words_;                           // what the ranks exchange in Step
+  StepExchange exchange_;
   std::vector<int32_t> whole_tokens_, whole_targets_;  // of all ranks that share the sequences
   std::vector<ActionTime> times_;
   std::vector<UnitTime> unit_times_;  // room for every unit of every action
   size_t num_unit_times_ = 0;
-  Work exchange_work_;
   // Of the step that runs.
   StepResult result_;
   uint64_t first_sample_ = 0;
@@ -124,11 +128,8 @@ class Executor {
   bool gradients_are_whole_ = false;
   bool stop_ = false;
   size_t action_index_ = 0;
-  int64_t exchange_waited_ns_ = 0;
+  int64_t addends_waited_ns_ = 0;
   int64_t read_ns_ = 0;
 };
-
-// Sums along the canonical binary tree over the index: the same bits for every layout.
-double tree_sum(std::span<const double> leaves);
 
 }  // namespace trireme

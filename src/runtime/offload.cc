@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/hash.h"
@@ -18,26 +19,38 @@ constexpr int64_t kPageBytes = 4096;
 Offload::Offload(const RankPlan& plan, const RankMemory& memory, const std::string& path,
                  double timeout_s)
     : timeout_s_(timeout_s) {
-  int64_t file_bytes = 0;
+  int64_t end = 0;
   size_t num_pieces = 0;
+  size_t num_requests = 1;
   for (size_t c = 0; c < plan.chunks.size(); ++c) {
     const ChunkTables& chunk = plan.chunks[c];
-    file_begins_.push_back(file_bytes);
-    std::vector<Piece> pieces;
+    std::vector<Piece> pieces, units;
     for (const OffloadPiece& piece : chunk.pieces) {
       const size_t buffer = num_pieces++ % kStagingBuffers;
-      pieces.push_back({.plan = &piece,
-                        .buffer = static_cast<std::byte*>(memory.at(plan.memory.staging[buffer])),
-                        .file_begin = file_bytes});
+      void* at = memory.at(plan.memory.staging[buffer]);
+      pieces.push_back({.blocks = piece.blocks,
+                        .buffer = static_cast<std::byte*>(at),
+                        .file_begin = end,
+                        .chunk = c});
     }
+    for (int unit = 0; chunk.params_in_file && unit < num_units(chunk.stage); ++unit) {
+      void* at = memory.unit_params(int(c), unit);
+      units.push_back({.blocks = unit_blocks(chunk, unit),
+                       .buffer = static_cast<std::byte*>(at),
+                       .file_begin = end,
+                       .chunk = c});
+    }
+    num_requests += 2 * (pieces.size() + units.size());
+    file_begins_.push_back(end);
+    params_begins_.push_back(chunk.params_in_file ? end + params_in_file_begin(chunk) : -1);
+    const bool uses_file = !pieces.empty() || chunk.params_in_file;
+    if (uses_file) end += (file_bytes(chunk) + kPageBytes - 1) / kPageBytes * kPageBytes;
     pieces_.push_back(std::move(pieces));
-    if (chunk.pieces.empty()) continue;
-    const int64_t bytes = chunk.tables.optimizer.bytes();
-    file_bytes += (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    units_.push_back(std::move(units));
   }
-  if (num_pieces == 0) return;
-  file_ = std::make_unique<OffloadFile>(path, file_bytes);
-  requests_.resize(2 * num_pieces + 1);
+  if (end == 0) return;
+  file_ = std::make_unique<OffloadFile>(path, end);
+  requests_.resize(num_requests);
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -56,26 +69,44 @@ void* Offload::state(int chunk) const {
   return file_->mapped() + file_begins_[size_t(chunk)];
 }
 
+void* Offload::params(int chunk) const {
+  const int64_t begin = params_begins_[size_t(chunk)];
+  return begin < 0 ? nullptr : file_->mapped() + begin;
+}
+
 void* Offload::staged(int chunk, int piece) const {
   return pieces_[size_t(chunk)][size_t(piece)].buffer;
 }
 
 void Offload::start(const Action& action, bool is_fetch) {
-  Piece& piece = pieces_[size_t(action.chunk)][size_t(action.microbatch)];
-  moved_bytes_ += block_bytes(*piece.plan);
+  const auto chunk = size_t(action.chunk);
+  const bool is_unit = action.num_units > 0;
+  Piece& piece = is_unit ? units_[chunk][size_t(action.first_unit)]
+                         : pieces_[chunk][size_t(action.microbatch)];
+  moved_bytes_ += block_bytes(piece.blocks);
   {
     const std::lock_guard lock(mutex_);
     TRIREME_CHECK(num_started_ - num_done_ < int64_t(requests_.size()),
                   "more pieces on their way than there are");
-    requests_[size_t(num_started_) % requests_.size()] = {&piece, is_fetch};
-    if (is_fetch) piece.fetch = num_started_;
-    ++num_started_;
+    requests_[size_t(num_started_) % requests_.size()] = {&piece, is_fetch, is_unit};
+    piece.request = num_started_++;
   }
   changed_.notify_all();
 }
 
 void Offload::finish_fetch(const Action& action) {
-  wait_for(pieces_[size_t(action.chunk)][size_t(action.microbatch)].fetch);
+  wait_for(pieces_[size_t(action.chunk)][size_t(action.microbatch)].request);
+}
+
+void Offload::finish_units(const Action& action) {
+  const std::vector<Piece>& units = units_[size_t(action.chunk)];
+  if (units.empty()) return;
+  const int end = action.num_units == 0 ? int(units.size()) : action.first_unit + action.num_units;
+  int64_t last = -1;
+  for (int unit = action.first_unit; unit < end; ++unit) {
+    last = std::max(last, units[size_t(unit)].request);
+  }
+  wait_for(last);
 }
 
 void Offload::finish() { wait_for(num_started_ - 1); }
@@ -118,7 +149,7 @@ void Offload::serve() {
 
 void Offload::move(const Request& request) {
   Piece& piece = *request.piece;
-  for (const OffloadBlock& block : piece.plan->blocks) {
+  for (const OffloadBlock& block : piece.blocks) {
     const std::span<std::byte> bytes{piece.buffer + block.in_buffer, size_t(block.bytes)};
     if (request.is_fetch) {
       file_->read(piece.file_begin + block.in_file, bytes);
@@ -127,14 +158,16 @@ void Offload::move(const Request& request) {
     }
   }
   const uint64_t hash = hash_of(piece, piece.buffer, false);
-  if (request.is_fetch && piece.was_written && hash != piece.hash) fail_damaged(piece);
+  if (request.is_fetch && piece.has_hash && hash != piece.hash) fail_damaged(piece);
   piece.hash = hash;
-  piece.was_written = piece.was_written || !request.is_fetch;
+  piece.has_hash = true;
+  if (request.is_fetch || request.is_unit) return;
+  for (Piece& unit : units_[piece.chunk]) unit.has_hash = false;  // it may hold a part of them
 }
 
 uint64_t Offload::hash_of(const Piece& piece, const std::byte* base, bool is_in_file) const {
   uint64_t hash = 0;
-  for (const OffloadBlock& block : piece.plan->blocks) {
+  for (const OffloadBlock& block : piece.blocks) {
     const std::byte* data = base + (is_in_file ? block.in_file : block.in_buffer);
     hash = hash64(std::span<const std::byte>{data, size_t(block.bytes)}, hash);
   }
@@ -143,8 +176,8 @@ uint64_t Offload::hash_of(const Piece& piece, const std::byte* base, bool is_in_
 
 void Offload::fail_damaged(const Piece& piece) const {
   throw IoError(fmt::format("{}: damaged: the {} bytes from byte {} on are not what was written",
-                            file_->path(), block_bytes(*piece.plan),
-                            piece.file_begin + piece.plan->blocks.front().in_file));
+                            file_->path(), block_bytes(piece.blocks),
+                            piece.file_begin + piece.blocks.front().in_file));
 }
 
 void Offload::verify() const {
@@ -152,15 +185,21 @@ void Offload::verify() const {
   file_->expect_whole();
   for (const std::vector<Piece>& of_chunk : pieces_) {
     for (const Piece& piece : of_chunk) {
-      if (!piece.was_written) continue;
+      if (!piece.has_hash) continue;
       const std::byte* table = file_->mapped() + piece.file_begin;
       if (hash_of(piece, table, true) != piece.hash) fail_damaged(piece);
     }
   }
 }
 
-void Offload::release_pages() const {
-  if (file_ != nullptr) file_->release_pages();
+void Offload::adopt_map() {
+  if (file_ == nullptr) return;
+  for (auto* all : {&pieces_, &units_}) {
+    for (std::vector<Piece>& of_chunk : *all) {
+      for (Piece& piece : of_chunk) piece.has_hash = false;
+    }
+  }
+  file_->release_pages();
 }
 
 }  // namespace trireme

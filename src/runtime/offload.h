@@ -13,8 +13,9 @@
 
 namespace trireme {
 
-// The optimizer's state of one rank where it lies in a file. Pieces pass through staging buffers; a
-// thread of its own reads and writes them in the order of their actions, while the rank computes.
+// The optimizer's state, and parameters, of one rank where they lie in a file. Pieces pass through
+// staging buffers, units are read to where they are used; a thread of its own does it in the order
+// of their actions, while the rank computes.
 class Offload {
  public:
   // Makes the file `path` where the plan has pieces; borrows the rest. Waits end with an IoError
@@ -26,6 +27,8 @@ class Offload {
   // The optimizer's table of a chunk in the map of the file, to be set and saved between steps;
   // null where the chunk has no pieces.
   void* state(int chunk) const;
+  // The same of its stored parameters; null where they lie in memory.
+  void* params(int chunk) const;
   // Where a piece lies while it is updated.
   void* staged(int chunk, int piece) const;
 
@@ -33,13 +36,15 @@ class Offload {
   void start_offload(const Action& action) { start(action, false); }
   // The piece of a Step lies in its staging buffer.
   void finish_fetch(const Action& action);
+  // The units' parameters are where they are read, or again in the file.
+  void finish_units(const Action& action);
   // Everything is in the file again.
   void finish();
 
   // Before the map is read: what stands in the file is what was written. Throws IoError.
   void verify() const;
-  // After the map was written.
-  void release_pages() const;
+  // After the map was written: what it holds counts from now on, and need not stay in memory.
+  void adopt_map();
 
   // Bytes read and written since the rank began.
   int64_t moved_bytes() const { return moved_bytes_; }
@@ -47,16 +52,18 @@ class Offload {
 
  private:
   struct Piece {
-    const OffloadPiece* plan = nullptr;
+    std::vector<OffloadBlock> blocks;
     std::byte* buffer = nullptr;
     int64_t file_begin = 0;  // of the chunk's table
-    int64_t fetch = -1;      // number of the request that brings it here
-    uint64_t hash = 0;       // of what was written last
-    bool was_written = false;
+    size_t chunk = 0;
+    int64_t request = -1;  // number of the last one that moves it
+    uint64_t hash = 0;     // of what stands in the file
+    bool has_hash = false;
   };
   struct Request {
     Piece* piece = nullptr;
     bool is_fetch = true;
+    bool is_unit = false;
   };
 
   void start(const Action& action, bool is_fetch);
@@ -69,6 +76,8 @@ class Offload {
   std::unique_ptr<OffloadFile> file_;
   std::vector<int64_t> file_begins_;        // [chunk]
   std::vector<std::vector<Piece>> pieces_;  // [chunk][piece]
+  std::vector<std::vector<Piece>> units_;   // [chunk][unit], what its Fetch reads
+  std::vector<int64_t> params_begins_;      // [chunk]; -1: in memory
   double timeout_s_;
   int64_t moved_bytes_ = 0;
   int64_t waited_ns_ = 0;

@@ -106,9 +106,10 @@ std::vector<ChunkTables::UnitRange> unit_ranges(const ChunkTables& chunk,
 }  // namespace
 
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
-                         const ZeroShape& zero, const ZeroShape& expert_zero,
-                         int64_t bucket_bytes) {
+                         const ZeroShape& zero, const ZeroShape& expert_zero, int64_t bucket_bytes,
+                         bool params_in_file) {
   ChunkTables chunk;
+  chunk.params_in_file = params_in_file;
   chunk.stage = stage;
   chunk.params = local_param_table(model, stage, shape);
   chunk.layouts = param_layouts(model, stage, shape);
@@ -125,14 +126,14 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
   list_owned(chunk);
   chunk.tables.optimizer = owned_optimizer_table(chunk, shape.compute, shape.optimizer_state);
   if (zero.shards_grads()) chunk.unit_grads = unit_ranges(chunk, chunk.tables.grads);
-  if (zero.shards_params()) chunk.unit_params = unit_ranges(chunk, chunk.tables.params);
+  if (chunk.gathers_params()) chunk.unit_params = unit_ranges(chunk, chunk.tables.params);
   return chunk;
 }
 
 bool stays_gathered(const ChunkTables& chunk, int unit) {
   const bool is_tied_here = chunk.stage.has_embedding && chunk.stage.has_head &&
                             !chunk.tables.params.contains("head.weight");
-  return chunk.zero.shards_params() && is_tied_here && unit == 0;
+  return chunk.gathers_params() && is_tied_here && unit == 0;
 }
 
 NormChunks::NormChunks(const ModelSpec& model, StageShape shape) {

@@ -54,12 +54,13 @@ struct OffloadRun {
   size_t owned = 0;   // index in the chunk's owned
   int64_t first = 0;  // of what is owned
   int64_t count = 0;
+  int64_t param = -1;  // only where parameters lie in the file too
   int64_t master = -1;
   int64_t exp_avg = -1;
   int64_t exp_avg_sq = -1;
 };
 struct OffloadBlock {
-  int64_t in_file = 0;  // byte from the start of the chunk's optimizer table
+  int64_t in_file = 0;  // byte from the start of the chunk's part of the file
   int64_t in_buffer = 0;
   int64_t bytes = 0;
 };
@@ -77,11 +78,12 @@ struct ChunkTables {
   std::vector<ParamLayout> layouts;  // [param]
   StageTables tables;                // optimizer: of the owned parts only
   ZeroShape zero;
+  bool params_in_file = false;  // stored there, and fetched unit by unit like shards are gathered
   std::vector<UnitGroup> groups;
   std::vector<PlacedBucket> buckets;
   std::vector<OwnedParam> owned;
   std::vector<OffloadPiece> pieces;  // where the optimizer's table lies in a file; else none
-  int64_t params_bytes = 0;          // stored all the time
+  int64_t params_bytes = 0;          // stored all the time, in memory or in the file
   int64_t grad_slot_bytes = 0;       // of one gradient slot
   // Where shards are stored, the whole groups of units that are gathered or produced: the range of
   // the tables, in bytes.
@@ -89,15 +91,17 @@ struct ChunkTables {
     int64_t begin = 0;
     int64_t bytes = 0;
   };
-  std::vector<UnitRange> unit_params;  // [unit] of its group, level 3
+  std::vector<UnitRange> unit_params;  // [unit] of its group, level 3 or in a file
   std::vector<UnitRange> unit_grads;   // [unit] of its group, level 2 and 3
+
+  bool gathers_params() const { return zero.shards_params() || params_in_file; }
 };
 
 // `zero` of what all data-parallel ranks have, `expert_zero` of experts, which fewer ranks have.
 // Units are grouped until they have bucket_bytes of gradients.
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
                          const ZeroShape& zero, const ZeroShape& expert_zero,
-                         int64_t bucket_bytes = 0);
+                         int64_t bucket_bytes = 0, bool params_in_file = false);
 
 // Whether a gathered unit is kept for the whole step: the table of an embedding that the head of
 // the same chunk reads too.

@@ -63,7 +63,7 @@ struct ActionMemory {
 
 // Where the parts of a chunk lie: regions.
 struct ChunkRegions {
-  int params = -1;
+  int params = -1;     // -1: they lie in a file
   int optimizer = -1;  // -1: it lies in a file
   int copies = -1;     // from Step to Validate, of what Step updates
   std::vector<int> grad_slots, saved_slots, weight_grad_slots;

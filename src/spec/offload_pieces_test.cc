@@ -26,7 +26,7 @@ TEST(OffloadPieces, HoldEveryElementOnceInBuffersOfTheSizeAskedFor) {
       const ChunkTables chunk = chunk_of(compute, 3, index);
       for (const int64_t buffer : {int64_t{1}, int64_t{50000}, int64_t{100000}, int64_t{1} << 30}) {
         const int64_t smallest = (compute == DType::F32 ? 2 : 3) * 4 * kNormChunk;
-        std::vector<int> seen(size_t(chunk.tables.optimizer.bytes()), 0);
+        std::vector<int> seen(size_t(file_bytes(chunk)), 0);
         std::vector<int64_t> next(chunk.owned.size(), 0);
         for (const OffloadPiece& piece : offload_pieces(chunk, buffer)) {
           EXPECT_LE(piece.bytes, std::max(buffer, smallest));

@@ -117,6 +117,10 @@ std::string to_string(const Action& action, int num_chunks) {
     case ActionKind::ReduceGrad:
       return fmt::format("Reduce{}{}{}{}", place, units_text(action), grad_text(action),
                          action.peer >= 0 ? fmt::format("&{}", action.peer) : "");
+    case ActionKind::Fetch:
+    case ActionKind::Offload:
+      if (action.num_units == 0) break;
+      [[fallthrough]];
     case ActionKind::Unshard:
     case ActionKind::Reshard:
       return fmt::format("{}{}{}", name_of(action.kind),

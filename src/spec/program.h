@@ -26,8 +26,10 @@ enum class ActionKind : uint8_t {
   Unshard,     // gather parameters from the ranks that hold their shards
   Reshard,     // give the gathered copy up
   Recompute,
-  Offload,   // bring a piece of the optimizer's state (microbatch: its number) back to the file
-  Fetch,     // bring it from the file to a staging buffer
+  Offload,   // bring a piece of the optimizer's state (microbatch: its number) back to the file;
+             // with units: their parameters, once they are gathered
+  Fetch,     // bring it from the file to a staging buffer; with units: their parameters, to where
+             // they are read
   Step,      // norm, clip, update; with a piece's number: the update of that piece alone
   Validate,  // Step has not waited for the other ranks' part of the norm: where its clipping was
              // wrong, roll back and update again

@@ -102,7 +102,7 @@ struct ParallelConfig {
 
 struct MemoryConfig {
   std::string recompute = "none";  // "none", "selective", "full"
-  std::string offload = "none";    // "none", "optimizer"
+  std::string offload = "none";    // "none", "optimizer", "all"
   std::string offload_folder;      // "": the run's
   int64_t offload_buffer_bytes = 16 << 20;
   int64_t limit_bytes = 0;  // a plan above it is refused; 0: what the host has available

@@ -185,9 +185,9 @@ void memory_fields(FieldList& list, MemoryConfig& memory) {
            "activations computed again in the backward pass: none, the cheap ones, whole layers",
            "none|selective|full");
   list.add("offload", memory.offload, kSpeed,
-           "what lies in a file and is in memory only while it is updated: nothing, or the moments "
-           "and master weights of the optimizer",
-           "none|optimizer");
+           "what lies in a file and is in memory only while it is used: nothing, the optimizer's "
+           "moments and master weights, or all parameters too",
+           "none|optimizer|all");
   list.add("offload_folder", memory.offload_folder, kSpeed,
            "where that file is kept while the run lasts; empty: in the run's folder");
   list.add("offload_buffer_bytes", memory.offload_buffer_bytes, kSpeed,

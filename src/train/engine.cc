@@ -79,7 +79,8 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
     const ChunkRegions& regions = rank_.memory.chunks[c];
     stages_.emplace_back(plan.model, chunk.stage, rank_.shape, chunk.tables,
                          memory_.stage_memory(int(c)), plan.config.run.seed);
-    OptimizerMemory memory{memory_.at(regions.params), memory_.at(regions.grad_slots[0])};
+    OptimizerMemory memory{regions.params >= 0 ? memory_.at(regions.params) : nullptr,
+                           memory_.at(regions.grad_slots[0])};
     if (regions.optimizer >= 0) memory.optimizer = memory_.at(regions.optimizer);
     if (regions.copies >= 0) memory.copies = memory_.at(regions.copies);
     for (size_t piece = 0; piece < chunk.pieces.size(); ++piece) {
@@ -116,8 +117,9 @@ void Engine::bind_owned() {
         tensor.shape = Shape{tensor ? owned.count : 0};
         return tensor;
       };
-      const TensorRef own =
-          memory_.elements(regions.params, plan_.shape.compute, owned.param_begin, owned.count);
+      const TensorRef own{
+          static_cast<char*>(params(int(c))) + owned.param_begin * size_of(plan_.shape.compute),
+          plan_.shape.compute, Shape{owned.count}};
       tensors.master_N = find("master/");
       if (tensors.master_N) {
         tensors.param_N = own;
@@ -144,6 +146,11 @@ void Engine::bind_owned() {
       std::make_unique<GradAddends>(groups_.cp(), of_contexts, GradAddends::Holders::EveryNth);
 }
 
+void* Engine::params(int chunk) const {
+  const int region = rank_.memory.chunks[size_t(chunk)].params;
+  return region >= 0 ? memory_.at(region) : offload_.params(chunk);
+}
+
 void Engine::init_params(uint64_t seed) {
   for (const OwnedTensors& owned : owned_) {
     init_param(ctx_, *owned.spec, owned.layout, owned.first, owned.master_N, seed);
@@ -153,12 +160,8 @@ void Engine::init_params(uint64_t seed) {
 }
 
 void Engine::gather_params() {
-  offload_.release_pages();
-  if (rank_.zero.level == 0 || rank_.zero.shards_params()) return;
-  for (size_t c = 0; c < rank_.chunks.size(); ++c) {
-    data_parallel_->start_unshard({.kind = ActionKind::Unshard, .chunk = int16_t(c)});
-  }
-  data_parallel_->finish_all_unshards();
+  offload_.adopt_map();
+  executor_->gather_params(ctx_);
 }
 
 StepResult Engine::step(uint64_t first_sample, double lr, bool stop) {
@@ -200,7 +203,7 @@ std::optional<Frame> Engine::whole_params() const {
   const bool is_whole = rank_.chunks.size() == 1 && stage.has_embedding && stage.has_head &&
                         !rank_.zero.shards_params() && plan_.mesh.tp == 1 && plan_.mesh.ep == 1;
   if (!is_whole) return std::nullopt;
-  return Frame(rank_.chunks.front().tables.params, memory_.at(rank_.memory.chunks.front().params));
+  return Frame(rank_.chunks.front().tables.params, params(0));
 }
 
 Frame Engine::grads(int chunk) const {

@@ -78,6 +78,7 @@ class Engine {
 
  private:
   void bind_owned();
+  void* params(int chunk) const;  // as they are stored: in memory, or in the map of a file
 
   const RunPlan& plan_;
   World& world_;

@@ -226,6 +226,8 @@ TEST(Damage, IsRefusedOrChangesNoBit) {
       {.pp = 4, .schedule = "zb_h1"},
       {.dp = 2, .pp = 2, .schedule = "dualpipe", .zero = 1},
       {.dp = 2, .zero = 1, .offload = "optimizer"},
+      {.dp = 2, .zero = 1, .offload = "all"},
+      {.dp = 2, .pp = 2, .zero = 3, .offload = "all"},
       {.pp = 2, .schedule = "zb_h1", .post_validate = true},
   };
   std::map<std::string, Tally> tallies;

@@ -27,7 +27,7 @@ void enumerate(int ranks, bool every_recomputation) {
         for (size_t i = first; i < first + count; ++i) {
           c.recompute = recomputations[i];
           c.family = families[size_t(run) % families.size()];
-          c.offload = run % 5 < 2 ? "optimizer" : "none";
+          c.offload = run % 5 < 3 ? "none" : run % 5 == 3 ? "optimizer" : "all";
           c.bucket_bytes = run % 3 == 1 ? 5000 : 0;
           c.prefetch = run % 4;
           expect_the_bits_of_one_rank(c);
@@ -189,6 +189,7 @@ TEST(Parity, PrecisionsAndDropout) {
 Case case_of(const Choice& choice) {
   static const std::vector<std::string> schedules = schedule_kinds();
   static const char* const recomputations[] = {"none", "selective", "full"};
+  static const char* const offloads[] = {"none", "optimizer", "all"};
   return {.dp = 1 << choice[0],
           .pp = 1 << choice[1],
           .schedule = schedules[size_t(choice[2])],
@@ -197,7 +198,8 @@ Case case_of(const Choice& choice) {
           .family = choice[5] == 0 ? "gpt2" : "llama",
           .compute = choice[6] == 0 ? "fp32" : "bf16",
           .tp = 1 << choice[7],
-          .cp = 1 << choice[8]};
+          .cp = 1 << choice[8],
+          .offload = offloads[choice[9]]};
 }
 
 TEST(ParityPairwise, CoversEveryPairOfValues) {
@@ -206,9 +208,9 @@ TEST(ParityPairwise, CoversEveryPairOfValues) {
     return (c.ranks() == 2 || c.ranks() == 4) && (c.zero == 0 || c.dp > 1) &&
            (c.pp > 1 || c.schedule == "1f1b");
   };
-  const std::vector<Choice> cover =
-      pairwise_cover(all_choices({3, 3, int(schedule_kinds().size()), 4, 3, 2, 2, 2, 2}, is_meant),
-                     [](const Choice& choice) { return is_possible(case_of(choice)); });
+  const std::vector<Choice> cover = pairwise_cover(
+      all_choices({3, 3, int(schedule_kinds().size()), 4, 3, 2, 2, 2, 2, 3}, is_meant),
+      [](const Choice& choice) { return is_possible(case_of(choice)); });
   EXPECT_GE(cover.size(), 30u);
   for (const Choice& choice : cover) expect_the_bits_of_one_rank(case_of(choice));
 }
@@ -259,17 +261,25 @@ TEST(Parity, BucketsAndPrefetch) {
   }
 }
 
-TEST(Parity, OptimizerInAFile) {
+TEST(Parity, OptimizerAndParametersInAFile) {
   for (const char* compute : {"fp32", "bf16"}) {
-    for (const int zero : {0, 1, 2, 3}) {
-      expect_the_bits_of_one_rank({.dp = 2,
-                                   .pp = zero % 2 + 1,
-                                   .schedule = "zb_h1",
-                                   .zero = zero,
-                                   .compute = compute,
-                                   .offload = "optimizer"});
+    for (const char* offload : {"optimizer", "all"}) {
+      for (const int zero : {0, 1, 2, 3}) {
+        for (const int pp : {1, 2}) {
+          expect_the_bits_of_one_rank({.dp = 2,
+                                       .pp = pp,
+                                       .schedule = "zb_h1",
+                                       .zero = zero,
+                                       .compute = compute,
+                                       .offload = offload,
+                                       .prefetch = zero + pp - 1});
+        }
+      }
+      expect_the_bits_of_one_rank({.compute = compute, .tp = 2, .offload = offload});
+      expect_the_bits_of_one_rank({.family = "llama", .compute = compute, .offload = offload});
+      expect_the_bits_of_one_rank(
+          {.dp = 4, .zero = 2, .hsdp_shard = 2, .compute = compute, .offload = offload});
     }
-    expect_the_bits_of_one_rank({.compute = compute, .tp = 2, .offload = "optimizer"});
   }
 }
 
@@ -294,6 +304,8 @@ TEST(Parity, ACheckpointMovesBetweenLayouts) {
       {.dp = 2, .pp = 2, .schedule = "interleaved", .zero = 2, .compute = "fp32"},
       {.dp = 2, .zero = 1, .tp = 2},
       {.dp = 2, .zero = 2, .offload = "optimizer"},
+      {.dp = 2, .zero = 1, .offload = "all"},
+      {.dp = 2, .pp = 2, .zero = 3, .offload = "all"},
   };
   const std::filesystem::path root =
       std::filesystem::temp_directory_path() / fmt::format("trireme-parity-{}", getpid());

@@ -1,65 +1,12 @@
-#include "program/check_data_parallel.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
-#include <utility>
+
+#include "program/check_data_parallel.h"
+#include "program/program_check.h"
 
 namespace trireme {
 namespace {
-
-bool makes_weight_grad(ActionKind kind) { return kind == ActionKind::W || kind == ActionKind::BW; }
-
-bool computes(ActionKind kind) {
-  return kind == ActionKind::F || kind == ActionKind::B || makes_weight_grad(kind);
-}
-
-// Calls visit(unit) for the units of an action that the rank has.
-template <typename Visit>
-void for_each_unit(const Action& action, const DataParallelShape& shape, Visit&& visit) {
-  if (action.chunk < 0 || action.chunk >= int(shape.num_units.size())) return;
-  const int units = shape.num_units[size_t(action.chunk)];
-  const int begin = std::max<int>(action.first_unit, 0);
-  const int end = action.num_units == 0 ? units : action.first_unit + action.num_units;
-  for (int unit = begin; unit < std::min(end, units); ++unit) visit(unit);
-}
-
-class ProgramCheck {
- public:
-  ProgramCheck(const Program& program, const DataParallelShape& shape)
-      : program_(program), shape_(shape) {}
-
- protected:
-  void report(std::string rule, std::string message) {
-    problems_.push_back({std::move(rule), -1, position_, std::move(message)});
-  }
-  std::string text(const Action& action) const {
-    return to_string(action, int(shape_.num_units.size()));
-  }
-  std::string unit_text(int chunk, int unit) const {
-    if (!shape_.unit_names.empty()) return shape_.unit_names[size_t(chunk)][size_t(unit)];
-    return shape_.num_units.size() > 1 ? fmt::format("unit {} of chunk {}", unit, chunk)
-                                       : fmt::format("unit {}", unit);
-  }
-
-  // Units of one group lie side by side, those of others may have its slot.
-  bool shares_memory(int chunk, int unit, int other_chunk, int other_unit) const {
-    if (chunk == other_chunk && unit == other_unit) return true;
-    if (chunk == other_chunk &&
-        shape_.group_of(chunk, unit) == shape_.group_of(chunk, other_unit)) {
-      return false;
-    }
-    return shape_.slot_of(chunk, unit) == shape_.slot_of(other_chunk, other_unit);
-  }
-
-  const Program& program_;
-  const DataParallelShape& shape_;
-  int position_ = -1;
-  std::vector<Problem> problems_;
-};
 
 class GradientCheck : public ProgramCheck {
  public:
@@ -233,129 +180,11 @@ class GradientCheck : public ProgramCheck {
   int num_validations_ = 0;
 };
 
-class GatherCheck : public ProgramCheck {
- public:
-  GatherCheck(const Program& program, const DataParallelShape& shape)
-      : ProgramCheck(program, shape) {
-    for (const int units : shape.num_units) {
-      is_gathered_.emplace_back(size_t(units), char{0});
-      num_gathers_.emplace_back(size_t(units), 0);
-    }
-  }
-
-  std::vector<Problem> run() && {
-    for (position_ = 0; position_ < int(program_.size()); ++position_) {
-      const Action& action = program_[size_t(position_)];
-      if (shape_.shards_params()) {
-        follow(action);
-      } else {
-        follow_stored(action);
-      }
-    }
-    position_ = -1;
-    finish();
-    return std::move(problems_);
-  }
-
- private:
-  // Level 3.
-  void follow(const Action& action) {
-    if (action.kind == ActionKind::Step) {
-      num_steps_ += action.microbatch < 0 ? 1 : 0;
-      return expect_none_gathered("Step writes the shards of");
-    }
-    if (action.kind == ActionKind::Unshard) {
-      for_each_unit(action, shape_, [&](int unit) { gather(action, unit); });
-    } else if (action.kind == ActionKind::Reshard) {
-      for_each_unit(action, shape_, [&](int unit) {
-        if (!is_gathered_[size_t(action.chunk)][size_t(unit)]) {
-          report("gather", text(action) + " gives up what is not gathered");
-        }
-        is_gathered_[size_t(action.chunk)][size_t(unit)] = 0;
-      });
-    } else if (computes(action.kind)) {
-      for_each_unit(action, shape_, [&](int unit) { use(action, unit); });
-    }
-  }
-
-  void use(const Action& action, int unit) {
-    const auto chunk = size_t(action.chunk);
-    const bool reads = action.kind != ActionKind::W || shape_.w_reads_params[chunk][size_t(unit)];
-    if (!reads || is_gathered_[chunk][size_t(unit)]) return;
-    report("gather", fmt::format("{} reads the parameters of {}, which is not gathered",
-                                 text(action), unit_text(action.chunk, unit)));
-  }
-
-  void gather(const Action& action, int unit) {
-    if (num_steps_ > 0) report("gather", text(action) + " stands behind Step");
-    for (int chunk = 0; chunk < int(is_gathered_.size()); ++chunk) {
-      for (int other = 0; other < int(is_gathered_[size_t(chunk)].size()); ++other) {
-        if (!is_gathered_[size_t(chunk)][size_t(other)]) continue;
-        const bool is_same = chunk == action.chunk && other == unit;
-        const bool is_kept = shape_.kept_gathered[size_t(chunk)][size_t(other)] ||
-                             shape_.kept_gathered[size_t(action.chunk)][size_t(unit)];
-        if (!is_same && (is_kept || !shares_memory(chunk, other, action.chunk, unit))) continue;
-        report("gather", fmt::format("{} takes the memory of {}, which is not given up yet",
-                                     text(action), unit_text(chunk, other)));
-      }
-    }
-    is_gathered_[size_t(action.chunk)][size_t(unit)] = 1;
-  }
-
-  // Levels 0 to 2: parameters are stored whole; shards are gathered behind Step.
-  void follow_stored(const Action& action) {
-    if (action.kind == ActionKind::Step && action.microbatch < 0) ++num_steps_;
-    if (action.kind == ActionKind::Validate) is_validated_ = true;
-    if (action.kind == ActionKind::Reshard) {
-      report("gather", text(action) + " gives up what is stored");
-    }
-    if (action.kind != ActionKind::Unshard) return;
-    if (num_steps_ == 0) report("gather", text(action) + " stands before Step");
-    if (shape_.post_validates && !is_validated_) {
-      report("gather", text(action) + " gathers what Validate may still change");
-    }
-    for_each_unit(action, shape_,
-                  [&](int unit) { ++num_gathers_[size_t(action.chunk)][size_t(unit)]; });
-  }
-
-  void expect_none_gathered(std::string_view what) {
-    for (int chunk = 0; chunk < int(is_gathered_.size()); ++chunk) {
-      for (int unit = 0; unit < int(is_gathered_[size_t(chunk)].size()); ++unit) {
-        if (!is_gathered_[size_t(chunk)][size_t(unit)]) continue;
-        report("gather",
-               fmt::format("{} {}, which is still gathered", what, unit_text(chunk, unit)));
-      }
-    }
-  }
-
-  void finish() {
-    if (shape_.shards_params()) return expect_none_gathered("the program ends without giving up");
-    const int wanted = shape_.zero_level > 0 && num_steps_ > 0 ? 1 : 0;
-    for (int chunk = 0; chunk < int(num_gathers_.size()); ++chunk) {
-      for (int unit = 0; unit < int(num_gathers_[size_t(chunk)].size()); ++unit) {
-        const int count = num_gathers_[size_t(chunk)][size_t(unit)];
-        if (count == wanted) continue;
-        report("gather", fmt::format("{} is gathered {} times behind Step instead of {}",
-                                     unit_text(chunk, unit), count, wanted));
-      }
-    }
-  }
-
-  std::vector<std::vector<char>> is_gathered_;  // [chunk][unit]
-  std::vector<std::vector<int>> num_gathers_;   // [chunk][unit]
-  int num_steps_ = 0;
-  bool is_validated_ = false;
-};
-
 }  // namespace
 
 std::vector<Problem> check_gradients(const Program& program, const DataParallelShape& shape,
                                      const std::vector<MicrobatchRange>& microbatches, int dp) {
   return GradientCheck(program, shape, microbatches, dp).run();
-}
-
-std::vector<Problem> check_gathered(const Program& program, const DataParallelShape& shape) {
-  return GatherCheck(program, shape).run();
 }
 
 }  // namespace trireme

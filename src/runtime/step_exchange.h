@@ -1,0 +1,50 @@
+#pragma once
+
+#include <span>
+
+#include "comm/group.h"
+#include "program/rank_plan.h"
+#include "runtime/rank_memory.h"
+
+namespace trireme {
+
+// What the ranks tell each other in Step (Exchange, program/rank_plan.h). Every word is filled by
+// one rank and zero on all others, so that their sum is exact.
+class StepExchange {
+ public:
+  StepExchange(const RankPlan& plan, const RankMemory& memory, Group& world);
+
+  // Before a step: this rank has said nothing.
+  void clear();
+  // `index`: of the micro-batch within the step, by context-parallel rank.
+  void put_loss(int64_t index, double loss_sum, int64_t valid_tokens);
+  void add_expert_load(int64_t layer, std::span<const int32_t> load);
+  // Of the gradient's norm; of the whole model once the exchange is over.
+  std::span<double> norm_partials() const;
+  double squared_norm() const;
+
+  void run(bool stop);
+  // The same while the rank goes on.
+  void start(bool stop);
+  void finish();
+  double loss_sum() const;
+  int64_t valid_tokens() const;
+  bool stop() const;
+  std::span<const int64_t> expert_loads() const;
+
+  int64_t waited_ns() const { return waited_ns_; }
+
+ private:
+  TensorRef words() const;
+
+  Exchange places_;
+  Group& world_;
+  std::span<int64_t> words_;
+  Work work_;
+  int64_t waited_ns_ = 0;
+};
+
+// Sums along the canonical binary tree over the index: the same bits for every layout.
+double tree_sum(std::span<const double> leaves);
+
+}  // namespace trireme
