@@ -178,11 +178,15 @@ void Optimizer::attempt(Ctx& ctx, const StepInput& partial) {
   update_all(ctx, partial.lr, *grad_scale);
 }
 
+bool Optimizer::attempt_holds(const StepInput& input) const {
+  StepOutput ignored;
+  return is_attempted_ && grad_scale_of(input, ignored) == grad_scale_;
+}
+
 StepOutput Optimizer::settle(Ctx& ctx, const StepInput& input) {
   StepOutput output;
   const std::optional<double> grad_scale = grad_scale_of(input, output);
-  const bool was_right = is_attempted_ && grad_scale == grad_scale_;
-  if (was_right) return output;
+  if (attempt_holds(input)) return output;
   if (is_attempted_) {
     copy(ctx, false);
     --num_updates_;

@@ -55,6 +55,8 @@ class Optimizer {
   // what it changes are kept. Nothing where that part already shows that it must be clipped or is
   // not finite.
   void attempt(Ctx& ctx, const StepInput& partial);
+  // Whether the attempt is the update that the whole norm asks for: the same on all ranks.
+  bool attempt_holds(const StepInput& input) const;
   // The update that the whole norm asks for: the attempt's, or, rolled back, another one.
   StepOutput settle(Ctx& ctx, const StepInput& input);
   int64_t num_rollbacks() const { return num_rollbacks_; }

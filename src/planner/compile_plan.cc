@@ -12,6 +12,7 @@
 #include "program/check.h"
 #include "program/check_ranks.h"
 #include "program/data_parallel.h"
+#include "program/lookahead.h"
 #include "program/make_schedule.h"
 #include "program/offload.h"
 #include "program/send_recv.h"
@@ -222,8 +223,21 @@ RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<Stage
   rank.program = add_offload(rank.program, shape.num_pieces);
   rank.program = add_unshard(rank.program, shape);
   rank.eval_program = add_unshard(forward_only(rank, plan.schedule, rank.coords.pp), shape);
-  plan_rank_memory(rank, plan);
   return rank;
+}
+
+// What levels 1 and 2 read is gathered behind Validate, and in fp16 the scale of the next step's
+// loss is known only then.
+void set_num_ahead(RunPlan& plan) {
+  if (plan.shape.compute == DType::F16) return;
+  const RankPlan& front = plan.ranks.front();
+  if (!front.post_validates || front.zero.level == 1 || front.zero.level == 2) return;
+  std::vector<const Program*> programs;
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
+    programs.push_back(&plan.ranks[size_t(position_of(plan.mesh, {.pp = pp}))].program);
+  }
+  const std::vector<int> num_ahead = leading_forwards(plan.schedule, programs);
+  for (RankPlan& rank : plan.ranks) rank.num_ahead = num_ahead[size_t(rank.coords.pp)];
 }
 
 }  // namespace
@@ -236,7 +250,9 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   }
   needs.workspace_bytes = plan.num_threads * kWorkspaceBytesPerThread;
   needs.message_bytes = rank.chunks.front().tables.saved.at("y_TC").bytes();
-  needs.exchange_bytes = exchange_words(rank) * size_of(DType::I64);
+  const int exchanges = rank.num_ahead > 0 ? 2 : 1;  // of two steps
+  needs.exchange_bytes = exchanges * exchange_words(rank) * size_of(DType::I64);
+  needs.num_ahead = rank.num_ahead;
   needs.num_unit_slots = rank.num_unit_slots;
   rank.memory = plan_memory(rank.program, rank.eval_program, needs);
 }
@@ -270,6 +286,8 @@ Status compile_plan(RunPlan& plan) {
   for (int position = 0; position < plan.mesh.size(); ++position) {
     plan.ranks.push_back(compile_rank(plan, position, stages, norm_chunks));
   }
+  set_num_ahead(plan);
+  for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
   const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
   TRIREME_CHECK(problems.empty(), explain(plan.schedule, plan.ranks, problems.front()));
   return Done{};

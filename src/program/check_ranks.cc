@@ -8,6 +8,7 @@
 #include "program/check_data_parallel.h"
 #include "program/check_joins.h"
 #include "program/fold_units.h"
+#include "program/lookahead.h"
 #include "program/offload.h"
 #include "program/replay.h"
 
@@ -30,6 +31,7 @@ class RanksCheck {
     check_data();
     for (int stage = 0; stage < mesh_.pp; ++stage) check_rank(position_of(mesh_, {.pp = stage}));
     if (problems_.empty()) check_pipeline();
+    if (problems_.empty()) check_lookahead();
     if (problems_.empty()) check_evaluation();
     return std::move(problems_);
   }
@@ -135,6 +137,26 @@ class RanksCheck {
     append(position, check_gathered(rank.program, shape));
     append(position, check_gathered(rank.eval_program, shape), true);
     for (Problem& problem : check_joins(schedule_, mesh_, ranks_, rank)) {
+      problems_.push_back(std::move(problem));
+    }
+  }
+
+  void check_lookahead() {
+    std::vector<const Program*> programs;
+    std::vector<int> num_ahead;
+    for (int stage = 0; stage < mesh_.pp; ++stage) {
+      const RankPlan& rank = ranks_[size_t(position_of(mesh_, {.pp = stage}))];
+      programs.push_back(&rank.program);
+      num_ahead.push_back(rank.num_ahead);
+    }
+    for (const RankPlan& rank : ranks_) {
+      if (rank.num_ahead == num_ahead[size_t(rank.coords.pp)]) continue;
+      report("peers", rank.position, -1,
+             fmt::format("rank {} runs {} actions ahead where another of its stage runs {}",
+                         rank.position, rank.num_ahead, num_ahead[size_t(rank.coords.pp)]));
+    }
+    for (Problem& problem : check_ahead(schedule_, programs, num_ahead)) {
+      problem.rank = position_of(mesh_, {.pp = problem.rank});
       problems_.push_back(std::move(problem));
     }
   }

@@ -15,6 +15,7 @@ namespace trireme {
 //           one order and blocking transfers hang nowhere if they hang in no pipeline
 //   data    every micro-batch of the step is some rank's, once, and where the sum wants it
 //   tied    both holders of a tied table join its gradients, once, behind all else but Step
+//   ahead   what runs for the next step before Validate can be dropped (lookahead.h)
 //   directions  so do both holders of a stage, each for its direction (DualPipe)
 // `schedule`: of one pipeline, before data parallelism. Problem::rank is the position in the mesh.
 std::vector<Problem> check_ranks(const Schedule& schedule, const Mesh& mesh,

@@ -34,6 +34,8 @@ struct RankPlan {
   ZeroShape expert_zero;  // of the experts, over the ranks that hold the same
   int num_unit_slots = 2;
   bool post_validates = false;  // Step does not wait for the norm, Validate does
+  int num_ahead =
+      0;  // leading actions that may run for the next step before Validate (lookahead.h)
   MemoryPlan memory;
 };
 

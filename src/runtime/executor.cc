@@ -21,43 +21,87 @@ Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
       exchange_(parts_.plan, parts_.memory, parts_.world),
       whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
-      whole_targets_(whole_tokens_.size()),
-      times_(parts_.plan.program.size()) {
+      whole_targets_(whole_tokens_.size()) {
   size_t most_units = 0;
   for (const TransformerStage& stage : parts_.stages) {
     most_units = std::max(most_units, size_t(stage.num_units()));
   }
-  unit_times_.resize(parts_.plan.program.size() * most_units);
+  const size_t num_actions = parts_.plan.program.size();
+  times_ = {std::vector<ActionTime>(num_actions), std::vector<UnitTime>(num_actions * most_units)};
+  if (parts_.plan.num_ahead > 0) ahead_times_ = times_;
 }
 
-StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop) {
+StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop,
+                              std::optional<uint64_t> next_sample) {
+  const Program& program = parts_.plan.program;
+  const bool has_begun = ahead_sample_ == first_sample;
+  if (has_begun) {
+    std::swap(times_, ahead_times_);
+    ahead_sample_.reset();
+  } else {
+    drop_ahead();
+    exchange_.open();
+    times_.num_units = 0;
+  }
   first_sample_ = first_sample;
   lr_ = lr;
   stop_ = stop;
   training_ = true;
   gradients_are_whole_ = false;
-  num_unit_times_ = 0;
   result_ = {};
-  exchange_.clear();
-  for (size_t i = 0; i < parts_.plan.program.size(); ++i) {
-    action_index_ = i;
-    const ActionMemory& memory = parts_.plan.memory.actions[i];
-    const int64_t waited_ns = this->waited_ns(), stage_waited_ns = parts_.pipeline.waited_ns();
-    const int64_t read_ns = read_ns_;
-    times_[i].begin_ns = monotonic_ns();
-    parts_.memory.acquire(memory.acquire);
-    run_action(ctx, parts_.plan.program[i], memory);
-    parts_.pipeline.finish(memory);
-    parts_.data_parallel.finish_reduces(ctx, memory.finish_reduces);
-    if (memory.finish_offload) parts_.offload.finish();
-    parts_.memory.release(memory.release);
-    times_[i].end_ns = monotonic_ns();
-    times_[i].waited_ns = this->waited_ns() - waited_ns;
-    times_[i].stage_waited_ns = parts_.pipeline.waited_ns() - stage_waited_ns;
-    times_[i].read_ns = read_ns_ - read_ns;
+  for (size_t i = has_begun ? size_t(parts_.plan.num_ahead) : 0; i < program.size(); ++i) {
+    const bool may_run_ahead = program[i].kind == ActionKind::Validate && next_sample;
+    if (may_run_ahead && parts_.plan.num_ahead > 0 && attempt_held_) run_ahead(ctx, *next_sample);
+    run_timed(ctx, i);
   }
-  parts_.data_parallel.finish_all_unshards();
+  if (!ahead_sample_) parts_.data_parallel.finish_all_unshards();
   return result_;
+}
+
+void Executor::run_timed(Ctx& ctx, size_t position) {
+  action_index_ = position;
+  const ActionMemory& memory = parts_.plan.memory.actions[position];
+  ActionTime& time = times_.actions[position];
+  const int64_t waited_ns = this->waited_ns(), stage_waited_ns = parts_.pipeline.waited_ns();
+  const int64_t read_ns = read_ns_;
+  time.begin_ns = monotonic_ns();
+  parts_.memory.acquire(memory.acquire);
+  run_action(ctx, parts_.plan.program[position], memory);
+  parts_.pipeline.finish(memory);
+  parts_.data_parallel.finish_reduces(ctx, memory.finish_reduces);
+  if (memory.finish_offload) parts_.offload.finish();
+  parts_.memory.release(memory.release);
+  time.end_ns = monotonic_ns();
+  time.waited_ns = this->waited_ns() - waited_ns;
+  time.stage_waited_ns = parts_.pipeline.waited_ns() - stage_waited_ns;
+  time.read_ns = read_ns_ - read_ns;
+}
+
+void Executor::run_ahead(Ctx& ctx, uint64_t first_sample) {
+  ahead_sample_ = first_sample;
+  ++num_begun_ahead_;
+  exchange_.open();
+  std::swap(first_sample_, first_sample);
+  std::swap(times_, ahead_times_);
+  times_.num_units = 0;
+  for (int i = 0; i < parts_.plan.num_ahead; ++i) run_timed(ctx, size_t(i));
+  std::swap(times_, ahead_times_);
+  std::swap(first_sample_, first_sample);
+}
+
+void Executor::drop_ahead() {
+  if (!ahead_sample_) return;
+  ahead_sample_.reset();
+  ++num_dropped_ahead_;
+  parts_.pipeline.finish_activations();
+  parts_.data_parallel.finish_all_unshards();
+  std::vector<int> live;
+  for (int i = 0; i < parts_.plan.num_ahead; ++i) {
+    const ActionMemory& memory = parts_.plan.memory.actions[size_t(i)];
+    live.insert(live.end(), memory.acquire.begin(), memory.acquire.end());
+    for (const int region : memory.release) live.erase(std::find(live.begin(), live.end(), region));
+  }
+  parts_.memory.release(live);
 }
 
 void Executor::gather_params(Ctx& ctx) {
@@ -79,6 +123,7 @@ void Executor::gather_params(Ctx& ctx) {
 
 Executor::EvalLoss Executor::evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample,
                                       int64_t counted) {
+  drop_ahead();
   first_sample_ = first_sample;
   training_ = false;
   EvalLoss result;
@@ -174,7 +219,7 @@ void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& m
     stage.forward_unit(ctx, info, memory.saved_slot, unit);
     if (!training_) continue;
     take_expert_load(action, memory.saved_slot, unit);
-    unit_times_[num_unit_times_++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+    times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
   }
 }
 
@@ -198,7 +243,7 @@ void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& 
     } else {
       stage.backward_unit(ctx, info, slots, unit);
     }
-    unit_times_[num_unit_times_++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+    times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
   }
   if (makes_input_grad && units.begin == 0) parts_.pipeline.give_input_grad(action, memory);
 }
@@ -223,7 +268,7 @@ void Executor::run_step_action(Ctx& ctx) {
     result_.update = parts_.optimizer.update(ctx, read_exchange(ctx));
     return;
   }
-  const double own_part = exchange_.squared_norm();
+  const double own_part = exchange_.own_squared_norm();
   exchange_.start(stop_);
   const int64_t all_tokens =
       parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
@@ -241,7 +286,10 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
 
 void Executor::run_validate_action(Ctx& ctx) {
   exchange_.finish();
-  result_.update = parts_.optimizer.settle(ctx, read_exchange(ctx));
+  const StepInput input = read_exchange(ctx);
+  attempt_held_ = parts_.optimizer.attempt_holds(input);
+  if (!attempt_held_) drop_ahead();  // before anything that has been read changes
+  result_.update = parts_.optimizer.settle(ctx, input);
 }
 
 MicrobatchInfo Executor::info_of(int microbatch) const {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <atomic>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,7 +64,14 @@ class Executor {
   explicit Executor(Parts parts);
 
   // One step from the global sample `first_sample` on. `stop`: this rank was asked to stop.
-  StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop = false);
+  // `next_sample`: of the step that follows at once, whose first actions may run before this one's
+  // Validate; the same on all ranks. Where something else comes next they are dropped.
+  StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop = false,
+                      std::optional<uint64_t> next_sample = std::nullopt);
+  bool is_ahead() const { return ahead_sample_.has_value(); }
+  // Steps whose first actions have run ahead, and those that were begun again.
+  int64_t num_begun_ahead() const { return num_begun_ahead_; }
+  int64_t num_dropped_ahead() const { return num_dropped_ahead_; }
 
   // What stands behind Step to bring updated parameters to all ranks; after whoever has set its own
   // part of them.
@@ -80,11 +87,21 @@ class Executor {
   EvalLoss evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample, int64_t counted);
 
   // Of the last step, one per action of the Program.
-  const std::vector<ActionTime>& action_times() const { return times_; }
+  const std::vector<ActionTime>& action_times() const { return times_.actions; }
   // Of the last step: the units of its F and BW.
-  std::span<const UnitTime> unit_times() const { return {unit_times_.data(), num_unit_times_}; }
+  std::span<const UnitTime> unit_times() const { return {times_.units.data(), times_.num_units}; }
 
  private:
+  struct Times {
+    std::vector<ActionTime> actions;
+    std::vector<UnitTime> units;  // room for every unit of every action
+    size_t num_units = 0;
+  };
+
+  void run_timed(Ctx& ctx, size_t position);
+  // The first actions of the step that begins with `first_sample`.
+  void run_ahead(Ctx& ctx, uint64_t first_sample);
+  void drop_ahead();
   void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory);
   // Until nothing is on its way to or from the units' memory.
   void wait_for_params(const Action& action);
@@ -117,9 +134,10 @@ class Executor {
   Parts parts_;
   StepExchange exchange_;
   std::vector<int32_t> whole_tokens_, whole_targets_;  // of all ranks that share the sequences
-  std::vector<ActionTime> times_;
-  std::vector<UnitTime> unit_times_;  // room for every unit of every action
-  size_t num_unit_times_ = 0;
+  Times times_, ahead_times_;
+  std::optional<uint64_t> ahead_sample_;  // of the step whose first actions have run
+  int64_t num_begun_ahead_ = 0, num_dropped_ahead_ = 0;
+  bool attempt_held_ = true;  // of the last step: where it did not, nobody runs ahead
   // Of the step that runs.
   StepResult result_;
   uint64_t first_sample_ = 0;

@@ -90,6 +90,14 @@ void Pipeline::give_input_grad(const Action& action, const ActionMemory& memory)
   copy(tensor(stages_[size_t(action.chunk)].input_grad_TC(slot)), message(memory.message_out));
 }
 
+void Pipeline::finish_activations() {
+  for (auto* transfers : {&activations_in_, &activations_out_}) {
+    for (std::vector<Work>& of_chunk : *transfers) {
+      for (Work& work : of_chunk) wait(work);
+    }
+  }
+}
+
 void Pipeline::finish(const ActionMemory& memory) {
   for (const SavedSlot& saved : memory.finish_activations) {
     wait(activations_out_[size_t(saved.chunk)][size_t(saved.slot)]);

@@ -27,6 +27,9 @@ class Pipeline {
   // Waits for the sends whose memory is given back.
   void finish(const ActionMemory& memory);
 
+  // Waits for all transfers of activations.
+  void finish_activations();
+
   // Time that the rank has waited for transfers, since the rank began.
   int64_t waited_ns() const { return waited_ns_; }
 

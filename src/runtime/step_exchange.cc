@@ -26,39 +26,53 @@ double tree_sum(std::span<const double> leaves) {
 StepExchange::StepExchange(const RankPlan& plan, const RankMemory& memory, Group& world)
     : places_(exchange_of(plan)),
       world_(world),
-      words_(static_cast<int64_t*>(memory.at(plan.memory.exchange)), size_t(places_.num_words)) {}
+      whole_(static_cast<int64_t*>(memory.at(plan.memory.exchange)),
+             size_t(places_.num_words * (plan.num_ahead > 0 ? 2 : 1))),
+      open_(whole_.first(size_t(places_.num_words))),
+      told_(open_) {}
 
-void StepExchange::clear() { std::fill(words_.begin(), words_.end(), 0); }
+void StepExchange::open() {
+  const bool was_first = open_.data() == whole_.data();
+  open_ = was_first ? whole_.last(open_.size()) : whole_.first(open_.size());
+  std::fill(open_.begin(), open_.end(), 0);
+}
 
 void StepExchange::put_loss(int64_t index, double loss_sum, int64_t valid_tokens) {
-  words_[size_t(places_.losses + index)] = std::bit_cast<int64_t>(loss_sum);
-  words_[size_t(places_.valid_tokens + index)] = valid_tokens;
+  open_[size_t(places_.losses + index)] = std::bit_cast<int64_t>(loss_sum);
+  open_[size_t(places_.valid_tokens + index)] = valid_tokens;
 }
 
 void StepExchange::add_expert_load(int64_t layer, std::span<const int32_t> load) {
-  int64_t* words = &words_[size_t(places_.expert_loads + layer * int64_t(load.size()))];
+  int64_t* words = &open_[size_t(places_.expert_loads + layer * int64_t(load.size()))];
   for (size_t i = 0; i < load.size(); ++i) words[i] += load[i];
 }
 
-std::span<double> StepExchange::norm_partials() const {
-  return {reinterpret_cast<double*>(words_.data() + places_.norm_partials),
+std::span<double> StepExchange::partials_of(std::span<int64_t> words) const {
+  return {reinterpret_cast<double*>(words.data() + places_.norm_partials),
           size_t(places_.num_words - places_.norm_partials)};
 }
 
-TensorRef StepExchange::words() const {
-  return {words_.data(), DType::I64, Shape{places_.num_words}};
+double StepExchange::own_squared_norm() const {
+  const std::span<double> partials = norm_partials();
+  return std::accumulate(partials.begin(), partials.end(), 0.0);
+}
+
+TensorRef StepExchange::tell(bool stop) {
+  told_ = open_;
+  told_[size_t(places_.stop)] = stop ? 1 : 0;
+  return {told_.data(), DType::I64, Shape{places_.num_words}};
 }
 
 void StepExchange::run(bool stop) {
-  words_[size_t(places_.stop)] = stop ? 1 : 0;
+  const TensorRef words = tell(stop);
   const int64_t begin_ns = monotonic_ns();
-  world_.all_reduce(words());
+  world_.all_reduce(words);
   waited_ns_ += monotonic_ns() - begin_ns;
 }
 
 void StepExchange::start(bool stop) {
-  words_[size_t(places_.stop)] = stop ? 1 : 0;
-  work_ = world_.start({.in = words(), .out = words()});
+  const TensorRef words = tell(stop);
+  work_ = world_.start({.in = words, .out = words});
 }
 
 void StepExchange::finish() {
@@ -68,24 +82,24 @@ void StepExchange::finish() {
 }
 
 double StepExchange::loss_sum() const {
-  const double* losses = reinterpret_cast<const double*>(words_.data() + places_.losses);
+  const double* losses = reinterpret_cast<const double*>(told_.data() + places_.losses);
   return tree_sum({losses, size_t(places_.valid_tokens - places_.losses)});
 }
 
 int64_t StepExchange::valid_tokens() const {
-  return std::accumulate(words_.begin() + places_.valid_tokens, words_.begin() + places_.stop,
+  return std::accumulate(told_.begin() + places_.valid_tokens, told_.begin() + places_.stop,
                          int64_t{0});
 }
 
-bool StepExchange::stop() const { return words_[size_t(places_.stop)] != 0; }
+bool StepExchange::stop() const { return told_[size_t(places_.stop)] != 0; }
 
 std::span<const int64_t> StepExchange::expert_loads() const {
-  return words_.subspan(size_t(places_.expert_loads),
-                        size_t(places_.norm_partials - places_.expert_loads));
+  return told_.subspan(size_t(places_.expert_loads),
+                       size_t(places_.norm_partials - places_.expert_loads));
 }
 
 double StepExchange::squared_norm() const {
-  const std::span<double> partials = norm_partials();
+  const std::span<double> partials = partials_of(told_);
   return std::accumulate(partials.begin(), partials.end(), 0.0);
 }
 

@@ -14,19 +14,21 @@ class StepExchange {
  public:
   StepExchange(const RankPlan& plan, const RankMemory& memory, Group& world);
 
-  // Before a step: this rank has said nothing.
-  void clear();
+  // Before a step: this rank has said nothing. What it said of the step before stays.
+  void open();
   // `index`: of the micro-batch within the step, by context-parallel rank.
   void put_loss(int64_t index, double loss_sum, int64_t valid_tokens);
   void add_expert_load(int64_t layer, std::span<const int32_t> load);
-  // Of the gradient's norm; of the whole model once the exchange is over.
-  std::span<double> norm_partials() const;
-  double squared_norm() const;
+  // Of the gradient's norm, this rank's part.
+  std::span<double> norm_partials() const { return partials_of(open_); }
+  double own_squared_norm() const;
 
+  // What stands below is of the step whose exchange has run last.
   void run(bool stop);
   // The same while the rank goes on.
   void start(bool stop);
   void finish();
+  double squared_norm() const;
   double loss_sum() const;
   int64_t valid_tokens() const;
   bool stop() const;
@@ -35,11 +37,14 @@ class StepExchange {
   int64_t waited_ns() const { return waited_ns_; }
 
  private:
-  TensorRef words() const;
+  TensorRef tell(bool stop);
+  std::span<double> partials_of(std::span<int64_t> words) const;
 
   Exchange places_;
   Group& world_;
-  std::span<int64_t> words_;
+  std::span<int64_t> whole_;  // of one step, or two in turns
+  std::span<int64_t> open_;   // of the step that runs
+  std::span<int64_t> told_;
   Work work_;
   int64_t waited_ns_ = 0;
 };

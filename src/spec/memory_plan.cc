@@ -63,7 +63,18 @@ void place_regions(MemoryPlan& plan) {
   }
 }
 
-void find_peaks(MemoryPlan& plan) {
+// Actions as they run in a step: the next one's first stand before Validate.
+std::vector<size_t> order_of(const Program& program, int num_ahead) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < program.size(); ++i) {
+    const int ahead = program[i].kind == ActionKind::Validate ? num_ahead : 0;
+    for (int next = 0; next < ahead; ++next) order.push_back(size_t(next));
+    order.push_back(i);
+  }
+  return order;
+}
+
+void find_peaks(MemoryPlan& plan, const std::vector<size_t>& order) {
   int64_t live = 0;
   int64_t live_of[kNumMemoryClasses] = {};
   const auto add = [&](int region_index, int sign) {
@@ -75,7 +86,7 @@ void find_peaks(MemoryPlan& plan) {
   };
   for (int region : plan.permanent) add(region, 1);
   plan.peak_bytes = live;
-  for (size_t i = 0; i < plan.actions.size(); ++i) {
+  for (const size_t i : order) {
     for (int region : plan.actions[i].acquire) add(region, 1);
     if (live > plan.peak_bytes) {
       plan.peak_bytes = live;
@@ -146,7 +157,7 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
   plan.actions = walk_memory(program, needs, false, plan);
   plan.eval_actions = walk_memory(eval_program, needs, true, plan);
   place_regions(plan);
-  find_peaks(plan);
+  find_peaks(plan, order_of(program, needs.num_ahead));
   return plan;
 }
 

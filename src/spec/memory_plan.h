@@ -37,6 +37,7 @@ struct MemoryNeeds {
   int64_t workspace_bytes = 0;
   int64_t message_bytes = 0;   // an activation or its gradient between stages
   int64_t exchange_bytes = 0;  // what the ranks tell each other in Step
+  int num_ahead = 0;           // leading actions that also run before Validate, for the next step
   int num_unit_slots = 2;      // gathered or produced units at one time, where shards are stored
 };
 

@@ -164,9 +164,10 @@ void Engine::gather_params() {
   executor_->gather_params(ctx_);
 }
 
-StepResult Engine::step(uint64_t first_sample, double lr, bool stop) {
+StepResult Engine::step(uint64_t first_sample, double lr, bool stop,
+                        std::optional<uint64_t> next_sample) {
   ctx_.loss_scale = static_cast<float>(loss_scale_.value());
-  const StepResult result = executor_->run_step(ctx_, first_sample, lr, stop);
+  const StepResult result = executor_->run_step(ctx_, first_sample, lr, stop, next_sample);
   loss_scale_.take_step(result.update.skipped);
   return result;
 }

@@ -48,7 +48,9 @@ class Engine {
   // After the owned parts of parameters have been written: fills the copies that layers read.
   void gather_params();
   // `stop`: this rank was asked to stop; the result tells all whether any was.
-  StepResult step(uint64_t first_sample, double lr, bool stop = false);
+  // `next_sample`: of the step that follows at once (Executor::run_step).
+  StepResult step(uint64_t first_sample, double lr, bool stop = false,
+                  std::optional<uint64_t> next_sample = std::nullopt);
   // Mean loss over the first num_sequences samples of `source`, without dropout; on all ranks.
   EvalResult evaluate(const TokenSource& source, int64_t num_sequences);
 

@@ -23,9 +23,16 @@ size_t axis_index(std::string_view name) {
 }  // namespace
 
 StepMeter::StepMeter(const Engine& engine)
-    : engine_(engine), steps_(kKeptSteps), before_(engine.traffic()), step_bytes_(before_.size()) {}
+    : engine_(engine),
+      steps_(kKeptSteps),
+      before_(engine.traffic()),
+      bytes_(before_.size()),
+      step_bytes_(before_.size()) {}
 
-void StepMeter::begin() { before_ = engine_.traffic(); }
+// What the step before has begun ahead may be on its way.
+void StepMeter::begin() {
+  if (!engine_.executor().is_ahead()) before_ = engine_.traffic();
+}
 
 // Waiting for a neighbouring stage is the pipeline's bubble; all other waiting is for transfers.
 void StepMeter::record(const Executor& executor, double step_s) {
@@ -42,12 +49,14 @@ void StepMeter::record(const Executor& executor, double step_s) {
   const auto now = engine_.traffic();
   for (size_t i = 0; i < now.size(); ++i) {
     const auto& [name, traffic] = now[i];
-    step_bytes_[i] = traffic.sent_bytes - before_[i].second.sent_bytes;
+    bytes_[i] += traffic.sent_bytes - before_[i].second.sent_bytes;
+    step_bytes_[i] = bytes_[i] / int64_t(num_recorded_ + 1);
     double waited_s = double(traffic.waited_ns - before_[i].second.waited_ns) * 1e-9;
     if (name == "pp") waited_s = std::max(0.0, waited_s - times.bubble);
     times.exposed[axis_index(name)] = waited_s;
     times.exposed_comm += waited_s;
   }
+  before_ = now;
   times.compute = step_s - times.bubble - times.exposed_comm;
   steps_[num_recorded_++ % kKeptSteps] = times;
 }

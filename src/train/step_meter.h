@@ -19,7 +19,7 @@ class StepMeter {
   void record(const Executor& executor, double step_s);
   // Means over the middle half of the steps by duration, without the first two.
   StepTimes typical_times() const;
-  // Sent in the last step, in the order of the engine's axes.
+  // Sent in a step, the mean of all, in the order of the engine's axes.
   const std::vector<int64_t>& step_bytes() const { return step_bytes_; }
 
  private:
@@ -27,7 +27,7 @@ class StepMeter {
   std::vector<StepTimes> steps_;  // a ring of the last ones
   size_t num_recorded_ = 0;
   std::vector<std::pair<std::string, Traffic>> before_;
-  std::vector<int64_t> step_bytes_;
+  std::vector<int64_t> bytes_, step_bytes_;
 };
 
 // What all ranks have measured, on all ranks.

@@ -58,7 +58,8 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
     const int64_t step_begin_ns = monotonic_ns();
     ++step;
     const StepResult outcome =
-        engine.step(next_sample, schedule.at(std::min(step, plan.config.run.steps)));
+        engine.step(next_sample, schedule.at(std::min(step, plan.config.run.steps)), false,
+                    next_sample + uint64_t(plan.global_sequences));
     next_sample += uint64_t(plan.global_sequences);
     loss = outcome.loss_sum / double(std::max<int64_t>(1, outcome.valid_tokens));
     return double(monotonic_ns() - step_begin_ns) * 1e-9;

@@ -66,9 +66,9 @@ StepReport Trainer::run_step() {
   const LossScale& scale = parts_.engine.loss_scale();
   report.loss_scale = scale.is_dynamic() ? scale.value() : 0.0;
   const bool stop = should_stop_after(report.step);
-  const StepResult result = parts_.step
-                                ? parts_.step(report.lr, stop)
-                                : parts_.engine.step(position_.next_sample, report.lr, stop);
+  const StepResult result = parts_.step ? parts_.step(report.lr, stop)
+                                        : parts_.engine.step(position_.next_sample, report.lr, stop,
+                                                             next_sample_after(report.step));
   stop_ = result.stop;
   report.step_s = seconds_since(begin_ns);
   if (parts_.trace != nullptr) parts_.trace->record(report.step, parts_.engine.executor());
@@ -149,6 +149,17 @@ bool Trainer::should_stop_after(int64_t step) const {
   const int64_t stop_after = parts_.plan.config.run.stop_after;
   return parts_.stop_signals.load(std::memory_order_relaxed) > 0 ||
          (stop_after > 0 && step >= stop_after);
+}
+
+// By the configuration alone: all ranks say the same.
+std::optional<uint64_t> Trainer::next_sample_after(int64_t step) const {
+  const RunSection& run = parts_.plan.config.run;
+  const bool is_last = step == run.steps || step == run.stop_after;
+  const bool is_interrupted = is_due(step, run.eval_every) || is_due(step, run.sample_every) ||
+                              is_due(step, run.histograms_every) ||
+                              is_due(step, parts_.plan.config.checkpoint.every);
+  if (is_last || is_interrupted) return std::nullopt;
+  return position_.next_sample + uint64_t(parts_.plan.global_sequences);
 }
 
 double Trainer::median_step_s() const {

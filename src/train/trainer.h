@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,8 @@ class Trainer {
   void count_histograms(int64_t valid_tokens);
   Status save_checkpoint();
   bool should_stop_after(int64_t step) const;
+  // Of the next step, where nothing comes before it.
+  std::optional<uint64_t> next_sample_after(int64_t step) const;
 
   TrainerParts parts_;
   Save save_;

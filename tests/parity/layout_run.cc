@@ -35,12 +35,18 @@ void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
   }
 }
 
-// What the step has sent beside what was planned.
-std::string traffic_difference(const RunPlan& plan, const Engine& engine,
+// What the steps have sent beside what was planned.
+std::string traffic_difference(const RunPlan& plan, const Engine& engine, int num_steps,
                                const std::vector<std::pair<std::string, int64_t>>& before) {
   const AxisBytes predicted = predict_traffic(plan, engine.rank_plan(), plan.num_ranks());
+  RankPlan leading = engine.rank_plan();
+  leading.program.resize(size_t(leading.num_ahead));
+  const AxisBytes repeated = predict_traffic(plan, leading, plan.num_ranks());
   std::string text;
-  for (const auto& [axis, bytes] : predicted) {
+  for (size_t a = 0; a < predicted.size(); ++a) {
+    const std::string_view axis = predicted[a].first;
+    const int64_t bytes = num_steps * predicted[a].second +
+                          engine.executor().num_dropped_ahead() * repeated[a].second;
     if (axis == "ep" && plan.mesh.ep > 1) continue;  // as many as the router sends
     int64_t sent = 0;
     for (size_t i = 0; i < before.size(); ++i) {
@@ -61,12 +67,19 @@ class RankRun {
     const SyntheticSource validation(3, plan_.model.vocab_size, "val");
     Engine engine(plan_, world, kernels(), steps_.source != nullptr ? *steps_.source : source);
     start(engine);
+    const auto sample_of = [&](int step) {
+      return uint64_t(step) * uint64_t(plan_.global_sequences);
+    };
+    const auto sent_before = engine.sent_bytes();
+    std::string differences;
     for (int step = steps_.first; step < steps_.end; ++step) {
-      const auto sent_before = engine.sent_bytes();
-      const StepResult outcome =
-          engine.step(uint64_t(step) * uint64_t(plan_.global_sequences), 1e-2);
+      std::optional<uint64_t> next;
+      if (steps_.runs_ahead && step + 1 < steps_.end) next = sample_of(step + 1);
+      const StepResult outcome = engine.step(sample_of(step), 1e-2, false, next);
       const std::lock_guard lock(mutex_);
-      result_.differences += traffic_difference(plan_, engine, sent_before);
+      if (!engine.executor().is_ahead()) {
+        differences += traffic_difference(plan_, engine, step + 1 - steps_.first, sent_before);
+      }
       if (step == 0) {
         for (const OwnedTensors& owned : engine.owned()) {
           if (owned.exp_avg_N) collect(owned, owned.exp_avg_N, result_.first_moments);
@@ -82,8 +95,9 @@ class RankRun {
     const EvalResult eval = engine.evaluate(validation, 5);
     save(engine);
     const std::lock_guard lock(mutex_);
+    result_.differences += differences;
     const RankPlan& rank = engine.rank_plan();
-    if (engine.peak_bytes() != rank.memory.peak_bytes) {
+    if (engine.peak_bytes() != rank.memory.peak_bytes && steps_.runs_ahead) {
       result_.differences += fmt::format("rank {} peaked at {} for {}; ", world.rank(),
                                          engine.peak_bytes(), rank.memory.peak_bytes);
     }
@@ -91,6 +105,8 @@ class RankRun {
       collect(owned, owned.master_N, result_.weights);
     }
     result_.num_rollbacks += engine.optimizer().num_rollbacks();
+    result_.num_begun_ahead += engine.executor().num_begun_ahead();
+    result_.num_dropped_ahead += engine.executor().num_dropped_ahead();
     if (world.rank() == 0) result_.val_loss = eval.mean();
   }
 

@@ -17,8 +17,10 @@ struct LayoutRun {
   std::map<std::string, std::vector<float>> weights;        // after the last step
   std::vector<int64_t> expert_loads;  // of all steps, StepResult::expert_loads
   double val_loss = 0.0;
-  int64_t num_rollbacks = 0;  // of all ranks
-  std::string differences;    // between what was planned and what the ranks measured; "": none
+  int64_t num_rollbacks = 0;      // of all ranks
+  int64_t num_begun_ahead = 0;    // steps of all ranks
+  int64_t num_dropped_ahead = 0;  // of those
+  std::string differences;        // between what was planned and what the ranks measured; "": none
 };
 
 struct RunSteps {
@@ -27,6 +29,7 @@ struct RunSteps {
   std::string load_from;                // checkpoint; "": initial parameters
   std::string save_to;                  // folder of checkpoints; "": none
   const TokenSource* source = nullptr;  // null: every target is valid
+  bool runs_ahead = true;               // each step is told of the next
 };
 
 // Runs the ranks as threads. Throws what ends a rank.

@@ -240,6 +240,38 @@ TEST(Parity, PostValidatedStep) {
   EXPECT_EQ(rollbacks_above, 0);
 }
 
+// The next step's first forward passes run before Validate; where it rolls back they are repeated,
+// as where an evaluation comes between. Clipping at the median norm: some steps hold.
+TEST(Parity, AStepBeginsBeforeTheLastIsValidated) {
+  std::vector<double> norms = reference_of({}).grad_norms;
+  std::sort(norms.begin(), norms.end());
+  int64_t num_kept = 0, num_dropped = 0;
+  for (const double clip_norm : {1e6, norms[norms.size() / 2] * 1.0001}) {
+    for (const Case& layout :
+         {Case{.pp = 2}, Case{.pp = 4, .schedule = "zb_h2"}, Case{.dp = 2, .pp = 2, .zero = 3},
+          Case{.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 3, .family = "llama"},
+          Case{.pp = 2, .schedule = "interleaved", .family = "moe"},
+          Case{.pp = 4, .schedule = "dualpipe", .compute = "bf16"},
+          Case{.pp = 2, .schedule = "gpipe", .tp = 2}, Case{.dp = 2}}) {
+      Case c = layout;
+      c.clip_norm = clip_norm;
+      c.post_validate = true;
+      SCOPED_TRACE(c.name());
+      const RunPlan plan = plan_of(c);
+      for (const bool runs_ahead : {true, false}) {
+        const LayoutRun run = run_layout(plan, {.runs_ahead = runs_ahead});
+        EXPECT_EQ(difference(run, reference_of(c)), "");
+        EXPECT_EQ(run.differences, "");
+        num_kept += run.num_begun_ahead - run.num_dropped_ahead;
+        num_dropped += run.num_dropped_ahead;
+        EXPECT_EQ(run.num_begun_ahead > 0, runs_ahead);
+      }
+    }
+  }
+  EXPECT_GT(num_kept, 50);
+  EXPECT_GT(num_dropped, 10);
+}
+
 TEST(Parity, BucketsAndPrefetch) {
   for (const int64_t bucket_bytes : {5000, 1 << 20}) {
     for (const int zero : {0, 1, 2, 3}) {

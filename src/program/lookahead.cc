@@ -1,0 +1,106 @@
+#include "program/lookahead.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <tuple>
+
+#include "program/stage_graph.h"
+
+namespace trireme {
+namespace {
+
+bool is_forward(ActionKind kind) {
+  return kind == ActionKind::F || kind == ActionKind::SendActivation ||
+         kind == ActionKind::RecvActivation || kind == ActionKind::Unshard ||
+         kind == ActionKind::Reshard;
+}
+
+// The leading actions of all ranks.
+class Leading {
+ public:
+  Leading(const Schedule& schedule, const std::vector<const Program*>& programs,
+          const std::vector<int>& counts)
+      : graph_(schedule), programs_(programs), counts_(counts) {
+    for (int rank = 0; rank < int(programs.size()); ++rank) {
+      for (int i = 0; i < counts[size_t(rank)]; ++i) note(rank, action(rank, i));
+    }
+  }
+
+  // The first that is no forward pass or whose other end is not among them; else their number.
+  int first_odd(int rank) const {
+    const int count = counts_[size_t(rank)];
+    for (int i = 0; i < count; ++i) {
+      if (!fits(rank, action(rank, i))) return i;
+    }
+    return count;
+  }
+
+ private:
+  using End = std::tuple<int, int, int>;  // who receives it: rank, chunk; micro-batch
+
+  const Action& action(int rank, int i) const { return (*programs_[size_t(rank)])[size_t(i)]; }
+
+  End end_of(int rank, const Action& transfer) const {
+    if (transfer.kind == ActionKind::RecvActivation) {
+      return {rank, transfer.chunk, transfer.microbatch};
+    }
+    const StagePlace next = graph_.next(rank, transfer.chunk);
+    return {next.rank, next.chunk, transfer.microbatch};
+  }
+
+  void note(int rank, const Action& action) {
+    if (action.kind == ActionKind::SendActivation) sent_.insert(end_of(rank, action));
+    if (action.kind == ActionKind::RecvActivation) received_.insert(end_of(rank, action));
+  }
+
+  bool fits(int rank, const Action& action) const {
+    if (action.kind == ActionKind::SendActivation) return received_.contains(end_of(rank, action));
+    if (action.kind == ActionKind::RecvActivation) return sent_.contains(end_of(rank, action));
+    return is_forward(action.kind);
+  }
+
+  StageGraph graph_;
+  const std::vector<const Program*>& programs_;
+  const std::vector<int>& counts_;
+  std::set<End> sent_, received_;
+};
+
+}  // namespace
+
+std::vector<int> leading_forwards(const Schedule& schedule,
+                                  const std::vector<const Program*>& programs) {
+  std::vector<int> counts;
+  for (const Program* program : programs) counts.push_back(int(program->size()));
+  for (bool is_stable = false; !is_stable;) {
+    const std::vector<int> before = counts;
+    const Leading leading(schedule, programs, before);
+    for (int rank = 0; rank < int(programs.size()); ++rank) {
+      counts[size_t(rank)] = leading.first_odd(rank);
+    }
+    is_stable = counts == before;
+  }
+  return counts;
+}
+
+std::vector<Problem> check_ahead(const Schedule& schedule,
+                                 const std::vector<const Program*>& programs,
+                                 const std::vector<int>& num_ahead) {
+  std::vector<Problem> problems;
+  for (int rank = 0; rank < int(programs.size()); ++rank) {
+    if (num_ahead[size_t(rank)] <= int(programs[size_t(rank)]->size())) continue;
+    return {{"ahead", rank, -1, fmt::format("rank {} has fewer actions than run ahead", rank)}};
+  }
+  const Leading leading(schedule, programs, num_ahead);
+  for (int rank = 0; rank < int(programs.size()); ++rank) {
+    const int odd = leading.first_odd(rank);
+    if (odd == num_ahead[size_t(rank)]) continue;
+    const Action& action = (*programs[size_t(rank)])[size_t(odd)];
+    problems.push_back({"ahead", rank, odd,
+                        fmt::format("rank {} runs {} ahead of Validate, which cannot be dropped",
+                                    rank, to_string(action, schedule.num_chunks))});
+  }
+  return problems;
+}
+
+}  // namespace trireme
