@@ -58,10 +58,10 @@ step "layers" tools/check_layers.sh
 step "pages" tools/check_docs.sh
 preset ci build/ci "${skip[@]}"
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
-# Under the address sanitizer a pairwise cover of the layouts stands for all of them, and packages have
-# been made by the build before.
+# Under the address sanitizer a pairwise cover of the layouts stands for all of them; packages are made and
+# tutorials followed in the build before.
 in_dev=("${skip[@]}")
-[[ ${1:-} == all ]] || in_dev+=(--exclude-regex '^(parity|package|install|browser|ranks_net)$')
+[[ ${1:-} == all ]] || in_dev+=(--exclude-regex '^(parity|parity_of_meshes|tutorial_.*|package|install|browser|ranks_net)$')
 preset dev build/dev "${in_dev[@]}"
 # One test at a time: a thread sanitizer that shares cores with another misses races.
 preset tsan build/tsan -j1 "${skip[@]}"

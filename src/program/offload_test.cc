@@ -60,14 +60,14 @@ Program with_parameters_in_a_file(const DataParallelShape& shape) {
 
 TEST(Offload, ParametersAreReadBeforeTheirUseAndDroppedBehindIt) {
   EXPECT_EQ(to_string(with_parameters_in_a_file(in_a_file(0)), 1),
-            "Fetch[0] Fetch[1] F0[0] Reshard[0] Fetch[2] F0[1] Reshard[1] F0[2] BW0[2] Reshard[2] "
-            "Fetch[1] Fetch[0] BW0[1] Reshard[1] BW0[0] Reshard[0] Fetch0 Step Step0 Offload0");
+            "Fetch[0] Fetch[1] F0[0] Reshard[0] Fetch[2] F0[1] Reshard[1] Fetch[1] F0[2] BW0[2] "
+            "Reshard[2] Fetch[0] BW0[1] Reshard[1] BW0[0] Reshard[0] Fetch0 Step Step0 Offload0");
 }
 
 TEST(Offload, WhatOthersHaveUpdatedIsGatheredAndStored) {
   const std::string text = to_string(with_parameters_in_a_file(in_a_file(1)), 1);
   EXPECT_EQ(text.substr(text.find("Step0")),
-            "Step0 Offload0 Fetch[0] Fetch[1] Unshard[0] Offload[0] Reshard[0] Fetch[2] Unshard[1] "
+            "Step0 Offload0 Fetch[0] Unshard[0] Fetch[1] Offload[0] Reshard[0] Unshard[1] Fetch[2] "
             "Offload[1] Reshard[1] Unshard[2] Offload[2] Reshard[2]");
 }
 
