@@ -1,38 +1,13 @@
 #include "train/asynchronous.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/file.h"
-#include "train/session.h"
+#include "train/session_fixture.h"
 
 namespace trireme {
 namespace {
-
-RunConfig tiny_run(int64_t steps) {
-  RunConfig config;
-  config.model.layers = 2;
-  config.model.d_model = 32;
-  config.model.heads = 2;
-  config.model.vocab_size = 64;
-  config.model.seq_len = 32;
-  config.data.source = "synthetic";
-  config.batch.global_sequences = 8;
-  config.batch.micro_sequences = 1;
-  config.optim.lr = 5e-3;
-  config.optim.warmup_steps = 2;
-  config.precision.compute = "fp32";
-  config.run.steps = steps;
-  config.run.threads_per_rank = 1;
-  config.run.comm_timeout_s = 60.0;
-  return config;
-}
 
 RunConfig asynchronous(RunConfig config, int dp, int staleness) {
   config.parallel.dp = dp;
@@ -41,44 +16,27 @@ RunConfig asynchronous(RunConfig config, int dp, int staleness) {
   return config;
 }
 
-class Losses : public RunObserver {
- public:
-  void on_step(const StepReport& report) override { values.push_back(report.loss); }
-  std::vector<double> values;
-};
-
-class Asynchronous : public testing::Test {
+class Asynchronous : public SessionTest {
  protected:
-  void SetUp() override {
-    root_ = std::filesystem::temp_directory_path() / fmt::format("trireme-server-{}", getpid());
-    std::filesystem::remove_all(root_);
+  static RunConfig eight_sequences(int64_t steps) {
+    RunConfig config = tiny_run("fp32", steps);
+    config.batch.global_sequences = 8;
+    return config;
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
   std::vector<double> losses_of(const RunConfig& config, const std::string& folder,
-                                ResumeMode resume = ResumeMode::Fresh) {
-    const std::atomic<int> no_signals = 0;
-    Losses losses;
-    HostFacts host;
-    host.num_cores = 2;
-    const Result<SessionResult> result = run_session({.config = config,
-                                                      .out_dir = (root_ / folder).string(),
-                                                      .resume = resume,
-                                                      .host = host,
-                                                      .stop_signals = no_signals,
-                                                      .observers = {&losses}});
-    EXPECT_TRUE(result.ok()) << result.error().message;
-    return losses.values;
+                                ResumeMode resume = ResumeMode::Fresh) const {
+    std::vector<double> losses;
+    for (const StepReport& step : reports_of(config, folder, resume)) losses.push_back(step.loss);
+    return losses;
   }
-
-  std::filesystem::path root_;
 };
 
 // A worker reads its own pushes: alone it repeats the run without a server bit for bit, also from a
 // checkpoint, and that run's checkpoint.
 TEST_F(Asynchronous, OneWorkerIsTheRunWithoutAServer) {
   for (const char* compute : {"fp32", "bf16"}) {
-    RunConfig plain = tiny_run(12);
+    RunConfig plain = eight_sequences(12);
     plain.precision.compute = compute;
     const std::string name = compute;
     const std::vector<double> expected = losses_of(plain, name);
@@ -104,7 +62,7 @@ double mean_of_last(const std::vector<double>& losses, size_t count) {
 // Four workers learn from as many sequences as the synchronous run, each from older parameters and
 // a fourth of its batch: less, and not the same twice, but most of it.
 TEST_F(Asynchronous, ConvergesBesideTheSynchronousRun) {
-  RunConfig synchronous = tiny_run(80);
+  RunConfig synchronous = eight_sequences(80);
   synchronous.optim.lr = 2e-3;
   synchronous.parallel.dp = 4;
   synchronous.parallel.sync = "parameter_server";
@@ -121,7 +79,7 @@ TEST_F(Asynchronous, ConvergesBesideTheSynchronousRun) {
 
 // Memory and traffic of every worker are what was predicted, to the byte.
 TEST_F(Asynchronous, WorkersUseWhatTheirPlanSays) {
-  losses_of(asynchronous(tiny_run(4), 2, 1), "measured");
+  losses_of(asynchronous(eight_sequences(4), 2, 1), "measured");
   const Result<std::string> text = read_text_file((root_ / "measured" / "summary.json").string());
   ASSERT_TRUE(text.ok());
   const auto ranks = nlohmann::json::parse(*text).at("ranks");
@@ -134,7 +92,7 @@ TEST_F(Asynchronous, WorkersUseWhatTheirPlanSays) {
 }
 
 TEST_F(Asynchronous, RefusesWhatCannotBe) {
-  const RunConfig good = asynchronous(tiny_run(2), 2, 1);
+  const RunConfig good = asynchronous(eight_sequences(2), 2, 1);
   ASSERT_TRUE(make_plan(good, {}).ok());
   const auto refused = [&](auto&& change) {
     RunConfig config = good;
