@@ -140,12 +140,16 @@ class ZstdStream : public UnpackingStream {
 
  protected:
   Result<size_t> unpack(std::span<char> out) override {
-    ZSTD_inBuffer in{unread_.data(), unread_.size(), 0};
+    // A frame that lies whole before the library is unpacked in one pass, by other checks than a
+    // frame in pieces. Its first byte goes alone: what is refused depends on no one's block size.
+    ZSTD_inBuffer in{unread_.data(),
+                     between_frames_ ? std::min<size_t>(unread_.size(), 1) : unread_.size(), 0};
     ZSTD_outBuffer unpacked{out.data(), out.size(), 0};
     const size_t left = ZSTD_decompressStream(zstd_.get(), &unpacked, &in);
     if (ZSTD_isError(left)) return damaged(ZSTD_getErrorName(left));
     unread_ = unread_.subspan(in.pos);
     in_part_ = left != 0;
+    between_frames_ = !in_part_;
     return unpacked.pos;
   }
 
@@ -154,6 +158,7 @@ class ZstdStream : public UnpackingStream {
     void operator()(ZSTD_DStream* stream) const { ZSTD_freeDStream(stream); }
   };
   std::unique_ptr<ZSTD_DStream, Free> zstd_;
+  bool between_frames_ = true;  // the next byte begins a frame
 };
 
 }  // namespace

@@ -186,6 +186,17 @@ TEST_F(TextReaderTest, PackedFilesThatEndEarlyOrAreDamagedAreRefused) {
   }
 }
 
+// A frame that announces 256 bytes and holds none: whole before the library it would be refused, in
+// pieces not.
+TEST_F(TextReaderTest, WhatIsRefusedDoesNotDependOnTheSizeOfBlocks) {
+  const std::string frame("\x28\xb5\x2f\xfd\x60\0\0\1\0\0", 10);
+  const std::string path = write("e.txt.zst", frame);
+  const std::string expected = collect({.paths = {path}}, 66).error;
+  for (const int64_t block_bytes : {1, 255, 256, 1 << 20}) {
+    EXPECT_EQ(collect({.paths = {path}}, block_bytes).error, expected) << block_bytes;
+  }
+}
+
 // From wherever reading is taken up again, the rest comes.
 TEST_F(TextReaderTest, ReadingGoesOnAtAnyPosition) {
   std::string lines, text;
