@@ -191,6 +191,17 @@ void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32
 // Rows lie far apart, where no hardware prefetcher follows.
 constexpr int64_t kRowsAhead = 16;
 
+template <typename T>
+TRIREME_INLINE void prefetch_rows_ahead(const T* row, int64_t stride, int64_t rows_left,
+                                        int64_t cols, int64_t num_rows) {
+  if (rows_left <= kRowsAhead) return;
+  for (int64_t ahead = kRowsAhead; ahead < kRowsAhead + num_rows; ++ahead) {
+    for (int64_t col = 0; col < cols; col += 64 / int64_t(sizeof(T))) {
+      __builtin_prefetch(row + ahead * stride + col);
+    }
+  }
+}
+
 // [step][width] dwords from k rows of b, whose elements run along the `cols` columns; width is a
 // multiple of kRegisterLanes.
 template <typename T>
@@ -199,13 +210,7 @@ void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64
   constexpr int64_t kElements = kStepElements<ComputeType<T>>;
   for (int64_t row = 0; row < k; row += kElements, out += width, b += kElements * stride) {
     const T* second = row + 1 < k ? b + stride : nullptr;
-    if (row + kRowsAhead < k) {
-      for (int64_t ahead = kRowsAhead; ahead < kRowsAhead + kElements; ++ahead) {
-        for (int64_t col = 0; col < cols; col += 64 / int64_t(sizeof(T))) {
-          __builtin_prefetch(b + ahead * stride + col);
-        }
-      }
-    }
+    prefetch_rows_ahead(b, stride, k - row, cols, kElements);
     for (int64_t col = 0; col < width; col += kRegisterLanes) {
       const int64_t valid = cols - col;
       if (valid <= 0) {
@@ -213,6 +218,36 @@ void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64
       } else {
         interleave(b + col, second ? second + col : nullptr, valid, out + col);
       }
+    }
+  }
+}
+
+// Rows in groups for the micro-kernel, of nearly equal height.
+struct RowGroups {
+  int64_t rows = 0;
+  int64_t count() const { return num_steps_of(rows, kGroupRows); }
+  int64_t begin(int64_t group) const { return group * rows / count(); }
+};
+
+// Whole vectors are written: the last one of a group ends behind it.
+constexpr int64_t packed_group_dwords(int64_t num_steps) {
+  return num_steps * kGroupRows + kRegisterLanes;
+}
+
+// [group][step][kGroupRows] dwords from k rows of the transposed a, whose elements run along its
+// columns. A group is one stream of whole cache lines.
+template <typename T>
+void pack_groups(const T* a, int64_t stride, int64_t k, RowGroups groups, int64_t group_dwords,
+                 uint32_t* out) {
+  constexpr int64_t kElements = kStepElements<ComputeType<T>>;
+  const int64_t num_groups = groups.count();
+  for (int64_t row = 0; row < k; row += kElements, out += kGroupRows, a += kElements * stride) {
+    const T* second = row + 1 < k ? a + stride : nullptr;
+    prefetch_rows_ahead(a, stride, k - row, groups.rows, kElements);
+    for (int64_t g = 0; g < num_groups; ++g) {
+      const int64_t col = groups.begin(g);
+      interleave(a + col, second ? second + col : nullptr, groups.rows - col,
+                 out + g * group_dwords);
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kSubRows = 48;  // rows of a that are packed or widened at once
+constexpr int64_t kSubRows = 144;  // rows of a that are packed or widened at once
 static_assert(kSubRows % kGroupRows == 0);
 
 // One thread's part of the stream's workspace.
@@ -32,13 +32,14 @@ Workspace workspace_of(Stream& stream, int thread, int64_t tile_cols, int64_t bl
   ws.b_panels = reinterpret_cast<uint32_t*>(ws.bias + tile_cols);
   ws.a_rows = ws.b_panels + tile_cols * block_steps;
   const int64_t widened_steps = num_steps_of(block_steps, kLanes) * kLanes;
-  ws.sums = reinterpret_cast<float*>(ws.a_rows + kSubRows * widened_steps);
+  ws.sums = reinterpret_cast<float*>(ws.a_rows + kSubRows * (widened_steps + kLanes));
   return ws;
 }
 
 // Up to kSubRows rows of a over one block of k, as the micro-kernel reads them.
 struct RowsOfA {
   const char* data = nullptr;
+  int64_t group_bytes = 0;  // from a group of packed rows to the next; 0: rows follow each other
   int64_t row_bytes = 0;
   int64_t step_bytes = 0;
   int64_t num_steps = 0;      // whole steps
@@ -50,6 +51,10 @@ template <typename T>
 struct Product {
   using U = ComputeType<T>;
   static constexpr int64_t kElements = kStepElements<U>;
+  // Rows of a are packed, or widened, before they are multiplied.
+  static constexpr bool copies_a(MatmulForm form) {
+    return form == MatmulForm::TN || !std::is_same_v<T, U>;
+  }
 
   const MatmulArgs& args;
   const Tiling tiling;
@@ -107,9 +112,11 @@ RowsOfA Product<T>::rows_of_a(const Block& block, const Workspace& ws) const {
   const int64_t num_steps = num_steps_of(block.k_count, kElements);
   const char* packed = reinterpret_cast<const char*>(ws.a_rows);
   if (args.form == MatmulForm::TN) {
-    pack_interleaved(args.a.row<const T>(block.k_begin) + block.row, args.a.stride, block.k_count,
-                     block.rows, kSubRows, ws.a_rows);
-    return {packed, sizeof(float), kSubRows * sizeof(float), num_steps};
+    const int64_t group_dwords = packed_group_dwords(num_steps);
+    pack_groups(args.a.row<const T>(block.k_begin) + block.row, args.a.stride, block.k_count,
+                RowGroups{block.rows}, group_dwords, ws.a_rows);
+    return {packed, group_dwords * int64_t(sizeof(float)), sizeof(float),
+            kGroupRows * sizeof(float), num_steps};
   }
   const T* rows = args.a.row<const T>(block.row) + block.k_begin;
   if constexpr (!std::is_same_v<T, U>) {
@@ -120,10 +127,10 @@ RowsOfA Product<T>::rows_of_a(const Block& block, const Workspace& ws) const {
         store(wide + r * stride + i, load_row(rows + r * args.a.stride + i, block.k_count - i));
       }
     }
-    return {packed, stride * int64_t(sizeof(float)), sizeof(float), num_steps};
+    return {packed, 0, stride * int64_t(sizeof(float)), sizeof(float), num_steps};
   }
-  RowsOfA a{reinterpret_cast<const char*>(rows), args.a.stride * int64_t(sizeof(T)), sizeof(float),
-            block.k_count / kElements};
+  RowsOfA a{reinterpret_cast<const char*>(rows), 0, args.a.stride * int64_t(sizeof(T)),
+            sizeof(float), block.k_count / kElements};
   if constexpr (std::is_same_v<U, bf16>) {
     if (block.k_count % 2 != 0) {
       a.odd = rows + block.k_count - 1;
@@ -208,20 +215,21 @@ void Product<T>::multiply_group(const Block& group, const RowsOfA& a, int64_t pa
   }
 }
 
+// A panel stays in the first-level cache while the groups pass by it.
 template <typename T>
 void Product<T>::multiply_rows(const Block& block, const Workspace& ws) const {
   const RowsOfA a = rows_of_a(block, ws);
-  const int64_t num_groups = num_steps_of(block.rows, kGroupRows);
-  for (int64_t g = 0; g < num_groups; ++g) {  // of nearly equal height
-    const int64_t begin = g * block.rows / num_groups;
-    Block group = block;
-    group.row += begin;
-    group.row_in_tile += begin;
-    group.rows = (g + 1) * block.rows / num_groups - begin;
-    RowsOfA group_a = a;
-    group_a.data += begin * a.row_bytes;
-    if (a.odd != nullptr) group_a.odd += begin * a.odd_stride;
-    for (int64_t panel = 0; panel * kPanelCols < block.cols; ++panel) {
+  const RowGroups groups{block.rows};
+  for (int64_t panel = 0; panel * kPanelCols < block.cols; ++panel) {
+    for (int64_t g = 0; g < groups.count(); ++g) {
+      const int64_t begin = groups.begin(g);
+      Block group = block;
+      group.row += begin;
+      group.row_in_tile += begin;
+      group.rows = groups.begin(g + 1) - begin;
+      RowsOfA group_a = a;
+      group_a.data += a.group_bytes != 0 ? g * a.group_bytes : begin * a.row_bytes;
+      if (a.odd != nullptr) group_a.odd += begin * a.odd_stride;
       multiply_group(group, group_a, panel, ws);
     }
   }

@@ -18,7 +18,7 @@ struct TilingRequest {
   int64_t cols = 0;
   int64_t steps = 0;  // of k
   int64_t panel_cols = 0;
-  bool packs_a = false;  // both operands are packed: tiles should be nearly square
+  bool copies_a = false;  // a is packed or widened, as b is: tiles should be nearly square
   int64_t num_threads = 1;
 };
 
