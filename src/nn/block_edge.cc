@@ -88,7 +88,7 @@ void BlockEdge::sum_round(Ctx& ctx, const MultiplyRows& multiply, const MatrixRe
     if (rows.rows > 0) multiply(parts.begin(here), rows.rows);
     if (step > 0) {
       received.wait();
-      ctx.kernels.copy_matrix(ctx.stream, {rows_of(sum_RC, 0, rows.rows), rows, Write::Accumulate});
+      ctx.kernels.sum(ctx.stream, {flat(rows_of(sum_RC, 0, rows.rows)), flat(rows), flat(rows)});
     }
     if (step + 1 == tp.size()) break;
     const MatrixRef coming = rows_of(sum_RC, 0, parts.count(behind(tp, step + 2)));

@@ -240,6 +240,24 @@ TEST(Parity, PostValidatedStep) {
   EXPECT_EQ(rollbacks_above, 0);
 }
 
+// In pieces beside the matmuls two ranks' sums have the same bits, in every precision.
+TEST(Parity, PiecesBesideMatmulsChangeNoBitOfTwoRanks) {
+  for (const char* compute : {"fp32", "bf16", "fp16"}) {
+    for (const char* family : {"gpt2", "moe"}) {
+      for (const bool sequence : {false, true}) {
+        Case c{.family = family, .compute = compute, .tp = 2, .sequence = sequence};
+        c.is_wide = true;
+        const LayoutRun whole = run_case(c);
+        c.tp_overlap = true;
+        SCOPED_TRACE(c.name());
+        const LayoutRun pieces = run_case(c);
+        EXPECT_EQ(difference(pieces, whole), "");
+        EXPECT_EQ(pieces.differences, "");
+      }
+    }
+  }
+}
+
 // The next step's first forward passes run before Validate; where it rolls back they are repeated,
 // as where an evaluation comes between. Clipping at the median norm: some steps hold.
 TEST(Parity, AStepBeginsBeforeTheLastIsValidated) {
