@@ -17,12 +17,19 @@
 
 namespace trireme {
 
+class Group;
+
+// How often a rank makes a call of a group: not once, but never (leave_out) or twice, in tests of
+// what notices that.
+using CallHook = std::function<int(const Group& group, Collective, const CallSite& site)>;
+
 struct WorldOptions {
   double timeout_s = 60.0;  // run.comm_timeout_s: the deadline of every wait
   int ranks_per_node = 0;   // local ranks: nodes to pretend; 0: all on one
   // What Algorithm::Auto decides by.
   CommCost cost;
   FaultHook fault_hook;  // tests only
+  CallHook call_hook;    // tests only
 };
 
 // Memory that every rank of this host reaches.

@@ -1,8 +1,10 @@
 #include "comm/group.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
+#include "comm/left_out.h"
 #include "comm/rank_context.h"
 
 namespace trireme {
@@ -80,7 +82,18 @@ void Group::barrier(CallSite site) {
   run({.collective = Collective::Barrier, .in = nothing, .out = nothing}, site);
 }
 
+int Group::times(Collective collective, const CallSite& site) const {
+  const CallHook& hook = context_.options.call_hook;
+  return hook ? hook(*this, collective, site) : 1;
+}
+
 void Group::run(const CollectiveArgs& args, CallSite site) {
+  const int times = this->times(args.collective, site);
+  if (times == 0) leave_out(args, rank(), size());
+  for (int i = 0; i < times; ++i) run_once(args, site);
+}
+
+void Group::run_once(const CollectiveArgs& args, const CallSite& site) {
   prepare(args, site, caller_operation_);
   run_prepared(caller_operation_);
 }
@@ -94,6 +107,16 @@ std::vector<double> Group::time_native(CollectiveArgs args, int repeat, CallSite
 }
 
 Work Group::start(const CollectiveArgs& args, CallSite site) {
+  const int times = this->times(args.collective, site);
+  if (times == 0) {
+    leave_out(args, rank(), size());
+    return {};
+  }
+  for (int i = 1; i < times; ++i) start_once(args, site).wait();
+  return start_once(args, site);
+}
+
+Work Group::start_once(const CollectiveArgs& args, const CallSite& site) {
   Operation* operation = context_.thread.acquire();
   prepare(args, site, *operation);
   context_.thread.submit(operation);
@@ -109,14 +132,29 @@ void Group::recv(TensorRef x, int peer, int tag, CallSite site) {
   run_prepared(caller_operation_);
 }
 Work Group::start_send(TensorRef x, int peer, int tag, CallSite site) {
-  Operation* operation = context_.thread.acquire();
-  prepare_direct(Collective::Send, x, peer, tag, site, *operation);
-  context_.thread.submit(operation);
-  return Work(context_, operation);
+  return start_direct(Collective::Send, x, peer, tag, site);
 }
 Work Group::start_recv(TensorRef x, int peer, int tag, CallSite site) {
+  return start_direct(Collective::Recv, x, peer, tag, site);
+}
+
+Work Group::start_direct(Collective collective, TensorRef x, int peer, int tag,
+                         const CallSite& site) {
+  const int times = this->times(collective, site);
+  if (times == 0) {
+    if (collective == Collective::Recv) std::memset(x.data, 0, size_t(x.bytes()));
+    return {};
+  }
+  for (int i = 1; i < times; ++i) {
+    repeated_.push_back(start_direct_once(collective, x, peer, tag, site));
+  }
+  return start_direct_once(collective, x, peer, tag, site);
+}
+
+Work Group::start_direct_once(Collective collective, TensorRef x, int peer, int tag,
+                              const CallSite& site) {
   Operation* operation = context_.thread.acquire();
-  prepare_direct(Collective::Recv, x, peer, tag, site, *operation);
+  prepare_direct(collective, x, peer, tag, site, *operation);
   context_.thread.submit(operation);
   return Work(context_, operation);
 }
@@ -127,7 +165,7 @@ std::unique_ptr<Group> Group::split(int color, int key, std::string name, CallSi
   const auto ref = [](std::vector<int64_t>& v) {
     return TensorRef{v.data(), DType::I64, Shape{int64_t(v.size())}};
   };
-  all_gather(ref(mine), ref(all), Algorithm::Auto, site);
+  run_once({.collective = Collective::AllGather, .in = ref(mine), .out = ref(all)}, site);
   GroupShape shape{.id = 0, .name = std::move(name)};
   std::vector<int> places;
   for (int r = 0; r < size(); ++r) {

@@ -147,6 +147,13 @@ class Group {
   void prepare(const CollectiveArgs& args, const CallSite& site, Operation& operation);
   void prepare_direct(Collective collective, TensorRef x, int peer, int tag, const CallSite& site,
                       Operation& operation);
+  // How often the call is made: once, but in tests.
+  int times(Collective collective, const CallSite& site) const;
+  void run_once(const CollectiveArgs& args, const CallSite& site);
+  Work start_once(const CollectiveArgs& args, const CallSite& site);
+  Work start_direct(Collective collective, TensorRef x, int peer, int tag, const CallSite& site);
+  Work start_direct_once(Collective collective, TensorRef x, int peer, int tag,
+                         const CallSite& site);
   bool caller_may_drive(const Operation& operation) const;
   void run_prepared(Operation& operation);
 
@@ -163,6 +170,7 @@ class Group {
   std::atomic<int> pending_[2] = {0, 0};  // by Lane: on the communication thread
   std::atomic<int64_t> waited_ns_{0};
   uint64_t last_pass_ = 0;
+  std::vector<Work> repeated_;  // tests only
 };
 
 }  // namespace trireme

@@ -33,6 +33,7 @@ RunConfig config_of(const Case& c) {
     config.model.z_loss = 0.001;
     config.model.balance_rate = 0.01;
     if (c.family == "moe_capacity") config.model.capacity_factor = 1.0;
+    if (c.family == "moe_all") config.model.top_k = config.model.experts;
   }
   config.model.layers = 8;
   config.model.d_model = 8;
@@ -42,7 +43,7 @@ RunConfig config_of(const Case& c) {
     config.model.d_model = 16;
     config.model.heads = 8;
     config.model.kv_heads = c.family == "gpt2" ? 8 : 4;
-    if (has_experts) config.model.experts = 8;
+    if (has_experts && c.family != "moe_all") config.model.experts = 8;
   }
   config.model.vocab_size = 19;
   config.model.seq_len = c.is_wide ? 16 : 4;

@@ -36,18 +36,20 @@ void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
 }
 
 // What the steps have sent beside what was planned.
-std::string traffic_difference(const RunPlan& plan, const Engine& engine, int num_steps,
+std::string traffic_difference(const RunPlan& plan, const Engine& engine, int ranks_per_node,
+                               int num_steps,
                                const std::vector<std::pair<std::string, int64_t>>& before) {
-  const AxisBytes predicted = predict_traffic(plan, engine.rank_plan(), plan.num_ranks());
+  const AxisBytes predicted = predict_traffic(plan, engine.rank_plan(), ranks_per_node);
   RankPlan leading = engine.rank_plan();
   leading.program.resize(size_t(leading.num_ahead));
-  const AxisBytes repeated = predict_traffic(plan, leading, plan.num_ranks());
+  const AxisBytes repeated = predict_traffic(plan, leading, ranks_per_node);
   std::string text;
   for (size_t a = 0; a < predicted.size(); ++a) {
     const std::string_view axis = predicted[a].first;
     const int64_t bytes = num_steps * predicted[a].second +
                           engine.executor().num_dropped_ahead() * repeated[a].second;
-    if (axis == "ep" && plan.mesh.ep > 1) continue;  // as many as the router sends
+    const bool is_routed = plan.model.top_k < plan.model.experts;
+    if (axis == "ep" && plan.mesh.ep > 1 && is_routed) continue;  // as many as the router sends
     int64_t sent = 0;
     for (size_t i = 0; i < before.size(); ++i) {
       if (before[i].first == axis) sent = engine.sent_bytes()[i].second - before[i].second;
@@ -78,12 +80,14 @@ class RankRun {
       const StepResult outcome = engine.step(sample_of(step), 1e-2, false, next);
       const std::lock_guard lock(mutex_);
       if (!engine.executor().is_ahead()) {
-        differences += traffic_difference(plan_, engine, step + 1 - steps_.first, sent_before);
+        differences += traffic_difference(plan_, engine, ranks_per_node(), step + 1 - steps_.first,
+                                          sent_before);
       }
       if (step == 0) {
         for (const OwnedTensors& owned : engine.owned()) {
           if (owned.exp_avg_N) collect(owned, owned.exp_avg_N, result_.first_moments);
         }
+        if (steps_.reads_visits) engine.read_grads([&] { collect_visits(engine); });
       }
       if (world.rank() != 0) continue;
       result_.losses.push_back(outcome.loss_sum);
@@ -92,10 +96,14 @@ class RankRun {
       result_.expert_loads.insert(result_.expert_loads.end(), outcome.expert_loads.begin(),
                                   outcome.expert_loads.end());
     }
-    const EvalResult eval = engine.evaluate(validation, 5);
+    const auto sent = engine.sent_bytes();
+    const EvalResult eval = steps_.evaluates ? engine.evaluate(validation, 5) : EvalResult{};
     save(engine);
     const std::lock_guard lock(mutex_);
     result_.differences += differences;
+    for (size_t i = 0; i < sent.size(); ++i) {
+      result_.sent_bytes[sent[i].first] += sent[i].second - sent_before[i].second;
+    }
     const RankPlan& rank = engine.rank_plan();
     if (engine.peak_bytes() != rank.memory.peak_bytes && steps_.runs_ahead) {
       result_.differences += fmt::format("rank {} peaked at {} for {}; ", world.rank(),
@@ -120,6 +128,12 @@ class RankRun {
     engine.optimizer().set_num_updates(position->num_updates);
   }
 
+  void collect_visits(const Engine& engine) const {
+    for (const OwnedTensors& owned : engine.owned()) {
+      if (owned.spec->balance_rate > 0.0) collect(owned, owned.grad_N, result_.visits);
+    }
+  }
+
   void save(Engine& engine) const {
     if (steps_.save_to.empty()) return;
     TrainPosition position;
@@ -128,6 +142,10 @@ class RankRun {
     const Result<std::string> saved =
         save_run(engine, steps_.save_to, checkpoint_info(plan_, position, "parity"), {}, 0);
     TRIREME_CHECK(saved.ok(), saved.error().message);
+  }
+
+  int ranks_per_node() const {
+    return steps_.ranks_per_node > 0 ? steps_.ranks_per_node : plan_.num_ranks();
   }
 
   const RunPlan& plan_;
@@ -154,7 +172,10 @@ std::string difference(const std::map<std::string, std::vector<float>>& a,
 LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps) {
   LayoutRun result;
   std::mutex mutex;
-  run_ranks(plan.num_ranks(), {.timeout_s = plan.config.run.comm_timeout_s},
+  run_ranks(plan.num_ranks(),
+            {.timeout_s = plan.config.run.comm_timeout_s,
+             .ranks_per_node = steps.ranks_per_node,
+             .call_hook = steps.call_hook},
             RankRun(plan, steps, result, mutex));
   return result;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/backend.h"
 #include "data/token_source.h"
 #include "planner/run_plan.h"
 
@@ -15,12 +16,15 @@ struct LayoutRun {
   std::vector<int64_t> valid_tokens;                        // of every step
   std::map<std::string, std::vector<float>> first_moments;  // after step 1: every gradient, scaled
   std::map<std::string, std::vector<float>> weights;        // after the last step
+  // Summed "gradients" of router biases, where asked for: how often every expert was visited.
+  std::map<std::string, std::vector<float>> visits;
   std::vector<int64_t> expert_loads;  // of all steps, StepResult::expert_loads
   double val_loss = 0.0;
-  int64_t num_rollbacks = 0;      // of all ranks
-  int64_t num_begun_ahead = 0;    // steps of all ranks
-  int64_t num_dropped_ahead = 0;  // of those
-  std::string differences;        // between what was planned and what the ranks measured; "": none
+  int64_t num_rollbacks = 0;                  // of all ranks
+  int64_t num_begun_ahead = 0;                // steps of all ranks
+  int64_t num_dropped_ahead = 0;              // of those
+  std::map<std::string, int64_t> sent_bytes;  // by axis, of all ranks and steps
+  std::string differences;  // between what was planned and what the ranks measured; "": none
 };
 
 struct RunSteps {
@@ -30,6 +34,10 @@ struct RunSteps {
   std::string save_to;                  // folder of checkpoints; "": none
   const TokenSource* source = nullptr;  // null: every target is valid
   bool runs_ahead = true;               // each step is told of the next
+  bool reads_visits = false;
+  bool evaluates = true;   // after the last one
+  int ranks_per_node = 0;  // that see each other's memory; 0: all
+  CallHook call_hook = {};
 };
 
 // Runs the ranks as threads. Throws what ends a rank.
