@@ -55,6 +55,58 @@ TEST(ExpertParallel, ReplayedRoutesChangeNoBit) {
   }
 }
 
+// Visits of a layer by the rank of the token and the rank of the expert.
+using Visits = std::vector<std::vector<int64_t>>;
+
+int64_t away_from(const Visits& visits, size_t rank, bool back) {
+  int64_t sum = 0;
+  for (size_t other = 0; other < visits.size(); ++other) {
+    if (other != rank) sum += back ? visits[other][rank] : visits[rank][other];
+  }
+  return sum;
+}
+
+// However the router sends tokens: there and back go the rows of those that visit experts of other
+// ranks, a number with each, and how many they are.
+TEST(ExpertParallel, TrafficIsThatOfTheVisitsToTheByte) {
+  for (const char* name : kExpertModels) {
+    const ModelSpec model = model_of(name);
+    for (const Recompute recompute : {Recompute::None, Recompute::Full}) {
+      SCOPED_TRACE(fmt::format("{} recompute {}", name, int(recompute)));
+      constexpr size_t kRanks = 2;
+      std::vector<Visits> visits(size_t(model.layers), Visits(kRanks));
+      std::vector<Traffic> moved(kRanks);
+      run_ranks(int(kRanks), [&](World& world) {
+        MeshGroups groups(world, Mesh{.cp = kRanks, .ep = kRanks});
+        TestStage stage(model, fastest_kernels(), DType::F32, {.recompute = recompute},
+                        &groups.tp(), &groups.cp(), &groups.ep());
+        const size_t rank = size_t(groups.ep().rank());
+        stage.forward();
+        stage.backward();
+        moved[rank] = groups.ep().traffic();
+        const int64_t held = model.experts / int64_t(kRanks);
+        for (size_t layer = 0; layer < visits.size(); ++layer) {
+          const int32_t* begin_E = stage.route(int(layer)).begin_E.as<int32_t>();
+          for (int64_t owner = 0; owner < int64_t(kRanks); ++owner) {
+            visits[layer][rank].push_back(begin_E[(owner + 1) * held] - begin_E[owner * held]);
+          }
+        }
+      });
+      for (size_t rank = 0; rank < kRanks; ++rank) {
+        int64_t elements = 0;
+        for (const Visits& of_layer : visits) {
+          const int64_t there = away_from(of_layer, rank, false);
+          const int64_t back = away_from(of_layer, rank, true);
+          const int64_t passes_there = recompute == Recompute::Full ? 3 : 2;
+          elements += (passes_there * there + 2 * back) * model.d_model + there + back;
+          elements += model.experts / 2;  // visits of each expert that lies elsewhere
+        }
+        EXPECT_EQ(moved[rank].sent_bytes, elements * size_of(DType::F32));
+      }
+    }
+  }
+}
+
 // By how much the last expert that was taken beats the best that was not.
 double margin_of(const RouteOf& route) {
   double last = INFINITY, next = -INFINITY;

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "layout_case.h"
+#include "planner/predict.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kMicroSequences = 8, kSeqLen = 32, kWidth = 32;
+
+// Tensors that are no longer eager, so that every byte of them is moved the least number of times.
+RunConfig traffic_config(const Case& c, int64_t layers) {
+  RunConfig config = config_of(c);
+  config.model.layers = layers;
+  config.model.d_model = kWidth;
+  config.model.seq_len = kSeqLen;
+  config.batch.micro_sequences = kMicroSequences;
+  config.batch.global_sequences = 2 * kMicroSequences * c.dp;
+  return config;
+}
+
+RunPlan traffic_plan(const RunConfig& config) {
+  Result<RunPlan> plan = make_plan(config, {});
+  TRIREME_CHECK(plan.ok(), plan.error().message);
+  return *plan;
+}
+
+int64_t bytes_along(const AxisBytes& traffic, std::string_view axis) {
+  for (const auto& [name, bytes] : traffic) {
+    if (name == axis) return bytes;
+  }
+  return -1;
+}
+
+// What a rank sends along an axis for F and BW of one micro-batch.
+int64_t microbatch_bytes(const RunPlan& plan, const RankPlan& rank, std::string_view axis) {
+  RankPlan once = rank;
+  once.program.clear();
+  for (const ActionKind kind : {ActionKind::F, ActionKind::BW}) {
+    once.program.push_back(*std::find_if(rank.program.begin(), rank.program.end(),
+                                         [&](const Action& a) { return a.kind == kind; }));
+  }
+  return bytes_along(predict_traffic(plan, once, plan.num_ranks()), axis);
+}
+
+// Of every rank and layer the plan says `bytes`, and the ranks send what the plan says.
+void expect_layer_bytes(
+    const Case& c, std::string_view axis, int64_t bytes,
+    const std::function<void(RunConfig&)>& change = [](RunConfig&) {}) {
+  SCOPED_TRACE(c.name());
+  RunConfig one = traffic_config(c, 1), two = traffic_config(c, 2);
+  change(one);
+  change(two);
+  const RunPlan one_layer = traffic_plan(one), plan = traffic_plan(two);
+  for (size_t r = 0; r < plan.ranks.size(); ++r) {
+    EXPECT_EQ(microbatch_bytes(plan, plan.ranks[r], axis) -
+                  microbatch_bytes(one_layer, one_layer.ranks[r], axis),
+              bytes);
+  }
+  const LayoutRun run = run_layout(plan, {.end = 2, .evaluates = false});
+  EXPECT_EQ(run.differences, "");
+}
+
+int64_t element_bytes(const Case& c) { return c.compute == "bf16" ? 2 : 4; }
+
+// 8 b s h (t - 1) / t elements; with sequence parallelism what two blocks have read is gathered
+// again for their weights' gradients; in pieces beside the matmuls the same.
+TEST(ParityOfTraffic, OfTensorParallelLayers) {
+  const int64_t bsh = kMicroSequences * kSeqLen * kWidth;
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const int tp : {2, 4}) {
+      for (const bool sequence : {false, true}) {
+        for (const bool overlap : {false, true}) {
+          const Case c{.family = family,
+                       .compute = tp == 2 ? "fp32" : "bf16",
+                       .tp = tp,
+                       .sequence = sequence,
+                       .tp_overlap = overlap,
+                       .is_wide = true};
+          expect_layer_bytes(c, "tp", (sequence ? 10 : 8) * bsh * (tp - 1) / tp * element_bytes(c));
+        }
+      }
+    }
+  }
+}
+
+// Keys and values of s/c tokens pass c - 1 ranks, forward and backward; their fp32 gradients follow
+// and come home.
+TEST(ParityOfTraffic, OfRingAttention) {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const int cp : {2, 4}) {
+      const Case c{
+          .family = family, .compute = cp == 2 ? "fp32" : "bf16", .cp = cp, .is_wide = true};
+      const int64_t kv_width = family == std::string("gpt2") ? kWidth : kWidth / 2;
+      const int64_t local = kMicroSequences * kSeqLen / cp * 2 * kv_width;
+      expect_layer_bytes(c, "cp", 2 * local * (cp - 1) * element_bytes(c) + local * cp * 4);
+    }
+  }
+}
+
+// Queries, keys and values to the ranks of their heads and the output back: b s/c (c - 1)/c of each
+// width; backward the output and its gradient, and three gradients.
+TEST(ParityOfTraffic, OfAttentionWithHeadsExchanged) {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const int cp : {2, 4}) {
+      const Case c{.family = family, .cp = cp, .context = "all_to_all", .is_wide = true};
+      const int64_t q = kWidth, qkv = family == std::string("gpt2") ? 3 * kWidth : 2 * kWidth;
+      const int64_t tokens = kMicroSequences * kSeqLen / cp;
+      expect_layer_bytes(c, "cp", tokens * (cp - 1) / cp * (3 * qkv + 3 * q) * 4);
+    }
+  }
+}
+
+// Where every token visits every expert, or capacity says how many do: rows go there and back
+// twice, b s k h (e - 1)/e each, with a number for each of them, once there and once back, and how
+// many they are.
+TEST(ParityOfTraffic, OfExperts) {
+  for (const double capacity_factor : {0.0, 0.5}) {
+    for (const int ep : {2, 4}) {
+      const Case c{.dp = ep, .family = "moe_all", .ep = ep, .is_wide = true};
+      constexpr int64_t kExperts = 4;
+      const int64_t tokens = kMicroSequences * kSeqLen;
+      const int64_t visits = capacity_factor > 0.0 ? tokens * kExperts / 2 : tokens * kExperts;
+      const int64_t away = visits * (ep - 1) / ep;
+      expect_layer_bytes(
+          c, "ep", away * (4 * kWidth + 2) * 4 + kExperts * (ep - 1) / ep * 4,
+          [&](RunConfig& config) { config.model.capacity_factor = capacity_factor; });
+    }
+  }
+}
+
+// Between ranks that do not see each other's memory everything is a message; with two ranks their
+// bytes are the same.
+TEST(ParityOfTraffic, OfMessagesIsThePlannedToo) {
+  for (const Case& layout :
+       {Case{.tp = 2}, Case{.tp = 2, .sequence = true}, Case{.tp = 2, .tp_overlap = true},
+        Case{.cp = 2}, Case{.cp = 2, .context = "all_to_all"}, Case{.dp = 2, .zero = 2},
+        Case{.pp = 2}, Case{.dp = 2, .family = "moe_all", .ep = 2}}) {
+    Case c = layout;
+    c.is_wide = true;
+    SCOPED_TRACE(c.name());
+    const LayoutRun run = run_layout(traffic_plan(traffic_config(c, 2)),
+                                     {.end = 2, .evaluates = false, .ranks_per_node = 1});
+    EXPECT_EQ(run.differences, "");
+  }
+}
+
+}  // namespace
+}  // namespace trireme
