@@ -186,9 +186,14 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   TRIREME_TRY_DONE(check_units(parallel));
   TRIREME_TRY_DONE(check_sync(parallel));
   if (config.optim.post_validate && config.memory.offload != "none") {
-    return Error{ErrorKind::Infeasible,
-                 "optim.post_validate keeps copies of the optimizer's state in memory, from which "
-                 "memory.offload takes it: set one of them"};
+    return Error{
+        ErrorKind::Infeasible,
+        fmt::format("optim.post_validate keeps copies of weights and the optimizer's state in "
+                    "memory from Step to Validate, so that what memory.offload = \"{}\" takes "
+                    "out of it would stand there again; what it would hide, ranks wait for "
+                    "while the first pieces of the state are read anyway: set "
+                    "optim.post_validate = false or memory.offload = \"none\"",
+                    config.memory.offload)};
   }
   TRIREME_TRY_DONE(check_offload(config.memory));
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));

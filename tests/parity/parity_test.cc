@@ -240,6 +240,36 @@ TEST(Parity, PostValidatedStep) {
   EXPECT_EQ(rollbacks_above, 0);
 }
 
+// Why memory.offload and optim.post_validate exclude each other: copies in memory are of all the
+// state that lies in the file, and more than the file takes out of it.
+TEST(Parity, CopiesWouldTakeWhatOffloadGives) {
+  for (const char* offload : {"optimizer", "all"}) {
+    for (const Case& layout : {Case{}, Case{.dp = 2, .zero = 1}, Case{.dp = 2, .zero = 3},
+                               Case{.pp = 2, .schedule = "zb_h2", .compute = "bf16"}}) {
+      Case offloaded = layout, both = layout;
+      offloaded.offload = both.offload = offload;
+      both.post_validate = true;
+      SCOPED_TRACE(both.name());
+      const Result<RunPlan> refused = make_plan(config_of(both), {});
+      ASSERT_FALSE(refused.ok());
+      EXPECT_NE(refused.error().message.find("set optim.post_validate = false"), std::string::npos);
+      const RunPlan plain = plan_of(layout), file = plan_of(offloaded);
+      for (size_t r = 0; r < plain.ranks.size(); ++r) {
+        int64_t copies = 0, state = 0;
+        for (const ChunkTables& chunk : file.ranks[r].chunks) {
+          copies += copies_bytes(chunk);
+          state += chunk.tables.optimizer.bytes();
+        }
+        EXPECT_GT(copies, state);
+        const int64_t with_copies = file.ranks[r].memory.arena_bytes + copies;
+        if (offloaded.offload == "optimizer") {
+          EXPECT_GT(with_copies, plain.ranks[r].memory.arena_bytes);
+        }
+      }
+    }
+  }
+}
+
 // In pieces beside the matmuls two ranks' sums have the same bits, in every precision.
 TEST(Parity, PiecesBesideMatmulsChangeNoBitOfTwoRanks) {
   for (const char* compute : {"fp32", "bf16", "fp16"}) {
