@@ -30,8 +30,8 @@ GroupTiling tiling_of(Stream& stream, const GroupedMatmulArgs& args, int64_t num
   // Groups are work for several threads already.
   const int64_t threads = serial ? 1 : std::max<int64_t>(1, 2 * stream.team().size() / groups);
   return {choose_tiling({is_by_rows ? mean_rows : args.x.cols, args.y.cols,
-                         num_steps_of(k, Product<T>::kElements), kPanelCols,
-                         Product<T>::copies_a(args.form), threads}),
+                         num_steps_of(k, Product<T>::kElements), kPanelCols, !is_by_rows,
+                         Product<T>::kWidensRows, threads}),
           args, is_by_rows};
 }
 

@@ -8,9 +8,9 @@ template <typename T>
 void run(Stream& stream, const MatmulArgs& args) {
   const int64_t k = inner_extent(args);
   const bool serial = 2.0 * double(args.c.rows) * double(args.c.cols) * double(k) < kSerialFlops;
-  const Tiling tiling =
-      choose_tiling({args.c.rows, args.c.cols, num_steps_of(k, Product<T>::kElements), kPanelCols,
-                     Product<T>::copies_a(args.form), serial ? 1 : stream.team().size()});
+  const Tiling tiling = choose_tiling(
+      {args.c.rows, args.c.cols, num_steps_of(k, Product<T>::kElements), kPanelCols,
+       args.form == MatmulForm::TN, Product<T>::kWidensRows, serial ? 1 : stream.team().size()});
   const Product<T> product{args, tiling, k};
   const auto multiply = [&](int64_t tile, int thread) {
     product.multiply_tile(tile, workspace_of(stream, thread, tiling.tile_cols, tiling.block_steps));

@@ -157,6 +157,15 @@ TRIREME_INLINE void interleave(const f16* first, const f16*, int64_t valid, uint
 }
 #endif
 
+// One line of each of the rows that the next columns of a panel are made from. Beyond the matrix
+// a prefetch does nothing.
+template <typename T>
+TRIREME_INLINE void prefetch_next_columns(const T* row, int64_t stride) {
+  for (int64_t lane = kRegisterLanes; lane < 2 * kRegisterLanes; ++lane) {
+    __builtin_prefetch(row + lane * stride);
+  }
+}
+
 // A panel from `cols` (at most kPanelCols) rows of b, whose elements run along k.
 template <typename T>
 void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32_t* panel) {
@@ -165,6 +174,8 @@ void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32
   for (int64_t col = 0; col < kPanelCols; col += kRegisterLanes) {
     for (int64_t step = 0; step < num_steps; step += kRegisterLanes) {
       const int64_t done = step * kStepElements<U>;
+      if (done % (64 / int64_t(sizeof(T))) == 0)
+        prefetch_next_columns(b + col * stride + done, stride);
       IntVector rows[kRegisterLanes];
 #pragma GCC unroll 16
       for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {

@@ -51,10 +51,7 @@ template <typename T>
 struct Product {
   using U = ComputeType<T>;
   static constexpr int64_t kElements = kStepElements<U>;
-  // Rows of a are packed, or widened, before they are multiplied.
-  static constexpr bool copies_a(MatmulForm form) {
-    return form == MatmulForm::TN || !std::is_same_v<T, U>;
-  }
+  static constexpr bool kWidensRows = !std::is_same_v<T, U>;
 
   const MatmulArgs& args;
   const Tiling tiling;
@@ -119,7 +116,7 @@ RowsOfA Product<T>::rows_of_a(const Block& block, const Workspace& ws) const {
             kGroupRows * sizeof(float), num_steps};
   }
   const T* rows = args.a.row<const T>(block.row) + block.k_begin;
-  if constexpr (!std::is_same_v<T, U>) {
+  if constexpr (kWidensRows) {
     const int64_t stride = num_steps_of(block.k_count, kLanes) * kLanes;
     float* wide = reinterpret_cast<float*>(ws.a_rows);
     for (int64_t r = 0; r < block.rows; ++r) {

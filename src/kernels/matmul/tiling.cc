@@ -24,14 +24,14 @@ int64_t num_tiles(const TilingRequest& request, int64_t tile_rows, int64_t tile_
 }  // namespace
 
 Tiling choose_tiling(const TilingRequest& request) {
-  // The panels of b and, where copied, the rows of a stay in a 1 MiB second-level cache.
+  // The panels of b and, where packed, the rows of a stay in a 1 MiB second-level cache.
   constexpr int64_t kMinRows = 8 * kGroupRows;
-  const int64_t max_rows = request.copies_a ? 384 : 510;
+  const int64_t max_rows = request.packs_a ? 384 : 510;
   // Where k runs through several blocks, b is packed for every tile whatever its width: wide ones
   // read a less often.
   constexpr int64_t kNarrowSteps = 1024;
-  const bool wide = request.copies_a || request.steps > kNarrowSteps;
-  const int64_t max_cols = wide ? 256 : 64;
+  const bool wide = request.packs_a || request.steps > kNarrowSteps;
+  const int64_t max_cols = wide ? 256 : request.widens_a ? 128 : 64;
   Tiling tiling;
   tiling.block_steps = std::min<int64_t>(wide ? 256 : kNarrowSteps, request.steps);
   tiling.tile_cols = std::min(max_cols, rounded_up(request.cols, request.panel_cols));
@@ -39,9 +39,9 @@ Tiling choose_tiling(const TilingRequest& request) {
   tiling.tile_rows = rounded_up(blocks(request.rows, row_blocks), kGroupRows);
   while (request.num_threads > 1 &&
          !balances(num_tiles(request, tiling.tile_rows, tiling.tile_cols), request.num_threads,
-                   request.copies_a || !wide ? 4 : 2)) {
+                   request.packs_a || !wide ? 4 : 2)) {
     if (wide && tiling.tile_cols > 64 &&
-        (!request.copies_a || tiling.tile_cols >= tiling.tile_rows)) {
+        (!request.packs_a || tiling.tile_cols >= tiling.tile_rows)) {
       tiling.tile_cols = rounded_up(tiling.tile_cols / 2, request.panel_cols);
     } else if (tiling.tile_rows > kMinRows) {
       ++row_blocks;

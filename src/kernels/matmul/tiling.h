@@ -18,7 +18,8 @@ struct TilingRequest {
   int64_t cols = 0;
   int64_t steps = 0;  // of k
   int64_t panel_cols = 0;
-  bool copies_a = false;  // a is packed or widened, as b is: tiles should be nearly square
+  bool packs_a = false;   // as b is: tiles should be nearly square
+  bool widens_a = false;  // rows are copied for every tile: it should not be narrow
   int64_t num_threads = 1;
 };
 
