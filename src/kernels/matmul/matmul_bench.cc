@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "kernels/bench.h"
+#include "kernels/bench_tensors.h"
 #include "kernels/matmul/matmul_cases.h"
 
 namespace trireme {
@@ -15,21 +15,6 @@ std::string name_of_product(MatmulForm form, const MatmulShape& shape) {
   return fmt::format("{} {}x{}x{}", kFormNames[int(form)], shape.rows, shape.cols, shape.k);
 }
 
-// Small numbers that differ, so that no operand is zero or denormal.
-Tensor filled(DType dtype, int64_t rows, int64_t cols) {
-  Tensor tensor(dtype, Shape{rows, cols});
-  const TensorRef x = tensor;
-  for (int64_t i = 0; i < x.num_elements(); ++i) {
-    const float value = float(i * 37 % 101 - 50) / 64.0f;
-    if (dtype == DType::F32) {
-      x.as<float>()[i] = value;
-    } else {
-      x.as<bf16>()[i] = bf16(value);
-    }
-  }
-  return tensor;
-}
-
 // The product in the baseline's own words; it writes fp32 whatever the operands are.
 double baseline_seconds(const MatmulBaseline& baseline, const MatmulArgs& args) {
   Tensor c(DType::F32, Shape{args.c.rows, args.c.cols});
@@ -41,8 +26,8 @@ BenchRow bench_product(const BenchContext& context, MatmulForm form, const Matmu
   const auto [m, n, k] = shape;
   const bool a_transposed = form == MatmulForm::TN;
   const bool b_transposed = form == MatmulForm::NT;
-  Tensor a = filled(dtype, a_transposed ? k : m, a_transposed ? m : k);
-  Tensor b = filled(dtype, b_transposed ? n : k, b_transposed ? k : n);
+  Tensor a = varied(dtype, a_transposed ? Shape{k, m} : Shape{m, k});
+  Tensor b = varied(dtype, b_transposed ? Shape{n, k} : Shape{k, n});
   Tensor c(form == MatmulForm::TN ? DType::F32 : dtype, Shape{m, n});
   const MatmulArgs args{.form = form,
                         .a = matrix(a),
