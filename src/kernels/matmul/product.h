@@ -120,6 +120,8 @@ RowsOfA Product<T>::rows_of_a(const Block& block, const Workspace& ws) const {
     const int64_t stride = num_steps_of(block.k_count, kLanes) * kLanes;
     float* wide = reinterpret_cast<float*>(ws.a_rows);
     for (int64_t r = 0; r < block.rows; ++r) {
+      prefetch_rows_ahead(rows + r * args.a.stride, args.a.stride, block.rows - r, block.k_count,
+                          1);
       for (int64_t i = 0; i < block.k_count; i += kLanes) {
         store(wide + r * stride + i, load_row(rows + r * args.a.stride + i, block.k_count - i));
       }
