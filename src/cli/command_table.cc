@@ -99,13 +99,25 @@ Command plan_command() {
                        .doc = "price it on this hardware; by default this machine",
                        .target = &options->cluster,
                        .completion = Completion::File},
+                      {.name = "search",
+                       .doc = "find the fastest layouts of these ranks that fit: degrees, ZeRO, "
+                              "schedule, micro-batch, recomputation",
+                       .target = &options->search},
                       {.name = "explain",
-                       .doc = "where time and memory go, and what other ways would cost",
+                       .doc = "where time and memory go, and what other ways would cost; with "
+                              "--search, why the other layouts are out",
                        .target = &options->explain},
+                      {.name = "html",
+                       .value_name = "FILE",
+                       .doc = "write a page of it: timelines, memory and traffic of the ranks",
+                       .target = &options->html,
+                       .completion = Completion::File},
                       json_option(options->json)},
-          .examples = {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b",
-                       "trireme plan configs/tiny-gpt2.toml --cluster clusters/dgx-a100-80g.toml "
-                       "--explain"},
+          .examples =
+              {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b",
+               "trireme plan configs/tiny-gpt2.toml --cluster clusters/dgx-a100-80g.toml "
+               "--explain",
+               "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
           .run = [options](CommandIo& io) { return run_plan(*options, io); }};
 }
 
@@ -176,11 +188,12 @@ Command checkpoint_import_command() {
       .name = "import",
       .summary = "Make a checkpoint of another program's model.",
       .details = "Reads it back and compares weights and logits, bit for bit.",
-      .arguments = {{.name = "DIR_OR_FILE",
-                     .doc =
-                         "a Hugging Face folder of GPT-2 or Llama, a GGUF file, or a .bin of llm.c",
-                     .target = &options->path,
-                     .completion = Completion::File}},
+      .arguments =
+          {{.name = "DIR_OR_FILE",
+            .doc =
+                "a Hugging Face folder of GPT-2, Llama or Mixtral, a GGUF file, or a .bin of llm.c",
+            .target = &options->path,
+            .completion = Completion::File}},
       .options = {{.name = "out",
                    .letter = 'o',
                    .value_name = "CHECKPOINT",

@@ -2,19 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "api/this_machine.h"
+#include "base/file.h"
 #include "base/units.h"
 #include "cli/explain_plan.h"
+#include "cli/search_plan.h"
 #include "config/cluster_file.h"
 #include "planner/predict.h"
+#include "train/plan_page.h"
 #include "train/session.h"
+#include "train/session_data.h"
 #include "train/summary.h"
 
 namespace trireme {
 namespace {
+
+constexpr int kShownLayouts = 10;
 
 std::string table_line(const std::string& name, const std::string& value) {
   return fmt::format("  {:<22}{:>14}\n", name, value);
@@ -77,35 +87,107 @@ std::string describe_plan(const RunPlan& plan) {
   return text;
 }
 
-Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
-  TRIREME_TRY(loaded, load_config(options.config, io));
-  HostFacts host = this_host();
+namespace {
+
+// What a run is priced for.
+struct Priced {
+  HostFacts host;
   Hardware hardware;
+};
+
+// This machine, or ranks of a described one: then each has the memory that the description says.
+Result<Priced> priced_for(const PlanOptions& options, RunConfig& config) {
+  Priced priced;
   if (options.cluster.empty()) {
-    TRIREME_TRY(measured, measure_this_machine(loaded.config, host));
-    hardware = measured;
-  } else {
-    TRIREME_TRY(described, load_hardware(options.cluster));
-    hardware = described;
-    host = {.memory_bytes = 0, .num_cores = hardware.threads, .hardware = hardware};
-    int64_t& limit = loaded.config.memory.limit_bytes;  // of each rank, wherever it is
-    if (limit == 0) limit = hardware.memory_bytes;
+    priced.host = this_host();
+    TRIREME_TRY(measured, measure_this_machine(config, priced.host));
+    priced.hardware = measured;
+    return priced;
   }
-  TRIREME_TRY(plan, plan_session(loaded.config, host));
+  TRIREME_TRY(described, load_hardware(options.cluster));
+  if (config.memory.limit_bytes == 0) config.memory.limit_bytes = described.memory_bytes;
+  priced.host.num_cores = described.threads;
+  priced.host.hardware = described;
+  priced.hardware = described;
+  return priced;
+}
+
+nlohmann::ordered_json priced_json(const RunPlan& plan, const Hardware& hardware) {
+  auto json = nlohmann::ordered_json::parse(plan_json(plan, predict_ranks(plan, hardware)));
+  json["hardware"] = hardware.name;
+  return json;
+}
+
+Status write_page(const PlanOptions& options, const RunPlan& plan, const Hardware& hardware) {
+  if (options.html.empty()) return Done{};
+  const std::string name = std::filesystem::path(options.config.files.back()).stem().string();
+  TRIREME_TRY_DONE(make_folders_of(options.html));
+  return write_file_atomically(options.html, plan_page(plan, hardware, name));
+}
+
+// As one would type them.
+std::string options_text(const RunConfigOptions& options) {
+  const auto quoted = [](const std::string& word) {
+    const bool is_plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || std::strchr("_-./=,:+@%", c) != nullptr;
+    });
+    if (is_plain) return word;
+    std::string text = "'";
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return text + "'";
+  };
+  std::string text;
+  for (const std::string& file : options.files) text += (text.empty() ? "" : " ") + quoted(file);
+  for (const std::string& set : options.overrides) text += " --set " + quoted(set);
+  if (options.ranks) text += fmt::format(" --ranks {}", *options.ranks);
+  return text;
+}
+
+Result<int> run_search(const PlanOptions& options, const RunConfig& config, Priced priced,
+                       CommandIo& io) {
+  TRIREME_TRY(vocab_size, data_vocab_size(config));
+  priced.host.data_vocab_size = vocab_size;
+  const ParallelConfig& parallel = config.parallel;
+  const int num_ranks = parallel.tp * parallel.cp * parallel.pp * parallel.dp;
+  TRIREME_TRY(search,
+              search_layout(config, priced.host, priced.hardware, num_ranks, kShownLayouts));
+  const FoundLayouts found{search, priced.hardware, config, options_text(options.config),
+                           num_ranks};
+  if (!options.json) io.out << search_text(found, options.explain);
+  if (!options.json && options.html.empty()) return 0;
+  RunConfig winner = with_layout(config, search.best.front().layout);
+  winner.batch.global_sequences = search.global_sequences;
+  TRIREME_TRY(plan, make_plan(winner, priced.host));
+  TRIREME_TRY_DONE(write_page(options, plan, priced.hardware));
+  if (!options.json) return 0;
+  auto json = priced_json(plan, priced.hardware);
+  json["search"] = search_json(found);
+  io.out << json.dump(2) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
+  TRIREME_TRY(loaded, load_config(options.config, io, options.search));
+  TRIREME_TRY(priced, priced_for(options, loaded.config));
+  if (options.search) return run_search(options, loaded.config, priced, io);
+  const Hardware& hardware = priced.hardware;
+  TRIREME_TRY(plan, plan_session(loaded.config, priced.host));
   PlanExplanation explanation{plan, hardware, {}};
   if (options.explain) {
-    TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), host, hardware));
+    TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), priced.host, hardware));
     explanation.alternatives = ways;
   }
   if (options.json) {
-    auto json = nlohmann::ordered_json::parse(plan_json(plan, predict_ranks(plan, hardware)));
-    json["hardware"] = hardware.name;
+    auto json = priced_json(plan, hardware);
     if (options.explain) json["explanation"] = explanation_json(explanation);
     io.out << json.dump(2) << "\n";
   } else {
     io.out << describe_plan(plan) << priced_line(plan, hardware);
     if (options.explain) io.out << explanation_text(explanation);
   }
+  TRIREME_TRY_DONE(write_page(options, plan, hardware));
   return 0;
 }
 

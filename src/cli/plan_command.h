@@ -13,8 +13,10 @@ namespace trireme {
 struct PlanOptions {
   RunConfigOptions config;
   std::string cluster;  // hardware file; "": this machine
+  bool search = false;  // for the best layout of the same number of ranks
   bool explain = false;
   bool json = false;
+  std::string html;  // file for the plan's page; "": none
 };
 
 // Prints the plan and its price without running it; an infeasible one is the error.

@@ -16,11 +16,13 @@ struct RunConfigOptions {
   std::optional<int> ranks;
 };
 
-inline Result<LoadedConfig> load_config(const RunConfigOptions& options, const CommandIo& io) {
+inline Result<LoadedConfig> load_config(const RunConfigOptions& options, const CommandIo& io,
+                                        bool lays_out_anew = false) {
   return load_config({.files = options.files,
                       .overrides = options.overrides,
                       .model_folders = io.model_folders,
-                      .ranks = options.ranks});
+                      .ranks = options.ranks,
+                      .lays_out_anew = lays_out_anew});
 }
 
 }  // namespace trireme

@@ -33,6 +33,15 @@ struct Layer {
   std::vector<ConfigAssignment> assignments;
 };
 
+RunConfig on_one_rank(RunConfig config) {
+  ParallelConfig& parallel = config.parallel;
+  parallel.tp = parallel.cp = parallel.pp = parallel.dp = parallel.ep = 1;
+  parallel.zero = parallel.chunks = parallel.hsdp_shard = 0;
+  parallel.schedule = ParallelConfig{}.schedule;
+  config.batch.micro_sequences = 1;
+  return config;
+}
+
 class Loader {
  public:
   explicit Loader(std::vector<std::string> model_folders)
@@ -67,12 +76,14 @@ class Loader {
     layers_.push_back(std::move(layer));
   }
 
-  Result<LoadedConfig> finish(std::optional<int> ranks) {
+  Result<LoadedConfig> finish(std::optional<int> ranks, bool lays_out_anew = false) {
     TRIREME_TRY_DONE(insert_preset());
     for (const Layer& layer : layers_) apply(layer);
     if (problems_.empty() && ranks) derive_dp(*ranks);
     if (problems_.empty()) {
-      for (const ConfigProblem& problem : validate(loaded_.config)) report(problem);
+      const RunConfig& config = loaded_.config;
+      const RunConfig checked = lays_out_anew ? on_one_rank(config) : config;
+      for (const ConfigProblem& problem : validate(checked)) report(problem);
     }
     if (!problems_.empty()) return usage(fmt::format("{}", fmt::join(problems_, "\n")));
     return std::move(loaded_);
@@ -246,7 +257,7 @@ Result<LoadedConfig> load_config(const ConfigRequest& request) {
   Loader loader(request.model_folders);
   for (const std::string& file : request.files) TRIREME_TRY_DONE(loader.read_file(file));
   loader.read_overrides(request.overrides);
-  return loader.finish(request.ranks);
+  return loader.finish(request.ranks, request.lays_out_anew);
 }
 
 Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,

@@ -17,6 +17,7 @@ struct ConfigRequest {
   std::vector<std::string> overrides;      // of --set, above the files
   std::vector<std::string> model_folders;  // where presets lie besides ./models and near the files
   std::optional<int> ranks;                // --ranks: derives parallel.dp where nobody sets it
+  bool lays_out_anew = false;  // how ranks share the work may be what it may not be in a run
 };
 
 struct LoadedConfig {

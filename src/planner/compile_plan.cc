@@ -7,15 +7,12 @@
 #include <utility>
 
 #include "device/stream.h"
-#include "planner/auto_schedule.h"
+#include "planner/price_schedule.h"
 #include "planner/stage_cost.h"
-#include "program/check.h"
 #include "program/check_ranks.h"
 #include "program/data_parallel.h"
 #include "program/lookahead.h"
-#include "program/make_schedule.h"
 #include "program/offload.h"
-#include "program/send_recv.h"
 #include "program/stage_graph.h"
 #include "spec/norm_chunk.h"
 #include "spec/offload_pieces.h"
@@ -25,23 +22,6 @@ namespace trireme {
 namespace {
 
 Error infeasible(std::string message) { return {ErrorKind::Infeasible, std::move(message)}; }
-
-// Chunks per rank: as configured, or what the schedule means where nobody says.
-Result<Schedule> named_schedule(const RunPlan& plan) {
-  const ParallelConfig& parallel = plan.config.parallel;
-  const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), parallel.chunks};
-  TRIREME_TRY(schedule, make_schedule(parallel.schedule, shape));
-  for (Program& program : schedule.programs) program = unpair(program);
-  return add_send_recv(schedule);
-}
-
-Result<Schedule> schedule_of(const RunPlan& plan) {
-  const bool is_auto = plan.config.parallel.schedule == "auto";
-  TRIREME_TRY(schedule, is_auto ? auto_schedule(plan) : named_schedule(plan));
-  const std::vector<Problem> problems = check(schedule);
-  TRIREME_CHECK(problems.empty(), explain(schedule, problems.front()));
-  return schedule;
-}
 
 ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
   // Servers hold what ZeRO would share out: a push is a reduction to them, a pull a gather.
@@ -167,41 +147,50 @@ void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const Run
   }
 }
 
-void make_chunks(RankPlan& rank, const RunPlan& plan, const std::vector<StageSpec>& stages) {
-  const StageGraph graph(plan.schedule);
+void make_chunks(RankPlan& rank, const RunPlan& plan) {
   const MemoryConfig& memory = plan.config.memory;
-  const int pp = rank.coords.pp;
-  for (int c = 0; c < plan.schedule.num_chunks; ++c) {
-    const auto chunk_here = [&](StagePlace place) { return place.rank == pp ? place.chunk : -1; };
-    const int stage = graph.stage(pp, c);
-    rank.places.push_back(
-        {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
-    rank.chunks.push_back(chunk_tables(plan.model, stages[size_t(stage)], rank.shape, rank.zero,
-                                       rank.expert_zero, plan.config.parallel.bucket_bytes,
-                                       memory.offload == "all"));
+  for (ChunkTables& chunk : rank.chunks) {
+    chunk = chunk_tables(plan.model, chunk.stage, rank.shape, rank.zero, rank.expert_zero,
+                         plan.config.parallel.bucket_bytes, memory.offload == "all");
     if (memory.offload == "none") continue;
-    ChunkTables& chunk = rank.chunks.back();
     chunk.pieces = offload_pieces(chunk, memory.offload_buffer_bytes);
   }
 }
 
-RankPlan compile_rank(const RunPlan& plan, int position, const std::vector<StageSpec>& stages,
-                      const NormChunks& norm_chunks) {
-  const ParallelConfig& parallel = plan.config.parallel;
-  const int m = int(plan.num_microbatches);
-  RankPlan rank;
+void move_to(RankPlan& rank, int position, const RunPlan& plan) {
   rank.position = position;
   rank.coords = coords_of(plan.mesh, position);
   rank.shape = plan.shape;
   rank.shape.tp_rank = rank.coords.tp;
   rank.shape.cp_rank = rank.coords.cp;
   rank.shape.ep_rank = rank.coords.ep;
+}
+
+// A rank's place and the stages of its chunks, and nothing of what they hold.
+RankPlan outline_rank(const RunPlan& plan, int position, const std::vector<StageSpec>& stages) {
+  const StageGraph graph(plan.schedule);
+  RankPlan rank;
+  move_to(rank, position, plan);
+  const int pp = rank.coords.pp;
+  const auto chunk_here = [&](StagePlace place) { return place.rank == pp ? place.chunk : -1; };
+  for (int c = 0; c < plan.schedule.num_chunks; ++c) {
+    const int stage = graph.stage(pp, c);
+    rank.places.push_back(
+        {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
+    rank.chunks.push_back({.stage = stages[size_t(stage)]});
+  }
+  return rank;
+}
+
+RankPlan compile_rank(RankPlan rank, const RunPlan& plan, const NormChunks& norm_chunks) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  const int m = int(plan.num_microbatches);
   rank.zero = zero_of(parallel, rank.coords);
   rank.expert_zero = expert_zero_of(rank.zero, plan.mesh.ep_dp(), rank.coords);
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
   rank.num_unit_slots = parallel.prefetch + 1;
-  make_chunks(rank, plan, stages);
+  make_chunks(rank, plan);
   number_norm_chunks(rank, norm_chunks, plan);
 
   const bool reduces_leaves = rank.zero.shards_grads();
@@ -233,14 +222,83 @@ void set_num_ahead(RunPlan& plan) {
   const RankPlan& front = plan.ranks.front();
   if (!front.post_validates || front.zero.level == 1 || front.zero.level == 2) return;
   std::vector<const Program*> programs;
-  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
-    programs.push_back(&plan.ranks[size_t(position_of(plan.mesh, {.pp = pp}))].program);
-  }
+  for (const RankPlan* rank : pipeline_of(plan)) programs.push_back(&rank->program);
   const std::vector<int> num_ahead = leading_forwards(plan.schedule, programs);
   for (RankPlan& rank : plan.ranks) rank.num_ahead = num_ahead[size_t(rank.coords.pp)];
 }
 
+// What all ranks of a plan share: its shape, its schedule and, as the result, its stages.
+Result<std::vector<StageSpec>> lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
+  TRIREME_TRY_DONE(shape_for_mesh(plan));
+  TRIREME_TRY(schedule, parts.schedule(plan));
+  plan.schedule = std::move(schedule);
+  TRIREME_TRY_DONE(check_layout_tree(plan));
+  plan.shape.split_backward = false;
+  for (const Program& program : plan.schedule.programs) {
+    plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
+  }
+  TRIREME_TRY(stages, split_stages(plan, num_stages(plan.schedule)));
+  for (const StageSpec& stage : stages) {
+    TRIREME_TRY_DONE(parts.check_placements(plan, stage));
+  }
+  plan.ranks.clear();
+  return std::move(stages);
+}
+
+// The data-parallel index whose shards of a stage are largest; they differ by blocks of a norm.
+int heaviest_dp(const RunPlan& plan, const RankPlan& rank) {
+  int heaviest = 0;
+  int64_t most = -1;
+  for (int dp = 0; dp < plan.mesh.dp; ++dp) {
+    const MeshCoords coords =
+        coords_of(plan.mesh, position_of(plan.mesh, {.pp = rank.coords.pp, .dp = dp}));
+    const ZeroShape zero = zero_of(plan.config.parallel, coords);
+    const ZeroShape of_experts = expert_zero_of(zero, plan.mesh.ep_dp(), coords);
+    int64_t held = 0;
+    for (const ChunkTables& chunk : rank.chunks) {
+      for (const PlacedBucket& placed : chunk.buckets) {
+        const ZeroShape& own = placed.bucket.is_of_experts ? of_experts : zero;
+        if (own.index >= own.num_holders()) continue;
+        held += shard_ranges(placed.bucket, own.num_holders(), own.index).grads.count;
+      }
+    }
+    if (held > most) {
+      most = held;
+      heaviest = dp;
+    }
+  }
+  return heaviest;
+}
+
+void add_heaviest(RunPlan& plan, const std::vector<RankPlan>& outlines,
+                  const NormChunks& norm_chunks) {
+  if (plan.config.parallel.zero == 0) return;
+  for (size_t pp = 0; pp < outlines.size(); ++pp) {
+    const int dp = heaviest_dp(plan, plan.ranks[pp]);
+    if (dp == 0) continue;
+    RankPlan heaviest = outlines[pp];
+    move_to(heaviest, position_of(plan.mesh, {.pp = int(pp), .dp = dp}), plan);
+    plan.ranks.push_back(compile_rank(std::move(heaviest), plan, norm_chunks));
+  }
+}
+
 }  // namespace
+
+Status shape_for_mesh(RunPlan& plan) {
+  TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
+  TRIREME_TRY_DONE(check_expert_parallel(plan.model, plan.mesh.ep));
+  const ParallelConfig& parallel = plan.config.parallel;
+  plan.shape.tied_use_apart =
+      plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && parallel.zero >= 2);
+  plan.shape.tp = plan.mesh.tp;
+  plan.shape.cp = plan.mesh.cp;
+  plan.shape.ep = plan.mesh.ep;
+  plan.shape.sequence_parallel = parallel.sequence;
+  plan.shape.tp_overlap = parallel.tp_overlap;
+  plan.shape.context_exchange =
+      parallel.context == "ring" ? ContextExchange::Ring : ContextExchange::AllToAll;
+  return check_context_parallel(plan.model, plan.shape);
+}
 
 void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   MemoryNeeds needs;
@@ -258,38 +316,43 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
 }
 
 Status compile_plan(RunPlan& plan) {
-  TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
-  TRIREME_TRY_DONE(check_expert_parallel(plan.model, plan.mesh.ep));
-  plan.shape.tied_use_apart =
-      plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && plan.config.parallel.zero >= 2);
-  plan.shape.tp = plan.mesh.tp;
-  plan.shape.cp = plan.mesh.cp;
-  plan.shape.ep = plan.mesh.ep;
-  plan.shape.sequence_parallel = plan.config.parallel.sequence;
-  plan.shape.tp_overlap = plan.config.parallel.tp_overlap;
-  plan.shape.context_exchange =
-      plan.config.parallel.context == "ring" ? ContextExchange::Ring : ContextExchange::AllToAll;
-  TRIREME_TRY_DONE(check_context_parallel(plan.model, plan.shape));
-  TRIREME_TRY(schedule, schedule_of(plan));
-  plan.schedule = std::move(schedule);
-  TRIREME_TRY_DONE(check_layout_tree(plan));
-  plan.shape.split_backward = false;
-  for (const Program& program : plan.schedule.programs) {
-    plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
-  }
-  TRIREME_TRY(stages, split_stages(plan, num_stages(plan.schedule)));
-  for (const StageSpec& stage : stages) {
-    TRIREME_TRY_DONE(check_placements(plan.model, stage, plan.shape));
-  }
-  const NormChunks norm_chunks(plan.model, plan.shape);
-  plan.ranks.clear();
+  PlanParts parts;
+  TRIREME_TRY(stages, lay_out_pipeline(plan, parts));
+  const NormChunks& norm_chunks = parts.norm_chunks(plan);
   for (int position = 0; position < plan.mesh.size(); ++position) {
-    plan.ranks.push_back(compile_rank(plan, position, stages, norm_chunks));
+    plan.ranks.push_back(compile_rank(outline_rank(plan, position, stages), plan, norm_chunks));
   }
   set_num_ahead(plan);
   for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
   const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
   TRIREME_CHECK(problems.empty(), explain(plan.schedule, plan.ranks, problems.front()));
+  return Done{};
+}
+
+Status outline_pipeline(RunPlan& plan, PlanParts& parts) {
+  TRIREME_TRY(stages, lay_out_pipeline(plan, parts));
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
+    plan.ranks.push_back(outline_rank(plan, position_of(plan.mesh, {.pp = pp}), stages));
+  }
+  return Done{};
+}
+
+void compile_outlined(RunPlan& plan, PlanParts& parts) {
+  const NormChunks& norm_chunks = parts.norm_chunks(plan);
+  const std::vector<RankPlan> outlines = std::move(plan.ranks);
+  plan.ranks.clear();
+  for (const RankPlan& outline : outlines) {
+    plan.ranks.push_back(compile_rank(outline, plan, norm_chunks));
+  }
+  add_heaviest(plan, outlines, norm_chunks);
+  set_num_ahead(plan);
+  for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
+}
+
+Status compile_representatives(RunPlan& plan) {
+  PlanParts parts;
+  TRIREME_TRY_DONE(outline_pipeline(plan, parts));
+  compile_outlined(plan, parts);
   return Done{};
 }
 

@@ -1,386 +1,101 @@
 #include "planner/predict.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <tuple>
-#include <utility>
 
-#include "comm/cost_model.h"
-#include "comm/plan.h"
+#include "planner/layer_comm.h"
 #include "planner/predict_overlap.h"
 #include "planner/price.h"
 #include "planner/stage_cost.h"
-#include "sharding/redistribution_traffic.h"
 #include "sim/simulate.h"
-#include "spec/model_layout.h"
-#include "spec/offload_pieces.h"
-#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
 
-enum Axis { kDp, kTp, kPp, kCp, kEp, kWorld, kFile, kNumAxes };
-
-int64_t sent_bytes(const PlanRequest& asked, int64_t element_bytes, bool canonical,
-                   bool shares_memory) {
-  PlanRequest request = asked;
-  if (shares_memory) return shared_traffic(request, element_bytes).sent * element_bytes;
-  request.algorithm = choose_algorithm(request, element_bytes, CommCost{}, canonical);
-  const Result<CommPlan> plan = plan_collective(request);
-  return plan.ok() ? traffic_of(*plan).sent * element_bytes : 0;
+size_t axis_index(std::string_view axis) {
+  return size_t(std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis) - kTrafficAxes.begin());
 }
 
-// Counts what the runtime does for each action (runtime/data_parallel.cc, runtime/pipeline.cc).
-class Counter {
- public:
-  Counter(const RunPlan& plan, const RankPlan& rank, int ranks_per_node)
-      : plan_(plan), rank_(rank), shares_memory_(plan.num_ranks() <= ranks_per_node) {}
-
-  AxisBytes run(std::span<const Action> actions) {
-    for (const Action& action : actions) count(action);
-    AxisBytes result;
-    for (size_t axis = 0; axis < kNumAxes; ++axis) {
-      result.emplace_back(kTrafficAxes[axis], bytes_[axis]);
-    }
-    return result;
+// What a rank's actions and its Step spend inside layers and on sums over tp and cp.
+LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
+                        const std::vector<StageComm>& comm) {
+  LayerComm sum;
+  for (const Action& action : plan.schedule.programs[size_t(rank.coords.pp)]) {
+    if (action.chunk < 0) continue;
+    sum += comm[size_t(rank.places[size_t(action.chunk)].stage)].of(action.kind);
   }
+  return sum;
+}
 
- private:
-  using Bytes = std::array<int64_t, kNumAxes>;
-  using Key = std::tuple<ActionKind, int, int, int, int>;
-
-  // A program repeats few actions for many micro-batches: each kind is worked out once.
-  void count(const Action& action) {
-    if (action.kind == ActionKind::Step && action.microbatch >= 0) return;  // of a piece
-    if (action.kind == ActionKind::Fetch || action.kind == ActionKind::Offload) {
-      const ChunkTables& chunk = rank_.chunks[size_t(action.chunk)];
-      bytes_[kFile] += action.num_units > 0
-                           ? block_bytes(unit_blocks(chunk, action.first_unit))
-                           : block_bytes(chunk.pieces[size_t(action.microbatch)].blocks);
-      return;
-    }
-    const Key key{action.kind, action.chunk, action.first_unit, action.num_units, action.peer};
-    const auto [found, is_new] = counted_.try_emplace(key);
-    if (is_new) {
-      const Bytes before = std::exchange(bytes_, Bytes{});
-      work_out(action);
-      found->second = std::exchange(bytes_, before);
-    }
-    for (int axis = 0; axis < kNumAxes; ++axis) bytes_[size_t(axis)] += found->second[size_t(axis)];
-  }
-
-  void work_out(const Action& action) {
-    switch (action.kind) {
-      case ActionKind::SendActivation:
-      case ActionKind::SendGrad:
-        bytes_[kPp] += rank_.chunks.front().tables.saved.at("y_TC").bytes();
-        return;
-      case ActionKind::ReduceGrad:
-        if (action.peer < 0) {
-          for_each_bucket(action, [&](const PlacedBucket& placed) { count_reduce(placed); });
-        } else if (action.peer != rank_.coords.pp) {
-          count_tied(action);
-        }
-        return;
-      case ActionKind::SumGrad:
-        if (action.peer < 0) return;
-        for_each_bucket(action, [&](const PlacedBucket& placed) {
-          bytes_[kPp] += pair_bytes(action.peer, placed.shard.grads.count);
-        });
-        return;
-      case ActionKind::Unshard:
-        for_each_bucket(action, [&](const PlacedBucket& placed) { count_gather(placed); });
-        return;
-      case ActionKind::F:
-      case ActionKind::B:
-      case ActionKind::W:
-      case ActionKind::BW:
-        if (action.first_unit != 0) return;
-        count_moves(action);
-        count_expert_counts(action);
-        count_visits(action);
-        return count_contexts(action);
-      case ActionKind::Step:
-        count_addends();
-        bytes_[kWorld] += collective(Collective::AllReduce, plan_.num_ranks(), rank_.position,
-                                     exchange_words(rank_), {}, DType::I64, false);
-        return;
-      default:
-        return;
-    }
-  }
-
-  // Between the tensor-parallel ranks, once for all units of a chunk.
-  void count_moves(const Action& action) {
-    const StageSpec& stage = rank_.chunks[size_t(action.chunk)].stage;
-    const StageMoves moves =
-        stage_moves(stage_flow(plan_.model, stage, rank_.shape), rank_.shape.recompute);
-    if (action.kind == ActionKind::F) return count_moves(moves.forward);
-    count_moves(moves.recompute);
-    if (action.kind != ActionKind::W) count_moves(moves.backward_input);
-    if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
-  }
-
-  // Between the context-parallel ranks; full recomputation runs the forward pass again.
-  void count_contexts(const Action& action) {
-    if (plan_.mesh.cp == 1) return;
-    const StageSpec& stage = rank_.chunks[size_t(action.chunk)].stage;
-    const ModelShard model = shard_model(plan_.model, rank_.shape);
-    const bool is_ring = rank_.shape.context_exchange == ContextExchange::Ring;
-    const auto [forward, backward] = is_ring ? ring_bytes(model) : all_to_all_bytes(model);
-    const bool attends = action.kind == ActionKind::F || rank_.shape.recompute == Recompute::Full;
-    if (attends) bytes_[kCp] += stage.num_layers * forward;
-    const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
-    if (differentiates) bytes_[kCp] += stage.num_layers * backward;
-  }
-
-  struct ContextBytes {
-    int64_t forward, backward;  // of a layer
+// The ranks of one stage take the same time.
+StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
+                   const PricedSchedule& priced, const Hardware& hardware, CollectiveBytes& known) {
+  const RankSimulation& simulated = priced.simulation->ranks[size_t(rank.coords.pp)];
+  double own_share = 0.0;
+  for (const ChunkTables& chunk : rank.chunks)
+    own_share += share_of(plan.model, chunk.stage).matmul;
+  const int shards = rank.zero.level == 0 ? 1 : rank.zero.num_holders();
+  const LayerComm in_layers = layer_comm_of(plan, rank, priced.comm);
+  const LayerComm in_step = predict_layer_comm(
+      plan, rank, {.kind = ActionKind::Step, .chunk = -1, .microbatch = -1}, hardware, known);
+  StepTimes time;
+  time.optimizer = own_share * whole.step_s / (plan.mesh.tp * shards);
+  time.compute = simulated.busy_s - in_layers.total() + time.optimizer;
+  const auto expose = [&](std::string_view axis, double seconds) {
+    time.exposed[axis_index(axis)] = seconds;
+    time.exposed_comm += seconds;
   };
-
-  // Keys and values of this rank's tokens go once round the ring, in F and again in B, where their
-  // fp32 gradients follow them and come home.
-  ContextBytes ring_bytes(const ModelShard& model) const {
-    const int64_t cp = plan_.mesh.cp;
-    const int64_t tokens = rank_.shape.micro_sequences * model.local_len();
-    const int64_t elements = tokens * 2 * model.kv_width();
-    const int64_t forward = elements * size_of(rank_.shape.compute) * (cp - 1);
-    return {forward, forward + elements * size_of(DType::F32) * cp};
-  }
-
-  // q, k and v to the ranks of their heads and the output back; backward the output and its
-  // gradient go too, and the three gradients come back.
-  ContextBytes all_to_all_bytes(const ModelShard& model) const {
-    const int64_t tokens = rank_.shape.micro_sequences * model.local_len();
-    const auto sent = [&](int64_t width) {
-      return collective(Collective::AllToAll, plan_.mesh.cp, rank_.coords.cp, tokens * width, {},
-                        rank_.shape.compute, false);
-    };
-    const int64_t qkv = model.qkv_width(), q = model.q_width();
-    return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
-  }
-
-  // How often every sequence, and every chunk of it where tokens compete for places, visits every
-  // expert, told once by every layer.
-  void count_expert_counts(const Action& action) {
-    if (action.kind != ActionKind::F) return;
-    const int64_t layers = rank_.chunks[size_t(action.chunk)].stage.num_layers;
-    const int64_t counts = rank_.shape.micro_sequences * plan_.model.experts;
-    const auto told = [&](int64_t count) {
-      return layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_.coords.cp, count, {},
-                                 DType::I32, false);
-    };
-    bytes_[kCp] += told(counts);
-    const ModelShard model = shard_model(plan_.model, rank_.shape);
-    if (model.counts_earlier_visits()) bytes_[kCp] += told(counts * model.chunks.num_chunks());
-  }
-
-  // Visits of experts on other ranks, there and back, as an even router sends them: how many they
-  // are, what is told of each, and its row. Only the first is known beforehand.
-  void count_visits(const Action& action) {
-    const int64_t ep = plan_.mesh.ep;
-    if (ep == 1) return;
-    const StageShape& shape = rank_.shape;
-    const int64_t layers = rank_.chunks[size_t(action.chunk)].stage.num_layers;
-    const int64_t tokens = shape.micro_sequences * plan_.model.seq_len;
-    const int64_t visits =
-        layers * (plan_.model.expert_rows(tokens) / plan_.mesh.cp) * (ep - 1) / ep;
-    const int64_t rows = visits * plan_.model.d_model * size_of(shape.compute);
-    const int64_t numbers = visits * size_of(DType::F32);
-    if (action.kind == ActionKind::F) {
-      bytes_[kEp] += layers * collective(Collective::AllToAll, plan_.mesh.ep, rank_.coords.ep,
-                                         plan_.model.experts, {}, DType::I32, false);
-      bytes_[kEp] += 2 * rows + numbers;
-    } else if (shape.recompute == Recompute::Full) {
-      bytes_[kEp] += rows;
-    }
-    const bool goes_back = action.kind == ActionKind::B || action.kind == ActionKind::BW;
-    if (goes_back) bytes_[kEp] += 2 * rows + numbers;
-  }
-
-  void count_moves(const std::vector<TensorMove>& moves) {
-    for (const TensorMove& move : moves) {
-      if (move.in_pieces) {
-        count_pieces(move);
-        continue;
-      }
-      const auto what = collective_of(move.change, move.global, plan_.mesh.tp, rank_.coords.tp);
-      if (!what) continue;
-      bytes_[kTp] += sent_bytes(what->request(Algorithm::Auto, plan_.mesh.tp, rank_.coords.tp),
-                                size_of(move.dtype), false, shares_memory_);
-    }
-  }
-
-  void count_pieces(const TensorMove& move) {
-    const PieceTraffic traffic =
-        piece_traffic(move.change, move.global, kRowPieces, plan_.mesh.tp, rank_.coords.tp);
-    bytes_[kTp] += traffic.sent_elements * size_of(move.dtype);
-    for (const MoveCollective& sum : traffic.sums) {
-      bytes_[kTp] += sent_bytes(sum.request(Algorithm::Auto, plan_.mesh.tp, rank_.coords.tp),
-                                size_of(move.dtype), false, shares_memory_);
-    }
-  }
-
-  int64_t context_bytes(int addends, int64_t count) const {
-    const int rank = rank_.coords.cp / (plan_.mesh.cp / addends);
-    return collective(Collective::AllReduce, addends, rank, count, {}, DType::F32, true);
-  }
-
-  // Gradients that lie on tensor- and context-parallel ranks as addends.
-  void count_addends() {
-    for (const ChunkTables& chunk : rank_.chunks) {
-      for (const OwnedParam& owned : chunk.owned) {
-        const ParamLayout& layout = chunk.layouts[owned.param];
-        const int addends = layout.grad_addends;
-        const int uses = owned.second_use_begin >= 0 ? 2 : 1;
-        bytes_[kCp] += uses * context_bytes(layout.cp_addends, owned.count);
-        bytes_[kTp] += collective(Collective::AllReduce, addends, rank_.coords.tp % addends,
-                                  owned.count, {}, DType::F32, true);
-      }
-    }
-  }
-
-  template <typename Visit>
-  void for_each_bucket(const Action& action, Visit&& visit) const {
-    for (const PlacedBucket& placed : rank_.chunks[size_t(action.chunk)].buckets) {
-      const int unit = placed.bucket.unit;
-      const bool is_meant = action.num_units == 0 || (unit >= action.first_unit &&
-                                                      unit < action.first_unit + action.num_units);
-      if (is_meant) visit(placed);
-    }
-  }
-
-  bool is_canonical() const { return plan_.mode == AccumulateMode::Layout; }
-  const ZeroShape& zero_of(const Bucket& bucket) const {
-    return bucket.is_of_experts ? rank_.expert_zero : rank_.zero;
-  }
-  int shards(const Bucket& bucket) const {
-    return zero_of(bucket).level == 0 ? 1 : zero_of(bucket).degree;
-  }
-
-  void count_reduce(const PlacedBucket& placed) {
-    const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;  // of the same experts
-    const int shards = this->shards(placed.bucket);
-    const int replicas = plan_.mesh.dp / stride / shards;
-    const int replica = rank_.coords.dp / stride / shards;
-    if (shards > 1) {
-      const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::grads);
-      bytes_[kDp] += collective(Collective::ReduceScatter, shards, zero_of(placed.bucket).index,
-                                placed.bucket.grads().count, counts, DType::F32, is_canonical());
-    }
-    bytes_[kDp] += collective(Collective::AllReduce, replicas, replica, placed.shard.grads.count,
-                              {}, DType::F32, is_canonical());
-  }
-
-  void count_gather(const PlacedBucket& placed) {
-    const int64_t total = placed.bucket.params().count;
-    if (total == 0) return;
-    const std::vector<int64_t> counts = shard_counts(placed.bucket, &Shard::params);
-    bytes_[kDp] +=
-        collective(Collective::AllGather, shards(placed.bucket), zero_of(placed.bucket).index,
-                   total, counts, plan_.shape.compute, is_canonical());
-  }
-
-  void count_tied(const Action& action) {
-    for (const OwnedParam& owned : rank_.chunks[size_t(action.chunk)].owned) {
-      if (owned.name == "embedding.tokens") bytes_[kPp] += pair_bytes(action.peer, owned.count);
-    }
-  }
-
-  // Summed with another rank of the pipeline.
-  int64_t pair_bytes(int peer, int64_t count) const {
-    const int index = rank_.coords.pp < peer ? 0 : 1;
-    return collective(Collective::AllReduce, 2, index, count, {}, DType::F32, is_canonical());
-  }
-
-  std::vector<int64_t> shard_counts(const Bucket& bucket, TableRange Shard::*range) const {
-    std::vector<int64_t> counts;
-    const int shards = this->shards(bucket);
-    for (int i = 0; i < shards; ++i) {
-      counts.push_back((shard_of(bucket, zero_of(bucket).num_holders(), i).*range).count);
-    }
-    return counts;
-  }
-
-  int64_t collective(Collective collective, int size, int rank, int64_t count,
-                     const std::vector<int64_t>& counts, DType dtype, bool canonical) const {
-    if (size == 1) return 0;
-    return sent_bytes(
-        {.collective = collective, .rank = rank, .size = size, .count = count, .counts = counts},
-        size_of(dtype), canonical, shares_memory_);
-  }
-
-  const RunPlan& plan_;
-  const RankPlan& rank_;
-  bool shares_memory_;
-  std::map<Key, Bytes> counted_;
-  Bytes bytes_ = {};
-};
-
-std::vector<StageSpec> stages_of(const RunPlan& plan) {
-  std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
-  for (const RankPlan& rank : plan.ranks) {
-    for (size_t c = 0; c < rank.chunks.size(); ++c) {
-      stages[size_t(rank.places[c].stage)] = rank.chunks[c].stage;
-    }
-  }
-  return stages;
+  const double dp_s = predict_overlap(plan, rank, whole, hardware, known).exposed_s;
+  expose("pp", simulated.exposed_comm_s);
+  expose("dp", dp_s);
+  expose("tp", in_layers.tp + in_step.tp);
+  expose("cp", in_layers.cp + in_step.cp);
+  expose("ep", in_layers.ep + in_step.ep);
+  const double makespan_s = priced.simulation->makespan_s;
+  time.bubble = makespan_s - simulated.busy_s - simulated.exposed_comm_s;
+  time.step = makespan_s + time.optimizer + dp_s + in_step.total();
+  return time;
 }
 
 }  // namespace
 
-AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
-  return predict_traffic(plan, rank, ranks_per_node, rank.program);
-}
-
-AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
-                          std::span<const Action> actions) {
-  return Counter(plan, rank, ranks_per_node).run(actions);
-}
-
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
-  return simulate(plan.schedule, pipeline_costs(plan, stages_of(plan), hardware));
+  CollectiveBytes known;
+  return price_schedule(plan, hardware, known).simulation;
+}
+
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
+  CollectiveBytes known;
+  return predict_stages(plan, hardware, price_schedule(plan, hardware, known), known);
+}
+
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
+                                      const PricedSchedule& priced, CollectiveBytes& known) {
+  const ComputeCost whole = price_compute(plan, hardware);
+  std::vector<StepTimes> times(size_t(plan.mesh.pp));
+  if (!priced.simulation.ok()) return times;
+  for (const RankPlan* rank : pipeline_of(plan)) {
+    times[size_t(rank->coords.pp)] = times_of(plan, *rank, whole, priced, hardware, known);
+  }
+  return times;
 }
 
 std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware) {
-  const ComputeCost whole = price_compute(plan, hardware);
-  const Result<Simulation> simulation = simulate_plan(plan, hardware);
+  CollectiveBytes known;
+  const std::vector<StepTimes> times =
+      predict_stages(plan, hardware, price_schedule(plan, hardware, known), known);
+  const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
   std::vector<RankPrediction> predictions;
-  std::vector<double> exposed_s;  // [pp] of what data parallelism sends: alike on all its ranks
-  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
-    const RankPlan& rank = plan.ranks[size_t(position_of(plan.mesh, {.pp = pp}))];
-    exposed_s.push_back(predict_overlap(plan, rank, hardware).exposed_s);
-  }
   for (const RankPlan& rank : plan.ranks) {
-    RankPrediction prediction;
-    prediction.traffic = predict_traffic(plan, rank, std::max(hardware.ranks_per_node, 1));
-    if (simulation.ok()) {
-      const RankSimulation& simulated = simulation->ranks[size_t(rank.coords.pp)];
-      double own_share = 0.0;
-      for (const ChunkTables& chunk : rank.chunks)
-        own_share += share_of(plan.model, chunk.stage).matmul;
-      const int shards = rank.zero.level == 0 ? 1 : rank.zero.num_holders();
-      const double step_s = own_share * whole.step_s / (plan.mesh.tp * shards);
-      StepTimes& time = prediction.time;
-      time.compute = simulated.busy_s + step_s;
-      const double dp_exposed_s = exposed_s[size_t(rank.coords.pp)];
-      time.optimizer = step_s;
-      time.exposed[kPp] = simulated.exposed_comm_s;
-      time.exposed[kDp] = dp_exposed_s;
-      time.exposed_comm = simulated.exposed_comm_s + dp_exposed_s;
-      time.bubble = simulation->makespan_s - simulated.busy_s - simulated.exposed_comm_s;
-      time.step = simulation->makespan_s + step_s + dp_exposed_s;
-    }
-    predictions.push_back(std::move(prediction));
+    predictions.push_back({times[size_t(rank.coords.pp)],
+                           predict_traffic(plan, rank, ranks_per_node, rank.program, known)});
   }
   return predictions;
 }
 
 double predicted_step_s(const RunPlan& plan, const Hardware& hardware) {
   double step_s = 0.0;
-  for (const RankPrediction& rank : predict_ranks(plan, hardware)) {
-    step_s = std::max(step_s, rank.time.step);
+  for (const StepTimes& stage : predict_stages(plan, hardware)) {
+    step_s = std::max(step_s, stage.step);
   }
   return step_s;
 }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "planner/collective_bytes.h"
+#include "planner/price_schedule.h"
 #include "planner/run_plan.h"
 #include "sim/simulate.h"
 #include "spec/hardware.h"
@@ -42,10 +44,18 @@ struct RankPrediction {
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node);
 // The same of some of its actions.
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
-                          std::span<const Action> actions);
+                          std::span<const Action> actions, CollectiveBytes& known);
 
 // The schedule of one pipeline with the prices of its stages, up to Step.
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
+
+// [pp] What the ranks of each stage spend: the simulated schedule with the prices of its stages,
+// the update, and what nothing hides of the collectives. Few ranks are enough
+// (compile_representatives).
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware);
+// The same with a schedule that has been simulated.
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
+                                      const PricedSchedule& priced, CollectiveBytes& known);
 
 // All ranks, [mesh position]: the simulated schedule with the prices of its stages.
 std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "planner/collective_bytes.h"
+#include "planner/price.h"
 #include "planner/run_plan.h"
 #include "sim/simulate_overlap.h"
 #include "spec/hardware.h"
@@ -9,6 +11,7 @@ namespace trireme {
 // How far a rank's reductions and gathers over dp hide behind its compute: its program with the
 // prices of its units, each collective at the link's latency and bandwidth for the bytes that it
 // sends. Step's own time is not in it.
-Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware);
+Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
+                        const Hardware& hardware, CollectiveBytes& known);
 
 }  // namespace trireme

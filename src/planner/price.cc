@@ -19,6 +19,30 @@ double recompute_seconds(const RunPlan& plan, double layers_share, const Compute
   return 0.0;
 }
 
+struct TableBytes {
+  double params = 0.0, grads = 0.0, optimizer = 0.0, saved = 0.0, scratch = 0.0;
+};
+
+TableBytes bytes_of(const ModelSpec& model, int64_t layers, const StageShape& shape) {
+  const StageTables tables = stage_tables(model, {0, layers, true, true}, shape);
+  return {double(tables.params.bytes()), double(tables.grads.bytes()),
+          double(tables.optimizer.bytes()), double(tables.saved.bytes()),
+          double(tables.scratch.bytes())};
+}
+
+// All layers are alike: of one and of two of them follows what many have.
+TableBytes whole_model_bytes(const ModelSpec& model, const StageShape& shape) {
+  TableBytes one = bytes_of(model, 1, shape);
+  if (model.layers == 1) return one;
+  const TableBytes two = bytes_of(model, 2, shape);
+  const double more = double(model.layers - 1);
+  for (double TableBytes::*bytes :
+       {&TableBytes::params, &TableBytes::grads, &TableBytes::optimizer, &TableBytes::saved}) {
+    one.*bytes += more * (two.*bytes - one.*bytes);
+  }
+  return one;
+}
+
 }  // namespace
 
 double peak_flops(const RunPlan& plan, const Hardware& hardware) {
@@ -38,9 +62,8 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   StageShape shape = plan.shape;
   shape.tp = shape.cp = shape.ep = 1;
   shape.split_backward = false;  // a stage's price may not depend on the schedule, nor the split
-  const StageTables tables = stage_tables(plan.model, whole_model(plan.model), shape);
-  cost.touch_s =
-      double(tables.saved.bytes() + tables.scratch.bytes()) / hardware.memory_bytes_per_s;
+  const TableBytes bytes = whole_model_bytes(plan.model, shape);
+  cost.touch_s = (bytes.saved + bytes.scratch) / hardware.memory_bytes_per_s;
   const double head_flops = 6.0 * double(plan.model.vocab_size * plan.model.d_model);
   cost.recompute_s = recompute_seconds(plan, 1.0 - head_flops / plan.flops_per_token.matmul, cost);
 
@@ -49,9 +72,7 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   cost.backward_weight_s = cost.matmul_s + cost.touch_s;
   // Gradients are read for the norm and again for the update; the update reads and writes its state
   // and writes the parameters.
-  const double update_bytes = 2.0 * double(tables.grads.bytes()) +
-                              2.0 * double(tables.optimizer.bytes()) +
-                              2.0 * double(tables.params.bytes());
+  const double update_bytes = 2.0 * (bytes.grads + bytes.optimizer + bytes.params);
   cost.step_s = update_bytes / hardware.memory_bytes_per_s;
   return cost;
 }

@@ -36,26 +36,6 @@ Result<AccumulateMode> parse_reproducible(const std::string& name) {
   return usage(fmt::format("run.reproducible = \"{}\" is unknown; use fixed or layout", name));
 }
 
-// The batch of one step, from whichever of the two keys is set.
-Result<int64_t> global_sequences_of(const BatchConfig& batch, int64_t seq_len, int dp) {
-  if (batch.global_sequences > 0 && batch.global_tokens > 0 &&
-      batch.global_sequences * seq_len != batch.global_tokens) {
-    return usage(fmt::format(
-        "batch.global_sequences = {} contradicts batch.global_tokens = {} at model.seq_len = {}; "
-        "set one of them",
-        batch.global_sequences, batch.global_tokens, seq_len));
-  }
-  if (batch.global_tokens > 0 && batch.global_tokens % seq_len != 0) {
-    return usage(
-        fmt::format("batch.global_tokens = {} must be a multiple of model.seq_len = {}; try {}",
-                    batch.global_tokens, seq_len,
-                    std::max<int64_t>(1, batch.global_tokens / seq_len) * seq_len));
-  }
-  if (batch.global_sequences > 0) return batch.global_sequences;
-  if (batch.global_tokens > 0) return batch.global_tokens / seq_len;
-  return batch.micro_sequences * dp;
-}
-
 Status check_mesh(const Mesh& mesh) {
   const std::vector<std::string> problems = problems_of(mesh);
   return problems.empty() ? Status(Done{}) : Status(usage(problems.front()));
@@ -178,8 +158,28 @@ int64_t RunPlan::arena_bytes() const {
   return bytes;
 }
 
-Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
-  if (config.parallel.staleness > 0) return make_asynchronous_plan(config, host);
+Result<int64_t> global_sequences_of(const RunConfig& config) {
+  const BatchConfig& batch = config.batch;
+  const int64_t seq_len = config.model.seq_len;
+  if (batch.global_sequences > 0 && batch.global_tokens > 0 &&
+      batch.global_sequences * seq_len != batch.global_tokens) {
+    return usage(fmt::format(
+        "batch.global_sequences = {} contradicts batch.global_tokens = {} at model.seq_len = {}; "
+        "set one of them",
+        batch.global_sequences, batch.global_tokens, seq_len));
+  }
+  if (batch.global_tokens > 0 && batch.global_tokens % seq_len != 0) {
+    return usage(
+        fmt::format("batch.global_tokens = {} must be a multiple of model.seq_len = {}; try {}",
+                    batch.global_tokens, seq_len,
+                    std::max<int64_t>(1, batch.global_tokens / seq_len) * seq_len));
+  }
+  if (batch.global_sequences > 0) return batch.global_sequences;
+  if (batch.global_tokens > 0) return batch.global_tokens / seq_len;
+  return batch.micro_sequences * config.parallel.dp;
+}
+
+Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   RunPlan plan;
   plan.config = config;
   const ParallelConfig& parallel = config.parallel;
@@ -213,7 +213,7 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
                                                      : std::max(1, host.num_cores / ranks_on_host);
   const int64_t micro = config.batch.micro_sequences;
   if (micro <= 0) return usage(fmt::format("batch.micro_sequences = {} must be positive", micro));
-  TRIREME_TRY(global, global_sequences_of(config.batch, model.seq_len, parallel.dp));
+  TRIREME_TRY(global, global_sequences_of(config));
   if (global % parallel.dp != 0) {
     return usage(fmt::format("parallel.dp = {} must divide the {} sequences of a step", parallel.dp,
                              global));
@@ -234,9 +234,19 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   plan.shape.compute = compute;
   plan.shape.recompute = recompute;
   plan.shape.optimizer_state = optimizer_state_of(config.optim, optimizer);
-  const int64_t limit = config.memory.limit_bytes > 0
-                            ? config.memory.limit_bytes
-                            : host.memory_bytes / ranks_on_host * plan.num_ranks();
+  return plan;
+}
+
+int64_t memory_limit(const RunPlan& plan, const HostFacts& host) {
+  if (plan.config.memory.limit_bytes > 0) return plan.config.memory.limit_bytes;
+  const int ranks_on_host = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
+  return host.memory_bytes / ranks_on_host * plan.num_ranks();
+}
+
+Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
+  if (config.parallel.staleness > 0) return make_asynchronous_plan(config, host);
+  TRIREME_TRY(plan, start_plan(config, host));
+  const int64_t limit = memory_limit(plan, host);
   TRIREME_TRY_DONE(compile_to_fit(plan, limit));
   if (limit > 0 && bytes_to_fit(plan) > limit) return refusal(plan, limit);
   return plan;

@@ -46,6 +46,16 @@ struct RunPlan {
   int64_t arena_bytes() const;  // of all ranks
 };
 
+// The batch of one step, from whichever of its two keys is set.
+Result<int64_t> global_sequences_of(const RunConfig& config);
+
+// A plan before it is compiled: configuration, model, mesh, shape and batch.
+Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host);
+
+// What is available: to each rank where memory.limit_bytes says so, else to all together; 0:
+// unknown.
+int64_t memory_limit(const RunPlan& plan, const HostFacts& host);
+
 // Usage errors name the key; Infeasible ones name the tensor, the moment and the cheapest change
 // that would fit.
 Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host);

@@ -1,5 +1,7 @@
 #include "planner/stage_cost.h"
 
+#include <algorithm>
+
 #include "program/split_layers.h"
 #include "spec/stage_tables.h"
 
@@ -69,7 +71,16 @@ Costs pipeline_costs(const RunPlan& plan, const std::vector<StageSpec>& stages,
   for (const StageSpec& stage : stages) {
     costs.stages.push_back(stage_times(whole, share_of(plan.model, stage), plan.mesh));
   }
-  costs.link = {hardware.inside_node.latency_s, hardware.inside_node.bytes_per_s};
+  const Link inside{hardware.inside_node.latency_s, hardware.inside_node.bytes_per_s};
+  const Link between{hardware.between_nodes.latency_s, hardware.between_nodes.bytes_per_s};
+  costs.link = inside;
+  if (between.bytes_per_s > 0.0) {
+    const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
+    costs.link_of = [inside, between, ranks_per_node, mesh = plan.mesh](int from, int to) {
+      const auto node = [&](int pp) { return position_of(mesh, {.pp = pp}) / ranks_per_node; };
+      return node(from) == node(to) ? inside : between;
+    };
+  }
   const StageTables tables = stage_tables(plan.model, stages.front(), plan.shape);
   costs.message_bytes = double(tables.saved.at("y_TC").bytes());
   return costs;

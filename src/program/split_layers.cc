@@ -55,12 +55,14 @@ class Splitter {
     table.best.assign(num_stages_, std::vector<double>(num_layers_ + 1, kInfinity));
     table.taken.assign(num_stages_, std::vector<int>(num_layers_ + 1, 0));
     for (int stage = 0; stage < num_stages_; ++stage) {
-      for (int end = stage + 1; end <= num_layers_; ++end) {
+      const int highest_end = num_layers_ - (num_stages_ - 1 - stage);  // one is left for each
+      for (int end = stage + 1; end <= highest_end; ++end) {
         const int lowest_first = stage == 0 ? 0 : stage;
         const int highest_first = stage == 0 ? 0 : end - 1;
         for (int first = highest_first; first >= lowest_first; --first) {
           const double here = cost(stage, first, end);
-          if (here > limit) break;  // costs are not negative: more layers only cost more
+          // Costs are not negative: more layers only cost more.
+          if (here > limit || combine(0.0, here) >= table.best[stage][end]) break;
           const double before = stage == 0 ? 0.0 : table.best[stage - 1][first];
           const double total = combine(before, here);
           if (total < table.best[stage][end]) {

@@ -53,6 +53,32 @@ Border border_before(const Bucket& bucket, int64_t block) {
   return border;
 }
 
+struct Borders {
+  Border from, to;
+};
+
+Borders borders_of(const Bucket& bucket, int degree, int index) {
+  const int64_t blocks = num_blocks(bucket);
+  return {border_before(bucket, blocks * std::min(index, degree) / degree),
+          border_before(bucket, blocks * std::min(index + 1, degree) / degree)};
+}
+
+Shard ranges_of(const Bucket& bucket, const Borders& borders) {
+  const auto place = [&](const Border& border, int64_t BucketTensor::*begin, int64_t end) {
+    if (border.tensor == bucket.tensors.size()) return end;
+    return bucket.tensors[border.tensor].*begin + border.first;
+  };
+  const auto range = [&](int64_t BucketTensor::*begin, int64_t end) {
+    const int64_t first = place(borders.from, begin, end);
+    return TableRange{first, place(borders.to, begin, end) - first};
+  };
+  Shard shard;
+  shard.grads = range(&BucketTensor::grad_begin, bucket.grads().end());
+  const TableRange params = bucket.params();
+  if (params.count > 0) shard.params = range(&BucketTensor::param_begin, params.end());
+  return shard;
+}
+
 }  // namespace
 
 int num_units(const StageSpec& stage) {
@@ -72,23 +98,13 @@ TableRange Bucket::params() const {
   return {begin, last.param_begin + last.num_elements - begin};
 }
 
+Shard shard_ranges(const Bucket& bucket, int degree, int index) {
+  return ranges_of(bucket, borders_of(bucket, degree, index));
+}
+
 Shard shard_of(const Bucket& bucket, int degree, int index) {
-  const int64_t blocks = num_blocks(bucket);
-  const Border from = border_before(bucket, blocks * std::min(index, degree) / degree);
-  const Border to = border_before(bucket, blocks * std::min(index + 1, degree) / degree);
-  const auto place = [&](const Border& border, int64_t BucketTensor::*begin, int64_t end) {
-    if (border.tensor == bucket.tensors.size()) return end;
-    return bucket.tensors[border.tensor].*begin + border.first;
-  };
-  Shard shard;
-  const int64_t grads_end = bucket.grads().end();
-  shard.grads.begin = place(from, &BucketTensor::grad_begin, grads_end);
-  shard.grads.count = place(to, &BucketTensor::grad_begin, grads_end) - shard.grads.begin;
-  if (bucket.params().count > 0) {
-    const int64_t params_end = bucket.params().end();
-    shard.params.begin = place(from, &BucketTensor::param_begin, params_end);
-    shard.params.count = place(to, &BucketTensor::param_begin, params_end) - shard.params.begin;
-  }
+  const auto [from, to] = borders_of(bucket, degree, index);
+  Shard shard = ranges_of(bucket, {from, to});
   for (size_t i = from.tensor; i <= to.tensor && i < bucket.tensors.size(); ++i) {
     const BucketTensor& tensor = bucket.tensors[i];
     const int64_t first = i == from.tensor ? from.first : 0;

@@ -57,6 +57,8 @@ struct Shard {
   std::vector<ParamPiece> pieces;
 };
 Shard shard_of(const Bucket& bucket, int degree, int index);
+// The same without its pieces.
+Shard shard_ranges(const Bucket& bucket, int degree, int index);
 
 // Units in order, as few in a group as make least_bytes of gradients; what is left at the end joins
 // the last group. The embedding of a chunk with both ends stays alone: its table may be gathered

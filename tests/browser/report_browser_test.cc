@@ -37,6 +37,20 @@ class ReportInABrowser : public testing::Test {
     must_run(train + "/other --set parallel.schedule=zb_h1 --set optim.lr=0.002");
     must_run(std::string(TRIREME_PROGRAM) + " report --compare " + folder() + "/one " + folder() +
              "/other");
+    // A run with experts, the page of a plan, and that of a schedule.
+    must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
+             "/configs/tiny-moe.toml --set run.steps=12 --set run.threads_per_rank=1 --out " +
+             folder() + "/experts");
+    must_run(std::string(TRIREME_PROGRAM) + " plan " + TRIREME_SOURCE +
+             "/configs/tiny-gpt2.toml --set model.preset=gpt2-774m --set parallel.pp=4 " +
+             "--set parallel.tp=2 --set parallel.schedule=zb_h1 --set batch.global_sequences=8 " +
+             "--set batch.micro_sequences=1 --set precision.compute=bf16 --cluster " +
+             TRIREME_SOURCE + "/clusters/dgx-a100-80g.toml --html " + folder() + "/plan.html");
+    ASSERT_EQ(std::system((std::string(TRIREME_PROGRAM) +
+                           " schedule zb_v --stages 4 --microbatches 8 --format html >" + folder() +
+                           "/schedule.html")
+                              .c_str()),
+              0);
   }
   static void TearDownTestSuite() {
     if (!folder().empty()) fs::remove_all(folder());
@@ -214,6 +228,49 @@ TEST_F(ReportInABrowser, ComparisonNamesWhatDiffers) {
   EXPECT_EQ(text.find("model.layers"), std::string::npos);
   EXPECT_GE(browser_->evaluate("document.querySelectorAll('#curves svg').length").get<int>(), 4);
   look("comparison");
+}
+
+TEST_F(ReportInABrowser, ExpertsAreSeen) {
+  open({}, "/experts/report.html");
+  EXPECT_NE(browser_->evaluate("document.querySelector('#curves').textContent")
+                .get<std::string>()
+                .find("Visits of every expert"),
+            std::string::npos);
+  scroll_to("#curves .charts .card:last-child");
+  look("experts");
+}
+
+TEST_F(ReportInABrowser, APlanHasItsPage) {
+  open({}, "/plan.html");
+  for (const char* section : {"timeline", "attribution", "memory", "bytes", "configuration"}) {
+    EXPECT_GT(
+        browser_->evaluate(std::string("document.querySelector('#") + section + "').offsetHeight")
+            .get<double>(),
+        60.0)
+        << section;
+  }
+  // Memory and traffic: a bar for each of the eight ranks in both.
+  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#bytes svg').length"), 2);
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#bytes svg:first-of-type text')]"
+                               ".filter(text => /^rank/.test(text.textContent)).length"),
+            16);
+  const double whole = length();
+  browser_->wheel("#timeline-canvas", -120);
+  EXPECT_LT(length(), whole);
+  browser_->click("#timeline-whole");
+  look("plan");
+  scroll_to("#attribution");
+  look("plan_attribution");
+  scroll_to("#bytes");
+  look("plan_bytes");
+}
+
+TEST_F(ReportInABrowser, AScheduleHasItsPage) {
+  open({.dark = true}, "/schedule.html");
+  EXPECT_EQ(browser_->evaluate("document.title"), "Trireme: zb_v");
+  EXPECT_GT(length(), 0.0);
+  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('section > *').length > 0"), true);
+  look("schedule");
 }
 
 }  // namespace

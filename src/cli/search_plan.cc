@@ -1,0 +1,111 @@
+#include "cli/search_plan.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "planner/alternatives.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double share(double part_s, double step_s) { return step_s > 0.0 ? part_s / step_s : 0.0; }
+
+std::string set_options(const FoundLayouts& found, const PricedLayout& priced) {
+  return set_options(priced.layout, found.search.global_sequences, found.config);
+}
+
+std::string command_of(const FoundLayouts& found) {
+  const std::string set = set_options(found, found.search.best.front());
+  return fmt::format("trireme train {}{}{}", found.options, set.empty() ? "" : " ", set);
+}
+
+// Of all layouts those that a bound on their time ruled out: neither refused nor among the best.
+int64_t num_slower(const LayoutSearch& search) {
+  int64_t count = search.num_layouts - int64_t(search.best.size());
+  for (const RefusedLayouts& refused : search.refused) count -= refused.count;
+  return count;
+}
+
+std::string refused_text(const LayoutSearch& search) {
+  std::string text =
+      fmt::format("why the others are not there\n  {:>9}  slower\n", num_slower(search));
+  for (const RefusedLayouts& refused : search.refused) {
+    text += fmt::format("  {:>9}  {}, such as {}: {}\n", refused.count, refused.rule,
+                        describe(refused.example), refused.message);
+  }
+  return text;
+}
+
+Json layout_json(const LayoutChoice& layout) {
+  const Mesh& mesh = layout.mesh;
+  return {{"tp", mesh.tp},
+          {"cp", mesh.cp},
+          {"pp", mesh.pp},
+          {"dp", mesh.dp},
+          {"ep", mesh.ep},
+          {"zero", layout.zero},
+          {"schedule", layout.schedule},
+          {"chunks", layout.chunks},
+          {"micro_sequences", layout.micro_sequences},
+          {"recompute", name_of(layout.recompute)}};
+}
+
+}  // namespace
+
+std::string search_text(const FoundLayouts& found, bool explain) {
+  const LayoutSearch& search = found.search;
+  std::string text =
+      fmt::format("{} layouts of {} rank{} for {} sequences a step on {}, {} of them simulated\n\n",
+                  search.num_layouts, found.num_ranks, found.num_ranks == 1 ? "" : "s",
+                  search.global_sequences, found.hardware.name, search.num_simulated);
+  text += fmt::format("  {:>2} {:>10} {:>6} {:>10} {:>7} {:>8} {:>5}  {}\n", "", "step", "MFU",
+                      "peak", "bubble", "exposed", "accum", "layout");
+  for (size_t i = 0; i < search.best.size(); ++i) {
+    const PricedLayout& priced = search.best[i];
+    const StepTimes& time = priced.time;
+    text += fmt::format("  {:>2} {:>10} {:>5.1f}% {:>10} {:>6.1f}% {:>7.1f}% {:>5}  {}\n", i + 1,
+                        format_seconds(time.step), 100.0 * priced.mfu,
+                        format_bytes(priced.peak_bytes), 100.0 * share(time.bubble, time.step),
+                        100.0 * share(time.exposed_comm, time.step), priced.num_microbatches,
+                        describe(priced.layout));
+  }
+  text +=
+      "\nstep, bubble and exposed communication of the slowest rank; peak of the rank that needs "
+      "most;\naccum: micro-batches of a step and rank\n";
+  if (explain) text += "\n" + refused_text(search);
+  return text + "\nthe first of them runs with\n  " + command_of(found) + "\n";
+}
+
+Json search_json(const FoundLayouts& found) {
+  const LayoutSearch& search = found.search;
+  Json best = Json::array();
+  for (const PricedLayout& priced : search.best) {
+    best.push_back({{"layout", layout_json(priced.layout)},
+                    {"num_microbatches", priced.num_microbatches},
+                    {"step_s", priced.time.step},
+                    {"mfu", priced.mfu},
+                    {"peak", priced.peak_bytes},
+                    {"bubble", priced.time.bubble},
+                    {"exposed_comm", priced.time.exposed_comm},
+                    {"set", set_options(found, priced)}});
+  }
+  Json refused = Json::array();
+  for (const RefusedLayouts& group : search.refused) {
+    refused.push_back({{"rule", group.rule},
+                       {"count", group.count},
+                       {"example", layout_json(group.example)},
+                       {"message", group.message}});
+  }
+  return {{"num_layouts", search.num_layouts},
+          {"num_simulated", search.num_simulated},
+          {"num_slower", num_slower(search)},
+          {"best", best},
+          {"refused", refused},
+          {"command", command_of(found)}};
+}
+
+}  // namespace trireme

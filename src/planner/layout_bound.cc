@@ -1,0 +1,318 @@
+#include "planner/layout_bound.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/compile_plan.h"
+#include "planner/stage_cost.h"
+#include "program/make_schedule.h"
+#include "spec/norm_chunk.h"
+#include "spec/stage_tables.h"
+
+namespace trireme {
+namespace {
+
+// Sums here and in a plan are rounded in different order.
+constexpr double kRounding = 1.0 - 1e-9;
+
+// Norms of the embedding and the head, which may lie in a bucket with a layer.
+constexpr double kSmallTensorsOfEnds = 4.0;
+
+StagePlacement placement_of(std::string_view kind) {
+  if (kind == "dualpipe") return StagePlacement::Bidir;
+  return kind == "zb_v" || kind == "dualpipev" ? StagePlacement::V : StagePlacement::Loop;
+}
+
+// Where every chunk stands, without the programs.
+Schedule outline(const LayoutChoice& layout) {
+  const int chunks = layout.chunks > 0 ? layout.chunks : default_chunks(layout.schedule);
+  return {.kind = layout.schedule,
+          .num_ranks = layout.mesh.pp,
+          .num_chunks = chunks,
+          .placement = placement_of(layout.schedule)};
+}
+
+double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec>& stages) {
+  double layers = 0.0;
+  for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+    layers += double(stages[size_t(stage_of(schedule, rank, chunk))].num_layers);
+  }
+  return layers;
+}
+
+// B and W are one action: what follows on the stages before waits for both.
+bool merges_backward(std::string_view kind) {
+  return kind == "gpipe" || kind == "1f1b" || kind == "interleaved";
+}
+
+// Micro-batches whose activations a rank must hold at one time.
+int64_t live_microbatches(const LayoutChoice& layout, int rank, int64_t num_microbatches) {
+  if (layout.schedule == "gpipe") return num_microbatches;
+  const bool is_1f1b =
+      layout.schedule == "1f1b" || layout.schedule == "zb_h1" || layout.schedule == "zb_h2";
+  return is_1f1b ? std::min<int64_t>(num_microbatches, layout.mesh.pp - rank) : 1;
+}
+
+}  // namespace
+
+Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& layout,
+                                                         int num_stages) {
+  const std::tuple key(num_stages, layout.micro_sequences, layout.recompute);
+  auto found = stages_.find(key);
+  if (found == stages_.end()) {
+    RunPlan plan = started_;
+    plan.shape.micro_sequences = layout.micro_sequences;
+    plan.shape.recompute = layout.recompute;
+    found = stages_.emplace(key, split_stages(plan, num_stages)).first;
+  }
+  if (!found->second.ok()) return found->second.error();
+  return &found->second.value();
+}
+
+const ComputeCost& LayoutBounds::compute_cost(const LayoutChoice& layout) {
+  const auto [found, is_new] =
+      compute_costs_.try_emplace({layout.micro_sequences, layout.recompute});
+  if (is_new) {
+    RunPlan plan = started_;
+    plan.shape.micro_sequences = layout.micro_sequences;
+    plan.shape.recompute = layout.recompute;
+    found->second = price_compute(plan, hardware_);
+  }
+  return found->second;
+}
+
+const LayoutBounds::LayerParams& LayoutBounds::params_of_layer(const Mesh& mesh) {
+  const auto [found, is_new] = params_of_layer_.try_emplace({mesh.tp, mesh.ep});
+  if (is_new) {
+    StageShape shape = started_.shape;
+    shape.tp = mesh.tp;
+    shape.ep = mesh.ep;
+    shape.tp_rank = mesh.tp - 1;  // the first has no less
+    for (const ParamSpec& param : local_param_table(started_.model, {0, 1, false, false}, shape)) {
+      found->second.elements += double(param.shape.num_elements());
+      found->second.tensors += 1.0;
+    }
+    found->second.tensors += kSmallTensorsOfEnds;
+  }
+  return found->second;
+}
+
+RunPlan LayoutBounds::shaped(const LayoutChoice& layout) const {
+  RunPlan plan = started_;
+  plan.mesh = layout.mesh;
+  plan.shape.micro_sequences = layout.micro_sequences;
+  plan.shape.recompute = layout.recompute;
+  const Status fits = shape_for_mesh(plan);
+  TRIREME_CHECK(fits.ok(), fits.error().message);
+  return plan;
+}
+
+double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
+  const Mesh& mesh = layout.mesh;
+  const auto [found, is_new] = layer_saved_bytes_.try_emplace(
+      {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute}, 0.0);
+  if (!is_new) return found->second;
+  const RunPlan plan = shaped(layout);
+  const auto saved_bytes = [&](int64_t layers) {
+    return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
+  };
+  // The second layer of two: what a stage has once is not counted.
+  found->second = saved_bytes(2) - saved_bytes(1);
+  return found->second;
+}
+
+const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutChoice& layout) {
+  const Mesh& mesh = layout.mesh;
+  const int pp_between_experts = mesh.ep_dp() > 1 ? mesh.pp : 1;
+  const auto [found, is_new] =
+      layer_exchanges_.try_emplace({mesh.tp, mesh.cp, mesh.ep, pp_between_experts, mesh.size(),
+                                    layout.micro_sequences, layout.recompute});
+  if (!is_new) return found->second;
+  const RunPlan plan = shaped(layout);
+  RankPlan rank;
+  rank.shape = plan.shape;
+  ExchangeTimes& times = found->second;
+  for (const int64_t layers : {1, 2}) {  // the second of two, likewise
+    rank.chunks = {ChunkTables{.stage = {0, layers, false, false}}};
+    const auto comm_s = [&](ActionKind kind) {
+      return predict_layer_comm(plan, rank, {.kind = kind}, hardware_, collectives_).total();
+    };
+    const double sign = layers == 1 ? -1.0 : 1.0;
+    times.forward_s += sign * comm_s(ActionKind::F);
+    times.backward_s += sign * comm_s(ActionKind::BW);
+  }
+  return times;
+}
+
+// Of the link that reductions and gathers use; 0: nothing is said of them.
+double LayoutBounds::dp_bytes_per_s(const Mesh& mesh) const {
+  const bool is_simple = started_.config.parallel.hsdp_shard == 0 && !started_.model.has_experts();
+  const bool is_inside = mesh.size() <= std::max(hardware_.ranks_per_node, 1);
+  return is_simple && !is_inside && mesh.dp > 1 ? hardware_.between_nodes.bytes_per_s : 0.0;
+}
+
+// Every gradient leaves a rank at least once, but for its own part, a number of norm chunks of
+// which the last of each tensor is small; levels 2 and 3 reduce each micro-batch.
+double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
+  const double bytes_per_s = dp_bytes_per_s(layout.mesh);
+  if (bytes_per_s <= 0.0) return 0.0;
+  const double dp = layout.mesh.dp;
+  const LayerParams& params = params_of_layer(layout.mesh);
+  const double own = (params.elements + params.tensors * double(kNormChunk)) / dp;
+  const double sent_bytes = std::max(0.0, params.elements - own) * 4.0;
+  return sent_bytes * (layout.zero >= 2 ? num_microbatches : 1.0) / bytes_per_s;
+}
+
+// At level 3 F and B of each micro-batch gather every layer, but for the first and last of a chunk,
+// which one may leave to the other. A rank sends as many parts as there are other ranks, the
+// smallest at least.
+double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
+  const double bytes_per_s = dp_bytes_per_s(layout.mesh);
+  const LayerParams& params = params_of_layer(layout.mesh);
+  const bool is_alone = params.elements * 4.0 >= double(started_.config.parallel.bucket_bytes);
+  if (bytes_per_s <= 0.0 || layout.zero < 3 || !is_alone) return 0.0;
+  const double dp = layout.mesh.dp;
+  const double least_part =
+      std::max(0.0, params.elements / dp - (params.tensors + 1.0) * double(kNormChunk));
+  const double sent_bytes = (dp - 1.0) * least_part * double(size_of(started_.shape.compute));
+  return 2.0 * num_microbatches * sent_bytes / bytes_per_s;
+}
+
+const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
+                                                              const Stages& stages) {
+  if (mesh_of_work_ != layout.mesh) work_.clear();
+  mesh_of_work_ = layout.mesh;
+  const auto [found, is_new] =
+      work_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute});
+  if (is_new) found->second = work_out(layout, stages);
+  return found->second;
+}
+
+std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& layout,
+                                                           const Stages& stages) {
+  const Mesh& mesh = layout.mesh;
+  const ComputeCost& cost = compute_cost(layout);
+  const ExchangeTimes& exchanges = layer_exchanges(layout);
+  const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
+  std::vector<double> share, compute_s, backward_compute_s, forward_s, backward_s;
+  std::vector<double> forward_before = {0}, backward_before = {0};
+  for (const StageSpec& stage : stages) {
+    const WorkShare work = share_of(started_.model, stage);
+    const StageTimes times = stage_times(cost, work, mesh);
+    const double layers = double(stage.num_layers);
+    share.push_back(work.matmul / mesh.tp);
+    compute_s.push_back(times.f_s + times.b_s + times.w_s);
+    backward_compute_s.push_back(times.b_s + times.w_s);
+    forward_s.push_back(times.f_s + layers * exchanges.forward_s);
+    backward_s.push_back(times.b_s + times.w_s + layers * exchanges.backward_s);
+    forward_before.push_back(forward_before.back() + forward_s.back());
+    backward_before.push_back(backward_before.back() + backward_s.back());
+  }
+  const Schedule schedule = outline(layout);
+  const bool is_serial = layout.schedule == "naive";
+  const bool has_tail = merges_backward(layout.schedule);
+  // Of a stage on two ranks each has one half.
+  const double own_m = schedule.placement == StagePlacement::Bidir ? m / 2.0 : m;
+  std::vector<RankWork> ranks;
+  for (int rank = 0; rank < mesh.pp; ++rank) {
+    RankWork own{.least_layers = double(started_.model.layers)};
+    double busy_s = 0.0, start_s = forward_before.back(), tail_s = backward_before.back();
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+      const size_t stage = size_t(stage_of(schedule, rank, chunk));
+      const double num_layers = double(stages[stage].num_layers);
+      busy_s += own_m * (forward_s[stage] + backward_s[stage]);
+      own.share += share[stage];
+      own.compute_s += own_m * compute_s[stage];
+      own.layers += num_layers;
+      own.inner_layers += std::max(0.0, num_layers - 2.0);
+      own.least_layers = std::min(own.least_layers, num_layers);
+      own.most_backward_s = std::max(own.most_backward_s, backward_compute_s[stage]);
+      start_s = std::min(start_s, forward_before[stage]);
+      tail_s = std::min(tail_s, backward_before[stage]);
+    }
+    own.step_s = is_serial ? m * (forward_before.back() + backward_before.back())
+                           : busy_s + start_s + (has_tail ? tail_s : 0.0);
+    ranks.push_back(own);
+  }
+  return ranks;
+}
+
+// Without the schedule only what follows it.
+Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule) {
+  const Mesh& mesh = layout.mesh;
+  TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
+  const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
+  const double own_m = outline(layout).placement == StagePlacement::Bidir ? m / 2.0 : m;
+  const double reduce_s = reduce_seconds_of_layer(layout, own_m);
+  const double gather_s = gather_seconds_of_layer(layout, own_m);
+  const double update_s = compute_cost(layout).step_s / (layout.zero == 0 ? 1 : mesh.dp);
+  double step_s = 0.0;
+  for (const RankWork& own : work(layout, *found)) {
+    // What a rank computes hides no more of what it sends than it takes itself. At levels 0 and 1
+    // reductions of a chunk wait for its last gradients, and after the last chunk's nothing
+    // follows.
+    const double link_s = own.layers * reduce_s + own.inner_layers * gather_s;
+    double exposed_s = std::max(0.0, link_s - own.compute_s);
+    if (layout.zero < 2) {
+      exposed_s = std::max(exposed_s, own.least_layers * reduce_s - own.most_backward_s);
+    }
+    const double before_s = with_schedule ? own.step_s : 0.0;
+    step_s = std::max(step_s, before_s + own.share * update_s + exposed_s);
+  }
+  return step_s * kRounding;
+}
+
+Result<double> LayoutBounds::step_s(const LayoutChoice& layout) { return step_s(layout, true); }
+
+Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
+  return step_s(layout, false);
+}
+
+// Params, gradients and state, after ZeRO.
+double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
+  const int configured_shard = started_.config.parallel.hsdp_shard;
+  const double degree = configured_shard > 0 ? configured_shard : layout.mesh.dp;
+  const auto sharded = [&](int level) { return layout.zero >= level ? 1.0 / degree : 1.0; };
+  const bool is_mixed = started_.shape.compute != DType::F32;
+  const OptimizerStateSpec& state = started_.shape.optimizer_state;
+  const std::string& offload = started_.config.memory.offload;
+  const double state_bytes = 4.0 * (int(is_mixed) + int(state.exp_avg) + int(state.exp_avg_sq));
+  const double param_bytes = offload == "all" ? 0.0 : double(size_of(started_.shape.compute));
+  const double bytes_of_param = param_bytes * sharded(3) + 4.0 * sharded(2) +
+                                (offload == "none" ? state_bytes * sharded(1) : 0.0);
+  return bytes_of_param * params_of_layer(layout.mesh).elements;
+}
+
+int64_t LayoutBounds::even_rank_bytes(const LayoutChoice& layout) {
+  const int copies = layout.schedule == "dualpipe" ? 2 : 1;  // of every stage
+  const double layers = double(started_.model.layers) * copies / layout.mesh.pp;
+  const double bytes = stored_bytes_of_layer(layout) + layer_saved_bytes(layout);
+  return int64_t(layers * bytes * kRounding);
+}
+
+Result<int64_t> LayoutBounds::rank_bytes(const LayoutChoice& layout,
+                                         std::span<const double> saved_bytes) {
+  const Schedule schedule = outline(layout);
+  TRIREME_TRY(found, stages(layout, num_stages(schedule)));
+  const double stored = stored_bytes_of_layer(layout);
+  double most = 0.0;
+  for (int rank = 0; rank < layout.mesh.pp; ++rank) {
+    most = std::max(most, layers_of(schedule, rank, *found) * stored + saved_bytes[size_t(rank)]);
+  }
+  return int64_t(most * kRounding);
+}
+
+Result<int64_t> LayoutBounds::rank_bytes(const LayoutChoice& layout) {
+  const Schedule schedule = outline(layout);
+  TRIREME_TRY(found, stages(layout, num_stages(schedule)));
+  const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
+  const double saved = layer_saved_bytes(layout);
+  std::vector<double> saved_bytes;
+  for (int rank = 0; rank < layout.mesh.pp; ++rank) {
+    const double live = double(live_microbatches(layout, rank, m));
+    saved_bytes.push_back(layers_of(schedule, rank, *found) * live * saved);
+  }
+  return rank_bytes(layout, saved_bytes);
+}
+
+}  // namespace trireme

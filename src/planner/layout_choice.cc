@@ -1,0 +1,129 @@
+#include "planner/layout_choice.h"
+
+#include <fmt/format.h>
+
+#include "planner/alternatives.h"
+#include "program/make_schedule.h"
+#include "spec/run_config_fields.h"
+
+namespace trireme {
+namespace {
+
+constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
+
+template <typename Number>
+std::vector<Number> divisors_of(Number number) {
+  std::vector<Number> divisors;
+  for (Number d = 1; d <= number; ++d) {
+    if (number % d == 0) divisors.push_back(d);
+  }
+  return divisors;
+}
+
+struct ScheduleChoice {
+  std::string kind;
+  int chunks = 0;
+};
+
+std::vector<ScheduleChoice> schedules_of(int pp, int64_t layers) {
+  if (pp == 1) return {{"1f1b", 0}};
+  std::vector<ScheduleChoice> all;
+  for (const std::string& kind : schedule_kinds()) {
+    if (kind != "interleaved") {
+      all.push_back({kind, 0});
+      continue;
+    }
+    for (int chunks = 2; int64_t(chunks) * pp <= layers; ++chunks) all.push_back({kind, chunks});
+  }
+  return all;
+}
+
+}  // namespace
+
+RunConfig with_layout(RunConfig config, const LayoutChoice& layout) {
+  config.parallel.tp = layout.mesh.tp;
+  config.parallel.cp = layout.mesh.cp;
+  config.parallel.pp = layout.mesh.pp;
+  config.parallel.dp = layout.mesh.dp;
+  config.parallel.ep = layout.mesh.ep;
+  config.parallel.zero = layout.zero;
+  config.parallel.schedule = layout.schedule;
+  config.parallel.chunks = layout.chunks;
+  config.batch.micro_sequences = layout.micro_sequences;
+  config.memory.recompute = std::string(name_of(layout.recompute));
+  return config;
+}
+
+std::string describe(const LayoutChoice& layout) {
+  const Mesh& mesh = layout.mesh;
+  std::string text;
+  const auto add = [&](std::string part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const auto& [name, degree] : {std::pair{"tp", mesh.tp},
+                                     {"cp", mesh.cp},
+                                     {"pp", mesh.pp},
+                                     {"dp", mesh.dp},
+                                     {"ep", mesh.ep}}) {
+    if (degree > 1) add(fmt::format("{} {}", name, degree));
+  }
+  if (layout.zero > 0) add(fmt::format("ZeRO {}", layout.zero));
+  if (mesh.pp > 1) {
+    add(layout.chunks > 0 ? fmt::format("{} x {}", layout.schedule, layout.chunks)
+                          : layout.schedule);
+  }
+  add(fmt::format("micro {}", layout.micro_sequences));
+  if (layout.recompute != Recompute::None) {
+    add(fmt::format("recompute {}", name_of(layout.recompute)));
+  }
+  return text;
+}
+
+std::string set_options(const LayoutChoice& layout, int64_t global_sequences,
+                        const RunConfig& config) {
+  RunConfig chosen = with_layout(config, layout);
+  if (config.batch.global_tokens == 0) chosen.batch.global_sequences = global_sequences;
+  const std::vector<ConfigField> before = config_fields(config);
+  const RunConfig& after_config = chosen;
+  const std::vector<ConfigField> after = config_fields(after_config);
+  std::string text;
+  for (size_t i = 0; i < after.size(); ++i) {
+    std::string value = toml_text(after[i]);
+    if (value == toml_text(before[i])) continue;
+    std::erase(value, '"');  // words of these fields need no quotes
+    text += fmt::format("{}--set {}={}", text.empty() ? "" : " ", after[i].key(), value);
+  }
+  return text;
+}
+
+std::vector<Mesh> meshes_of(int num_ranks, const ModelSpec& model) {
+  std::vector<Mesh> meshes;
+  for (const int tp : divisors_of(num_ranks)) {
+    for (const int cp : divisors_of(num_ranks / tp)) {
+      for (const int pp : divisors_of(num_ranks / tp / cp)) {
+        const int dp = num_ranks / tp / cp / pp;
+        for (const int ep : divisors_of(model.has_experts() ? dp * cp : 1)) {
+          meshes.push_back({tp, cp, pp, dp, ep});
+        }
+      }
+    }
+  }
+  return meshes;
+}
+
+std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
+                                     int64_t global_sequences) {
+  std::vector<LayoutChoice> all;
+  if (global_sequences % mesh.dp != 0) return all;
+  const std::vector<int64_t> micros = divisors_of(global_sequences / mesh.dp);
+  for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
+    for (const ScheduleChoice& schedule : schedules_of(mesh.pp, model.layers)) {
+      for (const int64_t micro : micros) {
+        for (const Recompute recompute : kRecomputes) {
+          all.push_back({mesh, zero, schedule.kind, schedule.chunks, micro, recompute});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace trireme

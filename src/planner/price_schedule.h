@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "planner/collective_bytes.h"
+#include "planner/layer_comm.h"
+#include "planner/run_plan.h"
+#include "sim/simulate.h"
+#include "spec/hardware.h"
+
+namespace trireme {
+
+// What the collectives inside the layers of a stage take, once for each kind of action that the
+// schedule has.
+struct StageComm {
+  LayerComm f, b, w, bw;
+
+  LayerComm of(ActionKind kind) const;
+};
+
+// A simulated schedule, and what its costs were made of.
+struct PricedSchedule {
+  Result<Simulation> simulation;
+  std::vector<StageComm> comm;  // [stage]
+};
+
+// The schedule of one pipeline with the prices of its stages, up to Step. Of the ranks only places
+// and stages are read (outline_pipeline). With `layer_saved_bytes`, what F keeps of one layer,
+// ranks have their peaks of it.
+PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware, CollectiveBytes& known,
+                              double layer_saved_bytes = 0.0);
+
+// The ranks of one pipeline: those with index 0 on the other axes, [pp].
+std::vector<const RankPlan*> pipeline_of(const RunPlan& plan);
+
+}  // namespace trireme
