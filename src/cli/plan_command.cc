@@ -118,11 +118,12 @@ nlohmann::ordered_json priced_json(const RunPlan& plan, const Hardware& hardware
   return json;
 }
 
-Status write_page(const PlanOptions& options, const RunPlan& plan, const Hardware& hardware) {
+Status write_page(const PlanOptions& options, const RunPlan& plan, const Hardware& hardware,
+                  const PageTable& layouts = {}) {
   if (options.html.empty()) return Done{};
   const std::string name = std::filesystem::path(options.config.files.back()).stem().string();
   TRIREME_TRY_DONE(make_folders_of(options.html));
-  return write_file_atomically(options.html, plan_page(plan, hardware, name));
+  return write_file_atomically(options.html, plan_page(plan, hardware, name, layouts));
 }
 
 // As one would type them.
@@ -158,7 +159,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   RunConfig winner = with_layout(config, search.best.front().layout);
   winner.batch.global_sequences = search.global_sequences;
   TRIREME_TRY(plan, make_plan(winner, priced.host));
-  TRIREME_TRY_DONE(write_page(options, plan, priced.hardware));
+  TRIREME_TRY_DONE(write_page(options, plan, priced.hardware, search_table(search)));
   if (!options.json) return 0;
   auto json = priced_json(plan, priced.hardware);
   json["search"] = search_json(found);

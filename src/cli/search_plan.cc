@@ -54,7 +54,24 @@ Json layout_json(const LayoutChoice& layout) {
           {"recompute", name_of(layout.recompute)}};
 }
 
+std::string cell_of_share(double part_s, double step_s) {
+  return fmt::format("{:.1f}%", 100.0 * share(part_s, step_s));
+}
+
 }  // namespace
+
+PageTable search_table(const LayoutSearch& search) {
+  PageTable table = {{"", "step", "MFU", "peak", "bubble", "exposed", "accum", "layout"}};
+  for (const PricedLayout& priced : search.best) {
+    const StepTimes& time = priced.time;
+    table.push_back({std::to_string(table.size()), format_seconds(time.step),
+                     fmt::format("{:.1f}%", 100.0 * priced.mfu), format_bytes(priced.peak_bytes),
+                     cell_of_share(time.bubble, time.step),
+                     cell_of_share(time.exposed_comm, time.step),
+                     std::to_string(priced.num_microbatches), describe(priced.layout)});
+  }
+  return table;
+}
 
 std::string search_text(const FoundLayouts& found, bool explain) {
   const LayoutSearch& search = found.search;
@@ -62,16 +79,9 @@ std::string search_text(const FoundLayouts& found, bool explain) {
       fmt::format("{} layouts of {} rank{} for {} sequences a step on {}, {} of them simulated\n\n",
                   search.num_layouts, found.num_ranks, found.num_ranks == 1 ? "" : "s",
                   search.global_sequences, found.hardware.name, search.num_simulated);
-  text += fmt::format("  {:>2} {:>10} {:>6} {:>10} {:>7} {:>8} {:>5}  {}\n", "", "step", "MFU",
-                      "peak", "bubble", "exposed", "accum", "layout");
-  for (size_t i = 0; i < search.best.size(); ++i) {
-    const PricedLayout& priced = search.best[i];
-    const StepTimes& time = priced.time;
-    text += fmt::format("  {:>2} {:>10} {:>5.1f}% {:>10} {:>6.1f}% {:>7.1f}% {:>5}  {}\n", i + 1,
-                        format_seconds(time.step), 100.0 * priced.mfu,
-                        format_bytes(priced.peak_bytes), 100.0 * share(time.bubble, time.step),
-                        100.0 * share(time.exposed_comm, time.step), priced.num_microbatches,
-                        describe(priced.layout));
+  for (const std::vector<std::string>& row : search_table(search)) {
+    text += fmt::format("  {:>2} {:>10} {:>6} {:>10} {:>7} {:>8} {:>5}  {}\n", row[0], row[1],
+                        row[2], row[3], row[4], row[5], row[6], row[7]);
   }
   text +=
       "\nstep, bubble and exposed communication of the slowest rank; peak of the rank that needs "

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "planner/search_layout.h"
+#include "train/plan_page.h"
 
 namespace trireme {
 
@@ -16,7 +17,10 @@ struct FoundLayouts {
   int num_ranks = 1;
 };
 
-// A ranked table and the command that runs its first line; with `explain` why the others are out.
+// The best, a row each.
+PageTable search_table(const LayoutSearch& search);
+
+// The same table and the command that runs its first line; with `explain` why the others are out.
 std::string search_text(const FoundLayouts& found, bool explain);
 nlohmann::ordered_json search_json(const FoundLayouts& found);
 

@@ -44,7 +44,8 @@ std::string page_of(Json plan) {
 
 }  // namespace
 
-std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name) {
+std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name,
+                      const PageTable& layouts) {
   const std::vector<RankPrediction> predictions = predict_ranks(plan, hardware);
   const Result<Simulation> simulation = simulate_plan(plan, hardware);
   Json summary = Json::parse(plan_json(plan, predictions));
@@ -75,14 +76,18 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
       {"tokens per second", format_rate(double(plan.tokens_per_step()) / step_s)},
       {"MFU", fmt::format("{:.1f}%", 100.0 * mfu)},
       {"greatest peak", format_bytes(peak)}};
+  const int chunks = plan.config.parallel.chunks;
+  const std::string schedule =
+      plan.schedule.kind + (chunks > 0 ? fmt::format(" x {}", chunks) : std::string());
   return page_of(
       {{"name", name},
        {"subtitle",
         fmt::format("predicted for {}; {} ranks = tp {} x cp {} x pp {} x dp {}, "
                     "ep {}, {}, ZeRO {}, recompute {}",
                     hardware.name, plan.num_ranks(), mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
-                    plan.schedule.kind, plan.config.parallel.zero, plan.config.memory.recompute)},
+                    schedule, plan.config.parallel.zero, plan.config.memory.recompute)},
        {"facts", facts},
+       {"layouts", layouts.empty() ? Json() : Json(layouts)},
        {"summary", std::move(summary)},
        {"ranks",
         {{"num_ranks", plan.num_ranks()}, {"tables", tables.json()}, {"ranks", std::move(ranks)}}},
@@ -100,6 +105,7 @@ std::string schedule_page(const SchedulePage& page) {
   return page_of({{"name", page.name},
                   {"subtitle", page.subtitle},
                   {"facts", page.facts},
+                  {"is_unitless", true},
                   {"summary", nullptr},
                   {"ranks", {{"num_ranks", ranks.size()}, {"tables", nullptr}, {"ranks", ranks}}},
                   {"config", ""}});

@@ -37,7 +37,7 @@ class ReportInABrowser : public testing::Test {
     must_run(train + "/other --set parallel.schedule=zb_h1 --set optim.lr=0.002");
     must_run(std::string(TRIREME_PROGRAM) + " report --compare " + folder() + "/one " + folder() +
              "/other");
-    // A run with experts, the page of a plan, and that of a schedule.
+    // A run with experts, the pages of a plan and a search, and that of a schedule.
     must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
              "/configs/tiny-moe.toml --set run.steps=12 --set run.threads_per_rank=1 --out " +
              folder() + "/experts");
@@ -46,6 +46,9 @@ class ReportInABrowser : public testing::Test {
              "--set parallel.tp=2 --set parallel.schedule=zb_h1 --set batch.global_sequences=8 " +
              "--set batch.micro_sequences=1 --set precision.compute=bf16 --cluster " +
              TRIREME_SOURCE + "/clusters/dgx-a100-80g.toml --html " + folder() + "/plan.html");
+    must_run(std::string(TRIREME_PROGRAM) + " plan " + TRIREME_SOURCE +
+             "/configs/tiny-gpt2.toml --ranks 4 --search --cluster " + TRIREME_SOURCE +
+             "/clusters/dgx-a100-80g.toml --html " + folder() + "/search.html");
     ASSERT_EQ(std::system((std::string(TRIREME_PROGRAM) +
                            " schedule zb_v --stages 4 --microbatches 8 --format html >" + folder() +
                            "/schedule.html")
@@ -263,6 +266,14 @@ TEST_F(ReportInABrowser, APlanHasItsPage) {
   look("plan_attribution");
   scroll_to("#bytes");
   look("plan_bytes");
+}
+
+TEST_F(ReportInABrowser, ASearchListsItsLayouts) {
+  open({}, "/search.html");
+  EXPECT_GT(browser_->evaluate("document.querySelectorAll('#layouts tr').length"), 2);
+  EXPECT_EQ(browser_->evaluate("document.querySelector('#layouts th:last-child').textContent"),
+            "layout");
+  look("search");
 }
 
 TEST_F(ReportInABrowser, AScheduleHasItsPage) {

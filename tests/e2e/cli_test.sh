@@ -48,6 +48,15 @@ expect 0 plan "$tiny" --cluster "$root/clusters/dgx-a100-80g.toml" --explain
 printed 'predicted for DGX A100'
 printed 'matmul_share'
 printed 'configured'
+# A search looks for the layout: what the ranks of the configuration could not share is no mistake,
+# and what it prints is a run that plan takes.
+searched=(--cluster "$root/clusters/dgx-a100-80g.toml" --set batch.global_sequences=8)
+expect 2 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}"
+expect 0 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}" --search --html page.html
+printed "the first of them runs with"
+[[ -s page.html ]] || fail "no page of the search"
+read -r -a found <<<"$(tail -n 1 out)"
+expect 0 plan "${found[@]:2}" --cluster "$root/clusters/dgx-a100-80g.toml"
 expect 0 calibrate --out here.toml
 expect 0 plan "$tiny" --cluster here.toml --explain --json
 printed '"alternatives"'
@@ -82,6 +91,9 @@ said 'wrong.toml:2: device.fp32_flop is unknown; did you mean device.fp32_flops?
 # 3: the plan does not fit
 expect 3 plan "$tiny" --set model.preset=gpt3-175b --cluster "$root/clusters/dgx-a100-80g.toml"
 expect 3 plan "$tiny" --set memory.limit_bytes=1000
+expect 3 plan "$tiny" --ranks 2 --search --set memory.limit_bytes=1000 \
+  --cluster "$root/clusters/dgx-a100-80g.toml"
+said "no layout of 2 ranks can be"
 # 4: a file is damaged
 head -c 4096 /dev/urandom >noise.tok
 expect 4 data inspect noise.tok

@@ -16,6 +16,12 @@ function drawPlan(plan) {
   for (const [name, value] of plan.facts) {
     byId('tiles').append(html('div', 'card tile', html('span', 'soft', name), html('b', '', value)));
   }
+  if (plan.layouts) {
+    const [head, ...rows] = plan.layouts;
+    const withText = (row, name) => [...row.slice(0, -1), html(name, 'text', row.at(-1))];
+    fill('layouts', html('div', 'card', table(withText(head, 'th'),
+                                              rows.map(row => withText(row, 'td')))));
+  }
   byId('bytes').dataset.title = 'Memory and traffic of the ranks';
   drawTimeline(plan.ranks);
   if (!plan.summary) return;

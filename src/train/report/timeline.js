@@ -3,6 +3,8 @@ const kindNames = {
   F: 'forward', B: 'input gradient', W: 'weight gradient', BW: 'both gradients',
   FB: 'forward and gradients overlapped', Sum: 'sum of gradients', transfer: 'transfer',
   memory: 'offload', Step: 'optimizer', waited: 'waiting'};
+// Of a schedule alone in its own unit.
+const timeText = s => data.plan && data.plan.is_unitless ? String(+s.toPrecision(5)) : secondsText(s);
 const kindColor = kind => cssValue('--op-' + (kindNames[kind] ? kind : 'transfer'));
 
 // The boxes of a rank's two rows, in microseconds from the step's begin.
@@ -68,7 +70,7 @@ class Timeline {
 
   tellRange(view) {
     const from = view.x0 * this.end * 1e-6, to = view.x1 * this.end * 1e-6;
-    this.range.textContent = `${secondsText(from)} to ${secondsText(to)}`;
+    this.range.textContent = `${timeText(from)} to ${timeText(to)}`;
     this.range.dataset.from = from;
     this.range.dataset.to = to;
   }
@@ -135,7 +137,7 @@ class Timeline {
       context.lineTo(x, height - 20);
       context.stroke();
       if (x > this.left + 12 && x < width - 22) {
-        context.fillText(secondsText(+(i * step * 1e-6).toPrecision(9)), x, height - 8);
+        context.fillText(timeText(+(i * step * 1e-6).toPrecision(9)), x, height - 8);
       }
     }
   }
@@ -145,11 +147,11 @@ class Timeline {
     if (!row) return null;
     const us = place.x * this.end;
     const box = row.boxes.find(one => us >= one.begin && us <= one.end);
-    if (!box) return `rank ${row.rank.rank}, ${row.name}: nothing at ${secondsText(us * 1e-6)}`;
-    const waited = box.waited > 0 ? `\nwaited ${secondsText(box.waited * 1e-6)} of it` : '';
+    if (!box) return `rank ${row.rank.rank}, ${row.name}: nothing at ${timeText(us * 1e-6)}`;
+    const waited = box.waited > 0 ? `\nwaited ${timeText(box.waited * 1e-6)} of it` : '';
     return `rank ${row.rank.rank}, ${row.name}: ${box.name}${box.action ? ' of ' + box.action : ''}` +
-        ` (${kindNames[box.kind] || 'transfer'})\n${secondsText((box.end - box.begin) * 1e-6)}, ` +
-        `${secondsText(box.begin * 1e-6)} to ${secondsText(box.end * 1e-6)}` + waited;
+        ` (${kindNames[box.kind] || 'transfer'})\n${timeText((box.end - box.begin) * 1e-6)}, ` +
+        `${timeText(box.begin * 1e-6)} to ${timeText(box.end * 1e-6)}` + waited;
   }
 
   legend() {

@@ -134,7 +134,7 @@ class Viewport {
 
 // Text inside a box, left out where it has no room.
 function boxText(context, text, x, y, width, height) {
-  if (width < 12 || height < 9) return;
+  if (width < 12 || height < 11) return;
   if (context.measureText(text).width > width - 4) return;
   context.fillText(text, x + width / 2, y + height / 2);
 }
