@@ -7,22 +7,7 @@
 namespace trireme {
 namespace {
 
-struct Product {
-  MeshAxes axes;
-  const char* account;
-};
-
-const Product kProducts[] = {
-    {MeshAxis::Tp, "tp"},
-    {MeshAxis::Cp, "cp"},
-    {MeshAxis::Pp, "pp"},
-    {MeshAxis::Dp, "dp"},
-    {MeshAxis::Ep, "ep"},
-    {MeshAxis::ExpertDp, "dp"},
-    {MeshAxis::Cp | MeshAxis::Dp, "dp"},
-    {MeshAxis::Tp | MeshAxis::Cp, "tp"},
-    {MeshAxis::Tp | MeshAxis::Pp, "pp"},
-};
+constexpr MeshAxis kAxes[] = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Pp, MeshAxis::Dp, MeshAxis::Ep};
 
 }  // namespace
 
@@ -35,29 +20,22 @@ MeshGroups::MeshGroups(World& world, const Mesh& mesh)
   const auto found = std::find(rank_at_.begin(), rank_at_.end(), world.rank());
   position_ = int(found - rank_at_.begin());
   coords_ = coords_of(mesh, position_);
-  for (const Product& product : kProducts) {
-    const int first = positions_along(mesh, product.axes, position_)[0];
-    groups_.emplace_back(product.axes,
-                         world.group().split(first, position_, name_of(product.axes)));
+  for (const MeshAxis axis : kAxes) {
+    const int first = positions_along(mesh, axis, position_)[0];
+    groups_.push_back(world.group().split(first, position_, std::string(name_of(axis))));
   }
 }
 
-Group& MeshGroups::group(MeshAxes axes) const {
-  for (const auto& [own_axes, group] : groups_) {
-    if (own_axes == axes) return *group;
-  }
-  TRIREME_CHECK(false, "no group was made along " + name_of(axes));
-  return world_.group();
+Group& MeshGroups::group(MeshAxis axis) const {
+  const auto found = std::find(std::begin(kAxes), std::end(kAxes), axis);
+  TRIREME_CHECK(found != std::end(kAxes), "no group was made along " + std::string(name_of(axis)));
+  return *groups_[size_t(found - std::begin(kAxes))];
 }
 
 std::vector<std::pair<std::string, Traffic>> MeshGroups::traffic() const {
-  std::vector<std::pair<std::string, Traffic>> by_axis = {
-      {"tp", {}}, {"cp", {}}, {"pp", {}}, {"dp", {}}, {"ep", {}}, {"world", world().traffic()}};
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    for (auto& [name, sum] : by_axis) {
-      if (name == kProducts[i].account) sum += groups_[i].second->traffic();
-    }
-  }
+  std::vector<std::pair<std::string, Traffic>> by_axis;
+  for (const MeshAxis axis : kAxes) by_axis.emplace_back(name_of(axis), group(axis).traffic());
+  by_axis.emplace_back("world", world().traffic());
   return by_axis;
 }
 

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// The groups of one rank along the axes of a mesh and their products. The mesh lies over the nodes
-// so that its fast axes stay inside them; ranks of a group are ordered by their mesh position.
+// The groups of one rank along the axes of a mesh. The mesh lies over the nodes so that its fast
+// axes stay inside them; ranks of a group are ordered by their mesh position.
 class MeshGroups {
  public:
   // Called by all ranks of the world; mesh.size() must be the world's size.
@@ -28,14 +28,11 @@ class MeshGroups {
   Group& pp() const { return group(MeshAxis::Pp); }
   Group& dp() const { return group(MeshAxis::Dp); }
   Group& ep() const { return group(MeshAxis::Ep); }
-  Group& expert_dp() const { return group(MeshAxis::ExpertDp); }
-  Group& dp_cp() const { return group(MeshAxis::Cp | MeshAxis::Dp); }
   Group& world() const { return world_.group(); }
-  // One axis, cp x dp, tp x cp or tp x pp.
-  Group& group(MeshAxes axes) const;
+  // tp, cp, pp, dp or ep.
+  Group& group(MeshAxis axis) const;
 
-  // Payload by axis ("tp", "cp", "pp", "dp", "ep", "world"), products counted under the axis that
-  // they reduce for: cp x dp and expert_dp under dp, tp x cp under tp, tp x pp under pp.
+  // Payload by axis: "tp", "cp", "pp", "dp", "ep", "world".
   std::vector<std::pair<std::string, Traffic>> traffic() const;
 
  private:
@@ -44,7 +41,7 @@ class MeshGroups {
   std::vector<int> rank_at_;
   int position_ = 0;
   MeshCoords coords_;
-  std::vector<std::pair<MeshAxes, std::unique_ptr<Group>>> groups_;
+  std::vector<std::unique_ptr<Group>> groups_;  // as kAxes
 };
 
 }  // namespace trireme

@@ -72,11 +72,11 @@ void collectives(World& world) {
 void groups(World& world) {
   const MeshGroups mesh(world, {.tp = world.size() % 2 == 0 ? 2 : 1,
                                 .dp = world.size() % 2 == 0 ? world.size() / 2 : world.size()});
-  for (MeshAxes axes : {MeshAxes(MeshAxis::Tp), MeshAxes(MeshAxis::Dp)}) {
+  for (MeshAxis axis : {MeshAxis::Tp, MeshAxis::Dp}) {
     int64_t sum = 1 << mesh.position();
-    mesh.group(axes).all_reduce({&sum, DType::I64, Shape{1}});
+    mesh.group(axis).all_reduce({&sum, DType::I64, Shape{1}});
     int64_t expected = 0;
-    for (int p : positions_along(mesh.mesh(), axes, mesh.position())) expected += 1 << p;
+    for (int p : positions_along(mesh.mesh(), axis, mesh.position())) expected += 1 << p;
     if (sum != expected) expect("a mesh group holds other ranks");
   }
   // Crossed transfers of 64 MiB while the rank computes; then messages by tag, out of order.
