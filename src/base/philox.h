@@ -41,10 +41,6 @@ inline float uniform_float(uint32_t word) {
   return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
 }
 
-// Two standard normals of one counter (Box-Muller in double, the same on every machine's libm
-// to the last bit that an fp32 keeps in practice).
-std::array<double, 2> normal_pair(RngKey key, PhiloxCounter counter);
-
 // Key of a named site: a parameter, a dropout, the data order.
 RngKey rng_key(uint64_t seed, std::string_view site);
 

@@ -33,7 +33,6 @@ struct Transfer {
   uint64_t ticket = 0;
   uint64_t turn = 0;      // see TransferTurns
   void* queue = nullptr;  // likewise
-  int64_t landed_bytes = 0;
   void* state = nullptr;
 };
 

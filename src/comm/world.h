@@ -32,7 +32,6 @@ class World {
 
   // Whether some rank has failed: a signal that arrives then means abort, not save and leave.
   bool aborted() { return backend_.fabric().aborted(); }
-  std::string abort_cause() { return backend_.fabric().cause(); }
   void abort(const std::string& why) { backend_.fabric().abort(rank(), why); }
   const WorldOptions& options() const { return context_.options; }
 

@@ -50,7 +50,6 @@ TRIREME_INLINE F32x16 keep_lanes(F32x16 x, FirstLanes lanes, F32x16 other) {
   return select(lane_indices() < broadcast_u32(uint32_t(lanes.n)), x, other);
 }
 
-TRIREME_INLINE F32x16 negate(F32x16 x) { return from_bits(bits_of(x) ^ broadcast_u32(1u << 31)); }
 TRIREME_INLINE F32x16 abs(F32x16 x) { return from_bits(bits_of(x) & broadcast_u32(~(1u << 31))); }
 
 // Lanes in one order: i with i + 8, then i + 4, i + 2, i + 1.

@@ -73,8 +73,6 @@ class TransformerStage {
   // Of a layer: visits of every expert, and those that were dropped; empty where there is none.
   std::span<const int32_t> expert_load(int saved_slot, int unit) const;
 
-  const TensorTable& grad_table() const { return tables_.grads; }
-
  private:
   struct LayerSaved {
     AttentionBlock::Saved attention;

@@ -56,7 +56,6 @@ class MpiBackend : public Backend {
   std::vector<std::unique_ptr<SharedWindow>> mapped_;    // [world rank], null: another host, or own
   std::vector<std::unique_ptr<RankCell>> remote_cells_;  // copies, kept by control messages
   std::vector<int> pid_fds_;                             // [world rank], -1: none
-  std::unique_ptr<FabricHeader> own_header_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<MpiControl> control_;
   int64_t last_watch_ns_ = 0;
