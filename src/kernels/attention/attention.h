@@ -10,8 +10,8 @@ namespace trireme {
 // Causal attention over packed sequences with an online softmax: no seq x seq matrix is stored.
 // Legend: T rows = num_sequences * q_len (queries) or * kv_len (keys), H heads, K kv heads (H is a
 // multiple of K; head h reads kv head h / (H/K)), D head_dim. Causal: query i of a sequence sees
-// the keys 0 .. kv_len - q_len + i; else it sees all. All matrices of one dtype (fp32 or bf16);
-// columns are heads x D.
+// the keys 0 .. kv_len - q_len + i; else it sees all. All matrices of one dtype (fp32, bf16 or
+// fp16); columns are heads x D.
 struct AttentionShape {
   int64_t num_sequences = 0;
   int64_t q_len = 0;
@@ -61,7 +61,7 @@ void attention_backward_ref(Stream& stream, const AttentionBackwardArgs& args);
 // Attention over two sets of keys from the attention over each: out and lse become those of both.
 struct AttentionMergeArgs {
   int64_t num_heads = 0;
-  MatrixRef part_T_HD;  // fp32 or bf16
+  MatrixRef part_T_HD;  // fp32, bf16 or fp16
   MatrixRef part_lse_HT;
   MatrixRef out_T_HD;  // fp32, read and written
   MatrixRef lse_HT;    // fp32, read and written; -inf: over no key yet

@@ -11,7 +11,7 @@ namespace trireme {
 // sample s is kept iff uniform_float(philox(key, counter_of(s, e / 4))[e mod 4]) >= p. The backward
 // pass is the same call on dy without a residual.
 struct DropoutArgs {
-  MatrixRef x_TC;         // fp32 or bf16
+  MatrixRef x_TC;         // fp32, bf16 or fp16
   MatrixRef residual_TC;  // absent: 0
   MatrixRef y_TC;         // written; may be x or residual
   float probability = 0.0f;

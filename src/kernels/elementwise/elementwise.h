@@ -23,7 +23,7 @@ struct AddArgs {
 void add_ref(Stream& stream, const AddArgs& args);
 void check_add(const AddArgs& args);  // throws ContractError
 
-// out_N = x_N + y_N, one dtype (fp32 or bf16), summed in fp32, rounded once.
+// out_N = x_N + y_N, one dtype (fp32, bf16 or fp16), summed in fp32, rounded once.
 struct SumArgs {
   TensorRef x_N;
   TensorRef y_N;
@@ -32,8 +32,8 @@ struct SumArgs {
 void sum_ref(Stream& stream, const SumArgs& args);
 void check_sum(const SumArgs& args);  // throws ContractError
 
-// y_TN = x_TN, or y_TN += x_TN where y is fp32; x and y are fp32 or bf16 each, and their rows may
-// be apart.
+// y_TN = x_TN, or y_TN += x_TN where y is fp32; x and y are fp32, bf16 or fp16 each, and their rows
+// may be apart.
 struct CopyMatrixArgs {
   MatrixRef x_TN;
   MatrixRef y_TN;

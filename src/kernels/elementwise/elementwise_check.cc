@@ -5,7 +5,7 @@ namespace trireme {
 
 void check_convert(const ConvertArgs& args) {
   check_argument(is_compute_dtype(args.x_N.dtype) && is_compute_dtype(args.y_N.dtype),
-                 "convert takes fp32 and bf16");
+                 "convert takes fp32, bf16 and fp16");
   check_tensor("y", args.y_N, args.x_N.num_elements(), args.y_N.dtype);
 }
 
@@ -15,7 +15,7 @@ void check_add(const AddArgs& args) {
 }
 
 void check_sum(const SumArgs& args) {
-  check_argument(is_compute_dtype(args.x_N.dtype), "sum takes fp32 and bf16");
+  check_argument(is_compute_dtype(args.x_N.dtype), "sum takes fp32, bf16 and fp16");
   check_tensor("y", args.y_N, args.x_N.num_elements(), args.x_N.dtype);
   check_tensor("out", args.out_N, args.x_N.num_elements(), args.x_N.dtype);
 }

@@ -17,7 +17,7 @@ struct TokenRange {
 // token whose row is elsewhere has zeros for it.
 struct EmbeddingForwardArgs {
   TensorRef tokens_T;      // int32, each in [0, num_tokens)
-  MatrixRef table_VC;      // fp32 or bf16
+  MatrixRef table_VC;      // fp32, bf16 or fp16
   MatrixRef positions_SC;  // absent: no learned positions
   int64_t seq_len = 0;
   int64_t first_position = 0;
@@ -32,7 +32,7 @@ void check_embedding_forward(const EmbeddingForwardArgs& args);  // throws Contr
 // whose row is elsewhere is left out of `dtable`. Overwrite zeroes the tables first.
 struct EmbeddingBackwardArgs {
   TensorRef tokens_T;       // int32
-  MatrixRef dy_TC;          // fp32 or bf16
+  MatrixRef dy_TC;          // fp32, bf16 or fp16
   MatrixRef dtable_VC;      // fp32
   MatrixRef dpositions_SC;  // fp32; absent: no learned positions
   int64_t seq_len = 0;

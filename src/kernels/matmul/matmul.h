@@ -13,10 +13,10 @@ enum class MatmulForm {
   TN,  // c_MN = a_KM^T b_KN    dW:      dw_FC = dy_TF^T x_TC
 };
 
-// a and b have one dtype (fp32 or bf16); c is fp32 or bf16 for NT and NN, fp32 for TN. Products
-// are summed in fp32 in an order that depends on k alone, so a row of c has the same bits however
-// many rows, tiles or threads there are. 2 M N K FLOPs.
-// c = a b [+ bias in every row] [+ residual], rounded once; or c += a b (fp32 c only).
+// a and b have one dtype (fp32, bf16 or fp16); c is of any of these for NT and NN, fp32 for TN.
+// Products are summed in fp32 in an order that depends on k alone, so a row of c has the same bits
+// however many rows, tiles or threads there are. 2 M N K FLOPs. c = a b [+ bias in every row]
+// [+ residual], rounded once; or c += a b (fp32 c only).
 struct MatmulArgs {
   MatmulForm form = MatmulForm::NT;
   MatrixRef a;
@@ -37,7 +37,7 @@ void check_matmul(const MatmulArgs& args);
 
 // db_N (+)= the sum of dy_TN over its rows, in fp32 (oracle: double), order fixed by T alone.
 struct ColumnSumArgs {
-  MatrixRef dy_TN;  // fp32 or bf16
+  MatrixRef dy_TN;  // fp32, bf16 or fp16
   TensorRef sum_N;  // fp32
   Write write = Write::Overwrite;
 };

@@ -21,7 +21,7 @@ struct RouteArgs {
   int64_t groups = 1;  // neighbouring experts; a token stays inside the top_groups best of them,
   int64_t top_groups = 1;  // by the sum of their two best, a tie to the lower one
   MatrixRef score_TE;      // fp32: logits; the scores are written over them
-  TensorRef bias_E;        // absent, fp32 or bf16: added to scores for the choice alone
+  TensorRef bias_E;        // absent, fp32, bf16 or fp16: added to scores for the choice alone
   TensorRef lse_T;         // fp32, written: the logarithm of the sum of the logits' exponentials
   MatrixRef expert_Tk;     // int32, written
   MatrixRef weight_Tk;     // fp32, written
@@ -41,7 +41,7 @@ struct RouteBackwardArgs {
   MatrixRef count_nE;   // int32
   float balance = 0.0f;
   float z = 0.0f;        // softmax only
-  MatrixRef dlogits_TE;  // fp32 or bf16, written
+  MatrixRef dlogits_TE;  // fp32, bf16 or fp16, written
 };
 void route_backward_ref(Stream& stream, const RouteBackwardArgs& args);
 void check_route_backward(const RouteBackwardArgs& args);  // throws ContractError
@@ -75,7 +75,7 @@ void check_sort_visits(const SortVisitsArgs& args);  // throws ContractError
 
 // y_a = x of row a's token.
 struct GatherRowsArgs {
-  MatrixRef x_TC;  // fp32 or bf16
+  MatrixRef x_TC;  // fp32, bf16 or fp16
   TensorRef token_A;
   TensorRef begin_E;
   MatrixRef y_AC;  // written
@@ -85,7 +85,7 @@ void check_gather_rows(const GatherRowsArgs& args);  // throws ContractError
 
 // y_t = residual_t + the sum of t's rows in the order of row_Tk, in fp32, rounded once.
 struct CombineRowsArgs {
-  MatrixRef x_AC;  // fp32 or bf16
+  MatrixRef x_AC;  // fp32, bf16 or fp16
   MatrixRef row_Tk;
   MatrixRef residual_TC;  // absent; may be y
   MatrixRef y_TC;         // written
@@ -95,7 +95,7 @@ void check_combine_rows(const CombineRowsArgs& args);  // throws ContractError
 
 // y_a = weight_a silu(gate_a) up_a, where u has gate and up side by side.
 struct ExpertActivationArgs {
-  MatrixRef u_AU;      // fp32 or bf16
+  MatrixRef u_AU;      // fp32, bf16 or fp16
   TensorRef weight_A;  // fp32
   TensorRef begin_E;
   MatrixRef y_AF;  // written

@@ -45,7 +45,7 @@ void check_route(const RouteArgs& args) {
   check_tensor("lse", args.lse_T, T, DType::F32);
   check_argument(!args.is_chosen || is_between(args.expert_Tk, 0, E), "a choice is of experts");
   if (!args.bias_E) return;
-  check_argument(is_compute_dtype(args.bias_E.dtype), "the bias is fp32 or bf16");
+  check_argument(is_compute_dtype(args.bias_E.dtype), "the bias is fp32, bf16 or fp16");
   check_tensor("bias", args.bias_E, E, args.bias_E.dtype);
 }
 

@@ -12,7 +12,7 @@ enum class Rotation { Forward, Inverse };
 
 struct RopeArgs {
   Rotation rotation = Rotation::Forward;
-  MatrixRef x_T_HD;      // fp32 or bf16, read and written
+  MatrixRef x_T_HD;      // fp32, bf16 or fp16, read and written
   int64_t head_dim = 0;  // even
   TensorRef cos_SD2;     // fp32 [positions, head_dim / 2]
   TensorRef sin_SD2;
