@@ -6,6 +6,8 @@
 #include <cstring>
 #include <set>
 
+#include "base/align.h"
+
 namespace trireme {
 namespace {
 
@@ -22,8 +24,6 @@ template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> message, Args&&... args) {
   throw ReadError{ErrorKind::Damaged, fmt::format(message, std::forward<Args>(args)...)};
 }
-
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 class Reader {
  public:

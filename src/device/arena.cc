@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/align.h"
 #include "base/check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -24,7 +25,7 @@ void forbid_access(void*, int64_t) {}
 }  // namespace
 
 Arena::Arena(int64_t bytes)
-    : buffer_(Buffer::allocate(std::max(bytes, kArenaAlignment))), bytes_(bytes) {}
+    : buffer_(Buffer::allocate(std::max(bytes, kTensorAlignment))), bytes_(bytes) {}
 
 // The addresses go back to the system, whose next user must find them accessible.
 Arena::~Arena() { allow_access(buffer_.data(), buffer_.bytes()); }
@@ -40,7 +41,7 @@ void Arena::touch(int part, int num_parts) {
 }
 
 void* Arena::place(ArenaBlock block) const {
-  TRIREME_CHECK(block.offset % kArenaAlignment == 0 && block.bytes % kArenaAlignment == 0,
+  TRIREME_CHECK(block.offset % kTensorAlignment == 0 && block.bytes % kTensorAlignment == 0,
                 "an arena block is aligned");
   TRIREME_CHECK(block.offset >= 0 && block.offset + block.bytes <= bytes_,
                 "a block of " + std::to_string(block.bytes) + " bytes at " +

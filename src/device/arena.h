@@ -6,12 +6,6 @@
 
 namespace trireme {
 
-inline constexpr int64_t kArenaAlignment = 64;
-
-constexpr int64_t aligned_bytes(int64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
 // A planned place in an arena; `bytes` includes the alignment.
 struct ArenaBlock {
   int64_t offset = 0;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/align.h"
 #include "base/check.h"
 #include "base/units.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
-
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 }  // namespace
 

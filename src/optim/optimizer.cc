@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/align.h"
 #include "base/nearest_name.h"
-#include "device/arena.h"
 #include "spec/memory_plan.h"
 #include "spec/norm_chunk.h"
 

@@ -11,12 +11,11 @@
 #include <iterator>
 #include <random>
 
+#include "base/align.h"
 #include "base/check.h"
 
 namespace trireme {
 namespace {
-
-int64_t rounded_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 [[noreturn]] void fail(const std::string& what) {
   throw IoError(fmt::format("shared window: {}: {}", what, std::strerror(errno)));
@@ -67,11 +66,11 @@ SharedWindow::~SharedWindow() {
 }
 
 void* SharedWindow::allocate(int64_t bytes) {
-  const int64_t wanted = rounded_up(std::max<int64_t>(bytes, 1), bytes >= kPage ? kPage : 4096);
+  const int64_t wanted = round_up(std::max<int64_t>(bytes, 1), bytes >= kPage ? kPage : 4096);
   const std::lock_guard lock(mutex_);
   for (auto place = free_.begin(); place != free_.end(); ++place) {
     const auto [offset, length] = *place;
-    const int64_t begin = rounded_up(offset, wanted >= kPage ? kPage : 4096);
+    const int64_t begin = round_up(offset, wanted >= kPage ? kPage : 4096);
     if (begin + wanted > offset + length) continue;
     free_.erase(place);
     if (begin > offset) free_[offset] = begin - offset;
@@ -82,7 +81,7 @@ void* SharedWindow::allocate(int64_t bytes) {
 }
 
 void SharedWindow::release(void* data, int64_t bytes) {
-  const int64_t length = rounded_up(std::max<int64_t>(bytes, 1), bytes >= kPage ? kPage : 4096);
+  const int64_t length = round_up(std::max<int64_t>(bytes, 1), bytes >= kPage ? kPage : 4096);
   madvise(data, size_t(length), MADV_REMOVE);
   const std::lock_guard lock(mutex_);
   const int64_t offset = static_cast<std::byte*>(data) - base_ - kArenaBegin;
