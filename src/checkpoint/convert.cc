@@ -97,6 +97,7 @@ int64_t copy_converted(const std::byte* source, DType from, std::byte* out, DTyp
   TRIREME_CHECK(is_convertible(from, to), "no conversion between these dtypes");
   constexpr int64_t kBlock = 2048;  // stays in the first-level cache between the passes
   float widened[kBlock];
+  int64_t first = -1;
   for (int64_t begin = 0; begin < num_elements; begin += kBlock) {
     const int64_t n = std::min(kBlock, num_elements - begin);
     const std::byte* block = source + begin * size_of(from);
@@ -107,14 +108,13 @@ int64_t copy_converted(const std::byte* source, DType from, std::byte* out, DTyp
       widen_block(block, from, widened, n);
       narrow_block(widened, block_out, to, n);
     }
+    // Behind a first one the rest is copied all the same: whoever allows such numbers gets all of
+    // them.
+    if (first >= 0) continue;
     const int64_t found = first_nonfinite(block_out, to, n);
-    if (found < 0) continue;
-    // The rest is copied all the same: whoever allows such numbers gets all of them.
-    copy_converted(block + n * size_of(from), from, block_out + n * size_of(to), to,
-                   num_elements - begin - n);
-    return begin + found;
+    if (found >= 0) first = begin + found;
   }
-  return -1;
+  return first;
 }
 
 }  // namespace trireme

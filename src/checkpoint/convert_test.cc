@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -121,6 +122,18 @@ TEST(Convert, IntegersConvertToNothingElse) {
       EXPECT_EQ(is_convertible(from, to), from == to || (is_float(from) && is_float(to)));
     }
   }
+}
+
+// What comes behind the first is copied too, whoever allows it, in memory that does not grow with
+// the tensor.
+TEST(Convert, LongTensorsOfNaNsAreCopiedWhole) {
+  const std::vector<bf16> values(size_t{1} << 22, bf16(std::nanf("")));
+  std::vector<float> out(values.size());
+  EXPECT_EQ(copy_converted(reinterpret_cast<const std::byte*>(values.data()), DType::BF16,
+                           reinterpret_cast<std::byte*>(out.data()), DType::F32,
+                           static_cast<int64_t>(values.size())),
+            0);
+  EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }));
 }
 
 }  // namespace
