@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # What ranks cost on one machine, in turns, as medians of several rounds, as tables in Markdown:
-# layouts of two ranks with one thread each beside one rank with two, and the bubble of pipelines beside
-# the simulator's.
-#   bench/ranks_bench.sh BUILD_DIR [layouts|pipelines]...
+# layouts of two ranks with one thread each beside one rank with two, the bubble of pipelines beside the
+# simulator's, and one long sequence shared by two ranks.
+#   bench/ranks_bench.sh BUILD_DIR [layouts|pipelines|context]...
 # ROUNDS (3) may be set in the environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 trireme=${1:-build/release}/trireme
 shift || true
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(layouts pipelines)
+[[ ${#parts[@]} -gt 0 ]] || parts=(layouts pipelines context)
 rounds=${ROUNDS:-3}
 runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
@@ -66,7 +66,9 @@ zero1 $dp parallel.zero=1
 zero2 $dp parallel.zero=2
 zero3 $dp parallel.zero=3
 tp $two parallel.tp=2
+tp-overlap $two parallel.tp=2 parallel.tp_overlap=true
 tp-sp $two parallel.tp=2 parallel.sequence=true
+tp-sp-overlap $two parallel.tp=2 parallel.sequence=true parallel.tp_overlap=true
 cp $two parallel.cp=2"
   run_all configs/bench-gpt2-124m-4x64.toml "$cases"
   head_line 'Layouts at gpt2-124m, two ranks of one thread beside one rank of two'
@@ -97,6 +99,25 @@ zb_v $two parallel.schedule=zb_v parallel.chunks=2"
   base=$(rate_of one)
   while read -r name options; do
     echo "| $name | $(calc '%.0f' "$(rate_of "$name")") | $(calc '%.3f' "$(rate_of "$name") / $base") | $(share_of "$name" 5) % | $(share_of "$name" 6) % | $(share_of "$name" 2) % | $(share_of "$name" 4) % |"
+  done <<<"$cases"
+  echo
+}
+
+context() {
+  local sequence='model.seq_len=16384 model.layers=1 model.d_model=256 model.heads=4 model.kv_heads=2 model.d_ff=512'
+  local run="$sequence batch.global_sequences=1 run.steps=5 run.eval_every=0" cases name options
+  local two="$run run.threads_per_rank=1 parallel.cp=2"
+  cases="one $run run.threads_per_rank=2
+ring $two
+all_to_all $two parallel.context=all_to_all"
+  run_all configs/tiny-llama.toml "$cases"
+  head_line 'One sequence of 16,384 tokens, two ranks of one thread beside one rank of two'
+  echo '| attention | tokens/s | beside one rank | waiting for transfers |'
+  echo '|---|---|---|---|'
+  local base
+  base=$(rate_of one)
+  while read -r name options; do
+    echo "| $name | $(calc '%.0f' "$(rate_of "$name")") | $(calc '%.3f' "$(rate_of "$name") / $base") | $(share_of "$name" 1) % |"
   done <<<"$cases"
   echo
 }
