@@ -1,4 +1,7 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
 
 #include "layout_case.h"
 #include "layout_laws.h"
@@ -59,6 +62,46 @@ TEST(ParityOfMeshes, CoverEveryPairOfDegrees) {
                      [](const Choice& choice) { return is_possible(case_of(choice)); });
   EXPECT_GE(cover.size(), 30u);
   for (const Choice& choice : cover) expect_the_numbers_of_one_rank(case_of(choice));
+}
+
+std::vector<Case> wide_meshes(const std::string& family) {
+  std::vector<Case> meshes = {{.tp = 2, .sequence = true},
+                              {.tp = 4, .tp_overlap = true},
+                              {.cp = 4},
+                              {.dp = 2, .zero = 3, .tp = 2, .cp = 2, .context = "all_to_all"},
+                              {.pp = 2, .schedule = "zb_v", .recompute = "full", .tp = 2},
+                              {.dp = 4, .zero = 1, .ep = 4},
+                              {.dp = 2, .cp = 2, .ep = 4}};
+  for (Case& c : meshes) {
+    c.family = family;
+    c.is_wide = true;
+  }
+  std::erase_if(meshes, [](const Case& c) { return !is_meant(c) || !is_possible(c); });
+  return meshes;
+}
+
+// From every mesh to others, tp, cp and ep included: the next losses are those of one rank.
+TEST(ParityOfMeshes, ACheckpointMovesBetweenAllAxes) {
+  const std::filesystem::path root =
+      std::filesystem::temp_directory_path() / fmt::format("trireme-meshes-{}", getpid());
+  for (const char* family : {"llama", "moe"}) {
+    const Case alone{.family = family, .is_wide = true};
+    const LayoutRun& whole = reference_of(alone);
+    std::vector<Case> meshes = wide_meshes(family);
+    meshes.push_back(alone);
+    for (size_t from = 0; from < meshes.size(); ++from) {
+      const std::string folder = (root / fmt::format("{}-{}", family, from)).string();
+      run_layout(plan_of(meshes[from]), {.end = 2, .save_to = folder});
+      for (const size_t further : {1, 3}) {
+        const Case& to = meshes[(from + further) % meshes.size()];
+        SCOPED_TRACE(meshes[from].name() + " -> " + to.name());
+        const LayoutRun rest =
+            run_layout(plan_of(to), {.first = 2, .end = 3, .load_from = folder + "/step-000002"});
+        EXPECT_NEAR(rest.losses.back(), whole.losses.back(), 2e-5 * whole.losses.back());
+      }
+    }
+  }
+  std::filesystem::remove_all(root);
 }
 
 // Every (tp, cp, pp, dp, ep) of 1, 2, 4 and 8 ranks with every ZeRO stage, schedules and the rest
