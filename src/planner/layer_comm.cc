@@ -4,6 +4,7 @@
 #include <span>
 
 #include "planner/predict.h"
+#include "planner/tensor_moves.h"
 
 namespace trireme {
 namespace {
@@ -33,7 +34,13 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
   const bool experts_inside =
       is_inside(mesh.ep_cp(), mesh.tp) && is_inside(mesh.ep_dp(), mesh.tp * mesh.cp * mesh.pp);
   LayerComm comm;
-  comm.tp = seconds("tp", is_inside(mesh.tp, 1), kExchangesOfLayer);
+  const bool tp_inside = is_inside(mesh.tp, 1);
+  comm.tp = action.chunk < 0
+                ? seconds("tp", tp_inside, kExchangesOfLayer)
+                : price_tensor_moves(
+                      plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
+                      tp_inside ? hardware.inside_node : hardware.between_nodes, hardware, known)
+                      .seconds;
   comm.cp = seconds("cp", is_inside(mesh.cp, mesh.tp), mesh.cp - 1);
   comm.ep = seconds("ep", experts_inside, kExchangesOfLayer);
   return comm;

@@ -6,7 +6,8 @@
 
 namespace trireme {
 
-// Seconds of the collectives inside the layers, which nothing hides.
+// Seconds for which the compute waits for collectives inside the layers: all that they take, but
+// for what parallel.tp_overlap hides behind matmuls (tensor_moves.h).
 struct LayerComm {
   double tp = 0.0;
   double cp = 0.0;

@@ -91,15 +91,22 @@ class FlowBuilder {
     const bool is_mlp = block.ends_with(".mlp") && !model_.has_experts();
     return shape_.tp_overlap && (is_mlp || block.ends_with(".attn"));
   }
-  void enter(const std::string& block, const std::string& in, const std::string& out) {
-    move(Kind::Enter, block, in, out,
-         {in, enter_block(flow_.residual), tokens_by_width(), shape_.compute, MeshAxis::Tp,
-          crosses_in_pieces(block)});
+  // `weights`: of the matmul that reads what enters, or makes what leaves.
+  void enter(const std::string& block, const std::string& in, const std::string& out,
+             const std::vector<std::string>& weights = {}) {
+    cross(Kind::Enter, enter_block(flow_.residual), block, in, out, weights);
   }
-  void leave(const std::string& block, const std::string& in, const std::string& out) {
-    move(Kind::Leave, block, in, out,
-         {in, leave_block(flow_.residual), tokens_by_width(), shape_.compute, MeshAxis::Tp,
-          crosses_in_pieces(block)});
+  void leave(const std::string& block, const std::string& in, const std::string& out,
+             const std::vector<std::string>& weights = {}) {
+    cross(Kind::Leave, leave_block(flow_.residual), block, in, out, weights);
+  }
+  void cross(Kind kind, const Redistribution& change, const std::string& block,
+             const std::string& in, const std::string& out,
+             const std::vector<std::string>& weights) {
+    const bool in_pieces = crosses_in_pieces(block);
+    move(kind, block, in, out,
+         {in, change, tokens_by_width(), shape_.compute, MeshAxis::Tp, in_pieces,
+          in_pieces ? weights : std::vector<std::string>{}});
   }
 
   // Between the ranks of cp or ep; returns the result.
@@ -117,15 +124,16 @@ class FlowBuilder {
              const std::string& row_weight, const std::string& row_bias, Middle middle) {
     const std::string block = layer + name, prefix = block + ".";
     step(Kind::Norm, block, residual_, prefix + "h", starting(layer + norm));
-    enter(block, prefix + "h", prefix + "h_full");
-    step(Kind::Column, block, prefix + "h_full", prefix + "u", existing(prefix, column));
-    step(Kind::Row, block, middle(block, prefix + "u"), prefix + "partial",
-         existing(prefix, {row_weight, row_bias}));
-    add_to_residual(block, prefix + "partial", out);
+    const std::vector<std::string> read = existing(prefix, column);
+    const std::vector<std::string> made = existing(prefix, {row_weight, row_bias});
+    enter(block, prefix + "h", prefix + "h_full", read);
+    step(Kind::Column, block, prefix + "h_full", prefix + "u", read);
+    step(Kind::Row, block, middle(block, prefix + "u"), prefix + "partial", made);
+    add_to_residual(block, prefix + "partial", out, made);
   }
-  void add_to_residual(const std::string& block, const std::string& partial,
-                       const std::string& out) {
-    leave(block, partial, block + ".p");
+  void add_to_residual(const std::string& block, const std::string& partial, const std::string& out,
+                       const std::vector<std::string>& weights = {}) {
+    leave(block, partial, block + ".p", weights);
     step(Kind::Add, block, block + ".p", out, {}).onto = residual_;
     residual_ = out;
   }
@@ -210,9 +218,8 @@ class FlowBuilder {
 };
 
 TensorMove backward_move(const TensorMove& forward) {
-  return {"d" + forward.tensor, backward_of(forward.change),
-          forward.global,       forward.dtype,
-          forward.axis,         forward.in_pieces};
+  return {"d" + forward.tensor, backward_of(forward.change), forward.global, forward.dtype,
+          forward.axis,         forward.in_pieces,           forward.weights};
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct TensorMove {
   Shape global;
   DType dtype = DType::F32;
   MeshAxis axis = MeshAxis::Tp;
-  bool in_pieces = false;  // beside a matmul
+  bool in_pieces = false;                 // beside a matmul
+  std::vector<std::string> weights = {};  // then: of that matmul
 };
 
 // One step of a stage's forward pass as the axes inside a layer see it. The backward pass follows:
