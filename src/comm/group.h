@@ -59,8 +59,6 @@ class Group {
   std::span<const int> members() const { return shape_.members; }  // world ranks
   // Whether all members reach each other's memory, so that Algorithm::Shared can be used.
   bool shares_memory() const { return board_.has_value(); }
-  // Elements of this rank's part of a vector of `total` elements, where no counts are given.
-  int64_t balanced(int64_t total) const { return balanced_count(total, size(), rank()); }
 
   // In place: x = reduction over the ranks.
   void all_reduce(TensorRef x, ReduceOp op = ReduceOp::Sum, Algorithm algorithm = Algorithm::Auto,

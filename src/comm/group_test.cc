@@ -182,7 +182,7 @@ TEST(Collectives, CanonicalReduceScatterHasTheBitsOfCanonicalAllReduce) {
         std::normal_distribution<float> normal;
         std::vector<float> x(kCount);
         for (float& v : x) v = normal(rng);
-        std::vector<float> part(size_t(world.group().balanced(kCount)));
+        std::vector<float> part(size_t(balanced_count(kCount, world.size(), world.rank())));
         world.group().reduce_scatter({x.data(), DType::F32, Shape{kCount}},
                                      {part.data(), DType::F32, Shape{int64_t(part.size())}},
                                      ReduceOp::Sum, algorithm);

@@ -65,8 +65,6 @@ class Waiter {
     }
   }
 
-  const WaitPolicy& policy() const { return policy_; }
-
  private:
   // One slow wait; its record is visible to all ranks for as long as it lasts.
   class Watch {

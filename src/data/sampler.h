@@ -21,7 +21,6 @@ class Sampler {
   int64_t num_windows() const { return num_windows_; }
   int64_t seq_len() const { return seq_len_; }
 
-  uint64_t epoch(uint64_t global_sample) const { return global_sample / num_windows_; }
   // First token of the window of a sample, in [0, num_tokens - seq_len).
   int64_t first_token(uint64_t global_sample) const;
 

@@ -97,7 +97,9 @@ class WholeModel {
     Logits logits(tokens.size(), std::vector<double>(kVocab));
     for (int32_t token = 0; token < kVocab; ++token) {
       std::fill(stage_.targets(0).begin(), stage_.targets(0).end(), token);
-      stage_.forward(ctx_, {1, 0, false}, 0);
+      for (int unit = 0; unit < stage_.num_units(); ++unit) {
+        stage_.forward_unit(ctx_, {1, 0, false}, 0, unit);
+      }
       for (size_t t = 0; t < tokens.size(); ++t) logits[t][token] = -stage_.losses(0)[t];
     }
     return logits;

@@ -47,10 +47,4 @@ Traffic GradAddends::traffic() const {
   return sum;
 }
 
-int64_t GradAddends::num_bytes() const {
-  int64_t bytes = 0;
-  for (const Gradient& gradient : gradients_) bytes += gradient.grad_N.bytes();
-  return bytes;
-}
-
 }  // namespace trireme

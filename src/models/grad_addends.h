@@ -28,8 +28,6 @@ class GradAddends {
   void sum();
   // So far by groups that are parts of the axis, which counts its own.
   Traffic traffic() const;
-  // All-reduced by this rank in one call of sum.
-  int64_t num_bytes() const;
 
  private:
   struct Gradient {

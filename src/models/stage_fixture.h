@@ -155,7 +155,9 @@ class TestStage {
         std::copy(chosen.begin(), chosen.end(), expert_Tk.row<int32_t>(i));
       }
     }
-    stage_.forward(ctx_, info(training), 0);
+    for (int unit = 0; unit < stage_.num_units(); ++unit) {
+      stage_.forward_unit(ctx_, info(training), 0, unit);
+    }
     double sum = 0.0;
     for (const float loss : stage_.losses(0)) sum += loss;
     return sum;
@@ -163,11 +165,16 @@ class TestStage {
 
   void backward(Write write = Write::Overwrite) {
     const StageSlots slots{0, 0, 0, write};
+    const auto run = [&](auto backward_of_unit) {
+      for (int unit = stage_.num_units(); unit-- > 0;) {
+        (stage_.*backward_of_unit)(ctx_, info(true), slots, unit);
+      }
+    };
     if (way_.split_backward) {
-      stage_.backward_input(ctx_, info(true), slots);
-      stage_.backward_weight(ctx_, info(true), slots);
+      run(&TransformerStage::backward_input_unit);
+      run(&TransformerStage::backward_weight_unit);
     } else {
-      stage_.backward(ctx_, info(true), slots);
+      run(&TransformerStage::backward_unit);
     }
   }
 

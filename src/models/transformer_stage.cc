@@ -203,10 +203,6 @@ void TransformerStage::bind_param_grads(const std::vector<void*>& unit_grads) {
   param_grads_.push_back(std::move(g));
 }
 
-void TransformerStage::forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot) const {
-  for (int unit = 0; unit < num_units(); ++unit) forward_unit(ctx, info, saved_slot, unit);
-}
-
 void TransformerStage::forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot,
                                     int unit) const {
   const Saved& s = saved_[saved_slot];
@@ -237,21 +233,6 @@ void TransformerStage::recompute_unit(Ctx& ctx, const MicrobatchInfo& info, int 
       layer.ffn.recompute_all(ctx, s.ffn);
       return;
   }
-}
-
-void TransformerStage::backward_input(Ctx& ctx, const MicrobatchInfo& info,
-                                      const StageSlots& slots) const {
-  for (int unit = num_units(); unit-- > 0;) backward_input_unit(ctx, info, slots, unit);
-}
-
-void TransformerStage::backward_weight(Ctx& ctx, const MicrobatchInfo& info,
-                                       const StageSlots& slots) const {
-  for (int unit = num_units(); unit-- > 0;) backward_weight_unit(ctx, info, slots, unit);
-}
-
-void TransformerStage::backward(Ctx& ctx, const MicrobatchInfo& info,
-                                const StageSlots& slots) const {
-  for (int unit = num_units(); unit-- > 0;) backward_unit(ctx, info, slots, unit);
 }
 
 void TransformerStage::backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,

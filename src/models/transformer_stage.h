@@ -38,16 +38,12 @@ class TransformerStage {
   TransformerStage(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
                    const StageTables& tables, const StageMemory& memory, uint64_t seed);
 
-  void forward(Ctx& ctx, const MicrobatchInfo& info, int saved_slot) const;
-  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
-  void backward_weight(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
-  // B and W layer by layer, so that the gradients between layers live in one layer's scratch.
-  void backward(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots) const;
-
-  // The same a unit at a time: the embedding, each layer, the head, in the order of F. Parameters
-  // of a unit lie together, so a unit is what data parallelism unshards and reduces.
+  // A unit at a time: the embedding, each layer, the head, in the order of F. Parameters of a unit
+  // lie together, so a unit is what data parallelism unshards and reduces.
   int num_units() const { return int(stage_.num_layers) + stage_.has_embedding + stage_.has_head; }
   void forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
+  // B and W of one unit after the other, so that the gradients between layers live in one layer's
+  // scratch.
   void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit) const;
 
   void backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
