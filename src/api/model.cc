@@ -72,8 +72,9 @@ std::string generate(Model& model, const GenerateRequest& request) {
   return guarded([&] {
     LoadedModel& loaded = *model.content().loaded;
     const Tokenizer& tokenizer = *value_or_fail(loaded.tokenizer());
-    TokenSampler sampler({request.temperature, request.top_k, request.top_p, request.seed},
-                         loaded.model().vocab_size);
+    const SamplingOptions options{request.temperature, request.top_k, request.top_p, request.seed};
+    value_or_fail(check_sampling(options));
+    TokenSampler sampler(options, tokenizer.vocab_size());
     std::string text;
     trireme::generate(loaded.ctx(), loaded.decoder(), tokenizer, sampler,
                       value_or_fail(tokenizer.encode(request.prompt)), request.num_tokens,

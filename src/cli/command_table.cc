@@ -169,7 +169,10 @@ Command generate_command() {
       .examples = {"trireme generate --checkpoint runs/demo -p 'It is a truth' -n 100 --temp 0.8"},
       .run = [options](CommandIo& io) -> Result<int> {
         if (options->checkpoint.empty()) {
-          return Error{ErrorKind::Usage, "--checkpoint is missing"};
+          return Error{
+              ErrorKind::Usage,
+              "--checkpoint is missing: a run directory or a checkpoint, such as --checkpoint "
+              "runs/demo"};
         }
         return run_generate(*options, io);
       }};

@@ -26,14 +26,19 @@ Result<std::string> prompt_text(const GenerateOptions& options) {
 }  // namespace
 
 Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
+  const SamplingOptions sampling{options.temperature, options.top_k, options.top_p, options.seed};
+  TRIREME_TRY_DONE(check_sampling(sampling));
+  if (options.num_tokens < 0) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("--tokens {} is below 0: say how many to draw", options.num_tokens)};
+  }
   TRIREME_TRY(checkpoint, find_checkpoint(options.checkpoint));
   TRIREME_TRY(prompt, prompt_text(options));
   const int num_threads = options.threads > 0 ? options.threads : num_available_cores();
   TRIREME_TRY(loaded, LoadedModel::load(checkpoint, num_threads, io.model_folders));
   TRIREME_TRY(tokenizer, loaded->tokenizer());
   TRIREME_TRY(tokens, tokenizer->encode(prompt));
-  TokenSampler sampler({options.temperature, options.top_k, options.top_p, options.seed},
-                       loaded->model().vocab_size);
+  TokenSampler sampler(sampling, tokenizer->vocab_size());
 
   io.out << prompt << std::flush;
   const int64_t begin_ns = monotonic_ns();

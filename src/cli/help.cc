@@ -21,8 +21,26 @@ std::string doc_of(const std::string& doc, const std::vector<std::string>& choic
   return choices.empty() ? doc : fmt::format("{}: {}", doc, fmt::join(choices, ", "));
 }
 
+// What stands in the target before anything is parsed; "" where it says nothing, or the doc says
+// it.
+std::string default_of(const Option& option) {
+  if (option.doc.find("default") != std::string::npos) return "";
+  if (const auto* text = std::get_if<std::string*>(&option.target)) return **text;
+  const auto number = [&](const auto* value) {
+    const bool said =
+        value == nullptr || (**value == 0 && option.doc.find("0:") != std::string::npos);
+    return said ? std::string() : fmt::format("{}", **value);
+  };
+  return number(std::get_if<int*>(&option.target)) + number(std::get_if<int64_t*>(&option.target)) +
+         number(std::get_if<uint64_t*>(&option.target)) +
+         number(std::get_if<double*>(&option.target));
+}
+
 std::string doc_of(const Option& option) {
   std::string doc = doc_of(option.doc, option.choices);
+  if (const std::string value = default_of(option); !value.empty()) {
+    doc += fmt::format(" (default {})", value);
+  }
   if (is_repeatable(option.target)) doc += " (may be repeated)";
   return doc;
 }

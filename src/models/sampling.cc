@@ -1,5 +1,7 @@
 #include "models/sampling.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,10 +10,30 @@
 
 namespace trireme {
 
+Status check_sampling(const SamplingOptions& options) {
+  if (!(options.temperature >= 0.0)) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("a temperature of {} is below 0: 0 takes the likeliest token, 1 draws "
+                             "as the model says",
+                             options.temperature)};
+  }
+  if (options.top_k < 0) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("top-k {} is below 0: 0 keeps all tokens", options.top_k)};
+  }
+  if (!(options.top_p > 0.0 && options.top_p <= 1.0)) {
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("top-p {} is no probability above 0: 1 keeps all tokens", options.top_p)};
+  }
+  return Done{};
+}
+
 TokenSampler::TokenSampler(const SamplingOptions& options, int64_t vocab_size)
     : options_(options), order_(vocab_size), probabilities_(vocab_size) {}
 
 int32_t TokenSampler::sample(std::span<const float> logits, uint64_t position) {
+  logits = logits.first(order_.size());
   if (options_.temperature <= 0.0) {
     return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
+
 namespace trireme {
 
 struct SamplingOptions {
@@ -13,7 +15,11 @@ struct SamplingOptions {
   uint64_t seed = 0;
 };
 
-// Draws tokens from logits. The draw of a position depends on the seed and the position alone.
+// Refuses what no draw can mean; the message names the option.
+Status check_sampling(const SamplingOptions& options);
+
+// Draws tokens from logits: of the tokenizer's `vocab_size`, though a model may have rows for more.
+// The draw of a position depends on the seed and the position alone.
 class TokenSampler {
  public:
   TokenSampler(const SamplingOptions& options, int64_t vocab_size);

@@ -121,7 +121,7 @@ void Trainer::sample() {
     }
     return;
   }
-  TokenSampler sampler({.seed = run.seed}, parts_.plan.model.vocab_size);
+  TokenSampler sampler({.seed = run.seed}, parts_.tokenizer->vocab_size());
   SampleReport report{position_.step, run.sample_prompt};
   generate(parts_.engine.ctx(), *decoder_, *parts_.tokenizer, sampler, *prompt, run.sample_tokens,
            [&](int32_t token) { report.text += parts_.tokenizer->piece(token); });
