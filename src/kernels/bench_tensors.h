@@ -20,7 +20,7 @@ inline Tensor varied(DType dtype, Shape shape) {
 }
 
 // What a kernel must read and write at least.
-struct Traffic {
+struct MovedBytes {
   double bytes = 0.0;
   std::string formula;  // "read x, write y"
 };
@@ -28,15 +28,15 @@ struct Traffic {
 // Measures a kernel that moves more than it computes.
 template <typename Call>
 void add_bandwidth_row(std::vector<BenchRow>& rows, const BenchContext& context, std::string family,
-                       std::string shape, DType dtype, Traffic traffic, Call&& call) {
+                       std::string shape, DType dtype, MovedBytes moved, Call&& call) {
   if (!context.wants(family, shape, dtype)) return;
   BenchRow row;
   row.family = std::move(family);
   row.shape = std::move(shape);
   row.dtype = dtype;
   row.seconds = median_seconds(call);
-  row.bytes = traffic.bytes;
-  row.formula = std::move(traffic.formula);
+  row.bytes = moved.bytes;
+  row.formula = std::move(moved.formula);
   rows.push_back(std::move(row));
 }
 

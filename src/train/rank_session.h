@@ -26,7 +26,7 @@ struct SessionParts {
   Group* workers = nullptr;  // that this rank serves the parameters to; absent: all step together
 };
 
-// Follows the losses for the summary and keeps the times of the traced steps.
+// Keeps the last evaluation, for the summary.
 class SummaryObserver : public RunObserver {
  public:
   void on_eval(const EvalReport& report) override { eval_ = report; }

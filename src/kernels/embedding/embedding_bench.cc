@@ -14,8 +14,8 @@ void bench_embedding(std::vector<BenchRow>& rows, const BenchContext& context) {
     Tensor dtable(DType::F32, {V, C}), dpositions(DType::F32, {S, C});
     const double bytes = double(T * C * size_of(dtype)), sums = double(T * C * size_of(DType::F32));
     const double table_bytes = double((V + S) * C * size_of(DType::F32));
-    const auto measure = [&](const char* name, Traffic traffic, auto&& call) {
-      add_bandwidth_row(rows, context, "embedding", name + extents(T, C), dtype, traffic, call);
+    const auto measure = [&](const char* name, MovedBytes moved, auto&& call) {
+      add_bandwidth_row(rows, context, "embedding", name + extents(T, C), dtype, moved, call);
     };
     measure("forward ", {2 * bytes, "read rows, write x"}, [&] {
       context.kernels.embedding_forward(

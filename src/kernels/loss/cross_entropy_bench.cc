@@ -9,8 +9,8 @@ void bench_cross_entropy(std::vector<BenchRow>& rows, const BenchContext& contex
   Tensor part(DType::F32, {3, T}), max(DType::F32, {T}), sum(DType::F32, {T});
   Tensor gradients(DType::BF16, {T, V});
   const double bytes = double(T * V * size_of(DType::F32));
-  const auto measure = [&](const char* name, DType dtype, Traffic traffic, MatrixRef dlogits_TV) {
-    add_bandwidth_row(rows, context, "loss", name + extents(T, V), dtype, traffic, [&] {
+  const auto measure = [&](const char* name, DType dtype, MovedBytes moved, MatrixRef dlogits_TV) {
+    add_bandwidth_row(rows, context, "loss", name + extents(T, V), dtype, moved, [&] {
       context.kernels.softmax_part(context.stream, {matrix(logits), targets, 0, V, matrix(part)});
       context.kernels.cross_entropy(context.stream, {matrix(part), targets, loss, max, sum});
       if (!dlogits_TV) return;

@@ -8,6 +8,7 @@
 
 #include <type_traits>
 
+#include "kernels/matmul/tiling.h"
 #include "kernels/simd.h"
 
 namespace trireme::TRIREME_ISA {
@@ -28,7 +29,6 @@ constexpr bool kBf16Pairs = false;
 
 constexpr int64_t kRegisterLanes = sizeof(Register) / sizeof(float);
 constexpr int64_t kPanelCols = kPanelRegisters * kRegisterLanes;
-constexpr int64_t kGroupRows = 6;
 
 // What the registers multiply for matrices of T.
 template <typename T>

@@ -5,8 +5,6 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kGroupRows = 6;
-
 int64_t blocks(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
 int64_t rounded_up(int64_t extent, int64_t unit) { return blocks(extent, unit) * unit; }
 

@@ -4,6 +4,9 @@
 
 namespace trireme {
 
+// Rows of c that stay in registers together: one of an unrolled product.
+inline constexpr int64_t kGroupRows = 6;
+
 // How c is cut into tiles for threads, and k into blocks for caches. No bit of c depends on it.
 struct Tiling {
   int64_t tile_rows = 0;
