@@ -104,7 +104,7 @@ zb_v $two parallel.schedule=zb_v parallel.chunks=2"
 }
 
 context() {
-  local sequence='model.seq_len=16384 model.layers=1 model.d_model=128 model.heads=2 model.kv_heads=1 model.d_ff=256'
+  local sequence='model.seq_len=16384 model.layers=1 model.d_model=128 model.heads=2 model.kv_heads=2 model.d_ff=256'
   local run="$sequence batch.global_sequences=1 run.steps=4 run.eval_every=0" cases name options
   local two="$run run.threads_per_rank=1 parallel.cp=2"
   cases="one $run run.threads_per_rank=2
