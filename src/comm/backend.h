@@ -25,7 +25,7 @@ using CallHook = std::function<int(const Group& group, Collective, const CallSit
 
 struct WorldOptions {
   double timeout_s = 60.0;  // run.comm_timeout_s: the deadline of every wait
-  int ranks_per_node = 0;   // local ranks: nodes to pretend; 0: all on one
+  int ranks_per_node = 0;   // local ranks: nodes to pretend, which share no memory; 0: all on one
   // What Algorithm::Auto decides by.
   CommCost cost;
   FaultHook fault_hook;  // tests only

@@ -9,7 +9,11 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kLongCount = int64_t{1} << 20;
+constexpr int64_t kShortCount = 1024;
+constexpr int64_t kWorkCount = int64_t{1} << 16;
 constexpr int kRepeats = 9;
+constexpr int kCalls = 20;
+constexpr double kLeastCall_s = 1e-7;
 
 double seconds_since(int64_t begin_ns) { return double(steady_now_ns() - begin_ns) * 1e-9; }
 
@@ -70,6 +74,29 @@ CommCost calibrate_comm(World& world) {
                        cost.across.beta_s_per_byte, cost.gamma_s_per_byte};
   group.broadcast({numbers, DType::F64, Shape{5}}, 0);
   return {{numbers[0], numbers[1]}, {numbers[2], numbers[3]}, numbers[4]};
+}
+
+double time_short_call(World& world) {
+  Group& group = world.group();
+  std::vector<float> x(kShortCount, 1.0f), y(kWorkCount, 1.0f);
+  const auto seconds_of = [&](bool calls) {
+    group.barrier();
+    const int64_t begin = steady_now_ns();
+    for (int call = 0; call < kCalls; ++call) {
+      reduce_pair(DType::F32, ReduceOp::Mean, y.data(), y.data(), y.data(), kWorkCount);
+      if (calls) group.all_reduce({x.data(), DType::F32, Shape{kShortCount}}, ReduceOp::Mean);
+    }
+    return seconds_since(begin);
+  };
+  std::vector<double> working, calling;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    working.push_back(seconds_of(false));
+    calling.push_back(seconds_of(true));
+  }
+  const double calls_s = median(std::move(calling)) - median(std::move(working));
+  double of_call = std::max(kLeastCall_s, calls_s / kCalls);
+  group.broadcast({&of_call, DType::F64, Shape{1}}, 0);
+  return of_call;
 }
 
 }  // namespace trireme

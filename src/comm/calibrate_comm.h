@@ -10,4 +10,9 @@ namespace trireme {
 // all ranks; all get the same answer. Needs two ranks; with one only gamma is measured.
 CommCost calibrate_comm(World& world);
 
+// Seconds of an all-reduce among all ranks whose bytes hardly count: they arrive, wait for each
+// other and are woken. More than the latency of a link, on which both ends are awake. Called by all
+// ranks; all get the same answer.
+double time_short_call(World& world);
+
 }  // namespace trireme

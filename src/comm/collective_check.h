@@ -34,7 +34,7 @@ class CollectiveRun {
   void fill();  // inputs, and outputs with a value that no result has
   void run();
   // "" or the first element that is wrong. Random data: within (N + 1) u sum |x_i|, u = 2^-24 for
-  // fp32 and 2^-9 for bf16, which rounds at every hop in the algorithms that pass partial sums on.
+  // fp32 and 2^-9 for bf16, which is rounded at every addition.
   std::string verify() const;
   uint64_t output_hash() const;
   const CollectiveArgs& args() const { return args_; }

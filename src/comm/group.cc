@@ -202,9 +202,13 @@ void Group::begin(Operation& operation) {
                   "this backend has no such collective of its own for group " + name());
     return;
   }
-  if (operation.tmp_bytes > scratch_.bytes()) scratch_ = Buffer::allocate(operation.tmp_bytes);
+  grow_scratch(operation.tmp_bytes);
   operation.task.tmp = static_cast<std::byte*>(scratch_.data());
   operation.execution.start(operation.task);
+}
+
+void Group::grow_scratch(int64_t bytes) {
+  if (bytes > scratch_.bytes()) scratch_ = Buffer::allocate(bytes);
 }
 
 void Group::complete(Operation& operation) {

@@ -106,13 +106,16 @@ class Group {
   // Payload that this rank has sent and received, without headers and copies to itself.
   Traffic traffic(Collective collective) const;
   Traffic traffic() const;
+  // Before the first such call, while nothing is under way: plans it and allocates what it needs
+  // beside the caller's buffers. A call that was not announced allocates itself.
+  void reserve(const CollectiveArgs& args);
   // What Auto, or Canonical, stands for in this call.
   Algorithm resolve(const CollectiveArgs& args);
   // Rounds of one call; Shared has one meeting, or two where ranks use each other's buffers.
   int rounds(const CollectiveArgs& args);
   // Payload of one call, as `traffic` will count it.
   Traffic predict(const CollectiveArgs& args);
-  // Bytes of scratch that this group has allocated; grows with the first call of a kind.
+  // Of message algorithms, so far.
   int64_t scratch_bytes() const { return scratch_.bytes(); }
 
   // For the drivers of operations.
@@ -141,7 +144,10 @@ class Group {
 
   int64_t full_count(const CollectiveArgs& args) const;
   void check_args(const CollectiveArgs& args, int64_t count) const;
-  const Entry& plan_of(const CollectiveArgs& args, int64_t count);
+  const Entry& entry_of(const CollectiveArgs& args, int64_t count);
+  // Of a message algorithm. Unequal counts may come from the data, and never again: they are
+  // planned in `unequal`, which keeps its memory from call to call.
+  const CommPlan& plan_of(const CollectiveArgs& args, int64_t count, CommPlan& unequal);
   void prepare(const CollectiveArgs& args, const CallSite& site, Operation& operation);
   void prepare_direct(Collective collective, TensorRef x, int peer, int tag, const CallSite& site,
                       Operation& operation);
@@ -152,6 +158,7 @@ class Group {
   Work start_direct(Collective collective, TensorRef x, int peer, int tag, const CallSite& site);
   Work start_direct_once(Collective collective, TensorRef x, int peer, int tag,
                          const CallSite& site);
+  void grow_scratch(int64_t bytes);
   bool caller_may_drive(const Operation& operation) const;
   void run_prepared(Operation& operation);
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "comm/algorithms/algorithms.h"
 #include "comm/group.h"
 #include "comm/rank_context.h"
 #include "comm/reduce.h"
@@ -19,6 +20,9 @@ bool is_rooted(Collective c) {
 }
 bool is_reduction(Collective c) {
   return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
+}
+bool is_free_choice(Algorithm algorithm) {
+  return algorithm == Algorithm::Auto || algorithm == Algorithm::Canonical;
 }
 const std::byte* bytes_of(const TensorRef& x) { return static_cast<const std::byte*>(x.data); }
 
@@ -78,36 +82,23 @@ void Group::check_args(const CollectiveArgs& a, int64_t count) const {
   }
 }
 
-const Group::Entry& Group::plan_of(const CollectiveArgs& args, int64_t count) {
-  uint64_t counts_hash = 0;
-  if (!args.counts.empty()) counts_hash = hash64(std::as_bytes(args.counts));
-  if (!args.recv_counts.empty()) counts_hash = hash64(std::as_bytes(args.recv_counts), counts_hash);
+const Group::Entry& Group::entry_of(const CollectiveArgs& args, int64_t count) {
+  const uint64_t counts_hash = args.counts.empty() ? 0 : hash64(std::as_bytes(args.counts));
   const PlanKey key{uint64_t(args.collective) | uint64_t(args.algorithm) << 8 |
                         uint64_t(size_of(args.in.dtype)) << 16,
                     counts_hash ^ uint64_t(args.root), count};
   const auto found = plans_.find(key);
   if (found != plans_.end()) [[likely]]
     return found->second;
-  // Unequal counts may come from the data, and never again: their plans are not kept for ever.
-  constexpr size_t kMostPlans = 512;
-  const bool is_idle = pending_[0].load() == 0 && pending_[1].load() == 0;
-  if (count < 0 && plans_.size() >= kMostPlans && is_idle) {
-    std::erase_if(plans_, [](const auto& plan) { return plan.first.count < 0; });
-  }
   PlanRequest request{.collective = args.collective,
                       .algorithm = args.algorithm,
                       .rank = rank(),
                       .size = size(),
                       .root = args.root,
-                      .count = std::max<int64_t>(count, 0),
+                      .count = count,
                       .counts = args.counts,
-                      .recv_counts = args.recv_counts,
                       .node_of = node_of_};
-  const bool free_choice =
-      args.algorithm == Algorithm::Auto || args.algorithm == Algorithm::Canonical;
-  if (free_choice && count < 0) {
-    request.algorithm = Algorithm::Naive;
-  } else if (free_choice) {
+  if (is_free_choice(args.algorithm)) {
     request.algorithm = choose_algorithm(request, size_of(args.in.dtype), context_.options.cost,
                                          args.algorithm == Algorithm::Canonical);
   }
@@ -116,10 +107,16 @@ const Group::Entry& Group::plan_of(const CollectiveArgs& args, int64_t count) {
   return plans_.emplace(key, Entry{request.algorithm, std::move(plan).value()}).first->second;
 }
 
+const CommPlan& Group::plan_of(const CollectiveArgs& args, int64_t count, CommPlan& unequal) {
+  if (count >= 0) return entry_of(args, count).plan;
+  unequal.steps.clear();
+  unequal.rounds = algorithms::pairwise_all_to_all(unequal, {.rank = rank(), .size = size()},
+                                                   args.counts, args.recv_counts);
+  return unequal;
+}
+
 Algorithm Group::resolve(const CollectiveArgs& args) {
-  const bool may_share = args.algorithm == Algorithm::Auto ||
-                         args.algorithm == Algorithm::Canonical ||
-                         args.algorithm == Algorithm::Shared;
+  const bool may_share = is_free_choice(args.algorithm) || args.algorithm == Algorithm::Shared;
   if (may_share && board_.has_value() &&
       (args.counts.empty() || board_->reaches_everything() ||
        args.collective != Collective::AllToAll)) {
@@ -128,7 +125,21 @@ Algorithm Group::resolve(const CollectiveArgs& args) {
   TRIREME_CHECK(args.algorithm != Algorithm::Shared,
                 "the ranks of group " + name() + " do not see each other's memory");
   if (args.algorithm == Algorithm::Native) return Algorithm::Native;
-  return plan_of(args, full_count(args)).algorithm;
+  const int64_t count = full_count(args);
+  if (count >= 0) return entry_of(args, count).algorithm;
+  TRIREME_CHECK(is_free_choice(args.algorithm) || args.algorithm == Algorithm::Naive,
+                fmt::format("all_to_all with unequal counts has no algorithm {}; use naive",
+                            name_of(args.algorithm)));
+  return Algorithm::Naive;
+}
+
+void Group::reserve(const CollectiveArgs& args) {
+  const int64_t count = full_count(args);
+  check_args(args, count);
+  const Algorithm algorithm = resolve(args);
+  if (algorithm == Algorithm::Shared || algorithm == Algorithm::Native) return;
+  CommPlan unequal;
+  grow_scratch(plan_of(args, count, unequal).tmp_count * size_of(args.in.dtype));
 }
 
 void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation& operation) {
@@ -177,7 +188,7 @@ void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation&
                         .out = static_cast<std::byte*>(args.out.data)};
     return;
   }
-  const CommPlan& plan = plan_of(args, count).plan;
+  const CommPlan& plan = plan_of(args, count, operation.unequal);
   operation.way = Operation::Way::Messages;
   operation.tmp_bytes = plan.tmp_count * size_of(args.in.dtype);
   operation.task = {.steps = plan.steps,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <mutex>
 #include <random>
 
@@ -61,15 +62,22 @@ TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction
         }
       }
     }
-    run_ranks(size, {.ranks_per_node = 1 + int(seed % 3)}, [&](World& world) {
-      for (const CollectiveCase& c : cases) {
-        const std::string wrong = check_collective(world, world.group(), c);
-        if (wrong.empty()) continue;
-        const std::lock_guard lock(mutex);
-        if (failure.empty()) failure = wrong;
-      }
-    });
-    ASSERT_EQ(failure, "") << "size " << size;
+    for (const int ranks_per_node : {0, 1 + int(seed % 3)}) {  // which share no memory
+      run_ranks(size, {.ranks_per_node = ranks_per_node}, [&](World& world) {
+        for (const CollectiveCase& c : cases) {
+          const bool needs_memory = c.algorithm == Algorithm::Shared;
+          const bool is_free =
+              c.algorithm == Algorithm::Auto || c.algorithm == Algorithm::Canonical;
+          // What memory is shared matters to these alone.
+          if (ranks_per_node == 0 ? !needs_memory && !is_free : needs_memory) continue;
+          const std::string wrong = check_collective(world, world.group(), c);
+          if (wrong.empty()) continue;
+          const std::lock_guard lock(mutex);
+          if (failure.empty()) failure = wrong;
+        }
+      });
+      ASSERT_EQ(failure, "") << "size " << size << ", nodes of " << ranks_per_node;
+    }
   }
 }
 
@@ -81,7 +89,8 @@ TEST(Collectives, RandomDataIsWithinTheBoundAndEqualOnAllRanksAndFromRunToRun) {
         std::vector<uint64_t> hashes;
         std::string failure;
         for (int repeat = 0; repeat < 2; ++repeat) {
-          run_ranks(size, {.ranks_per_node = 2}, [&](World& world) {
+          const int ranks_per_node = algorithm == Algorithm::Shared ? 0 : 2;
+          run_ranks(size, {.ranks_per_node = ranks_per_node}, [&](World& world) {
             CollectiveRun run(world, world.group(),
                               {.algorithm = algorithm,
                                .dtype = dtype,
@@ -134,43 +143,56 @@ TEST(Collectives, UnequalCounts) {
   }
 }
 
-// The law behind equal bits on every data-parallel degree: 16 addends, summed in aligned blocks by
-// a local binary tree and then across ranks, give the same bits for every power of two of ranks.
-TEST(Collectives, CanonicalOrderHasOneSumForEveryPowerOfTwoGrouping) {
+// 16 addends, summed in aligned blocks by a local binary tree and then across ranks.
+template <typename T>
+std::vector<T> sum_in_blocks(int size, Algorithm algorithm) {
   constexpr int kAddends = 16;
   constexpr int64_t kCount = 3001;
-  const auto addend = [](int a) {
-    std::mt19937 rng{unsigned(a)};
-    std::normal_distribution<float> normal;
-    std::vector<float> x(kCount);
-    for (float& v : x) v = normal(rng);
-    return x;
-  };
-  std::vector<float> reference;
-  for (int size : {1, 2, 4, 8, 16}) {
+  std::vector<T> sum;
+  run_ranks(size, [&](World& world) {
+    const int block = kAddends / size;
+    std::vector<std::vector<T>> level;
+    for (int i = 0; i < block; ++i) {
+      std::mt19937 rng{unsigned(world.rank() * block + i)};
+      std::normal_distribution<float> normal;
+      level.emplace_back();
+      for (int64_t j = 0; j < kCount; ++j) level.back().push_back(T(normal(rng)));
+    }
+    while (level.size() > 1) {
+      for (size_t i = 0; i < level.size() / 2; ++i) {
+        for (size_t j = 0; j < size_t(kCount); ++j) {
+          level[i][j] = T(float(level[2 * i][j]) + float(level[2 * i + 1][j]));
+        }
+      }
+      level.resize(level.size() / 2);
+    }
+    world.group().all_reduce({level[0].data(), dtype_of<T>, Shape{kCount}}, ReduceOp::Sum,
+                             algorithm);
+    if (world.rank() == size - 1) sum = level[0];
+  });
+  return sum;
+}
+
+template <typename T>
+void expect_one_sum() {
+  const std::vector<T> one = sum_in_blocks<T>(1, Algorithm::Canonical);
+  for (int size : {2, 4, 8, 16}) {
     for (Algorithm algorithm :
          {Algorithm::Canonical, Algorithm::Shared, Algorithm::Tree, Algorithm::Naive,
           Algorithm::ParameterServer, Algorithm::Doubling, Algorithm::HalvingDoubling}) {
-      run_ranks(size, [&](World& world) {
-        const int block = kAddends / size;
-        std::vector<std::vector<float>> level;
-        for (int i = 0; i < block; ++i) level.push_back(addend(world.rank() * block + i));
-        while (level.size() > 1) {
-          for (size_t i = 0; i < level.size() / 2; ++i) {
-            for (int64_t j = 0; j < kCount; ++j) {
-              level[i][size_t(j)] = level[2 * i][size_t(j)] + level[2 * i + 1][size_t(j)];
-            }
-          }
-          level.resize(level.size() / 2);
-        }
-        world.group().all_reduce({level[0].data(), DType::F32, Shape{kCount}}, ReduceOp::Sum,
-                                 algorithm);
-        if (world.rank() != size - 1) return;
-        if (reference.empty()) reference = level[0];
-        EXPECT_EQ(reference, level[0]) << name_of(algorithm) << " on " << size << " ranks";
-      });
+      const std::vector<T> sum = sum_in_blocks<T>(size, algorithm);
+      EXPECT_EQ(std::memcmp(sum.data(), one.data(), sum.size() * sizeof(T)), 0)
+          << name_of(dtype_of<T>) << " " << name_of(algorithm) << " on " << size << " ranks";
     }
   }
+}
+
+// The law behind equal bits on every data-parallel degree and, in slices, tensor-parallel one: the
+// same bits for every power of two of ranks.
+TEST(Collectives, CanonicalOrderHasOneSumForEveryPowerOfTwoGrouping) {
+  expect_one_sum<float>();
+  expect_one_sum<bf16>();
+  expect_one_sum<f16>();
 }
 
 TEST(Collectives, CanonicalReduceScatterHasTheBitsOfCanonicalAllReduce) {
@@ -246,6 +268,26 @@ TEST(Accounting, SharedSendsInTotalWhatItReceives) {
         }
       }
     }
+  }
+}
+
+TEST(Scratch, OfACallThatWasReservedDoesNotGrow) {
+  for (int size : {1, 2, 3, 4, 6, 8}) {
+    run_ranks(size, {.ranks_per_node = 2}, [&](World& world) {
+      for (int c = 0; c <= int(Collective::Barrier); ++c) {
+        for (Algorithm algorithm : all_algorithms(Collective(c), size)) {
+          if (algorithm == Algorithm::Shared) continue;
+          const auto group = world.group().split(0, world.rank(), "fresh");
+          CollectiveRun run(world, *group,
+                            {.collective = Collective(c), .algorithm = algorithm, .count = 1000});
+          run.fill();
+          group->reserve(run.args());
+          const int64_t reserved = group->scratch_bytes();
+          run.run();
+          ASSERT_EQ(group->scratch_bytes(), reserved) << name_of(algorithm);
+        }
+      }
+    });
   }
 }
 

@@ -31,7 +31,8 @@ int Group::rounds(const CollectiveArgs& args) {
   const int64_t count = full_count(args);
   const Algorithm algorithm = resolve(args);
   if (algorithm == Algorithm::Native || size() == 1) return 0;
-  if (algorithm != Algorithm::Shared) return plan_of(args, count).plan.rounds;
+  CommPlan unequal;
+  if (algorithm != Algorithm::Shared) return plan_of(args, count, unequal).rounds;
   const bool eager = count >= 0 && count * size_of(args.in.dtype) <= kEagerBytes;
   return eager ? 1 : 2;
 }
@@ -50,7 +51,8 @@ Traffic Group::predict(const CollectiveArgs& args) {
                             .recv_counts = args.recv_counts},
                            element);
   } else {
-    moved = traffic_of(plan_of(args, count).plan);
+    CommPlan unequal;
+    moved = traffic_of(plan_of(args, count, unequal));
   }
   return {moved.sent * element, moved.received * element, moved.sent_messages,
           moved.received_messages};

@@ -25,6 +25,7 @@ struct Operation {
   Execution::Task task;         // Messages
   SharedBoard::Call shared;     // Shared, Native
   Step direct_step;             // send and recv: their only step
+  CommPlan unequal;             // all_to_all with unequal counts
   std::vector<int64_t> counts;  // what the spans of task and shared point to
   std::vector<int64_t> recv_counts;
 

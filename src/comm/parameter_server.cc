@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <exception>
 #include <thread>
 
@@ -68,11 +67,6 @@ class ParameterServer::Impl {
     bool wants_parameters = false;
     bool left = false;
     int64_t num_pushes = 0;
-    struct Push {
-      std::vector<float> gradient;
-      PushValues values;
-    };
-    std::deque<Push> pushes;  // synchronous: not yet applied
   };
 
   // Until `is_enough` or all have left; looks between any two requests.
@@ -83,7 +77,6 @@ class ParameterServer::Impl {
     while (num_left_ < int(workers_.size()) && !is_enough()) {
       const int64_t before = num_events_;
       for (size_t w = 0; w < workers_.size() && !is_enough(); ++w) look_at(int(w));
-      if (options_.staleness == 0) apply_full_rounds(is_enough);
       for (size_t w = 0; w < workers_.size(); ++w) answer(int(w));
       idle = num_events_ == before ? idle + 1 : 0;
       if (idle == 0) heard_ns = steady_now_ns();
@@ -130,41 +123,14 @@ class ParameterServer::Impl {
 
   void take_push(int w) {
     Worker& worker = workers_[size_t(w)];
-    const bool waits = options_.staleness == 0 && !is_dismissed_;
-    std::vector<float> kept(waits ? parameters_.size() : 0);
-    const std::span<float> gradient = waits ? kept : gradient_;
-    group_.recv(tensor_of(std::span<const float>(gradient)), rank_of(w), kDataTag, site_);
+    group_.recv(tensor_of(std::span<const float>(gradient_)), rank_of(w), kDataTag, site_);
     worker.num_pushes = worker.request.num_pushes;
-    if (waits) {
-      worker.pushes.push_back({std::move(kept), worker.request.values});
-    } else if (!is_dismissed_) {
-      update_(parameters_, {gradient, begin_, worker.request.values});
-      ++version_;
-    }
-  }
-
-  // Synchronous: one gradient of every worker, added in worker order, is one update.
-  template <typename IsEnough>
-  void apply_full_rounds(IsEnough&& is_enough) {
-    const auto has_one = [](const Worker& worker) { return !worker.pushes.empty(); };
-    while (!workers_.empty() && !is_enough() &&
-           std::all_of(workers_.begin(), workers_.end(), has_one)) {
-      Worker::Push sum = std::move(workers_[0].pushes.front());
-      workers_[0].pushes.pop_front();
-      for (size_t w = 1; w < workers_.size(); ++w) {
-        const Worker::Push& push = workers_[w].pushes.front();
-        for (size_t i = 0; i < sum.gradient.size(); ++i) sum.gradient[i] += push.gradient[i];
-        for (size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += push.values[i];
-        workers_[w].pushes.pop_front();
-      }
-      update_(parameters_, {sum.gradient, begin_, sum.values});
-      ++version_;
-      ++num_events_;
-    }
+    if (is_dismissed_) return;
+    update_(parameters_, {gradient_, begin_, worker.request.values});
+    ++version_;
   }
 
   bool may_read(const Worker& reader) const {
-    if (options_.staleness == 0) return version_ >= reader.request.num_pushes;
     for (const Worker& worker : workers_) {
       if (!worker.left && worker.num_pushes + options_.staleness < reader.request.num_pushes) {
         return false;
@@ -187,7 +153,7 @@ class ParameterServer::Impl {
   Group& group_;
   const ParameterServerOptions options_;
   std::span<float> parameters_;
-  std::vector<float> gradient_;  // asynchronous: the one that is applied
+  std::vector<float> gradient_;  // the one that is applied
   const ServerUpdate update_;
   CallSite site_;
   int64_t begin_;
@@ -210,11 +176,6 @@ ParameterServer::ParameterServer(Group& group, const ParameterServerOptions& opt
 ParameterServer::~ParameterServer() = default;
 int64_t ParameterServer::serve(int64_t num_updates) { return impl_->serve(num_updates); }
 void ParameterServer::dismiss() { impl_->dismiss(); }
-
-int64_t serve_parameters(Group& group, const ParameterServerOptions& options,
-                         std::span<float> parameters, const ServerUpdate& update, CallSite site) {
-  return ParameterServer(group, options, parameters, update, site).serve(INT64_MAX);
-}
 
 ParameterWorker::ParameterWorker(Group& group, const ParameterServerOptions& options)
     : group_(group), options_(options) {

@@ -13,21 +13,18 @@ namespace trireme {
 
 // A training mode of its own: some ranks keep the parameters, the others pull them, compute, and
 // push gradients. Ranks [0, num_servers) of the group are servers, each with a balanced part of the
-// parameters; the rest are workers. Every worker makes the same number of pushes.
+// parameters; the rest are workers. A push is an update of its own, applied in order of arrival.
 struct ParameterServerOptions {
   int num_servers = 1;
   int64_t num_elements = 0;  // fp32 parameters, of all servers together
-  // How many pushes a worker may be ahead of the slowest; 0: synchronous, one update per round of
-  // all workers' pushes, added in worker order, so that runs repeat bit for bit. Else a push is an
-  // update of its own, applied in order of arrival.
-  int staleness = 0;
-  double timeout_s = 60.0;  // a server that hears nothing for so long fails the run
+  int staleness = 1;         // how many pushes a worker may be ahead of the slowest
+  double timeout_s = 60.0;   // a server that hears nothing for so long fails the run
 };
 
-// What a worker says beside a gradient; of several workers' pushes the sum.
+// What a worker says beside a gradient.
 using PushValues = std::array<double, 2>;
 
-// A (sum of) gradient(s) for a server's part, which begins at `begin` of all parameters.
+// A gradient for a server's part, which begins at `begin` of all parameters.
 struct PushedGradient {
   std::span<const float> gradient;
   int64_t begin = 0;
@@ -55,11 +52,6 @@ class ParameterServer {
   std::unique_ptr<Impl> impl_;
 };
 
-// Serves until every worker has left. Returns the number of updates made.
-int64_t serve_parameters(Group& group, const ParameterServerOptions& options,
-                         std::span<float> parameters, const ServerUpdate& update,
-                         CallSite site = CallSite::current());
-
 // What a worker sees of all servers.
 class ParameterWorker {
  public:
@@ -76,8 +68,8 @@ class ParameterWorker {
   ParameterWorker& operator=(const ParameterWorker&) = delete;
 
   // Reads all parameters into `parameters`. Waits until no worker is more than `staleness` pushes
-  // behind this one (synchronous: until its last push is in the parameters). Returns the lowest
-  // version, in updates, among the servers' answers; kDismissed where a server needs no more.
+  // behind this one. Returns the lowest version, in updates, among the servers' answers; kDismissed
+  // where a server needs no more.
   int64_t pull(std::span<float> parameters, CallSite site = CallSite::current());
   // Sends a gradient of all parameters; returns before it is applied.
   void push(std::span<const float> gradient, const PushValues& values = {},

@@ -21,8 +21,8 @@ void reduce_pair(DType dtype, ReduceOp op, void* target, const void* left, const
 
 // Every target = the reduction of all sources in one binary tree over their index: sources 0 and 1,
 // 2 and 3, then the pairs; a missing leaf is skipped. So any aligned power-of-two group of addends
-// has one sum, wherever it was added. bf16 is rounded once, at the end. Mean divides by the number
-// of sources. A target may be one of the sources.
+// has one sum, wherever it was added: bf16 and fp16 are rounded at every node. Mean divides by the
+// number of sources. A target may be one of the sources.
 void reduce_tree(DType dtype, ReduceOp op, std::span<void* const> targets,
                  std::span<const void* const> sources, int64_t count);
 

@@ -91,6 +91,7 @@ class SharedBoard {
   bool all_arrived();
   bool all_visible() const;
   void check_call(int rank) const;
+  void work_eager();
   void work_direct();
   void reduce_part(const std::vector<const std::byte*>& inputs, int64_t begin, int64_t count,
                    std::span<void* const> targets);

@@ -16,6 +16,14 @@ bool is_direct(Collective collective) {
   return collective == Collective::Send || collective == Collective::Recv;
 }
 
+// Whether the peer that is waited for has not made this call.
+bool arrives_later(const Fabric& fabric, const WaitRecord& wait) {
+  const SignatureRecord& call = wait.what;
+  return wait.since_ns != 0 && wait.peer >= 0 && !is_direct(call.collective) &&
+         call.group < kWatchedGroups &&
+         fabric.cell(wait.peer).issued[call.group].load(std::memory_order_acquire) < call.sequence;
+}
+
 }  // namespace
 
 std::string mismatch_text(int rank, const SignatureRecord& mine, int peer,
@@ -104,25 +112,35 @@ void Waiter::Watch::look_for_mismatch() {
 void Waiter::Watch::look_for_cycle() {
   const Fabric& fabric = waiter_.fabric_;
   uint64_t cycle = 0;
-  std::string text;
   int rank = waiter_.rank_;
   for (int hop = 0; hop < fabric.size(); ++hop) {
     const WaitRecord wait = fabric.cell(rank).waits[0].load();
-    const SignatureRecord& call = wait.what;
-    const bool arrives_later =
-        wait.since_ns != 0 && wait.peer >= 0 && !is_direct(call.collective) &&
-        call.group < kWatchedGroups &&
-        fabric.cell(wait.peer).issued[call.group].load(std::memory_order_acquire) < call.sequence;
-    if (!arrives_later) break;
+    if (!arrives_later(fabric, wait)) break;
     cycle = cycle * 31 + uint64_t(wait.since_ns);
-    text += fmt::format("\n  rank {} waits for rank {} in {}", rank, wait.peer, to_string(call));
     rank = wait.peer;
     if (rank != waiter_.rank_) continue;
-    if (cycle == cycle_seen_) give_up("ranks wait for each other in different calls:" + text);
+    if (cycle == cycle_seen_) {
+      give_up("ranks wait for each other in different calls:" + cycle_text());
+    }
     cycle_seen_ = cycle;
     return;
   }
   cycle_seen_ = 0;
+}
+
+// Nobody leaves a cycle but by an abort, whose cause is then the one that counts.
+std::string Waiter::Watch::cycle_text() const {
+  const Fabric& fabric = waiter_.fabric_;
+  std::string text;
+  int rank = waiter_.rank_;
+  for (int hop = 0; hop < fabric.size(); ++hop) {
+    const WaitRecord wait = fabric.cell(rank).waits[0].load();
+    text +=
+        fmt::format("\n  rank {} waits for rank {} in {}", rank, wait.peer, to_string(wait.what));
+    rank = wait.peer;
+    if (rank < 0 || rank == waiter_.rank_) break;
+  }
+  return text;
 }
 
 }  // namespace trireme

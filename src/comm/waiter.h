@@ -78,6 +78,7 @@ class Waiter {
     void publish(int peer);
     void look_for_mismatch();
     void look_for_cycle();
+    std::string cycle_text() const;
     [[noreturn]] void give_up(const std::string& cause);
 
     Waiter& waiter_;

@@ -147,6 +147,7 @@ void reduce_to_shards(const Change& c, int dim) {
   c.group.run({.collective = Collective::ReduceScatter,
                .in = c.flat(packed(c, whole, parts), c.x.num_elements()),
                .out = c.flat(c.y),
+               .algorithm = Algorithm::Canonical,
                .counts = parts.elements()},
               c.site);
 }
@@ -180,7 +181,11 @@ void exchange_shards(const Change& c, int from, int to) {
 
 void reduce_to_all(const Change& c) {
   copy(c);
-  c.group.run({.collective = Collective::AllReduce, .in = c.flat(c.y), .out = c.flat(c.y)}, c.site);
+  c.group.run({.collective = Collective::AllReduce,
+               .in = c.flat(c.y),
+               .out = c.flat(c.y),
+               .algorithm = Algorithm::Canonical},
+              c.site);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace trireme {
 //   shard(d)     all_gather  all_gather  all_to_all      zeros around
 //   partial      all_reduce  all_reduce  reduce_scatter  copy
 //
-// (shard(d) to shard(d) is a copy.) The backward of a -> b is dual(b) -> dual(a): see backward_of.
+// (shard(d) to shard(d) is a copy.) Sums go along the canonical tree over the ranks. The backward
+// of a -> b is dual(b) -> dual(a): see backward_of.
 //
 // y = x as `to` instead of `from`. x and y have their local shapes of `global`; they are the same
 // memory or do not overlap. `scratch` has at least redistribute_scratch_bytes.

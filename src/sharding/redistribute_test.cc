@@ -157,13 +157,16 @@ TEST(Redistribute, MovesThePredictedBytesForEveryPairOfPlacements) {
                    .out = flat(in_place ? sum : y),
                    .algorithm = algorithm,
                    .counts = move->counts});
-        const Traffic pure =
-            redistribution_traffic(change, global, DType::F32, algorithm, size, group.rank());
-        EXPECT_EQ(group.traffic().sent_bytes - before.sent_bytes, pure.sent_bytes)
+        const int64_t element = size_of(DType::F32);
+        const PlanRequest request = move->request(algorithm, size, group.rank());
+        const bool is_shared = algorithm == Algorithm::Shared;
+        const CommPlan plan = is_shared ? CommPlan{} : plan_collective(request).value();
+        const PlanTraffic planned = is_shared ? shared_traffic(request, element) : traffic_of(plan);
+        EXPECT_EQ(group.traffic().sent_bytes - before.sent_bytes, planned.sent * element)
             << name_of(algorithm);
-        EXPECT_EQ(group.traffic().received_bytes - before.received_bytes, pure.received_bytes);
-        EXPECT_GE(group.scratch_bytes(), redistribution_tmp_bytes(change, global, DType::F32,
-                                                                  algorithm, size, group.rank()));
+        EXPECT_EQ(group.traffic().received_bytes - before.received_bytes,
+                  planned.received * element);
+        EXPECT_GE(group.scratch_bytes(), plan.tmp_count * element);
       }
     });
   });

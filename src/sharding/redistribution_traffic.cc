@@ -1,7 +1,5 @@
 #include "sharding/redistribution_traffic.h"
 
-#include "base/check.h"
-
 namespace trireme {
 namespace {
 
@@ -54,23 +52,6 @@ std::optional<MoveCollective> collective_of(const Redistribution& change, const 
   return std::nullopt;
 }
 
-Traffic redistribution_traffic(const Redistribution& change, const Shape& global, DType dtype,
-                               Algorithm algorithm, int group_size, int rank) {
-  const std::optional<MoveCollective> move = collective_of(change, global, group_size, rank);
-  if (!move || group_size == 1) return {};
-  const PlanRequest request = move->request(algorithm, group_size, rank);
-  const int64_t element = size_of(dtype);
-  if (algorithm == Algorithm::Shared) {
-    const PlanTraffic moved = shared_traffic(request, element);
-    return {moved.sent * element, moved.received * element, 0, 0};
-  }
-  const Result<CommPlan> plan = plan_collective(request);
-  TRIREME_CHECK(plan.ok(), plan.error().message);
-  const PlanTraffic moved = traffic_of(*plan);
-  return {moved.sent * element, moved.received * element, moved.sent_messages,
-          moved.received_messages};
-}
-
 PieceTraffic piece_traffic(const Redistribution& change, const Shape& global, int pieces,
                            int group_size, int rank) {
   PieceTraffic traffic;
@@ -92,15 +73,6 @@ PieceTraffic piece_traffic(const Redistribution& change, const Shape& global, in
   return traffic;
 }
 
-int64_t redistribution_tmp_bytes(const Redistribution& change, const Shape& global, DType dtype,
-                                 Algorithm algorithm, int group_size, int rank) {
-  const std::optional<MoveCollective> move = collective_of(change, global, group_size, rank);
-  if (!move || algorithm == Algorithm::Shared) return 0;
-  const Result<CommPlan> plan = plan_collective(move->request(algorithm, group_size, rank));
-  TRIREME_CHECK(plan.ok(), plan.error().message);
-  return plan->tmp_count * size_of(dtype);
-}
-
 Traffic redistribution_traffic(Group& group, const Redistribution& change, const Shape& global,
                                DType dtype) {
   const std::optional<MoveCollective> move =
@@ -113,6 +85,7 @@ Traffic redistribution_traffic(Group& group, const Redistribution& change, const
   return group.predict({.collective = move->collective,
                         .in = flat(change.from),
                         .out = flat(change.to),
+                        .algorithm = Algorithm::Canonical,
                         .counts = move->counts,
                         .recv_counts = move->recv_counts});
 }

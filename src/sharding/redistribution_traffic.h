@@ -23,12 +23,9 @@ struct MoveCollective {
 std::optional<MoveCollective> collective_of(const Redistribution& change, const Shape& global,
                                             int group_size, int rank);
 
-// Payload of one rank. The first asks the group which algorithm it will use; the second is pure:
-// a message algorithm, or Shared.
+// Payload of one rank, by the algorithm that the group will use.
 Traffic redistribution_traffic(Group& group, const Redistribution& change, const Shape& global,
                                DType dtype);
-Traffic redistribution_traffic(const Redistribution& change, const Shape& global, DType dtype,
-                               Algorithm algorithm, int group_size, int rank);
 
 // The same in pieces beside a matmul (nn/block_edge.h): the requests whose payload adds up to it,
 // and what goes round the ring.
@@ -40,9 +37,5 @@ struct PieceTraffic {
 };
 PieceTraffic piece_traffic(const Redistribution& change, const Shape& global, int pieces,
                            int group_size, int rank);
-
-// What a rank's group needs beside the caller's buffers; 0 with Shared.
-int64_t redistribution_tmp_bytes(const Redistribution& change, const Shape& global, DType dtype,
-                                 Algorithm algorithm, int group_size, int rank);
 
 }  // namespace trireme

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "comm/algorithms/algorithms.h"
 
 // Each to all: in round k rank r sends to r + k and receives from r - k. Every rank adds all
@@ -74,14 +76,20 @@ int naive_reduce_scatter(CommPlan& plan, const PlanRequest& request,
 int pairwise_all_to_all(CommPlan& plan, const PlanRequest& request,
                         std::span<const int64_t> send_counts,
                         std::span<const int64_t> recv_counts) {
-  const int n = request.size;
-  const std::vector<Piece> in = pieces_of(Memory::In, send_counts);
-  const std::vector<Piece> out = pieces_of(Memory::Out, recv_counts);
-  plan.steps.push_back(copy(out[request.rank], in[request.rank]));
+  const int n = request.size, me = request.rank;
+  const auto own = [&](Memory memory, std::span<const int64_t> counts) {
+    return Piece{memory, std::accumulate(counts.begin(), counts.begin() + me, int64_t{0}),
+                 counts[me]};
+  };
+  Piece in = own(Memory::In, send_counts), out = own(Memory::Out, recv_counts);
+  const int64_t end = std::accumulate(recv_counts.begin(), recv_counts.end(), int64_t{0});
+  plan.steps.push_back(copy(out, in));
   for (int k = 1; k < n; ++k) {
-    const int to = wrap(request.rank + k, n);
-    const int from = wrap(request.rank - k, n);
-    plan.steps.push_back(exchange(k - 1, to, in[to], from, out[from]));
+    const int to = wrap(me + k, n);
+    const int from = wrap(me - k, n);
+    in = {Memory::In, to == 0 ? 0 : in.begin + in.count, send_counts[to]};
+    out = {Memory::Out, (from == n - 1 ? end : out.begin) - recv_counts[from], recv_counts[from]};
+    plan.steps.push_back(exchange(k - 1, to, in, from, out));
   }
   return n - 1;
 }

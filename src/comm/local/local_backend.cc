@@ -67,6 +67,10 @@ std::unique_ptr<Transport> LocalBackend::connect(const GroupShape& shape) {
 }
 
 std::optional<SharedView> LocalBackend::view(const GroupShape& shape) {
+  const auto is_elsewhere = [&](int member) {
+    return node_of()[size_t(member)] != node_of()[size_t(rank_)];
+  };
+  if (std::any_of(shape.members.begin(), shape.members.end(), is_elsewhere)) return std::nullopt;
   SharedView view;
   for (const auto& slot : host_.memory_of(shape).slots) view.slots.push_back(slot.get());
   view.bases.assign(size_t(shape.size()), nullptr);
