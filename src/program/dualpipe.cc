@@ -130,7 +130,7 @@ Status can_dualpipev(const ScheduleShape& shape) {
 }
 
 Schedule make_dualpipe(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("dualpipe", shape, StagePlacement::Bidir);
+  Schedule schedule = empty_schedule("dualpipe", shape);
   const int p = shape.num_ranks;
   const int half_m = shape.num_microbatches / 2;
   for (int rank = 0; rank < p; ++rank) {
@@ -144,7 +144,7 @@ Schedule make_dualpipe(const ScheduleShape& shape) {
 }
 
 Schedule make_dualpipev(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("dualpipev", shape, StagePlacement::V);
+  Schedule schedule = empty_schedule("dualpipev", shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     DualProgram(schedule.programs[rank], {0, 0}, {1, 0})
         .append(shape.num_ranks, rank, shape.num_microbatches);

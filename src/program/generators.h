@@ -24,7 +24,8 @@ Status can_interleave(const ScheduleShape& shape);
 Status can_dualpipe(const ScheduleShape& shape);
 Status can_dualpipev(const ScheduleShape& shape);
 
-// An empty schedule of this kind and shape.
+// An empty schedule of this kind and shape; of "auto" where its stages are said to be.
+Schedule empty_schedule(std::string_view kind, const ScheduleShape& shape);
 Schedule empty_schedule(std::string kind, const ScheduleShape& shape, StagePlacement placement);
 
 inline Action forward(int chunk, int microbatch) {

@@ -4,7 +4,7 @@ namespace trireme {
 
 // All forwards, then all backwards, oldest first: the order of gradient sums is that of 1f1b.
 Schedule make_gpipe(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("gpipe", shape, StagePlacement::Loop);
+  Schedule schedule = empty_schedule("gpipe", shape);
   for (Program& program : schedule.programs) {
     for (int k = 0; k < shape.num_microbatches; ++k) program.push_back(forward(0, k));
     for (int k = 0; k < shape.num_microbatches; ++k) program.push_back(backward(0, k));

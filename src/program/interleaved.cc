@@ -21,7 +21,7 @@ Status can_interleave(const ScheduleShape& shape) {
 
 // 1F1B over v chunks a rank: micro-batches go in groups of p, each group through all chunks.
 Schedule make_interleaved(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("interleaved", shape, StagePlacement::Loop);
+  Schedule schedule = empty_schedule("interleaved", shape);
   const int p = shape.num_ranks;
   const int v = shape.num_chunks;
   const int total = shape.num_microbatches * v;

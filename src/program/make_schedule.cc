@@ -2,33 +2,42 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/nearest_name.h"
 #include "program/generators.h"
 
 namespace trireme {
 namespace {
 
-enum class Chunks { One, Two, Any };
-
 struct Kind {
   std::string_view name;
-  Chunks chunks;
+  ScheduleTraits traits;
   Schedule (*make)(const ScheduleShape&);
   Status (*rule)(const ScheduleShape&);  // null: every shape
 };
 
 constexpr Kind kKinds[] = {
-    {"naive", Chunks::One, make_naive, nullptr},
-    {"gpipe", Chunks::One, make_gpipe, nullptr},
-    {"1f1b", Chunks::One, make_1f1b, nullptr},
-    {"interleaved", Chunks::Any, make_interleaved, can_interleave},
-    {"zb_h1", Chunks::One, make_zb_h1, nullptr},
-    {"zb_h2", Chunks::One, make_zb_h2, nullptr},
-    {"zb_v", Chunks::Two, make_zb_v, nullptr},
-    {"dualpipe", Chunks::Two, make_dualpipe, can_dualpipe},
-    {"dualpipev", Chunks::Two, make_dualpipev, can_dualpipev},
+    {"naive", {.merges_backward = true, .is_serial = true}, make_naive, nullptr},
+    {"gpipe", {.merges_backward = true, .live = LiveMicrobatches::All}, make_gpipe, nullptr},
+    {"1f1b", {.merges_backward = true, .live = LiveMicrobatches::StagesLeft}, make_1f1b, nullptr},
+    {"interleaved",
+     {.chunks = ChunkRule::Any, .merges_backward = true},
+     make_interleaved,
+     can_interleave},
+    {"zb_h1", {.live = LiveMicrobatches::StagesLeft}, make_zb_h1, nullptr},
+    {"zb_h2", {.live = LiveMicrobatches::StagesLeft}, make_zb_h2, nullptr},
+    {"zb_v", {.chunks = ChunkRule::Two, .placement = StagePlacement::V}, make_zb_v, nullptr},
+    {"dualpipe",
+     {.chunks = ChunkRule::Two, .placement = StagePlacement::Bidir},
+     make_dualpipe,
+     can_dualpipe},
+    {"dualpipev",
+     {.chunks = ChunkRule::Two, .placement = StagePlacement::V},
+     make_dualpipev,
+     can_dualpipev},
 };
 
 // Ranks and chunks are 16-bit in an Action; the rest guards against sizes nobody means.
@@ -51,8 +60,8 @@ Error unknown_kind(std::string_view name) {
 }
 
 Status check_chunks(const Kind& kind, int num_chunks) {
-  if (kind.chunks == Chunks::Any) return Done{};
-  const int needed = kind.chunks == Chunks::One ? 1 : 2;
+  if (kind.traits.chunks == ChunkRule::Any) return Done{};
+  const int needed = kind.traits.chunks == ChunkRule::One ? 1 : 2;
   if (num_chunks == needed) return Done{};
   const std::string_view instead = needed == 1 ? ", or interleaved, zb_v or dualpipev" : "";
   return Error{ErrorKind::Usage,
@@ -91,9 +100,26 @@ Status check_counts(const ScheduleShape& shape) {
   return Done{};
 }
 
-int default_chunks(std::string_view kind) {
+const ScheduleTraits& traits_of(std::string_view kind) {
   const Kind* found = find_kind(kind);
-  return found == nullptr || found->chunks == Chunks::One ? 1 : 2;
+  TRIREME_CHECK(found != nullptr, fmt::format("no schedule '{}'", kind));
+  return found->traits;
+}
+
+int least_live(std::string_view kind, const ScheduleShape& shape, int rank) {
+  switch (traits_of(kind).live) {
+    case LiveMicrobatches::One:
+      return 1;
+    case LiveMicrobatches::StagesLeft:
+      return std::min(shape.num_microbatches, shape.num_ranks - rank);
+    case LiveMicrobatches::All:
+      return shape.num_microbatches;
+  }
+  TRIREME_CHECK(false, "unknown LiveMicrobatches");
+}
+
+int default_chunks(std::string_view kind) {
+  return traits_of(kind).chunks == ChunkRule::One ? 1 : 2;
 }
 
 Result<Schedule> make_schedule(std::string_view kind, const ScheduleShape& asked) {
@@ -105,6 +131,10 @@ Result<Schedule> make_schedule(std::string_view kind, const ScheduleShape& asked
   TRIREME_TRY_DONE(check_chunks(*found, shape.num_chunks));
   if (found->rule != nullptr) TRIREME_TRY_DONE(found->rule(shape));
   return found->make(shape);
+}
+
+Schedule empty_schedule(std::string_view kind, const ScheduleShape& shape) {
+  return empty_schedule(std::string(kind), shape, traits_of(kind).placement);
 }
 
 Schedule empty_schedule(std::string kind, const ScheduleShape& shape, StagePlacement placement) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "program/check.h"
 #include "program/send_recv.h"
 
@@ -27,7 +29,7 @@ TEST(MakeSchedule, EveryKindIsValidAtEveryShapeThatItTakes) {
   for (int p = 1; p <= 9; ++p) {
     for (int m = 1; m <= 20; ++m) {
       for (const std::string& kind : schedule_kinds()) {
-        if (kind == "interleaved") {
+        if (traits_of(kind).chunks == ChunkRule::Any) {
           for (int v = 1; v <= 3 && m % p == 0; ++v) expect_valid(kind, {p, m, v});
         } else if (make_schedule(kind, {p, m}).ok()) {
           expect_valid(kind, {p, m});
@@ -47,6 +49,60 @@ TEST(MakeSchedule, TakesExactlyTheShapesOfTheRules) {
       EXPECT_EQ(takes("interleaved"), m % p == 0);
       EXPECT_EQ(takes("dualpipe"), p % 2 == 0 && m % 2 == 0 && m >= 2 * p);
       EXPECT_EQ(takes("dualpipev"), m >= 2 * p);
+    }
+  }
+}
+
+// Micro-batches that each chunk holds where the one that holds fewest holds most.
+int most_held_by_all(const Program& program, int num_chunks) {
+  std::vector<int> held(size_t(num_chunks), 0);
+  int most = 0;
+  for (const Action& action : program) {
+    if (action.kind == ActionKind::F || action.kind == ActionKind::FB) ++held[action.chunk];
+    most = std::max(most, *std::min_element(held.begin(), held.end()));
+    if (action.kind == ActionKind::W || action.kind == ActionKind::BW) --held[action.chunk];
+    if (action.kind == ActionKind::FB) --held[action.chunk_b];
+  }
+  return most;
+}
+
+void expect_traits(const Schedule& schedule, const ScheduleShape& shape) {
+  const ScheduleTraits& traits = traits_of(schedule.kind);
+  EXPECT_EQ(schedule.placement, traits.placement);
+  std::vector<int> holders(size_t(num_stages(schedule)), 0);
+  bool has_backward_apart = false;
+  bool has_two_in_flight = false;
+  for (int rank = 0; rank < shape.num_ranks; ++rank) {
+    const Program& program = schedule.programs[size_t(rank)];
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+      ++holders[size_t(stage_of(schedule, rank, chunk))];
+    }
+    for (size_t i = 0; i < program.size(); ++i) {
+      has_backward_apart |= program[i].kind == ActionKind::B;
+      has_two_in_flight |=
+          i > 0 && program[i].kind == ActionKind::F && program[i - 1].kind == ActionKind::F;
+    }
+    EXPECT_GE(most_held_by_all(program, schedule.num_chunks),
+              least_live(schedule.kind, shape, rank));
+  }
+  for (const int ranks : holders) EXPECT_EQ(ranks, traits.param_copies());
+  EXPECT_EQ(!has_backward_apart, traits.merges_backward);
+  if (shape.num_ranks > 1 && shape.num_microbatches > 1) {
+    EXPECT_EQ(!has_two_in_flight, traits.is_serial);
+  }
+}
+
+TEST(MakeSchedule, EverySchedulesPlacementCopiesAndBackwardAreThoseOfItsTraits) {
+  for (int p = 1; p <= 9; ++p) {
+    for (int m = 1; m <= 20; ++m) {
+      for (const std::string& kind : schedule_kinds()) {
+        const bool takes_any = traits_of(kind).chunks == ChunkRule::Any;
+        for (int v = takes_any ? 1 : 0; v <= (takes_any ? 3 : 0); ++v) {
+          SCOPED_TRACE(kind + " p " + std::to_string(p) + " m " + std::to_string(m));
+          const Result<Schedule> schedule = make_schedule(kind, {p, m, v});
+          if (schedule.ok()) expect_traits(*schedule, {p, m, v});
+        }
+      }
     }
   }
 }

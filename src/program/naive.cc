@@ -4,7 +4,7 @@ namespace trireme {
 
 // One micro-batch at a time through all stages: nothing overlaps.
 Schedule make_naive(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("naive", shape, StagePlacement::Loop);
+  Schedule schedule = empty_schedule("naive", shape);
   for (Program& program : schedule.programs) {
     for (int k = 0; k < shape.num_microbatches; ++k) {
       program.push_back(forward(0, k));

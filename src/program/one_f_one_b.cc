@@ -6,7 +6,7 @@ namespace trireme {
 
 // PipeDream-flush: rank r runs p - r forwards ahead, then a backward for every forward.
 Schedule make_1f1b(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("1f1b", shape, StagePlacement::Loop);
+  Schedule schedule = empty_schedule("1f1b", shape);
   const int m = shape.num_microbatches;
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     Program& program = schedule.programs[rank];

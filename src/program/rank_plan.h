@@ -6,6 +6,7 @@
 #include "spec/chunk_tables.h"
 #include "spec/memory_plan.h"
 #include "spec/mesh.h"
+#include "spec/norm_sum.h"
 #include "spec/program.h"
 
 namespace trireme {
@@ -26,9 +27,10 @@ struct RankPlan {
   std::vector<ChunkTables> chunks;
   std::vector<ChunkPlace> places;  // [chunk]
   Program program;
-  Program eval_program;          // forward only: one micro-batch of every chunk
-  MicrobatchMap microbatches;    // local micro-batch -> global index within the step
-  int64_t num_norm_chunks = 0;   // of the whole model
+  Program eval_program;        // forward only: one micro-batch of every chunk
+  MicrobatchMap microbatches;  // local micro-batch -> global index within the step
+  NormSum norm_sum = NormSum::Chunks;
+  int64_t num_norm_words = 0;    // of the whole model
   int64_t num_expert_loads = 0;  // likewise: those of a layer's experts, and the dropped visits
   ZeroShape zero;
   ZeroShape expert_zero;  // of the experts, over the ranks that hold the same
@@ -42,23 +44,23 @@ struct RankPlan {
 // What the ranks tell each other in Step, as 64-bit words that one rank fills and the others leave
 // zero: the sum of the losses and the valid tokens of every micro-batch and context-parallel rank,
 // whether to stop, and the partial sums of the gradient's norm. The experts' visits of every layer
-// (MoeBlock::Route::load_E) are integers, to which several ranks may add.
+// (MoeBlock::Route::load_E) and an exact norm are integers, to which several ranks may add.
 struct Exchange {
   int64_t losses = 0;
   int64_t valid_tokens = 0;
   int64_t stop = 0;
   int64_t expert_loads = 0;
-  int64_t norm_partials = 0;
+  int64_t norm = 0;
   int64_t num_words = 0;
 };
 constexpr Exchange exchange_of(int64_t num_losses, int64_t num_expert_loads,
-                               int64_t num_norm_chunks) {
-  const int64_t stop = 2 * num_losses, loads = stop + 1, partials = loads + num_expert_loads;
-  return {0, num_losses, stop, loads, partials, partials + num_norm_chunks};
+                               int64_t num_norm_words) {
+  const int64_t stop = 2 * num_losses, loads = stop + 1, norm = loads + num_expert_loads;
+  return {0, num_losses, stop, loads, norm, norm + num_norm_words};
 }
 inline Exchange exchange_of(const RankPlan& rank) {
   return exchange_of(rank.microbatches.num_global * rank.shape.cp, rank.num_expert_loads,
-                     rank.num_norm_chunks);
+                     rank.num_norm_words);
 }
 inline int64_t exchange_words(const RankPlan& rank) { return exchange_of(rank).num_words; }
 

@@ -32,7 +32,7 @@ class VProgram {
 // ZB-V: two chunks in a V, so that the last stage shares a rank with the first; 2p activations of a
 // chunk on every rank. At least 2p - 1 micro-batches are planned; the surplus is left out.
 Schedule make_zb_v(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("zb_v", shape, StagePlacement::V);
+  Schedule schedule = empty_schedule("zb_v", shape);
   const int p = shape.num_ranks;
   const int planned = std::max(2 * p - 1, shape.num_microbatches);
   for (int rank = 0; rank < p; ++rank) {

@@ -22,7 +22,7 @@ void append_delayed(Program& program, int num_microbatches, int warmup, int dela
 
 // The memory of 1F1B (p activations, freed at W), a third of its bubble at F = B = W.
 Schedule make_zb_h1(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("zb_h1", shape, StagePlacement::Loop);
+  Schedule schedule = empty_schedule("zb_h1", shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     append_delayed(schedule.programs[rank], shape.num_microbatches, shape.num_ranks - rank, rank);
   }
@@ -32,7 +32,7 @@ Schedule make_zb_h1(const ScheduleShape& shape) {
 // No bubble between a rank's first and last action at F = B = W and m >= 2p - 1, for 2p - 1
 // activations.
 Schedule make_zb_h2(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("zb_h2", shape, StagePlacement::Loop);
+  Schedule schedule = empty_schedule("zb_h2", shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     append_delayed(schedule.programs[rank], shape.num_microbatches,
                    2 * (shape.num_ranks - rank) - 1, 2 * rank);

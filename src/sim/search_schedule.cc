@@ -90,7 +90,7 @@ class Search {
 
   void try_named() {
     for (const std::string& kind : schedule_kinds()) {
-      if (kind == "dualpipe") continue;  // two copies of every parameter
+      if (traits_of(kind).param_copies() > 1) continue;
       Result<Schedule> schedule = make_schedule(kind, shape_);
       if (!schedule.ok()) continue;
       const Result<Simulation> simulation = simulate(*schedule, costs_);

@@ -39,10 +39,8 @@ class Simulator {
     live_.resize(p);
     result_.ranks.resize(p);
     result_.timeline.resize(p);
-    result_.causes.resize(p);
     for (size_t rank = 0; rank < p; ++rank) {
       result_.timeline[rank].resize(schedule.programs[rank].size());
-      result_.causes[rank].resize(schedule.programs[rank].size());
     }
     find_links();
   }
@@ -73,8 +71,7 @@ class Simulator {
     deliver(message, link_from(from, action.chunk, is_activation), start);
     const double took = message.arrived_s - start;
     for (const auto& [rank, index] : {std::pair{from, send}, std::pair{to, recv}}) {
-      record(rank, index, start, message.arrived_s,
-             clock_[rank] == start ? Cause::Program : Cause::Transfer);
+      record(rank, index, start, message.arrived_s);
       result_.ranks[rank].exposed_comm_s += took;
       clock_[rank] = message.arrived_s;
     }
@@ -115,11 +112,10 @@ class Simulator {
     double peak_bytes = 0;
   };
 
-  // Start of an action as its inputs arrive: when, what came last, and when all had been made.
+  // Start of an action as its inputs arrive: when, and when all had been made.
   struct Start {
     double at_s = 0;
     double made_s = 0;
-    Cause cause = Cause::Nothing;
   };
 
   void find_links() {
@@ -178,7 +174,7 @@ class Simulator {
       deliver(message, link_from(rank, action.chunk, is_activation),
               std::max(message.sent_s, message.taken_s));
     }
-    record(rank, index, clock_[rank], clock_[rank], Cause::Program);
+    record(rank, index, clock_[rank], clock_[rank]);
   }
 
   void post_recv(int rank, size_t index, const Action& action) {
@@ -191,14 +187,12 @@ class Simulator {
       deliver(message, link_from(from.rank, from.chunk, is_activation),
               std::max(message.sent_s, message.taken_s));
     }
-    record(rank, index, clock_[rank], clock_[rank], Cause::Program);
+    record(rank, index, clock_[rank], clock_[rank]);
   }
 
-  void wait_for(const Message& message, Cause cause, Start& start) const {
+  void wait_for(const Message& message, Start& start) const {
     start.made_s = std::max(start.made_s, message.made_s);
-    if (message.arrived_s <= start.at_s) return;
-    start.at_s = message.arrived_s;
-    start.cause = cause;
+    start.at_s = std::max(start.at_s, message.arrived_s);
   }
 
   // Hands a result to the neighbouring stage: at once on the same rank, else over the link.
@@ -221,18 +215,16 @@ class Simulator {
     const bool has_w = action.kind == ActionKind::W || action.kind == ActionKind::BW || is_pair;
     const int chunk_b = is_pair ? action.chunk_b : action.chunk;
     const int k_b = is_pair ? action.microbatch_b : action.microbatch;
-    Start start{clock_[rank], clock_[rank], index == 0 ? Cause::Nothing : Cause::Program};
-    if (has_f) {
-      wait_for(message_at(rank, action.chunk, action.microbatch, true), Cause::Activation, start);
-    }
-    if (has_b) wait_for(message_at(rank, chunk_b, k_b, false), Cause::Grad, start);
+    Start start{clock_[rank], clock_[rank]};
+    if (has_f) wait_for(message_at(rank, action.chunk, action.microbatch, true), start);
+    if (has_b) wait_for(message_at(rank, chunk_b, k_b, false), start);
     const double seconds = duration(rank, action);
     const double end = start.at_s + seconds;
     RankSimulation& here = result_.ranks[rank];
     here.exposed_comm_s += start.at_s - std::max(start.made_s, clock_[rank]);
     here.busy_s += seconds;
     clock_[rank] = end;
-    record(rank, index, start.at_s, end, start.cause);
+    record(rank, index, start.at_s, end);
     if (has_f) {
       hold(rank, action.chunk);
       hand_over(rank, action.chunk, action.microbatch, true, end);
@@ -265,9 +257,8 @@ class Simulator {
     }
   }
 
-  void record(int rank, size_t index, double start_s, double end_s, Cause cause) {
+  void record(int rank, size_t index, double start_s, double end_s) {
     result_.timeline[rank][index] = {start_s, end_s};
-    result_.causes[rank][index] = cause;
     RankSimulation& here = result_.ranks[rank];
     if (index == 0) here.first_start_s = start_s;
     here.last_end_s = end_s;

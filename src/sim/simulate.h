@@ -62,9 +62,6 @@ struct LinkTraffic {
   double busy_s = 0;  // bytes / bytes_per_s
 };
 
-// What an action's start waited for last.
-enum class Cause : uint8_t { Nothing, Program, Activation, Grad, Transfer };
-
 struct Simulation {
   double makespan_s = 0;
   double longest_span_s = 0;
@@ -72,7 +69,6 @@ struct Simulation {
   std::vector<RankSimulation> ranks;
   std::vector<LinkTraffic> links;  // those in use, by (from, to)
   Timeline timeline;
-  std::vector<std::vector<Cause>> causes;  // [rank][action]
 };
 
 // Runs every rank's list in order. A result is on its way to the next stage as soon as it is made

@@ -8,7 +8,6 @@
 
 #include "program/make_schedule.h"
 #include "program/send_recv.h"
-#include "sim/critical_path.h"
 
 namespace trireme {
 namespace {
@@ -220,8 +219,8 @@ TEST(Simulate, NamesThreeBubbles) {
   EXPECT_GT(h2.bubbles.of_makespan, 0);
 }
 
-// Laws of every simulation: no two actions of a rank overlap, no action before its inputs, the
-// makespan is at least every bound, and the critical path explains all of it.
+// Laws of every simulation: no two actions of a rank overlap, and the makespan is at least what a
+// rank computes and waits for.
 void expect_laws(const Schedule& schedule, const Costs& c, const std::string& what) {
   const Simulation s = run(schedule, c);
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
@@ -239,12 +238,6 @@ void expect_laws(const Schedule& schedule, const Costs& c, const std::string& wh
     ASSERT_GE(s.ranks[rank].exposed_comm_s, 0) << what;
     ASSERT_LE(busy + s.ranks[rank].exposed_comm_s, s.makespan_s + 1e-9) << what;
   }
-  double explained = 0;
-  for (const CriticalStep& step : critical_path(schedule, s)) {
-    ASSERT_GE(step.transfer_s, -1e-12) << what;
-    explained += step.transfer_s + s.timeline[step.rank][step.index].duration_s();
-  }
-  ASSERT_NEAR(explained, s.makespan_s, 1e-9) << what;
 }
 
 Costs random_costs(int num_stages, std::mt19937& random) {
