@@ -56,6 +56,7 @@ struct KernelTable {
   void (*zero)(Stream&, const ZeroArgs&);
   void (*fill_normal)(Stream&, const FillNormalArgs&);
   void (*squared_norm)(Stream&, const SquaredNormArgs&);
+  void (*exact_squared_norm)(Stream&, const ExactSquaredNormArgs&);
   void (*adamw)(Stream&, const AdamWArgs&);
   void (*sgd)(Stream&, const SgdArgs&);
 };

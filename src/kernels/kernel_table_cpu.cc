@@ -42,6 +42,7 @@ const KernelTable kKernels = {
     .zero = zero,
     .fill_normal = fill_normal,
     .squared_norm = squared_norm,
+    .exact_squared_norm = exact_squared_norm,
     .adamw = adamw,
     .sgd = sgd,
 };

@@ -40,6 +40,7 @@ const KernelTable& reference_kernels() {
       .zero = zero_ref,
       .fill_normal = fill_normal_ref,
       .squared_norm = squared_norm_ref,
+      .exact_squared_norm = exact_squared_norm_ref,
       .adamw = adamw_ref,
       .sgd = sgd_ref,
   };

@@ -42,6 +42,7 @@ void sum(Stream& stream, const SumArgs& args);
 void zero(Stream& stream, const ZeroArgs& args);
 void fill_normal(Stream& stream, const FillNormalArgs& args);
 void squared_norm(Stream& stream, const SquaredNormArgs& args);
+void exact_squared_norm(Stream& stream, const ExactSquaredNormArgs& args);
 void adamw(Stream& stream, const AdamWArgs& args);
 void sgd(Stream& stream, const SgdArgs& args);
 

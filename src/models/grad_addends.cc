@@ -4,23 +4,6 @@
 
 namespace trireme {
 
-namespace {
-
-std::vector<GradAddends::Part> parts_of(const std::vector<ParamLayout>& layouts,
-                                        const Frame& grads) {
-  std::vector<GradAddends::Part> parts;
-  for (const ParamLayout& layout : layouts) {
-    const TensorRef grad = grads.at(layout.name);
-    parts.push_back({layout.grad_addends, {grad.data, grad.dtype, Shape{grad.num_elements()}}});
-  }
-  return parts;
-}
-
-}  // namespace
-
-GradAddends::GradAddends(Group& tp, const std::vector<ParamLayout>& layouts, const Frame& grads)
-    : GradAddends(tp, parts_of(layouts, grads)) {}
-
 GradAddends::GradAddends(Group& axis, const std::vector<Part>& parts, Holders holders) {
   std::map<int, Group*> group_of = {{axis.size(), &axis}};
   for (const Part& part : parts) {

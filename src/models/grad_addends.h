@@ -13,15 +13,14 @@ namespace trireme {
 // parts of the tokens, of kv heads that several ranks hold and of routers, over cp all.
 class GradAddends {
  public:
-  // Called by all tp ranks together; `layouts` are this rank's, and the frame's memory and the
-  // group outlive this.
-  GradAddends(Group& tp, const std::vector<ParamLayout>& layouts, const Frame& grads);
-  // The same where gradients, or shards of them, do not lie in one table; empty parts are left out.
+  // A gradient, or a shard of one.
   struct Part {
     int addends = 1;
     TensorRef grad_N;
   };
   enum class Holders { Neighbours, EveryNth };  // that have the addends, where not all have one
+  // Called by all ranks of the axis together; the group and the gradients outlive this. Parts of
+  // one addend are left out.
   GradAddends(Group& axis, const std::vector<Part>& parts, Holders holders = Holders::Neighbours);
 
   // Once per step, between the last W and Step.

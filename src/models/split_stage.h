@@ -85,6 +85,16 @@ inline void add_routes(const TestStage& stage, int layer, std::vector<RouteOf>& 
   }
 }
 
+inline std::vector<GradAddends::Part> addends_of(const std::vector<ParamLayout>& layouts,
+                                                 const Frame& grads) {
+  std::vector<GradAddends::Part> parts;
+  for (const ParamLayout& layout : layouts) {
+    const TensorRef grad = grads.at(layout.name);
+    parts.push_back({layout.grad_addends, {grad.data, grad.dtype, Shape{grad.num_elements()}}});
+  }
+  return parts;
+}
+
 // One micro-batch over the ranks of tp, cp and, inside cp, ep.
 inline Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int tp, const Way& way,
                          int cp = 1, int ep = 1) {
@@ -96,7 +106,7 @@ inline Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int
   run_ranks(tp * cp, [&](World& world) {
     MeshGroups groups(world, Mesh{.tp = tp, .cp = cp, .ep = ep});
     TestStage stage(model, kernels, DType::F32, way, &groups.tp(), &groups.cp(), &groups.ep());
-    GradAddends addends(groups.tp(), stage.layouts(), stage.grads());
+    GradAddends addends(groups.tp(), addends_of(stage.layouts(), stage.grads()));
     stage.forward();
     stage.backward();
     addends.sum();

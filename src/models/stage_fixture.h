@@ -86,6 +86,7 @@ struct Way {
   bool tied_use_apart = false;
   bool sequence_parallel = false;
   bool tp_overlap = false;
+  int slices = 0;
   // [layer][token of the whole micro-batch]: the experts that it goes to; empty: as routed.
   std::vector<std::vector<std::vector<int32_t>>> routes = {};
   std::function<void(TestStage&)> change = {};  // of parameters, before anything runs
@@ -110,6 +111,7 @@ class TestStage {
                .tied_use_apart = way.tied_use_apart,
                .tp = tp_.size(),
                .tp_rank = tp_.rank(),
+               .slices = way.slices,
                .sequence_parallel = way.sequence_parallel,
                .tp_overlap = way.tp_overlap,
                .cp = cp_.size(),

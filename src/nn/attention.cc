@@ -30,6 +30,12 @@ AttentionBlock AttentionBlock::bind(const ModelShard& model, const Frame& params
           {}};
 }
 
+void AttentionBlock::set_sum(const SliceSum& over_slices) {
+  qkv.over_y = over_slices;
+  qkv.blocks = model.qkv_blocks();
+  out.over_x = over_slices;
+}
+
 AttentionShape AttentionBlock::shape_of(const MicrobatchInfo& info) const {
   return {info.num_sequences,
           model.local_len(),

@@ -61,6 +61,8 @@ struct AttentionBlock {
   static AttentionBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                              const RopeTable& rope, uint64_t seed);
 
+  void set_sum(const SliceSum& over_slices);
+
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   // The norm alone, where its output was not kept.
   void recompute_norm(Ctx& ctx, const Saved& saved) const;

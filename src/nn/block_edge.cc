@@ -31,7 +31,8 @@ void sum_pieces(Ctx& ctx, const MultiplyRows& multiply, const MatrixRef& x_TC) {
     if (count == 0) continue;
     multiply(begin, count);
     const TensorRef rows = flat(rows_of(x_TC, begin, count));
-    sums[size_t(piece)] = ctx.tp.start({.in = rows, .out = rows});
+    sums[size_t(piece)] =
+        ctx.tp.start({.in = rows, .out = rows, .algorithm = Algorithm::Canonical});
   }
   for (Work& sum : sums) sum.wait();
 }

@@ -23,8 +23,11 @@ class FeedForward {
     return MlpBlock::Params::bind(model, frame, layer);
   }
 
-  void set_edge_scratch(const MatrixRef& sum_RC) {
-    if (auto* mlp = std::get_if<MlpBlock>(&block_)) mlp->edge.sum_RC = sum_RC;
+  void set_scratch(const MatrixRef& edge_sum_RC, const SliceSum& over_slices) {
+    auto* mlp = std::get_if<MlpBlock>(&block_);
+    if (mlp == nullptr) return;
+    mlp->edge.sum_RC = edge_sum_RC;
+    mlp->set_sum(over_slices);
   }
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {

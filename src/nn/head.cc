@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-TensorRef slice(const TensorRef& x_T, int64_t begin, int64_t count) {
+TensorRef tokens_of(const TensorRef& x_T, int64_t begin, int64_t count) {
   return {static_cast<char*>(x_T.data) + begin * size_of(x_T.dtype), x_T.dtype, Shape{count}};
 }
 
@@ -26,6 +26,12 @@ void HeadBlock::gather(Ctx& ctx, const Saved& s) const {
   redistribute_tokens(ctx, enter_block(model.residual), s.h_full_TC.rows, s.h_TC, s.h_full_TC);
 }
 
+HeadBlock::Rows HeadBlock::rows_of_slice(int slice) const {
+  const LayerSlices& slices = over_slices.slices();
+  const int64_t begin = slices.begin(model.num_tokens, slice);
+  return {begin - model.first_token, slices.begin(model.num_tokens, slice + 1) - begin};
+}
+
 MatrixRef HeadBlock::project_tile(Ctx& ctx, const Saved& s, int64_t begin, int64_t count) const {
   const MatrixRef logits_tV = rows_of(s.logits_tile_tV, 0, count);
   ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
@@ -37,25 +43,44 @@ MatrixRef HeadBlock::project_tile(Ctx& ctx, const Saved& s, int64_t begin, int64
 
 void HeadBlock::loss_of_tile(Ctx& ctx, const Saved& s, int64_t begin, MatrixRef logits_tV) const {
   const int64_t count = logits_tV.rows;
-  const TensorRef targets_t = slice(s.targets_T, begin, count);
-  const Shape part{3, count}, parts{3 * ctx.tp.size(), count};
+  const TensorRef targets_t = tokens_of(s.targets_T, begin, count);
+  const LayerSlices& slices = over_slices.slices();
+  const Shape part{3 * slices.count, count}, parts{3 * slices.all, count};
   const TensorRef part_3t{s.part_3t.data, DType::F32, part};
   const TensorRef parts_3Rt{s.parts_3Rt.data, DType::F32, parts};
-  ctx.kernels.softmax_part(
-      ctx.stream, {logits_tV, targets_t, model.first_token, model.num_tokens, matrix(part_3t)});
+  for (int slice = 0; slice < slices.count; ++slice) {
+    const auto [first, rows] = rows_of_slice(slice);
+    ctx.kernels.softmax_part(ctx.stream,
+                             {cols_of(logits_tV, first, rows), targets_t, model.first_token + first,
+                              model.num_tokens, rows_of(matrix(part_3t), 3 * slice, 3)});
+  }
   redistribute(ctx.tp, join_softmax(), parts, part_3t, parts_3Rt, {});
   ctx.kernels.cross_entropy(ctx.stream,
-                            {matrix(parts_3Rt), targets_t, slice(s.loss_T, begin, count),
-                             slice(s.max_T, begin, count), slice(s.sum_T, begin, count)});
+                            {matrix(parts_3Rt), targets_t, tokens_of(s.loss_T, begin, count),
+                             tokens_of(s.max_T, begin, count), tokens_of(s.sum_T, begin, count)});
 }
 
 void HeadBlock::gradient_of_tile(Ctx& ctx, const Saved& s, int64_t begin, MatrixRef logits_tV,
                                  MatrixRef dlogits_tV) const {
   const int64_t count = logits_tV.rows;
-  ctx.kernels.cross_entropy_gradient(
-      ctx.stream,
-      {logits_tV, slice(s.targets_T, begin, count), model.first_token, slice(s.max_T, begin, count),
-       slice(s.sum_T, begin, count), dlogits_tV, ctx.loss_scale});
+  for (int slice = 0; slice < over_slices.slices().count; ++slice) {
+    const auto [first, rows] = rows_of_slice(slice);
+    ctx.kernels.cross_entropy_gradient(
+        ctx.stream,
+        {cols_of(logits_tV, first, rows), tokens_of(s.targets_T, begin, count),
+         model.first_token + first, tokens_of(s.max_T, begin, count),
+         tokens_of(s.sum_T, begin, count), cols_of(dlogits_tV, first, rows), ctx.loss_scale});
+  }
+}
+
+void HeadBlock::input_gradient_of_tile(Ctx& ctx, MatrixRef dlogits_tV, MatrixRef dh_tC) const {
+  over_slices(ctx, dh_tC, [&](int slice, const MatrixRef& addend_tC) {
+    const auto [first, rows] = rows_of_slice(slice);
+    ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
+                                    .a = cols_of(dlogits_tV, first, rows),
+                                    .b = rows_of(weight_VC, first, rows),
+                                    .c = addend_tC});
+  });
 }
 
 void HeadBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {
@@ -69,10 +94,7 @@ void HeadBlock::forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) co
     if (!info.training) continue;
     const MatrixRef dlogits_tV = s.dlogits_TV ? rows_of(s.dlogits_TV, begin, count) : logits_tV;
     gradient_of_tile(ctx, s, begin, logits_tV, dlogits_tV);
-    ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
-                                    .a = dlogits_tV,
-                                    .b = weight_VC,
-                                    .c = rows_of(s.dh_full_TC, begin, count)});
+    input_gradient_of_tile(ctx, dlogits_tV, rows_of(s.dh_full_TC, begin, count));
   }
   if (!info.training) return;
   redistribute_tokens(ctx, backward_of(enter_block(model.residual)), num_tokens, s.dh_full_TC,

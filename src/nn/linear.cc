@@ -3,17 +3,33 @@
 namespace trireme {
 
 void Linear::forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residual_TF) const {
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
-                                  .a = x_TC,
-                                  .b = params.w_FC,
-                                  .c = y_TF,
-                                  .bias_N = params.b_F,
-                                  .residual_MN = residual_TF});
+  const int64_t width = x_TC.cols / over_x.slices().count;
+  over_x(ctx, y_TF, [&](int slice, const MatrixRef& addend_TF) {
+    const bool is_first = slice == 0;
+    ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
+                                    .a = cols_of(x_TC, slice * width, width),
+                                    .b = cols_of(params.w_FC, slice * width, width),
+                                    .c = addend_TF,
+                                    .bias_N = is_first ? params.b_F : TensorRef{},
+                                    .residual_MN = is_first ? residual_TF : MatrixRef{}});
+  });
 }
 
 void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC) const {
-  ctx.kernels.matmul(ctx.stream,
-                     {.form = MatmulForm::NN, .a = dy_TF, .b = params.w_FC, .c = dx_TC});
+  const std::array<int64_t, 3> all = {dy_TF.cols};
+  over_y(ctx, dx_TC, [&](int slice, const MatrixRef& addend_TC) {
+    int64_t begin = 0;
+    for (const int64_t cols : blocks[0] > 0 ? blocks : all) {
+      if (cols == 0) break;
+      const int64_t width = cols / over_y.slices().count, first = begin + slice * width;
+      ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
+                                      .a = cols_of(dy_TF, first, width),
+                                      .b = rows_of(params.w_FC, first, width),
+                                      .c = addend_TC,
+                                      .residual_MN = begin > 0 ? addend_TC : MatrixRef{}});
+      begin += cols;
+    }
+  });
 }
 
 void Linear::backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, const Params& grads,

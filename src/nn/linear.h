@@ -1,19 +1,27 @@
 #pragma once
 
+#include <array>
+
 #include "nn/ctx.h"
+#include "nn/slice_sum.h"
 #include "tensor/matrix.h"
 
 namespace trireme {
 
-// y_TF = x_TC w_FC^T + b_F.
+// y_TF = x_TC w_FC^T + b_F. A tp rank has some of the columns of x, or of y: then what it computes
+// of y, or of dx, is an addend of a sum over ranks.
 struct Linear {
   struct Params {
     MatrixRef w_FC;
     TensorRef b_F;  // absent: no bias
   };
   Params params;
+  SliceSum over_x = {};  // of the columns of x
+  SliceSum over_y = {};  // of those of each block of y
+  // Columns of what stands side by side in y; 0: nothing more. None: y is one block.
+  std::array<int64_t, 3> blocks = {};
 
-  // With a residual, y = residual + x w^T + b, rounded once.
+  // With a residual, y = residual + x w^T + b; both are addends of the first slice.
   void forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residual_TF = {}) const;
   void backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC) const;
   // The same for some rows.

@@ -34,6 +34,12 @@ MlpBlock MlpBlock::bind(const ModelShard& model, const Frame& params, const std:
           {bound.down}, rng_key(seed, layer + "mlp.residual_dropout"), BlockEdge::bind(model, {})};
 }
 
+void MlpBlock::set_sum(const SliceSum& over_slices) {
+  up.over_y = over_slices;
+  up.blocks = model.up_blocks();
+  down.over_x = over_slices;
+}
+
 void MlpBlock::activate(Ctx& ctx, MatrixRef u_TU, MatrixRef a_TF) const {
   if (model.mlp == MlpType::Swiglu) {
     ctx.kernels.swiglu_forward(

@@ -44,6 +44,8 @@ struct MlpBlock {
   static MlpBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
                        uint64_t seed);
 
+  void set_sum(const SliceSum& over_slices);
+
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   // Everything but the projection onto the residual: what backward needs and was not kept.
   void recompute_all(Ctx& ctx, const Saved& saved) const;

@@ -49,7 +49,8 @@ void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& l
                            const ModelShard& model, const BlockEdge& edge, MatrixRef x_TF,
                            MatrixRef residual_TC, MatrixRef partial_TC, MatrixRef y_TC) {
   const bool drops = drops_residual(model, info);
-  const Linear without_bias{{linear.params.w_FC, {}}};
+  Linear without_bias = linear;
+  without_bias.params.b_F = {};
   const TokenRows own = own_tokens(ctx.tp, model.residual, partial_TC.rows);
   const auto multiply = [&](const Linear& by, int64_t begin, int64_t end, MatrixRef residual) {
     if (begin >= end) return;

@@ -59,7 +59,7 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
   }
   const bool own_master = !chunk.tables.optimizer.contains("master/" + owned.name);
   (own_master ? param.master_N : param.param_N) = own;
-  param.norm_chunk = owned.norm_chunk;
+  param.norm_word = owned.norm_word;
   param.decay = owned.decay;
   param.balance_rate = owned.balance_rate;
   return param;
@@ -121,13 +121,18 @@ void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memo
   pieces_.push_back(std::move(pieces));
 }
 
-void Optimizer::squared_norms(Ctx& ctx, std::span<double> partials_P) const {
+void Optimizer::squared_norms(Ctx& ctx, std::span<int64_t> words) const {
   for (const Param& param : params_) {
     if (param.second_use_N) ctx.kernels.add(ctx.stream, {param.second_use_N, param.grad_N});
-    if (param.norm_chunk < 0 || param.balance_rate > 0.0) continue;
+    if (param.norm_word < 0 || param.balance_rate > 0.0) continue;
+    int64_t* first = words.data() + param.norm_word;
+    if (norm_sum_ == NormSum::Exact) {
+      ctx.kernels.exact_squared_norm(ctx.stream,
+                                     {param.grad_N, {first, DType::I64, Shape{kExactNormWords}}});
+      continue;
+    }
     const int64_t num_chunks = num_norm_chunks(param.grad_N.num_elements());
-    const TensorRef out{partials_P.data() + param.norm_chunk, DType::F64, Shape{num_chunks}};
-    ctx.kernels.squared_norm(ctx.stream, {param.grad_N, out});
+    ctx.kernels.squared_norm(ctx.stream, {param.grad_N, {first, DType::F64, Shape{num_chunks}}});
   }
 }
 

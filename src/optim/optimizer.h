@@ -8,6 +8,7 @@
 #include "nn/ctx.h"
 #include "nn/frame.h"
 #include "spec/chunk_tables.h"
+#include "spec/norm_sum.h"
 #include "spec/run_config.h"
 
 namespace trireme {
@@ -41,15 +42,15 @@ struct OptimizerMemory {
 // nothing.
 class Optimizer {
  public:
-  Optimizer(const OptimConfig& config, OptimizerKind kind) : config_(config), kind_(kind) {}
+  Optimizer(const OptimConfig& config, OptimizerKind kind, NormSum norm_sum = NormSum::Chunks)
+      : config_(config), kind_(kind), norm_sum_(norm_sum) {}
 
   // The parameters of a chunk; their memory outlives the optimizer.
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
 
   // Adds the gradient of a tied table's use as head to that of its use as embedding, where both are
-  // summed here, and writes the squared norms of the chunks that this rank counts to their places
-  // among the model's.
-  void squared_norms(Ctx& ctx, std::span<double> partials_P) const;
+  // summed here, and tells what this rank counts of the squared norm, in the words of the model.
+  void squared_norms(Ctx& ctx, std::span<int64_t> words) const;
   StepOutput update(Ctx& ctx, const StepInput& input);
   // An update from a part of the norm, as if it were all and nothing had to be clipped: copies of
   // what it changes are kept. Nothing where that part already shows that it must be clipped or is
@@ -72,7 +73,7 @@ class Optimizer {
   struct Param {
     TensorRef grad_N, second_use_N, master_N, exp_avg_N, exp_avg_sq_N;
     TensorRef param_N;  // absent: the parameter is its own master
-    int64_t norm_chunk = -1;
+    int64_t norm_word = -1;
     bool decay = false;
     double balance_rate = 0.0;  // above 0: not trained
     bool is_in_file = false;
@@ -94,6 +95,7 @@ class Optimizer {
 
   OptimConfig config_;
   OptimizerKind kind_;
+  NormSum norm_sum_;
   std::vector<Param> params_;
   std::vector<std::vector<std::vector<Param>>> pieces_;  // [chunk][piece]
   // Of the update under way.

@@ -28,6 +28,7 @@ DataParallel::DataParallel(const RankPlan& plan, const RankMemory& memory,
   }
   reduces_.resize(most_reduces);
   for (Reduce& reduce : reduces_) reduce.works.reserve(most_buckets);
+  reserve_collectives();
 }
 
 DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& placed) const {
@@ -83,26 +84,71 @@ TensorRef DataParallel::reduced(const Piece& piece, const Action& action) const 
   return is_stored ? piece.stored_grads[size_t(action.grad_slot)] : piece.grad_shard;
 }
 
+TensorRef DataParallel::of_direction(const Piece& piece) const {
+  return zero().shards_grads() ? piece.stored_grads[0] : piece.grad_shard;
+}
+
+CollectiveArgs DataParallel::sum(const TensorRef& grads) const {
+  return {.collective = Collective::AllReduce,
+          .in = grads,
+          .out = grads,
+          .op = ReduceOp::Sum,
+          .algorithm = algorithm_};
+}
+
+CollectiveArgs DataParallel::sum_to_shards(const Piece& piece, const TensorRef& into) const {
+  return {.collective = Collective::ReduceScatter,
+          .in = piece.grads,
+          .out = into,
+          .op = ReduceOp::Sum,
+          .algorithm = algorithm_,
+          .counts = piece.grad_counts};
+}
+
+CollectiveArgs DataParallel::gather(const Piece& piece) const {
+  return {.collective = Collective::AllGather,
+          .in = piece.param_shard,
+          .out = piece.params,
+          .algorithm = algorithm_,
+          .counts = piece.param_counts};
+}
+
+void DataParallel::reserve_collectives() {
+  for (const Action& action : plan_.program) {
+    if (action.kind == ActionKind::ReduceGrad) reserve_reduce(action);
+    if (action.kind == ActionKind::SumGrad && action.peer >= 0) {
+      for_each_piece(action, [&](int, const Piece& piece) {
+        groups_.mirror.reserve(sum(of_direction(piece)));
+      });
+    }
+    if (action.kind == ActionKind::Unshard) {
+      for_each_piece(action,
+                     [&](int, const Piece& piece) { piece.shards->reserve(gather(piece)); });
+    }
+  }
+}
+
+void DataParallel::reserve_reduce(const Action& action) {
+  if (action.peer >= 0) {
+    if (action.peer != plan_.coords.pp) groups_.tied.reserve(sum(tied_grad(action.chunk)));
+    return;
+  }
+  for_each_piece(action, [&](int, const Piece& piece) {
+    if (zero().level == 0) return piece.replicas->reserve(sum(piece.grads));
+    piece.shards->reserve(sum_to_shards(piece, piece.grad_shard));
+    piece.replicas->reserve(sum(piece.grad_shard));
+  });
+}
+
 void DataParallel::start_reduce(const Action& action) {
   TRIREME_CHECK(num_reduces_ < reduces_.size(), "more reductions under way than units");
   Reduce& reduce = reduces_[(first_reduce_ + num_reduces_++) % reduces_.size()];
   reduce.action = action;
   reduce.works.clear();
   for_each_piece(action, [&](int, const Piece& piece) {
-    if (zero().level == 0) {
-      reduce.works.push_back(piece.replicas->start({.collective = Collective::AllReduce,
-                                                    .in = piece.grads,
-                                                    .out = piece.grads,
-                                                    .op = ReduceOp::Sum,
-                                                    .algorithm = algorithm_}));
-      return;
-    }
-    reduce.works.push_back(piece.shards->start({.collective = Collective::ReduceScatter,
-                                                .in = piece.grads,
-                                                .out = reduced(piece, action),
-                                                .op = ReduceOp::Sum,
-                                                .algorithm = algorithm_,
-                                                .counts = piece.grad_counts}));
+    reduce.works.push_back(zero().level == 0
+                               ? piece.replicas->start(sum(piece.grads))
+                               : piece.shards->start(sum_to_shards(piece, reduced(piece, action))));
   });
 }
 
@@ -119,9 +165,9 @@ void DataParallel::finish(Ctx& ctx, Reduce& reduce) {
   for_each_piece(reduce.action, [&](int, const Piece& piece) {
     wait(reduce.works[bucket++]);
     const TensorRef shard = reduced(piece, reduce.action);
-    if (zero().level > 0 && piece.replicas->size() > 1) {  // copies of the shard (HSDP)
+    if (zero().level > 0) {  // copies of the shard (HSDP)
       const int64_t begin_ns = monotonic_ns();
-      piece.replicas->all_reduce(shard, ReduceOp::Sum, algorithm_);
+      piece.replicas->run(sum(shard));
       waited_ns_ += monotonic_ns() - begin_ns;
     }
     if (zero().shards_grads() && reduce.action.accumulate && shard.num_elements() > 0) {
@@ -132,10 +178,8 @@ void DataParallel::finish(Ctx& ctx, Reduce& reduce) {
 
 void DataParallel::join_directions(const Action& action) {
   const int64_t begin_ns = monotonic_ns();
-  for_each_piece(action, [&](int, const Piece& piece) {
-    groups_.mirror.all_reduce(zero().shards_grads() ? piece.stored_grads[0] : piece.grad_shard,
-                              ReduceOp::Sum, algorithm_);
-  });
+  for_each_piece(action,
+                 [&](int, const Piece& piece) { groups_.mirror.run(sum(of_direction(piece))); });
   waited_ns_ += monotonic_ns() - begin_ns;
 }
 
@@ -152,7 +196,7 @@ void DataParallel::join_tied_table(Ctx& ctx, const Action& action) {
   const TensorRef grad = tied_grad(action.chunk);
   if (action.peer != plan_.coords.pp) {
     const int64_t begin_ns = monotonic_ns();
-    groups_.tied.all_reduce(grad, ReduceOp::Sum, algorithm_);
+    groups_.tied.run(sum(grad));
     waited_ns_ += monotonic_ns() - begin_ns;
     return;
   }
@@ -168,12 +212,7 @@ void DataParallel::join_tied_table(Ctx& ctx, const Action& action) {
 void DataParallel::start_unshard(const Action& action) {
   for_each_piece(action, [&](int unit, const Piece& piece) {
     if (piece.params.num_elements() == 0) return;
-    unshards_[size_t(action.chunk)][size_t(unit)].push_back(
-        piece.shards->start({.collective = Collective::AllGather,
-                             .in = piece.param_shard,
-                             .out = piece.params,
-                             .algorithm = algorithm_,
-                             .counts = piece.param_counts}));
+    unshards_[size_t(action.chunk)][size_t(unit)].push_back(piece.shards->start(gather(piece)));
   });
 }
 

@@ -60,6 +60,13 @@ class DataParallel {
 
   Piece make_piece(int chunk, const PlacedBucket& placed) const;
   TensorRef reduced(const Piece& piece, const Action& action) const;
+  TensorRef of_direction(const Piece& piece) const;
+  CollectiveArgs sum(const TensorRef& grads) const;
+  CollectiveArgs sum_to_shards(const Piece& piece, const TensorRef& into) const;
+  CollectiveArgs gather(const Piece& piece) const;
+  // Makes the groups ready for all that the Program will ask of them.
+  void reserve_collectives();
+  void reserve_reduce(const Action& action);
   void finish(Ctx& ctx, Reduce& reduce);
   TensorRef tied_grad(int chunk) const;
   template <typename Visit>

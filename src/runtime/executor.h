@@ -121,6 +121,7 @@ class Executor {
   void take_losses(const Action& action, int saved_slot);
   void take_expert_load(const Action& action, int saved_slot, int unit);
   EvalLoss losses_of(int chunk, int saved_slot) const;
+  bool ends_chunk(const Action& action) const;  // has its last unit
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;
   const TransformerStage& stage_of(const Action& action) const {
@@ -136,6 +137,7 @@ class Executor {
   std::vector<int32_t> whole_tokens_, whole_targets_;  // of all ranks that share the sequences
   Times times_, ahead_times_;
   std::optional<uint64_t> ahead_sample_;  // of the step whose first actions have run
+  std::vector<int> live_ahead_;           // the regions that these leave live
   int64_t num_begun_ahead_ = 0, num_dropped_ahead_ = 0;
   bool attempt_held_ = true;  // of the last step: where it did not, nobody runs ahead
   // Of the step that runs.

@@ -146,10 +146,10 @@ class Rank {
     plan.program = accumulate(order, 1, setup.mode, plan.microbatches).program;
     if (with_step) append_step(plan.program);
     const NormChunks norm_chunks(model, shape);
-    plan.num_norm_chunks = norm_chunks.total();
+    plan.num_norm_words = norm_chunks.total();
     plan.num_expert_loads = model.has_experts() ? model.layers * (model.experts + 1) : 0;
     for (OwnedParam& owned : plan.chunks[0].owned) {
-      owned.norm_chunk = norm_chunks.first(owned.name, 0);
+      owned.norm_word = norm_chunks.first(owned.name, 0);
     }
     MemoryNeeds needs;
     needs.chunks.push_back({&plan.chunks[0]});

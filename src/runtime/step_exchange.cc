@@ -25,11 +25,15 @@ double tree_sum(std::span<const double> leaves) {
 
 StepExchange::StepExchange(const RankPlan& plan, const RankMemory& memory, Group& world)
     : places_(exchange_of(plan)),
+      norm_sum_(plan.norm_sum),
       world_(world),
       whole_(static_cast<int64_t*>(memory.at(plan.memory.exchange)),
              size_t(places_.num_words * (plan.num_ahead > 0 ? 2 : 1))),
       open_(whole_.first(size_t(places_.num_words))),
-      told_(open_) {}
+      told_(open_) {
+  const TensorRef words{told_.data(), DType::I64, Shape{places_.num_words}};
+  world_.reserve({.in = words, .out = words});
+}
 
 void StepExchange::open() {
   const bool was_first = open_.data() == whole_.data();
@@ -47,15 +51,11 @@ void StepExchange::add_expert_load(int64_t layer, std::span<const int32_t> load)
   for (size_t i = 0; i < load.size(); ++i) words[i] += load[i];
 }
 
-std::span<double> StepExchange::partials_of(std::span<int64_t> words) const {
-  return {reinterpret_cast<double*>(words.data() + places_.norm_partials),
-          size_t(places_.num_words - places_.norm_partials)};
+std::span<int64_t> StepExchange::norm_of(std::span<int64_t> words) const {
+  return words.subspan(size_t(places_.norm));
 }
 
-double StepExchange::own_squared_norm() const {
-  const std::span<double> partials = norm_partials();
-  return std::accumulate(partials.begin(), partials.end(), 0.0);
-}
+double StepExchange::own_squared_norm() const { return squared_norm_of(norm_sum_, norm_words()); }
 
 TensorRef StepExchange::tell(bool stop) {
   told_ = open_;
@@ -94,13 +94,9 @@ int64_t StepExchange::valid_tokens() const {
 bool StepExchange::stop() const { return told_[size_t(places_.stop)] != 0; }
 
 std::span<const int64_t> StepExchange::expert_loads() const {
-  return told_.subspan(size_t(places_.expert_loads),
-                       size_t(places_.norm_partials - places_.expert_loads));
+  return told_.subspan(size_t(places_.expert_loads), size_t(places_.norm - places_.expert_loads));
 }
 
-double StepExchange::squared_norm() const {
-  const std::span<double> partials = partials_of(told_);
-  return std::accumulate(partials.begin(), partials.end(), 0.0);
-}
+double StepExchange::squared_norm() const { return squared_norm_of(norm_sum_, norm_of(told_)); }
 
 }  // namespace trireme

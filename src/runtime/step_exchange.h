@@ -9,7 +9,7 @@
 namespace trireme {
 
 // What the ranks tell each other in Step (Exchange, program/rank_plan.h). Every word is filled by
-// one rank and zero on all others, so that their sum is exact.
+// one rank and zero on all others, or an integer, so that their sum is exact.
 class StepExchange {
  public:
   StepExchange(const RankPlan& plan, const RankMemory& memory, Group& world);
@@ -20,7 +20,7 @@ class StepExchange {
   void put_loss(int64_t index, double loss_sum, int64_t valid_tokens);
   void add_expert_load(int64_t layer, std::span<const int32_t> load);
   // Of the gradient's norm, this rank's part.
-  std::span<double> norm_partials() const { return partials_of(open_); }
+  std::span<int64_t> norm_words() const { return norm_of(open_); }
   double own_squared_norm() const;
 
   // What stands below is of the step whose exchange has run last.
@@ -38,9 +38,10 @@ class StepExchange {
 
  private:
   TensorRef tell(bool stop);
-  std::span<double> partials_of(std::span<int64_t> words) const;
+  std::span<int64_t> norm_of(std::span<int64_t> words) const;
 
   Exchange places_;
+  NormSum norm_sum_;
   Group& world_;
   std::span<int64_t> whole_;  // of one step, or two in turns
   std::span<int64_t> open_;   // of the step that runs

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "base/check.h"
 #include "spec/norm_chunk.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kAlignmentElements = 64;  // of any dtype: 64 bytes at least
-
-int64_t align(int64_t elements) {
-  return (elements + kAlignmentElements - 1) / kAlignmentElements * kAlignmentElements;
-}
+// Of any dtype: so many elements have that many bytes at least.
+int64_t aligned_elements(int64_t elements) { return round_up(elements, kTensorAlignment); }
 
 const char* const kTable = "embedding.tokens";
 const char* const kSecondUse = "embedding.tokens@head";
@@ -24,8 +22,8 @@ void place_shards(ChunkTables& chunk) {
   for (PlacedBucket& placed : chunk.buckets) {
     placed.grad_storage = chunk.zero.shards_grads() ? grads_end : placed.shard.grads.begin;
     placed.param_storage = chunk.zero.shards_params() ? params_end : placed.shard.params.begin;
-    grads_end = align(grads_end + placed.shard.grads.count);
-    params_end = align(params_end + placed.shard.params.count);
+    grads_end = aligned_elements(grads_end + placed.shard.grads.count);
+    params_end = aligned_elements(params_end + placed.shard.params.count);
   }
   const DType dtype = chunk.tables.params.tensors().front().dtype;
   chunk.grad_slot_bytes =
@@ -94,7 +92,7 @@ std::vector<ChunkTables::UnitRange> unit_ranges(const ChunkTables& chunk,
   }
   for (ChunkTables::UnitRange& range : ranges) {
     if (range.begin == INT64_MAX) range.begin = 0;  // a head whose only weight is the tied table
-    range.bytes = (range.bytes + 63) / 64 * 64;
+    range.bytes = aligned_bytes(range.bytes);
   }
   for (const UnitGroup& group : chunk.groups) {
     const auto first = ranges.begin() + group.first_unit;

@@ -36,8 +36,7 @@ struct OwnedParam {
   int64_t grad_begin = 0;
   int64_t second_use_begin = -1;  // gradient of the other use of a tied table, -1: none here
   int64_t param_begin = 0;
-  int64_t norm_chunk =
-      -1;  // first of its norm chunks among the model's; -1: another rank counts it
+  int64_t norm_word = -1;  // its first of those of the model's norm; -1: another rank counts it
 };
 
 // A bucket and this rank's part of it in the storage of shards.

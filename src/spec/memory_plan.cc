@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/align.h"
 #include "base/units.h"
 #include "spec/memory_walk.h"
 #include "spec/slot_pool.h"
@@ -119,7 +120,8 @@ std::string_view name_of(MemoryClass memory_class) {
 int64_t copies_bytes(const ChunkTables& chunk) {
   const DType compute = chunk.tables.params.tensors().front().dtype;
   int64_t bytes = chunk.tables.optimizer.bytes();
-  for (const OwnedParam& owned : chunk.owned) bytes += aligned(owned.count * size_of(compute));
+  for (const OwnedParam& owned : chunk.owned)
+    bytes += aligned_bytes(owned.count * size_of(compute));
   return bytes;
 }
 

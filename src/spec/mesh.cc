@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
+#include "base/check.h"
+
 namespace trireme {
-namespace {
-
-constexpr MeshAxis kAxes[] = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Pp,
-                              MeshAxis::Dp, MeshAxis::Ep, MeshAxis::ExpertDp};
-
-}  // namespace
 
 std::string_view name_of(MeshAxis axis) {
   switch (axis) {
@@ -25,20 +22,8 @@ std::string_view name_of(MeshAxis axis) {
       return "dp";
     case MeshAxis::Ep:
       return "ep";
-    case MeshAxis::ExpertDp:
-      return "expert_dp";
   }
   return "?";
-}
-
-std::string name_of(MeshAxes axes) {
-  std::string name;
-  for (MeshAxis axis : kAxes) {
-    if (!axes.has(axis)) continue;
-    if (!name.empty()) name += '_';
-    name += name_of(axis);
-  }
-  return name;
 }
 
 std::vector<std::string> problems_of(const Mesh& mesh) {
@@ -81,24 +66,30 @@ int position_of(const Mesh& mesh, const MeshCoords& coords) {
   return coords.tp + mesh.tp * (coords.cp + mesh.cp * (coords.pp + mesh.pp * coords.dp));
 }
 
-std::vector<int> positions_along(const Mesh& mesh, MeshAxes axes, int position) {
-  const bool experts = axes.has(MeshAxis::Ep) || axes.has(MeshAxis::ExpertDp);
-  TRIREME_CHECK(!experts || (!axes.has(MeshAxis::Cp) && !axes.has(MeshAxis::Dp)),
-                "ep is folded out of dp x cp: " + name_of(axes) + " is no product of axes");
+std::vector<int> positions_along(const Mesh& mesh, MeshAxis axis, int position) {
+  using Coord = int MeshCoords::*;
+  const auto others = [&]() -> std::array<Coord, 3> {
+    switch (axis) {
+      case MeshAxis::Tp:
+        return {&MeshCoords::cp, &MeshCoords::pp, &MeshCoords::dp};
+      case MeshAxis::Cp:
+        return {&MeshCoords::tp, &MeshCoords::pp, &MeshCoords::dp};
+      case MeshAxis::Pp:
+        return {&MeshCoords::tp, &MeshCoords::cp, &MeshCoords::dp};
+      case MeshAxis::Dp:
+        return {&MeshCoords::tp, &MeshCoords::cp, &MeshCoords::pp};
+      case MeshAxis::Ep:
+        return {&MeshCoords::tp, &MeshCoords::pp, &MeshCoords::expert_dp};
+    }
+    TRIREME_CHECK(false, "unknown MeshAxis");
+  }();
   const MeshCoords here = coords_of(mesh, position);
   std::vector<int> positions;
   for (int other = 0; other < mesh.size(); ++other) {
     const MeshCoords there = coords_of(mesh, other);
-    bool same = (axes.has(MeshAxis::Tp) || there.tp == here.tp) &&
-                (axes.has(MeshAxis::Pp) || there.pp == here.pp);
-    if (experts) {
-      same = same && (axes.has(MeshAxis::Ep) || there.ep == here.ep) &&
-             (axes.has(MeshAxis::ExpertDp) || there.expert_dp == here.expert_dp);
-    } else {
-      same = same && (axes.has(MeshAxis::Cp) || there.cp == here.cp) &&
-             (axes.has(MeshAxis::Dp) || there.dp == here.dp);
-    }
-    if (same) positions.push_back(other);
+    const bool is_along = std::all_of(others.begin(), others.end(),
+                                      [&](Coord coord) { return there.*coord == here.*coord; });
+    if (is_along) positions.push_back(other);
   }
   return positions;
 }
@@ -109,18 +100,6 @@ std::vector<int> place_on_nodes(std::span<const int> node_of) {
   std::stable_sort(rank_at.begin(), rank_at.end(),
                    [&](int a, int b) { return node_of[size_t(a)] < node_of[size_t(b)]; });
   return rank_at;
-}
-
-bool crosses_nodes(const Mesh& mesh, MeshAxes axes, std::span<const int> rank_at,
-                   std::span<const int> node_of) {
-  for (int position = 0; position < mesh.size(); ++position) {
-    for (int other : positions_along(mesh, axes, position)) {
-      if (node_of[size_t(rank_at[size_t(other)])] != node_of[size_t(rank_at[size_t(position)])]) {
-        return true;
-      }
-    }
-  }
-  return false;
 }
 
 }  // namespace trireme

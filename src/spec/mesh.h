@@ -29,24 +29,9 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-enum class MeshAxis : uint8_t { Tp = 1, Cp = 2, Pp = 4, Dp = 8, Ep = 16, ExpertDp = 32 };
+enum class MeshAxis : uint8_t { Tp, Cp, Pp, Dp, Ep };
 
-// A product of axes.
-struct MeshAxes {
-  uint8_t bits = 0;
-  constexpr MeshAxes() = default;
-  constexpr MeshAxes(MeshAxis axis) : bits(uint8_t(axis)) {}  // NOLINT: implicit by design
-  constexpr bool has(MeshAxis axis) const { return (bits & uint8_t(axis)) != 0; }
-  friend constexpr MeshAxes operator|(MeshAxes a, MeshAxes b) {
-    a.bits |= b.bits;
-    return a;
-  }
-  friend bool operator==(const MeshAxes&, const MeshAxes&) = default;
-};
-constexpr MeshAxes operator|(MeshAxis a, MeshAxis b) { return MeshAxes(a) | MeshAxes(b); }
-
-std::string_view name_of(MeshAxis axis);  // "tp", ..., "expert_dp"
-std::string name_of(MeshAxes axes);       // "cp_dp"
+std::string_view name_of(MeshAxis axis);  // "tp"
 
 struct MeshCoords {
   int tp = 0;
@@ -63,16 +48,11 @@ std::vector<std::string> problems_of(const Mesh& mesh);
 MeshCoords coords_of(const Mesh& mesh, int position);
 int position_of(const Mesh& mesh, const MeshCoords& coords);  // reads tp, cp, pp, dp
 
-// Positions that differ from `position` along `axes` only, rising. Ep and ExpertDp do not mix with
-// Cp and Dp.
-std::vector<int> positions_along(const Mesh& mesh, MeshAxes axes, int position);
+// Positions that differ from `position` along `axis` only, rising.
+std::vector<int> positions_along(const Mesh& mesh, MeshAxis axis, int position);
 
 // rank_at[position]: ranks sorted by node, so that the fast axes stay inside nodes however the
 // launcher has numbered the ranks.
 std::vector<int> place_on_nodes(std::span<const int> node_of);
-
-// Whether some group along `axes` has ranks of several nodes.
-bool crosses_nodes(const Mesh& mesh, MeshAxes axes, std::span<const int> rank_at,
-                   std::span<const int> node_of);
 
 }  // namespace trireme

@@ -107,6 +107,22 @@ Shape begin_of(const Shape& shape, const Part& part) {
 
 }  // namespace
 
+LayerSlices LayerSlices::of(const StageShape& shape) {
+  const int all = shape.slices > 0 ? shape.slices : shape.tp, count = all / shape.tp;
+  return {all, shape.tp_rank * count, count, shape.slices > 0};
+}
+
+int most_slices(const ModelSpec& model) {
+  int slices = 1;
+  const auto divides = [](int64_t extent, int by) { return extent % by == 0; };
+  while (2 * slices <= kMostSlices && divides(model.heads, 2 * slices) &&
+         divides(model.kv_heads, 2 * slices) && divides(model.d_ff, 2 * slices) &&
+         model.vocab_size >= 2 * slices) {
+    slices *= 2;
+  }
+  return slices;
+}
+
 Status check_tensor_parallel(const ModelSpec& model, int tp) {
   const auto refuse = [&](const char* rule, const char* key, int64_t value) {
     return Error{ErrorKind::Usage,
@@ -160,6 +176,16 @@ int64_t ModelShard::held_rows(int64_t num_tokens) const {
   return ep * std::min(visits, held_experts * taken_by_expert(num_tokens));
 }
 
+std::array<int64_t, 3> ModelShard::qkv_blocks() const {
+  if (!slices.are_fixed) return {qkv_width()};
+  return {q_width(), kv_width(), kv_width()};
+}
+
+std::array<int64_t, 3> ModelShard::up_blocks() const {
+  if (!slices.are_fixed || mlp != MlpType::Swiglu) return {up_width()};
+  return {d_ff, d_ff};
+}
+
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   const Status fits = check_tensor_parallel(model, shape.tp);
   TRIREME_CHECK(fits.ok(), fits.error().message);
@@ -171,10 +197,16 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   shard.kv_copies = int(std::max<int64_t>(1, tp / model.kv_heads));
   shard.kv_heads = std::max<int64_t>(1, model.kv_heads / tp);
   shard.first_kv_head = shard.kv_heads * (rank / shard.kv_copies);
-  shard.d_ff = balanced_count(model.d_ff, tp, rank);
-  shard.first_ff = balanced_begin(model.d_ff, tp, rank);
-  shard.vocab_size = balanced_count(model.vocab_size, tp, rank);
-  shard.first_token = balanced_begin(model.vocab_size, tp, rank);
+  TRIREME_CHECK(shape.slices % tp == 0, "every tp rank has as many slices");
+  shard.slices = LayerSlices::of(shape);
+  const auto begin = [&](int64_t total) { return shard.slices.begin(total, 0); };
+  const auto count = [&](int64_t total) {
+    return shard.slices.begin(total, shard.slices.count) - begin(total);
+  };
+  shard.d_ff = count(model.d_ff);
+  shard.first_ff = begin(model.d_ff);
+  shard.vocab_size = count(model.vocab_size);
+  shard.first_token = begin(model.vocab_size);
   shard.num_tokens = model.vocab_size;
   const Status sequences_fit = check_context_parallel(model, shape);
   TRIREME_CHECK(sequences_fit.ok(), sequences_fit.error().message);

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "base/check.h"
 #include "spec/norm_chunk.h"
 
 namespace trireme {
 namespace {
-
-constexpr int64_t kAlignment = 64;
-int64_t align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 class Cut {
  public:
@@ -70,7 +68,7 @@ class Cut {
       const int64_t bytes = count * source.element_bytes;
       run.*source.place = piece.bytes;
       piece.blocks.push_back({source.in_file + first * source.element_bytes, piece.bytes, bytes});
-      piece.bytes = align(piece.bytes + bytes);
+      piece.bytes = aligned_bytes(piece.bytes + bytes);
     }
     piece.runs.push_back(run);
     return count;
@@ -79,7 +77,7 @@ class Cut {
   static int64_t whole_chunks(int64_t elements) { return elements / kNormChunk * kNormChunk; }
   static int64_t bytes_of(const std::vector<Source>& sources, int64_t elements) {
     int64_t bytes = 0;
-    for (const Source& source : sources) bytes += align(elements * source.element_bytes);
+    for (const Source& source : sources) bytes += aligned_bytes(elements * source.element_bytes);
     return bytes;
   }
 
@@ -92,7 +90,7 @@ class Cut {
 }  // namespace
 
 int64_t params_in_file_begin(const ChunkTables& chunk) {
-  return align(chunk.tables.optimizer.bytes());
+  return aligned_bytes(chunk.tables.optimizer.bytes());
 }
 
 int64_t file_bytes(const ChunkTables& chunk) {

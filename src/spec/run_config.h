@@ -124,7 +124,7 @@ struct RunSection {
   uint64_t seed = 1337;
   int64_t steps = 100;
   int64_t stop_after = 0;
-  std::string reproducible = "fixed";  // "fixed", "layout"
+  std::string reproducible = "fixed";  // "fixed", "layout", "mesh"
   int threads_per_rank = 0;            // 0: max(1, cores / ranks on this host)
   std::string backend = "local";       // "local", "mpi"
   double comm_timeout_s = 60.0;

@@ -9,6 +9,7 @@ namespace trireme {
 namespace {
 
 constexpr FieldEffect kResults = FieldEffect::Results;
+constexpr FieldEffect kMesh = FieldEffect::Mesh;
 constexpr FieldEffect kLayout = FieldEffect::Layout;
 constexpr FieldEffect kSpeed = FieldEffect::Speed;
 
@@ -145,7 +146,7 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
 void parallel_fields(FieldList& list, ParallelConfig& parallel) {
   list.section("parallel");
   list.add("dp", parallel.dp, kLayout, "data-parallel degree");
-  list.add("tp", parallel.tp, kResults, "tensor-parallel degree: splits heads and the MLP");
+  list.add("tp", parallel.tp, kMesh, "tensor-parallel degree: splits heads and the MLP");
   list.add("pp", parallel.pp, kLayout, "pipeline-parallel degree: splits layers into stages");
   list.add("cp", parallel.cp, kResults, "context-parallel degree: splits the sequence");
   list.add("ep", parallel.ep, kResults, "expert-parallel degree, inside dp * cp");
@@ -168,9 +169,9 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
   list.add("context", parallel.context, kResults,
            "how queries meet keys of other cp ranks: keys go round, or heads are shared out",
            "ring|all_to_all");
-  list.add("sequence", parallel.sequence, kSpeed,
+  list.add("sequence", parallel.sequence, kResults,
            "tensor parallelism keeps the residual stream split along the sequence");
-  list.add("tp_overlap", parallel.tp_overlap, kSpeed,
+  list.add("tp_overlap", parallel.tp_overlap, kMesh,
            "tensor parallelism moves some rows of tokens while others are multiplied");
   list.add("bucket_bytes", parallel.bucket_bytes, kLayout,
            "gradients that are reduced, and with zero = 3 parameters that are gathered, as one: "
@@ -202,9 +203,11 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add("steps", run.steps, kResults, "total number of steps, over all resumptions");
   list.add("stop_after", run.stop_after, kSpeed,
            "save and leave after this step, as a signal would; 0: run to the end");
-  list.add("reproducible", run.reproducible, kResults,
-           "fixed: a run repeats itself bitwise; layout: also on any number of ranks and threads",
-           "fixed|layout");
+  list.add(
+      "reproducible", run.reproducible, kResults,
+      "fixed: a run repeats itself bitwise; layout: also whatever dp, pp and threads are; mesh: "
+      "also whatever tp is, slower",
+      "fixed|layout|mesh");
   list.add("threads_per_rank", run.threads_per_rank, kSpeed,
            "0: cores of this host / ranks on it, at least 1");
   list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes",

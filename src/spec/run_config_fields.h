@@ -11,9 +11,10 @@
 namespace trireme {
 
 // What a field can change. Results: the numbers that training produces. Layout: these too, unless
-// run.reproducible = "layout". Speed: only time, memory, and what is kept or shown; two runs that
-// differ in such fields alone train the same weights.
-enum class FieldEffect { Results, Layout, Speed };
+// run.reproducible = "layout" or "mesh". Mesh: these too, unless it is "mesh". Speed: only time,
+// memory, and what is kept or shown; two runs that differ in such fields alone train the same
+// weights.
+enum class FieldEffect { Results, Mesh, Layout, Speed };
 
 using FieldValue =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, ModelFamily*>;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "base/nearest_name.h"
 #include "spec/run_config_fields.h"
@@ -53,14 +55,18 @@ class Rules {
   void require(bool holds, std::string_view key, std::string rule, std::string remedy) {
     if (!holds) problems_.push_back({std::string(key), value_of(key), rule, remedy});
   }
-  void at_least(std::string_view key, double value, double least) {
+  // `usual` is what to try instead, where the least value makes little sense.
+  void at_least(std::string_view key, double value, double least,
+                std::optional<double> usual = {}) {
     require(value >= least && std::isfinite(value), key,
-            fmt::format("must be finite and at least {}", least), fmt::format("try {}", least));
+            fmt::format("must be finite and at least {}", least),
+            fmt::format("try {}", usual.value_or(least)));
   }
-  void in_range(std::string_view key, double value, double from, double below) {
+  void in_range(std::string_view key, double value, double from, double below,
+                std::optional<double> usual = {}) {
     require(value >= from && value < below, key,
             fmt::format("must be at least {} and below {}", from, below),
-            fmt::format("try {}", from));
+            fmt::format("try {}", usual.value_or(from)));
   }
   // Sizes stay so small that products of two of them, and of one with bytes, cannot overflow.
   void size(std::string_view key, int64_t value, int64_t least, int64_t most) {
@@ -68,11 +74,13 @@ class Rules {
             fmt::format("must be at least {} and at most {}", least, most),
             fmt::format("try {}", std::max<int64_t>(least, 1)));
   }
-  // Degrees that are no numbers of their own are reported once, by at_least.
-  void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole) {
+  // Degrees that are no numbers of their own are reported once, by at_least. `other_way` stands
+  // before the divisors: "set parallel.dp = 2 too, or ".
+  void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole,
+               const std::string& other_way = "") {
     if (part < 1 || whole < 1) return;
     require(whole % part == 0, key, fmt::format("must divide {} = {}", whole_key, whole),
-            divisors_of(whole));
+            other_way + divisors_of(whole));
   }
   void choices() {
     for (const ConfigField& field : fields_) {
@@ -217,19 +225,38 @@ void batch_rules(Rules& rules, const RunConfig& config) {
 }
 
 void optim_rules(Rules& rules, const OptimConfig& optim) {
-  rules.at_least("optim.lr", optim.lr, 0.0);
+  const OptimConfig usual;
+  rules.at_least("optim.lr", optim.lr, 0.0, usual.lr);
   rules.at_least("optim.min_lr", optim.min_lr, 0.0);
-  rules.require(!(optim.min_lr > optim.lr), "optim.min_lr",
+  const bool has_lr = optim.lr >= 0.0;
+  rules.require(!has_lr || !(optim.min_lr > optim.lr), "optim.min_lr",
                 fmt::format("must not be above optim.lr = {}", optim.lr),
                 fmt::format("try {}", optim.lr / 10));
-  rules.in_range("optim.beta1", optim.beta1, 0.0, 1.0);
-  rules.in_range("optim.beta2", optim.beta2, 0.0, 1.0);
+  rules.in_range("optim.beta1", optim.beta1, 0.0, 1.0, usual.beta1);
+  rules.in_range("optim.beta2", optim.beta2, 0.0, 1.0, usual.beta2);
   rules.require(optim.eps > 0.0, "optim.eps", "must be positive", "try 1e-08");
   rules.at_least("optim.weight_decay", optim.weight_decay, 0.0);
-  rules.in_range("optim.momentum", optim.momentum, 0.0, 1.0);
+  rules.in_range("optim.momentum", optim.momentum, 0.0, 1.0, usual.momentum);
   rules.at_least("optim.warmup_steps", optim.warmup_steps, 0);
   rules.at_least("optim.decay_steps", optim.decay_steps, 0);
   rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
+}
+
+void expert_parallel_rules(Rules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const ModelConfig& model = config.model;
+  rules.require(model.family == ModelFamily::Moe, "parallel.ep", "splits experts",
+                "set model.family = \"moe\", or parallel.ep = 1");
+  // The least dp from the present one on that ep fits into, together with cp.
+  const int64_t step = parallel.ep / std::gcd(int64_t{parallel.ep}, int64_t{parallel.cp});
+  const int64_t wide_dp = (parallel.dp + step - 1) / step * step;
+  rules.divides("parallel.ep", parallel.ep, "parallel.dp * parallel.cp",
+                int64_t{parallel.dp} * parallel.cp,
+                fmt::format("set parallel.dp = {} too, or ", wide_dp));
+  const bool is_mixed = parallel.cp > 0 && parallel.cp % parallel.ep != 0;
+  rules.require(!is_mixed || parallel.ep % parallel.cp == 0, "parallel.ep",
+                "must divide parallel.cp or be a multiple of it", "change ep or cp");
+  rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
 }
 
 void parallel_rules(Rules& rules, const RunConfig& config) {
@@ -256,16 +283,7 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
                               int64_t{parallel.pp} * parallel.chunks, model.layers),
                   "take fewer stages or more layers");
   }
-  if (parallel.ep > 1) {
-    rules.require(model.family == ModelFamily::Moe, "parallel.ep", "splits experts",
-                  "set model.family = \"moe\", or parallel.ep = 1");
-    rules.divides("parallel.ep", parallel.ep, "parallel.dp * parallel.cp",
-                  int64_t{parallel.dp} * parallel.cp);
-    const bool is_mixed = parallel.cp > 0 && parallel.cp % parallel.ep != 0;
-    rules.require(!is_mixed || parallel.ep % parallel.cp == 0, "parallel.ep",
-                  "must divide parallel.cp or be a multiple of it", "change ep or cp");
-    rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
-  }
+  if (parallel.ep > 1) expert_parallel_rules(rules, config);
   rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
   const bool has_servers = parallel.sync == "parameter_server";
   rules.require(parallel.servers >= 1 && (!has_servers || parallel.servers <= parallel.dp),
@@ -296,6 +314,11 @@ void run_rules(Rules& rules, const RunConfig& config) {
   rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
   rules.at_least("run.steps", run.steps, 1);
   rules.at_least("run.stop_after", run.stop_after, 0);
+  rules.require(
+      run.reproducible != "mesh" || config.model.family != ModelFamily::Moe, "run.reproducible",
+      "is for model.family = \"gpt2\" and \"llama\": a router's gradient is summed over tp "
+      "ranks at the end of a step",
+      "take \"layout\"");
   rules.in_range("run.threads_per_rank", run.threads_per_rank, 0, 4097);
   rules.require(run.comm_timeout_s > 0.0, "run.comm_timeout_s", "must be positive", "try 60.0");
   rules.at_least("run.eval_every", run.eval_every, 0);

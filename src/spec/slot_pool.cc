@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/align.h"
 #include "base/check.h"
 
 namespace trireme {
 
 int add_region(MemoryPlan& plan, std::string name, MemoryClass memory_class, int64_t bytes) {
-  plan.regions.push_back({std::move(name), memory_class, 0, aligned(bytes)});
+  plan.regions.push_back({std::move(name), memory_class, 0, aligned_bytes(bytes)});
   return static_cast<int>(plan.regions.size()) - 1;
 }
 

@@ -7,9 +7,7 @@
 
 namespace trireme {
 
-// Bytes of a region that has room for `bytes`.
-constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
+// With room for `bytes`.
 int add_region(MemoryPlan& plan, std::string name, MemoryClass memory_class, int64_t bytes);
 
 // Interchangeable pieces of equal size: the lowest free one is taken, so their number is the

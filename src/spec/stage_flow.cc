@@ -52,7 +52,7 @@ class FlowBuilder {
       flow_.outputs.push_back({loss, Placement::invariant()});
       const int64_t count = std::min(kLossTileTokens, num_tokens() - begin);
       move(Kind::Join, "head", part, loss,
-           {part, join_softmax(), Shape{3 * shape_.tp, count}, DType::F32});
+           {part, join_softmax(), Shape{3 * LayerSlices::of(shape_).all, count}, DType::F32});
     }
   }
 

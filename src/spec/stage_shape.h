@@ -15,6 +15,9 @@ enum class ContextExchange { Ring, AllToAll };
 // Rows of the vocabulary projection whose fp32 logits exist at one time.
 inline constexpr int64_t kLossTileTokens = 128;
 
+// Into how many slices a layer is cut at most where sums may not follow tp.
+inline constexpr int kMostSlices = 8;
+
 // Optimiser state of a parameter table: which moments there are follows the optimiser.
 struct OptimizerStateSpec {
   bool exp_avg = true;
@@ -31,6 +34,9 @@ struct StageShape {
   OptimizerStateSpec optimizer_state = {};
   int tp = 1;  // ranks that share every layer
   int tp_rank = 0;
+  // Into how many slices every layer is cut, whatever tp is, so that sums do not follow tp; 0: one
+  // for each tp rank (LayerSlices).
+  int slices = 0;
   bool sequence_parallel = false;  // they share the tokens of the residual stream, too
   bool tp_overlap = false;         // rows of them move while others are multiplied
   int cp = 1;                      // ranks that share every sequence (ContextChunks)

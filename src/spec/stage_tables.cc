@@ -250,6 +250,9 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   if (extents.is_split && shape.tp_overlap) {  // the largest part
     table.add("edge.sum_RC", Shape{balanced_count(T, shape.tp, 0), model.d_model}, shape.compute);
   }
+  for (int level = 0; 1 << level < model.slices.count; ++level) {
+    table.add(slice_sum_name(level), TC, shape.compute);
+  }
   if (model.has_experts()) {
     add_expert_scratch(table, model, T, shape.compute);
   } else {
@@ -266,8 +269,8 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
   if (stage.has_head) {
     const int64_t tile = std::min(T, kLossTileTokens);
     table.add("head.logits_tile_tV", Shape{tile, model.vocab_size}, DType::F32);
-    table.add("head.part_3t", Shape{3, tile}, DType::F32);
-    table.add("head.parts_3Rt", Shape{3 * shape.tp, tile}, DType::F32);
+    table.add("head.part_3t", Shape{3 * model.slices.count, tile}, DType::F32);
+    table.add("head.parts_3Rt", Shape{3 * model.slices.all, tile}, DType::F32);
     if (extents.is_split) table.add("head.dh_full_TC", TC, shape.compute);
   }
   if (stage.has_embedding && (model.embedding_norm || model.dropout > 0.0)) {
@@ -277,6 +280,8 @@ TensorTable scratch_table(const ModelShard& model, const StageSpec& stage,
 }
 
 }  // namespace
+
+std::string slice_sum_name(int level) { return fmt::format("slices.sum_TC[{}]", level); }
 
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
                             const OptimizerStateSpec& state) {

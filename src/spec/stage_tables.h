@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "spec/model_layout.h"
 #include "spec/model_spec.h"
 #include "spec/stage_shape.h"
@@ -19,6 +22,9 @@ struct StageTables {
 };
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
+
+// Of the scratch: where sums over slices come together, by level of their tree.
+std::string slice_sum_name(int level);
 
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
                             const OptimizerStateSpec& state);

@@ -1,22 +1,22 @@
 #include "spec/tensor_table.h"
 
 #include <algorithm>
+#include <functional>
 
+#include "base/align.h"
 #include "base/check.h"
 
 namespace trireme {
-namespace {
-
-constexpr int64_t kAlignment = 64;
-
-int64_t align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-}  // namespace
 
 void TensorTable::add(std::string name, Shape shape, DType dtype, bool adjoins_previous) {
   TRIREME_CHECK(!contains(name), "two tensors are named " + name);
-  TensorSpec tensor{std::move(name), shape, dtype, adjoins_previous ? end_ : align(end_)};
+  TensorSpec tensor{std::move(name), shape, dtype, adjoins_previous ? end_ : aligned_bytes(end_)};
   end_ = tensor.offset + tensor.bytes();
+  push(std::move(tensor));
+}
+
+void TensorTable::push(TensorSpec tensor) {
+  hashes_.push_back(std::hash<std::string_view>{}(tensor.name));
   tensors_.push_back(std::move(tensor));
 }
 
@@ -25,15 +25,19 @@ void TensorTable::append(const std::string& prefix, const TensorTable& other) {
   for (TensorSpec tensor : other.tensors_) {
     tensor.name = prefix + tensor.name;
     tensor.offset += base;
-    tensors_.push_back(std::move(tensor));
+    push(std::move(tensor));
   }
   end_ = base + other.end_;
 }
 
 const TensorSpec* TensorTable::find(std::string_view name) const {
-  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
-                                  [&](const TensorSpec& tensor) { return tensor.name == name; });
-  return found == tensors_.end() ? nullptr : &*found;
+  const size_t hash = std::hash<std::string_view>{}(name);
+  for (auto at = hashes_.begin(); (at = std::find(at, hashes_.end(), hash)) != hashes_.end();
+       ++at) {
+    const TensorSpec& tensor = tensors_[size_t(at - hashes_.begin())];
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
 }
 
 const TensorSpec& TensorTable::at(std::string_view name) const {
@@ -42,6 +46,6 @@ const TensorSpec& TensorTable::at(std::string_view name) const {
   return *tensor;
 }
 
-int64_t TensorTable::bytes() const { return align(end_); }
+int64_t TensorTable::bytes() const { return aligned_bytes(end_); }
 
 }  // namespace trireme

@@ -34,7 +34,9 @@ class TensorTable {
 
  private:
   const TensorSpec* find(std::string_view name) const;
+  void push(TensorSpec tensor);
   std::vector<TensorSpec> tensors_;
+  std::vector<size_t> hashes_;  // of their names: every name that is added is looked for
   int64_t end_ = 0;
 };
 

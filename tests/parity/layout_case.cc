@@ -12,11 +12,11 @@ std::string Case::name() const {
   return fmt::format(
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
-      "bucket {} prefetch {} clip {}{}{}{} servers {}",
+      "bucket {} prefetch {} clip {}{}{}{}{} servers {}",
       family, compute, tp, sequence ? " sequence" : "", cp, context, ep, dp, pp, schedule, zero,
       hsdp_shard, recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
       post_validate ? " post-validated" : "", is_wide ? " wide" : "",
-      tp_overlap ? " overlapped" : "", servers);
+      tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "", servers);
 }
 
 RunConfig config_of(const Case& c) {
@@ -73,7 +73,7 @@ RunConfig config_of(const Case& c) {
   config.memory.offload = c.offload;
   config.memory.offload_buffer_bytes = 4096;  // many pieces
   config.precision.compute = c.compute;
-  config.run.reproducible = "layout";
+  config.run.reproducible = c.in_slices ? "mesh" : "layout";
   config.run.threads_per_rank = 1;
   config.run.comm_timeout_s = 20.0;
   return config;
@@ -102,7 +102,12 @@ const LayoutRun& reference_of(const Case& c) {
            .ep = c.ep,
            .clip_norm = c.clip_norm,
            .tp_overlap = c.tp_overlap,
+           .in_slices = c.in_slices,
            .is_wide = c.is_wide};
+  if (c.in_slices) {  // sums do not follow tp
+    one.tp = 1;
+    one.tp_overlap = false;
+  }
   if (c.ep > c.cp) {
     one.dp = c.dp;
     one.zero = c.zero >= 2 ? 2 : 0;

@@ -30,7 +30,8 @@ struct Case {
   bool post_validate = false;
   int servers = 0;  // 0: no parameter server
   bool tp_overlap = false;
-  bool is_wide = false;  // a model that eight ranks can share along every axis
+  bool in_slices = false;  // run.reproducible = "mesh"
+  bool is_wide = false;    // a model that eight ranks can share along every axis
 
   std::string name() const;
   int ranks() const { return tp * cp * pp * dp; }

@@ -83,7 +83,7 @@ class RankRun {
         differences += traffic_difference(plan_, engine, ranks_per_node(), step + 1 - steps_.first,
                                           sent_before);
       }
-      if (step == 0) {
+      if (step == steps_.first) {
         for (const OwnedTensors& owned : engine.owned()) {
           if (owned.exp_avg_N) collect(owned, owned.exp_avg_N, result_.first_moments);
         }

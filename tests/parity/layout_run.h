@@ -13,9 +13,10 @@ namespace trireme {
 // All that a few steps of a plan leave behind, gathered from its ranks.
 struct LayoutRun {
   std::vector<double> losses, grad_norms;
-  std::vector<int64_t> valid_tokens;                        // of every step
-  std::map<std::string, std::vector<float>> first_moments;  // after step 1: every gradient, scaled
-  std::map<std::string, std::vector<float>> weights;        // after the last step
+  std::vector<int64_t> valid_tokens;  // of every step
+  std::map<std::string, std::vector<float>>
+      first_moments;                                  // after one step: every gradient, scaled
+  std::map<std::string, std::vector<float>> weights;  // after the last step
   // Summed "gradients" of router biases, where asked for: how often every expert was visited.
   std::map<std::string, std::vector<float>> visits;
   std::vector<int64_t> expert_loads;  // of all steps, StepResult::expert_loads

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,14 +39,19 @@ LayoutRun run_padded(const Case& c) {
   return run_layout(plan, {.source = &source});
 }
 
+// One step from the initial parameters, with the samples of `step`.
+LayoutRun run_step(const RunPlan& plan, int step) {
+  const PaddedSource source(plan.model.vocab_size);
+  return run_layout(plan, {.first = step, .end = step + 1, .source = &source, .evaluates = false});
+}
+
 // All sequences of a step in one micro-batch of one rank: nothing is added up but tokens.
-LayoutRun run_whole(const Case& c) {
-  RunConfig config = config_of({.family = c.family, .is_wide = c.is_wide});
+RunPlan plan_of_whole(const std::string& family) {
+  RunConfig config = config_of({.family = family, .is_wide = true});
   config.batch.micro_sequences = config.batch.global_sequences;
-  const Result<RunPlan> plan = make_plan(config, {});
+  Result<RunPlan> plan = make_plan(config, {});
   TRIREME_CHECK(plan.ok(), plan.error().message);
-  const PaddedSource source(plan->model.vocab_size);
-  return run_layout(*plan, {.source = &source});
+  return *plan;
 }
 
 int64_t count_valid(uint64_t step, const RunPlan& plan) {
@@ -73,18 +79,21 @@ TEST(ParityOfValidTokens, LossesAndGradientsAreThoseOfTheWholeStep) {
                           {.dp = 4, .zero = 1, .ep = 2},
                           {.dp = 2, .cp = 2, .ep = 4}};
   for (const char* family : {"gpt2", "llama", "moe"}) {
-    const LayoutRun whole = run_whole({.family = family, .is_wide = true});
-    for (Case c : layouts) {
-      c.family = family;
-      c.is_wide = true;
-      if (!is_possible(c)) continue;
-      SCOPED_TRACE(c.name());
-      const LayoutRun run = run_padded(c);
-      EXPECT_EQ(run.differences, "");
-      for (size_t step = 0; step < run.valid_tokens.size(); ++step) {
-        EXPECT_EQ(run.valid_tokens[step], count_valid(step, plan_of(c)));
+    const RunPlan whole = plan_of_whole(family);
+    for (int step = 0; step < 5; ++step) {
+      const LayoutRun want = run_step(whole, step);
+      for (Case c : layouts) {
+        c.family = family;
+        c.is_wide = true;
+        if (!is_possible(c)) continue;
+        SCOPED_TRACE(fmt::format("step {} of {}", step, c.name()));
+        const RunPlan plan = plan_of(c);
+        const LayoutRun run = run_step(plan, step);
+        EXPECT_EQ(run.differences, "");
+        EXPECT_EQ(run.valid_tokens.front(), count_valid(uint64_t(step), plan));
+        EXPECT_NEAR(run.losses.front(), want.losses.front(), 1e-6 * want.losses.front());
+        expect_near(run, want);
       }
-      expect_near(run, whole);
     }
   }
 }

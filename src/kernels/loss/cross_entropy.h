@@ -9,8 +9,8 @@ inline constexpr int32_t kIgnoredTarget = -1;
 inline constexpr int64_t kMaxVocabSize = int64_t{1} << 20;
 
 // Softmax cross-entropy of one tile of rows whose vocabulary may lie on several ranks, in three
-// calls: what each rank's columns say of every row, the loss from the words of all ranks, and the
-// gradient of each rank's columns. Per valid row: loss = lse - logits[target] (natural logarithm),
+// calls: what a part of the columns says of every row, the loss from the words of all parts, and
+// the gradient of a part's columns. Per valid row: loss = lse - logits[target] (natural logarithm),
 // dlogits = softmax(logits) - onehot(target), not divided by anything. An ignored row has loss 0
 // and dlogits 0.
 
@@ -27,10 +27,10 @@ struct SoftmaxPartArgs {
 void softmax_part_ref(Stream& stream, const SoftmaxPartArgs& args);
 void check_softmax_part(const SoftmaxPartArgs& args);  // throws ContractError
 
-// Joins the parts in the order of their ranks. max and sum are of the whole row; 0 and 1 where it
+// Joins the parts in their order. max and sum are of the whole row; 0 and 1 where it
 // is ignored.
 struct CrossEntropyArgs {
-  MatrixRef parts_3RT;  // fp32: rows 3r .. 3r + 2 are rank r's part
+  MatrixRef parts_3RT;  // fp32: rows 3r .. 3r + 2 are part r
   TensorRef targets_T;
   TensorRef loss_T, max_T, sum_T;  // fp32, written
 };

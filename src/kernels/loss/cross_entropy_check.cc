@@ -29,7 +29,7 @@ void check_softmax_part(const SoftmaxPartArgs& args) {
 
 void check_cross_entropy(const CrossEntropyArgs& args) {
   const MatrixRef& parts_3RT = args.parts_3RT;
-  check_argument(parts_3RT.rows >= 3 && parts_3RT.rows % 3 == 0, "a rank's part has three rows");
+  check_argument(parts_3RT.rows >= 3 && parts_3RT.rows % 3 == 0, "a part has three rows");
   check_matrix("parts", parts_3RT, parts_3RT.rows, parts_3RT.cols, DType::F32);
   check_tensor("targets", args.targets_T, parts_3RT.cols, DType::I32);
   check_tensor("loss", args.loss_T, parts_3RT.cols, DType::F32);

@@ -2,6 +2,7 @@
 
 #include "device/stream.h"
 #include "spec/norm_chunk.h"
+#include "spec/norm_sum.h"
 #include "tensor/tensor.h"
 
 namespace trireme {
@@ -13,6 +14,14 @@ struct SquaredNormArgs {
 };
 void squared_norm_ref(Stream& stream, const SquaredNormArgs& args);
 void check_squared_norm(const SquaredNormArgs& args);  // throws ContractError
+
+// The same as an exact sum (NormSum::Exact): any order, any split, the same integer.
+struct ExactSquaredNormArgs {
+  TensorRef grad_N;   // fp32
+  TensorRef words_W;  // int64 [kExactNormWords], added to
+};
+void exact_squared_norm_ref(Stream& stream, const ExactSquaredNormArgs& args);
+void check_exact_squared_norm(const ExactSquaredNormArgs& args);  // throws ContractError
 
 // AdamW (Loshchilov and Hutter 2019), g = grad * grad_scale:
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2

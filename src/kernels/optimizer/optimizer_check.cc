@@ -18,6 +18,11 @@ void check_squared_norm(const SquaredNormArgs& args) {
   check_tensor("partials", args.partials_P, (n + kNormChunk - 1) / kNormChunk, DType::F64);
 }
 
+void check_exact_squared_norm(const ExactSquaredNormArgs& args) {
+  check_tensor("grad", args.grad_N, args.grad_N.num_elements(), DType::F32);
+  check_tensor("words", args.words_W, kExactNormWords, DType::I64);
+}
+
 void check_adamw(const AdamWArgs& args) {
   const int64_t n = args.grad_N.num_elements();
   check_tensor("grad", args.grad_N, n, DType::F32);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/optimizer/optimizer.h"
@@ -15,6 +16,17 @@ void squared_norm_ref(Stream&, const SquaredNormArgs& args) {
       sum += read(args.grad_N, i) * read(args.grad_N, i);
     }
     write(args.partials_P, chunk, sum);
+  }
+}
+
+void exact_squared_norm_ref(Stream&, const ExactSquaredNormArgs& args) {
+  check_exact_squared_norm(args);
+  const std::span<int64_t> words(static_cast<int64_t*>(args.words_W.data), kExactNormWords);
+  for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(args.grad_N.as<float>()[i]);
+    const int exponent = int(bits >> 23 & 0xFF);
+    const uint64_t significand = (bits & 0x7FFFFF) | (exponent > 0 ? 0x800000 : 0);
+    add_squares(significand * significand, std::max(exponent, 1), words);
   }
 }
 

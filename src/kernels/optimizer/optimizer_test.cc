@@ -96,6 +96,65 @@ TEST(Optimizer, SquaredNormAgreesWithTheReferenceEverywhere) {
   }
 }
 
+struct ExactNorm {
+  explicit ExactNorm(int64_t n) : grad(DType::F32, 1, n, 0, 1, 50.0f) {}
+  bool operator==(const ExactNorm&) const = default;
+  ExactSquaredNormArgs args() {
+    return {grad.row(), {words.data(), DType::I64, Shape{kExactNormWords}}};
+  }
+  double value() const { return squared_norm_of(NormSum::Exact, words); }
+  RandomMatrix grad;
+  std::vector<int64_t> words = std::vector<int64_t>(kExactNormWords);
+};
+
+TEST(Optimizer, ExactSquaredNormIsTheReferencesEverywhere) {
+  Teams teams;
+  for (int64_t n : kParameterSizes) {
+    const auto run = [](const KernelTable& kernels, Stream& stream, ExactNorm& norm) {
+      kernels.exact_squared_norm(stream, norm.args());
+    };
+    // Limbs are joined in any order: the integer is the same, not how it lies in them.
+    ExactNorm start(n), want = start;
+    run(reference_kernels(), teams.of_1, want);
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; ++i) sum += std::pow(double(start.grad.get(0, i)), 2.0);
+    EXPECT_NEAR(want.value() / sum, 1.0, 1e-12);
+    for (Isa isa : supported_isas()) {
+      for (OwnStream* stream : {&teams.of_1, &teams.of_2}) {
+        ExactNorm got = start;
+        run(cpu_kernels(isa), *stream, got);
+        EXPECT_EQ(got.value(), want.value()) << name_of(isa) << " " << n;
+      }
+    }
+  }
+}
+
+// From the smallest to the greatest square, and what has none.
+TEST(Optimizer, ExactSquaredNormSpansTheRangeOfFp32) {
+  Teams teams;
+  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const auto norm_of = [&](std::vector<float> grad) {
+    std::vector<int64_t> words(kExactNormWords);
+    for (const KernelTable* kernels :
+         {&reference_kernels(), &cpu_kernels(supported_isas().back())}) {
+      std::fill(words.begin(), words.end(), 0);
+      kernels->exact_squared_norm(teams.of_1,
+                                  {{grad.data(), DType::F32, Shape{int64_t(grad.size())}},
+                                   {words.data(), DType::I64, Shape{kExactNormWords}}});
+    }
+    return squared_norm_of(NormSum::Exact, words);
+  };
+  EXPECT_EQ(norm_of({}), 0.0);
+  EXPECT_EQ(norm_of({0.0f, -0.0f}), 0.0);
+  EXPECT_EQ(norm_of({kLeast}), std::pow(double(kLeast), 2.0));
+  EXPECT_EQ(norm_of({-3.0f, 4.0f}), 25.0);
+  EXPECT_EQ(norm_of({kMost}), std::pow(double(kMost), 2.0));
+  EXPECT_EQ(norm_of(std::vector<float>(1 << 18, kMost)), std::pow(double(kMost), 2.0) * (1 << 18));
+  EXPECT_EQ(norm_of({kMost, kLeast, 1.0f}), std::pow(double(kMost), 2.0));
+  for (const float bad : {INFINITY, -INFINITY, NAN}) EXPECT_TRUE(std::isnan(norm_of({1.0f, bad})));
+}
+
 TensorRef part(const TensorRef& x, int64_t begin, int64_t count) {
   if (!x) return x;
   return {static_cast<char*>(x.data) + begin * size_of(x.dtype), x.dtype, Shape{count}};

@@ -1,0 +1,236 @@
+// What each action does.
+#include <algorithm>
+
+#include "runtime/executor.h"
+
+namespace trireme {
+namespace {
+
+// The units of an action in a stage of `units`.
+struct UnitSpan {
+  int begin = 0;
+  int end = 0;
+};
+UnitSpan units_of(const Action& action, int units) {
+  if (action.num_units == 0) return {0, units};
+  return {action.first_unit, action.first_unit + action.num_units};
+}
+
+}  // namespace
+
+void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& memory) {
+  switch (action.kind) {
+    case ActionKind::F:
+      if (action.first_unit == 0) {
+        read(parts_.source, action.chunk, memory.saved_slot,
+             info_of(action.microbatch).first_sample);
+      }
+      run_forward(ctx, action, memory);
+      take_losses(action, memory.saved_slot);
+      return;
+    case ActionKind::B:
+    case ActionKind::W:
+    case ActionKind::BW:
+      return run_backward(ctx, action, memory);
+    case ActionKind::SendActivation:
+    case ActionKind::RecvActivation:
+    case ActionKind::SendGrad:
+    case ActionKind::RecvGrad:
+      return parts_.pipeline.start(action, memory);
+    case ActionKind::SumGrad:
+      if (action.peer < 0) return join_gradients(ctx, action);
+      parts_.data_parallel.finish_all_reduces(ctx);
+      return parts_.data_parallel.join_directions(action);
+    case ActionKind::ReduceGrad:
+      if (action.peer < 0) return parts_.data_parallel.start_reduce(action);
+      finish_gradients(ctx);
+      return parts_.data_parallel.join_tied_table(ctx, action);
+    case ActionKind::Unshard:
+      parts_.offload.finish_units(action);
+      return parts_.data_parallel.start_unshard(action);
+    case ActionKind::Reshard:
+      return wait_for_params(action);
+    case ActionKind::Fetch:
+      return parts_.offload.start_fetch(action);
+    case ActionKind::Offload:
+      if (action.num_units > 0) parts_.data_parallel.finish_unshard(action);
+      return parts_.offload.start_offload(action);
+    case ActionKind::Step:
+      if (action.microbatch < 0) return run_step_action(ctx);
+      parts_.offload.finish_fetch(action);
+      return parts_.optimizer.update_piece(ctx, action.chunk, action.microbatch);
+    case ActionKind::Validate:
+      return run_validate_action(ctx);
+    default:
+      TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 2));
+  }
+}
+
+void Executor::wait_for_params(const Action& action) {
+  parts_.data_parallel.finish_unshard(action);
+  parts_.offload.finish_units(action);
+}
+
+void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
+  const TransformerStage& stage = stage_of(action);
+  if (action.first_unit == 0) parts_.pipeline.take_input(action, memory);
+  wait_for_params(action);
+  const MicrobatchInfo info = info_of(action.microbatch);
+  const UnitSpan units = units_of(action, stage.num_units());
+  for (int unit = units.begin; unit < units.end; ++unit) {
+    const int64_t begin_ns = monotonic_ns();
+    stage.forward_unit(ctx, info, memory.saved_slot, unit);
+    if (!training_) continue;
+    take_expert_load(action, memory.saved_slot, unit);
+    times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+  }
+}
+
+void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
+  const TransformerStage& stage = stage_of(action);
+  const StageSlots slots{memory.saved_slot, std::max(memory.weight_grad_slot, 0), action.grad_slot,
+                         action.accumulate ? Write::Accumulate : Write::Overwrite};
+  const MicrobatchInfo info = info_of(action.microbatch);
+  const UnitSpan units = units_of(action, stage.num_units());
+  const bool makes_input_grad = action.kind != ActionKind::W;
+  if (makes_input_grad && units.end == stage.num_units()) {
+    parts_.pipeline.take_output_grad(action, memory);
+  }
+  wait_for_params(action);
+  for (int unit = units.end; unit-- > units.begin;) {
+    const int64_t begin_ns = monotonic_ns();
+    if (action.kind == ActionKind::B) {
+      stage.backward_input_unit(ctx, info, slots, unit);
+    } else if (action.kind == ActionKind::W) {
+      stage.backward_weight_unit(ctx, info, slots, unit);
+    } else {
+      stage.backward_unit(ctx, info, slots, unit);
+    }
+    times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+  }
+  if (makes_input_grad && units.begin == 0) parts_.pipeline.give_input_grad(action, memory);
+}
+
+void Executor::finish_gradients(Ctx& ctx) {
+  if (gradients_are_whole_) return;
+  gradients_are_whole_ = true;
+  parts_.data_parallel.finish_all_reduces(ctx);
+  const int64_t begin_ns = monotonic_ns();
+  parts_.context_addends.sum();
+  addends_waited_ns_ += monotonic_ns() - begin_ns;
+}
+
+void Executor::run_step_action(Ctx& ctx) {
+  finish_gradients(ctx);
+  const int64_t begin_ns = monotonic_ns();
+  parts_.tensor_addends.sum();
+  addends_waited_ns_ += monotonic_ns() - begin_ns;
+  parts_.optimizer.squared_norms(ctx, exchange_.norm_words());
+  if (!parts_.plan.post_validates) {
+    exchange_.run(stop_);
+    result_.update = parts_.optimizer.update(ctx, read_exchange(ctx));
+    return;
+  }
+  const double own_part = exchange_.own_squared_norm();
+  exchange_.start(stop_);
+  const int64_t all_tokens =
+      parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
+  parts_.optimizer.attempt(ctx, {lr_, double(all_tokens), own_part, ctx.loss_scale});
+}
+
+StepInput Executor::read_exchange(const Ctx& ctx) {
+  result_.loss_sum = exchange_.loss_sum();
+  result_.valid_tokens = exchange_.valid_tokens();
+  result_.stop = exchange_.stop();
+  result_.expert_loads = exchange_.expert_loads();
+  return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), exchange_.squared_norm(),
+          ctx.loss_scale};
+}
+
+void Executor::run_validate_action(Ctx& ctx) {
+  exchange_.finish();
+  const StepInput input = read_exchange(ctx);
+  attempt_held_ = parts_.optimizer.attempt_holds(input);
+  if (!attempt_held_) drop_ahead();  // before anything that has been read changes
+  result_.update = parts_.optimizer.settle(ctx, input);
+}
+
+MicrobatchInfo Executor::info_of(int microbatch) const {
+  if (!training_) return {parts_.micro_sequences, first_sample_, false};
+  const uint64_t global = uint64_t(parts_.plan.microbatches.global_of[size_t(microbatch)]);
+  return {parts_.micro_sequences, first_sample_ + global * uint64_t(parts_.micro_sequences), true};
+}
+
+void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample) {
+  const TransformerStage& stage = parts_.stages[size_t(chunk)];
+  const std::span<int32_t> tokens = stage.tokens(saved_slot);
+  const std::span<int32_t> targets = stage.targets(saved_slot);
+  if (tokens.empty() && targets.empty()) return;
+  const int64_t begin_ns = monotonic_ns();
+  read_sequences(source, first_sample, parts_.micro_sequences, whole_tokens_, whole_targets_);
+  const auto take = [&](const std::vector<int32_t>& whole, std::span<int32_t> own) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      own[i] = whole[size_t(parts_.chunks.whole_token(int64_t(i)))];
+    }
+  };
+  take(whole_tokens_, tokens);
+  take(whole_targets_, targets);
+  read_ns_ += monotonic_ns() - begin_ns;
+}
+
+Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot) const {
+  const TransformerStage& stage = parts_.stages[size_t(chunk)];
+  EvalLoss result;
+  for (float loss : stage.losses(saved_slot)) result.loss_sum += loss;
+  const std::span<int32_t> targets = stage.targets(saved_slot);
+  result.valid_tokens = std::count_if(targets.begin(), targets.end(),
+                                      [](int32_t target) { return target != kIgnoredTarget; });
+  return result;
+}
+
+bool Executor::ends_chunk(const Action& action) const {
+  const int units = stage_of(action).num_units();
+  return units_of(action, units).end == units;
+}
+
+void Executor::take_losses(const Action& action, int saved_slot) {
+  if (!ends_chunk(action) || stage_of(action).losses(saved_slot).empty()) return;
+  if (parts_.plan.coords.tp != 0) return;  // told by one of them
+  const EvalLoss loss = losses_of(action.chunk, saved_slot);
+  const int64_t global = parts_.plan.microbatches.global_of[size_t(action.microbatch)];
+  exchange_.put_loss(global * parts_.chunks.cp + parts_.chunks.rank, loss.loss_sum,
+                     loss.valid_tokens);
+}
+
+void Executor::take_expert_load(const Action& action, int saved_slot, int unit) {
+  if (parts_.plan.coords.tp != 0) return;  // told by one of them
+  const std::span<const int32_t> load = stage_of(action).expert_load(saved_slot, unit);
+  if (load.empty()) return;
+  const StageSpec& spec = parts_.plan.chunks[size_t(action.chunk)].stage;
+  const int64_t layer = spec.first_layer + unit - (spec.has_embedding ? 1 : 0);
+  exchange_.add_expert_load(layer, load);
+}
+
+// grad_slot += grad_slot_b, of the action's units where gradients are stored whole.
+void Executor::join_gradients(Ctx& ctx, const Action& action) const {
+  const ChunkRegions& regions = parts_.plan.memory.chunks[size_t(action.chunk)];
+  const ChunkTables& chunk = parts_.plan.chunks[size_t(action.chunk)];
+  const int into = regions.grad_slots[size_t(action.grad_slot)];
+  const int from = regions.grad_slots[size_t(action.grad_slot_b)];
+  const auto add = [&](int64_t begin, int64_t count) {
+    ctx.kernels.add(ctx.stream, {parts_.memory.elements(from, DType::F32, begin, count),
+                                 parts_.memory.elements(into, DType::F32, begin, count)});
+  };
+  if (action.num_units == 0) {
+    add(0, chunk.grad_slot_bytes / size_of(DType::F32));
+    return;
+  }
+  for (const PlacedBucket& placed : chunk.buckets) {
+    const int unit = placed.bucket.unit;
+    if (unit < action.first_unit || unit >= action.first_unit + action.num_units) continue;
+    const TableRange grads = placed.bucket.grads();
+    add(grads.begin, grads.count);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#include "runtime/reserve_moves.h"
+
+#include "sharding/redistribution_traffic.h"
+#include "spec/model_layout.h"
+#include "spec/stage_flow.h"
+
+namespace trireme {
+namespace {
+
+void reserve(Group& group, const MoveCollective& move, DType dtype) {
+  const auto flat = [&](bool is_part) {
+    return TensorRef{nullptr, dtype,
+                     Shape{is_part ? move.counts[size_t(group.rank())] : move.count}};
+  };
+  const bool gathers = move.collective == Collective::AllGather;
+  group.reserve({.collective = move.collective,
+                 .in = flat(gathers),
+                 .out = flat(move.collective == Collective::ReduceScatter),
+                 .algorithm = gathers ? Algorithm::Auto : Algorithm::Canonical,
+                 .counts = move.counts});
+}
+
+void reserve(Group& tp, const TensorMove& move) {
+  if (move.in_pieces) {
+    for (const MoveCollective& sum :
+         piece_traffic(move.change, move.global, kRowPieces, tp.size(), tp.rank()).sums) {
+      reserve(tp, sum, move.dtype);
+    }
+    return;
+  }
+  const auto whole = collective_of(move.change, move.global, tp.size(), tp.rank());
+  // all_to_all needs nothing beside its buffers.
+  if (whole && whole->collective != Collective::AllToAll) reserve(tp, *whole, move.dtype);
+}
+
+}  // namespace
+
+void reserve_moves(Group& tp, const ModelSpec& model, const StageSpec& stage,
+                   const StageShape& shape) {
+  const StageMoves moves = stage_moves(stage_flow(model, stage, shape), shape.recompute);
+  for (const auto* part :
+       {&moves.forward, &moves.recompute, &moves.backward_input, &moves.backward_weight}) {
+    for (const TensorMove& move : *part) reserve(tp, move);
+  }
+}
+
+}  // namespace trireme
