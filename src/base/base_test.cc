@@ -40,6 +40,17 @@ TEST(NearestName, FindsTheMeantNameAndNothingFarAway) {
   EXPECT_EQ(nearest_name("completely_else", keys), "");
 }
 
+TEST(NearestName, ShortWordsThatMeanSomethingElseHaveNone) {
+  EXPECT_EQ(nearest_name("yes", {"fixed", "layout", "mesh"}), "");
+  EXPECT_EQ(nearest_name("gpu", {"local", "mpi"}), "");
+  EXPECT_EQ(nearest_name("fp8", {"fp32", "bf16", "fp16"}), "");
+  EXPECT_EQ(nearest_name("nvme", {"none", "optimizer", "all"}), "");
+  EXPECT_EQ(nearest_name("4", {"0", "1", "2", "3"}), "");
+  EXPECT_EQ(nearest_name("", {"0"}), "");
+  EXPECT_EQ(nearest_name("avx", {"auto", "avx2", "avx512"}), "avx2");
+  EXPECT_EQ(nearest_name("og", {"stop", "go"}), "go");
+}
+
 TEST(View, AddressesRowMajor) {
   float data[6] = {0, 1, 2, 3, 4, 5};
   View<float, 2> x(data, {2, 3});

@@ -1,15 +1,31 @@
 #include "checkpoint/find_checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 namespace trireme {
+namespace {
+
+// What was tried, the newest first, and why none of it opens.
+std::string what_was_tried(const std::string& root, const std::vector<std::string>& skipped) {
+  if (skipped.empty()) {
+    return fmt::format("{} holds no checkpoint: no folder like {}", root, step_folder_name(1));
+  }
+  std::string text = root + " holds no checkpoint that opens; tried, the newest first:";
+  for (const std::string& why : skipped) text += "\n  " + why;
+  return text;
+}
+
+}  // namespace
 
 Result<Checkpoint> find_checkpoint(const std::string& path) {
   namespace fs = std::filesystem;
-  if (!fs::is_directory(path + "/checkpoints")) return Checkpoint::open(path);
-  TRIREME_TRY(latest, find_latest_checkpoint(path + "/checkpoints"));
+  const std::string root = path + "/checkpoints";
+  if (!fs::is_directory(root)) return Checkpoint::open(path);
+  TRIREME_TRY(latest, find_latest_checkpoint(root));
   if (latest.path.empty()) {
-    return Error{ErrorKind::Damaged, path + "/checkpoints holds no checkpoint that opens"};
+    return Error{ErrorKind::Damaged, what_was_tried(root, latest.skipped)};
   }
   return Checkpoint::open(latest.path);
 }

@@ -71,7 +71,16 @@ AsynchronousServer::AsynchronousServer(Group& group, const RunPlan& plan, Engine
       engine_(engine),
       num_workers_(group.size() - 1),
       parameters_(size_t(plan.num_params)),
-      partials_(size_t(engine.rank_plan().num_norm_chunks)) {}
+      norm_words_(size_t(engine.rank_plan().num_norm_words)) {}
+
+void AsynchronousServer::complete(std::vector<RankPrediction>& predictions) const {
+  predictions.front().traffic.front().second = ParameterWorker::sent_bytes(plan_.num_params);  // dp
+}
+
+void AsynchronousServer::direct(TrainerParts& parts) {
+  parts.trace = nullptr;
+  parts.step = [this](double lr, bool stop) { return step(lr, stop); };
+}
 
 void AsynchronousServer::begin(const TrainPosition& position) {
   for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
@@ -89,9 +98,9 @@ void AsynchronousServer::update(const PushedGradient& pushed) {
     for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
       copy_in(pushed.gradient.data() + begin, owned.grad_N);
     });
-    std::fill(partials_.begin(), partials_.end(), 0.0);
-    engine_.optimizer().squared_norms(engine_.ctx(), partials_);
-    const double squared_norm = std::accumulate(partials_.begin(), partials_.end(), 0.0);
+    std::fill(norm_words_.begin(), norm_words_.end(), 0);
+    engine_.optimizer().squared_norms(engine_.ctx(), norm_words_);
+    const double squared_norm = squared_norm_of(engine_.rank_plan().norm_sum, norm_words_);
     const StepOutput output = engine_.optimizer().update(
         engine_.ctx(), {lr_, std::max(1.0, pushed.values[1]), squared_norm});
     round_.update.grad_norm += output.grad_norm / num_workers_;

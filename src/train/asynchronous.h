@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "comm/parameter_server.h"
-#include "train/engine.h"
-#include "train/step_meter.h"
-#include "train/trainer.h"
+#include "train/step_maker.h"
 
 namespace trireme {
 
@@ -16,15 +14,19 @@ namespace trireme {
 // A step is as many updates as there are workers, in the order in which their pushes come.
 
 // On rank 0: parameters and the optimizer's state are those of its engine.
-class AsynchronousServer {
+class AsynchronousServer : public StepMaker {
  public:
   AsynchronousServer(Group& group, const RunPlan& plan, Engine& engine);
 
+  // Gradients are pushed to a server in the place of being summed over dp.
+  void complete(std::vector<RankPrediction>& predictions) const override;
   // Tells the workers where the run stands.
-  void begin(const TrainPosition& position);
+  void begin(const TrainPosition& position) override;
+  // No action of a step runs here: there is no timeline and nothing to meter.
+  void direct(TrainerParts& parts) override;
   StepResult step(double lr, bool stop);
   // Sends the workers away and returns what each has measured.
-  std::vector<RankMeasurement> finish();
+  std::vector<RankMeasurement> finish() override;
 
  private:
   void update(const PushedGradient& pushed);
@@ -34,7 +36,7 @@ class AsynchronousServer {
   Engine& engine_;
   int num_workers_;
   std::vector<float> parameters_;
-  std::vector<double> partials_;  // of a gradient's norm
+  std::vector<int64_t> norm_words_;  // of a gradient's norm
   double lr_ = 0.0;
   StepResult round_;  // of the updates so far
   std::unique_ptr<ParameterServer> server_;

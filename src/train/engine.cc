@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "models/init.h"
+#include "runtime/reserve_moves.h"
 
 namespace trireme {
 namespace {
@@ -54,7 +55,7 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
                plan.config.run.comm_timeout_s),
       stream_(team_, memory_.workspace()),
       ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
-      optimizer_(plan.config.optim, kind_of(plan)) {
+      optimizer_(plan.config.optim, kind_of(plan), rank_.norm_sum) {
   if (plan.shape.compute == DType::F16) {
     loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};
   }
@@ -87,6 +88,9 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       memory.staged.push_back(offload_.staged(int(c), int(piece)));
     }
     optimizer_.add(chunk, memory);
+  }
+  for (const ChunkTables& chunk : rank_.chunks) {
+    reserve_moves(groups_.tp(), plan.model, chunk.stage, rank_.shape);
   }
   bind_owned();
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), stages_);
@@ -128,7 +132,7 @@ void Engine::bind_owned() {
       }
       tensors.exp_avg_N = find("exp_avg/");
       tensors.exp_avg_sq_N = find("exp_avg_sq/");
-      tensors.in_checkpoint = owned.norm_chunk >= 0;  // what is counted once is written once
+      tensors.in_checkpoint = owned.norm_word >= 0;  // what is counted once is written once
       const auto grad = [&](int64_t begin) {
         return memory_.elements(regions.grad_slots[0], DType::F32, begin, owned.count);
       };

@@ -13,6 +13,7 @@
 #include "train/prometheus.h"
 #include "train/report_ranks.h"
 #include "train/resume.h"
+#include "train/resumed_config.h"
 #include "train/run_state.h"
 #include "train/summary.h"
 #include "train/tensorboard.h"
@@ -84,14 +85,40 @@ Result<TrainPosition> RankSession::start() {
     return TrainPosition{};
   }
   TRIREME_TRY(checkpoint, Checkpoint::open(checkpoint_folder_));
+  TRIREME_TRY(changes, changes_since(checkpoint, plan_));
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
-  if (is_first() && checkpoint.info().data_identity != data_.identity) {
-    for (RunObserver* observer : options_.observers) {
-      observer->on_message(checkpoint.folder() +
-                           " was written with other training data: it continues with these");
-    }
+  if (!changes.empty() && position.step > 0) {  // at step 0 it was made for weights alone
+    tell(fmt::format("goes on from {} with other settings: {}", checkpoint.folder(), changes));
+  }
+  if (checkpoint.info().data_identity != data_.identity) {
+    tell(checkpoint.folder() +
+         " was written with other training data: the run goes on with those "
+         "of this configuration");
+  }
+  const RunSection& run = plan_.config.run;
+  if (run.stop_after > 0 && position.step >= run.stop_after && position.step < run.steps) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("run.stop_after = {}, but the run stands at step {}: "
+                             "leave it out or raise it to go on",
+                             run.stop_after, position.step)};
   }
   return position;
+}
+
+void RankSession::tell(const std::string& message) const {
+  if (!is_first()) return;
+  for (RunObserver* observer : options_.observers) observer->on_message(message);
+}
+
+void RankSession::tell_crowding() const {
+  const HostFacts& host = options_.host;
+  const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan_.num_ranks();
+  const int64_t threads = int64_t(ranks) * plan_.num_threads;
+  if (host.num_cores <= 0 || threads <= host.num_cores) return;
+  tell(
+      fmt::format("{} ranks of run.threads_per_rank = {} share {} cores: they wait for each other "
+                  "longer than predicted",
+                  ranks, plan_.num_threads, host.num_cores));
 }
 
 // Rank 0 measures while the others wait; ranks that do not share cores add up.
@@ -111,9 +138,7 @@ Status RankSession::write_plan_files() {
   hardware_ = options_.hardware ? share_of(*options_.hardware, plan_, options_.host)
                                 : hardware_of(ceilings_, plan_.num_ranks());
   predictions_ = predict_ranks(plan_, hardware_);
-  if (server_) {
-    predictions_.front().traffic.front().second = ParameterWorker::sent_bytes(plan_.num_params);
-  }
+  steps_->complete(predictions_);
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
                                          resolved_toml(plan_.config)));
   return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, predictions_));
@@ -197,8 +222,23 @@ Status RankSession::open_records(const TrainPosition& position, Records& records
   return Done{};
 }
 
+// A job script that resumes until the run is done finds it done: nothing is written anew.
+Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position) {
+  const std::string message = fmt::format(
+      "{} is of step {} and run.steps = {}: nothing is left to train; raise run.steps "
+      "to go on",
+      checkpoint_folder_, position.step, plan_.config.run.steps);
+  if (options_.resume == ResumeMode::Path) return Error{ErrorKind::Usage, message};
+  tell(message);
+  steps_->begin(position);
+  steps_->finish();
+  return SessionResult{.end = TrainEnd::Finished, .position = position};
+}
+
 Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
+  if (position.step >= plan_.config.run.steps) return leave_as_it_is(position);
+  tell_crowding();
   measure_ceilings();
   Records records;
   if (is_first()) {
@@ -207,7 +247,6 @@ Result<SessionResult> RankSession::run() {
   }
   StepTrace trace(engine_.rank_plan(), plan_.schedule.num_chunks,
                   position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
-  StepMeter meter(engine_);
   TrainerParts parts{.plan = plan_,
                      .engine = engine_,
                      .validation = data_.validation.get(),
@@ -216,14 +255,9 @@ Result<SessionResult> RankSession::run() {
                      .peak_flops = peak_flops(),
                      .stop_signals = options_.stop_signals,
                      .trace = &trace,
-                     .meter = &meter,
                      .observers = records.observers};
-  if (server_) {
-    parts.trace = nullptr;
-    parts.meter = nullptr;
-    parts.step = [this](double lr, bool stop) { return server_->step(lr, stop); };
-    server_->begin(position);
-  }
+  steps_->direct(parts);
+  steps_->begin(position);
   TRIREME_TRY(trainer, Trainer::make(std::move(parts),
                                      [this](const TrainPosition& at) { return save(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
@@ -236,11 +270,11 @@ Result<SessionResult> RankSession::run() {
   }
   TRIREME_TRY_DONE(
       trace.write(fmt::format("{}/trace.rank{}.json", options_.out_dir, world_.rank())));
-  const std::vector<RankMeasurement> measured =
-      server_ ? server_->finish() : gather_measurements(engine_, meter);
-  // Workers are alike: one is shown.
-  const std::vector<RankMeasurement> shown = server_ ? std::vector{measured.front()} : measured;
-  const std::string ranks = gather_ranks_json({plan_, hardware_, shown}, engine_, trace);
+  const std::vector<RankMeasurement> measured = steps_->finish();
+  // Workers are alike: as many are shown as this world has ranks.
+  const std::vector<RankMeasurement> shown(measured.begin(), measured.begin() + world_.size());
+  const std::string ranks =
+      gather_ranks_json({plan_, hardware_, predictions_, shown}, engine_, trace);
   if (!is_first()) return result;
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/ranks.json", ranks));
   TRIREME_TRY_DONE(write_summary(trainer, result, measured, seconds));

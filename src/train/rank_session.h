@@ -1,19 +1,19 @@
 #pragma once
 
-#include <optional>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/world.h"
 #include "kernels/ceilings.h"
 #include "planner/predict.h"
-#include "train/asynchronous.h"
 #include "train/engine.h"
 #include "train/kernel_choice.h"
 #include "train/metrics.h"
 #include "train/session.h"
 #include "train/session_data.h"
-#include "train/step_meter.h"
+#include "train/step_maker.h"
 
 namespace trireme {
 
@@ -23,8 +23,10 @@ struct SessionParts {
   const RunPlan& plan;
   const KernelChoice& choice;
   const std::string& checkpoint_folder;  // that was found; "": afresh
-  Group* workers = nullptr;  // that this rank serves the parameters to; absent: all step together
 };
+
+// What makes the steps of a rank's session with its engine.
+using MakeSteps = std::function<std::unique_ptr<StepMaker>(Engine& engine)>;
 
 // Keeps the last evaluation, for the summary.
 class SummaryObserver : public RunObserver {
@@ -41,22 +43,25 @@ struct Records;
 // One rank of a session; what is told to the user and written but once is rank 0's.
 class RankSession {
  public:
-  RankSession(const SessionParts& parts, World& world, SessionData data)
+  RankSession(const SessionParts& parts, World& world, SessionData data,
+              const MakeSteps& make_steps)
       : options_(parts.options),
         plan_(parts.plan),
         choice_(parts.choice),
         checkpoint_folder_(parts.checkpoint_folder),
         world_(world),
         data_(std::move(data)),
-        engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir) {
-    if (parts.workers != nullptr) server_.emplace(*parts.workers, plan_, engine_);
-  }
+        engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
+        steps_(make_steps(engine_)) {}
 
   Result<SessionResult> run();
 
  private:
   bool is_first() const { return world_.rank() == 0; }
+  void tell(const std::string& message) const;  // the user, once
+  void tell_crowding() const;
   Result<TrainPosition> start();
+  Result<SessionResult> leave_as_it_is(const TrainPosition& position);
   void measure_ceilings();
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
@@ -73,7 +78,7 @@ class RankSession {
   World& world_;
   SessionData data_;
   Engine engine_;
-  std::optional<AsynchronousServer> server_;
+  std::unique_ptr<StepMaker> steps_;
   Ceilings ceilings_;
   Hardware hardware_;  // a rank's part; on rank 0
   std::vector<RankPrediction> predictions_;

@@ -159,7 +159,6 @@ std::string gather_ranks_json(const RankViews& views, Engine& engine, const Step
   for (const ShownRank& one : shown) handed_over.push_back(Json::parse(texts[size_t(one.rank)]));
   const CommonClock clock(handed_over);
   const Result<Simulation> simulation = simulate_plan(plan, views.hardware);
-  const std::vector<RankPrediction> predictions = predict_ranks(plan, views.hardware);
   TensorTables tables;
   Json json = {{"num_ranks", views.measured.size()}, {"tables", nullptr}, {"ranks", Json::array()}};
   for (size_t i = 0; i < shown.size(); ++i) {
@@ -167,7 +166,7 @@ std::string gather_ranks_json(const RankViews& views, Engine& engine, const Step
     const RankPlan& rank = plan.ranks[position];
     Json one = {{"rank", shown[i].rank}, {"why", shown[i].why}};
     one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,
-                         predictions[position].time, tables));
+                         views.predictions[position].time, tables));
     one["measured"] = clock.measured(handed_over[i]);
     json["ranks"].push_back(std::move(one));
   }

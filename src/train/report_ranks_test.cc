@@ -9,27 +9,13 @@
 #include "data/synthetic_source.h"
 #include "train/histograms.h"
 #include "train/kernel_choice.h"
+#include "train/run_fixture.h"
 #include "train/step_meter.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::json;
-
-RunConfig some_run() {
-  RunConfig config;
-  config.model.layers = 4;
-  config.model.d_model = 32;
-  config.model.heads = 2;
-  config.model.vocab_size = 64;
-  config.model.seq_len = 16;
-  config.batch.global_sequences = 8;
-  config.batch.micro_sequences = 1;
-  config.precision.compute = "fp32";
-  config.run.threads_per_rank = 1;
-  config.trace.steps = 2;
-  return config;
-}
 
 Hardware some_hardware() {
   Hardware hardware;
@@ -53,6 +39,7 @@ Outcome run(const RunConfig& config) {
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   const KernelChoice choice = choose_kernels("auto").value();
   const Hardware hardware = some_hardware();
+  const std::vector<RankPrediction> predictions = predict_ranks(*plan, hardware);
   Outcome outcome{*plan, {}, {}, {}};
   run_ranks(plan->num_ranks(), {.timeout_s = 300.0}, [&](World& world) {
     const SyntheticSource source(1, plan->model.vocab_size);
@@ -69,7 +56,8 @@ Outcome run(const RunConfig& config) {
       trace.record(step, engine.executor());
     }
     const std::vector<RankMeasurement> measured = gather_measurements(engine, meter);
-    const std::string ranks = gather_ranks_json({*plan, hardware, measured}, engine, trace);
+    const std::string ranks =
+        gather_ranks_json({*plan, hardware, predictions, measured}, engine, trace);
     const HistogramReport histograms = gather_histograms(engine, valid_tokens);
     if (world.rank() != 0) return;
     outcome.ranks = Json::parse(ranks);

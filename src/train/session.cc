@@ -5,10 +5,12 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "comm/local/sole_rank.h"
 #include "comm/mpi/mpi_world.h"
 #include "config/cluster_file.h"
 #include "train/agree_on_plan.h"
+#include "train/asynchronous.h"
 #include "train/rank_session.h"
 #include "train/resume.h"
 
@@ -19,13 +21,37 @@ namespace fs = std::filesystem;
 
 // A folder that a fresh run may use: absent or empty.
 Status check_out_dir(const SessionOptions& options) {
-  if (options.resume != ResumeMode::Fresh || !options.is_first_process) return Done{};
   std::error_code error;
+  if (fs::exists(options.out_dir, error) && !fs::is_directory(options.out_dir, error)) {
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("--out {} is a file: a run needs a folder of its own", options.out_dir)};
+  }
+  if (options.resume != ResumeMode::Fresh || !options.is_first_process) return Done{};
   if (!fs::exists(options.out_dir, error) || fs::is_empty(options.out_dir, error)) return Done{};
   return Error{ErrorKind::Usage,
                fmt::format("--out {} is not empty: continue that run with --resume auto, or choose "
                            "another folder",
                            options.out_dir)};
+}
+
+// The run's folder, made and kept from other runs while this one writes in it.
+Result<std::optional<FileLock>> hold_out_dir(const SessionOptions& options) {
+  std::error_code error;
+  fs::create_directories(options.out_dir, error);
+  if (error) {
+    return Error{ErrorKind::Runtime,
+                 fmt::format("--out {}: cannot make the folder: {}; choose one that you may write",
+                             options.out_dir, error.message())};
+  }
+  if (!options.is_first_process) return std::optional<FileLock>();
+  Result<FileLock> lock = FileLock::take(options.out_dir + "/.lock");
+  if (lock.ok()) return std::optional<FileLock>(std::move(*lock));
+  if (lock.error().kind != ErrorKind::Usage) return lock.error();
+  return Error{ErrorKind::Usage,
+               fmt::format("--out {} is in use by another run: {}; stop that one, or choose "
+                           "another folder",
+                           options.out_dir, lock.error().message)};
 }
 
 // Ends a rank, and with it all others, for a reason that the caller of the session is to hear.
@@ -69,7 +95,6 @@ void run_apart(const RunPlan& plan, const std::function<void(World&, Group&)>& f
 
 // What the first failing rank has thrown, as the caller's error.
 Error error_of(const RankError& failure) {
-  const std::string who = fmt::format("rank {}: {}", failure.rank(), failure.what());
   try {
     std::rethrow_if_nested(failure);
   } catch (const RankFailure& cause) {
@@ -78,10 +103,11 @@ Error error_of(const RankError& failure) {
     return {ErrorKind::Damaged, cause.what()};
   } catch (const ContractError& cause) {
     return {ErrorKind::Runtime, fmt::format("a defect of Trireme: {}", cause.what())};
-  } catch (const std::exception& cause) {
-    return {ErrorKind::Runtime, fmt::format("rank {}: {}", failure.rank(), cause.what())};
+  } catch (const CommError& cause) {
+    return {ErrorKind::Runtime, cause.what()};  // it names its rank
+  } catch (const std::exception&) {
   }
-  return {ErrorKind::Runtime, who};
+  return {ErrorKind::Runtime, failure.what()};
 }
 
 }  // namespace
@@ -103,30 +129,30 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   // What is wrong with the data is said before anything is made.
   TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
   TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
-  std::error_code error;
-  fs::create_directories(options.out_dir, error);
-  if (error) {
-    return Error{ErrorKind::Runtime, fmt::format("--out {}: cannot make the folder: {}",
-                                                 options.out_dir, error.message())};
-  }
-  SessionParts parts{options, plan, choice, checkpoint_folder};
+  const Result<std::optional<FileLock>> held = hold_out_dir(options);
+  if (!held.ok()) return held.error();
+  const SessionParts parts{options, plan, choice, checkpoint_folder};
   SessionResult first_result;
-  const auto rank = [&](World& world) {
+  const auto rank = [&](World& world, const MakeSteps& make_steps) {
     if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
       throw RankFailure(agreed.error());
     }
     Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
     if (!data.ok()) throw RankFailure(data.error());
-    RankSession session(parts, world, std::move(*data));
+    RankSession session(parts, world, std::move(*data), make_steps);
     const Result<SessionResult> result = session.run();
     if (!result.ok()) throw RankFailure(result.error());
     if (world.rank() == 0) first_result = *result;
     world.group().barrier();
   };
+  const auto together = [&](World& world) {
+    rank(world, [](Engine& engine) { return std::make_unique<StepsTogether>(engine); });
+  };
   const auto server_or_worker = [&](World& own, Group& all) {
     if (all.rank() == 0) {
-      parts.workers = &all;
-      return rank(own);
+      return rank(own, [&](Engine& engine) {
+        return std::make_unique<AsynchronousServer>(all, plan, engine);
+      });
     }
     const Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
     if (!data.ok()) throw RankFailure(data.error());
@@ -137,7 +163,7 @@ Result<SessionResult> run_session(const SessionOptions& options) {
     if (plan.is_asynchronous()) {
       run_apart(plan, server_or_worker);
     } else {
-      TRIREME_TRY_DONE(run_world(plan, rank));
+      TRIREME_TRY_DONE(run_world(plan, together));
     }
   } catch (const RankError& failure) {
     return error_of(failure);

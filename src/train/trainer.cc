@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -12,6 +14,10 @@ namespace {
 double seconds_since(int64_t begin_ns) { return double(monotonic_ns() - begin_ns) * 1e-9; }
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+// Steps in a row without an update after which a run is given up; a loss scale that starts too high
+// has found its place long before.
+constexpr int64_t kMostSkipsInARow = 32;
 
 }  // namespace
 
@@ -42,6 +48,7 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
   while (position_.step < run.steps) {
     const StepReport report = run_step();
     for (RunObserver* observer : parts_.observers) observer->on_step(report);
+    TRIREME_TRY_DONE(check_progress(report));
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
     if (is_due(report.step, run.sample_every)) sample();
     if (is_due(report.step, run.histograms_every)) count_histograms(report.tokens);
@@ -53,6 +60,17 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
   }
   if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_checkpoint());
   return TrainEnd::Finished;
+}
+
+Status Trainer::check_progress(const StepReport& report) {
+  skips_in_a_row_ = report.skipped ? skips_in_a_row_ + 1 : 0;
+  if (skips_in_a_row_ < kMostSkipsInARow) return Done{};
+  return Error{
+      ErrorKind::Runtime,
+      fmt::format("step {}: no gradient was finite for {} steps, the loss is {}: the run "
+                  "has diverged; lower optim.lr, lengthen optim.warmup_steps or set "
+                  "optim.clip_norm, and start again or go on from an earlier checkpoint",
+                  report.step, skips_in_a_row_, std::isfinite(report.loss) ? "finite" : "not")};
 }
 
 StepReport Trainer::run_step() {
@@ -136,6 +154,13 @@ void Trainer::count_histograms(int64_t valid_tokens) {
 
 Status Trainer::save_checkpoint() {
   if (saved_step_ == position_.step) return Done{};
+  if (!std::isfinite(last_loss_)) {  // it would push out one that is still good
+    for (RunObserver* observer : parts_.observers) {
+      observer->on_message(
+          fmt::format("step {}: not saved: the loss is not finite", position_.step));
+    }
+    return Done{};
+  }
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(path, save_(position_));
   saved_step_ = position_.step;

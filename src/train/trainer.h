@@ -71,6 +71,8 @@ class Trainer {
   void evaluate();
   void sample();
   void count_histograms(int64_t valid_tokens);
+  // Fails where the run has diverged for good.
+  Status check_progress(const StepReport& report);
   Status save_checkpoint();
   bool should_stop_after(int64_t step) const;
   // Of the next step, where nothing comes before it.
@@ -86,6 +88,7 @@ class Trainer {
   std::vector<double> step_seconds_;
   double last_loss_ = 0.0;
   int64_t saved_step_ = -1;
+  int64_t skips_in_a_row_ = 0;
 };
 
 // Continues a prompt; shared by training samples and `trireme generate`. Calls `emit` for every

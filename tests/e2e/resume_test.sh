@@ -51,7 +51,7 @@ train whole || { fail "the whole run"; cat whole.err; }
 [[ $(numbers whole | wc -l) == 16 ]] || fail "16 steps"
 
 # A signal in the middle of a step: the step is finished, saved, and 130 returned.
-for signal in TERM INT; do
+for signal in TERM INT USR1; do
   start stopped-$signal
   wait_for_steps stopped-$signal 5
   kill -$signal $pid

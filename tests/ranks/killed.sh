@@ -39,5 +39,16 @@ step=$(cd "$folder/run/checkpoints" && ls -d step-* | grep -v tmp | tail -n 1)
 last=$((10#${step#step-} + 3))
 "$trireme" train "${common[@]}" --set run.steps=$last --out "$folder/run" --resume auto \
   2>"$folder/resumed" || fail "not resumed: $(tail -n 1 "$folder/resumed")"
+
+# SIGUSR1 to the launcher reaches the ranks, which save and end.
+"${launch[@]}" -n 2 "$trireme" train "${common[@]}" --set run.steps=100000 --out "$folder/asked" \
+  2>"$folder/log" &
+launcher=$!
+for ((i = 0; i < 600; i++)); do grep -q '"step":5,' "$folder/asked/metrics.jsonl" 2>/dev/null && break; sleep 0.1; done
+kill -USR1 $launcher
+for ((i = 0; i < 600; i++)); do kill -0 $launcher 2>/dev/null || break; sleep 0.1; done
+kill -KILL $launcher 2>/dev/null && fail "SIGUSR1 has not stopped the run"
+wait $launcher && fail "a run that was stopped ended with 0"
+grep -q 'stopped and saved' "$folder/log" || fail "the run has not saved"
 ((failed == 0)) || cat "$folder/log"
 exit $failed

@@ -5,9 +5,11 @@ export ASAN_OPTIONS=detect_leaks=0
 PROGRAM=$1
 MPIRUN=$2
 
+launch=("$MPIRUN" --oversubscribe --bind-to none --mca btl self,vader,tcp --mca btl_tcp_if_include lo
+        --mca oob_tcp_if_include lo)
+
 ranks() {
   local count=$1
   shift
-  timeout 120 "$MPIRUN" --oversubscribe --bind-to none -n "$count" --mca btl self,vader,tcp \
-    --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo "$PROGRAM" "$@"
+  timeout 120 "${launch[@]}" -n "$count" "$PROGRAM" "$@"
 }

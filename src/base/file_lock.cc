@@ -1,0 +1,74 @@
+#include "base/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+std::string holder_text() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return "process " + std::to_string(::getpid()) + " on " + host.data();
+}
+
+std::string read_holder(int fd) {
+  std::array<char, 300> text{};
+  const ssize_t length = ::pread(fd, text.data(), text.size(), 0);
+  return length > 0 ? std::string(text.data(), size_t(length)) : "another process";
+}
+
+// The holder before may have removed the file between our open and our lock.
+bool is_still_at(int fd, const std::string& path) {
+  struct stat held {
+  }, named{};
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+}  // namespace
+
+Result<FileLock> FileLock::take(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return Error{ErrorKind::Runtime, path + ": cannot create: " + std::strerror(errno)};
+  }
+  FileLock lock("", fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return lock;  // a file system without locks keeps nobody out
+    return Error{ErrorKind::Usage, path + ": held by " + read_holder(fd)};
+  }
+  if (!is_still_at(fd, path)) return take(path);
+  const std::string holder = holder_text();
+  const bool is_written = ::ftruncate(fd, 0) == 0 &&
+                          ::pwrite(fd, holder.data(), holder.size(), 0) == ssize_t(holder.size());
+  if (!is_written) {
+    return Error{ErrorKind::Runtime, path + ": cannot write: " + std::strerror(errno)};
+  }
+  lock.path_ = path;
+  return lock;
+}
+
+FileLock::FileLock(FileLock&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileLock::~FileLock() {
+  if (fd_ < 0) return;
+  if (!path_.empty()) ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+#include "base/file_lock.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace trireme {
+namespace {
+
+TEST(FileLock, IsHeldByOneAndNamesIt) {
+  const std::string path = testing::TempDir() + "file_lock_" + std::to_string(::getpid());
+  {
+    const Result<FileLock> first = FileLock::take(path);
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    const Result<FileLock> second = FileLock::take(path);
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().kind, ErrorKind::Usage);
+    EXPECT_NE(second.error().message.find(std::to_string(::getpid())), std::string::npos);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE(FileLock::take(path).ok());
+}
+
+TEST(FileLock, AFileThatNobodyHoldsAnyLongerIsTaken) {
+  const std::string path = testing::TempDir() + "file_lock_left_" + std::to_string(::getpid());
+  if (FILE* left = std::fopen(path.c_str(), "w")) std::fclose(left);
+  EXPECT_TRUE(FileLock::take(path).ok());
+  EXPECT_EQ(FileLock::take(path + "/no/such/folder").error().kind, ErrorKind::Runtime);
+}
+
+}  // namespace
+}  // namespace trireme

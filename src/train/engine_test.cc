@@ -1,0 +1,114 @@
+#include "train/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "base/allocation_count.h"
+#include "data/synthetic_source.h"
+#include "spec/run_config_text.h"
+#include "train/kernel_choice.h"
+#include "train/run_fixture.h"
+
+namespace trireme {
+namespace {
+
+// Two ranks each, every way in which they communicate.
+std::vector<RunConfig> layouts() {
+  std::vector<RunConfig> all;
+  const auto add = [&](auto&& set) {
+    all.push_back(some_run());
+    set(all.back());
+  };
+  for (const int zero : {0, 1, 2, 3}) {
+    add([&](RunConfig& c) {
+      c.parallel.dp = 2;
+      c.parallel.zero = zero;
+    });
+  }
+  add([](RunConfig& c) { c.parallel.pp = 2; });
+  add([](RunConfig& c) {
+    c.parallel.pp = 2;
+    c.parallel.schedule = "zb_h2";
+    c.optim.post_validate = true;
+    c.optim.clip_norm = 1e3;  // which no gradient reaches: steps begin before the last one is over
+  });
+  for (const bool sequence : {false, true}) {
+    for (const bool overlap : {false, true}) {
+      add([&](RunConfig& c) {
+        c.parallel.tp = 2;
+        c.parallel.sequence = sequence;
+        c.parallel.tp_overlap = overlap;
+      });
+    }
+  }
+  for (const char* context : {"ring", "all_to_all"}) {
+    add([&](RunConfig& c) {
+      c.parallel.cp = 2;
+      c.parallel.context = context;
+    });
+  }
+  for (const double capacity_factor : {0.0, 1.0}) {
+    add([&](RunConfig& c) {
+      c.model.family = ModelFamily::Moe;
+      c.model.tied_head = false;
+      c.model.d_ff = 16;
+      c.model.experts = 4;
+      c.model.capacity_factor = capacity_factor;
+      c.parallel.dp = 2;
+      c.parallel.ep = 2;
+    });
+  }
+  return all;
+}
+
+// The sanitizers bring their own allocator: then the steps run, and nothing is counted.
+int64_t allocated_so_far() {
+#ifdef TRIREME_COUNTS_ALLOCATIONS
+  return num_allocations;
+#else
+  return 0;
+#endif
+}
+
+// What all ranks together allocate in three steps after some others. Every step is told what
+// follows; without `follows` something else does.
+int64_t allocations(const RunPlan& plan, const WorldOptions& options, bool follows) {
+  const KernelChoice choice = choose_kernels("auto").value();
+  int64_t allocated = 0;
+  run_ranks(plan.num_ranks(), options, [&](World& world) {
+    const SyntheticSource source(1, plan.model.vocab_size);
+    Engine engine(plan, world, *choice.kernels, source);
+    engine.init_params(1);
+    const auto run_steps = [&](uint64_t first, uint64_t end) {
+      for (uint64_t step = first; step < end; ++step) {
+        engine.step(8 * (follows ? step : step % 2), 1e-3, false, 8 * (step + 1));
+      }
+    };
+    run_steps(0, 4);
+    world.group().barrier();
+    const int64_t before = allocated_so_far();
+    world.group().barrier();
+    run_steps(4, 7);
+    world.group().barrier();
+    if (world.rank() == 0) allocated = allocated_so_far() - before;
+    world.group().barrier();
+  });
+  return allocated;
+}
+
+// Also where ranks do not see each other's memory, and where steps that have begun are dropped.
+TEST(Engine, ASteadyStepAllocatesNothingOnAnyLayout) {
+  for (const RunConfig& config : layouts()) {
+    const auto plan = make_plan(config, {});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    for (const int ranks_per_node : {0, 1}) {
+      for (const bool follows : {true, false}) {
+        EXPECT_EQ(allocations(*plan, {.ranks_per_node = ranks_per_node}, follows), 0)
+            << "ranks per node " << ranks_per_node << " follows " << follows << "\n"
+            << to_toml(config);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "checkpoint/load.h"
+#include "planner/run_plan.h"
+
+namespace trireme {
+
+// What a run that goes on from a checkpoint does otherwise than the one that wrote it:
+// "optim.lr 0.003 -> 0.001, run.steps 20 -> 40"; "": nothing that changes results. How ranks share
+// the work is left out. Refuses another model, even one whose tensors have the same shapes: the
+// weights were trained for theirs.
+Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& plan);
+
+}  // namespace trireme
