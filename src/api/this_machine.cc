@@ -1,5 +1,9 @@
 #include "api/this_machine.h"
 
+#include <algorithm>
+
+#include "comm/calibrate_comm.h"
+#include "comm/world.h"
 #include "device/buffer.h"
 #include "device/host.h"
 #include "device/stream.h"
@@ -11,14 +15,39 @@ namespace trireme {
 
 HostFacts this_host() { return {available_memory_bytes(), num_available_cores(), 0}; }
 
+namespace {
+
+// Between two of the ranks, whose calls wait for each other: that is the latency of a layer's.
+LinkSpec measure_link() {
+  LinkSpec link;
+  run_ranks(2, {}, [&](World& world) {
+    const double call_s = time_short_call(world);
+    const CommCost cost = calibrate_comm(world);
+    if (world.rank() == 0) link = {call_s, 1.0 / cost.inside.beta_s_per_byte};
+  });
+  return link;
+}
+
+}  // namespace
+
 Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& host) {
   TRIREME_TRY(choice, choose_kernels(config.run.isa));
-  ThreadTeam team(config.run.threads_per_rank > 0 ? config.run.threads_per_rank : host.num_cores);
+  const ParallelConfig& parallel = config.parallel;
+  const int num_ranks = std::max(1, parallel.tp * parallel.cp * parallel.pp * parallel.dp);
+  const int configured = config.run.threads_per_rank;
+  ThreadTeam team(configured > 0 ? configured : std::max(1, host.num_cores / num_ranks));
   const Buffer workspace = Buffer::allocate(team.size() * kWorkspaceBytesPerThread);
   Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
-  Hardware hardware = assumed_hardware(measure_compute_ceilings(stream, choice.isa));
+  ComputeCeilings ceilings = measure_compute_ceilings(stream, choice.isa);
+  // Ranks that share cores share what these do.
+  const double share = std::min(1.0, double(host.num_cores) / (double(num_ranks) * team.size()));
+  ceilings.fp32_flops_per_s *= share;
+  ceilings.bf16_flops_per_s *= share;
+  Hardware hardware = assumed_hardware(ceilings);
   hardware.threads = team.size();
   hardware.memory_bytes = host.memory_bytes;
+  hardware.ranks_per_node = num_ranks;
+  hardware.inside_node = num_ranks == 1 ? LinkSpec{} : measure_link();
   return hardware;
 }
 

@@ -10,7 +10,8 @@ namespace trireme {
 // This machine as the plan needs it.
 HostFacts this_host();
 
-// What a run would have here: the ceilings of its kernels on its threads, measured now.
+// What each rank of a run would have here if all were threads of this process, measured now: its
+// part of the ceilings, and what the ranks' calls to each other take.
 Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& host);
 
 }  // namespace trireme

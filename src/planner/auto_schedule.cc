@@ -58,7 +58,7 @@ Status offer_all(Contest& contest, const ScheduleShape& shape, const Costs& cost
   TRIREME_TRY(found, search_schedule(shape, costs, {.max_live = max_live}));
   contest.offer(found, costs, max_live);
   for (const std::string& kind : schedule_kinds()) {
-    if (kind == "dualpipe") continue;  // two copies of every parameter
+    if (traits_of(kind).param_copies() > 1) continue;
     const Result<Schedule> named = make_schedule(kind, shape);
     if (named.ok()) contest.offer(*named, costs, max_live);
   }

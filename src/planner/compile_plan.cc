@@ -53,17 +53,17 @@ Status check_layout_tree(const RunPlan& plan) {
   const bool reduces_leaves = plan.config.parallel.zero >= 2 && dp > 1;
   const auto is_power = [](int64_t n) { return std::has_single_bit(uint64_t(n)); };
   if (reduces_leaves && !is_power(dp)) {
-    return infeasible(
-        fmt::format("run.reproducible = \"layout\" with parallel.zero = {} sums along a binary "
-                    "tree: parallel.dp = {} must be a power of two; try {}, or \"fixed\"",
-                    plan.config.parallel.zero, dp, std::bit_floor(uint64_t(dp))));
+    return infeasible(fmt::format(
+        "run.reproducible = \"{}\" with parallel.zero = {} sums along a binary "
+        "tree: parallel.dp = {} must be a power of two; try {}, or \"fixed\"",
+        plan.config.run.reproducible, plan.config.parallel.zero, dp, std::bit_floor(uint64_t(dp))));
   }
   if ((!reduces_leaves || has_halves) && !is_power(plan.num_microbatches)) {
     return infeasible(
-        fmt::format("run.reproducible = \"layout\" sums along a binary tree: the {} micro-batches "
+        fmt::format("run.reproducible = \"{}\" sums along a binary tree: the {} micro-batches "
                     "of a rank must be a power of two; change batch.global_sequences or "
                     "batch.micro_sequences, or take \"fixed\"",
-                    plan.num_microbatches));
+                    plan.config.run.reproducible, plan.num_microbatches));
   }
   return Done{};
 }
@@ -126,8 +126,10 @@ Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
 }
 
 // Which part of the norm a rank counts: what other ranks hold too is counted once.
-void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const RunPlan& plan) {
-  rank.num_norm_chunks = norm_chunks.total();
+void place_norm(RankPlan& rank, const NormChunks& norm_chunks, const RunPlan& plan) {
+  const bool is_exact = plan.shape.slices > 0;  // chunks follow tp
+  rank.norm_sum = is_exact ? NormSum::Exact : NormSum::Chunks;
+  rank.num_norm_words = is_exact ? kExactNormWords : norm_chunks.total();
   const auto counts = [&](const ZeroShape& zero, int cp_holder, int dp_holder) {
     return cp_holder == 0 && dp_holder == (zero.level == 0 ? 0 : zero.index);
   };
@@ -142,7 +144,8 @@ void number_norm_chunks(RankPlan& rank, const NormChunks& norm_chunks, const Run
           plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
       if (is_second_holder || !(owned.is_of_expert ? counts_experts : counts_rest)) continue;
       const int64_t first = norm_chunks.first(owned.name, rank.coords.tp);
-      if (first >= 0) owned.norm_chunk = first + owned.first / kNormChunk;
+      if (first < 0) continue;
+      owned.norm_word = is_exact ? 0 : first + owned.first / kNormChunk;
     }
   }
 }
@@ -191,7 +194,7 @@ RankPlan compile_rank(RankPlan rank, const RunPlan& plan, const NormChunks& norm
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
   rank.num_unit_slots = parallel.prefetch + 1;
   make_chunks(rank, plan);
-  number_norm_chunks(rank, norm_chunks, plan);
+  place_norm(rank, norm_chunks, plan);
 
   const bool reduces_leaves = rank.zero.shards_grads();
   const auto in_blocks = has_two_directions(plan.schedule) ? &MicrobatchMap::contiguous_halves
@@ -282,10 +285,27 @@ void add_heaviest(RunPlan& plan, const std::vector<RankPlan>& outlines,
   }
 }
 
+// Whether slices that do not follow tp can be shared out.
+Status check_slices(const RunPlan& plan) {
+  const int slices = plan.shape.slices;
+  if (slices > 0 && plan.config.parallel.sequence) {
+    return infeasible(
+        "run.reproducible = \"mesh\" with parallel.sequence = true: gradients of norms would be "
+        "summed over micro-batches before tp ranks; set parallel.sequence = false or take "
+        "\"layout\"");
+  }
+  if (slices % plan.mesh.tp == 0) return Done{};
+  return infeasible(fmt::format(
+      "run.reproducible = \"mesh\" cuts this model into {} slices of heads, kv_heads, d_ff and "
+      "vocabulary, which parallel.tp = {} must divide; take a smaller parallel.tp or \"layout\"",
+      slices, plan.mesh.tp));
+}
+
 }  // namespace
 
 Status shape_for_mesh(RunPlan& plan) {
   TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
+  TRIREME_TRY_DONE(check_slices(plan));
   TRIREME_TRY_DONE(check_expert_parallel(plan.model, plan.mesh.ep));
   const ParallelConfig& parallel = plan.config.parallel;
   plan.shape.tied_use_apart =
@@ -347,13 +367,6 @@ void compile_outlined(RunPlan& plan, PlanParts& parts) {
   add_heaviest(plan, outlines, norm_chunks);
   set_num_ahead(plan);
   for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
-}
-
-Status compile_representatives(RunPlan& plan) {
-  PlanParts parts;
-  TRIREME_TRY_DONE(outline_pipeline(plan, parts));
-  compile_outlined(plan, parts);
-  return Done{};
 }
 
 }  // namespace trireme

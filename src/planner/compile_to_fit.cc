@@ -49,7 +49,7 @@ void offer_narrower(const RunPlan& plan, Fitting& fitting) {
 // Those whose B and W are one need less than the same activations of a search that splits them.
 void offer_named(const RunPlan& plan, Fitting& fitting) {
   for (const std::string& kind : schedule_kinds()) {
-    if (kind == "dualpipe") continue;  // two copies of every parameter
+    if (traits_of(kind).param_copies() > 1) continue;
     RunPlan named = plan;
     named.config.parallel.schedule = kind;
     if (!compile_plan(named).ok()) continue;

@@ -6,6 +6,7 @@
 #include "planner/compile_plan.h"
 #include "planner/stage_cost.h"
 #include "program/make_schedule.h"
+#include "spec/chunk_tables.h"
 #include "spec/norm_chunk.h"
 #include "spec/stage_tables.h"
 
@@ -18,18 +19,19 @@ constexpr double kRounding = 1.0 - 1e-9;
 // Norms of the embedding and the head, which may lie in a bucket with a layer.
 constexpr double kSmallTensorsOfEnds = 4.0;
 
-StagePlacement placement_of(std::string_view kind) {
-  if (kind == "dualpipe") return StagePlacement::Bidir;
-  return kind == "zb_v" || kind == "dualpipev" ? StagePlacement::V : StagePlacement::Loop;
-}
-
 // Where every chunk stands, without the programs.
 Schedule outline(const LayoutChoice& layout) {
   const int chunks = layout.chunks > 0 ? layout.chunks : default_chunks(layout.schedule);
   return {.kind = layout.schedule,
           .num_ranks = layout.mesh.pp,
           .num_chunks = chunks,
-          .placement = placement_of(layout.schedule)};
+          .placement = traits_of(layout.schedule).placement};
+}
+
+double unaligned_bytes(const TensorTable& table) {
+  double bytes = 0.0;
+  for (const TensorSpec& tensor : table.tensors()) bytes += double(tensor.bytes());
+  return bytes;
 }
 
 double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec>& stages) {
@@ -38,19 +40,6 @@ double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec
     layers += double(stages[size_t(stage_of(schedule, rank, chunk))].num_layers);
   }
   return layers;
-}
-
-// B and W are one action: what follows on the stages before waits for both.
-bool merges_backward(std::string_view kind) {
-  return kind == "gpipe" || kind == "1f1b" || kind == "interleaved";
-}
-
-// Micro-batches whose activations a rank must hold at one time.
-int64_t live_microbatches(const LayoutChoice& layout, int rank, int64_t num_microbatches) {
-  if (layout.schedule == "gpipe") return num_microbatches;
-  const bool is_1f1b =
-      layout.schedule == "1f1b" || layout.schedule == "zb_h1" || layout.schedule == "zb_h2";
-  return is_1f1b ? std::min<int64_t>(num_microbatches, layout.mesh.pp - rank) : 1;
 }
 
 }  // namespace
@@ -88,11 +77,16 @@ const LayoutBounds::LayerParams& LayoutBounds::params_of_layer(const Mesh& mesh)
     shape.tp = mesh.tp;
     shape.ep = mesh.ep;
     shape.tp_rank = mesh.tp - 1;  // the first has no less
-    for (const ParamSpec& param : local_param_table(started_.model, {0, 1, false, false}, shape)) {
-      found->second.elements += double(param.shape.num_elements());
-      found->second.tensors += 1.0;
+    const StageTables tables = stage_tables(started_.model, {0, 1, false, false}, shape);
+    LayerParams& params = found->second;
+    for (const TensorSpec& param : tables.params.tensors()) {
+      params.elements += double(param.shape.num_elements());
+      params.tensors += 1.0;
     }
-    found->second.tensors += kSmallTensorsOfEnds;
+    params.tensors += kSmallTensorsOfEnds;
+    params.params_bytes = unaligned_bytes(tables.params);
+    params.grads_bytes = unaligned_bytes(tables.grads);
+    params.optimizer_bytes = unaligned_bytes(tables.optimizer);
   }
   return found->second;
 }
@@ -112,7 +106,8 @@ double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
   const auto [found, is_new] = layer_saved_bytes_.try_emplace(
       {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute}, 0.0);
   if (!is_new) return found->second;
-  const RunPlan plan = shaped(layout);
+  RunPlan plan = shaped(layout);
+  plan.shape.tp_rank = mesh.tp - 1;  // the first has no less
   const auto saved_bytes = [&](int64_t layers) {
     return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
   };
@@ -169,7 +164,7 @@ double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double 
 double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
   const double bytes_per_s = dp_bytes_per_s(layout.mesh);
   const LayerParams& params = params_of_layer(layout.mesh);
-  const bool is_alone = params.elements * 4.0 >= double(started_.config.parallel.bucket_bytes);
+  const bool is_alone = params.grads_bytes >= double(started_.config.parallel.bucket_bytes);
   if (bytes_per_s <= 0.0 || layout.zero < 3 || !is_alone) return 0.0;
   const double dp = layout.mesh.dp;
   const double least_part =
@@ -209,10 +204,8 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
     backward_before.push_back(backward_before.back() + backward_s.back());
   }
   const Schedule schedule = outline(layout);
-  const bool is_serial = layout.schedule == "naive";
-  const bool has_tail = merges_backward(layout.schedule);
-  // Of a stage on two ranks each has one half.
-  const double own_m = schedule.placement == StagePlacement::Bidir ? m / 2.0 : m;
+  const ScheduleTraits& traits = traits_of(layout.schedule);
+  const double own_m = m / traits.param_copies();  // each rank that has a stage takes its part
   std::vector<RankWork> ranks;
   for (int rank = 0; rank < mesh.pp; ++rank) {
     RankWork own{.least_layers = double(started_.model.layers)};
@@ -230,8 +223,8 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
       start_s = std::min(start_s, forward_before[stage]);
       tail_s = std::min(tail_s, backward_before[stage]);
     }
-    own.step_s = is_serial ? m * (forward_before.back() + backward_before.back())
-                           : busy_s + start_s + (has_tail ? tail_s : 0.0);
+    own.step_s = traits.is_serial ? m * (forward_before.back() + backward_before.back())
+                                  : busy_s + start_s + (traits.merges_backward ? tail_s : 0.0);
     ranks.push_back(own);
   }
   return ranks;
@@ -242,7 +235,7 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const Mesh& mesh = layout.mesh;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
-  const double own_m = outline(layout).placement == StagePlacement::Bidir ? m / 2.0 : m;
+  const double own_m = m / traits_of(layout.schedule).param_copies();
   const double reduce_s = reduce_seconds_of_layer(layout, own_m);
   const double gather_s = gather_seconds_of_layer(layout, own_m);
   const double update_s = compute_cost(layout).step_s / (layout.zero == 0 ? 1 : mesh.dp);
@@ -271,48 +264,53 @@ Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
 // Params, gradients and state, after ZeRO.
 double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
   const int configured_shard = started_.config.parallel.hsdp_shard;
-  const double degree = configured_shard > 0 ? configured_shard : layout.mesh.dp;
-  const auto sharded = [&](int level) { return layout.zero >= level ? 1.0 / degree : 1.0; };
-  const bool is_mixed = started_.shape.compute != DType::F32;
-  const OptimizerStateSpec& state = started_.shape.optimizer_state;
+  const ZeroShape zero{layout.zero, configured_shard > 0 ? configured_shard : layout.mesh.dp};
+  const auto part = [&](double bytes, bool is_sharded) {
+    return is_sharded ? bytes / zero.degree : bytes;
+  };
+  const LayerParams& layer = params_of_layer(layout.mesh);
   const std::string& offload = started_.config.memory.offload;
-  const double state_bytes = 4.0 * (int(is_mixed) + int(state.exp_avg) + int(state.exp_avg_sq));
-  const double param_bytes = offload == "all" ? 0.0 : double(size_of(started_.shape.compute));
-  const double bytes_of_param = param_bytes * sharded(3) + 4.0 * sharded(2) +
-                                (offload == "none" ? state_bytes * sharded(1) : 0.0);
-  return bytes_of_param * params_of_layer(layout.mesh).elements;
+  double bytes = part(layer.grads_bytes, zero.shards_grads());
+  if (offload != "all") bytes += part(layer.params_bytes, zero.shards_params());
+  if (offload == "none") bytes += part(layer.optimizer_bytes, zero.level >= 1);
+  return bytes;
 }
 
-int64_t LayoutBounds::even_rank_bytes(const LayoutChoice& layout) {
-  const int copies = layout.schedule == "dualpipe" ? 2 : 1;  // of every stage
+NeededBytes LayoutBounds::even_bytes(const LayoutChoice& layout) {
+  const int copies = traits_of(layout.schedule).param_copies();
   const double layers = double(started_.model.layers) * copies / layout.mesh.pp;
   const double bytes = stored_bytes_of_layer(layout) + layer_saved_bytes(layout);
-  return int64_t(layers * bytes * kRounding);
+  const double of_rank = layers * bytes * kRounding;
+  return {int64_t(of_rank), int64_t(of_rank * layout.mesh.size())};
 }
 
-Result<int64_t> LayoutBounds::rank_bytes(const LayoutChoice& layout,
-                                         std::span<const double> saved_bytes) {
+Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout,
+                                        std::span<const double> saved_bytes) {
   const Schedule schedule = outline(layout);
   TRIREME_TRY(found, stages(layout, num_stages(schedule)));
   const double stored = stored_bytes_of_layer(layout);
-  double most = 0.0;
+  double most = 0.0, of_pipeline = 0.0;
   for (int rank = 0; rank < layout.mesh.pp; ++rank) {
-    most = std::max(most, layers_of(schedule, rank, *found) * stored + saved_bytes[size_t(rank)]);
+    const double own = layers_of(schedule, rank, *found) * stored + saved_bytes[size_t(rank)];
+    most = std::max(most, own);
+    of_pipeline += own;
   }
-  return int64_t(most * kRounding);
+  const double pipelines = double(layout.mesh.size()) / layout.mesh.pp;
+  return NeededBytes{int64_t(most * kRounding), int64_t(of_pipeline * pipelines * kRounding)};
 }
 
-Result<int64_t> LayoutBounds::rank_bytes(const LayoutChoice& layout) {
+Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout) {
   const Schedule schedule = outline(layout);
   TRIREME_TRY(found, stages(layout, num_stages(schedule)));
   const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
+  const ScheduleShape shape{layout.mesh.pp, int(m)};
   const double saved = layer_saved_bytes(layout);
   std::vector<double> saved_bytes;
   for (int rank = 0; rank < layout.mesh.pp; ++rank) {
-    const double live = double(live_microbatches(layout, rank, m));
+    const double live = double(least_live(layout.schedule, shape, rank));
     saved_bytes.push_back(layers_of(schedule, rank, *found) * live * saved);
   }
-  return rank_bytes(layout, saved_bytes);
+  return bytes(layout, saved_bytes);
 }
 
 }  // namespace trireme

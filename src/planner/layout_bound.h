@@ -12,6 +12,11 @@
 
 namespace trireme {
 
+struct NeededBytes {
+  int64_t of_rank = 0;  // that needs most
+  int64_t of_all = 0;
+};
+
 // Lower bounds of what the plan of a layout would take and need, without its programs: what its
 // stages compute, what must come before and after on the other stages, what their layers exchange,
 // and what a rank stores with the activations of one micro-batch. Remembers what layouts share.
@@ -25,22 +30,24 @@ class LayoutBounds {
   // The update and the reductions that nothing hides: what follows the schedule.
   Result<double> after_schedule_s(const LayoutChoice& layout);
 
-  // Of the rank that needs most.
-  Result<int64_t> rank_bytes(const LayoutChoice& layout);
-  // Looser, before layers are split: of a rank with its even part.
-  int64_t even_rank_bytes(const LayoutChoice& layout);
+  Result<NeededBytes> bytes(const LayoutChoice& layout);
+  // Looser, before layers are split: as if ranks had even parts.
+  NeededBytes even_bytes(const LayoutChoice& layout);
   // Closer, of a simulated schedule: [pp] the peak of what F keeps, by layer_saved_bytes.
-  Result<int64_t> rank_bytes(const LayoutChoice& layout, std::span<const double> saved_bytes);
-  // What F keeps of one layer for one micro-batch.
+  Result<NeededBytes> bytes(const LayoutChoice& layout, std::span<const double> saved_bytes);
+  // What F keeps of one layer for one micro-batch, on the rank that keeps least.
   double layer_saved_bytes(const LayoutChoice& layout);
 
  private:
   // Layers and head of every stage.
   using Stages = std::vector<StageSpec>;
-  // Of one layer on one rank.
+  // Of one layer on one rank: its parameters, and its tables before ZeRO and without alignment.
   struct LayerParams {
     double elements = 0.0;
     double tensors = 0.0;
+    double params_bytes = 0.0;
+    double grads_bytes = 0.0;
+    double optimizer_bytes = 0.0;
   };
   // Seconds of what the actions of one layer exchange.
   struct ExchangeTimes {

@@ -29,7 +29,7 @@ std::vector<ScheduleChoice> schedules_of(int pp, int64_t layers) {
   if (pp == 1) return {{"1f1b", 0}};
   std::vector<ScheduleChoice> all;
   for (const std::string& kind : schedule_kinds()) {
-    if (kind != "interleaved") {
+    if (traits_of(kind).chunks != ChunkRule::Any) {
       all.push_back({kind, 0});
       continue;
     }
@@ -77,21 +77,24 @@ std::string describe(const LayoutChoice& layout) {
   return text;
 }
 
+std::string set_options(const RunConfig& before, const RunConfig& after) {
+  const std::vector<ConfigField> old_fields = config_fields(before);
+  const std::vector<ConfigField> fields = config_fields(after);
+  std::string text;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    std::string value = toml_text(fields[i]);
+    if (value == toml_text(old_fields[i])) continue;
+    std::erase(value, '"');  // words of these fields need no quotes
+    text += fmt::format("{}--set {}={}", text.empty() ? "" : " ", fields[i].key(), value);
+  }
+  return text;
+}
+
 std::string set_options(const LayoutChoice& layout, int64_t global_sequences,
                         const RunConfig& config) {
   RunConfig chosen = with_layout(config, layout);
   if (config.batch.global_tokens == 0) chosen.batch.global_sequences = global_sequences;
-  const std::vector<ConfigField> before = config_fields(config);
-  const RunConfig& after_config = chosen;
-  const std::vector<ConfigField> after = config_fields(after_config);
-  std::string text;
-  for (size_t i = 0; i < after.size(); ++i) {
-    std::string value = toml_text(after[i]);
-    if (value == toml_text(before[i])) continue;
-    std::erase(value, '"');  // words of these fields need no quotes
-    text += fmt::format("{}--set {}={}", text.empty() ? "" : " ", after[i].key(), value);
-  }
-  return text;
+  return set_options(config, chosen);
 }
 
 std::vector<Mesh> meshes_of(int num_ranks, const ModelSpec& model) {

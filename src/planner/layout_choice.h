@@ -15,6 +15,8 @@ struct LayoutChoice {
   int chunks = 0;
   int64_t micro_sequences = 1;
   Recompute recompute = Recompute::None;
+
+  friend bool operator==(const LayoutChoice&, const LayoutChoice&) = default;
 };
 
 RunConfig with_layout(RunConfig config, const LayoutChoice& layout);
@@ -22,7 +24,9 @@ RunConfig with_layout(RunConfig config, const LayoutChoice& layout);
 // "tp 8, pp 4, dp 2, ZeRO 1, interleaved x 2, micro 1, full": what is not at its least.
 std::string describe(const LayoutChoice& layout);
 
-// The options of the command line that make it of `config`.
+// The options of the command line that make `after` of `before`.
+std::string set_options(const RunConfig& before, const RunConfig& after);
+// The same for a layout of `config`.
 std::string set_options(const LayoutChoice& layout, int64_t global_sequences,
                         const RunConfig& config);
 

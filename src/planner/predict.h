@@ -51,7 +51,7 @@ Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
 
 // [pp] What the ranks of each stage spend: the simulated schedule with the prices of its stages,
 // the update, and what nothing hides of the collectives. Few ranks are enough
-// (compile_representatives).
+// (compile_outlined).
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware);
 // The same with a schedule that has been simulated.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,

@@ -61,6 +61,7 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   // Saved tensors are written once in F and read once in each half of the backward pass.
   StageShape shape = plan.shape;
   shape.tp = shape.cp = shape.ep = 1;
+  shape.slices = 0;
   shape.split_backward = false;  // a stage's price may not depend on the schedule, nor the split
   const TableBytes bytes = whole_model_bytes(plan.model, shape);
   cost.touch_s = (bytes.saved + bytes.scratch) / hardware.memory_bytes_per_s;

@@ -103,29 +103,38 @@ TEST(Alternatives, AreThePlansOfTheirOwnConfigurations) {
       [](const Alternative& a, const Alternative& b) { return a.step_s < b.step_s; }));
 }
 
-// For every limit of the host or of a rank, a way is refused here exactly where its plan is.
+// For every limit of the host or of a rank, a way is refused here exactly where its plan is: below
+// what it needs, to the byte.
 TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
   for (const int dp : {1, 2}) {
     RunConfig config = some_run();
     config.parallel.dp = dp;
     const auto bounds = alternatives(config, {}, some_hardware());
     ASSERT_TRUE(bounds.ok()) << bounds.error().message;
-    for (const Alternative& bound : *bounds) {
-      for (const bool limits_ranks : {false, true}) {
+    for (const bool limits_ranks : {false, true}) {
+      std::vector<Alternative> all;
+      for (const Alternative& bound : *bounds) {
         HostFacts host;
-        (limits_ranks ? config.memory.limit_bytes : host.memory_bytes) = bound.arena_bytes;
-        const auto ways = alternatives(config, host, some_hardware());
+        RunConfig limited = config;
+        (limits_ranks ? limited.memory.limit_bytes : host.memory_bytes) = bound.arena_bytes;
+        const auto ways = alternatives(limited, host, some_hardware());
         bool refused_before = false;
         for (const Alternative& way : *ways) {
-          RunConfig own = config;
-          own.memory.recompute = std::string(name_of(way.recompute));
-          own.batch.micro_sequences = way.micro_sequences;
-          EXPECT_EQ(way.refusal.empty(), make_plan(own, host).ok());
           EXPECT_EQ(way.refusal.empty(), way.arena_bytes <= bound.arena_bytes);
           EXPECT_TRUE(!refused_before || !way.refusal.empty()) << "what can run comes first";
           refused_before = !way.refusal.empty();
         }
-        config.memory.limit_bytes = 0;
+        all = *ways;
+      }
+      for (const Alternative& way : all) {
+        for (const int64_t missing : {0, 1}) {
+          HostFacts host;
+          RunConfig own = config;
+          own.memory.recompute = std::string(name_of(way.recompute));
+          own.batch.micro_sequences = way.micro_sequences;
+          (limits_ranks ? own.memory.limit_bytes : host.memory_bytes) = way.arena_bytes - missing;
+          EXPECT_EQ(make_plan(own, host).ok(), missing == 0);
+        }
       }
     }
   }

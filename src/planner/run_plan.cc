@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "base/nearest_name.h"
-#include "base/units.h"
 #include "optim/optimizer.h"
 #include "planner/asynchronous_plan.h"
 #include "planner/compile_to_fit.h"
+#include "planner/memory_refusal.h"
 
 namespace trireme {
 namespace {
@@ -32,8 +32,18 @@ Result<DType> parse_compute(const std::string& name) {
 
 Result<AccumulateMode> parse_reproducible(const std::string& name) {
   if (name == "fixed") return AccumulateMode::Fixed;
-  if (name == "layout") return AccumulateMode::Layout;
-  return usage(fmt::format("run.reproducible = \"{}\" is unknown; use fixed or layout", name));
+  if (name == "layout" || name == "mesh") return AccumulateMode::Layout;
+  return usage(
+      fmt::format("run.reproducible = \"{}\" is unknown; use fixed, layout or mesh", name));
+}
+
+// Of every layer, whatever tp is; 0: as many as tp ranks.
+Result<int> slices_of(const RunSection& run, const ModelSpec& model) {
+  if (run.reproducible != "mesh") return 0;
+  if (!model.has_experts()) return most_slices(model);
+  return Error{ErrorKind::Infeasible,
+               "run.reproducible = \"mesh\" is for model.family = \"gpt2\" and \"llama\": a "
+               "router's gradient is summed over tp ranks at the end of a step; take \"layout\""};
 }
 
 Status check_mesh(const Mesh& mesh) {
@@ -75,79 +85,6 @@ Status check_offload(const MemoryConfig& memory) {
   if (memory.offload_buffer_bytes > 0) return Done{};
   return usage(fmt::format("memory.offload_buffer_bytes = {} must be positive",
                            memory.offload_buffer_bytes));
-}
-
-struct Remedy {
-  std::string change;
-  Recompute recompute;
-  int64_t micro_sequences;
-};
-
-// The first change, cheapest first, whose plan fits; "" when none does.
-std::string cheapest_change(const RunPlan& refused, int64_t limit) {
-  std::vector<Remedy> remedies;
-  const auto add = [&](Recompute recompute, const char* name, int64_t micro) {
-    std::string change;
-    if (micro != refused.shape.micro_sequences) {
-      change = fmt::format("batch.micro_sequences = {}", micro);
-    }
-    if (recompute != refused.shape.recompute) {
-      change += fmt::format("{}memory.recompute = \"{}\"", change.empty() ? "" : " and ", name);
-    }
-    if (!change.empty()) remedies.push_back({change, recompute, micro});
-  };
-  std::vector<int64_t> micros = {refused.shape.micro_sequences};
-  for (int64_t micro = refused.shape.micro_sequences / 2; micro >= 1; micro /= 2) {
-    if (refused.global_sequences / refused.mesh.dp % micro == 0) micros.push_back(micro);
-  }
-  for (int64_t micro : micros) add(refused.shape.recompute, "", micro);
-  for (int64_t micro : micros) {
-    if (refused.shape.recompute < Recompute::Selective)
-      add(Recompute::Selective, "selective", micro);
-    if (refused.shape.recompute < Recompute::Full) add(Recompute::Full, "full", micro);
-  }
-  for (const Remedy& remedy : remedies) {
-    RunPlan plan = refused;
-    plan.shape.recompute = remedy.recompute;
-    plan.shape.micro_sequences = remedy.micro_sequences;
-    plan.num_microbatches = plan.global_sequences / plan.mesh.dp / remedy.micro_sequences;
-    plan.max_live = 0;
-    if (compile_to_fit(plan, limit).ok() && bytes_to_fit(plan) <= limit) {
-      return fmt::format("{} (needs {})", remedy.change, format_bytes(bytes_to_fit(plan)));
-    }
-  }
-  return "";
-}
-
-Error refusal(const RunPlan& plan, int64_t limit) {
-  const auto largest = std::max_element(plan.ranks.begin(), plan.ranks.end(),
-                                        [](const RankPlan& a, const RankPlan& b) {
-                                          return a.memory.arena_bytes < b.memory.arena_bytes;
-                                        });
-  const MemoryPlan& memory = largest->memory;
-  std::string classes;
-  for (int c = 0; c < kNumMemoryClasses; ++c) {
-    if (memory.class_bytes[c] == 0) continue;
-    classes +=
-        fmt::format("{}{} {}", classes.empty() ? "" : ", ", name_of(static_cast<MemoryClass>(c)),
-                    format_bytes(memory.class_bytes[c]));
-  }
-  const std::string remedy = cheapest_change(plan, limit);
-  const std::string who = plan.num_ranks() == 1
-                              ? "the plan"
-                              : fmt::format("the plan ({} ranks, the largest {})", plan.num_ranks(),
-                                            format_bytes(memory.arena_bytes));
-  const Action& moment = largest->program[size_t(memory.peak_action)];
-  return {ErrorKind::Infeasible,
-          fmt::format("{} needs {} but {} is available: reached at action {} ({}) of {}; "
-                      "largest tensor {}; {}. {}",
-                      who, format_bytes(bytes_to_fit(plan)), format_bytes(limit),
-                      to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
-                      largest->program.size(), largest_tensor(memory, largest->chunks), classes,
-                      remedy.empty()
-                          ? std::string("No recomputation or micro-batch makes it fit: a smaller "
-                                        "model, parallel.zero or more ranks are needed.")
-                          : "Cheapest change that fits: " + remedy + ".")};
 }
 
 }  // namespace
@@ -202,6 +139,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   TRIREME_TRY(recompute, parse_recompute(config.memory.recompute));
   TRIREME_TRY(compute, parse_compute(config.precision.compute));
   TRIREME_TRY(mode, parse_reproducible(config.run.reproducible));
+  TRIREME_TRY(slices, slices_of(config.run, model));
   TRIREME_TRY(optimizer, optimizer_kind(config.optim));
   plan.model = model;
   plan.mode = mode;
@@ -233,6 +171,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   plan.shape.micro_sequences = micro;
   plan.shape.compute = compute;
   plan.shape.recompute = recompute;
+  plan.shape.slices = slices;
   plan.shape.optimizer_state = optimizer_state_of(config.optim, optimizer);
   return plan;
 }
@@ -248,7 +187,7 @@ Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   TRIREME_TRY(plan, start_plan(config, host));
   const int64_t limit = memory_limit(plan, host);
   TRIREME_TRY_DONE(compile_to_fit(plan, limit));
-  if (limit > 0 && bytes_to_fit(plan) > limit) return refusal(plan, limit);
+  if (limit > 0 && bytes_to_fit(plan) > limit) return memory_refusal(plan, limit, host);
   return plan;
 }
 

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "planner/compile_plan.h"
 #include "planner/layout_bound.h"
 #include "planner/price_schedule.h"
+#include "spec/context_chunks.h"
+#include "spec/model_layout.h"
 #include "spec/run_config_validate.h"
 
 namespace trireme {
@@ -43,18 +47,31 @@ Simulated summary_of(const Simulation& simulation) {
   return summary;
 }
 
-// What the ranks need of one limit: each, or all together.
-int64_t needed_bytes(const RunPlan& plan) {
+// Why a layout cannot be.
+struct Refusal {
+  std::string rule;  // a key of the configuration, "schedule" or "memory"
+  std::string message;
+};
+
+// The key that shape_for_mesh refuses.
+std::string refused_key(const RunPlan& plan) {
+  if (!check_tensor_parallel(plan.model, plan.mesh.tp).ok()) return "parallel.tp";
+  if (!check_expert_parallel(plan.model, plan.mesh.ep).ok()) return "parallel.ep";
+  if (!ContextChunks::fits(plan.model.seq_len, plan.mesh.cp)) return "parallel.cp";
+  if (!check_context_parallel(plan.model, plan.shape).ok()) return "parallel.context";
+  return "run.reproducible";
+}
+
+// Of whole plans and of representatives alike.
+NeededBytes needed_bytes(const RunPlan& plan) {
   std::vector<int64_t> most_of_stage(size_t(plan.mesh.pp), 0);
   for (const RankPlan& rank : plan.ranks) {
     int64_t& most = most_of_stage[size_t(rank.coords.pp)];
     most = std::max(most, rank.memory.arena_bytes);
   }
-  if (plan.config.memory.limit_bytes > 0) {
-    return *std::max_element(most_of_stage.begin(), most_of_stage.end());
-  }
   const int64_t sum = std::accumulate(most_of_stage.begin(), most_of_stage.end(), int64_t{0});
-  return sum * (plan.mesh.size() / plan.mesh.pp);
+  return {*std::max_element(most_of_stage.begin(), most_of_stage.end()),
+          sum * (plan.mesh.size() / plan.mesh.pp)};
 }
 
 // Ranks that are not looked at need at most this part more: shards differ by blocks.
@@ -68,17 +85,14 @@ class Search {
   Search(RunConfig config, const HostFacts& host, const Hardware& hardware, RunPlan started,
          int num_ranks, size_t num_best)
       : config_(std::move(config)),
-        host_(host),
         hardware_(hardware),
         started_(std::move(started)),
         bounds_(started_, hardware),
         num_ranks_(num_ranks),
         num_best_(num_best) {
-    limit_ = config_.memory.limit_bytes;
-    if (limit_ == 0 && host.memory_bytes > 0) {
-      const int on_host = host.ranks_on_host > 0 ? host.ranks_on_host : num_ranks;
-      limit_ = host.memory_bytes / on_host * num_ranks;
-    }
+    rank_limit_ = config_.memory.limit_bytes;
+    if (rank_limit_ == 0) all_limit_ = host.memory_bytes / host.ranks_on_host * num_ranks;
+    shares_machine_ = rank_limit_ == 0 && host.ranks_on_host >= num_ranks;
     result_.global_sequences = started_.global_sequences;
   }
 
@@ -97,33 +111,32 @@ class Search {
   }
 
  private:
-  RefusedLayouts& refused_by(const std::string& rule, const LayoutChoice& layout) {
-    const auto [found, is_new] = refused_.try_emplace(rule);
-    if (is_new) found->second = {rule, 0, layout, ""};
-    return found->second;
+  void refuse(const LayoutChoice& layout, const Refusal& refusal, int64_t count = 1) {
+    const auto [found, is_new] = refused_.try_emplace(refusal.rule);
+    if (is_new) found->second = {refusal.rule, 0, layout, refusal.message};
+    found->second.count += count;
   }
-  // By the key that the message begins with.
-  void refuse(const LayoutChoice& layout, const Error& error, int64_t count = 1) {
-    const bool names_key = error.message.find('.') < error.message.find(' ');
-    RefusedLayouts& refused = refused_by(
-        names_key ? error.message.substr(0, error.message.find(' ')) : "schedule", layout);
-    if (refused.count == 0) refused.message = error.message;
-    refused.count += count;
+  void refuse_schedule(const LayoutChoice& layout, const Error& error) {
+    refuse(layout, {"schedule", error.message});
   }
-  void refuse_memory(const LayoutChoice& layout, int64_t bytes) {
-    least_bytes_ = least_bytes_ == 0 ? bytes : std::min(least_bytes_, bytes);
-    RefusedLayouts& refused = refused_by("memory", layout);
-    if (refused.count++ > 0) return;
-    refused.message =
-        fmt::format("needs at least {}, {} available", format_bytes(bytes), format_bytes(limit_));
+  void refuse_memory(const LayoutChoice& layout, const NeededBytes& needed) {
+    const int64_t bytes = compared(needed);
+    if (!leanest_ || bytes < leanest_bytes_) {
+      leanest_ = layout;
+      leanest_bytes_ = bytes;
+    }
+    refuse(layout, {"memory", fmt::format("needs at least {}, {} available", format_bytes(bytes),
+                                          available())});
   }
 
-  Status check_mesh(const Mesh& mesh) const {
-    const RunConfig config = with_layout(config_, {.mesh = mesh});
-    const std::vector<ConfigProblem> problems = validate(config);
-    if (!problems.empty()) return Error{ErrorKind::Usage, problems.front().message()};
-    TRIREME_TRY(plan, start_plan(config, host_));
-    return shape_for_mesh(plan);
+  // Of every layout of the mesh; none: there may be one.
+  std::optional<Refusal> refusal_of(const Mesh& mesh) const {
+    const std::vector<ConfigProblem> problems = validate(with_layout(config_, {.mesh = mesh}));
+    if (!problems.empty()) return Refusal{problems.front().key, problems.front().message()};
+    RunPlan plan = plan_of({.mesh = mesh});
+    const Status fits = shape_for_mesh(plan);
+    if (!fits.ok()) return Refusal{refused_key(plan), fits.error().message};
+    return std::nullopt;
   }
 
   void add_layouts(const Mesh& mesh) {
@@ -131,17 +144,16 @@ class Search {
         layouts_of(mesh, started_.model, started_.global_sequences);
     const int64_t count = std::max<int64_t>(1, int64_t(layouts.size()));
     result_.num_layouts += count;
-    const Status fits = check_mesh(mesh);
-    if (!fits.ok()) return refuse({.mesh = mesh}, fits.error(), count);
+    if (const auto refusal = refusal_of(mesh)) return refuse({.mesh = mesh}, *refusal, count);
     for (const LayoutChoice& layout : layouts) {
-      const int64_t even_bytes = bounds_.even_rank_bytes(layout);
-      if (!is_available(even_bytes)) {
-        refuse_memory(layout, even_bytes);
+      const NeededBytes even = bounds_.even_bytes(layout);
+      if (!is_available(even)) {
+        refuse_memory(layout, even);
         continue;
       }
-      const Result<int64_t> bytes = bounds_.rank_bytes(layout);
+      const Result<NeededBytes> bytes = bounds_.bytes(layout);
       if (!bytes.ok()) {
-        refuse(layout, bytes.error());
+        refuse_schedule(layout, bytes.error());
       } else if (!is_available(*bytes)) {
         refuse_memory(layout, *bytes);
       } else {
@@ -151,7 +163,19 @@ class Search {
     }
   }
 
-  bool is_available(int64_t bytes) const { return limit_ <= 0 || bytes <= limit_; }
+  int64_t compared(const NeededBytes& needed) const {
+    return rank_limit_ > 0 ? needed.of_rank : needed.of_all;
+  }
+  bool is_available(const NeededBytes& needed) const {
+    return (rank_limit_ == 0 || needed.of_rank <= rank_limit_) &&
+           (all_limit_ == 0 || needed.of_all <= all_limit_);
+  }
+  // Ranks that are not looked at may need more than there is.
+  bool is_near_limit(const NeededBytes& needed) const {
+    return !is_available(
+        {needed.of_rank + rank_limit_ / kNearLimit, needed.of_all + all_limit_ / kNearLimit});
+  }
+  std::string available() const { return format_bytes(std::max(rank_limit_, all_limit_)); }
   bool is_slower(double step_s) const {
     return found_.size() == num_best_ && step_s > found_.rbegin()->second.time.step;
   }
@@ -174,10 +198,13 @@ class Search {
     ++result_.num_simulated;
     RunPlan plan = plan_of(layout);
     const Status outlined = outline_pipeline(plan, parts_);
-    if (!outlined.ok()) return refuse(layout, outlined.error());
+    if (!outlined.ok()) {
+      if (!parts_.schedule(plan).ok()) return refuse_schedule(layout, outlined.error());
+      return refuse(layout, {"run.reproducible", outlined.error().message});  // all else fits
+    }
     const PricedSchedule schedule =
         price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
-    if (!schedule.simulation.ok()) return refuse(layout, schedule.simulation.error());
+    if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
     simulated->second = summary_of(*schedule.simulation);
     if (is_ruled_out(layout, simulated->second)) return;
     compile_outlined(plan, parts_);
@@ -187,9 +214,9 @@ class Search {
   // Needs too much, or is slower than what has been found.
   bool is_ruled_out(const LayoutChoice& layout, const Simulated& simulated) {
     if (simulated.saved_bytes.empty()) return false;  // it could not be simulated
-    const int64_t least_bytes = bounds_.rank_bytes(layout, simulated.saved_bytes).value();
-    if (!is_available(least_bytes)) {
-      refuse_memory(layout, least_bytes);
+    const NeededBytes least = bounds_.bytes(layout, simulated.saved_bytes).value();
+    if (!is_available(least)) {
+      refuse_memory(layout, least);
       return true;
     }
     const double after_s = bounds_.after_schedule_s(layout).value();
@@ -198,19 +225,18 @@ class Search {
 
   void offer(const Candidate& candidate, RunPlan plan, const PricedSchedule& schedule) {
     const LayoutChoice& layout = candidate.layout;
-    const int64_t needed = needed_bytes(plan);
+    const NeededBytes needed = needed_bytes(plan);
     if (!is_available(needed)) return refuse_memory(layout, needed);
     PricedLayout priced;
     for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
       if (stage.step > priced.time.step) priced.time = stage;
     }
     if (is_slower(priced.time.step)) return;
-    const bool is_near = limit_ > 0 && needed > limit_ - limit_ / kNearLimit;
-    if (is_near) {  // every rank counts
+    if (is_near_limit(needed)) {
       const Status compiled = compile_plan(plan);
-      if (!compiled.ok()) return refuse(layout, compiled.error());
-      const int64_t of_all = needed_bytes(plan);
-      if (!is_available(of_all)) return refuse_memory(layout, of_all);
+      TRIREME_CHECK(compiled.ok(), compiled.error().message);
+      const NeededBytes of_every_rank = needed_bytes(plan);
+      if (!is_available(of_every_rank)) return refuse_memory(layout, of_every_rank);
     }
     priced.layout = layout;
     priced.num_microbatches = plan.num_microbatches;
@@ -223,7 +249,7 @@ class Search {
     if (found_.size() > num_best_) found_.erase(std::prev(found_.end()));
   }
 
-  Error nothing_fits() const {
+  Error nothing_fits() {
     std::string message =
         fmt::format("no layout of {} rank{} can be:", num_ranks_, num_ranks_ == 1 ? "" : "s");
     for (const RefusedLayouts& refused : result_.refused) {
@@ -231,15 +257,27 @@ class Search {
           fmt::format("\n  {} of {} by {}, such as {}: {}", refused.count, result_.num_layouts,
                       refused.rule, describe(refused.example), refused.message);
     }
-    if (least_bytes_ > 0) {
-      message += fmt::format("\nmore ranks or memory are needed: the least is {} of {}",
-                             format_bytes(least_bytes_), format_bytes(limit_));
-    }
+    if (leanest_) message += "\n" + leanest_text();
     return {ErrorKind::Infeasible, message};
   }
 
+  // By its own plan: a bound leaves out what is not in the layers.
+  std::string leanest_text() {
+    RunPlan plan = plan_of(*leanest_);
+    std::string bytes = "at least " + format_bytes(leanest_bytes_);
+    if (outline_pipeline(plan, parts_).ok()) {
+      compile_outlined(plan, parts_);
+      bytes = format_bytes(compared(needed_bytes(plan)));
+    }
+    const std::string needs =
+        fmt::format("one of the leanest, {}, needs {}", describe(*leanest_), bytes);
+    if (!shares_machine_) {
+      return fmt::format("more ranks or memory are needed: {} of {}", needs, available());
+    }
+    return fmt::format("{}: this machine has {} for all ranks", needs, available());
+  }
+
   RunConfig config_;
-  const HostFacts& host_;
   const Hardware& hardware_;
   RunPlan started_;
   LayoutBounds bounds_;
@@ -247,8 +285,12 @@ class Search {
   CollectiveBytes collectives_;
   int num_ranks_;
   size_t num_best_;
-  int64_t limit_ = 0;  // of each rank where the configuration limits ranks, else of all; 0: none
-  int64_t least_bytes_ = 0;
+  // At most one of them; 0: none.
+  int64_t rank_limit_ = 0;  // of each rank, by the configuration
+  int64_t all_limit_ = 0;   // of all together, by what their hosts have
+  bool shares_machine_ = false;
+  std::optional<LayoutChoice> leanest_;  // of those that need too much
+  int64_t leanest_bytes_ = 0;            // at least
   std::vector<Candidate> candidates_;
   std::map<SimulatedKey, Simulated> simulated_;
   std::map<std::tuple<double, int64_t, int64_t>, PricedLayout> found_;

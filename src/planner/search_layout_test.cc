@@ -1,9 +1,13 @@
 #include "planner/search_layout.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
+#include "base/units.h"
 #include "planner/alternatives.h"
 #include "planner/compile_plan.h"
 #include "planner/layout_bound.h"
@@ -47,6 +51,7 @@ struct Known {
   LayoutChoice layout;
   double step_s = 0.0;
   int64_t rank_bytes = 0;  // of the rank that needs most
+  int64_t all_bytes = 0;
 };
 
 int64_t most_arena_bytes(const RunPlan& plan) {
@@ -55,20 +60,52 @@ int64_t most_arena_bytes(const RunPlan& plan) {
   return most;
 }
 
-// Every layout that make_plan takes, by loops of the test's own and whole plans of all ranks.
+void expect_at_most(const NeededBytes& bound, const Known& known) {
+  EXPECT_LE(bound.of_rank, known.rank_bytes);
+  EXPECT_LE(bound.of_all, known.all_bytes);
+  EXPECT_GE(bound.of_all, bound.of_rank);
+}
+
+// No bound is above what the plan takes and needs, nor are those made closer with its schedule.
+void expect_within_bounds(const Known& known, LayoutBounds& bounds, const Simulation& simulation) {
+  SCOPED_TRACE(describe(known.layout));
+  const Result<double> step_s = bounds.step_s(known.layout);
+  ASSERT_TRUE(step_s.ok()) << step_s.error().message;
+  EXPECT_LE(*step_s, known.step_s);
+  expect_at_most(bounds.even_bytes(known.layout), known);
+  expect_at_most(*bounds.bytes(known.layout), known);
+  std::vector<double> saved_bytes;
+  for (const RankSimulation& rank : simulation.ranks) saved_bytes.push_back(rank.peak_bytes);
+  expect_at_most(*bounds.bytes(known.layout, saved_bytes), known);
+  EXPECT_LE(simulation.makespan_s * (1.0 - 1e-9) + *bounds.after_schedule_s(known.layout),
+            known.step_s);
+}
+
+// Every layout that make_plan takes, by loops of the test's own and whole plans of all ranks; each
+// keeps its bounds.
 std::vector<Known> brute_force(const RunConfig& config, const Hardware& hardware, int num_ranks) {
   std::vector<Known> all;
+  LayoutBounds bounds(start_plan(config, {}).value(), hardware);
   const auto visit = [&](const LayoutChoice& layout) {
     const RunConfig own = with_layout(config, layout);
     if (!validate(own).empty()) return;
     const Result<RunPlan> plan = make_plan(own, {});
     if (!plan.ok()) return;
-    all.push_back({layout, predicted_step_s(*plan, hardware), most_arena_bytes(*plan)});
+    CollectiveBytes collectives;
+    const PricedSchedule priced =
+        price_schedule(*plan, hardware, collectives, bounds.layer_saved_bytes(layout));
+    ASSERT_TRUE(priced.simulation.ok()) << priced.simulation.error().message;
+    Known known{layout, 0.0, most_arena_bytes(*plan), plan->arena_bytes()};
+    for (const StepTimes& stage : predict_stages(*plan, hardware, priced, collectives)) {
+      known.step_s = std::max(known.step_s, stage.step);
+    }
+    expect_within_bounds(known, bounds, *priced.simulation);
+    all.push_back(known);
   };
   const auto visit_mesh = [&](const Mesh& mesh) {
     for (const std::string& kind : schedule_kinds()) {
       if (mesh.pp == 1 && kind != "1f1b") continue;
-      const bool is_interleaved = kind == "interleaved";
+      const bool is_interleaved = traits_of(kind).chunks == ChunkRule::Any;
       for (int chunks = is_interleaved ? 2 : 0; chunks <= (is_interleaved ? 4 : 0); ++chunks) {
         for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
           for (int64_t micro = 1; micro <= config.batch.global_sequences; ++micro) {
@@ -99,42 +136,62 @@ struct Case {
   int num_ranks;
 };
 
-// The fastest in any memory is the fastest of all that fit it, and more memory never makes it
-// slower; what is found is what its own plan says.
-TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemory) {
+// More memory helps at these alone: the least that each faster layout needs, rising.
+std::vector<int64_t> corners_of(std::vector<Known> all) {
+  std::sort(all.begin(), all.end(), [](const Known& a, const Known& b) {
+    return std::tie(a.rank_bytes, a.step_s) < std::tie(b.rank_bytes, b.step_s);
+  });
+  std::vector<int64_t> corners;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Known& known : all) {
+    if (known.step_s >= best_s) continue;
+    best_s = known.step_s;
+    corners.push_back(known.rank_bytes);
+  }
+  return corners;
+}
+
+// The fastest in some memory is the fastest of all that fit it, and what is found is what its own
+// plan says.
+void expect_found(RunConfig config, const Hardware& hardware, int num_ranks, int64_t limit_bytes,
+                  const std::vector<Known>& all) {
+  config.memory.limit_bytes = limit_bytes;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Known& known : all) {
+    if (known.rank_bytes <= limit_bytes) best_s = std::min(best_s, known.step_s);
+  }
+  const Result<LayoutSearch> search = search_layout(config, {}, hardware, num_ranks, 3);
+  ASSERT_TRUE(search.ok()) << search.error().message;
+  EXPECT_DOUBLE_EQ(search->best.front().time.step, best_s)
+      << describe(search->best.front().layout) << " in " << limit_bytes << " bytes";
+  for (const PricedLayout& priced : search->best) {
+    const auto known = std::find_if(
+        all.begin(), all.end(), [&](const Known& other) { return other.layout == priced.layout; });
+    ASSERT_NE(known, all.end()) << describe(priced.layout);
+    EXPECT_DOUBLE_EQ(known->step_s, priced.time.step) << describe(priced.layout);
+    EXPECT_LE(known->rank_bytes, limit_bytes) << describe(priced.layout);
+  }
+}
+
+// Between two corners brute force finds the same: each is asked for with just enough memory and
+// with one byte less. All layouts are made once, and no bound of theirs is above what they need.
+TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
                         Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 4, 2},
                         Case{ModelFamily::Moe, 2, 4}}) {
     RunConfig config = small_run(c.family, c.layers);
+    config.model.d_model = 256;  // several blocks of the norm in every matrix
+    config.model.d_ff = 1024;
     const Hardware hardware = two_nodes();
     const std::vector<Known> all = brute_force(config, hardware, c.num_ranks);
     ASSERT_FALSE(all.empty());
-    std::vector<int64_t> limits = {0};
-    for (const Known& known : all) limits.push_back(known.rank_bytes);
-    std::sort(limits.begin(), limits.end());
-    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-    const size_t stride = std::max<size_t>(1, limits.size() / 12);
-    double before_s = std::numeric_limits<double>::infinity();
-    for (size_t i = 1; i < limits.size(); i += stride) {
-      config.memory.limit_bytes = limits[i];
-      double best_s = std::numeric_limits<double>::infinity();
-      for (const Known& known : all) {
-        if (known.rank_bytes <= limits[i]) best_s = std::min(best_s, known.step_s);
-      }
-      const Result<LayoutSearch> search = search_layout(config, {}, hardware, c.num_ranks, 3);
-      ASSERT_TRUE(search.ok()) << search.error().message;
-      const PricedLayout& best = search->best.front();
-      EXPECT_DOUBLE_EQ(best.time.step, best_s)
-          << describe(best.layout) << " in " << limits[i] << " bytes";
-      EXPECT_LE(best.time.step, before_s);
-      before_s = best.time.step;
-      for (const PricedLayout& priced : search->best) {
-        const Result<RunPlan> plan = make_plan(with_layout(config, priced.layout), {});
-        ASSERT_TRUE(plan.ok()) << plan.error().message;
-        EXPECT_DOUBLE_EQ(predicted_step_s(*plan, hardware), priced.time.step);
-      }
+    const std::vector<int64_t> corners = corners_of(all);
+    const size_t stride = std::max<size_t>(1, corners.size() / 3);
+    for (size_t i = 0; i < corners.size(); i += stride) {
+      if (i > 0) expect_found(config, hardware, c.num_ranks, corners[i] - 1, all);
+      expect_found(config, hardware, c.num_ranks, corners[i], all);
     }
-    config.memory.limit_bytes = limits[1] - 1;
+    config.memory.limit_bytes = corners.front() - 1;
     const Result<LayoutSearch> none = search_layout(config, {}, hardware, c.num_ranks, 3);
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().kind, ErrorKind::Infeasible);
@@ -151,7 +208,9 @@ TEST(SearchLayout, FewRanksNeedAboutWhatTheNeediestOfAllNeeds) {
         config.model.d_model = 48;
         config.batch.global_sequences = 12;
         Result<RunPlan> few = start_plan(config, {});
-        if (!few.ok() || !compile_representatives(*few).ok()) continue;
+        PlanParts parts;
+        if (!few.ok() || !outline_pipeline(*few, parts).ok()) continue;
+        compile_outlined(*few, parts);
         const Result<RunPlan> all = make_plan(config, {});
         ASSERT_TRUE(all.ok()) << all.error().message;
         EXPECT_LE(most_arena_bytes(*few), most_arena_bytes(*all));
@@ -163,46 +222,48 @@ TEST(SearchLayout, FewRanksNeedAboutWhatTheNeediestOfAllNeeds) {
   }
 }
 
-TEST(SearchLayout, NoLayoutIsBetterThanItsBounds) {
-  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Moe}) {
-    RunConfig config = small_run(family);
-    config.model.d_model = 256;  // several blocks of the norm in every matrix
-    config.model.d_ff = 1024;
-    const Hardware hardware = two_nodes();
-    const Result<RunPlan> started = start_plan(config, {});
-    ASSERT_TRUE(started.ok()) << started.error().message;
-    LayoutBounds bounds(*started, hardware);
-    PlanParts parts;
-    CollectiveBytes collectives;
-    for (const Known& known : brute_force(config, hardware, 4)) {
-      const Result<double> step_s = bounds.step_s(known.layout);
-      ASSERT_TRUE(step_s.ok()) << step_s.error().message;
-      EXPECT_LE(*step_s, known.step_s) << describe(known.layout);
-      EXPECT_LE(*bounds.rank_bytes(known.layout), known.rank_bytes) << describe(known.layout);
-      // Closer with the simulated schedule, and bounds still.
-      Result<RunPlan> plan = start_plan(with_layout(config, known.layout), {});
-      ASSERT_TRUE(plan.ok() && outline_pipeline(*plan, parts).ok());
-      const double layer_bytes = bounds.layer_saved_bytes(known.layout);
-      const Result<Simulation> simulation =
-          price_schedule(*plan, hardware, collectives, layer_bytes).simulation;
-      ASSERT_TRUE(simulation.ok()) << simulation.error().message;
-      std::vector<double> saved_bytes;
-      for (const RankSimulation& rank : simulation->ranks) saved_bytes.push_back(rank.peak_bytes);
-      EXPECT_LE(*bounds.rank_bytes(known.layout, saved_bytes), known.rank_bytes)
-          << describe(known.layout);
-      EXPECT_LE(simulation->makespan_s * (1.0 - 1e-9) + *bounds.after_schedule_s(known.layout),
-                known.step_s)
-          << describe(known.layout);
+// Two ranks of one process: tp calls the other in every layer of every micro-batch, dp once a step.
+TEST(SearchLayout, CallsThatCostMoreThanTheirBytesMakeDpFasterThanTp) {
+  RunConfig config = small_run(ModelFamily::Gpt2);
+  config.batch.global_sequences = 8;
+  Hardware hardware = two_nodes();
+  hardware.inside_node = {5e-5, 8e9};
+  const auto time_of = [&](const Mesh& mesh) {
+    const RunConfig own = with_layout(config, {.mesh = mesh});
+    return predict_stages(make_plan(own, {}).value(), hardware).front();
+  };
+  const StepTimes tp = time_of({2, 1, 1, 1, 1}), dp = time_of({1, 1, 1, 2, 1});
+  EXPECT_GT(tp.step, dp.step);
+  EXPECT_GT(tp.exposed_comm, 8 * 4 * 4 * hardware.inside_node.latency_s);  // micro-batches x layers
+}
+
+// A host's memory is shared by its ranks: what their sum does not fit is refused by its own plan.
+TEST(SearchLayout, OnAHostTooSmallSaysWhatAPlanOfAllItsRanksNeeds) {
+  const RunConfig config = small_run(ModelFamily::Gpt2);
+  for (const int num_ranks : {1, 2}) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const Known& known : brute_force(config, two_nodes(), num_ranks)) {
+      least = std::min(least, known.all_bytes);
     }
+    const HostFacts host{least - 1, 1, 0, 0};  // threads need scratch
+    const Result<LayoutSearch> search = search_layout(config, host, two_nodes(), num_ranks, 3);
+    ASSERT_FALSE(search.ok());
+    const std::string& message = search.error().message;
+    EXPECT_NE(message.find(fmt::format("this machine has {} for all ranks",
+                                       format_bytes(host.memory_bytes))),
+              std::string::npos)
+        << message;
+    EXPECT_EQ(message.find("more ranks"), std::string::npos) << message;
+    EXPECT_NE(message.find("needs " + format_bytes(least)), std::string::npos) << message;
   }
 }
 
-// A host's memory is shared by its ranks: what is found there is never refused.
+// What is found there is never refused.
 TEST(SearchLayout, WhatItFindsOnAHostFitsTheHost) {
   const RunConfig config = small_run(ModelFamily::Gpt2);
   for (int64_t bytes = 1 << 20; bytes <= 64 << 20; bytes *= 2) {
     const HostFacts host{bytes, 4, 0, 0};
-    const Result<LayoutSearch> search = search_layout(config, host, two_nodes(), 4, 3);
+    const Result<LayoutSearch> search = search_layout(config, host, two_nodes(), 2, 3);
     if (!search.ok()) continue;
     for (const PricedLayout& priced : search->best) {
       const Result<RunPlan> plan = make_plan(with_layout(config, priced.layout), host);

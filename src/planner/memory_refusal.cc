@@ -1,0 +1,174 @@
+#include "planner/memory_refusal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "planner/alternatives.h"
+#include "planner/compile_to_fit.h"
+#include "planner/layout_choice.h"
+#include "spec/run_config_validate.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kOffloads[] = {"none", "optimizer", "all"};
+
+// One worker of an asynchronous run: its copy of the model is whole and in memory.
+bool is_worker(const RunPlan& plan, const HostFacts& host) {
+  return host.ranks_on_host > plan.num_ranks();
+}
+
+bool shares_one_host(const RunPlan& plan, const HostFacts& host) {
+  return plan.config.memory.limit_bytes == 0 &&
+         (host.ranks_on_host == 0 || host.ranks_on_host == plan.num_ranks());
+}
+
+// Where tensors may lie. The configured first, then what moves or copies more: ZeRO, files, both.
+std::vector<RunConfig> storages(const RunPlan& refused, const HostFacts& host) {
+  std::vector<RunConfig> all = {refused.config};
+  if (is_worker(refused, host)) return all;
+  const int zero = refused.config.parallel.zero;
+  const int most_zero = refused.mesh.dp == 1 ? zero : 3;
+  const auto add = [&](int level, std::string_view offload) {
+    all.push_back(refused.config);
+    all.back().parallel.zero = level;
+    all.back().memory.offload = std::string(offload);
+  };
+  for (int level = zero + 1; level <= most_zero; ++level) add(level, refused.config.memory.offload);
+  const auto* const configured =
+      std::find(std::begin(kOffloads), std::end(kOffloads), refused.config.memory.offload);
+  for (const int level : {zero, most_zero}) {
+    for (const auto* more = configured + 1; more < std::end(kOffloads); ++more) add(level, *more);
+    if (level == most_zero) break;
+  }
+  return all;
+}
+
+// Of one storage by recomputation and smaller micro-batches, cheapest first.
+class Changes {
+ public:
+  Changes(const RunPlan& refused, const HostFacts& host, int64_t limit)
+      : refused_(refused), host_(host), limit_(limit) {
+    for (int64_t micro = refused.shape.micro_sequences; micro >= 1; micro /= 2) {
+      if (refused.global_sequences / refused.mesh.dp % micro == 0) micros_.push_back(micro);
+    }
+  }
+
+  // The options of the first that fits; "" where none does.
+  std::string first_that_fits() {
+    const std::vector<RunConfig> all = storages(refused_, host_);
+    for (const RunConfig& storage : all) {
+      const bool is_configured = &storage == &all.front();
+      if (!is_configured && !fits_somehow(storage)) continue;
+      const std::string found = first_that_fits(storage);
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+  int64_t least_bytes() const { return least_bytes_; }  // of those that do not fit
+
+ private:
+  std::string first_that_fits(const RunConfig& storage) {
+    const Recompute own = refused_.shape.recompute;
+    for (const int64_t micro : micros_) {
+      if (fits(storage, own, micro)) return found_;
+    }
+    for (const int64_t micro : micros_) {
+      for (const Recompute more : {Recompute::Selective, Recompute::Full}) {
+        if (more > own && fits(storage, more, micro)) return found_;
+      }
+    }
+    return "";
+  }
+
+  // Asks the leanest alone. Of one layer recomputation needs more than it saves.
+  bool fits_somehow(const RunConfig& storage) {
+    return fits(storage, Recompute::Full, micros_.back()) ||
+           fits(storage, refused_.shape.recompute, micros_.back());
+  }
+
+  bool fits(RunConfig config, Recompute recompute, int64_t micro) {
+    config.memory.recompute = std::string(name_of(recompute));
+    if (micro != refused_.shape.micro_sequences) {
+      config.batch.micro_sequences = micro;
+      if (config.batch.global_tokens == 0)
+        config.batch.global_sequences = refused_.global_sequences;
+    }
+    const std::string options = set_options(refused_.config, config);
+    if (options.empty() || !validate(config).empty()) return false;
+    Result<RunPlan> plan = start_plan(config, host_);
+    if (!plan.ok() || !compile_to_fit(*plan, limit_).ok()) return false;
+    const int64_t bytes = bytes_to_fit(*plan);
+    least_bytes_ = std::min(least_bytes_, bytes);
+    found_ = fmt::format("{} (needs {})", options, format_bytes(bytes));
+    return bytes <= limit_;
+  }
+
+  const RunPlan& refused_;
+  const HostFacts& host_;
+  int64_t limit_;
+  std::vector<int64_t> micros_;
+  std::string found_;
+  int64_t least_bytes_ = std::numeric_limits<int64_t>::max();
+};
+
+std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host) {
+  Changes changes(refused, host, limit);
+  const std::string change = changes.first_that_fits();
+  if (!change.empty()) return fmt::format("Cheapest change that fits: {}.", change);
+  std::string tried = "recomputation or micro-batch";
+  if (!is_worker(refused, host)) {
+    tried = fmt::format("recomputation, micro-batch{} or memory.offload",
+                        refused.mesh.dp == 1 ? "" : ", parallel.zero");
+  }
+  const int64_t least = std::min(changes.least_bytes(), bytes_to_fit(refused));
+  return fmt::format("No {} makes it fit, the least needs {}: a smaller model or {} is needed.",
+                     tried, format_bytes(least),
+                     shares_one_host(refused, host) || is_worker(refused, host)
+                         ? "a machine with more memory"
+                         : "more ranks or memory of each");
+}
+
+std::string classes_text(const MemoryPlan& memory) {
+  std::string text;
+  for (int c = 0; c < kNumMemoryClasses; ++c) {
+    if (memory.class_bytes[c] == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<MemoryClass>(c)),
+                        format_bytes(memory.class_bytes[c]));
+  }
+  return text;
+}
+
+}  // namespace
+
+Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) {
+  const auto largest = std::max_element(plan.ranks.begin(), plan.ranks.end(),
+                                        [](const RankPlan& a, const RankPlan& b) {
+                                          return a.memory.arena_bytes < b.memory.arena_bytes;
+                                        });
+  const MemoryPlan& memory = largest->memory;
+  const bool is_alone = plan.num_ranks() == 1;
+  const std::string who = is_alone
+                              ? "the plan"
+                              : fmt::format("the plan ({} ranks, the largest {})", plan.num_ranks(),
+                                            format_bytes(memory.arena_bytes));
+  const bool is_shared = !is_alone && shares_one_host(plan, host);
+  const std::string available =
+      is_shared ? fmt::format("this machine has {} for all ranks", format_bytes(limit))
+                : format_bytes(limit) + " is available";
+  const Action& moment = largest->program[size_t(memory.peak_action)];
+  return {ErrorKind::Infeasible,
+          fmt::format("{} needs {} but {}: reached at action {} ({}) of {}; largest tensor {}; {}. "
+                      "{}",
+                      who, format_bytes(bytes_to_fit(plan)), available,
+                      to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
+                      largest->program.size(), largest_tensor(memory, largest->chunks),
+                      classes_text(memory), remedy(plan, limit, host))};
+}
+
+}  // namespace trireme

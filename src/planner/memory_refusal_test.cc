@@ -1,0 +1,107 @@
+#include "planner/memory_refusal.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+RunConfig some_run(int dp) {
+  RunConfig config;
+  config.model.family = ModelFamily::Gpt2;
+  config.model.layers = 4;
+  config.model.d_model = 256;
+  config.model.heads = 4;
+  config.model.d_ff = 1024;
+  config.model.vocab_size = 512;
+  config.model.seq_len = 32;
+  config.parallel.dp = dp;
+  config.batch.global_sequences = 4;
+  config.batch.micro_sequences = 2;
+  config.memory.offload_buffer_bytes = 1 << 16;
+  return config;
+}
+
+int64_t bytes_of(const RunConfig& config) { return make_plan(config, {}).value().arena_bytes(); }
+
+std::string message_on(const RunConfig& config, int64_t memory_bytes) {
+  const Result<RunPlan> plan = make_plan(config, {.memory_bytes = memory_bytes});
+  EXPECT_FALSE(plan.ok());
+  return plan.ok() ? "" : plan.error().message;
+}
+
+bool says(const std::string& message, const std::string& text) {
+  return message.find(text) != std::string::npos;
+}
+
+// The leanest of the ways to keep the same weights.
+RunConfig leanest(RunConfig config, const std::string& offload) {
+  config.memory.recompute = "full";
+  config.memory.offload = offload;
+  config.batch.micro_sequences = 1;
+  return config;
+}
+
+TEST(MemoryRefusal, NamesAFileBeforeASmallerModel) {
+  const RunConfig config = some_run(1);
+  const int64_t in_file = bytes_of(leanest(config, "optimizer"));
+  ASSERT_LT(in_file, bytes_of(leanest(config, "none")));
+  const std::string message = message_on(config, in_file);
+  EXPECT_TRUE(says(message, "--set memory.offload=optimizer")) << message;
+  EXPECT_TRUE(says(message, "(needs " + format_bytes(in_file) + ")")) << message;
+  EXPECT_FALSE(says(message, "parallel.zero")) << message;
+}
+
+TEST(MemoryRefusal, NamesZeroWhereRanksHoldTheSame) {
+  RunConfig config = leanest(some_run(2), "none");
+  RunConfig sharded = config;
+  sharded.parallel.zero = 1;
+  ASSERT_LT(bytes_of(sharded), bytes_of(config));
+  const std::string message = message_on(config, bytes_of(sharded));
+  EXPECT_TRUE(says(message, "Cheapest change that fits: --set parallel.zero=1 (needs")) << message;
+  EXPECT_TRUE(says(
+      message, fmt::format("this machine has {} for all ranks", format_bytes(bytes_of(sharded)))))
+      << message;
+}
+
+// What shares a memory does not ask for more of those that share it.
+TEST(MemoryRefusal, AsksForWhatHelps) {
+  for (const int dp : {1, 2}) {
+    const RunConfig config = some_run(dp);
+    const std::string shared = message_on(config, 1 << 20);
+    EXPECT_TRUE(says(shared, "a smaller model or a machine with more memory")) << shared;
+    EXPECT_EQ(says(shared, "parallel.zero"), dp > 1) << shared;
+    RunConfig limited = config;
+    limited.memory.limit_bytes = 1 << 20;
+    const std::string of_ranks = message_on(limited, 0);
+    EXPECT_TRUE(says(of_ranks, "a smaller model or more ranks")) << of_ranks;
+  }
+}
+
+TEST(MemoryRefusal, ASmallerMicroBatchKeepsTheStep) {
+  RunConfig config = some_run(1);
+  config.batch.global_sequences = 0;  // a micro-batch
+  config.batch.micro_sequences = 4;
+  RunConfig small = some_run(1);
+  small.batch.micro_sequences = 1;
+  const std::string message = message_on(config, bytes_of(small));
+  EXPECT_TRUE(says(message, "--set batch.global_sequences=4 --set batch.micro_sequences=1"))
+      << message;
+}
+
+TEST(MemoryRefusal, WorkersThatDoNotWaitKeepTheirCopies) {
+  RunConfig config = some_run(2);
+  config.parallel.sync = "parameter_server";
+  config.parallel.staleness = 1;
+  const std::string message = message_on(config, 1 << 20);
+  EXPECT_FALSE(says(message, "offload")) << message;
+  EXPECT_FALSE(says(message, "zero")) << message;
+}
+
+}  // namespace
+}  // namespace trireme
