@@ -21,10 +21,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 2) + 1;
+  // Of long names more letters may be wrong.
+  size_t best_distance = (std::max<size_t>(name.size(), 3) - 1) / 2 + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
+    const bool shares_letters = distance < std::max(name.size(), candidate.size());
+    if (shares_letters && distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }

@@ -8,6 +8,7 @@
 
 #include "cli/command_table.h"
 #include "cli/completion.h"
+#include "cli/config_command.h"
 #include "cli/help.h"
 #include "cli/version.h"
 
@@ -67,7 +68,7 @@ void add_table_commands(Command& root, bool* show_version) {
       {.name = "help",
        .summary = "Print the help of a command.",
        .arguments = {{.name = "COMMAND",
-                      .doc = "the command, such as config show",
+                      .doc = "the command, such as config show, or a key, such as parallel.tp",
                       .target = &words->names,
                       .required = false}},
        .options = {{.name = "man", .doc = "the manual page, in troff", .target = &words->man},
@@ -80,6 +81,9 @@ void add_table_commands(Command& root, bool* show_version) {
            io.out << man_page(root, std::string(version()));
          } else if (words->markdown) {
            io.out << command_markdown(root);
+         } else if (words->names.size() == 1 && looks_like_key(words->names.front())) {
+           TRIREME_TRY(text, key_text(words->names.front()));
+           io.out << text;
          } else {
            TRIREME_TRY(found, find_command(root, words->names));
            io.out << help_text(*found.command, found.path, 80);

@@ -6,8 +6,9 @@
 #include <ostream>
 
 #include "base/units.h"
-#include "checkpoint/load.h"
 #include "checkpoint/find_checkpoint.h"
+#include "checkpoint/load.h"
+#include "cli/path_checks.h"
 #include "device/host.h"
 
 namespace trireme {
@@ -35,6 +36,7 @@ nlohmann::ordered_json to_json(const Checkpoint& checkpoint) {
 }  // namespace
 
 Result<int> run_checkpoint_inspect(const CheckpointOptions& options, CommandIo& io) {
+  TRIREME_TRY_DONE(require_folder(options.path));
   TRIREME_TRY(checkpoint, find_checkpoint(options.path));
   if (options.json) {
     io.out << to_json(checkpoint).dump(2) << "\n";
@@ -55,6 +57,7 @@ Result<int> run_checkpoint_inspect(const CheckpointOptions& options, CommandIo& 
 }
 
 Result<int> run_checkpoint_verify(const CheckpointOptions& options, CommandIo& io) {
+  TRIREME_TRY_DONE(require_folder(options.path));
   TRIREME_TRY(checkpoint, find_checkpoint(options.path));
   const std::vector<std::string> problems = checkpoint.verify(num_available_cores());
   if (problems.empty()) {

@@ -14,6 +14,7 @@
 #include "checkpoint/foreign_model.h"
 #include "checkpoint/interchange.h"
 #include "checkpoint/logits.h"
+#include "cli/path_checks.h"
 #include "config/config_load.h"
 #include "device/host.h"
 #include "spec/run_config_text.h"
@@ -124,12 +125,17 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
 Result<int> run_checkpoint_export(const CheckpointExportOptions& options, CommandIo& io) {
   const int num_threads = thread_count_of(options.threads);
   TRIREME_TRY(write, write_options(options));
+  TRIREME_TRY_DONE(require_folder(options.path));
+  TRIREME_TRY_DONE(require_new(options.out));
   TRIREME_TRY(model, read_own_model(options.path, num_threads, io));
   TRIREME_TRY_DONE(make_folders_of(options.out));
   TRIREME_TRY_DONE(write_foreign_model(model, options.out, write));
   TRIREME_TRY(written, read_foreign_model(options.out));
   io.out << fmt::format("{}: {}\n", options.out, describe(model));
   print_notes(written, io);
+  if (write.format == ForeignFormat::Gguf && written.tokenizer == nullptr) {
+    io.err << "note: no tokenizer: the checkpoint has none that GGUF can hold\n";
+  }
   TRIREME_TRY_DONE(
       check_written(model.weights, written.weights, write.rounding, options.out, num_threads, io));
   return 0;

@@ -9,6 +9,7 @@
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/foreign_model.h"
+#include "cli/checkpoint_command.h"
 #include "data/bpe_tokenizer.h"
 
 namespace trireme {
@@ -91,6 +92,9 @@ TEST_F(Interchange, TheTokenizerComesAlong) {
   fs::remove(path("gpt2/vocab.json"));
   ASSERT_TRUE(run_checkpoint_import({path("gpt2"), path("without")}, io_).ok());
   EXPECT_NE(err_.str().find("no tokenizer"), std::string::npos);
+  err_.str("");
+  ASSERT_TRUE(run_checkpoint_export({path("without"), "gguf", "fp32", path("x.gguf")}, io_).ok());
+  EXPECT_NE(err_.str().find("no tokenizer"), std::string::npos) << err_.str();
 }
 
 TEST_F(Interchange, ATrainableCheckpointHasTheOptimizersBeginning) {
@@ -122,6 +126,14 @@ TEST_F(Interchange, RefusalsHaveTheirKinds) {
             ErrorKind::Usage);
   EXPECT_EQ(kind_of(run_checkpoint_export({path("ck"), "llmc", "fp16", path("x")}, io_)),
             ErrorKind::Usage);
+  ASSERT_TRUE(run_checkpoint_export({path("ck"), "gguf", "fp32", path("x")}, io_).ok());
+  for (const char* format : {"hf", "gguf", "llmc"}) {  // what is there stays
+    EXPECT_EQ(kind_of(run_checkpoint_export({path("ck"), format, "fp32", path("x")}, io_)),
+              ErrorKind::Usage);
+  }
+  EXPECT_EQ(kind_of(run_checkpoint_export({path("absent"), "hf", "fp32", path("y")}, io_)),
+            ErrorKind::Usage);
+  EXPECT_EQ(kind_of(run_checkpoint_verify({path("absent")}, io_)), ErrorKind::Usage);
   EXPECT_EQ(kind_of(run_checkpoint_logits({path("ck"), "300"}, io_)), ErrorKind::Usage);
   EXPECT_EQ(kind_of(run_checkpoint_logits({path("ck"), ""}, io_)), ErrorKind::Usage);
 }

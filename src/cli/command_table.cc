@@ -329,10 +329,19 @@ Command config_explain_command() {
   auto options = std::make_shared<ConfigExplainOptions>();
   return {.name = "explain",
           .summary = "Say where each value comes from, what it replaces, and what follows from it.",
-          .arguments = {run_config_argument(options->config.files, /*required=*/false)},
+          .details =
+              "Of a key, such as parallel.tp: what it is for, what it takes and what it can "
+              "change; with files beside it, its value in them.",
+          .arguments = {{.name = "RUN.toml",
+                         .doc = "the configuration; several are layered, later wins; or a key",
+                         .target = &options->config.files,
+                         .required = false,
+                         .completion = Completion::File}},
           .options = {set_option(options->config.overrides),
                       ranks_option(options->config.ranks),
                       {.name = "all", .doc = "keys at their default too", .target = &options->all}},
+          .examples = {"trireme config explain configs/demo.toml",
+                       "trireme config explain parallel.tp"},
           .run = [options](CommandIo& io) { return run_config_explain(*options, io); }};
 }
 

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <ostream>
 
 #include "base/units.h"
+#include "config/unknown_key.h"
 #include "spec/model_spec.h"
 #include "spec/run_config_fields.h"
 #include "spec/run_config_text.h"
@@ -12,16 +15,23 @@
 namespace trireme {
 namespace {
 
-std::string_view effect_words(FieldEffect effect) {
+struct EffectText {
+  std::string_view word;
+  std::string_view words;
+};
+
+EffectText text_of(FieldEffect effect) {
   switch (effect) {
     case FieldEffect::Results:
-      return "results";
+      return {"results", "results"};
+    case FieldEffect::Mesh:
+      return {"mesh", "results unless run.reproducible = \"mesh\""};
     case FieldEffect::Layout:
-      return "results unless run.reproducible = \"layout\"";
+      return {"layout", "results unless run.reproducible = \"layout\" or \"mesh\""};
     case FieldEffect::Speed:
-      return "speed only";
+      return {"speed", "speed only"};
   }
-  return "?";
+  return {};
 }
 
 // "; replaces 4 (configs/tiny.toml:4), default 12"
@@ -75,6 +85,24 @@ std::string default_text_of(const std::string& key) {
   return "";
 }
 
+// "one of none, full", or the type.
+std::string values_text(const ConfigField& field) {
+  std::vector<std::string> names = split_choices(field.choices);
+  std::erase(names, "");
+  if (names.empty()) return std::string(type_name(field));
+  return fmt::format("one of {}", fmt::join(names, ", "));
+}
+
+// "model.layers = 5    # --set model.layers=5; replaces default 12"
+std::string value_line(const ConfigField& field, const LoadedConfig& loaded) {
+  const std::string key = field.key();
+  const std::string line = fmt::format("{} = {}", key, toml_text(field));
+  const auto history = loaded.history.find(key);
+  if (history == loaded.history.end()) return fmt::format("{:<36}  # default\n", line);
+  return fmt::format("{:<36}  # {}; replaces {}\n", line, loaded.where(key),
+                     replaced_values(history->second, default_text_of(key)));
+}
+
 // Text of a table's cell: a bar would end it.
 std::string cell(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
@@ -91,19 +119,43 @@ Result<int> run_config_show(const ConfigShowOptions& options, CommandIo& io) {
   return 0;
 }
 
+bool looks_like_key(const std::string& word) {
+  const auto& sections = config_sections();
+  return !word.ends_with(".toml") && word.find('=') == word.npos &&
+         std::any_of(sections.begin(), sections.end(), [&](const ConfigSection& section) {
+           return word.starts_with(fmt::format("{}.", section.name));
+         });
+}
+
+Result<std::string> key_text(const std::string& key) {
+  RunConfig defaults;
+  for (const ConfigField& field : config_fields(defaults)) {
+    if (field.key() != key) continue;
+    return fmt::format("{}: {}\n  {}, default {}; changes {}\n", key, field.doc, values_text(field),
+                       toml_text(field), text_of(field.effect).words);
+  }
+  return Error{ErrorKind::Usage, unknown_key_message(key)};
+}
+
 Result<int> run_config_explain(const ConfigExplainOptions& options, CommandIo& io) {
-  TRIREME_TRY(loaded, load_config(options.config, io));
+  RunConfigOptions config = options.config;
+  std::vector<std::string> keys;
+  std::copy_if(config.files.begin(), config.files.end(), std::back_inserter(keys), looks_like_key);
+  std::erase_if(config.files, looks_like_key);
+  for (const std::string& key : keys) {
+    TRIREME_TRY(text, key_text(key));
+    io.out << text;
+  }
+  if (!keys.empty() && config.files.empty() && config.overrides.empty()) return 0;
+  TRIREME_TRY(loaded, load_config(config, io));
   for (const std::string& file : loaded.files) io.out << "# read " << file << "\n";
   for (const ConfigField& field : config_fields(loaded.config)) {
-    const auto history = loaded.history.find(field.key());
-    const std::string line = fmt::format("{} = {}", field.key(), toml_text(field));
-    if (history != loaded.history.end()) {
-      io.out << fmt::format("{:<36}  # {}; replaces {}\n", line, loaded.where(field.key()),
-                            replaced_values(history->second, default_text_of(field.key())));
-    } else if (options.all) {
-      io.out << fmt::format("{:<36}  # default\n", line);
-    }
+    const bool is_asked = std::find(keys.begin(), keys.end(), field.key()) != keys.end();
+    const bool is_shown =
+        keys.empty() ? options.all || loaded.history.count(field.key()) : is_asked;
+    if (is_shown) io.out << value_line(field, loaded);
   }
+  if (!keys.empty()) return 0;
   io.out << "\n# derived\n";
   explain_model(loaded.config, io.out);
   explain_batch(loaded.config, io.out);
@@ -127,7 +179,7 @@ Result<int> run_config_diff(const ConfigDiffOptions& options, CommandIo& io) {
     const std::string after = toml_text(new_fields[i]);
     if (before == after) continue;
     io.out << fmt::format("{}: {} -> {}  # {}\n", old_fields[i].key(), before, after,
-                          effect_words(old_fields[i].effect));
+                          text_of(old_fields[i].effect).words);
   }
   return 0;
 }
@@ -144,8 +196,8 @@ std::string configuration_markdown() {
       "a "
       "change can do:\n*results* changes the trained numbers, *layout* changes them in their last "
       "bits "
-      "unless\n`run.reproducible = \"layout\"`, *speed* only time, memory, and what is kept or "
-      "shown.\n";
+      "unless\n`run.reproducible` is \"layout\" or \"mesh\", *mesh* unless it is \"mesh\", *speed* "
+      "only time, memory, and what is kept or shown.\n";
   RunConfig defaults;
   const std::vector<ConfigField> fields = config_fields(defaults);
   for (const ConfigSection& section : config_sections()) {
@@ -160,11 +212,8 @@ std::string configuration_markdown() {
         std::erase(names, "");
         meaning += fmt::format(" (`{}`)", fmt::join(names, "`, `"));
       }
-      const char* const effect = field.effect == FieldEffect::Results  ? "results"
-                                 : field.effect == FieldEffect::Layout ? "layout"
-                                                                       : "speed";
       text += fmt::format("| `{}` | `{}` | {} | {} |\n", field.name, toml_text(field),
-                          cell(meaning), effect);
+                          cell(meaning), text_of(field.effect).word);
     }
   }
   return text;

@@ -70,7 +70,7 @@ TEST(ConfigDiff, NamesEveryKeyThatDiffersAndWhatItCanChange) {
   EXPECT_EQ(output_of({"config", "diff", run, "--set", "model.layers=5", "--set",
                        "memory.recompute=full", "--set", "parallel.dp=2"}),
             "model.layers: 4 -> 5  # results\n"
-            "parallel.dp: 1 -> 2  # results unless run.reproducible = \"layout\"\n"
+            "parallel.dp: 1 -> 2  # results unless run.reproducible = \"layout\" or \"mesh\"\n"
             "memory.recompute: \"none\" -> \"full\"  # speed only\n");
 }
 
@@ -81,6 +81,26 @@ TEST(ConfigExplain, SaysWhereEachValueComesFromAndWhatItReplaced) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("micro-batches that a rank accumulates = 8"), std::string::npos) << text;
+}
+
+TEST(ConfigExplain, OfAKeySaysWhatItIsForAndItsValue) {
+  const std::string row =
+      "parallel.tp: tensor-parallel degree: splits heads and the MLP\n"
+      "  an integer, default 1; changes results unless run.reproducible = \"mesh\"\n";
+  EXPECT_EQ(output_of({"config", "explain", "parallel.tp"}), row);
+  EXPECT_EQ(output_of({"help", "parallel.tp"}), row);
+  EXPECT_EQ(
+      output_of({"config", "explain", "parallel.tp", "--set", "parallel.tp=2"}),
+      row + "parallel.tp = 2                       # --set parallel.tp=2; replaces default 1\n");
+  EXPECT_EQ(output_of({"help", "memory.recompute"}),
+            "memory.recompute: activations computed again in the backward pass: none, the cheap "
+            "ones, whole layers\n  one of none, selective, full, default \"none\"; changes speed "
+            "only\n");
+  EXPECT_EQ(output_of({"help", "parallel.tpp"}, 2), "");
+  RunConfig config;
+  for (const ConfigField& field : config_fields(config)) {
+    EXPECT_NE(output_of({"help", field.key()}).find(field.doc), std::string::npos) << field.key();
+  }
 }
 
 }  // namespace

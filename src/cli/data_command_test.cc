@@ -35,6 +35,7 @@ class TextCommands : public testing::Test {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
   void train(const std::string& kind) {
+    fs::remove(path("tokenizer.json"));
     const auto status = run_tokenizer_train({.input = {.paths = {path("a.txt")}},
                                              .kind = kind,
                                              .vocab_size = 300,
@@ -118,6 +119,9 @@ TEST_F(TextCommands, DamagedFilesAndWrongWordsAreRefusedWithTheirKind) {
             ErrorKind::Usage);
   EXPECT_EQ(kind_of(run_tokenizer_train({.input = input, .vocab_size = 100}, out_, err_)),
             ErrorKind::Usage);
+  const auto again = run_tokenizer_train({.input = input, .out = tokenizer}, out_, err_);
+  EXPECT_EQ(kind_of(again), ErrorKind::Usage);
+  EXPECT_NE(again.error().message.find("tokenizer.json exists"), std::string::npos);
   EXPECT_EQ(kind_of(run_data_prepare({.input = input, .tokenizer = ""}, out_, err_)),
             ErrorKind::Usage);
   write("numbers.txt", "1 2 300");

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "checkpoint/find_checkpoint.h"
+#include "cli/path_checks.h"
 #include "device/host.h"
 #include "train/trainer.h"
 
@@ -32,6 +33,7 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
     return Error{ErrorKind::Usage,
                  fmt::format("--tokens {} is below 0: say how many to draw", options.num_tokens)};
   }
+  TRIREME_TRY_DONE(require_folder(options.checkpoint));
   TRIREME_TRY(checkpoint, find_checkpoint(options.checkpoint));
   TRIREME_TRY(prompt, prompt_text(options));
   const int num_threads = options.threads > 0 ? options.threads : num_available_cores();

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/nearest_name.h"
+#include "config/unknown_key.h"
 
 namespace trireme {
 namespace {
@@ -154,7 +155,7 @@ class Parser {
       }
       return usage(path_, fmt::format("--{} takes no value", name));
     }
-    return unknown_option("--" + name);
+    return unknown_option("--" + name, equals == arg.npos ? "" : arg.substr(equals + 1));
   }
 
   // -n 10, -n10
@@ -167,7 +168,7 @@ class Parser {
         return store_value(path_, name, arg.substr(2), option.target, option.choices);
       }
     }
-    return unknown_option(arg);
+    return unknown_option(arg, "");
   }
 
   // The value is the next word, whatever it looks like: numbers may be negative.
@@ -182,10 +183,23 @@ class Parser {
     return store_value(path_, name, args_[next_++], option.target, option.choices);
   }
 
-  Status unknown_option(const std::string& name) const {
-    std::vector<std::string> names = {"--help"};
-    for (const Option& option : command_->options) names.push_back("--" + option.name);
-    return usage(path_, fmt::format("{} is unknown{}", name, meant(nearest_name(name, names))));
+  // Where keys of RUN.toml can be set, their names are no options: --tp 2 is --set parallel.tp=2.
+  Status unknown_option(const std::string& name, std::string value) const {
+    const std::string word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+    std::vector<std::string> names = {"help"};
+    bool sets_keys = false;
+    for (const Option& option : command_->options) {
+      names.push_back(option.name);
+      sets_keys |= option.completion == Completion::ConfigKey;
+    }
+    const bool has_next = next_ < args_.size() && !is_option(args_[next_]);
+    if (value.empty()) value = has_next ? args_[next_] : "VALUE";
+    if (const std::string set = sets_keys ? write_set(word, value) : ""; !set.empty()) {
+      return usage(path_, fmt::format("{} is unknown; {}", name, set));
+    }
+    const std::string nearest = nearest_name(word, names);
+    return usage(
+        path_, fmt::format("{} is unknown{}", name, meant(nearest.empty() ? "" : "--" + nearest)));
   }
 
   Status check_arguments() const {

@@ -163,6 +163,24 @@ Ran run(const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 
+TEST(App, AKeyWrittenAsAnOptionIsToldToBeSet) {
+  const auto remedy = [](std::vector<std::string> args) {
+    args.insert(args.begin(), {"config", "show"});
+    std::istringstream lines(run(args).err);
+    std::string line;
+    std::getline(lines, line);
+    return line.substr(line.find("; ") + 2);
+  };
+  EXPECT_EQ(remedy({"--tp", "2"}), "write --set parallel.tp=2");
+  EXPECT_EQ(remedy({"--parallel.tp=2"}), "write --set parallel.tp=2");
+  EXPECT_EQ(remedy({"--seq-len"}), "write --set model.seq_len=VALUE");
+  EXPECT_EQ(remedy({"--learning-rate", "1e-3"}), "write --set optim.lr=1e-3");
+  EXPECT_EQ(remedy({"--schedule", "wsd"}),
+            "write --set optim.schedule=wsd or --set parallel.schedule=wsd");
+  EXPECT_EQ(remedy({"--rank", "2"}), "did you mean --ranks?");
+  EXPECT_EQ(run({"doctor", "--tp", "2"}).err.find("--set"), std::string::npos);
+}
+
 TEST(App, AFailureSpeaksOnStandardErrorAloneAndHasItsExitCode) {
   for (const std::vector<std::string>& args :
        std::vector<std::vector<std::string>>{{},

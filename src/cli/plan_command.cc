@@ -15,6 +15,7 @@
 #include "cli/explain_plan.h"
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
+#include "planner/near_ties.h"
 #include "planner/predict.h"
 #include "train/plan_page.h"
 #include "train/session.h"
@@ -152,6 +153,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   const int num_ranks = parallel.tp * parallel.cp * parallel.pp * parallel.dp;
   TRIREME_TRY(search,
               search_layout(config, priced.host, priced.hardware, num_ranks, kShownLayouts));
+  order_near_ties(search.best);
   const FoundLayouts found{search, priced.hardware, config, options_text(options.config),
                            num_ranks};
   if (!options.json) io.out << search_text(found, options.explain);
@@ -174,7 +176,9 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   if (options.search) return run_search(options, loaded.config, priced, io);
   const Hardware& hardware = priced.hardware;
-  TRIREME_TRY(plan, plan_session(loaded.config, priced.host));
+  const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
+  if (!planned.ok()) return loaded.located(planned.error());
+  const RunPlan& plan = planned.value();
   PlanExplanation explanation{plan, hardware, {}};
   if (options.explain) {
     TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), priced.host, hardware));

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/nearest_name.h"
 #include "base/units.h"
+#include "cli/path_checks.h"
 #include "cli/text_options.h"
 #include "data/bpe_trainer.h"
 #include "data/byte_tokenizer.h"
@@ -257,6 +258,7 @@ class RoundTrip {
 
 Status run_tokenizer_train(const TokenizerTrainOptions& options, std::ostream& out,
                            std::ostream& err) {
+  TRIREME_TRY_DONE(require_new(options.out));
   TRIREME_TRY(tokenizer, train_tokenizer(options, err));
   TRIREME_TRY_DONE(save_tokenizer(*tokenizer, options.out));
   out << fmt::format("{}: {} tokenizer with {} tokens, checksum {}\n", options.out,

@@ -39,6 +39,7 @@ void install_stop_handlers() {
   sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGUSR1, &action, nullptr);  // launchers hand it on and kill nobody after it
 }
 
 std::string out_dir_of(const TrainOptions& options) {
@@ -75,9 +76,11 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
 // How good the prediction of a step's time was.
 std::string prediction_line(const SessionResult& result) {
   if (result.step_s <= 0.0 || result.predicted_step_s <= 0.0) return "";
-  return fmt::format("step       {} predicted, {} measured: {:+.1f} % off\n",
-                     format_seconds(result.predicted_step_s), format_seconds(result.step_s),
-                     100.0 * (result.predicted_step_s / result.step_s - 1.0));
+  const double ratio = result.predicted_step_s / result.step_s;
+  const std::string off = ratio < 0.5 ? fmt::format("{:.1f} times slower", 1.0 / ratio)
+                                      : fmt::format("{:+.1f} % off", 100.0 * (ratio - 1.0));
+  return fmt::format("step       {} predicted, {} measured: {}\n",
+                     format_seconds(result.predicted_step_s), format_seconds(result.step_s), off);
 }
 
 // Under a launcher the processes are the ranks, however many the configuration means.
@@ -92,7 +95,9 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
   if (io.launch.ranks > 0) loaded.config.run.backend = "mpi";
   if (options.dry_run) {
-    TRIREME_TRY(plan, plan_session(loaded.config, this_host()));
+    const Result<RunPlan> planned = plan_session(loaded.config, this_host());
+    if (!planned.ok()) return loaded.located(planned.error());
+    const RunPlan& plan = *planned;
     io.out << (options.json ? plan_json(plan, predict_ranks(plan, {})) : describe_plan(plan));
     return 0;
   }
@@ -103,7 +108,9 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     TRIREME_TRY(hardware, load_hardware(loaded.config.run.hardware));
     session.hardware = hardware;
   }
-  TRIREME_TRY(result, run_session(session));
+  const Result<SessionResult> ended = run_session(session);
+  if (!ended.ok()) return loaded.located(ended.error());
+  const SessionResult& result = *ended;
   if (!io.launch.is_first()) return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
   progress.end();
   const std::string report = session.out_dir + "/report.html";

@@ -24,17 +24,27 @@ void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position) {
   begin_ns_ = monotonic_ns();
 }
 
-void TrainProgress::end() { line_.finish(); }
+void TrainProgress::end() {
+  if (!is_newest_shown_) show_newest();
+  line_.finish();
+}
 
 void TrainProgress::on_step(const StepReport& report) {
-  const int64_t now_ns = monotonic_ns();
   if (report.skipped) {
-    line_.print(fmt::format("step {}: a gradient is not finite; no update ({} skipped so far)",
-                            report.step, report.skipped_steps));
+    say(fmt::format("step {}: a gradient is not finite; no update ({} skipped so far)", report.step,
+                    report.skipped_steps));
   }
-  if (now_ns - shown_ns_ < kRedrawNs && report.step < report.total_steps) return;
-  shown_ns_ = now_ns;
-  const double elapsed_s = double(now_ns - begin_ns_) * 1e-9;
+  newest_ = report;
+  newest_.expert_loads = {};  // ends with this call
+  is_newest_shown_ = monotonic_ns() - shown_ns_ >= kRedrawNs || report.step == report.total_steps;
+  if (is_newest_shown_) show_newest();
+}
+
+void TrainProgress::show_newest() {
+  is_newest_shown_ = true;
+  shown_ns_ = monotonic_ns();
+  const StepReport& report = newest_;
+  const double elapsed_s = double(shown_ns_ - begin_ns_) * 1e-9;
   const double per_step_s = elapsed_s / double(std::max<int64_t>(1, report.step - first_step_));
   const double eta_s = per_step_s * double(report.total_steps - report.step);
   line_.update({fmt::format("step {}/{}", report.step, report.total_steps),
@@ -46,21 +56,27 @@ void TrainProgress::on_step(const StepReport& report) {
                 format_bytes(arena_bytes_)});
 }
 
+// Above the progress line, which then says how far the run is at this moment.
+void TrainProgress::say(const std::string& text) {
+  if (!is_newest_shown_) show_newest();
+  line_.print(text);
+}
+
 void TrainProgress::on_eval(const EvalReport& report) {
   const std::string bits =
       report.bits_per_byte > 0.0 ? fmt::format(", {:.4f} bits per byte", report.bits_per_byte) : "";
-  line_.print(fmt::format("step {}: validation loss {:.4f}{}", report.step, report.val_loss, bits));
+  say(fmt::format("step {}: validation loss {:.4f}{}", report.step, report.val_loss, bits));
 }
 
 void TrainProgress::on_sample(const SampleReport& report) {
-  line_.print(fmt::format("step {}: sample: {}", report.step, report.text));
+  say(fmt::format("step {}: sample: {}", report.step, report.text));
 }
 
 void TrainProgress::on_checkpoint(const CheckpointReport& report) {
-  line_.print(fmt::format("step {}: saved {} in {}", report.step, report.path,
-                          format_duration(report.seconds)));
+  say(fmt::format("step {}: saved {} in {}", report.step, report.path,
+                  format_duration(report.seconds)));
 }
 
-void TrainProgress::on_message(std::string_view message) { line_.print(std::string(message)); }
+void TrainProgress::on_message(std::string_view message) { say(std::string(message)); }
 
 }  // namespace trireme

@@ -22,12 +22,17 @@ class TrainProgress : public RunObserver {
   void on_message(std::string_view message) override;
 
  private:
+  void show_newest();
+  void say(const std::string& text);
+
   CommandIo& io_;
   ProgressLine line_;
   int64_t arena_bytes_ = 0;
   int64_t first_step_ = 0;  // of this run
   int64_t begin_ns_ = 0;
   int64_t shown_ns_ = 0;
+  StepReport newest_;
+  bool is_newest_shown_ = true;
 };
 
 }  // namespace trireme

@@ -12,6 +12,18 @@
 namespace trireme {
 namespace {
 
+// The first line that a RUN.toml would have and a hardware file would not; null: none.
+const ConfigAssignment* line_of_a_run(const std::vector<ConfigAssignment>& assignments) {
+  RunConfig run;
+  const std::vector<ConfigField> fields = config_fields(run);
+  for (const ConfigAssignment& assignment : assignments) {
+    for (const ConfigField& field : fields) {
+      if (field.key() == assignment.key) return &assignment;
+    }
+  }
+  return nullptr;
+}
+
 std::string unknown_key(const std::string& key, const std::vector<ConfigField>& fields) {
   std::vector<std::string> keys;
   for (const ConfigField& field : fields) keys.push_back(field.key());
@@ -25,6 +37,13 @@ std::string unknown_key(const std::string& key, const std::vector<ConfigField>& 
 
 Result<Hardware> parse_hardware(std::string_view text, const std::string& source) {
   TRIREME_TRY(assignments, parse_config_text(text, source));
+  if (const ConfigAssignment* line = line_of_a_run(assignments)) {
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("{}: {} is a key of a run, and this is to be a hardware file: take one "
+                    "of clusters/, or write one with `trireme calibrate`",
+                    line->origin.where(), line->key)};
+  }
   Hardware hardware;
   const std::vector<ConfigField> fields = hardware_fields(hardware);
   std::vector<std::string> problems;

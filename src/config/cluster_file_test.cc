@@ -71,6 +71,12 @@ TEST(ClusterFile, EveryProblemIsSaidWithItsLine) {
   EXPECT_NE(error_of("[device").find("c.toml:1:"), std::string::npos);
 }
 
+TEST(ClusterFile, TheFileOfARunIsToldSoOnce) {
+  const std::string error = error_of("[model]\nlayers = 2\n[run]\nsteps = 3\nstep = 4\n");
+  EXPECT_EQ(error.rfind("c.toml:2: model.layers is a key of a run", 0), 0u) << error;
+  EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+}
+
 TEST(ClusterFile, WhatCannotBePricedWithIsRefused) {
   const std::string missing = error_of("");
   EXPECT_NE(missing.find("device.fp32_flops = 0"), std::string::npos) << missing;

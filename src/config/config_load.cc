@@ -203,9 +203,12 @@ class Loader {
           "leave parallel.dp out to derive it",
           origin, parallel.dp, parallel.tp, parallel.pp, parallel.cp, others * parallel.dp));
     } else if (others < 1 || ranks % others != 0) {
+      const int64_t step = std::max<int64_t>(1, others);
+      const int64_t below = ranks / step * step;
       problems_.push_back(
-          fmt::format("{}: must be a multiple of parallel.tp * pp * cp = {} * {} * {}; try {}",
-                      origin, parallel.tp, parallel.pp, parallel.cp, std::max<int64_t>(1, others)));
+          fmt::format("{}: must be a multiple of parallel.tp * pp * cp = {} * {} * {}; try {}{}",
+                      origin, parallel.tp, parallel.pp, parallel.cp,
+                      below > 0 ? fmt::format("{} or ", below) : "", below + step));
     } else {
       parallel.dp = static_cast<int>(ranks / others);
       loaded_.history["parallel.dp"].push_back(
@@ -238,6 +241,10 @@ class Loader {
 Result<std::string> read_config_file(const std::string& path) {
   std::error_code ignored;
   if (fs::exists(path, ignored)) return read_text_file(path);
+  const size_t equals = std::min(path.find('='), path.size());
+  const std::string set_instead =
+      equals == path.size() ? "" : write_set(path.substr(0, equals), path.substr(equals + 1));
+  if (!set_instead.empty()) return usage(fmt::format("{}: no such file; {}", path, set_instead));
   const fs::path folder = fs::path(path).parent_path();
   const std::set<std::string> stems = stems_of(folder.empty() ? "." : folder);
   const std::string nearest =
@@ -251,6 +258,11 @@ Result<std::string> read_config_file(const std::string& path) {
 std::string LoadedConfig::where(const std::string& key) const {
   const auto found = history.find(key);
   return found == history.end() ? "default" : found->second.back().origin.where();
+}
+
+Error LoadedConfig::located(const Error& error) const {
+  const std::string key = error.message.substr(0, error.message.find(" = "));
+  return history.count(key) ? with_context(error, where(key)) : error;
 }
 
 Result<LoadedConfig> load_config(const ConfigRequest& request) {

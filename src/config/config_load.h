@@ -29,6 +29,9 @@ struct LoadedConfig {
 
   // "configs/run.toml:12", "--set ...", or "default".
   std::string where(const std::string& key) const;
+  // The same error; where it begins with a key that was written, "parallel.tp = 3 must ...", the
+  // place stands before it.
+  Error located(const Error& error) const;
 };
 
 // Reads, layers and validates. One error names every problem, each with its file and line.

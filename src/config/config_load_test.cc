@@ -125,6 +125,12 @@ TEST(LoadConfig, AKeyByAnotherNameFindsTheOneOfItsSection) {
   EXPECT_EQ(remedy("model.n_heads"), "did you mean model.heads?");
   EXPECT_EQ(remedy("model.zero"), "did you mean parallel.zero?");
   EXPECT_EQ(remedy("model.schedule"), "did you mean optim.schedule or parallel.schedule?");
+  EXPECT_EQ(remedy("optim.learning_rate"), "did you mean optim.lr?");
+  EXPECT_EQ(remedy("optim.lerning_rate"), "did you mean optim.lr?");
+  EXPECT_EQ(remedy("learning_rate"), "did you mean optim.lr?");
+  EXPECT_EQ(remedy("model.hidden_size"), "did you mean model.d_model?");
+  EXPECT_EQ(remedy("train.batch_size"), "did you mean batch.global_sequences?");
+  EXPECT_EQ(remedy("parallel.tensor_parallel"), "did you mean parallel.tp?");
   EXPECT_EQ(remedy("model.mlp").rfind("[model] has preset, family, layers, ", 0), 0u);
   EXPECT_EQ(remedy("nonsense.whatever").rfind("the sections are model, data, ", 0), 0u);
 }
@@ -150,6 +156,25 @@ TEST(LoadConfig, AllProblemsComeAtOnce) {
       << message;
   EXPECT_NE(message.find("run.toml:6: parallel.zero = 7 is unknown"), std::string::npos) << message;
   EXPECT_NE(message.find("did you mean zb_h1?"), std::string::npos) << message;
+}
+
+TEST(LoadConfig, ADegreeOfExpertsNamesTheDataParallelDegreeThatItNeeds) {
+  const auto remedy = [](int ep, int dp, int cp) {
+    const std::string message = error_of(
+        with_overrides({"model.family=moe", "model.experts=8", fmt::format("parallel.ep={}", ep),
+                        fmt::format("parallel.dp={}", dp), fmt::format("parallel.cp={}", cp)}));
+    return message.substr(message.find("; ") + 2);
+  };
+  EXPECT_EQ(remedy(2, 1, 1), "set parallel.dp = 2 too, or try 1");
+  EXPECT_EQ(remedy(4, 3, 1), "set parallel.dp = 4 too, or try 1 or 3");
+  EXPECT_EQ(remedy(8, 1, 2), "set parallel.dp = 4 too, or try 1 or 2");
+}
+
+TEST(LoadConfig, ARefusedRateIsReportedOnceAndWhatToTryTrains) {
+  EXPECT_EQ(error_of(with_overrides({"optim.lr=-1"})),
+            "--set optim.lr=-1: optim.lr = -1.0 must be finite and at least 0; try 0.0006");
+  EXPECT_EQ(error_of(with_overrides({"optim.beta2=1"})),
+            "--set optim.beta2=1: optim.beta2 = 1.0 must be at least 0 and below 1; try 0.95");
 }
 
 TEST(LoadConfig, SyntaxErrorsHaveLineAndColumn) {
@@ -229,13 +254,46 @@ TEST(LoadConfig, RanksDeriveDpOrMustAgreeWithIt) {
     EXPECT_EQ(load({"parallel.dp=2", "parallel.tp=2"}, ranks).ok(), ranks == 4);
   }
   EXPECT_FALSE(load({}, 0).ok());
+  const auto remedy = [&](int ranks) {
+    const std::string message = error_of(load({"parallel.tp=4"}, ranks));
+    return message.substr(message.find("; ") + 2);
+  };
+  EXPECT_EQ(remedy(3), "try 4");
+  EXPECT_EQ(remedy(7), "try 4 or 8");
+}
+
+TEST(LoadConfig, WhatThePlanRefusesIsLocatedLikeAProblemOfTheFile) {
+  const auto loaded = from_text("[model]\nvocab_size = 100\n");
+  ASSERT_TRUE(loaded.ok()) << error_of(loaded);
+  const auto located = [&](const std::string& message) {
+    return loaded.value().located({ErrorKind::Usage, message}).message;
+  };
+  EXPECT_EQ(located("model.vocab_size = 100 is smaller"),
+            "run.toml:2: model.vocab_size = 100 is smaller");
+  EXPECT_EQ(located("model.layers = 4 is wrong"), "model.layers = 4 is wrong");
+  EXPECT_EQ(located("no memory"), "no memory");
+}
+
+TEST(LoadConfig, SlicesOfTheMeshAreRefusedForExpertsWhereTheyAreWritten) {
+  const std::string message =
+      error_of(from_text("[model]\nfamily = \"moe\"\n[run]\nreproducible = \"mesh\"\n"));
+  EXPECT_EQ(message.rfind("run.toml:4: run.reproducible = \"mesh\" is for model.family = ", 0), 0u)
+      << message;
 }
 
 TEST(LoadConfig, AMissingFileNamesItsNeighbour) {
   const TemporaryFolder folder;
   const std::string run = folder.write("tiny.toml", "");
-  const auto loaded = load_config({.files = {run.substr(0, run.size() - 9) + "tyni.toml"}});
+  const auto loaded = load_config({.files = {run.substr(0, run.size() - 9) + "tiyn.toml"}});
   EXPECT_NE(error_of(loaded).find("did you mean " + run), std::string::npos) << error_of(loaded);
+}
+
+TEST(LoadConfig, AKeyAmongTheFilesIsToldToBeSet) {
+  EXPECT_EQ(error_of(load_config({.files = {"parallel.tp=2"}})),
+            "parallel.tp=2: no such file; write --set parallel.tp=2");
+  EXPECT_EQ(error_of(load_config({.files = {"seq-len=2"}})),
+            "seq-len=2: no such file; write --set model.seq_len=2");
+  EXPECT_EQ(error_of(load_config({.files = {"a=b"}})), "a=b: no such file");
 }
 
 }  // namespace

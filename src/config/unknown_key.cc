@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/nearest_name.h"
+#include "config/foreign_key.h"
 #include "spec/run_config_fields.h"
 
 namespace trireme {
@@ -14,14 +15,6 @@ namespace {
 
 // The least part of a name that says what is meant.
 constexpr size_t kTellingLetters = 3;
-
-// Of long names more letters may be wrong.
-size_t most_edits(std::string_view name) { return std::max<size_t>(1, (name.size() - 1) / 2); }
-
-std::string nearest_within(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::string nearest = nearest_name(name, candidates);
-  return nearest.empty() || edit_distance(name, nearest) > most_edits(name) ? "" : nearest;
-}
 
 // "vocab" for vocab_size, "num_layers" for layers: the candidate with the fewest other letters.
 std::string containing(std::string_view name, const std::vector<std::string>& candidates) {
@@ -41,7 +34,7 @@ std::string containing(std::string_view name, const std::vector<std::string>& ca
 struct Keys {
   std::vector<std::string> all;         // "model.layers"
   std::vector<std::string> of_section;  // "layers"
-  std::vector<std::string> same_name;   // in whichever section
+  std::vector<std::string> same_name;   // in whichever section; else what others call so
 };
 
 Keys keys_of(std::string_view section, std::string_view name) {
@@ -52,6 +45,8 @@ Keys keys_of(std::string_view section, std::string_view name) {
     if (field.section == section) keys.of_section.emplace_back(field.name);
     if (field.name == name) keys.same_name.push_back(field.key());
   }
+  const std::string foreign = key_of_foreign_name(name);
+  if (keys.same_name.empty() && !foreign.empty()) keys.same_name.push_back(foreign);
   return keys;
 }
 
@@ -64,7 +59,7 @@ std::string remedy(std::string_view key) {
   for (const ConfigSection& section : config_sections()) sections.emplace_back(section.name);
   const size_t dot = key.find('.');
   const std::string_view written = key.substr(0, dot);
-  const std::string section = nearest_within(written, sections);
+  const std::string section = nearest_name(written, sections);
   if (dot == key.npos) {
     const Keys keys = keys_of("", key);
     if (!keys.same_name.empty()) return meant(keys.same_name);
@@ -77,19 +72,37 @@ std::string remedy(std::string_view key) {
       std::find(keys.of_section.begin(), keys.of_section.end(), name) != keys.of_section.end();
   if (is_in_section) return meant({fmt::format("{}.{}", section, name)});
   if (!keys.same_name.empty()) return meant(keys.same_name);
-  for (const auto& find : {nearest_within, containing}) {
+  for (const auto& find : {nearest_name, containing}) {
     const std::string found = find(name, keys.of_section);
     if (!found.empty()) return meant({fmt::format("{}.{}", section, found)});
   }
+  const std::string foreign = key_near_foreign_name(name);
+  if (!foreign.empty()) return meant({foreign});
   if (section.empty()) {
-    const std::string nearest = nearest_within(key, keys.all);
+    const std::string nearest = nearest_name(key, keys.all);
     return nearest.empty() ? fmt::format("the sections are {}", fmt::join(sections, ", "))
                            : meant({nearest});
   }
   return fmt::format("[{}] has {}", section, fmt::join(keys.of_section, ", "));
 }
 
+// "tp" is parallel.tp, "schedule" has two, "seq-len" is model.seq_len.
+std::vector<std::string> keys_meant_by(std::string word) {
+  std::replace(word.begin(), word.end(), '-', '_');
+  const Keys keys = keys_of("", word);
+  const bool is_key = std::find(keys.all.begin(), keys.all.end(), word) != keys.all.end();
+  return is_key ? std::vector{word} : keys.same_name;
+}
+
 }  // namespace
+
+std::string write_set(std::string_view word, std::string_view value) {
+  std::vector<std::string> overrides;
+  for (const std::string& key : keys_meant_by(std::string(word))) {
+    overrides.push_back(fmt::format("--set {}={}", key, value));
+  }
+  return overrides.empty() ? "" : fmt::format("write {}", fmt::join(overrides, " or "));
+}
 
 std::string unknown_key_message(std::string_view key) {
   const bool is_section = key.find('.') == key.npos && keys_of("", key).same_name.empty();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <utility>
 
@@ -122,6 +123,13 @@ TokenFile::TokenFile(std::string path, const TokenFileHeader& header, MappedFile
     : path_(std::move(path)), header_(header), map_(std::move(map)) {}
 
 Result<TokenFile> TokenFile::open(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return Error{ErrorKind::Usage,
+                 path +
+                     ": no such token file (data.train and data.val name them): make it with "
+                     "`trireme data prepare`, or that of configs/demo.toml with `make demo`"};
+  }
   TRIREME_TRY(map, MappedFile::open(path));
   const int64_t file_bytes = static_cast<int64_t>(map.bytes().size());
   auto header = parse_token_file_header(map.bytes(), file_bytes);

@@ -93,7 +93,10 @@ TEST_F(TokenFileTest, EveryFlippedByteTruncationAndAppendixIsRefused) {
     EXPECT_FALSE(opens(original.substr(0, position))) << position << " bytes";
   }
   EXPECT_FALSE(opens(original + "xx"));
-  EXPECT_FALSE(TokenFile::open(path("absent.tok")).ok());
+  const auto absent = TokenFile::open(path("absent.tok"));
+  ASSERT_FALSE(absent.ok());
+  EXPECT_EQ(absent.error().kind, ErrorKind::Usage);
+  EXPECT_NE(absent.error().message.find("trireme data prepare"), std::string::npos);
   EXPECT_FALSE(TokenFile::open(folder_.string()).ok());
 }
 

@@ -1,0 +1,24 @@
+#include "cli/path_checks.h"
+
+#include <filesystem>
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+Status require_folder(const std::string& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return Done{};
+  return Error{ErrorKind::Usage,
+               path + ": no such folder; name a checkpoint or a run directory, such as runs/demo"};
+}
+
+Status require_new(const std::string& out) {
+  std::error_code ignored;
+  const bool has_content = fs::is_directory(out, ignored) ? !fs::is_empty(out, ignored)
+                                                          : fs::is_regular_file(out, ignored);
+  if (!has_content) return Done{};
+  return Error{ErrorKind::Usage, out + " exists: choose another --out, or remove it"};
+}
+
+}  // namespace trireme
