@@ -55,10 +55,36 @@ head_line() {
   echo
 }
 
+# TITLE CONFIG CASES HEADINGS COLUMN...: a row for each case with its rate, that beside the rate of
+# `one`, and columns of `shares`, or the options themselves.
+compare() {
+  local title=$1 config=$2 cases=$3 headings=$4 base rate name options column
+  shift 4
+  run_all "$config" "$cases"
+  head_line "$title"
+  echo "$headings"
+  sed -E 's/[^|]+/---/g' <<<"$headings"
+  base=$(rate_of one)
+  while read -r name options; do
+    rate=$(rate_of "$name")
+    printf '| %s | %s | %s |' "$name" "$(calc '%.0f' "$rate")" "$(calc '%.3f' "$rate / $base")"
+    for column in "$@"; do
+      if [[ $column == options ]]; then
+        printf ' %s |' "$options"
+      else
+        printf ' %s %% |' "$(share_of "$name" "$column")"
+      fi
+    done
+    echo
+  done <<<"$cases"
+  echo
+}
+
 layouts() {
-  local two="run.threads_per_rank=1 run.steps=7" cases name options
+  local two='run.threads_per_rank=1 run.steps=7'
   local dp="$two parallel.dp=2 batch.micro_sequences=2"
-  cases="one run.steps=7
+  compare 'Layouts at gpt2-124m, two ranks of one thread beside one rank of two' \
+    configs/bench-gpt2-124m-4x64.toml "one run.steps=7
 layout run.steps=7 run.reproducible=layout
 ddp $dp
 ddp-layout $dp run.reproducible=layout
@@ -69,57 +95,33 @@ tp $two parallel.tp=2
 tp-overlap $two parallel.tp=2 parallel.tp_overlap=true
 tp-sp $two parallel.tp=2 parallel.sequence=true
 tp-sp-overlap $two parallel.tp=2 parallel.sequence=true parallel.tp_overlap=true
-cp $two parallel.cp=2"
-  run_all configs/bench-gpt2-124m-4x64.toml "$cases"
-  head_line 'Layouts at gpt2-124m, two ranks of one thread beside one rank of two'
-  echo '| layout | tokens/s | beside one rank | waiting for transfers | options |'
-  echo '|---|---|---|---|---|'
-  local base
-  base=$(rate_of one)
-  while read -r name options; do
-    echo "| $name | $(calc '%.0f' "$(rate_of "$name")") | $(calc '%.3f' "$(rate_of "$name") / $base") | $(share_of "$name" 1) % | $options |"
-  done <<<"$cases"
-  echo
+cp $two parallel.cp=2" \
+    '| layout | tokens/s | beside one rank | waiting for transfers | options |' 1 options
 }
 
 pipelines() {
-  local two='run.threads_per_rank=1 parallel.pp=2' cases name options
-  cases="one
+  local two='run.threads_per_rank=1 parallel.pp=2'
+  compare 'Pipelines of two stages of one thread beside one rank of two, four micro-batches' \
+    configs/bench-pipeline.toml "one
 gpipe $two parallel.schedule=gpipe
 1f1b $two parallel.schedule=1f1b
 interleaved $two parallel.schedule=interleaved parallel.chunks=2
 zb_h1 $two parallel.schedule=zb_h1
 zb_h2 $two parallel.schedule=zb_h2
-zb_v $two parallel.schedule=zb_v parallel.chunks=2"
-  run_all configs/bench-pipeline.toml "$cases"
-  head_line 'Pipelines of two stages of one thread beside one rank of two, four micro-batches'
-  echo '| schedule | tokens/s | beside one rank | idle, measured | idle, simulated | of it bubble | |'
-  echo '|---|---|---|---|---|---|---|'
-  local base
-  base=$(rate_of one)
-  while read -r name options; do
-    echo "| $name | $(calc '%.0f' "$(rate_of "$name")") | $(calc '%.3f' "$(rate_of "$name") / $base") | $(share_of "$name" 5) % | $(share_of "$name" 6) % | $(share_of "$name" 2) % | $(share_of "$name" 4) % |"
-  done <<<"$cases"
-  echo
+zb_v $two parallel.schedule=zb_v parallel.chunks=2" \
+    '| schedule | tokens/s | beside one rank | idle, measured | idle, simulated | of it bubble | |' \
+    5 6 2 4
 }
 
 context() {
   local sequence='model.seq_len=16384 model.layers=1 model.d_model=128 model.heads=2 model.kv_heads=2 model.d_ff=256'
-  local run="$sequence batch.global_sequences=1 run.steps=4 run.eval_every=0" cases name options
+  local run="$sequence batch.global_sequences=1 run.steps=4 run.eval_every=0"
   local two="$run run.threads_per_rank=1 parallel.cp=2"
-  cases="one $run run.threads_per_rank=2
+  compare 'One sequence of 16,384 tokens, two ranks of one thread beside one rank of two' \
+    configs/tiny-llama.toml "one $run run.threads_per_rank=2
 ring $two
-all_to_all $two parallel.context=all_to_all"
-  run_all configs/tiny-llama.toml "$cases"
-  head_line 'One sequence of 16,384 tokens, two ranks of one thread beside one rank of two'
-  echo '| attention | tokens/s | beside one rank | waiting for transfers |'
-  echo '|---|---|---|---|'
-  local base
-  base=$(rate_of one)
-  while read -r name options; do
-    echo "| $name | $(calc '%.0f' "$(rate_of "$name")") | $(calc '%.3f' "$(rate_of "$name") / $base") | $(share_of "$name" 1) % |"
-  done <<<"$cases"
-  echo
+all_to_all $two parallel.context=all_to_all" \
+    '| attention | tokens/s | beside one rank | waiting for transfers |' 1
 }
 
 for part in "${parts[@]}"; do "$part"; done

@@ -2,6 +2,7 @@
 # Runs a tutorial's commands as they stand on the page: run_page.sh TRIREME SOURCE_DIR PAGE.md
 # Blocks marked ```sh are one script, line for line; a line that fails ends it. A comment of the form
 # <!-- check: COMMAND --> is run at its place as well: what the reader should see, as a test.
+# A command that a page shows with || echo "exit code $?" has to fail.
 # The reader stands in the checkout; the test stands in a copy of what a page may use of it.
 set -euo pipefail
 trireme=$1
@@ -26,6 +27,11 @@ unset CI NO_COLOR
 if ! bash -euo pipefail -v commands.sh >log 2>&1 </dev/null; then
   cat log
   echo "FAILED: a command of $page"
+  exit 1
+fi
+if [[ $(grep -c '|| echo "exit code' commands.sh) != $(grep -c '^exit code [0-9]' log) ]]; then
+  cat log
+  echo "FAILED: $page shows a command as refused that is not"
   exit 1
 fi
 echo "all good: $(grep -c trireme commands.sh) commands of ${page##*/}"
