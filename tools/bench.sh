@@ -12,6 +12,5 @@ kernels=(build/ci/trireme bench kernels)
 "${kernels[@]}" "$@" | tee build/bench-results/kernels.txt
 build/ci/bench/simulate_bench | tee build/bench-results/simulate.jsonl
 build/ci/bench/checkpoint_bench | tee build/bench-results/checkpoint.txt
-if [[ -x bench/train_bench.sh ]]; then
-  bench/train_bench.sh build/ci | tee build/bench-results/train.txt
-fi
+bench/train_bench.sh build/ci | tee build/bench-results/train.txt
+bench/ranks_bench.sh build/ci | tee build/bench-results/ranks.txt

@@ -65,7 +65,7 @@ in_dev=("${skip[@]}")
 preset dev build/dev "${in_dev[@]}"
 # One test at a time: a thread sanitizer that shares cores with another misses races.
 preset tsan build/tsan -j1 "${skip[@]}"
-preset fuzz build/fuzz/fuzz
+preset fuzz build/fuzz/fuzz "${skip[@]}"
 
 echo
 echo "== summary"
