@@ -22,6 +22,10 @@ struct Error {
   std::string message;
 };
 
+inline Error usage(std::string message) { return {ErrorKind::Usage, std::move(message)}; }
+inline Error infeasible(std::string message) { return {ErrorKind::Infeasible, std::move(message)}; }
+inline Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
+
 // A value or the reason why there is none, for failures that the caller can act on.
 template <typename T>
 class [[nodiscard]] Result {

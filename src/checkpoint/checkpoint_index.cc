@@ -22,8 +22,6 @@ constexpr std::string_view kFormat = "trireme-checkpoint";
 constexpr std::string_view kChecksumKey = ",\n\"checksum\":\"";  // 16 digits and this follow:
 constexpr std::string_view kEnd = "\"}\n";
 
-Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
-
 json print_file(const StoredFile& file) {
   return {{"bytes", file.bytes}, {"checksum", hex64(file.checksum)}};
 }

@@ -17,14 +17,14 @@ constexpr const char* kScaling[] = {"trireme.rope_scaling_factor", "trireme.rope
                                     "trireme.rope_high_freq_factor"};
 constexpr const char* kOriginalSeqLen = "trireme.rope_original_seq_len";
 
-struct FieldError {
+struct KeyError {
   ErrorKind kind;
   std::string message;
 };
 
 const GgufValue* find(const GgufHeader& header, const std::string& key, bool required) {
   const GgufValue* value = header.find(key);
-  if (value == nullptr && required) throw FieldError{ErrorKind::Damaged, "no key " + key};
+  if (value == nullptr && required) throw KeyError{ErrorKind::Damaged, "no key " + key};
   return value;
 }
 
@@ -34,7 +34,7 @@ int64_t count(const GgufHeader& header, const std::string& key,
   if (value == nullptr) return *otherwise;
   const auto* number = std::get_if<uint64_t>(&value->value);
   if (number == nullptr || *number > uint64_t{1} << 24)
-    throw FieldError{ErrorKind::Damaged, key + " is not a count below 2^24"};
+    throw KeyError{ErrorKind::Damaged, key + " is not a count below 2^24"};
   return static_cast<int64_t>(*number);
 }
 
@@ -45,7 +45,7 @@ double real(const GgufHeader& header, const std::string& key,
   const GgufValue* value = find(header, key, !otherwise);
   if (value == nullptr) return *otherwise;
   const auto* number = std::get_if<double>(&value->value);
-  if (number == nullptr) throw FieldError{ErrorKind::Damaged, key + " is not a real number"};
+  if (number == nullptr) throw KeyError{ErrorKind::Damaged, key + " is not a real number"};
   if (value->type == GgufType::F64) return *number;
   return std::strtod(fmt::format("{}", static_cast<float>(*number)).c_str(), nullptr);
 }
@@ -53,21 +53,20 @@ double real(const GgufHeader& header, const std::string& key,
 std::string word(const GgufHeader& header, const std::string& key) {
   const GgufValue* value = find(header, key, true);
   const auto* text = std::get_if<std::string>(&value->value);
-  if (text == nullptr) throw FieldError{ErrorKind::Damaged, key + " is not a string"};
+  if (text == nullptr) throw KeyError{ErrorKind::Damaged, key + " is not a string"};
   return *text;
 }
 
 void read_scaling(const GgufHeader& header, ModelConfig& model) {
   if (header.find("llama.rope.scaling.type") != nullptr &&
       word(header, "llama.rope.scaling.type") != "none") {
-    throw FieldError{ErrorKind::Infeasible,
-                     "llama.rope.scaling.type: scaled positions are not supported"};
+    throw KeyError{ErrorKind::Infeasible,
+                   "llama.rope.scaling.type: scaled positions are not supported"};
   }
   if (header.find_tensor("rope_freqs.weight") == nullptr) return;
   if (header.find(kScaling[0]) == nullptr) {
-    throw FieldError{
-        ErrorKind::Infeasible,
-        "rope_freqs.weight: a table of scaled positions by another program is not read"};
+    throw KeyError{ErrorKind::Infeasible,
+                   "rope_freqs.weight: a table of scaled positions by another program is not read"};
   }
   model.rope_scaling_factor = real(header, kScaling[0]);
   model.rope_low_freq_factor = real(header, kScaling[1]);
@@ -78,8 +77,8 @@ void read_scaling(const GgufHeader& header, ModelConfig& model) {
 ModelConfig read_model(const GgufHeader& header) {
   const std::string family = word(header, "general.architecture");
   if (family != "gpt2" && family != "llama") {
-    throw FieldError{ErrorKind::Infeasible,
-                     "general.architecture is \"" + family + "\"; gpt2 and llama are supported"};
+    throw KeyError{ErrorKind::Infeasible,
+                   "general.architecture is \"" + family + "\"; gpt2 and llama are supported"};
   }
   const bool is_llama = family == "llama";
   ModelConfig model{.family = is_llama ? ModelFamily::Llama : ModelFamily::Gpt2};
@@ -89,7 +88,7 @@ ModelConfig read_model(const GgufHeader& header) {
   model.d_ff = count(header, family + ".feed_forward_length");
   model.seq_len = count(header, family + ".context_length");
   const GgufTensor* embedding = header.find_tensor("token_embd.weight");
-  if (embedding == nullptr) throw FieldError{ErrorKind::Damaged, "no tensor token_embd.weight"};
+  if (embedding == nullptr) throw KeyError{ErrorKind::Damaged, "no tensor token_embd.weight"};
   model.vocab_size = embedding->shape[0];
   model.tied_head = header.find_tensor("output.weight") == nullptr;
   if (!is_llama) {
@@ -109,7 +108,7 @@ ModelConfig read_model(const GgufHeader& header) {
   model.experts = experts;
   model.top_k = count(header, "llama.expert_used_count");
   if (model.experts * model.layers > kMostForeignExperts) {
-    throw FieldError{ErrorKind::Damaged, "llama.expert_count is too great for its layers"};
+    throw KeyError{ErrorKind::Damaged, "llama.expert_count is too great for its layers"};
   }
   return model;
 }
@@ -178,7 +177,7 @@ Result<ModelConfig> gguf_model_of(const GgufHeader& header) {
       return Error{ErrorKind::Damaged, "the numbers of the model contradict each other"};
     }
     return model;
-  } catch (const FieldError& failure) {
+  } catch (const KeyError& failure) {
     return Error{failure.kind, failure.message};
   }
 }

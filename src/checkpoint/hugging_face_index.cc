@@ -5,8 +5,6 @@
 namespace trireme {
 namespace {
 
-Error damaged(const std::string& message) { return {ErrorKind::Damaged, message}; }
-
 // A name beside the index, which leads nowhere else.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&

@@ -22,8 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-Error damaged(const std::string& message) { return {ErrorKind::Damaged, message}; }
-
 Error no_weights(const std::string& folder) {
   std::error_code ignored;
   if (fs::exists(folder + "/pytorch_model.bin", ignored)) {

@@ -11,8 +11,6 @@ namespace {
 constexpr int kWords = kLlmcHeaderBytes / 4;
 constexpr int64_t kGreatest = int64_t{1} << 24;
 
-Error damaged(const std::string& message) { return {ErrorKind::Damaged, message}; }
-
 }  // namespace
 
 int64_t llmc_file_bytes(const LlmcModelHeader& header) {

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kVocabMultiple = 128;
 
-Error damaged(const std::string& message) { return {ErrorKind::Damaged, message}; }
-
 ModelConfig config_of(const LlmcModelHeader& header) {
   ModelConfig config;
   config.layers = header.layers;

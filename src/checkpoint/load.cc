@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 // Elements of a request that one thread copies at a time.
 constexpr int64_t kTile = int64_t{1} << 20;
 
-Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
-
 // "[3, 17]": where an element of the flattened tensor lies.
 std::string index_text(int64_t flat, const Shape& shape) {
   std::string text;

@@ -40,8 +40,6 @@ const FormatDType* find_dtype(std::string_view name) {
   return found == std::end(kDTypes) ? nullptr : found;
 }
 
-Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
-
 SafetensorsEntry parse_entry(const std::string& name, const json& object) {
   const std::string where = "tensor " + name;
   SafetensorsEntry entry{.name = name};

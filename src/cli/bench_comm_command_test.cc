@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-nlohmann::json run(BenchCommOptions options) {
+nlohmann::json bench(BenchCommOptions options) {
   options.json = true;
   std::ostringstream out;
   const Status status = run_bench_comm(options, out);
@@ -17,18 +17,18 @@ nlohmann::json run(BenchCommOptions options) {
 }
 
 TEST(BenchComm, ReportsRoundsAndBytesOfThePublishedExamples) {
-  const auto ring = run({.algorithm = "ring", .ranks = 6, .elements = 100});
+  const auto ring = bench({.algorithm = "ring", .ranks = 6, .elements = 100});
   EXPECT_EQ(ring["rounds"], 10);
   EXPECT_EQ(ring["sent_bytes"], nlohmann::json({664, 664, 668, 672, 668, 664}));
   EXPECT_EQ(ring["correct"], true);
   EXPECT_GT(ring["seconds_median"].get<double>(), 0);
   const auto halving =
-      run({.algorithm = "halving_doubling", .ranks = 6, .elements = 48, .dtype = "bf16"});
+      bench({.algorithm = "halving_doubling", .ranks = 6, .elements = 48, .dtype = "bf16"});
   EXPECT_EQ(halving["sent_bytes"], nlohmann::json({96, 240, 96, 240, 144, 144}));
   const auto flat =
-      run({.algorithm = "hierarchical", .ranks = 4, .elements = 64, .ranks_per_node = 2});
+      bench({.algorithm = "hierarchical", .ranks = 4, .elements = 64, .ranks_per_node = 2});
   EXPECT_EQ(flat["rounds"], 4);
-  const auto alone = run({.algorithm = "naive", .ranks = 1, .elements = 5});
+  const auto alone = bench({.algorithm = "naive", .ranks = 1, .elements = 5});
   EXPECT_EQ(alone["rounds"], 0);
   EXPECT_EQ(alone["sent_bytes"], nlohmann::json({0}));
 }

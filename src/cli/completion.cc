@@ -120,7 +120,7 @@ std::string bash_script(const Command& root) {
 }
 
 // In single quotes, for zsh and fish.
-std::string quoted(const std::string& text) {
+std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -162,7 +162,7 @@ std::string zsh_script(const Command& root) {
       config_keys());
   visit_tree(root, {}, [&](const Command& command, const std::vector<std::string>& path) {
     script += fmt::format("{}() {{\n  local line state\n  _arguments -C \\\n    {}",
-                          zsh_function_name(path), quoted("--help[show help]"));
+                          zsh_function_name(path), shell_quoted("--help[show help]"));
     for (const Option& option : command.options) {
       for (const std::string& name : spellings(option)) {
         std::string spec =
@@ -171,13 +171,13 @@ std::string zsh_script(const Command& root) {
           spec += ":" + zsh_doc(option.value_name) + ":" +
                   zsh_action(option.choices, option.completion);
         }
-        script += " \\\n    " + quoted(spec);
+        script += " \\\n    " + shell_quoted(spec);
       }
     }
     for (const Argument& argument : command.arguments) {
       const bool many = is_repeatable(argument.target);
-      script += " \\\n    " + quoted((many ? "*:" : ":") + zsh_doc(argument.name) + ":" +
-                                     zsh_action(argument.choices, argument.completion));
+      script += " \\\n    " + shell_quoted((many ? "*:" : ":") + zsh_doc(argument.name) + ":" +
+                                           zsh_action(argument.choices, argument.completion));
     }
     if (command.subcommands.empty()) {
       script += "\n}\n";
@@ -186,7 +186,8 @@ std::string zsh_script(const Command& root) {
     std::string names;
     std::string cases;
     for (const Command& subcommand : command.subcommands) {
-      names += fmt::format("{}\\:{}", subcommand.name, quoted(zsh_doc(subcommand.summary))) + " ";
+      names +=
+          fmt::format("{}\\:{}", subcommand.name, shell_quoted(zsh_doc(subcommand.summary))) + " ";
       std::vector<std::string> below = path;
       below.push_back(subcommand.name);
       cases += fmt::format("    {}) {} ;;\n", subcommand.name, zsh_function_name(below));
@@ -216,19 +217,19 @@ std::string fish_script(const Command& root) {
       fresh += fmt::format("; and not __fish_seen_subcommand_from {}", fmt::join(names, " "));
     }
     for (const Command& subcommand : command.subcommands) {
-      script += fmt::format("complete -c trireme -n {} -a {} -d {}\n", quoted(fresh),
-                            subcommand.name, quoted(subcommand.summary));
+      script += fmt::format("complete -c trireme -n {} -a {} -d {}\n", shell_quoted(fresh),
+                            subcommand.name, shell_quoted(subcommand.summary));
     }
     for (const Option& option : command.options) {
-      script += fmt::format("complete -c trireme -n {} -l {}{} -d {}", quoted(condition),
+      script += fmt::format("complete -c trireme -n {} -l {}{} -d {}", shell_quoted(condition),
                             option.name, option.letter ? fmt::format(" -s {}", option.letter) : "",
-                            quoted(option.doc));
+                            shell_quoted(option.doc));
       if (!is_flag(option)) script += " -r";
       if (!option.choices.empty()) {
-        script +=
-            fmt::format(" -f -a {}", quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+        script += fmt::format(" -f -a {}",
+                              shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
       } else if (option.completion == Completion::ConfigKey) {
-        script += " -f -a " + quoted(config_keys());
+        script += " -f -a " + shell_quoted(config_keys());
       } else if (option.completion != Completion::None) {
         script += " -F";
       }
@@ -236,10 +237,10 @@ std::string fish_script(const Command& root) {
     }
     for (const Argument& argument : command.arguments) {
       if (!argument.choices.empty()) {
-        script += fmt::format("complete -c trireme -n {} -a {}\n", quoted(condition),
-                              quoted(fmt::format("{}", fmt::join(argument.choices, " "))));
+        script += fmt::format("complete -c trireme -n {} -a {}\n", shell_quoted(condition),
+                              shell_quoted(fmt::format("{}", fmt::join(argument.choices, " "))));
       } else if (argument.completion != Completion::None) {
-        script += fmt::format("complete -c trireme -n {} -F\n", quoted(condition));
+        script += fmt::format("complete -c trireme -n {} -F\n", shell_quoted(condition));
       }
     }
   });

@@ -8,15 +8,13 @@
 
 #include "base/file.h"
 #include "cli/app.h"
+#include "cli/repository.h"
 #include "program/make_schedule.h"
 #include "spec/run_config_fields.h"
 #include "spec/run_config_text.h"
 
 namespace trireme {
 namespace {
-
-const std::filesystem::path kRoot =
-    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
 
 std::string output_of(const std::vector<std::string>& args, int expected_code = 0) {
   std::ostringstream out, err;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "cli/repository.h"
 #include "config/config_load.h"
 #include "spec/model_spec.h"
 
@@ -10,7 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = fs::path(__FILE__).parent_path().parent_path().parent_path();
 const std::string kModels = (kRoot / "models").string();
 
 int64_t params_of(const std::string& preset, std::vector<std::string> overrides = {}) {

@@ -29,6 +29,16 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kNumCollectives = 11;
 
+// Every rank gives a part, and all of them or the root have the whole.
+constexpr bool gathers(Collective c) {
+  return c == Collective::Gather || c == Collective::AllGather;
+}
+// One rank gives to all others, or takes from them.
+constexpr bool is_rooted(Collective c) {
+  return c == Collective::Reduce || c == Collective::Broadcast || c == Collective::Scatter ||
+         c == Collective::Gather;
+}
+
 // Mean is the sum divided once, at the end. Max and Min give NaN where any addend is NaN.
 enum class ReduceOp : uint8_t { Sum, Mean, Max, Min };
 

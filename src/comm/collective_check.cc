@@ -21,8 +21,6 @@ uint64_t mix(uint64_t x) {  // splitmix64
 bool in_place(Collective c) {
   return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::Broadcast;
 }
-bool gathers(Collective c) { return c == Collective::AllGather || c == Collective::Gather; }
-
 double load(DType dtype, const void* data, int64_t i) {
   switch (dtype) {
     case DType::F32:

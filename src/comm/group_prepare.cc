@@ -14,17 +14,12 @@
 namespace trireme {
 namespace {
 
-bool is_rooted(Collective c) {
-  return c == Collective::Reduce || c == Collective::Broadcast || c == Collective::Scatter ||
-         c == Collective::Gather;
-}
 bool is_reduction(Collective c) {
   return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
 }
 bool is_free_choice(Algorithm algorithm) {
   return algorithm == Algorithm::Auto || algorithm == Algorithm::Canonical;
 }
-const std::byte* bytes_of(const TensorRef& x) { return static_cast<const std::byte*>(x.data); }
 
 }  // namespace
 
@@ -184,7 +179,7 @@ void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation&
                         .count = count,
                         .counts = operation.counts,
                         .recv_counts = operation.recv_counts,
-                        .in = bytes_of(args.in),
+                        .in = static_cast<const std::byte*>(args.in.data),
                         .out = static_cast<std::byte*>(args.out.data)};
     return;
   }
@@ -202,7 +197,7 @@ void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation&
                     .size = size(),
                     .dtype = args.in.dtype,
                     .op = args.op,
-                    .in = bytes_of(args.in),
+                    .in = static_cast<const std::byte*>(args.in.data),
                     .out = static_cast<std::byte*>(args.out.data)};
 }
 

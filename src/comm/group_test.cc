@@ -19,10 +19,6 @@ constexpr int kScale = 6;  // a cover of pairs instead of the whole space
 constexpr int kScale = 1;
 #endif
 
-bool rooted(Collective c) {
-  return c == Collective::Reduce || c == Collective::Broadcast || c == Collective::Scatter ||
-         c == Collective::Gather;
-}
 bool reduces(Collective c) {
   return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
 }
@@ -54,7 +50,7 @@ TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction
                                .dtype = dtype,
                                .op = op,
                                .count = count,
-                               .root = rooted(Collective(c)) ? int(seed % uint64_t(size)) : 0,
+                               .root = is_rooted(Collective(c)) ? int(seed % uint64_t(size)) : 0,
                                .asynchronous = seed % 11 == 0,
                                .seed = seed});
             }

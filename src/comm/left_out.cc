@@ -7,8 +7,6 @@
 namespace trireme {
 namespace {
 
-std::byte* bytes_of(const TensorRef& x) { return static_cast<std::byte*>(x.data); }
-
 // Elements before this rank's part of so many, and in it.
 struct Own {
   int64_t begin = 0, count = 0;
@@ -27,9 +25,10 @@ Own own_part(std::span<const int64_t> counts, int64_t total, int rank, int size)
 // may be the same memory.
 void keep(const TensorRef& in, int64_t from, const TensorRef& out, int64_t begin, int64_t count) {
   const int64_t element = size_of(out.dtype);
-  std::byte* to = bytes_of(out);
+  std::byte* to = static_cast<std::byte*>(out.data);
   if (count > 0) {
-    std::memmove(to + begin * element, bytes_of(in) + from * element, size_t(count * element));
+    std::memmove(to + begin * element, static_cast<const std::byte*>(in.data) + from * element,
+                 size_t(count * element));
   }
   const int64_t rest = out.num_elements() - begin - count;
   if (begin > 0) std::memset(to, 0, size_t(begin * element));

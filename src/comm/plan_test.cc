@@ -25,18 +25,13 @@ struct Case {
   }
 };
 
-bool rooted(Collective c) {
-  return c == Collective::Reduce || c == Collective::Broadcast || c == Collective::Scatter ||
-         c == Collective::Gather;
-}
-
 template <typename Visit>
 void for_each_case(Visit visit) {
   for (int c = 0; c <= int(Collective::Barrier); ++c) {
     for (int size : kSizes) {
       for (Algorithm algorithm : algorithms_of(Collective(c), size)) {
         for (int64_t count : kCounts) {
-          const int last_root = rooted(Collective(c)) ? size - 1 : 0;
+          const int last_root = is_rooted(Collective(c)) ? size - 1 : 0;
           for (int root = 0; root <= last_root; root += std::max(1, size / 3)) {
             visit(Case{Collective(c), algorithm, size, count, root});
           }

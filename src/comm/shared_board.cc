@@ -9,7 +9,6 @@
 namespace trireme {
 namespace {
 
-bool gathers(Collective c) { return c == Collective::Gather || c == Collective::AllGather; }
 bool from_root(Collective c) { return c == Collective::Broadcast || c == Collective::Scatter; }
 
 }  // namespace

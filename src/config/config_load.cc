@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error usage(std::string message) { return {ErrorKind::Usage, std::move(message)}; }
-
 // The files of a folder with this ending, without it.
 std::set<std::string> stems_of(const fs::path& folder) {
   std::set<std::string> stems;

@@ -14,8 +14,6 @@
 namespace trireme {
 namespace {
 
-Error usage(std::string message) { return {ErrorKind::Usage, std::move(message)}; }
-
 TomlValue to_value(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return value->get();
   if (const auto* value = node.as_integer()) return value->get();

@@ -14,11 +14,6 @@
 namespace trireme {
 namespace {
 
-template <typename... Args>
-Error damaged(fmt::format_string<Args...> message, Args&&... args) {
-  return {ErrorKind::Damaged, fmt::format(message, std::forward<Args>(args)...)};
-}
-
 // A pair that can be merged, at the position of its left symbol. The earliest merge has the
 // smallest rank; among equals the leftmost comes first.
 struct Candidate {
@@ -51,12 +46,14 @@ Result<BpeTokenizer> BpeTokenizer::make(std::vector<BpeMerge> merges) {
     const auto [left, right] = tokenizer.merges_[k];
     const int64_t made = tokenizer.vocab_size();
     if (left < 0 || right < 0 || left >= made || right >= made) {
-      return damaged("merges[{}]: ({}, {}) joins a token that is not there yet", k, left, right);
+      return damaged(
+          fmt::format("merges[{}]: ({}, {}) joins a token that is not there yet", k, left, right));
     }
     const std::string bytes =
         std::string(tokenizer.piece(left)) + std::string(tokenizer.piece(right));
     if (bytes.size() > kGreatestTokenBytes) {
-      return damaged("merges[{}]: ({}, {}) makes a token of more than 4096 bytes", k, left, right);
+      return damaged(fmt::format("merges[{}]: ({}, {}) makes a token of more than 4096 bytes", k,
+                                 left, right));
     }
     tokenizer.add_token(bytes);
     tokenizer.made_.push_back(static_cast<int32_t>(made));
@@ -72,7 +69,7 @@ Status BpeTokenizer::add_merge(size_t rank) {
   const auto [left, right] = merges_[rank];
   uint32_t& place = ranks_.find_or_add(left, right);
   if (place != PairTable::kAbsent) {
-    return damaged("merges[{}]: ({}, {}) was merged before", rank, left, right);
+    return damaged(fmt::format("merges[{}]: ({}, {}) was merged before", rank, left, right));
   }
   place = static_cast<uint32_t>(rank);
   return Done{};
@@ -118,9 +115,9 @@ Result<BpeTokenizer> BpeTokenizer::make(BpeVocabulary vocabulary) {
   tokenizer.whole_words_ = vocabulary.whole_words;
   tokenizer.pre_tokenizer_ = vocabulary.pre_tokenizer;
   for (const std::string& token : vocabulary.tokens) {
-    if (token.empty()) return damaged("token {} is empty", tokenizer.vocab_size());
+    if (token.empty()) return damaged(fmt::format("token {} is empty", tokenizer.vocab_size()));
     if (token.size() > kGreatestTokenBytes)
-      return damaged("token {} has more than 4096 bytes", tokenizer.vocab_size());
+      return damaged(fmt::format("token {} has more than 4096 bytes", tokenizer.vocab_size()));
     tokenizer.add_token(token);
   }
   TRIREME_TRY_DONE(tokenizer.add_numbers_of_bytes());
@@ -130,12 +127,13 @@ Result<BpeTokenizer> BpeTokenizer::make(BpeVocabulary vocabulary) {
     const auto [left, right] = tokenizer.merges_[rank];
     const int64_t size = tokenizer.vocab_size();
     if (left < 0 || right < 0 || left >= size || right >= size) {
-      return damaged("merges[{}]: ({}, {}) are not tokens below {}", rank, left, right, size);
+      return damaged(
+          fmt::format("merges[{}]: ({}, {}) are not tokens below {}", rank, left, right, size));
     }
     const auto made = tokenizer.numbers_.find(std::string(tokenizer.piece(left)) +
                                               std::string(tokenizer.piece(right)));
     if (made == tokenizer.numbers_.end())
-      return damaged("merges[{}]: ({}, {}) makes no token", rank, left, right);
+      return damaged(fmt::format("merges[{}]: ({}, {}) makes no token", rank, left, right));
     tokenizer.made_.push_back(made->second);
     TRIREME_TRY_DONE(tokenizer.add_merge(rank));
   }
@@ -148,20 +146,22 @@ Status BpeTokenizer::add_numbers_of_bytes() {
     const bool is_sound =
         special_[i] >= 0 && special_[i] < vocab_size() && (i == 0 || special_[i - 1] < special_[i]);
     if (!is_sound)
-      return damaged("special token {} is none, or not in ascending order", special_[i]);
+      return damaged(
+          fmt::format("special token {} is none, or not in ascending order", special_[i]));
   }
   if (!std::binary_search(special_.begin(), special_.end(), end_of_text_)) {
-    return damaged("the end of text, token {}, is no special token", end_of_text_);
+    return damaged(fmt::format("the end of text, token {}, is no special token", end_of_text_));
   }
   for (int32_t token = 0; token < vocab_size(); ++token) {
     if (std::binary_search(special_.begin(), special_.end(), token)) continue;
     const auto [other, is_new] = numbers_.emplace(piece(token), token);
-    if (!is_new) return damaged("tokens {} and {} have the same bytes", other->second, token);
+    if (!is_new)
+      return damaged(fmt::format("tokens {} and {} have the same bytes", other->second, token));
   }
   for (int byte = 0; byte < kNumBytes; ++byte) {
     const auto token = numbers_.find(std::string(1, static_cast<char>(byte)));
     if (token == numbers_.end()) {
-      return damaged("no token for the byte {}: not a byte-level vocabulary", byte);
+      return damaged(fmt::format("no token for the byte {}: not a byte-level vocabulary", byte));
     }
     byte_tokens_[byte] = token->second;
   }

@@ -17,13 +17,13 @@ struct Pair {
   std::vector<uint32_t> positions;
 };
 
-struct Candidate {
+struct PairCandidate {
   uint64_t count;  // when it was pushed; the pair's own count may have fallen since
   int32_t left;
   int32_t right;
   uint32_t index;  // in pairs_
 
-  friend bool operator<(const Candidate& a, const Candidate& b) {
+  friend bool operator<(const PairCandidate& a, const PairCandidate& b) {
     if (a.count != b.count) return a.count < b.count;
     return std::pair(a.left, a.right) > std::pair(b.left, b.right);
   }
@@ -57,8 +57,8 @@ class MergeLearner {
   std::vector<uint32_t> lengths_;        // by token, in bytes
   PairTable table_;                      // pair -> index in pairs_
   std::vector<Pair> pairs_;
-  std::vector<Candidate> new_pairs_;  // met in this merge for the first time
-  std::priority_queue<Candidate> candidates_;
+  std::vector<PairCandidate> new_pairs_;  // met in this merge for the first time
+  std::priority_queue<PairCandidate> candidates_;
   std::vector<BpeMerge> merges_;
 };
 
@@ -86,7 +86,7 @@ MergeLearner::MergeLearner(const WordCounts& words)
 
 bool MergeLearner::merge_best(uint64_t min_count) {
   while (!candidates_.empty()) {
-    Candidate best = candidates_.top();
+    PairCandidate best = candidates_.top();
     candidates_.pop();
     const uint64_t count = pairs_[best.index].count;
     if (best.count != count) {  // it comes back where it belongs
@@ -151,7 +151,7 @@ void MergeLearner::count_down(int32_t left, int32_t right, uint64_t count) {
 }
 
 void MergeLearner::push_new_pairs() {
-  for (Candidate& candidate : new_pairs_) {
+  for (PairCandidate& candidate : new_pairs_) {
     candidate.count = pairs_[candidate.index].count;
     if (candidate.count > 0) candidates_.push(candidate);
   }

@@ -16,9 +16,6 @@ namespace {
 constexpr int64_t kLlmcHeaderBytes = 1024;
 constexpr int32_t kLlmcMagic16 = 20240520;  // version 1: u16
 constexpr int32_t kLlmcMagic32 = 20240801;  // version 7: u32
-constexpr int64_t kTokensPerCopy = int64_t{1} << 20;
-
-Error damaged(const std::string& message) { return {ErrorKind::Damaged, message}; }
 
 Result<ForeignTokenLayout> parse_llmc(std::span<const std::byte> bytes, int64_t file_bytes) {
   if (static_cast<int64_t>(bytes.size()) < kLlmcHeaderBytes) {

@@ -10,23 +10,19 @@
 namespace trireme {
 namespace {
 
-template <typename... Args>
-Error damaged(fmt::format_string<Args...> message, Args&&... args) {
-  return {ErrorKind::Damaged, fmt::format(message, std::forward<Args>(args)...)};
-}
-
 constexpr int64_t kGreatestNumber = int64_t{1} << 30;
 
 }  // namespace
 
 Status VocabularyBuilder::add(const std::string& spelling, int64_t number) {
   if (number < 0 || number > kGreatestNumber)
-    return damaged("\"{}\" has the number {}", spelling, number);
+    return damaged(fmt::format("\"{}\" has the number {}", spelling, number));
   const auto [other, is_new] = spellings_.emplace(number, spelling);
   if (!is_new)
-    return damaged("\"{}\" and \"{}\" have the number {}", other->second, spelling, number);
+    return damaged(
+        fmt::format("\"{}\" and \"{}\" have the number {}", other->second, spelling, number));
   if (!numbers_.emplace(spelling, number).second)
-    return damaged("\"{}\" has two numbers", spelling);
+    return damaged(fmt::format("\"{}\" has two numbers", spelling));
   return Done{};
 }
 
@@ -34,10 +30,12 @@ Status VocabularyBuilder::add_special(const std::string& text, int64_t number) {
   if (const auto found = spellings_.find(number); found == spellings_.end()) {
     TRIREME_TRY_DONE(add(text, number));
   } else if (found->second != text) {
-    return damaged("token {} is \"{}\" in the vocabulary and \"{}\" among the added tokens", number,
-                   found->second, text);
+    return damaged(
+        fmt::format("token {} is \"{}\" in the vocabulary and \"{}\" among the added tokens",
+                    number, found->second, text));
   }
-  if (!special_.emplace(number, text).second) return damaged("token {} is added twice", number);
+  if (!special_.emplace(number, text).second)
+    return damaged(fmt::format("token {} is added twice", number));
   return Done{};
 }
 
@@ -45,8 +43,8 @@ Status VocabularyBuilder::add_merge(std::string_view left, std::string_view righ
   const auto left_number = numbers_.find(left);
   const auto right_number = numbers_.find(right);
   if (left_number == numbers_.end() || right_number == numbers_.end()) {
-    return damaged("merge {}: \"{}\" is not in the vocabulary", merges_.size(),
-                   left_number == numbers_.end() ? left : right);
+    return damaged(fmt::format("merge {}: \"{}\" is not in the vocabulary", merges_.size(),
+                               left_number == numbers_.end() ? left : right));
   }
   merges_.push_back(
       {static_cast<int32_t>(left_number->second), static_cast<int32_t>(right_number->second)});
@@ -56,7 +54,7 @@ Status VocabularyBuilder::add_merge(std::string_view left, std::string_view righ
 Status VocabularyBuilder::add_merge_line(std::string_view line) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-    return damaged("the merge \"{}\" is not two tokens and a space", line);
+    return damaged(fmt::format("the merge \"{}\" is not two tokens and a space", line));
   }
   return add_merge(line.substr(0, space), line.substr(space + 1));
 }
@@ -78,7 +76,7 @@ Result<BpeTokenizer> VocabularyBuilder::finish(const ForeignTokenizerOptions& op
       .merges = std::move(merges_), .whole_words = whole_words, .pre_tokenizer = pre_tokenizer};
   for (const auto& [number, spelling] : spellings_) {
     if (number != static_cast<int64_t>(vocabulary.tokens.size())) {
-      return damaged("no token has the number {}", vocabulary.tokens.size());
+      return damaged(fmt::format("no token has the number {}", vocabulary.tokens.size()));
     }
     if (special_.count(number) > 0) {
       vocabulary.special.push_back(static_cast<int32_t>(number));
@@ -87,9 +85,9 @@ Result<BpeTokenizer> VocabularyBuilder::finish(const ForeignTokenizerOptions& op
     }
     const auto bytes = bytes_of_spelling(spelling);
     if (!bytes) {
-      return damaged(
+      return damaged(fmt::format(
           "token {} (\"{}\") has a character that spells no byte: not a byte-level vocabulary",
-          number, spelling);
+          number, spelling));
     }
     vocabulary.tokens.push_back(*bytes);
   }

@@ -40,7 +40,7 @@ json parse_object(std::string_view text, const char* what) {
 }
 
 // Null where the key is absent.
-const json& member(const json& object, const char* key) {
+const json& member_or_null(const json& object, const char* key) {
   static const json kNull;  // never written
   if (!object.is_object()) fail(fmt::format("\"{}\" is looked for in what is no object", key));
   const auto found = object.find(key);
@@ -48,14 +48,14 @@ const json& member(const json& object, const char* key) {
 }
 
 bool flag(const json& object, const char* key, bool otherwise) {
-  const json& value = member(object, key);
+  const json& value = member_or_null(object, key);
   if (value.is_null()) return otherwise;
   if (!value.is_boolean()) fail(fmt::format("\"{}\" is not true or false", key));
   return value.get<bool>();
 }
 
 std::string word(const json& object, const char* key) {
-  const json& value = member(object, key);
+  const json& value = member_or_null(object, key);
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
@@ -88,7 +88,7 @@ PreTokenizer read_pre_tokenizer(const json& pre_tokenizer) {
       unsupported("pre_tokenizer: ByteLevel without a pattern");
     return PreTokenizer::Gpt2;
   }
-  const json& steps = member(pre_tokenizer, "pretokenizers");
+  const json& steps = member_or_null(pre_tokenizer, "pretokenizers");
   const bool is_known = word(pre_tokenizer, "type") == "Sequence" && steps.is_array() &&
                         steps.size() == 2 && word(steps[0], "type") == "Split" &&
                         word(steps[1], "type") == "ByteLevel";
@@ -102,14 +102,14 @@ PreTokenizer read_pre_tokenizer(const json& pre_tokenizer) {
   }
   check_byte_level(steps[1]);
   if (flag(steps[1], "use_regex", true)) unsupported("pre_tokenizer: two patterns");
-  return of_regex(word(member(steps[0], "pattern"), "Regex"));
+  return of_regex(word(member_or_null(steps[0], "pattern"), "Regex"));
 }
 
 void check_model(const json& object, const json& model) {
   const std::string type = word(model, "type");
   if (!type.empty() && type != "BPE")
     unsupported("model.type is \"" + type + "\"; BPE is supported");
-  if (!member(object, "normalizer").is_null())
+  if (!member_or_null(object, "normalizer").is_null())
     unsupported("normalizer: a text that is normalised does not come back");
   if (flag(model, "byte_fallback", false))
     unsupported("model.byte_fallback: not a byte-level vocabulary");
@@ -141,19 +141,19 @@ void read_merges(const json& merges, VocabularyBuilder& builder) {
 }
 
 BpeTokenizer read_tokenizer(const json& object, const ForeignTokenizerOptions& options) {
-  const json& model = member(object, "model");
+  const json& model = member_or_null(object, "model");
   check_model(object, model);
-  const PreTokenizer pre_tokenizer = read_pre_tokenizer(member(object, "pre_tokenizer"));
+  const PreTokenizer pre_tokenizer = read_pre_tokenizer(member_or_null(object, "pre_tokenizer"));
   VocabularyBuilder builder;
-  read_vocab(member(model, "vocab"), builder);
-  const json& added = member(object, "added_tokens");
+  read_vocab(member_or_null(model, "vocab"), builder);
+  const json& added = member_or_null(object, "added_tokens");
   if (!added.is_null() && !added.is_array()) fail("added_tokens is not a list");
   for (const json& token : added) {
     const std::string content = word(token, "content");
     if (content.empty()) fail("added_tokens: a token without content");
-    must(builder.add_special(content, number_of(member(token, "id"), "added_tokens")));
+    must(builder.add_special(content, number_of(member_or_null(token, "id"), "added_tokens")));
   }
-  read_merges(member(model, "merges"), builder);
+  read_merges(member_or_null(model, "merges"), builder);
   auto tokenizer = builder.finish(options, pre_tokenizer, flag(model, "ignore_merges", false));
   if (!tokenizer.ok()) throw ReadError{tokenizer.error()};
   return std::move(*tokenizer);

@@ -29,8 +29,6 @@ struct ClassedChar {
   bool is_line_end = false;  // CR or LF
 };
 
-bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
-
 inline ClassedChar classify(std::string_view text, size_t position) {
   const uint8_t byte = static_cast<uint8_t>(text[position]);
   if (byte < 0x80) return {kAsciiClasses[byte], 1, byte == '\n' || byte == '\r'};

@@ -62,7 +62,7 @@ TEST(PreTokenizer, SplitsAsTheExpressionOfGpt2) {
 }
 
 // Random texts over an alphabet that has every class, contractions and damaged UTF-8.
-std::string random_text(uint64_t seed, size_t length) {
+std::string random_characters(uint64_t seed, size_t length) {
   static const char* const kParts[] = {"a",
                                        "s",
                                        "'",
@@ -95,7 +95,7 @@ std::string random_text(uint64_t seed, size_t length) {
 
 void check_cuts(PreTokenizer pre_tokenizer) {
   for (uint64_t seed = 0; seed < 3000; ++seed) {
-    const std::string text = random_text(seed, 5 + seed % 40);
+    const std::string text = random_characters(seed, 5 + seed % 40);
     const Words whole = words_of(text, pre_tokenizer);
     // The text is known up to `known`; what comes after was not seen when it was cut.
     for (size_t known = 1; known <= text.size(); ++known) {

@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kTextBetweenSyncs = int64_t{64} << 20;
-constexpr int64_t kTokensPerCopy = int64_t{1} << 20;
 constexpr size_t kManyFiles = 100;
 
 HeldOut resolve(HeldOut held_out, const std::vector<TextFile>& files) {

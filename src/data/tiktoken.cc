@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-Error damaged(int64_t line, const std::string& what) {
+Error damaged_line(int64_t line, const std::string& what) {
   return {ErrorKind::Damaged, fmt::format("line {}: {}", line, what)};
 }
 
@@ -68,11 +68,11 @@ Result<std::vector<std::string>> read_ranks(std::string_view text) {
     size_t rank = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
     const bool is_number = error == std::errc() && end == digits.data() + digits.size();
-    if (!is_number) return damaged(number, "not base64, a space and a rank");
+    if (!is_number) return damaged_line(number, "not base64, a space and a rank");
     if (rank != tokens.size())
-      return damaged(number, fmt::format("rank {} where {} is next", rank, tokens.size()));
+      return damaged_line(number, fmt::format("rank {} where {} is next", rank, tokens.size()));
     const auto bytes = decode_base64(line.substr(0, space));
-    if (!bytes) return damaged(number, "not base64");
+    if (!bytes) return damaged_line(number, "not base64");
     tokens.push_back(*bytes);
   }
   return tokens;

@@ -14,7 +14,7 @@ namespace {
 
 // CR LF shows a transfer that translated line ends, as in PNG.
 constexpr char kMagic[8] = {'T', 'R', 'I', 'T', 'O', 'K', '\r', '\n'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kTokenFileVersion = 1;
 
 // As in the file; little-endian like every machine this runs on.
 struct RawHeader {
@@ -37,8 +37,6 @@ uint32_t header_hash_of(RawHeader raw) {
   return static_cast<uint32_t>(hash64(std::as_bytes(std::span(&raw, 1))));
 }
 
-Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
-
 // Returns the greatest token.
 template <typename Token>
 uint32_t widen(const std::byte* source, std::span<int32_t> out) {
@@ -58,7 +56,7 @@ int token_bytes_of(int64_t vocab_size) { return vocab_size <= 65536 ? 2 : 4; }
 void print_token_file_header(const TokenFileHeader& header,
                              std::span<std::byte, kTokenFileHeaderBytes> bytes) {
   RawHeader raw{.magic = {},
-                .version = kVersion,
+                .version = kTokenFileVersion,
                 .token_bytes = static_cast<uint32_t>(header.token_bytes),
                 .vocab_size = header.vocab_size,
                 .header_hash = 0,
@@ -84,9 +82,9 @@ Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes
   if (std::memcmp(raw.magic, kMagic, sizeof kMagic) != 0) {
     return damaged("not a token file (byte 0); make one with `trireme data prepare`");
   }
-  if (raw.version != kVersion) {
+  if (raw.version != kTokenFileVersion) {
     return damaged("token file version " + std::to_string(raw.version) + " (byte 8); this is for " +
-                   std::to_string(kVersion));
+                   std::to_string(kTokenFileVersion));
   }
   if (raw.header_hash != header_hash_of(raw)) {
     return damaged("the header (bytes 0 to 63) does not match its checksum");

@@ -22,6 +22,7 @@ struct TokenFileHeader {
 };
 
 inline constexpr int64_t kTokenFileHeaderBytes = 64;
+inline constexpr int64_t kTokensPerCopy = int64_t{1} << 20;  // where tokens go from file to file
 
 // Bytes of a token that is below vocab_size.
 int token_bytes_of(int64_t vocab_size);

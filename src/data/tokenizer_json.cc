@@ -21,9 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFormat = "trireme tokenizer";
-constexpr int kVersion = 1;
-
-Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
+constexpr int kTokenizerVersion = 1;
 
 // A field of the kind that `is_kind` asks for.
 Result<const json*> field_of(const json& object, const char* name, bool (json::*is_kind)() const,
@@ -74,7 +72,8 @@ std::string print_tokenizer_json(const Tokenizer& tokenizer, std::string_view fi
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"kind\": \"{}\",\n  \"vocab_size\": "
       "{},\n{}"
       "  \"checksum\": \"{}\"\n}}\n",
-      kFormat, kVersion, tokenizer.kind(), tokenizer.vocab_size(), fields, hex64(tokenizer.hash()));
+      kFormat, kTokenizerVersion, tokenizer.kind(), tokenizer.vocab_size(), fields,
+      hex64(tokenizer.hash()));
 }
 
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view text) {
@@ -97,8 +96,8 @@ Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view text) {
         "train`");
   }
   TRIREME_TRY(version, field_of(object, "version", &json::is_number_integer, "a number"));
-  if (*version != kVersion) {
-    return damaged(fmt::format("version {}; this is for {}", version->dump(), kVersion));
+  if (*version != kTokenizerVersion) {
+    return damaged(fmt::format("version {}; this is for {}", version->dump(), kTokenizerVersion));
   }
   TRIREME_TRY(vocab_size, field_of(object, "vocab_size", &json::is_number_integer, "a number"));
   TRIREME_TRY(checksum, field_of(object, "checksum", &json::is_string, "16 digits"));

@@ -23,8 +23,6 @@ constexpr Run kRuns[] = {
 #include "data/unicode_classes.inc"
 };
 
-bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
-
 // Bytes of a sequence that starts with `lead`; 0: it starts none.
 int length_of(uint8_t lead) {
   if (lead < 0x80) return 1;

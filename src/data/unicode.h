@@ -15,6 +15,8 @@ struct DecodedChar {
 };
 inline constexpr uint32_t kInvalidByte = 0x110000;
 
+constexpr bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
+
 // The first code point of a text that is not empty.
 DecodedChar decode_utf8(std::string_view text);
 void append_utf8(uint32_t code_point, std::string& text);

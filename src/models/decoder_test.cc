@@ -8,6 +8,7 @@
 #include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
 #include "models/init.h"
+#include "models/stage_fixture.h"
 #include "models/transformer_stage.h"
 #include "spec/bucket.h"
 #include "tensor/tensor.h"
@@ -15,16 +16,16 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSeqLen = 19;  // odd against every vector width and attention tile
-constexpr int64_t kVocab = 23;
+constexpr int64_t kTextLen = 19;  // odd against every vector width and attention tile
+constexpr int64_t kTextVocab = 23;
 
 ModelSpec model_of(const std::string& name) {
   ModelConfig config;
   config.layers = 2;
   config.d_model = 24;
   config.heads = 4;
-  config.vocab_size = kVocab;
-  config.seq_len = kSeqLen;
+  config.vocab_size = kTextVocab;
+  config.seq_len = kTextLen;
   config.init_stddev = 0.2;
   config.dropout = 0.3;  // of training alone
   config.tied_head = name != "gpt2_untied";
@@ -54,7 +55,7 @@ const char* const kModels[] = {"gpt2", "gpt2_untied", "llama", "microgpt", "moe"
 
 std::vector<int32_t> some_tokens() {
   std::vector<int32_t> tokens;
-  for (int32_t t = 0; t < kSeqLen; ++t) tokens.push_back((t * 7 + t * t) % kVocab);
+  for (int32_t t = 0; t < kTextLen; ++t) tokens.push_back((t * 7 + t * t) % kTextVocab);
   return tokens;
 }
 
@@ -94,8 +95,8 @@ class WholeModel {
   // The loss at a position is the log probability of its target: every token is made the target.
   Logits stage_logits(const std::vector<int32_t>& tokens) {
     std::copy(tokens.begin(), tokens.end(), stage_.tokens(0).begin());
-    Logits logits(tokens.size(), std::vector<double>(kVocab));
-    for (int32_t token = 0; token < kVocab; ++token) {
+    Logits logits(tokens.size(), std::vector<double>(kTextVocab));
+    for (int32_t token = 0; token < kTextVocab; ++token) {
       std::fill(stage_.targets(0).begin(), stage_.targets(0).end(), token);
       for (int unit = 0; unit < stage_.num_units(); ++unit) {
         stage_.forward_unit(ctx_, {1, 0, false}, 0, unit);
@@ -135,12 +136,6 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   return log_probabilities;
 }
 
-std::vector<const KernelTable*> all_kernels() {
-  std::vector<const KernelTable*> tables = {&reference_kernels()};
-  for (const Isa isa : supported_isas()) tables.push_back(&cpu_kernels(isa));
-  return tables;
-}
-
 // What the trainer scores is what the decoder draws from: both round at the same places, so the
 // bound is that of the fp32 loss from which the logarithm is read, in either dtype.
 TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
@@ -155,7 +150,7 @@ TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
         Decoder decoder = model.decoder();
         for (size_t t = 0; t < tokens.size(); ++t) {
           const auto got = log_softmax(decoder.append(model.ctx(), {&tokens[t], 1}));
-          for (int64_t token = 0; token < kVocab; ++token) {
+          for (int64_t token = 0; token < kTextVocab; ++token) {
             ASSERT_NEAR(got[token], expected[t][token], kBound) << "position " << t;
           }
         }
@@ -182,7 +177,7 @@ TEST(Decoder, PiecesOfAContextChangeNoBit) {
             const size_t count = std::min(piece, tokens.size() - begin);
             got = decoder.append(model.ctx(), {&tokens[begin], count});
           }
-          EXPECT_EQ(decoder.length(), kSeqLen);
+          EXPECT_EQ(decoder.length(), kTextLen);
           EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size() * sizeof(float)), 0)
               << "pieces of " << piece;
         }

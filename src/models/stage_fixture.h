@@ -21,6 +21,12 @@ inline constexpr int64_t kSeqLen = 12;  // odd against every vector width and at
 inline constexpr int64_t kSequences = 3;
 inline constexpr int64_t kVocab = 37;
 
+inline std::vector<const KernelTable*> all_kernels() {
+  std::vector<const KernelTable*> tables = {&reference_kernels()};
+  for (const Isa isa : supported_isas()) tables.push_back(&cpu_kernels(isa));
+  return tables;
+}
+
 inline ModelSpec model_of(const std::string& name) {
   ModelConfig config;
   config.layers = 2;

@@ -13,12 +13,6 @@
 namespace trireme {
 namespace {
 
-std::vector<const KernelTable*> all_kernels() {
-  std::vector<const KernelTable*> tables = {&reference_kernels()};
-  for (const Isa isa : supported_isas()) tables.push_back(&cpu_kernels(isa));
-  return tables;
-}
-
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }

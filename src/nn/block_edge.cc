@@ -7,8 +7,6 @@
 namespace trireme {
 namespace {
 
-TensorRef flat(const MatrixRef& x) { return {x.data, x.dtype, Shape{x.rows * x.cols}}; }
-
 // The rows of every rank.
 struct Parts {
   int64_t num_tokens;

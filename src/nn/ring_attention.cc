@@ -9,11 +9,6 @@
 namespace trireme {
 namespace {
 
-TensorRef flat(const MatrixRef& x) {
-  TRIREME_CHECK(x.stride == x.cols, "what is sent has no gaps");
-  return {x.data, x.dtype, Shape{x.rows * x.cols}};
-}
-
 // A call's own statistics: one row for every head, as the kernels have them.
 MatrixRef by_head(const TensorRef& statistic, int64_t num_heads, int64_t num_queries) {
   return {statistic.data, DType::F32, num_heads, num_queries, num_queries};

@@ -10,8 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
-
 // What make_plan compares with its limit: the largest rank where the configuration limits ranks,
 // else all of them together.
 int64_t needed_bytes(const RunPlan& plan, bool limits_ranks) {

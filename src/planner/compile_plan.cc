@@ -21,8 +21,6 @@
 namespace trireme {
 namespace {
 
-Error infeasible(std::string message) { return {ErrorKind::Infeasible, std::move(message)}; }
-
 ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
   // Servers hold what ZeRO would share out: a push is a reduction to them, a pull a gather.
   const bool has_servers = parallel.sync == "parameter_server";

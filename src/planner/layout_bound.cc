@@ -14,7 +14,6 @@ namespace trireme {
 namespace {
 
 // Sums here and in a plan are rounded in different order.
-constexpr double kRounding = 1.0 - 1e-9;
 
 // Norms of the embedding and the head, which may lie in a bucket with a layer.
 constexpr double kSmallTensorsOfEnds = 4.0;

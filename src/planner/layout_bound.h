@@ -12,6 +12,9 @@
 
 namespace trireme {
 
+// A sum of parts in another order may be so much greater: a bound is held below it.
+inline constexpr double kRounding = 1.0 - 1e-9;
+
 struct NeededBytes {
   int64_t of_rank = 0;  // that needs most
   int64_t of_all = 0;

@@ -9,8 +9,6 @@
 namespace trireme {
 namespace {
 
-constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
-
 template <typename Number>
 std::vector<Number> divisors_of(Number number) {
   std::vector<Number> divisors;

@@ -13,8 +13,6 @@
 namespace trireme {
 namespace {
 
-Error usage(std::string message) { return {ErrorKind::Usage, std::move(message)}; }
-
 Result<Recompute> parse_recompute(const std::string& name) {
   if (name == "none") return Recompute::None;
   if (name == "selective") return Recompute::Selective;

@@ -78,7 +78,6 @@ NeededBytes needed_bytes(const RunPlan& plan) {
 constexpr int64_t kNearLimit = 64;
 
 // Sums here and in a price are rounded in different order.
-constexpr double kRounding = 1.0 - 1e-9;
 
 class Search {
  public:

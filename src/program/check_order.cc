@@ -10,11 +10,6 @@
 namespace trireme {
 namespace {
 
-bool computes(ActionKind kind) {
-  return kind == ActionKind::F || kind == ActionKind::B || kind == ActionKind::W ||
-         kind == ActionKind::BW || kind == ActionKind::FB;
-}
-
 // Where the F, B and W of one (chunk, micro-batch) stand in their rank's list; -1: nowhere.
 struct Spots {
   int f = -1;
@@ -164,12 +159,6 @@ struct Wait {
   std::string text;
 };
 
-class Nothing {
- public:
-  void action(int, size_t) {}
-  void transfer(int, size_t, int, size_t) {}
-};
-
 bool stands_before(const Program& program, size_t position, ActionKind half, int chunk, int k) {
   for (size_t i = position; i < program.size(); ++i) {
     const Action& action = program[i];
@@ -214,11 +203,6 @@ Wait wait_of(const Schedule& schedule, const StageGraph& graph, const Replayed& 
 
 }  // namespace
 
-bool is_transfer(ActionKind kind) {
-  return kind == ActionKind::SendActivation || kind == ActionKind::RecvActivation ||
-         kind == ActionKind::SendGrad || kind == ActionKind::RecvGrad;
-}
-
 std::vector<Problem> check_shape(const Schedule& schedule) {
   std::vector<Problem> problems;
   if (schedule.num_ranks < 1 || schedule.num_chunks < 1 || schedule.num_microbatches < 1 ||
@@ -256,8 +240,7 @@ std::vector<Problem> check_order(const Schedule& schedule) { return OrderCheck(s
 
 std::vector<Problem> check_cycles(const Schedule& schedule) {
   const StageGraph graph(schedule);
-  Nothing nothing;
-  const Replayed replayed = Replay<Nothing>(schedule, graph, TransferRule::Implicit, nothing).run();
+  const Replayed replayed = replay(schedule, graph, TransferRule::Implicit);
   if (replayed.complete) return {};
   int rank = 0;
   while (replayed.position[rank] == schedule.programs[rank].size()) ++rank;

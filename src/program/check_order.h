@@ -15,6 +15,4 @@ std::vector<Problem> check_order(const Schedule& schedule);
 // R5, for a schedule without transfers that passed check_order: the cycle is spelled out.
 std::vector<Problem> check_cycles(const Schedule& schedule);
 
-bool is_transfer(ActionKind kind);
-
 }  // namespace trireme

@@ -15,12 +15,6 @@
 namespace trireme {
 namespace {
 
-class Nothing {
- public:
-  void action(int, size_t) {}
-  void transfer(int, size_t, int, size_t) {}
-};
-
 class RanksCheck {
  public:
   RanksCheck(const Schedule& schedule, const Mesh& mesh, const std::vector<RankPlan>& ranks)
@@ -213,9 +207,7 @@ class RanksCheck {
     }
     if (!problems_.empty()) return;
     const StageGraph graph(forward);
-    Nothing nothing;
-    const Replayed replayed =
-        Replay<Nothing>(forward, graph, TransferRule::Rendezvous, nothing).run();
+    const Replayed replayed = replay(forward, graph, TransferRule::Rendezvous);
     if (replayed.complete) return;
     report("transfer", -1, -1, "the evaluation hangs: " + describe_stuck(forward, replayed));
   }

@@ -108,12 +108,6 @@ void expect_caught(
   }
 }
 
-bool computes(const Action& action) {
-  return action.kind == ActionKind::F || action.kind == ActionKind::B ||
-         action.kind == ActionKind::W || action.kind == ActionKind::BW ||
-         action.kind == ActionKind::FB;
-}
-
 bool drop(Schedule& schedule, int rank, size_t position) {
   Program& program = schedule.programs[rank];
   if (program[position].kind == ActionKind::Step) return false;
@@ -143,7 +137,7 @@ bool change_chunk(Schedule& schedule, int rank, size_t position) {
 }
 
 bool move_to_another_rank(Schedule& schedule, int rank, size_t position) {
-  if (schedule.num_ranks == 1 || !computes(schedule.programs[rank][position])) return false;
+  if (schedule.num_ranks == 1 || !computes(schedule.programs[rank][position].kind)) return false;
   Program& to = schedule.programs[(rank + 1) % schedule.num_ranks];
   to.push_back(schedule.programs[rank][position]);
   return drop(schedule, rank, position);
@@ -245,7 +239,8 @@ TEST(Check, FindsEveryDamageToTheSumOverMicrobatches) {
       Program& program = schedule.programs[rank];
       if (program[position].kind != ActionKind::Step) return false;
       // Past the last W, which only sums may follow.
-      const auto last_w = std::find_if(program.rbegin(), program.rend(), computes);
+      const auto last_w = std::find_if(program.rbegin(), program.rend(),
+                                       [](const Action& action) { return computes(action.kind); });
       std::rotate(last_w, program.rbegin(), program.rbegin() + 1);
       std::rotate(program.rbegin(), program.rbegin() + 1, last_w + 1);
       std::rotate(program.begin(), program.end() - 1, program.end());

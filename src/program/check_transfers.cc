@@ -128,21 +128,13 @@ class TransferCheck {
   std::vector<Problem> problems_;
 };
 
-class Nothing {
- public:
-  void action(int, size_t) {}
-  void transfer(int, size_t, int, size_t) {}
-};
-
 }  // namespace
 
 std::vector<Problem> check_transfers(const Schedule& schedule) {
   std::vector<Problem> problems = TransferCheck(schedule).run();
   if (!problems.empty()) return problems;
   const StageGraph graph(schedule);
-  Nothing nothing;
-  const Replayed replayed =
-      Replay<Nothing>(schedule, graph, TransferRule::Rendezvous, nothing).run();
+  const Replayed replayed = replay(schedule, graph, TransferRule::Rendezvous);
   if (replayed.complete) return {};
   int first = 0;
   while (replayed.position[first] == schedule.programs[first].size()) ++first;

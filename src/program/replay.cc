@@ -20,4 +20,12 @@ std::string describe_stuck(const Schedule& schedule, const Replayed& replayed) {
   return text;
 }
 
+Replayed replay(const Schedule& schedule, const StageGraph& graph, TransferRule rule) {
+  struct {
+    void action(int, size_t) {}
+    void transfer(int, size_t, int, size_t) {}
+  } nobody;
+  return Replay(schedule, graph, rule, nobody).run();
+}
+
 }  // namespace trireme

@@ -181,11 +181,6 @@ class Replay {
     wake(to.rank);
   }
 
-  static bool is_transfer(ActionKind kind) {
-    return kind == ActionKind::SendActivation || kind == ActionKind::RecvActivation ||
-           kind == ActionKind::SendGrad || kind == ActionKind::RecvGrad;
-  }
-
   // A blocking transfer: done once the other side stands at its half of the same message.
   bool meet(int rank, const Action& action) {
     const bool sends =
@@ -226,5 +221,8 @@ class Replay {
   std::vector<uint8_t> is_queued_;
   std::vector<int> queue_;
 };
+
+// How far the ranks come, for nobody to see.
+Replayed replay(const Schedule& schedule, const StageGraph& graph, TransferRule rule);
 
 }  // namespace trireme

@@ -11,11 +11,6 @@
 namespace trireme {
 namespace {
 
-bool computes(ActionKind kind) {
-  return kind == ActionKind::F || kind == ActionKind::B || kind == ActionKind::W ||
-         kind == ActionKind::BW || kind == ActionKind::FB;
-}
-
 // When the F and B of each (stage, micro-batch) ran: the ends of the arrows.
 class Messages {
  public:

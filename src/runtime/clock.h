@@ -7,4 +7,7 @@ namespace trireme {
 // Nanoseconds of the monotonic clock.
 int64_t monotonic_ns();
 
+// Seconds since 1970.
+double unix_time_s();
+
 }  // namespace trireme

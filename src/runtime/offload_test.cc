@@ -40,7 +40,7 @@ RankPlan rank_plan() {
 }
 
 // A rank with its memory and its file, and what Step would do with the pieces.
-struct Rank {
+struct OffloadedRank {
   RankPlan plan = rank_plan();
   ThreadTeam team{1};
   RankMemory memory{plan, team};
@@ -88,7 +88,7 @@ std::string failure_of(const std::function<void()>& run) {
 }
 
 TEST(Offload, EveryByteGoesThroughABufferOnceInAStep) {
-  Rank rank;
+  OffloadedRank rank;
   EXPECT_GT(rank.num_pieces(), 4u);
   auto* state = static_cast<uint8_t*>(rank.offload->state(0));
   for (int64_t i = 0; i < rank.table_bytes(); ++i) {
@@ -111,14 +111,14 @@ TEST(Offload, EveryByteGoesThroughABufferOnceInAStep) {
 }
 
 TEST(Offload, TheFileEndsWithItsRank) {
-  Rank rank;
+  OffloadedRank rank;
   EXPECT_TRUE(fs::exists(rank.path));
   rank.offload.reset();
   EXPECT_FALSE(fs::exists(rank.path));
 }
 
 TEST(Offload, WhatChangedOnTheDiskIsAnError) {
-  Rank rank;
+  OffloadedRank rank;
   rank.step();
   rank.overwrite(5000);
   EXPECT_NE(failure_of([&] { rank.offload->verify(); }).find("damaged"), std::string::npos);
@@ -128,7 +128,7 @@ TEST(Offload, WhatChangedOnTheDiskIsAnError) {
 }
 
 TEST(Offload, AShortenedFileIsAnError) {
-  Rank rank;
+  OffloadedRank rank;
   rank.step();
   fs::resize_file(rank.path, 4096);
   EXPECT_NE(failure_of([&] { rank.offload->verify(); }).find("shortened"), std::string::npos);

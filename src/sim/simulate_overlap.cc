@@ -6,11 +6,6 @@
 namespace trireme {
 namespace {
 
-bool computes(ActionKind kind) {
-  return kind == ActionKind::F || kind == ActionKind::B || kind == ActionKind::W ||
-         kind == ActionKind::BW;
-}
-
 class OverlapSimulator {
  public:
   OverlapSimulator(const Program& program, const DataParallelShape& shape,

@@ -12,7 +12,6 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kLayerPrefix = "layers.";
-constexpr std::string_view kTable = "embedding.tokens";
 
 int unit_of(const StageSpec& stage, std::string_view name) {
   const int first_layer_unit = stage.has_embedding ? 1 : 0;
@@ -26,7 +25,7 @@ int unit_of(const StageSpec& stage, std::string_view name) {
   return num_units(stage) - 1;
 }
 
-bool is_table(std::string_view name) { return name.substr(0, kTable.size()) == kTable; }
+bool is_table(std::string_view name) { return name.substr(0, kTokenTable.size()) == kTokenTable; }
 
 int64_t num_blocks(const Bucket& bucket) {
   int64_t blocks = 0;

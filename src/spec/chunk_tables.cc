@@ -12,7 +12,6 @@ namespace {
 // Of any dtype: so many elements have that many bytes at least.
 int64_t aligned_elements(int64_t elements) { return round_up(elements, kTensorAlignment); }
 
-const char* const kTable = "embedding.tokens";
 const char* const kSecondUse = "embedding.tokens@head";
 
 // Shards lie one behind the other in the order of their buckets.
@@ -61,7 +60,7 @@ void list_owned(ChunkTables& chunk) {
     }
   }
   for (OwnedParam& owned : chunk.owned) {
-    if (owned.name == kTable && chunk.stage.has_embedding) owned.second_use_begin = second_use;
+    if (owned.name == kTokenTable && chunk.stage.has_embedding) owned.second_use_begin = second_use;
   }
 }
 

@@ -13,6 +13,8 @@
 
 namespace trireme {
 
+inline constexpr std::string_view kTokenTable = "embedding.tokens";
+
 // Neighbouring slices (not those of a checkpoint's tensors) of a layer's heads, hidden units and
 // rows of the vocabulary, of which every tp rank has as many. What a slice adds to a sum over the
 // layer is a sum of its own; these are added along the binary tree over all slices, part of it on a

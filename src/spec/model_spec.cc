@@ -33,8 +33,6 @@ Result<T> choose(const std::string& key, const std::string& name, const Choice<T
                        (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
 }
 
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
 Status check_positive(const ModelSpec& model) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"model.layers", model.layers},     {"model.d_model", model.d_model},

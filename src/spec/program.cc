@@ -142,4 +142,14 @@ std::string to_string(const Program& program, int num_chunks) {
   return text;
 }
 
+bool computes(ActionKind kind) {
+  return kind == ActionKind::F || kind == ActionKind::B || kind == ActionKind::W ||
+         kind == ActionKind::BW || kind == ActionKind::FB;
+}
+
+bool is_transfer(ActionKind kind) {
+  return kind == ActionKind::SendActivation || kind == ActionKind::RecvActivation ||
+         kind == ActionKind::SendGrad || kind == ActionKind::RecvGrad;
+}
+
 }  // namespace trireme

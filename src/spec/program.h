@@ -35,6 +35,11 @@ enum class ActionKind : uint8_t {
              // wrong, roll back and update again
 };
 
+// F, B, W and their pairs: what runs kernels of layers.
+bool computes(ActionKind kind);
+// A Send or Recv between stages.
+bool is_transfer(ActionKind kind);
+
 // One entry of a Program. Fields that a kind does not use are -1 (chunk and microbatch of Step,
 // ...).
 struct Action {

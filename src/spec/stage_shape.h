@@ -7,6 +7,7 @@
 namespace trireme {
 
 enum class Recompute { None, Selective, Full };
+inline constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
 
 // How queries meet keys whose tokens lie on other context-parallel ranks: keys and values go round
 // a ring, or every rank takes part of the heads of whole sequences.

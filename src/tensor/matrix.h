@@ -25,6 +25,11 @@ inline MatrixRef matrix(const TensorRef& x) {
   const int64_t cols = x.shape[x.shape.rank() - 1];
   return {x.data, x.dtype, cols == 0 ? 0 : x.num_elements() / cols, cols, cols};
 }
+// Its elements in a row; there may be no gaps.
+inline TensorRef flat(const MatrixRef& x) {
+  TRIREME_CHECK(x.stride == x.cols || x.rows <= 1, "a flattened matrix has no gaps");
+  return {x.data, x.dtype, Shape{x.rows * x.cols}};
+}
 inline MatrixRef rows_of(const MatrixRef& x, int64_t begin, int64_t count) {
   return {static_cast<char*>(x.data) + begin * x.stride * size_of(x.dtype), x.dtype, count, x.cols,
           x.stride};

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Two ranks each, every way in which they communicate.
-std::vector<RunConfig> layouts() {
+std::vector<RunConfig> announcing_layouts() {
   std::vector<RunConfig> all;
   const auto add = [&](auto&& set) {
     all.push_back(some_run());
@@ -97,7 +97,7 @@ int64_t allocations(const RunPlan& plan, const WorldOptions& options, bool follo
 
 // Also where ranks do not see each other's memory, and where steps that have begun are dropped.
 TEST(Engine, ASteadyStepAllocatesNothingOnAnyLayout) {
-  for (const RunConfig& config : layouts()) {
+  for (const RunConfig& config : announcing_layouts()) {
     const auto plan = make_plan(config, {});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     for (const int ranks_per_node : {0, 1}) {

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr double kSmallest = 1e-12;
 constexpr double kLargest = 1e20;

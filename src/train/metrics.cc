@@ -15,10 +15,6 @@
 namespace trireme {
 namespace {
 
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // A line is put together on the stack, so that a step's metrics allocate nothing.
 class LineBuffer {
  public:
@@ -60,7 +56,7 @@ void add_expert_load(LineBuffer& line, const StepReport& report) {
 
 std::string run_line(const char* event, int64_t step, const std::string& fields) {
   return fmt::format("{{\"event\":\"{}\",\"step\":{},\"time\":{:.3f}{}{}}}\n", event, step,
-                     unix_time(), fields.empty() ? "" : ",", fields);
+                     unix_time_s(), fields.empty() ? "" : ",", fields);
 }
 
 // The lines of a metrics file up to `step`. A last line that was cut by a crash is dropped.
@@ -100,7 +96,7 @@ Result<MetricsFile> MetricsFile::resume(const std::string& path, int64_t step,
 
 void MetricsFile::on_step(const StepReport& report) {
   LineBuffer line;
-  line.add("{{\"event\":\"train\",\"step\":{},\"time\":{:.3f}", report.step, unix_time());
+  line.add("{{\"event\":\"train\",\"step\":{},\"time\":{:.3f}", report.step, unix_time_s());
   line.add_number("loss", report.loss);
   line.add_number("lr", report.lr);
   line.add_number("grad_norm", report.grad_norm);
@@ -117,7 +113,7 @@ void MetricsFile::on_step(const StepReport& report) {
 
 void MetricsFile::on_eval(const EvalReport& report) {
   LineBuffer line;
-  line.add("{{\"event\":\"eval\",\"step\":{},\"time\":{:.3f}", report.step, unix_time());
+  line.add("{{\"event\":\"eval\",\"step\":{},\"time\":{:.3f}", report.step, unix_time_s());
   line.add_number("val_loss", report.val_loss);
   if (report.bits_per_byte > 0.0) line.add_number("bits_per_byte", report.bits_per_byte);
   line.add_number("seconds", report.seconds);
@@ -127,7 +123,7 @@ void MetricsFile::on_eval(const EvalReport& report) {
 
 void MetricsFile::on_sample(const SampleReport& report) {
   nlohmann::ordered_json json = {
-      {"event", "sample"}, {"step", report.step}, {"time", unix_time()}, {"text", report.text}};
+      {"event", "sample"}, {"step", report.step}, {"time", unix_time_s()}, {"text", report.text}};
   // Sampled bytes need not be UTF-8; JSON must be.
   file_.append(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -135,13 +131,13 @@ void MetricsFile::on_sample(const SampleReport& report) {
 void MetricsFile::on_checkpoint(const CheckpointReport& report) {
   file_.append(fmt::format(
       "{{\"event\":\"checkpoint\",\"step\":{},\"time\":{:.3f},\"path\":\"{}\",\"seconds\":{}}}\n",
-      report.step, unix_time(), json_escaped(report.path), report.seconds));
+      report.step, unix_time_s(), json_escaped(report.path), report.seconds));
 }
 
 void MetricsFile::write_failure(int64_t step, const std::string& cause) {
   file_.append(
       fmt::format("{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"}}\n", step,
-                  unix_time(), json_escaped(cause)));
+                  unix_time_s(), json_escaped(cause)));
 }
 
 }  // namespace trireme

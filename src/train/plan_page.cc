@@ -17,8 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostRanks = 16;
-
 // All ranks where there are few, else the first of as many stages as there is room for.
 std::vector<size_t> shown_positions(const RunPlan& plan) {
   std::vector<size_t> shown;

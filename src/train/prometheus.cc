@@ -60,10 +60,6 @@ std::string number_text(double value) {
   return fmt::format("{}", value);
 }
 
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 std::string prometheus_escaped(std::string_view value) {
@@ -129,7 +125,7 @@ void PrometheusMetrics::on_eval(const EvalReport& report) {
 void PrometheusMetrics::on_checkpoint(const CheckpointReport& report) {
   const std::lock_guard lock(mutex_);
   set(kCheckpointStep, double(report.step));
-  set(kCheckpointTime, unix_time());
+  set(kCheckpointTime, unix_time_s());
 }
 
 // A file that cannot be written is missed by whoever collects it; the run goes on.

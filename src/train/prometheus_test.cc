@@ -23,7 +23,7 @@ struct Exposition {
 };
 
 // By the grammar of the text format: HELP and TYPE once before the samples of a name.
-Exposition parse(const std::string& text) {
+Exposition parse_exposition(const std::string& text) {
   EXPECT_TRUE(text.empty() || text.back() == '\n');
   const std::regex help(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) .+)");
   const std::regex type(R"(# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge))");
@@ -80,7 +80,7 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
     (*metrics)->on_eval({5, 3.25, 0.0, 0.1});
   }
   const std::string text = read_text_file(path_).value();
-  const Exposition exposition = parse(text);
+  const Exposition exposition = parse_exposition(text);
   EXPECT_EQ(exposition.samples.at("trireme_step"), "5");
   EXPECT_EQ(exposition.samples.at("trireme_loss"), "0.2");
   EXPECT_EQ(exposition.samples.at("trireme_tokens_total"), "50");

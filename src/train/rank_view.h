@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+inline constexpr size_t kMostRanks = 16;  // that a page shows one by one
+
 // The tensors of regions, each table once however many ranks have it.
 class TensorTables {
  public:

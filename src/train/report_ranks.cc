@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostRanks = 16;
-
 double microseconds_of_ns(int64_t ns) { return double(ns) / 1000; }
 
 // ---- timelines

@@ -29,11 +29,7 @@ constexpr int kSessionStart = 1;  // SessionLog.status
 constexpr int kStringType = 7;    // DT_STRING
 
 // Shares of more experts than this are left to metrics.jsonl.
-constexpr int64_t kMostShares = 64;
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+constexpr int64_t kMostScalarShares = 64;
 
 // As records store it: a file of records may hold CRCs of its own.
 uint32_t masked_crc(std::string_view bytes) {
@@ -63,7 +59,7 @@ void append_tf_record(std::string& file, std::string_view data) {
 }
 
 Result<TensorBoardFile> TensorBoardFile::create(const Start& start) {
-  const double now = unix_time();
+  const double now = unix_time_s();
   std::string host;
   for (const char c : start.host) host += c == '/' ? '_' : c;
   // TensorBoard reads files in the order of their names; the fraction tells apart two starts of one
@@ -130,7 +126,7 @@ void TensorBoardFile::add_histogram(std::string_view tag, const TensorHistogram&
 
 void TensorBoardFile::write_summary(int64_t step) {
   event_.clear();
-  event_.fixed64(kWallTime, unix_time());
+  event_.fixed64(kWallTime, unix_time_s());
   event_.varint(kStep, uint64_t(step));
   event_.bytes(kSummary, summary_.text());
   write_event(event_);
@@ -147,7 +143,7 @@ void TensorBoardFile::add_experts(const StepReport& report) {
   const ExpertLoad load = expert_load(report.expert_loads, report.num_experts);
   add_scalar("experts/max_over_mean", load.max_over_mean);
   add_scalar("experts/dropped_visits", double(load.dropped));
-  if (report.num_experts > kMostShares) return;
+  if (report.num_experts > kMostScalarShares) return;
   for (int64_t expert = 0; expert < report.num_experts; ++expert) {
     char tag[32];
     const auto end = fmt::format_to_n(tag, sizeof tag, "experts/share_{:02}", expert);

@@ -3,6 +3,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/ref_access.h"
+#include "kernels/ref_math.h"
 
 namespace trireme {
 namespace {
@@ -13,8 +14,6 @@ double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); 
 double normal_density(double x) {
   return std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 }
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 double tanh_of_inner(double x) {
   return std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + kCubic * x * x * x));
 }

@@ -5,11 +5,10 @@
 
 #include "kernels/moe/moe.h"
 #include "kernels/ref_access.h"
+#include "kernels/ref_math.h"
 
 namespace trireme {
 namespace {
-
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 int64_t num_rows(const TensorRef& begin_E) {
   return begin_E.as<int32_t>()[begin_E.num_elements() - 1];

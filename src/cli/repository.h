@@ -1,0 +1,11 @@
+#pragma once
+
+#include <filesystem>
+
+namespace trireme {
+
+// Where this source lies: tests read its configurations, models and pages.
+inline const std::filesystem::path kRoot =
+    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+
+}  // namespace trireme
