@@ -27,8 +27,7 @@ std::string read_holder(int fd) {
 
 // The holder before may have removed the file between our open and our lock.
 bool is_still_at(int fd, const std::string& path) {
-  struct stat held {
-  }, named{};
+  struct stat held, named;
   return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }

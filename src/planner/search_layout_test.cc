@@ -18,8 +18,6 @@
 namespace trireme {
 namespace {
 
-constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
-
 RunConfig small_run(ModelFamily family, int64_t layers = 4) {
   RunConfig config;
   config.model.family = family;
@@ -86,21 +84,21 @@ void expect_within_bounds(const Known& known, LayoutBounds& bounds, const Simula
 std::vector<Known> brute_force(const RunConfig& config, const Hardware& hardware, int num_ranks) {
   std::vector<Known> all;
   LayoutBounds bounds(start_plan(config, {}).value(), hardware);
+  PlanParts parts;
+  CollectiveBytes collectives;
   const auto visit = [&](const LayoutChoice& layout) {
     const RunConfig own = with_layout(config, layout);
     if (!validate(own).empty()) return;
     const Result<RunPlan> plan = make_plan(own, {});
     if (!plan.ok()) return;
-    CollectiveBytes collectives;
+    all.push_back(
+        {layout, predicted_step_s(*plan, hardware), most_arena_bytes(*plan), plan->arena_bytes()});
+    Result<RunPlan> outlined = start_plan(own, {});
+    ASSERT_TRUE(outlined.ok() && outline_pipeline(*outlined, parts).ok()) << describe(layout);
     const PricedSchedule priced =
-        price_schedule(*plan, hardware, collectives, bounds.layer_saved_bytes(layout));
+        price_schedule(*outlined, hardware, collectives, bounds.layer_saved_bytes(layout));
     ASSERT_TRUE(priced.simulation.ok()) << priced.simulation.error().message;
-    Known known{layout, 0.0, most_arena_bytes(*plan), plan->arena_bytes()};
-    for (const StepTimes& stage : predict_stages(*plan, hardware, priced, collectives)) {
-      known.step_s = std::max(known.step_s, stage.step);
-    }
-    expect_within_bounds(known, bounds, *priced.simulation);
-    all.push_back(known);
+    expect_within_bounds(all.back(), bounds, *priced.simulation);
   };
   const auto visit_mesh = [&](const Mesh& mesh) {
     for (const std::string& kind : schedule_kinds()) {

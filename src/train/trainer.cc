@@ -67,10 +67,10 @@ Status Trainer::check_progress(const StepReport& report) {
   if (skips_in_a_row_ < kMostSkipsInARow) return Done{};
   return Error{
       ErrorKind::Runtime,
-      fmt::format("step {}: no gradient was finite for {} steps, the loss is {}: the run "
-                  "has diverged; lower optim.lr, lengthen optim.warmup_steps or set "
-                  "optim.clip_norm, and start again or go on from an earlier checkpoint",
-                  report.step, skips_in_a_row_, std::isfinite(report.loss) ? "finite" : "not")};
+      fmt::format("step {}: no gradient was finite for {} steps: the run has diverged; lower "
+                  "optim.lr, lengthen optim.warmup_steps or set optim.clip_norm, and start "
+                  "again or go on from an earlier checkpoint",
+                  report.step, skips_in_a_row_)};
 }
 
 StepReport Trainer::run_step() {
