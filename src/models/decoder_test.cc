@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kTextLen = 19;  // odd against every vector width and attention tile
 constexpr int64_t kTextVocab = 23;
 
-ModelSpec model_of(const std::string& name) {
+ModelSpec text_model_of(const std::string& name) {
   ModelConfig config;
   config.layers = 2;
   config.d_model = 24;
@@ -51,7 +51,7 @@ ModelSpec model_of(const std::string& name) {
   return *resolve_model(config, 0);
 }
 
-const char* const kModels[] = {"gpt2", "gpt2_untied", "llama", "microgpt", "moe"};
+const char* const kTextModels[] = {"gpt2", "gpt2_untied", "llama", "microgpt", "moe"};
 
 std::vector<int32_t> some_tokens() {
   std::vector<int32_t> tokens;
@@ -141,10 +141,10 @@ std::vector<double> log_softmax(std::span<const float> logits) {
 TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
   const std::vector<int32_t> tokens = some_tokens();
   for (const KernelTable* kernels : all_kernels()) {
-    for (const char* name : kModels) {
+    for (const char* name : kTextModels) {
       for (const DType compute : {DType::F32, DType::BF16}) {
         SCOPED_TRACE(std::string(kernels->name) + " " + name + " " + std::string(name_of(compute)));
-        WholeModel model(model_of(name), *kernels, compute);
+        WholeModel model(text_model_of(name), *kernels, compute);
         const Logits expected = model.stage_logits(tokens);
         constexpr double kBound = 2e-6;
         Decoder decoder = model.decoder();
@@ -163,10 +163,10 @@ TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
 TEST(Decoder, PiecesOfAContextChangeNoBit) {
   const std::vector<int32_t> tokens = some_tokens();
   for (const KernelTable* kernels : all_kernels()) {
-    for (const char* name : kModels) {
+    for (const char* name : kTextModels) {
       for (const DType compute : {DType::F32, DType::BF16}) {
         SCOPED_TRACE(std::string(kernels->name) + " " + name + " " + std::string(name_of(compute)));
-        WholeModel model(model_of(name), *kernels, compute);
+        WholeModel model(text_model_of(name), *kernels, compute);
         Decoder decoder = model.decoder();
         const std::span<const float> whole = decoder.append(model.ctx(), tokens);
         const std::vector<float> expected(whole.begin(), whole.end());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/align.h"
 #include "base/nearest_name.h"
 
 namespace trireme {

@@ -10,6 +10,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "runtime/clock.h"
 #include "train/expert_load.h"
 
 namespace trireme {

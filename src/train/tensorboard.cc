@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/crc32c.h"
+#include "runtime/clock.h"
 #include "train/expert_load.h"
 
 namespace trireme {
