@@ -66,6 +66,7 @@ TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
                           field.name == "loss_scale";  // to other fields, or to few values
     if (!is_bound) change(field);
   }
+  all.run.reproducible = "layout";  // "mesh" contradicts parallel.sequence
   const auto loaded = from_text(to_toml(all));
   ASSERT_TRUE(loaded.ok()) << error_of(loaded);
   EXPECT_EQ(to_toml(loaded.value().config), to_toml(all));
@@ -279,6 +280,16 @@ TEST(LoadConfig, SlicesOfTheMeshAreRefusedForExpertsWhereTheyAreWritten) {
       error_of(from_text("[model]\nfamily = \"moe\"\n[run]\nreproducible = \"mesh\"\n"));
   EXPECT_EQ(message.rfind("run.toml:4: run.reproducible = \"mesh\" is for model.family = ", 0), 0u)
       << message;
+}
+
+TEST(LoadConfig, SlicesOfTheMeshAreRefusedWithSequenceParallelismWhereTheyAreWritten) {
+  const auto loaded = from_text("[parallel]\nsequence = true\n[run]\nreproducible = \"mesh\"\n");
+  EXPECT_EQ(loaded.error().kind, ErrorKind::Usage);
+  EXPECT_EQ(
+      error_of(loaded),
+      "run.toml:4: run.reproducible = \"mesh\" with parallel.sequence = true would sum "
+      "gradients of norms over micro-batches before tp ranks; set parallel.sequence = false or "
+      "take \"layout\"");
 }
 
 TEST(LoadConfig, AMissingFileNamesItsNeighbour) {

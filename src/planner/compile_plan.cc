@@ -287,13 +287,13 @@ void add_heaviest(RunPlan& plan, const std::vector<RankPlan>& outlines,
 Status check_slices(const RunPlan& plan) {
   const int slices = plan.shape.slices;
   if (slices > 0 && plan.config.parallel.sequence) {
-    return infeasible(
+    return usage(
         "run.reproducible = \"mesh\" with parallel.sequence = true: gradients of norms would be "
         "summed over micro-batches before tp ranks; set parallel.sequence = false or take "
         "\"layout\"");
   }
   if (slices % plan.mesh.tp == 0) return Done{};
-  return infeasible(fmt::format(
+  return usage(fmt::format(
       "run.reproducible = \"mesh\" cuts this model into {} slices of heads, kv_heads, d_ff and "
       "vocabulary, which parallel.tp = {} must divide; take a smaller parallel.tp or \"layout\"",
       slices, plan.mesh.tp));

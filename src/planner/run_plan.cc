@@ -39,9 +39,9 @@ Result<AccumulateMode> parse_reproducible(const std::string& name) {
 Result<int> slices_of(const RunSection& run, const ModelSpec& model) {
   if (run.reproducible != "mesh") return 0;
   if (!model.has_experts()) return most_slices(model);
-  return Error{ErrorKind::Infeasible,
-               "run.reproducible = \"mesh\" is for model.family = \"gpt2\" and \"llama\": a "
-               "router's gradient is summed over tp ranks at the end of a step; take \"layout\""};
+  return usage(
+      "run.reproducible = \"mesh\" is for model.family = \"gpt2\" and \"llama\": a router's "
+      "gradient is summed over tp ranks at the end of a step; take \"layout\"");
 }
 
 Status check_mesh(const Mesh& mesh) {

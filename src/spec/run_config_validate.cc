@@ -319,6 +319,10 @@ void run_rules(Rules& rules, const RunConfig& config) {
       "is for model.family = \"gpt2\" and \"llama\": a router's gradient is summed over tp "
       "ranks at the end of a step",
       "take \"layout\"");
+  rules.require(run.reproducible != "mesh" || !config.parallel.sequence, "run.reproducible",
+                "with parallel.sequence = true would sum gradients of norms over micro-batches "
+                "before tp ranks",
+                "set parallel.sequence = false or take \"layout\"");
   rules.in_range("run.threads_per_rank", run.threads_per_rank, 0, 4097);
   rules.require(run.comm_timeout_s > 0.0, "run.comm_timeout_s", "must be positive", "try 60.0");
   rules.at_least("run.eval_every", run.eval_every, 0);

@@ -98,7 +98,10 @@ TEST(ParityOfMeshes, InSlicesTensorParallelRanksLeaveTheBitsOfOne) {
 TEST(ParityOfMeshes, SlicesThatDoNotFitAreRefusedWithARemedy) {
   const auto refusal_of = [](const Case& c) {
     const Result<RunPlan> plan = make_plan(config_of(c), {});
-    return plan.ok() ? "" : plan.error().message;
+    if (plan.ok()) return std::string();
+    EXPECT_EQ(plan.error().kind, ErrorKind::Usage);  // the configuration contradicts itself
+    EXPECT_EQ(plan.error().message.rfind("run.reproducible = ", 0), 0u);  // so it can be located
+    return plan.error().message;
   };
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
