@@ -21,9 +21,8 @@ namespace {
 LinkSpec measure_link() {
   LinkSpec link;
   run_ranks(2, {}, [&](World& world) {
-    const double call_s = time_short_call(world);
-    const CommCost cost = calibrate_comm(world);
-    if (world.rank() == 0) link = {call_s, 1.0 / cost.inside.beta_s_per_byte};
+    const LinkSpec measured = measure_calls(world);
+    if (world.rank() == 0) link = measured;
   });
   return link;
 }

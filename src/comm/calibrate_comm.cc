@@ -99,4 +99,13 @@ double time_short_call(World& world) {
   return of_call;
 }
 
+LinkSpec measure_calls(World& world) {
+  if (world.size() == 1) return {};
+  const double call_s = time_short_call(world);
+  const CommCost cost = calibrate_comm(world);
+  const std::vector<int>& nodes = world.node_of();
+  const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world.size();
+  return {call_s, 1.0 / (is_one_node ? cost.inside : cost.across).beta_s_per_byte};
+}
+
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include "comm/cost_model.h"
 #include "comm/world.h"
+#include "spec/hardware.h"
 
 namespace trireme {
 
@@ -14,5 +15,9 @@ CommCost calibrate_comm(World& world);
 // other and are woken. More than the latency of a link, on which both ends are awake. Called by all
 // ranks; all get the same answer.
 double time_short_call(World& world);
+
+// What layers wait for: the latency is that of a short call, the bandwidth that of the slowest link
+// that calibrate_comm finds. Nothing with one rank. Called by all ranks; all get the same answer.
+LinkSpec measure_calls(World& world);
 
 }  // namespace trireme

@@ -75,5 +75,23 @@ TEST(CalibrateComm, MeasuresTheSameFiniteNumbersForAllRanks) {
   }
 }
 
+TEST(CalibrateComm, CallsOfAWorldCostAllItsRanksTheSame) {
+  for (const int size : {1, 2, 3}) {
+    std::mutex mutex;
+    std::vector<LinkSpec> calls;
+    run_ranks(size, {.timeout_s = 60, .ranks_per_node = 2}, [&](World& world) {
+      const LinkSpec measured = measure_calls(world);
+      const std::lock_guard lock(mutex);
+      calls.push_back(measured);
+    });
+    for (const LinkSpec& of_rank : calls) {
+      EXPECT_EQ(of_rank.latency_s, calls[0].latency_s);
+      EXPECT_EQ(of_rank.bytes_per_s, calls[0].bytes_per_s);
+      EXPECT_EQ(of_rank.latency_s > 0.0, size > 1);
+      EXPECT_EQ(of_rank.bytes_per_s > 0.0, size > 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

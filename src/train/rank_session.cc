@@ -7,6 +7,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "comm/calibrate_comm.h"
 #include "device/host.h"
 #include "planner/price.h"
 #include "spec/run_config_text.h"
@@ -48,13 +49,14 @@ std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
 }
 
 // A rank's part of this machine.
-Hardware hardware_of(const Ceilings& ceilings, int num_ranks) {
+Hardware hardware_of(const Ceilings& ceilings, const LinkSpec& calls, int num_ranks) {
   Hardware hardware;
   hardware.ranks_per_node = num_ranks;
   hardware.name = "this machine, measured at the start";
   hardware.fp32_flops = ceilings.compute.fp32_flops_per_s / num_ranks;
   hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
   hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
+  hardware.inside_node = calls;
   return hardware;
 }
 
@@ -121,8 +123,9 @@ void RankSession::tell_crowding() const {
                   ranks, plan_.num_threads, host.num_cores));
 }
 
-// Rank 0 measures while the others wait; ranks that do not share cores add up.
-void RankSession::measure_ceilings() {
+// Rank 0 measures its compute while the others wait; ranks that do not share cores add up. Calls are
+// measured by all.
+void RankSession::measure_machine() {
   if (is_first()) {
     ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
     const double threads = double(plan_.num_ranks()) * plan_.num_threads;
@@ -132,11 +135,12 @@ void RankSession::measure_ceilings() {
     ceilings_.copy_bytes_per_s = assumed_hardware(ceilings_.compute).memory_bytes_per_s;
   }
   world_.group().barrier();
+  calls_ = measure_calls(world_);
 }
 
 Status RankSession::write_plan_files() {
   hardware_ = options_.hardware ? share_of(*options_.hardware, plan_, options_.host)
-                                : hardware_of(ceilings_, plan_.num_ranks());
+                                : hardware_of(ceilings_, calls_, plan_.num_ranks());
   predictions_ = predict_ranks(plan_, hardware_);
   steps_->complete(predictions_);
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
@@ -239,7 +243,7 @@ Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
   if (position.step >= plan_.config.run.steps) return leave_as_it_is(position);
   tell_crowding();
-  measure_ceilings();
+  measure_machine();
   Records records;
   if (is_first()) {
     TRIREME_TRY_DONE(write_plan_files());

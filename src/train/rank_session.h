@@ -62,7 +62,7 @@ class RankSession {
   void tell_crowding() const;
   Result<TrainPosition> start();
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
-  void measure_ceilings();
+  void measure_machine();
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
   Result<std::string> save(const TrainPosition& position);
@@ -80,6 +80,7 @@ class RankSession {
   Engine engine_;
   std::unique_ptr<StepMaker> steps_;
   Ceilings ceilings_;
+  LinkSpec calls_;     // between the ranks
   Hardware hardware_;  // a rank's part; on rank 0
   std::vector<RankPrediction> predictions_;
   SummaryObserver summary_observer_;

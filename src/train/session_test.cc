@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "train/session_fixture.h"
@@ -146,6 +147,21 @@ TEST_F(Session, AFolderIsUsedByOneRunAtATime) {
   EXPECT_TRUE(outcome_of(config, "run", ResumeMode::Fresh, &intruder).result.ok());
   EXPECT_NE(refusal.find("is in use by another run"), std::string::npos) << refusal;
   EXPECT_FALSE(fs::exists(path("run/.lock")));
+}
+
+// The layers of each rank call the others; what such a call costs is measured before step 1.
+TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
+  for (const int tp : {1, 2}) {
+    RunConfig config = tiny_run("fp32", 2);
+    config.parallel.tp = tp;
+    const std::string folder = fmt::format("tp-{}", tp);
+    ASSERT_TRUE(outcome_of(config, folder).result.ok());
+    const auto plan = nlohmann::json::parse(text_of(folder + "/plan.json"));
+    for (const auto& rank : plan.at("ranks")) {
+      const double exposed_s = rank.at("time").at("predicted").at("exposed").at("tp");
+      EXPECT_EQ(exposed_s > 0.0, tp > 1);
+    }
+  }
 }
 
 // The last good checkpoint stays, and the run ends with an error that says what to change.
