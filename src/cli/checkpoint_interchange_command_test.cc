@@ -10,6 +10,7 @@
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/foreign_model.h"
 #include "cli/checkpoint_command.h"
+#include "cli/tokenizer_interchange_command.h"
 #include "data/bpe_tokenizer.h"
 
 namespace trireme {
@@ -95,6 +96,19 @@ TEST_F(Interchange, TheTokenizerComesAlong) {
   err_.str("");
   ASSERT_TRUE(run_checkpoint_export({path("without"), "gguf", "fp32", path("x.gguf")}, io_).ok());
   EXPECT_NE(err_.str().find("no tokenizer"), std::string::npos) << err_.str();
+}
+
+TEST_F(Interchange, AnImportedTokenizerReplacesNoFile) {
+  make("gpt2", ModelFamily::Gpt2);
+  std::ofstream(path("taken.json")) << "mine";
+  const Status refused =
+      run_tokenizer_import({.path = path("gpt2"), .out = path("taken.json")}, out_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
+  EXPECT_EQ(fs::file_size(path("taken.json")), 4u);
+  const Status written =
+      run_tokenizer_import({.path = path("gpt2"), .out = path("new.json")}, out_);
+  EXPECT_TRUE(written.ok()) << written.error().message;
 }
 
 TEST_F(Interchange, ATrainableCheckpointHasTheOptimizersBeginning) {

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "base/hash.h"
+#include "cli/path_checks.h"
 #include "cli/text_options.h"
 #include "data/foreign_tokenizer.h"
 
@@ -22,6 +23,7 @@ std::string describe(const Tokenizer& tokenizer) {
 }  // namespace
 
 Status run_tokenizer_import(const TokenizerImportOptions& options, std::ostream& out) {
+  TRIREME_TRY_DONE(require_new(options.out));
   ForeignTokenizerOptions foreign{.end_of_text = options.end_of_text};
   if (!options.pre_tokenizer.empty()) {
     foreign.pre_tokenizer = pre_tokenizer_named(options.pre_tokenizer);
