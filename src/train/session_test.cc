@@ -149,6 +149,18 @@ TEST_F(Session, AFolderIsUsedByOneRunAtATime) {
   EXPECT_FALSE(fs::exists(path("run/.lock")));
 }
 
+TEST_F(Session, AWarmupBeyondTheRunIsTold) {
+  for (const int64_t warmup_steps : {2, 3}) {
+    RunConfig config = tiny_run("fp32", 2);
+    config.optim.warmup_steps = warmup_steps;
+    const Outcome outcome = outcome_of(config, fmt::format("warmup-{}", warmup_steps));
+    EXPECT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+    const bool is_told =
+        outcome.told.find("optim.warmup_steps = 3 is beyond run.steps = 2") != std::string::npos;
+    EXPECT_EQ(is_told, warmup_steps > 2) << outcome.told;
+  }
+}
+
 // The layers of each rank call the others; what such a call costs is measured before step 1.
 TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
   for (const int tp : {1, 2}) {
