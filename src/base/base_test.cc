@@ -63,6 +63,14 @@ TEST(Units, ReadLikeAPersonWouldWriteThem) {
   EXPECT_EQ(format_bytes(3 << 20), "3.0 MiB");
   EXPECT_EQ(format_duration(272), "4m 32s");
   EXPECT_EQ(format_count(124439808), "124.4M");
+  EXPECT_EQ(format_fixed(3.14159, 4), "3.1416");
+}
+
+TEST(Units, WhatIsNotFiniteHasOneSpelling) {
+  const double nan = std::nan("");
+  for (const double value : {nan, -nan}) EXPECT_EQ(format_fixed(value, 2), "nan");
+  EXPECT_EQ(format_fixed(HUGE_VAL, 2), "inf");
+  EXPECT_EQ(format_fixed(-HUGE_VAL, 2), "-inf");
 }
 
 // Every fp16 is what it becomes as fp32; between two neighbours the nearer one, or the even one.

@@ -49,4 +49,8 @@ std::string format_rate(double per_second) {
   return fmt::format("{:.1f}", per_second);
 }
 
+std::string format_fixed(double value, int digits) {
+  return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, digits);
+}
+
 }  // namespace trireme

@@ -11,4 +11,7 @@ std::string format_duration(double seconds);  // "4m 32s"
 std::string format_seconds(double seconds);   // "12.3 ms"
 std::string format_rate(double per_second);   // "2.08k"
 
+// "3.1416" with so many digits; "nan" whatever its sign, "inf" and "-inf".
+std::string format_fixed(double value, int digits);
+
 }  // namespace trireme

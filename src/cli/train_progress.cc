@@ -48,11 +48,11 @@ void TrainProgress::show_newest() {
   const double per_step_s = elapsed_s / double(std::max<int64_t>(1, report.step - first_step_));
   const double eta_s = per_step_s * double(report.total_steps - report.step);
   line_.update({fmt::format("step {}/{}", report.step, report.total_steps),
-                fmt::format("loss {:.4f}", report.loss),
+                "loss " + format_fixed(report.loss, 4),
                 fmt::format("{} tok/s", format_rate(report.tokens_per_s)),
                 fmt::format("ETA {}", format_duration(eta_s)),
                 fmt::format("MFU {:.1f}%", 100.0 * report.mfu),
-                fmt::format("norm {:.2f}", report.grad_norm), fmt::format("lr {:.2e}", report.lr),
+                "norm " + format_fixed(report.grad_norm, 2), fmt::format("lr {:.2e}", report.lr),
                 format_bytes(arena_bytes_)});
 }
 
@@ -65,7 +65,8 @@ void TrainProgress::say(const std::string& text) {
 void TrainProgress::on_eval(const EvalReport& report) {
   const std::string bits =
       report.bits_per_byte > 0.0 ? fmt::format(", {:.4f} bits per byte", report.bits_per_byte) : "";
-  say(fmt::format("step {}: validation loss {:.4f}{}", report.step, report.val_loss, bits));
+  say(fmt::format("step {}: validation loss {}{}", report.step, format_fixed(report.val_loss, 4),
+                  bits));
 }
 
 void TrainProgress::on_sample(const SampleReport& report) {

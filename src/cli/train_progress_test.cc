@@ -1,0 +1,46 @@
+#include "cli/train_progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+namespace trireme {
+namespace {
+
+RunPlan plan_of_two_ranks() {
+  RunConfig config;
+  config.model.layers = 2;
+  config.model.d_model = 32;
+  config.model.heads = 2;
+  config.model.vocab_size = 64;
+  config.model.seq_len = 32;
+  config.parallel.dp = 2;
+  return make_plan(config, {}).value();
+}
+
+// What a log shows of the last of its steps.
+std::string shown_of(const StepReport& report) {
+  std::ostringstream out, err;
+  CommandIo io{out, err};
+  TrainProgress progress(io);
+  progress.begin(plan_of_two_ranks(), {});
+  progress.on_step(report);
+  progress.on_eval({.step = report.step, .val_loss = report.loss});
+  progress.end();
+  return err.str();
+}
+
+TEST(TrainProgress, WhatIsNoNumberHasOneSpelling) {
+  for (const double nan : {std::nan(""), -std::nan("")}) {
+    const std::string shown =
+        shown_of({.step = 2, .total_steps = 2, .loss = nan, .grad_norm = nan});
+    EXPECT_NE(shown.find("loss nan"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("norm nan"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("validation loss nan"), std::string::npos) << shown;
+    EXPECT_EQ(shown.find("-nan"), std::string::npos) << shown;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
