@@ -19,7 +19,9 @@ TrainProgress::TrainProgress(CommandIo& io)
 void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position) {
   io_.err << describe_plan(plan);
   if (position.step > 0) io_.err << fmt::format("resumed after step {}\n", position.step);
-  arena_bytes_ = plan.arena_bytes();
+  for (const RankPlan& rank : plan.ranks) {
+    rank_bytes_ = std::max(rank_bytes_, rank.memory.arena_bytes);
+  }
   first_step_ = position.step;
   begin_ns_ = monotonic_ns();
 }
@@ -53,7 +55,7 @@ void TrainProgress::show_newest() {
                 fmt::format("ETA {}", format_duration(eta_s)),
                 fmt::format("MFU {:.1f}%", 100.0 * report.mfu),
                 "norm " + format_fixed(report.grad_norm, 2), fmt::format("lr {:.2e}", report.lr),
-                format_bytes(arena_bytes_)});
+                format_bytes(rank_bytes_) + " a rank"});
 }
 
 // Above the progress line, which then says how far the run is at this moment.

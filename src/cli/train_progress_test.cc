@@ -24,11 +24,19 @@ std::string shown_of(const StepReport& report) {
   std::ostringstream out, err;
   CommandIo io{out, err};
   TrainProgress progress(io);
-  progress.begin(plan_of_two_ranks(), {});
+  RunPlan plan = plan_of_two_ranks();
+  plan.ranks[0].memory.arena_bytes = 3 << 20;
+  plan.ranks[1].memory.arena_bytes = 5 << 20;
+  progress.begin(plan, {});
   progress.on_step(report);
   progress.on_eval({.step = report.step, .val_loss = report.loss});
   progress.end();
   return err.str();
+}
+
+TEST(TrainProgress, MemoryIsThatOfTheRankThatNeedsMost) {
+  const std::string shown = shown_of({.step = 2, .total_steps = 2});
+  EXPECT_NE(shown.find("| 5.0 MiB a rank\n"), std::string::npos) << shown;
 }
 
 TEST(TrainProgress, WhatIsNoNumberHasOneSpelling) {
