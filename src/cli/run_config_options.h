@@ -14,6 +14,7 @@ struct RunConfigOptions {
   std::vector<std::string> files;
   std::vector<std::string> overrides;
   std::optional<int> ranks;
+  std::string ranks_option = "--ranks";  // or what has launched so many
 };
 
 inline Result<LoadedConfig> load_config(const RunConfigOptions& options, const CommandIo& io,
@@ -22,6 +23,7 @@ inline Result<LoadedConfig> load_config(const RunConfigOptions& options, const C
                       .overrides = options.overrides,
                       .model_folders = io.model_folders,
                       .ranks = options.ranks,
+                      .ranks_option = options.ranks_option,
                       .lays_out_anew = lays_out_anew});
 }
 

@@ -85,7 +85,9 @@ std::string prediction_line(const SessionResult& result) {
 
 // Under a launcher the processes are the ranks, however many the configuration means.
 RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& launch) {
-  if (launch.ranks > 0 && !config.ranks) config.ranks = launch.ranks;
+  if (launch.ranks == 0 || config.ranks) return config;
+  config.ranks = launch.ranks;
+  config.ranks_option = "mpirun -n";
   return config;
 }
 

@@ -74,13 +74,14 @@ class Loader {
     layers_.push_back(std::move(layer));
   }
 
-  Result<LoadedConfig> finish(std::optional<int> ranks, bool lays_out_anew = false) {
+  // Its files and overrides have been read.
+  Result<LoadedConfig> finish(const ConfigRequest& request) {
     TRIREME_TRY_DONE(insert_preset());
     for (const Layer& layer : layers_) apply(layer);
-    if (problems_.empty() && ranks) derive_dp(*ranks);
+    if (problems_.empty() && request.ranks) derive_dp(*request.ranks, request.ranks_option);
     if (problems_.empty()) {
       const RunConfig& config = loaded_.config;
-      const RunConfig checked = lays_out_anew ? on_one_rank(config) : config;
+      const RunConfig checked = request.lays_out_anew ? on_one_rank(config) : config;
       for (const ConfigProblem& problem : validate(checked)) report(problem);
     }
     if (!problems_.empty()) return usage(fmt::format("{}", fmt::join(problems_, "\n")));
@@ -188,9 +189,9 @@ class Loader {
     loaded_.history.erase(other);
   }
 
-  void derive_dp(int ranks) {
+  void derive_dp(int ranks, const std::string& option) {
     ParallelConfig& parallel = loaded_.config.parallel;
-    const std::string origin = fmt::format("--ranks {}", ranks);
+    const std::string origin = fmt::format("{} {}", option, ranks);
     const int64_t others = int64_t{parallel.tp} * parallel.pp * parallel.cp;
     if (ranks < 1) {
       problems_.push_back(origin + ": must be at least 1");
@@ -267,7 +268,7 @@ Result<LoadedConfig> load_config(const ConfigRequest& request) {
   Loader loader(request.model_folders);
   for (const std::string& file : request.files) TRIREME_TRY_DONE(loader.read_file(file));
   loader.read_overrides(request.overrides);
-  return loader.finish(request.ranks, request.lays_out_anew);
+  return loader.finish(request);
 }
 
 Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,
@@ -276,7 +277,7 @@ Result<LoadedConfig> load_config_text(std::string_view text, const std::string& 
   Loader loader(model_folders);
   TRIREME_TRY_DONE(loader.read_text(text, source));
   loader.read_overrides(overrides);
-  return loader.finish(std::nullopt);
+  return loader.finish({});
 }
 
 std::vector<std::string> preset_names(const std::vector<std::string>& folders) {

@@ -16,7 +16,8 @@ struct ConfigRequest {
   std::vector<std::string> files;          // layered: later wins
   std::vector<std::string> overrides;      // of --set, above the files
   std::vector<std::string> model_folders;  // where presets lie besides ./models and near the files
-  std::optional<int> ranks;                // --ranks: derives parallel.dp where nobody sets it
+  std::optional<int> ranks;                // derives parallel.dp where nobody sets it
+  std::string ranks_option = "--ranks";    // what has said so
   bool lays_out_anew = false;  // how ranks share the work may be what it may not be in a run
 };
 

@@ -261,6 +261,9 @@ TEST(LoadConfig, RanksDeriveDpOrMustAgreeWithIt) {
   };
   EXPECT_EQ(remedy(3), "try 4");
   EXPECT_EQ(remedy(7), "try 4 or 8");
+  const auto launched =
+      load_config({.overrides = {"parallel.tp=2"}, .ranks = 3, .ranks_option = "mpirun -n"});
+  EXPECT_EQ(error_of(launched).rfind("mpirun -n 3: must be a multiple", 0), 0u);
 }
 
 TEST(LoadConfig, WhatThePlanRefusesIsLocatedLikeAProblemOfTheFile) {

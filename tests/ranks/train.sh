@@ -51,5 +51,7 @@ check 4 moe --set parallel.dp=4 --set parallel.ep=2 --set parallel.zero=3 --set 
 # A world that the configuration does not fit is refused.
 if ranks 3 train "$configs/tiny-gpt2.toml" "${common[@]}" --out "$folder/none" 2>"$folder/log"; then
   echo "3 ranks were not refused"; failed=1
+elif ! grep -q 'mpirun -n 3' "$folder/log"; then
+  echo "the refusal does not say who has started 3 ranks"; cat "$folder/log"; failed=1
 fi
 exit $failed
