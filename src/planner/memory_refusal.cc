@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,13 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kOffloads[] = {"none", "optimizer", "all"};
+
+// Those that leave less in memory than the configured one.
+std::span<const std::string_view> more_offloads(const MemoryConfig& memory) {
+  const std::span<const std::string_view> all = kOffloads;
+  const auto configured = std::find(all.begin(), all.end(), memory.offload);
+  return {configured == all.end() ? configured : configured + 1, all.end()};
+}
 
 // One worker of an asynchronous run: its copy of the model is whole and in memory.
 bool is_worker(const RunPlan& plan, const HostFacts& host) {
@@ -40,10 +48,8 @@ std::vector<RunConfig> storages(const RunPlan& refused, const HostFacts& host) {
     all.back().memory.offload = std::string(offload);
   };
   for (int level = zero + 1; level <= most_zero; ++level) add(level, refused.config.memory.offload);
-  const auto* const configured =
-      std::find(std::begin(kOffloads), std::end(kOffloads), refused.config.memory.offload);
   for (const int level : {zero, most_zero}) {
-    for (const auto* more = configured + 1; more < std::end(kOffloads); ++more) add(level, *more);
+    for (const std::string_view more : more_offloads(refused.config.memory)) add(level, more);
     if (level == most_zero) break;
   }
   return all;
@@ -169,6 +175,20 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
                       to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
                       largest->program.size(), largest_tensor(memory, largest->chunks),
                       classes_text(memory), remedy(plan, limit, host))};
+}
+
+std::string offload_that_fits(const RunConfig& config, const HostFacts& host) {
+  for (const std::string_view more : more_offloads(config.memory)) {
+    RunConfig other = config;
+    other.memory.offload = std::string(more);
+    Result<RunPlan> plan = start_plan(other, host);
+    if (!plan.ok()) continue;
+    const int64_t limit = memory_limit(*plan, host);
+    if (!compile_to_fit(*plan, limit).ok() || bytes_to_fit(*plan) > limit) continue;
+    return fmt::format("{} (needs {})", set_options(config, other),
+                       format_bytes(bytes_to_fit(*plan)));
+  }
+  return "";
 }
 
 }  // namespace trireme

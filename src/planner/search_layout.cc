@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "planner/compile_plan.h"
 #include "planner/layout_bound.h"
+#include "planner/memory_refusal.h"
 #include "planner/price_schedule.h"
 #include "spec/context_chunks.h"
 #include "spec/model_layout.h"
@@ -84,6 +85,7 @@ class Search {
   Search(RunConfig config, const HostFacts& host, const Hardware& hardware, RunPlan started,
          int num_ranks, size_t num_best)
       : config_(std::move(config)),
+        host_(host),
         hardware_(hardware),
         started_(std::move(started)),
         bounds_(started_, hardware),
@@ -270,13 +272,16 @@ class Search {
     }
     const std::string needs =
         fmt::format("one of the leanest, {}, needs {}", describe(*leanest_), bytes);
-    if (!shares_machine_) {
-      return fmt::format("more ranks or memory are needed: {} of {}", needs, available());
-    }
-    return fmt::format("{}: this machine has {} for all ranks", needs, available());
+    const std::string of_all =
+        shares_machine_ ? fmt::format("{}: this machine has {} for all ranks", needs, available())
+                        : fmt::format("{} of {}", needs, available());
+    const std::string offload = offload_that_fits(plan.config, host_);
+    if (!offload.empty()) return fmt::format("{}; it fits with {}", of_all, offload);
+    return (shares_machine_ ? "" : "more ranks or memory are needed: ") + of_all;
   }
 
   RunConfig config_;
+  const HostFacts& host_;
   const Hardware& hardware_;
   RunPlan started_;
   LayoutBounds bounds_;

@@ -256,6 +256,41 @@ TEST(SearchLayout, OnAHostTooSmallSaysWhatAPlanOfAllItsRanksNeeds) {
   }
 }
 
+std::string refusal_of_search(const RunConfig& config) {
+  const Result<LayoutSearch> search = search_layout(config, {}, two_nodes(), 2, 3);
+  return search.ok() ? "" : search.error().message;
+}
+
+// A file is named where the leanest layout fits with it, and what is named is what a search then
+// needs.
+TEST(SearchLayout, WhereNoLayoutFitsTheFileThatHelpsIsNamed) {
+  RunConfig config = small_run(ModelFamily::Gpt2);
+  config.model.d_model = 256;
+  config.model.d_ff = 1024;
+  config.memory.offload_buffer_bytes = 1 << 16;
+  std::vector<int64_t> least;  // by what stands in a file
+  for (const char* offload : {"none", "optimizer", "all"}) {
+    config.memory.offload = offload;
+    least.push_back(corners_of(brute_force(config, two_nodes(), 2)).front());
+  }
+  ASSERT_TRUE(least[0] > least[1] && least[1] > least[2]);
+  const auto named = [&](const char* offload, int64_t limit_bytes) {
+    config.memory.offload = offload;
+    config.memory.limit_bytes = limit_bytes;
+    const std::string refusal = refusal_of_search(config);
+    EXPECT_NE(refusal, "");
+    const size_t at = refusal.find("it fits with --set ");
+    return at == std::string::npos ? "" : refusal.substr(at + 19, refusal.find(" (", at) - at - 19);
+  };
+  EXPECT_EQ(named("none", least[0] - 1), "memory.offload=optimizer");
+  EXPECT_EQ(named("optimizer", least[1] - 1), "memory.offload=all");
+  EXPECT_EQ(named("none", least[2] - 1), "");
+  EXPECT_EQ(named("all", least[2] - 1), "");
+  config.memory.offload = "optimizer";
+  config.memory.limit_bytes = least[0] - 1;
+  EXPECT_EQ(refusal_of_search(config), "");
+}
+
 // What is found there is never refused.
 TEST(SearchLayout, WhatItFindsOnAHostFitsTheHost) {
   const RunConfig config = small_run(ModelFamily::Gpt2);
