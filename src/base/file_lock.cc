@@ -66,7 +66,7 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
 
 FileLock::~FileLock() {
   if (fd_ < 0) return;
-  if (!path_.empty()) ::unlink(path_.c_str());
+  if (!path_.empty() && is_still_at(fd_, path_)) ::unlink(path_.c_str());
   ::close(fd_);
 }
 

@@ -29,5 +29,19 @@ TEST(FileLock, AFileThatNobodyHoldsAnyLongerIsTaken) {
   EXPECT_EQ(FileLock::take(path + "/no/such/folder").error().kind, ErrorKind::Runtime);
 }
 
+TEST(FileLock, WhoHasLostTheFileLeavesThatOfTheNext) {
+  const std::string path = testing::TempDir() + "file_lock_lost_" + std::to_string(::getpid());
+  Result<FileLock> next = Error{};
+  {
+    const Result<FileLock> first = FileLock::take(path);
+    ASSERT_TRUE(first.ok());
+    std::filesystem::remove(path);
+    next = FileLock::take(path);
+    ASSERT_TRUE(next.ok()) << next.error().message;
+  }
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_FALSE(FileLock::take(path).ok());
+}
+
 }  // namespace
 }  // namespace trireme

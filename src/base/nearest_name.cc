@@ -3,7 +3,9 @@
 #include <algorithm>
 
 namespace trireme {
+namespace {
 
+// Edits to turn a into b: insert, delete, replace, or swap two neighbours.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -18,6 +20,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return cost[a.size()][b.size()];
 }
+
+}  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;

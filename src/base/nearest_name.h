@@ -7,9 +7,6 @@
 
 namespace trireme {
 
-// Edits to turn a into b: insert, delete, replace, or swap two neighbours.
-size_t edit_distance(std::string_view a, std::string_view b);
-
 // The candidate with the least edit distance, or "" where none is near enough to be meant.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 

@@ -104,7 +104,7 @@ void AsynchronousServer::update(const PushedGradient& pushed) {
     const StepOutput output = engine_.optimizer().update(
         engine_.ctx(), {lr_, std::max(1.0, pushed.values[1]), squared_norm});
     round_.update.grad_norm += output.grad_norm / num_workers_;
-    round_.update.skipped = round_.update.skipped || output.skipped;
+    round_.update.skipped = round_.update.skipped && output.skipped;
   });
   for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
     copy_out(owned.master_N, parameters_.data() + begin);
@@ -116,6 +116,7 @@ void AsynchronousServer::update(const PushedGradient& pushed) {
 StepResult AsynchronousServer::step(double lr, bool stop) {
   lr_ = lr;
   round_ = {.stop = stop};
+  round_.update.skipped = true;  // where no gradient of the round makes an update
   server_->serve(num_workers_);
   return round_;
 }

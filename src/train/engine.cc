@@ -105,6 +105,15 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       ContextChunks{plan.model.seq_len, plan.mesh.cp, rank_.coords.cp}});
 }
 
+int64_t Engine::message_scratch_bytes() const {
+  int64_t bytes = 0;
+  for (const Group* group : {&world_.group(), &groups_.tp(), shards_.get(), replicas_.get(),
+                             tied_.get(), mirror_.get()}) {
+    if (group != nullptr) bytes += group->scratch_bytes();
+  }
+  return bytes;
+}
+
 void Engine::bind_owned() {
   std::vector<GradAddends::Part> of_tensors, of_contexts;
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {

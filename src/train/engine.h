@@ -77,6 +77,8 @@ class Engine {
   // What this rank has sent so far and waited for, by axis.
   std::vector<std::pair<std::string, Traffic>> traffic() const;
   std::vector<std::pair<std::string, int64_t>> sent_bytes() const;
+  // Of what is announced: moves of layers over tp, gradients, parameters, tied tables, the norm.
+  int64_t message_scratch_bytes() const;
 
  private:
   void bind_owned();

@@ -83,7 +83,9 @@ int64_t allocations(const RunPlan& plan, const WorldOptions& options, bool follo
         engine.step(8 * (follows ? step : step % 2), 1e-3, false, 8 * (step + 1));
       }
     };
+    const int64_t scratch_bytes = engine.message_scratch_bytes();
     run_steps(0, 4);
+    EXPECT_EQ(engine.message_scratch_bytes(), scratch_bytes) << "reserved before step 1";
     world.group().barrier();
     const int64_t before = allocated_so_far();
     world.group().barrier();

@@ -53,10 +53,6 @@ constexpr ModelKey kModelKeys[] = {
     {"model.top_groups", same<&ModelSpec::top_groups>},
 };
 
-bool is_model_key(std::string_view key) {
-  return std::ranges::find(kModelKeys, key, &ModelKey::key) != std::end(kModelKeys);
-}
-
 std::string text_of(const RunConfig& config, std::string_view key) {
   for (const ConfigField& field : config_fields(config)) {
     if (field.key() == key) return toml_text(field);
@@ -78,6 +74,10 @@ Status check_model(const RunConfig& was, const RunPlan& plan, const std::string&
 }
 
 }  // namespace
+
+bool is_model_key(std::string_view key) {
+  return std::ranges::find(kModelKeys, key, &ModelKey::key) != std::end(kModelKeys);
+}
 
 Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& plan) {
   const std::string name = "config.resolved.toml";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
@@ -19,6 +20,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kLockName = ".lock";
+
+bool is_unused(const std::string& folder) {
+  std::error_code ignored;
+  const fs::directory_iterator entries(folder, ignored);
+  return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.path().filename() == kLockName;
+  });
+}
+
 // A folder that a fresh run may use: absent or empty.
 Status check_out_dir(const SessionOptions& options) {
   std::error_code error;
@@ -28,7 +39,7 @@ Status check_out_dir(const SessionOptions& options) {
         fmt::format("--out {} is a file: a run needs a folder of its own", options.out_dir)};
   }
   if (options.resume != ResumeMode::Fresh || !options.is_first_process) return Done{};
-  if (!fs::exists(options.out_dir, error) || fs::is_empty(options.out_dir, error)) return Done{};
+  if (!fs::exists(options.out_dir, error) || is_unused(options.out_dir)) return Done{};
   return Error{ErrorKind::Usage,
                fmt::format("--out {} is not empty: continue that run with --resume auto, or choose "
                            "another folder",
@@ -45,7 +56,7 @@ Result<std::optional<FileLock>> hold_out_dir(const SessionOptions& options) {
                              options.out_dir, error.message())};
   }
   if (!options.is_first_process) return std::optional<FileLock>();
-  Result<FileLock> lock = FileLock::take(options.out_dir + "/.lock");
+  Result<FileLock> lock = FileLock::take(options.out_dir + "/" + kLockName);
   if (lock.ok()) return std::optional<FileLock>(std::move(*lock));
   if (lock.error().kind != ErrorKind::Usage) return lock.error();
   return Error{ErrorKind::Usage,
@@ -128,9 +139,12 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   TRIREME_TRY(plan, plan_session(options.config, options.host));
   // What is wrong with the data is said before anything is made.
   TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
-  TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
-  const Result<std::optional<FileLock>> held = hold_out_dir(options);
+  TRIREME_TRY_DONE(find_resume_folder(options));
+  Result<std::optional<FileLock>> held = hold_out_dir(options);
   if (!held.ok()) return held.error();
+  // Another run may have ended here in between.
+  TRIREME_TRY_DONE(check_out_dir(options));
+  TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
   const SessionParts parts{options, plan, choice, checkpoint_folder};
   SessionResult first_result;
   const auto rank = [&](World& world, const MakeSteps& make_steps) {
@@ -140,9 +154,9 @@ Result<SessionResult> run_session(const SessionOptions& options) {
     Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
     if (!data.ok()) throw RankFailure(data.error());
     RankSession session(parts, world, std::move(*data), make_steps);
-    const Result<SessionResult> result = session.run();
+    Result<SessionResult> result = session.run();
     if (!result.ok()) throw RankFailure(result.error());
-    if (world.rank() == 0) first_result = *result;
+    if (world.rank() == 0) first_result = std::move(*result);
     world.group().barrier();
   };
   const auto together = [&](World& world) {
@@ -168,6 +182,7 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   } catch (const RankError& failure) {
     return error_of(failure);
   }
+  first_result.out_dir_lock = std::move(*held);
   return first_result;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "base/result.h"
 #include "planner/run_plan.h"
 #include "spec/hardware.h"
@@ -44,6 +45,7 @@ struct SessionResult {
   double final_loss = 0.0;
   double step_s = 0.0;  // median
   double predicted_step_s = 0.0;
+  std::optional<FileLock> out_dir_lock;  // for as long as the caller writes there
 };
 
 Result<SessionResult> run_session(const SessionOptions& options);

@@ -4,8 +4,11 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
+#include "spec/run_config_fields.h"
+#include "train/resumed_config.h"
 #include "train/session_fixture.h"
 
 namespace trireme {
@@ -190,6 +193,40 @@ TEST_F(Session, ADivergedRunEndsAndPushesOutNoGoodCheckpoint) {
   EXPECT_NE(outcome.result.error().message.find("lower optim.lr"), std::string::npos);
   EXPECT_NE(outcome.told.find("not saved: the loss is not finite"), std::string::npos);
   EXPECT_TRUE(fs::exists(path("run/checkpoints/step-000003")));
+}
+
+TEST_F(Session, ARunThatCannotSaveItsLastStepDoesNotSayThatItDid) {
+  RunConfig config = half_done("run");
+  config.optim.lr = 1e30;
+  config.optim.clip_norm = 0.0;
+  config.run.steps = 30;
+  for (const int64_t stop_after : {10, 0}) {
+    config.run.stop_after = stop_after;
+    const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
+    ASSERT_FALSE(outcome.result.ok()) << stop_after;
+    EXPECT_EQ(outcome.result.error().kind, ErrorKind::Runtime);
+    EXPECT_NE(outcome.result.error().message.find("without a checkpoint of its last step"),
+              std::string::npos)
+        << outcome.result.error().message;
+  }
+}
+
+// What may change of a model when its run goes on; any other key says what the weights are of.
+TEST_F(Session, EveryKeyOfAModelIsComparedOrMayChange) {
+  const std::set<std::string> may_change = {"model.preset",
+                                            "model.seq_len",
+                                            "model.dropout",
+                                            "model.init_stddev",
+                                            "model.init_scale_residual",
+                                            "model.capacity_factor",
+                                            "model.aux_loss",
+                                            "model.z_loss",
+                                            "model.balance_rate"};
+  const RunConfig config;
+  for (const ConfigField& field : config_fields(config)) {
+    if (field.section != "model") continue;
+    EXPECT_NE(is_model_key(field.key()), may_change.contains(field.key())) << field.key();
+  }
 }
 
 }  // namespace

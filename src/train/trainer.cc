@@ -53,12 +53,15 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
     if (is_due(report.step, run.sample_every)) sample();
     if (is_due(report.step, run.histograms_every)) count_histograms(report.tokens);
     const bool stop = stop_ && position_.step < run.steps;
-    if (stop || is_due(report.step, parts_.plan.config.checkpoint.every)) {
+    if (stop) {
+      TRIREME_TRY_DONE(save_last_checkpoint());
+      return TrainEnd::Stopped;
+    }
+    if (is_due(report.step, parts_.plan.config.checkpoint.every)) {
       TRIREME_TRY_DONE(save_checkpoint());
     }
-    if (stop) return TrainEnd::Stopped;
   }
-  if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_checkpoint());
+  if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_last_checkpoint());
   return TrainEnd::Finished;
 }
 
@@ -168,6 +171,16 @@ Status Trainer::save_checkpoint() {
     observer->on_checkpoint({position_.step, path, seconds_since(begin_ns)});
   }
   return Done{};
+}
+
+Status Trainer::save_last_checkpoint() {
+  TRIREME_TRY_DONE(save_checkpoint());
+  if (saved_step_ == position_.step) return Done{};
+  return Error{ErrorKind::Runtime,
+               fmt::format("step {}: the run ends without a checkpoint of its last step: the loss "
+                           "is not finite; lower optim.lr, and go on from an earlier one with "
+                           "--resume auto",
+                           position_.step)};
 }
 
 bool Trainer::should_stop_after(int64_t step) const {

@@ -74,6 +74,7 @@ class Trainer {
   // Fails where the run has diverged for good.
   Status check_progress(const StepReport& report);
   Status save_checkpoint();
+  Status save_last_checkpoint();  // Runtime where there is none of the step
   bool should_stop_after(int64_t step) const;
   // Of the next step, where nothing comes before it.
   std::optional<uint64_t> next_sample_after(int64_t step) const;
