@@ -16,8 +16,8 @@ namespace trireme {
 namespace {
 
 struct EffectText {
-  std::string_view word;
-  std::string_view words;
+  std::string_view column;
+  std::string_view phrase;
 };
 
 EffectText text_of(FieldEffect effect) {
@@ -132,7 +132,7 @@ Result<std::string> key_text(const std::string& key) {
   for (const ConfigField& field : config_fields(defaults)) {
     if (field.key() != key) continue;
     return fmt::format("{}: {}\n  {}, default {}; changes {}\n", key, field.doc, values_text(field),
-                       toml_text(field), text_of(field.effect).words);
+                       toml_text(field), text_of(field.effect).phrase);
   }
   return Error{ErrorKind::Usage, unknown_key_message(key)};
 }
@@ -179,7 +179,7 @@ Result<int> run_config_diff(const ConfigDiffOptions& options, CommandIo& io) {
     const std::string after = toml_text(new_fields[i]);
     if (before == after) continue;
     io.out << fmt::format("{}: {} -> {}  # {}\n", old_fields[i].key(), before, after,
-                          text_of(old_fields[i].effect).words);
+                          text_of(old_fields[i].effect).phrase);
   }
   return 0;
 }
@@ -213,7 +213,7 @@ std::string configuration_markdown() {
         meaning += fmt::format(" (`{}`)", fmt::join(names, "`, `"));
       }
       text += fmt::format("| `{}` | `{}` | {} | {} |\n", field.name, toml_text(field),
-                          cell(meaning), text_of(field.effect).word);
+                          cell(meaning), text_of(field.effect).column);
     }
   }
   return text;

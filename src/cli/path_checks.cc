@@ -8,7 +8,10 @@ namespace fs = std::filesystem;
 
 Status require_folder(const std::string& path) {
   std::error_code ignored;
-  if (fs::exists(path, ignored)) return Done{};
+  if (fs::is_directory(path, ignored)) return Done{};
+  if (fs::exists(path, ignored)) {
+    return usage(path + ": a file; name the folder of a checkpoint or a run directory");
+  }
   return Error{ErrorKind::Usage,
                path + ": no such folder; name a checkpoint or a run directory, such as runs/demo"};
 }

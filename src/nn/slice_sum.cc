@@ -11,9 +11,7 @@ SliceSum::SliceSum(const LayerSlices& slices, const Frame& scratch) : slices_(sl
 }
 
 void SliceSum::add(Ctx& ctx, const MatrixRef& x_TC, const MatrixRef& y_TC) {
-  const Shape flat{y_TC.rows * y_TC.cols};
-  const TensorRef y_N{y_TC.data, y_TC.dtype, flat};
-  ctx.kernels.sum(ctx.stream, {y_N, {x_TC.data, x_TC.dtype, flat}, y_N});
+  ctx.kernels.sum(ctx.stream, {flat(y_TC), flat(x_TC), flat(y_TC)});
 }
 
 }  // namespace trireme

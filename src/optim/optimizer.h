@@ -49,7 +49,8 @@ class Optimizer {
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
 
   // Adds the gradient of a tied table's use as head to that of its use as embedding, where both are
-  // summed here, and tells what this rank counts of the squared norm, in the words of the model.
+  // summed here, and tells what this rank counts of the squared norm, in the words of the model
+  // ([num_norm_words], zeroed by the caller).
   void squared_norms(Ctx& ctx, std::span<int64_t> words) const;
   StepOutput update(Ctx& ctx, const StepInput& input);
   // An update from a part of the norm, as if it were all and nothing had to be clipped: copies of

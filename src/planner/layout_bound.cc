@@ -13,8 +13,6 @@
 namespace trireme {
 namespace {
 
-// Sums here and in a plan are rounded in different order.
-
 // Norms of the embedding and the head, which may lie in a bucket with a layer.
 constexpr double kSmallTensorsOfEnds = 4.0;
 

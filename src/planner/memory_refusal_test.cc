@@ -101,6 +101,7 @@ TEST(MemoryRefusal, WorkersThatDoNotWaitKeepTheirCopies) {
   const std::string message = message_on(config, 1 << 20);
   EXPECT_FALSE(says(message, "offload")) << message;
   EXPECT_FALSE(says(message, "zero")) << message;
+  EXPECT_TRUE(says(message, "No recomputation or micro-batch makes it fit")) << message;
 }
 
 }  // namespace

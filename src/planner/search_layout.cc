@@ -78,8 +78,6 @@ NeededBytes needed_bytes(const RunPlan& plan) {
 // Ranks that are not looked at need at most this part more: shards differ by blocks.
 constexpr int64_t kNearLimit = 64;
 
-// Sums here and in a price are rounded in different order.
-
 class Search {
  public:
   Search(RunConfig config, const HostFacts& host, const Hardware& hardware, RunPlan started,

@@ -31,7 +31,7 @@ double value_of(std::span<const int64_t> words) {
 
 }  // namespace
 
-void add_squares(uint64_t sum, int exponent, std::span<int64_t> words) {
+void add_squares(uint64_t sum, int exponent, std::span<int64_t, kExactNormWords> words) {
   if (exponent == 255) {
     words[kNormLimbs] += 1;
     return;

@@ -19,8 +19,9 @@ inline constexpr int kNormLimbs = 20;
 inline constexpr int kExactNormWords = kNormLimbs + 1;
 // words += sum 2^(2 exponent), sum and exponent as of squares of significands of 24 bits and of the
 // biased exponent of fp32 (1 .. 254; 255: not finite).
-void add_squares(uint64_t sum, int exponent, std::span<int64_t> words);
+void add_squares(uint64_t sum, int exponent, std::span<int64_t, kExactNormWords> words);
 
+// From the words of all ranks; NaN where a number was not finite.
 double squared_norm_of(NormSum kind, std::span<const int64_t> words);
 
 }  // namespace trireme

@@ -22,7 +22,7 @@ struct SquaresByExponent {
     const uint64_t significand = (bits & 0x7FFFFF) | uint32_t{exponent > 0} << 23;
     sums[exponent][copy] += significand * significand;
   }
-  void add_to(std::span<int64_t> words) const {
+  void add_to(std::span<int64_t, kExactNormWords> words) const {
     for (int exponent = 0; exponent < 256; ++exponent) {
       uint64_t sum = 0;
       for (const uint64_t of_copy : sums[exponent]) sum += of_copy;

@@ -21,7 +21,8 @@ void squared_norm_ref(Stream&, const SquaredNormArgs& args) {
 
 void exact_squared_norm_ref(Stream&, const ExactSquaredNormArgs& args) {
   check_exact_squared_norm(args);
-  const std::span<int64_t> words(static_cast<int64_t*>(args.words_W.data), kExactNormWords);
+  const std::span<int64_t, kExactNormWords> words(static_cast<int64_t*>(args.words_W.data),
+                                                  kExactNormWords);
   for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
     const uint32_t bits = std::bit_cast<uint32_t>(args.grad_N.as<float>()[i]);
     const int exponent = int(bits >> 23 & 0xFF);
