@@ -8,6 +8,7 @@
 #include "nn/embedding.h"
 #include "nn/feed_forward.h"
 #include "nn/head.h"
+#include "nn/router_losses.h"
 #include "spec/stage_tables.h"
 
 namespace trireme {
@@ -68,6 +69,10 @@ class TransformerStage {
   }
   // Of a layer: visits of every expert, and those that were dropped; empty where there is none.
   std::span<const int32_t> expert_load(int saved_slot, int unit) const;
+  // Of a layer with experts: what its router's own losses are for this rank's tokens.
+  RouterLosses router_losses(int saved_slot, int unit) const {
+    return trireme::router_losses(model_, route(saved_slot, unit));
+  }
 
  private:
   struct LayerSaved {

@@ -190,6 +190,7 @@ RankPlan compile_rank(RankPlan rank, const RunPlan& plan, const NormChunks& norm
   rank.expert_zero = expert_zero_of(rank.zero, plan.mesh.ep_dp(), rank.coords);
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
+  rank.num_router_losses = plan.model.has_experts() ? plan.model.layers * 2 : 0;
   rank.num_unit_slots = parallel.prefetch + 1;
   make_chunks(rank, plan);
   place_norm(rank, norm_chunks, plan);

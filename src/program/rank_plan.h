@@ -30,8 +30,9 @@ struct RankPlan {
   Program eval_program;        // forward only: one micro-batch of every chunk
   MicrobatchMap microbatches;  // local micro-batch -> global index within the step
   NormSum norm_sum = NormSum::Chunks;
-  int64_t num_norm_words = 0;    // of the whole model
-  int64_t num_expert_loads = 0;  // likewise: those of a layer's experts, and the dropped visits
+  int64_t num_norm_words = 0;     // of the whole model
+  int64_t num_expert_loads = 0;   // likewise: those of a layer's experts, and the dropped visits
+  int64_t num_router_losses = 0;  // likewise: two of a layer
   ZeroShape zero;
   ZeroShape expert_zero;  // of the experts, over the ranks that hold the same
   int num_unit_slots = 2;
@@ -44,23 +45,26 @@ struct RankPlan {
 // What the ranks tell each other in Step, as 64-bit words that one rank fills and the others leave
 // zero: the sum of the losses and the valid tokens of every micro-batch and context-parallel rank,
 // whether to stop, and the partial sums of the gradient's norm. The experts' visits of every layer
-// (MoeBlock::Route::load_E) and an exact norm are integers, to which several ranks may add.
+// (MoeBlock::Route::load_E), the router's losses (RouterLosses) and an exact norm are integers, to
+// which several ranks may add.
 struct Exchange {
   int64_t losses = 0;
   int64_t valid_tokens = 0;
   int64_t stop = 0;
   int64_t expert_loads = 0;
+  int64_t router_losses = 0;
   int64_t norm = 0;
   int64_t num_words = 0;
 };
 constexpr Exchange exchange_of(int64_t num_losses, int64_t num_expert_loads,
-                               int64_t num_norm_words) {
-  const int64_t stop = 2 * num_losses, loads = stop + 1, norm = loads + num_expert_loads;
-  return {0, num_losses, stop, loads, norm, norm + num_norm_words};
+                               int64_t num_router_losses, int64_t num_norm_words) {
+  const int64_t stop = 2 * num_losses, loads = stop + 1, routers = loads + num_expert_loads;
+  const int64_t norm = routers + num_router_losses;
+  return {0, num_losses, stop, loads, routers, norm, norm + num_norm_words};
 }
 inline Exchange exchange_of(const RankPlan& rank) {
   return exchange_of(rank.microbatches.num_global * rank.shape.cp, rank.num_expert_loads,
-                     rank.num_norm_words);
+                     rank.num_router_losses, rank.num_norm_words);
 }
 inline int64_t exchange_words(const RankPlan& rank) { return exchange_of(rank).num_words; }
 

@@ -41,6 +41,8 @@ struct StepResult {
   // [layer][experts + 1] over all ranks: visits of every expert, and those that were dropped. Until
   // the next step; empty without experts.
   std::span<const int64_t> expert_loads;
+  // [layer][2] over all ranks: RouterLosses::aux and z. Likewise.
+  std::span<const int64_t> router_losses;
 };
 
 // Runs the checked Program of one rank. It knows the actions, not the schedule that arranged them.
@@ -119,7 +121,7 @@ class Executor {
   // Reads tokens and targets where the chunk has them.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
   void take_losses(const Action& action, int saved_slot);
-  void take_expert_load(const Action& action, int saved_slot, int unit);
+  void take_routing(const Action& action, int saved_slot, int unit);
   EvalLoss losses_of(int chunk, int saved_slot) const;
   bool ends_chunk(const Action& action) const;  // has its last unit
   MicrobatchInfo info_of(int microbatch) const;

@@ -81,7 +81,7 @@ void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& m
     const int64_t begin_ns = monotonic_ns();
     stage.forward_unit(ctx, info, memory.saved_slot, unit);
     if (!training_) continue;
-    take_expert_load(action, memory.saved_slot, unit);
+    take_routing(action, memory.saved_slot, unit);
     times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
   }
 }
@@ -143,6 +143,7 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
   result_.valid_tokens = exchange_.valid_tokens();
   result_.stop = exchange_.stop();
   result_.expert_loads = exchange_.expert_loads();
+  result_.router_losses = exchange_.router_losses();
   return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), exchange_.squared_norm(),
           ctx.loss_scale};
 }
@@ -202,13 +203,15 @@ void Executor::take_losses(const Action& action, int saved_slot) {
                      loss.valid_tokens);
 }
 
-void Executor::take_expert_load(const Action& action, int saved_slot, int unit) {
+void Executor::take_routing(const Action& action, int saved_slot, int unit) {
   if (parts_.plan.coords.tp != 0) return;  // told by one of them
-  const std::span<const int32_t> load = stage_of(action).expert_load(saved_slot, unit);
+  const TransformerStage& stage = stage_of(action);
+  const std::span<const int32_t> load = stage.expert_load(saved_slot, unit);
   if (load.empty()) return;
   const StageSpec& spec = parts_.plan.chunks[size_t(action.chunk)].stage;
   const int64_t layer = spec.first_layer + unit - (spec.has_embedding ? 1 : 0);
   exchange_.add_expert_load(layer, load);
+  exchange_.add_router_losses(layer, stage.router_losses(saved_slot, unit));
 }
 
 // grad_slot += grad_slot_b, of the action's units where gradients are stored whole.

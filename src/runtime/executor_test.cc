@@ -148,6 +148,7 @@ class Rank {
     const NormChunks norm_chunks(model, shape);
     plan.num_norm_words = norm_chunks.total();
     plan.num_expert_loads = model.has_experts() ? model.layers * (model.experts + 1) : 0;
+    plan.num_router_losses = model.has_experts() ? model.layers * 2 : 0;
     for (OwnedParam& owned : plan.chunks[0].owned) {
       owned.norm_word = norm_chunks.first(owned.name, 0);
     }
@@ -194,6 +195,7 @@ class Rank {
 // Everything that a few steps leave behind.
 struct Trail {
   std::vector<double> losses, grad_norms;
+  std::vector<int64_t> router_losses;
   std::map<std::string, std::vector<float>> weights;
   std::map<std::string, std::vector<float>> first_grads;
 };
@@ -209,6 +211,8 @@ Trail run(const ModelSpec& model, const RankSetup& setup, const Program& order,
     const StepResult result = rank.step(step);
     trail.losses.push_back(result.loss_sum);
     trail.grad_norms.push_back(result.update.grad_norm);
+    trail.router_losses.insert(trail.router_losses.end(), result.router_losses.begin(),
+                               result.router_losses.end());
     EXPECT_FALSE(result.update.skipped);
     EXPECT_EQ(result.valid_tokens, num_microbatches * (kSeqLen - 1));
   }
@@ -229,6 +233,7 @@ void expect_same_bits(const std::map<std::string, std::vector<float>>& a,
 void expect_same_bits(const Trail& a, const Trail& b) {
   EXPECT_EQ(a.losses, b.losses);
   EXPECT_EQ(a.grad_norms, b.grad_norms);
+  EXPECT_EQ(a.router_losses, b.router_losses);
   expect_same_bits(a.first_grads, b.first_grads);
   expect_same_bits(a.weights, b.weights);
 }

@@ -51,6 +51,12 @@ void StepExchange::add_expert_load(int64_t layer, std::span<const int32_t> load)
   for (size_t i = 0; i < load.size(); ++i) words[i] += load[i];
 }
 
+void StepExchange::add_router_losses(int64_t layer, const RouterLosses& losses) {
+  int64_t* words = &open_[size_t(places_.router_losses + layer * 2)];
+  words[0] += losses.aux;
+  words[1] += losses.z;
+}
+
 std::span<int64_t> StepExchange::norm_of(std::span<int64_t> words) const {
   return words.subspan(size_t(places_.norm));
 }
@@ -94,7 +100,12 @@ int64_t StepExchange::valid_tokens() const {
 bool StepExchange::stop() const { return told_[size_t(places_.stop)] != 0; }
 
 std::span<const int64_t> StepExchange::expert_loads() const {
-  return told_.subspan(size_t(places_.expert_loads), size_t(places_.norm - places_.expert_loads));
+  return told_.subspan(size_t(places_.expert_loads),
+                       size_t(places_.router_losses - places_.expert_loads));
+}
+
+std::span<const int64_t> StepExchange::router_losses() const {
+  return told_.subspan(size_t(places_.router_losses), size_t(places_.norm - places_.router_losses));
 }
 
 double StepExchange::squared_norm() const { return squared_norm_of(norm_sum_, norm_of(told_)); }

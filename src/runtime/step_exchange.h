@@ -3,6 +3,7 @@
 #include <span>
 
 #include "comm/group.h"
+#include "nn/router_losses.h"
 #include "program/rank_plan.h"
 #include "runtime/rank_memory.h"
 
@@ -19,6 +20,7 @@ class StepExchange {
   // `index`: of the micro-batch within the step, by context-parallel rank.
   void put_loss(int64_t index, double loss_sum, int64_t valid_tokens);
   void add_expert_load(int64_t layer, std::span<const int32_t> load);
+  void add_router_losses(int64_t layer, const RouterLosses& losses);
   // Of the gradient's norm, this rank's part.
   std::span<int64_t> norm_words() const { return norm_of(open_); }
   double own_squared_norm() const;
@@ -33,6 +35,7 @@ class StepExchange {
   int64_t valid_tokens() const;
   bool stop() const;
   std::span<const int64_t> expert_loads() const;
+  std::span<const int64_t> router_losses() const;
 
   int64_t waited_ns() const { return waited_ns_; }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/allocation_count.h"
 #include "data/synthetic_source.h"
 #include "spec/run_config_text.h"
@@ -110,6 +112,39 @@ TEST(Engine, ASteadyStepAllocatesNothingOnAnyLayout) {
       }
     }
   }
+}
+
+// Every step begins with these numbers at zero, and an evaluation adds none.
+TEST(Engine, AnEvaluationCountsNoVisitsOrRoutersLosses) {
+  RunConfig config = some_run();
+  config.model.family = ModelFamily::Moe;
+  config.model.tied_head = false;
+  config.model.d_ff = 16;
+  config.model.experts = 4;
+  config.model.z_loss = 0.001;
+  const auto plan = make_plan(config, {});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto told = [&](bool evaluates) {
+    std::vector<int64_t> numbers;
+    const KernelChoice choice = choose_kernels("auto").value();
+    run_ranks(1, {}, [&](World& world) {
+      const SyntheticSource source(1, plan->model.vocab_size);
+      Engine engine(*plan, world, *choice.kernels, source);
+      engine.init_params(1);
+      for (uint64_t step = 0; step < 3; ++step) {
+        if (evaluates) engine.evaluate(source, 5);
+        const StepResult result = engine.step(8 * step, 1e-3);
+        for (const auto& part : {result.expert_loads, result.router_losses}) {
+          numbers.insert(numbers.end(), part.begin(), part.end());
+        }
+      }
+    });
+    return numbers;
+  };
+  const std::vector<int64_t> numbers = told(false);
+  EXPECT_EQ(numbers.size(), size_t(3 * config.model.layers * (config.model.experts + 1 + 2)));
+  EXPECT_EQ(std::count(numbers.end() - 2 * config.model.layers, numbers.end(), 0), 0);
+  EXPECT_EQ(told(true), numbers);
 }
 
 }  // namespace

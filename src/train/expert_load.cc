@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "nn/router_losses.h"
+
 namespace trireme {
 
 ExpertLoad expert_load(std::span<const int64_t> loads, int64_t num_experts) {
@@ -19,6 +21,20 @@ ExpertLoad expert_load(std::span<const int64_t> loads, int64_t num_experts) {
         std::max(result.max_over_mean, double(most) * double(num_experts) / double(visits));
   }
   return result;
+}
+
+RouterLossMeans router_loss_means(std::span<const int64_t> losses, const ModelSpec& model,
+                                  int64_t num_tokens) {
+  if (losses.empty()) return {};
+  const auto mean_of = [&](size_t which) {
+    double sum = 0.0;  // of whole numbers, one after the other: the same on every layout
+    for (size_t i = which; i < losses.size(); i += 2) sum += double(losses[i]);
+    return sum / double(kRouterLossUnit) / (double(losses.size() / 2) * double(num_tokens));
+  };
+  RouterLossMeans means;
+  if (model.aux_loss > 0.0) means.aux = mean_of(0);
+  if (model.z_loss > 0.0) means.z = mean_of(1);
+  return means;
 }
 
 double expert_share(std::span<const int64_t> loads, int64_t num_experts, int64_t expert) {

@@ -45,6 +45,8 @@ constexpr int64_t kMostShares = 512;
 void add_expert_load(LineBuffer& line, const StepReport& report) {
   const ExpertLoad load = expert_load(report.expert_loads, report.num_experts);
   line.add_number("expert_max_over_mean", load.max_over_mean);
+  if (report.aux_loss) line.add_number("aux_loss", *report.aux_loss);
+  if (report.z_loss) line.add_number("z_loss", *report.z_loss);
   line.add(",\"dropped_visits\":{},\"expert_visits\":{}", load.dropped, load.visits);
   if (report.num_experts > kMostShares) return;
   line.add(",\"expert_share\":[");

@@ -13,6 +13,8 @@
 #include <optional>
 
 #include "base/file.h"
+#include "nn/router_losses.h"
+#include "train/expert_load.h"
 
 namespace trireme {
 namespace {
@@ -111,6 +113,9 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
     report.expert_loads = loads;
     report.num_experts = 3;
     metrics->on_step(report);
+    report.aux_loss = 1.25;
+    report.z_loss = 0.1;
+    metrics->on_step(report);
   }
   const std::vector<Json> all = lines();
   EXPECT_FALSE(all[1].contains("expert_visits"));
@@ -118,6 +123,23 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
   EXPECT_EQ(all[2].at("dropped_visits"), 3);
   EXPECT_EQ(all[2].at("expert_max_over_mean"), 1.5);
   EXPECT_EQ(all[2].at("expert_share"), Json::parse("[0.41667,0.16667,0.41667]"));
+  EXPECT_FALSE(all[2].contains("aux_loss"));
+  EXPECT_FALSE(all[2].contains("z_loss"));
+  EXPECT_EQ(all[3].at("aux_loss"), 1.25);
+  EXPECT_EQ(all[3].at("z_loss"), 0.1);
+}
+
+TEST(RouterLossMeans, AreOverLayersAndTokensOfWhatTheModelIsTrainedOn) {
+  const int64_t unit = kRouterLossUnit;
+  const int64_t losses[] = {8 * unit, 2 * unit, 12 * unit, 3 * unit};  // two layers of four tokens
+  ModelSpec model;
+  EXPECT_FALSE(router_loss_means(losses, model, 4).aux);
+  EXPECT_FALSE(router_loss_means(losses, model, 4).z);
+  model.aux_loss = 0.01;
+  model.z_loss = 0.001;
+  EXPECT_EQ(router_loss_means(losses, model, 4).aux, 2.5);
+  EXPECT_EQ(router_loss_means(losses, model, 4).z, 0.625);
+  EXPECT_FALSE(router_loss_means({}, model, 4).aux);
 }
 
 TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {

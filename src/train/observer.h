@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ struct StepReport {
   // Of a model with experts: StepResult::expert_loads, for the call alone.
   std::span<const int64_t> expert_loads;
   int64_t num_experts = 0;
+  // Means over layers and tokens, without their weights in the loss; of a model trained on them.
+  std::optional<double> aux_loss, z_loss;
 };
 struct EvalReport {
   int64_t step = 0;

@@ -25,6 +25,8 @@ enum Metric : size_t {
   kStepSeconds,
   kTokensPerSecond,
   kMfu,
+  kAuxLoss,
+  kZLoss,
   kValidationLoss,
   kCheckpointStep,
   kCheckpointTime,
@@ -49,6 +51,10 @@ constexpr std::array<Description, kNumMetrics> kDescriptions = {{
     {"trireme_step_seconds", "gauge", "Duration of the last step."},
     {"trireme_tokens_per_second", "gauge", "Tokens per second of the last step."},
     {"trireme_mfu_ratio", "gauge", "Model FLOPs of the last step by the measured ceiling."},
+    {"trireme_aux_loss", "gauge",
+     "Loss that evens out the experts' load, of the last step, without its weight; 1: even."},
+    {"trireme_z_loss", "gauge",
+     "Squared log-sum-exp of the routers' logits, mean of the last step, without its weight."},
     {"trireme_validation_loss", "gauge", "Last validation loss, nats per token."},
     {"trireme_checkpoint_step", "gauge", "Step of the last checkpoint."},
     {"trireme_checkpoint_timestamp_seconds", "gauge", "When the last checkpoint was complete."},
@@ -113,6 +119,8 @@ void PrometheusMetrics::on_step(const StepReport& report) {
     set(kStepSeconds, report.step_s);
     set(kTokensPerSecond, report.tokens_per_s);
     set(kMfu, report.mfu);
+    if (report.aux_loss) set(kAuxLoss, *report.aux_loss);
+    if (report.z_loss) set(kZLoss, *report.z_loss);
   }
   if (monotonic_ns() - written_ns_ >= kFileEveryNs) write_file();
 }

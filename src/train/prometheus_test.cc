@@ -76,6 +76,7 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
     StepReport last = step(5);
     last.grad_norm = std::numeric_limits<double>::infinity();
     last.skipped = true;
+    last.z_loss = 2.5;
     (*metrics)->on_step(last);
     (*metrics)->on_eval({5, 3.25, 0.0, 0.1});
   }
@@ -86,6 +87,8 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
   EXPECT_EQ(exposition.samples.at("trireme_tokens_total"), "50");
   EXPECT_EQ(exposition.samples.at("trireme_skipped_steps_total"), "1");
   EXPECT_EQ(exposition.samples.at("trireme_gradient_norm"), "+Inf");
+  EXPECT_EQ(exposition.samples.at("trireme_z_loss"), "2.5");
+  EXPECT_EQ(exposition.samples.count("trireme_aux_loss"), 0u);  // the model has none
   EXPECT_EQ(exposition.samples.at("trireme_validation_loss"), "3.25");
   EXPECT_EQ(exposition.samples.count("trireme_checkpoint_step"), 0u);  // there was none
   EXPECT_NE(text.find(R"(run="a \"b\" \\ c\nd")"), std::string::npos);

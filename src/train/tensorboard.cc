@@ -144,6 +144,8 @@ void TensorBoardFile::add_experts(const StepReport& report) {
   const ExpertLoad load = expert_load(report.expert_loads, report.num_experts);
   add_scalar("experts/max_over_mean", load.max_over_mean);
   add_scalar("experts/dropped_visits", double(load.dropped));
+  if (report.aux_loss) add_scalar("experts/aux_loss", *report.aux_loss);
+  if (report.z_loss) add_scalar("experts/z_loss", *report.z_loss);
   if (report.num_experts > kMostScalarShares) return;
   for (int64_t expert = 0; expert < report.num_experts; ++expert) {
     char tag[32];

@@ -223,11 +223,14 @@ TEST_F(TensorBoard, ExpertsHaveTheirLoads) {
     report.step = 3;
     report.expert_loads = loads;
     report.num_experts = 3;
+    report.aux_loss = 1.5;
     file.on_step(report);
   }
   const auto values = values_of(records());
   EXPECT_EQ(scalar(values.at("experts/max_over_mean").at(0)), 2.0f);
   EXPECT_EQ(scalar(values.at("experts/dropped_visits").at(0)), 1.0f);
+  EXPECT_EQ(scalar(values.at("experts/aux_loss").at(0)), 1.5f);
+  EXPECT_EQ(values.count("experts/z_loss"), 0u);
   const double shares[] = {6.0 / 12.0, 4.0 / 12.0, 2.0 / 12.0};
   for (int expert = 0; expert < 3; ++expert) {
     const std::string tag = "experts/share_0" + std::to_string(expert);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "train/expert_load.h"
 #include "train/histograms.h"
 
 namespace trireme {
@@ -100,6 +101,10 @@ StepReport Trainer::run_step() {
   report.tokens = result.valid_tokens;
   report.expert_loads = result.expert_loads;
   report.num_experts = result.expert_loads.empty() ? 0 : plan.model.experts;
+  const RouterLossMeans routers =
+      router_loss_means(result.router_losses, plan.model, plan.tokens_per_step());
+  report.aux_loss = routers.aux;
+  report.z_loss = routers.z;
   report.tokens_per_s = double(plan.tokens_per_step()) / report.step_s;
   report.mfu = parts_.peak_flops > 0.0
                    ? report.tokens_per_s * plan.flops_per_token.total() / parts_.peak_flops

@@ -35,6 +35,14 @@ std::string beyond_bounds(const LayoutRun& split, const LayoutRun& whole) {
       return fmt::format("step {}: loss {} for {}", step, split.losses[step], loss);
     }
   }
+  // Where all tokens went to the same experts.
+  const size_t routers = split.expert_loads == whole.expert_loads ? whole.router_losses.size() : 0;
+  for (size_t i = 0; i < routers; ++i) {
+    const double value = double(whole.router_losses[i]);
+    if (is_far(double(split.router_losses[i]), value, 2e-5 * value)) {
+      return fmt::format("router's loss {}: {} for {}", i, split.router_losses[i], value);
+    }
+  }
   // Of the first step alone: AdamW's first updates are signs, also of gradients that are nearly 0.
   const double norm = whole.grad_norms.front();
   if (is_far(split.grad_norms.front(), norm, 2e-5 * norm)) {

@@ -10,8 +10,8 @@ namespace trireme {
 // planned.
 void expect_the_bits_of_one_rank(const Case& c);
 
-// Losses of all steps and every gradient of the first within the bound of other orders of sums: "",
-// or what is not.
+// Losses and routers' losses of all steps and every gradient of the first within the bound of other
+// orders of sums: "", or what is not.
 std::string beyond_bounds(const LayoutRun& split, const LayoutRun& whole);
 void expect_near(const LayoutRun& split, const LayoutRun& whole);
 

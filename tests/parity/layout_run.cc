@@ -95,6 +95,8 @@ class RankRun {
       result_.grad_norms.push_back(outcome.update.grad_norm);
       result_.expert_loads.insert(result_.expert_loads.end(), outcome.expert_loads.begin(),
                                   outcome.expert_loads.end());
+      result_.router_losses.insert(result_.router_losses.end(), outcome.router_losses.begin(),
+                                   outcome.router_losses.end());
     }
     const auto sent = engine.sent_bytes();
     const EvalResult eval = steps_.evaluates ? engine.evaluate(validation, 5) : EvalResult{};
@@ -185,6 +187,7 @@ std::string difference(const LayoutRun& a, const LayoutRun& b) {
   if (a.valid_tokens != b.valid_tokens) return "valid tokens";
   if (a.grad_norms != b.grad_norms) return "gradient norms";
   if (a.expert_loads != b.expert_loads) return "experts' loads";
+  if (a.router_losses != b.router_losses) return "routers' losses";
   if (a.val_loss != b.val_loss) return "validation loss";
   const std::string gradient = difference(a.first_moments, b.first_moments);
   if (!gradient.empty()) return "gradient of " + gradient;

@@ -19,7 +19,8 @@ struct LayoutRun {
   std::map<std::string, std::vector<float>> weights;  // after the last step
   // Summed "gradients" of router biases, where asked for: how often every expert was visited.
   std::map<std::string, std::vector<float>> visits;
-  std::vector<int64_t> expert_loads;  // of all steps, StepResult::expert_loads
+  std::vector<int64_t> expert_loads;   // of all steps, StepResult::expert_loads
+  std::vector<int64_t> router_losses;  // likewise
   double val_loss = 0.0;
   int64_t num_rollbacks = 0;                  // of all ranks
   int64_t num_begun_ahead = 0;                // steps of all ranks

@@ -8,6 +8,7 @@
 #include "layout_laws.h"
 #include "pairwise.h"
 #include "program/make_schedule.h"
+#include "train/expert_load.h"
 
 namespace trireme {
 namespace {
@@ -109,6 +110,50 @@ TEST(Parity, ExpertParallel) {
         }
       }
     }
+  }
+}
+
+// What is reported of a step does not know how its tokens lie on ranks and micro-batches, nor that
+// forward passes are repeated.
+TEST(Parity, RoutersLossesAreThoseOfOneRank) {
+  const auto means_of = [](RunConfig config) {
+    config.model.aux_loss = 0.01;
+    config.model.balance_rate = 0.0;
+    const Result<RunPlan> plan = make_plan(config, {});
+    TRIREME_CHECK(plan.ok(), plan.error().message);
+    const LayoutRun run = run_layout(*plan, {.end = 1});
+    EXPECT_EQ(run.router_losses.size(), size_t(2 * plan->model.layers));
+    return router_loss_means(run.router_losses, plan->model, plan->tokens_per_step());
+  };
+  const Case one{.family = "moe"};
+  const RouterLossMeans whole = means_of(config_of(one));
+  EXPECT_GT(*whole.aux, 1.0);
+  EXPECT_LT(*whole.aux, 4.0);
+  EXPECT_GT(*whole.z, 0.0);
+  for (const Case& same : {Case{.dp = 2}, Case{.pp = 2}, Case{.dp = 2, .zero = 3},
+                           Case{.dp = 2, .pp = 2, .schedule = "zb_v", .recompute = "full"},
+                           Case{.recompute = "selective"}}) {
+    Case c = same;
+    c.family = one.family;
+    const RouterLossMeans means = means_of(config_of(c));
+    EXPECT_EQ(means.aux, whole.aux) << c.name();
+    EXPECT_EQ(means.z, whole.z) << c.name();
+  }
+  std::vector<RunConfig> near = {config_of({.dp = 2, .family = "moe", .ep = 2}),
+                                 config_of({.family = "moe", .cp = 2}),
+                                 config_of({.family = "moe", .tp = 2, .sequence = true}),
+                                 config_of({.dp = 2, .family = "moe", .cp = 2, .ep = 4})};
+  for (const int64_t micro_sequences : {2, 16}) {
+    near.push_back(config_of(one));
+    near.back().batch.micro_sequences = micro_sequences;
+  }
+  for (const RunConfig& config : near) {
+    const ParallelConfig& parallel = config.parallel;
+    SCOPED_TRACE(fmt::format("dp {} tp {} cp {} ep {} micro-batches of {}", parallel.dp,
+                             parallel.tp, parallel.cp, parallel.ep, config.batch.micro_sequences));
+    const RouterLossMeans means = means_of(config);
+    EXPECT_NEAR(*means.aux, *whole.aux, 1e-6);
+    EXPECT_NEAR(*means.z, *whole.z, 1e-6 * *whole.z);
   }
 }
 

@@ -174,6 +174,8 @@ function drawCurves(runs) {
     simple('Gradient norm, before clipping', 'grad_norm', 'var(--s1)', {zero: true, log: true});
     simple('MFU', 'mfu', 'var(--s5)', {zero: true});
     simple('Most visited expert, over the mean', 'expert_max_over_mean', 'var(--s4)', {});
+    simple('Auxiliary loss of the routers, unweighted (even: 1)', 'aux_loss', 'var(--s5)', {});
+    simple('z-loss of the routers, unweighted', 'z_loss', 'var(--s7)', {});
     if (runs.some(run => run.metrics.train.some(line => line.dropped_visits))) {
       simple('Visits dropped by full experts', 'dropped_visits', 'var(--s6)', {zero: true});
     }
