@@ -34,16 +34,6 @@ Result<Enum> parse(std::string_view name, const std::array<std::string_view, N>&
                            fmt::join(names, " "))};
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::AllReduce || collective == Collective::Reduce ||
-         collective == Collective::ReduceScatter;
-}
-
-bool has_root(Collective collective) {
-  return collective == Collective::Reduce || collective == Collective::Broadcast ||
-         collective == Collective::Scatter || collective == Collective::Gather;
-}
-
 }  // namespace
 
 std::string_view name_of(Collective collective) { return kCollectiveNames[size_t(collective)]; }
@@ -94,8 +84,8 @@ std::string to_string(const SignatureRecord& r) {
     what += "()";
   } else {
     what += '(';
-    if (reduces(r.collective)) what += fmt::format("{}, ", name_of(r.op));
-    if (has_root(r.collective)) what += fmt::format("root {}, ", r.root);
+    if (is_reduction(r.collective)) what += fmt::format("{}, ", name_of(r.op));
+    if (is_rooted(r.collective)) what += fmt::format("root {}, ", r.root);
     if (r.collective == Collective::Send) what += fmt::format("to {}, ", r.root);
     if (r.collective == Collective::Recv) what += fmt::format("from {}, ", r.root);
     what += name_of(r.dtype);

@@ -33,6 +33,9 @@ inline constexpr int kNumCollectives = 11;
 constexpr bool gathers(Collective c) {
   return c == Collective::Gather || c == Collective::AllGather;
 }
+constexpr bool is_reduction(Collective c) {
+  return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
+}
 // One rank gives to all others, or takes from them.
 constexpr bool is_rooted(Collective c) {
   return c == Collective::Reduce || c == Collective::Broadcast || c == Collective::Scatter ||

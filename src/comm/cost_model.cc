@@ -16,9 +16,7 @@ bool one_node(std::span<const int> node_of) {
 constexpr int kMaxPricedRanks = 64;
 
 bool is_canonical(Collective collective, Algorithm algorithm) {
-  const bool reduces = collective == Collective::AllReduce || collective == Collective::Reduce ||
-                       collective == Collective::ReduceScatter;
-  if (!reduces) return true;
+  if (!is_reduction(collective)) return true;
   return algorithm == Algorithm::Tree || algorithm == Algorithm::Doubling ||
          algorithm == Algorithm::HalvingDoubling || algorithm == Algorithm::Naive;
 }

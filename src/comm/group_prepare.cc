@@ -14,9 +14,6 @@
 namespace trireme {
 namespace {
 
-bool is_reduction(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
-}
 bool is_free_choice(Algorithm algorithm) {
   return algorithm == Algorithm::Auto || algorithm == Algorithm::Canonical;
 }

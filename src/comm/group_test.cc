@@ -19,10 +19,6 @@ constexpr int kScale = 6;  // a cover of pairs instead of the whole space
 constexpr int kScale = 1;
 #endif
 
-bool reduces(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
-}
-
 std::vector<Algorithm> all_algorithms(Collective collective, int size) {
   std::vector<Algorithm> all = algorithms_of(collective, size);
   all.insert(all.end(), {Algorithm::Shared, Algorithm::Auto, Algorithm::Canonical});
@@ -41,7 +37,8 @@ TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction
         for (int64_t count : {0, 1, 5, 240, 1031, 20011}) {
           for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::I32, DType::I64}) {
             for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min}) {
-              if (!reduces(Collective(c)) && (op != ReduceOp::Sum || dtype == DType::I32)) continue;
+              if (!is_reduction(Collective(c)) && (op != ReduceOp::Sum || dtype == DType::I32))
+                continue;
               ++seed;
               if (seed % uint64_t(kScale) != 0 || (count > 10000 && seed % 5 != 0)) continue;
               if (size > 4 && seed % (size > 8 ? 7 : 3) != 0) continue;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "nn/residual.h"
+#include "sharding/redistribution_traffic.h"
 
 namespace trireme {
 namespace {
@@ -29,8 +30,8 @@ void sum_pieces(Ctx& ctx, const MultiplyRows& multiply, const MatrixRef& x_TC) {
     if (count == 0) continue;
     multiply(begin, count);
     const TensorRef rows = flat(rows_of(x_TC, begin, count));
-    sums[size_t(piece)] =
-        ctx.tp.start({.in = rows, .out = rows, .algorithm = Algorithm::Canonical});
+    sums[size_t(piece)] = ctx.tp.start(
+        {.in = rows, .out = rows, .algorithm = algorithm_of_move(Collective::AllReduce)});
   }
   for (Work& sum : sums) sum.wait();
 }

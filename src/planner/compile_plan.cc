@@ -8,6 +8,7 @@
 
 #include "device/stream.h"
 #include "planner/price_schedule.h"
+#include "planner/shape_for_mesh.h"
 #include "planner/stage_cost.h"
 #include "program/check_ranks.h"
 #include "program/data_parallel.h"
@@ -231,7 +232,7 @@ void set_num_ahead(RunPlan& plan) {
 
 // What all ranks of a plan share: its shape, its schedule and, as the result, its stages.
 Result<std::vector<StageSpec>> lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
-  TRIREME_TRY_DONE(shape_for_mesh(plan));
+  if (const auto misfit = shape_for_mesh(plan)) return misfit->error;
   TRIREME_TRY(schedule, parts.schedule(plan));
   plan.schedule = std::move(schedule);
   TRIREME_TRY_DONE(check_layout_tree(plan));
@@ -284,40 +285,7 @@ void add_heaviest(RunPlan& plan, const std::vector<RankPlan>& outlines,
   }
 }
 
-// Whether slices that do not follow tp can be shared out.
-Status check_slices(const RunPlan& plan) {
-  const int slices = plan.shape.slices;
-  if (slices > 0 && plan.config.parallel.sequence) {
-    return usage(
-        "run.reproducible = \"mesh\" with parallel.sequence = true: gradients of norms would be "
-        "summed over micro-batches before tp ranks; set parallel.sequence = false or take "
-        "\"layout\"");
-  }
-  if (slices % plan.mesh.tp == 0) return Done{};
-  return usage(fmt::format(
-      "run.reproducible = \"mesh\" cuts this model into {} slices of heads, kv_heads, d_ff and "
-      "vocabulary, which parallel.tp = {} must divide; take a smaller parallel.tp or \"layout\"",
-      slices, plan.mesh.tp));
-}
-
 }  // namespace
-
-Status shape_for_mesh(RunPlan& plan) {
-  TRIREME_TRY_DONE(check_tensor_parallel(plan.model, plan.mesh.tp));
-  TRIREME_TRY_DONE(check_slices(plan));
-  TRIREME_TRY_DONE(check_expert_parallel(plan.model, plan.mesh.ep));
-  const ParallelConfig& parallel = plan.config.parallel;
-  plan.shape.tied_use_apart =
-      plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && parallel.zero >= 2);
-  plan.shape.tp = plan.mesh.tp;
-  plan.shape.cp = plan.mesh.cp;
-  plan.shape.ep = plan.mesh.ep;
-  plan.shape.sequence_parallel = parallel.sequence;
-  plan.shape.tp_overlap = parallel.tp_overlap;
-  plan.shape.context_exchange =
-      parallel.context == "ring" ? ContextExchange::Ring : ContextExchange::AllToAll;
-  return check_context_parallel(plan.model, plan.shape);
-}
 
 void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   MemoryNeeds needs;

@@ -18,10 +18,6 @@ Status outline_pipeline(RunPlan& plan, PlanParts& parts);
 // rank whose shards are largest, which needs most memory. Ranks are not checked against each other.
 void compile_outlined(RunPlan& plan, PlanParts& parts);
 
-// What of a plan's shape follows from its mesh and configuration. Usage: degrees that do not fit
-// the model.
-Status shape_for_mesh(RunPlan& plan);
-
 // The memory of a rank whose programs and chunks stand; compile_plan does it for all.
 void plan_rank_memory(RankPlan& rank, const RunPlan& plan);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/compile_plan.h"
+#include "planner/shape_for_mesh.h"
 #include "planner/stage_cost.h"
 #include "program/make_schedule.h"
 #include "spec/chunk_tables.h"
@@ -93,8 +93,8 @@ RunPlan LayoutBounds::shaped(const LayoutChoice& layout) const {
   plan.mesh = layout.mesh;
   plan.shape.micro_sequences = layout.micro_sequences;
   plan.shape.recompute = layout.recompute;
-  const Status fits = shape_for_mesh(plan);
-  TRIREME_CHECK(fits.ok(), fits.error().message);
+  const auto misfit = shape_for_mesh(plan);
+  TRIREME_CHECK(!misfit, misfit->error.message);
   return plan;
 }
 

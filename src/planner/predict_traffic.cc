@@ -206,8 +206,8 @@ class Counter {
   }
 
   int64_t sent_over_tp(const MoveCollective& move, DType dtype) const {
-    return known_.sent(move.request(Algorithm::Canonical, plan_.mesh.tp, rank_.coords.tp),
-                       size_of(dtype), true, shares_memory_);
+    return known_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), size_of(dtype),
+                       move.algorithm() == Algorithm::Canonical, shares_memory_);
   }
 
   int64_t context_bytes(int addends, int64_t count) const {

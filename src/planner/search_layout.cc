@@ -14,8 +14,7 @@
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
 #include "planner/price_schedule.h"
-#include "spec/context_chunks.h"
-#include "spec/model_layout.h"
+#include "planner/shape_for_mesh.h"
 #include "spec/run_config_validate.h"
 
 namespace trireme {
@@ -53,15 +52,6 @@ struct Refusal {
   std::string rule;  // a key of the configuration, "schedule" or "memory"
   std::string message;
 };
-
-// The key that shape_for_mesh refuses.
-std::string refused_key(const RunPlan& plan) {
-  if (!check_tensor_parallel(plan.model, plan.mesh.tp).ok()) return "parallel.tp";
-  if (!check_expert_parallel(plan.model, plan.mesh.ep).ok()) return "parallel.ep";
-  if (!ContextChunks::fits(plan.model.seq_len, plan.mesh.cp)) return "parallel.cp";
-  if (!check_context_parallel(plan.model, plan.shape).ok()) return "parallel.context";
-  return "run.reproducible";
-}
 
 // Of whole plans and of representatives alike.
 NeededBytes needed_bytes(const RunPlan& plan) {
@@ -133,9 +123,9 @@ class Search {
     const std::vector<ConfigProblem> problems = validate(with_layout(config_, {.mesh = mesh}));
     if (!problems.empty()) return Refusal{problems.front().key, problems.front().message()};
     RunPlan plan = plan_of({.mesh = mesh});
-    const Status fits = shape_for_mesh(plan);
-    if (!fits.ok()) return Refusal{refused_key(plan), fits.error().message};
-    return std::nullopt;
+    const auto misfit = shape_for_mesh(plan);
+    if (!misfit) return std::nullopt;
+    return Refusal{std::string(misfit->key), misfit->error.message};
   }
 
   void add_layouts(const Mesh& mesh) {

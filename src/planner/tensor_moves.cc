@@ -73,8 +73,8 @@ class Pricer {
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
     const bool shares_memory = plan_.num_ranks() <= std::max(hardware_.ranks_per_node, 1);
-    return known_.sent(move.request(Algorithm::Canonical, plan_.mesh.tp, rank_.coords.tp),
-                       size_of(dtype), true, shares_memory);
+    return known_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), size_of(dtype),
+                       move.algorithm() == Algorithm::Canonical, shares_memory);
   }
   double transfer_s(int64_t bytes) const {
     return link_.bytes_per_s > 0.0 ? link_.latency_s + double(bytes) / link_.bytes_per_s : 0.0;

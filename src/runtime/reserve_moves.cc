@@ -16,7 +16,7 @@ void reserve(Group& group, const MoveCollective& move, DType dtype) {
   group.reserve({.collective = move.collective,
                  .in = flat(gathers),
                  .out = flat(move.collective == Collective::ReduceScatter),
-                 .algorithm = gathers ? Algorithm::Auto : Algorithm::Canonical,
+                 .algorithm = move.algorithm(),
                  .counts = move.counts});
 }
 

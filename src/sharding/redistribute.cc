@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "sharding/redistribution_traffic.h"
 
 namespace trireme {
 namespace {
@@ -147,7 +148,7 @@ void reduce_to_shards(const Change& c, int dim) {
   c.group.run({.collective = Collective::ReduceScatter,
                .in = c.flat(packed(c, whole, parts), c.x.num_elements()),
                .out = c.flat(c.y),
-               .algorithm = Algorithm::Canonical,
+               .algorithm = algorithm_of_move(Collective::ReduceScatter),
                .counts = parts.elements()},
               c.site);
 }
@@ -184,7 +185,7 @@ void reduce_to_all(const Change& c) {
   c.group.run({.collective = Collective::AllReduce,
                .in = c.flat(c.y),
                .out = c.flat(c.y),
-               .algorithm = Algorithm::Canonical},
+               .algorithm = algorithm_of_move(Collective::AllReduce)},
               c.site);
 }
 

@@ -16,9 +16,9 @@ std::vector<int64_t> part_elements(const Shape& shape, Placement placement, int 
 
 }  // namespace
 
-PlanRequest MoveCollective::request(Algorithm algorithm, int group_size, int rank) const {
+PlanRequest MoveCollective::request(int group_size, int rank) const {
   return {.collective = collective,
-          .algorithm = algorithm,
+          .algorithm = algorithm(),
           .rank = rank,
           .size = group_size,
           .count = count,
@@ -85,7 +85,7 @@ Traffic redistribution_traffic(Group& group, const Redistribution& change, const
   return group.predict({.collective = move->collective,
                         .in = flat(change.from),
                         .out = flat(change.to),
-                        .algorithm = Algorithm::Canonical,
+                        .algorithm = move->algorithm(),
                         .counts = move->counts,
                         .recv_counts = move->recv_counts});
 }

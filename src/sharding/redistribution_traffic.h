@@ -9,6 +9,11 @@
 
 namespace trireme {
 
+// Sums go along the canonical tree over the ranks; what is only moved has no order.
+constexpr Algorithm algorithm_of_move(Collective collective) {
+  return is_reduction(collective) ? Algorithm::Canonical : Algorithm::Auto;
+}
+
 // The collective that a redistribution is for one rank, as data.
 struct MoveCollective {
   Collective collective = Collective::AllReduce;
@@ -16,7 +21,8 @@ struct MoveCollective {
   std::vector<int64_t> counts;
   std::vector<int64_t> recv_counts;
 
-  PlanRequest request(Algorithm algorithm, int group_size, int rank) const;
+  Algorithm algorithm() const { return algorithm_of_move(collective); }
+  PlanRequest request(int group_size, int rank) const;
 };
 
 // Nothing where no rank needs anything of another.
