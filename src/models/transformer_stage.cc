@@ -33,18 +33,14 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
   const RopeTable rope = bind_rope(scratch);
   if (rope.cos_SD) fill_rope_table(model_, rope);
 
-  const SliceSum over_slices(model_.slices, scratch);
+  const SumScratch sums{find_matrix(scratch, "edge.sum_RC"), {model_.slices, scratch}};
   if (stage.has_embedding) embedding_ = EmbeddingBlock::bind(model_, params(0), seed);
   for (int64_t i = 0; i < stage.num_layers; ++i) {
     const std::string layer = layer_prefix(stage.first_layer + i);
     const Frame unit_params = params(unit_of_layer(i));
-    layers_.push_back({AttentionBlock::bind(model_, unit_params, layer, rope, seed),
-                       FeedForward::bind(model_, unit_params, layer, seed)});
+    layers_.push_back({AttentionBlock::bind(model_, unit_params, layer, rope, seed, sums),
+                       FeedForward::bind(model_, unit_params, layer, seed, sums)});
     AttentionBlock& attention = layers_.back().attention;
-    const MatrixRef sum_RC = find_matrix(scratch, "edge.sum_RC");
-    attention.edge.sum_RC = sum_RC;
-    attention.set_sum(over_slices);
-    layers_.back().ffn.set_scratch(sum_RC, over_slices);
     const AttentionShape local = attention.shape_of({shape.micro_sequences});
     if (scratch.contains("ring.sum_TQ")) attention.ring.emplace(local, model_.chunks, scratch);
     if (scratch.contains("heads.send_TX")) {
@@ -56,8 +52,7 @@ TransformerStage::TransformerStage(const ModelSpec& model, const StageSpec& stag
     const bool is_tied_here = model.tied_head && stage.has_embedding;
     const MatrixRef weight_VC =
         matrix(params(is_tied_here ? 0 : head_unit()).at(head_weight_name(model)));
-    head_ = HeadBlock::bind(model_, params(head_unit()), weight_VC);
-    head_.over_slices = over_slices;
+    head_ = HeadBlock::bind(model_, params(head_unit()), weight_VC, sums.over_slices);
   }
   full_TC_ = find_matrix(scratch, "full_TC");
   embedding_scratch_TC_ = find_matrix(scratch, "embedding.de_TC");

@@ -15,25 +15,19 @@ AttentionBlock::Params AttentionBlock::Params::bind(const ModelShard& model, con
 }
 
 AttentionBlock AttentionBlock::bind(const ModelShard& model, const Frame& params,
-                                    const std::string& layer, const RopeTable& rope,
-                                    uint64_t seed) {
+                                    const std::string& layer, const RopeTable& rope, uint64_t seed,
+                                    const SumScratch& sums) {
   const Params bound = Params::bind(model, params, layer);
   return {model,
           Norm::bind(model, params, layer + "norm1"),
-          {bound.qkv},
-          {bound.out},
+          {bound.qkv, {}, sums.over_slices, model.qkv_blocks()},
+          {bound.out, sums.over_slices},
           rope,
           rng_key(seed, layer + "attn.dropout"),
           rng_key(seed, layer + "attn.residual_dropout"),
-          BlockEdge::bind(model, {}),
+          BlockEdge::bind(model, sums.edge_RC),
           {},
           {}};
-}
-
-void AttentionBlock::set_sum(const SliceSum& over_slices) {
-  qkv.over_y = over_slices;
-  qkv.blocks = model.qkv_blocks();
-  out.over_x = over_slices;
 }
 
 AttentionShape AttentionBlock::shape_of(const MicrobatchInfo& info) const {

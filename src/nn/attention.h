@@ -59,9 +59,7 @@ struct AttentionBlock {
   std::optional<AllToAllAttention> all_to_all;
 
   static AttentionBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
-                             const RopeTable& rope, uint64_t seed);
-
-  void set_sum(const SliceSum& over_slices);
+                             const RopeTable& rope, uint64_t seed, const SumScratch& sums = {});
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   // The norm alone, where its output was not kept.

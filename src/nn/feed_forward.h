@@ -14,20 +14,13 @@ class FeedForward {
   using Grads = MoeBlock::Grads;
 
   static FeedForward bind(const ModelShard& model, const Frame& params, const std::string& layer,
-                          uint64_t seed) {
+                          uint64_t seed, const SumScratch& sums = {}) {
     if (model.has_experts()) return MoeBlock::bind(model, params, layer, seed);
-    return MlpBlock::bind(model, params, layer, seed);
+    return MlpBlock::bind(model, params, layer, seed, sums);
   }
   static Params bind_params(const ModelShard& model, const Frame& frame, const std::string& layer) {
     if (model.has_experts()) return MoeBlock::Params::bind(model, frame, layer);
     return MlpBlock::Params::bind(model, frame, layer);
-  }
-
-  void set_scratch(const MatrixRef& edge_sum_RC, const SliceSum& over_slices) {
-    auto* mlp = std::get_if<MlpBlock>(&block_);
-    if (mlp == nullptr) return;
-    mlp->edge.sum_RC = edge_sum_RC;
-    mlp->set_sum(over_slices);
   }
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& s) const {

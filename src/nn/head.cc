@@ -18,8 +18,9 @@ HeadBlock::Params HeadBlock::Params::bind(const Frame& frame, MatrixRef weight_V
   return {Norm::bind_params(frame, "final_norm"), weight_VC};
 }
 
-HeadBlock HeadBlock::bind(const ModelShard& model, const Frame& params, MatrixRef weight_VC) {
-  return {model, Norm::bind(model, params, "final_norm"), weight_VC};
+HeadBlock HeadBlock::bind(const ModelShard& model, const Frame& params, MatrixRef weight_VC,
+                          const SliceSum& over_slices) {
+  return {model, Norm::bind(model, params, "final_norm"), weight_VC, over_slices};
 }
 
 void HeadBlock::gather(Ctx& ctx, const Saved& s) const {

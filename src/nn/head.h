@@ -37,9 +37,10 @@ struct HeadBlock {
   ModelShard model;
   Norm norm;
   MatrixRef weight_VC;
-  SliceSum over_slices = {};
+  SliceSum over_slices;
 
-  static HeadBlock bind(const ModelShard& model, const Frame& params, MatrixRef weight_VC);
+  static HeadBlock bind(const ModelShard& model, const Frame& params, MatrixRef weight_VC,
+                        const SliceSum& over_slices = {});
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   void backward_input(Ctx& ctx, const Saved& saved, MatrixRef dy_TC) const;

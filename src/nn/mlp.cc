@@ -28,16 +28,14 @@ MlpBlock::Params MlpBlock::Params::bind(const ModelShard& model, const Frame& fr
 }
 
 MlpBlock MlpBlock::bind(const ModelShard& model, const Frame& params, const std::string& layer,
-                        uint64_t seed) {
+                        uint64_t seed, const SumScratch& sums) {
   const Params bound = Params::bind(model, params, layer);
-  return {model,        Norm::bind(model, params, layer + "norm2"),    {bound.up},
-          {bound.down}, rng_key(seed, layer + "mlp.residual_dropout"), BlockEdge::bind(model, {})};
-}
-
-void MlpBlock::set_sum(const SliceSum& over_slices) {
-  up.over_y = over_slices;
-  up.blocks = model.up_blocks();
-  down.over_x = over_slices;
+  return {model,
+          Norm::bind(model, params, layer + "norm2"),
+          {bound.up, {}, sums.over_slices, model.up_blocks()},
+          {bound.down, sums.over_slices},
+          rng_key(seed, layer + "mlp.residual_dropout"),
+          BlockEdge::bind(model, sums.edge_RC)};
 }
 
 void MlpBlock::activate(Ctx& ctx, MatrixRef u_TU, MatrixRef a_TF) const {

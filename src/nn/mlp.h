@@ -42,9 +42,7 @@ struct MlpBlock {
   BlockEdge edge;
 
   static MlpBlock bind(const ModelShard& model, const Frame& params, const std::string& layer,
-                       uint64_t seed);
-
-  void set_sum(const SliceSum& over_slices);
+                       uint64_t seed, const SumScratch& sums = {});
 
   void forward(Ctx& ctx, const MicrobatchInfo& info, const Saved& saved) const;
   // Everything but the projection onto the residual: what backward needs and was not kept.
