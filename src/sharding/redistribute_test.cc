@@ -158,7 +158,8 @@ TEST(Redistribute, MovesThePredictedBytesForEveryPairOfPlacements) {
                    .algorithm = algorithm,
                    .counts = move->counts});
         const int64_t element = size_of(DType::F32);
-        const PlanRequest request = move->request(algorithm, size, group.rank());
+        PlanRequest request = move->request(size, group.rank());
+        request.algorithm = algorithm;
         const bool is_shared = algorithm == Algorithm::Shared;
         const CommPlan plan = is_shared ? CommPlan{} : plan_collective(request).value();
         const PlanTraffic planned = is_shared ? shared_traffic(request, element) : traffic_of(plan);
