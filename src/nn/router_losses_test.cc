@@ -165,7 +165,9 @@ TEST(RouterLosses, ATokenThatIsNotFiniteCountsTheMost) {
     routed.score = {lse, 1.0f};
     routed.visit(0, 0);
     EXPECT_EQ(routed.losses().z, int64_t(kMostOfToken) * kRouterLossUnit);
-    if (std::isnan(lse)) EXPECT_EQ(routed.losses().aux, int64_t(kMostOfToken) * kRouterLossUnit);
+    if (std::isnan(lse)) {
+      EXPECT_EQ(routed.losses().aux, int64_t(kMostOfToken) * kRouterLossUnit);
+    }
   }
 }
 
