@@ -16,10 +16,6 @@ inline bool makes_weight_grad(ActionKind kind) {
   return kind == ActionKind::W || kind == ActionKind::BW;
 }
 
-inline bool computes(ActionKind kind) {
-  return kind == ActionKind::F || kind == ActionKind::B || makes_weight_grad(kind);
-}
-
 // Calls visit(unit) for the units of an action that the rank has.
 template <typename Visit>
 void for_each_unit(const Action& action, const DataParallelShape& shape, Visit&& visit) {
