@@ -183,8 +183,8 @@ Status Trainer::save_last_checkpoint() {
   if (saved_step_ == position_.step) return Done{};
   return Error{ErrorKind::Runtime,
                fmt::format("step {}: the run ends without a checkpoint of its last step: the loss "
-                           "is not finite; lower optim.lr, and go on from an earlier one with "
-                           "--resume auto",
+                           "is not finite; lower optim.lr, and start again or go on from an "
+                           "earlier checkpoint",
                            position_.step)};
 }
 
