@@ -86,7 +86,7 @@ struct Signature {
 
 // A signature that can cross process borders.
 struct SignatureRecord {
-  uint64_t hash = 0;
+  uint64_t hash = 0;  // 0: of an unknown call
   uint64_t sequence = 0;
   int64_t count = 0;
   int32_t group = 0;

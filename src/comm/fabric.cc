@@ -86,9 +86,7 @@ uint32_t Fabric::announce_sleep(Doorbell& bell) {
   return bell.rings.load(std::memory_order_seq_cst);
 }
 
-void Fabric::cancel_sleep(Doorbell& bell) {
-  bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-}
+void Fabric::cancel_sleep(Doorbell& bell) { bell.sleepers.fetch_sub(1, std::memory_order_seq_cst); }
 
 void Fabric::sleep(Doorbell& bell, uint32_t seen, int64_t timeout_ns) {
   futex_wait(bell.rings, seen, timeout_ns);
@@ -101,13 +99,18 @@ std::string Fabric::wait_table(int64_t now_ns) const {
   for (int rank = 0; rank < size(); ++rank) {
     bool waits = false;
     for (const SharedRecord<WaitRecord>& lane : cells_[rank]->waits) {
-      const WaitRecord wait = lane.load();
-      if (wait.since_ns == 0) continue;
+      const std::optional<WaitRecord> wait = lane.load();
+      if (!wait) {
+        waits = true;
+        table += fmt::format("\n  rank {} was about to say whom it waits for", rank);
+        continue;
+      }
+      if (wait->since_ns == 0) continue;
       waits = true;
       const std::string whom =
-          wait.peer < 0 ? "its own transfers" : fmt::format("rank {}", wait.peer);
+          wait->peer < 0 ? "its own transfers" : fmt::format("rank {}", wait->peer);
       table += fmt::format("\n  rank {} waits for {} in {}, since {:.3f} s", rank, whom,
-                           to_string(wait.what), double(now_ns - wait.since_ns) * 1e-9);
+                           to_string(wait->what), double(now_ns - wait->since_ns) * 1e-9);
     }
     for (int lane = 0; lane < kWaitLanes; ++lane) {
       const int64_t looked = cells_[size_t(rank)]->looked_ns[lane].load(std::memory_order_relaxed);

@@ -26,7 +26,7 @@ struct alignas(64) Doorbell {
   std::atomic<uint32_t> sleepers;
 };
 
-inline constexpr int kWaitLanes = 2;       // the calling thread and the communication thread
+inline constexpr int kWaitLanes = 2;       // see RankCell
 inline constexpr int kWatchedGroups = 64;  // group ids below it take part in the search for cycles
 
 // What one rank shows to all; lies in zeroed memory that they share.
@@ -35,10 +35,11 @@ struct RankCell {
   Doorbell idle_bell;  // of a communication thread with nothing under way: peers do not wake it
   alignas(64) std::atomic<uint32_t> left;  // its function returned
   std::atomic<int32_t> pid;
-  // When each of its waiting threads last looked around; 0: it sleeps, or does not wait.
+  // When its calling and its communication thread last looked around; 0: asleep, or not waiting.
   std::atomic<int64_t> looked_ns[kWaitLanes];
   // By group id: collectives that the rank has called, so that its peers know it has not arrived.
   std::atomic<uint64_t> issued[kWatchedGroups];
+  // What its calling thread waits for, and the call of either thread that differs from a peer's.
   SharedRecord<WaitRecord> waits[kWaitLanes];
 };
 

@@ -95,24 +95,24 @@ void SharedBoard::check_call(int rank) const {
   // can name both.
   const int me = shape_.members[size_t(shape_.rank)];
   const int peer = shape_.members[size_t(rank)];
-  RankCell& cell = fabric_.cell(me);
+  SharedRecord<WaitRecord>& shown = fabric_.cell(me).waits[1];
   const SignatureRecord mine = record_of(*call_.signature);
-  cell.waits[0].store({.since_ns = steady_now_ns(), .peer = peer, .what = mine});
+  shown.store({.since_ns = steady_now_ns(), .peer = peer, .what = mine});
   SignatureRecord theirs;
-  const int64_t deadline = steady_now_ns() + 50'000'000;
+  const int64_t deadline = steady_now_ns() + 1'000'000'000;
   while (steady_now_ns() < deadline && !fabric_.aborted()) {
     bool found = false;
     for (const SharedRecord<WaitRecord>& lane : fabric_.cell(peer).waits) {
-      const WaitRecord wait = lane.load();
-      if (wait.since_ns == 0 || wait.what.hash != entry(rank).hash) continue;
-      theirs = wait.what;
+      const std::optional<WaitRecord> wait = lane.load();
+      if (!wait || wait->since_ns == 0 || wait->what.hash != entry(rank).hash) continue;
+      theirs = wait->what;
       found = true;
     }
     if (found) break;
     std::this_thread::yield();
   }
   fabric_.abort(me, mismatch_text(me, mine, peer, theirs));
-  cell.waits[0].store(WaitRecord{});
+  shown.store(WaitRecord{});
   fabric_.throw_aborted(me, to_string(mine));
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 namespace trireme {
@@ -25,17 +26,19 @@ class SharedRecord {
     version_.store(version + 2, std::memory_order_release);
   }
 
-  // A consistent copy; after many tries (the writer died halfway) whatever is there.
-  T load() const {
+  // A consistent copy; nullopt where many tries found a writer halfway: it lost its core, or died.
+  std::optional<T> load() const {
     std::array<uint64_t, kWords> words;
     for (int attempt = 0; attempt < 1000; ++attempt) {
       const uint64_t before = version_.load(std::memory_order_acquire);
+      if (before % 2 != 0) continue;
       for (int i = 0; i < kWords; ++i) words[i] = words_[i].load(std::memory_order_acquire);
-      if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) break;
+      if (version_.load(std::memory_order_relaxed) != before) continue;
+      T value;
+      std::memcpy(static_cast<void*>(&value), words.data(), sizeof(T));
+      return value;
     }
-    T value;
-    std::memcpy(static_cast<void*>(&value), words.data(), sizeof(T));
-    return value;
+    return std::nullopt;
   }
 
  private:

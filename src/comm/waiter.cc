@@ -98,9 +98,10 @@ void Waiter::Watch::look_for_mismatch() {
   for (int peer : subject_.members) {
     if (peer == waiter_.rank_) continue;
     for (const SharedRecord<WaitRecord>& lane : waiter_.fabric_.cell(peer).waits) {
-      const WaitRecord wait = lane.load();
-      const SignatureRecord& theirs = wait.what;
-      if (wait.since_ns == 0 || is_direct(theirs.collective)) continue;
+      const std::optional<WaitRecord> wait = lane.load();
+      if (!wait || wait->since_ns == 0) continue;
+      const SignatureRecord& theirs = wait->what;
+      if (is_direct(theirs.collective)) continue;
       if (theirs.group != mine_.group || theirs.sequence != mine_.sequence) continue;
       if (theirs.hash != mine_.hash) give_up(mismatch_text(waiter_.rank_, mine_, peer, theirs));
     }
@@ -114,10 +115,10 @@ void Waiter::Watch::look_for_cycle() {
   uint64_t cycle = 0;
   int rank = waiter_.rank_;
   for (int hop = 0; hop < fabric.size(); ++hop) {
-    const WaitRecord wait = fabric.cell(rank).waits[0].load();
-    if (!arrives_later(fabric, wait)) break;
-    cycle = cycle * 31 + uint64_t(wait.since_ns);
-    rank = wait.peer;
+    const std::optional<WaitRecord> wait = fabric.cell(rank).waits[0].load();
+    if (!wait || !arrives_later(fabric, *wait)) break;
+    cycle = cycle * 31 + uint64_t(wait->since_ns);
+    rank = wait->peer;
     if (rank != waiter_.rank_) continue;
     if (cycle == cycle_seen_) {
       give_up("ranks wait for each other in different calls:" + cycle_text());
@@ -134,10 +135,11 @@ std::string Waiter::Watch::cycle_text() const {
   std::string text;
   int rank = waiter_.rank_;
   for (int hop = 0; hop < fabric.size(); ++hop) {
-    const WaitRecord wait = fabric.cell(rank).waits[0].load();
+    const std::optional<WaitRecord> wait = fabric.cell(rank).waits[0].load();
+    if (!wait) break;
     text +=
-        fmt::format("\n  rank {} waits for rank {} in {}", rank, wait.peer, to_string(wait.what));
-    rank = wait.peer;
+        fmt::format("\n  rank {} waits for rank {} in {}", rank, wait->peer, to_string(wait->what));
+    rank = wait->peer;
     if (rank < 0 || rank == waiter_.rank_) break;
   }
   return text;

@@ -47,7 +47,9 @@ void MpiControl::say_left() {
 void MpiControl::say_wait() {
   const int64_t now = steady_now_ns();
   if (now - last_said_ns_ < kSayWaitNs) return;
-  WaitRecord wait = fabric_.cell(rank_).waits[0].load();
+  const std::optional<WaitRecord> record = fabric_.cell(rank_).waits[0].load();
+  if (!record) return;
+  WaitRecord wait = *record;
   if (wait.since_ns != 0 && now - wait.since_ns < kSayWaitNs) return;
   if (wait.since_ns == said_.since_ns && wait.peer == said_.peer) return;
   last_said_ns_ = now;

@@ -1,0 +1,84 @@
+#include "comm/shared_record.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "comm/local/local_backend.h"
+#include "comm/world.h"
+
+namespace trireme {
+namespace {
+
+struct Words {
+  std::array<uint64_t, 24> all = {};
+};
+
+// As a writer leaves it that loses its core between two words.
+template <typename T>
+void leave_half_written(SharedRecord<T>& record, const T& value) {
+  record.store(value);
+  static_assert(std::is_standard_layout_v<SharedRecord<T>>);  // its first member is the version
+  reinterpret_cast<std::atomic<uint64_t>&>(record).fetch_add(1);
+}
+
+TEST(SharedRecord, AReaderBesideAWriterNeverSeesTwoValuesAtOnce) {
+  const auto record = std::make_unique<SharedRecord<Words>>();
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (uint64_t round = 1; round <= 100'000; ++round) {
+      Words words;
+      words.all.fill(round);
+      record->store(words);
+    }
+    done = true;
+  });
+  uint64_t last = 0;
+  while (!done) {
+    const std::optional<Words> seen = record->load();
+    if (!seen) continue;
+    for (uint64_t word : seen->all) ASSERT_EQ(word, seen->all[0]);
+    ASSERT_GE(seen->all[0], last);
+    last = seen->all[0];
+  }
+  writer.join();
+  EXPECT_EQ(record->load()->all[23], 100'000u);
+}
+
+TEST(SharedRecord, OfAWriterThatStoppedHalfwayNothingIsRead) {
+  const auto record = std::make_unique<SharedRecord<Words>>();
+  leave_half_written(*record, Words{});
+  EXPECT_FALSE(record->load().has_value());
+}
+
+// A rank that loses its core while it says what it waits for is late; it is in no other call.
+TEST(SharedRecord, AHalfWrittenWaitIsNotTakenForAnotherCall) {
+  LocalHost host(2, {});
+  LocalBackend late_backend(host, 1);
+  World late(late_backend, {});
+  WaitRecord half{.since_ns = 1, .peer = 0};
+  half.what.sequence = 1;  // as of the barrier below, but for its hash
+  leave_half_written(host.fabric().cell(1).waits[0], half);
+  std::thread early([&] {
+    LocalBackend backend(host, 0);
+    World world(backend, {});
+    EXPECT_NO_THROW(world.group().barrier());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_NO_THROW(late.group().barrier());
+  early.join();
+  EXPECT_FALSE(host.fabric().aborted()) << host.fabric().cause();
+}
+
+TEST(SharedRecord, TheTableAtADeadlineNamesARankThatIsHalfway) {
+  LocalHost host(2, {});
+  leave_half_written(host.fabric().cell(1).waits[0], WaitRecord{.since_ns = 1});
+  const std::string table = host.fabric().wait_table(2);
+  EXPECT_NE(table.find("rank 1 was about to say whom it waits for"), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace trireme
