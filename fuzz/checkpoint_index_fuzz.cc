@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/hash.h"
+#include "checkpoint/check_coverage.h"
 #include "checkpoint/checkpoint_index.h"
 
 namespace {

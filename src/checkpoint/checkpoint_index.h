@@ -69,9 +69,6 @@ Result<IndexPart> parse_index_part(std::string_view text);
 // Adds what another rank wrote. Fails when the two disagree about a tensor or share a file name.
 Status merge_index_part(IndexPart& contents, const IndexPart& part);
 
-// Every tensor's slices are disjoint and together the whole tensor.
-Status check_coverage(const IndexPart& contents);
-
 // How a slice appears in its shard: a whole tensor under its name and shape, so that any reader of
 // safetensors finds it; a part as "wq[0:4, 8:16]" or "wq{4096:8192}".
 SafetensorsSpec spec_in_shard(const std::string& name, DType dtype, const Shape& full_shape,

@@ -1,19 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
 #include "base/shape.h"
 
 namespace trireme {
 
-// The header of a GGUF file, version 3 (docs/formats/gguf.md).
+// The header of a GGUF file (docs/formats/gguf.md).
+inline constexpr uint32_t kGgufMagic = 0x46554747;  // "GGUF"
+inline constexpr uint32_t kGgufVersion = 3;
 
 enum class GgufType : uint32_t {
   U8,
@@ -30,6 +30,8 @@ enum class GgufType : uint32_t {
   I64,
   F64
 };
+// Of one value; a string and an array have a length of so many bytes at least.
+uint64_t least_bytes_of(GgufType type);
 
 struct GgufValue {
   GgufType type = GgufType::U32;
@@ -71,12 +73,5 @@ struct GgufHeader {
   const GgufValue* find(std::string_view key) const;
   const GgufTensor* find_tensor(std::string_view name) const;
 };
-
-// Refuses what is not version 3, not little-endian, goes beyond the file, names a key or tensor
-// twice, or has tensors that overlap or are not aligned.
-Result<GgufHeader> parse_gguf_header(std::span<const std::byte> bytes, int64_t file_bytes);
-
-// Gives the tensors their offsets, one behind the other, and pads up to the data.
-std::string print_gguf_header(GgufHeader& header);
 
 }  // namespace trireme

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "checkpoint/foreign_family.h"
 #include "checkpoint/foreign_tensor.h"
 #include "checkpoint/gguf.h"
-#include "checkpoint/hugging_face_config.h"
 #include "checkpoint/interchange_model.h"
 
 namespace trireme {

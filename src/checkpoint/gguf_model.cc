@@ -7,6 +7,8 @@
 #include "base/file.h"
 #include "checkpoint/gguf_elements.h"
 #include "checkpoint/gguf_metadata.h"
+#include "checkpoint/parse_gguf.h"
+#include "checkpoint/print_gguf.h"
 
 namespace trireme {
 namespace {

@@ -11,6 +11,7 @@
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/interchange.h"
 #include "checkpoint/interchange_fixture.h"
+#include "checkpoint/parse_gguf.h"
 #include "data/bpe_tokenizer.h"
 #include "data/byte_tokenizer.h"
 

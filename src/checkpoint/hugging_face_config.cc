@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "checkpoint/foreign_family.h"
 #include "checkpoint/strict_json.h"
 
 namespace trireme {
@@ -243,92 +244,6 @@ HuggingFaceConfig read_config(const json& object) {
   return config;
 }
 
-std::string_view torch_name_of(DType dtype) {
-  return dtype == DType::F16 ? "float16" : dtype == DType::BF16 ? "bfloat16" : "float32";
-}
-
-nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
-  return {{"model_type", "gpt2"},
-          {"architectures", nlohmann::ordered_json::array({"GPT2LMHeadModel"})},
-          {"vocab_size", model.vocab_size},
-          {"n_positions", model.seq_len},
-          {"n_ctx", model.seq_len},  // readers from before transformers 4 ask for it
-          {"n_embd", model.d_model},
-          {"n_layer", model.layers},
-          {"n_head", model.heads},
-          {"n_inner", model.d_ff == 4 * model.d_model ? nlohmann::ordered_json()
-                                                      : nlohmann::ordered_json(model.d_ff)},
-          {"activation_function", model.mlp == MlpType::GeluErf ? "gelu"
-                                  : model.mlp == MlpType::Relu  ? "relu"
-                                                                : "gelu_new"},
-          {"layer_norm_epsilon", model.norm_eps},
-          {"resid_pdrop", model.dropout},
-          {"embd_pdrop", model.dropout},
-          {"attn_pdrop", model.dropout},
-          {"tie_word_embeddings", model.tied_head}};
-}
-
-nlohmann::ordered_json rotary_config(const ModelSpec& model) {
-  nlohmann::ordered_json scaling;  // null
-  nlohmann::ordered_json rope = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
-  if (model.rope_scaling_factor != 1.0) {
-    scaling = {{"rope_type", "llama3"},
-               {"factor", model.rope_scaling_factor},
-               {"low_freq_factor", model.rope_low_freq_factor},
-               {"high_freq_factor", model.rope_high_freq_factor},
-               {"original_max_position_embeddings", model.rope_original_seq_len}};
-    rope.update(scaling);
-  }
-  return {{"vocab_size", model.vocab_size},
-          {"max_position_embeddings", model.seq_len},
-          {"hidden_size", model.d_model},
-          {"num_hidden_layers", model.layers},
-          {"num_attention_heads", model.heads},
-          {"num_key_value_heads", model.kv_heads},
-          {"head_dim", model.head_dim},
-          {"intermediate_size", model.d_ff},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", model.norm_eps},
-          {"rope_theta", model.rope_theta},
-          {"rope_scaling", scaling},
-          {"rope_parameters", rope},
-          {"tie_word_embeddings", model.tied_head}};
-}
-
-nlohmann::ordered_json llama_config(const ModelSpec& model) {
-  nlohmann::ordered_json config = {
-      {"model_type", "llama"},
-      {"architectures", nlohmann::ordered_json::array({"LlamaForCausalLM"})}};
-  config.update(rotary_config(model));
-  config["attention_bias"] = false;
-  config["mlp_bias"] = false;
-  return config;
-}
-
-nlohmann::ordered_json mixtral_config(const ModelSpec& model) {
-  nlohmann::ordered_json config = {
-      {"model_type", "mixtral"},
-      {"architectures", nlohmann::ordered_json::array({"MixtralForCausalLM"})}};
-  config.update(rotary_config(model));
-  config["num_local_experts"] = model.experts;
-  config["num_experts_per_tok"] = model.top_k;
-  config["router_aux_loss_coef"] = model.aux_loss;
-  config["sliding_window"] = nullptr;
-  return config;
-}
-
-nlohmann::ordered_json family_config(const ModelSpec& model, ForeignFamily family) {
-  switch (family) {
-    case ForeignFamily::Gpt2:
-      return gpt2_config(model);
-    case ForeignFamily::Llama:
-      return llama_config(model);
-    case ForeignFamily::Mixtral:
-      return mixtral_config(model);
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text) {
@@ -343,62 +258,6 @@ Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text) {
   } catch (const Unsupported& reason) {
     return Error{ErrorKind::Infeasible, "config.json: " + reason.message};
   }
-}
-
-ForeignFamily family_of(const ModelConfig& config) {
-  switch (config.family) {
-    case ModelFamily::Llama:
-      return ForeignFamily::Llama;
-    case ModelFamily::Moe:
-      return ForeignFamily::Mixtral;
-    default:
-      return ForeignFamily::Gpt2;
-  }
-}
-
-Result<ForeignFamily> foreign_family(const ModelSpec& model) {
-  const auto refuse = [](const std::string& what) {
-    return Error{ErrorKind::Infeasible,
-                 "the model has " + what + ": neither GPT-2, Llama nor Mixtral can hold it"};
-  };
-  if (model.embedding_norm) return refuse("a norm behind the embedding (model.embedding_norm)");
-  if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
-  if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&
-      !model.bias) {
-    if (!model.has_experts()) return ForeignFamily::Llama;
-    if (model.router != RouterType::Softmax) return refuse("a router of sigmoids");
-    if (model.shared_experts > 0) return refuse("shared experts (model.shared_experts)");
-    if (model.expert_groups > 1) return refuse("groups of experts (model.expert_groups)");
-    if (model.balance_rate > 0.0) return refuse("a bias of its router (model.balance_rate)");
-    if (model.capacity_factor > 0.0) return refuse("full experts (model.capacity_factor)");
-    return ForeignFamily::Mixtral;
-  }
-  if (model.has_experts()) return refuse("experts without rotary positions and rms_norm");
-  if (model.rope) return refuse("rotary positions without swiglu and rms_norm");
-  if (model.norm != NormType::LayerNorm) return refuse("learned positions with rms_norm");
-  if (model.mlp == MlpType::Swiglu) return refuse("learned positions with swiglu");
-  if (model.kv_heads != model.heads)
-    return refuse("learned positions with grouped keys and values");
-  if (model.heads * model.head_dim != model.d_model) {
-    return refuse("learned positions with heads * head_dim other than d_model");
-  }
-  return ForeignFamily::Gpt2;
-}
-
-Result<std::string> print_hugging_face_config(const ModelSpec& model,
-                                              const HuggingFaceConfigExtras& extras) {
-  TRIREME_TRY(family, foreign_family(model));
-  nlohmann::ordered_json config = family_config(model, family);
-  for (const char* key : {"bos_token_id", "eos_token_id"}) {
-    if (extras.end_of_text)
-      config[key] = *extras.end_of_text;
-    else
-      config[key] = nullptr;
-  }
-  config["torch_dtype"] = torch_name_of(extras.dtype);
-  config["dtype"] = torch_name_of(extras.dtype);
-  config["use_cache"] = true;
-  return config.dump(2) + "\n";
 }
 
 }  // namespace trireme

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "checkpoint/foreign_family.h"
 #include "checkpoint/hugging_face_config.h"
 #include "checkpoint/hugging_face_tensors.h"
 #include "checkpoint/hugging_face_weights.h"
+#include "checkpoint/print_hugging_face_config.h"
 #include "checkpoint/whole_folder.h"
 #include "data/foreign_tokenizer.h"
 

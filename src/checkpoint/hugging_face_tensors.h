@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/foreign_family.h"
 #include "checkpoint/foreign_tensor.h"
-#include "checkpoint/hugging_face_config.h"
 
 namespace trireme {
 

@@ -6,12 +6,14 @@
 
 #include "base/file.h"
 #include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/foreign_family.h"
 #include "checkpoint/hugging_face_config.h"
 #include "checkpoint/hugging_face_folder.h"
 #include "checkpoint/hugging_face_tensors.h"
 #include "checkpoint/hugging_face_weights.h"
 #include "checkpoint/interchange.h"
 #include "checkpoint/interchange_fixture.h"
+#include "checkpoint/print_hugging_face_config.h"
 #include "checkpoint/safetensors_writer.h"
 #include "spec/run_config_text.h"
 

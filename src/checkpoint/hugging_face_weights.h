@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "checkpoint/foreign_family.h"
 #include "checkpoint/foreign_tensor.h"
-#include "checkpoint/hugging_face_config.h"
 #include "checkpoint/safetensors.h"
 
 namespace trireme {

@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "checkpoint/convert.h"
+#include "checkpoint/foreign_family.h"
 #include "checkpoint/foreign_tensor_list.h"
-#include "checkpoint/hugging_face_config.h"
 #include "checkpoint/llmc_header.h"
 
 namespace trireme {

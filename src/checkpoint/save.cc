@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "checkpoint/check_coverage.h"
 #include "checkpoint/load.h"
 #include "checkpoint/safetensors_writer.h"
 

@@ -1,0 +1,51 @@
+#include "checkpoint/check_coverage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor) {
+  struct Hull {
+    const Slice* slice;
+    int64_t first, end;  // of the flattened tensor
+  };
+  std::vector<Hull> hulls;
+  int64_t missing = tensor.shape.num_elements();
+  for (const StoredSlice& stored : tensor.slices) {
+    const SliceRuns runs(stored.slice, tensor.shape);
+    if (runs.num_elements() == 0) continue;
+    hulls.push_back({&stored.slice, runs.first_of(0), runs.flat_of(runs.num_elements() - 1) + 1});
+    if (runs.num_elements() > missing) return damaged("tensor " + name + ": its slices overlap");
+    missing -= runs.num_elements();
+  }
+  if (missing != 0) {
+    return damaged(fmt::format("tensor {}: {} of its {} elements are in no slice", name, missing,
+                               tensor.shape.num_elements()));
+  }
+  // Slices whose hulls are apart cannot overlap: of many, only neighbours are compared.
+  std::sort(hulls.begin(), hulls.end(),
+            [](const Hull& a, const Hull& b) { return a.first < b.first; });
+  for (size_t a = 0; a < hulls.size(); ++a) {
+    for (size_t b = a + 1; b < hulls.size() && hulls[b].first < hulls[a].end; ++b) {
+      if (overlap(*hulls[a].slice, *hulls[b].slice, tensor.shape)) {
+        return damaged(fmt::format("tensor {}: its slices {} and {} overlap", name,
+                                   hulls[a].slice->to_string(), hulls[b].slice->to_string()));
+      }
+    }
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status check_coverage(const IndexPart& contents) {
+  for (const auto& [name, tensor] : contents.tensors) {
+    TRIREME_TRY_DONE(check_tensor_coverage(name, tensor));
+  }
+  return Done{};
+}
+
+}  // namespace trireme
