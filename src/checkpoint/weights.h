@@ -7,6 +7,7 @@
 #include "device/buffer.h"
 #include "nn/frame.h"
 #include "spec/model_spec.h"
+#include "spec/param_table.h"
 
 namespace trireme {
 

@@ -5,6 +5,7 @@
 #include "cli/repository.h"
 #include "config/config_load.h"
 #include "spec/model_spec.h"
+#include "spec/param_table.h"
 
 namespace trireme {
 namespace {

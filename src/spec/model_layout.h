@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "spec/context_chunks.h"
 #include "spec/model_spec.h"
+#include "spec/param_table.h"
 #include "spec/placement.h"
 #include "spec/stage_shape.h"
 

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "spec/param_table.h"
+
 namespace trireme {
 namespace {
 

@@ -5,31 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
-#include "base/nearest_name.h"
-#include "spec/run_config_fields.h"
+#include "spec/config_rules.h"
 
 namespace trireme {
 namespace {
-
-// "1, 2 or 4"
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    text += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
-    text += names[i];
-  }
-  return text;
-}
-
-std::string divisors_of(int64_t number) {
-  std::vector<std::string> divisors;
-  for (int64_t d = 1; d <= number && d <= 1024; ++d) {
-    if (number % d == 0) divisors.push_back(std::to_string(d));
-  }
-  return "try " + list_of(divisors);
-}
 
 constexpr int64_t kMostLayers = 100000;
 constexpr int64_t kMostWidth = int64_t{1} << 24;
@@ -48,75 +28,7 @@ bool is_rank_list(std::string_view text) {
   return text.empty() || digits > 0;
 }
 
-class Rules {
- public:
-  explicit Rules(const RunConfig& config) : fields_(config_fields(config)) {}
-
-  void require(bool holds, std::string_view key, std::string rule, std::string remedy) {
-    if (!holds) problems_.push_back({std::string(key), value_of(key), rule, remedy});
-  }
-  // `usual` is what to try instead, where the least value makes little sense.
-  void at_least(std::string_view key, double value, double least,
-                std::optional<double> usual = {}) {
-    require(value >= least && std::isfinite(value), key,
-            fmt::format("must be finite and at least {}", least),
-            fmt::format("try {}", usual.value_or(least)));
-  }
-  void in_range(std::string_view key, double value, double from, double below,
-                std::optional<double> usual = {}) {
-    require(value >= from && value < below, key,
-            fmt::format("must be at least {} and below {}", from, below),
-            fmt::format("try {}", usual.value_or(from)));
-  }
-  // Sizes stay so small that products of two of them, and of one with bytes, cannot overflow.
-  void size(std::string_view key, int64_t value, int64_t least, int64_t most) {
-    require(value >= least && value <= most, key,
-            fmt::format("must be at least {} and at most {}", least, most),
-            fmt::format("try {}", std::max<int64_t>(least, 1)));
-  }
-  // Degrees that are no numbers of their own are reported once, by at_least. `other_way` stands
-  // before the divisors: "set parallel.dp = 2 too, or ".
-  void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole,
-               const std::string& other_way = "") {
-    if (part < 1 || whole < 1) return;
-    require(whole % part == 0, key, fmt::format("must divide {} = {}", whole_key, whole),
-            other_way + divisors_of(whole));
-  }
-  void choices() {
-    for (const ConfigField& field : fields_) {
-      const std::vector<std::string> names = split_choices(field.choices);
-      const std::string value = plain_value(field);
-      if (names.empty() || std::find(names.begin(), names.end(), value) != names.end()) continue;
-      std::vector<std::string> shown = names;
-      for (std::string& name : shown) name = name.empty() ? "\"\"" : name;
-      const std::string nearest = nearest_name(value, names);
-      problems_.push_back(
-          {field.key(), toml_text(field), "is unknown",
-           "use " + list_of(shown) + (nearest.empty() ? "" : "; did you mean " + nearest + "?")});
-    }
-  }
-  std::vector<ConfigProblem> take() { return std::move(problems_); }
-
- private:
-  static std::string plain_value(const ConfigField& field) {
-    if (const auto* text = std::get_if<std::string*>(&field.value)) return **text;
-    if (const auto* family = std::get_if<ModelFamily*>(&field.value)) {
-      return std::string(name_of(**family));
-    }
-    return toml_text(field);
-  }
-  std::string value_of(std::string_view key) const {
-    for (const ConfigField& field : fields_) {
-      if (field.key() == key) return toml_text(field);
-    }
-    return "";
-  }
-
-  std::vector<ConfigField> fields_;
-  std::vector<ConfigProblem> problems_;
-};
-
-void model_rules(Rules& rules, const ModelConfig& model) {
+void model_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.size("model.layers", model.layers, 1, kMostLayers);
   rules.size("model.d_model", model.d_model, 1, kMostWidth);
   rules.size("model.heads", model.heads, 1, kMostWidth);
@@ -157,7 +69,7 @@ void model_rules(Rules& rules, const ModelConfig& model) {
 
 constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
 
-void expert_rules(Rules& rules, const ModelConfig& model) {
+void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   if (model.family != ModelFamily::Moe) return;
   rules.size("model.experts", model.experts, 1, kMostExperts);
   rules.size("model.top_k", model.top_k, 1, std::max<int64_t>(1, model.experts));
@@ -190,7 +102,7 @@ int64_t sequences_of(const RunConfig& config) {
   return seq_len > 0 && batch.global_tokens % seq_len == 0 ? batch.global_tokens / seq_len : 0;
 }
 
-void batch_rules(Rules& rules, const RunConfig& config) {
+void batch_rules(ConfigRules& rules, const RunConfig& config) {
   const BatchConfig& batch = config.batch;
   const int64_t seq_len = config.model.seq_len;
   rules.size("batch.global_sequences", batch.global_sequences, 0, kMostTokens);
@@ -218,13 +130,13 @@ void batch_rules(Rules& rules, const RunConfig& config) {
   if (sequences <= 0 || batch.micro_sequences < 1 || dp < 1) return;
   rules.require(sequences % dp == 0, "parallel.dp",
                 fmt::format("must divide the {} sequences of a step", sequences),
-                divisors_of(sequences));
+                try_divisors_of(sequences));
   if (sequences % dp != 0) return;
   rules.divides("batch.micro_sequences", batch.micro_sequences, "the sequences of a rank and step",
                 sequences / dp);
 }
 
-void optim_rules(Rules& rules, const OptimConfig& optim) {
+void optim_rules(ConfigRules& rules, const OptimConfig& optim) {
   const OptimConfig usual;
   rules.at_least("optim.lr", optim.lr, 0.0, usual.lr);
   rules.at_least("optim.min_lr", optim.min_lr, 0.0);
@@ -242,7 +154,7 @@ void optim_rules(Rules& rules, const OptimConfig& optim) {
   rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
 }
 
-void expert_parallel_rules(Rules& rules, const RunConfig& config) {
+void expert_parallel_rules(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const ModelConfig& model = config.model;
   rules.require(model.family == ModelFamily::Moe, "parallel.ep", "splits experts",
@@ -259,7 +171,7 @@ void expert_parallel_rules(Rules& rules, const RunConfig& config) {
   rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
 }
 
-void parallel_rules(Rules& rules, const RunConfig& config) {
+void parallel_rules(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const ModelConfig& model = config.model;
   rules.size("parallel.dp", parallel.dp, 1, kMostRanks);
@@ -300,7 +212,7 @@ void parallel_rules(Rules& rules, const RunConfig& config) {
   rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);
 }
 
-void run_rules(Rules& rules, const RunConfig& config) {
+void run_rules(ConfigRules& rules, const RunConfig& config) {
   const RunSection& run = config.run;
   rules.at_least("memory.limit_bytes", config.memory.limit_bytes, 0);
   rules.at_least("memory.offload_buffer_bytes", double(config.memory.offload_buffer_bytes), 4096);
@@ -344,7 +256,7 @@ std::string ConfigProblem::message() const {
 }
 
 std::vector<ConfigProblem> validate(const RunConfig& config) {
-  Rules rules(config);
+  ConfigRules rules(config);
   rules.choices();
   model_rules(rules, config.model);
   expert_rules(rules, config.model);

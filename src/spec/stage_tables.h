@@ -5,6 +5,7 @@
 
 #include "spec/model_layout.h"
 #include "spec/model_spec.h"
+#include "spec/param_table.h"
 #include "spec/stage_shape.h"
 #include "spec/tensor_table.h"
 

@@ -1,0 +1,93 @@
+#include "spec/config_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/nearest_name.h"
+
+namespace trireme {
+namespace {
+
+// "1, 2 or 4"
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::string plain_value(const ConfigField& field) {
+  if (const auto* text = std::get_if<std::string*>(&field.value)) return **text;
+  if (const auto* family = std::get_if<ModelFamily*>(&field.value)) {
+    return std::string(name_of(**family));
+  }
+  return toml_text(field);
+}
+
+}  // namespace
+
+std::string try_divisors_of(int64_t number) {
+  std::vector<std::string> divisors;
+  for (int64_t d = 1; d <= number && d <= 1024; ++d) {
+    if (number % d == 0) divisors.push_back(std::to_string(d));
+  }
+  return "try " + list_of(divisors);
+}
+
+void ConfigRules::require(bool holds, std::string_view key, std::string rule, std::string remedy) {
+  if (!holds) problems_.push_back({std::string(key), value_of(key), rule, remedy});
+}
+
+void ConfigRules::at_least(std::string_view key, double value, double least,
+                           std::optional<double> usual) {
+  require(value >= least && std::isfinite(value), key,
+          fmt::format("must be finite and at least {}", least),
+          fmt::format("try {}", usual.value_or(least)));
+}
+
+void ConfigRules::in_range(std::string_view key, double value, double from, double below,
+                           std::optional<double> usual) {
+  require(value >= from && value < below, key,
+          fmt::format("must be at least {} and below {}", from, below),
+          fmt::format("try {}", usual.value_or(from)));
+}
+
+void ConfigRules::size(std::string_view key, int64_t value, int64_t least, int64_t most) {
+  require(value >= least && value <= most, key,
+          fmt::format("must be at least {} and at most {}", least, most),
+          fmt::format("try {}", std::max<int64_t>(least, 1)));
+}
+
+void ConfigRules::divides(std::string_view key, int64_t part, std::string_view whole_key,
+                          int64_t whole, const std::string& other_way) {
+  if (part < 1 || whole < 1) return;
+  require(whole % part == 0, key, fmt::format("must divide {} = {}", whole_key, whole),
+          other_way + try_divisors_of(whole));
+}
+
+void ConfigRules::choices() {
+  for (const ConfigField& field : fields_) {
+    const std::vector<std::string> names = split_choices(field.choices);
+    const std::string value = plain_value(field);
+    if (names.empty() || std::find(names.begin(), names.end(), value) != names.end()) continue;
+    std::vector<std::string> shown = names;
+    for (std::string& name : shown) name = name.empty() ? "\"\"" : name;
+    const std::string nearest = nearest_name(value, names);
+    problems_.push_back(
+        {field.key(), toml_text(field), "is unknown",
+         "use " + list_of(shown) + (nearest.empty() ? "" : "; did you mean " + nearest + "?")});
+  }
+}
+
+std::string ConfigRules::value_of(std::string_view key) const {
+  for (const ConfigField& field : fields_) {
+    if (field.key() == key) return toml_text(field);
+  }
+  return "";
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "spec/run_config_fields.h"
+#include "spec/run_config_validate.h"
+
+namespace trireme {
+
+// The rules that a configuration's fields are held against; collects what is broken.
+class ConfigRules {
+ public:
+  explicit ConfigRules(const RunConfig& config) : fields_(config_fields(config)) {}
+
+  void require(bool holds, std::string_view key, std::string rule, std::string remedy);
+  // `usual` is what to try instead, where the least value makes little sense.
+  void at_least(std::string_view key, double value, double least, std::optional<double> usual = {});
+  void in_range(std::string_view key, double value, double from, double below,
+                std::optional<double> usual = {});
+  // Sizes stay so small that products of two of them, and of one with bytes, cannot overflow.
+  void size(std::string_view key, int64_t value, int64_t least, int64_t most);
+  // Degrees that are no numbers of their own are reported once, by at_least. `other_way` stands
+  // before the divisors: "set parallel.dp = 2 too, or ".
+  void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole,
+               const std::string& other_way = "");
+  // Every field that is one of several words.
+  void choices();
+  std::vector<ConfigProblem> take() { return std::move(problems_); }
+
+ private:
+  std::string value_of(std::string_view key) const;
+
+  std::vector<ConfigField> fields_;
+  std::vector<ConfigProblem> problems_;
+};
+
+// "try 1, 2 or 4"
+std::string try_divisors_of(int64_t number);
+
+}  // namespace trireme
