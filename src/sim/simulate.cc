@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/check.h"
 #include "program/replay.h"
 #include "program/stage_graph.h"
+#include "sim/stage_links.h"
 
 namespace trireme {
 namespace {
@@ -30,7 +30,11 @@ class Simulator {
  public:
   Simulator(const Schedule& schedule, const StageGraph& graph, const Costs& costs,
             TransferRule rule)
-      : schedule_(schedule), graph_(graph), costs_(costs), rule_(rule) {
+      : schedule_(schedule),
+        graph_(graph),
+        costs_(costs),
+        rule_(rule),
+        links_(schedule, graph, costs) {
     const size_t cells = static_cast<size_t>(graph.num_stages()) * schedule.num_microbatches;
     activations_.resize(cells);
     grads_.resize(cells);
@@ -42,7 +46,6 @@ class Simulator {
     for (size_t rank = 0; rank < p; ++rank) {
       result_.timeline[rank].resize(schedule.programs[rank].size());
     }
-    find_links();
   }
 
   // Replay's visitor.
@@ -68,7 +71,7 @@ class Simulator {
     const bool is_activation = action.kind == ActionKind::SendActivation;
     Message& message = message_into(from, action.chunk, action.microbatch, is_activation);
     message.sent_s = message.taken_s = start;
-    deliver(message, link_from(from, action.chunk, is_activation), start);
+    message.arrived_s = links_.deliver(from, action.chunk, is_activation, start);
     const double took = message.arrived_s - start;
     for (const auto& [rank, index] : {std::pair{from, send}, std::pair{to, recv}}) {
       record(rank, index, start, message.arrived_s);
@@ -96,9 +99,7 @@ class Simulator {
       result_.bubbles = {(makespan - work) / work, (makespan - work) / makespan,
                          (span - work) / span};
     }
-    for (const LinkTraffic& link : links_) {
-      if (link.messages > 0) result_.links.push_back(link);
-    }
+    result_.links = links_.used();
     return std::move(result_);
   }
 
@@ -118,31 +119,6 @@ class Simulator {
     double made_s = 0;
   };
 
-  void find_links() {
-    std::map<std::pair<int, int>, size_t> found;
-    const auto link_to = [&](int rank, StagePlace to) -> size_t {
-      if (!to.exists() || to.rank == rank) return SIZE_MAX;
-      const auto [entry, is_new] = found.try_emplace({rank, to.rank}, links_.size());
-      if (is_new) {
-        links_.push_back({.from = rank, .to = to.rank});
-        link_models_.push_back(costs_.link_of ? costs_.link_of(rank, to.rank) : costs_.link);
-      }
-      return entry->second;
-    };
-    for (int rank = 0; rank < schedule_.num_ranks; ++rank) {
-      for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk) {
-        link_to_next_.push_back(link_to(rank, graph_.next(rank, chunk)));
-        link_to_previous_.push_back(link_to(rank, graph_.previous(rank, chunk)));
-      }
-    }
-    link_free_.resize(links_.size());
-  }
-
-  size_t link_from(int rank, int chunk, bool is_activation) const {
-    const size_t i = static_cast<size_t>(rank) * schedule_.num_chunks + chunk;
-    return is_activation ? link_to_next_[i] : link_to_previous_[i];
-  }
-
   Message& message_at(int rank, int chunk, int microbatch, bool is_activation) {
     const size_t cell =
         static_cast<size_t>(graph_.stage(rank, chunk)) * schedule_.num_microbatches + microbatch;
@@ -154,25 +130,13 @@ class Simulator {
     return message_at(to.rank, to.chunk, microbatch, is_activation);
   }
 
-  void deliver(Message& message, size_t link, double ready_s) {
-    const Link& model = link_models_[link];
-    const double wire_s = model.bytes_per_s > 0 ? costs_.message_bytes / model.bytes_per_s : 0;
-    const double start = std::max(ready_s, link_free_[link]);
-    if (wire_s > 0) link_free_[link] = start + wire_s;
-    message.arrived_s = start + wire_s + model.latency_s;
-    LinkTraffic& traffic = links_[link];
-    ++traffic.messages;
-    traffic.bytes += costs_.message_bytes;
-    traffic.busy_s += wire_s;
-  }
-
   void post_send(int rank, size_t index, const Action& action) {
     const bool is_activation = action.kind == ActionKind::SendActivation;
     Message& message = message_into(rank, action.chunk, action.microbatch, is_activation);
     message.sent_s = clock_[rank];
     if (message.taken_s >= 0) {
-      deliver(message, link_from(rank, action.chunk, is_activation),
-              std::max(message.sent_s, message.taken_s));
+      message.arrived_s = links_.deliver(rank, action.chunk, is_activation,
+                                         std::max(message.sent_s, message.taken_s));
     }
     record(rank, index, clock_[rank], clock_[rank]);
   }
@@ -184,8 +148,8 @@ class Simulator {
     if (message.sent_s >= 0) {
       const StagePlace from =
           is_activation ? graph_.previous(rank, action.chunk) : graph_.next(rank, action.chunk);
-      deliver(message, link_from(from.rank, from.chunk, is_activation),
-              std::max(message.sent_s, message.taken_s));
+      message.arrived_s = links_.deliver(from.rank, from.chunk, is_activation,
+                                         std::max(message.sent_s, message.taken_s));
     }
     record(rank, index, clock_[rank], clock_[rank]);
   }
@@ -204,7 +168,7 @@ class Simulator {
     if (to.rank == rank) {
       message.arrived_s = at_s;
     } else if (rule_ == TransferRule::Implicit) {
-      deliver(message, link_from(rank, chunk, is_activation), at_s);
+      message.arrived_s = links_.deliver(rank, chunk, is_activation, at_s);
     }
   }
 
@@ -286,15 +250,11 @@ class Simulator {
   const StageGraph& graph_;
   const Costs& costs_;
   TransferRule rule_;
+  StageLinks links_;
   std::vector<Message> activations_;  // [stage, micro-batch] into the stage
   std::vector<Message> grads_;
   std::vector<double> clock_;  // [rank]
   std::vector<Live> live_;     // [rank]
-  std::vector<LinkTraffic> links_;
-  std::vector<Link> link_models_;
-  std::vector<double> link_free_;
-  std::vector<size_t> link_to_next_;  // [rank, chunk] -> link
-  std::vector<size_t> link_to_previous_;
   Simulation result_;
 };
 
