@@ -12,11 +12,11 @@ std::string Case::name() const {
   return fmt::format(
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
-      "bucket {} prefetch {} clip {}{}{}{}{} servers {}",
+      "bucket {} prefetch {} clip {}{}{}{}{} servers {} layers {} sequences {}",
       family, compute, tp, sequence ? " sequence" : "", cp, context, ep, dp, pp, schedule, zero,
       hsdp_shard, recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
       post_validate ? " post-validated" : "", is_wide ? " wide" : "",
-      tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "", servers);
+      tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "", servers, layers, sequences);
 }
 
 RunConfig config_of(const Case& c) {
@@ -35,7 +35,7 @@ RunConfig config_of(const Case& c) {
     if (c.family == "moe_capacity") config.model.capacity_factor = 1.0;
     if (c.family == "moe_all") config.model.top_k = config.model.experts;
   }
-  config.model.layers = 8;
+  config.model.layers = c.layers;
   config.model.d_model = 8;
   config.model.heads = 2;
   if (c.family == "llama") config.model.kv_heads = 1;  // which two tensor-parallel ranks both hold
@@ -50,7 +50,7 @@ RunConfig config_of(const Case& c) {
   config.model.init_stddev = 0.2;
   config.model.dropout = c.dropout;
   config.data.source = "synthetic";
-  config.batch.global_sequences = 16;
+  config.batch.global_sequences = c.sequences;
   config.batch.micro_sequences = 1;
   config.optim.clip_norm = c.clip_norm;
   config.optim.post_validate = c.post_validate;
@@ -88,7 +88,7 @@ RunPlan plan_of(const Case& c) {
 bool is_possible(const Case& c) { return make_plan(config_of(c), {}).ok(); }
 
 // Wide models run few steps: there are many of them.
-LayoutRun run_case(const Case& c) { return run_layout(plan_of(c), {.end = c.is_wide ? 3 : 5}); }
+LayoutRun run_case(const Case& c) { return run_layout(plan_of(c), {.end = c.is_wide ? 2 : 5}); }
 
 const LayoutRun& reference_of(const Case& c) {
   static std::map<std::string, LayoutRun> runs;
@@ -103,7 +103,9 @@ const LayoutRun& reference_of(const Case& c) {
            .clip_norm = c.clip_norm,
            .tp_overlap = c.tp_overlap,
            .in_slices = c.in_slices,
-           .is_wide = c.is_wide};
+           .is_wide = c.is_wide,
+           .layers = c.layers,
+           .sequences = c.sequences};
   if (c.in_slices) {  // sums do not follow tp
     one.tp = 1;
     one.tp_overlap = false;

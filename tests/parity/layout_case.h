@@ -32,6 +32,8 @@ struct Case {
   bool tp_overlap = false;
   bool in_slices = false;  // run.reproducible = "mesh"
   bool is_wide = false;    // a model that eight ranks can share along every axis
+  int layers = 8;
+  int sequences = 16;  // of a step
 
   std::string name() const;
   int ranks() const { return tp * cp * pp * dp; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 namespace trireme {
 namespace {
@@ -32,24 +33,45 @@ class PairsSeen {
   std::vector<bool> seen_;
 };
 
+Choice group_of(const Choice& choice, const std::vector<int>& factors) {
+  Choice values;
+  for (const int factor : factors) values.push_back(choice[size_t(factor)]);
+  return values;
+}
+
 }  // namespace
 
 std::vector<Choice> pairwise_cover(std::vector<Choice> choices,
-                                   const std::function<bool(const Choice&)>& is_possible) {
+                                   const std::function<bool(const Choice&)>& is_possible,
+                                   const std::vector<int>& group) {
   std::shuffle(choices.begin(), choices.end(), std::mt19937(7));
   PairsSeen pairs;
   std::vector<Choice> cover;
+  std::set<Choice> groups;
+  const auto take = [&](const Choice& choice) {
+    if (!is_possible(choice)) return;
+    pairs.note(choice);
+    groups.insert(group_of(choice, group));
+    cover.push_back(choice);
+  };
   const int factors = choices.empty() ? 0 : int(choices.front().size());
   for (int least = factors * (factors - 1) / 2; least > 0; --least) {  // the richest first
     std::erase_if(choices, [&](const Choice& choice) {
       if (pairs.count_new(choice) < least) return false;
-      if (!is_possible(choice)) return true;
-      pairs.note(choice);
-      cover.push_back(choice);
+      take(choice);
       return true;
     });
   }
+  for (const Choice& choice : choices) {
+    if (!groups.contains(group_of(choice, group))) take(choice);
+  }
   return cover;
+}
+
+int count_groups(const std::vector<Choice>& choices, const std::vector<int>& group) {
+  std::set<Choice> groups;
+  for (const Choice& choice : choices) groups.insert(group_of(choice, group));
+  return int(groups.size());
 }
 
 std::vector<Choice> all_choices(const std::vector<int>& sizes,

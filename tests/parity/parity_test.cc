@@ -48,36 +48,6 @@ TEST(ParityInFull, TwoRanks) { enumerate(2, true); }
 TEST(ParityInFull, FourRanks) { enumerate(4, true); }
 TEST(ParityInFull, EightRanks) { enumerate(8, true); }
 
-// Splitting a layer changes the order of sums: within the bound on the first step's gradients (as
-// moments) and on losses, and bitwise for whatever else is laid over it.
-TEST(Parity, TensorSequenceAndContextParallel) {
-  for (const char* family : {"gpt2", "llama", "moe"}) {
-    const Case splits[] = {{.family = family, .tp = 2},
-                           {.family = family, .tp = 2, .sequence = true},
-                           {.family = family, .cp = 2},
-                           {.family = family, .cp = 2, .context = "all_to_all"},
-                           {.family = family, .tp = 2, .cp = 2}};
-    for (const Case& alone : splits) {
-      if (!is_possible(alone)) continue;  // one kv head cannot be shared out
-      SCOPED_TRACE(alone.name());
-      const LayoutRun& split = reference_of(alone);
-      EXPECT_EQ(split.differences, "");
-      expect_near(split, reference_of({.family = family}));
-      for (const int zero : {0, 1, 2, 3}) {
-        Case c = alone;
-        c.dp = 2;
-        c.zero = zero;
-        expect_the_bits_of_one_rank(c);
-        if (c.tp * c.cp > 2) continue;
-        c.pp = 2;
-        c.schedule = zero % 2 == 0 ? "zb_h1" : "interleaved";
-        c.recompute = zero == 3 ? "full" : "selective";
-        expect_the_bits_of_one_rank(c);
-      }
-    }
-  }
-}
-
 // Experts on several ranks: within the bound of one rank, the same visits; and the bits of the same
 // ranks whatever the schedule, recomputation and the way gradients and state are stored.
 TEST(Parity, ExpertParallel) {
