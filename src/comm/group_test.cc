@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <random>
+#include <thread>
 
 #include "comm/collective_check.h"
 #include "comm/world.h"
@@ -308,6 +310,42 @@ TEST(PointToPoint, MatchesByTagInOrderWhateverTheOrderOfReceiving) {
 }
 
 // Both send before they receive: hangs wherever sending waits for the peer's receive.
+// More messages than a channel has slots, short and long ones: a slot is used again before either
+// end has looked at it.
+TEST(PointToPoint, ManyMessagesWaitForASlowReceiver) {
+  constexpr int kMessages = 200;
+  for (const int64_t count : {1, 1000}) {
+    run_ranks(2, {.timeout_s = 20}, [&](World& world) {
+      Group& group = world.group();
+      std::vector<std::vector<float>> data;
+      for (int i = 0; i < kMessages; ++i) {
+        data.emplace_back(size_t(count), world.rank() == 0 ? float(i) : -1.0f);
+      }
+      const auto ref = [&](int i) {
+        return TensorRef{data[size_t(i)].data(), DType::F32, Shape{count}};
+      };
+      std::vector<Work> sends;
+      for (int i = 0; i < kMessages; ++i) {
+        if (world.rank() == 0) {
+          sends.push_back(group.start_send(ref(i), 1));
+          continue;
+        }
+        if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        group.recv(ref(i), 0);
+        ASSERT_EQ(data[size_t(i)].back(), float(i));
+      }
+      for (Work& send : sends) send.wait();
+    });
+  }
+}
+
+TEST(Group, WorkThatOneRankHasAloneIsNoSilence) {
+  run_ranks(2, {.timeout_s = 0.1}, [](World& world) {
+    if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    world.group().barrier_after_lone_work();
+  });
+}
+
 TEST(PointToPoint, CrossedAsynchronousTransfersOf64MebibytesProgress) {
   run_ranks(2, [](World& world) {
     const int64_t count = kScale > 1 ? 1 << 20 : 16 << 20;

@@ -31,6 +31,10 @@ struct Channel {
 
   static uint64_t state_of(uint64_t ticket, Stage stage) { return 4 * ticket + stage; }
   Message& slot(uint64_t ticket) { return slots[ticket % kSlots]; }
+  // Also where the slot holds a later message: a state only grows.
+  bool is_taken(uint64_t ticket) {
+    return slot(ticket).state.load(std::memory_order_seq_cst) >= state_of(ticket, Taken);
+  }
 
   alignas(64) uint64_t next_ticket = 1;    // the sender's
   alignas(64) uint64_t first_untaken = 1;  // the receiver's

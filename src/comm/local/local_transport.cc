@@ -43,10 +43,7 @@ bool LocalTransport::test(Transfer& transfer) {
 
 bool LocalTransport::try_send(Transfer& t) {
   Channel& channel = outgoing(t);
-  if (t.started) {
-    return channel.slot(t.ticket).state.load(std::memory_order_seq_cst) ==
-           Channel::state_of(t.ticket, Channel::Taken);
-  }
+  if (t.started) return channel.is_taken(t.ticket);
   if (!turns_.is_next(t)) return false;
   const uint64_t ticket = channel.next_ticket;
   Channel::Message& message = channel.slot(ticket);
@@ -88,13 +85,12 @@ bool LocalTransport::try_receive(Transfer& t) {
   Channel& channel = incoming(t);
   for (uint64_t ticket = channel.first_untaken;; ++ticket) {
     Channel::Message& message = channel.slot(ticket);
-    const uint64_t posted = Channel::state_of(ticket, Channel::Posted);
-    uint64_t state = message.state.load(std::memory_order_seq_cst);
-    if (state == Channel::state_of(ticket, Channel::Taken)) {
+    if (channel.is_taken(ticket)) {
       if (ticket == channel.first_untaken) ++channel.first_untaken;
       continue;
     }
-    if (state != posted) return false;  // nothing later either: tickets are posted in order
+    uint64_t state = message.state.load(std::memory_order_seq_cst);
+    if (state != Channel::state_of(ticket, Channel::Posted)) return false;  // nothing later either: tickets are posted in order
     if (message.tag != t.tag) continue;
     // From here on the sender keeps its memory until the message is taken, even when it fails.
     if (!message.state.compare_exchange_strong(state, Channel::state_of(ticket, Channel::Taking))) {
