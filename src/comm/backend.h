@@ -58,6 +58,9 @@ class Backend {
   virtual std::optional<SharedView> view(const GroupShape& shape) = 0;
   virtual std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) = 0;
 
+  // How long a message may still be on its way once its sender has left.
+  virtual int64_t delivery_ns() const { return 0; }
+
   // Whether any thread of the rank may drive transfers, or only its communication thread.
   virtual bool caller_drives() const = 0;
   // The communication thread, running `body`. MPI has one already, which has initialised it.

@@ -82,10 +82,10 @@ void CommThread::give_up_on(int peer, Operation& operation) {
   backend_.fabric().throw_aborted(rank, to_string(record));
 }
 
-void CommThread::drive_active() {
+bool CommThread::drive_active() {
   ++pass_;
   const bool aborted = backend_.fabric().aborted();
-  std::erase_if(active_, [&](Operation* operation) {
+  const size_t num_ended = std::erase_if(active_, [&](Operation* operation) {
     if (!operation->group->is_next(*operation, pass_)) return false;
     try {
       if (aborted) {
@@ -97,8 +97,12 @@ void CommThread::drive_active() {
       const bool peer_left = peer >= 0 && backend_.fabric().has_left(peer);
       if (!operation->advance()) {
         if (!peer_left || operation->waiting_for.load(std::memory_order_relaxed) != peer) {
+          operation->peer_left_ns = 0;
           return false;
         }
+        const int64_t now_ns = steady_now_ns();
+        if (operation->peer_left_ns == 0) operation->peer_left_ns = now_ns;
+        if (now_ns - operation->peer_left_ns < backend_.delivery_ns()) return false;
         give_up_on(peer, *operation);
       }
     } catch (...) {
@@ -107,6 +111,7 @@ void CommThread::drive_active() {
     end(*operation);
     return true;
   });
+  return num_ended > 0;
 }
 
 void CommThread::nap(int idle_polls) {
@@ -120,8 +125,9 @@ void CommThread::nap(int idle_polls) {
   const uint32_t seen = Fabric::announce_sleep(bell);
   const size_t before = active_.size();
   take_submissions();
-  drive_active();
-  if (active_.size() != before || leaving_.load(std::memory_order_seq_cst)) {
+  // Where one has ended, the next of its group has not been looked at yet.
+  const bool one_ended = drive_active();
+  if (one_ended || active_.size() != before || leaving_.load(std::memory_order_seq_cst)) {
     Fabric::cancel_sleep(bell);
     return;
   }

@@ -28,7 +28,7 @@ class CommThread {
 
  private:
   void live();
-  void drive_active();
+  bool drive_active();  // whether one ended
   void take_submissions();
   [[noreturn]] void give_up_on(int peer, Operation& operation);
   void end(Operation& operation);

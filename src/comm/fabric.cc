@@ -51,7 +51,7 @@ void Fabric::abort(int rank, std::string_view cause) {
 }
 
 std::string Fabric::cause() const {
-  for (int attempt = 0; attempt < 1000; ++attempt) {
+  for (int attempt = 0; attempt < 100'000; ++attempt) {  // who writes it may have lost its core
     const uint32_t state = header_.abort_state.load(std::memory_order_acquire);
     if (state == 0) return "";
     if (state == 2) return header_.cause;

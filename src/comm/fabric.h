@@ -58,7 +58,7 @@ class Fabric {
   int size() const { return static_cast<int>(cells_.size()); }
   RankCell& cell(int rank) const { return *cells_[rank]; }
 
-  bool aborted() const { return header_.abort_state.load(std::memory_order_acquire) != 0; }
+  bool aborted() const { return header_.abort_state.load(std::memory_order_seq_cst) != 0; }
   // The first cause wins and wakes every rank; later calls change nothing.
   void abort(int rank, std::string_view cause);
   std::string cause() const;

@@ -32,7 +32,9 @@ Outcome collect(int size, const WorldOptions& options, const std::function<void(
     run_ranks(size, options, [&](World& world) {
       world.group().barrier();
       if (world.rank() == size - 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      last_call = std::max(last_call.load(), steady_now_ns());
+      const int64_t now_ns = steady_now_ns();
+      int64_t last_ns = last_call;
+      while (last_ns < now_ns && !last_call.compare_exchange_weak(last_ns, now_ns)) continue;
       try {
         call(world);
       } catch (const CommError& error) {
@@ -108,7 +110,7 @@ TEST(NoHangs, MismatchedCallsAreNamedOnBothSidesWithin100Milliseconds) {
     for (const Mismatch& mismatch : mismatches(algorithm)) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(algorithm), mismatch.name));
       double worst_s = 1;
-      for (int attempt = 0; attempt < 4 && worst_s > 0.1; ++attempt) {  // other load may delay us
+      for (int attempt = 0; attempt < 10 && worst_s > 0.1; ++attempt) {  // other load may delay us
         const Outcome outcome = collect(2, {.timeout_s = 20}, mismatch.call);
         worst_s = 0;
         for (int rank = 0; rank < 2; ++rank) {
@@ -161,10 +163,10 @@ TEST(NoHangs, GroupsEnteredInDifferentOrderAreACycleLongBeforeTheDeadline) {
 
 TEST(NoHangs, DeadlineSaysWhoWaitsForWhomInWhichCallSinceWhen) {
   std::atomic<bool> released{false};
-  const Outcome outcome = collect(3, {.timeout_s = 0.05}, [&](World& world) {
+  const Outcome outcome = collect(3, {.timeout_s = 0.5}, [&](World& world) {
     std::vector<float> x(10);
     if (world.rank() == 1) {
-      while (!released) std::this_thread::yield();
+      while (!released && !world.aborted()) std::this_thread::yield();
       return;
     }
     try {
@@ -247,19 +249,18 @@ void random_program(World& world, unsigned seed) {
   }
 }
 
-void inject(unsigned seed) {
+// "", or the first cause where it names another than the victim. Silence is told by a deadline.
+std::string misnamed(unsigned seed, double deadline_s) {
   std::mt19937 rng(seed);
   const int size = 2 + int(rng() % 4);
   const Fault fault{Fault::Kind(rng() % 8 < 6    ? 0
                                 : rng() % 2 == 0 ? 1
                                                  : 2),
                     int(rng() % unsigned(size)), int(rng() % 60)};
-  SCOPED_TRACE(fmt::format("seed {} size {} kind {} victim {} point {}", seed, size,
-                           int(fault.kind), fault.victim, fault.point));
   std::atomic<int> points{0};
   std::atomic<bool> released{false};
   std::atomic<bool> happened{false};
-  WorldOptions options{.timeout_s = fault.kind == Fault::Silent ? 0.15 : 20.0};
+  WorldOptions options{.timeout_s = fault.kind == Fault::Silent ? deadline_s : 20.0};
   options.fault_hook = [&](int rank) {
     if (rank != fault.victim || points.fetch_add(1) != fault.point) return;
     happened = true;
@@ -286,8 +287,8 @@ void inject(unsigned seed) {
   } catch (const RankError& error) {
     cause = error.what();
   }
-  if (!happened) return;                                    // the program was shorter
-  if (fault.kind == Fault::Leave && cause.empty()) return;  // nobody needed the rank any more
+  if (!happened) return "";                                    // the program was shorter
+  if (fault.kind == Fault::Leave && cause.empty()) return "";  // nobody needed the rank any more
   const std::string victim = fmt::format("rank {}", fault.victim);
   const std::string expected = fault.kind == Fault::Throw    ? victim + ": injected"
                                : fault.kind == Fault::Silent ? victim + " waits for nobody"
@@ -296,7 +297,19 @@ void inject(unsigned seed) {
   const bool named =
       cause.find(expected) != std::string::npos ||
       (fault.kind == Fault::Silent && cause.find(victim + " does not answer") != std::string::npos);
-  ASSERT_TRUE(named) << cause;
+  if (named) return "";
+  return fmt::format("seed {} size {} kind {} victim {} point {}: {}", seed, size, int(fault.kind),
+                     fault.victim, fault.point, cause);
+}
+
+// Where the machine is busy, a rank may be late by more than a short deadline.
+void inject(unsigned seed) {
+  std::string text;
+  for (const double deadline_s : {0.15, 0.6, 2.4}) {
+    text = misnamed(seed, deadline_s);
+    if (text.empty()) return;
+  }
+  ASSERT_EQ(text, "");
 }
 
 TEST(NoHangs, ARankThatThrowsOrFallsSilentOrLeavesAtARandomPointIsNamed) {

@@ -8,6 +8,9 @@
 #include "comm/rank_context.h"
 
 namespace trireme {
+namespace {
+constexpr double kLoneWorkS = 3600;
+}
 
 Group::Group(RankContext& context, GroupShape shape) : context_(context), shape_(std::move(shape)) {
   for (int member : shape_.members) {
@@ -80,6 +83,11 @@ void Group::all_to_all(TensorRef in, TensorRef out, Algorithm algorithm, CallSit
 void Group::barrier(CallSite site) {
   const TensorRef nothing{nullptr, DType::U8, Shape{0}};
   run({.collective = Collective::Barrier, .in = nothing, .out = nothing}, site);
+}
+void Group::barrier_after_lone_work(CallSite site) {
+  const TensorRef nothing{nullptr, DType::U8, Shape{0}};
+  start({.collective = Collective::Barrier, .in = nothing, .out = nothing}, site)
+      .wait(std::max(kLoneWorkS, context_.options.timeout_s));
 }
 
 int Group::times(Collective collective, const CallSite& site) const {

@@ -82,6 +82,8 @@ class Group {
   void all_to_all(TensorRef in, TensorRef out, Algorithm algorithm = Algorithm::Auto,
                   CallSite site = CallSite::current());
   void barrier(CallSite site = CallSite::current());
+  // The same where a rank may have had long work alone, on a disk say: its deadline is an hour.
+  void barrier_after_lone_work(CallSite site = CallSite::current());
   // The general form: also counts that differ by rank.
   void run(const CollectiveArgs& args, CallSite site = CallSite::current());
   // Seconds of each of `repeat` calls of the backend's own collective, for comparison.
@@ -90,7 +92,8 @@ class Group {
   // On the communication thread. Works of one group are done in the order of their calls.
   Work start(const CollectiveArgs& args, CallSite site = CallSite::current());
 
-  // Matched by (peer, tag), in order. At most Channel::kSlots sends of a pair may be outstanding.
+  // Matched by (peer, tag), in order. Of a pair, Channel::kSlots messages can be under way; further
+  // sends wait for the first.
   void send(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());
   void recv(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());
   Work start_send(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());

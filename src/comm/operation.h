@@ -36,6 +36,7 @@ struct Operation {
   std::exception_ptr error;
   std::atomic<bool> done{false};
   std::atomic<int> waiting_for{-1};  // world rank
+  int64_t peer_left_ns = 0;          // when that rank was first seen to have left; 0: not
 
   // True once complete. Any exception leaves the operation cancelled and all ranks aborted.
   bool advance();

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "comm/fabric.h"
+#include "comm/waited_time.h"
 
 namespace trireme {
 namespace {
@@ -73,20 +74,21 @@ class ParameterServer::Impl {
   template <typename IsEnough>
   void run_until(IsEnough&& is_enough) {
     int idle = 0;
-    int64_t heard_ns = steady_now_ns();
+    WaitedTime silence(steady_now_ns());
     while (num_left_ < int(workers_.size()) && !is_enough()) {
       const int64_t before = num_events_;
       for (size_t w = 0; w < workers_.size() && !is_enough(); ++w) look_at(int(w));
       for (size_t w = 0; w < workers_.size(); ++w) answer(int(w));
       idle = num_events_ == before ? idle + 1 : 0;
-      if (idle == 0) heard_ns = steady_now_ns();
-      if (idle > 200) pause(heard_ns);
+      if (idle == 0) silence = WaitedTime(steady_now_ns());
+      if (idle > 200) pause(silence);
     }
   }
 
-  void pause(int64_t heard_ns) {
+  void pause(WaitedTime& silence) const {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
-    if (double(steady_now_ns() - heard_ns) * 1e-9 < options_.timeout_s) return;
+    silence.look(steady_now_ns());
+    if (double(silence.ns()) * 1e-9 < options_.timeout_s) return;
     const std::string why = fmt::format(
         "parameter server {}: no worker has asked for anything for {:g} s, its deadline",
         group_.rank(), options_.timeout_s);

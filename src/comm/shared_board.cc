@@ -83,9 +83,6 @@ void SharedBoard::announce() {
   stage_ = Stage::Arriving;
   next_peer_ = 0;
   mine.arrived.store(number_, std::memory_order_seq_cst);
-  for (int rank : shape_.members) {
-    if (rank != shape_.members[size_t(shape_.rank)]) fabric_.ring(rank);
-  }
 }
 
 void SharedBoard::check_call(int rank) const {
@@ -100,7 +97,8 @@ void SharedBoard::check_call(int rank) const {
   shown.store({.since_ns = steady_now_ns(), .peer = peer, .what = mine});
   SignatureRecord theirs;
   const int64_t deadline = steady_now_ns() + 1'000'000'000;
-  while (steady_now_ns() < deadline && !fabric_.aborted()) {
+  // Looks count as well as time, for the whole host may have been stopped.
+  for (int look = 0; (look < 1000 || steady_now_ns() < deadline) && !fabric_.aborted(); ++look) {
     bool found = false;
     for (const SharedRecord<WaitRecord>& lane : fabric_.cell(peer).waits) {
       const std::optional<WaitRecord> wait = lane.load();
@@ -123,6 +121,7 @@ bool SharedBoard::all_arrived() {
     if (entry(next_peer_).arrived.load(std::memory_order_seq_cst) != number_) return false;
     check_call(next_peer_);
   }
+  ring_peers();
   return true;
 }
 
@@ -131,7 +130,16 @@ bool SharedBoard::all_have(std::atomic<uint64_t> SharedSlot::*counter) {
     if (next_peer_ == shape_.rank) continue;
     if ((slot(next_peer_).*counter).load(std::memory_order_seq_cst) < number_) return false;
   }
+  ring_peers();
   return true;
+}
+
+// Nobody can go on before the last has come, so nobody is woken before. Who stores last in the
+// order of all stores sees all others.
+void SharedBoard::ring_peers() const {
+  for (int rank : shape_.members) {
+    if (rank != shape_.members[size_t(shape_.rank)]) fabric_.ring(rank);
+  }
 }
 
 bool SharedBoard::all_visible() const {
@@ -155,9 +163,6 @@ void SharedBoard::depart() {
   SharedSlot& mine = slot(shape_.rank);
   mine.working.store(0, std::memory_order_release);
   mine.departed.store(number_, std::memory_order_seq_cst);
-  for (int rank : shape_.members) {
-    if (rank != shape_.members[size_t(shape_.rank)]) fabric_.ring(rank);
-  }
   next_peer_ = 0;
 }
 

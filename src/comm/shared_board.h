@@ -89,6 +89,7 @@ class SharedBoard {
   void begin_work();
   bool all_have(std::atomic<uint64_t> SharedSlot::*counter);
   bool all_arrived();
+  void ring_peers() const;
   bool all_visible() const;
   void check_call(int rank) const;
   void work_eager();

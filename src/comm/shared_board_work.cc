@@ -151,7 +151,6 @@ void SharedBoard::stage_in() {
   stage_ = Stage::StageArriving;
   next_peer_ = 0;
   mine.arrived.store(number_, std::memory_order_seq_cst);
-  for (int rank : shape_.members) fabric_.ring(rank);
 }
 
 void SharedBoard::stage_work() {

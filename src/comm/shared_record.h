@@ -19,11 +19,12 @@ class SharedRecord {
   void store(const T& value) {
     std::array<uint64_t, kWords> words;
     std::memcpy(words.data(), &value, sizeof(T));
-    const uint64_t version = version_.load(std::memory_order_relaxed);
-    version_.store(version + 1, std::memory_order_relaxed);
+    // Odd while it is written, also after a writer that stopped halfway for good.
+    const uint64_t version = version_.load(std::memory_order_relaxed) | 1;
+    version_.store(version, std::memory_order_relaxed);
     // Releasing words: a reader that sees any of them also sees the odd version.
     for (int i = 0; i < kWords; ++i) words_[i].store(words[i], std::memory_order_release);
-    version_.store(version + 2, std::memory_order_release);
+    version_.store(version + 1, std::memory_order_release);
   }
 
   // A consistent copy; nullopt where many tries found a writer halfway: it lost its core, or died.

@@ -43,8 +43,7 @@ Waiter::Watch::Watch(Waiter& waiter, const WaitSubject& subject)
     : waiter_(waiter),
       subject_(subject),
       mine_(record_of(subject.signature)),
-      since_ns_(steady_now_ns()),
-      now_ns_(since_ns_) {}
+      waited_(steady_now_ns()) {}
 
 Waiter::Watch::~Watch() {
   if (published_peer_ == -2) return;
@@ -57,7 +56,7 @@ void Waiter::Watch::publish(int peer) {
   published_peer_ = peer;
   waiter_.fabric_.cell(waiter_.rank_)
       .waits[waiter_.lane_]
-      .store({.since_ns = since_ns_, .peer = peer, .what = mine_});
+      .store({.since_ns = waited_.since_ns(), .peer = peer, .what = mine_});
 }
 
 void Waiter::Watch::give_up(const std::string& cause) {
@@ -69,8 +68,9 @@ void Waiter::Watch::look_around(int peer) {
   Fabric& fabric = waiter_.fabric_;
   if (fabric.aborted()) fabric.throw_aborted(waiter_.rank_, to_string(mine_));
   publish(peer);
-  now_ns_ = steady_now_ns();
-  fabric.cell(waiter_.rank_).looked_ns[waiter_.lane_].store(now_ns_, std::memory_order_relaxed);
+  const int64_t now_ns = steady_now_ns();
+  waited_.look(now_ns);
+  fabric.cell(waiter_.rank_).looked_ns[waiter_.lane_].store(now_ns, std::memory_order_relaxed);
   look_for_mismatch();
   look_for_cycle();
   if (peer >= 0 && subject_.polls_messages && fabric.has_left(peer)) {
@@ -79,17 +79,16 @@ void Waiter::Watch::look_around(int peer) {
     }
     departed_peer_ = peer;
   }
-  if (now_ns_ - since_ns_ >= waiter_.policy_.timeout_ns) {
+  if (waited_.ns() >= waiter_.policy_.timeout_ns) {
     give_up(fmt::format("rank {} waited {:.3f} s, its deadline; who waits for whom:{}",
-                        waiter_.rank_, double(now_ns_ - since_ns_) * 1e-9,
-                        fabric.wait_table(now_ns_)));
+                        waiter_.rank_, double(waited_.ns()) * 1e-9, fabric.wait_table(now_ns)));
   }
 }
 
 int64_t Waiter::Watch::nap_ns() const {
   if (departed_peer_ >= 0) return 100'000;
-  const int64_t usual = now_ns_ - since_ns_ < kFirstNapNs ? kFirstNapNs : kNapNs;
-  const int64_t left = since_ns_ + waiter_.policy_.timeout_ns - now_ns_;
+  const int64_t usual = waited_.ns() < kFirstNapNs ? kFirstNapNs : kNapNs;
+  const int64_t left = waiter_.policy_.timeout_ns - waited_.ns();
   return std::clamp<int64_t>(left, 1000, usual);
 }
 

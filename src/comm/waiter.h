@@ -6,6 +6,7 @@
 #include <span>
 
 #include "comm/fabric.h"
+#include "comm/waited_time.h"
 
 namespace trireme {
 
@@ -84,8 +85,7 @@ class Waiter {
     Waiter& waiter_;
     const WaitSubject& subject_;
     SignatureRecord mine_;
-    int64_t since_ns_;
-    int64_t now_ns_;
+    WaitedTime waited_;
     int published_peer_ = -2;
     int departed_peer_ = -1;   // seen gone once; believed after one more look at the messages
     uint64_t cycle_seen_ = 0;  // names the cycle of the last look; believed when it stays

@@ -1,5 +1,3 @@
-#include "comm/shared_record.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,6 +6,8 @@
 #include <thread>
 
 #include "comm/local/local_backend.h"
+#include "comm/shared_record.h"
+#include "comm/waited_time.h"
 #include "comm/world.h"
 
 namespace trireme {
@@ -52,6 +52,22 @@ TEST(SharedRecord, OfAWriterThatStoppedHalfwayNothingIsRead) {
   const auto record = std::make_unique<SharedRecord<Words>>();
   leave_half_written(*record, Words{});
   EXPECT_FALSE(record->load().has_value());
+  record->store(Words{{7}});
+  ASSERT_TRUE(record->load().has_value());
+  EXPECT_EQ(record->load()->all[0], 7u);
+}
+
+// A job that is stopped and goes on, a host that sleeps: its waits have not become longer.
+TEST(WaitedTime, LeavesOutWhatItsThreadDidNotSee) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  WaitedTime waited(10 * kSecond);
+  for (int look = 1; look <= 100; ++look) waited.look(10 * kSecond + look * kSecond / 100);
+  EXPECT_EQ(waited.ns(), kSecond);
+  waited.look(80 * kSecond);
+  EXPECT_EQ(waited.ns(), kSecond);
+  waited.look(80 * kSecond + 1000);
+  EXPECT_EQ(waited.ns(), kSecond + 1000);
+  EXPECT_EQ(waited.since_ns(), 10 * kSecond);
 }
 
 // A rank that loses its core while it says what it waits for is late; it is in no other call.

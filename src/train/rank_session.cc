@@ -133,8 +133,8 @@ void RankSession::tell_short_warmup() const {
                   warmup_steps, steps));
 }
 
-// Rank 0 measures its compute while the others wait; ranks that do not share cores add up. Calls are
-// measured by all.
+// Rank 0 measures its compute while the others wait; ranks that do not share cores add up. Calls
+// are measured by all.
 void RankSession::measure_machine() {
   if (is_first()) {
     ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);

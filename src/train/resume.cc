@@ -70,6 +70,7 @@ Result<std::string> agree_on_intact(World& world, const SessionOptions& options,
       error = intact.error();
     }
   }
+  world.group().barrier_after_lone_work();
   world.group().broadcast({&step, DType::I64, Shape{1}}, 0);
   if (step >= 0) return fmt::format("{}/{}", root_of(options), step_folder_name(step));
   if (world.rank() == 0) return error;

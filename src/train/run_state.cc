@@ -71,8 +71,10 @@ std::string word_of(const Result<std::string>& result) {
   return result.ok() ? kDone + *result : kFailed + result.error().message;
 }
 
-// All texts, or the first failure.
+// All texts, or the first failure. Before it each rank has written as much as it owns, or one alone
+// has moved folders: that takes what disks take.
 Result<std::vector<std::string>> agree(Group& world, const Result<std::string>& own) {
+  world.barrier_after_lone_work();
   std::vector<std::string> texts = gather_text(world, word_of(own));
   for (std::string& text : texts) {
     if (text[0] == kFailed) {

@@ -51,7 +51,10 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
     for (RunObserver* observer : parts_.observers) observer->on_step(report);
     TRIREME_TRY_DONE(check_progress(report));
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
-    if (is_due(report.step, run.sample_every)) sample();
+    if (is_due(report.step, run.sample_every)) {
+      sample();
+      parts_.engine.world().barrier_after_lone_work();
+    }
     if (is_due(report.step, run.histograms_every)) count_histograms(report.tokens);
     const bool stop = stop_ && position_.step < run.steps;
     if (stop) {

@@ -257,8 +257,9 @@ Status run_mpi_rank(const WorldOptions& options, const std::function<void(World&
     fabric.leave(backend.rank());
   }
   if (!fabric.aborted()) return Done{};
+  const std::string cause = fabric.cause();  // waits until rank and text are written
   const int first = fabric.first_failed_rank();
-  const std::string what = fmt::format("rank {}: {}", first, fabric.cause());
+  const std::string what = fmt::format("rank {}: {}", first, cause);
   if (first != backend.rank() || !own_error) throw RankError(first, what);
   try {
     std::rethrow_exception(own_error);

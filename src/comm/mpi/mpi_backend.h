@@ -32,6 +32,7 @@ class MpiBackend : public Backend {
   std::optional<SharedView> view(const GroupShape& shape) override;
   std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) override;
   bool caller_drives() const override { return false; }
+  int64_t delivery_ns() const override { return 100'000'000; }
   std::thread start_thread(std::function<void()> body) override;
   void poll() override;
   void leave_thread() override;
