@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -57,9 +58,8 @@ class Api : public testing::Test {
   }
 
   fs::path folder_ =
-      fs::temp_directory_path() /
-      ("trireme_api_" + std::to_string(testing::UnitTest::GetInstance()->random_seed()) +
-       testing::UnitTest::GetInstance()->current_test_info()->name());
+      fs::temp_directory_path() / ("trireme_api_" + std::to_string(getpid()) +
+                                   testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(Api, ARunThatWasStoppedGoesOnToTheSameLosses) {

@@ -136,7 +136,8 @@ TEST(Offload, AShortenedFileIsAnError) {
 }
 
 TEST(Offload, ADiskThatIsTooSmallIsSaidBeforeTheFirstStep) {
-  const std::string path = (fs::temp_directory_path() / "trireme-offload-full").string();
+  const std::string path =
+      (fs::temp_directory_path() / ("trireme-offload-full-" + std::to_string(getpid()))).string();
   const std::string failure = failure_of([&] { OffloadFile(path, int64_t{1} << 61); });
   EXPECT_NE(failure.find("cannot reserve"), std::string::npos) << failure;
   EXPECT_NE(failure.find("memory.offload_folder"), std::string::npos);

@@ -134,8 +134,9 @@ grep -vq 'stop_after' out && grep -v 'stop_after' out && fail "config.resolved.t
 # A log has no terminal controls; a terminal is never wrapped, and has colours unless they are unwanted.
 LC_ALL=C grep -q $'[\r\x1b]' err && fail "terminal controls in a log"
 if command -v script >/dev/null; then
+  terminals=0
   on_terminal() {  # environment assignments
-    script -qec "stty cols 40; env $* '$trireme' train '$tiny' --out '$work/tty$RANDOM'" /dev/null
+    script -qec "stty cols 40; env $* '$trireme' train '$tiny' --out '$work/tty$((++terminals))'" /dev/null
   }
   TERM=xterm on_terminal A=b >tty
   grep -q $'\x1b\\[2K' tty || fail "no progress line on a terminal"

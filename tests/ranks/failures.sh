@@ -20,7 +20,7 @@ expect() {
 
 expect thrown 3 'first cause: rank 1: the device is gone' thrown
 expect mismatched 2 'rank 0 is in broadcast\(root 1.*rank 1 is in broadcast\(root 0' mismatched
-expect silent 3 'rank 2 waits for nobody' silent 0.5
+expect silent 3 'rank 2 waits for nobody' silent 3
 for ((i = 0; i < kills; i++)); do
   count=$((2 + i % 3))
   expect "killed $i" "$count" "first cause: rank $((count - 1)): rank $((count - 1)) has died" killed

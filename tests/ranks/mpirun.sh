@@ -11,5 +11,5 @@ launch=("$MPIRUN" --oversubscribe --bind-to none --mca btl self,vader,tcp --mca 
 ranks() {
   local count=$1
   shift
-  timeout 120 "${launch[@]}" -n "$count" "$PROGRAM" "$@"
+  timeout 300 "${launch[@]}" -n "$count" "$PROGRAM" "$@"
 }
