@@ -167,8 +167,24 @@ TEST(LoadConfig, ADegreeOfExpertsNamesTheDataParallelDegreeThatItNeeds) {
     return message.substr(message.find("; ") + 2);
   };
   EXPECT_EQ(remedy(2, 1, 1), "set parallel.dp = 2 too, or try 1");
-  EXPECT_EQ(remedy(4, 3, 1), "set parallel.dp = 4 too, or try 1 or 3");
+  EXPECT_EQ(remedy(4, 3, 1), "set parallel.dp = 4 too, or try 1");
   EXPECT_EQ(remedy(8, 1, 2), "set parallel.dp = 4 too, or try 1 or 2");
+}
+
+TEST(LoadConfig, AFaultOfTheExpertsIsReportedOnce) {
+  const auto error_with = [](const std::string& override) {
+    return error_of(with_overrides({"model.family=moe", "model.experts=4", override}));
+  };
+  EXPECT_EQ(error_with("model.top_k=5"),
+            "--set model.top_k=5: model.top_k = 5 must be at least 1 and at most 4; try 4");
+  EXPECT_EQ(error_with("model.experts=0"),
+            "--set model.experts=0: model.experts = 0 must be at least 1 and at most 4096; try 1");
+  EXPECT_EQ(error_with("model.shared_experts=-1"),
+            "--set model.shared_experts=-1: model.shared_experts = -1 must be at least 0 and at "
+            "most 4096; try 0");
+  EXPECT_EQ(error_with("model.expert_groups=4"),
+            "model.top_k = 2 must not exceed the 1 expert of 1 group; raise model.top_groups, or "
+            "try 1");
 }
 
 TEST(LoadConfig, ARefusedRateIsReportedOnceAndWhatToTryTrains) {

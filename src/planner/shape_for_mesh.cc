@@ -19,9 +19,9 @@ Status check_slices(const RunPlan& plan) {
   }
   if (slices % plan.mesh.tp == 0) return Done{};
   return usage(fmt::format(
-      "run.reproducible = \"mesh\" cuts this model into {} slices of heads, kv_heads, d_ff and "
+      "run.reproducible = \"mesh\" cuts this model into {} slice{} of heads, kv_heads, d_ff and "
       "vocabulary, which parallel.tp = {} must divide; take a smaller parallel.tp or \"layout\"",
-      slices, plan.mesh.tp));
+      slices, slices == 1 ? "" : "s", plan.mesh.tp));
 }
 
 void set_shape(const RunPlan& plan, StageShape& shape) {

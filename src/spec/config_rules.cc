@@ -30,12 +30,16 @@ std::string plain_value(const ConfigField& field) {
 
 }  // namespace
 
-std::string try_divisors_of(int64_t number) {
-  std::vector<std::string> divisors;
-  for (int64_t d = 1; d <= number && d <= 1024; ++d) {
-    if (number % d == 0) divisors.push_back(std::to_string(d));
+std::string try_those(int64_t most, const std::function<bool(int64_t)>& is_allowed) {
+  std::vector<std::string> allowed;
+  for (int64_t number = 1; number <= most && number <= 1024; ++number) {
+    if (is_allowed(number)) allowed.push_back(std::to_string(number));
   }
-  return "try " + list_of(divisors);
+  return "try " + list_of(allowed);
+}
+
+std::string try_divisors_of(int64_t number) {
+  return try_those(number, [number](int64_t d) { return number % d == 0; });
 }
 
 void ConfigRules::require(bool holds, std::string_view key, std::string rule, std::string remedy) {
@@ -59,14 +63,14 @@ void ConfigRules::in_range(std::string_view key, double value, double from, doub
 void ConfigRules::size(std::string_view key, int64_t value, int64_t least, int64_t most) {
   require(value >= least && value <= most, key,
           fmt::format("must be at least {} and at most {}", least, most),
-          fmt::format("try {}", std::max<int64_t>(least, 1)));
+          fmt::format("try {}", value < least ? least : most));
 }
 
 void ConfigRules::divides(std::string_view key, int64_t part, std::string_view whole_key,
-                          int64_t whole, const std::string& other_way) {
+                          int64_t whole) {
   if (part < 1 || whole < 1) return;
   require(whole % part == 0, key, fmt::format("must divide {} = {}", whole_key, whole),
-          other_way + try_divisors_of(whole));
+          try_divisors_of(whole));
 }
 
 void ConfigRules::choices() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,10 +25,8 @@ class ConfigRules {
                 std::optional<double> usual = {});
   // Sizes stay so small that products of two of them, and of one with bytes, cannot overflow.
   void size(std::string_view key, int64_t value, int64_t least, int64_t most);
-  // Degrees that are no numbers of their own are reported once, by at_least. `other_way` stands
-  // before the divisors: "set parallel.dp = 2 too, or ".
-  void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole,
-               const std::string& other_way = "");
+  // Degrees that are no numbers of their own are reported once, by size.
+  void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole);
   // Every field that is one of several words.
   void choices();
   std::vector<ConfigProblem> take() { return std::move(problems_); }
@@ -39,7 +38,8 @@ class ConfigRules {
   std::vector<ConfigProblem> problems_;
 };
 
-// "try 1, 2 or 4"
+// "try 1, 2 or 4": the numbers from 1 to `most` that are allowed, of which 1 is one.
+std::string try_those(int64_t most, const std::function<bool(int64_t)>& is_allowed);
 std::string try_divisors_of(int64_t number);
 
 }  // namespace trireme

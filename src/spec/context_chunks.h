@@ -14,7 +14,7 @@ struct ContextChunks {
   int cp = 1;
   int rank = 0;
 
-  static bool fits(int64_t seq_len, int cp) { return seq_len % (2 * cp) == 0 || cp == 1; }
+  static bool fits(int64_t seq_len, int cp) { return seq_len % (int64_t{2} * cp) == 0 || cp == 1; }
 
   int64_t local_len() const { return seq_len / cp; }
   // Of the whole sequence; this rank's are `rank` and the same from behind.

@@ -128,7 +128,7 @@ struct RunSection {
   int threads_per_rank = 0;            // 0: max(1, cores / ranks on this host)
   std::string backend = "local";       // "local", "mpi"
   double comm_timeout_s = 60.0;
-  int64_t eval_every = 0;  // steps; 0: never
+  int64_t eval_every = 0;  // steps; 0: at the last alone
   int64_t eval_sequences = 64;
   int64_t sample_every = 0;
   int64_t sample_tokens = 64;

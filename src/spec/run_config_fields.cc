@@ -213,9 +213,12 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes",
            "local|mpi");
   list.add("comm_timeout_s", run.comm_timeout_s, kSpeed, "deadline of every wait between ranks");
-  list.add("eval_every", run.eval_every, kSpeed, "steps between validation losses; 0: never");
+  list.add("eval_every", run.eval_every, kSpeed,
+           "steps between validation losses; 0: at the last step alone");
   list.add("eval_sequences", run.eval_sequences, kSpeed, "sequences of one validation loss");
-  list.add("sample_every", run.sample_every, kSpeed, "steps between samples of text; 0: never");
+  list.add("sample_every", run.sample_every, kSpeed,
+           "steps between samples of text, which rank 0 writes where it holds the whole model; 0: "
+           "never");
   list.add("sample_tokens", run.sample_tokens, kSpeed, "length of a sample");
   list.add("sample_prompt", run.sample_prompt, kSpeed, "what a sample continues");
   list.add("isa", run.isa, kResults,

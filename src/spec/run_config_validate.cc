@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "spec/config_rules.h"
+#include "spec/degree_rules.h"
 
 namespace trireme {
 namespace {
@@ -69,21 +69,27 @@ void model_rules(ConfigRules& rules, const ModelConfig& model) {
 
 constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
 
+// How many of the experts, of which there are some, a token may visit.
+void chosen_expert_rules(ConfigRules& rules, const ModelConfig& model) {
+  const int64_t groups = model.expert_groups, top_groups = model.top_groups;
+  rules.size("model.top_k", model.top_k, 1, model.experts);
+  rules.divides("model.expert_groups", groups, "model.experts", model.experts);
+  if (model.top_k > model.experts || groups < 1 || top_groups < 1) return;
+  if (model.experts % groups != 0 || top_groups >= groups) return;
+  const int64_t reachable = model.experts / groups * top_groups;
+  rules.require(model.top_k <= reachable, "model.top_k",
+                fmt::format("must not exceed the {} expert{} of {} group{}", reachable,
+                            reachable == 1 ? "" : "s", top_groups, top_groups == 1 ? "" : "s"),
+                fmt::format("raise model.top_groups, or try {}", reachable));
+}
+
 void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   if (model.family != ModelFamily::Moe) return;
   rules.size("model.experts", model.experts, 1, kMostExperts);
-  rules.size("model.top_k", model.top_k, 1, std::max<int64_t>(1, model.experts));
   rules.size("model.shared_experts", model.shared_experts, 0, kMostExperts);
   rules.size("model.expert_groups", model.expert_groups, 1, kMostExperts);
-  rules.divides("model.expert_groups", model.expert_groups, "model.experts", model.experts);
   rules.size("model.top_groups", model.top_groups, 1, std::max<int64_t>(1, model.expert_groups));
-  if (model.expert_groups >= 1 && model.top_groups >= 1) {
-    const int64_t reachable = model.experts / model.expert_groups * model.top_groups;
-    rules.require(
-        model.top_k <= reachable, "model.top_k",
-        fmt::format("must not exceed the {} experts of {} groups", reachable, model.top_groups),
-        "raise model.top_groups");
-  }
+  if (model.experts >= 1) chosen_expert_rules(rules, model);
   rules.require(model.activation.empty() || model.activation == "swiglu", "model.activation",
                 "is not what experts are built of", "use \"swiglu\"");
   rules.at_least("model.capacity_factor", model.capacity_factor, 0.0);
@@ -128,9 +134,10 @@ void batch_rules(ConfigRules& rules, const RunConfig& config) {
   const int64_t sequences = sequences_of(config);
   const int64_t dp = config.parallel.dp;
   if (sequences <= 0 || batch.micro_sequences < 1 || dp < 1) return;
+  const int64_t micro = sequences % batch.micro_sequences == 0 ? batch.micro_sequences : 1;
   rules.require(sequences % dp == 0, "parallel.dp",
                 fmt::format("must divide the {} sequences of a step", sequences),
-                try_divisors_of(sequences));
+                try_divisors_of(sequences / micro));
   if (sequences % dp != 0) return;
   rules.divides("batch.micro_sequences", batch.micro_sequences, "the sequences of a rank and step",
                 sequences / dp);
@@ -154,23 +161,6 @@ void optim_rules(ConfigRules& rules, const OptimConfig& optim) {
   rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
 }
 
-void expert_parallel_rules(ConfigRules& rules, const RunConfig& config) {
-  const ParallelConfig& parallel = config.parallel;
-  const ModelConfig& model = config.model;
-  rules.require(model.family == ModelFamily::Moe, "parallel.ep", "splits experts",
-                "set model.family = \"moe\", or parallel.ep = 1");
-  // The least dp from the present one on that ep fits into, together with cp.
-  const int64_t step = parallel.ep / std::gcd(int64_t{parallel.ep}, int64_t{parallel.cp});
-  const int64_t wide_dp = (parallel.dp + step - 1) / step * step;
-  rules.divides("parallel.ep", parallel.ep, "parallel.dp * parallel.cp",
-                int64_t{parallel.dp} * parallel.cp,
-                fmt::format("set parallel.dp = {} too, or ", wide_dp));
-  const bool is_mixed = parallel.cp > 0 && parallel.cp % parallel.ep != 0;
-  rules.require(!is_mixed || parallel.ep % parallel.cp == 0, "parallel.ep",
-                "must divide parallel.cp or be a multiple of it", "change ep or cp");
-  rules.divides("parallel.ep", parallel.ep, "model.experts", model.experts);
-}
-
 void parallel_rules(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const ModelConfig& model = config.model;
@@ -180,14 +170,6 @@ void parallel_rules(ConfigRules& rules, const RunConfig& config) {
   rules.size("parallel.cp", parallel.cp, 1, kMostRanks);
   rules.size("parallel.ep", parallel.ep, 1, kMostRanks);
   rules.size("parallel.chunks", parallel.chunks, 0, kMostRanks);
-  rules.divides("parallel.tp", parallel.tp, "model.heads", model.heads);
-  if (model.kv_heads > parallel.tp) {
-    rules.divides("parallel.tp", parallel.tp, "model.kv_heads", model.kv_heads);
-  } else if (model.kv_heads > 0) {  // several ranks hold the same one
-    rules.divides("model.kv_heads", model.kv_heads, "parallel.tp", parallel.tp);
-  }
-  if (model.d_ff > 0) rules.divides("parallel.tp", parallel.tp, "model.d_ff", model.d_ff);
-  rules.divides("parallel.cp", parallel.cp, "model.seq_len", model.seq_len);
   if (parallel.pp >= 1 && parallel.chunks >= 1 && model.layers >= 1) {
     rules.require(int64_t{parallel.pp} * parallel.chunks <= model.layers,
                   parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
@@ -195,7 +177,7 @@ void parallel_rules(ConfigRules& rules, const RunConfig& config) {
                               int64_t{parallel.pp} * parallel.chunks, model.layers),
                   "take fewer stages or more layers");
   }
-  if (parallel.ep > 1) expert_parallel_rules(rules, config);
+  degree_rules(rules, config);
   rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
   const bool has_servers = parallel.sync == "parameter_server";
   rules.require(parallel.servers >= 1 && (!has_servers || parallel.servers <= parallel.dp),

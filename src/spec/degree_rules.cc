@@ -1,0 +1,95 @@
+#include "spec/degree_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "spec/context_chunks.h"
+
+namespace trireme {
+namespace {
+
+struct DegreeRule {
+  std::string text;
+  std::function<bool(int64_t)> holds;
+};
+
+DegreeRule divides(std::string_view key, int64_t whole) {
+  return {fmt::format("must divide {} = {}", key, whole),
+          [whole](int64_t degree) { return whole % degree == 0; }};
+}
+
+// Either divides the other.
+DegreeRule fits_into(std::string_view key, int64_t whole) {
+  return {
+      fmt::format("must divide {} = {} or be a multiple of it", key, whole),
+      [whole](int64_t degree) { return whole % degree == 0 || degree % whole == 0; },
+  };
+}
+
+bool keeps(const std::vector<DegreeRule>& bonds, int64_t degree) {
+  return std::all_of(bonds.begin(), bonds.end(),
+                     [&](const DegreeRule& bond) { return bond.holds(degree); });
+}
+
+// `degree` is no more than `most` where it keeps the rules. What is no degree at all, or a rule of
+// sizes that are wrong themselves, is reported elsewhere.
+void hold(ConfigRules& rules, std::string_view key, int64_t degree,
+          const std::vector<DegreeRule>& bonds, int64_t most, const std::string& other_way = "") {
+  if (degree < 1) return;
+  for (const DegreeRule& bond : bonds) {
+    if (bond.holds(degree)) continue;
+    const std::string others =
+        try_those(std::max<int64_t>(1, most), [&](int64_t d) { return keeps(bonds, d); });
+    return rules.require(false, key, bond.text, other_way + others);
+  }
+}
+
+void tensor_rules(ConfigRules& rules, const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  std::vector<DegreeRule> bonds;
+  if (model.heads >= 1) bonds.push_back(divides("model.heads", model.heads));
+  if (model.kv_heads >= 1) bonds.push_back(fits_into("model.kv_heads", model.kv_heads));
+  if (model.d_ff >= 1) bonds.push_back(divides("model.d_ff", model.d_ff));
+  hold(rules, "parallel.tp", config.parallel.tp, bonds, model.heads);
+}
+
+void context_rules(ConfigRules& rules, const RunConfig& config) {
+  const int64_t seq_len = config.model.seq_len;
+  if (seq_len < 1) return;
+  const DegreeRule two_chunks = {
+      fmt::format("must divide half of model.seq_len = {}, for every rank has two chunks", seq_len),
+      [seq_len](int64_t cp) { return ContextChunks::fits(seq_len, int(cp)); }};
+  hold(rules, "parallel.cp", config.parallel.cp, {two_chunks}, seq_len);
+}
+
+void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const int64_t experts = config.model.experts, cp = parallel.cp, dp = parallel.dp;
+  rules.require(config.model.family == ModelFamily::Moe, "parallel.ep", "splits experts",
+                "set model.family = \"moe\", or parallel.ep = 1");
+  if (experts < 1 || cp < 1 || dp < 1) return;
+  const std::vector<DegreeRule> of_model = {fits_into("parallel.cp", cp),
+                                            divides("model.experts", experts)};
+  std::vector<DegreeRule> bonds = {divides("parallel.dp * parallel.cp", dp * cp)};
+  bonds.insert(bonds.end(), of_model.begin(), of_model.end());
+  // The least dp from the present one on that ep fits into, together with cp.
+  const int64_t step = parallel.ep / std::gcd(int64_t{parallel.ep}, cp);
+  const int64_t wide_dp = (dp + step - 1) / step * step;
+  const std::string other_way = wide_dp != dp && keeps(of_model, parallel.ep)
+                                    ? fmt::format("set parallel.dp = {} too, or ", wide_dp)
+                                    : "";
+  hold(rules, "parallel.ep", parallel.ep, bonds, experts, other_way);
+}
+
+}  // namespace
+
+void degree_rules(ConfigRules& rules, const RunConfig& config) {
+  tensor_rules(rules, config);
+  context_rules(rules, config);
+  if (config.parallel.ep > 1) expert_rules_of(rules, config);
+}
+
+}  // namespace trireme
