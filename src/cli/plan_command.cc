@@ -16,6 +16,7 @@
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
 #include "planner/near_ties.h"
+#include "planner/plan_warnings.h"
 #include "planner/predict.h"
 #include "train/plan_page.h"
 #include "train/session.h"
@@ -56,9 +57,11 @@ std::string describe_plan(const RunPlan& plan) {
       fmt::format("parameters {} ({})\n", plan.num_params, format_count(double(plan.num_params)));
   if (plan.model.has_experts()) {
     const int64_t active = num_active_params(plan.model);
-    text += fmt::format("experts    {} a layer, {} for a token and {} shared: it meets {} ({})\n",
-                        plan.model.experts, plan.model.top_k, plan.model.shared_experts, active,
-                        format_count(double(active)));
+    const std::string shared =
+        model.shared_experts > 0 ? fmt::format(" and {} shared", model.shared_experts) : "";
+    text += fmt::format(
+        "experts    {} a layer: a token visits {} of them{}, in all {} of the parameters\n",
+        model.experts, model.top_k, shared, format_count(double(active)));
   }
   text += fmt::format("FLOPs      {} per token and training step (causal attention)\n",
                       format_count(plan.flops_per_token.total()));
@@ -85,6 +88,12 @@ std::string describe_plan(const RunPlan& plan) {
   }
   text += table_line("peak", format_bytes(rank.memory.peak_bytes));
   text += table_line("largest tensor", largest_tensor(rank.memory, rank.chunks));
+  return text;
+}
+
+std::string warning_lines(const RunPlan& plan) {
+  std::string text;
+  for (const std::string& warning : plan_warnings(plan)) text += "warning: " + warning + "\n";
   return text;
 }
 
@@ -179,6 +188,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
   if (!planned.ok()) return loaded.located(planned.error());
   const RunPlan& plan = planned.value();
+  io.err << warning_lines(plan);
   PlanExplanation explanation{plan, hardware, {}};
   if (options.explain) {
     TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), priced.host, hardware));

@@ -25,4 +25,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io);
 // The plan for people: parameters, FLOPs, batch, memory by class.
 std::string describe_plan(const RunPlan& plan);
 
+// "warning: ..." for each of plan_warnings, on lines of their own.
+std::string warning_lines(const RunPlan& plan);
+
 }  // namespace trireme

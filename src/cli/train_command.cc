@@ -100,6 +100,7 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     const Result<RunPlan> planned = plan_session(loaded.config, this_host());
     if (!planned.ok()) return loaded.located(planned.error());
     const RunPlan& plan = *planned;
+    io.err << warning_lines(plan);
     io.out << (options.json ? plan_json(plan, predict_ranks(plan, {})) : describe_plan(plan));
     return 0;
   }

@@ -87,6 +87,12 @@ Status check_offload(const MemoryConfig& memory) {
 
 }  // namespace
 
+bool RunPlan::holds_whole_model(const RankPlan& rank) const {
+  const StageSpec& stage = rank.chunks.front().stage;
+  return rank.chunks.size() == 1 && stage.has_embedding && stage.has_head &&
+         !rank.zero.shards_params() && mesh.tp == 1 && mesh.ep == 1;
+}
+
 int64_t RunPlan::arena_bytes() const {
   int64_t bytes = 0;
   for (const RankPlan& rank : ranks) bytes += rank.memory.arena_bytes;

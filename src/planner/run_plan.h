@@ -43,6 +43,8 @@ struct RunPlan {
   int64_t tokens_per_step() const { return global_sequences * model.seq_len; }
   int num_ranks() const { return mesh.size(); }
   bool is_asynchronous() const { return config.parallel.staleness > 0; }
+  // Every parameter, uncut and at all times.
+  bool holds_whole_model(const RankPlan& rank) const;
   int64_t arena_bytes() const;  // of all ranks
 };
 

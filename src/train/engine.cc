@@ -213,10 +213,7 @@ EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
 }
 
 std::optional<Frame> Engine::whole_params() const {
-  const StageSpec& stage = rank_.chunks.front().stage;
-  const bool is_whole = rank_.chunks.size() == 1 && stage.has_embedding && stage.has_head &&
-                        !rank_.zero.shards_params() && plan_.mesh.tp == 1 && plan_.mesh.ep == 1;
-  if (!is_whole) return std::nullopt;
+  if (!plan_.holds_whole_model(rank_)) return std::nullopt;
   return Frame(rank_.chunks.front().tables.params, params(0));
 }
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "comm/calibrate_comm.h"
 #include "device/host.h"
+#include "planner/plan_warnings.h"
 #include "planner/price.h"
 #include "spec/run_config_text.h"
 #include "train/prometheus.h"
@@ -121,16 +122,6 @@ void RankSession::tell_crowding() const {
       fmt::format("{} ranks of run.threads_per_rank = {} share {} cores: they wait for each other "
                   "longer than predicted",
                   ranks, plan_.num_threads, host.num_cores));
-}
-
-void RankSession::tell_short_warmup() const {
-  const int64_t warmup_steps = plan_.config.optim.warmup_steps;
-  const int64_t steps = plan_.config.run.steps;
-  if (warmup_steps <= steps) return;
-  tell(
-      fmt::format("optim.warmup_steps = {} is beyond run.steps = {}: the learning rate rises to "
-                  "the end and has optim.lr at the last step alone",
-                  warmup_steps, steps));
 }
 
 // Rank 0 measures its compute while the others wait; ranks that do not share cores add up. Calls
@@ -253,7 +244,7 @@ Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
   if (position.step >= plan_.config.run.steps) return leave_as_it_is(position);
   tell_crowding();
-  tell_short_warmup();
+  for (const std::string& warning : plan_warnings(plan_)) tell(warning);
   measure_machine();
   Records records;
   if (is_first()) {

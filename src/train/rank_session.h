@@ -60,7 +60,6 @@ class RankSession {
   bool is_first() const { return world_.rank() == 0; }
   void tell(const std::string& message) const;  // the user, once
   void tell_crowding() const;
-  void tell_short_warmup() const;
   Result<TrainPosition> start();
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
   void measure_machine();

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "data/byte_tokenizer.h"
 #include "spec/run_config_fields.h"
 #include "train/resumed_config.h"
 #include "train/session_fixture.h"
@@ -161,6 +162,31 @@ TEST_F(Session, AWarmupBeyondTheRunIsTold) {
     const bool is_told =
         outcome.told.find("optim.warmup_steps = 3 is beyond run.steps = 2") != std::string::npos;
     EXPECT_EQ(is_told, warmup_steps > 2) << outcome.told;
+  }
+}
+
+// Once, before the first step, and only where rank 0 has a part of the model.
+TEST_F(Session, SamplesThatNoRankCanWriteAreTold) {
+  fs::create_directories(root_);
+  ASSERT_TRUE(save_tokenizer(ByteTokenizer(), path("tokenizer.json")).ok());
+  for (const int tp : {1, 2}) {
+    RunConfig config = tiny_run("fp32", 2);
+    config.model.vocab_size = ByteTokenizer().vocab_size();
+    config.data.tokenizer = path("tokenizer.json");
+    config.parallel.tp = tp;
+    config.run.sample_every = 1;
+    class Samples : public RunObserver {
+     public:
+      void on_sample(const SampleReport&) override { ++count; }
+      int count = 0;
+    } samples;
+    const Outcome outcome =
+        outcome_of(config, fmt::format("samples-{}", tp), ResumeMode::Fresh, &samples);
+    ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+    const size_t told = outcome.told.find("run.sample_every: no samples while it trains");
+    EXPECT_EQ(told != std::string::npos, tp > 1) << outcome.told;
+    EXPECT_EQ(outcome.told.find("run.sample_every", told + 1), std::string::npos) << outcome.told;
+    EXPECT_EQ(samples.count, tp > 1 ? 0 : 2);
   }
 }
 

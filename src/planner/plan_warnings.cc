@@ -1,0 +1,82 @@
+#include "planner/plan_warnings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "spec/run_config_fields.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kOfExperts[] = {
+    "model.experts",       "model.top_k",       "model.shared_experts",  "model.router",
+    "model.expert_groups", "model.top_groups",  "model.capacity_factor", "model.aux_loss",
+    "model.z_loss",        "model.balance_rate"};
+
+// "model.experts, model.top_k": those that are not at their defaults.
+std::string set_keys_of_experts(const RunConfig& config) {
+  const RunConfig usual;
+  const std::vector<ConfigField> fields = config_fields(config);
+  const std::vector<ConfigField> usual_fields = config_fields(usual);
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const bool is_of_experts = std::find(std::begin(kOfExperts), std::end(kOfExperts),
+                                         fields[i].key()) != std::end(kOfExperts);
+    if (is_of_experts && toml_text(fields[i]) != toml_text(usual_fields[i])) {
+      keys.push_back(fields[i].key());
+    }
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
+void warn_of_dead_settings(const RunConfig& config, std::vector<std::string>& warnings) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::string of_experts =
+      config.model.family == ModelFamily::Moe ? "" : set_keys_of_experts(config);
+  if (!of_experts.empty()) {
+    warnings.push_back(fmt::format("{}: without effect, for model.family = \"{}\" has no experts",
+                                   of_experts, name_of(config.model.family)));
+  }
+  if (parallel.sequence && parallel.tp == 1) {
+    warnings.push_back("parallel.sequence = true: without effect, for parallel.tp = 1");
+  }
+  if (parallel.tp_overlap && parallel.tp == 1) {
+    warnings.push_back("parallel.tp_overlap = true: without effect, for parallel.tp = 1");
+  }
+  if (parallel.context != ParallelConfig{}.context && parallel.cp == 1) {
+    warnings.push_back(fmt::format("parallel.context = \"{}\": without effect, for parallel.cp = 1",
+                                   parallel.context));
+  }
+}
+
+void warn_of_samples(const RunPlan& plan, std::vector<std::string>& warnings) {
+  const RunConfig& config = plan.config;
+  if (config.run.sample_every == 0) return;
+  if (config.data.tokenizer.empty()) {
+    warnings.push_back("run.sample_every: no samples, for there is no data.tokenizer");
+  } else if (!plan.holds_whole_model(plan.ranks.front())) {
+    warnings.push_back(
+        "run.sample_every: no samples while it trains, for no rank holds the whole model; "
+        "`trireme generate` writes from its checkpoints");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> plan_warnings(const RunPlan& plan) {
+  std::vector<std::string> warnings;
+  const int64_t warmup_steps = plan.config.optim.warmup_steps, steps = plan.config.run.steps;
+  if (warmup_steps > steps) {
+    warnings.push_back(
+        fmt::format("optim.warmup_steps = {} is beyond run.steps = {}: the learning rate rises to "
+                    "the end and has optim.lr at the last step alone",
+                    warmup_steps, steps));
+  }
+  warn_of_samples(plan, warnings);
+  warn_of_dead_settings(plan.config, warnings);
+  return warnings;
+}
+
+}  // namespace trireme
