@@ -65,12 +65,25 @@ class Changes {
     }
   }
 
-  // The options of the first that fits; "" where none does.
+  // The options of the first that fits; "" where none does. Fewer threads come last: each has a
+  // workspace of its own, and with it the rank gives up its share of the work.
   std::string first_that_fits() {
     const std::vector<RunConfig> all = storages(refused_, host_);
     for (const RunConfig& storage : all) {
       const bool is_configured = &storage == &all.front();
       if (!is_configured && !fits_somehow(storage)) continue;
+      const std::string found = first_that_fits(storage);
+      if (!found.empty()) return found;
+    }
+    for (int threads = refused_.num_threads / 2; threads >= 1; threads /= 2) {
+      RunConfig config = refused_.config;
+      config.run.threads_per_rank = threads;
+      if (fits(config, refused_.shape.recompute, refused_.shape.micro_sequences)) return found_;
+    }
+    for (RunConfig storage : all) {
+      if (refused_.num_threads == 1) break;
+      storage.run.threads_per_rank = 1;
+      if (!fits_somehow(storage)) continue;
       const std::string found = first_that_fits(storage);
       if (!found.empty()) return found;
     }
@@ -127,17 +140,35 @@ std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host)
   Changes changes(refused, host, limit);
   const std::string change = changes.first_that_fits();
   if (!change.empty()) return fmt::format("Cheapest change that fits: {}.", change);
-  std::string tried = "recomputation or micro-batch";
+  std::vector<std::string> ways = {"recomputation", "micro-batch"};
   if (!is_worker(refused, host)) {
-    tried = fmt::format("recomputation, micro-batch{} or memory.offload",
-                        refused.mesh.dp == 1 ? "" : ", parallel.zero");
+    if (refused.mesh.dp > 1) ways.push_back("parallel.zero");
+    ways.push_back("memory.offload");
   }
+  if (refused.num_threads > 1) ways.push_back("run.threads_per_rank");
+  const std::string last = ways.back();
+  ways.pop_back();
+  const std::string tried = fmt::format("{} or {}", fmt::join(ways, ", "), last);
   const int64_t least = std::min(changes.least_bytes(), bytes_to_fit(refused));
   return fmt::format("No {} makes it fit, the least needs {}: a smaller model or {} is needed.",
                      tried, format_bytes(least),
                      shares_one_host(refused, host) || is_worker(refused, host)
                          ? "a machine with more memory"
                          : "more ranks or memory of each");
+}
+
+// What to look at first: the largest tensor, or the kernels' workspace where no class of tensors
+// has as much.
+std::string largest_piece(const RunPlan& plan, const RankPlan& rank) {
+  const MemoryPlan& memory = rank.memory;
+  int64_t most = 0;
+  for (int c = 0; c < kNumMemoryClasses; ++c) {
+    if (MemoryClass(c) != MemoryClass::Scratch) most = std::max(most, memory.class_bytes[c]);
+  }
+  const int64_t workspace = memory.regions[size_t(memory.workspace)].bytes;
+  if (workspace <= most) return "largest tensor " + largest_tensor(memory, rank.chunks);
+  return fmt::format("the largest piece is the kernels' workspace, {} for {} thread{}",
+                     format_bytes(workspace), plan.num_threads, plan.num_threads == 1 ? "" : "s");
 }
 
 std::string classes_text(const MemoryPlan& memory) {
@@ -169,12 +200,11 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
                 : format_bytes(limit) + " is available";
   const Action& moment = largest->program[size_t(memory.peak_action)];
   return {ErrorKind::Infeasible,
-          fmt::format("{} needs {} but {}: reached at action {} ({}) of {}; largest tensor {}; {}. "
-                      "{}",
-                      who, format_bytes(bytes_to_fit(plan)), available,
+          fmt::format("{} needs {} but {}: reached at action {} ({}) of {}; {}; {}. {}", who,
+                      format_bytes(bytes_to_fit(plan)), available,
                       to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
-                      largest->program.size(), largest_tensor(memory, largest->chunks),
-                      classes_text(memory), remedy(plan, limit, host))};
+                      largest->program.size(), largest_piece(plan, *largest), classes_text(memory),
+                      remedy(plan, limit, host))};
 }
 
 std::string offload_that_fits(const RunConfig& config, const HostFacts& host) {

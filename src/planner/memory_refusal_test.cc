@@ -69,6 +69,28 @@ TEST(MemoryRefusal, NamesZeroWhereRanksHoldTheSame) {
       << message;
 }
 
+// Where nothing else does, fewer threads fit: as many as there is room for.
+TEST(MemoryRefusal, NamesFewerThreadsWhereTheirWorkspaceIsTheLargestPiece) {
+  RunConfig config = some_run(1);
+  config.model.layers = 1;
+  config.model.d_model = 32;
+  config.model.d_ff = 64;
+  config.run.threads_per_rank = 8;
+  for (const int threads : {4, 2, 1}) {
+    RunConfig fewer = config;
+    fewer.run.threads_per_rank = threads;
+    const std::string message = message_on(config, bytes_of(fewer));
+    EXPECT_TRUE(says(message, fmt::format("--set run.threads_per_rank={} (needs {})", threads,
+                                          format_bytes(bytes_of(fewer)))))
+        << message;
+    EXPECT_TRUE(
+        says(message, "the largest piece is the kernels' workspace, 32.0 MiB for 8 threads"))
+        << message;
+  }
+  EXPECT_TRUE(says(message_on(config, 1 << 16),
+                   "No recomputation, micro-batch, memory.offload or run.threads_per_rank makes"));
+}
+
 // What shares a memory does not ask for more of those that share it.
 TEST(MemoryRefusal, AsksForWhatHelps) {
   for (const int dp : {1, 2}) {
