@@ -92,10 +92,22 @@ void add_table_commands(Command& root, bool* show_version) {
        }});
 }
 
+// Each of several problems, but not what explains the one above, says which command it is of.
+Error in_command(const Error& error, const std::string& path) {
+  std::string message = path + ": ";
+  for (size_t i = 0; i < error.message.size(); ++i) {
+    message += error.message[i];
+    const bool begins_another =
+        error.message[i] == '\n' && i + 1 < error.message.size() && error.message[i + 1] != ' ';
+    if (begins_another) message += path + ": ";
+  }
+  return {error.kind, message};
+}
+
 Result<int> run_command(const ParsedCommand& parsed, CommandIo& io) {
   try {
     Result<int> result = parsed.command->run(io);
-    if (!result.ok()) return with_context(result.error(), parsed.path);
+    if (!result.ok()) return in_command(result.error(), parsed.path);
     return result;
   } catch (const ContractError& error) {
     return Error{ErrorKind::Runtime,

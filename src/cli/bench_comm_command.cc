@@ -9,6 +9,7 @@
 #include <ostream>
 #include <vector>
 
+#include "base/units.h"
 #include "comm/collective_check.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/reduce.h"
@@ -179,11 +180,11 @@ void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c
   } else {
     const double bytes = double(c.count * size_of(c.dtype));
     report.text = fmt::format(
-        "{} {} of {} {} over {} ranks ({}): {:.3g} s median, {:.3g} GB/s, {} rounds, {}\n"
+        "{} {} of {} {} over {} ranks ({}): {} median, {:.3g} GB/s, {} round{}, {}\n"
         "  sent by rank: {}\n",
         name_of(c.collective), name_of(c.algorithm), c.count, name_of(c.dtype), group.size(),
-        o.backend, sample.seconds_median, bytes / sample.seconds_median * 1e-9, rounds,
-        sample.correct ? "correct" : "WRONG", sent.dump());
+        o.backend, format_seconds(sample.seconds_median), bytes / sample.seconds_median * 1e-9,
+        rounds, rounds == 1 ? "" : "s", sample.correct ? "correct" : "WRONG", sent.dump());
   }
   if (!sample.correct) report.status = Error{ErrorKind::Runtime, "wrong result: " + sample.wrong};
 }

@@ -60,6 +60,10 @@ std::string name_of_run(const std::string& run_dir) {
 }
 
 Result<Json> collect_run(const std::string& run_dir) {
+  if (!fs::exists(run_dir)) {
+    return Error{ErrorKind::Usage,
+                 run_dir + ": no such folder; name a run directory, such as runs/demo"};
+  }
   if (!fs::exists(run_dir + "/metrics.jsonl")) {
     return Error{ErrorKind::Damaged,
                  run_dir + " has no metrics.jsonl: it is not the directory of a run"};

@@ -66,6 +66,8 @@ expect 0 schedule 1f1b --stages 2 --microbatches 4
 expect 2
 expect 2 trian "$tiny"
 said 'did you mean train?'
+expect 2 report nowhere
+said 'nowhere: no such folder'
 expect 2 train
 expect 2 train "$tiny" --otu x
 said 'did you mean --out?'
