@@ -97,12 +97,12 @@ bool CommThread::drive_active() {
       const bool peer_left = peer >= 0 && backend_.fabric().has_left(peer);
       if (!operation->advance()) {
         if (!peer_left || operation->waiting_for.load(std::memory_order_relaxed) != peer) {
-          operation->peer_left_ns = 0;
+          operation->peer_left.reset();
           return false;
         }
-        const int64_t now_ns = steady_now_ns();
-        if (operation->peer_left_ns == 0) operation->peer_left_ns = now_ns;
-        if (now_ns - operation->peer_left_ns < backend_.delivery_ns()) return false;
+        if (!operation->peer_left) operation->peer_left.emplace(steady_now_ns());
+        operation->peer_left->look(steady_now_ns());
+        if (operation->peer_left->ns() < backend_.delivery_ns()) return false;
         give_up_on(peer, *operation);
       }
     } catch (...) {

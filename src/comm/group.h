@@ -82,7 +82,8 @@ class Group {
   void all_to_all(TensorRef in, TensorRef out, Algorithm algorithm = Algorithm::Auto,
                   CallSite site = CallSite::current());
   void barrier(CallSite site = CallSite::current());
-  // The same where a rank may have had long work alone, on a disk say: its deadline is an hour.
+  // The same where a rank may have had long work alone, on a disk say: its deadline is an hour at
+  // least.
   void barrier_after_lone_work(CallSite site = CallSite::current());
   // The general form: also counts that differ by rank.
   void run(const CollectiveArgs& args, CallSite site = CallSite::current());

@@ -156,7 +156,7 @@ void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation&
                          .group_name = shape_.name.c_str()};
   operation.lane = Lane::Collective;
   operation.begun = false;
-  operation.peer_left_ns = 0;
+  operation.peer_left.reset();
   operation.done.store(false, std::memory_order_relaxed);
   operation.counts.assign(args.counts.begin(), args.counts.end());
   operation.recv_counts.assign(args.recv_counts.begin(), args.recv_counts.end());
@@ -217,7 +217,7 @@ void Group::prepare_direct(Collective collective, TensorRef x, int peer, int tag
                          .group_name = shape_.name.c_str()};
   operation.lane = Lane::Direct;
   operation.begun = false;
-  operation.peer_left_ns = 0;
+  operation.peer_left.reset();
   operation.done.store(false, std::memory_order_relaxed);
   operation.way = Operation::Way::Messages;
   operation.tmp_bytes = 0;

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "comm/execution.h"
 #include "comm/shared_board.h"
+#include "comm/waited_time.h"
 
 namespace trireme {
 
@@ -35,8 +37,8 @@ struct Operation {
   Execution execution;
   std::exception_ptr error;
   std::atomic<bool> done{false};
-  std::atomic<int> waiting_for{-1};  // world rank
-  int64_t peer_left_ns = 0;          // when that rank was first seen to have left; 0: not
+  std::atomic<int> waiting_for{-1};     // world rank
+  std::optional<WaitedTime> peer_left;  // since that rank was first seen to have left
 
   // True once complete. Any exception leaves the operation cancelled and all ranks aborted.
   bool advance();

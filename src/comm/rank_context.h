@@ -11,7 +11,7 @@ struct RankContext {
   RankContext(Backend& rank_backend, const WorldOptions& world_options)
       : backend(rank_backend),
         options(world_options),
-        waiter(backend.fabric(), backend.rank(), 0,
+        waiter(backend.fabric(), backend.rank(),
                {.spins = backend.spins(), .timeout_ns = int64_t(world_options.timeout_s * 1e9)}),
         thread(rank_backend) {}
 

@@ -92,6 +92,7 @@ void SharedBoard::check_call(int rank) const {
   // can name both.
   const int me = shape_.members[size_t(shape_.rank)];
   const int peer = shape_.members[size_t(rank)];
+  // Where both threads of this rank find a mismatch at once, one text may be a mixture.
   SharedRecord<WaitRecord>& shown = fabric_.cell(me).waits[1];
   const SignatureRecord mine = record_of(*call_.signature);
   shown.store({.since_ns = steady_now_ns(), .peer = peer, .what = mine});

@@ -47,15 +47,15 @@ Waiter::Watch::Watch(Waiter& waiter, const WaitSubject& subject)
 
 Waiter::Watch::~Watch() {
   if (published_peer_ == -2) return;
-  waiter_.fabric_.cell(waiter_.rank_).looked_ns[waiter_.lane_].store(0, std::memory_order_relaxed);
-  waiter_.fabric_.cell(waiter_.rank_).waits[waiter_.lane_].store(WaitRecord{});
+  waiter_.fabric_.cell(waiter_.rank_).looked_ns[0].store(0, std::memory_order_relaxed);
+  waiter_.fabric_.cell(waiter_.rank_).waits[0].store(WaitRecord{});
 }
 
 void Waiter::Watch::publish(int peer) {
   if (peer == published_peer_) return;
   published_peer_ = peer;
   waiter_.fabric_.cell(waiter_.rank_)
-      .waits[waiter_.lane_]
+      .waits[0]
       .store({.since_ns = waited_.since_ns(), .peer = peer, .what = mine_});
 }
 
@@ -70,7 +70,7 @@ void Waiter::Watch::look_around(int peer) {
   publish(peer);
   const int64_t now_ns = steady_now_ns();
   waited_.look(now_ns);
-  fabric.cell(waiter_.rank_).looked_ns[waiter_.lane_].store(now_ns, std::memory_order_relaxed);
+  fabric.cell(waiter_.rank_).looked_ns[0].store(now_ns, std::memory_order_relaxed);
   look_for_mismatch();
   look_for_cycle();
   if (peer >= 0 && subject_.polls_messages && fabric.has_left(peer)) {

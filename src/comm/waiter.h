@@ -25,13 +25,13 @@ struct WaitSubject {
   bool polls_messages = true;
 };
 
-// How one thread of a rank waits: it spins and yields briefly, then sleeps until a peer rings, and
-// looks around every few milliseconds for an abort, a peer that has left, a peer in another call,
-// and its deadline. Every way out but success throws CommError and aborts all ranks.
+// How the calling thread of a rank waits: it spins and yields briefly, then sleeps until a peer
+// rings, and looks around every few milliseconds for an abort, a peer that has left, a peer in
+// another call, and its deadline. Every way out but success throws CommError and aborts all ranks.
 class Waiter {
  public:
-  Waiter(Fabric& fabric, int rank, int lane, WaitPolicy policy)
-      : fabric_(fabric), rank_(rank), lane_(lane), policy_(policy) {}
+  Waiter(Fabric& fabric, int rank, WaitPolicy policy)
+      : fabric_(fabric), rank_(rank), policy_(policy) {}
 
   // ready() polls and may do work; peer() is the world rank that is waited for now, or -1.
   template <typename Ready, typename Peer>
@@ -93,7 +93,6 @@ class Waiter {
 
   Fabric& fabric_;
   int rank_;
-  int lane_;
   WaitPolicy policy_;
 };
 

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
-#include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <type_traits>
 
 #include "comm/local/local_backend.h"
 #include "comm/shared_record.h"
@@ -28,24 +30,23 @@ void leave_half_written(SharedRecord<T>& record, const T& value) {
 TEST(SharedRecord, AReaderBesideAWriterNeverSeesTwoValuesAtOnce) {
   const auto record = std::make_unique<SharedRecord<Words>>();
   std::atomic<bool> done{false};
-  std::thread writer([&] {
-    for (uint64_t round = 1; round <= 100'000; ++round) {
+  const std::jthread writer([&] {
+    for (uint64_t round = 1; !done; ++round) {
       Words words;
       words.all.fill(round);
       record->store(words);
     }
-    done = true;
   });
   uint64_t last = 0;
-  while (!done) {
+  for (int reads = 0; reads < 1000 && !testing::Test::HasFailure();) {
     const std::optional<Words> seen = record->load();
-    if (!seen) continue;
-    for (uint64_t word : seen->all) ASSERT_EQ(word, seen->all[0]);
-    ASSERT_GE(seen->all[0], last);
+    if (!seen || seen->all[0] == last) continue;
+    for (uint64_t word : seen->all) EXPECT_EQ(word, seen->all[0]);
+    EXPECT_GT(seen->all[0], last);
     last = seen->all[0];
+    ++reads;
   }
-  writer.join();
-  EXPECT_EQ(record->load()->all[23], 100'000u);
+  done = true;
 }
 
 TEST(SharedRecord, OfAWriterThatStoppedHalfwayNothingIsRead) {
@@ -83,7 +84,7 @@ TEST(SharedRecord, AHalfWrittenWaitIsNotTakenForAnotherCall) {
     World world(backend, {});
     EXPECT_NO_THROW(world.group().barrier());
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  while (host.fabric().cell(0).looked_ns[0].load() == 0) std::this_thread::yield();
   EXPECT_NO_THROW(late.group().barrier());
   early.join();
   EXPECT_FALSE(host.fabric().aborted()) << host.fabric().cause();

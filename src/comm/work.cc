@@ -51,7 +51,7 @@ namespace {
 void wait_until_done(RankContext& context, Operation& operation, int64_t timeout_ns) {
   // The communication thread needs the core more than a spinning caller does.
   const int64_t begin_ns = steady_now_ns();
-  Waiter waiter(context.backend.fabric(), context.backend.rank(), 0,
+  Waiter waiter(context.backend.fabric(), context.backend.rank(),
                 {.spins = context.backend.caller_drives() ? context.backend.spins() : 20,
                  .timeout_ns = timeout_ns});
   try {

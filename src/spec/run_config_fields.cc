@@ -212,7 +212,7 @@ void run_fields(FieldList& list, RunSection& run) {
            "0: cores of this host / ranks on it, at least 1");
   list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes",
            "local|mpi");
-  list.add("comm_timeout_s", run.comm_timeout_s, kSpeed, "deadline of every wait between ranks");
+  list.add("comm_timeout_s", run.comm_timeout_s, kSpeed, "deadline of every wait between ranks; work of one alone on disks has an hour");
   list.add("eval_every", run.eval_every, kSpeed,
            "steps between validation losses; 0: at the last step alone");
   list.add("eval_sequences", run.eval_sequences, kSpeed, "sequences of one validation loss");

@@ -165,6 +165,7 @@ Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan,
     if (owned.param_N) add_requests(owned.spec->name, owned, owned.param_N, requests);
   }
   TRIREME_TRY_DONE(checkpoint.read(requests, {.num_threads = plan.num_threads}));
+  engine.world().barrier_after_lone_work();
   engine.gather_params();
   const auto scalar = [&](const char* name) {
     const auto found = info.optimizer_scalars.find(name);

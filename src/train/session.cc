@@ -157,7 +157,7 @@ Result<SessionResult> run_session(const SessionOptions& options) {
     Result<SessionResult> result = session.run();
     if (!result.ok()) throw RankFailure(result.error());
     if (world.rank() == 0) first_result = std::move(*result);
-    world.group().barrier();
+    world.group().barrier_after_lone_work();
   };
   const auto together = [&](World& world) {
     rank(world, [](Engine& engine) { return std::make_unique<StepsTogether>(engine); });

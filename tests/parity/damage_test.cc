@@ -143,8 +143,8 @@ struct Tally {
 };
 
 bool runs_with_equal_bits(RunPlan plan, const Case& c, std::string& why) {
-  plan.config.run.comm_timeout_s =
-      60.0;  // nothing waits in vain here, but others may have the cores
+  // Nothing waits in vain here, but others may have the cores.
+  plan.config.run.comm_timeout_s = 60.0;
   try {
     for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
     const LayoutRun run = run_layout(plan, {.end = 2});

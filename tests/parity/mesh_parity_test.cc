@@ -180,9 +180,9 @@ std::vector<Case> wide_meshes(const std::string& family) {
   return meshes;
 }
 
-// Every (tp, cp, ep) of eight ranks; experts on more ranks than the tokens of a sequence need
-// data-parallel ones. The ways to split a layer in turn. Whatever else is laid over these leaves
-// their bits (above).
+// Every (tp, cp, ep) of at most eight ranks, one rank first; experts on more ranks than the tokens
+// of a sequence need data-parallel ones. The ways to split a layer in turn. Whatever else is laid
+// over these leaves their bits (above).
 std::vector<Case> every_split(const std::string& family) {
   std::vector<Case> splits;
   for (const Choice& degrees : all_choices({4, 4, 4}, [](const Choice&) { return true; })) {
@@ -246,7 +246,7 @@ RunPlan plan_without_memory(const Case& c) {
 
 // Every sixth step of twenty, as every split does it with the weights that one rank has by then:
 // the loss within 1e-6, and every gradient. A near-tie may send a token elsewhere, seldom.
-TEST(ParityOfMeshes, EveryStepFromTheWeightsOfOneRankStaysWithinTheBounds) {
+TEST(ParityOfMeshes, StepsFromTheWeightsOfOneRankStayWithinTheBounds) {
   const std::string root =
       (std::filesystem::temp_directory_path() / fmt::format("trireme-steps-{}", getpid())).string();
   for (const std::string family : {"gpt2", "llama", "moe"}) {
@@ -271,6 +271,7 @@ TEST(ParityOfMeshes, EveryStepFromTheWeightsOfOneRankStaysWithinTheBounds) {
         EXPECT_NEAR(split.losses[0], one.losses[0], 1e-6 * one.losses[0]);
         expect_near(split, one);
       }
+      if (step + 6 >= 20) break;
       const std::string folder = fmt::format("{}/{}", root, family);
       run_layout(alone, {.first = step,
                          .end = step + 6,
@@ -279,7 +280,8 @@ TEST(ParityOfMeshes, EveryStepFromTheWeightsOfOneRankStaysWithinTheBounds) {
                          .evaluates = false});
       start = fmt::format("{}/step-{:06}", folder, step + 6);
     }
-    EXPECT_LE(num_elsewhere, int(plans.size()) / 4) << family;  // of 4 steps of each
+    EXPECT_LE(num_elsewhere, family == "moe" ? int(plans.size()) / 4 : 0)
+        << family;  // of 4 steps of each
   }
   std::filesystem::remove_all(root);
 }
@@ -290,7 +292,7 @@ TEST(ParityOfMeshes, ACheckpointMovesBetweenAllAxes) {
       std::filesystem::temp_directory_path() / fmt::format("trireme-meshes-{}", getpid());
   for (const char* family : {"llama", "moe"}) {
     const Case alone{.family = family, .is_wide = true};
-    const LayoutRun& whole = reference_of(alone);
+    const LayoutRun whole = run_layout(plan_of(alone), {.end = 3, .evaluates = false});
     std::vector<Case> meshes = wide_meshes(family);
     meshes.push_back(alone);
     for (size_t from = 0; from < meshes.size(); ++from) {

@@ -90,7 +90,8 @@ bool LocalTransport::try_receive(Transfer& t) {
       continue;
     }
     uint64_t state = message.state.load(std::memory_order_seq_cst);
-    if (state != Channel::state_of(ticket, Channel::Posted)) return false;  // nothing later either: tickets are posted in order
+    // Tickets are posted in order: nothing later is there either.
+    if (state != Channel::state_of(ticket, Channel::Posted)) return false;
     if (message.tag != t.tag) continue;
     // From here on the sender keeps its memory until the message is taken, even when it fails.
     if (!message.state.compare_exchange_strong(state, Channel::state_of(ticket, Channel::Taking))) {
