@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/or_list.h"
 #include "base/units.h"
 #include "planner/alternatives.h"
 #include "planner/compile_to_fit.h"
@@ -146,12 +147,9 @@ std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host)
     ways.push_back("memory.offload");
   }
   if (refused.num_threads > 1) ways.push_back("run.threads_per_rank");
-  const std::string last = ways.back();
-  ways.pop_back();
-  const std::string tried = fmt::format("{} or {}", fmt::join(ways, ", "), last);
   const int64_t least = std::min(changes.least_bytes(), bytes_to_fit(refused));
   return fmt::format("No {} makes it fit, the least needs {}: a smaller model or {} is needed.",
-                     tried, format_bytes(least),
+                     or_list(ways), format_bytes(least),
                      shares_one_host(refused, host) || is_worker(refused, host)
                          ? "a machine with more memory"
                          : "more ranks or memory of each");

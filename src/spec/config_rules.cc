@@ -6,19 +6,10 @@
 #include <cmath>
 
 #include "base/nearest_name.h"
+#include "base/or_list.h"
 
 namespace trireme {
 namespace {
-
-// "1, 2 or 4"
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    text += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
-    text += names[i];
-  }
-  return text;
-}
 
 std::string plain_value(const ConfigField& field) {
   if (const auto* text = std::get_if<std::string*>(&field.value)) return **text;
@@ -35,7 +26,7 @@ std::string try_those(int64_t most, const std::function<bool(int64_t)>& is_allow
   for (int64_t number = 1; number <= most && number <= 1024; ++number) {
     if (is_allowed(number)) allowed.push_back(std::to_string(number));
   }
-  return "try " + list_of(allowed);
+  return "try " + or_list(allowed);
 }
 
 std::string try_divisors_of(int64_t number) {
@@ -83,7 +74,7 @@ void ConfigRules::choices() {
     const std::string nearest = nearest_name(value, names);
     problems_.push_back(
         {field.key(), toml_text(field), "is unknown",
-         "use " + list_of(shown) + (nearest.empty() ? "" : "; did you mean " + nearest + "?")});
+         "use " + or_list(shown) + (nearest.empty() ? "" : "; did you mean " + nearest + "?")});
   }
 }
 
