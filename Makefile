@@ -1,5 +1,5 @@
 # Two commands for a machine with Debian 12, git and make: `make demo` and `make test`.
-.PHONY: help build install test test-all demo bench check clean
+.PHONY: help build install test test-all demo bench check sbom clean
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export JOBS
@@ -11,6 +11,7 @@ help:
 	@echo "make install   program, manual page, completions and library below PREFIX (/usr/local)"
 	@echo "make bench     the benchmarks"
 	@echo "make check     layers, format, build and tests of one preset: before every commit"
+	@echo "make sbom      the packages that the program is made of: build/trireme.spdx"
 	@echo "make clean     remove build/"
 	@echo "JOBS=N limits how many compilers run at once; LARGE=1 gives the demo more text"
 
@@ -46,6 +47,11 @@ bench:
 check:
 	@tools/install_packages.sh test
 	@tools/check.sh
+
+sbom: build
+	@tools/sbom.sh build/release >build/trireme.spdx.new
+	@mv build/trireme.spdx.new build/trireme.spdx
+	@echo "build/trireme.spdx: $$(grep -c '^PackageName' build/trireme.spdx) packages"
 
 clean:
 	rm -rf build

@@ -61,4 +61,4 @@ configure_file(cmake/install_zsh.cmake.in ${CMAKE_BINARY_DIR}/install_zsh.cmake 
 install(SCRIPT ${CMAKE_BINARY_DIR}/install_zsh.cmake COMPONENT program)
 install(DIRECTORY models clusters configs DESTINATION ${data_dir} COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
-install(FILES README.md ARCHITECTURE.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES README.md ARCHITECTURE.md LICENSE SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)

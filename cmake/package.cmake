@@ -1,5 +1,10 @@
 # `cpack -G DEB` in a build folder: trireme, and libtrireme-dev for those who build against it.
-set(TRIREME_MAINTAINER "Trireme developers <trireme@example.org>" CACHE STRING "Maintainer of the packages")
+set(TRIREME_PACKAGE_MAINTAINER "Trireme developers" CACHE STRING "Maintainer of the packages: NAME or NAME <ADDRESS>")
+# A changelog's signature has an address, which may be empty.
+set(DEBIAN_SIGNATURE "${TRIREME_PACKAGE_MAINTAINER}")
+if(NOT DEBIAN_SIGNATURE MATCHES ">$")
+  string(APPEND DEBIAN_SIGNATURE " <>")
+endif()
 
 # Debian wants these beside every package.
 foreach(package trireme libtrireme-dev)
@@ -24,7 +29,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL program development)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${TRIREME_MAINTAINER})
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${TRIREME_PACKAGE_MAINTAINER})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The whole test suite: layers, then the tests under each preset, then short fuzzing.
-# tools/test.sh [all]: with `all`, the tests labelled slow run too.
+# tools/test.sh [all]: with `all`, the tests labelled slow run too, the address sanitizer takes every layout of
+# tests/parity, the thread sanitizer the layer that trains, and each fuzz target two minutes.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -8,6 +9,7 @@ skip=(--label-exclude 'slow|gpu')
 [[ ${1:-} == all ]] && skip=(--label-exclude gpu)
 logs=build/test-logs
 mkdir -p "$logs"
+rm -f "$logs"/*.log
 rows=()
 total=0
 failed=0
@@ -50,8 +52,8 @@ build() {
   cmake --preset "$1" >"$logs/$1-configure.log" || { cat "$logs/$1-configure.log"; return 1; }
   local targets=()
   [[ $1 == fuzz ]] && targets=(fuzzers)      # the parsers alone
-  [[ $1 == tsan ]] && targets=(layer_tests)  # of the layers that run threads
-  ninja -C "build/$1" -j"$jobs" "${targets[@]}"
+  [[ $1 == tsan* ]] && targets=(layer_tests)  # of the layers that run threads
+  ninja -C "build/${1%-all}" -j"$jobs" "${targets[@]}"
 }
 
 step "layers" tools/check_layers.sh
@@ -64,14 +66,16 @@ in_dev=("${skip[@]}")
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex '^(parity|parity_of_meshes|tutorial_.*|package|install|browser|ranks_net)$')
 preset dev build/dev "${in_dev[@]}"
 # One test at a time: a thread sanitizer that shares cores with another misses races.
-preset tsan build/tsan -j1 "${skip[@]}"
+in_tsan=tsan
+[[ ${1:-} == all ]] && in_tsan=tsan-all
+preset $in_tsan build/tsan -j1 "${skip[@]}"
 preset fuzz build/fuzz/fuzz "${skip[@]}"
 
 echo
 echo "== summary"
 printf '%s\n' "${rows[@]}"
 grep -hE '^[[:space:]]+[0-9]+ - .*\((Failed|Timeout|SEGFAULT|Not Run|Subprocess aborted)' \
-  "$logs"/{ci,dev,tsan,fuzz}.log 2>/dev/null
+  "$logs"/{ci,dev,tsan,tsan-all,fuzz}.log 2>/dev/null
 echo "all of it took ${SECONDS} s"
 echo "$((total - failed)) passed, $failed failed"
 ((failed == 0))

@@ -1,10 +1,7 @@
 #include "trireme/failure.h"
 
-#include <new>
-
 #include "api/content.h"
-#include "base/check.h"
-#include "base/file.h"
+#include "base/failure.h"
 
 namespace trireme::api {
 namespace {
@@ -30,14 +27,8 @@ void fail(const trireme::Error& error) { throw Failure(kind_of(error.kind), erro
 void fail_with_current_exception() {
   try {
     throw;
-  } catch (const ContractError& error) {
-    throw Failure(Failure::Kind::Runtime, std::string("a defect of Trireme: ") + error.what());
-  } catch (const IoError& error) {
-    throw Failure(Failure::Kind::Damaged, error.what());
-  } catch (const std::bad_alloc&) {
-    throw Failure(Failure::Kind::Runtime, "out of memory");
   } catch (const std::exception& error) {
-    throw Failure(Failure::Kind::Runtime, error.what());
+    fail(error_of(error));
   }
 }
 

@@ -29,7 +29,8 @@ LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compu
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
     const Checkpoint& checkpoint, int num_threads, const std::vector<std::string>& model_folders) {
   TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
-  TRIREME_TRY(config, load_config_text(config_text, checkpoint.folder(), model_folders));
+  auto config = load_config_text(config_text, checkpoint.folder(), model_folders);
+  if (!config.ok()) return damaged(config.error().message);
   std::unique_ptr<Tokenizer> tokenizer;
   const Result<std::string> text = checkpoint.read_attached("tokenizer.json");
   if (text.ok()) {
@@ -39,8 +40,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
     return text.error();
   }
   const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
-  TRIREME_TRY(model, resolve_model(config.config.model, vocab_size));
-  const std::string& precision = config.config.precision.compute;
+  TRIREME_TRY(model, resolve_model(config->config.model, vocab_size));
+  const std::string& precision = config->config.precision.compute;
   const DType compute = precision == "fp32"   ? DType::F32
                         : precision == "fp16" ? DType::F16
                                               : DType::BF16;

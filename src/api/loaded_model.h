@@ -9,6 +9,7 @@
 #include "comm/local/sole_rank.h"
 #include "data/tokenizer.h"
 #include "device/buffer.h"
+#include "graph/param_table.h"
 #include "kernels/own_stream.h"
 #include "models/decoder.h"
 #include "nn/ctx.h"

@@ -26,9 +26,11 @@ Plan plan_here(RunConfig config, const PlanRequest& request) {
   plan.flops_per_token = run.flops_per_token.total();
   plan.tokens_per_step = run.tokens_per_step();
   plan.num_ranks = run.num_ranks();
-  for (const RankPlan& rank : run.ranks) plan.peak_bytes.push_back(rank.memory.peak_bytes);
+  for (const int alike : run.class_of) {
+    plan.peak_bytes.push_back(run.classes[size_t(alike)].memory.peak_bytes);
+  }
   plan.step_s = predicted_step_s(run, hardware);
-  plan.json = plan_json(run, predict_ranks(run, hardware));
+  plan.json = plan_json(run, predict_ranks(run, hardware), hardware);
   return plan;
 }
 

@@ -1,19 +1,27 @@
 #include "base/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
+#include "base/input_file.h"
+#include "base/leftovers.h"
+
 namespace trireme {
 namespace {
+
+// The disk gets a large file in pieces of this size while it is written, so that no call waits for
+// much of it and the sync at the end finds little left to do.
+constexpr int64_t kWritebackBytes = int64_t{16} << 20;
 
 Error file_error(const std::string& path, const char* action, ErrorKind kind) {
   return {kind, path + ": cannot " + action + ": " + std::strerror(errno)};
@@ -21,59 +29,42 @@ Error file_error(const std::string& path, const char* action, ErrorKind kind) {
 
 }  // namespace
 
-Result<MappedFile> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+Result<int> open_regular_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return file_error(path, "open", ErrorKind::Damaged);
   struct stat info {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) errno = EISDIR;
-    const Error error = file_error(path, "read", ErrorKind::Damaged);
-    ::close(fd);
-    return error;
-  }
-  const size_t size = static_cast<size_t>(info.st_size);
-  if (size == 0) {
-    ::close(fd);
-    return MappedFile(nullptr, 0);
-  }
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
   ::close(fd);
-  if (data == MAP_FAILED) return file_error(path, "map", ErrorKind::Damaged);
-  return MappedFile(static_cast<const std::byte*>(data), size);
+  return damaged(path + (S_ISDIR(info.st_mode) ? ": cannot read: Is a directory"
+                                               : ": cannot read: not a regular file"));
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+AtomicFile::AtomicFile(std::string path, std::string temporary, int fd, Progress* progress)
+    : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd), progress_(progress) {}
 
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
-AtomicFile::AtomicFile(std::string path, std::string temporary, int fd)
-    : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
-
-Result<AtomicFile> AtomicFile::create(const std::string& path) {
-  std::string temporary = path + ".tmp-" + std::to_string(::getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return file_error(temporary, "create", ErrorKind::Runtime);
-  return AtomicFile(path, std::move(temporary), fd);
+Result<AtomicFile> AtomicFile::create(const std::string& path, Progress* progress) {
+  const ShownCall call(progress, "open", path);
+  std::string temporary;
+  const int fd = create_temporary(path, O_WRONLY, 0644, temporary);
+  if (fd < 0) return file_error(temporary, "create", ErrorKind::Damaged);
+  return AtomicFile(path, std::move(temporary), fd, progress);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
-      fd_(std::exchange(other.fd_, -1)) {}
+      fd_(std::exchange(other.fd_, -1)),
+      progress_(other.progress_),
+      written_bytes_(other.written_bytes_),
+      writeback_begin_(other.writeback_begin_) {}
 
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(temporary_, other.temporary_);
   std::swap(fd_, other.fd_);
+  std::swap(progress_, other.progress_);
+  std::swap(written_bytes_, other.written_bytes_);
+  std::swap(writeback_begin_, other.writeback_begin_);
   return *this;
 }
 
@@ -84,12 +75,34 @@ AtomicFile::~AtomicFile() {
 }
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
+  const ShownCall call(progress_, "write", path_);
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    const size_t length = std::min(bytes.size(), static_cast<size_t>(kWritebackBytes));
+    const ssize_t written = ::write(fd_, bytes.data(), length);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return file_error(temporary_, "write", ErrorKind::Runtime);
+    if (written < 0) return file_error(temporary_, "write", ErrorKind::Damaged);
     bytes = bytes.subspan(static_cast<size_t>(written));
+    written_bytes_ += written;
+    if (progress_ != nullptr) progress_->advance();
+    if (written_bytes_ - writeback_begin_ >= kWritebackBytes) TRIREME_TRY_DONE(start_writeback());
   }
+  return Done{};
+}
+
+// Hands the newest bytes to the disk and waits for those before them. Where a file system cannot,
+// the sync at the end does all.
+Status AtomicFile::start_writeback() {
+  const ShownCall call(progress_, "sync_file_range", path_);
+  const int64_t begin = std::exchange(writeback_begin_, written_bytes_);
+  int failed = ::sync_file_range(fd_, begin, written_bytes_ - begin, SYNC_FILE_RANGE_WRITE);
+  if (failed == 0 && begin > 0) {
+    failed = ::sync_file_range(
+        fd_, 0, begin,
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  }
+  // The error of a lost page is told once, so it must not be taken for a missing feature.
+  const bool is_lost = errno == EIO || errno == ENOSPC || errno == EDQUOT;
+  if (failed != 0 && is_lost) return file_error(temporary_, "sync", ErrorKind::Damaged);
   return Done{};
 }
 
@@ -99,7 +112,7 @@ Status AtomicFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return file_error(temporary_, "write", ErrorKind::Runtime);
+    if (written < 0) return file_error(temporary_, "write", ErrorKind::Damaged);
     bytes = bytes.subspan(static_cast<size_t>(written));
     offset += written;
   }
@@ -107,34 +120,44 @@ Status AtomicFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
 }
 
 Status AtomicFile::commit() {
-  if (::fsync(fd_) != 0) return file_error(temporary_, "sync", ErrorKind::Runtime);
+  std::optional<ShownCall> call(std::in_place, progress_, "fsync", path_);
+  if (::fsync(fd_) != 0) return file_error(temporary_, "sync", ErrorKind::Damaged);
+  call.emplace(progress_, "rename", path_);
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const Error error = file_error(path_, "replace", ErrorKind::Runtime);
+    const Error error = file_error(path_, "replace", ErrorKind::Damaged);
     ::unlink(temporary_.c_str());
     return error;
   }
   const auto folder = std::filesystem::path(path_).parent_path();
-  return sync_folder(folder.empty() ? "." : folder.string());
+  call.reset();
+  return sync_folder(folder.empty() ? "." : folder.string(), progress_);
 }
 
-Status sync_folder(const std::string& path) {
+Status sync_folder(const std::string& path, Progress* progress) {
+  const ShownCall call(progress, "fsync", path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return file_error(path, "open", ErrorKind::Runtime);
+  if (fd < 0) return file_error(path, "open", ErrorKind::Damaged);
   const int failed = ::fsync(fd);
   ::close(fd);
   // Some file systems cannot sync a folder and say EINVAL: then there is nothing more to do.
-  if (failed != 0 && errno != EINVAL) return file_error(path, "sync", ErrorKind::Runtime);
+  if (failed != 0 && errno != EINVAL) return file_error(path, "sync", ErrorKind::Damaged);
   return Done{};
 }
 
-Result<std::string> read_text_file(const std::string& path) {
-  TRIREME_TRY(file, MappedFile::open(path));
-  return std::string(file.text());
+Result<std::string> read_text_file(const std::string& path, int64_t most_bytes) {
+  TRIREME_TRY(file, InputFile::open(path));
+  if (file.bytes() > most_bytes) {
+    return damaged(path + ": has " + std::to_string(file.bytes()) +
+                   " bytes; a file of its kind has at most " + std::to_string(most_bytes));
+  }
+  std::string text(static_cast<size_t>(file.bytes()), '\0');
+  TRIREME_TRY_DONE(file.read(0, std::as_writable_bytes(std::span(text))));
+  return text;
 }
 
-Status write_file_atomically(const std::string& path, std::string_view text) {
-  TRIREME_TRY(file, AtomicFile::create(path));
+Status write_file_atomically(const std::string& path, std::string_view text, Progress* progress) {
+  TRIREME_TRY(file, AtomicFile::create(path, progress));
   TRIREME_TRY_DONE(file.write(text));
   return file.commit();
 }
@@ -144,7 +167,7 @@ Status make_folders_of(const std::string& path) {
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (!error) return Done{};
-  return Error{ErrorKind::Runtime,
+  return Error{ErrorKind::Damaged,
                path + ": cannot make the folder " + folder.string() + ": " + error.message()};
 }
 

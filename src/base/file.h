@@ -5,33 +5,19 @@
 #include <string>
 #include <string_view>
 
+#include "base/progress.h"
 #include "base/result.h"
 
 namespace trireme {
 
-// A whole file mapped read-only. Move-only; the map ends with the object.
-class MappedFile {
- public:
-  static Result<MappedFile> open(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
-
- private:
-  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-// Writes path.tmp-PID, syncs, renames over `path`, syncs the folder: readers see the old file or
-// the new one, never a part. Nothing is left behind on failure. Move-only; a writer destroyed
-// before commit() removes its temporary file.
+// Writes path.tmp-PID (base/leftovers.h), syncs, renames over `path`, syncs the folder: readers see
+// the old file or the new one, never a part. A `path` that is a symbolic link is replaced; its
+// target is left alone. Nothing is left behind on failure. Move-only; a writer destroyed before
+// commit() removes its temporary file.
 class AtomicFile {
  public:
-  static Result<AtomicFile> create(const std::string& path);
+  // `progress`, if not null, is shown every call and outlives the file.
+  static Result<AtomicFile> create(const std::string& path, Progress* progress = nullptr);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
   ~AtomicFile();
@@ -43,17 +29,27 @@ class AtomicFile {
   Status commit();
 
  private:
-  AtomicFile(std::string path, std::string temporary, int fd);
+  AtomicFile(std::string path, std::string temporary, int fd, Progress* progress);
+  Status start_writeback();
   std::string path_;
   std::string temporary_;
   int fd_ = -1;
+  Progress* progress_ = nullptr;
+  int64_t written_bytes_ = 0;    // by write()
+  int64_t writeback_begin_ = 0;  // from here on nothing was handed to the disk yet
 };
 
-Result<std::string> read_text_file(const std::string& path);
-Status write_file_atomically(const std::string& path, std::string_view text);
+// Opens a file for reading; the caller closes it. Refuses what is no regular file without waiting
+// for it: opening a pipe that nobody writes to would wait forever.
+Result<int> open_regular_file(const std::string& path);
+
+// Refuses a file of more than most_bytes before it is read.
+Result<std::string> read_text_file(const std::string& path, int64_t most_bytes = INT64_MAX);
+Status write_file_atomically(const std::string& path, std::string_view text,
+                             Progress* progress = nullptr);
 // Makes the folders that `path`, a file to be written, lies in.
 Status make_folders_of(const std::string& path);
 // fsync of a folder, so that a rename inside it survives a power loss.
-Status sync_folder(const std::string& path);
+Status sync_folder(const std::string& path, Progress* progress = nullptr);
 
 }  // namespace trireme

@@ -10,8 +10,12 @@
 #include <cstring>
 #include <utility>
 
+#include "base/leftovers.h"
+
 namespace trireme {
 namespace {
+
+constexpr int64_t kMostHolderBytes = 300;
 
 std::string holder_text() {
   std::array<char, 256> host{};
@@ -20,36 +24,46 @@ std::string holder_text() {
 }
 
 std::string read_holder(int fd) {
-  std::array<char, 300> text{};
+  std::array<char, kMostHolderBytes> text{};
   const ssize_t length = ::pread(fd, text.data(), text.size(), 0);
   return length > 0 ? std::string(text.data(), size_t(length)) : "another process";
 }
 
-// The holder before may have removed the file between our open and our lock.
-bool is_still_at(int fd, const std::string& path) {
-  struct stat held, named;
-  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+// A lock is a small file of its own. Anything else is left alone: a link may point anywhere, and a
+// file with a second name belongs to somebody else.
+bool is_lock_file(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink <= 1 &&
+         info.st_size <= kMostHolderBytes;
+}
+
+Error no_lock(const std::string& path) {
+  return damaged(path +
+                 " is not a lock that a run has left (a link, a folder or another file): move it "
+                 "away");
 }
 
 }  // namespace
 
 Result<FileLock> FileLock::take(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
   if (fd < 0) {
-    return Error{ErrorKind::Runtime, path + ": cannot create: " + std::strerror(errno)};
+    if (errno == ELOOP || errno == EISDIR || errno == ENXIO) return no_lock(path);
+    return Error{ErrorKind::Damaged, path + ": cannot create: " + std::strerror(errno)};
   }
   FileLock lock("", fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return lock;  // a file system without locks keeps nobody out
     return Error{ErrorKind::Usage, path + ": held by " + read_holder(fd)};
   }
+  // The holder before may have removed the file between our open and our lock.
   if (!is_still_at(fd, path)) return take(path);
+  if (!is_lock_file(fd)) return no_lock(path);
   const std::string holder = holder_text();
   const bool is_written = ::ftruncate(fd, 0) == 0 &&
                           ::pwrite(fd, holder.data(), holder.size(), 0) == ssize_t(holder.size());
   if (!is_written) {
-    return Error{ErrorKind::Runtime, path + ": cannot write: " + std::strerror(errno)};
+    return Error{ErrorKind::Damaged, path + ": cannot write: " + std::strerror(errno)};
   }
   lock.path_ = path;
   return lock;

@@ -26,7 +26,7 @@ TEST(FileLock, AFileThatNobodyHoldsAnyLongerIsTaken) {
   const std::string path = testing::TempDir() + "file_lock_left_" + std::to_string(::getpid());
   if (FILE* left = std::fopen(path.c_str(), "w")) std::fclose(left);
   EXPECT_TRUE(FileLock::take(path).ok());
-  EXPECT_EQ(FileLock::take(path + "/no/such/folder").error().kind, ErrorKind::Runtime);
+  EXPECT_EQ(FileLock::take(path + "/no/such/folder").error().kind, ErrorKind::Damaged);
 }
 
 TEST(FileLock, WhoHasLostTheFileLeavesThatOfTheNext) {

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 
+#include "base/input_limits.h"
+
 namespace trireme {
 namespace {
 
-Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor) {
+// `pairs_left`: comparisons that are still allowed, of all tensors together.
+Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor,
+                             int64_t& pairs_left) {
   struct Hull {
     const Slice* slice;
     int64_t first, end;  // of the flattened tensor
@@ -30,6 +34,9 @@ Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor
             [](const Hull& a, const Hull& b) { return a.first < b.first; });
   for (size_t a = 0; a < hulls.size(); ++a) {
     for (size_t b = a + 1; b < hulls.size() && hulls[b].first < hulls[a].end; ++b) {
+      if (--pairs_left < 0) {
+        return damaged("tensor " + name + ": cut into more slices than can be compared");
+      }
       if (overlap(*hulls[a].slice, *hulls[b].slice, tensor.shape)) {
         return damaged(fmt::format("tensor {}: its slices {} and {} overlap", name,
                                    hulls[a].slice->to_string(), hulls[b].slice->to_string()));
@@ -42,8 +49,9 @@ Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor
 }  // namespace
 
 Status check_coverage(const IndexPart& contents) {
+  int64_t pairs_left = limits::kSlicePairs;
   for (const auto& [name, tensor] : contents.tensors) {
-    TRIREME_TRY_DONE(check_tensor_coverage(name, tensor));
+    TRIREME_TRY_DONE(check_tensor_coverage(name, tensor, pairs_left));
   }
   return Done{};
 }

@@ -71,14 +71,10 @@ void check_file_name(const std::string& name) {
   if (!plain) throw FieldError{"\"" + name + "\" is no name of a file of this folder"};
 }
 
-std::map<std::string, StoredFile> parse_files(const json& object, const std::string& where) {
-  std::map<std::string, StoredFile> files;
-  for (const auto& [name, value] : object.items()) {
-    check_file_name(name);
-    files[name] = {.bytes = strict_json::count_member(value, "bytes", where + "." + name),
-                   .checksum = strict_json::hex_member(value, "checksum", where + "." + name)};
-  }
-  return files;
+StoredFile parse_file(const std::string& name, const json& value, const std::string& where) {
+  check_file_name(name);
+  return {.bytes = strict_json::count_member(value, "bytes", where + "." + name),
+          .checksum = strict_json::hex_member(value, "checksum", where + "." + name)};
 }
 
 Shape parse_shape(const json& object, const char* key, const std::string& where) {
@@ -148,14 +144,39 @@ void check_places(const IndexPart& part) {
   }
 }
 
-IndexPart parse_contents(const json& object, const std::string& where) {
-  IndexPart part;
-  part.shards = parse_files(strict_json::object_member(object, "shards", where), "shards");
-  for (const auto& [name, value] : strict_json::object_member(object, "tensors", where).items()) {
-    part.tensors[name] = parse_tensor(value, "tensor " + name);
+struct ParsedIndex {
+  json fields = json::object();  // all but the entries of the sections
+  std::map<std::string, StoredFile> attached;
+  IndexPart contents;
+};
+
+// Reads an index entry by entry. `sections` are those that it must have.
+ParsedIndex read_entries(std::string_view text, const std::string& where,
+                         const std::vector<std::string>& sections) {
+  ParsedIndex parsed;
+  IndexPart& part = parsed.contents;
+  const auto add = [](auto& entries, const std::string& name, auto&& entry) {
+    if (!entries.emplace(name, std::forward<decltype(entry)>(entry)).second) {
+      strict_json::refuse_twice(name);
+    }
+  };
+  strict_json::for_each_member(
+      text, 8, sections, [&](const std::string& section, const std::string& name, json& value) {
+        if (section == "shards") {
+          add(part.shards, name, parse_file(name, value, section));
+        } else if (section == "attached") {
+          add(parsed.attached, name, parse_file(name, value, section));
+        } else if (section == "tensors") {
+          add(part.tensors, name, parse_tensor(value, "tensor " + name));
+        } else {
+          add(parsed.fields.get_ref<json::object_t&>(), name, std::move(value));
+        }
+      });
+  for (const std::string& section : sections) {
+    strict_json::object_member(parsed.fields, section.c_str(), where);
   }
   check_places(part);
-  return part;
+  return parsed;
 }
 
 CheckpointInfo parse_info(const json& object, const std::string& where) {
@@ -213,20 +234,19 @@ std::string print_index(const CheckpointIndex& index) {
 Result<CheckpointIndex> parse_index(std::string_view text) {
   try {
     const std::string body = std::string(check_checksum(text)) + "}";
-    const json object = strict_json::parse(body, 8);
     const std::string where = "index";
-    if (strict_json::string_member(object, "format", where) != kFormat) {
+    ParsedIndex parsed = read_entries(body, where, {"attached", "shards", "tensors"});
+    if (strict_json::string_member(parsed.fields, "format", where) != kFormat) {
       throw FieldError{"not the index of a checkpoint"};
     }
-    const int64_t version = strict_json::count_member(object, "version", where);
+    const int64_t version = strict_json::count_member(parsed.fields, "version", where);
     if (version != kCheckpointVersion) {
       throw FieldError{fmt::format("version {} of the format; this program reads version {}",
                                    version, kCheckpointVersion)};
     }
-    CheckpointIndex index;
-    index.info = parse_info(object, where);
-    index.attached = parse_files(strict_json::object_member(object, "attached", where), "attached");
-    index.contents = parse_contents(object, where);
+    CheckpointIndex index{.info = parse_info(parsed.fields, where),
+                          .contents = std::move(parsed.contents),
+                          .attached = std::move(parsed.attached)};
     TRIREME_TRY_DONE(check_coverage(index.contents));
     return index;
   } catch (const FieldError& failure) {
@@ -238,7 +258,7 @@ std::string print_index_part(const IndexPart& part) { return "{" + print_content
 
 Result<IndexPart> parse_index_part(std::string_view text) {
   try {
-    return parse_contents(strict_json::parse(text, 8), "part of an index");
+    return read_entries(text, "part of an index", {"shards", "tensors"}).contents;
   } catch (const FieldError& failure) {
     return damaged(failure.message);
   }

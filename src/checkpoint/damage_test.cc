@@ -74,6 +74,38 @@ TEST_F(DamageTest, EveryChangedByteOfEveryFileIsNoticedAndTheFileNamed) {
   EXPECT_GT(num_bytes, 3000);
 }
 
+// Another program shortens a shard between opening and reading: the byte is named, no signal comes.
+TEST_F(DamageTest, AShardThatIsTruncatedWhileItIsOpenIsNamedWithTheByteAtWhichItEnds) {
+  for (const fs::path& file : files_) {
+    if (file.extension() != ".safetensors") continue;
+    const std::string original = *read_text_file(file.string());
+    for (size_t size = 0; size < original.size(); size += 3) {
+      const auto checkpoint = Checkpoint::open(folder_);
+      ASSERT_TRUE(checkpoint.ok()) << message_of(checkpoint);
+      fs::resize_file(file, size);
+      const std::string end = "ends at byte " + std::to_string(size) + ";";
+      const auto problems = checkpoint->verify(2);
+      ASSERT_FALSE(problems.empty()) << size;
+      EXPECT_EQ(problems.front().find(file.string() + ": cannot read at byte "), 0u);
+      EXPECT_NE(problems.front().find(end), std::string::npos) << problems.front();
+      write(file, original);
+    }
+  }
+  // Truncated behind the comparison of the checksums, when the elements are copied.
+  const auto checkpoint = Checkpoint::open(folder_);
+  ASSERT_TRUE(checkpoint.ok() && checkpoint->verify(1).empty());
+  for (const fs::path& file : files_) {
+    if (file.extension() == ".safetensors") fs::resize_file(file, 0);
+  }
+  std::vector<float> weight(12);
+  const TensorRequest request{"layers.0.attn.wq", Shape{3, 4}, DType::F32,
+                              Slice::whole(Shape{3, 4}), weight.data()};
+  const Status read = checkpoint->read(std::span(&request, 1), {.allow_nonfinite = true});
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().kind, ErrorKind::Damaged);
+  EXPECT_NE(read.error().message.find("the file ends at byte 0;"), std::string::npos);
+}
+
 TEST_F(DamageTest, EveryTruncationAndAppendixIsRefusedAtOpening) {
   for (const fs::path& file : files_) {
     const std::string original = *read_text_file(file.string());

@@ -2,6 +2,12 @@
 
 namespace trireme {
 
+Result<ModelSpec> resolve_foreign(const ModelConfig& config) {
+  auto model = resolve_model(config, 0);
+  if (!model.ok()) return damaged(model.error().message);
+  return model;
+}
+
 ForeignFamily family_of(const ModelConfig& config) {
   switch (config.family) {
     case ModelFamily::Llama:

@@ -14,6 +14,9 @@ enum class ForeignFamily { Gpt2, Llama, Mixtral };
 // Biases of linears and norms, and gains of norms, that the model lacks are no reason.
 Result<ForeignFamily> foreign_family(const ModelSpec& model);
 
+// The model that a file describes; Damaged where its numbers make none.
+Result<ModelSpec> resolve_foreign(const ModelConfig& config);
+
 // The family of a model that came from such a file.
 ForeignFamily family_of(const ModelConfig& config);
 

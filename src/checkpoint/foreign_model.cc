@@ -1,9 +1,9 @@
 #include "checkpoint/foreign_model.h"
 
-#include <cstring>
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/input_file.h"
+#include "checkpoint/gguf.h"
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/hugging_face_folder.h"
 #include "checkpoint/llmc_header.h"
@@ -31,18 +31,19 @@ GgmlType ggml_type(Rounding rounding) {
 
 Result<InterchangeModel> read_foreign_model(const std::string& path) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored))
-    return Error{ErrorKind::Damaged, path + ": no such file or folder"};
+  if (!fs::exists(path, ignored)) return usage(path + ": no such file or folder");
   if (fs::is_directory(path, ignored)) return read_hugging_face(path);
   if (path.ends_with(".safetensors")) {
     const fs::path folder = fs::path(path).parent_path();
     return read_hugging_face(folder.empty() ? "." : folder.string());
   }
-  TRIREME_TRY(file, MappedFile::open(path));
-  if (file.text().starts_with("GGUF")) return read_gguf(path);
-  int32_t magic = 0;
-  if (file.bytes().size() >= sizeof magic) std::memcpy(&magic, file.bytes().data(), sizeof magic);
-  if (magic == kLlmcModelMagic) return read_llmc_model(path);
+  TRIREME_TRY(file, InputFile::open(path));
+  uint32_t magic = 0;
+  if (file.bytes() >= int64_t{sizeof magic}) {
+    TRIREME_TRY_DONE(file.read(0, std::as_writable_bytes(std::span(&magic, 1))));
+  }
+  if (magic == kGgufMagic) return read_gguf(path);
+  if (magic == uint32_t{kLlmcModelMagic}) return read_llmc_model(path);
   return Error{ErrorKind::Damaged,
                path + ": neither a folder with config.json nor a file of a known format"};
 }

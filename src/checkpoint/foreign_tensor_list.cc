@@ -2,19 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace trireme {
 
 ForeignTensorList::ForeignTensorList(const ModelSpec& model)
     : d_model_(model.d_model), head_dim_(model.head_dim) {
-  for (const ParamSpec& param : param_table(model, whole_model(model)))
-    params_.push_back(param.name);
+  for (ParamSpec& param : param_table(model, whole_model(model))) {
+    params_.insert(std::move(param.name));
+  }
 }
 
 void ForeignTensorList::add(const std::string& name, const Shape& shape,
                             std::vector<std::string> params, float fill) {
-  if (std::find(params_.begin(), params_.end(), params.front()) == params_.end()) params.clear();
+  if (!params_.contains(params.front())) params.clear();
   tensors_.push_back({.name = name, .shape = shape, .params = std::move(params), .fill = fill});
 }
 

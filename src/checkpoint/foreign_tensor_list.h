@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "checkpoint/foreign_tensor.h"
@@ -34,7 +35,7 @@ class ForeignTensorList {
  private:
   int64_t d_model_;
   int64_t head_dim_;
-  std::vector<std::string> params_;  // that the model has
+  std::unordered_set<std::string> params_;  // that the model has
   std::vector<ForeignTensor> tensors_;
 };
 

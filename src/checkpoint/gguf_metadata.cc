@@ -84,6 +84,11 @@ ModelConfig read_model(const GgufHeader& header) {
   const bool is_llama = family == "llama";
   ModelConfig model{.family = is_llama ? ModelFamily::Llama : ModelFamily::Gpt2};
   model.layers = count(header, family + ".block_count");
+  if (model.layers > static_cast<int64_t>(header.tensors.size())) {
+    throw KeyError{ErrorKind::Damaged,
+                   fmt::format("{}.block_count = {}, but the file has {} tensors in all", family,
+                               model.layers, header.tensors.size())};
+  }
   model.d_model = count(header, family + ".embedding_length");
   model.heads = count(header, family + ".attention.head_count");
   model.d_ff = count(header, family + ".feed_forward_length");

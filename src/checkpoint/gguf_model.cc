@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "base/file.h"
+#include "base/input_file.h"
+#include "base/leftovers.h"
 #include "checkpoint/gguf_elements.h"
 #include "checkpoint/gguf_metadata.h"
 #include "checkpoint/parse_gguf.h"
@@ -14,6 +18,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kRopeFreqs = "rope_freqs.weight";
+constexpr int64_t kFirstRead = int64_t{1} << 20;
+constexpr int64_t kGreatestGgufHeader = int64_t{1} << 28;  // 256 MiB: vocabularies take a few
 
 // Vectors, positions and routers are small and precious; rows that are no multiple of a block take
 // F16.
@@ -41,10 +47,20 @@ uint64_t file_type_of(GgmlType type) {
   return 0;
 }
 
-Status check_tensors(const GgufHeader& header, const std::vector<ForeignTensor>& tensors) {
+using TensorsByName = std::unordered_map<std::string_view, const GgufTensor*>;
+
+TensorsByName by_name(const GgufHeader& header) {
+  TensorsByName found;
+  for (const GgufTensor& tensor : header.tensors) found.emplace(tensor.name, &tensor);
+  return found;
+}
+
+Status check_tensors(const GgufHeader& header, const TensorsByName& places,
+                     const std::vector<ForeignTensor>& tensors) {
   std::set<std::string> known = {kRopeFreqs};
   for (const ForeignTensor& tensor : tensors) {
-    const GgufTensor* found = header.find_tensor(tensor.name);
+    const auto place = places.find(tensor.name);
+    const GgufTensor* found = place == places.end() ? nullptr : place->second;
     if (found == nullptr) return Error{ErrorKind::Damaged, "no tensor " + tensor.name};
     if (found->shape != tensor.shape) {
       return Error{ErrorKind::Damaged,
@@ -62,14 +78,29 @@ Status check_tensors(const GgufHeader& header, const std::vector<ForeignTensor>&
   return Done{};
 }
 
-Status read_tensors(const GgufHeader& header, std::span<const std::byte> file,
+// How long the header is, only the parser finds out: it is given twice as many bytes as before
+// until it is content, or has all.
+Result<GgufHeader> read_header(const InputFile& file) {
+  std::vector<std::byte> start;
+  for (int64_t bytes = kFirstRead;; bytes *= 2) {
+    const auto had = static_cast<int64_t>(start.size());
+    start.resize(static_cast<size_t>(std::min({bytes, file.bytes(), kGreatestGgufHeader})));
+    TRIREME_TRY_DONE(file.read(had, std::span(start).subspan(static_cast<size_t>(had))));
+    auto header = parse_gguf_header(start, file.bytes());
+    const bool needs_more = !header.ok() && header.error().kind == ErrorKind::Damaged;
+    if (!needs_more || bytes >= std::min(file.bytes(), kGreatestGgufHeader)) return header;
+  }
+}
+
+Status read_tensors(const GgufHeader& header, const TensorsByName& places, const InputFile& file,
                     const std::vector<ForeignTensor>& tensors, const Weights& weights) {
   std::vector<float> elements;
+  std::vector<std::byte> bytes;
   for (const ForeignTensor& tensor : tensors) {
-    const GgufTensor& place = *header.find_tensor(tensor.name);
+    const GgufTensor& place = *places.at(tensor.name);
     elements.resize(static_cast<size_t>(tensor.shape.num_elements()));
-    const auto bytes = file.subspan(static_cast<size_t>(header.data_offset + place.offset),
-                                    static_cast<size_t>(place.bytes()));
+    bytes.resize(static_cast<size_t>(place.bytes()));
+    TRIREME_TRY_DONE(file.read(header.data_offset + place.offset, bytes));
     const int64_t bad = decode_ggml(place.type, bytes, elements);
     if (bad >= 0) {
       return Error{ErrorKind::Damaged,
@@ -80,14 +111,16 @@ Status read_tensors(const GgufHeader& header, std::span<const std::byte> file,
   return Done{};
 }
 
-Result<InterchangeModel> read_model(std::span<const std::byte> file) {
-  TRIREME_TRY(header, parse_gguf_header(file, static_cast<int64_t>(file.size())));
+Result<InterchangeModel> read_model(const InputFile& file) {
+  TRIREME_TRY(header, read_header(file));
   TRIREME_TRY(config, gguf_model_of(header));
-  TRIREME_TRY(spec, resolve_model(config, 0));
+  TRIREME_TRY(spec, resolve_foreign(config));
   const std::vector<ForeignTensor> tensors = gguf_tensors(spec, family_of(config));
-  TRIREME_TRY_DONE(check_tensors(header, tensors));  // before memory is taken for what keys say
+  const TensorsByName places = by_name(header);
+  TRIREME_TRY_DONE(
+      check_tensors(header, places, tensors));  // before memory is taken for what keys say
   InterchangeModel model{.config = config, .weights = Weights(spec)};
-  TRIREME_TRY_DONE(read_tensors(header, file, tensors, model.weights));
+  TRIREME_TRY_DONE(read_tensors(header, places, file, tensors, model.weights));
   const GgmlType type = header.find_tensor("token_embd.weight")->type;
   model.dtype = type == GgmlType::BF16  ? DType::BF16
                 : type == GgmlType::F32 ? DType::F32
@@ -129,8 +162,8 @@ class DataWriter {
 }  // namespace
 
 Result<InterchangeModel> read_gguf(const std::string& path) {
-  TRIREME_TRY(file, MappedFile::open(path));
-  auto model = read_model(file.bytes());
+  TRIREME_TRY(file, InputFile::open(path));
+  auto model = read_model(file);
   if (!model.ok()) return with_context(model.error(), path);
   return model;
 }
@@ -155,6 +188,7 @@ Status write_gguf(const InterchangeModel& model, const std::string& path,
     header.tensors.push_back(
         {kRopeFreqs, Shape{static_cast<int64_t>(rope_freqs.size())}, GgmlType::F32});
   }
+  remove_leftovers_of(path);
   TRIREME_TRY(file, AtomicFile::create(path));
   TRIREME_TRY_DONE(file.write(print_gguf_header(header)));
   DataWriter writer(file, header);

@@ -118,8 +118,9 @@ TEST_F(Gguf, TokenizersAreInsideAndTheRestOfTheVocabularyIsUnused) {
   ASSERT_TRUE(again.ok()) << message_of(again);
   ASSERT_NE(again->tokenizer, nullptr);
   EXPECT_EQ(again->tokenizer->hash(), model.tokenizer->hash());
-  const auto file = MappedFile::open(path());
-  const auto header = parse_gguf_header(file->bytes(), int64_t(file->bytes().size()));
+  const auto file = read_text_file(path());
+  const auto header =
+      parse_gguf_header(std::as_bytes(std::span(*file)), static_cast<int64_t>(file->size()));
   EXPECT_EQ(std::get<std::vector<std::string>>(header->find("tokenizer.ggml.tokens")->value).size(),
             300u);
 
@@ -130,6 +131,18 @@ TEST_F(Gguf, TokenizersAreInsideAndTheRestOfTheVocabularyIsUnused) {
   model.tokenizer = nullptr;
   ASSERT_TRUE(write_gguf(model, path(), {}).ok());
   EXPECT_EQ(read_gguf(path())->tokenizer, nullptr);
+}
+
+// The header is read in growing pieces: it ends anywhere behind the first one.
+TEST_F(Gguf, AHeaderOfAnyLengthIsRead) {
+  const InterchangeModel model = random_model("llama");
+  for (const size_t length : {size_t{1} << 20, (size_t{3} << 20) + 5}) {
+    ASSERT_TRUE(write_gguf(model, path(), {.name = std::string(length, 'x')}).ok());
+    const auto again = read_gguf(path());
+    ASSERT_TRUE(again.ok()) << message_of(again);
+    EXPECT_EQ(again->weights.at("embedding.tokens").size(),
+              model.weights.at("embedding.tokens").size());
+  }
 }
 
 // A block of equal steps comes back exactly; any block comes back to within half a step.

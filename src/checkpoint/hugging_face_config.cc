@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/input_limits.h"
 #include "checkpoint/foreign_family.h"
 #include "checkpoint/strict_json.h"
 
@@ -13,8 +14,8 @@ namespace {
 using nlohmann::json;
 using strict_json::FieldError;
 
-constexpr int64_t kGreatestWidth = int64_t{1} << 24;
-constexpr int64_t kGreatestLayers = int64_t{1} << 16;
+constexpr int64_t kGreatestWidth = limits::kWidth;
+constexpr int64_t kGreatestLayers = limits::kLayers;
 
 // Thrown for what the file says clearly and our models cannot do.
 struct Unsupported {

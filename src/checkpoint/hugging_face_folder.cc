@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/input_limits.h"
 #include "checkpoint/foreign_family.h"
 #include "checkpoint/hugging_face_config.h"
 #include "checkpoint/hugging_face_tensors.h"
@@ -36,12 +37,16 @@ Status write_tokenizer(const InterchangeModel& model, const std::string& folder)
 }  // namespace
 
 Result<InterchangeModel> read_hugging_face(const std::string& folder) {
-  TRIREME_TRY(text, read_text_file(folder + "/config.json"));
+  TRIREME_TRY(text, read_text_file(folder + "/config.json", limits::kSmallFileBytes));
   auto config = parse_hugging_face_config(text);
   if (!config.ok()) return with_context(config.error(), folder);
   TRIREME_TRY(model, resolve_model(config->model, 0));
   const ForeignFamily family = family_of(config->model);
   TRIREME_TRY(files, HuggingFaceWeights::open(folder, family));
+  if (model.layers > files.num_tensors()) {  // before a list is made of what config.json says
+    return damaged(fmt::format("{}: config.json says {} layers, but the files have {} tensors",
+                               folder, model.layers, files.num_tensors()));
+  }
   const bool is_fused = files.has(kFusedExperts);
   const std::vector<ForeignTensor> tensors = hugging_face_tensors(
       model, family, is_fused ? ExpertSpelling::Fused : ExpertSpelling::Separate);

@@ -1,5 +1,8 @@
 #include "checkpoint/hugging_face_index.h"
 
+#include <unordered_set>
+
+#include "base/input_limits.h"
 #include "checkpoint/strict_json.h"
 
 namespace trireme {
@@ -15,16 +18,34 @@ bool is_file_name(const std::string& name) {
 
 Result<std::set<std::string>> parse_hugging_face_index(std::string_view json) {
   try {
-    const nlohmann::json object = strict_json::parse(json, 8);
     std::set<std::string> files;
-    for (const auto& [tensor, file] :
-         strict_json::object_member(object, "weight_map", "index").items()) {
-      const std::string name = file.is_string() ? file.get<std::string>() : "";
-      if (!is_file_name(name)) {
-        return damaged("weight_map." + tensor + " is not the name of a file beside it");
-      }
-      files.insert(name);
-    }
+    nlohmann::json fields = nlohmann::json::object();
+    std::unordered_set<std::string> tensors;
+    strict_json::for_each_member(
+        json, 8, {"weight_map"},
+        [&](const std::string& section, const std::string& name, nlohmann::json& value) {
+          if (section.empty()) {
+            if (fields.contains(name)) strict_json::refuse_twice(name);
+            fields[name] = std::move(value);
+            return;
+          }
+          if (!tensors.insert(name).second) strict_json::refuse_twice(name);
+          if (static_cast<int64_t>(tensors.size()) > limits::kIndexedTensors) {
+            throw strict_json::FieldError{"weight_map: more than " +
+                                          std::to_string(limits::kIndexedTensors) + " tensors"};
+          }
+          const std::string file = value.is_string() ? value.get<std::string>() : "";
+          if (!is_file_name(file)) {
+            throw strict_json::FieldError{"weight_map." + name +
+                                          " is not the name of a file beside it"};
+          }
+          files.insert(file);
+          if (static_cast<int64_t>(files.size()) > limits::kFilesOfModel) {
+            throw strict_json::FieldError{"weight_map: more than " +
+                                          std::to_string(limits::kFilesOfModel) + " files"};
+          }
+        });
+    strict_json::object_member(fields, "weight_map", "index");
     if (files.empty()) return damaged("weight_map is empty");
     return files;
   } catch (const strict_json::FieldError& failure) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/input_limits.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/hugging_face_folder.h"
 #include "checkpoint/hugging_face_index.h"
@@ -33,8 +34,8 @@ Error no_weights(const std::string& folder) {
   return damaged(fmt::format("{}: neither {} nor {}", folder, kSingle, kIndex));
 }
 
-Shape shape_of(const SafetensorsEntry& entry) {
-  return entry.extents.size() <= 4 ? Shape(entry.extents) : Shape{};
+bool has_shape(const SafetensorsEntry& entry, const Shape& shape) {
+  return std::ranges::equal(entry.extents, shape.extents());
 }
 
 }  // namespace
@@ -48,7 +49,7 @@ Result<HuggingFaceWeights> HuggingFaceWeights::open(const std::string& folder,
   if (fs::exists(folder + "/" + kSingle, ignored)) {
     names.insert(kSingle);
   } else if (fs::exists(folder + "/" + kIndex, ignored)) {
-    TRIREME_TRY(text, read_text_file(folder + "/" + kIndex));
+    TRIREME_TRY(text, read_text_file(folder + "/" + kIndex, limits::kIndexFileBytes));
     auto files = parse_hugging_face_index(text);
     if (!files.ok()) return with_context(files.error(), folder + "/" + kIndex);
     names = std::move(*files);
@@ -90,10 +91,10 @@ Status HuggingFaceWeights::check(const std::vector<ForeignTensor>& tensors,
                      ", which the model of config.json has");
     }
     const Place& place = found->second;
-    if (shape_of(*place.entry) != tensor.shape) {
+    if (!has_shape(*place.entry, tensor.shape)) {
       return refuse(place, ErrorKind::Damaged,
-                    fmt::format("is {}, the model of config.json has {}",
-                                Shape(place.entry->extents).to_string(), tensor.shape.to_string()));
+                    fmt::format("is [{}], the model of config.json has {}",
+                                fmt::join(place.entry->extents, ", "), tensor.shape.to_string()));
     }
     if (!place.entry->dtype || !is_convertible(*place.entry->dtype, DType::F32)) {
       return refuse(
@@ -115,8 +116,10 @@ Status HuggingFaceWeights::read_tensor(const ForeignTensor& tensor,
   const Place& place = places_.at(tensor.name);
   const int64_t count = tensor.shape.num_elements();
   elements.resize(static_cast<size_t>(count));
+  std::vector<std::byte> bytes(static_cast<size_t>(place.entry->end - place.entry->begin));
+  TRIREME_TRY_DONE(files_[place.file].read(*place.entry, 0, bytes));
   const int64_t bad =
-      copy_converted(files_[place.file].data_of(*place.entry).data(), *place.entry->dtype,
+      copy_converted(bytes.data(), *place.entry->dtype,
                      reinterpret_cast<std::byte*>(elements.data()), DType::F32, count);
   if (bad >= 0)
     return refuse(place, ErrorKind::Damaged, fmt::format("has a NaN or Inf at element {}", bad));
@@ -134,7 +137,7 @@ Status HuggingFaceWeights::read(const std::vector<ForeignTensor>& tensors,
   if (!weights.model().tied_head || head == places_.end()) return Done{};
   const std::span<float> embedding = weights.at("embedding.tokens");
   const ForeignTensor copy{.name = "lm_head.weight", .shape = weights.shape_of("embedding.tokens")};
-  if (shape_of(*head->second.entry) != copy.shape || !head->second.entry->dtype ||
+  if (!has_shape(*head->second.entry, copy.shape) || !head->second.entry->dtype ||
       !is_convertible(*head->second.entry->dtype, DType::F32)) {
     return refuse(head->second, ErrorKind::Damaged,
                   "is not the embedding, though the head is tied");

@@ -19,6 +19,7 @@ class HuggingFaceWeights {
   static Result<HuggingFaceWeights> open(const std::string& folder, ForeignFamily family);
 
   bool has(const std::string& name) const { return places_.count(name) > 0; }
+  int64_t num_tensors() const { return static_cast<int64_t>(places_.size()); }
 
   // Every tensor of `tensors` is there in its shape, and no other but buffers and a head that is
   // the embedding.

@@ -125,7 +125,7 @@ Status write_checkpoint_model(const InterchangeModel& model, const CheckpointMod
         std::filesystem::rename(file, std::filesystem::path(temporary) / file.filename(), error);
     }
     if (!error) std::filesystem::remove(path, error);
-    if (error) return Error{ErrorKind::Runtime, temporary + ": " + error.message()};
+    if (error) return Error{ErrorKind::Damaged, temporary + ": " + error.message()};
     return Done{};
   });
 }

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "base/file.h"
+#include "base/input_file.h"
+#include "base/leftovers.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/foreign_family.h"
 #include "checkpoint/foreign_tensor_list.h"
@@ -78,24 +83,28 @@ Status check_model(const ModelSpec& model) {
 }  // namespace
 
 Result<InterchangeModel> read_llmc_model(const std::string& path) {
-  TRIREME_TRY(file, MappedFile::open(path));
-  auto header = parse_llmc_model_header(file.bytes());
+  TRIREME_TRY(file, InputFile::open(path));
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(file.bytes(), kLlmcHeaderBytes)));
+  TRIREME_TRY_DONE(file.read(0, bytes));
+  auto header = parse_llmc_model_header(bytes);
   if (!header.ok()) return with_context(header.error(), path);
-  const auto file_bytes = static_cast<int64_t>(file.bytes().size());
-  if (file_bytes != llmc_file_bytes(*header)) {
+  if (file.bytes() != llmc_file_bytes(*header)) {
     return damaged(fmt::format("{}: the header describes {} bytes, the file has {}", path,
-                               llmc_file_bytes(*header), file_bytes));
+                               llmc_file_bytes(*header), file.bytes()));
   }
   const ModelConfig config = config_of(*header);
-  TRIREME_TRY(spec, resolve_model(config, 0));
+  TRIREME_TRY(spec, resolve_foreign(config));
   InterchangeModel model{.config = config, .weights = Weights(spec), .dtype = header->dtype};
-  const std::byte* place = file.bytes().data() + kLlmcHeaderBytes;
+  int64_t place = kLlmcHeaderBytes;
   std::vector<float> elements;
   for (const ForeignTensor& tensor : llmc_tensors(spec, header->padded_vocab_size)) {
     const int64_t count = tensor.shape.num_elements();
     elements.resize(static_cast<size_t>(count));
-    const int64_t bad = copy_converted(
-        place, header->dtype, reinterpret_cast<std::byte*>(elements.data()), DType::F32, count);
+    bytes.resize(static_cast<size_t>(count * size_of(header->dtype)));
+    TRIREME_TRY_DONE(file.read(place, bytes));
+    const int64_t bad =
+        copy_converted(bytes.data(), header->dtype, reinterpret_cast<std::byte*>(elements.data()),
+                       DType::F32, count);
     if (bad >= 0)
       return damaged(fmt::format("{}: {} has a NaN or Inf at element {}", path, tensor.name, bad));
     scatter(tensor, elements, model.weights);
@@ -112,6 +121,7 @@ Status write_llmc_model(const InterchangeModel& model, const std::string& path, 
                  "llm.c keeps models in fp32 or bf16; choose --dtype fp32 or bf16"};
   }
   const int64_t padded = (spec.vocab_size + kVocabMultiple - 1) / kVocabMultiple * kVocabMultiple;
+  remove_leftovers_of(path);
   TRIREME_TRY(file, AtomicFile::create(path));
   TRIREME_TRY_DONE(file.write(print_llmc_model_header(
       {dtype, spec.seq_len, spec.vocab_size, spec.layers, spec.heads, spec.d_model, padded})));

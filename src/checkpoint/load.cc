@@ -1,13 +1,13 @@
 #include "checkpoint/load.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 #include <utility>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/nearest_name.h"
 #include "checkpoint/convert.h"
@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 
 // Elements of a request that one thread copies at a time.
 constexpr int64_t kTile = int64_t{1} << 20;
+// Bytes that are read from a file at a time; they stay in the cache until they are used.
+constexpr int64_t kWindowBytes = int64_t{256} << 10;
 
 // "[3, 17]": where an element of the flattened tensor lies.
 std::string index_text(int64_t flat, const Shape& shape) {
@@ -31,13 +33,33 @@ std::string index_text(int64_t flat, const Shape& shape) {
   return "[" + text + "]";
 }
 
-// Asks the kernel to read ahead: the checksum pass then runs at the disk's speed.
-void will_need(std::span<const std::byte> bytes) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
-}
+// The bytes of a stored slice, for callers that ask for them in ascending order: what lies behind
+// the bytes asked for is read with them, so that short runs share a read.
+class SliceWindow {
+ public:
+  SliceWindow(const SafetensorsFile& shard, const SafetensorsEntry& entry)
+      : shard_(shard), entry_(entry) {}
+
+  // At most kWindowBytes; valid until the next call.
+  Result<const std::byte*> at(int64_t begin, int64_t length) {
+    if (begin < begin_ || begin + length > end_) {
+      const int64_t end = std::min(begin + kWindowBytes, entry_.end - entry_.begin);
+      bytes_.resize(static_cast<size_t>(std::max<int64_t>(end - begin, bytes_.size())));
+      TRIREME_TRY_DONE(
+          shard_.read(entry_, begin, std::span(bytes_).first(static_cast<size_t>(end - begin))));
+      begin_ = begin;
+      end_ = end;
+    }
+    return static_cast<const std::byte*>(bytes_.data() + (begin - begin_));
+  }
+
+ private:
+  const SafetensorsFile& shard_;
+  const SafetensorsEntry& entry_;
+  std::vector<std::byte> bytes_;
+  int64_t begin_ = 0;  // of the slice: what bytes_ holds
+  int64_t end_ = 0;
+};
 
 Result<CheckpointIndex> read_index(const std::string& folder) {
   const std::string path = folder + "/index.json";
@@ -52,8 +74,11 @@ Result<CheckpointIndex> read_index(const std::string& folder) {
 struct Checkpoint::PlacedSlice {
   const StoredSlice* stored = nullptr;
   SliceRuns runs;
-  std::span<const std::byte> bytes;
+  const SafetensorsFile* shard = nullptr;
+  const SafetensorsEntry* entry = nullptr;
   mutable std::atomic<bool> checked = false;
+
+  int64_t bytes() const { return entry->end - entry->begin; }
 };
 
 struct Checkpoint::ReadJob {
@@ -82,12 +107,11 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
 Status Checkpoint::open_shards() {
   for (const auto& [name, stored] : index_.contents.shards) {
     TRIREME_TRY(file, SafetensorsFile::open(folder_ + "/" + name));
-    const auto bytes = static_cast<int64_t>(file.bytes().size());
-    if (bytes != stored.bytes) {
+    if (file.bytes() != stored.bytes) {
       return damaged(
-          fmt::format("{}: {} bytes, the index says {}", file.path(), bytes, stored.bytes));
+          fmt::format("{}: {} bytes, the index says {}", file.path(), file.bytes(), stored.bytes));
     }
-    if (hash64(file.header_bytes()) != stored.checksum) {
+    if (file.header_checksum() != stored.checksum) {
       return damaged(file.path() + ": the header does not match its checksum in the index");
     }
     shards_.emplace(name, std::move(file));
@@ -118,7 +142,7 @@ Status Checkpoint::place_slices(const std::string& name, const StoredTensor& ten
           fmt::format("{}: does not hold {} where the index says", shard.path(), spec.name));
     }
     placed.push_back(std::unique_ptr<PlacedSlice>(
-        new PlacedSlice{&stored, SliceRuns(stored.slice, tensor.shape), shard.data_of(*entry)}));
+        new PlacedSlice{&stored, SliceRuns(stored.slice, tensor.shape), &shard, entry}));
   }
   return Done{};
 }
@@ -159,52 +183,71 @@ Result<Checkpoint::ReadJob> Checkpoint::make_job(const TensorRequest& request) c
   return job;
 }
 
-std::string Checkpoint::check_slice(const std::string& name, const PlacedSlice& placed) const {
+std::string Checkpoint::check_slice(const std::string& name, const PlacedSlice& placed,
+                                    Progress* progress) const {
   if (placed.checked.load(std::memory_order_relaxed)) return "";
-  const uint64_t checksum = hash64(placed.bytes);
+  Hasher64 hasher;
+  SliceWindow window(*placed.shard, *placed.entry);
+  for (int64_t begin = 0; begin < placed.bytes(); begin += kWindowBytes) {
+    const int64_t length = std::min(kWindowBytes, placed.bytes() - begin);
+    const Result<const std::byte*> bytes = window.at(begin, length);
+    if (!bytes.ok()) return bytes.error().message;
+    hasher.update({*bytes, static_cast<size_t>(length)});
+    if (progress != nullptr) progress->advance();
+  }
+  const uint64_t checksum = hasher.digest();
   if (checksum == placed.stored->checksum) {
     placed.checked.store(true, std::memory_order_relaxed);
     return "";
   }
   return fmt::format("{}/{}: tensor {}{} (bytes {} to {}) has checksum {}, the index says {}",
                      folder_, placed.stored->file, name, placed.stored->slice.to_string(),
-                     placed.stored->offset,
-                     placed.stored->offset + static_cast<int64_t>(placed.bytes.size()),
-                     hex64(checksum), hex64(placed.stored->checksum));
+                     placed.stored->offset, placed.stored->offset + placed.bytes(), hex64(checksum),
+                     hex64(placed.stored->checksum));
 }
 
 std::vector<std::string> Checkpoint::check_slices(std::span<const NamedSlice> slices,
-                                                  ThreadTeam& team) const {
+                                                  ThreadTeam& team, Progress* progress) const {
+  const ShownCall call(progress, "read", folder_);
   for (const auto& [name, slice] : slices) {
-    if (!slice->checked) will_need(slice->bytes);
+    if (!slice->checked) slice->shard->will_read(*slice->entry);
   }
   std::vector<std::string> problems(slices.size());
   team.parallel_for(static_cast<int64_t>(slices.size()), [&](int64_t index, int) {
-    problems[index] = check_slice(*slices[index].first, *slices[index].second);
+    problems[index] = check_slice(*slices[index].first, *slices[index].second, progress);
   });
   std::erase(problems, "");
   return problems;
 }
 
-// Copies elements begin .. end - 1 of a request. Returns "" or what is not finite.
-std::string Checkpoint::copy_tile(const ReadJob& job, int64_t begin, int64_t end) {
+// Copies elements begin .. end - 1 of a request.
+std::string Checkpoint::copy_tile(const ReadJob& job, int64_t begin, int64_t end,
+                                  bool allow_nonfinite) const {
   const TensorRequest& request = *job.request;
   const int64_t stored_width = size_of(job.stored_dtype);
+  const int64_t piece = kWindowBytes / stored_width;
   std::byte* out = static_cast<std::byte*>(request.out);
+  std::string unreadable;
   int64_t nonfinite = -1;  // element of the request
   for (const PlacedSlice* placed : job.slices) {
-    for_each_common_run(
-        job.runs, begin, end, placed->runs, [&](int64_t element, int64_t source, int64_t length) {
-          const int64_t found =
-              copy_converted(placed->bytes.data() + source * stored_width, job.stored_dtype,
-                             out + element * size_of(request.dtype), request.dtype, length);
-          if (found >= 0 && (nonfinite < 0 || element + found < nonfinite)) {
-            nonfinite = element + found;
-          }
-        });
+    SliceWindow window(*placed->shard, *placed->entry);
+    const auto copy = [&](int64_t element, int64_t source, int64_t length) {
+      const auto bytes = window.at(source * stored_width, length * stored_width);
+      if (!bytes.ok()) unreadable = bytes.error().message;
+      if (!bytes.ok()) return;
+      const int64_t found = copy_converted(
+          *bytes, job.stored_dtype, out + element * size_of(request.dtype), request.dtype, length);
+      if (found >= 0 && (nonfinite < 0 || element + found < nonfinite)) nonfinite = element + found;
+    };
+    for_each_common_run(job.runs, begin, end, placed->runs,
+                        [&](int64_t element, int64_t source, int64_t length) {
+                          for (int64_t at = 0; at < length; at += piece) {
+                            copy(element + at, source + at, std::min(piece, length - at));
+                          }
+                        });
   }
-  if (nonfinite < 0) return "";
-  return fmt::format("tensor {} holds a NaN or Inf{} at {}", request.name,
+  if (!unreadable.empty() || nonfinite < 0 || allow_nonfinite) return unreadable;
+  return fmt::format("{}: tensor {} holds a NaN or Inf{} at {}", folder_, request.name,
                      job.stored_dtype == request.dtype
                          ? std::string()
                          : fmt::format(" (as {})", name_of(request.dtype)),
@@ -230,24 +273,26 @@ Status Checkpoint::read(std::span<const TensorRequest> requests, const LoadOptio
     }
   }
   const auto by_place = [](const NamedSlice& a, const NamedSlice& b) {
-    return a.second->bytes.data() < b.second->bytes.data();
+    return std::tie(a.second->stored->file, a.second->stored->offset) <
+           std::tie(b.second->stored->file, b.second->stored->offset);
   };
   std::sort(slices.begin(), slices.end(), by_place);
   const auto same = [](const NamedSlice& a, const NamedSlice& b) { return a.second == b.second; };
   slices.erase(std::unique(slices.begin(), slices.end(), same), slices.end());
 
   ThreadTeam team(options.num_threads);
-  const std::vector<std::string> problems = check_slices(slices, team);
+  std::vector<std::string> problems = check_slices(slices, team, options.progress);
   if (!problems.empty()) return damaged(problems.front());
 
-  std::vector<std::string> nonfinite(tiles.size());
+  problems.resize(tiles.size());
   team.parallel_for(static_cast<int64_t>(tiles.size()), [&](int64_t index, int) {
-    nonfinite[index] = copy_tile(*tiles[index].job, tiles[index].begin, tiles[index].end);
+    const Tile& tile = tiles[index];
+    problems[index] = copy_tile(*tile.job, tile.begin, tile.end, options.allow_nonfinite);
+    if (options.progress != nullptr) options.progress->advance();
   });
-  if (options.allow_nonfinite) return Done{};
-  std::erase(nonfinite, "");
-  if (nonfinite.empty()) return Done{};
-  return damaged(folder_ + ": " + nonfinite.front());
+  std::erase(problems, "");
+  if (problems.empty()) return Done{};
+  return damaged(problems.front());
 }
 
 Result<std::string> Checkpoint::read_attached(const std::string& name) const {
@@ -263,7 +308,7 @@ Result<std::string> Checkpoint::read_attached(const std::string& name) const {
   return std::move(text);
 }
 
-std::vector<std::string> Checkpoint::verify(int num_threads) const {
+std::vector<std::string> Checkpoint::verify(int num_threads, Progress* progress) const {
   std::vector<NamedSlice> slices;
   for (const auto& [name, tensor] : placed_) {
     for (const auto& placed : tensor) {
@@ -272,7 +317,7 @@ std::vector<std::string> Checkpoint::verify(int num_threads) const {
     }
   }
   ThreadTeam team(num_threads);
-  std::vector<std::string> problems = check_slices(slices, team);
+  std::vector<std::string> problems = check_slices(slices, team, progress);
   for (const auto& [name, stored] : index_.attached) {
     if (auto text = read_attached(name); !text.ok()) problems.push_back(text.error().message);
   }

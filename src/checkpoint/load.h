@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/progress.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/safetensors.h"
@@ -31,10 +32,11 @@ struct TensorRequest {
 struct LoadOptions {
   int num_threads = 1;
   bool allow_nonfinite = false;  // else a NaN or Inf is refused with its tensor and index
+  Progress* progress = nullptr;  // advances with every piece that was read
 };
 
 // A checkpoint's folder, opened: the index and the shards' headers have been read and agree, the
-// tensors are mapped. Safe to read from several threads.
+// shards are open. Safe to read from several threads.
 class Checkpoint {
  public:
   static Result<Checkpoint> open(const std::string& folder);
@@ -53,7 +55,7 @@ class Checkpoint {
   Result<std::string> read_attached(const std::string& name) const;
 
   // Reads everything and compares all checksums. Returns what is wrong; empty: nothing.
-  std::vector<std::string> verify(int num_threads) const;
+  std::vector<std::string> verify(int num_threads, Progress* progress = nullptr) const;
 
  private:
   struct PlacedSlice;  // a stored slice with its bytes
@@ -64,10 +66,12 @@ class Checkpoint {
   Status open_shards();
   Status place_slices(const std::string& name, const StoredTensor& tensor);
   Result<ReadJob> make_job(const TensorRequest& request) const;
-  static std::string copy_tile(const ReadJob& job, int64_t begin, int64_t end);
-  // "" or what is wrong.
-  std::string check_slice(const std::string& name, const PlacedSlice& placed) const;
-  std::vector<std::string> check_slices(std::span<const NamedSlice> slices, ThreadTeam& team) const;
+  // These return "" or what is wrong.
+  std::string copy_tile(const ReadJob& job, int64_t begin, int64_t end, bool allow_nonfinite) const;
+  std::string check_slice(const std::string& name, const PlacedSlice& placed,
+                          Progress* progress) const;
+  std::vector<std::string> check_slices(std::span<const NamedSlice> slices, ThreadTeam& team,
+                                        Progress* progress) const;
 
   std::string folder_;
   CheckpointIndex index_;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/align.h"
+#include "base/input_limits.h"
 
 namespace trireme {
 namespace {
@@ -40,10 +41,19 @@ class Reader {
   }
   // So many things of at least so many bytes each; a count beyond the file ends here, not in an
   // allocation.
-  int64_t count(uint64_t value, uint64_t least_bytes, const char* what) const {
+  int64_t count(uint64_t value, uint64_t least_bytes, const char* what, int64_t most) const {
     if (value > (bytes_.size() - position_) / least_bytes)
       fail("byte {}: {} {}: truncated", position_, value, what);
+    if (value > static_cast<uint64_t>(most))
+      fail("byte {}: {} {}; at most {} are read", position_, value, what, most);
     return static_cast<int64_t>(value);
+  }
+  // Elements of arrays take more memory than bytes of the file: all of them have one limit.
+  int64_t count_elements(uint64_t value, uint64_t least_bytes) {
+    const int64_t count =
+        this->count(value, least_bytes, "elements of arrays", limits::kGgufElements - elements_);
+    elements_ += count;
+    return count;
   }
   int64_t position() const { return static_cast<int64_t>(position_); }
 
@@ -58,6 +68,7 @@ class Reader {
 
   std::span<const std::byte> bytes_;
   size_t position_ = 0;
+  int64_t elements_ = 0;  // of arrays so far
 };
 
 uint64_t read_unsigned(Reader& reader, GgufType type) {
@@ -112,7 +123,7 @@ void read_array(Reader& reader, const std::string& key, GgufValue& value) {
   value.element = read_type(reader, key);
   if (value.element == GgufType::Array) fail("{}: an array of arrays", key);
   const int64_t count =
-      reader.count(reader.number<uint64_t>(), least_bytes_of(value.element), "elements");
+      reader.count_elements(reader.number<uint64_t>(), least_bytes_of(value.element));
   const auto fill = [&](auto list, auto read) {
     list.reserve(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) list.push_back(read());
@@ -213,14 +224,14 @@ GgufHeader read_header(std::span<const std::byte> bytes, int64_t file_bytes) {
   const uint64_t values = reader.number<uint64_t>();
   GgufHeader header;
   std::set<std::string> names;
-  for (int64_t left = reader.count(values, 13, "keys"); left > 0; --left) {
+  for (int64_t left = reader.count(values, 13, "keys", limits::kGgufKeys); left > 0; --left) {
     std::string key = reader.string();
     if (!names.insert(key).second) fail("the key {} twice", key);
     GgufValue value = read_value(reader, key);
     header.values.emplace_back(std::move(key), std::move(value));
   }
   names.clear();
-  for (int64_t left = reader.count(tensors, 32, "tensors"); left > 0; --left) {
+  for (int64_t left = reader.count(tensors, 32, "tensors", limits::kTensors); left > 0; --left) {
     header.tensors.push_back(read_tensor(reader));
     if (!names.insert(header.tensors.back().name).second)
       fail("tensor {} twice", header.tensors.back().name);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
+#include <numeric>
+#include <unordered_set>
 #include <utility>
 
+#include "base/hash.h"
+#include "base/input_limits.h"
 #include "checkpoint/strict_json.h"
 
 namespace trireme {
@@ -14,7 +17,7 @@ namespace {
 using nlohmann::json;
 using strict_json::FieldError;
 
-constexpr uint64_t kGreatestHeader = 100'000'000;
+constexpr uint64_t kGreatestHeader = 100'000'000;  // of the reference reader
 constexpr int64_t kDataAlignment = 64;
 static_assert(std::endian::native == std::endian::little);
 
@@ -81,12 +84,30 @@ void parse_metadata(const json& object, std::map<std::string, std::string>& meta
   }
 }
 
-// The data are one tensor behind the other, from the start to the end of the file.
-void check_contiguous(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
+// Refuses a name that two tensors have.
+void sort_names(SafetensorsHeader& header) {
+  const auto name_of = [&](uint32_t index) -> const std::string& {
+    return header.tensors[index].name;
+  };
+  header.by_name.resize(header.tensors.size());
+  std::iota(header.by_name.begin(), header.by_name.end(), 0u);
+  std::sort(header.by_name.begin(), header.by_name.end(),
+            [&](uint32_t a, uint32_t b) { return name_of(a) < name_of(b); });
+  const auto twice =
+      std::adjacent_find(header.by_name.begin(), header.by_name.end(),
+                         [&](uint32_t a, uint32_t b) { return name_of(a) == name_of(b); });
+  if (twice != header.by_name.end()) strict_json::refuse_twice(name_of(*twice));
+}
+
+void sort_by_place(std::vector<SafetensorsEntry>& tensors) {
   std::sort(tensors.begin(), tensors.end(),
             [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
               return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
             });
+}
+
+// The data are one tensor behind the other, from the start to the end of the file.
+void check_contiguous(const std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
   int64_t end = 0;
   for (const SafetensorsEntry& tensor : tensors) {
     if (tensor.begin != end) {
@@ -106,10 +127,11 @@ void check_contiguous(std::vector<SafetensorsEntry>& tensors, int64_t data_bytes
 }  // namespace
 
 const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
-  for (const SafetensorsEntry& tensor : tensors) {
-    if (tensor.name == name) return &tensor;
-  }
-  return nullptr;
+  const auto found =
+      std::lower_bound(by_name.begin(), by_name.end(), name,
+                       [&](uint32_t index, std::string_view n) { return tensors[index].name < n; });
+  if (found == by_name.end() || tensors[*found].name != name) return nullptr;
+  return &tensors[*found];
 }
 
 std::string_view safetensors_name_of(DType dtype) {
@@ -141,16 +163,24 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> by
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, length);
   try {
-    const json object = strict_json::parse(text, 4);
-    if (!object.is_object()) throw FieldError{"not an object"};
-    SafetensorsHeader header{.data_offset = 8 + static_cast<int64_t>(length)};
-    for (const auto& [name, value] : object.items()) {
-      if (name == "__metadata__") {
-        parse_metadata(value, header.metadata);
-      } else {
-        header.tensors.push_back(parse_entry(name, value));
-      }
-    }
+    SafetensorsHeader header;
+    header.data_offset = 8 + static_cast<int64_t>(length);
+    bool has_metadata = false;
+    strict_json::for_each_member(
+        text, 4, {}, [&](const std::string&, const std::string& name, json& value) {
+          if (name == "__metadata__") {
+            if (std::exchange(has_metadata, true)) strict_json::refuse_twice(name);
+            parse_metadata(value, header.metadata);
+            return;
+          }
+          if (static_cast<int64_t>(header.tensors.size()) == limits::kTensors) {
+            throw FieldError{"more than " + std::to_string(limits::kTensors) +
+                             " tensors; split them into several files"};
+          }
+          header.tensors.push_back(parse_entry(name, value));
+        });
+    sort_by_place(header.tensors);
+    sort_names(header);
     check_contiguous(header.tensors, file_bytes - header.data_offset);
     return header;
   } catch (const FieldError& failure) {
@@ -166,18 +196,20 @@ bool precedes_in_safetensors(const SafetensorsSpec& a, const SafetensorsSpec& b)
 
 std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
                                      const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json object;
-  object["__metadata__"] = metadata;
-  object["__metadata__"]["format"] = "pt";  // the transformers library refuses files without
+  nlohmann::ordered_json said = metadata;
+  said["format"] = "pt";  // the transformers library refuses files without
+  std::string text = "{\"__metadata__\":" + said.dump();
+  std::unordered_set<std::string_view> names;
   int64_t end = 0;
   for (const SafetensorsSpec& tensor : tensors) {
-    TRIREME_CHECK(!object.contains(tensor.name), "two tensors named " + tensor.name);
-    object[tensor.name] = {{"dtype", safetensors_name_of(tensor.dtype)},
-                           {"shape", tensor.shape.extents()},
-                           {"data_offsets", {end, end + tensor.bytes()}}};
+    TRIREME_CHECK(names.insert(tensor.name).second, "two tensors named " + tensor.name);
+    const nlohmann::ordered_json entry = {{"dtype", safetensors_name_of(tensor.dtype)},
+                                          {"shape", tensor.shape.extents()},
+                                          {"data_offsets", {end, end + tensor.bytes()}}};
+    text += "," + json(tensor.name).dump() + ":" + entry.dump();
     end += tensor.bytes();
   }
-  const std::string text = object.dump();
+  text += "}";
   const uint64_t padded =
       (8 + text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment - 8;
   TRIREME_CHECK(padded <= kGreatestHeader, "a safetensors header above 100 MB");
@@ -188,19 +220,31 @@ std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
   return bytes;
 }
 
-SafetensorsFile::SafetensorsFile(std::string path, SafetensorsHeader header, MappedFile map)
-    : path_(std::move(path)), header_(std::move(header)), map_(std::move(map)) {}
+SafetensorsFile::SafetensorsFile(InputFile file, SafetensorsHeader header, uint64_t header_checksum)
+    : file_(std::move(file)), header_(std::move(header)), header_checksum_(header_checksum) {}
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
-  TRIREME_TRY(map, MappedFile::open(path));
-  auto header = parse_safetensors_header(map.bytes(), static_cast<int64_t>(map.bytes().size()));
+  TRIREME_TRY(file, InputFile::open(path));
+  // The parser refuses a length that is too great; it needs no more than the length for that.
+  uint64_t length = 0;
+  if (file.bytes() >= int64_t{sizeof length}) {
+    TRIREME_TRY_DONE(file.read(0, std::as_writable_bytes(std::span(&length, 1))));
+  }
+  const uint64_t wanted = sizeof length + std::min(length, kGreatestHeader);
+  std::vector<std::byte> start(std::min(wanted, static_cast<uint64_t>(file.bytes())));
+  TRIREME_TRY_DONE(file.read(0, start));
+  auto header = parse_safetensors_header(start, file.bytes());
   if (!header.ok()) return with_context(header.error(), path);
-  return SafetensorsFile(path, std::move(*header), std::move(map));
+  return SafetensorsFile(std::move(file), std::move(*header), hash64(start));
 }
 
-std::span<const std::byte> SafetensorsFile::data_of(const SafetensorsEntry& tensor) const {
-  return bytes().subspan(static_cast<size_t>(header_.data_offset + tensor.begin),
-                         static_cast<size_t>(tensor.end - tensor.begin));
+Status SafetensorsFile::read(const SafetensorsEntry& tensor, int64_t begin,
+                             std::span<std::byte> out) const {
+  return file_.read(header_.data_offset + tensor.begin + begin, out);
+}
+
+void SafetensorsFile::will_read(const SafetensorsEntry& tensor) const {
+  file_.will_read(header_.data_offset + tensor.begin, tensor.end - tensor.begin);
 }
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/file.h"
+#include "base/input_file.h"
 #include "base/result.h"
 #include "base/shape.h"
 
@@ -29,8 +29,10 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> tensors;  // in the order of their data
   std::map<std::string, std::string> metadata;
-  int64_t data_offset = 0;  // where the data starts in the file
+  std::vector<uint32_t> by_name;  // indices of tensors in the order of their names
+  int64_t data_offset = 0;        // where the data starts in the file
 
+  // Takes time logarithmic in the number of tensors.
   const SafetensorsEntry* find(std::string_view name) const;
 };
 
@@ -58,24 +60,26 @@ bool precedes_in_safetensors(const SafetensorsSpec& a, const SafetensorsSpec& b)
 std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
                                      const std::map<std::string, std::string>& metadata);
 
-// A file, mapped: opening reads the header alone.
+// A file, open for reading: opening reads the header alone.
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::string& path);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
+  int64_t bytes() const { return file_.bytes(); }
   const SafetensorsHeader& header() const { return header_; }
-  std::span<const std::byte> bytes() const { return map_.bytes(); }
-  std::span<const std::byte> header_bytes() const {
-    return bytes().first(static_cast<size_t>(header_.data_offset));
-  }
-  std::span<const std::byte> data_of(const SafetensorsEntry& tensor) const;
+  uint64_t header_checksum() const { return header_checksum_; }  // XXH3-64 of all before the data
+
+  // Fills `out` with bytes of a tensor, from its byte `begin` on.
+  Status read(const SafetensorsEntry& tensor, int64_t begin, std::span<std::byte> out) const;
+  // Asks the system to read a tensor ahead.
+  void will_read(const SafetensorsEntry& tensor) const;
 
  private:
-  SafetensorsFile(std::string path, SafetensorsHeader header, MappedFile map);
-  std::string path_;
+  SafetensorsFile(InputFile file, SafetensorsHeader header, uint64_t header_checksum);
+  InputFile file_;
   SafetensorsHeader header_;
-  MappedFile map_;
+  uint64_t header_checksum_;
 };
 
 }  // namespace trireme

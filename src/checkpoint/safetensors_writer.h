@@ -20,7 +20,8 @@ class SafetensorsWriter {
  public:
   static Result<SafetensorsWriter> create(const std::string& path,
                                           std::vector<SafetensorsSpec> tensors,
-                                          const std::map<std::string, std::string>& metadata);
+                                          const std::map<std::string, std::string>& metadata,
+                                          Progress* progress = nullptr);
 
   // Appends to the current tensor and goes on to the next one at its end. A piece must not reach
   // over the end.

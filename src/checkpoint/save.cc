@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "checkpoint/check_coverage.h"
-#include "checkpoint/load.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/safetensors_writer.h"
 
 namespace trireme {
@@ -22,12 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A checkpoint that cannot be written is told like one that cannot be read.
 Error failed(const std::string& path, const char* action, const std::string& why) {
-  return {ErrorKind::Damaged, path + ": cannot " + action + ": " + why};
+  return damaged(path + ": cannot " + action + ": " + why);
 }
-
-Error not_saved(const Error& error) { return {ErrorKind::Damaged, error.message}; }
 
 bool is_temporary(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -38,7 +35,7 @@ std::string temporary_path(const fs::path& root, int64_t step) {
   return (root / fmt::format("{}.tmp-{}", step_folder_name(step), ::getpid())).string();
 }
 
-void remove_leftovers(const fs::path& root) {
+void remove_unfinished_saves(const fs::path& root) {
   std::error_code error;
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(root, error)) {
@@ -80,10 +77,11 @@ std::vector<std::vector<ShardPiece>> group_into_shards(std::span<const TensorPie
 }
 
 Status write_shard(const std::string& folder, const std::string& file,
-                   std::span<const ShardPiece> pieces, IndexPart& part) {
+                   std::span<const ShardPiece> pieces, IndexPart& part, Progress* progress) {
   std::vector<SafetensorsSpec> specs;
   for (const ShardPiece& piece : pieces) specs.push_back(piece.spec);
-  TRIREME_TRY(writer, SafetensorsWriter::create(folder + "/" + file, std::move(specs), {}));
+  TRIREME_TRY(writer,
+              SafetensorsWriter::create(folder + "/" + file, std::move(specs), {}, progress));
   for (const ShardPiece& piece : pieces) {
     TRIREME_TRY_DONE(writer.write({static_cast<const std::byte*>(piece.piece->data),
                                    static_cast<size_t>(piece.spec.bytes())}));
@@ -125,56 +123,29 @@ Status rename_into_place(const std::string& temporary, const std::string& path) 
   return Done{};
 }
 
-// A folder is renamed before it is removed, so that a removal that does not end leaves no
-// checkpoint with holes. What cannot be removed is left for the next save to try.
-void remove_checkpoint(const fs::path& path) {
-  std::error_code error;
-  const fs::path doomed = path.string() + fmt::format(".tmp-{}-old", ::getpid());
-  fs::rename(path, doomed, error);
-  fs::remove_all(error ? path : doomed, error);
-}
-
-// Checkpoints of later steps, left by a run that went further, are not touched. Damaged ones do not
-// count as kept, and go once they are older than all that are kept.
-void remove_old_checkpoints(const fs::path& root, int64_t step, int64_t keep) {
-  std::vector<int64_t> steps;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    const int64_t found = step_of_folder_name(entry.path().filename().string());
-    if (found >= 0 && found < step) steps.push_back(found);
-  }
-  std::sort(steps.rbegin(), steps.rend());
-  int64_t kept = 1;
-  for (int64_t old : steps) {
-    const fs::path path = root / step_folder_name(old);
-    if (kept >= keep) {
-      remove_checkpoint(path);
-    } else if (Checkpoint::open(path.string()).ok()) {
-      ++kept;
-    }
-  }
-}
-
 Status write_index(const std::string& folder, const CheckpointInfo& info,
-                   std::span<const AttachedFile> attached, std::span<const IndexPart> parts) {
+                   std::span<const AttachedFile> attached, std::span<const IndexPart> parts,
+                   Progress* progress) {
   CheckpointIndex index{.info = info};
   for (const IndexPart& part : parts) TRIREME_TRY_DONE(merge_index_part(index.contents, part));
   TRIREME_TRY_DONE(check_coverage(index.contents));
   for (const AttachedFile& file : attached) {
-    TRIREME_TRY_DONE(write_file_atomically(folder + "/" + file.name, file.content));
+    TRIREME_TRY_DONE(write_file_atomically(folder + "/" + file.name, file.content, progress));
     index.attached[file.name] = {.bytes = static_cast<int64_t>(file.content.size()),
                                  .checksum = hash64(file.content)};
   }
-  return write_file_atomically(folder + "/index.json", print_index(index));
+  return write_file_atomically(folder + "/index.json", print_index(index), progress);
 }
 
 }  // namespace
 
-Result<std::string> begin_checkpoint(const std::string& root, int64_t step) {
+Result<std::string> begin_checkpoint(const std::string& root, int64_t step,
+                                     const SaveOptions& options) {
+  const ShownCall call(options.progress, "mkdir", root);
   std::error_code error;
-  fs::create_directories(root, error);
+  fs::create_directory(root, error);
   if (error) return failed(root, "create", error.message());
-  remove_leftovers(root);
+  remove_unfinished_saves(root);
   const std::string folder = temporary_path(root, step);
   fs::create_directory(folder, error);
   if (error) return failed(folder, "create", error.message());
@@ -194,8 +165,7 @@ Result<IndexPart> write_shards(const std::string& folder, int rank,
   int number = 0;
   for (const auto& shard : group_into_shards(pieces, options.max_shard_bytes)) {
     const std::string file = fmt::format("shard-{:05}-{:03}.safetensors", rank, number++);
-    const Status written = write_shard(folder, file, shard, part);
-    if (!written.ok()) return not_saved(written.error());
+    TRIREME_TRY_DONE(write_shard(folder, file, shard, part, options.progress));
   }
   return part;
 }
@@ -206,29 +176,38 @@ Result<std::string> commit_checkpoint(const std::string& folder, const Checkpoin
                                       const SaveOptions& options) {
   const fs::path root = fs::path(folder).parent_path();
   const std::string path = (root / step_folder_name(info.step)).string();
-  Status status = write_index(folder, info, attached, parts);
-  if (status.ok()) status = sync_folder(folder);
+  Status status = write_index(folder, info, attached, parts, options.progress);
+  if (status.ok()) status = sync_folder(folder, options.progress);
+  const ShownCall call(options.progress, "rename", path);
   if (status.ok()) status = rename_into_place(folder, path);
   if (!status.ok()) {
     abandon_checkpoint(folder);
-    return with_context(not_saved(status.error()), fmt::format("saving step {}", info.step));
+    return with_context(status.error(), fmt::format("saving step {}", info.step));
   }
-  status = sync_folder(root.string());
-  if (!status.ok()) return not_saved(status.error());
-  if (options.keep > 0) remove_old_checkpoints(root, info.step, options.keep);
+  TRIREME_TRY_DONE(sync_folder(root.string(), options.progress));
+  if (options.keep > 0) apply_retention(root.string(), info.step, {.keep = options.keep});
   return path;
 }
 
+// The folder is renamed first, so that other ranks that still write find no way into it; one may
+// just be making a file, so the removal is tried again.
 void abandon_checkpoint(const std::string& folder) {
-  std::error_code ignored;
-  if (is_temporary(folder)) fs::remove_all(folder, ignored);
+  if (!is_temporary(folder)) return;
+  std::error_code error;
+  fs::path doomed = folder + "-old";
+  fs::rename(folder, doomed, error);
+  if (error) doomed = folder;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    fs::remove_all(doomed, error);
+    if (!error) return;
+  }
 }
 
 Result<std::string> save_checkpoint(const std::string& root, const CheckpointInfo& info,
                                     std::span<const AttachedFile> attached,
                                     std::span<const TensorPiece> pieces,
                                     const SaveOptions& options) {
-  TRIREME_TRY(folder, begin_checkpoint(root, info.step));
+  TRIREME_TRY(folder, begin_checkpoint(root, info.step, options));
   auto part = write_shards(folder, 0, pieces, options);
   if (!part.ok()) {
     abandon_checkpoint(folder);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/progress.h"
 #include "base/result.h"
 #include "base/shape.h"
 #include "checkpoint/checkpoint_index.h"
@@ -32,8 +33,9 @@ struct AttachedFile {
 };
 
 struct SaveOptions {
-  int64_t keep = 3;  // checkpoints up to this step that stay, this one included; 0: all
+  int64_t keep = 3;  // verified checkpoints that stay, see apply_retention; 0: all, none is read
   int64_t max_shard_bytes = int64_t{4} << 30;  // a larger piece has a shard of its own
+  Progress* progress = nullptr;                // is shown every call that may take long
 };
 
 // A save by several ranks is
@@ -44,8 +46,10 @@ struct SaveOptions {
 // point it ends, the one before stays loadable.
 
 // Removes what saves that did not end have left in `root` and makes an empty temporary folder.
-// `root` is created if need be. Returns the folder's path.
-Result<std::string> begin_checkpoint(const std::string& root, int64_t step);
+// `root` is created if need be, but not the folder that it lies in: a run whose folder is gone must
+// not make another one. Returns the folder's path.
+Result<std::string> begin_checkpoint(const std::string& root, int64_t step,
+                                     const SaveOptions& options = {});
 
 // Writes the pieces into shard files of this rank, each synced.
 Result<IndexPart> write_shards(const std::string& folder, int rank,
@@ -53,13 +57,14 @@ Result<IndexPart> write_shards(const std::string& folder, int rank,
                                const SaveOptions& options = {});
 
 // Writes the attached files and the index, renames the folder to root/step-NNNNNN (replacing one of
-// that name), then removes checkpoints of earlier steps beyond options.keep. Returns the path.
+// that name), then applies options.keep. Returns the path.
 // Fails, and leaves nothing, when the parts do not make every tensor whole exactly once.
 Result<std::string> commit_checkpoint(const std::string& folder, const CheckpointInfo& info,
                                       std::span<const AttachedFile> attached,
                                       std::span<const IndexPart> parts,
                                       const SaveOptions& options = {});
 
+// Removes a temporary folder, also while other ranks still write in it: they fail.
 void abandon_checkpoint(const std::string& folder);
 
 // All of it, for a single rank. Returns the path of the checkpoint.

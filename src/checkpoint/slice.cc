@@ -115,6 +115,7 @@ bool boxes_overlap(const Slice& a, const Slice& b) {
   return true;
 }
 
+// One of the two is a range, which is a single run: the loop goes once.
 bool runs_overlap(const SliceRuns& a, const SliceRuns& b) {
   if (a.num_runs() > b.num_runs()) return runs_overlap(b, a);
   for (int64_t run = 0; run < a.num_runs(); ++run) {

@@ -1,7 +1,9 @@
 #include "checkpoint/strict_json.h"
 
+#include <algorithm>
 #include <charconv>
-#include <set>
+
+#include "base/bounded_json.h"
 
 namespace trireme::strict_json {
 namespace {
@@ -19,39 +21,130 @@ int64_t count(const json& value, const std::string& where) {
   return static_cast<int64_t>(value.get<uint64_t>());
 }
 
+// Makes a tree of what the parser reads. With a visitor, it hands over the members of the root and
+// of its sections as soon as they are complete, and forgets them.
+class TreeBuilder {
+ public:
+  explicit TreeBuilder(json& root) : root_(root) {}
+  TreeBuilder(json& root, const std::vector<std::string>& sections, const Visit& visit)
+      : root_(root), sections_(&sections), visit_(&visit) {}
+
+  // Callbacks of the parser; true means that it continues.
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(int64_t value) { return add(value); }
+  bool number_unsigned(uint64_t value) { return add(value); }
+  bool number_float(double value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(json::binary_t&) { return false; }  // of other formats
+  bool start_object(size_t) { return open(json::object()); }
+  bool start_array(size_t) { return open(json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& name) {
+    if (is_visited()) {
+      (open_.size() == 1 ? name_ : section_name_) = std::move(name);
+      return true;
+    }
+    const auto [member, is_new] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
+    if (!is_new) refuse_twice(name);
+    slot_ = &member->second;
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const json::exception& failure) {
+    throw FieldError{"not JSON: " + json_problem(failure.what())};
+  }
+
+ private:
+  // The container that is open now gives its members to the visitor.
+  bool is_visited() const {
+    if (visit_ == nullptr || open_.empty() || !open_.back()->is_object()) return false;
+    return open_.size() == 1 || (open_.size() == 2 && in_section_);
+  }
+
+  json* place(json&& value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (visit_ != nullptr && ++num_held_ > limits::kHeldValues) {
+      throw FieldError{"the entry " + strict_json::quoted(name_) + " has more than " +
+                       std::to_string(limits::kHeldValues) + " values"};
+    }
+    if (is_visited()) return &(visited_[open_.size() - 1] = std::move(value));
+    if (open_.back()->is_array()) {
+      return &open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
+    }
+    return &(*slot_ = std::move(value));
+  }
+  void hand_over() {
+    if (!is_visited()) return;
+    num_held_ = 0;
+    const bool is_member = open_.size() == 1;
+    (*visit_)(is_member ? "" : name_, is_member ? name_ : section_name_,
+              visited_[open_.size() - 1]);
+  }
+  bool add(json value) {
+    place(std::move(value));
+    hand_over();
+    return true;
+  }
+  bool open(json container) {
+    const bool is_section =
+        is_visited() && open_.size() == 1 && container.is_object() &&
+        std::find(sections_->begin(), sections_->end(), name_) != sections_->end();
+    json* placed = place(std::move(container));
+    if (is_section) {
+      json empty = json::object();
+      (*visit_)("", name_, empty);
+    }
+    in_section_ = in_section_ || is_section;
+    open_.push_back(placed);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    if (open_.size() == 1 && in_section_) {
+      in_section_ = false;  // it was handed over where it began
+    } else {
+      hand_over();
+    }
+    return true;
+  }
+
+  json& root_;
+  const std::vector<std::string>* sections_ = nullptr;
+  const Visit* visit_ = nullptr;
+  std::vector<json*> open_;   // from the root to the innermost
+  json* slot_ = nullptr;      // of the key that was read last, in what is held
+  json visited_[2];           // the open member of the root, and that of its section
+  std::string name_;          // of the former
+  std::string section_name_;  // of the latter
+  bool in_section_ = false;
+  int64_t num_held_ = 0;  // values of the open member
+};
+
+void read(std::string_view text, const JsonLimits& limits, TreeBuilder& builder) {
+  const Status within = check_json_limits(text, limits);
+  if (!within.ok()) throw FieldError{within.error().message};
+  json::sax_parse(text.begin(), text.end(), &builder);
+}
+
 }  // namespace
 
 json parse(std::string_view text, int max_depth) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        if (depth >= max_depth) {
-          throw FieldError{"deeper than " + std::to_string(max_depth) + " levels"};
-        }
-        keys.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end:
-        keys.pop_back();
-        break;
-      case json::parse_event_t::key: {
-        const std::string& key = parsed.get_ref<const std::string&>();
-        if (!keys.back().insert(key).second) throw FieldError{"the key " + quoted(key) + " twice"};
-        break;
-      }
-      case json::parse_event_t::value:
-        break;
-    }
-    return true;
-  };
-  try {
-    return json::parse(text.begin(), text.end(), watch);
-  } catch (const json::exception& failure) {
-    throw FieldError{std::string("not JSON: ") + failure.what()};
-  }
+  json root;
+  TreeBuilder builder(root);
+  read(text, {.depth = max_depth}, builder);
+  return root;
 }
+
+void for_each_member(std::string_view text, int max_depth, const std::vector<std::string>& sections,
+                     const Visit& visit) {
+  json root;
+  TreeBuilder builder(root, sections, visit);
+  read(text, {.depth = max_depth, .values = limits::kStreamedValues}, builder);
+  if (!root.is_object()) throw FieldError{"not an object"};
+}
+
+void refuse_twice(const std::string& key) { throw FieldError{"the key " + quoted(key) + " twice"}; }
 
 const json& member(const json& object, const char* key, const std::string& where) {
   if (!object.is_object()) throw FieldError{where + ": not an object"};

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "device/buffer.h"
+#include "graph/param_table.h"
 #include "nn/frame.h"
 #include "spec/model_spec.h"
-#include "spec/param_table.h"
 
 namespace trireme {
 

@@ -1,15 +1,57 @@
 #include "checkpoint/whole_folder.h"
 
-#include <fmt/format.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "base/file.h"
+#include "base/leftovers.h"
 
 namespace trireme {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kMostWriters = 1000;  // of one folder at the same time
+
+// A new folder that this process holds (base/leftovers.h) until the object ends.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> make(const std::string& target) {
+    std::error_code error;
+    fs::create_directories(fs::path(target).parent_path(), error);
+    std::string path = temporary_name(target);
+    for (int number = 1; number <= kMostWriters; ++number) {
+      if (fs::create_directory(path, error)) {
+        const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        TemporaryFolder folder(path, fd);
+        if (fd >= 0 && take_ownership(fd, path)) return folder;
+      } else if (error) {
+        break;
+      } else {
+        path = temporary_name(target) + "." + std::to_string(number);
+      }
+    }
+    return Error{ErrorKind::Damaged, path + ": cannot create: " + error.message()};
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept
+      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  TemporaryFolder(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  std::string path_;
+  int fd_;
+};
+
+}  // namespace
 
 Status write_whole_folder(const std::string& path,
                           const std::function<Status(const std::string& temporary)>& fill) {
@@ -20,16 +62,15 @@ Status write_whole_folder(const std::string& path,
     return Error{ErrorKind::Usage,
                  path + " exists and is not an empty folder: choose another --out"};
   }
-  const std::string temporary = fmt::format("{}.tmp-{}", clean.string(), ::getpid());
-  fs::remove_all(temporary, error);
-  fs::create_directories(temporary, error);
-  if (error) return Error{ErrorKind::Runtime, temporary + ": cannot create: " + error.message()};
+  remove_leftovers_of(clean.string());
+  TRIREME_TRY(made, TemporaryFolder::make(clean.string()));
+  const std::string& temporary = made.path();
   Status status = fill(temporary);
   if (status.ok()) status = sync_folder(temporary);
   if (status.ok()) {
     fs::remove(clean, error);
     fs::rename(temporary, clean, error);
-    if (error) status = Error{ErrorKind::Runtime, path + ": cannot rename: " + error.message()};
+    if (error) status = Error{ErrorKind::Damaged, path + ": cannot rename: " + error.message()};
   }
   if (!status.ok()) {
     std::error_code ignored;

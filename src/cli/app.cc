@@ -1,44 +1,20 @@
 #include "cli/app.h"
 
-#include <fmt/format.h>
-
 #include <exception>
-#include <new>
+#include <memory>
 #include <ostream>
 
+#include "base/failure.h"
 #include "cli/command_table.h"
 #include "cli/completion.h"
 #include "cli/config_command.h"
+#include "cli/exit_code.h"
 #include "cli/help.h"
+#include "cli/printable.h"
 #include "cli/version.h"
 
 namespace trireme {
 namespace {
-
-int exit_code(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::Usage:
-      return 2;
-    case ErrorKind::Infeasible:
-      return 3;
-    case ErrorKind::Damaged:
-      return 4;
-    case ErrorKind::Runtime:
-      return 5;
-  }
-  return 5;
-}
-
-// A word in red on a terminal, and each problem on a line of its own.
-void print_error(std::string_view message, CommandIo& io) {
-  const std::string label = io.color ? "\x1b[1;31merror:\x1b[0m" : "error:";
-  size_t begin = 0;
-  while (begin <= message.size()) {
-    const size_t end = std::min(message.find('\n', begin), message.size());
-    io.err << label << " " << message.substr(begin, end - begin) << "\n";
-    begin = end + 1;
-  }
-}
 
 // These commands read the table that they are part of.
 void add_table_commands(Command& root, bool* show_version) {
@@ -92,32 +68,13 @@ void add_table_commands(Command& root, bool* show_version) {
        }});
 }
 
-// Each of several problems, but not what explains the one above, says which command it is of.
-Error in_command(const Error& error, const std::string& path) {
-  std::string message = path + ": ";
-  for (size_t i = 0; i < error.message.size(); ++i) {
-    message += error.message[i];
-    const bool begins_another =
-        error.message[i] == '\n' && i + 1 < error.message.size() && error.message[i + 1] != ' ';
-    if (begins_another) message += path + ": ";
-  }
-  return {error.kind, message};
-}
-
 Result<int> run_command(const ParsedCommand& parsed, CommandIo& io) {
   try {
     Result<int> result = parsed.command->run(io);
     if (!result.ok()) return in_command(result.error(), parsed.path);
     return result;
-  } catch (const ContractError& error) {
-    return Error{ErrorKind::Runtime,
-                 fmt::format("{}: a defect of Trireme: {}", parsed.path, error.what())};
-  } catch (const IoError& error) {
-    return Error{ErrorKind::Damaged, fmt::format("{}: {}", parsed.path, error.what())};
-  } catch (const std::bad_alloc&) {
-    return Error{ErrorKind::Runtime, fmt::format("{}: out of memory", parsed.path)};
   } catch (const std::exception& error) {
-    return Error{ErrorKind::Runtime, fmt::format("{}: {}", parsed.path, error.what())};
+    return in_command(error_of(error), parsed.path);
   }
 }
 
@@ -151,7 +108,7 @@ int run_app(std::span<const std::string> args, const Environment& environment, C
   }
   if (!io.out) {
     print_error("standard output cannot be written", io);
-    return exit_code(ErrorKind::Runtime);
+    return exit_code(ErrorKind::Damaged);
   }
   return result.value();
 }

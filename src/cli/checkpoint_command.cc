@@ -9,6 +9,7 @@
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/load.h"
 #include "cli/path_checks.h"
+#include "config/config_load.h"
 #include "device/host.h"
 
 namespace trireme {
@@ -31,6 +32,16 @@ nlohmann::ordered_json to_json(const Checkpoint& checkpoint) {
                              {"bytes", tensor_bytes(tensor)}};
   }
   return json;
+}
+
+// Its bytes may be those that were written, and yet no configuration that can be read.
+Status check_config(const Checkpoint& checkpoint, const std::vector<std::string>& model_folders) {
+  const std::string name = "config.resolved.toml";
+  if (!checkpoint.index().attached.contains(name)) return Done{};
+  TRIREME_TRY(text, checkpoint.read_attached(name));
+  const auto config = load_config_text(text, checkpoint.folder() + "/" + name, model_folders);
+  if (!config.ok()) return config.error();
+  return Done{};
 }
 
 }  // namespace
@@ -59,7 +70,10 @@ Result<int> run_checkpoint_inspect(const CheckpointOptions& options, CommandIo& 
 Result<int> run_checkpoint_verify(const CheckpointOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(require_folder(options.path));
   TRIREME_TRY(checkpoint, find_checkpoint(options.path));
-  const std::vector<std::string> problems = checkpoint.verify(num_available_cores());
+  std::vector<std::string> problems = checkpoint.verify(num_available_cores());
+  if (const Status read = check_config(checkpoint, io.model_folders); !read.ok()) {
+    problems.push_back(read.error().message);
+  }
   if (problems.empty()) {
     io.out << checkpoint.folder() << ": every checksum is right\n";
     return 0;

@@ -77,8 +77,9 @@ bool is_own(const std::string& path) {
 Result<InterchangeModel> read_own_model(const std::string& path, int num_threads, CommandIo& io) {
   TRIREME_TRY(checkpoint, find_checkpoint(path));
   TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
-  TRIREME_TRY(config, load_config_text(config_text, checkpoint.folder(), io.model_folders));
-  return read_checkpoint_model(checkpoint, config.config.model, num_threads);
+  auto config = load_config_text(config_text, checkpoint.folder(), io.model_folders);
+  if (!config.ok()) return damaged(config.error().message);
+  return read_checkpoint_model(checkpoint, config->config.model, num_threads);
 }
 
 Result<std::vector<int32_t>> parse_tokens(std::string text, const ModelSpec& model) {

@@ -9,6 +9,7 @@
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/foreign_model.h"
+#include "checkpoint/save.h"
 #include "cli/checkpoint_command.h"
 #include "cli/tokenizer_interchange_command.h"
 #include "data/bpe_tokenizer.h"
@@ -124,13 +125,35 @@ TEST_F(Interchange, ATrainableCheckpointHasTheOptimizersBeginning) {
   }
 }
 
+// The checksums of such a checkpoint are right, so every command that reads its configuration has
+// to refuse the nesting itself.
+TEST_F(Interchange, ADeepConfigurationWithTheRightChecksumIsDamage) {
+  std::string deep = "a";
+  for (int level = 0; level < 40000; ++level) deep += ".a";
+  deep += " = 1\n";
+  const AttachedFile attached{"config.resolved.toml", deep};
+  const float value = 1.0f;
+  const TensorPiece piece{"w", Shape{1}, DType::F32, Slice::whole(Shape{1}), &value};
+  const auto folder = save_checkpoint(path("deep"), {.step = 1}, {&attached, 1}, {&piece, 1});
+  ASSERT_TRUE(folder.ok()) << folder.error().message;
+  const auto refused = [](const Result<int>& result) {
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().kind, ErrorKind::Damaged);
+    EXPECT_NE(result.error().message.find("64 levels"), std::string::npos)
+        << result.error().message;
+  };
+  refused(run_checkpoint_verify({*folder}, io_));
+  refused(run_checkpoint_export({*folder, "hf", "fp32", path("exported")}, io_));
+  refused(run_checkpoint_logits({*folder, "1"}, io_));
+}
+
 TEST_F(Interchange, RefusalsHaveTheirKinds) {
   make("gpt2", ModelFamily::Gpt2);
   const auto kind_of = [](const Result<int>& result) {
     EXPECT_FALSE(result.ok());
     return result.error().kind;
   };
-  EXPECT_EQ(kind_of(run_checkpoint_import({path("absent"), path("ck")}, io_)), ErrorKind::Damaged);
+  EXPECT_EQ(kind_of(run_checkpoint_import({path("absent"), path("ck")}, io_)), ErrorKind::Usage);
   EXPECT_EQ(kind_of(run_checkpoint_import({path("gpt2/merges.txt"), path("ck")}, io_)),
             ErrorKind::Damaged);
   EXPECT_FALSE(fs::exists(path("ck")));

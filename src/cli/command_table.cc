@@ -112,6 +112,10 @@ Command plan_command() {
                        .doc = "write a page of it: timelines, memory and traffic of the ranks",
                        .target = &options->html,
                        .completion = Completion::File},
+                      {.name = "rank",
+                       .value_name = "R",
+                       .doc = "print one rank alone, as JSON: an element of \"ranks\"",
+                       .target = &options->rank},
                       json_option(options->json)},
           .examples =
               {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b",

@@ -8,8 +8,9 @@
 
 #include "base/units.h"
 #include "config/unknown_key.h"
+#include "graph/param_table.h"
+#include "graph/work.h"
 #include "spec/model_spec.h"
-#include "spec/param_table.h"
 #include "spec/run_config_fields.h"
 #include "spec/run_config_text.h"
 

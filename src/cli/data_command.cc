@@ -33,6 +33,18 @@ std::string describe(const std::string& path, const TokenFileHeader& header) {
                      bytes_per_token(header));
 }
 
+// Whether and how the tokens can be verified in a run.
+std::string describe_chunks(const TokenFileHeader& header) {
+  if (!header.has_chunk_checksums) {
+    return fmt::format(
+        "chunk checksums: none (version 1): training verifies files below {} alone; `trireme data "
+        "prepare` writes them\n",
+        format_bytes(TokenFile::kVerifiedAtOpen));
+  }
+  return fmt::format("chunk checksums: {} of {} each\n", header.num_chunks(),
+                     format_bytes(kTokenChunkBytes));
+}
+
 void print_lines(const TokenFile& file, bool is_verified, const std::optional<Baselines>& baselines,
                  std::ostream& out) {
   const TokenFileHeader& header = file.header();
@@ -40,7 +52,8 @@ void print_lines(const TokenFile& file, bool is_verified, const std::optional<Ba
       << fmt::format("vocabulary: {} tokens of {} bytes, tokenizer {}\n", header.vocab_size,
                      header.token_bytes, hex64(header.tokenizer_hash))
       << fmt::format("checksum: {} ({})\n", hex64(header.payload_hash),
-                     is_verified ? "verified" : "not compared; --verify does");
+                     is_verified ? "verified" : "not compared; --verify does")
+      << describe_chunks(header);
   if (!baselines) return;
   const auto line = [&](const char* name, double nats, double bits) {
     out << fmt::format("{} baseline: {:.4f} nats per token, {:.4f} bits per byte\n", name, nats,
@@ -49,6 +62,10 @@ void print_lines(const TokenFile& file, bool is_verified, const std::optional<Ba
   line("unigram", baselines->unigram_nats, baselines->unigram_bits_per_byte);
   line("bigram", baselines->bigram_nats, baselines->bigram_bits_per_byte);
   out << fmt::format("counted on {} training tokens\n", baselines->train_tokens);
+}
+
+void print_object(const nlohmann::ordered_json& object, std::ostream& out) {
+  out << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
 void print_json(const TokenFile& file, bool is_verified, const std::optional<Baselines>& baselines,
@@ -63,6 +80,7 @@ void print_json(const TokenFile& file, bool is_verified, const std::optional<Bas
                                    {"token_bytes", header.token_bytes},
                                    {"tokenizer", hex64(header.tokenizer_hash)},
                                    {"checksum", hex64(header.payload_hash)},
+                                   {"chunk_checksums", header.has_chunk_checksums},
                                    {"verified", is_verified}};
   if (baselines) {
     object["unigram_nats"] = baselines->unigram_nats;
@@ -71,7 +89,34 @@ void print_json(const TokenFile& file, bool is_verified, const std::optional<Bas
     object["bigram_bits_per_byte"] = baselines->bigram_bits_per_byte;
     object["baseline_train_tokens"] = baselines->train_tokens;
   }
-  out << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  print_object(object, out);
+}
+
+// A file of nanoGPT or llm.c.
+Status inspect_foreign(const DataInspectOptions& options, std::ostream& out) {
+  if (options.head > 0 || !options.baselines.empty()) {
+    return Error{ErrorKind::Usage, options.file +
+                                       ": --head and --baselines need a token file of Trireme; "
+                                       "make one with `trireme data import`"};
+  }
+  TRIREME_TRY(layout, read_foreign_layout(options.file));
+  const bool is_llmc = layout.format == ForeignTokens::Llmc;
+  if (options.json) {
+    print_object({{"file", options.file},
+                  {"format", is_llmc ? "llmc" : "nanogpt"},
+                  {"tokens", layout.num_tokens},
+                  {"token_bytes", layout.token_bytes},
+                  {"checksum", nullptr},
+                  {"chunk_checksums", false},
+                  {"verified", false}},
+                 out);
+    return Done{};
+  }
+  out << fmt::format("{}: {} tokens of {} bytes, {}'s format\n", options.file, layout.num_tokens,
+                     layout.token_bytes, is_llmc ? "llm.c" : "nanoGPT")
+      << "checksum: none: this format has no checksums, so damage cannot be noticed; `trireme data "
+         "import` makes a file that has them\n";
+  return Done{};
 }
 
 Status print_head(const TokenFile& file, const DataInspectOptions& options, std::ostream& out) {
@@ -149,10 +194,11 @@ Status run_data_export(const DataExportOptions& options, std::ostream& out) {
 }
 
 Status run_data_inspect(const DataInspectOptions& options, std::ostream& out, std::ostream&) {
+  if (options.file.ends_with(".bin")) return inspect_foreign(options, out);
   TRIREME_TRY(file, TokenFile::open(options.file));
   if (options.verify) TRIREME_TRY_DONE(file.verify());
-  const int64_t file_bytes = kTokenFileHeaderBytes + file.num_tokens() * file.header().token_bytes;
-  const bool is_verified = options.verify || file_bytes < TokenFile::kVerifiedAtOpen;
+  const bool is_verified =
+      options.verify || file.header().file_bytes() < TokenFile::kVerifiedAtOpen;
   std::optional<Baselines> baselines;
   if (!options.baselines.empty()) {
     TRIREME_TRY(train, TokenFile::open(options.baselines));

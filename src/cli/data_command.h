@@ -21,10 +21,11 @@ struct DataPrepareOptions {
   int num_threads = 0;               // 0: all cores
 };
 
-// `trireme data inspect FILE.tok`: what a token file holds.
+// `trireme data inspect FILE`: what a token file holds; a name that ends in .bin is that of a file
+// of nanoGPT or llm.c.
 struct DataInspectOptions {
   std::string file;
-  bool verify = false;    // compare the checksum of all tokens (small files: always)
+  bool verify = false;    // compare all checksums (small files: always)
   bool json = false;      // one JSON object instead of lines
   std::string baselines;  // a training token file: unigram and bigram cross-entropies of `file`
   std::string tokenizer;  // with head: "byte" or the path of a tokenizer.json

@@ -104,7 +104,27 @@ TEST_F(TextCommands, InspectTellsWhatTheFileHoldsAndWhatCountingPredicts) {
   options.head = 10;
   ASSERT_TRUE(run_data_inspect(options, lines, err_).ok());
   EXPECT_NE(lines.str().find("bigram baseline"), std::string::npos) << lines.str();
+  EXPECT_NE(lines.str().find("chunk checksums: 1 of "), std::string::npos) << lines.str();
+  EXPECT_EQ(object["chunk_checksums"], true);
   EXPECT_NE(lines.str().find(object["checksum"].get<std::string>()), std::string::npos);
+}
+
+TEST_F(TextCommands, InspectSaysThatFilesOfOthersHaveNoChecksums) {
+  write("train.bin", std::string(4000, 'a'));
+  std::ostringstream json, lines;
+  ASSERT_TRUE(run_data_inspect({.file = path("train.bin"), .verify = true}, lines, err_).ok());
+  EXPECT_NE(lines.str().find("2000 tokens of 2 bytes, nanoGPT's format\nchecksum: none"),
+            std::string::npos)
+      << lines.str();
+  ASSERT_TRUE(run_data_inspect({.file = path("train.bin"), .json = true}, json, err_).ok());
+  const auto object = nlohmann::json::parse(json.str());
+  EXPECT_EQ(object["format"], "nanogpt");
+  EXPECT_EQ(object["tokens"], 2000);
+  EXPECT_TRUE(object["checksum"].is_null());
+  EXPECT_EQ(object["verified"], false);
+  const auto head = run_data_inspect({.file = path("train.bin"), .head = 5}, lines, err_);
+  ASSERT_FALSE(head.ok());
+  EXPECT_EQ(head.error().kind, ErrorKind::Usage);
 }
 
 TEST_F(TextCommands, DamagedFilesAndWrongWordsAreRefusedWithTheirKind) {

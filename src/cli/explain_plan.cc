@@ -24,8 +24,8 @@ struct TimePart {
 // The rank that everybody waits for.
 StepTimes slowest_rank(const RunPlan& plan, const Hardware& hardware) {
   StepTimes slowest;
-  for (const RankPrediction& rank : predict_ranks(plan, hardware)) {
-    if (rank.time.step > slowest.step) slowest = rank.time;
+  for (const StepTimes& stage : predict_stages(plan, hardware)) {
+    if (stage.step > slowest.step) slowest = stage;
   }
   return slowest;
 }
@@ -66,7 +66,7 @@ std::vector<PlannedTensor> largest_tensors(const RunPlan& plan) {
       if (copies > 0) all.push_back({&tensor, memory_class, copies});
     }
   };
-  const RankPlan& rank = plan.ranks.front();
+  const RankPlan& rank = plan.pipeline.front();
   for (size_t c = 0; c < rank.chunks.size(); ++c) {
     const StageTables& tables = rank.chunks[c].tables;
     const ChunkRegions& regions = rank.memory.chunks[c];
@@ -119,7 +119,7 @@ std::string time_text(const RunPlan& plan, const Hardware& hardware) {
 }
 
 std::string memory_text(const RunPlan& plan) {
-  const RankPlan& rank = plan.ranks.front();
+  const RankPlan& rank = plan.pipeline.front();
   const int64_t peak_action = rank.memory.peak_action;
   std::string text = fmt::format(
       "memory of rank 0 is greatest at {}, action {} of {}; its largest tensors, all copies "
@@ -179,14 +179,15 @@ nlohmann::ordered_json explanation_json(const PlanExplanation& explanation) {
                     {"configured", way.is_configured},
                     {"refusal", way.refusal}});
   }
-  return {{"peak_flops", peak_flops(plan, hardware)},
-          {"mfu", mfu(plan, hardware)},
-          {"time", time},
-          {"peak_action",
-           to_string(plan.ranks.front().program[size_t(plan.ranks.front().memory.peak_action)],
-                     plan.schedule.num_chunks)},
-          {"largest_tensors", tensors},
-          {"alternatives", ways}};
+  return {
+      {"peak_flops", peak_flops(plan, hardware)},
+      {"mfu", mfu(plan, hardware)},
+      {"time", time},
+      {"peak_action",
+       to_string(plan.pipeline.front().program[size_t(plan.pipeline.front().memory.peak_action)],
+                 plan.schedule.num_chunks)},
+      {"largest_tensors", tensors},
+      {"alternatives", ways}};
 }
 
 }  // namespace trireme

@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <iostream>
 
 #include "cli/app.h"
+#include "cli/printable.h"
 
 namespace {
 
@@ -19,6 +21,15 @@ std::vector<std::string> model_folders() {
           (prefix.parent_path() / "models").string()};
 }
 
+// Every rank keeps the shards of the checkpoint that it reads open, and ranks may be threads of one
+// process: more than the usual 1,024 files.
+void allow_many_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 65536));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -26,10 +37,16 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   // A limit on file sizes makes a write fail like a full disk; it does not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  allow_many_open_files();
   const Environment environment = read_environment();
   const bool draws = is_terminal(STDERR_FILENO) && !environment.ci && !environment.dumb;
-  CommandIo io{.out = std::cout,
-               .err = std::cerr,
+  // Messages are made printable wherever they go; data only where a terminal would obey them.
+  PrintableBuffer shown_out(*std::cout.rdbuf()), shown_err(*std::cerr.rdbuf());
+  std::ostream out(is_terminal(STDOUT_FILENO) ? &shown_out : std::cout.rdbuf());
+  std::ostream err(&shown_err);
+  err << std::unitbuf;
+  CommandIo io{.out = out,
+               .err = err,
                .err_is_terminal = draws,
                .color = draws && !environment.no_color,
                .model_folders = model_folders(),

@@ -4,8 +4,8 @@
 
 #include "cli/repository.h"
 #include "config/config_load.h"
+#include "graph/param_table.h"
 #include "spec/model_spec.h"
-#include "spec/param_table.h"
 
 namespace trireme {
 namespace {

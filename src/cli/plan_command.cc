@@ -76,7 +76,7 @@ std::string describe_plan(const RunPlan& plan) {
                         plan.num_ranks(), plan.mesh.tp, plan.mesh.cp, plan.mesh.pp, plan.mesh.dp,
                         ep, plan.schedule.kind, plan.config.parallel.zero);
   }
-  const RankPlan& rank = plan.ranks.front();
+  const RankPlan& rank = plan.pipeline.front();
   const std::string program = to_string(rank.program, plan.schedule.num_chunks);
   text += fmt::format("program    {}\n",
                       program.size() > 100 ? program.substr(0, 96) + " ..." : program);
@@ -123,9 +123,19 @@ Result<Priced> priced_for(const PlanOptions& options, RunConfig& config) {
 }
 
 nlohmann::ordered_json priced_json(const RunPlan& plan, const Hardware& hardware) {
-  auto json = nlohmann::ordered_json::parse(plan_json(plan, predict_ranks(plan, hardware)));
+  auto json =
+      nlohmann::ordered_json::parse(plan_json(plan, predict_ranks(plan, hardware), hardware));
   json["hardware"] = hardware.name;
   return json;
+}
+
+Result<int> print_rank(int rank, const RunPlan& plan, const Hardware& hardware, CommandIo& io) {
+  if (rank < 0 || rank >= plan.num_ranks()) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("--rank {}: the plan has ranks 0 to {}", rank, plan.num_ranks() - 1)};
+  }
+  io.out << planned_rank(plan, predict_ranks(plan, hardware), rank).dump(2) << "\n";
+  return 0;
 }
 
 Status write_page(const PlanOptions& options, const RunPlan& plan, const Hardware& hardware,
@@ -189,6 +199,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   if (!planned.ok()) return loaded.located(planned.error());
   const RunPlan& plan = planned.value();
   io.err << warning_lines(plan);
+  if (options.rank) return print_rank(*options.rank, plan, hardware, io);
   PlanExplanation explanation{plan, hardware, {}};
   if (options.explain) {
     TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), priced.host, hardware));

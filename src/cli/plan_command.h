@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -16,7 +17,8 @@ struct PlanOptions {
   bool search = false;  // for the best layout of the same number of ranks
   bool explain = false;
   bool json = false;
-  std::string html;  // file for the plan's page; "": none
+  std::string html;         // file for the plan's page; "": none
+  std::optional<int> rank;  // print this one alone
 };
 
 // Prints the plan and its price without running it; an infeasible one is the error.

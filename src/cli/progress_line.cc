@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "cli/printable.h"
 #include "cli/terminal.h"
 
 namespace trireme {
@@ -87,16 +88,20 @@ void ProgressLine::finish() {
 // The last column stays free: a terminal that holds a character there may wrap at the next one.
 void ProgressLine::draw() {
   const std::string line = fit_parts(parts_, style_.columns() - 1);
-  err_ << kEraseLine;
+  write_control(err_, kEraseLine);
   const size_t end_of_first = std::min(parts_.empty() ? 0 : parts_[0].size(), line.size());
-  if (style_.color) err_ << kBold << line.substr(0, end_of_first) << kNormal;
+  if (style_.color) {
+    write_control(err_, kBold);
+    err_ << line.substr(0, end_of_first);
+    write_control(err_, kNormal);
+  }
   err_ << (style_.color ? line.substr(end_of_first) : line) << std::flush;
   is_drawn_ = true;
   is_shown_ = true;
 }
 
 void ProgressLine::erase() {
-  if (is_drawn_) err_ << kEraseLine;
+  if (is_drawn_) write_control(err_, kEraseLine);
   is_drawn_ = false;
 }
 

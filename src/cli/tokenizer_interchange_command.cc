@@ -42,7 +42,7 @@ Status run_tokenizer_export(const TokenizerExportOptions& options, std::ostream&
   TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
   std::error_code error;
   std::filesystem::create_directories(options.out, error);
-  if (error) return Error{ErrorKind::Runtime, options.out + ": " + error.message()};
+  if (error) return Error{ErrorKind::Damaged, options.out + ": " + error.message()};
   TRIREME_TRY_DONE(write_hugging_face_tokenizer(*tokenizer, options.seq_len, options.out));
   out << options.out << ": " << describe(*tokenizer);
   return Done{};

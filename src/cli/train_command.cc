@@ -10,6 +10,7 @@
 
 #include "api/this_machine.h"
 #include "base/units.h"
+#include "cli/exit_code.h"
 #include "cli/plan_command.h"
 #include "cli/train_progress.h"
 #include "cli/version.h"
@@ -22,8 +23,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr int kStoppedExitCode = 130;
 
 // Signals that ask the run to end; a handler can reach nothing but a variable of the process.
 std::atomic<int> stop_signals{0};
@@ -42,13 +41,21 @@ void install_stop_handlers() {
   ::sigaction(SIGUSR1, &action, nullptr);  // launchers hand it on and kill nobody after it
 }
 
+// Ends a process whose ranks hang: no thread of it can be waited for.
+void end_process(const Error& error, CommandIo& io) {
+  print_error(in_command(error, "trireme train").message, io);
+  io.err.flush();
+  ::_exit(exit_code(error.kind));
+}
+
 std::string out_dir_of(const TrainOptions& options) {
   if (!options.out.empty()) return options.out;
   return "runs/" + std::filesystem::path(options.config.files.back()).stem().string();
 }
 
-SessionOptions session_options(const TrainOptions& options, const RunConfig& config,
-                               const Launch& launch, TrainProgress& progress) {
+SessionOptions session_options(const TrainOptions& options, const RunConfig& config, CommandIo& io,
+                               TrainProgress& progress) {
+  const Launch& launch = io.launch;
   SessionOptions session{.config = config,
                          .out_dir = out_dir_of(options),
                          .host = this_host(),
@@ -67,6 +74,7 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
     session.resume = ResumeMode::Path;
     session.resume_path = options.resume;
   }
+  session.on_hang = [&io](const Error& error) { end_process(error, io); };
   session.on_ready = [&progress](const RunPlan& plan, const TrainPosition& position) {
     progress.begin(plan, position);
   };
@@ -101,12 +109,12 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     if (!planned.ok()) return loaded.located(planned.error());
     const RunPlan& plan = *planned;
     io.err << warning_lines(plan);
-    io.out << (options.json ? plan_json(plan, predict_ranks(plan, {})) : describe_plan(plan));
+    io.out << (options.json ? plan_json(plan, predict_ranks(plan, {}), {}) : describe_plan(plan));
     return 0;
   }
   install_stop_handlers();
   TrainProgress progress(io);
-  SessionOptions session = session_options(options, loaded.config, io.launch, progress);
+  SessionOptions session = session_options(options, loaded.config, io, progress);
   if (!loaded.config.run.hardware.empty()) {
     TRIREME_TRY(hardware, load_hardware(loaded.config.run.hardware));
     session.hardware = hardware;
@@ -116,12 +124,18 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   const SessionResult& result = *ended;
   if (!io.launch.is_first()) return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
   progress.end();
-  const std::string report = session.out_dir + "/report.html";
-  TRIREME_TRY_DONE(write_report(session.out_dir, report));
+  const std::string report = result.report_folder + "/report.html";
+  const Status written =
+      result.report_folder.empty()
+          ? Status(damaged(session.out_dir + " is gone, and with it the metrics of this run"))
+          : write_report(result.report_folder, report);
+  if (!written.ok()) {
+    io.err << fmt::format("warning: there is no report: {}\n", written.error().message);
+  }
   io.err << prediction_line(result);
-  io.err << fmt::format("{} after step {}: {}\n",
+  io.err << fmt::format("{} after step {}{}\n",
                         result.end == TrainEnd::Finished ? "finished" : "stopped and saved",
-                        result.position.step, report);
+                        result.position.step, written.ok() ? ": " + report : "");
   return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
 }
 

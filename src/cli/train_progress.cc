@@ -19,9 +19,7 @@ TrainProgress::TrainProgress(CommandIo& io)
 void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position) {
   io_.err << describe_plan(plan);
   if (position.step > 0) io_.err << fmt::format("resumed after step {}\n", position.step);
-  for (const RankPlan& rank : plan.ranks) {
-    rank_bytes_ = std::max(rank_bytes_, rank.memory.arena_bytes);
-  }
+  rank_bytes_ = plan.largest().memory.arena_bytes;
   first_step_ = position.step;
   begin_ns_ = monotonic_ns();
 }

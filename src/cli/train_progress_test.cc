@@ -25,8 +25,9 @@ std::string shown_of(const StepReport& report) {
   CommandIo io{out, err};
   TrainProgress progress(io);
   RunPlan plan = plan_of_two_ranks();
-  plan.ranks[0].memory.arena_bytes = 3 << 20;
-  plan.ranks[1].memory.arena_bytes = 5 << 20;
+  plan.classes = {{.first = 0, .num_ranks = 1}, {.first = 1, .num_ranks = 1}};
+  plan.classes[0].memory.arena_bytes = 3 << 20;
+  plan.classes[1].memory.arena_bytes = 5 << 20;
   progress.begin(plan, {});
   progress.on_step(report);
   progress.on_eval({.step = report.step, .val_loss = report.loss});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,9 +26,16 @@ using CallHook = std::function<int(const Group& group, Collective, const CallSit
 
 struct WorldOptions {
   double timeout_s = 60.0;  // run.comm_timeout_s: the deadline of every wait
-  int ranks_per_node = 0;   // local ranks: nodes to pretend, which share no memory; 0: all on one
+  // checkpoint.timeout_s: how long work that a rank does alone may go without progress.
+  double progress_timeout_s = 300.0;
+  int ranks_per_node = 0;  // local ranks: nodes to pretend, which share no memory; 0: all on one
   // What Algorithm::Auto decides by.
   CommCost cost;
+  // The caller counts here the signals that ask this process to stop; may be null.
+  const std::atomic<int>* stop_signals = nullptr;
+  // Called from another thread when the ranks of this process have failed and cannot return: the
+  // process must then end itself. Empty: ranks that hang are not watched (see RankWatch).
+  std::function<void(const Error&)> on_hang;
   FaultHook fault_hook;  // tests only
   CallHook call_hook;    // tests only
 };
@@ -52,6 +60,8 @@ class Backend {
   virtual Fabric& fabric() = 0;
   virtual const std::vector<int>& node_of() const = 0;  // [world rank]
   virtual int spins() const = 0;                        // polls before a wait sleeps
+  // The rank shows its work here to its peers and to RankWatch.
+  virtual Progress& progress() { return fabric().cell(rank()).progress; }
 
   virtual std::unique_ptr<Transport> connect(const GroupShape& shape) = 0;
   // Nothing where the group's ranks do not all see each other's memory.

@@ -38,16 +38,17 @@ int64_t steady_now_ns() {
 Fabric::Fabric(FabricHeader& header, std::vector<RankCell*> cells)
     : header_(header), cells_(std::move(cells)) {}
 
-void Fabric::abort(int rank, std::string_view cause) {
+void Fabric::abort(int rank, std::string_view cause, ErrorKind kind) {
   uint32_t running = 0;
   if (!header_.abort_state.compare_exchange_strong(running, 1)) return;
   const size_t length = std::min(cause.size(), sizeof header_.cause - 1);
   std::memcpy(header_.cause, cause.data(), length);
   header_.cause[length] = '\0';
   header_.abort_rank.store(rank, std::memory_order_release);
+  header_.abort_kind.store(int32_t(kind), std::memory_order_release);
   header_.abort_state.store(2, std::memory_order_seq_cst);
   wake_all();
-  if (on_abort) on_abort(rank, std::string(cause));
+  if (on_abort) on_abort(rank, {kind, std::string(cause)});
 }
 
 std::string Fabric::cause() const {
@@ -58,6 +59,13 @@ std::string Fabric::cause() const {
     usleep(100);
   }
   return "a rank died while it wrote why";
+}
+
+Error Fabric::first_error() const {
+  std::string text = cause();  // waits until the kind is written, too
+  const bool is_written = header_.abort_state.load(std::memory_order_acquire) == 2;
+  const auto kind = ErrorKind(header_.abort_kind.load(std::memory_order_acquire));
+  return {is_written ? kind : ErrorKind::Runtime, std::move(text)};
 }
 
 void Fabric::throw_aborted(int rank, const std::string& during) const {

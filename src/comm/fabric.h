@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/progress.h"
+#include "base/result.h"
+#include "base/shared_record.h"
 #include "comm/collective.h"
-#include "comm/shared_record.h"
 
 namespace trireme {
 
@@ -41,11 +43,14 @@ struct RankCell {
   std::atomic<uint64_t> issued[kWatchedGroups];
   // What its calling thread waits for, and the call of either thread that differs from a peer's.
   SharedRecord<WaitRecord> waits[kWaitLanes];
+  // What the rank does alone, on files for example, while its peers wait.
+  Progress progress;
 };
 
 struct FabricHeader {
   std::atomic<uint32_t> abort_state;  // 0 running, 1 the cause is being written, 2 written
   std::atomic<int32_t> abort_rank;
+  std::atomic<int32_t> abort_kind;  // an ErrorKind
   char cause[8192];
 };
 
@@ -59,9 +64,12 @@ class Fabric {
   RankCell& cell(int rank) const { return *cells_[rank]; }
 
   bool aborted() const { return header_.abort_state.load(std::memory_order_seq_cst) != 0; }
-  // The first cause wins and wakes every rank; later calls change nothing.
-  void abort(int rank, std::string_view cause);
+  // The first cause wins and wakes every rank; later calls change nothing. Its kind decides the
+  // exit code of all ranks.
+  void abort(int rank, std::string_view cause, ErrorKind kind = ErrorKind::Runtime);
   std::string cause() const;
+  // The first cause with its kind, once it is written.
+  Error first_error() const;
   int first_failed_rank() const { return header_.abort_rank.load(std::memory_order_acquire); }
   [[noreturn]] void throw_aborted(int rank, const std::string& during) const;
 
@@ -80,8 +88,8 @@ class Fabric {
   static void cancel_sleep(Doorbell& bell);
   static void sleep(Doorbell& bell, uint32_t seen, int64_t timeout_ns);
 
-  // Called with (rank, cause) when this process is the first to know; spreads to other hosts.
-  std::function<void(int, const std::string&)> on_abort;
+  // Called with (rank, error) when this process is the first to know; spreads to other hosts.
+  std::function<void(int, const Error&)> on_abort;
 
   // "rank 0 waits for rank 2 in all_reduce(...), since 1.5 s", a line for every rank, then the
   // ranks that wait for nobody.

@@ -205,7 +205,7 @@ TEST(NoHangs, ARankThatReturnsEarlyIsNamed) {
   EXPECT_NE(outcome.first_cause.find("rank 2 has left"), std::string::npos) << outcome.first_cause;
 }
 
-TEST(NoHangs, TheFirstCauseKeepsItsTypeNested) {
+TEST(NoHangs, TheFirstCauseIsThatOfTheRankThatFailed) {
   try {
     run_ranks(3, [](World& world) {
       if (world.rank() == 1) throw DeviceError("the device is gone");
@@ -215,7 +215,7 @@ TEST(NoHangs, TheFirstCauseKeepsItsTypeNested) {
   } catch (const RankError& error) {
     EXPECT_EQ(error.rank(), 1);
     EXPECT_STREQ(error.what(), "rank 1: the device is gone");
-    EXPECT_THROW(std::rethrow_if_nested(error), DeviceError);
+    EXPECT_EQ(error.error().message, "the device is gone");
   }
 }
 

@@ -8,9 +8,6 @@
 #include "comm/rank_context.h"
 
 namespace trireme {
-namespace {
-constexpr double kLoneWorkS = 3600;
-}
 
 Group::Group(RankContext& context, GroupShape shape) : context_(context), shape_(std::move(shape)) {
   for (int member : shape_.members) {
@@ -84,11 +81,12 @@ void Group::barrier(CallSite site) {
   const TensorRef nothing{nullptr, DType::U8, Shape{0}};
   run({.collective = Collective::Barrier, .in = nothing, .out = nothing}, site);
 }
-void Group::barrier_after_lone_work(CallSite site) {
+void Group::monitored_barrier(CallSite site) {
   const TensorRef nothing{nullptr, DType::U8, Shape{0}};
   start({.collective = Collective::Barrier, .in = nothing, .out = nothing}, site)
-      .wait(std::max(kLoneWorkS, context_.options.timeout_s));
+      .wait(context_.options.progress_timeout_s);
 }
+Progress& Group::progress() { return context_.backend.progress(); }
 
 int Group::times(Collective collective, const CallSite& site) const {
   const CallHook& hook = context_.options.call_hook;

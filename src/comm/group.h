@@ -82,9 +82,11 @@ class Group {
   void all_to_all(TensorRef in, TensorRef out, Algorithm algorithm = Algorithm::Auto,
                   CallSite site = CallSite::current());
   void barrier(CallSite site = CallSite::current());
-  // The same where a rank may have had long work alone, on a disk say: its deadline is an hour at
-  // least.
-  void barrier_after_lone_work(CallSite site = CallSite::current());
+  // A barrier after work that a rank may have done alone, on files for example. Its deadline is
+  // WorldOptions::progress_timeout_s and counts from the last progress() that a rank has shown.
+  void monitored_barrier(CallSite site = CallSite::current());
+  // This rank shows here the work that it does alone.
+  Progress& progress();
   // The general form: also counts that differ by rank.
   void run(const CollectiveArgs& args, CallSite site = CallSite::current());
   // Seconds of each of `repeat` calls of the backend's own collective, for comparison.

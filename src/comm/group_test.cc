@@ -381,7 +381,7 @@ TEST(Work, CollectivesOfOneGroupRunInCallOrderBesideTheCaller) {
 TEST(Group, WorkThatOneRankHasAloneIsNoSilence) {
   run_ranks(2, {.timeout_s = 0.1}, [](World& world) {
     if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    world.group().barrier_after_lone_work();
+    world.group().monitored_barrier();
   });
 }
 

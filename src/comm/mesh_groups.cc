@@ -11,14 +11,18 @@ constexpr MeshAxis kAxes[] = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Pp, MeshAxis
 
 }  // namespace
 
+int position_in_mesh(const World& world) {
+  const std::vector<int> rank_at = place_on_nodes(world.node_of());
+  return int(std::find(rank_at.begin(), rank_at.end(), world.rank()) - rank_at.begin());
+}
+
 MeshGroups::MeshGroups(World& world, const Mesh& mesh)
     : world_(world), mesh_(mesh), rank_at_(place_on_nodes(world.node_of())) {
   TRIREME_CHECK(
       mesh.size() == world.size(),
       fmt::format("tp * cp * pp * dp = {} * {} * {} * {} is not the {} ranks of the world", mesh.tp,
                   mesh.cp, mesh.pp, mesh.dp, world.size()));
-  const auto found = std::find(rank_at_.begin(), rank_at_.end(), world.rank());
-  position_ = int(found - rank_at_.begin());
+  position_ = position_in_mesh(world);
   coords_ = coords_of(mesh, position_);
   for (const MeshAxis axis : kAxes) {
     const int first = positions_along(mesh, axis, position_)[0];

@@ -10,6 +10,9 @@
 
 namespace trireme {
 
+// Returns the position of this rank in the mesh that covers the world.
+int position_in_mesh(const World& world);
+
 // The groups of one rank along the axes of a mesh. The mesh lies over the nodes so that its fast
 // axes stay inside them; ranks of a group are ordered by their mesh position.
 class MeshGroups {

@@ -165,7 +165,8 @@ Result<CommPlan> plan_collective(const PlanRequest& q) {
                              name_of(q.algorithm))};
   }
   std::vector<int64_t> counts(q.counts.begin(), q.counts.end());
-  for (int i = int(counts.size()); i < q.size; ++i) {
+  const bool has_parts = q.collective != Collective::AllReduce;
+  for (int i = int(counts.size()); has_parts && i < q.size; ++i) {
     counts.push_back(balanced_count(q.count, q.size, i));
   }
   CommPlan plan;
@@ -187,6 +188,15 @@ PlanTraffic traffic_of(const CommPlan& plan) {
     }
   }
   return traffic;
+}
+
+int64_t sent_elements(const PlanRequest& q) {
+  if (q.algorithm == Algorithm::Ring && q.collective == Collective::AllReduce && q.size > 1) {
+    const auto part = [&](int place) { return balanced_count(q.count, q.size, place % q.size); };
+    return 2 * q.count - part(q.rank + 1) - part(q.rank + 2);
+  }
+  const Result<CommPlan> plan = plan_collective(q);
+  return plan.ok() ? traffic_of(*plan).sent : 0;
 }
 
 }  // namespace trireme

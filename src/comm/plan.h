@@ -85,6 +85,9 @@ struct PlanTraffic {
   int64_t received_messages = 0;
 };
 PlanTraffic traffic_of(const CommPlan& plan);
+// traffic_of(plan_collective(request)).sent, 0 where there is no such plan. A ring over all ranks
+// is not written out: its steps are as many as twice the ranks.
+int64_t sent_elements(const PlanRequest& request);
 
 // The same for Algorithm::Shared, where a rank sends what others read of its buffers, its results
 // included, and has no messages; up to kEagerBytes every rank reads every input instead.

@@ -366,6 +366,14 @@ TEST(CommPlan, RoundsAndElementsFollowTheClosedForms) {
       const PlanTraffic traffic = traffic_of(plans[r]);
       const Expected expected = cost(c, r);
       EXPECT_EQ(plans[r].rounds, expected.rounds) << "rank " << r;
+      EXPECT_EQ(sent_elements({.collective = c.collective,
+                               .algorithm = c.algorithm,
+                               .rank = r,
+                               .size = c.size,
+                               .root = c.root,
+                               .count = c.count}),
+                traffic.sent)
+          << "rank " << r;
       if (expected.sent >= 0) {
         EXPECT_EQ(traffic.sent, expected.sent) << "rank " << r;
       }

@@ -15,6 +15,11 @@ class WaitedTime {
     if (gap_ns > kStoppedNs) stopped_ns_ += gap_ns;
     looked_ns_ = now_ns;
   }
+  // Counts from the last look on.
+  void restart() {
+    since_ns_ = looked_ns_;
+    stopped_ns_ = 0;
+  }
   int64_t since_ns() const { return since_ns_; }
   int64_t ns() const { return looked_ns_ - since_ns_ - stopped_ns_; }
 

@@ -79,10 +79,29 @@ void Waiter::Watch::look_around(int peer) {
     }
     departed_peer_ = peer;
   }
-  if (waited_.ns() >= waiter_.policy_.timeout_ns) {
-    give_up(fmt::format("rank {} waited {:.3f} s, its deadline; who waits for whom:{}",
-                        waiter_.rank_, double(waited_.ns()) * 1e-9, fabric.wait_table(now_ns)));
+  look_for_progress();
+  if (waited_.ns() >= waiter_.policy_.timeout_ns) give_up(deadline_text(now_ns));
+}
+
+void Waiter::Watch::look_for_progress() {
+  uint64_t progress = 0;
+  for (int member : subject_.members) progress += waiter_.fabric_.cell(member).progress.count();
+  if (progress != progress_seen_) waited_.restart();
+  progress_seen_ = progress;
+}
+
+// Names the rank that works alone and its call, where one shows it.
+std::string Waiter::Watch::deadline_text(int64_t now_ns) const {
+  const double seconds = double(waited_.ns()) * 1e-9;
+  const std::string table =
+      fmt::format("who waits for whom:{}", waiter_.fabric_.wait_table(now_ns));
+  for (int member : subject_.members) {
+    if (const auto call = waiter_.fabric_.cell(member).progress.current()) {
+      return fmt::format("{}; raise checkpoint.timeout_s or look at the disk; {}",
+                         stall_text(member, seconds, call), table);
+    }
   }
+  return fmt::format("rank {} waited {:.3f} s, its deadline; {}", waiter_.rank_, seconds, table);
 }
 
 int64_t Waiter::Watch::nap_ns() const {

@@ -13,6 +13,7 @@ namespace trireme {
 struct WaitPolicy {
   int spins = 4000;            // polls before it yields: about 40 us; few where ranks share cores
   int64_t yield_ns = 100'000;  // then how long others may have the core between polls, before sleep
+  // Counts from the last Progress that a rank of the group has shown.
   int64_t timeout_ns = 60'000'000'000;
 };
 
@@ -79,6 +80,8 @@ class Waiter {
     void publish(int peer);
     void look_for_mismatch();
     void look_for_cycle();
+    void look_for_progress();
+    std::string deadline_text(int64_t now_ns) const;
     std::string cycle_text() const;
     [[noreturn]] void give_up(const std::string& cause);
 
@@ -87,8 +90,9 @@ class Waiter {
     SignatureRecord mine_;
     WaitedTime waited_;
     int published_peer_ = -2;
-    int departed_peer_ = -1;   // seen gone once; believed after one more look at the messages
-    uint64_t cycle_seen_ = 0;  // names the cycle of the last look; believed when it stays
+    int departed_peer_ = -1;      // seen gone once; believed after one more look at the messages
+    uint64_t cycle_seen_ = 0;     // names the cycle of the last look; believed when it stays
+    uint64_t progress_seen_ = 0;  // of all ranks of the group together
   };
 
   Fabric& fabric_;

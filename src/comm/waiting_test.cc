@@ -7,8 +7,8 @@
 #include <thread>
 #include <type_traits>
 
+#include "base/shared_record.h"
 #include "comm/local/local_backend.h"
-#include "comm/shared_record.h"
 #include "comm/waited_time.h"
 #include "comm/world.h"
 

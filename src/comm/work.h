@@ -18,7 +18,8 @@ class [[nodiscard]] Work {
   ~Work();
 
   // Throws CommError with the first cause when a rank has failed or the deadline has passed; the
-  // deadline is counted from this call and defaults to the world's.
+  // deadline is counted from this call, or from the last Progress that a rank of the group has
+  // shown, and defaults to the world's.
   void wait();
   void wait(double timeout_s);
   bool test();  // true once complete; throws like wait

@@ -1,6 +1,10 @@
 #include "comm/world.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
+
+#include "base/failure.h"
 
 namespace trireme {
 namespace {
@@ -13,6 +17,20 @@ GroupShape world_shape(Backend& backend) {
 }
 
 }  // namespace
+
+RankError::RankError(int rank, const Error& error)
+    : CommError(fmt::format("rank {}: {}", rank, error.message)), rank_(rank), error_(error) {}
+
+void abort_with(Fabric& fabric, int rank, const std::exception& exception) {
+  const Error error = error_of(exception);
+  fabric.abort(rank, error.message, error.kind);
+}
+
+void throw_first_error(const Fabric& fabric) {
+  if (!fabric.aborted()) return;
+  const Error error = fabric.first_error();  // waits until rank and text are written
+  throw RankError(fabric.first_failed_rank(), error);
+}
 
 World::World(Backend& backend, const WorldOptions& options)
     : backend_(backend), context_(backend, options), group_(context_, world_shape(backend)) {}

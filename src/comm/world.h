@@ -41,15 +41,22 @@ class World {
   Group group_;
 };
 
-// The first cause of a failed run. The rank's own exception is nested where it was in this process.
+// The first cause of a failed run, the same on every rank, with the rank that failed first.
 class RankError : public CommError {
  public:
-  RankError(int rank, const std::string& what) : CommError(what), rank_(rank) {}
+  RankError(int rank, const Error& error);
   int rank() const { return rank_; }
+  const Error& error() const { return error_; }  // without the rank
 
  private:
   int rank_;
+  Error error_;
 };
+
+// For backends: ends all ranks because this one has thrown.
+void abort_with(Fabric& fabric, int rank, const std::exception& exception);
+// Throws RankError where a rank has failed.
+void throw_first_error(const Fabric& fabric);
 
 // Runs `function` as `size` ranks that are threads of this process and returns when all have. When
 // one throws, the others are woken and end; then throws RankError with the first cause.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/input_limits.h"
 #include "base/nearest_name.h"
 #include "config/unknown_key.h"
 
@@ -123,7 +124,7 @@ class Loader {
 
   Result<Layer> read_preset(const std::string& name, const ConfigOrigin& origin) const {
     TRIREME_TRY(path, find_preset(name, origin));
-    TRIREME_TRY(text, read_text_file(path));
+    TRIREME_TRY(text, read_text_file(path, limits::kConfigFileBytes));
     TRIREME_TRY(assignments, parse_config_text(text, path));
     for (const ConfigAssignment& assignment : assignments) {
       if (assignment.key.rfind("model.", 0) == 0 && assignment.key != "model.preset") continue;
@@ -239,7 +240,7 @@ class Loader {
 
 Result<std::string> read_config_file(const std::string& path) {
   std::error_code ignored;
-  if (fs::exists(path, ignored)) return read_text_file(path);
+  if (fs::exists(path, ignored)) return read_text_file(path, limits::kConfigFileBytes);
   const size_t equals = std::min(path.find('='), path.size());
   const std::string set_instead =
       equals == path.size() ? "" : write_set(path.substr(0, equals), path.substr(equals + 1));

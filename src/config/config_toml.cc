@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/nearest_name.h"
+#include "config/toml_limits.h"
 
 namespace trireme {
 namespace {
@@ -52,8 +53,10 @@ ConfigAssignment make_assignment(std::string key, const toml::node& node,
 
 // A TOML value on its own; empty where the text is none.
 std::optional<TomlValue> parse_value(std::string_view text) {
+  const std::string line = fmt::format("v = {}", text);
+  if (!check_toml_limits(line).ok()) return std::nullopt;
   try {
-    const toml::table table = toml::parse(fmt::format("v = {}", text));
+    const toml::table table = toml::parse(line);
     if (table.size() != 1) return std::nullopt;
     return to_value(table.begin()->second);
   } catch (const toml::parse_error&) {
@@ -136,6 +139,8 @@ std::string ConfigOrigin::where() const {
 
 Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
                                                         const std::string& source) {
+  const Status within = check_toml_limits(text);
+  if (!within.ok()) return usage(source + ":" + within.error().message);
   toml::table root;
   try {
     root = toml::parse(text, source);
@@ -162,6 +167,16 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
       assignments.push_back(make_assignment(std::string(section.str()), section_node, source));
     }
   }
+  if (static_cast<int64_t>(assignments.size()) > limits::kConfigAssignments) {
+    return usage(fmt::format("{}: more than {} keys; a configuration has a hundred", source,
+                             limits::kConfigAssignments));
+  }
+  for (const ConfigAssignment& assignment : assignments) {
+    if (static_cast<int64_t>(assignment.key.size()) <= limits::kConfigKeyBytes) continue;
+    return usage(fmt::format("{}: a key of more than {} bytes; it begins with {}",
+                             assignment.origin.where(), limits::kConfigKeyBytes,
+                             assignment.key.substr(0, 32)));
+  }
   std::stable_sort(assignments.begin(), assignments.end(),
                    [](const auto& a, const auto& b) { return a.origin.line < b.origin.line; });
   return assignments;
@@ -176,6 +191,10 @@ Result<ConfigAssignment> parse_override(std::string_view override_text) {
   ConfigAssignment assignment;
   assignment.key = std::string(override_text.substr(0, equals));
   assignment.origin = {fmt::format("--set {}", override_text), 0};
+  if (static_cast<int64_t>(equals) > limits::kConfigKeyBytes) {
+    return usage(fmt::format("--set {}...: a key of more than {} bytes",
+                             override_text.substr(0, 32), limits::kConfigKeyBytes));
+  }
   const std::string_view text = override_text.substr(equals + 1);
   const std::optional<TomlValue> value = parse_value(text);
   const bool is_string = value && std::holds_alternative<std::string>(*value);

@@ -26,7 +26,8 @@ TEST(TokenSource, ReadingASampleAllocatesNothing) {
     for (int32_t token = 0; token < 10000; ++token) tokens.push_back(token % int32_t(vocab_size));
     ASSERT_TRUE(writer->append(tokens).ok());
     ASSERT_TRUE(writer->finish({}).ok());
-    const auto file = FileSource::open(path, 7, kSeqLen);
+    // Of a large file, a chunk is verified when it is read for the first time.
+    const auto file = FileSource::open(path, 7, kSeqLen, /*verified_at_open=*/0);
     const auto sequential = SequentialSource::open(path, kSeqLen);
     ASSERT_TRUE(file.ok() && sequential.ok());
     const SyntheticSource synthetic(7, vocab_size);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 #include "data/byte_spelling.h"
 #include "data/tokenizer_json.h"
@@ -76,13 +77,12 @@ BpeVocabulary read_vocabulary(const json& object) {
   for (const json& number : list_member(object, "special")) {
     vocabulary.special.push_back(token_number(number, "\"special\""));
   }
+  const std::unordered_set<int32_t> special(vocabulary.special.begin(), vocabulary.special.end());
   for (const json& token : list_member(object, "tokens")) {
     const auto number = static_cast<int32_t>(vocabulary.tokens.size());
     if (!token.is_string()) throw FieldError{fmt::format("tokens[{}] is not a string", number)};
     const std::string& text = token.get_ref<const std::string&>();
-    const bool is_special = std::find(vocabulary.special.begin(), vocabulary.special.end(),
-                                      number) != vocabulary.special.end();
-    const auto bytes = is_special ? text : bytes_of_spelling(text);
+    const auto bytes = special.contains(number) ? text : bytes_of_spelling(text);
     if (!bytes)
       throw FieldError{fmt::format("tokens[{}] has a character that spells no byte", number)};
     vocabulary.tokens.push_back(*bytes);

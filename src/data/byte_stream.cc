@@ -4,12 +4,16 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <vector>
+
+#include "base/file.h"
+#include "base/input_limits.h"
 
 namespace trireme {
 namespace {
@@ -52,6 +56,8 @@ class UnpackingStream : public ByteStream {
       const size_t packed_bytes = unread_.size();
       TRIREME_TRY(got, unpack(out.subspan(filled)));
       filled += got;
+      num_unpacked_ += static_cast<int64_t>(got);
+      TRIREME_TRY_DONE(check_ratio());
       if (in_part_ && got == 0 && unread_.size() == packed_bytes && at_end_) {
         return unreadable(
             fmt::format("ends inside its compressed data, at byte {}: truncated", position()));
@@ -92,11 +98,22 @@ class UnpackingStream : public ByteStream {
     at_end_ = got < buffer_.size();
     return Done{};
   }
+  // A few bytes that unpack to terabytes are an attack on the disk and the memory behind it.
+  Status check_ratio() const {
+    const bool is_sound = num_unpacked_ <= limits::kUnpackedFreeBytes ||
+                          num_unpacked_ / limits::kUnpackedRatio <= position();
+    if (is_sound) return Done{};
+    return unreadable(fmt::format(
+        "unpacks to more than {} times its size ({} bytes from {}), which no text does; if it is "
+        "right, unpack it first and read the file that comes out",
+        limits::kUnpackedRatio, num_unpacked_, position()));
+  }
   int64_t position() const { return num_read_ - static_cast<int64_t>(unread_.size()); }
 
   std::unique_ptr<ByteStream> packed_;
   std::vector<char> buffer_ = std::vector<char>(size_t{1} << 18);
   int64_t num_read_ = 0;
+  int64_t num_unpacked_ = 0;
   bool at_end_ = false;
 };
 
@@ -134,8 +151,8 @@ class ZstdStream : public UnpackingStream {
  public:
   explicit ZstdStream(std::unique_ptr<ByteStream> packed)
       : UnpackingStream(std::move(packed)), zstd_(ZSTD_createDStream()) {
-    // Windows of `zstd --long=31`: a file is read, whoever packed it.
-    ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, 31);
+    // The frame says how much memory its window takes.
+    ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, limits::kZstdWindowLog);
   }
 
  protected:
@@ -146,6 +163,12 @@ class ZstdStream : public UnpackingStream {
                      between_frames_ ? std::min<size_t>(unread_.size(), 1) : unread_.size(), 0};
     ZSTD_outBuffer unpacked{out.data(), out.size(), 0};
     const size_t left = ZSTD_decompressStream(zstd_.get(), &unpacked, &in);
+    if (ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge) {
+      return unreadable(fmt::format(
+          "is packed with a window of more than {} MiB; unpack it with `zstd -d --long=31 -c` into "
+          "a pipe and read \"-\"",
+          (int64_t{1} << limits::kZstdWindowLog) >> 20));
+    }
     if (ZSTD_isError(left)) return damaged(ZSTD_getErrorName(left));
     unread_ = unread_.subspan(in.pos);
     in_part_ = left != 0;
@@ -178,8 +201,12 @@ std::unique_ptr<ByteStream> unpacked_stream(std::unique_ptr<ByteStream> packed,
 
 Result<std::unique_ptr<ByteStream>> open_byte_stream(const std::string& path,
                                                      Compression compression) {
-  std::FILE* file =
-      path == "-" ? ::fdopen(::dup(STDIN_FILENO), "rb") : std::fopen(path.c_str(), "rb");
+  int fd = path == "-" ? ::dup(STDIN_FILENO) : -1;
+  if (path != "-") {
+    TRIREME_TRY(opened, open_regular_file(path));
+    fd = opened;
+  }
+  std::FILE* file = ::fdopen(fd, "rb");
   if (file == nullptr) return unreadable(std::strerror(errno));
   return unpacked_stream(std::make_unique<FileStream>(file), compression);
 }

@@ -1,12 +1,13 @@
 #include "data/file_source.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace trireme {
 namespace {
 
-Result<TokenFile> open_for(const std::string& path, int64_t seq_len) {
-  TRIREME_TRY(file, TokenFile::open(path));
+Result<TokenFile> open_for(const std::string& path, int64_t seq_len, int64_t verified_at_open) {
+  TRIREME_TRY(file, TokenFile::open(path, verified_at_open));
   if (file.num_tokens() <= seq_len) {
     return Error{ErrorKind::Usage,
                  path + " has " + std::to_string(file.num_tokens()) +
@@ -22,7 +23,8 @@ void read_window(const TokenFile& file, int64_t first_token, std::span<int32_t> 
                  std::span<int32_t> targets) {
   TRIREME_CHECK(inputs.size() == targets.size(), "inputs and targets differ in length");
   file.read(first_token, inputs);
-  file.read(first_token + 1, targets);
+  std::copy(inputs.begin() + 1, inputs.end(), targets.begin());
+  file.read(first_token + static_cast<int64_t>(inputs.size()), targets.last(1));
 }
 
 void check_seq_len(std::span<const int32_t> inputs, int64_t seq_len) {
@@ -36,8 +38,9 @@ void check_seq_len(std::span<const int32_t> inputs, int64_t seq_len) {
 FileSource::FileSource(TokenFile file, const Sampler& sampler)
     : file_(std::move(file)), sampler_(sampler) {}
 
-Result<FileSource> FileSource::open(const std::string& path, uint64_t seed, int64_t seq_len) {
-  TRIREME_TRY(file, open_for(path, seq_len));
+Result<FileSource> FileSource::open(const std::string& path, uint64_t seed, int64_t seq_len,
+                                    int64_t verified_at_open) {
+  TRIREME_TRY(file, open_for(path, seq_len, verified_at_open));
   const Sampler sampler(seed, file.num_tokens(), seq_len);
   return FileSource(std::move(file), sampler);
 }
@@ -51,8 +54,9 @@ void FileSource::read_sample(uint64_t global_sample, std::span<int32_t> inputs,
 SequentialSource::SequentialSource(TokenFile file, int64_t seq_len)
     : file_(std::move(file)), seq_len_(seq_len), num_windows_((file_.num_tokens() - 1) / seq_len) {}
 
-Result<SequentialSource> SequentialSource::open(const std::string& path, int64_t seq_len) {
-  TRIREME_TRY(file, open_for(path, seq_len));
+Result<SequentialSource> SequentialSource::open(const std::string& path, int64_t seq_len,
+                                                int64_t verified_at_open) {
+  TRIREME_TRY(file, open_for(path, seq_len, verified_at_open));
   return SequentialSource(std::move(file), seq_len);
 }
 

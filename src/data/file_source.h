@@ -15,7 +15,8 @@ namespace trireme {
 class FileSource : public TokenSource {
  public:
   // Refuses a file with fewer than seq_len + 1 tokens.
-  static Result<FileSource> open(const std::string& path, uint64_t seed, int64_t seq_len);
+  static Result<FileSource> open(const std::string& path, uint64_t seed, int64_t seq_len,
+                                 int64_t verified_at_open = TokenFile::kVerifiedAtOpen);
 
   int64_t vocab_size() const override { return file_.vocab_size(); }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
@@ -35,7 +36,8 @@ class FileSource : public TokenSource {
 // and samples from num_windows() on repeat the first ones.
 class SequentialSource : public TokenSource {
  public:
-  static Result<SequentialSource> open(const std::string& path, int64_t seq_len);
+  static Result<SequentialSource> open(const std::string& path, int64_t seq_len,
+                                       int64_t verified_at_open = TokenFile::kVerifiedAtOpen);
 
   int64_t vocab_size() const override { return file_.vocab_size(); }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,

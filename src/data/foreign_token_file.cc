@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/input_file.h"
+#include "base/leftovers.h"
 #include "data/token_file_writer.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kLlmcHeaderBytes = 1024;
 constexpr int32_t kLlmcMagic16 = 20240520;  // version 1: u16
 constexpr int32_t kLlmcMagic32 = 20240801;  // version 7: u32
 
 Result<ForeignTokenLayout> parse_llmc(std::span<const std::byte> bytes, int64_t file_bytes) {
-  if (static_cast<int64_t>(bytes.size()) < kLlmcHeaderBytes) {
+  if (static_cast<int64_t>(bytes.size()) < kForeignHeaderBytes) {
     return damaged("a header of llm.c has 1024 bytes: truncated");
   }
   std::array<int32_t, 3> words;
@@ -28,26 +29,44 @@ Result<ForeignTokenLayout> parse_llmc(std::span<const std::byte> bytes, int64_t 
     return Error{ErrorKind::Infeasible, fmt::format("llm.c's tokens of version {}; {} is read",
                                                     words[1], is_wide ? 7 : 1)};
   }
-  const ForeignTokenLayout layout{ForeignTokens::Llmc, is_wide ? 4 : 2, kLlmcHeaderBytes, words[2]};
+  const ForeignTokenLayout layout{ForeignTokens::Llmc, is_wide ? 4 : 2, kForeignHeaderBytes,
+                                  words[2]};
   if (layout.num_tokens < 1 ||
-      kLlmcHeaderBytes + layout.num_tokens * layout.token_bytes != file_bytes) {
+      kForeignHeaderBytes + layout.num_tokens * layout.token_bytes != file_bytes) {
     return damaged(fmt::format("the header tells of {} tokens of {} bytes, the file has {} bytes",
                                words[2], layout.token_bytes, file_bytes));
   }
   return layout;
 }
 
-// Tokens begin .. begin + out.size() - 1; those above 2^31 become negative, and are refused later.
-void read_tokens(std::span<const std::byte> file, const ForeignTokenLayout& layout, int64_t begin,
-                 std::span<int32_t> out) {
-  const std::byte* source = file.data() + layout.data_offset + begin * layout.token_bytes;
-  for (size_t i = 0; i < out.size(); ++i) {
-    uint32_t token = 0;
-    std::memcpy(&token, source + i * static_cast<size_t>(layout.token_bytes),
-                static_cast<size_t>(layout.token_bytes));
-    out[i] = static_cast<int32_t>(token);
+// A foreign file, open for reading at any token.
+struct ForeignFile {
+  InputFile input;
+  ForeignTokenLayout layout;
+
+  static Result<ForeignFile> open(const std::string& path) {
+    TRIREME_TRY(input, InputFile::open(path));
+    std::vector<std::byte> start(static_cast<size_t>(std::min(input.bytes(), kForeignHeaderBytes)));
+    TRIREME_TRY_DONE(input.read(0, start));
+    auto layout = parse_foreign_tokens(start, input.bytes());
+    if (!layout.ok()) return with_context(layout.error(), path);
+    return ForeignFile{std::move(input), *layout};
   }
-}
+
+  // Tokens begin .. begin + out.size() - 1; those above 2^31 become negative, and are refused
+  // later. `packed` is memory that calls share.
+  Status read(int64_t begin, std::vector<std::byte>& packed, std::span<int32_t> out) const {
+    const auto width = static_cast<size_t>(layout.token_bytes);
+    packed.resize(out.size() * width);
+    TRIREME_TRY_DONE(input.read(layout.data_offset + begin * layout.token_bytes, packed));
+    for (size_t i = 0; i < out.size(); ++i) {
+      uint32_t token = 0;
+      std::memcpy(&token, packed.data() + i * width, width);
+      out[i] = static_cast<int32_t>(token);
+    }
+    return Done{};
+  }
+};
 
 // Calls visit(begin, tokens) for all tokens in blocks.
 template <typename Visit>
@@ -60,12 +79,14 @@ Status for_each_block(int64_t num_tokens, Visit&& visit) {
   return Done{};
 }
 
-Status compare(std::span<const std::byte> foreign, const ForeignTokenLayout& layout,
-               const TokenFile& file, const std::string& written) {
+// The path is that of the file that was written.
+Status compare(const ForeignFile& foreign, const TokenFile& file, const std::string& written) {
   std::vector<int32_t> theirs;
-  return for_each_block(layout.num_tokens, [&](int64_t begin, std::span<int32_t> ours) -> Status {
+  std::vector<std::byte> packed;
+  const int64_t num_tokens = foreign.layout.num_tokens;
+  return for_each_block(num_tokens, [&](int64_t begin, std::span<int32_t> ours) -> Status {
     theirs.resize(ours.size());
-    read_tokens(foreign, layout, begin, theirs);
+    TRIREME_TRY_DONE(foreign.read(begin, packed, theirs));
     file.read(begin, ours);
     const auto differ = std::mismatch(ours.begin(), ours.end(), theirs.begin()).first;
     if (differ == ours.end()) return Done{};
@@ -86,7 +107,7 @@ std::vector<int64_t> piece_bytes_of(const Tokenizer* tokenizer) {
 }
 
 std::string print_llmc_header(const TokenFile& file) {
-  std::array<int32_t, kLlmcHeaderBytes / 4> words{};
+  std::array<int32_t, kForeignHeaderBytes / 4> words{};
   const bool is_wide = file.header().token_bytes == 4;
   words[0] = is_wide ? kLlmcMagic32 : kLlmcMagic16;
   words[1] = is_wide ? 7 : 1;
@@ -121,18 +142,23 @@ Result<ForeignTokenLayout> parse_foreign_tokens(std::span<const std::byte> bytes
   return ForeignTokenLayout{.num_tokens = file_bytes / 2};
 }
 
+Result<ForeignTokenLayout> read_foreign_layout(const std::string& path) {
+  TRIREME_TRY(file, ForeignFile::open(path));
+  return file.layout;
+}
+
 Result<TokenFileHeader> import_tokens(const std::string& path, const TokenMeaning& meaning,
                                       const std::string& out) {
-  TRIREME_TRY(map, MappedFile::open(path));
-  auto layout = parse_foreign_tokens(map.bytes(), static_cast<int64_t>(map.bytes().size()));
-  if (!layout.ok()) return with_context(layout.error(), path);
+  TRIREME_TRY(foreign, ForeignFile::open(path));
   const uint64_t hash = meaning.tokenizer == nullptr ? 0 : meaning.tokenizer->hash();
   TRIREME_TRY(writer, TokenFileWriter::create(out, meaning.vocab_size, hash));
   const std::vector<int64_t> piece_bytes = piece_bytes_of(meaning.tokenizer);
   TokenFileWriter::Totals totals;
+  std::vector<std::byte> packed;
+  const int64_t num_tokens = foreign.layout.num_tokens;
   TRIREME_TRY_DONE(
-      for_each_block(layout->num_tokens, [&](int64_t begin, std::span<int32_t> tokens) -> Status {
-        read_tokens(map.bytes(), *layout, begin, tokens);
+      for_each_block(num_tokens, [&](int64_t begin, std::span<int32_t> tokens) -> Status {
+        TRIREME_TRY_DONE(foreign.read(begin, packed, tokens));
         auto appended = writer.append(tokens);
         if (!appended.ok())
           return Error{ErrorKind::Damaged, path + ": " + appended.error().message};
@@ -145,12 +171,13 @@ Result<TokenFileHeader> import_tokens(const std::string& path, const TokenMeanin
       }));
   TRIREME_TRY(header, writer.finish(totals));
   TRIREME_TRY(file, TokenFile::open(out));
-  TRIREME_TRY_DONE(compare(map.bytes(), *layout, file, out));
+  TRIREME_TRY_DONE(compare(foreign, file, out));
   return header;
 }
 
 Status export_tokens(const TokenFile& file, ForeignTokens format, const std::string& out) {
   TRIREME_TRY_DONE(check_export(file, format));
+  remove_leftovers_of(out);
   TRIREME_TRY(target, AtomicFile::create(out));
   if (format == ForeignTokens::Llmc) TRIREME_TRY_DONE(target.write(print_llmc_header(file)));
   std::vector<std::byte> packed;
@@ -164,11 +191,10 @@ Status export_tokens(const TokenFile& file, ForeignTokens format, const std::str
         return target.write(packed);
       }));
   TRIREME_TRY_DONE(target.commit());
-  TRIREME_TRY(map, MappedFile::open(out));
-  TRIREME_TRY(layout, parse_foreign_tokens(map.bytes(), static_cast<int64_t>(map.bytes().size())));
-  if (layout.num_tokens != file.num_tokens())
+  TRIREME_TRY(foreign, ForeignFile::open(out));
+  if (foreign.layout.num_tokens != file.num_tokens())
     return damaged(out + ": another number of tokens reads back");
-  return compare(map.bytes(), layout, file, out);
+  return compare(foreign, file, out);
 }
 
 }  // namespace trireme

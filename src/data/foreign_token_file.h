@@ -25,9 +25,14 @@ struct ForeignTokenLayout {
   int64_t num_tokens = 0;
 };
 
-// A file that begins with llm.c's magic is llm.c's; any other is nanoGPT's.
+// `bytes` are the file's first ones, up to kForeignHeaderBytes. A file that begins with llm.c's
+// magic is llm.c's; any other is nanoGPT's.
+inline constexpr int64_t kForeignHeaderBytes = 1024;
 Result<ForeignTokenLayout> parse_foreign_tokens(std::span<const std::byte> bytes,
                                                 int64_t file_bytes);
+
+// The layout of the file `path`.
+Result<ForeignTokenLayout> read_foreign_layout(const std::string& path);
 
 // What the tokens mean, which these files do not say.
 struct TokenMeaning {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/file.h"
 
 namespace trireme {
@@ -28,11 +29,12 @@ bool is_sentencepiece(std::string_view text) { return text.starts_with('\n'); }
 
 // The eos_token of tokenizer_config.json, a string or an object; "" where it does not say.
 std::string end_of_text_beside(const fs::path& path) {
-  const auto text = read_text_file((path.parent_path() / "tokenizer_config.json").string());
+  const auto text = read_text_file((path.parent_path() / "tokenizer_config.json").string(),
+                                   limits::kSmallFileBytes);
   if (!text.ok()) return "";
-  const nlohmann::json config = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object() || !config.contains("eos_token")) return "";
-  const nlohmann::json& token = config["eos_token"];
+  const auto parsed = parse_bounded_json(*text);
+  if (!parsed.ok() || !parsed->is_object() || !parsed->contains("eos_token")) return "";
+  const nlohmann::json& token = parsed->at("eos_token");
   if (token.is_string()) return token.get<std::string>();
   if (token.is_object() && token.contains("content") && token["content"].is_string()) {
     return token["content"].get<std::string>();
@@ -51,8 +53,9 @@ Result<std::string> tokenizer_file_in(const fs::path& folder) {
 
 Result<BpeTokenizer> load_vocab(const std::string& path, const ForeignTokenizerOptions& options) {
   const char* const merges = name_in(path) == "encoder.json" ? "vocab.bpe" : "merges.txt";
-  TRIREME_TRY(vocab_text, read_text_file(path));
-  TRIREME_TRY(merges_text, read_text_file((fs::path(path).parent_path() / merges).string()));
+  TRIREME_TRY(vocab_text, read_text_file(path, limits::kTokenizerFileBytes));
+  TRIREME_TRY(merges_text, read_text_file((fs::path(path).parent_path() / merges).string(),
+                                          limits::kTokenizerFileBytes));
   return parse_vocab_and_merges(vocab_text, merges_text, options);
 }
 
@@ -62,7 +65,7 @@ Result<std::unique_ptr<Tokenizer>> load_file(const std::string& path,
   if (is_vocab(path)) {
     tokenizer = load_vocab(path, options);
   } else {
-    TRIREME_TRY(text, read_text_file(path));
+    TRIREME_TRY(text, read_text_file(path, limits::kTokenizerFileBytes));
     if (is_tiktoken(path) && is_sentencepiece(text)) {
       return Error{ErrorKind::Infeasible,
                    "a SentencePiece model, which joins and normalises spaces and falls back to "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "data/foreign_vocabulary.h"
 
 namespace trireme {
@@ -29,14 +30,10 @@ void must(const Status& status) {
 }
 
 json parse_object(std::string_view text, const char* what) {
-  json object;
-  try {
-    object = json::parse(text);
-  } catch (const json::exception& error) {
-    fail(fmt::format("{}: not JSON: {}", what, error.what()));
-  }
-  if (!object.is_object()) fail(fmt::format("{}: not an object", what));
-  return object;
+  auto object = parse_bounded_json(text);
+  if (!object.ok()) fail(fmt::format("{}: {}", what, object.error().message));
+  if (!object->is_object()) fail(fmt::format("{}: not an object", what));
+  return std::move(*object);
 }
 
 // Null where the key is absent.

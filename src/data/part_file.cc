@@ -14,13 +14,13 @@ namespace {
 constexpr size_t kBufferTokens = size_t{1} << 18;
 
 Error failure_at(const std::string& path, const char* action) {
-  return {ErrorKind::Runtime, path + ": cannot " + action + ": " + std::strerror(errno)};
+  return {ErrorKind::Damaged, path + ": cannot " + action + ": " + std::strerror(errno)};
 }
 
 }  // namespace
 
 Result<PartFile> PartFile::open(const std::string& path, int64_t keep_tokens) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0) return failure_at(path, "create");
   PartFile file(path, fd, keep_tokens);
   const int64_t bytes = keep_tokens * static_cast<int64_t>(sizeof(int32_t));
@@ -79,7 +79,7 @@ Status PartFile::read(int64_t offset, std::span<int32_t> tokens) const {
     const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), position);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failure_at(path_, "read");
-    if (got == 0) return Error{ErrorKind::Runtime, path_ + ": was truncated by someone else"};
+    if (got == 0) return Error{ErrorKind::Damaged, path_ + ": was truncated by someone else"};
     bytes = bytes.subspan(static_cast<size_t>(got));
     position += got;
   }

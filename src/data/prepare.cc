@@ -39,7 +39,7 @@ Status check_options(const PrepareOptions& options) {
   }
   std::error_code failure;
   fs::create_directories(options.out, failure);
-  if (failure) return Error{ErrorKind::Runtime, options.out + ": " + failure.message()};
+  if (failure) return Error{ErrorKind::Damaged, options.out + ": " + failure.message()};
   return Done{};
 }
 
@@ -80,6 +80,7 @@ class Preparation {
   std::unique_ptr<PartFile> val_;
   int64_t document_ = 0;  // number of the document that the next token belongs to
   bool was_resumed_ = false;
+  bool is_text_good_ = true;  // what was read of it
 };
 
 uint64_t Preparation::inputs_hash() const {
@@ -117,8 +118,10 @@ Status Preparation::encode_all() {
   TextEncoder::Encoded encoded;
   int64_t kept_bytes = reader_.report().text_bytes;
   while (true) {
+    is_text_good_ = false;
     TRIREME_TRY(more, reader_.read(batch, options_.block_bytes));
     TRIREME_TRY_DONE(encoder_.encode(batch, encoded));
+    is_text_good_ = true;
     TRIREME_TRY_DONE(route(encoded));
     const int64_t read_bytes = reader_.report().text_bytes;
     if (options_.progress) options_.progress(read_bytes, reader_.total_bytes());
@@ -215,7 +218,7 @@ Result<PrepareReport> Preparation::finish() {
   } else {  // that of an earlier preparation is none of this text
     std::error_code failure;
     fs::remove(path("val.tok"), failure);
-    if (failure) return Error{ErrorKind::Runtime, path("val.tok") + ": " + failure.message()};
+    if (failure) return Error{ErrorKind::Damaged, path("val.tok") + ": " + failure.message()};
   }
   return report;
 }
@@ -225,7 +228,8 @@ Result<PrepareReport> Preparation::run() {
   const auto encoded = encode_all();
   auto report = encoded.ok() ? finish() : Result<PrepareReport>(encoded.error());
   // After a failure that may pass (a full disk, a signal) the same command goes on.
-  const bool goes_on = !report.ok() && report.error().kind == ErrorKind::Runtime && can_resume();
+  const bool may_pass = is_text_good_ && !report.ok() && report.error().kind != ErrorKind::Usage;
+  const bool goes_on = may_pass && can_resume();
   if (!goes_on) remove_parts();
   return report;
 }

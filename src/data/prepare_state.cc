@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -49,10 +50,10 @@ Status save_prepare_state(const PrepareState& state, const std::string& path) {
 }
 
 std::optional<PrepareState> load_prepare_state(const std::string& path, uint64_t inputs_hash) {
-  const auto file = MappedFile::open(path);
-  if (!file.ok()) return std::nullopt;
+  const auto text = read_text_file(path, limits::kSmallFileBytes);
+  if (!text.ok() || !check_json_limits(*text).ok()) return std::nullopt;
   try {
-    const json object = json::parse(file->text());
+    const json object = json::parse(*text);
     if (object.at("inputs") != hex64(inputs_hash)) return std::nullopt;
     return from_json(object, inputs_hash);
   } catch (const json::exception&) {

@@ -55,11 +55,14 @@ TextFormat format_of(const fs::path& path, TextFormat wanted) {
 Status add_file(const fs::path& path, TextFormat format, std::vector<TextFile>& files) {
   TRIREME_TRY_DONE(check_extension(unpacked_name(path)));
   std::error_code failure;
-  const bool has_size = fs::is_regular_file(path, failure);
-  const auto size = has_size ? fs::file_size(path, failure) : 0;
+  if (!fs::is_regular_file(path, failure) && !failure) {
+    return unreadable(path.string(),
+                      "is no regular file; read a pipe as standard input: name it \"-\"");
+  }
+  const auto size = failure ? 0 : fs::file_size(path, failure);
   if (failure) return unreadable(path.string(), failure.message());
-  files.push_back({path.string(), format_of(path, format),
-                   has_size ? static_cast<int64_t>(size) : -1, compression_of(path.string())});
+  files.push_back({path.string(), format_of(path, format), static_cast<int64_t>(size),
+                   compression_of(path.string())});
   return Done{};
 }
 
@@ -96,7 +99,8 @@ Result<std::vector<TextFile>> list_files(const TextInput& input) {
     } else if (fs::is_directory(path, failure)) {
       TRIREME_TRY_DONE(add_folder(path, input.format, files));
     } else if (!fs::exists(path, failure)) {
-      return unreadable(path, failure ? failure.message() : "no such file or folder");
+      if (!failure) return usage(path + ": no such file or folder");
+      return unreadable(path, failure.message());
     } else {
       TRIREME_TRY_DONE(add_file(path, input.format, files));
       if (files.back().bytes == 0) return unreadable(path, "the file is empty");
@@ -202,7 +206,7 @@ Status TextReader::read_block(TextBatch& batch, size_t bytes) {
 
 Status TextReader::take_lines(TextBatch& batch, bool is_last) {
   size_t begin = 0;
-  for (size_t end = pending_.find('\n'); end != std::string::npos;
+  for (size_t end = pending_.find('\n', searched_); end != std::string::npos;
        begin = end + 1, end = pending_.find('\n', begin)) {
     TRIREME_TRY_DONE(take_line(std::string_view(pending_).substr(begin, end - begin), batch));
   }
@@ -211,6 +215,7 @@ Status TextReader::take_lines(TextBatch& batch, bool is_last) {
     begin = pending_.size();
   }
   pending_.erase(0, begin);
+  searched_ = pending_.size();
   if (pending_.size() <= kGreatestLineBytes) return Done{};
   return unreadable(
       shown(files_[file_index_].path),
@@ -257,6 +262,7 @@ Status TextReader::seek(const Position& position, const Report& report) {
   line_number_ = position.line;
   report_ = report;
   pending_.clear();
+  searched_ = 0;
   if (position.file < 0 || file_index_ > files_.size()) {
     return Error{ErrorKind::Usage, "a position behind the last file"};
   }

@@ -95,6 +95,7 @@ class TextReader {
   int64_t offset_ = 0;       // bytes read of it, unpacked
   int64_t line_number_ = 0;  // lines taken of it
   std::string pending_;      // of Lines and JsonLines: read, but not taken
+  size_t searched_ = 0;      // bytes of it without the end of a line
   Utf8Check utf8_;
 };
 

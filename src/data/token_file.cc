@@ -1,6 +1,7 @@
 #include "data/token_file.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -14,7 +15,9 @@ namespace {
 
 // CR LF shows a transfer that translated line ends, as in PNG.
 constexpr char kMagic[8] = {'T', 'R', 'I', 'T', 'O', 'K', '\r', '\n'};
-constexpr uint32_t kTokenFileVersion = 1;
+constexpr uint32_t kWithoutChunks = 1;  // versions
+constexpr uint32_t kWithChunks = 2;
+constexpr const char* kPrepareAgain = "prepare it again with `trireme data prepare`";
 
 // As in the file; little-endian like every machine this runs on.
 struct RawHeader {
@@ -40,23 +43,40 @@ uint32_t header_hash_of(RawHeader raw) {
 // Returns the greatest token.
 template <typename Token>
 uint32_t widen(const std::byte* source, std::span<int32_t> out) {
-  const Token* tokens = reinterpret_cast<const Token*>(source);
   uint32_t greatest = 0;
   for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<int32_t>(tokens[i]);
-    greatest = std::max(greatest, uint32_t{tokens[i]});
+    Token token;
+    std::memcpy(&token, source + i * sizeof token, sizeof token);
+    out[i] = static_cast<int32_t>(token);
+    greatest = std::max(greatest, uint32_t{token});
   }
   return greatest;
 }
+
+// Memory for one chunk, on the stack: a step allocates nothing.
+using ChunkBuffer = std::array<std::byte, kTokenChunkBytes>;
 
 }  // namespace
 
 int token_bytes_of(int64_t vocab_size) { return vocab_size <= 65536 ? 2 : 4; }
 
+uint64_t token_chunk_hash(int64_t chunk, std::span<const std::byte> tokens) {
+  return hash64(tokens, static_cast<uint64_t>(chunk));
+}
+
+int64_t TokenFileHeader::num_chunks() const {
+  return (payload_bytes() + kTokenChunkBytes - 1) / kTokenChunkBytes;
+}
+
+int64_t TokenFileHeader::file_bytes() const {
+  const int64_t table_bytes = has_chunk_checksums ? num_chunks() * int64_t{sizeof(uint64_t)} : 0;
+  return kTokenFileHeaderBytes + payload_bytes() + table_bytes;
+}
+
 void print_token_file_header(const TokenFileHeader& header,
                              std::span<std::byte, kTokenFileHeaderBytes> bytes) {
   RawHeader raw{.magic = {},
-                .version = kTokenFileVersion,
+                .version = header.has_chunk_checksums ? kWithChunks : kWithoutChunks,
                 .token_bytes = static_cast<uint32_t>(header.token_bytes),
                 .vocab_size = header.vocab_size,
                 .header_hash = 0,
@@ -82,9 +102,9 @@ Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes
   if (std::memcmp(raw.magic, kMagic, sizeof kMagic) != 0) {
     return damaged("not a token file (byte 0); make one with `trireme data prepare`");
   }
-  if (raw.version != kTokenFileVersion) {
-    return damaged("token file version " + std::to_string(raw.version) + " (byte 8); this is for " +
-                   std::to_string(kTokenFileVersion));
+  if (raw.version != kWithoutChunks && raw.version != kWithChunks) {
+    return damaged("token file version " + std::to_string(raw.version) +
+                   " (byte 8); this program reads versions 1 and 2");
   }
   if (raw.header_hash != header_hash_of(raw)) {
     return damaged("the header (bytes 0 to 63) does not match its checksum");
@@ -98,29 +118,37 @@ Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes
                    " (byte 16) for tokens of " + std::to_string(raw.token_bytes) +
                    " bytes, at most " + std::to_string(greatest_vocab));
   }
-  const uint64_t payload_bytes = static_cast<uint64_t>(file_bytes - kTokenFileHeaderBytes);
-  if (payload_bytes % raw.token_bytes != 0 || payload_bytes / raw.token_bytes != raw.num_tokens) {
-    return damaged("the header tells of " + std::to_string(raw.num_tokens) + " tokens of " +
-                   std::to_string(raw.token_bytes) + " bytes, the file has " +
-                   std::to_string(payload_bytes) + " bytes for them: truncated or appended to");
-  }
   constexpr uint64_t kGreatest = std::numeric_limits<int64_t>::max();
   if (raw.num_documents > kGreatest || raw.text_bytes > kGreatest) {
     return damaged("the header's counts of documents and text bytes cannot be");
   }
-  return TokenFileHeader{.token_bytes = static_cast<int>(raw.token_bytes),
-                         .vocab_size = raw.vocab_size,
-                         .num_tokens = static_cast<int64_t>(raw.num_tokens),
-                         .num_documents = static_cast<int64_t>(raw.num_documents),
-                         .text_bytes = static_cast<int64_t>(raw.text_bytes),
-                         .tokenizer_hash = raw.tokenizer_hash,
-                         .payload_hash = raw.payload_hash};
+  const TokenFileHeader header{.token_bytes = static_cast<int>(raw.token_bytes),
+                               .vocab_size = raw.vocab_size,
+                               .num_tokens = static_cast<int64_t>(raw.num_tokens),
+                               .num_documents = static_cast<int64_t>(raw.num_documents),
+                               .text_bytes = static_cast<int64_t>(raw.text_bytes),
+                               .tokenizer_hash = raw.tokenizer_hash,
+                               .payload_hash = raw.payload_hash,
+                               .has_chunk_checksums = raw.version == kWithChunks};
+  // The first comparison keeps the sizes of the second one within 63 bits.
+  const bool fits = raw.num_tokens <= static_cast<uint64_t>(file_bytes) / raw.token_bytes;
+  if (!fits || header.file_bytes() != file_bytes) {
+    return damaged("the header tells of " + std::to_string(raw.num_tokens) + " tokens of " +
+                   std::to_string(raw.token_bytes) + " bytes" +
+                   (header.has_chunk_checksums ? " and their chunk checksums" : "") +
+                   ", which does not agree with the file's " + std::to_string(file_bytes) +
+                   " bytes: truncated or appended to");
+  }
+  return header;
 }
 
-TokenFile::TokenFile(std::string path, const TokenFileHeader& header, MappedFile map)
-    : path_(std::move(path)), header_(header), map_(std::move(map)) {}
+TokenFile::TokenFile(InputFile file, const TokenFileHeader& header)
+    : file_(std::move(file)),
+      header_(header),
+      verified_(std::make_unique<std::atomic<uint64_t>[]>(
+          static_cast<size_t>(header.num_chunks() + 63) / 64)) {}
 
-Result<TokenFile> TokenFile::open(const std::string& path) {
+Result<TokenFile> TokenFile::open(const std::string& path, int64_t verified_at_open) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     return Error{ErrorKind::Usage,
@@ -128,38 +156,100 @@ Result<TokenFile> TokenFile::open(const std::string& path) {
                      ": no such token file (data.train and data.val name them): make it with "
                      "`trireme data prepare`, or that of configs/demo.toml with `make demo`"};
   }
-  TRIREME_TRY(map, MappedFile::open(path));
-  const int64_t file_bytes = static_cast<int64_t>(map.bytes().size());
-  auto header = parse_token_file_header(map.bytes(), file_bytes);
+  TRIREME_TRY(input, InputFile::open(path));
+  std::array<std::byte, kTokenFileHeaderBytes> bytes;
+  const auto start =
+      std::span(bytes).first(static_cast<size_t>(std::min(input.bytes(), kTokenFileHeaderBytes)));
+  TRIREME_TRY_DONE(input.read(0, start));
+  auto header = parse_token_file_header(start, input.bytes());
   if (!header.ok()) return with_context(header.error(), path);
-  TokenFile file(path, *header, std::move(map));
-  if (file_bytes < kVerifiedAtOpen) TRIREME_TRY_DONE(file.verify());
+  TokenFile file(std::move(input), *header);
+  if (header->file_bytes() < verified_at_open) TRIREME_TRY_DONE(file.verify());
   return file;
+}
+
+bool TokenFile::is_verified(int64_t chunk) const {
+  const uint64_t bits = verified_[static_cast<size_t>(chunk / 64)].load(std::memory_order_relaxed);
+  return (bits >> (chunk % 64) & 1) != 0;
+}
+
+void TokenFile::set_verified(int64_t chunk) const {
+  verified_[static_cast<size_t>(chunk / 64)].fetch_or(uint64_t{1} << (chunk % 64),
+                                                      std::memory_order_relaxed);
+}
+
+int64_t TokenFile::chunk_bytes(int64_t chunk) const {
+  return std::min(kTokenChunkBytes, header_.payload_bytes() - chunk * kTokenChunkBytes);
+}
+
+Status TokenFile::read_chunk(int64_t chunk, std::span<std::byte> out) const {
+  const int64_t begin = kTokenFileHeaderBytes + chunk * kTokenChunkBytes;
+  TRIREME_TRY_DONE(file_.read(begin, out));
+  if (!header_.has_chunk_checksums) return Done{};
+  uint64_t stored = 0;
+  const int64_t table = kTokenFileHeaderBytes + header_.payload_bytes();
+  TRIREME_TRY_DONE(file_.read(table + chunk * int64_t{sizeof stored},
+                              std::as_writable_bytes(std::span(&stored, 1))));
+  const uint64_t hash = token_chunk_hash(chunk, out);
+  if (hash == stored) return Done{};
+  return damaged(path() + ": chunk " + std::to_string(chunk) + " (bytes " + std::to_string(begin) +
+                 " to " + std::to_string(begin + static_cast<int64_t>(out.size()) - 1) +
+                 ") has checksum " + hex64(hash) + ", the file says " + hex64(stored) +
+                 ": the file is damaged; " + kPrepareAgain);
+}
+
+Result<const std::byte*> TokenFile::read_part(int64_t chunk, int64_t begin, int64_t length,
+                                              std::span<std::byte> memory) const {
+  if (header_.has_chunk_checksums && !is_verified(chunk)) {
+    TRIREME_TRY_DONE(read_chunk(chunk, memory.first(static_cast<size_t>(chunk_bytes(chunk)))));
+    set_verified(chunk);
+    return static_cast<const std::byte*>(memory.data() + begin);
+  }
+  TRIREME_TRY_DONE(file_.read(kTokenFileHeaderBytes + chunk * kTokenChunkBytes + begin,
+                              memory.first(static_cast<size_t>(length))));
+  return static_cast<const std::byte*>(memory.data());
 }
 
 void TokenFile::read(int64_t offset, std::span<int32_t> out) const {
   const int64_t count = static_cast<int64_t>(out.size());
   TRIREME_CHECK(offset >= 0 && count <= num_tokens() && offset <= num_tokens() - count,
-                path_ + ": tokens " + std::to_string(offset) + " and " + std::to_string(count) +
+                path() + ": tokens " + std::to_string(offset) + " and " + std::to_string(count) +
                     " more of " + std::to_string(num_tokens()));
-  const std::byte* source =
-      map_.bytes().data() + kTokenFileHeaderBytes + offset * header_.token_bytes;
-  const uint32_t greatest =
-      header_.token_bytes == 2 ? widen<uint16_t>(source, out) : widen<uint32_t>(source, out);
-  if (greatest >= header_.vocab_size && count > 0) {
-    throw IoError(path_ + ": token " + std::to_string(greatest) + " near position " +
-                  std::to_string(offset) + ", outside the vocabulary of " +
-                  std::to_string(header_.vocab_size) +
-                  ": the file is damaged; prepare it again with `trireme data prepare`");
+  const int64_t token_bytes = header_.token_bytes;
+  const int64_t tokens_per_chunk = kTokenChunkBytes / token_bytes;
+  ChunkBuffer memory;
+  while (!out.empty()) {
+    const int64_t first = offset % tokens_per_chunk;
+    const int64_t length = std::min(static_cast<int64_t>(out.size()), tokens_per_chunk - first);
+    const auto source =
+        read_part(offset / tokens_per_chunk, first * token_bytes, length * token_bytes, memory);
+    if (!source.ok()) throw IoError(source.error().message);
+    const auto part = out.first(static_cast<size_t>(length));
+    const uint32_t greatest =
+        token_bytes == 2 ? widen<uint16_t>(*source, part) : widen<uint32_t>(*source, part);
+    if (greatest >= header_.vocab_size) {
+      throw IoError(path() + ": token " + std::to_string(greatest) + " near position " +
+                    std::to_string(offset) + ", outside the vocabulary of " +
+                    std::to_string(header_.vocab_size) + ": the file is damaged; " + kPrepareAgain);
+    }
+    out = out.subspan(static_cast<size_t>(length));
+    offset += length;
   }
 }
 
 Status TokenFile::verify() const {
-  const uint64_t hash = hash64(map_.bytes().subspan(kTokenFileHeaderBytes));
+  Hasher64 payload;
+  ChunkBuffer buffer;
+  for (int64_t chunk = 0; chunk < header_.num_chunks(); ++chunk) {
+    const std::span<std::byte> bytes(buffer.data(), static_cast<size_t>(chunk_bytes(chunk)));
+    TRIREME_TRY_DONE(read_chunk(chunk, bytes));
+    payload.update(bytes);
+    set_verified(chunk);
+  }
+  const uint64_t hash = payload.digest();
   if (hash == header_.payload_hash) return Done{};
-  return damaged(path_ + ": the tokens have checksum " + hex64(hash) + ", the header says " +
-                 hex64(header_.payload_hash) +
-                 ": damaged; prepare it again with `trireme data prepare`");
+  return damaged(path() + ": the tokens have checksum " + hex64(hash) + ", the header says " +
+                 hex64(header_.payload_hash) + ": damaged; " + kPrepareAgain);
 }
 
 }  // namespace trireme

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
+#include "base/file.h"
+#include "base/philox.h"
 #include "data/file_source.h"
 #include "data/token_file_writer.h"
 
@@ -40,8 +43,42 @@ class TokenFileTest : public testing::Test {
     return path(name);
   }
 
+  void write_bytes(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+  }
+  // Changes one bit of a byte of a file in its place; a second call changes it back.
+  void flip(const std::string& file, int64_t position, int bit) const {
+    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekg(position);
+    const int byte = stream.get();
+    stream.seekp(position);
+    stream.put(static_cast<char>(byte ^ (1 << bit)));
+    ASSERT_TRUE(stream.flush().good());
+  }
+  // The message of what read() throws, or "".
+  static std::string failure_of(const TokenFile& file, int64_t offset, std::span<int32_t> out) {
+    try {
+      file.read(offset, out);
+      return "";
+    } catch (const IoError& error) {
+      return error.what();
+    }
+  }
+  // The same tokens as those of a file of version 2, as version 1 wrote them.
+  static std::string without_chunk_checksums(const std::string& bytes,
+                                             const TokenFileHeader& header) {
+    TokenFileHeader old = header;
+    old.has_chunk_checksums = false;
+    std::string start(kTokenFileHeaderBytes, '\0');
+    print_token_file_header(
+        old, std::as_writable_bytes(std::span(start)).first<kTokenFileHeaderBytes>());
+    return start + bytes.substr(kTokenFileHeaderBytes, static_cast<size_t>(old.payload_bytes()));
+  }
+
   std::filesystem::path folder_;
 };
+
+constexpr int64_t kNothingAtOpen = 0;  // as if the file were above the limit
 
 TEST_F(TokenFileTest, ReadsWhatWasWrittenInBothWidths) {
   for (int64_t vocab_size : {5, 257, 65536, 65537, 100000}) {
@@ -98,6 +135,107 @@ TEST_F(TokenFileTest, EveryFlippedByteTruncationAndAppendixIsRefused) {
   EXPECT_EQ(absent.error().kind, ErrorKind::Usage);
   EXPECT_NE(absent.error().message.find("trireme data prepare"), std::string::npos);
   EXPECT_FALSE(TokenFile::open(folder_.string()).ok());
+}
+
+// 120 flips all over a file that is too large to be verified when it is opened: a flip in the
+// header is refused at once, any other when its chunk is read, and no other chunk is.
+TEST_F(TokenFileTest, EveryFlipInALargeFileIsNoticedWhenItsChunkIsRead) {
+  for (const int64_t vocab_size : {300, 100000}) {  // tokens of two bytes and of four
+    const std::string name = write("a.tok", 115000, vocab_size);
+    const TokenFileHeader header = TokenFile::open(name)->header();
+    const int64_t tokens_per_chunk = kTokenChunkBytes / header.token_bytes;
+    const int64_t table = kTokenFileHeaderBytes + header.payload_bytes();
+    ASSERT_EQ(static_cast<int64_t>(std::filesystem::file_size(name)), header.file_bytes());
+    std::vector<int32_t> tokens(100);
+    const auto positions = rng_key(7, "flips");
+    for (uint64_t draw = 0; draw < 120; ++draw) {
+      const PhiloxCounter words = philox(positions, counter_of(draw, 0));
+      // A third of the flips in the header and in the table each, which are small.
+      const int64_t ends[] = {0, kTokenFileHeaderBytes, table, header.file_bytes()};
+      const int64_t begin = ends[draw % 3];
+      const int64_t position = begin + words[0] % (ends[draw % 3 + 1] - begin);
+      flip(name, position, static_cast<int>(words[1] % 8));
+      const auto file = TokenFile::open(name, kNothingAtOpen);
+      EXPECT_EQ(file.ok(), draw % 3 != 0) << "byte " << position;
+      const int64_t damaged_chunk = draw % 3 == 1
+                                        ? (position - kTokenFileHeaderBytes) / kTokenChunkBytes
+                                        : (position - table) / int64_t{sizeof(uint64_t)};
+      for (int64_t chunk = 0; file.ok() && chunk < header.num_chunks(); ++chunk) {
+        // The last tokens of a chunk; the flip is anywhere in it.
+        const int64_t end = std::min((chunk + 1) * tokens_per_chunk, header.num_tokens);
+        const int64_t first = kTokenFileHeaderBytes + chunk * kTokenChunkBytes;
+        const int64_t last = kTokenFileHeaderBytes + end * header.token_bytes - 1;
+        const std::string said = failure_of(*file, end - 100, tokens);
+        const std::string wanted = name + ": chunk " + std::to_string(chunk) + " (bytes " +
+                                   std::to_string(first) + " to " + std::to_string(last) + ")";
+        EXPECT_EQ(said.starts_with(wanted), chunk == damaged_chunk) << said;
+        EXPECT_EQ(said.find("trireme data prepare") != std::string::npos, chunk == damaged_chunk);
+        EXPECT_EQ(said.empty(), chunk != damaged_chunk) << said;
+      }
+      EXPECT_FALSE(TokenFile::open(name).ok()) << "byte " << position;
+      EXPECT_FALSE(file.ok() && file->verify().ok()) << "byte " << position;
+      flip(name, position, static_cast<int>(words[1] % 8));
+    }
+    EXPECT_TRUE(TokenFile::open(name).ok());
+  }
+}
+
+// Whole and right by itself, but not where it was written.
+TEST_F(TokenFileTest, ChunksThatHaveChangedPlacesAreNoticed) {
+  const std::string name = write("a.tok", 4 * kTokenChunkBytes / 2, 300);
+  std::string bytes = *read_text_file(name);
+  const auto chunk = [&](int index) { return bytes.begin() + 64 + index * kTokenChunkBytes; };
+  std::swap_ranges(chunk(1), chunk(2), chunk(2));
+  const auto sum = [&](int index) { return bytes.end() - 8 * (4 - index); };
+  std::swap_ranges(sum(1), sum(2), sum(2));
+  write_bytes("a.tok", bytes);
+  const auto file = TokenFile::open(name, kNothingAtOpen);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  std::vector<int32_t> tokens(10);
+  for (int64_t index = 0; index < 4; ++index) {
+    EXPECT_EQ(failure_of(*file, index * kTokenChunkBytes / 2, tokens).empty(),
+              index == 0 || index == 3);
+  }
+}
+
+TEST_F(TokenFileTest, AFileThatIsTruncatedInARunIsAnErrorWithTheByteAtWhichItEnds) {
+  for (const int64_t verified_at_open : {kNothingAtOpen, TokenFile::kVerifiedAtOpen}) {
+    const std::string name = write("a.tok", 100000, 300);
+    const auto file = TokenFile::open(name, verified_at_open);
+    ASSERT_TRUE(file.ok());
+    std::vector<int32_t> tokens(5000);
+    for (int64_t length = 200000; length >= 0; length -= 9973) {
+      std::filesystem::resize_file(name, static_cast<uintmax_t>(length));
+      const std::string said = failure_of(*file, 95000, tokens);
+      EXPECT_TRUE(said.starts_with(name + ": cannot read at byte ")) << said;
+      EXPECT_NE(said.find("the file ends at byte " + std::to_string(length) + ";"),
+                std::string::npos)
+          << length << ": " << said;
+    }
+  }
+}
+
+// Files of version 1 have no chunk checksums: they are read as they always were.
+TEST_F(TokenFileTest, FilesOfVersionOneAreRead) {
+  const std::string name = write("a.tok", 100000, 300);
+  const TokenFileHeader header = TokenFile::open(name)->header();
+  const std::string old = without_chunk_checksums(*read_text_file(name), header);
+  write_bytes("old.tok", old);
+  for (const int64_t verified_at_open : {kNothingAtOpen, TokenFile::kVerifiedAtOpen}) {
+    const auto file = TokenFile::open(path("old.tok"), verified_at_open);
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    EXPECT_FALSE(file->header().has_chunk_checksums);
+    EXPECT_EQ(file->header().payload_hash, header.payload_hash);
+    EXPECT_TRUE(file->verify().ok());
+    std::vector<int32_t> tokens(100000);
+    file->read(0, tokens);
+    for (int64_t t = 0; t < 100000; ++t) ASSERT_EQ(tokens[t], t % 300);
+  }
+  flip(path("old.tok"), 1000, 0);
+  EXPECT_FALSE(TokenFile::open(path("old.tok")).ok());
+  EXPECT_FALSE(TokenFile::open(path("old.tok"), kNothingAtOpen)->verify().ok());
+  write_bytes("old.tok", old + std::string(8, '\0'));
+  EXPECT_FALSE(TokenFile::open(path("old.tok")).ok());
 }
 
 // A header that is right by itself, with the right checksum, and wrong.

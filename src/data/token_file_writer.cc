@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/leftovers.h"
+
 namespace trireme {
 namespace {
 
@@ -32,6 +34,7 @@ Result<TokenFileWriter> TokenFileWriter::create(const std::string& path, int64_t
     return Error{ErrorKind::Usage, path + ": a vocabulary of " + std::to_string(vocab_size) +
                                        " does not fit tokens of 4 bytes"};
   }
+  remove_leftovers_of(path);
   TRIREME_TRY(file, AtomicFile::create(path));
   // The header's place; its content is known at the end.
   TRIREME_TRY_DONE(file.write(std::array<std::byte, kTokenFileHeaderBytes>{}));
@@ -42,25 +45,40 @@ Result<TokenFileWriter> TokenFileWriter::create(const std::string& path, int64_t
 }
 
 Status TokenFileWriter::append(std::span<const int32_t> tokens) {
-  packed_.resize(tokens.size() * static_cast<size_t>(header_.token_bytes));
+  const size_t begin = packed_.size();
+  packed_.resize(begin + tokens.size() * static_cast<size_t>(header_.token_bytes));
   const int64_t outside = header_.token_bytes == 2
-                              ? pack<uint16_t>(tokens, header_.vocab_size, packed_.data())
-                              : pack<uint32_t>(tokens, header_.vocab_size, packed_.data());
+                              ? pack<uint16_t>(tokens, header_.vocab_size, packed_.data() + begin)
+                              : pack<uint32_t>(tokens, header_.vocab_size, packed_.data() + begin);
   if (outside >= 0) {
+    packed_.resize(begin);
     return Error{ErrorKind::Usage,
                  path_ + ": token " + std::to_string(tokens[outside]) + " at position " +
                      std::to_string(header_.num_tokens + outside) +
                      " is outside the vocabulary of " + std::to_string(header_.vocab_size)};
   }
-  payload_hash_->update(packed_);
+  const std::span<const std::byte> added = std::span(packed_).subspan(begin);
+  payload_hash_->update(added);
   header_.num_tokens += static_cast<int64_t>(tokens.size());
-  return file_.write(packed_);
+  TRIREME_TRY_DONE(file_.write(added));
+  size_t closed = 0;
+  for (; packed_.size() - closed >= kTokenChunkBytes; closed += kTokenChunkBytes) {
+    close_chunk(std::span(packed_).subspan(closed, kTokenChunkBytes));
+  }
+  packed_.erase(packed_.begin(), packed_.begin() + static_cast<std::ptrdiff_t>(closed));
+  return Done{};
+}
+
+void TokenFileWriter::close_chunk(std::span<const std::byte> tokens) {
+  chunk_hashes_.push_back(token_chunk_hash(static_cast<int64_t>(chunk_hashes_.size()), tokens));
 }
 
 Result<TokenFileHeader> TokenFileWriter::finish(const Totals& totals) {
   header_.num_documents = totals.num_documents;
   header_.text_bytes = totals.text_bytes;
   header_.payload_hash = payload_hash_->digest();
+  if (!packed_.empty()) close_chunk(packed_);
+  TRIREME_TRY_DONE(file_.write(std::as_bytes(std::span(chunk_hashes_))));
   std::array<std::byte, kTokenFileHeaderBytes> bytes;
   print_token_file_header(header_, bytes);
   TRIREME_TRY_DONE(file_.write_at(0, bytes));

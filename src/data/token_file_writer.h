@@ -31,12 +31,14 @@ class TokenFileWriter {
 
  private:
   TokenFileWriter(std::string path, const TokenFileHeader& header, AtomicFile file);
+  void close_chunk(std::span<const std::byte> tokens);
 
   std::string path_;
   TokenFileHeader header_;
   AtomicFile file_;
   std::unique_ptr<Hasher64> payload_hash_;  // not movable itself
-  std::vector<std::byte> packed_;           // tokens in the file's width
+  std::vector<uint64_t> chunk_hashes_;
+  std::vector<std::byte> packed_;  // tokens in the file's width, from the last chunk's start on
 };
 
 }  // namespace trireme

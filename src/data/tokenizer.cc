@@ -1,7 +1,10 @@
 #include "data/tokenizer.h"
 
+#include <filesystem>
+
 #include "base/check.h"
 #include "base/file.h"
+#include "base/input_limits.h"
 #include "data/foreign_tokenizer.h"
 
 namespace trireme {
@@ -21,8 +24,12 @@ std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {
   if (is_foreign_tokenizer(path)) return load_foreign_tokenizer(path);
-  TRIREME_TRY(file, MappedFile::open(path));
-  auto tokenizer = parse_tokenizer(file.text());
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return usage(path + ": no such file; make it with `trireme tokenizer train`");
+  }
+  TRIREME_TRY(text, read_text_file(path, limits::kTokenizerFileBytes));
+  auto tokenizer = parse_tokenizer(text);
   if (!tokenizer.ok()) return with_context(tokenizer.error(), path);
   return tokenizer;
 }

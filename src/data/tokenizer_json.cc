@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/bounded_json.h"
 #include "base/hash.h"
 #include "base/nearest_name.h"
 #include "data/bpe_tokenizer_json.h"
@@ -78,13 +79,9 @@ std::string print_tokenizer_json(const Tokenizer& tokenizer, std::string_view fi
 
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view text) {
   if (text.empty()) return damaged("the file is empty");
-  json object;
-  try {
-    object = json::parse(text);
-  } catch (const json::exception& error) {
-    return damaged(std::string("not JSON: ") + error.what());
-  }
+  TRIREME_TRY(object, parse_bounded_json(text));
   if (object.is_object() && object.contains("model") && !object.contains("format")) {
+    object = nullptr;  // two trees of a text need not be there at once
     TRIREME_TRY(foreign, parse_hugging_face_tokenizer(text));
     return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(foreign)));
   }

@@ -7,10 +7,10 @@
 
 #include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
+#include "memory/bucket.h"
 #include "models/init.h"
 #include "models/stage_fixture.h"
 #include "models/transformer_stage.h"
-#include "spec/bucket.h"
 #include "tensor/tensor.h"
 
 namespace trireme {

@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "graph/param_layout.h"
+#include "graph/param_table.h"
 #include "nn/frame.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

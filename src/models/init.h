@@ -2,9 +2,10 @@
 
 #include <vector>
 
+#include "graph/param_layout.h"
+#include "graph/param_table.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

@@ -9,9 +9,9 @@
 
 #include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
+#include "memory/bucket.h"
 #include "models/init.h"
 #include "models/transformer_stage.h"
-#include "spec/bucket.h"
 #include "tensor/tensor.h"
 
 // Small models and a whole stage over one micro-batch, for the tests of models/.

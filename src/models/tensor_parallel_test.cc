@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "graph/moves.h"
 #include "models/split_stage.h"
 #include "sharding/redistribution_traffic.h"
-#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
@@ -88,8 +88,7 @@ TEST(TensorParallel, TrafficIsThePredictedToTheByte) {
             run_ranks(tp, [&](World& world) {
               Group& group = world.group();
               TestStage stage(model, fastest_kernels(), DType::F32, way, &group);
-              const StageMoves moves =
-                  stage_moves(stage_flow(model, whole_model(model), stage.shape()), recompute);
+              const StageMoves moves = stage_moves(model, whole_model(model), stage.shape());
               const Traffic start = group.traffic();
               stage.forward();
               const Traffic middle = group.traffic();

@@ -4,12 +4,12 @@
 #include <span>
 #include <vector>
 
+#include "memory/stage_tables.h"
 #include "nn/attention.h"
 #include "nn/embedding.h"
 #include "nn/feed_forward.h"
 #include "nn/head.h"
 #include "nn/router_losses.h"
-#include "spec/stage_tables.h"
 
 namespace trireme {
 

@@ -2,12 +2,12 @@
 
 #include <optional>
 
+#include "graph/model_shard.h"
 #include "nn/all_to_all_attention.h"
 #include "nn/block_edge.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/ring_attention.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

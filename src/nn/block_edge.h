@@ -3,8 +3,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "graph/model_shard.h"
 #include "nn/ctx.h"
-#include "spec/model_layout.h"
 #include "tensor/matrix.h"
 
 namespace trireme {

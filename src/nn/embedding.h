@@ -1,7 +1,7 @@
 #pragma once
 
+#include "graph/model_shard.h"
 #include "nn/norm.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "spec/tensor_table.h"
+#include "memory/tensor_table.h"
 #include "tensor/matrix.h"
 
 namespace trireme {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "graph/model_shard.h"
 #include "nn/norm.h"
 #include "nn/slice_sum.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "graph/model_shard.h"
 #include "nn/block_edge.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "graph/model_shard.h"
 #include "nn/block_edge.h"
 #include "nn/linear.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

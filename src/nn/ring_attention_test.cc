@@ -9,9 +9,9 @@
 #include "comm/world.h"
 #include "kernels/own_stream.h"
 #include "kernels/random_matrix.h"
+#include "memory/stage_tables.h"
 #include "nn/all_to_all_attention.h"
 #include "nn/frame.h"
-#include "spec/stage_tables.h"
 
 namespace trireme {
 namespace {

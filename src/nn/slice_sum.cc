@@ -1,6 +1,6 @@
 #include "nn/slice_sum.h"
 
-#include "spec/stage_tables.h"
+#include "memory/stage_tables.h"
 
 namespace trireme {
 

@@ -2,9 +2,9 @@
 
 #include <array>
 
+#include "graph/model_shard.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 

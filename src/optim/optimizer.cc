@@ -9,7 +9,7 @@
 
 #include "base/align.h"
 #include "base/nearest_name.h"
-#include "spec/memory_plan.h"
+#include "memory/memory_plan.h"
 #include "spec/norm_chunk.h"
 
 namespace trireme {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "memory/chunk_tables.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
-#include "spec/chunk_tables.h"
 #include "spec/norm_sum.h"
 #include "spec/run_config.h"
 

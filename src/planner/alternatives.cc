@@ -13,10 +13,7 @@ namespace {
 // What make_plan compares with its limit: the largest rank where the configuration limits ranks,
 // else all of them together.
 int64_t needed_bytes(const RunPlan& plan, bool limits_ranks) {
-  if (!limits_ranks) return plan.arena_bytes();
-  int64_t most = 0;
-  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.memory.arena_bytes);
-  return most;
+  return limits_ranks ? plan.largest().memory.arena_bytes : plan.arena_bytes();
 }
 
 std::string refusal_of(int64_t needed, int64_t limit) {

@@ -46,11 +46,7 @@ HostFacts random_host(unsigned seed) {
   return host;
 }
 
-int64_t largest_rank(const RunPlan& plan) {
-  int64_t most = 0;
-  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.memory.arena_bytes);
-  return most;
-}
+int64_t largest_rank(const RunPlan& plan) { return plan.largest().memory.arena_bytes; }
 
 // What a named schedule takes for the costs that the search had; infinite where it cannot be.
 double named_makespan(RunConfig config, const HostFacts& host, const std::string& kind) {
@@ -118,7 +114,7 @@ TEST(AutoSchedule, IsWhatEveryRankExecutes) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     const RunPlan plan = make_plan(random_run(seed), random_host(seed)).value();
     EXPECT_EQ(plan.schedule.kind, "auto");
-    for (const RankPlan& rank : plan.ranks) {
+    for (const RankPlan& rank : rank_plans(plan)) {
       EXPECT_EQ(computations(rank.program),
                 computations(plan.schedule.programs[size_t(rank.coords.pp)]));
     }

@@ -22,8 +22,7 @@ int64_t CollectiveBytes::sent(const PlanRequest& asked, int64_t element_bytes, b
   const auto [known, is_new_rank] = chosen->second.sent.try_emplace(request.rank, 0);
   if (is_new_rank) {
     request.algorithm = chosen->second.algorithm;
-    const Result<CommPlan> plan = plan_collective(request);
-    if (plan.ok()) known->second = traffic_of(*plan).sent * element_bytes;
+    known->second = sent_elements(request) * element_bytes;
   }
   return known->second;
 }

@@ -6,19 +6,14 @@
 
 namespace trireme {
 
-// Schedule, programs, tables and memory of a plan whose configuration, model, mesh, shape and batch
-// are set; fills the rest. Infeasible: a schedule that cannot be.
+// Schedule, pipeline, classes and their memory of a plan whose configuration, model, mesh, shape
+// and batch are set; fills the rest. Infeasible: a schedule that cannot be.
 Status compile_plan(RunPlan& plan);
 
-// The schedule, and of the ranks of one pipeline, those with index 0 on every other axis, their
-// places and the stages of their chunks: enough to simulate it.
+// The two halves of it, for a search that prices most layouts by their outline alone.
+// The schedule, and the places and stages of the ranks of one pipeline: enough to simulate it.
 Status outline_pipeline(RunPlan& plan, PlanParts& parts);
-
-// Of an outlined plan few ranks, enough for a price: those of the pipeline, and of each stage the
-// rank whose shards are largest, which needs most memory. Ranks are not checked against each other.
+// The rest, but for the rules of a whole pipeline (check_ranks.h).
 void compile_outlined(RunPlan& plan, PlanParts& parts);
-
-// The memory of a rank whose programs and chunks stand; compile_plan does it for all.
-void plan_rank_memory(RankPlan& rank, const RunPlan& plan);
 
 }  // namespace trireme

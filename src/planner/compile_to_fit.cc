@@ -62,9 +62,7 @@ void offer_named(const RunPlan& plan, Fitting& fitting) {
 
 int64_t bytes_to_fit(const RunPlan& plan) {
   if (plan.config.memory.limit_bytes == 0) return plan.arena_bytes();
-  int64_t most = 0;
-  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.memory.arena_bytes);
-  return most;
+  return plan.largest().memory.arena_bytes;
 }
 
 Status compile_to_fit(RunPlan& plan, int64_t limit) {

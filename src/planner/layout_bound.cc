@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "memory/chunk_tables.h"
+#include "memory/stage_tables.h"
 #include "planner/shape_for_mesh.h"
 #include "planner/stage_cost.h"
 #include "program/make_schedule.h"
-#include "spec/chunk_tables.h"
 #include "spec/norm_chunk.h"
-#include "spec/stage_tables.h"
 
 namespace trireme {
 namespace {

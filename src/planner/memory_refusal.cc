@@ -182,11 +182,8 @@ std::string classes_text(const MemoryPlan& memory) {
 }  // namespace
 
 Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) {
-  const auto largest = std::max_element(plan.ranks.begin(), plan.ranks.end(),
-                                        [](const RankPlan& a, const RankPlan& b) {
-                                          return a.memory.arena_bytes < b.memory.arena_bytes;
-                                        });
-  const MemoryPlan& memory = largest->memory;
+  const RankPlan largest = rank_plan(plan, plan.largest().first);
+  const MemoryPlan& memory = largest.memory;
   const bool is_alone = plan.num_ranks() == 1;
   const std::string who = is_alone
                               ? "the plan"
@@ -196,12 +193,12 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
   const std::string available =
       is_shared ? fmt::format("this machine has {} for all ranks", format_bytes(limit))
                 : format_bytes(limit) + " is available";
-  const Action& moment = largest->program[size_t(memory.peak_action)];
+  const Action& moment = largest.program[size_t(memory.peak_action)];
   return {ErrorKind::Infeasible,
           fmt::format("{} needs {} but {}: reached at action {} ({}) of {}; {}; {}. {}", who,
                       format_bytes(bytes_to_fit(plan)), available,
                       to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
-                      largest->program.size(), largest_piece(plan, *largest), classes_text(memory),
+                      largest.program.size(), largest_piece(plan, largest), classes_text(memory),
                       remedy(plan, limit, host))};
 }
 

@@ -2,12 +2,12 @@
 
 #include <utility>
 
+#include "graph/check_placed.h"
 #include "planner/auto_schedule.h"
 #include "program/check.h"
 #include "program/data_parallel.h"
 #include "program/make_schedule.h"
 #include "program/send_recv.h"
-#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
@@ -51,10 +51,10 @@ Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
   return schedule;
 }
 
-const NormChunks& PlanParts::norm_chunks(const RunPlan& plan) {
-  const auto known = norm_chunks_.find(plan.mesh.tp);
-  if (known != norm_chunks_.end()) return known->second;
-  return norm_chunks_.emplace(plan.mesh.tp, NormChunks(plan.model, plan.shape)).first->second;
+std::shared_ptr<const NormChunks> PlanParts::norm_chunks(const RunPlan& plan) {
+  std::shared_ptr<const NormChunks>& known = norm_chunks_[plan.mesh.tp];
+  if (known == nullptr) known = std::make_shared<const NormChunks>(plan.model, plan.shape);
+  return known;
 }
 
 Status PlanParts::check_placements(const RunPlan& plan, const StageSpec& stage) {

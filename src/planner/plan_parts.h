@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -16,7 +17,7 @@ class PlanParts {
   // That of the plan's configuration and batch, checked, with transfers.
   Result<Schedule> schedule(const RunPlan& plan);
   // The rest needs plan.shape.
-  const NormChunks& norm_chunks(const RunPlan& plan);
+  std::shared_ptr<const NormChunks> norm_chunks(const RunPlan& plan);
   Status check_placements(const RunPlan& plan, const StageSpec& stage);
 
  private:
@@ -25,7 +26,7 @@ class PlanParts {
 
   std::map<Asked, Schedule> schedules_;
   size_t num_actions_ = 0;
-  std::map<int, NormChunks> norm_chunks_;                            // [tp]
+  std::map<int, std::shared_ptr<const NormChunks>> norm_chunks_;     // [tp]
   std::set<std::tuple<int, int, int, int64_t, bool, bool>> placed_;  // tp, cp, ep, stage's units
 };
 

@@ -56,7 +56,7 @@ void warn_of_samples(const RunPlan& plan, std::vector<std::string>& warnings) {
   if (config.run.sample_every == 0) return;
   if (config.data.tokenizer.empty()) {
     warnings.push_back("run.sample_every: no samples, for there is no data.tokenizer");
-  } else if (!plan.holds_whole_model(plan.ranks.front())) {
+  } else if (!plan.holds_whole_model(plan.pipeline.front())) {
     warnings.push_back(
         "run.sample_every: no samples while it trains, for no rank holds the whole model; "
         "`trireme generate` writes from its checkpoints");

@@ -73,23 +73,16 @@ std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardw
   const ComputeCost whole = price_compute(plan, hardware);
   std::vector<StepTimes> times(size_t(plan.mesh.pp));
   if (!priced.simulation.ok()) return times;
-  for (const RankPlan* rank : pipeline_of(plan)) {
-    times[size_t(rank->coords.pp)] = times_of(plan, *rank, whole, priced, hardware, known);
+  for (const RankPlan& rank : plan.pipeline) {
+    times[size_t(rank.coords.pp)] = times_of(plan, rank, whole, priced, hardware, known);
   }
   return times;
 }
 
-std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes known;
-  const std::vector<StepTimes> times =
-      predict_stages(plan, hardware, price_schedule(plan, hardware, known), known);
-  const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
-  std::vector<RankPrediction> predictions;
-  for (const RankPlan& rank : plan.ranks) {
-    predictions.push_back({times[size_t(rank.coords.pp)],
-                           predict_traffic(plan, rank, ranks_per_node, rank.program, known)});
-  }
-  return predictions;
+double Predictions::step_s() const {
+  double step_s = 0.0;
+  for (const PredictedClass& alike : classes) step_s = std::max(step_s, alike.prediction.time.step);
+  return step_s;
 }
 
 double predicted_step_s(const RunPlan& plan, const Hardware& hardware) {

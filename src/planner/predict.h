@@ -39,6 +39,25 @@ struct RankPrediction {
   AxisBytes traffic;
 };
 
+// Ranks of one class of the plan that also send as many bytes over every axis: each of them has the
+// same memory, traffic and time.
+struct PredictedClass {
+  int first = 0;  // the lowest position in the mesh
+  int num_ranks = 0;
+  RankPrediction prediction;
+};
+
+// What is predicted of all ranks.
+struct Predictions {
+  std::vector<PredictedClass> classes;  // by their first ranks
+  std::vector<int> class_of;            // [mesh position] index in classes
+
+  const RankPrediction& at(int position) const {
+    return classes[size_t(class_of[size_t(position)])].prediction;
+  }
+  double step_s() const;  // of the slowest rank
+};
+
 // What one rank sends in a step: its program's transfers, and the collectives that the runtime
 // makes of its other actions. Ranks of one node reach each other's memory.
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node);
@@ -50,15 +69,14 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
 
 // [pp] What the ranks of each stage spend: the simulated schedule with the prices of its stages,
-// the update, and what nothing hides of the collectives. Few ranks are enough
-// (compile_outlined).
+// the update, and what nothing hides of the collectives.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware);
 // The same with a schedule that has been simulated.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
                                       const PricedSchedule& priced, CollectiveBytes& known);
 
-// All ranks, [mesh position]: the simulated schedule with the prices of its stages.
-std::vector<RankPrediction> predict_ranks(const RunPlan& plan, const Hardware& hardware);
+// The simulated schedule with the prices of its stages, and what the ranks send.
+Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware);
 
 // Of the slowest rank.
 double predicted_step_s(const RunPlan& plan, const Hardware& hardware);

@@ -35,29 +35,19 @@ LayerComm StageComm::of(ActionKind kind) const {
   }
 }
 
-std::vector<const RankPlan*> pipeline_of(const RunPlan& plan) {
-  std::vector<const RankPlan*> ranks(size_t(plan.mesh.pp));
-  for (const RankPlan& rank : plan.ranks) {
-    const MeshCoords& at = rank.coords;
-    if (at.tp == 0 && at.cp == 0 && at.dp == 0) ranks[size_t(at.pp)] = &rank;
-  }
-  return ranks;
-}
-
 PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware, CollectiveBytes& known,
                               double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   std::vector<StageComm> comm(stages.size());
   std::map<std::tuple<int64_t, bool, bool>, StageComm> comm_of_shape;
   const std::set<ActionKind> kinds = kinds_of(plan.schedule);
-  for (const RankPlan* rank : pipeline_of(plan)) {
-    for (size_t c = 0; c < rank->chunks.size(); ++c) {
-      const size_t stage = size_t(rank->places[c].stage);
-      const StageSpec& spec = rank->chunks[c].stage;
+  for (const RankPlan& rank : plan.pipeline) {
+    for (size_t c = 0; c < rank.chunks.size(); ++c) {
+      const size_t stage = size_t(rank.places[c].stage);
+      const StageSpec& spec = rank.chunks[c].stage;
       const auto comm_of = [&](ActionKind kind) {
         if (!kinds.contains(kind)) return LayerComm{};
-        return predict_layer_comm(plan, *rank, {.kind = kind, .chunk = int16_t(c)}, hardware,
-                                  known);
+        return predict_layer_comm(plan, rank, {.kind = kind, .chunk = int16_t(c)}, hardware, known);
       };
       const auto [alike, is_new] =
           comm_of_shape.try_emplace({spec.num_layers, spec.has_embedding, spec.has_head});

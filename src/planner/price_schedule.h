@@ -30,7 +30,4 @@ struct PricedSchedule {
 PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware, CollectiveBytes& known,
                               double layer_saved_bytes = 0.0);
 
-// The ranks of one pipeline: those with index 0 on the other axes, [pp].
-std::vector<const RankPlan*> pipeline_of(const RunPlan& plan);
-
 }  // namespace trireme

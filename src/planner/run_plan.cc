@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/input_limits.h"
 #include "base/nearest_name.h"
 #include "optim/optimizer.h"
 #include "planner/asynchronous_plan.h"
@@ -85,6 +86,30 @@ Status check_offload(const MemoryConfig& memory) {
                            memory.offload_buffer_bytes));
 }
 
+// Refuses what no rank can hold before a plan is made of it: a plan lists the pieces of every
+// tensor, and would itself need gigabytes.
+Status check_share_of_rank(const RunPlan& plan) {
+  const ModelSpec& model = plan.model;
+  const ParallelConfig& parallel = plan.config.parallel;
+  const int64_t micro = plan.shape.micro_sequences;
+  const double tokens = double(micro) * double(model.seq_len) / double(parallel.cp);
+  if (tokens > double(limits::kMicroBatchTokens)) {
+    return infeasible(fmt::format(
+        "batch.micro_sequences = {} of model.seq_len = {} are {:.1e} tokens on a rank; at most {} "
+        "are planned: take a smaller micro-batch, shorter sequences or a larger parallel.cp",
+        micro, model.seq_len, tokens, limits::kMicroBatchTokens));
+  }
+  const double params =
+      double(num_params(model)) / (double(parallel.tp) * double(parallel.pp) * double(parallel.ep) *
+                                   (parallel.zero == 3 ? double(parallel.dp) : 1.0));
+  if (params <= limits::kParametersOfRank) return Done{};
+  return infeasible(fmt::format(
+      "the model has {:.1e} parameters, {:.1e} for each part of parallel.tp, pp, ep and ZeRO 3; at "
+      "most "
+      "{:.0e} are planned for one rank: cut it into more parts, or take a smaller model",
+      double(num_params(model)), params, limits::kParametersOfRank));
+}
+
 }  // namespace
 
 bool RunPlan::holds_whole_model(const RankPlan& rank) const {
@@ -95,8 +120,21 @@ bool RunPlan::holds_whole_model(const RankPlan& rank) const {
 
 int64_t RunPlan::arena_bytes() const {
   int64_t bytes = 0;
-  for (const RankPlan& rank : ranks) bytes += rank.memory.arena_bytes;
+  for (const RankClass& alike : classes) bytes += alike.num_ranks * alike.memory.arena_bytes;
   return bytes;
+}
+
+const RankClass& RunPlan::largest() const {
+  return *std::max_element(classes.begin(), classes.end(),
+                           [](const RankClass& a, const RankClass& b) {
+                             return a.memory.arena_bytes < b.memory.arena_bytes;
+                           });
+}
+
+int64_t RunPlan::greatest_peak_bytes() const {
+  int64_t most = 0;
+  for (const RankClass& alike : classes) most = std::max(most, alike.memory.peak_bytes);
+  return most;
 }
 
 Result<int64_t> global_sequences_of(const RunConfig& config) {
@@ -189,6 +227,7 @@ int64_t memory_limit(const RunPlan& plan, const HostFacts& host) {
 Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
   if (config.parallel.staleness > 0) return make_asynchronous_plan(config, host);
   TRIREME_TRY(plan, start_plan(config, host));
+  TRIREME_TRY_DONE(check_share_of_rank(plan));
   const int64_t limit = memory_limit(plan, host);
   TRIREME_TRY_DONE(compile_to_fit(plan, limit));
   if (limit > 0 && bytes_to_fit(plan) > limit) return memory_refusal(plan, limit, host);

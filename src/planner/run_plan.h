@@ -1,12 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/result.h"
+#include "graph/work.h"
 #include "program/rank_plan.h"
 #include "spec/hardware.h"
-#include "spec/model_spec.h"
 #include "spec/run_config.h"
 
 namespace trireme {
@@ -22,15 +23,28 @@ struct HostFacts {
   std::optional<Hardware> hardware = {};
 };
 
-// A run compiled before it starts: everything that the runtime executes and the reports print.
+// Ranks that do the same at the same time: they stand at one place of the pipeline, and their
+// tables and shards have the same sizes. Each of them needs the same memory.
+struct RankClass {
+  int first = 0;      // the lowest position in the mesh
+  int num_ranks = 0;  // how many there are
+  MemoryBytes memory;
+};
+
+// A run compiled before it starts: everything that the runtime executes and the reports print. What
+// one rank executes is rank_plan(plan, position).
 struct RunPlan {
   RunConfig config;
   ModelSpec model;
   Mesh mesh;
   StageShape shape;
   AccumulateMode mode = AccumulateMode::Fixed;
-  Schedule schedule;            // of one pipeline, with transfers, before data parallelism
-  std::vector<RankPlan> ranks;  // [mesh position]
+  Schedule schedule;              // of one pipeline, with transfers, before data parallelism
+  std::vector<StageSpec> stages;  // [stage] of the pipeline
+  std::shared_ptr<const NormChunks> norm_chunks;  // plans of one search share them
+  std::vector<RankPlan> pipeline;                 // [pp] the ranks with index 0 on other axes
+  std::vector<RankClass> classes;                 // by their first ranks
+  std::vector<int> class_of;                      // [mesh position] index in classes
 
   std::optional<Hardware> hardware;  // HostFacts::hardware
   int64_t max_live = 0;              // of "auto": micro-batches alive on a rank; 0: any number
@@ -45,8 +59,19 @@ struct RunPlan {
   bool is_asynchronous() const { return config.parallel.staleness > 0; }
   // Every parameter, uncut and at all times.
   bool holds_whole_model(const RankPlan& rank) const;
-  int64_t arena_bytes() const;  // of all ranks
+  const RankClass& class_at(int position) const {
+    return classes[size_t(class_of[size_t(position)])];
+  }
+  int64_t arena_bytes() const;          // of all ranks
+  const RankClass& largest() const;     // the class whose ranks have the largest arenas
+  int64_t greatest_peak_bytes() const;  // of any rank
 };
+
+// What the rank at a position of the mesh executes and holds.
+RankPlan rank_plan(const RunPlan& plan, int position);
+
+// The plans of all ranks, [position]: for meshes of few ranks.
+std::vector<RankPlan> rank_plans(const RunPlan& plan);
 
 // The batch of one step, from whichever of its two keys is set.
 Result<int64_t> global_sequences_of(const RunConfig& config);

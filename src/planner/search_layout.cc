@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <tuple>
 
-#include "base/check.h"
 #include "base/units.h"
 #include "planner/compile_plan.h"
 #include "planner/layout_bound.h"
@@ -53,20 +51,9 @@ struct Refusal {
   std::string message;
 };
 
-// Of whole plans and of representatives alike.
 NeededBytes needed_bytes(const RunPlan& plan) {
-  std::vector<int64_t> most_of_stage(size_t(plan.mesh.pp), 0);
-  for (const RankPlan& rank : plan.ranks) {
-    int64_t& most = most_of_stage[size_t(rank.coords.pp)];
-    most = std::max(most, rank.memory.arena_bytes);
-  }
-  const int64_t sum = std::accumulate(most_of_stage.begin(), most_of_stage.end(), int64_t{0});
-  return {*std::max_element(most_of_stage.begin(), most_of_stage.end()),
-          sum * (plan.mesh.size() / plan.mesh.pp)};
+  return {plan.largest().memory.arena_bytes, plan.arena_bytes()};
 }
-
-// Ranks that are not looked at need at most this part more: shards differ by blocks.
-constexpr int64_t kNearLimit = 64;
 
 class Search {
  public:
@@ -159,11 +146,6 @@ class Search {
     return (rank_limit_ == 0 || needed.of_rank <= rank_limit_) &&
            (all_limit_ == 0 || needed.of_all <= all_limit_);
   }
-  // Ranks that are not looked at may need more than there is.
-  bool is_near_limit(const NeededBytes& needed) const {
-    return !is_available(
-        {needed.of_rank + rank_limit_ / kNearLimit, needed.of_all + all_limit_ / kNearLimit});
-  }
   std::string available() const { return format_bytes(std::max(rank_limit_, all_limit_)); }
   bool is_slower(double step_s) const {
     return found_.size() == num_best_ && step_s > found_.rbegin()->second.time.step;
@@ -221,17 +203,9 @@ class Search {
       if (stage.step > priced.time.step) priced.time = stage;
     }
     if (is_slower(priced.time.step)) return;
-    if (is_near_limit(needed)) {
-      const Status compiled = compile_plan(plan);
-      TRIREME_CHECK(compiled.ok(), compiled.error().message);
-      const NeededBytes of_every_rank = needed_bytes(plan);
-      if (!is_available(of_every_rank)) return refuse_memory(layout, of_every_rank);
-    }
     priced.layout = layout;
     priced.num_microbatches = plan.num_microbatches;
-    for (const RankPlan& rank : plan.ranks) {
-      priced.peak_bytes = std::max(priced.peak_bytes, rank.memory.peak_bytes);
-    }
+    priced.peak_bytes = plan.greatest_peak_bytes();
     priced.mfu = double(plan.tokens_per_step()) * plan.flops_per_token.total() / priced.time.step /
                  (peak_flops(plan, hardware_) * plan.num_ranks());
     found_.emplace(std::tuple(priced.time.step, priced.peak_bytes, candidate.index), priced);

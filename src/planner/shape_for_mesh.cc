@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/model_shard.h"
 #include "spec/context_chunks.h"
-#include "spec/model_layout.h"
 
 namespace trireme {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "memory/stage_tables.h"
 #include "program/split_layers.h"
-#include "spec/stage_tables.h"
 
 namespace trireme {
 namespace {

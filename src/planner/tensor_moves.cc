@@ -4,10 +4,11 @@
 #include <map>
 #include <string>
 
+#include "graph/moves.h"
+#include "graph/param_table.h"
 #include "planner/piece_times.h"
 #include "planner/price.h"
 #include "sharding/redistribution_traffic.h"
-#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
@@ -95,8 +96,7 @@ TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const 
                                ActionKind kind, const LinkSpec& link, const Hardware& hardware,
                                CollectiveBytes& known) {
   if (plan.mesh.tp == 1) return {};
-  const StageMoves moves =
-      stage_moves(stage_flow(plan.model, stage, rank.shape), rank.shape.recompute);
+  const StageMoves moves = stage_moves(plan.model, stage, rank.shape);
   Pricer pricer(plan, rank, stage, link, hardware, known);
   if (kind == ActionKind::F) {
     pricer.add(moves.forward);

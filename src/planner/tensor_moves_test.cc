@@ -73,7 +73,7 @@ TEST(TensorMoves, AreTheTransfersOfTheProgram) {
     const Hardware hardware = hardware_of(1e10, 1e-6);
     for (const bool overlap : {false, true}) {
       const RunPlan plan = plan_of(config, overlap);
-      for (const RankPlan& rank : plan.ranks) {
+      for (const RankPlan& rank : rank_plans(plan)) {
         RankPlan alone = rank;
         for (const ActionKind kind : kKinds) {
           alone.program = {{.kind = kind, .chunk = 0}};
@@ -99,8 +99,8 @@ TEST(TensorMoves, InPiecesAreNeverSlowerThanWholeByMoreThanTheSplit) {
       const Hardware hardware = hardware_of(bytes_per_s, 0.0);
       const double split_s = passes * splits * weight_bytes / hardware.memory_bytes_per_s;
       for (const ActionKind kind : kKinds) {
-        EXPECT_LE(moves_of(pieces, pieces.ranks[0], kind, hardware).seconds,
-                  moves_of(whole, whole.ranks[0], kind, hardware).seconds + split_s);
+        EXPECT_LE(moves_of(pieces, pieces.pipeline[0], kind, hardware).seconds,
+                  moves_of(whole, whole.pipeline[0], kind, hardware).seconds + split_s);
       }
     }
   });

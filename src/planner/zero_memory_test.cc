@@ -73,7 +73,7 @@ void expect_formula(RunConfig config, int degree, double tolerance) {
     const Result<RunPlan> plan = make_plan(config, {});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     double most = 0.0, sum = 0.0;
-    for (const RankPlan& rank : plan->ranks) {
+    for (const RankPlan& rank : rank_plans(*plan)) {
       most = std::max(most, stored_bytes(rank));
       sum += stored_bytes(rank);
     }

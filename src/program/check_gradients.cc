@@ -47,7 +47,9 @@ class GradientCheck : public ProgramCheck {
       case ActionKind::BW:
         return make(action);
       case ActionKind::SumGrad:
-        return action.peer >= 0 ? expect_all_reduced(action) : sum(action);
+        if (action.peer < 0) return sum(action);
+        return shape_.joins_directions_first ? expect_none_reduced(action)
+                                             : expect_all_reduced(action);
       case ActionKind::ReduceGrad:
         return action.peer >= 0 ? expect_all_reduced(action) : reduce(action);
       case ActionKind::Step:
@@ -147,6 +149,14 @@ class GradientCheck : public ProgramCheck {
         slots_.try_emplace({action.chunk, action.microbatch}, action.grad_slot, action.accumulate);
     if (is_new || found->second == std::pair(int(action.grad_slot), action.accumulate)) return;
     report("reduce", text(action) + " sums otherwise than the other units of its micro-batch");
+  }
+
+  void expect_none_reduced(const Action& join) {
+    for_each_unit(join, shape_, [&](int unit) {
+      if (!units_[size_t(join.chunk)][size_t(unit)].is_reduced) return;
+      report("reduce", fmt::format("{} joins the gradient of {} after it was reduced over dp",
+                                   text(join), unit_text(join.chunk, unit)));
+    });
   }
 
   void expect_all_reduced(const Action& reader) {

@@ -10,9 +10,9 @@ namespace {
 
 class JoinCheck {
  public:
-  JoinCheck(const Schedule& schedule, const Mesh& mesh, const std::vector<RankPlan>& ranks,
+  JoinCheck(const Schedule& schedule, const std::vector<const RankPlan*>& pipeline,
             const RankPlan& rank)
-      : schedule_(schedule), mesh_(mesh), ranks_(ranks), rank_(rank) {}
+      : schedule_(schedule), pipeline_(pipeline), rank_(rank) {}
 
   std::vector<Problem> run() && {
     check_tied();
@@ -26,8 +26,8 @@ class JoinCheck {
   }
 
   bool is_tied_across_stages() const {
-    return std::any_of(ranks_.begin(), ranks_.end(), [](const RankPlan& of) {
-      return std::any_of(of.chunks.begin(), of.chunks.end(), holds_second_table);
+    return std::any_of(pipeline_.begin(), pipeline_.end(), [](const RankPlan* of) {
+      return std::any_of(of->chunks.begin(), of->chunks.end(), holds_second_table);
     });
   }
   static bool holds_second_table(const ChunkTables& chunk) {
@@ -51,7 +51,10 @@ class JoinCheck {
       const Action& action = rank_.program[size_t(i)];
       const bool joins = action.peer >= 0 && (action.kind == ActionKind::ReduceGrad ||
                                               action.kind == ActionKind::SumGrad);
-      if (is_joining && !joins && !may_follow_joins(action)) {
+      const bool may_follow =
+          may_follow_joins(action) ||
+          (rank_.joins_directions_first && found == 0 && action.kind == ActionKind::ReduceGrad);
+      if (is_joining && !joins && !may_follow) {
         report("tied", i,
                fmt::format("rank {} has {} behind a join of gradients with rank {}", rank_.position,
                            to_string(action, schedule_.num_chunks), action.peer));
@@ -79,11 +82,11 @@ class JoinCheck {
     };
     const bool names_an_end = join.chunk >= 0 && join.chunk < int(rank_.chunks.size()) &&
                               holds_one_end(rank_.chunks[size_t(join.chunk)]) &&
-                              join.peer < mesh_.pp;
+                              join.peer < int(pipeline_.size());
     bool is_right = names_an_end;
     if (names_an_end) {
       const ChunkTables& chunk = rank_.chunks[size_t(join.chunk)];
-      const RankPlan& peer = ranks_[size_t(position_of(mesh_, {.pp = join.peer}))];
+      const RankPlan& peer = *pipeline_[size_t(join.peer)];
       const bool holds_both =
           has(rank_, holds_second_table) &&
           has(rank_, [](const ChunkTables& c) { return c.stage.has_embedding; });
@@ -104,7 +107,7 @@ class JoinCheck {
 
   // Both holders of a stage join its directions, in one order and before a tied table is joined.
   void check_directions() {
-    const int mirror = mesh_.pp - 1 - rank_.coords.pp;
+    const int mirror = int(pipeline_.size()) - 1 - rank_.coords.pp;
     std::vector<int> wanted;
     if (schedule_.placement == StagePlacement::Bidir) {
       wanted = rank_.coords.pp < mirror ? std::vector<int>{0, 1} : std::vector<int>{1, 0};
@@ -132,17 +135,17 @@ class JoinCheck {
   }
 
   const Schedule& schedule_;
-  const Mesh& mesh_;
-  const std::vector<RankPlan>& ranks_;
+  const std::vector<const RankPlan*>& pipeline_;
   const RankPlan& rank_;
   std::vector<Problem> problems_;
 };
 
 }  // namespace
 
-std::vector<Problem> check_joins(const Schedule& schedule, const Mesh& mesh,
-                                 const std::vector<RankPlan>& ranks, const RankPlan& rank) {
-  return JoinCheck(schedule, mesh, ranks, rank).run();
+std::vector<Problem> check_joins(const Schedule& schedule,
+                                 const std::vector<const RankPlan*>& pipeline,
+                                 const RankPlan& rank) {
+  return JoinCheck(schedule, pipeline, rank).run();
 }
 
 }  // namespace trireme

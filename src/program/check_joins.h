@@ -7,8 +7,9 @@
 
 namespace trireme {
 
-// The rules "tied" and "directions" of check_ranks.h for one of the ranks.
-std::vector<Problem> check_joins(const Schedule& schedule, const Mesh& mesh,
-                                 const std::vector<RankPlan>& ranks, const RankPlan& rank);
+// The rules "tied" and "directions" of check_ranks.h for one rank of a pipeline, [pp].
+std::vector<Problem> check_joins(const Schedule& schedule,
+                                 const std::vector<const RankPlan*>& pipeline,
+                                 const RankPlan& rank);
 
 }  // namespace trireme

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "program/check_data_parallel.h"
 #include "program/check_joins.h"
+#include "program/check_sum_tree.h"
+#include "program/data_parallel.h"
 #include "program/fold_units.h"
 #include "program/lookahead.h"
 #include "program/offload.h"
@@ -15,16 +18,88 @@
 namespace trireme {
 namespace {
 
+// Compares a rank with the one of its stage that stands for all of them.
+class PeerCheck {
+ public:
+  PeerCheck(const Schedule& schedule, const Mesh& mesh, const RankPlan& rank,
+            const RankPlan& of_stage)
+      : schedule_(schedule), mesh_(mesh), rank_(rank), of_stage_(of_stage) {}
+
+  std::vector<Problem> run() && {
+    compare(rank_.program, of_stage_.program, false);
+    compare(rank_.eval_program, of_stage_.eval_program, true);
+    for (Problem& problem : check_offload(rank_.program, num_pieces())) {
+      report(std::move(problem.rule), problem.position,
+             fmt::format("rank {}: {}", rank_.position, problem.message));
+    }
+    const MicrobatchMap wanted = microbatches_of(rank_, schedule_, mesh_.dp, rank_.coords.dp);
+    if (rank_.microbatches.global_of != wanted.global_of) {
+      report(
+          "data", -1,
+          fmt::format("rank {} has other micro-batches than its place in the sum", rank_.position));
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void report(std::string rule, int position, std::string message) {
+    problems_.push_back({std::move(rule), rank_.position, position, std::move(message)});
+  }
+
+  OffloadShape num_pieces() const {
+    OffloadShape result;
+    for (const ChunkTables& chunk : rank_.chunks) result.push_back(int(chunk.pieces.size()));
+    return result;
+  }
+
+  // Pieces of an optimizer's state are each rank's own: shards differ in size.
+  void compare(const Program& program, const Program& of_stage, bool is_evaluation) {
+    const auto skip_pieces = [](const Program& of, size_t at) {
+      while (at < of.size() && is_piece(of[at])) ++at;
+      return at;
+    };
+    const auto text = [&](const Program& of, size_t at) {
+      return at < of.size() ? to_string(of[at], schedule_.num_chunks) : std::string("the end");
+    };
+    for (size_t here = 0, there = 0;; ++here, ++there) {
+      here = skip_pieces(program, here);
+      there = skip_pieces(of_stage, there);
+      const bool is_over = here >= program.size() || there >= of_stage.size();
+      if (here >= program.size() && there >= of_stage.size()) return;
+      if (!is_over && program[here] == of_stage[there]) continue;
+      report("peers", is_evaluation ? -1 : int(here),
+             fmt::format("rank {} has {} at position {}{} where rank {} of the same stage has {}",
+                         rank_.position, text(program, here), here,
+                         is_evaluation ? " of the evaluation" : "", of_stage_.position,
+                         text(of_stage, there)));
+      return;
+    }
+  }
+
+  const Schedule& schedule_;
+  const Mesh& mesh_;
+  const RankPlan& rank_;
+  const RankPlan& of_stage_;
+  std::vector<Problem> problems_;
+};
+
 class RanksCheck {
  public:
-  RanksCheck(const Schedule& schedule, const Mesh& mesh, const std::vector<RankPlan>& ranks)
-      : schedule_(schedule), mesh_(mesh), ranks_(ranks) {}
+  RanksCheck(const Schedule& schedule, const Mesh& mesh, const std::vector<RankPlan>& ranks,
+             AccumulateMode mode)
+      : schedule_(schedule), mesh_(mesh), ranks_(ranks), mode_(mode) {
+    for (const RankPlan& rank : ranks_) by_position_[rank.position] = &rank;
+    for (int stage = 0; stage < mesh_.pp; ++stage) {
+      pipeline_.push_back(by_position_.at(position_of(mesh_, {.pp = stage})));
+    }
+  }
 
   std::vector<Problem> run() && {
     check_peers();
     check_data();
-    for (int stage = 0; stage < mesh_.pp; ++stage) check_rank(position_of(mesh_, {.pp = stage}));
+    for (const RankPlan* rank : pipeline_) check_rank(*rank);
     if (problems_.empty()) check_pipeline();
+    if (problems_.empty() && mode_ == AccumulateMode::Layout) check_sums();
     if (problems_.empty()) check_lookahead();
     if (problems_.empty()) check_evaluation();
     return std::move(problems_);
@@ -45,74 +120,43 @@ class RanksCheck {
   // What follows looks at one pipeline: all others are the same.
   void check_peers() {
     for (const RankPlan& rank : ranks_) {
-      const RankPlan& first = ranks_[size_t(position_of(mesh_, {.pp = rank.coords.pp}))];
-      compare(rank, first, rank.program, first.program, false);
-      compare(rank, first, rank.eval_program, first.eval_program, true);
-      append(rank.position, check_offload(rank.program, num_pieces(rank)));
+      for (Problem& problem :
+           check_peer(schedule_, mesh_, rank, *pipeline_[size_t(rank.coords.pp)])) {
+        problems_.push_back(std::move(problem));
+      }
     }
   }
 
-  static OffloadShape num_pieces(const RankPlan& rank) {
-    OffloadShape result;
-    for (const ChunkTables& chunk : rank.chunks) result.push_back(int(chunk.pieces.size()));
-    return result;
+  // [dp] The micro-batches of a stage's ranks.
+  std::vector<MicrobatchMap> maps_of(const RankPlan& first) const {
+    std::vector<MicrobatchMap> maps;
+    for (int dp = 0; dp < mesh_.dp; ++dp) {
+      const auto found = by_position_.find(position_of(mesh_, {.pp = first.coords.pp, .dp = dp}));
+      maps.push_back(found != by_position_.end() ? found->second->microbatches
+                                                 : microbatches_of(first, schedule_, mesh_.dp, dp));
+    }
+    return maps;
   }
 
-  // Pieces of an optimizer's state are each rank's own: shards differ in size.
-  void compare(const RankPlan& rank, const RankPlan& first, const Program& program,
-               const Program& of_first, bool is_evaluation) {
-    const auto skip_pieces = [](const Program& of, size_t at) {
-      while (at < of.size() && is_piece(of[at])) ++at;
-      return at;
-    };
-    const auto text = [&](const Program& of, size_t at) {
-      return at < of.size() ? to_string(of[at], schedule_.num_chunks) : std::string("the end");
-    };
-    for (size_t here = 0, there = 0;; ++here, ++there) {
-      here = skip_pieces(program, here);
-      there = skip_pieces(of_first, there);
-      const bool is_over = here >= program.size() || there >= of_first.size();
-      if (here >= program.size() && there >= of_first.size()) return;
-      if (!is_over && program[here] == of_first[there]) continue;
-      report("peers", rank.position, is_evaluation ? -1 : int(here),
-             fmt::format("rank {} has {} at position {}{} where rank {} of the same stage has {}",
-                         rank.position, text(program, here), here,
-                         is_evaluation ? " of the evaluation" : "", first.position,
-                         text(of_first, there)));
-      return;
-    }
+  void check_sums() {
+    std::vector<std::vector<MicrobatchMap>> maps;
+    for (const RankPlan* rank : pipeline_) maps.push_back(maps_of(*rank));
+    problems_ = check_sum_tree(schedule_, pipeline_, maps);
   }
 
   void check_data() {
-    const int64_t num_global = ranks_.front().microbatches.num_global;
-    for (int stage = 0; stage < mesh_.pp; ++stage) {
-      std::vector<int> count(size_t(num_global), 0);
-      for (int dp = 0; dp < mesh_.dp; ++dp) {
-        check_map(ranks_[size_t(position_of(mesh_, {.pp = stage, .dp = dp}))], count);
+    for (const RankPlan* first : pipeline_) {
+      std::vector<int> count(size_t(first->microbatches.num_global), 0);
+      for (const MicrobatchMap& map : maps_of(*first)) {
+        for (const int64_t global : map.global_of) {
+          if (global >= 0 && global < int64_t(count.size())) ++count[size_t(global)];
+        }
       }
       const auto odd = std::find_if(count.begin(), count.end(), [](int n) { return n != 1; });
       if (odd == count.end()) continue;
-      report("data", position_of(mesh_, {.pp = stage}), -1,
+      report("data", first->position, -1,
              fmt::format("micro-batch {} of the step is taken {} times at pipeline rank {}",
-                         odd - count.begin(), *odd, stage));
-    }
-  }
-
-  void check_map(const RankPlan& rank, std::vector<int>& count) {
-    const int m = schedule_.num_microbatches;
-    const auto in_blocks = schedule_.placement == StagePlacement::Bidir
-                               ? &MicrobatchMap::contiguous_halves
-                               : &MicrobatchMap::contiguous;
-    const MicrobatchMap wanted = rank.zero.shards_grads()
-                                     ? MicrobatchMap::strided(m, mesh_.dp, rank.coords.dp)
-                                     : in_blocks(m, mesh_.dp, rank.coords.dp);
-    if (rank.microbatches.global_of != wanted.global_of) {
-      report(
-          "data", rank.position, -1,
-          fmt::format("rank {} has other micro-batches than its place in the sum", rank.position));
-    }
-    for (const int64_t global : rank.microbatches.global_of) {
-      if (global >= 0 && global < int64_t(count.size())) ++count[size_t(global)];
+                         odd - count.begin(), *odd, first->coords.pp));
     }
   }
 
@@ -124,13 +168,13 @@ class RanksCheck {
     return result;
   }
 
-  void check_rank(int position) {
-    const RankPlan& rank = ranks_[size_t(position)];
+  void check_rank(const RankPlan& rank) {
+    const int position = rank.position;
     const DataParallelShape shape = data_parallel_shape(rank);
     append(position, check_gradients(rank.program, shape, ranges(), mesh_.dp));
     append(position, check_gathered(rank.program, shape));
     append(position, check_gathered(rank.eval_program, shape), true);
-    for (Problem& problem : check_joins(schedule_, mesh_, ranks_, rank)) {
+    for (Problem& problem : check_joins(schedule_, pipeline_, rank)) {
       problems_.push_back(std::move(problem));
     }
   }
@@ -138,10 +182,9 @@ class RanksCheck {
   void check_lookahead() {
     std::vector<const Program*> programs;
     std::vector<int> num_ahead;
-    for (int stage = 0; stage < mesh_.pp; ++stage) {
-      const RankPlan& rank = ranks_[size_t(position_of(mesh_, {.pp = stage}))];
-      programs.push_back(&rank.program);
-      num_ahead.push_back(rank.num_ahead);
+    for (const RankPlan* rank : pipeline_) {
+      programs.push_back(&rank->program);
+      num_ahead.push_back(rank->num_ahead);
     }
     for (const RankPlan& rank : ranks_) {
       if (rank.num_ahead == num_ahead[size_t(rank.coords.pp)]) continue;
@@ -160,15 +203,15 @@ class RanksCheck {
     Schedule folded = schedule_;
     std::vector<std::vector<int>> positions;
     for (int stage = 0; stage < mesh_.pp; ++stage) {
-      const int position = position_of(mesh_, {.pp = stage});
-      const RankPlan& rank = ranks_[size_t(position)];
+      const RankPlan& rank = *pipeline_[size_t(stage)];
+      const int position = rank.position;
       FoldedProgram program = fold_units(rank.program, data_parallel_shape(rank));
       append(position, program.problems);
       folded.programs[size_t(stage)] = std::move(program.program);
       positions.push_back(std::move(program.positions));
     }
     if (!problems_.empty()) return;
-    const RankPlan& first = ranks_.front();
+    const RankPlan& first = *pipeline_.front();
     const MicrobatchMap map = first.zero.shards_grads()
                                   ? MicrobatchMap::contiguous(schedule_.num_microbatches)
                                   : first.microbatches;
@@ -178,7 +221,7 @@ class RanksCheck {
         const std::vector<int>& of_rank = positions[size_t(problem.rank)];
         problem.position = problem.position < int(of_rank.size())
                                ? of_rank[size_t(problem.position)]
-                               : int(ranks_[size_t(problem.rank)].program.size());
+                               : int(pipeline_[size_t(problem.rank)]->program.size());
       }
       if (has_rank) problem.rank = position_of(mesh_, {.pp = problem.rank});
       problems_.push_back(std::move(problem));
@@ -191,8 +234,8 @@ class RanksCheck {
     forward.num_microbatches = 1;
     std::vector<bool> is_run(size_t(num_stages(schedule_)), false);
     for (int stage = 0; stage < mesh_.pp; ++stage) {
-      const int position = position_of(mesh_, {.pp = stage});
-      const RankPlan& rank = ranks_[size_t(position)];
+      const RankPlan& rank = *pipeline_[size_t(stage)];
+      const int position = rank.position;
       FoldedProgram program = fold_units(rank.eval_program, data_parallel_shape(rank));
       append(position, program.problems, true);
       for (const Action& action : program.program) {
@@ -215,22 +258,34 @@ class RanksCheck {
   const Schedule& schedule_;
   const Mesh& mesh_;
   const std::vector<RankPlan>& ranks_;
+  AccumulateMode mode_;
+  std::map<int, const RankPlan*> by_position_;
+  std::vector<const RankPlan*> pipeline_;  // [pp]
   std::vector<Problem> problems_;
 };
 
 }  // namespace
 
 std::vector<Problem> check_ranks(const Schedule& schedule, const Mesh& mesh,
-                                 const std::vector<RankPlan>& ranks) {
-  return RanksCheck(schedule, mesh, ranks).run();
+                                 const std::vector<RankPlan>& ranks, AccumulateMode mode) {
+  return RanksCheck(schedule, mesh, ranks, mode).run();
+}
+
+std::vector<Problem> check_peer(const Schedule& schedule, const Mesh& mesh, const RankPlan& rank,
+                                const RankPlan& of_stage) {
+  return PeerCheck(schedule, mesh, rank, of_stage).run();
 }
 
 std::string explain(const Schedule& schedule, const std::vector<RankPlan>& ranks,
                     const Problem& problem) {
   Schedule all = schedule;
   all.programs.clear();
-  for (const RankPlan& rank : ranks) all.programs.push_back(rank.program);
-  return explain(all, problem);
+  Problem shown = problem;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].position == problem.rank) shown.rank = int(i);
+    all.programs.push_back(ranks[i].program);
+  }
+  return explain(all, shown);
 }
 
 }  // namespace trireme

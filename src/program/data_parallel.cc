@@ -241,6 +241,7 @@ DataParallelShape data_parallel_shape(const RankPlan& rank) {
   DataParallelShape result{.zero_level = rank.zero.level,
                            .params_in_file = rank.chunks.front().params_in_file,
                            .post_validates = rank.post_validates,
+                           .joins_directions_first = rank.joins_directions_first,
                            .num_unit_slots = rank.num_unit_slots};
   for (const ChunkTables& chunk : rank.chunks) {
     const int units = num_units(chunk.stage);
@@ -254,6 +255,15 @@ DataParallelShape data_parallel_shape(const RankPlan& rank) {
     result.w_reads_params.push_back(units_whose_w_reads(chunk.stage, rank.shape));
   }
   return result;
+}
+
+MicrobatchMap microbatches_of(const RankPlan& rank, const Schedule& schedule, int dp, int index) {
+  const int m = schedule.num_microbatches;
+  if (rank.zero.shards_grads()) return MicrobatchMap::strided(m, dp, index);
+  const bool has_halves =
+      schedule.placement == StagePlacement::Bidir && !rank.joins_directions_first;
+  return has_halves ? MicrobatchMap::contiguous_halves(m, dp, index)
+                    : MicrobatchMap::contiguous(m, dp, index);
 }
 
 Program unpair(const Program& program) {
@@ -298,6 +308,14 @@ Program add_reduce_grad(const Program& program, const DataParallelShape& shape) 
     }
   }
   return result;
+}
+
+void append_reduce_grad(Program& program, const DataParallelShape& shape) {
+  for (size_t chunk = 0; chunk < shape.groups.size(); ++chunk) {
+    for_each_group_backwards(shape, int(chunk), [&](const UnitGroup& group) {
+      program.push_back(on_units(ActionKind::ReduceGrad, int(chunk), group));
+    });
+  }
 }
 
 Program add_unshard(const Program& program, const DataParallelShape& shape) {

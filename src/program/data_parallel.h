@@ -13,6 +13,7 @@ struct DataParallelShape {
   int zero_level = 0;
   bool params_in_file = false;
   bool post_validates = false;
+  bool joins_directions_first = false;
   int num_unit_slots = 2;  // gathered units alive at one time: one in use, the others on their way
   std::vector<int> num_units;                             // [chunk]
   std::vector<std::vector<std::string>> unit_names = {};  // [chunk][unit] for messages; or empty
@@ -31,6 +32,9 @@ struct DataParallelShape {
 };
 DataParallelShape data_parallel_shape(const RankPlan& rank);
 
+// Which micro-batches of the step are a rank's own, where dp ranks share them.
+MicrobatchMap microbatches_of(const RankPlan& rank, const Schedule& schedule, int dp, int index);
+
 // F&BW pairs become F, then BW: a rank with one compute stream runs them one after the other.
 Program unpair(const Program& program);
 
@@ -40,6 +44,9 @@ Program unpair(const Program& program);
 // it is summed: the sum over micro-batches then goes over what has been reduced. Preserves the
 // order of F, B and W. Needs gradient slots (accumulate.h).
 Program add_reduce_grad(const Program& program, const DataParallelShape& shape);
+// Levels 0 and 1: the reductions of all units at the program's end, behind the join of the two
+// directions of a stage.
+void append_reduce_grad(Program& program, const DataParallelShape& shape);
 
 // Level 3: cuts F, B, W and BW into units, gathers each before its use, as early as a slot is free,
 // and gives it up behind. Parameters in a file are fetched likewise, one use before they are

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "spec/offload_pieces.h"
+#include "memory/offload_pieces.h"
 
 namespace trireme {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "memory/chunk_tables.h"
+#include "memory/memory_plan.h"
 #include "program/accumulate.h"
-#include "spec/chunk_tables.h"
-#include "spec/memory_plan.h"
 #include "spec/mesh.h"
 #include "spec/norm_sum.h"
 #include "spec/program.h"
@@ -36,6 +36,8 @@ struct RankPlan {
   ZeroShape zero;
   ZeroShape expert_zero;  // of the experts, over the ranks that hold the same
   int num_unit_slots = 2;
+  // The two directions of a stage (DualPipe) are summed before data-parallel ranks are.
+  bool joins_directions_first = false;
   bool post_validates = false;  // Step does not wait for the norm, Validate does
   int num_ahead =
       0;  // leading actions that may run for the next step before Validate (lookahead.h)

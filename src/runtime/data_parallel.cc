@@ -85,6 +85,7 @@ TensorRef DataParallel::reduced(const Piece& piece, const Action& action) const 
 }
 
 TensorRef DataParallel::of_direction(const Piece& piece) const {
+  if (plan_.joins_directions_first) return piece.grads;
   return zero().shards_grads() ? piece.stored_grads[0] : piece.grad_shard;
 }
 

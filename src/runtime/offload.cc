@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "base/hash.h"
+#include "memory/offload_pieces.h"
 #include "runtime/clock.h"
-#include "spec/offload_pieces.h"
 
 namespace trireme {
 namespace {
@@ -71,7 +71,7 @@ void* Offload::state(int chunk) const {
 
 void* Offload::params(int chunk) const {
   const int64_t begin = params_begins_[size_t(chunk)];
-  return begin < 0 ? nullptr : file_->mapped() + begin;
+  return begin < 0 || file_ == nullptr ? nullptr : file_->mapped() + begin;
 }
 
 void* Offload::staged(int chunk, int piece) const {
@@ -79,6 +79,7 @@ void* Offload::staged(int chunk, int piece) const {
 }
 
 void Offload::start(const Action& action, bool is_fetch) {
+  if (file_ == nullptr) return;  // the rank owns no shard: servers hold all of them
   const auto chunk = size_t(action.chunk);
   const bool is_unit = action.num_units > 0;
   Piece& piece = is_unit ? units_[chunk][size_t(action.first_unit)]
@@ -120,8 +121,8 @@ void Offload::wait_for(int64_t request) {
   });
   if (failure_) std::rethrow_exception(failure_);
   if (!is_there) {
-    throw IoError(fmt::format("{}: no answer from the disk for {} s (run.comm_timeout_s)",
-                              file_->path(), timeout_s_));
+    throw DeviceError(fmt::format("{}: no answer from the disk for {} s (run.comm_timeout_s)",
+                                  file_->path(), timeout_s_));
   }
   waited_ns_ += monotonic_ns() - begin_ns;
 }

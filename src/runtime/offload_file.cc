@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/leftovers.h"
 #include "base/units.h"
 
 namespace trireme {
@@ -20,13 +21,15 @@ OffloadFile::OffloadFile(std::string path, int64_t bytes) : path_(std::move(path
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  remove_leftovers_of(path_);
+  std::string made;
+  fd_ = create_temporary(path_, O_RDWR, 0600, made);
   if (fd_ < 0) fail("cannot make the file; choose another memory.offload_folder", errno);
+  ::unlink(made.c_str());
   // Reserved now: a disk that is too small is found before step 1, not in the middle of one.
   const int refused = ::posix_fallocate(fd_, 0, bytes_);
   if (refused != 0) {
     ::close(fd_);
-    ::unlink(path_.c_str());
     fail(fmt::format("cannot reserve {} for what memory.offload keeps there; make room, or choose "
                      "another memory.offload_folder",
                      format_bytes(bytes_)),
@@ -36,7 +39,6 @@ OffloadFile::OffloadFile(std::string path, int64_t bytes) : path_(std::move(path
   if (data == MAP_FAILED) {
     const int cause = errno;
     ::close(fd_);
-    ::unlink(path_.c_str());
     fail("cannot map the file", cause);
   }
   mapped_ = static_cast<std::byte*>(data);
@@ -45,7 +47,6 @@ OffloadFile::OffloadFile(std::string path, int64_t bytes) : path_(std::move(path
 OffloadFile::~OffloadFile() {
   ::munmap(mapped_, size_t(bytes_));
   ::close(fd_);
-  ::unlink(path_.c_str());
 }
 
 void OffloadFile::release_pages() { ::madvise(mapped_, size_t(bytes_), MADV_DONTNEED); }

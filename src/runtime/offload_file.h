@@ -7,11 +7,12 @@
 
 namespace trireme {
 
-// A file that is written and read while a run lasts: reserved on the disk when it is made, mapped
-// into memory, removed with the object. Throws IoError: what, where, what to change.
+// A file that is written and read while a run lasts: reserved on the disk when it is made and
+// mapped into memory. It has no name any more once it is open, so the disk has its room back when
+// the process ends, however it ends. Throws IoError: what, where, what to change.
 class OffloadFile {
  public:
-  // A file of zeros; what stood at `path` before is gone.
+  // A file of zeros in the folder of `path`, which is its name in messages.
   OffloadFile(std::string path, int64_t bytes);
   ~OffloadFile();
   OffloadFile(const OffloadFile&) = delete;

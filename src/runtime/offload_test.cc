@@ -9,9 +9,9 @@
 #include <fstream>
 #include <functional>
 
+#include "memory/offload_pieces.h"
 #include "program/accumulate.h"
 #include "program/offload.h"
-#include "spec/offload_pieces.h"
 
 namespace trireme {
 namespace {
@@ -71,8 +71,18 @@ struct OffloadedRank {
     }
   }
 
+  // The open file, which has no name.
+  std::string held() const {
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const std::string target = fs::read_symlink(entry.path(), gone).string();
+      if (target.starts_with(path)) return entry.path();
+    }
+    return "";
+  }
+
   void overwrite(int64_t at) const {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(held(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(at);
     file.put('\x7f');
   }
@@ -110,11 +120,30 @@ TEST(Offload, EveryByteGoesThroughABufferOnceInAStep) {
   rank.offload->verify();
 }
 
-TEST(Offload, TheFileEndsWithItsRank) {
+bool is_anything_at(const std::string& path) {
+  for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path())) {
+    if (entry.path().string().starts_with(path)) return true;
+  }
+  return false;
+}
+
+// A rank that is killed leaves nothing on the disk.
+TEST(Offload, TheFileHasNoNameWhileItIsUsedAndEndsWithItsRank) {
   OffloadedRank rank;
-  EXPECT_TRUE(fs::exists(rank.path));
+  EXPECT_FALSE(is_anything_at(rank.path));
+  EXPECT_NE(rank.held(), "");
+  rank.step();
+  rank.offload->verify();
   rank.offload.reset();
-  EXPECT_FALSE(fs::exists(rank.path));
+  EXPECT_EQ(rank.held(), "");
+}
+
+TEST(Offload, WhatAKilledRankHasLeftBeforeItsFileLostTheNameIsRemoved) {
+  const std::string path =
+      (fs::temp_directory_path() / ("trireme-offload-left-" + std::to_string(getpid()))).string();
+  std::ofstream(path + ".tmp-1") << "of a killed rank";
+  OffloadFile file(path, 4096);
+  EXPECT_FALSE(is_anything_at(path));
 }
 
 TEST(Offload, WhatChangedOnTheDiskIsAnError) {
@@ -130,7 +159,7 @@ TEST(Offload, WhatChangedOnTheDiskIsAnError) {
 TEST(Offload, AShortenedFileIsAnError) {
   OffloadedRank rank;
   rank.step();
-  fs::resize_file(rank.path, 4096);
+  fs::resize_file(rank.held(), 4096);
   EXPECT_NE(failure_of([&] { rank.offload->verify(); }).find("shortened"), std::string::npos);
   EXPECT_NE(failure_of([&] { rank.step(); }).find("shortened"), std::string::npos);
 }
@@ -141,7 +170,7 @@ TEST(Offload, ADiskThatIsTooSmallIsSaidBeforeTheFirstStep) {
   const std::string failure = failure_of([&] { OffloadFile(path, int64_t{1} << 61); });
   EXPECT_NE(failure.find("cannot reserve"), std::string::npos) << failure;
   EXPECT_NE(failure.find("memory.offload_folder"), std::string::npos);
-  EXPECT_FALSE(fs::exists(path));
+  EXPECT_FALSE(is_anything_at(path));
   EXPECT_NE(failure_of([] { OffloadFile("/proc/none/x", 1); }).find("cannot make"),
             std::string::npos);
 }

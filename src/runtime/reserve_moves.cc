@@ -1,8 +1,8 @@
 #include "runtime/reserve_moves.h"
 
+#include "graph/model_shard.h"
+#include "graph/moves.h"
 #include "sharding/redistribution_traffic.h"
-#include "spec/model_layout.h"
-#include "spec/stage_flow.h"
 
 namespace trireme {
 namespace {
@@ -37,7 +37,7 @@ void reserve(Group& tp, const TensorMove& move) {
 
 void reserve_moves(Group& tp, const ModelSpec& model, const StageSpec& stage,
                    const StageShape& shape) {
-  const StageMoves moves = stage_moves(stage_flow(model, stage, shape), shape.recompute);
+  const StageMoves moves = stage_moves(model, stage, shape);
   for (const auto* part :
        {&moves.forward, &moves.recompute, &moves.backward_input, &moves.backward_weight}) {
     for (const TensorMove& move : *part) reserve(tp, move);

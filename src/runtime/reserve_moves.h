@@ -1,7 +1,7 @@
 #pragma once
 
 #include "comm/group.h"
-#include "spec/stage_tables.h"
+#include "memory/stage_tables.h"
 
 namespace trireme {
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/align.h"
+#include "base/input_limits.h"
 #include "base/nearest_name.h"
 
 namespace trireme {
@@ -49,6 +50,49 @@ Status check_positive(const ModelSpec& model) {
                      "must be positive: set it, or name a tokenizer in data.tokenizer");
   }
   return Done{};
+}
+
+// Refuses models whose tables would take more time and memory than the model is worth, before any
+// table is made; sums are doubles, which do not overflow.
+Status check_size(const ModelSpec& model) {
+  const std::pair<const char*, std::pair<int64_t, int64_t>> sizes[] = {
+      {"model.layers", {model.layers, limits::kLayers}},
+      {"model.d_model", {model.d_model, limits::kWidth}},
+      {"model.heads", {model.heads, limits::kWidth}},
+      {"model.head_dim", {model.head_dim, limits::kWidth}},
+      {"model.d_ff", {model.d_ff, 4 * limits::kWidth}},
+      {"model.vocab_size", {model.vocab_size, limits::kVocabSize}},
+      {"model.seq_len", {model.seq_len, limits::kSeqLen}},
+      {"model.experts", {model.experts, limits::kWidth}},
+      {"model.shared_experts", {model.shared_experts, limits::kWidth}},
+  };
+  for (const auto& [key, size] : sizes) {
+    if (size.first <= size.second) continue;
+    return bad_value(key, std::to_string(size.first),
+                     fmt::format("must be at most {}", size.second));
+  }
+  const double of_heads = double(model.heads) * double(model.head_dim);
+  if (of_heads > double(limits::kWidth)) {
+    return bad_value(
+        "model.heads", std::to_string(model.heads),
+        fmt::format("heads of {} are wider than {} together", model.head_dim, limits::kWidth));
+  }
+  const int64_t experts = model.has_experts() ? model.experts + model.shared_experts : 1;
+  const int64_t of_layer = 16 + (model.has_experts() ? 3 * experts : 0);
+  if (model.layers > limits::kModelTensors / of_layer) {
+    return bad_value("model.layers", std::to_string(model.layers),
+                     fmt::format("with {} experts each makes more than {} tensors", experts,
+                                 limits::kModelTensors));
+  }
+  const double C = double(model.d_model);
+  const double layer = 4.0 * C * of_heads + 3.0 * C * double(model.d_ff) * double(experts);
+  const double all =
+      double(model.layers) * layer + 2.0 * C * (double(model.vocab_size) + double(model.seq_len));
+  if (all <= limits::kParameters) return Done{};
+  return bad_value("model.d_model", std::to_string(model.d_model),
+                   fmt::format("gives up to {:.1e} parameters; a model has at most {:.0e}: take "
+                               "fewer layers, a smaller width or a smaller vocabulary",
+                               all, limits::kParameters));
 }
 
 Status check_shapes(const ModelSpec& model) {
@@ -177,6 +221,7 @@ Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_voc
     model.balance_rate = config.balance_rate;
   }
   TRIREME_TRY_DONE(check_positive(model));
+  TRIREME_TRY_DONE(check_size(model));
   TRIREME_TRY_DONE(check_shapes(model));
   TRIREME_TRY_DONE(check_experts(model));
   return model;
@@ -197,19 +242,6 @@ int64_t ModelSpec::expert_rows(int64_t num_tokens) const {
 int64_t ModelSpec::active_mlp_width() const {
   const int64_t one = up_width() + d_ff;
   return has_experts() ? experts + (top_k + shared_experts) * one : one;
-}
-
-ModelFlops model_flops_per_token(const ModelSpec& model) {
-  const double weights_per_layer =
-      double(model.d_model) *
-      double(model.qkv_width() + model.q_width() + model.active_mlp_width());
-  const double head = double(model.d_model) * double(model.vocab_size);
-  ModelFlops flops;
-  flops.matmul = 6.0 * (double(model.layers) * weights_per_layer + head);
-  // Scores and values: 2 * 2 FLOPs per head element and key met, times three for a training step.
-  flops.attention =
-      12.0 * double(model.layers) * double(model.q_width()) * (double(model.seq_len) + 1.0) / 2.0;
-  return flops;
 }
 
 }  // namespace trireme

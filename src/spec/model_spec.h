@@ -81,12 +81,4 @@ struct StageSpec {
 };
 StageSpec whole_model(const ModelSpec& model);
 
-// Floating-point operations per token of a training step (forward, dX and dW; no recomputation).
-struct ModelFlops {
-  double matmul = 0.0;     // 6 per weight of every matrix that multiplies, the head included
-  double attention = 0.0;  // causal: a query meets (seq_len + 1) / 2 keys on average
-  double total() const { return matmul + attention; }
-};
-ModelFlops model_flops_per_token(const ModelSpec& model);
-
 }  // namespace trireme

@@ -117,7 +117,10 @@ struct PrecisionConfig {
 struct CheckpointConfig {
   int64_t every = 0;  // steps; 0: only at the end and on a signal
   int64_t keep = 3;
+  int64_t keep_every = 0;       // steps; 0: none
+  std::string fallback_folder;  // "": none
   bool at_end = true;
+  double timeout_s = 300.0;  // without progress
 };
 
 struct RunSection {

@@ -212,7 +212,8 @@ void run_fields(FieldList& list, RunSection& run) {
            "0: cores of this host / ranks on it, at least 1");
   list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes",
            "local|mpi");
-  list.add("comm_timeout_s", run.comm_timeout_s, kSpeed, "deadline of every wait between ranks; work of one alone on disks has an hour");
+  list.add("comm_timeout_s", run.comm_timeout_s, kSpeed,
+           "deadline of every wait between ranks; saving and loading have checkpoint.timeout_s");
   list.add("eval_every", run.eval_every, kSpeed,
            "steps between validation losses; 0: at the last step alone");
   list.add("eval_sequences", run.eval_sequences, kSpeed, "sequences of one validation loss");
@@ -253,8 +254,17 @@ void remaining_fields(FieldList& list, RunConfig& config) {
   list.section("checkpoint");
   list.add("every", config.checkpoint.every, kSpeed,
            "steps between checkpoints; 0: only at the end and on a signal");
-  list.add("keep", config.checkpoint.keep, kSpeed, "newest checkpoints that stay; 0: all");
+  list.add("keep", config.checkpoint.keep, kSpeed,
+           "newest checkpoints that stay, each read back whole before an older one is removed; "
+           "0: all");
+  list.add("keep_every", config.checkpoint.keep_every, kSpeed,
+           "checkpoints of multiples of so many steps are never removed; 0: none");
+  list.add("fallback_folder", config.checkpoint.fallback_folder, kSpeed,
+           "of this run alone: takes checkpoints when the run's folder is gone or cannot be "
+           "written, and --resume auto looks there, too; empty: such a run ends");
   list.add("at_end", config.checkpoint.at_end, kSpeed, "save when the last step is done");
+  list.add("timeout_s", config.checkpoint.timeout_s, kSpeed,
+           "how long a rank may save, load or verify without progress while the others wait");
 }
 
 void trace_fields(FieldList& list, TraceConfig& trace) {

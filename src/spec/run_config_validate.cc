@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/input_limits.h"
 #include "spec/config_rules.h"
 #include "spec/degree_rules.h"
+#include "spec/sum_tree_rules.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostLayers = 100000;
-constexpr int64_t kMostWidth = int64_t{1} << 24;
 constexpr int64_t kMostTokens = int64_t{1} << 31;
 constexpr int64_t kMostBatchTokens = int64_t{1} << 40;
 constexpr int64_t kMostRanks = int64_t{1} << 20;
@@ -29,14 +29,14 @@ bool is_rank_list(std::string_view text) {
 }
 
 void model_rules(ConfigRules& rules, const ModelConfig& model) {
-  rules.size("model.layers", model.layers, 1, kMostLayers);
-  rules.size("model.d_model", model.d_model, 1, kMostWidth);
-  rules.size("model.heads", model.heads, 1, kMostWidth);
-  rules.size("model.kv_heads", model.kv_heads, 0, kMostWidth);
-  rules.size("model.head_dim", model.head_dim, 0, kMostWidth);
-  rules.size("model.d_ff", model.d_ff, 0, kMostWidth);
-  rules.size("model.vocab_size", model.vocab_size, 0, kMostTokens);
-  rules.size("model.seq_len", model.seq_len, 1, kMostTokens);
+  rules.size("model.layers", model.layers, 1, limits::kLayers);
+  rules.size("model.d_model", model.d_model, 1, limits::kWidth);
+  rules.size("model.heads", model.heads, 1, limits::kWidth);
+  rules.size("model.kv_heads", model.kv_heads, 0, limits::kWidth);
+  rules.size("model.head_dim", model.head_dim, 0, limits::kWidth);
+  rules.size("model.d_ff", model.d_ff, 0, limits::kWidth);
+  rules.size("model.vocab_size", model.vocab_size, 0, limits::kVocabSize);
+  rules.size("model.seq_len", model.seq_len, 1, limits::kSeqLen);
   rules.divides("model.kv_heads", model.kv_heads, "model.heads", model.heads);
   if (model.head_dim == 0 && model.heads >= 1) {
     rules.require(model.d_model % model.heads == 0, "model.heads",
@@ -206,6 +206,15 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.at_least("precision.loss_scale_window", config.precision.loss_scale_window, 1);
   rules.at_least("checkpoint.every", config.checkpoint.every, 0);
   rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
+  rules.at_least("checkpoint.keep_every", config.checkpoint.keep_every, 0);
+  const int64_t every = config.checkpoint.every, keep_every = config.checkpoint.keep_every;
+  if (every > 0 && keep_every > 0) {
+    rules.require(keep_every % every == 0, "checkpoint.keep_every",
+                  fmt::format("must be a multiple of checkpoint.every = {}", every),
+                  fmt::format("try {}", (keep_every / every + 1) * every));
+  }
+  rules.require(config.checkpoint.timeout_s > 0.0, "checkpoint.timeout_s", "must be positive",
+                "try 300.0");
   rules.at_least("run.steps", run.steps, 1);
   rules.at_least("run.stop_after", run.stop_after, 0);
   rules.require(
@@ -245,6 +254,7 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
   batch_rules(rules, config);
   optim_rules(rules, config.optim);
   parallel_rules(rules, config);
+  sum_tree_rules(rules, config);
   run_rules(rules, config);
   return rules.take();
 }

@@ -11,15 +11,17 @@
 
 namespace trireme {
 
+// What stands at `path` is removed rather than emptied: it may be a link, or have another name.
 Result<AppendFile> AppendFile::create(const std::string& path) {
-  return open(path, O_CREAT | O_TRUNC);
+  ::unlink(path.c_str());
+  return open(path, O_CREAT | O_EXCL);
 }
 Result<AppendFile> AppendFile::open(const std::string& path) { return open(path, O_APPEND); }
 
 Result<AppendFile> AppendFile::open(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0644);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | flags, 0644);
   if (fd < 0) {
-    return Error{ErrorKind::Runtime, path + ": cannot write: " + std::strerror(errno)};
+    return Error{ErrorKind::Damaged, path + ": cannot write: " + std::strerror(errno)};
   }
   return AppendFile(path, fd, std::max<int64_t>(0, ::lseek(fd, 0, SEEK_END)));
 }

@@ -14,8 +14,8 @@ namespace trireme {
 // whole, which is said once: a full disk does not end a run before its next checkpoint.
 class AppendFile {
  public:
-  static Result<AppendFile> create(const std::string& path);  // or empties it
-  static Result<AppendFile> open(const std::string& path);    // to go on behind its end
+  static Result<AppendFile> create(const std::string& path);  // in the place of an old one
+  static Result<AppendFile> open(const std::string& path);    // to append to; no link
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
   ~AppendFile();

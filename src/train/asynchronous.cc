@@ -73,8 +73,9 @@ AsynchronousServer::AsynchronousServer(Group& group, const RunPlan& plan, Engine
       parameters_(size_t(plan.num_params)),
       norm_words_(size_t(engine.rank_plan().num_norm_words)) {}
 
-void AsynchronousServer::complete(std::vector<RankPrediction>& predictions) const {
-  predictions.front().traffic.front().second = ParameterWorker::sent_bytes(plan_.num_params);  // dp
+void AsynchronousServer::complete(Predictions& predictions) const {
+  RankPrediction& server = predictions.classes.front().prediction;
+  server.traffic.front().second = ParameterWorker::sent_bytes(plan_.num_params);  // dp
 }
 
 void AsynchronousServer::direct(TrainerParts& parts) {
@@ -87,7 +88,7 @@ void AsynchronousServer::begin(const TrainPosition& position) {
     copy_out(owned.master_N, parameters_.data() + begin);
   });
   int64_t next_sample = int64_t(position.next_sample);
-  group_.barrier_after_lone_work();  // the server has read a checkpoint
+  group_.monitored_barrier();  // the server has read a checkpoint
   group_.broadcast({&next_sample, DType::I64, Shape{1}}, 0);
   server_ = std::make_unique<ParameterServer>(
       group_, options_of(plan_), parameters_,
@@ -129,7 +130,7 @@ std::vector<RankMeasurement> AsynchronousServer::finish() {
 
 void run_asynchronous_worker(Group& group, const RunPlan& plan, Engine& engine) {
   int64_t next_sample = 0;
-  group.barrier_after_lone_work();
+  group.monitored_barrier();
   group.broadcast({&next_sample, DType::I64, Shape{1}}, 0);
   ParameterWorker worker(group, options_of(plan));
   next_sample += plan.global_sequences / (group.size() - 1) * (group.rank() - 1);

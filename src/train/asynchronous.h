@@ -19,7 +19,7 @@ class AsynchronousServer : public StepMaker {
   AsynchronousServer(Group& group, const RunPlan& plan, Engine& engine);
 
   // Gradients are pushed to a server in the place of being summed over dp.
-  void complete(std::vector<RankPrediction>& predictions) const override;
+  void complete(Predictions& predictions) const override;
   // Tells the workers where the run stands.
   void begin(const TrainPosition& position) override;
   // No action of a step runs here: there is no timeline and nothing to meter.

@@ -1,12 +1,13 @@
 #include "train/engine.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <utility>
 
+#include "base/check.h"
 #include "models/init.h"
 #include "runtime/reserve_moves.h"
 
@@ -33,21 +34,25 @@ int ranks_of_this_process(const RunPlan& plan) {
   return plan.config.run.backend == "mpi" ? 1 : plan.num_ranks();
 }
 
-// Runs that share a folder do not share a file.
 std::string offload_path(const MemoryConfig& memory, const std::string& folder, int rank) {
   std::filesystem::path in = memory.offload_folder.empty() ? folder : memory.offload_folder;
   if (in.empty()) in = std::filesystem::temp_directory_path();
-  return (in / fmt::format("offload-{}.rank{}", ::getpid(), rank)).string();
+  return (in / fmt::format("offload.rank{}", rank)).string();
 }
 
 }  // namespace
 
 Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
                const TokenSource& source, const std::string& folder)
+    : Engine(plan, trireme::rank_plan(plan, position_in_mesh(world)), world, kernels, source,
+             folder) {}
+
+Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTable& kernels,
+               const TokenSource& source, const std::string& folder)
     : plan_(plan),
       world_(world),
       groups_(world, plan.mesh),
-      rank_(plan.ranks[size_t(groups_.position())]),
+      rank_(std::move(rank)),
       binding_(world.rank(), ranks_of_this_process(plan), plan.num_threads),
       team_(plan.num_threads),
       memory_(rank_, team_),
@@ -56,6 +61,7 @@ Engine::Engine(const RunPlan& plan, World& world, const KernelTable& kernels,
       stream_(team_, memory_.workspace()),
       ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
       optimizer_(plan.config.optim, kind_of(plan), rank_.norm_sum) {
+  TRIREME_CHECK(rank_.position == groups_.position(), "the plan of another rank");
   if (plan.shape.compute == DType::F16) {
     loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};
   }

@@ -43,6 +43,9 @@ class Engine {
   // temporary files.
   Engine(const RunPlan& plan, World& world, const KernelTable& kernels, const TokenSource& source,
          const std::string& folder = {});
+  // Executes `rank` in the place of what the plan has for this position.
+  Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTable& kernels,
+         const TokenSource& source, const std::string& folder = {});
 
   void init_params(uint64_t seed);
   // After the owned parts of parameters have been written: fills the copies that layers read.
@@ -87,7 +90,7 @@ class Engine {
   const RunPlan& plan_;
   World& world_;
   MeshGroups groups_;
-  const RankPlan& rank_;
+  const RankPlan rank_;
   std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, tied_, mirror_;
   CoreBinding binding_;  // before the threads that follow it
   ThreadTeam team_;

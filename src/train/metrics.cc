@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/bounded_json.h"
 #include "base/chrome_trace.h"
 #include "base/file.h"
 #include "runtime/clock.h"
@@ -69,6 +70,7 @@ std::string lines_until(const std::string& text, int64_t step) {
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     const std::string line = text.substr(begin, end - begin + 1);
     begin = end + 1;
+    if (!check_json_limits(line).ok()) continue;
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object()) continue;
     const auto found = json.find("step");

@@ -11,22 +11,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "runtime/clock.h"
+#include "train/metrics_answer.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kClientNs = 2'000'000'000;  // from connecting to the last byte of the answer
-constexpr size_t kMostRequestBytes = 8192;
+constexpr int64_t kClientNs = 2'000'000'000;  // from the connection to the last byte of the answer
+constexpr int64_t kNoDescriptorNs = 50'000'000;
 
-std::string response(const char* status, std::string_view body, std::string_view type) {
-  return fmt::format(
-      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
-      status, type, body.size(), body);
-}
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
@@ -46,7 +42,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(const std::string& 
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   socklen_t size = sizeof address;
   auto* const raw = reinterpret_cast<sockaddr*>(&address);
-  if (fd < 0 || ::bind(fd, raw, size) != 0 || ::listen(fd, 16) != 0 ||
+  if (fd < 0 || ::bind(fd, raw, size) != 0 || ::listen(fd, SOMAXCONN) != 0 ||
       ::getsockname(fd, raw, &size) != 0) {
     const std::string why = std::strerror(errno);
     if (fd >= 0) ::close(fd);
@@ -73,55 +69,79 @@ MetricsServer::~MetricsServer() {
   ::close(wake_);
 }
 
-bool MetricsServer::wait(int fd, short events, int64_t deadline_ns) const {
-  while (true) {
-    const int64_t left_ms = (deadline_ns - monotonic_ns()) / 1'000'000;
-    if (deadline_ns > 0 && left_ms <= 0) return false;
-    pollfd waited[2] = {{fd, events, 0}, {wake_, POLLIN, 0}};
-    const int ready = ::poll(waited, 2, deadline_ns > 0 ? int(left_ms) : -1);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0 || waited[1].revents != 0) return false;
-    if (waited[0].revents != 0) return true;
-  }
-}
-
 void MetricsServer::serve() {
-  while (wait(listening_, POLLIN, 0)) {
-    const int client = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (client < 0) {  // out of descriptors, or the client has left
-      wait(-1, 0, monotonic_ns() + 100'000'000);
-      continue;
+  std::vector<pollfd> waited;
+  while (true) {
+    const int64_t now_ns = monotonic_ns();
+    const bool accepts = now_ns >= accept_from_ns_;
+    int64_t until_ns = accepts ? INT64_MAX : accept_from_ns_;
+    waited.assign({{wake_, POLLIN, 0}, {accepts ? listening_ : -1, POLLIN, 0}});
+    for (const Connection& connection : connections_) {
+      const short events = connection.reply.empty() ? POLLIN : POLLOUT;
+      waited.push_back({connection.fd, events, 0});
+      until_ns = std::min(until_ns, connection.deadline_ns);
     }
-    answer(client);
-    ::close(client);
+    const int64_t left_ms = (until_ns - now_ns) / 1'000'000 + 1;
+    ::poll(waited.data(), waited.size(),
+           until_ns == INT64_MAX ? -1 : int(std::max<int64_t>(left_ms, 0)));
+    if (waited[0].revents != 0) break;
+    for (size_t i = 0; i < connections_.size(); ++i) {
+      if (waited[i + 2].revents != 0 && !advance(connections_[i])) connections_[i].deadline_ns = 0;
+    }
+    close_ended(monotonic_ns());
+    if (waited[1].revents != 0) accept_all();
+  }
+  close_ended(INT64_MAX);
+}
+
+void MetricsServer::accept_all() {
+  // At most one round of connections at a time: who connects without an end holds up no other.
+  for (size_t round = 0; round < kMostConnections; ++round) {
+    const int client = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (client < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (client < 0) {
+      if (!would_block()) accept_from_ns_ = monotonic_ns() + kNoDescriptorNs;
+      return;
+    }
+    if (connections_.size() == kMostConnections) {
+      ::close(connections_.front().fd);
+      connections_.erase(connections_.begin());
+    }
+    Connection connection{.fd = client, .deadline_ns = monotonic_ns() + kClientNs};
+    if (advance(connection)) {
+      connections_.push_back(std::move(connection));
+    } else {
+      ::close(client);
+    }
   }
 }
 
-void MetricsServer::answer(int client) {
-  const int64_t deadline_ns = monotonic_ns() + kClientNs;
-  std::string request;
-  while (request.find("\r\n\r\n") == std::string::npos) {
+bool MetricsServer::advance(Connection& connection) const {
+  std::string& request = connection.request;
+  while (connection.reply.empty()) {
     char part[1024];
-    if (request.size() > kMostRequestBytes || !wait(client, POLLIN, deadline_ns)) return;
-    const ssize_t got = ::read(client, part, sizeof part);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
-    if (got > 0) request.append(part, size_t(got));
+    const ssize_t got = ::read(connection.fd, part, sizeof part);
+    if (got <= 0) return got < 0 && would_block();
+    request.append(part, size_t(got));
+    if (auto reply = answer_request(request, text_)) {
+      connection.reply = std::move(*reply);
+    } else if (request.size() > kMostRequestBytes) {
+      return false;
+    }
   }
-  const std::string line = request.substr(0, request.find("\r\n"));
-  std::string reply;
-  if (line.rfind("GET ", 0) != 0) {
-    reply = response("405 Method Not Allowed", "only GET\n", "text/plain");
-  } else if (line.rfind("GET /metrics ", 0) == 0 || line.rfind("GET /metrics?", 0) == 0) {
-    reply = response("200 OK", text_(), "text/plain; version=0.0.4; charset=utf-8");
-  } else {
-    reply = response("404 Not Found", "look at /metrics\n", "text/plain");
-  }
-  std::string_view rest = reply;
-  while (!rest.empty() && wait(client, POLLOUT, deadline_ns)) {
-    const ssize_t sent = ::send(client, rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
-    if (sent > 0) rest.remove_prefix(size_t(sent));
-  }
+  const std::string& reply = connection.reply;
+  const ssize_t sent = ::send(connection.fd, reply.data(), reply.size(), MSG_NOSIGNAL);
+  if (sent < 0) return would_block();
+  connection.reply.erase(0, size_t(sent));
+  return !connection.reply.empty();
+}
+
+void MetricsServer::close_ended(int64_t now_ns) {
+  std::erase_if(connections_, [now_ns](const Connection& connection) {
+    if (connection.deadline_ns > now_ns) return false;
+    ::close(connection.fd);
+    return true;
+  });
 }
 
 }  // namespace trireme

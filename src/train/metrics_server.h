@@ -4,17 +4,22 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 
 namespace trireme {
 
-// Answers GET /metrics over HTTP with a text, on a thread of its own. A client has a few seconds in
-// all; who is slower is let go, so that nobody holds it up for long.
+// Answers GET /metrics over HTTP with a text, on a thread of its own. The thread never waits for
+// one client: it serves each as far as its bytes have come. A client has two seconds from its
+// connection to the last byte of its answer, and when all connections are taken, a new one replaces
+// the oldest.
 class MetricsServer {
  public:
-  // `host` is an IPv4 address to listen at; port 0 takes a free one. `text` is called by the
-  // server's thread.
+  static constexpr size_t kMostConnections = 32;
+
+  // `host` is an IPv4 address to listen at; port 0 takes a free one. The server's thread calls
+  // `text`, which must return at once.
   static Result<std::unique_ptr<MetricsServer>> listen(const std::string& host, int port,
                                                        std::function<std::string()> text);
   ~MetricsServer();
@@ -24,14 +29,24 @@ class MetricsServer {
   int port() const { return port_; }
 
  private:
+  struct Connection {
+    int fd = -1;
+    int64_t deadline_ns = 0;
+    std::string request;  // what has come of it
+    std::string reply;    // what is still to be sent of it; "" before the request is whole
+  };
+
   MetricsServer(int listening, int wake, int port, std::function<std::string()> text);
   void serve();
-  void answer(int client);
-  // Whether `fd` is ready for `events` before the deadline; false too when the server is to end.
-  bool wait(int fd, short events, int64_t deadline_ns) const;
+  void accept_all();
+  // Reads and writes what the connection takes without a wait; false: it is to be closed.
+  bool advance(Connection& connection) const;
+  void close_ended(int64_t now_ns);
 
   int listening_, wake_, port_;
   std::function<std::string()> text_;
+  std::vector<Connection> connections_;  // of the server's thread; oldest first
+  int64_t accept_from_ns_ = 0;           // no new connection before this time
   std::thread thread_;
 };
 

@@ -18,19 +18,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // All ranks where there are few, else the first of as many stages as there is room for.
-std::vector<size_t> shown_positions(const RunPlan& plan) {
-  std::vector<size_t> shown;
-  const size_t pp = size_t(plan.mesh.pp);
-  for (size_t i = 0; i < std::min(plan.ranks.size(), kMostRanks); ++i) {
-    if (plan.ranks.size() <= kMostRanks) {
-      shown.push_back(i);
+std::vector<int> shown_positions(const RunPlan& plan) {
+  std::vector<int> shown;
+  const size_t pp = size_t(plan.mesh.pp), num_ranks = size_t(plan.num_ranks());
+  for (size_t i = 0; i < std::min(num_ranks, kMostRanks); ++i) {
+    if (num_ranks <= kMostRanks) {
+      shown.push_back(int(i));
       continue;
     }
     // First and last stage, and evenly between them.
     const size_t count = std::min(pp, kMostRanks);
     if (i >= count) break;
     const int stage = int(count == 1 ? 0 : i * (pp - 1) / (count - 1));
-    shown.push_back(size_t(position_of(plan.mesh, {.pp = stage})));
+    shown.push_back(position_of(plan.mesh, {.pp = stage}));
   }
   return shown;
 }
@@ -44,36 +44,34 @@ std::string page_of(Json plan) {
 
 std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name,
                       const PageTable& layouts) {
-  const std::vector<RankPrediction> predictions = predict_ranks(plan, hardware);
+  const Predictions predictions = predict_ranks(plan, hardware);
   const Result<Simulation> simulation = simulate_plan(plan, hardware);
-  Json summary = Json::parse(plan_json(plan, predictions));
+  Json summary = Json::parse(plan_json(plan, predictions, hardware));
   const double step_s = summary["step_s"].get<double>();
   TensorTables tables;
   Json ranks = Json::array(), summaries = Json::array();
-  for (const size_t position : shown_positions(plan)) {
-    const RankPlan& rank = plan.ranks[position];
+  for (const int position : shown_positions(plan)) {
+    const RankPlan rank = rank_plan(plan, position);
     Json one = {{"rank", position}, {"why", fmt::format("first of pp {}", rank.coords.pp)}};
     one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,
-                         predictions[position].time, tables));
+                         predictions.at(position).time, tables));
     ranks.push_back(std::move(one));
-    summary["ranks"][position].erase("program");
-    summaries.push_back(std::move(summary["ranks"][position]));
+    summaries.push_back(planned_rank(plan, predictions, position));
+    summaries.back().erase("program");
   }
   summary["ranks"] = std::move(summaries);
-  int64_t peak = 0;
-  for (const RankPlan& rank : plan.ranks) peak = std::max(peak, rank.memory.peak_bytes);
   const double mfu = double(plan.tokens_per_step()) * plan.flops_per_token.total() /
                      (step_s * peak_flops(plan, hardware) * plan.num_ranks());
   const Mesh& mesh = plan.mesh;
   const std::vector<std::pair<std::string, std::string>> facts = {
       {"parameters", format_count(double(plan.num_params))},
-      {"ranks", std::to_string(plan.num_ranks())},
+      {"ranks", fmt::format("{} in {} classes", plan.num_ranks(), predictions.classes.size())},
       {"tokens a step", format_count(double(plan.tokens_per_step()))},
       {"micro-batches", std::to_string(plan.num_microbatches)},
       {"step", format_seconds(step_s)},
       {"tokens per second", format_rate(double(plan.tokens_per_step()) / step_s)},
       {"MFU", fmt::format("{:.1f}%", 100.0 * mfu)},
-      {"greatest peak", format_bytes(peak)}};
+      {"greatest peak", format_bytes(plan.greatest_peak_bytes())}};
   const int chunks = plan.config.parallel.chunks;
   const std::string schedule =
       plan.schedule.kind + (chunks > 0 ? fmt::format(" x {}", chunks) : std::string());

@@ -1,9 +1,6 @@
 #include "train/prometheus.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -95,60 +92,6 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
   for (const auto& [name, type] : exposition.types) {
     EXPECT_EQ(type == "counter", name.ends_with("_total")) << name;
   }
-}
-
-// Everything that the server sends before it closes.
-std::string ask(int port, const std::string& request) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(uint16_t(port));
-  ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  EXPECT_EQ(::write(fd, request.data(), request.size()), ssize_t(request.size()));
-  std::string answer;
-  char part[512];
-  for (ssize_t got; (got = ::read(fd, part, sizeof part)) > 0;) answer.append(part, size_t(got));
-  ::close(fd);
-  return answer;
-}
-
-TEST(MetricsServer, AnswersWhatIsAskedAndNothingElse) {
-  auto server = MetricsServer::listen("127.0.0.1", 0, [] { return std::string("a 1\n"); });
-  ASSERT_TRUE(server.ok()) << server.error().message;
-  const int port = (*server)->port();
-  const std::string answer = ask(port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_EQ(answer.rfind("HTTP/1.1 200 OK\r\n", 0), 0u);
-  EXPECT_NE(answer.find("version=0.0.4"), std::string::npos);
-  EXPECT_NE(answer.find("Content-Length: 4\r\n"), std::string::npos);
-  EXPECT_TRUE(answer.ends_with("\r\n\r\na 1\n"));
-  EXPECT_NE(ask(port, "GET / HTTP/1.1\r\n\r\n").find("404"), std::string::npos);
-  EXPECT_NE(ask(port, "POST /metrics HTTP/1.1\r\n\r\n").find("405"), std::string::npos);
-  EXPECT_EQ(ask(port, std::string(20000, 'x')), "");  // never a request
-
-  const auto taken = MetricsServer::listen("127.0.0.1", port, [] { return std::string(); });
-  ASSERT_FALSE(taken.ok());
-  EXPECT_EQ(taken.error().kind, ErrorKind::Usage);
-  EXPECT_FALSE(MetricsServer::listen("nowhere", 0, [] { return std::string(); }).ok());
-}
-
-TEST(MetricsServer, ASilentClientHoldsNobodyUpForLong) {
-  auto server = MetricsServer::listen("127.0.0.1", 0, [] { return std::string("a 1\n"); });
-  ASSERT_TRUE(server.ok());
-  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(uint16_t((*server)->port()));
-  ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  ASSERT_EQ(::connect(silent, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  const int64_t begin_ns = monotonic_ns();
-  EXPECT_NE(ask((*server)->port(), "GET /metrics HTTP/1.1\r\n\r\n").find("200"), std::string::npos);
-  EXPECT_LT(monotonic_ns() - begin_ns, 30'000'000'000);
-  // Nor does it hold up the end of the run.
-  const int64_t end_ns = monotonic_ns();
-  server->reset();
-  EXPECT_LT(monotonic_ns() - end_ns, 2'000'000'000);
-  ::close(silent);
 }
 
 }  // namespace

@@ -145,19 +145,29 @@ Status RankSession::write_plan_files() {
   predictions_ = predict_ranks(plan_, hardware_);
   steps_->complete(predictions_);
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
-                                         resolved_toml(plan_.config)));
-  return write_file_atomically(options_.out_dir + "/plan.json", plan_json(plan_, predictions_));
+                                         resolved_toml(plan_.config), &progress()));
+  return write_file_atomically(options_.out_dir + "/plan.json",
+                               plan_json(plan_, predictions_, hardware_), &progress());
 }
 
 Result<std::string> RankSession::save(const TrainPosition& position) {
   std::vector<AttachedFile> attached = {{"config.resolved.toml", resolved_toml(plan_.config)}};
   if (data_.tokenizer != nullptr) attached.push_back({"tokenizer.json", data_.tokenizer_json});
-  return save_run(engine_, options_.out_dir + "/checkpoints",
-                  checkpoint_info(plan_, position, data_.identity), attached,
-                  plan_.config.checkpoint.keep);
+  const CheckpointInfo info = checkpoint_info(plan_, position, data_.identity);
+  const Result<std::string> saved = save_run(engine_, folder_.checkpoint_root(), info, attached);
+  const std::string& fallback = plan_.config.checkpoint.fallback_folder;
+  if (saved.ok() || fallback.empty()) return saved;
+  tell(fmt::format("step {} is saved in checkpoint.fallback_folder: {}", position.step,
+                   saved.error().message));
+  return save_run(engine_, fallback + "/checkpoints", info, attached);
 }
 
-Status RankSession::write_summary(const Trainer& trainer, const SessionResult& result,
+void RankSession::warn(const Status& report) const {
+  if (!report.ok()) tell("a report is missing: " + report.error().message);
+}
+
+Status RankSession::write_summary(const std::string& folder, const Trainer& trainer,
+                                  const SessionResult& result,
                                   const std::vector<RankMeasurement>& measured, double seconds) {
   RunSummary summary;
   summary.steps = result.position.step;
@@ -173,8 +183,8 @@ Status RankSession::write_summary(const Trainer& trainer, const SessionResult& r
   summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";
   summary.environment = options_.environment;
   summary.environment.emplace_back("kernels", choice_.kernels->name);
-  return write_file_atomically(options_.out_dir + "/summary.json",
-                               summary_json(plan_, predictions_, measured, summary));
+  return write_file_atomically(folder + "/summary.json",
+                               summary_json(plan_, predictions_, measured, summary), &progress());
 }
 
 // The first cause of a failure stands in the metrics before the rank ends.
@@ -222,6 +232,13 @@ Status RankSession::open_records(const TrainPosition& position, Records& records
     records.prometheus = std::move(prometheus);
     records.observers.push_back(records.prometheus.get());
   }
+  folder_.tell_loss_to(options_.observers);
+  records.observers.push_back(&folder_);
+  const CheckpointConfig& checkpoint = plan_.config.checkpoint;
+  retention_ = std::make_unique<RetentionThread>(
+      RetentionOptions{.keep = checkpoint.keep, .keep_every = checkpoint.keep_every},
+      options_.observers);
+  records.observers.push_back(retention_.get());
   records.observers.insert(records.observers.end(), options_.observers.begin(),
                            options_.observers.end());
   return Done{};
@@ -237,7 +254,8 @@ Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position)
   tell(message);
   steps_->begin(position);
   steps_->finish();
-  return SessionResult{.end = TrainEnd::Finished, .position = position};
+  return SessionResult{
+      .end = TrainEnd::Finished, .position = position, .report_folder = folder_.report_folder()};
 }
 
 Result<SessionResult> RankSession::run() {
@@ -245,6 +263,7 @@ Result<SessionResult> RankSession::run() {
   if (position.step >= plan_.config.run.steps) return leave_as_it_is(position);
   tell_crowding();
   for (const std::string& warning : plan_warnings(plan_)) tell(warning);
+  for (const std::string& note : data_.notes) tell(note);
   measure_machine();
   Records records;
   if (is_first()) {
@@ -260,6 +279,7 @@ Result<SessionResult> RankSession::run() {
                      .bytes_per_token = data_.bytes_per_token,
                      .peak_flops = peak_flops(),
                      .stop_signals = options_.stop_signals,
+                     .must_stop = &folder_.must_stop(),
                      .trace = &trace,
                      .observers = records.observers};
   steps_->direct(parts);
@@ -271,19 +291,20 @@ Result<SessionResult> RankSession::run() {
   TRIREME_TRY(end, train(trainer, position, records.metrics ? &*records.metrics : nullptr));
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
   SessionResult result{end, trainer.position(), trainer.last_loss(), trainer.median_step_s()};
-  for (const RankPrediction& rank : predictions_) {
-    result.predicted_step_s = std::max(result.predicted_step_s, rank.time.step);
+  result.predicted_step_s = predictions_.step_s();
+  result.report_folder = folder_.report_folder();
+  const bool has_reports = !result.report_folder.empty();
+  if (has_reports) {
+    warn(trace.write(fmt::format("{}/trace.rank{}.json", result.report_folder, world_.rank())));
   }
-  TRIREME_TRY_DONE(
-      trace.write(fmt::format("{}/trace.rank{}.json", options_.out_dir, world_.rank())));
   const std::vector<RankMeasurement> measured = steps_->finish();
   // Workers are alike: as many are shown as this world has ranks.
   const std::vector<RankMeasurement> shown(measured.begin(), measured.begin() + world_.size());
   const std::string ranks =
       gather_ranks_json({plan_, hardware_, predictions_, shown}, engine_, trace);
-  if (!is_first()) return result;
-  TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/ranks.json", ranks));
-  TRIREME_TRY_DONE(write_summary(trainer, result, measured, seconds));
+  if (!is_first() || !has_reports) return result;
+  warn(write_file_atomically(result.report_folder + "/ranks.json", ranks, &progress()));
+  warn(write_summary(result.report_folder, trainer, result, measured, seconds));
   return result;
 }
 

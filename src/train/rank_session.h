@@ -11,6 +11,8 @@
 #include "train/engine.h"
 #include "train/kernel_choice.h"
 #include "train/metrics.h"
+#include "train/retention_thread.h"
+#include "train/run_folder.h"
 #include "train/session.h"
 #include "train/session_data.h"
 #include "train/step_maker.h"
@@ -23,6 +25,7 @@ struct SessionParts {
   const RunPlan& plan;
   const KernelChoice& choice;
   const std::string& checkpoint_folder;  // that was found; "": afresh
+  RunFolder& folder;
 };
 
 // What makes the steps of a rank's session with its engine.
@@ -49,15 +52,21 @@ class RankSession {
         plan_(parts.plan),
         choice_(parts.choice),
         checkpoint_folder_(parts.checkpoint_folder),
+        folder_(parts.folder),
         world_(world),
         data_(std::move(data)),
         engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
         steps_(make_steps(engine_)) {}
 
   Result<SessionResult> run();
+  // Waits until the last checkpoint was read back. No other rank waits for it.
+  void finish_retention() {
+    if (retention_) retention_->finish();
+  }
 
  private:
   bool is_first() const { return world_.rank() == 0; }
+  Progress& progress() { return world_.group().progress(); }
   void tell(const std::string& message) const;  // the user, once
   void tell_crowding() const;
   Result<TrainPosition> start();
@@ -66,8 +75,11 @@ class RankSession {
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
   Result<std::string> save(const TrainPosition& position);
-  Status write_summary(const Trainer& trainer, const SessionResult& result,
-                       const std::vector<RankMeasurement>& measured, double seconds);
+  // A report that cannot be written is told; it does not end a run whose weights are saved.
+  void warn(const Status& report) const;
+  Status write_summary(const std::string& folder, const Trainer& trainer,
+                       const SessionResult& result, const std::vector<RankMeasurement>& measured,
+                       double seconds);
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   double peak_flops() const;
 
@@ -75,6 +87,7 @@ class RankSession {
   const RunPlan& plan_;
   const KernelChoice& choice_;
   std::string checkpoint_folder_;
+  RunFolder& folder_;
   World& world_;
   SessionData data_;
   Engine engine_;
@@ -82,8 +95,9 @@ class RankSession {
   Ceilings ceilings_;
   LinkSpec calls_;     // between the ranks
   Hardware hardware_;  // a rank's part; on rank 0
-  std::vector<RankPrediction> predictions_;
+  Predictions predictions_;
   SummaryObserver summary_observer_;
+  std::unique_ptr<RetentionThread> retention_;  // of rank 0
 };
 
 }  // namespace trireme

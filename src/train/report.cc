@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/file.h"
 #include "train/report_page.h"
 
@@ -22,8 +23,15 @@ std::string text_or_empty(const std::string& path) {
   return text.ok() ? std::move(*text) : std::string();
 }
 
+// Discarded as well where it is not JSON that a run writes: reading the order of members takes time
+// that grows with the square of their number.
+Json json_or_discarded(std::string_view text) {
+  const Status within = check_json_limits(text, {.members = limits::kOrderedMembers});
+  return within.ok() ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+}
+
 Json object_or_null(const std::string& path) {
-  Json json = Json::parse(text_or_empty(path), nullptr, false);
+  Json json = json_or_discarded(text_or_empty(path));
   return json.is_object() ? json : Json();
 }
 
@@ -36,7 +44,7 @@ Json collect_metrics(const std::string& path) {
   const std::string text = text_or_empty(path);
   size_t begin = 0;
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    Json line = Json::parse(text.substr(begin, end - begin), nullptr, false);
+    Json line = json_or_discarded(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
     if (!line.is_object() || !line.contains("event") || !line["event"].is_string()) continue;
     const std::string event = line["event"];

@@ -127,7 +127,7 @@ std::vector<ShownRank> shown_ranks(const std::vector<RankMeasurement>& measured,
   for (const int rank : numbers_of(chosen)) add(size_t(rank), "chosen");
   std::map<int, bool> stages;
   for (size_t rank = 0; rank < measured.size(); ++rank) {
-    const int stage = plan.ranks[size_t(measured[rank].position)].coords.pp;
+    const int stage = coords_of(plan.mesh, measured[rank].position).pp;
     if (stages.try_emplace(stage, true).second) add(rank, fmt::format("first of pp {}", stage));
   }
   const bool few = measured.size() <= kMostRanks;
@@ -160,11 +160,11 @@ std::string gather_ranks_json(const RankViews& views, Engine& engine, const Step
   TensorTables tables;
   Json json = {{"num_ranks", views.measured.size()}, {"tables", nullptr}, {"ranks", Json::array()}};
   for (size_t i = 0; i < shown.size(); ++i) {
-    const size_t position = size_t(views.measured[size_t(shown[i].rank)].position);
-    const RankPlan& rank = plan.ranks[position];
+    const int position = views.measured[size_t(shown[i].rank)].position;
+    const RankPlan rank = rank_plan(plan, position);
     Json one = {{"rank", shown[i].rank}, {"why", shown[i].why}};
     one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,
-                         views.predictions[position].time, tables));
+                         views.predictions.at(position).time, tables));
     one["measured"] = clock.measured(handed_over[i]);
     json["ranks"].push_back(std::move(one));
   }

@@ -25,8 +25,8 @@ std::vector<ShownRank> shown_ranks(const std::vector<RankMeasurement>& measured,
 struct RankViews {
   const RunPlan& plan;
   const Hardware& hardware;
-  const std::vector<RankPrediction>& predictions;  // [mesh position]; on rank 0
-  const std::vector<RankMeasurement>& measured;    // empty: none has run
+  const Predictions& predictions;                // on rank 0
+  const std::vector<RankMeasurement>& measured;  // empty: none has run
 };
 
 // ranks.json on rank 0, "" elsewhere; every rank calls it. Each hands over what it has traced, on

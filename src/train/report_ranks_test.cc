@@ -39,7 +39,7 @@ Outcome run(const RunConfig& config) {
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   const KernelChoice choice = choose_kernels("auto").value();
   const Hardware hardware = some_hardware();
-  const std::vector<RankPrediction> predictions = predict_ranks(*plan, hardware);
+  const Predictions predictions = predict_ranks(*plan, hardware);
   Outcome outcome{*plan, {}, {}, {}};
   run_ranks(plan->num_ranks(), {.timeout_s = 300.0}, [&](World& world) {
     const SyntheticSource source(1, plan->model.vocab_size);
@@ -164,7 +164,7 @@ TEST(RankViews, MeasuredPartsOfAStepAreAllOfItAndTrafficIsAsPredicted) {
       EXPECT_GT(time.optimizer, 0.0);
       EXPECT_LE(time.optimizer + time.data, time.step);
       const AxisBytes predicted = predict_traffic(
-          outcome.plan, outcome.plan.ranks[size_t(rank.position)], outcome.plan.num_ranks());
+          outcome.plan, rank_plan(outcome.plan, rank.position), outcome.plan.num_ranks());
       for (const auto& [axis, bytes] : predicted) {
         for (const auto& [name, sent] : rank.traffic) {
           if (name == axis) {

@@ -1,57 +1,79 @@
 #include "train/resume.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
 
 #include "checkpoint/load.h"
+#include "comm/gather_text.h"
 
 namespace trireme {
 namespace {
-
-std::string root_of(const SessionOptions& options) { return options.out_dir + "/checkpoints"; }
 
 void tell(const SessionOptions& options, const std::string& message) {
   for (RunObserver* observer : options.observers) observer->on_message(message);
 }
 
 // Where every checkpoint is damaged, starting afresh would overwrite what can perhaps be repaired.
-Result<std::string> newest(const SessionOptions& options, int64_t before_step) {
-  TRIREME_TRY(latest, find_latest_checkpoint(root_of(options), before_step));
-  for (const std::string& skipped : latest.skipped) {
-    tell(options, "skipped a damaged checkpoint: " + skipped);
+Result<LatestCheckpoint> newest(const SessionOptions& options, int64_t before_step) {
+  LatestCheckpoint newest;
+  bool had_others = before_step != INT64_MAX;
+  for (const std::string& root : checkpoint_roots(options)) {
+    TRIREME_TRY(latest, find_latest_checkpoint(root, before_step));
+    for (const std::string& skipped : latest.skipped) {
+      tell(options, "skipped a damaged checkpoint: " + skipped);
+      had_others = true;
+    }
+    if (latest.step > newest.step) newest = std::move(latest);
   }
-  const bool had_others = !latest.skipped.empty() || before_step != INT64_MAX;
-  if (latest.path.empty() && had_others) {
+  if (newest.path.empty() && had_others) {
     return Error{ErrorKind::Damaged,
                  fmt::format("--resume auto: no checkpoint in {} is intact; move the folder away, "
                              "or start afresh with another --out",
-                             root_of(options))};
+                             fmt::join(checkpoint_roots(options), " or "))};
   }
-  return latest.path;
+  return newest;
 }
 
-// The step of the newest checkpoint that is whole, from `folder` backwards.
-Result<int64_t> newest_intact_step(const SessionOptions& options, std::string folder) {
+// The newest checkpoint that is whole, from `folder` backwards.
+Result<std::string> newest_intact(const SessionOptions& options, std::string folder,
+                                  Progress& progress) {
   while (true) {
     TRIREME_TRY(checkpoint, Checkpoint::open(folder));
-    const std::vector<std::string> problems = checkpoint.verify(options.host.num_cores);
-    const int64_t step = checkpoint.info().step;
-    if (problems.empty()) return step;
+    const std::vector<std::string> problems = checkpoint.verify(options.host.num_cores, &progress);
+    if (problems.empty()) return folder;
     tell(options, "skipped a damaged checkpoint: " + problems.front());
-    TRIREME_TRY(earlier, newest(options, step));
-    folder = std::move(earlier);
+    TRIREME_TRY(earlier, newest(options, checkpoint.info().step));
+    folder = std::move(earlier.path);
   }
 }
 
 }  // namespace
 
+std::vector<std::string> checkpoint_roots(const SessionOptions& options) {
+  std::vector<std::string> roots = {options.out_dir + "/checkpoints"};
+  const std::string& fallback = options.config.checkpoint.fallback_folder;
+  if (!fallback.empty()) roots.push_back(fallback + "/checkpoints");
+  return roots;
+}
+
 Result<std::string> find_resume_folder(const SessionOptions& options) {
   switch (options.resume) {
     case ResumeMode::Fresh:
       return std::string();
-    case ResumeMode::Auto:
-      return newest(options, INT64_MAX);
+    case ResumeMode::Auto: {
+      TRIREME_TRY(latest, newest(options, INT64_MAX));
+      return latest.path;
+    }
     case ResumeMode::Path:
       break;
+  }
+  std::error_code ignored;
+  if (!std::filesystem::exists(options.resume_path, ignored)) {
+    return usage(options.resume_path +
+                 ": no such checkpoint; name one with --resume PATH, or take "
+                 "the newest of --out with --resume auto");
   }
   TRIREME_TRY_DONE(Checkpoint::open(options.resume_path));
   return options.resume_path;
@@ -60,21 +82,14 @@ Result<std::string> find_resume_folder(const SessionOptions& options) {
 Result<std::string> agree_on_intact(World& world, const SessionOptions& options,
                                     const std::string& folder) {
   if (options.resume != ResumeMode::Auto || folder.empty()) return folder;
-  int64_t step = -1;
-  Error error;
+  std::string intact;
   if (world.rank() == 0) {
-    const Result<int64_t> intact = newest_intact_step(options, folder);
-    if (intact.ok()) {
-      step = *intact;
-    } else {
-      error = intact.error();
-    }
+    Result<std::string> found = newest_intact(options, folder, world.group().progress());
+    if (!found.ok()) return found.error();  // ends the other ranks with this error
+    intact = std::move(*found);
   }
-  world.group().barrier_after_lone_work();
-  world.group().broadcast({&step, DType::I64, Shape{1}}, 0);
-  if (step >= 0) return fmt::format("{}/{}", root_of(options), step_folder_name(step));
-  if (world.rank() == 0) return error;
-  return Error{ErrorKind::Damaged, "rank 0 found no intact checkpoint"};
+  world.group().monitored_barrier();
+  return gather_text(world.group(), intact).front();
 }
 
 }  // namespace trireme

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "comm/world.h"
 #include "train/session.h"
 
 namespace trireme {
+
+// Where checkpoints of the run may lie: in its folder, then in checkpoint.fallback_folder.
+std::vector<std::string> checkpoint_roots(const SessionOptions& options);
 
 // The folder of the checkpoint that a run goes on from; "": it starts afresh.
 Result<std::string> find_resume_folder(const SessionOptions& options);

@@ -83,8 +83,9 @@ Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& p
   const std::string name = "config.resolved.toml";
   if (!checkpoint.index().attached.contains(name)) return std::string();
   TRIREME_TRY(text, checkpoint.read_attached(name));
-  TRIREME_TRY(loaded, load_config_text(text, checkpoint.folder() + "/" + name, {}));
-  const RunConfig& was = loaded.config;
+  auto loaded = load_config_text(text, checkpoint.folder() + "/" + name, {});
+  if (!loaded.ok()) return damaged(loaded.error().message);
+  const RunConfig& was = loaded->config;
   TRIREME_TRY_DONE(check_model(was, plan, checkpoint.folder()));
   const std::vector<ConfigField> before = config_fields(was), now = config_fields(plan.config);
   std::string changes;

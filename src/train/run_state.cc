@@ -64,26 +64,44 @@ void add_requests(const std::string& name, const OwnedTensors& owned, const Tens
   }
 }
 
-// A rank's word to the others: its text, or why it has none.
-constexpr char kFailed = '!';
+// What a rank tells the others after its part of a save: its text, or its error with the kind, so
+// that every rank fails with one error and one exit code.
 constexpr char kDone = '.';
-std::string word_of(const Result<std::string>& result) {
-  return result.ok() ? kDone + *result : kFailed + result.error().message;
+std::string message_of(const Result<std::string>& result) {
+  if (result.ok()) return kDone + *result;
+  return static_cast<char>('0' + int(result.error().kind)) + result.error().message;
 }
 
-// All texts, or the first failure. Before it each rank has written as much as it owns, or one alone
-// has moved folders: that takes what disks take.
+// Exchanges the ranks' results: all texts, or the error of the first rank that failed, which is the
+// same on every rank. The ranks have worked on files before, each as long as its disk takes.
 Result<std::vector<std::string>> agree(Group& world, const Result<std::string>& own) {
-  world.barrier_after_lone_work();
-  std::vector<std::string> texts = gather_text(world, word_of(own));
+  world.monitored_barrier();
+  std::vector<std::string> texts = gather_text(world, message_of(own));
   for (std::string& text : texts) {
-    if (text[0] == kFailed) {
-      return Error{own.ok() ? ErrorKind::Runtime : own.error().kind, text.substr(1)};
-    }
+    const char kind = text[0];
     text.erase(0, 1);
+    if (kind != kDone) return Error{ErrorKind(kind - '0'), std::move(text)};
   }
   return texts;
 }
+
+// The temporary folder of a save. Rank 0 removes it unless the save has ended well, whichever rank
+// has failed and however.
+class TemporaryFolder {
+ public:
+  TemporaryFolder(bool is_owner, std::string path) : is_owner_(is_owner), path_(std::move(path)) {}
+  ~TemporaryFolder() {
+    if (is_owner_) abandon_checkpoint(path_);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  void keep() { is_owner_ = false; }
+
+ private:
+  bool is_owner_;
+  std::string path_;
+};
 
 }  // namespace
 
@@ -101,33 +119,38 @@ std::vector<TensorPiece> checkpoint_pieces(const Engine& engine) {
   return pieces;
 }
 
-Result<std::string> save_run(Engine& engine, const std::string& root, const CheckpointInfo& info,
-                             const std::vector<AttachedFile>& attached, int64_t keep) {
+Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
+                             const CheckpointInfo& info,
+                             const std::vector<AttachedFile>& attached) {
   Group& world = engine.world();
   const bool is_first = world.rank() == 0;
-  const SaveOptions options{.keep = keep};
-  TRIREME_TRY(folders, agree(world, is_first ? begin_checkpoint(root, info.step) : std::string()));
+  const SaveOptions options{.keep = 0, .progress = &world.progress()};
+  const auto begin = [&]() -> Result<std::string> {
+    if (!is_first) return std::string();
+    TRIREME_TRY_DONE(root);
+    return begin_checkpoint(*root, info.step, options);
+  };
+  const Result<std::string> begun = begin();
+  TemporaryFolder temporary(is_first && begun.ok(), begun.ok() ? *begun : "");
+  TRIREME_TRY(folders, agree(world, begun));
   const std::string& folder = folders.front();
   engine.verify_offload();
   const auto write = [&]() -> Result<std::string> {
     TRIREME_TRY(part, write_shards(folder, world.rank(), checkpoint_pieces(engine), options));
     return print_index_part(part);
   };
-  const Result<std::vector<std::string>> parts = agree(world, write());
-  if (!parts.ok()) {
-    if (is_first) abandon_checkpoint(folder);
-    return parts.error();
-  }
+  TRIREME_TRY(parts, agree(world, write()));
   const auto commit = [&]() -> Result<std::string> {
     if (!is_first) return std::string();
     std::vector<IndexPart> index;
-    for (const std::string& text : *parts) {
+    for (const std::string& text : parts) {
       TRIREME_TRY(part, parse_index_part(text));
       index.push_back(std::move(part));
     }
     return commit_checkpoint(folder, info, attached, index, options);
   };
   TRIREME_TRY(paths, agree(world, commit()));
+  temporary.keep();
   return paths.front();
 }
 
@@ -164,8 +187,9 @@ Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan,
     });
     if (owned.param_N) add_requests(owned.spec->name, owned, owned.param_N, requests);
   }
-  TRIREME_TRY_DONE(checkpoint.read(requests, {.num_threads = plan.num_threads}));
-  engine.world().barrier_after_lone_work();
+  TRIREME_TRY_DONE(checkpoint.read(
+      requests, {.num_threads = plan.num_threads, .progress = &engine.world().progress()}));
+  engine.world().monitored_barrier();
   engine.gather_params();
   const auto scalar = [&](const char* name) {
     const auto found = info.optimizer_scalars.find(name);

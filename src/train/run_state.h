@@ -19,8 +19,9 @@ CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& positio
                                const std::string& data_identity);
 
 // Writes a checkpoint with all ranks of the engine's world and returns its path on all of them.
-Result<std::string> save_run(Engine& engine, const std::string& root, const CheckpointInfo& info,
-                             const std::vector<AttachedFile>& attached, int64_t keep);
+// Nothing older is removed. `root` is rank 0's: where to, or why there is no such place.
+Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
+                             const CheckpointInfo& info, const std::vector<AttachedFile>& attached);
 
 // Reads parameters and optimizer state into the engine and returns where the run stands. Called by
 // all ranks.

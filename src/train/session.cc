@@ -1,12 +1,15 @@
 #include "train/session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "base/failure.h"
 #include "base/file.h"
 #include "base/file_lock.h"
+#include "base/leftovers.h"
 #include "comm/local/sole_rank.h"
 #include "comm/mpi/mpi_world.h"
 #include "config/cluster_file.h"
@@ -14,6 +17,7 @@
 #include "train/asynchronous.h"
 #include "train/rank_session.h"
 #include "train/resume.h"
+#include "train/run_folder.h"
 
 namespace trireme {
 namespace {
@@ -46,79 +50,94 @@ Status check_out_dir(const SessionOptions& options) {
                            options.out_dir)};
 }
 
-// The run's folder, made and kept from other runs while this one writes in it.
-Result<std::optional<FileLock>> hold_out_dir(const SessionOptions& options) {
+// Makes a folder and keeps it from other runs while this one writes in it.
+Status hold_folder(const std::string& folder, const char* key, bool is_first_process,
+                   std::vector<FileLock>& locks) {
   std::error_code error;
-  fs::create_directories(options.out_dir, error);
+  fs::create_directories(folder, error);
   if (error) {
-    return Error{ErrorKind::Runtime,
-                 fmt::format("--out {}: cannot make the folder: {}; choose one that you may write",
-                             options.out_dir, error.message())};
+    return Error{ErrorKind::Damaged,
+                 fmt::format("{} {}: cannot make the folder: {}; choose one that you may write",
+                             key, folder, error.message())};
   }
-  if (!options.is_first_process) return std::optional<FileLock>();
-  Result<FileLock> lock = FileLock::take(options.out_dir + "/" + kLockName);
-  if (lock.ok()) return std::optional<FileLock>(std::move(*lock));
+  if (!is_first_process) return Done{};
+  Result<FileLock> lock = FileLock::take(folder + "/" + kLockName);
+  if (lock.ok()) {
+    locks.push_back(std::move(*lock));
+    return Done{};
+  }
   if (lock.error().kind != ErrorKind::Usage) return lock.error();
   return Error{ErrorKind::Usage,
-               fmt::format("--out {} is in use by another run: {}; stop that one, or choose "
+               fmt::format("{} {} is in use by another run: {}; stop that one, or choose "
                            "another folder",
-                           options.out_dir, lock.error().message)};
+                           key, folder, lock.error().message)};
 }
 
-// Ends a rank, and with it all others, for a reason that the caller of the session is to hear.
-class RankFailure : public std::runtime_error {
- public:
-  explicit RankFailure(const Error& error) : std::runtime_error(error.message), error_(error) {}
-  const Error& error() const { return error_; }
+Result<std::vector<FileLock>> hold_folders(const SessionOptions& options) {
+  std::vector<FileLock> locks;
+  TRIREME_TRY_DONE(hold_folder(options.out_dir, "--out", options.is_first_process, locks));
+  const std::string& fallback = options.config.checkpoint.fallback_folder;
+  if (fallback.empty()) return locks;
+  std::error_code error;
+  if (fs::equivalent(options.out_dir, fallback, error)) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("checkpoint.fallback_folder = \"{}\" is the folder of the run: it "
+                             "takes checkpoints when that is gone; choose another one",
+                             fallback)};
+  }
+  TRIREME_TRY_DONE(
+      hold_folder(fallback, "checkpoint.fallback_folder", options.is_first_process, locks));
+  return locks;
+}
 
- private:
-  Error error_;
-};
+// Removes what killed runs have left in the folders that this process holds.
+void sweep_folders(const SessionOptions& options) {
+  if (!options.is_first_process) return;
+  std::vector<std::string> removed;
+  for (const std::string& root : checkpoint_roots(options)) {
+    for (const std::string& folder : {fs::path(root).parent_path().string(), root}) {
+      for (std::string& path : remove_leftovers(folder)) removed.push_back(std::move(path));
+    }
+  }
+  if (removed.empty()) return;
+  const std::string message =
+      fmt::format("removed what a killed run has left: {}", fmt::join(removed, ", "));
+  for (RunObserver* observer : options.observers) observer->on_message(message);
+}
+
+WorldOptions world_options(const SessionOptions& options) {
+  return {.timeout_s = options.config.run.comm_timeout_s,
+          .progress_timeout_s = options.config.checkpoint.timeout_s,
+          .stop_signals = &options.stop_signals,
+          .on_hang = options.on_hang};
+}
 
 // Runs `rank` on every rank of the plan's world, in this process or as one of those that a launcher
 // has started.
-Status run_world(const RunPlan& plan, const std::function<void(World&)>& rank) {
-  const RunConfig& config = plan.config;
-  const WorldOptions options{.timeout_s = config.run.comm_timeout_s};
-  if (config.run.backend != "mpi") {
+Status run_world(const RunPlan& plan, const WorldOptions& options,
+                 const std::function<void(World&)>& rank) {
+  if (plan.config.run.backend != "mpi") {
     run_ranks(plan.num_ranks(), options, rank);
     return Done{};
   }
   return run_mpi_rank(options, [&](World& world) {
     if (world.size() != plan.num_ranks()) {
-      throw RankFailure({ErrorKind::Usage,
-                         fmt::format("{} processes were started for the {} ranks of parallel.dp * "
-                                     "tp * pp * cp; start that many, or change the degrees",
-                                     world.size(), plan.num_ranks())});
+      throw Failure({ErrorKind::Usage,
+                     fmt::format("{} processes were started for the {} ranks of parallel.dp * "
+                                 "tp * pp * cp; start that many, or change the degrees",
+                                 world.size(), plan.num_ranks())});
     }
     rank(world);
   });
 }
 
 // Every rank of `function` in a world of its own, beside the group that all of them are in.
-void run_apart(const RunPlan& plan, const std::function<void(World&, Group&)>& function) {
-  const WorldOptions options{.timeout_s = plan.config.run.comm_timeout_s};
+void run_apart(const RunPlan& plan, const WorldOptions& options,
+               const std::function<void(World&, Group&)>& function) {
   run_ranks(plan.config.parallel.dp + 1, options, [&](World& all) {
-    SoleRank own;
+    SoleRank own(&all.group().progress());
     function(own.world(), all.group());
   });
-}
-
-// What the first failing rank has thrown, as the caller's error.
-Error error_of(const RankError& failure) {
-  try {
-    std::rethrow_if_nested(failure);
-  } catch (const RankFailure& cause) {
-    return cause.error();
-  } catch (const IoError& cause) {
-    return {ErrorKind::Damaged, cause.what()};
-  } catch (const ContractError& cause) {
-    return {ErrorKind::Runtime, fmt::format("a defect of Trireme: {}", cause.what())};
-  } catch (const CommError& cause) {
-    return {ErrorKind::Runtime, cause.what()};  // it names its rank
-  } catch (const std::exception&) {
-  }
-  return {ErrorKind::Runtime, failure.what()};
 }
 
 }  // namespace
@@ -140,24 +159,26 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   // What is wrong with the data is said before anything is made.
   TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
   TRIREME_TRY_DONE(find_resume_folder(options));
-  Result<std::optional<FileLock>> held = hold_out_dir(options);
-  if (!held.ok()) return held.error();
+  TRIREME_TRY(locks, hold_folders(options));
   // Another run may have ended here in between.
   TRIREME_TRY_DONE(check_out_dir(options));
+  sweep_folders(options);
   TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
-  const SessionParts parts{options, plan, choice, checkpoint_folder};
+  TRIREME_TRY(folder, RunFolder::hold(options.out_dir, options.config.checkpoint.fallback_folder));
+  const SessionParts parts{options, plan, choice, checkpoint_folder, folder};
   SessionResult first_result;
   const auto rank = [&](World& world, const MakeSteps& make_steps) {
     if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
-      throw RankFailure(agreed.error());
+      throw Failure(agreed.error());
     }
     Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
-    if (!data.ok()) throw RankFailure(data.error());
+    if (!data.ok()) throw Failure(data.error());
     RankSession session(parts, world, std::move(*data), make_steps);
     Result<SessionResult> result = session.run();
-    if (!result.ok()) throw RankFailure(result.error());
+    if (!result.ok()) throw Failure(result.error());
     if (world.rank() == 0) first_result = std::move(*result);
-    world.group().barrier_after_lone_work();
+    world.group().monitored_barrier();
+    session.finish_retention();
   };
   const auto together = [&](World& world) {
     rank(world, [](Engine& engine) { return std::make_unique<StepsTogether>(engine); });
@@ -169,20 +190,20 @@ Result<SessionResult> run_session(const SessionOptions& options) {
       });
     }
     const Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
-    if (!data.ok()) throw RankFailure(data.error());
+    if (!data.ok()) throw Failure(data.error());
     Engine engine(plan, own, *choice.kernels, *data->train, options.out_dir);
     run_asynchronous_worker(all, plan, engine);
   };
   try {
     if (plan.is_asynchronous()) {
-      run_apart(plan, server_or_worker);
+      run_apart(plan, world_options(options), server_or_worker);
     } else {
-      TRIREME_TRY_DONE(run_world(plan, together));
+      TRIREME_TRY_DONE(run_world(plan, world_options(options), together));
     }
   } catch (const RankError& failure) {
-    return error_of(failure);
+    return failure.error();
   }
-  first_result.out_dir_lock = std::move(*held);
+  first_result.locks = std::move(locks);
   return first_result;
 }
 

@@ -37,6 +37,10 @@ struct SessionOptions {
   bool is_first_process = true;  // of those that a launcher has started: it looks after out_dir
   // Called once, when everything is ready and before step 1.
   std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
+  // Called from another thread with the cause when the run has failed and cannot return, because a
+  // call of the operating system or of MPI hangs: the process must end itself. Empty: such a run
+  // hangs.
+  std::function<void(const Error&)> on_hang = {};
 };
 
 struct SessionResult {
@@ -45,7 +49,8 @@ struct SessionResult {
   double final_loss = 0.0;
   double step_s = 0.0;  // median
   double predicted_step_s = 0.0;
-  std::optional<FileLock> out_dir_lock;  // for as long as the caller writes there
+  std::string report_folder;    // where the run's files are; "": they are gone
+  std::vector<FileLock> locks;  // of its folders, for as long as the caller writes there
 };
 
 Result<SessionResult> run_session(const SessionOptions& options);

@@ -39,6 +39,16 @@ Status check_tokenizer(const Tokenizer& tokenizer, const TokenFile& file) {
                   hex64(tokenizer.hash()), file.path(), hex64(file.header().tokenizer_hash))};
 }
 
+void note_unverified(const TokenFile& file, std::vector<std::string>& notes) {
+  const TokenFileHeader& header = file.header();
+  if (header.has_chunk_checksums || header.file_bytes() < TokenFile::kVerifiedAtOpen) return;
+  notes.push_back(
+      fmt::format("{} has no chunk checksums, so damage in it is not noticed in the "
+                  "run; `trireme data inspect --verify` checks it, `trireme data "
+                  "prepare` writes one that has them",
+                  file.path()));
+}
+
 double bytes_per_token(const TokenFile& file) {
   return double(file.header().text_bytes) / double(std::max<int64_t>(1, file.num_tokens()));
 }
@@ -58,10 +68,10 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
   SessionData data;
   const uint64_t seed = config.run.seed;
   if (!config.data.tokenizer.empty()) {
-    TRIREME_TRY(text, read_text_file(config.data.tokenizer));
-    data.tokenizer_json = text;
     TRIREME_TRY(tokenizer, load_tokenizer(config.data.tokenizer));
     data.tokenizer = std::move(tokenizer);
+    TRIREME_TRY(text, read_text_file(config.data.tokenizer));
+    data.tokenizer_json = text;
   }
   if (is_synthetic(config)) {
     data.train = std::make_unique<SyntheticSource>(seed, vocab_size);
@@ -72,6 +82,7 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
   TRIREME_TRY(train, FileSource::open(config.data.train, seed, config.model.seq_len));
   data.identity = hex64(train.file().header().payload_hash);
   if (data.tokenizer != nullptr) TRIREME_TRY_DONE(check_tokenizer(*data.tokenizer, train.file()));
+  note_unverified(train.file(), data.notes);
   data.train = std::make_unique<FileSource>(std::move(train));
   if (!config.data.val.empty()) {
     TRIREME_TRY(validation, SequentialSource::open(config.data.val, config.model.seq_len));
@@ -79,6 +90,7 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
       TRIREME_TRY_DONE(check_tokenizer(*data.tokenizer, validation.file()));
     }
     data.bytes_per_token = bytes_per_token(validation.file());
+    note_unverified(validation.file(), data.notes);
     data.validation = std::make_unique<SequentialSource>(std::move(validation));
   }
   return data;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "data/token_source.h"
@@ -16,8 +17,9 @@ struct SessionData {
   std::unique_ptr<TokenSource> validation;  // absent: none is configured
   std::unique_ptr<Tokenizer> tokenizer;     // absent: none is configured
   std::string tokenizer_json;
-  double bytes_per_token = 0.0;  // of the validation text; 0: unknown
-  std::string identity;          // hash of the training tokens
+  double bytes_per_token = 0.0;    // of the validation text; 0: unknown
+  std::string identity;            // hash of the training tokens
+  std::vector<std::string> notes;  // what the user should know about the files
 };
 
 // Vocabulary of the configured token files; 0 for synthetic data, which takes the model's, and

@@ -60,6 +60,34 @@ class SessionTest : public testing::Test {
     return reports.values;
   }
 
+  // What the user was told, and how the session ended.
+  struct Outcome {
+    Result<SessionResult> result;
+    std::string told;
+  };
+
+  Outcome outcome_of(const RunConfig& config, const std::string& folder,
+                     ResumeMode resume = ResumeMode::Fresh, RunObserver* beside = nullptr) const {
+    class Messages : public RunObserver {
+     public:
+      void on_message(std::string_view message) override { text += std::string(message) + "\n"; }
+      std::string text;
+    } messages;
+    const std::atomic<int> no_signals = 0;
+    HostFacts host;
+    host.num_cores = 2;
+    std::vector<RunObserver*> observers = {&messages};
+    if (beside != nullptr) observers.push_back(beside);
+    Result<SessionResult> result = run_session({.config = config,
+                                                .out_dir = path(folder),
+                                                .resume = resume,
+                                                .host = host,
+                                                .stop_signals = no_signals,
+                                                .observers = observers});
+    return {std::move(result), messages.text};
+  }
+  std::string path(const std::string& name) const { return (root_ / name).string(); }
+
   std::filesystem::path root_;
 };
 

@@ -12,7 +12,7 @@ class StepMaker {
  public:
   virtual ~StepMaker() = default;
   // What is sent beside what the plan's programs send.
-  virtual void complete(std::vector<RankPrediction>&) const {}
+  virtual void complete(Predictions&) const {}
   // Before the first step, at `position`.
   virtual void begin(const TrainPosition& position) = 0;
   // How a step is made, and what is kept of it.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "planner/price.h"
+
 namespace trireme {
 namespace {
 
@@ -25,7 +27,7 @@ Json to_json(const StepTimes& times) {
           {"exposed", exposed}};
 }
 
-Json predicted_memory(const MemoryPlan& memory) {
+Json predicted_memory(const MemoryBytes& memory) {
   Json json;
   for (int c = 0; c < kNumMemoryClasses; ++c) {
     json[std::string(name_of(static_cast<MemoryClass>(c)))] = memory.class_bytes[c];
@@ -40,35 +42,31 @@ Json to_json(const AxisBytes& traffic) {
   return json;
 }
 
-// Ranks that have not been measured (null) are shown as planned.
-Json rank_json(const RunPlan& plan, int number, const RankPlan& rank,
-               const RankPrediction& predicted, const RankMeasurement* measured) {
-  Json memory = {{"predicted", predicted_memory(rank.memory)}};
-  Json traffic = {{"predicted", to_json(predicted.traffic)}};
-  Json time = {{"predicted", to_json(predicted.time)}};
-  if (measured != nullptr) {
-    memory["measured"] = {{"peak", measured->peak_bytes}};
-    traffic["measured"] = to_json(measured->traffic);
-    time["measured"] = to_json(measured->time);
-  }
-  const std::string program = to_string(rank.program, plan.schedule.num_chunks);
-  return {{"rank", number},
-          {"coords",
-           {{"dp", rank.coords.dp},
-            {"tp", rank.coords.tp},
-            {"pp", rank.coords.pp},
-            {"cp", rank.coords.cp},
-            {"ep", rank.coords.ep}}},
-          {"memory", memory},
-          {"traffic", traffic},
-          {"time", time},
-          {"program", program}};
+Json to_json(const MeshCoords& coords) {
+  return {{"dp", coords.dp},
+          {"tp", coords.tp},
+          {"pp", coords.pp},
+          {"cp", coords.cp},
+          {"ep", coords.ep}};
 }
 
-double slowest_step_s(const std::vector<RankPrediction>& predicted) {
-  double step_s = 0.0;
-  for (const RankPrediction& rank : predicted) step_s = std::max(step_s, rank.time.step);
-  return step_s;
+Json class_json(const RunPlan& plan, const PredictedClass& alike) {
+  return {{"ranks", alike.num_ranks},
+          {"first", alike.first},
+          {"coords", to_json(coords_of(plan.mesh, alike.first))},
+          {"memory", {{"predicted", predicted_memory(plan.class_at(alike.first).memory)}}},
+          {"traffic", {{"predicted", to_json(alike.prediction.traffic)}}},
+          {"time", {{"predicted", to_json(alike.prediction.time)}}}};
+}
+
+Json measured_rank(const RunPlan& plan, const Predictions& predicted, int number,
+                   const RankMeasurement& measured) {
+  Json json = planned_rank(plan, predicted, measured.position);
+  json["rank"] = number;
+  json["memory"]["measured"] = {{"peak", measured.peak_bytes}};
+  json["traffic"]["measured"] = to_json(measured.traffic);
+  json["time"]["measured"] = to_json(measured.time);
+  return json;
 }
 
 Json common(const RunPlan& plan) {
@@ -90,19 +88,40 @@ Json common(const RunPlan& plan) {
 
 }  // namespace
 
-std::string plan_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted) {
+Json planned_rank(const RunPlan& plan, const Predictions& predicted, int position) {
+  const RankPlan rank = rank_plan(plan, position);
+  const RankPrediction& prediction = predicted.at(position);
+  return {{"rank", position},
+          {"coords", to_json(rank.coords)},
+          {"memory", {{"predicted", predicted_memory(rank.memory)}}},
+          {"traffic", {{"predicted", to_json(prediction.traffic)}}},
+          {"time", {{"predicted", to_json(prediction.time)}}},
+          {"program", to_string(rank.program, plan.schedule.num_chunks)}};
+}
+
+std::string plan_json(const RunPlan& plan, const Predictions& predicted, const Hardware& hardware) {
   Json json = common(plan);
-  const double step_s = slowest_step_s(predicted);
-  json["step_s"] = number(step_s);
-  json["tokens_per_s"] = number(double(plan.tokens_per_step()) / step_s);
-  json["ranks"] = Json::array();
-  for (size_t i = 0; i < plan.ranks.size(); ++i) {
-    json["ranks"].push_back(rank_json(plan, int(i), plan.ranks[i], predicted[i], nullptr));
+  const double step_s = predicted.step_s();
+  const double tokens_per_s = double(plan.tokens_per_step()) / step_s;
+  json["step_s"] = json["step"] = number(step_s);
+  json["tokens_per_s"] = number(tokens_per_s);
+  json["mfu"] = number(tokens_per_s * plan.flops_per_token.total() /
+                       (peak_flops(plan, hardware) * plan.num_ranks()));
+  json["peak"] = plan.greatest_peak_bytes();
+  json["classes"] = Json::array();
+  for (const PredictedClass& alike : predicted.classes) {
+    json["classes"].push_back(class_json(plan, alike));
+  }
+  if (plan.num_ranks() <= kMostListedRanks) {
+    json["ranks"] = Json::array();
+    for (int position = 0; position < plan.num_ranks(); ++position) {
+      json["ranks"].push_back(planned_rank(plan, predicted, position));
+    }
   }
   return json.dump(2) + "\n";
 }
 
-std::string summary_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted,
+std::string summary_json(const RunPlan& plan, const Predictions& predicted,
                          const std::vector<RankMeasurement>& measured, const RunSummary& summary) {
   Json json = common(plan);
   const double tokens_per_s =
@@ -113,7 +132,7 @@ std::string summary_json(const RunPlan& plan, const std::vector<RankPrediction>&
   if (summary.val_loss > 0.0) json["val_loss"] = number(summary.val_loss);
   if (summary.bits_per_byte > 0.0) json["bits_per_byte"] = number(summary.bits_per_byte);
   json["step_s"] = number(summary.step_s);
-  const double predicted_s = slowest_step_s(predicted);
+  const double predicted_s = predicted.step_s();
   json["step_s_predicted"] = number(predicted_s);
   json["step_s_error"] = number(predicted_s / summary.step_s - 1.0);
   json["hardware"] = summary.hardware;
@@ -130,9 +149,7 @@ std::string summary_json(const RunPlan& plan, const std::vector<RankPrediction>&
   for (const auto& [key, value] : summary.environment) json["environment"][key] = value;
   json["ranks"] = Json::array();
   for (size_t i = 0; i < measured.size(); ++i) {
-    const size_t position = size_t(measured[i].position);
-    json["ranks"].push_back(
-        rank_json(plan, int(i), plan.ranks[position], predicted[position], &measured[i]));
+    json["ranks"].push_back(measured_rank(plan, predicted, int(i), measured[i]));
   }
   return json.dump(2) + "\n";
 }

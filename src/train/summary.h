@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,16 @@ struct RankMeasurement {
   AxisBytes traffic;
 };
 
-// plan.json: parameters, FLOPs and per rank what is predicted, with the keys of docs/cli.md.
-std::string plan_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted);
+// Plans of so many ranks show each of them beside their classes.
+inline constexpr int kMostListedRanks = 64;
+
+// plan.json: parameters, FLOPs and what is predicted of every class of ranks, with the keys of
+// docs/cli.md.
+std::string plan_json(const RunPlan& plan, const Predictions& predicted, const Hardware& hardware);
+
+// One rank of a plan, as an element of "ranks".
+nlohmann::ordered_json planned_rank(const RunPlan& plan, const Predictions& predicted,
+                                    int position);
 
 // What a finished run adds.
 struct RunSummary {
@@ -35,7 +44,7 @@ struct RunSummary {
 };
 
 // summary.json: the same keys with `measured` beside `predicted`.
-std::string summary_json(const RunPlan& plan, const std::vector<RankPrediction>& predicted,
+std::string summary_json(const RunPlan& plan, const Predictions& predicted,
                          const std::vector<RankMeasurement>& measured, const RunSummary& summary);
 
 }  // namespace trireme

@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/crc32c.h"
+#include "base/input_file.h"
 #include "runtime/clock.h"
 #include "train/expert_load.h"
 
 namespace trireme {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Field numbers of tensorflow.Event, Summary, Summary.Value, SummaryMetadata, HistogramProto and
 // TensorProto.
@@ -26,6 +31,7 @@ enum HistogramField {
   kBucketLimit = 6,
   kBucket = 7
 };
+constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr int kSessionStart = 1;  // SessionLog.status
 constexpr int kStringType = 7;    // DT_STRING
 
@@ -49,6 +55,66 @@ std::string valid_utf8(std::string_view text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+uint64_t read_le(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | uint8_t(bytes[i]);
+  return value;
+}
+
+// Bytes of the whole records that the file begins with: a crash may have cut the last one.
+int64_t whole_records(const InputFile& file) {
+  std::string record;
+  const auto read = [&](int64_t offset, uint64_t bytes) {
+    if (bytes > uint64_t(file.bytes() - offset)) return false;
+    record.resize(bytes);
+    return file.read(offset, std::as_writable_bytes(std::span(record))).ok();
+  };
+  const auto has_crc_behind = [&](size_t bytes) {
+    const std::string_view text = record;
+    return read_le(text.substr(bytes, 4)) == masked_crc(text.substr(0, bytes));
+  };
+  int64_t end = 0;
+  while (read(end, 12) && has_crc_behind(8)) {
+    const uint64_t length = read_le(std::string_view(record).substr(0, 8));
+    if (length > uint64_t(file.bytes()) || !read(end + 12, length + 4)) break;
+    if (!has_crc_behind(length)) break;
+    end += int64_t(length) + 16;
+  }
+  return end;
+}
+
+// The newest event file of former lives of the run, cut behind its last whole record: a reader
+// stops at a broken one for good. "" if there is none that holds records. Removes empty files.
+std::string newest_events(const std::string& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const bool is_events = entry->path().filename().string().starts_with(kPrefix);
+    if (is_events && fs::is_regular_file(entry->symlink_status(error))) {
+      files.push_back(entry->path());
+    }
+  }
+  std::erase_if(files, [&](const fs::path& path) {
+    return fs::is_empty(path, error) && fs::remove(path, error);
+  });
+  if (files.empty()) return "";
+  const std::string newest = std::max_element(files.begin(), files.end())->string();
+  const auto file = InputFile::open(newest);
+  const int64_t bytes = file.ok() ? whole_records(*file) : 0;
+  if (bytes > 0) fs::resize_file(newest, uintmax_t(bytes), error);
+  return bytes > 0 && !error ? newest : "";
+}
+
+// TensorBoard reads files in the order of their names; the fraction tells apart two starts of one
+// second.
+std::string new_path(const TensorBoardFile::Start& start, double now) {
+  std::string host;
+  for (const char c : start.host) host += c == '/' ? '_' : c;
+  return fmt::format("{}/{}{:010d}.{}.{}.{:06d}", start.folder, kPrefix, int64_t(now), host,
+                     ::getpid(), int64_t((now - double(int64_t(now))) * 1e6));
+}
+
 }  // namespace
 
 void append_tf_record(std::string& file, std::string_view data) {
@@ -61,19 +127,16 @@ void append_tf_record(std::string& file, std::string_view data) {
 
 Result<TensorBoardFile> TensorBoardFile::create(const Start& start) {
   const double now = unix_time_s();
-  std::string host;
-  for (const char c : start.host) host += c == '/' ? '_' : c;
-  // TensorBoard reads files in the order of their names; the fraction tells apart two starts of one
-  // second.
-  const std::string path =
-      fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.{:06d}", start.folder, int64_t(now), host,
-                  ::getpid(), int64_t((now - double(int64_t(now))) * 1e6));
-  TRIREME_TRY(file, AppendFile::create(path));
+  const std::string former = newest_events(start.folder);
+  TRIREME_TRY(file,
+              former.empty() ? AppendFile::create(new_path(start, now)) : AppendFile::open(former));
   TensorBoardFile events(std::move(file));
-  events.event_.fixed64(kWallTime, now);
-  events.event_.bytes(kFileVersion, "brain.Event:2");
-  events.write_event(events.event_);
-  if (start.step > 0) {
+  if (former.empty()) {
+    events.event_.fixed64(kWallTime, now);
+    events.event_.bytes(kFileVersion, "brain.Event:2");
+    events.write_event(events.event_);
+  }
+  if (!former.empty() || start.step > 0) {
     ProtoWriter log;
     log.varint(1, kSessionStart);
     events.event_.clear();

@@ -12,13 +12,14 @@
 namespace trireme {
 
 // A TensorBoard event file (docs/formats/tensorboard.md): scalars of every step, validation,
-// samples as text, histograms. One file per start of a run, in the run directory.
+// samples as text, histograms. It lies in the run directory. A resumed run appends to the file of
+// the run before it.
 class TensorBoardFile : public RunObserver {
  public:
   struct Start {
     std::string folder;
     std::string host;
-    int64_t step = 0;  // done before; > 0: TensorBoard drops what other files have behind it
+    int64_t step = 0;  // done before: TensorBoard drops what former lives have behind it
     std::string configuration;
   };
   static Result<TensorBoardFile> create(const Start& start);

@@ -263,6 +263,52 @@ TEST_F(TensorBoard, AResumedRunSaysWhatItReplaces) {
   EXPECT_EQ(only(parse(only(event, 7).bytes), 1).bits, 1u);  // START
 }
 
+// A run that is killed again and again has one file, of whole records alone.
+TEST_F(TensorBoard, LivesOfARunShareAFileThatIsCutBehindItsLastWholeRecord) {
+  for (int64_t life = 0; life < 4; ++life) {
+    {
+      TensorBoardFile file = create(10 * life);
+      StepReport report;
+      report.step = 10 * life + 1;
+      report.loss = double(life);
+      file.on_step(report);
+    }
+    const std::string path = fs::directory_iterator(folder_)->path();
+    const std::string text = read_text_file(path).value();
+    const std::string torn = text.substr(0, size_t(7 + 9 * life));  // of the next record
+    ASSERT_TRUE(write_file_atomically(path, text + torn).ok());
+  }
+  create(40);
+  const auto all = records();
+  const auto values = values_of(all);
+  ASSERT_EQ(values.at("train/loss").size(), 4u);
+  for (size_t life = 0; life < 4; ++life) {
+    EXPECT_EQ(values.at("train/loss")[life].step, int64_t(10 * life + 1));
+    EXPECT_EQ(scalar(values.at("train/loss")[life]), float(life));
+  }
+  std::vector<uint64_t> starts;
+  for (const std::string& record : all) {
+    const Message event = parse(record);
+    if (event.count(7) > 0) starts.push_back(only(event, 2).bits);
+  }
+  EXPECT_EQ(starts, (std::vector<uint64_t>{11, 21, 31, 41}));
+}
+
+TEST_F(TensorBoard, FilesWithoutARecordGoAndALinkIsLeftAlone) {
+  for (const char* name : {"0000000001.a.1.1", "0000000002.a.1.1", "9999999998.a.1.1"}) {
+    ASSERT_TRUE(write_file_atomically(folder_ + "/events.out.tfevents." + name, "").ok());
+  }
+  ASSERT_TRUE(write_file_atomically(folder_ + "/target", "kept").ok());
+  const std::string link = folder_ + "/events.out.tfevents.9999999999.a.1.1";
+  fs::create_symlink("target", link);
+  create();
+  create(5);
+  EXPECT_EQ(read_text_file(folder_ + "/target").value(), "kept");
+  fs::remove(link);
+  fs::remove(folder_ + "/target");
+  EXPECT_EQ(records().size(), 4u);  // version, configuration; START, configuration
+}
+
 TEST_F(TensorBoard, HistogramsHoldEveryElementOnce) {
   std::vector<float> elements = {0.0f, -0.0f, 1e-13f, -1e-13f, 1e30f, -1e30f, INFINITY, NAN};
   for (int i = -500; i < 500; ++i) elements.push_back(float(i) * 0.013f);

@@ -48,12 +48,12 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
   if (scale.is_dynamic() && position.loss_scale.scale > 0.0) scale.set_state(position.loss_scale);
   while (position_.step < run.steps) {
     const StepReport report = run_step();
-    for (RunObserver* observer : parts_.observers) observer->on_step(report);
+    tell_step(report);
     TRIREME_TRY_DONE(check_progress(report));
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
     if (is_due(report.step, run.sample_every)) {
       sample();
-      parts_.engine.world().barrier_after_lone_work();
+      parts_.engine.world().monitored_barrier();
     }
     if (is_due(report.step, run.histograms_every)) count_histograms(report.tokens);
     const bool stop = stop_ && position_.step < run.steps;
@@ -67,6 +67,12 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
   }
   if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_last_checkpoint());
   return TrainEnd::Finished;
+}
+
+void Trainer::tell_step(const StepReport& report) {
+  if (parts_.observers.empty()) return;
+  const ShownCall call(&parts_.engine.world().progress(), "write", "the records of the run");
+  for (RunObserver* observer : parts_.observers) observer->on_step(report);
 }
 
 Status Trainer::check_progress(const StepReport& report) {
@@ -150,10 +156,15 @@ void Trainer::sample() {
     }
     return;
   }
+  Progress& progress = parts_.engine.world().progress();
+  const ShownCall call(&progress, "generation", "run.sample_prompt");
   TokenSampler sampler({.seed = run.seed}, parts_.tokenizer->vocab_size());
   SampleReport report{position_.step, run.sample_prompt};
   generate(parts_.engine.ctx(), *decoder_, *parts_.tokenizer, sampler, *prompt, run.sample_tokens,
-           [&](int32_t token) { report.text += parts_.tokenizer->piece(token); });
+           [&](int32_t token) {
+             report.text += parts_.tokenizer->piece(token);
+             progress.advance();
+           });
   for (RunObserver* observer : parts_.observers) observer->on_sample(report);
 }
 
@@ -193,7 +204,9 @@ Status Trainer::save_last_checkpoint() {
 
 bool Trainer::should_stop_after(int64_t step) const {
   const int64_t stop_after = parts_.plan.config.run.stop_after;
-  return parts_.stop_signals.load(std::memory_order_relaxed) > 0 ||
+  const bool must_stop =
+      parts_.must_stop != nullptr && parts_.must_stop->load(std::memory_order_relaxed);
+  return must_stop || parts_.stop_signals.load(std::memory_order_relaxed) > 0 ||
          (stop_after > 0 && step >= stop_after);
 }
 

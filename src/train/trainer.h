@@ -23,13 +23,14 @@ namespace trireme {
 struct TrainerParts {
   const RunPlan& plan;
   Engine& engine;
-  const TokenSource* validation = nullptr;  // absent: no evaluation
-  const Tokenizer* tokenizer = nullptr;     // absent: no samples
-  double bytes_per_token = 0.0;             // of the validation text; 0: unknown
-  double peak_flops = 0.0;                  // measured ceiling that MFU divides by
-  const std::atomic<int>& stop_signals;     // 1: finish the step, save and leave
-  StepTrace* trace = nullptr;               // absent: no timeline is kept
-  StepMeter* meter = nullptr;               // absent: no costs are kept
+  const TokenSource* validation = nullptr;       // absent: no evaluation
+  const Tokenizer* tokenizer = nullptr;          // absent: no samples
+  double bytes_per_token = 0.0;                  // of the validation text; 0: unknown
+  double peak_flops = 0.0;                       // measured ceiling that MFU divides by
+  const std::atomic<int>& stop_signals;          // 1: finish the step, save and leave
+  const std::atomic<bool>* must_stop = nullptr;  // beside the signals; absent: never
+  StepTrace* trace = nullptr;                    // absent: no timeline is kept
+  StepMeter* meter = nullptr;                    // absent: no costs are kept
   // A step that other ranks make; empty: the engine's.
   std::function<StepResult(double lr, bool stop)> step = {};
   std::vector<RunObserver*> observers;  // none on ranks but the first
@@ -68,6 +69,7 @@ class Trainer {
   Trainer(TrainerParts parts, Save save, const LrSchedule& schedule);
 
   StepReport run_step();
+  void tell_step(const StepReport& report);
   void evaluate();
   void sample();
   void count_histograms(int64_t valid_tokens);

@@ -99,14 +99,37 @@ said "no layout of 2 ranks can be"
 # 4: a file is damaged
 head -c 4096 /dev/urandom >noise.tok
 expect 4 data inspect noise.tok
-# A large token file is not read when it is opened: its damage shows in the middle of the run.
+# A large token file is verified chunk by chunk as it is read: damage ends the run, although every
+# token that the damage leaves is in the vocabulary.
 head -c 36000000 /dev/zero | tr '\0' 'a' >text.txt
 expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
-head -c 60000000 /dev/zero | tr '\0' '\377' |
-  dd of=large/train.tok bs=1M seek=1 iflag=fullblock conv=notrunc status=none
-expect 4 train "$tiny" --out damaged-data --set data.source=files --set data.train=large/train.tok \
-  --set model.vocab_size=512
-said 'outside the vocabulary'
+large=(--set data.source=files --set data.train=large/train.tok --set model.vocab_size=512)
+head -c 60000000 /dev/zero | dd of=large/train.tok bs=1M seek=1 iflag=fullblock conv=notrunc status=none
+expect 4 train "$tiny" --out damaged-data "${large[@]}"
+said 'large/train.tok: chunk '
+tail -n 1 damaged-data/metrics.jsonl | grep -q '"event":"failure".*large/train.tok: chunk ' ||
+  fail "no failure event of a damaged chunk"
+expect 0 data inspect large/train.tok
+expect 4 data inspect large/train.tok --verify
+said 'large/train.tok: chunk 15 (bytes 983104 to 1048639)'
+# One that is truncated in a run ends it in the same way, and by no signal.
+expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
+"$trireme" train "$tiny" --out truncated-data "${large[@]}" --set run.steps=100000000 >out 2>err &
+trained=$!
+for ((i = 0; i < 600; ++i)); do
+  grep -qs '"event":"train"' truncated-data/metrics.jsonl && break
+  sleep 0.1
+done
+truncate -s 4096 large/train.tok
+wait "$trained"
+got=$?
+[[ $got == 4 ]] || { fail "exit $got instead of 4 of a run whose token file was truncated"; cat err; }
+said 'the file ends at byte 4096;'
+tail -n 1 truncated-data/metrics.jsonl | grep -q '"event":"failure".*the file ends at byte 4096;' ||
+  fail "no failure event of a truncated file"
+head -c 4096 /dev/zero >tokens.bin
+expect 0 data inspect tokens.bin
+printed 'checksum: none'
 rm -r large text.txt
 # What lies in a file beside the run changes no loss and goes with it; a folder that cannot have one.
 expect 0 train "$tiny" --out in-memory
@@ -114,14 +137,14 @@ expect 0 train "$tiny" --out in-file --set memory.offload=optimizer \
   --set memory.offload_buffer_bytes=65536
 losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl"; }
 [[ $(losses in-memory) == "$(losses in-file)" ]] || fail "memory.offload changes losses"
-compgen -G 'in-file/offload-*' >/dev/null && fail "the file of memory.offload is left behind"
+compgen -G 'in-file/offload*' >/dev/null && fail "the file of memory.offload is left behind"
 expect 4 train "$tiny" --out no-file --set memory.offload=optimizer \
   --set memory.offload_folder=/proc/none
 said 'memory.offload_folder'
 # 5: the machine fails
 if [[ -w /dev/full ]]; then
   "$trireme" config show >/dev/full 2>err
-  [[ $? == 5 ]] || fail "a full disk behind standard output must end with 5"
+  [[ $? == 4 ]] || fail "a full disk behind standard output must end with 4"
 fi
 
 # A run stops with 130 and ends with 0; a folder that is not empty is left alone.
@@ -132,6 +155,18 @@ expect 0 train "$tiny" --out run --resume auto
 [[ $(grep -c '"event":"train"' run/metrics.jsonl) == 20 ]] || fail "20 steps in metrics.jsonl"
 "$trireme" config diff "$tiny" run/config.resolved.toml >out || fail "config.resolved.toml loads"
 grep -vq 'stop_after' out && grep -v 'stop_after' out && fail "config.resolved.toml differs"
+
+# Escape sequences from names and files stay text in messages, and in data that a terminal gets.
+expect 2 plan $'no-\e]0;title\a\e[31m.toml'
+said '\x1b]0;title\x07\x1b[31m'
+LC_ALL=C grep -q $'[\x1b\x07]' err && fail "an escape sequence in a message"
+echo 27 91 51 49 109 | "$trireme" tokenizer decode --tokenizer byte >out
+grep -q $'\x1b\\[31m' out || fail "data behind a pipe are changed"
+if command -v script >/dev/null; then
+  script -qec "echo 27 91 51 49 109 | '$trireme' tokenizer decode --tokenizer byte" /dev/null >out
+  grep -q '\\x1b\[31m' out || { fail "an escape sequence is not made visible"; cat -v out; }
+  grep -q $'\x1b' out && fail "an escape sequence reaches the terminal"
+fi
 
 # A log has no terminal controls; a terminal is never wrapped, and has colours unless they are unwanted.
 LC_ALL=C grep -q $'[\r\x1b]' err && fail "terminal controls in a log"

@@ -80,13 +80,42 @@ done
 train pieces --resume auto || fail "resume in pieces"
 same_as_whole pieces
 
-# Killed without warning: the newest checkpoint is older than the last line of metrics.jsonl.
-start killed
+# Killed without warning: the newest checkpoint is older than the last line of metrics.jsonl. Nothing
+# is left behind but what the run is made of.
+offload=(--set memory.offload=optimizer --set memory.offload_buffer_bytes=65536)
+start killed "${offload[@]}"
 wait_for_steps killed 6
 kill -KILL $pid
 wait $pid 2>/dev/null
-train killed --resume auto || fail "resume after SIGKILL"
+compgen -G 'killed/offload*' >/dev/null && fail "the file of memory.offload outlives a killed run"
+touch killed/plan.json.tmp-1
+: >killed/events.out.tfevents.0000000001.host.1.1
+train killed --resume auto "${offload[@]}" || fail "resume after SIGKILL"
 same_as_whole killed
+[[ $(find killed -name '*.tmp-*') == "" ]] || fail "left: $(find killed -name '*.tmp-*')"
+[[ $(ls killed/events.out.tfevents.* | wc -l) == 1 ]] || fail "an event file per life"
+
+# Only the checkpoints of a finished run are left: there is no report, and that fails no run.
+cp -r whole bare
+find bare -mindepth 1 -maxdepth 1 ! -name checkpoints -exec rm -r {} +
+train bare --resume auto || { fail "resume beside checkpoints alone"; cat bare.err; }
+grep -q 'warning: there is no report' bare.err || { fail "the missing report is not said"; cat bare.err; }
+
+# The folder of a run is moved away: said at once, not made anew, exit 4; it goes on where it is now.
+start moved
+wait_for_steps moved 5
+mv moved elsewhere
+wait $pid
+code=$?
+if ((code == 0)); then
+  echo "the run ended before its folder was moved"
+else
+  [[ $code == 4 ]] || { fail "exit $code instead of 4 without the run's folder"; cat moved.err; }
+  grep -q 'moved was moved or removed' moved.err || { fail "the loss is not said"; cat moved.err; }
+fi
+[[ ! -e moved ]] || fail "the folder was made anew"
+train elsewhere --resume auto || { fail "resume of a moved run"; cat elsewhere.err; }
+same_as_whole elsewhere
 
 # The second signal ends the process at once, without another checkpoint.
 slow=(--set run.steps=4 --set batch.global_sequences=128 --set checkpoint.every=1)
@@ -151,15 +180,19 @@ ls full/checkpoints | grep -q tmp && fail "something is left behind: $(ls full/c
 train full --resume auto || fail "resume when there is room again"
 same_as_whole full
 
-# No room for metrics alone: said once, and training goes on.
-if [[ -w /dev/full ]]; then
-  mkdir deaf
-  ln -s /dev/full deaf/metrics.jsonl
-  train deaf --resume auto || { fail "a full disk below metrics.jsonl"; cat deaf.err; }
-  [[ $(grep -c 'metrics.jsonl: cannot write' deaf.err) == 1 ]] || { fail "said once"; cat deaf.err; }
-  cmp whole/checkpoints/step-000016/*-000.safetensors deaf/checkpoints/step-000016/*-000.safetensors ||
-    fail "weights without metrics"
-fi
+# Links in the folder of a run lead nowhere: what they name is neither emptied nor written.
+mkdir linked
+echo kept >target
+ln -s ../target linked/metrics.jsonl
+train linked --resume auto || { fail "a link at metrics.jsonl"; cat linked.err; }
+same_as_whole linked
+rm -rf linked
+mkdir linked
+ln -s ../target linked/.lock
+train linked --resume auto
+[[ $? == 4 ]] || { fail "a link at .lock"; cat linked.err; }
+grep -q 'linked/.lock is not a lock.*move it away' linked.err || fail "what to do is not said"
+[[ $(<target) == kept ]] || fail "the target of a link was written: $(<target)"
 
 ((failures == 0)) && echo "all good"
 exit $((failures > 0))

@@ -11,7 +11,7 @@
 #include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
 #include "models/decoder.h"
-#include "planner/compile_plan.h"
+#include "planner/compile_rank.h"
 #include "train/engine.h"
 
 namespace trireme {
@@ -263,17 +263,17 @@ TEST_P(Golden, Logits) {
 }
 
 TEST_P(Golden, EveryGradient) {
-  RankPlan& rank = plan_.ranks[0];
+  RankPlan rank = rank_plan(plan_, 0);
   rank.program.pop_back();  // without Step the sum of the gradients stays in slot 0
   plan_rank_memory(rank, plan_);
-  Engine engine(plan_, rank_.world(), kernels_, tokens_);
+  Engine engine(plan_, rank, rank_.world(), kernels_, tokens_);
   write_initial_params(engine);
   engine.step(0, 0.0);
   const Frame grads = engine.grads(0);
   const double valid_tokens = kSequences * kSeqLen - 1;
   const double whole_rms =
       fixture_["grad_norms"][0].get<double>() / std::sqrt(double(plan_.num_params));
-  for (const ParamSpec& param : plan_.ranks[0].chunks[0].params) {
+  for (const ParamSpec& param : plan_.pipeline[0].chunks[0].params) {
     std::vector<double> grad = values_of(grads.at(param.name));
     const TensorRef head_use = grads.find(param.name + "@head");
     for (size_t i = 0; i < grad.size(); ++i) {
@@ -300,11 +300,11 @@ TEST_P(Golden, ThreeSteps) {
     const double norm = fixture_["grad_norms"][step];
     EXPECT_NEAR(result.update.grad_norm, norm, tolerance_.grad * norm);
   }
-  for (const ParamSpec& param : plan_.ranks[0].chunks[0].params) {
+  for (const ParamSpec& param : plan_.pipeline[0].chunks[0].params) {
     expect_near(param.name, values_of(master_of(engine, param.name)),
                 fixture_["weights"][param.name], tolerance_.weight * sum_of_lr);
   }
-  EXPECT_EQ(engine.peak_bytes(), plan_.ranks[0].memory.peak_bytes);
+  EXPECT_EQ(engine.peak_bytes(), plan_.pipeline[0].memory.peak_bytes);
 }
 
 std::vector<Case> all_cases() {

@@ -49,6 +49,17 @@ done
 dpkg-deb --extract "$program" unpacked
 unpacked/usr/bin/trireme plan unpacked/usr/share/trireme/configs/tiny-gpt2.toml >plan.txt ||
   fail "the unpacked program runs"
+# Whose it is and under which licence, without an address that nobody reads.
+maintainer=$(dpkg-deb --field "$program" Maintainer)
+[[ -n $maintainer && $maintainer != *example* ]] || fail "the maintainer is $maintainer"
+for package in "$program" "$library"; do
+  dpkg-deb --fsys-tarfile "$package" | tar -xO --wildcards './usr/share/doc/*/copyright' >copyright
+  grep -q '^License: Apache-2.0$' copyright || fail "$package does not name its licence"
+  grep -q '^Copyright: .*Trireme developers$' copyright || fail "$package does not say whose it is"
+done
+cmp -s unpacked/usr/share/doc/trireme/LICENSE "$root/LICENSE" || fail "the licence is not in the package"
+dpkg-parsechangelog -l unpacked/usr/share/doc/trireme/changelog.gz 2>&1 | grep -qF "Maintainer: $maintainer" ||
+  fail "the changelog is not signed by the maintainer"
 grep -rlF "$build" unpacked >found && fail "the build's folder stands in $(cat found)"
 if command -v lintian >/dev/null; then
   lintian --fail-on error "$program" "$library" || fail "lintian"

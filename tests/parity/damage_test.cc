@@ -7,7 +7,7 @@
 #include <set>
 
 #include "layout_case.h"
-#include "planner/compile_plan.h"
+#include "planner/compile_rank.h"
 #include "program/check_ranks.h"
 
 namespace trireme {
@@ -142,12 +142,13 @@ struct Tally {
   int run = 0;
 };
 
-bool runs_with_equal_bits(RunPlan plan, const Case& c, std::string& why) {
+bool runs_with_equal_bits(RunPlan plan, std::vector<RankPlan> ranks, const Case& c,
+                          std::string& why) {
   // Nothing waits in vain here, but others may have the cores.
   plan.config.run.comm_timeout_s = 60.0;
   try {
-    for (RankPlan& rank : plan.ranks) plan_rank_memory(rank, plan);
-    const LayoutRun run = run_layout(plan, {.end = 2});
+    for (RankPlan& rank : ranks) plan_rank_memory(rank, plan);
+    const LayoutRun run = run_layout(plan, {.end = 2, .ranks = &ranks});
     const LayoutRun whole = run_layout(plan_of(c), {.end = 2});
     why = difference(run, whole) + run.differences;
   } catch (const std::exception& error) {
@@ -158,16 +159,16 @@ bool runs_with_equal_bits(RunPlan plan, const Case& c, std::string& why) {
 
 class DamageRun {
  public:
-  explicit DamageRun(const Case& c) : case_(c), intact_(plan_of(c)) {}
+  explicit DamageRun(const Case& c) : case_(c), plan_(plan_of(c)), intact_(rank_plans(plan_)) {}
 
   // Of every action of every stage: on one rank alone, and on all ranks of the stage.
   void run() {
     for (const NamedDamage& damage : damages()) {
-      for (int stage = 0; stage < intact_.mesh.pp; ++stage) {
-        const int first = position_of(intact_.mesh, {.pp = stage});
-        for (size_t i = 0; i < intact_.ranks[size_t(first)].program.size(); ++i) {
+      for (int stage = 0; stage < plan_.mesh.pp; ++stage) {
+        const int first = position_of(plan_.mesh, {.pp = stage});
+        for (size_t i = 0; i < intact_[size_t(first)].program.size(); ++i) {
           for (const bool everywhere : {false, true}) {
-            if (everywhere || intact_.mesh.size() > intact_.mesh.pp)
+            if (everywhere || plan_.mesh.size() > plan_.mesh.pp)
               apply(damage, first, i, everywhere);
           }
         }
@@ -179,36 +180,38 @@ class DamageRun {
 
  private:
   void apply(const NamedDamage& damage, int first, size_t position, bool everywhere) {
-    RunPlan plan = intact_;
-    const Action action = plan.ranks[size_t(first)].program[position];
+    std::vector<RankPlan> ranks = intact_;
+    const Action action = ranks[size_t(first)].program[position];
     bool is_damaged = false;
-    for (RankPlan& rank : plan.ranks) {
-      const bool is_meant = everywhere ? rank.coords.pp == plan.ranks[size_t(first)].coords.pp
-                                       : rank.position == first;
+    for (RankPlan& rank : ranks) {
+      const bool is_meant =
+          everywhere ? rank.coords.pp == ranks[size_t(first)].coords.pp : rank.position == first;
       if (is_meant) is_damaged = damage.apply(rank.program, position);
       if (is_meant && !is_damaged) return;
     }
-    const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
+    const std::vector<Problem> problems =
+        check_ranks(plan_.schedule, plan_.mesh, ranks, plan_.mode);
     Tally& tally = tallies_[damage.name];
     if (!problems.empty()) {
       ++tally.refused[problems.front().rule];
-      EXPECT_NE(explain(plan.schedule, plan.ranks, problems.front()), "");
+      EXPECT_NE(explain(plan_.schedule, ranks, problems.front()), "");
       return;
     }
     ++tally.valid;
     if (tally.valid > kRunAll && tally.valid % kRunEvery != 0) return;
     ++tally.run;
     std::string why;
-    EXPECT_TRUE(runs_with_equal_bits(plan, case_, why))
+    EXPECT_TRUE(runs_with_equal_bits(plan_, ranks, case_, why))
         << case_.name() << ": " << damage.name << " at " << position << " ("
-        << to_string(action, plan.schedule.num_chunks)
+        << to_string(action, plan_.schedule.num_chunks)
         << (everywhere ? ") everywhere" : ") on rank ") << first << " was not noticed: " << why;
   }
 
   static constexpr int kRunAll = 4;
   static constexpr int kRunEvery = 9;
   Case case_;
-  RunPlan intact_;
+  RunPlan plan_;
+  std::vector<RankPlan> intact_;
   std::map<std::string, Tally> tallies_;
 };
 
@@ -226,6 +229,7 @@ TEST(Damage, IsRefusedOrChangesNoBit) {
       {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 3, .family = "llama"},
       {.pp = 4, .schedule = "zb_h1"},
       {.dp = 2, .pp = 2, .schedule = "dualpipe", .zero = 1},
+      {.dp = 3, .pp = 2, .schedule = "dualpipe", .zero = 1, .layers = 2, .sequences = 12},
       {.dp = 2, .zero = 1, .offload = "optimizer"},
       {.dp = 2, .zero = 1, .offload = "all"},
       {.dp = 2, .pp = 2, .zero = 3, .offload = "all"},
@@ -254,16 +258,49 @@ TEST(Damage, IsRefusedOrChangesNoBit) {
 
 TEST(Damage, MicrobatchesOfAnotherRankAreNoticed) {
   for (const int zero : {0, 2}) {
-    RunPlan plan = plan_of({.dp = 2, .zero = zero});
-    std::swap(plan.ranks[0].microbatches, plan.ranks[1].microbatches);
-    std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
+    const RunPlan plan = plan_of({.dp = 2, .zero = zero});
+    std::vector<RankPlan> ranks = rank_plans(plan);
+    std::swap(ranks[0].microbatches, ranks[1].microbatches);
+    std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, ranks, plan.mode);
     ASSERT_FALSE(problems.empty());
     EXPECT_EQ(problems.front().rule, "data");
-    plan.ranks[0].microbatches = plan.ranks[1].microbatches;
-    problems = check_ranks(plan.schedule, plan.mesh, plan.ranks);
+    ranks[0].microbatches = ranks[1].microbatches;
+    problems = check_ranks(plan.schedule, plan.mesh, ranks, plan.mode);
     ASSERT_FALSE(problems.empty());
     EXPECT_EQ(problems.back().rule, "data") << problems.back().message;
   }
+}
+
+// Sums of each direction over three ranks, and over two groups of three: other trees than that over
+// all micro-batches.
+TEST(Damage, AnotherTreeOfSumsIsNoticed) {
+  const auto expect_noticed = [](const RunPlan& plan, const std::vector<RankPlan>& ranks) {
+    const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, ranks, plan.mode);
+    ASSERT_FALSE(problems.empty());
+    EXPECT_EQ(problems.front().rule, "sum") << problems.front().message;
+    EXPECT_NE(problems.front().message.find("not the two halves"), std::string::npos);
+  };
+  const Case two_directions{.dp = 3, .pp = 2, .schedule = "dualpipe", .sequences = 12};
+  RunPlan plan = plan_of(two_directions);
+  std::vector<RankPlan> ranks = rank_plans(plan);
+  for (RankPlan& rank : ranks) {
+    rank.joins_directions_first = false;
+    rank.microbatches = MicrobatchMap::contiguous_halves(4, 3, rank.coords.dp);
+    const auto joins = std::find_if(rank.program.begin(), rank.program.end(), [](const Action& a) {
+      return a.kind == ActionKind::SumGrad && a.peer >= 0;
+    });
+    ASSERT_NE(joins, rank.program.end());
+    std::stable_partition(joins, rank.program.end(), [](const Action& a) {
+      return a.kind == ActionKind::ReduceGrad && a.peer < 0;
+    });
+  }
+  expect_noticed(plan, ranks);
+
+  plan = plan_of({.dp = 6, .zero = 1, .hsdp_shard = 2, .sequences = 6});
+  ranks = rank_plans(plan);
+  ASSERT_TRUE(check_ranks(plan.schedule, plan.mesh, ranks, plan.mode).empty());
+  for (RankPlan& rank : ranks) rank.zero = {1, 3, rank.coords.dp % 3};
+  expect_noticed(plan, ranks);
 }
 
 // The runtime and the numbers find what no checker has looked at.
@@ -274,13 +311,14 @@ TEST(Damage, IsNoticedByTheRunWhereNobodyHasChecked) {
   const Case layouts[] = {{.dp = 2}, {.dp = 2, .zero = 1}, {.dp = 2, .pp = 2, .zero = 2}};
   int noticed = 0;
   for (const Case& c : layouts) {
-    const RunPlan intact = plan_of(c);
-    for (size_t position = 0; position < intact.ranks[0].program.size(); position += 5) {
-      RunPlan plan = intact;
-      const ActionKind kind = intact.ranks[0].program[position].kind;
+    const RunPlan plan = plan_of(c);
+    const std::vector<RankPlan> intact = rank_plans(plan);
+    for (size_t position = 0; position < intact[0].program.size(); position += 5) {
+      std::vector<RankPlan> ranks = intact;
+      const ActionKind kind = intact[0].program[position].kind;
       bool is_damaged = false;
       // The same on all data-parallel ranks: what only one leaves out ends as a mismatch or a hang.
-      for (RankPlan& rank : plan.ranks) {
+      for (RankPlan& rank : ranks) {
         if (rank.coords.pp != 0) continue;
         if (kind == ActionKind::BW) {
           is_damaged = change_accumulate(rank.program, position);
@@ -291,7 +329,7 @@ TEST(Damage, IsNoticedByTheRunWhereNobodyHasChecked) {
       }
       if (!is_damaged) continue;
       std::string why;
-      EXPECT_FALSE(runs_with_equal_bits(plan, c, why)) << c.name() << " at " << position;
+      EXPECT_FALSE(runs_with_equal_bits(plan, ranks, c, why)) << c.name() << " at " << position;
       ++noticed;
     }
   }

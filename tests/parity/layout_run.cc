@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 
 #include "data/synthetic_source.h"
@@ -67,7 +68,11 @@ class RankRun {
   void operator()(World& world) const {
     const SyntheticSource source(3, plan_.model.vocab_size);
     const SyntheticSource validation(3, plan_.model.vocab_size, "val");
-    Engine engine(plan_, world, kernels(), steps_.source != nullptr ? *steps_.source : source);
+    const int position = position_in_mesh(world);
+    Engine engine(
+        plan_,
+        steps_.ranks != nullptr ? (*steps_.ranks)[size_t(position)] : rank_plan(plan_, position),
+        world, kernels(), steps_.source != nullptr ? *steps_.source : source);
     start(engine);
     const auto sample_of = [&](int step) {
       return uint64_t(step) * uint64_t(plan_.global_sequences);
@@ -141,8 +146,10 @@ class RankRun {
     TrainPosition position;
     position.step = steps_.end;
     position.num_updates = engine.optimizer().num_updates();
+    const std::filesystem::path run = std::filesystem::path(steps_.save_to).parent_path();
+    std::filesystem::create_directories(run);  // a save does not make the folder of its run
     const Result<std::string> saved =
-        save_run(engine, steps_.save_to, checkpoint_info(plan_, position, "parity"), {}, 0);
+        save_run(engine, steps_.save_to, checkpoint_info(plan_, position, "parity"), {});
     TRIREME_CHECK(saved.ok(), saved.error().message);
   }
 

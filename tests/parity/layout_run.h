@@ -39,6 +39,8 @@ struct RunSteps {
   bool reads_visits = false;
   bool evaluates = true;   // after the last one
   int ranks_per_node = 0;  // that see each other's memory; 0: all
+  // What the ranks execute, [position]; null: what the plan has.
+  const std::vector<RankPlan>* ranks = nullptr;
   CallHook call_hook = {};
 };
 

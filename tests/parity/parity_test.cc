@@ -8,6 +8,7 @@
 #include "layout_laws.h"
 #include "pairwise.h"
 #include "program/make_schedule.h"
+#include "spec/run_config_validate.h"
 #include "train/expert_load.h"
 
 namespace trireme {
@@ -181,6 +182,11 @@ TEST(Parity, ParameterServers) {
       }
     }
   }
+  // Workers that hold no part of the parameters have no file.
+  for (const int pp : {1, 3}) {
+    expect_the_bits_of_one_rank(
+        {.dp = 2, .pp = pp, .zero = 3, .family = "llama", .offload = "all", .servers = 1});
+  }
 }
 
 TEST(Parity, SharedAndCopiedShards) {
@@ -188,6 +194,53 @@ TEST(Parity, SharedAndCopiedShards) {
     expect_the_bits_of_one_rank({.dp = 4, .zero = zero, .hsdp_shard = 2});
     expect_the_bits_of_one_rank(
         {.dp = 4, .pp = 2, .schedule = "zb_h1", .zero = zero, .hsdp_shard = 2});
+  }
+}
+
+// Also where the micro-batches of one direction are no node of the tree over all of them.
+TEST(Parity, TwoDirectionsOverAnyNumberOfRanks) {
+  const Case layouts[] = {{.dp = 3},
+                          {.dp = 3, .zero = 1, .family = "llama", .offload = "all"},
+                          {.dp = 3, .family = "moe", .post_validate = true},
+                          {.dp = 3, .zero = 1, .compute = "bf16", .dropout = 0.1, .tp = 2},
+                          {.dp = 3, .pp = 4, .recompute = "full"},
+                          {.dp = 5, .zero = 1, .bucket_bytes = 5000},
+                          {.dp = 6, .family = "llama"},
+                          {.dp = 6, .zero = 1, .hsdp_shard = 2, .family = "moe"},
+                          {.dp = 3, .family = "llama", .servers = 2}};
+  for (Case c : layouts) {
+    c.schedule = "dualpipe";
+    c.pp = std::max(c.pp, 2);
+    c.sequences = 2 * c.pp * c.dp;
+    expect_the_bits_of_one_rank(c);
+  }
+}
+
+// What would break the tree is refused by validation and by the plan, in the same words; what the
+// refusal names is taken.
+TEST(Parity, SumsThatAreNoNodesOfTheTreeAreRefused) {
+  const auto refusal_of = [](const Case& c) {
+    const std::vector<ConfigProblem> problems = validate(config_of(c));
+    const Result<RunPlan> plan = make_plan(config_of(c), {});
+    EXPECT_EQ(problems.size(), plan.ok() ? 0u : 1u) << c.name();
+    if (plan.ok() || problems.empty()) return std::string();
+    EXPECT_EQ(problems.front().message(), plan.error().message);
+    return plan.error().message;
+  };
+  EXPECT_EQ(refusal_of({.dp = 6, .zero = 1, .hsdp_shard = 3, .sequences = 12}),
+            "parallel.hsdp_shard = 3 must be a power of two, or all of parallel.dp = 6, where "
+            "run.reproducible = \"layout\" sums along a binary tree over the ranks; try 1 or 2, 0 "
+            "for all, or run.reproducible = \"fixed\"");
+  EXPECT_EQ(refusal_of({.dp = 6, .zero = 2, .sequences = 12}),
+            "parallel.dp = 6 must be a power of two where run.reproducible = \"layout\" with "
+            "parallel.zero = 2 sums along a binary tree over the micro-batches; try 1 or 2, "
+            "parallel.zero = 1, or run.reproducible = \"fixed\"");
+  EXPECT_EQ(refusal_of({.dp = 2, .sequences = 12}),
+            "batch.micro_sequences = 1 gives a rank 6 micro-batches of a step; run.reproducible = "
+            "\"layout\" sums along a binary tree, so that they must be a power of two; try 3 or 6, "
+            "another batch.global_sequences, or run.reproducible = \"fixed\"");
+  for (const int hsdp : {1, 2, 6}) {
+    expect_the_bits_of_one_rank({.dp = 6, .zero = 1, .hsdp_shard = hsdp, .sequences = 12});
   }
 }
 
@@ -269,16 +322,17 @@ TEST(Parity, CopiesWouldTakeWhatOffloadGives) {
       ASSERT_FALSE(refused.ok());
       EXPECT_NE(refused.error().message.find("set optim.post_validate = false"), std::string::npos);
       const RunPlan plain = plan_of(layout), file = plan_of(offloaded);
-      for (size_t r = 0; r < plain.ranks.size(); ++r) {
+      const std::vector<RankPlan> plain_ranks = rank_plans(plain), file_ranks = rank_plans(file);
+      for (size_t r = 0; r < plain_ranks.size(); ++r) {
         int64_t copies = 0, state = 0;
-        for (const ChunkTables& chunk : file.ranks[r].chunks) {
+        for (const ChunkTables& chunk : file_ranks[r].chunks) {
           copies += copies_bytes(chunk);
           state += chunk.tables.optimizer.bytes();
         }
         EXPECT_GT(copies, state);
-        const int64_t with_copies = file.ranks[r].memory.arena_bytes + copies;
+        const int64_t with_copies = file_ranks[r].memory.arena_bytes + copies;
         if (offloaded.offload == "optimizer") {
-          EXPECT_GT(with_copies, plain.ranks[r].memory.arena_bytes);
+          EXPECT_GT(with_copies, plain_ranks[r].memory.arena_bytes);
         }
       }
     }

@@ -55,9 +55,9 @@ void expect_layer_bytes(
   change(one);
   change(two);
   const RunPlan one_layer = traffic_plan(one), plan = traffic_plan(two);
-  for (size_t r = 0; r < plan.ranks.size(); ++r) {
-    EXPECT_EQ(microbatch_bytes(plan, plan.ranks[r], axis) -
-                  microbatch_bytes(one_layer, one_layer.ranks[r], axis),
+  for (int r = 0; r < plan.num_ranks(); ++r) {
+    EXPECT_EQ(microbatch_bytes(plan, rank_plan(plan, r), axis) -
+                  microbatch_bytes(one_layer, rank_plan(one_layer, r), axis),
               bytes);
   }
   const LayoutRun run = run_layout(plan, {.end = 2, .evaluates = false});

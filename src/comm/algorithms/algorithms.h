@@ -13,12 +13,13 @@ namespace trireme::algorithms {
 
 // The ranks that take part, in their order, and the place of the planning rank among them.
 struct Members {
-  std::vector<int> ranks;
+  std::vector<int> ranks;  // empty: ranks 0 to count - 1 in their order
   int me = 0;
+  int count = 0;  // where `ranks` is empty
 
-  int size() const { return static_cast<int>(ranks.size()); }
+  int size() const { return ranks.empty() ? count : static_cast<int>(ranks.size()); }
   int index(int i) const { return ((i % size()) + size()) % size(); }
-  int at(int i) const { return ranks[index(i)]; }
+  int at(int i) const { return ranks.empty() ? index(i) : ranks[index(i)]; }
 };
 Members all_ranks(int size, int rank);
 // All ranks, beginning with `root`.

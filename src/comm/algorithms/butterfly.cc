@@ -91,7 +91,12 @@ int halving_doubling_all_reduce(CommPlan& plan, int round, const Members& m, Pie
   const Butterfly b(m);
   const int r = round + fold(plan, round, m, b, whole);
   if (b.place >= 0) {
-    const std::vector<Piece> chunks = balanced_pieces(whole, b.participants);
+    // Neighbouring chunks of participants [first, first + count).
+    const auto chunks = [&](int first, int count) {
+      const int64_t from = balanced_begin(whole.count, b.participants, first);
+      const int64_t to = balanced_begin(whole.count, b.participants, first + count);
+      return Piece{whole.memory, whole.begin + from, to - from};
+    };
     int begin = 0;
     int width = b.participants;
     for (int k = 0; k < b.levels; ++k) {
@@ -101,18 +106,16 @@ int halving_doubling_all_reduce(CommPlan& plan, int round, const Members& m, Pie
       width /= 2;
       const int kept = begin + (keeps_lower ? 0 : width);
       const int given = begin + (keeps_lower ? width : 0);
-      const Piece mine = span_of(chunks, kept, kept + width);
-      plan.steps.push_back(
-          reducing(exchange(r + k, peer, span_of(chunks, given, given + width), peer, mine), mine,
-                   b.place < partner));
+      const Piece mine = chunks(kept, width);
+      plan.steps.push_back(reducing(exchange(r + k, peer, chunks(given, width), peer, mine), mine,
+                                    b.place < partner));
       begin = kept;
     }
     for (int k = b.levels - 1; k >= 0; --k) {
       const int peer = m.at(b.member(b.place ^ (1 << k)));
       const int other = begin ^ width;
-      plan.steps.push_back(exchange(r + 2 * b.levels - 1 - k, peer,
-                                    span_of(chunks, begin, begin + width), peer,
-                                    span_of(chunks, other, other + width)));
+      plan.steps.push_back(exchange(r + 2 * b.levels - 1 - k, peer, chunks(begin, width), peer,
+                                    chunks(other, width)));
       begin = std::min(begin, other);
       width *= 2;
     }

@@ -39,13 +39,13 @@ int hierarchical_all_reduce(CommPlan& plan, const PlanRequest& request) {
     const auto found = std::find(nodes[i].begin(), nodes[i].end(), request.rank);
     if (found != nodes[i].end()) {
       node = i;
-      inside = {nodes[i], static_cast<int>(found - nodes[i].begin())};
+      inside = {.ranks = nodes[i], .me = static_cast<int>(found - nodes[i].begin())};
     }
     equal = equal && nodes[i].size() == nodes[0].size();
     largest = std::max(largest, nodes[i].size());
   }
   const int place = equal ? inside.me : 0;  // which rank of every node forms the ring across
-  Members across{{}, static_cast<int>(node)};
+  Members across{.ranks = {}, .me = static_cast<int>(node)};
   for (const std::vector<int>& ranks : nodes) across.ranks.push_back(ranks[place]);
 
   int round = 0;

@@ -1,14 +1,8 @@
-#include <numeric>
-
 #include "comm/algorithms/algorithms.h"
 
 namespace trireme::algorithms {
 
-Members all_ranks(int size, int rank) {
-  Members members{std::vector<int>(size), rank};
-  std::iota(members.ranks.begin(), members.ranks.end(), 0);
-  return members;
-}
+Members all_ranks(int size, int rank) { return {.ranks = {}, .me = rank, .count = size}; }
 
 Members ranks_from(int root, int size, int rank) {
   Members members{std::vector<int>(size), (rank - root + size) % size};

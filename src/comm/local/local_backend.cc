@@ -4,6 +4,7 @@
 #include <exception>
 #include <thread>
 
+#include "comm/rank_watch.h"
 #include "comm/world.h"
 
 namespace trireme {
@@ -55,7 +56,8 @@ LocalHost::GroupMemory& LocalHost::memory_of(const GroupShape& shape) {
   return *memory;
 }
 
-LocalBackend::LocalBackend(LocalHost& host, int rank) : host_(host), rank_(rank) {
+LocalBackend::LocalBackend(LocalHost& host, int rank, Progress* shown)
+    : host_(host), rank_(rank), shown_(shown) {
   // Where ranks share cores, a spinning rank keeps the core from the one that it waits for.
   const int cores = int(std::thread::hardware_concurrency());
   spins_ = host.fabric().size() <= cores ? 4000 : 50;
@@ -85,7 +87,6 @@ std::unique_ptr<SharedMemory> LocalBackend::allocate_shared(int64_t bytes) {
 void run_ranks(int size, const WorldOptions& options, const std::function<void(World&)>& function) {
   TRIREME_CHECK(size >= 1, "a run has at least one rank");
   LocalHost host(size, options);
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
   const auto live = [&](int rank) {
     try {
       LocalBackend backend(host, rank);
@@ -93,32 +94,19 @@ void run_ranks(int size, const WorldOptions& options, const std::function<void(W
       try {
         function(world);
       } catch (const std::exception& error) {  // before the world goes, whose thread may be waiting
-        host.fabric().abort(rank, error.what());
-        throw;
-      } catch (...) {
-        host.fabric().abort(rank, "an exception of unknown type");
-        throw;
+        abort_with(host.fabric(), rank, error);
       }
-    } catch (...) {
-      errors[size_t(rank)] = std::current_exception();
-      host.fabric().abort(rank, "a rank could not start");
+    } catch (const std::exception& error) {
+      abort_with(host.fabric(), rank, error);
     }
     host.fabric().leave(rank);
   };
+  const RankWatch watch(host.fabric(), 0, size, options);
   std::vector<std::thread> threads;
   for (int rank = 1; rank < size; ++rank) threads.emplace_back(live, rank);
   live(0);
   for (std::thread& thread : threads) thread.join();
-  if (!host.fabric().aborted()) return;
-
-  const int first = host.fabric().first_failed_rank();
-  const std::string what = "rank " + std::to_string(first) + ": " + host.fabric().cause();
-  if (!errors[size_t(first)]) throw RankError(first, what);
-  try {
-    std::rethrow_exception(errors[size_t(first)]);
-  } catch (...) {
-    std::throw_with_nested(RankError(first, what));
-  }
+  throw_first_error(host.fabric());
 }
 
 }  // namespace trireme

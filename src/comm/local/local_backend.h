@@ -40,11 +40,13 @@ class LocalHost {
 
 class LocalBackend : public Backend {
  public:
-  LocalBackend(LocalHost& host, int rank);
+  // `shown`: where progress is shown in the place of the rank's own cell, if not null.
+  LocalBackend(LocalHost& host, int rank, Progress* shown = nullptr);
   int rank() const override { return rank_; }
   Fabric& fabric() override { return host_.fabric(); }
   const std::vector<int>& node_of() const override { return host_.node_of(); }
   int spins() const override { return spins_; }
+  Progress& progress() override { return shown_ ? *shown_ : Backend::progress(); }
   std::unique_ptr<Transport> connect(const GroupShape& shape) override;
   std::optional<SharedView> view(const GroupShape& shape) override;
   std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) override;
@@ -54,6 +56,7 @@ class LocalBackend : public Backend {
   LocalHost& host_;
   int rank_;
   int spins_;
+  Progress* shown_;
 };
 
 }  // namespace trireme

@@ -8,7 +8,9 @@ namespace trireme {
 // A world of one rank in the calling thread, for what runs alone: generation, measurements, tests.
 class SoleRank {
  public:
-  SoleRank() : host_(1, WorldOptions{}), backend_(host_, 0), world_(backend_, host_.options()) {}
+  // `shown`: where its progress is shown, if not null, to the ranks of another world.
+  explicit SoleRank(Progress* shown = nullptr)
+      : host_(1, WorldOptions{}), backend_(host_, 0, shown), world_(backend_, host_.options()) {}
   ~SoleRank() { host_.fabric().leave(0); }
   SoleRank(const SoleRank&) = delete;
   SoleRank& operator=(const SoleRank&) = delete;

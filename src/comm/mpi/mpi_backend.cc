@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 
@@ -15,6 +16,7 @@
 #include "comm/mpi/mpi_native.h"
 #include "comm/mpi/mpi_transport.h"
 #include "comm/mpi/mpi_world.h"
+#include "comm/rank_watch.h"
 
 namespace trireme {
 namespace {
@@ -60,7 +62,15 @@ MpiBackend::MpiBackend(const WorldOptions& options) : options_(options) {
     finalise();
   });
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return initialised_; });
+  const auto is_done = [&] { return initialised_; };
+  const auto deadline = std::chrono::duration<double>(options.timeout_s);
+  if (options.on_hang && !changed_.wait_for(lock, deadline, is_done)) {
+    options.on_hang({ErrorKind::Runtime,
+                     fmt::format("MPI_Init has not returned for {:.3g} s, run.comm_timeout_s: a "
+                                 "process of another rank is stopped or was not started",
+                                 options.timeout_s)});
+  }
+  changed_.wait(lock, is_done);
   if (failure_.empty()) return;
   lock.unlock();
   thread_.join();
@@ -167,9 +177,7 @@ void MpiBackend::make_fabric() {
   MPI_Comm control;
   MPI_Comm_dup(MPI_COMM_WORLD, &control);
   control_ = std::make_unique<MpiControl>(control, rank_, std::move(remote), *fabric_);
-  fabric_->on_abort = [this](int rank, const std::string& cause) {
-    control_->spread_abort(rank, cause);
-  };
+  fabric_->on_abort = [this](int rank, const Error& error) { control_->spread_abort(rank, error); };
 }
 
 std::unique_ptr<Transport> MpiBackend::connect(const GroupShape& shape) {
@@ -245,27 +253,18 @@ std::vector<double> MpiBackend::run_native(const GroupShape& shape, const Shared
 Status run_mpi_rank(const WorldOptions& options, const std::function<void(World&)>& function) {
   MpiBackend backend(options);
   Fabric& fabric = backend.fabric();
-  std::exception_ptr own_error;
+  const RankWatch watch(fabric, backend.rank(), 1, options);
   {
     World world(backend, options);
     try {
       function(world);
     } catch (const std::exception& error) {
-      fabric.abort(backend.rank(), error.what());
-      own_error = std::current_exception();
+      abort_with(fabric, backend.rank(), error);
     }
     fabric.leave(backend.rank());
   }
-  if (!fabric.aborted()) return Done{};
-  const std::string cause = fabric.cause();  // waits until rank and text are written
-  const int first = fabric.first_failed_rank();
-  const std::string what = fmt::format("rank {}: {}", first, cause);
-  if (first != backend.rank() || !own_error) throw RankError(first, what);
-  try {
-    std::rethrow_exception(own_error);
-  } catch (...) {
-    std::throw_with_nested(RankError(first, what));
-  }
+  throw_first_error(fabric);
+  return Done{};
 }
 
 bool has_mpi() { return true; }

@@ -9,6 +9,7 @@ namespace trireme {
 namespace {
 
 constexpr int kTag = 1;
+constexpr int64_t kSayProgressNs = 200'000'000;
 constexpr int64_t kSayWaitNs = 20'000'000;  // waits longer than this are told to other hosts
 
 }  // namespace
@@ -27,11 +28,11 @@ void MpiControl::send_to_all(std::shared_ptr<Message> message, int64_t bytes) {
   sending_.push_back(std::move(sending));
 }
 
-void MpiControl::spread_abort(int rank, const std::string& cause) {
+void MpiControl::spread_abort(int rank, const Error& error) {
   if (remote_.empty()) return;
   const std::lock_guard lock(mutex_);
   abort_rank_ = rank;
-  abort_cause_ = cause;
+  abort_error_ = error;
   abort_pending_.store(true, std::memory_order_release);
 }
 
@@ -62,13 +63,32 @@ void MpiControl::say_wait() {
   send_to_all(std::move(message), offsetof(Message, cause));
 }
 
+// Tells the progress of this rank's own work, at most a few times a second.
+void MpiControl::say_progress() {
+  const int64_t now = steady_now_ns();
+  const Progress& progress = fabric_.cell(rank_).progress;
+  const uint64_t count = progress.count();
+  if (count == said_progress_ || now - progress_said_ns_ < kSayProgressNs) return;
+  said_progress_ = count;
+  progress_said_ns_ = now;
+  auto message = std::make_shared<Message>();
+  message->kind = Kind::Progress;
+  message->rank = rank_;
+  message->progress = count;
+  message->progress_call = progress.current().value_or(ProgressCall{});
+  send_to_all(std::move(message), offsetof(Message, cause));
+}
+
 void MpiControl::receive(const Message& message) {
   switch (message.kind) {
     case Kind::Abort:
-      fabric_.abort(message.rank, message.cause);
+      fabric_.abort(message.rank, message.cause, message.error_kind);
       break;
     case Kind::Left:
       fabric_.leave(message.rank);
+      break;
+    case Kind::Progress:
+      fabric_.cell(message.rank).progress.mirror(message.progress, message.progress_call);
       break;
     case Kind::Waits: {
       WaitRecord wait = message.wait;
@@ -87,12 +107,15 @@ void MpiControl::poll() {
     auto message = std::make_shared<Message>();
     message->kind = Kind::Abort;
     message->rank = abort_rank_;
-    const size_t length = std::min(abort_cause_.size(), sizeof message->cause - 1);
-    std::memcpy(message->cause, abort_cause_.data(), length);
+    message->error_kind = abort_error_.kind;
+    const std::string& cause = abort_error_.message;
+    const size_t length = std::min(cause.size(), sizeof message->cause - 1);
+    std::memcpy(message->cause, cause.data(), length);
     message->cause[length] = '\0';
     send_to_all(std::move(message), int64_t(offsetof(Message, cause) + length + 1));
   }
   say_wait();
+  say_progress();
   int found = 1;
   while (found != 0) {
     MPI_Status status;

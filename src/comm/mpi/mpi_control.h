@@ -14,7 +14,8 @@
 namespace trireme {
 
 // What ranks of different hosts tell each other beside their messages: aborts with the first cause,
-// what a rank waits for, and that it has left. Lives on the communication thread.
+// what a rank waits for, the progress of what it does alone, and that it has left. Lives on the
+// communication thread.
 class MpiControl {
  public:
   // `remote`: the world ranks of other hosts.
@@ -23,17 +24,20 @@ class MpiControl {
 
   void poll();  // receives, and sends what is new
   // Any thread: tells all other hosts at the next poll.
-  void spread_abort(int rank, const std::string& cause);
+  void spread_abort(int rank, const Error& error);
   void say_left();
   // Polls until everything is sent, for at most this long.
   void flush(int64_t timeout_ns);
 
  private:
-  enum class Kind : int32_t { Abort, Waits, Left };
+  enum class Kind : int32_t { Abort, Waits, Left, Progress };
   struct Message {
     Kind kind;
     int32_t rank;
-    WaitRecord wait;
+    ErrorKind error_kind;        // Abort
+    WaitRecord wait;             // Waits
+    uint64_t progress = 0;       // Progress
+    ProgressCall progress_call;  // Progress
     char cause[sizeof FabricHeader::cause];
   };
   struct Sending {
@@ -44,6 +48,7 @@ class MpiControl {
   void send_to_all(std::shared_ptr<Message> message, int64_t bytes);
   void receive(const Message& message);
   void say_wait();
+  void say_progress();
 
   MPI_Comm comm_;
   int rank_;
@@ -53,10 +58,12 @@ class MpiControl {
   std::vector<Sending> sending_;
   WaitRecord said_;
   int64_t last_said_ns_ = 0;
+  uint64_t said_progress_ = 0;
+  int64_t progress_said_ns_ = 0;
   std::mutex mutex_;
   std::atomic<bool> abort_pending_{false};
   int abort_rank_ = 0;
-  std::string abort_cause_;
+  Error abort_error_;
 };
 
 }  // namespace trireme

@@ -1,0 +1,260 @@
+// make_seeds FOLDER: writes FOLDER/TARGET/NAME, sound inputs for every fuzz target by the writers
+// of the formats, and FOLDER/TARGET.dict, the words that stand in them.
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "checkpoint/checkpoint_index.h"
+#include "data/bpe_tokenizer.h"
+#include "data/byte_tokenizer.h"
+#include "data/char_tokenizer.h"
+#include "data/foreign_token_file.h"
+#include "data/foreign_tokenizer.h"
+#include "data/token_file_writer.h"
+#include "scratch_folder.h"
+#include "small_models.h"
+#include "spec/hardware.h"
+#include "spec/run_config_text.h"
+
+namespace {
+
+using namespace trireme;
+namespace fs = std::filesystem;
+
+constexpr std::string_view kText =
+    "It is a truth universally acknowledged, that we\xe2\x80\x99ll 'er 1234 \xc3\xa9\n\n\tbe well.";
+
+void expect(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "make_seeds: %s\n", status.error().message.c_str());
+  std::exit(1);
+}
+
+class Seeds {
+ public:
+  explicit Seeds(std::string folder) : folder_(std::move(folder)) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  // `mode` is the byte in front with which most targets choose what they do.
+  void add(const std::string& target, std::string_view content, const std::string& mode = "") {
+    fs::create_directories(folder_ + "/" + target);
+    write_plainly(folder_ + "/" + target + "/" + std::to_string(count_++),
+                  mode + std::string(content));
+    collect_words(content, words_[target]);
+  }
+  void write_dictionaries() const {
+    for (const auto& [target, words] : words_) {
+      std::string lines = "# Words of the seeds.\n";  // an empty file is refused
+      for (const std::string& word : words) lines += "\"" + word + "\"\n";
+      write_plainly(folder_ + "/" + target + ".dict", lines);
+    }
+  }
+
+ private:
+  static void collect_words(std::string_view content, std::set<std::string>& words) {
+    std::string word;
+    for (const char c : std::string(content) + " ") {
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-') {
+        word += c;
+        continue;
+      }
+      if (word.size() >= 2 && word.size() <= 40 && words.size() < 600) words.insert(word);
+      word.clear();
+    }
+  }
+
+  std::string folder_;
+  std::map<std::string, std::set<std::string>> words_;
+  int count_ = 0;
+};
+
+std::string gzipped(std::string_view text) {
+  std::string packed(compressBound(text.size()) + 64, '\0');
+  z_stream stream = {};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  if (deflate(&stream, Z_FINISH) != Z_STREAM_END) std::exit(1);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string zstandard(std::string_view text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 9));
+  return packed;
+}
+
+void add_text(Seeds& seeds) {
+  std::string text;
+  while (text.size() < 40'000) text += kText;
+  for (const std::string_view part : {kText, std::string_view(text)}) {
+    seeds.add("byte_stream_fuzz", gzipped(part), std::string("\x01\xff", 2));
+    seeds.add("byte_stream_fuzz", gzipped(part) + gzipped(kText), std::string("\x01\x03", 2));
+    seeds.add("byte_stream_fuzz", zstandard(part), std::string("\0\x07", 2));
+  }
+  seeds.add("jsonl_fuzz", R"({"text":"a\u00e9\ud83d\ude00\n","meta":{"n":[1,-2.5e3,true,null]}})");
+  seeds.add("jsonl_fuzz", R"({"id":7,"deep":[[[["x"]]]],"text":""})");
+}
+
+void add_tokenizers(Seeds& seeds, const ScratchFolder& scratch) {
+  const BpeTokenizer bpe = small_tokenizer();
+  const std::string text = std::string(1, '\0') + std::string(kText);
+  std::vector<std::unique_ptr<Tokenizer>> tokenizers;
+  tokenizers.push_back(std::make_unique<ByteTokenizer>());
+  auto characters = CharTokenizer::make({'a', 'b', 0xe9, 0x1f600});
+  if (!characters.ok()) std::exit(1);
+  tokenizers.push_back(std::make_unique<CharTokenizer>(std::move(*characters)));
+  for (const auto& tokenizer : tokenizers) seeds.add("tokenizer_fuzz", tokenizer->to_json() + text);
+  seeds.add("tokenizer_fuzz", bpe.to_json() + text);
+  const std::string folder = scratch / "tokenizer";
+  fs::create_directories(folder);
+  expect(write_hugging_face_tokenizer(bpe, 128, folder));
+  const std::string foreign = read_plainly(folder + "/tokenizer.json");
+  seeds.add("foreign_tokenizer_fuzz", foreign, "\x02");
+  seeds.add("tokenizer_fuzz", foreign + text);
+  if (fs::exists(folder + "/vocab.json")) {
+    seeds.add("foreign_tokenizer_fuzz",
+              read_plainly(folder + "/vocab.json") + '\0' + read_plainly(folder + "/merges.txt"),
+              "\x01");
+  }
+  seeds.add("foreign_tokenizer_fuzz", "YQ== 0\nYg== 1\nYWI= 2\n", "\x04");
+}
+
+void add_token_files(Seeds& seeds, const ScratchFolder& scratch) {
+  for (const int64_t vocab_size : {int64_t{300}, int64_t{100'000}}) {
+    const std::string path = scratch / "train.tok";
+    auto writer = TokenFileWriter::create(path, vocab_size, 7);
+    if (!writer.ok()) std::exit(1);
+    std::vector<int32_t> tokens;
+    for (int32_t i = 0; i < 3000; ++i) tokens.push_back(i % 299);
+    expect(writer->append(tokens));
+    if (!writer->finish({.num_documents = 3, .text_bytes = 9000}).ok()) std::exit(1);
+    seeds.add("token_file_fuzz", read_plainly(path), "\x01");
+    const auto file = TokenFile::open(path);
+    if (!file.ok()) std::exit(1);
+    for (const ForeignTokens format : {ForeignTokens::NanoGpt, ForeignTokens::Llmc}) {
+      const std::string out = scratch / "foreign.bin";
+      fs::remove(out);
+      if (!export_tokens(*file, format, out).ok()) continue;  // too wide for the format
+      seeds.add("foreign_tokens_fuzz", read_plainly(out));
+    }
+  }
+}
+
+void add_models(Seeds& seeds, const ScratchFolder& scratch) {
+  for (const ForeignFiles& model : write_small_models(scratch / "models")) {
+    for (const auto& [path, content] : model.files) {
+      const std::string name = fs::path(path).filename().string();
+      if (name == "config.json") seeds.add("hugging_face_config_fuzz", content);
+      if (name == "tokenizer.json") seeds.add("foreign_tokenizer_fuzz", content, "\x02");
+      if (name.ends_with(".index.json")) seeds.add("hugging_face_index_fuzz", content);
+      if (name.ends_with(".safetensors")) seeds.add("safetensors_fuzz", content, "\x01");
+      if (content.starts_with("GGUF")) seeds.add("gguf_fuzz", content);
+      if (model.format == ForeignFormat::Llmc) seeds.add("llmc_fuzz", content.substr(0, 1024));
+    }
+  }
+  const std::string checkpoint = save_small_checkpoint(scratch / "run", 2);
+  seeds.add("checkpoint_index_fuzz", read_plainly(checkpoint + "/index.json"), "\x01");
+  seeds.add("checkpoint_index_fuzz", read_plainly(checkpoint + "/index.json"),
+            std::string(1, '\0'));
+}
+
+void add_configurations(Seeds& seeds) {
+  seeds.add("hardware_fuzz", to_toml(Hardware{}));
+  RunConfig config;
+  config.model.layers = 4;
+  config.model.d_model = 64;
+  config.model.vocab_size = 256;
+  config.model.seq_len = 64;
+  config.data.source = "synthetic";
+  seeds.add("toml_fuzz", to_toml(config));
+  seeds.add("toml_fuzz", "parallel.dp=2");
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
+    for (const char* schedule : {"1f1b", "gpipe", "zb_h1", "dualpipe", "interleaved"}) {
+      config.model.family = family;
+      config.parallel.schedule = schedule;
+      config.parallel.pp = 2;
+      config.parallel.dp = 2;
+      config.parallel.zero = family == ModelFamily::Gpt2 ? 2 : 1;
+      config.batch.global_sequences = 8;
+      config.batch.micro_sequences = 1;
+      seeds.add("plan_fuzz", to_toml(config));
+    }
+    config.parallel.schedule = "1f1b";
+    config.parallel.tp = 2;
+    config.parallel.sequence = true;
+    config.memory.recompute = "full";
+    config.memory.offload = "optimizer";
+    seeds.add("plan_fuzz", to_toml(config));
+    config.parallel.tp = 1;
+    config.parallel.sequence = false;
+  }
+}
+
+void add_run_files(Seeds& seeds) {
+  const std::string metrics =
+      R"({"event":"run","config":{"model":{"layers":4},"optim":{"lr":0.003}},"world_size":2})"
+      "\n"
+      R"({"event":"train","step":1,"loss":5.5,"lr":0.001,"grad_norm":1.5,"step_s":0.05})"
+      "\n"
+      R"({"event":"eval","step":1,"val_loss":5.4,"val_bits_per_byte":2.1})"
+      "\n"
+      R"({"event":"sample","step":1,"text":"</script><b>\u2028"})"
+      "\n"
+      R"({"event":"checkpoint","step":1,"path":"checkpoints/step-000001"})"
+      "\n";
+  const std::string summary = R"({"final_loss":5.4,"ranks":[{"rank":0,"peak_bytes":1000}]})";
+  const std::string ranks = R"({"ranks":[{"rank":0,"trace":[{"name":"F0","ts":1,"dur":2}]}]})";
+  seeds.add("report_fuzz", metrics + '\0' + summary + '\0' + ranks + '\0' + "[run]\nseed = 1\n");
+  seeds.add("report_fuzz", metrics);
+  seeds.add("metrics_request_fuzz", "GET /metrics HTTP/1.1\r\nHost: localhost:9400\r\n\r\n");
+  seeds.add("metrics_request_fuzz", "GET /metrics?name=a HTTP/1.0\r\n\r\n");
+  seeds.add("metrics_request_fuzz", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+}
+
+// Targets whose input is edits of files that they make themselves: one of each kind.
+void add_edits(Seeds& seeds) {
+  for (const char* target : {"gguf_keys_fuzz", "import_fuzz", "resume_fuzz"}) {
+    for (char kind = 0; kind < 8; ++kind) {
+      const char file = static_cast<char>(kind % 3);
+      seeds.add(target, std::string{file, file, kind, 0, 40, 3, '{', '"', ':', '0'});
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_seeds FOLDER\n");
+    return 2;
+  }
+  Seeds seeds(argv[1]);
+  const ScratchFolder scratch("make_seeds");
+  add_text(seeds);
+  add_tokenizers(seeds, scratch);
+  add_token_files(seeds, scratch);
+  add_models(seeds, scratch);
+  add_configurations(seeds);
+  add_run_files(seeds);
+  add_edits(seeds);
+  seeds.write_dictionaries();
+  return 0;
+}

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <string>
+
+namespace trireme {
+
+// The outcome of a function that ran in a child process. Tests of hostile input use it: a crash, an
+// endless loop or gigabytes of memory end the child and not the test.
+struct ChildOutcome {
+  std::string said;        // what the function returned
+  std::string failure;     // "" or how the child ended otherwise
+  double seconds = 0.0;    // on the clock; a busy machine takes several times as long
+  int64_t peak_bytes = 0;  // of resident memory above that of a child that does nothing
+};
+
+// Memory under sanitizers is mostly theirs.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kMeasuresMemory = false;
+#else
+inline constexpr bool kMeasuresMemory = true;
+#endif
+
+// `function` returns a string; the child is ended after deadline_s.
+template <typename Function>
+ChildOutcome measured_child(Function&& function, unsigned deadline_s) {
+  ChildOutcome outcome;
+  int ends[2];
+  if (::pipe(ends) != 0) {
+    outcome.failure = "no pipe";
+    return outcome;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(deadline_s);
+    std::string said;
+    try {
+      said = function();
+    } catch (const std::exception& failure) {
+      said = std::string("EXCEPTION ") + failure.what();
+    }
+    for (size_t at = 0; at < said.size();) {
+      const ssize_t written = ::write(ends[1], said.data() + at, said.size() - at);
+      if (written <= 0) break;
+      at += static_cast<size_t>(written);
+    }
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  char block[4096];
+  for (ssize_t got; (got = ::read(ends[0], block, sizeof block)) > 0;) {
+    outcome.said.append(block, static_cast<size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  struct rusage usage {};
+  ::wait4(child, &status, 0, &usage);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  outcome.peak_bytes = int64_t{usage.ru_maxrss} * 1024;
+  if (WIFSIGNALED(status)) outcome.failure = "signal " + std::to_string(WTERMSIG(status));
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) outcome.failure = "exit";
+  if (outcome.said.starts_with("EXCEPTION ")) outcome.failure = outcome.said;
+  return outcome;
+}
+
+template <typename Function>
+ChildOutcome run_in_child(Function&& function, unsigned deadline_s = 60) {
+  const ChildOutcome idle = measured_child([] { return std::string(); }, deadline_s);
+  ChildOutcome outcome = measured_child(function, deadline_s);
+  outcome.peak_bytes -= idle.peak_bytes;
+  return outcome;
+}
+
+}  // namespace trireme

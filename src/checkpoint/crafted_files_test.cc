@@ -1,0 +1,269 @@
+// Files made to cost much: each is refused soon, in little memory, with its reason.
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/bounded_child.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/input_limits.h"
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/foreign_model.h"
+#include "checkpoint/gguf_metadata.h"
+#include "checkpoint/hugging_face_config.h"
+#include "checkpoint/hugging_face_index.h"
+#include "checkpoint/interchange_fixture.h"
+#include "checkpoint/llmc_header.h"
+#include "checkpoint/load.h"
+#include "checkpoint/parse_gguf.h"
+#include "checkpoint/print_gguf.h"
+#include "checkpoint/safetensors.h"
+#include "data/bpe_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kExtraBytes = int64_t{64} << 20;
+constexpr double kDeadlineS = 15.0;  // a second where nothing else runs
+
+std::string with_length(const std::string& json) {
+  std::string bytes(8, '\0');
+  const uint64_t length = json.size();
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + json;
+}
+
+std::string header_of(int64_t num_tensors, const std::string& last) {
+  std::string json = "{";
+  for (int64_t i = 0; i < num_tensors; ++i) {
+    json += fmt::format("\"t{:07}\":{{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[{},{}]}},",
+                        i, i, i + 1);
+  }
+  return with_length(json + last + "}");
+}
+
+std::string parse_file(const std::string& file, int64_t data_bytes) {
+  const auto header = parse_safetensors_header(std::as_bytes(std::span(file)),
+                                               static_cast<int64_t>(file.size()) + data_bytes);
+  return header.ok() ? fmt::format("{} tensors", header->tensors.size()) : header.error().message;
+}
+
+void expect_refused(const std::string& file, int64_t data_bytes, const std::string& said) {
+  const ChildOutcome outcome = run_in_child([&] { return parse_file(file, data_bytes); });
+  EXPECT_EQ(outcome.failure, "");
+  EXPECT_NE(outcome.said.find(said), std::string::npos) << outcome.said.substr(0, 300);
+  EXPECT_LT(outcome.seconds, kDeadlineS);
+  if (kMeasuresMemory) {
+    EXPECT_LT(outcome.peak_bytes, kExtraBytes + static_cast<int64_t>(file.size())) << said;
+  }
+}
+
+TEST(CraftedSafetensors, TimeAndMemoryGrowWithTheHeader) {
+  expect_refused(
+      header_of(32000, "\"z\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[32000,32001]}"),
+      32001, "32001 tensors");
+  expect_refused(header_of(limits::kTensors - 1, "\"z\":7"), 0, "not an object");
+  expect_refused(header_of(1000000, "\"z\":7"), 1000000, "more than 262144 tensors");
+}
+
+TEST(CraftedSafetensors, OneEntryMayNotHoldMillionsOfValues) {
+  std::string numbers(12000000, '1');
+  for (size_t i = 1; i < numbers.size(); i += 2) numbers[i] = ',';
+  expect_refused(with_length("{\"a\":{\"dtype\":\"U8\",\"shape\":[" + numbers + "1]}}"), 0,
+                 "has more than 1048576 values");
+  expect_refused(with_length("{\"a\":\"" + std::string(90u << 20, 'x') + "\"}"), 0,
+                 "a string or number of more than");
+  expect_refused(with_length("{\"a\":" + std::string(90u << 20, '[')), 0, "deeper than 4");
+}
+
+TEST(CraftedSafetensors, NamesAreFoundAndNoneComesTwice) {
+  const std::string last =
+      "\"t0000005\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[20000,20001]}";
+  expect_refused(header_of(20000, last), 20001, "the key \"t0000005\" twice");
+  const std::string file = header_of(3000, last);
+  const auto header = parse_safetensors_header(std::as_bytes(std::span(file)), 0);
+  EXPECT_FALSE(header.ok());
+}
+
+std::string sealed(const std::string& body) {
+  return body + ",\n\"checksum\":\"" + hex64(hash64(body)) + "\"}\n";
+}
+
+TEST(CraftedIndex, ManyEntriesAreReadInTimeThatGrowsWithThem) {
+  std::string body =
+      "{\"format\":\"trireme-checkpoint\",\"version\":1,\"step\":1,\"next_sample\":1,"
+      "\"tokens_seen\":1,\"seed\":\"0000000000000000\",\"data_identity\":\"\",\"optimizer\":\"\","
+      "\"optimizer_scalars\":{},\"attached\":{},\"shards\":{\"s\":{\"bytes\":1000000,"
+      "\"checksum\":\"0000000000000000\"}},\"tensors\":{";
+  for (int i = 0; i < 60000; ++i) {
+    body += fmt::format(
+        "{}\"t{}\":{{\"dtype\":\"U8\",\"shape\":[1],\"slices\":[{{\"file\":\"s\",\"offset\":{},"
+        "\"checksum\":\"0000000000000000\",\"range\":[0,1]}}]}}",
+        i == 0 ? "" : ",", i, i);
+  }
+  const std::string text = sealed(body + "}");
+  const ChildOutcome outcome = run_in_child([&] {
+    const auto index = parse_index(text);
+    return index.ok() ? fmt::format("{} tensors", index->contents.tensors.size())
+                      : index.error().message;
+  });
+  EXPECT_EQ(outcome.said, "60000 tensors");
+  EXPECT_LT(outcome.seconds, kDeadlineS);
+  if (kMeasuresMemory) {
+    EXPECT_LT(outcome.peak_bytes, kExtraBytes + int64_t(text.size()));
+  }
+}
+
+// Boxes of columns: the hull of each spans the whole tensor, so that all pairs are compared.
+TEST(CraftedIndex, SlicesThatAllMustBeComparedHaveALimit) {
+  IndexPart part;
+  part.shards["s"] = {.bytes = 1 << 20};
+  StoredTensor& tensor = part.tensors["t"];
+  tensor = {DType::U8, Shape{2, 20000}, {}};
+  for (int64_t i = 0; i < 20000; ++i) {
+    tensor.slices.push_back({.slice = Slice::box({0, i}, {2, 1}), .file = "s", .offset = 2 * i});
+  }
+  const std::string text = print_index_part(part);
+  const ChildOutcome outcome = run_in_child([&] {
+    CheckpointIndex index;
+    index.contents = *parse_index_part(text);
+    const auto read = parse_index(print_index(index));
+    return read.ok() ? std::string("read") : read.error().message;
+  });
+  EXPECT_NE(outcome.said.find("more slices than can be compared"), std::string::npos)
+      << outcome.said;
+  EXPECT_LT(outcome.seconds, kDeadlineS);
+}
+
+TEST(CraftedIndex, OfHuggingFaceWithManyTensors) {
+  std::string json = "{\"weight_map\":{\"a\":\"f\"";
+  for (int i = 0; i < 700000; ++i) json += fmt::format(",\"{}\":\"f\"", i);
+  const ChildOutcome outcome = run_in_child([&] {
+    const auto files = parse_hugging_face_index(json + "}}");
+    return files.ok() ? std::string("read") : files.error().message;
+  });
+  EXPECT_NE(outcome.said.find("more than 524288 tensors"), std::string::npos) << outcome.said;
+  EXPECT_LT(outcome.seconds, kDeadlineS);
+}
+
+std::string gguf_with(const std::string& key, uint64_t value) {
+  GgufHeader header;
+  EXPECT_TRUE(add_gguf_model(*resolve_model(small_model("llama"), 0), header).ok());
+  for (auto& [name, held] : header.values) {
+    if (name == key) held = gguf_u32(value);
+  }
+  header.tensors.push_back({"token_embd.weight", Shape{45, 24}});
+  std::string file = print_gguf_header(header);
+  file.resize(file.size() + 45 * 24 * 4);
+  return file;
+}
+
+class CraftedModel : public FolderTest {
+ protected:
+  // The model of a file with these bytes is refused as damaged.
+  void expect_damaged(const std::string& bytes, const std::string& said) {
+    const std::string path = root() + "/model";
+    ASSERT_TRUE(write_file_atomically(path, bytes).ok());
+    expect_damaged_path(path, said);
+  }
+  void expect_damaged_path(const std::string& path, const std::string& said) {
+    const ChildOutcome outcome = run_in_child([&] {
+      const auto model = read_foreign_model(path);
+      return model.ok() ? std::string("read")
+                        : fmt::format("{} {}", int(model.error().kind), model.error().message);
+    });
+    EXPECT_EQ(outcome.failure, "") << said;
+    EXPECT_EQ(outcome.said.substr(0, 1), std::to_string(int(ErrorKind::Damaged))) << outcome.said;
+    EXPECT_NE(outcome.said.find(said), std::string::npos) << outcome.said;
+    EXPECT_LT(outcome.seconds, kDeadlineS);
+    if (kMeasuresMemory) {
+      EXPECT_LT(outcome.peak_bytes, kExtraBytes) << said;
+    }
+  }
+};
+
+TEST_F(CraftedModel, NoListIsMadeOfLayersThatTheFileDoesNotHave) {
+  for (const uint64_t layers : {uint64_t{2}, uint64_t{4096}, uint64_t{65535}, uint64_t{1} << 24}) {
+    expect_damaged(gguf_with("llama.block_count", layers), "block_count");
+  }
+  const LlmcModelHeader header{.seq_len = 1,
+                               .vocab_size = 1,
+                               .layers = 65535,
+                               .heads = 1,
+                               .d_model = 1,
+                               .padded_vocab_size = 1};
+  std::string llmc = print_llmc_model_header(header);
+  llmc.resize(static_cast<size_t>(llmc_file_bytes(header)));
+  expect_damaged(llmc, "model.layers = 65535 must be at most 4096");
+}
+
+TEST_F(CraftedModel, ArraysOfAHeaderHaveALimitTogether) {
+  GgufHeader header;
+  for (int i = 0; i < 3; ++i) {
+    header.values.emplace_back(fmt::format("a{}", i),
+                               gguf_strings(std::vector<std::string>(size_t{1} << 20)));
+  }
+  const std::string file = print_gguf_header(header);
+  const ChildOutcome outcome = run_in_child([&] {
+    const auto read = parse_gguf_header(std::as_bytes(std::span(file)), int64_t(file.size()));
+    return read.ok() ? std::string("read") : read.error().message;
+  });
+  EXPECT_NE(outcome.said.find("elements of arrays"), std::string::npos) << outcome.said;
+  if (kMeasuresMemory) {
+    EXPECT_LT(outcome.peak_bytes, 2 * kExtraBytes);
+  }
+}
+
+TEST_F(CraftedModel, ATensorOfFiveDimsIsDamageOfTheFile) {
+  const std::string folder = root() + "/hf";
+  std::filesystem::create_directories(folder);
+  const InterchangeModel model = random_model("gpt2");
+  ASSERT_TRUE(write_foreign_model(model, folder, {}).ok());
+  std::string bytes = read_text_file(folder + "/model.safetensors").value();
+  const size_t at = bytes.find("\"shape\":[45,24]");
+  ASSERT_NE(at, std::string::npos);
+  // The file has spaces behind its header: the length stays.
+  const std::string shape = "\"shape\":[1,1,1,45,24]";
+  bytes.replace(at, std::strlen("\"shape\":[45,24]"), shape);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  bytes.erase(8 + length, shape.size() - std::strlen("\"shape\":[45,24]"));
+  ASSERT_TRUE(write_file_atomically(folder + "/model.safetensors", bytes).ok());
+  expect_damaged_path(folder, "[1, 1, 1, 45, 24]");
+}
+
+TEST_F(CraftedModel, ConfigJsonOfManyLayersAndOfDeepNesting) {
+  const std::string folder = root() + "/hf";
+  std::filesystem::create_directories(folder);
+  ASSERT_TRUE(write_foreign_model(random_model("gpt2"), folder, {}).ok());
+  const std::string config = read_text_file(folder + "/config.json").value();
+  for (const char* layers : {"4000", "65535"}) {
+    std::string more = config;
+    const size_t at = more.find("\"n_layer\": 2");
+    ASSERT_NE(at, std::string::npos) << config;
+    more.replace(at, 12, std::string("\"n_layer\": ") + layers);
+    ASSERT_TRUE(write_file_atomically(folder + "/config.json", more).ok());
+    expect_damaged_path(folder, layers);
+  }
+  ASSERT_TRUE(write_file_atomically(folder + "/config.json", std::string(10u << 20, '[')).ok());
+  expect_damaged_path(folder, "deeper than 32");
+}
+
+TEST(CraftedTokenizer, NestingAndMillionsOfValuesAreRefused) {
+  for (const std::string& text : {std::string(50u << 20, '['), "[" + std::string(50u << 20, ',')}) {
+    const ChildOutcome outcome = run_in_child([&] {
+      const auto tokenizer = parse_tokenizer(text);
+      return tokenizer.ok() ? std::string("read") : tokenizer.error().message;
+    });
+    EXPECT_EQ(outcome.failure, "");
+    EXPECT_NE(outcome.said.find("no such file is read"), std::string::npos) << outcome.said;
+    EXPECT_LT(outcome.seconds, kDeadlineS);
+    if (kMeasuresMemory) {
+      EXPECT_LT(outcome.peak_bytes, kExtraBytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,12 @@
+#include "graph/axis.h"
+
+namespace trireme {
+
+std::string_view name_of(Axis axis) {
+  constexpr std::string_view kNames[kNumAxes] = {
+      "token",  "visit",         "sequence",   "width",    "head",   "kv_head", "head_width",
+      "hidden", "shared_hidden", "vocabulary", "position", "expert", "choice",  "softmax_part"};
+  return kNames[int(axis)];
+}
+
+}  // namespace trireme

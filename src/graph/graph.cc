@@ -1,0 +1,62 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace trireme {
+namespace {
+
+std::string axes_of(const std::vector<Axis>& dims) {
+  std::vector<std::string_view> names;
+  for (const Axis axis : dims) names.push_back(name_of(axis));
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string text_of(const Value& value) {
+  return fmt::format("{}[{}]", value.name, axes_of(value.dims));
+}
+
+std::string text_of(const Param& param) {
+  return param.is_matrix()
+             ? fmt::format("{}[{} x {}]", param.name, axes_of(param.rows), axes_of(param.columns))
+             : fmt::format("{}[{}]", param.name, axes_of(param.rows));
+}
+
+template <typename T>
+std::string list_of(const std::vector<T>& all, const std::vector<int>& chosen) {
+  constexpr size_t kMostShown = 6;  // a layer may have hundreds of experts
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < chosen.size() && i < kMostShown; ++i) {
+    texts.push_back(text_of(all[size_t(chosen[i])]));
+  }
+  if (chosen.size() > kMostShown)
+    texts.push_back(fmt::format("{} more", chosen.size() - kMostShown));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+std::string_view name_of(OpKind kind) {
+  constexpr std::string_view kNames[] = {
+      "lookup",     "norm",    "linear",        "grouped_linear", "rope",        "attention",
+      "activation", "dropout", "add",           "route",          "count",       "choose",
+      "dispatch",   "combine", "softmax_parts", "cross_entropy",  "redistribute"};
+  return kNames[int(kind)];
+}
+
+std::string to_string(const Graph& graph) {
+  std::string text = graph.unit + "\n";
+  for (const Op& op : graph.ops) {
+    text += fmt::format("  {} = {}({})", list_of(graph.values, op.outputs), name_of(op.kind),
+                        list_of(graph.values, op.inputs));
+    if (!op.params.empty()) text += " with " + list_of(graph.params, op.params);
+    if (op.kind == OpKind::Redistribute) {
+      text += fmt::format(" over {}: {} to {}{}", name_of(op.axis), to_string(op.change.from),
+                          to_string(op.change.to), op.in_pieces ? ", in pieces" : "");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,226 @@
+#include "graph/graph_builder.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+// "attn.wq" -> "attn.bq"; "" where the name is no weight's.
+std::string bias_of(const std::string& weight) {
+  const size_t start = weight.rfind('.') + 1;  // 0 where there is no dot
+  if (weight.compare(start, 1, "w") != 0) return "";
+  std::string bias = weight;
+  bias[start] = 'b';
+  return bias;
+}
+
+std::vector<Axis> columns_of(const std::vector<Axis>& dims) {
+  return {dims.begin() + 1, dims.end()};
+}
+
+std::vector<Axis> with_rows(Axis rows, const std::vector<Axis>& columns) {
+  std::vector<Axis> dims = {rows};
+  dims.insert(dims.end(), columns.begin(), columns.end());
+  return dims;
+}
+
+}  // namespace
+
+GraphBuilder::GraphBuilder(const ModelSpec& model, std::string unit) : model_(model) {
+  graph_.unit = std::move(unit);
+}
+
+ValueId GraphBuilder::add_value(std::string name, std::vector<Axis> dims, Numbers numbers) {
+  graph_.values.push_back({std::move(name), std::move(dims), numbers});
+  return ValueId(graph_.values.size()) - 1;
+}
+
+ParamId GraphBuilder::add_param(Param param) {
+  graph_.params.push_back(std::move(param));
+  return ParamId(graph_.params.size()) - 1;
+}
+
+ParamId GraphBuilder::add_matrix(const std::string& name, std::vector<Axis> rows,
+                                 std::vector<Axis> columns, double stddev) {
+  return add_param({.name = name,
+                    .rows = std::move(rows),
+                    .columns = std::move(columns),
+                    .init = ParamInit::Normal,
+                    .stddev = stddev});
+}
+
+ValueId GraphBuilder::add_op(OpKind kind, std::string name, std::vector<ValueId> inputs,
+                             std::vector<ParamId> params, std::vector<Axis> dims, Numbers numbers) {
+  const ValueId out = add_value(name, std::move(dims), numbers);
+  graph_.ops.push_back({kind,
+                        std::move(name),
+                        std::move(inputs),
+                        std::move(params),
+                        {out},
+                        MeshAxis::Tp,
+                        {},
+                        false});
+  return out;
+}
+
+const std::vector<Axis>& GraphBuilder::dims_of(ValueId value) const {
+  TRIREME_CHECK(value >= 0 && value < ValueId(graph_.values.size()), "no such value");
+  return graph_.values[size_t(value)].dims;
+}
+
+double GraphBuilder::residual_stddev() const {
+  return model_.init_scale_residual ? model_.init_stddev / std::sqrt(2.0 * double(model_.layers))
+                                    : model_.init_stddev;
+}
+
+ValueId GraphBuilder::input(const std::string& name, std::vector<Axis> dims, Numbers numbers) {
+  graph_.input = add_value(name, std::move(dims), numbers);
+  return graph_.input;
+}
+
+Graph GraphBuilder::output(ValueId value) {
+  graph_.output = value;
+  return std::exchange(graph_, {});
+}
+
+ValueId GraphBuilder::lookup(const std::string& table, const std::string& positions,
+                             ValueId tokens) {
+  std::vector<ParamId> params = {
+      add_matrix(table, {Axis::Vocabulary}, {Axis::Width}, model_.init_stddev)};
+  if (!positions.empty()) {
+    params.push_back(add_matrix(positions, {Axis::Position}, {Axis::Width}, model_.init_stddev));
+  }
+  return add_op(OpKind::Lookup, table, {tokens}, std::move(params), {Axis::Token, Axis::Width});
+}
+
+ValueId GraphBuilder::norm(const std::string& name, ValueId x) {
+  std::vector<ParamId> params;
+  const std::vector<Axis> columns = columns_of(dims_of(x));
+  if (model_.norm_gain) {
+    params.push_back(add_param({.name = name + ".gain", .rows = columns, .init = ParamInit::One}));
+  }
+  if (model_.norm_gain && model_.norm == NormType::LayerNorm && model_.bias) {
+    params.push_back(add_param({.name = name + ".bias", .rows = columns, .init = ParamInit::Zero}));
+  }
+  return add_op(OpKind::Norm, name, {x}, std::move(params), dims_of(x));
+}
+
+ValueId GraphBuilder::add_linear(const std::string& weight, ValueId x, std::vector<Axis> out,
+                                 double stddev) {
+  std::vector<ParamId> params = {add_matrix(weight, out, columns_of(dims_of(x)), stddev)};
+  const std::string bias = bias_of(weight);
+  if (model_.bias && !bias.empty()) {
+    params.push_back(add_param({.name = bias, .rows = out, .init = ParamInit::Zero}));
+  }
+  return add_op(OpKind::Linear, weight, {x}, std::move(params), with_rows(dims_of(x).front(), out));
+}
+
+ValueId GraphBuilder::linear(const std::string& weight, ValueId x, std::vector<Axis> out) {
+  return add_linear(weight, x, std::move(out), model_.init_stddev);
+}
+
+ValueId GraphBuilder::project(const std::string& weight, ValueId x) {
+  return add_linear(weight, x, {Axis::Width}, residual_stddev());
+}
+
+ValueId GraphBuilder::rope(ValueId x) {
+  return add_op(OpKind::Rope, graph_.values[size_t(x)].name + ".rope", {x}, {}, dims_of(x));
+}
+
+ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v) {
+  return add_op(OpKind::Attention, name, {q, k, v}, {}, dims_of(q));
+}
+
+ValueId GraphBuilder::activation(ValueId x) {
+  return add_op(OpKind::Activation, graph_.values[size_t(x)].name + ".activation", {x}, {},
+                dims_of(x));
+}
+
+ValueId GraphBuilder::swiglu(ValueId gate, ValueId up) {
+  return add_op(OpKind::Activation, graph_.values[size_t(up)].name + ".swiglu", {gate, up}, {},
+                dims_of(gate));
+}
+
+ValueId GraphBuilder::dropout(const std::string& site, ValueId x) {
+  if (model_.dropout == 0.0) return x;
+  return add_op(OpKind::Dropout, site, {x}, {}, dims_of(x));
+}
+
+ValueId GraphBuilder::add(ValueId x, ValueId y) {
+  return add_op(OpKind::Add, graph_.values[size_t(y)].name + ".sum", {x, y}, {}, dims_of(x));
+}
+
+ValueId GraphBuilder::route(const std::string& router, ValueId x) {
+  const ParamId weight = add_matrix(router, {Axis::Expert}, {Axis::Width}, model_.init_stddev);
+  return add_op(OpKind::Route, router, {x}, {weight}, {Axis::Token, Axis::Expert}, Numbers::F32);
+}
+
+ValueId GraphBuilder::count(ValueId scores) {
+  return add_op(OpKind::Count, graph_.values[size_t(scores)].name + ".visits", {scores}, {},
+                {Axis::Sequence, Axis::Expert}, Numbers::I32);
+}
+
+ValueId GraphBuilder::choose(const std::string& bias, ValueId scores, ValueId visits) {
+  std::vector<ParamId> params;
+  if (model_.balance_rate != 0.0) {
+    params.push_back(add_param({.name = bias,
+                                .rows = {Axis::Expert},
+                                .init = ParamInit::Zero,
+                                .balance_rate = model_.balance_rate}));
+  }
+  return add_op(OpKind::Choose, graph_.values[size_t(scores)].name + ".choice", {scores, visits},
+                std::move(params), {Axis::Token, Axis::Choice}, Numbers::F32);
+}
+
+GraphBuilder::Dispatched GraphBuilder::dispatch(ValueId x, ValueId choice) {
+  const std::string name = graph_.values[size_t(x)].name + ".dispatch";
+  const ValueId rows = add_op(OpKind::Dispatch, name, {x, choice}, {}, {Axis::Visit, Axis::Width});
+  const ValueId weights = add_value(name + ".weight", {Axis::Visit}, Numbers::F32);
+  graph_.ops.back().outputs.push_back(weights);
+  return {rows, weights};
+}
+
+ValueId GraphBuilder::experts(const std::string& prefix, const Dispatched& visits) {
+  std::vector<ParamId> up, down;
+  for (int64_t e = 0; e < model_.experts; ++e) {
+    const std::string expert = fmt::format("{}{}.", prefix, e);
+    const auto matrix = [&](const char* name, Axis rows, Axis columns, double stddev) {
+      const ParamId param = add_matrix(expert + name, {rows}, {columns}, stddev);
+      graph_.params.back().expert = e;
+      return param;
+    };
+    up.push_back(matrix("w_gate", Axis::Hidden, Axis::Width, model_.init_stddev));
+    up.push_back(matrix("w_up", Axis::Hidden, Axis::Width, model_.init_stddev));
+    graph_.params.back().adjoins_previous = true;  // one product reads gate and up
+    down.push_back(matrix("w_down", Axis::Width, Axis::Hidden, residual_stddev()));
+  }
+  const ValueId gate = add_op(OpKind::GroupedLinear, prefix + "up", {visits.rows}, std::move(up),
+                              {Axis::Visit, Axis::Hidden});
+  const ValueId both = add_value(prefix + "up.up", {Axis::Visit, Axis::Hidden});
+  graph_.ops.back().outputs.push_back(both);
+  const ValueId hidden = add_op(OpKind::Activation, prefix + "swiglu", {gate, both, visits.weights},
+                                {}, {Axis::Visit, Axis::Hidden});
+  return add_op(OpKind::GroupedLinear, prefix + "down", {hidden}, std::move(down),
+                {Axis::Visit, Axis::Width});
+}
+
+ValueId GraphBuilder::combine(const std::string& name, ValueId rows) {
+  return add_op(OpKind::Combine, name, {rows}, {}, {Axis::Token, Axis::Width});
+}
+
+ValueId GraphBuilder::softmax_parts(const std::string& weight, ValueId x) {
+  const ParamId matrix = add_matrix(weight, {Axis::Vocabulary}, {Axis::Width}, model_.init_stddev);
+  return add_op(OpKind::SoftmaxParts, weight, {x}, {matrix}, {Axis::SoftmaxPart, Axis::Token},
+                Numbers::F32);
+}
+
+ValueId GraphBuilder::cross_entropy(ValueId parts) {
+  return add_op(OpKind::CrossEntropy, "loss", {parts}, {}, {Axis::Token}, Numbers::F32);
+}
+
+}  // namespace trireme

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "spec/model_spec.h"
+
+namespace trireme {
+
+// Writes a graph line by line, so that the function of a block reads like its formula. Each call
+// adds one op and returns what it writes. Norms, biases and initial values follow the model.
+class GraphBuilder {
+ public:
+  GraphBuilder(const ModelSpec& model, std::string unit);
+
+  ValueId input(const std::string& name, std::vector<Axis> dims,
+                Numbers numbers = Numbers::Compute);
+  // Returns the graph; the builder is empty then.
+  Graph output(ValueId value);
+
+  ValueId lookup(const std::string& table, const std::string& positions, ValueId tokens);
+  ValueId norm(const std::string& name, ValueId x);
+  // Parameters "attn.wq" and, where the model has biases, "attn.bq".
+  ValueId linear(const std::string& weight, ValueId x, std::vector<Axis> out);
+  // A linear op that ends on the residual stream: its initial values may be scaled by depth.
+  ValueId project(const std::string& weight, ValueId x);
+  ValueId rope(ValueId x);
+  ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v);
+  ValueId activation(ValueId x);
+  ValueId swiglu(ValueId gate, ValueId up);
+  ValueId dropout(const std::string& site, ValueId x);
+  ValueId add(ValueId x, ValueId y);
+
+  ValueId route(const std::string& router, ValueId x);
+  ValueId count(ValueId scores);
+  // `bias`: the parameter that balances the load; absent where the model has no balance rate.
+  ValueId choose(const std::string& bias, ValueId scores, ValueId visits);
+  struct Dispatched {
+    ValueId rows, weights;
+  };
+  Dispatched dispatch(ValueId x, ValueId choice);
+  // SwiGLU experts on rows that are sorted by expert.
+  ValueId experts(const std::string& prefix, const Dispatched& visits);
+  ValueId combine(const std::string& name, ValueId rows);
+
+  ValueId softmax_parts(const std::string& weight, ValueId x);
+  ValueId cross_entropy(ValueId parts);
+
+ private:
+  ValueId add_value(std::string name, std::vector<Axis> dims, Numbers numbers = Numbers::Compute);
+  ParamId add_param(Param param);
+  ParamId add_matrix(const std::string& name, std::vector<Axis> rows, std::vector<Axis> columns,
+                     double stddev);
+  ValueId add_op(OpKind kind, std::string name, std::vector<ValueId> inputs,
+                 std::vector<ParamId> params, std::vector<Axis> dims,
+                 Numbers numbers = Numbers::Compute);
+  ValueId add_linear(const std::string& weight, ValueId x, std::vector<Axis> out, double stddev);
+  const std::vector<Axis>& dims_of(ValueId value) const;
+  double residual_stddev() const;
+
+  const ModelSpec& model_;
+  Graph graph_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,98 @@
+#include "graph/model_graphs.h"
+
+#include <fmt/format.h>
+
+#include "graph/graph_builder.h"
+#include "graph/stack.h"
+
+namespace trireme {
+namespace {
+
+std::string layer_name(int64_t layer) { return fmt::format("layers.{}", layer); }
+
+// x + dropout(attention(rope(norm(x) Wqkv)) Wo)
+ValueId attention_block(GraphBuilder& g, const ModelSpec& model, ValueId x) {
+  const ValueId h = g.norm("norm1", x);
+  ValueId q = g.linear("attn.wq", h, {Axis::Head, Axis::HeadWidth});
+  ValueId k = g.linear("attn.wk", h, {Axis::KvHead, Axis::HeadWidth});
+  const ValueId v = g.linear("attn.wv", h, {Axis::KvHead, Axis::HeadWidth});
+  if (model.rope) {
+    q = g.rope(q);
+    k = g.rope(k);
+  }
+  const ValueId o = g.attention("attn", q, k, v);
+  return g.add(x, g.dropout("attn.residual_dropout", g.project("attn.wo", o)));
+}
+
+// act(h Wup) Wdown, or (silu(h Wgate) * h Wup) Wdown
+ValueId mlp(GraphBuilder& g, const ModelSpec& model, const std::string& prefix, Axis hidden,
+            ValueId h) {
+  if (model.mlp != MlpType::Swiglu) {
+    return g.project(prefix + "w_down", g.activation(g.linear(prefix + "w_up", h, {hidden})));
+  }
+  const ValueId gate = g.linear(prefix + "w_gate", h, {hidden});
+  const ValueId up = g.linear(prefix + "w_up", h, {hidden});
+  return g.project(prefix + "w_down", g.swiglu(gate, up));
+}
+
+// The sum of the experts that the router chooses, weighted, and of the shared experts.
+ValueId mixture_of_experts(GraphBuilder& g, const ModelSpec& model, ValueId h) {
+  const ValueId scores = g.route("mlp.router", h);
+  const ValueId choice = g.choose("mlp.router_bias", scores, g.count(scores));
+  ValueId shared = -1;
+  if (model.shared_experts > 0) shared = mlp(g, model, "mlp.shared.", Axis::SharedHidden, h);
+  const ValueId chosen = g.combine("mlp.combine", g.experts("mlp.experts.", g.dispatch(h, choice)));
+  return model.shared_experts > 0 ? g.add(chosen, shared) : chosen;
+}
+
+}  // namespace
+
+Graph embedding_graph(const ModelSpec& model) {
+  GraphBuilder g(model, "embedding");
+  const ValueId tokens = g.input("tokens", {Axis::Token}, Numbers::I32);
+  const char* positions = model.rope ? "" : "embedding.positions";
+  ValueId e = g.lookup(std::string(kTokenTable), positions, tokens);
+  e = g.dropout("embedding.dropout", e);
+  return g.output(model.embedding_norm ? g.norm("embedding.norm", e) : e);
+}
+
+Graph layer_graph(const ModelSpec& model, int64_t layer) {
+  GraphBuilder g(model, layer_name(layer));
+  const ValueId x = g.input("x", {Axis::Token, Axis::Width});
+  const ValueId x1 = attention_block(g, model, x);
+  const ValueId h = g.norm("norm2", x1);
+  const ValueId p = model.has_experts() ? mixture_of_experts(g, model, h)
+                                        : mlp(g, model, "mlp.", Axis::Hidden, h);
+  return stack(g.output(g.add(x1, g.dropout("mlp.residual_dropout", p))));
+}
+
+Graph head_graph(const ModelSpec& model) {
+  GraphBuilder g(model, "head");
+  const ValueId y = g.input("y", {Axis::Token, Axis::Width});
+  const ValueId h = model.final_norm ? g.norm("final_norm", y) : y;
+  const std::string weight = model.tied_head ? std::string(kTokenTable) : "head.weight";
+  return g.output(g.cross_entropy(g.softmax_parts(weight, h)));
+}
+
+void for_each_unit(const ModelSpec& model, const StageSpec& stage,
+                   const std::function<Graph(Graph)>& pass,
+                   const std::function<void(const Graph& unit)>& visit) {
+  if (stage.has_embedding) visit(pass(embedding_graph(model)));
+  if (stage.num_layers > 0) {
+    Graph layer = pass(layer_graph(model, stage.first_layer));
+    for (int64_t i = 0; i < stage.num_layers; ++i) {
+      layer.unit = layer_name(stage.first_layer + i);
+      visit(layer);
+    }
+  }
+  if (stage.has_head) visit(pass(head_graph(model)));
+}
+
+std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage) {
+  std::vector<Graph> units;
+  const auto unchanged = [](Graph graph) { return graph; };
+  for_each_unit(model, stage, unchanged, [&](const Graph& unit) { units.push_back(unit); });
+  return units;
+}
+
+}  // namespace trireme

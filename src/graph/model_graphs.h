@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "spec/model_spec.h"
+
+namespace trireme {
+
+// The graphs of a model, one for each unit. Everything else that a stage needs is derived from
+// them: parameters, placements, sums of gradients, FLOPs, transfers.
+Graph embedding_graph(const ModelSpec& model);
+Graph layer_graph(const ModelSpec& model, int64_t layer);
+// A head whose weight is the table of the embedding has a parameter of the embedding's name.
+Graph head_graph(const ModelSpec& model);
+
+// Visits the units of a stage in the order of F, each passed through `pass` before. Layers that are
+// alike are built and passed once: the same graph is visited under their names.
+void for_each_unit(const ModelSpec& model, const StageSpec& stage,
+                   const std::function<Graph(Graph)>& pass,
+                   const std::function<void(const Graph& unit)>& visit);
+
+// The units of a stage in the order of F.
+std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage);
+
+inline constexpr std::string_view kTokenTable = "embedding.tokens";
+
+}  // namespace trireme

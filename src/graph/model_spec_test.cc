@@ -1,0 +1,232 @@
+#include "spec/model_spec.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "graph/param_table.h"
+#include "graph/work.h"
+
+namespace trireme {
+namespace {
+
+ModelConfig gpt2(int64_t layers, int64_t d_model, int64_t heads, int64_t vocab_size,
+                 int64_t seq_len) {
+  ModelConfig config;
+  config.layers = layers;
+  config.d_model = d_model;
+  config.heads = heads;
+  config.vocab_size = vocab_size;
+  config.seq_len = seq_len;
+  return config;
+}
+
+ModelConfig llama(int64_t layers, int64_t d_model, int64_t heads, int64_t kv_heads, int64_t d_ff,
+                  int64_t vocab_size) {
+  ModelConfig config = gpt2(layers, d_model, heads, vocab_size, 8192);
+  config.family = ModelFamily::Llama;
+  config.kv_heads = kv_heads;
+  config.d_ff = d_ff;
+  config.tied_head = false;
+  return config;
+}
+
+// Karpathy's microgpt: no biases, no gains, a norm behind the embedding and none before the head.
+ModelConfig microgpt() {
+  ModelConfig config = gpt2(1, 16, 4, 27, 16);
+  config.norm = "rms_norm";
+  config.activation = "relu";
+  config.bias = false;
+  config.norm_gain = false;
+  config.embedding_norm = true;
+  config.final_norm = false;
+  config.tied_head = false;
+  return config;
+}
+
+ModelSpec resolved(const ModelConfig& config) {
+  Result<ModelSpec> model = resolve_model(config, 0);
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  return *model;
+}
+
+TEST(ModelSpec, HasThePublishedNumberOfParameters) {
+  const struct {
+    const char* name;
+    ModelConfig config;
+    int64_t params;
+  } models[] = {
+      {"microgpt", microgpt(), 4192},
+      {"gpt2-124m", gpt2(12, 768, 12, 50257, 1024), 124'439'808},
+      {"gpt2-355m", gpt2(24, 1024, 16, 50257, 1024), 354'823'168},
+      {"gpt2-774m", gpt2(36, 1280, 20, 50257, 1024), 774'030'080},
+      {"gpt2-1.5b", gpt2(48, 1600, 25, 50257, 1024), 1'557'611'200},
+      {"gpt3-175b", gpt2(96, 12288, 96, 50257, 2048), 174'604'259'328},
+      {"llama2-7b", llama(32, 4096, 32, 32, 11008, 32000), 6'738'415'616},
+      {"llama3-8b", llama(32, 4096, 32, 8, 14336, 128256), 8'030'261'248},
+      {"llama3-70b", llama(80, 8192, 64, 8, 28672, 128256), 70'553'706'496},
+      {"llama3-405b", llama(126, 16384, 128, 8, 53248, 128256), 405'853'388'800},
+  };
+  for (const auto& model : models) {
+    EXPECT_EQ(num_params(resolved(model.config)), model.params) << model.name;
+  }
+}
+
+// Narayanan et al. 2021 count 72 B s L h^2 (1 + s/6h + V/12Lh) for forward and backward; a causal
+// query meets (s + 1) / 2 of the s keys.
+TEST(ModelSpec, FlopsOfGpt2FollowTheClosedForm) {
+  for (const int64_t L : {1, 4, 48}) {
+    for (const int64_t h : {128, 1600}) {
+      for (const int64_t s : {1, 64, 2048}) {
+        const double V = 50257;
+        const ModelFlops flops = model_flops_per_token(resolved(gpt2(L, h, 4, int64_t(V), s)));
+        const double closed_form =
+            72.0 * L * h * h * (1.0 + (s + 1.0) / (12.0 * h) + V / (12.0 * L * h));
+        EXPECT_NEAR(flops.total() / closed_form, 1.0, 1e-12) << L << ' ' << h << ' ' << s;
+      }
+    }
+  }
+}
+
+// Six FLOPs per weight that multiplies: every matrix but the embedding tables, and a tied head's.
+TEST(ModelSpec, MatmulFlopsAreSixPerMultiplyingWeight) {
+  for (const ModelConfig& config :
+       {microgpt(), gpt2(3, 64, 4, 101, 32), llama(2, 64, 8, 2, 96, 77)}) {
+    const ModelSpec model = resolved(config);
+    double weights = 0;
+    for (const ParamSpec& param : param_table(model, whole_model(model))) {
+      const bool is_lookup = param.name.starts_with("embedding.") &&
+                             !(model.tied_head && param.name == "embedding.tokens");
+      if (param.shape.rank() == 2 && !is_lookup) weights += double(param.shape.num_elements());
+    }
+    EXPECT_DOUBLE_EQ(model_flops_per_token(model).matmul, 6.0 * weights);
+  }
+}
+
+TEST(ModelSpec, StagesHoldTheParametersOfTheWholeModelInItsOrder) {
+  for (const bool tied : {true, false}) {
+    ModelConfig config = gpt2(5, 32, 4, 61, 16);
+    config.tied_head = tied;
+    const ModelSpec model = resolved(config);
+    std::vector<std::string> whole;
+    for (const ParamSpec& param : param_table(model, whole_model(model))) {
+      whole.push_back(param.name);
+    }
+    for (int64_t first_of_second = 1; first_of_second < model.layers; ++first_of_second) {
+      const StageSpec stages[] = {{0, first_of_second, true, false},
+                                  {first_of_second, model.layers - first_of_second, false, true}};
+      std::vector<std::string> joined;
+      for (const StageSpec& stage : stages) {
+        for (const ParamSpec& param : param_table(model, stage)) joined.push_back(param.name);
+      }
+      if (tied) {  // the last stage has its own copy of the table
+        EXPECT_EQ(joined.back(), "embedding.tokens");
+        joined.pop_back();
+      }
+      EXPECT_EQ(joined, whole);
+    }
+  }
+}
+
+TEST(ModelSpec, DecaysMatricesOnlyAndNamesEveryParameterOnce) {
+  for (const ModelConfig& config :
+       {microgpt(), gpt2(2, 32, 4, 61, 16), llama(2, 64, 8, 2, 96, 77)}) {
+    const ModelSpec model = resolved(config);
+    std::set<std::string> names;
+    for (const ParamSpec& param : param_table(model, whole_model(model))) {
+      EXPECT_TRUE(names.insert(param.name).second) << param.name;
+      EXPECT_EQ(param.decay, param.shape.rank() == 2) << param.name;
+      EXPECT_EQ(param.init == ParamInit::Normal, param.shape.rank() == 2) << param.name;
+    }
+  }
+}
+
+TEST(ModelSpec, Mixtral8x7BHasItsPublishedTotalAndActiveParameters) {
+  ModelConfig config = llama(32, 4096, 32, 8, 14336, 32000);
+  config.family = ModelFamily::Moe;
+  config.experts = 8;
+  config.top_k = 2;
+  const ModelSpec model = resolved(config);
+  EXPECT_EQ(num_params(model), 46702792704);
+  EXPECT_EQ(num_active_params(model), 12879925248);
+  // Matrices that multiply: all that is active but the embedding and the norms.
+  const double weights = 12879925248.0 - 32000.0 * 4096 - 65.0 * 4096;
+  EXPECT_DOUBLE_EQ(model_flops_per_token(model).matmul, 6.0 * weights);
+}
+
+TEST(ModelSpec, ExpertsTakeEveryVisitOrTheirCapacity) {
+  ModelConfig config = llama(2, 64, 8, 2, 96, 77);
+  config.family = ModelFamily::Moe;
+  config.experts = 6;
+  config.top_k = 2;
+  EXPECT_EQ(resolved(config).expert_rows(100), 200);
+  config.capacity_factor = 1.1;
+  EXPECT_EQ(resolved(config).expert_capacity(100), 37);
+  EXPECT_EQ(resolved(config).expert_rows(100), 200);  // 6 * 37 > 200
+  config.capacity_factor = 0.5;
+  EXPECT_EQ(resolved(config).expert_rows(100), 6 * 17);
+}
+
+TEST(ModelSpec, RefusesExpertsThatCannotBeWithTheKeyInTheMessage) {
+  const std::pair<const char*, void (*)(ModelConfig&)> wrong[] = {
+      {"model.experts", [](ModelConfig& config) { config.experts = 0; }},
+      {"model.top_k", [](ModelConfig& config) { config.top_k = 9; }},
+      {"model.top_k",
+       [](ModelConfig& config) {
+         config.expert_groups = 4;
+         config.top_k = 3;
+       }},
+      {"model.expert_groups", [](ModelConfig& config) { config.expert_groups = 3; }},
+      {"model.top_groups", [](ModelConfig& config) { config.top_groups = 2; }},
+      {"model.router", [](ModelConfig& config) { config.router = "soft"; }},
+      {"model.activation", [](ModelConfig& config) { config.activation = "relu"; }},
+      {"model.z_loss",
+       [](ModelConfig& config) {
+         config.router = "sigmoid";
+         config.z_loss = 0.1;
+       }},
+  };
+  for (const auto& [key, change] : wrong) {
+    ModelConfig config = llama(2, 64, 8, 2, 96, 77);
+    config.family = ModelFamily::Moe;
+    change(config);
+    const Result<ModelSpec> model = resolve_model(config, 0);
+    ASSERT_FALSE(model.ok()) << key;
+    EXPECT_NE(model.error().message.find(key), std::string::npos) << model.error().message;
+  }
+}
+
+TEST(ModelSpec, RefusesWhatCannotBeWithTheKeyInTheMessage) {
+  const auto message_of = [](const ModelConfig& config, int64_t tokenizer_vocab_size = 0) {
+    const Result<ModelSpec> model = resolve_model(config, tokenizer_vocab_size);
+    if (model.ok()) return std::string("accepted");
+    EXPECT_EQ(model.error().kind, ErrorKind::Usage);
+    return model.error().message;
+  };
+  ModelConfig config = gpt2(2, 30, 4, 61, 16);
+  EXPECT_NE(message_of(config).find("model.heads"), std::string::npos);
+  config = llama(2, 64, 8, 3, 96, 77);
+  EXPECT_NE(message_of(config).find("model.kv_heads"), std::string::npos);
+  config = llama(2, 24, 8, 8, 96, 77);
+  EXPECT_NE(message_of(config).find("model.head_dim"), std::string::npos);
+  config = gpt2(2, 32, 4, 0, 16);
+  EXPECT_NE(message_of(config).find("model.vocab_size"), std::string::npos);
+  config = gpt2(2, 32, 4, 61, 16);
+  EXPECT_NE(message_of(config, 62).find("model.vocab_size"), std::string::npos);
+  config.dropout = 1.0;
+  EXPECT_NE(message_of(config).find("model.dropout"), std::string::npos);
+  config = gpt2(2, 32, 4, 61, 16);
+  config.activation = "gelu_tan";
+  EXPECT_NE(message_of(config).find("did you mean gelu_tanh"), std::string::npos);
+  for (int64_t ModelConfig::*size :
+       {&ModelConfig::layers, &ModelConfig::d_model, &ModelConfig::heads, &ModelConfig::seq_len}) {
+    for (const int64_t bad : {int64_t{0}, int64_t{-1}}) {
+      config = gpt2(2, 32, 4, 61, 16);
+      config.*size = bad;
+      EXPECT_NE(message_of(config).find("model."), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

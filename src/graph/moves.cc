@@ -1,0 +1,95 @@
+#include "graph/moves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/backward_reads.h"
+#include "graph/model_graphs.h"
+#include "graph/param_table.h"
+#include "graph/place.h"
+
+namespace trireme {
+namespace {
+
+TensorMove backward_move(const TensorMove& forward) {
+  TensorMove move = forward;
+  move.tensor = "d" + forward.tensor;
+  move.change = backward_of(forward.change);
+  return move;
+}
+
+class MoveList {
+ public:
+  MoveList(const ModelSpec& model, const StageShape& shape)
+      : shape_(shape),
+        num_tokens_(shape.micro_sequences * model.seq_len / shape.cp),
+        d_model_(model.d_model) {}
+
+  void add(const Graph& unit) {
+    const bool is_layer = unit.unit.starts_with("layers.");
+    const std::vector<bool> again = computed_again(unit);
+    for (size_t i = 0; i < unit.ops.size(); ++i) {
+      const Op& op = unit.ops[i];
+      if (op.kind != OpKind::Redistribute || op.axis != MeshAxis::Tp) continue;
+      if (unit.values[size_t(op.inputs.front())].dims.front() == Axis::SoftmaxPart) {
+        add_softmax_parts(unit, op);
+        continue;
+      }
+      const TensorMove move = move_of(unit, op, Shape{num_tokens_, d_model_}, shape_.compute);
+      moves_.forward.push_back(move);
+      // The head goes back inside F, nothing goes back from the embedding but to its table.
+      std::vector<TensorMove>& backward = is_layer              ? moves_.backward_input
+                                          : unit.unit == "head" ? moves_.forward
+                                                                : moves_.backward_weight;
+      backward.push_back(backward_move(move));
+      // What a product has read is gathered again where its weights' gradients are made.
+      if (!(op.change.from == Placement::partial())) {
+        moves_.backward_weight.push_back(move);
+        moves_.backward_weight.back().in_pieces = false;
+      }
+      if (is_layer && shape_.recompute == Recompute::Full && again[i]) {
+        moves_.recompute.push_back(move);
+      }
+    }
+  }
+  StageMoves take() { return std::move(moves_); }
+
+ private:
+  TensorMove move_of(const Graph& unit, const Op& op, const Shape& global, DType dtype) const {
+    TensorMove move{.tensor = unit.unit + "." + unit.values[size_t(op.inputs.front())].name,
+                    .change = op.change,
+                    .global = global,
+                    .dtype = dtype,
+                    .in_pieces = op.in_pieces};
+    for (const ParamId param : op.params) {
+      move.weights.push_back(full_name(unit, unit.params[size_t(param)]));
+    }
+    return move;
+  }
+
+  // Tile by tile; the gradient of the parts is each rank's own.
+  void add_softmax_parts(const Graph& unit, const Op& op) {
+    const int64_t parts = 3 * LayerSlices::of(shape_).all;
+    for (int64_t begin = 0; begin < num_tokens_; begin += kLossTileTokens) {
+      const int64_t count = std::min(kLossTileTokens, num_tokens_ - begin);
+      moves_.forward.push_back(move_of(unit, op, Shape{parts, count}, DType::F32));
+    }
+  }
+
+  const StageShape& shape_;
+  int64_t num_tokens_;  // of this rank of cp
+  int64_t d_model_;
+  StageMoves moves_;
+};
+
+}  // namespace
+
+StageMoves stage_moves(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
+  MoveList moves(model, shape);
+  const auto placed = [&](const Graph& unit) { return place(unit, shape); };
+  for_each_unit(model, stage, placed, [&](const Graph& unit) { moves.add(unit); });
+  return moves.take();
+}
+
+}  // namespace trireme

@@ -1,0 +1,159 @@
+#include "graph/op_placement.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+using Placements = std::vector<Placement>;
+
+const Placement kRows = Placement::shard(0);
+const Placement kColumns = Placement::shard(1);
+const Placement kByExpert = Placement::shard(1);  // over ep: rows that are sorted by expert
+const Placement kReplicate = Placement::replicate();
+const Placement kPartial = Placement::partial();
+const Placement kInvariant = Placement::invariant();
+
+Strategy all_alike(const Op& op, Placement input, Placement output) {
+  return {Placements(op.inputs.size(), input), Placements(op.outputs.size(), output)};
+}
+Strategy all_alike(const Op& op, Placement placement) {
+  return all_alike(op, placement, placement);
+}
+
+const std::vector<Axis>& dims_of(const Graph& graph, ValueId value) {
+  return graph.values[size_t(value)].dims;
+}
+
+bool has_cut_columns(const Graph& graph, ValueId value) {
+  const std::vector<Axis>& dims = dims_of(graph, value);
+  return std::any_of(dims.begin() + 1, dims.end(), is_cut_by_tp);
+}
+
+// A product contracts the columns of its input: cut columns leave addends, cut outputs are parts.
+Strategy linear_over_tp(const Graph& graph, const Op& op, Placement residual) {
+  if (has_cut_columns(graph, op.inputs.front())) return all_alike(op, kColumns, kPartial);
+  if (has_cut_columns(graph, op.outputs.front())) return all_alike(op, kReplicate, kColumns);
+  return all_alike(op, residual);
+}
+
+// Works on each column alone; what weights whole rows is the same on all ranks.
+Strategy columnwise_over_tp(const Graph& graph, const Op& op, Placement residual) {
+  if (!has_cut_columns(graph, op.outputs.front())) return all_alike(op, residual);
+  Strategy strategy = all_alike(op, kColumns);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!has_cut_columns(graph, op.inputs[i])) strategy.inputs[i] = kReplicate;
+  }
+  return strategy;
+}
+
+std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residual) {
+  switch (op.kind) {
+    case OpKind::Lookup:
+      return {all_alike(op, kInvariant, kPartial)};
+    case OpKind::Linear:
+    case OpKind::GroupedLinear:
+      return {linear_over_tp(graph, op, residual)};
+    case OpKind::Rope:
+    case OpKind::Attention:
+    case OpKind::Activation:
+      return {columnwise_over_tp(graph, op, residual)};
+    case OpKind::Norm:
+    case OpKind::Dropout:
+      return {all_alike(op, residual)};
+    case OpKind::Add:
+      return {all_alike(op, residual), all_alike(op, kPartial)};
+    case OpKind::Route:
+    case OpKind::Count:
+    case OpKind::Choose:
+    case OpKind::Dispatch:
+      return {all_alike(op, kReplicate)};
+    case OpKind::Combine:
+      return {all_alike(op, kPartial)};
+    case OpKind::SoftmaxParts:
+      return {all_alike(op, kReplicate, kRows)};
+    case OpKind::CrossEntropy:
+      return {all_alike(op, kInvariant)};
+    case OpKind::Redistribute:
+      break;
+  }
+  TRIREME_CHECK(false, "a redistribution says its placements itself");
+}
+
+// Every rank of cp has tokens of its own.
+std::vector<Strategy> over_cp(const Op& op, ContextExchange exchange) {
+  switch (op.kind) {
+    case OpKind::Attention:
+      if (exchange == ContextExchange::AllToAll) return {all_alike(op, kColumns)};
+      return {{{kRows, kReplicate, kReplicate}, {kRows}}};
+    case OpKind::Count:
+      return {all_alike(op, kRows, kPartial)};
+    case OpKind::Choose:
+      return {{{kRows, kInvariant}, {kRows}}};
+    default:
+      return {all_alike(op, kRows)};
+  }
+}
+
+// Every rank of ep has tokens of its own, and experts of its own.
+std::vector<Strategy> over_ep(const Graph& graph, const Op& op) {
+  const bool is_of_experts =
+      op.kind == OpKind::GroupedLinear ||
+      (op.kind == OpKind::Activation && dims_of(graph, op.inputs.front()).front() == Axis::Visit);
+  return {all_alike(op, is_of_experts ? kByExpert : kRows)};
+}
+
+}  // namespace
+
+std::vector<Strategy> strategies_of(const Graph& graph, const Op& op, MeshAxis axis,
+                                    const StageShape& layout) {
+  switch (axis) {
+    case MeshAxis::Tp:
+      return over_tp(graph, op, residual_placement(layout));
+    case MeshAxis::Cp:
+      return over_cp(op, layout.context_exchange);
+    case MeshAxis::Ep:
+      return over_ep(graph, op);
+    default:
+      TRIREME_CHECK(false, "no op lies over this axis");
+  }
+}
+
+Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Placement>& inputs) {
+  const auto fits = std::find_if(strategies.begin(), strategies.end(),
+                                 [&](const Strategy& s) { return s.inputs == inputs; });
+  return std::move(fits == strategies.end() ? strategies.front() : *fits);
+}
+
+Placement residual_placement(const StageShape& layout) {
+  return layout.sequence_parallel ? Placement::shard(0) : Placement::invariant();
+}
+
+bool is_cut_by_tp(Axis axis) {
+  switch (axis) {
+    case Axis::Head:
+    case Axis::KvHead:
+    case Axis::Hidden:
+    case Axis::SharedHidden:
+    case Axis::Vocabulary:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Placement placement_of(const Param& param) {
+  if (std::any_of(param.rows.begin(), param.rows.end(), is_cut_by_tp)) return kRows;
+  if (std::any_of(param.columns.begin(), param.columns.end(), is_cut_by_tp)) return kColumns;
+  return kInvariant;
+}
+
+bool grad_is_addend(const Param& param, const Strategy& over_tp) {
+  if (param.balance_rate > 0.0) return false;  // counts, which are the same on all
+  const Placement grad = dual(over_tp.outputs.front());
+  return grad == kPartial || grad == kRows;
+}
+
+}  // namespace trireme

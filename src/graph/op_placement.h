@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "spec/stage_shape.h"
+
+namespace trireme {
+
+// The mesh axes that lie inside a unit. Data parallelism and pipelines see whole units.
+inline constexpr MeshAxis kAxesInside[] = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Ep};
+
+// How an op may lie over the ranks of one mesh axis: what it needs of its inputs, and what it makes
+// of its outputs. shard(0) parts rows, shard(1) parts columns or rows by expert.
+struct Strategy {
+  std::vector<Placement> inputs;
+  std::vector<Placement> outputs;
+};
+
+// The strategies of an op over one mesh axis, the usual one first; at least one. They depend on the
+// axes of its tensors and on the layout, never on a degree.
+std::vector<Strategy> strategies_of(const Graph& graph, const Op& op, MeshAxis axis,
+                                    const StageShape& layout);
+// The strategy whose inputs lie as they do; the usual one where there is none.
+Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Placement>& inputs);
+
+// How the residual stream lies over the tp ranks: its tokens are parts with sequence parallelism.
+Placement residual_placement(const StageShape& layout);
+
+// Whether the tp ranks share out this axis.
+bool is_cut_by_tp(Axis axis);
+// Over the tp ranks: a part of the rows, a part of the columns, or the whole parameter.
+Placement placement_of(const Param& param);
+// Whether the gradient of a parameter that every tp rank holds is one addend of a sum over them.
+bool grad_is_addend(const Param& param, const Strategy& over_tp);
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+#include "graph/stage_params.h"
+
+#include <utility>
+
+#include "graph/model_graphs.h"
+
+namespace trireme {
+
+void for_each_param(const ModelSpec& model, const StageSpec& stage, const ModelShard& shard,
+                    const std::function<void(const Graph& unit, const Param& param)>& visit) {
+  bool has_table = false;
+  const auto unchanged = [](Graph graph) { return graph; };
+  for_each_unit(model, stage, unchanged, [&](const Graph& unit) {
+    for (const Param& param : unit.params) {
+      if (param.name == kTokenTable && std::exchange(has_table, true)) continue;
+      const int64_t held = param.expert - shard.first_expert;
+      if (param.expert >= 0 && (held < 0 || held >= shard.held_experts)) continue;
+      visit(unit, param);
+    }
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "spec/model_spec.h"
+
+namespace trireme {
+
+// Floating-point operations per token of a training step (forward, dX and dW; no recomputation).
+struct ModelFlops {
+  double matmul = 0.0;     // 6 per weight of every matrix that multiplies, the head included
+  double attention = 0.0;  // causal: a query meets (seq_len + 1) / 2 keys on average
+  double total() const { return matmul + attention; }
+};
+ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model);
+ModelFlops model_flops_per_token(const ModelSpec& model);
+
+}  // namespace trireme

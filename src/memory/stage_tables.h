@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/model_shard.h"
+#include "graph/param_table.h"
+#include "memory/tensor_table.h"
+#include "spec/model_spec.h"
+#include "spec/stage_shape.h"
+
+namespace trireme {
+
+// Every tensor of a stage, by lifetime. The runtime binds its layers to these tables and the
+// planner sums them.
+struct StageTables {
+  TensorTable params;       // compute dtype, the whole run
+  TensorTable grads;        // fp32, per gradient slot
+  TensorTable optimizer;    // fp32, the whole run: master/NAME (bf16 only), exp_avg/, exp_avg_sq/
+  TensorTable saved;        // per micro-batch, from F to its W
+  TensorTable weight_grad;  // per micro-batch, from B to its W (split backward only)
+  TensorTable scratch;      // shared by all layers and micro-batches
+};
+
+StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
+
+// Of the scratch: where sums over slices come together, by level of their tree.
+std::string slice_sum_name(int level);
+
+TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
+                            const OptimizerStateSpec& state);
+
+}  // namespace trireme

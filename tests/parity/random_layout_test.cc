@@ -1,0 +1,70 @@
+#include "random_layout.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "layout_laws.h"
+#include "layout_run.h"
+#include "planner/run_plan.h"
+#include "spec/run_config_text.h"
+
+namespace trireme {
+namespace {
+
+LayoutRun run_of(const RunConfig& config, int num_steps) {
+  Result<RunPlan> plan = make_plan(config, {});
+  TRIREME_CHECK(plan.ok(), command_of(config) + ": " + plan.error().message);
+  plan->config.run.comm_timeout_s = 120.0;  // other tests may have the cores
+  return run_layout(*plan, {.end = num_steps});
+}
+
+// What two runs of the same model left differently: in the first step alone, from equal weights.
+std::string beyond_bounds_of_one_rank(const RunConfig& config) {
+  const LayoutRun split = run_of(config, 1), whole = run_of(on_one_rank(config), 1);
+  // A token may visit another expert where two of its scores nearly tie.
+  if (split.expert_loads != whole.expert_loads) return "";
+  return beyond_bounds(split, whole);
+}
+
+// "" where the layout keeps the laws of ARCHITECTURE.md, or what it breaks.
+std::string broken_law(const RunConfig& config) {
+  constexpr int kNumSteps = 3;
+  const LayoutRun run = run_of(config, kNumSteps);
+  if (!run.differences.empty()) return run.differences;
+  const RunConfig reference = bitwise_reference(config);
+  if (has_bitwise_reference(config)) {
+    const std::string other = difference(run, run_of(reference, kNumSteps));
+    if (!other.empty()) return other + " of " + command_of(reference);
+  }
+  // The bounds are those of sums in fp32.
+  const bool is_split = !(reference == on_one_rank(config)) || !has_bitwise_reference(config);
+  const bool has_bounds = is_split && config.precision.compute == "fp32";
+  return has_bounds ? beyond_bounds_of_one_rank(config) : "";
+}
+
+// Seeds follow --gtest_random_seed.
+void expect_the_laws(int num_layouts) {
+  const uint64_t first = 1000 * uint64_t(testing::GTEST_FLAG(random_seed));
+  std::map<std::string, int> schedules;
+  for (uint64_t seed = first; seed < first + uint64_t(num_layouts); ++seed) {
+    std::string layout = "no layout", problem;
+    try {
+      const RunConfig config = random_layout(seed);
+      ++schedules[config.parallel.schedule];
+      layout = command_of(config);
+      problem = broken_law(config);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    EXPECT_EQ(problem, "") << "seed " << seed << ": " << layout;
+  }
+  EXPECT_GE(schedules.size(), 8u);  // of ten
+}
+
+TEST(ParityOfRandomLayouts, FortyLayoutsKeepTheLaws) { expect_the_laws(40); }
+TEST(ParityOfRandomLayoutsInFull, ManyLayoutsKeepTheLaws) { expect_the_laws(300); }
+
+}  // namespace
+}  // namespace trireme
