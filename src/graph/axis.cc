@@ -9,4 +9,6 @@ std::string_view name_of(Axis axis) {
   return kNames[int(axis)];
 }
 
+char letter_of(Axis axis) { return "TRnCHKDFSVPEk3"[int(axis)]; }
+
 }  // namespace trireme

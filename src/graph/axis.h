@@ -26,5 +26,6 @@ enum class Axis : uint8_t {
 inline constexpr int kNumAxes = int(Axis::SoftmaxPart) + 1;
 
 std::string_view name_of(Axis axis);  // "kv_head"
+char letter_of(Axis axis);            // in the suffixes of tensors' names: T, R, n, C, H, ...
 
 }  // namespace trireme

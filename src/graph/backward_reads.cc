@@ -4,6 +4,8 @@
 
 namespace trireme {
 
+bool has_weight_grad(const Op& op) { return !op.params.empty(); }
+
 std::vector<ValueId> read_by_backward(const Op& op) {
   switch (op.kind) {
     case OpKind::Norm:
@@ -12,12 +14,15 @@ std::vector<ValueId> read_by_backward(const Op& op) {
     case OpKind::Activation:
     case OpKind::Route:
     case OpKind::SoftmaxParts:
+    case OpKind::Lookup:
       return op.inputs;
     case OpKind::Attention: {
       std::vector<ValueId> read = op.inputs;
       read.push_back(op.outputs.front());
       return read;
     }
+    case OpKind::CrossEntropy:  // fused with the projection; alone it reads nothing that is kept
+      return op.params.empty() ? std::vector<ValueId>{} : op.inputs;
     default:  // linear in its input, and without weights
       return {};
   }

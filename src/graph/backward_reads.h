@@ -6,6 +6,9 @@
 
 namespace trireme {
 
+// Whether the op has parameters whose gradients W computes.
+bool has_weight_grad(const Op& op);
+
 // Which values B or W of an op read, beside the gradients of its outputs.
 std::vector<ValueId> read_by_backward(const Op& op);
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace trireme {
 namespace {
 
@@ -34,6 +36,28 @@ std::string list_of(const std::vector<T>& all, const std::vector<int>& chosen) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+std::string fused_text(const Graph& graph, const Op& op) {
+  std::string text;
+  const auto edge = [&](const char* word, const std::optional<EdgeChange>& edge_change) {
+    if (!edge_change) return;
+    text += fmt::format(", {} tp: {} to {}{}", word, to_string(edge_change->change.from),
+                        to_string(edge_change->change.to),
+                        edge_change->in_pieces ? ", in pieces" : "");
+  };
+  const auto value = [&](const char* word, ValueId id) {
+    if (id >= 0) text += fmt::format(", {} {}", word, graph.values[size_t(id)].name);
+  };
+  edge("entering", op.enter);
+  value("added to", op.addend);
+  value("with the residual", op.early_residual);
+  edge("leaving", op.leave);
+  if (!op.dropout.empty()) text += ", dropped at " + op.dropout;
+  if (op.late_residual >= 0 && op.late_residual != op.early_residual) {
+    value("then added to", op.late_residual);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view name_of(OpKind kind) {
@@ -42,6 +66,18 @@ std::string_view name_of(OpKind kind) {
       "activation", "dropout", "add",           "route",          "count",       "choose",
       "dispatch",   "combine", "softmax_parts", "cross_entropy",  "redistribute"};
   return kNames[int(kind)];
+}
+
+const Op* producer_of(const Graph& graph, ValueId value) {
+  for (const Op& op : graph.ops) {
+    if (std::count(op.outputs.begin(), op.outputs.end(), value) > 0) return &op;
+  }
+  return nullptr;
+}
+
+bool reads(const Op& op, ValueId value) {
+  return std::count(op.inputs.begin(), op.inputs.end(), value) > 0 || op.addend == value ||
+         op.early_residual == value || op.late_residual == value;
 }
 
 std::string to_string(const Graph& graph) {
@@ -54,6 +90,7 @@ std::string to_string(const Graph& graph) {
       text += fmt::format(" over {}: {} to {}{}", name_of(op.axis), to_string(op.change.from),
                           to_string(op.change.to), op.in_pieces ? ", in pieces" : "");
     }
+    text += fused_text(graph, op);
     text += "\n";
   }
   return text;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,27 @@ using ParamId = int;
 // Which numbers a value has: those of the run's compute dtype, or a dtype of its own.
 enum class Numbers : uint8_t { Compute, F32, I32 };
 
-// An edge of the graph: the first axis counts rows, the others together count columns.
+// How a value lies over the ranks of every axis inside a unit.
+struct ValuePlacement {
+  Placement tp;
+  Placement cp = Placement::shard(0);  // every rank has tokens of its own
+  Placement ep = Placement::shard(0);
+  Placement& on(MeshAxis axis) {
+    return axis == MeshAxis::Tp ? tp : axis == MeshAxis::Cp ? cp : ep;
+  }
+  Placement on(MeshAxis axis) const {
+    return axis == MeshAxis::Tp ? tp : axis == MeshAxis::Cp ? cp : ep;
+  }
+  friend bool operator==(const ValuePlacement&, const ValuePlacement&) = default;
+};
+
+// An edge of the graph: the first axis counts rows, the others together count columns. The pass
+// `place` fills in the placement.
 struct Value {
   std::string name;
   std::vector<Axis> dims;
   Numbers numbers = Numbers::Compute;
+  ValuePlacement placement = {};
 };
 
 enum class ParamInit { Normal, Zero, One };
@@ -64,6 +81,12 @@ enum class OpKind : uint8_t {
 };
 std::string_view name_of(OpKind kind);
 
+// A redistribution over tp at an edge of a product, which is done together with the product.
+struct EdgeChange {
+  Redistribution change;
+  bool in_pieces = false;  // beside the product, piece by piece (parallel.tp_overlap)
+};
+
 // A node: what it reads, what it writes, and with which parameters. Redistribute alone has an axis
 // and a change.
 struct Op {
@@ -77,6 +100,18 @@ struct Op {
   // A redistribution whose only neighbour is a linear op may run beside its product, piece by piece
   // (parallel.tp_overlap); the parameters are those of that op.
   bool in_pieces = false;
+
+  // What the pass `fuse` joins to a product so that one call does it, in this order: the first
+  // input is gathered (enter), the product is added to another addend of the same sum (addend) and,
+  // where nothing is dropped, to the residual stream (early_residual); the sum goes back to the
+  // residual stream (leave), is dropped (dropout: the site), and only then the residual stream is
+  // added (late_residual).
+  std::optional<EdgeChange> enter = {};
+  ValueId addend = -1;
+  ValueId early_residual = -1;
+  std::optional<EdgeChange> leave = {};
+  std::string dropout = {};
+  ValueId late_residual = -1;
 };
 
 // The computation of one unit of a model: the embedding, a layer or the head. Pure data. Ops stand
@@ -89,6 +124,11 @@ struct Graph {
   ValueId input = -1;
   ValueId output = -1;
 };
+
+// The op that writes a value, or null for the input of the graph.
+const Op* producer_of(const Graph& graph, ValueId value);
+// Whether an op reads the value in its forward pass.
+bool reads(const Op& op, ValueId value);
 
 // One line for each op: name, kind, inputs with their axes, parameters, outputs.
 std::string to_string(const Graph& graph);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -41,6 +42,9 @@ ValueId GraphBuilder::add_value(std::string name, std::vector<Axis> dims, Number
 }
 
 ParamId GraphBuilder::add_param(Param param) {
+  const auto declared = std::find_if(graph_.params.begin(), graph_.params.end(),
+                                     [&](const Param& p) { return p.name == param.name; });
+  if (declared != graph_.params.end()) return ParamId(declared - graph_.params.begin());
   graph_.params.push_back(std::move(param));
   return ParamId(graph_.params.size()) - 1;
 }
@@ -155,9 +159,26 @@ ValueId GraphBuilder::add(ValueId x, ValueId y) {
   return add_op(OpKind::Add, graph_.values[size_t(y)].name + ".sum", {x, y}, {}, dims_of(x));
 }
 
+ParamId GraphBuilder::router_weight(const std::string& router) {
+  return add_matrix(router, {Axis::Expert}, {Axis::Width}, model_.init_stddev);
+}
+
+std::vector<ParamId> GraphBuilder::balancing_bias(const std::string& bias) {
+  if (model_.balance_rate == 0.0) return {};
+  return {add_param({.name = bias,
+                     .rows = {Axis::Expert},
+                     .init = ParamInit::Zero,
+                     .balance_rate = model_.balance_rate})};
+}
+
+void GraphBuilder::declare_router(const std::string& router, const std::string& bias) {
+  router_weight(router);
+  balancing_bias(bias);
+}
+
 ValueId GraphBuilder::route(const std::string& router, ValueId x) {
-  const ParamId weight = add_matrix(router, {Axis::Expert}, {Axis::Width}, model_.init_stddev);
-  return add_op(OpKind::Route, router, {x}, {weight}, {Axis::Token, Axis::Expert}, Numbers::F32);
+  return add_op(OpKind::Route, router, {x}, {router_weight(router)}, {Axis::Token, Axis::Expert},
+                Numbers::F32);
 }
 
 ValueId GraphBuilder::count(ValueId scores) {
@@ -166,15 +187,8 @@ ValueId GraphBuilder::count(ValueId scores) {
 }
 
 ValueId GraphBuilder::choose(const std::string& bias, ValueId scores, ValueId visits) {
-  std::vector<ParamId> params;
-  if (model_.balance_rate != 0.0) {
-    params.push_back(add_param({.name = bias,
-                                .rows = {Axis::Expert},
-                                .init = ParamInit::Zero,
-                                .balance_rate = model_.balance_rate}));
-  }
   return add_op(OpKind::Choose, graph_.values[size_t(scores)].name + ".choice", {scores, visits},
-                std::move(params), {Axis::Token, Axis::Choice}, Numbers::F32);
+                balancing_bias(bias), {Axis::Token, Axis::Choice}, Numbers::F32);
 }
 
 GraphBuilder::Dispatched GraphBuilder::dispatch(ValueId x, ValueId choice) {

@@ -34,6 +34,9 @@ class GraphBuilder {
   ValueId dropout(const std::string& site, ValueId x);
   ValueId add(ValueId x, ValueId y);
 
+  // Parameters stand in the order in which ops are added. These two are declared before, where an
+  // op of a later line is the first to read them.
+  void declare_router(const std::string& router, const std::string& bias);
   ValueId route(const std::string& router, ValueId x);
   ValueId count(ValueId scores);
   // `bias`: the parameter that balances the load; absent where the model has no balance rate.
@@ -51,7 +54,7 @@ class GraphBuilder {
 
  private:
   ValueId add_value(std::string name, std::vector<Axis> dims, Numbers numbers = Numbers::Compute);
-  ParamId add_param(Param param);
+  ParamId add_param(Param param);  // or finds the one of this name
   ParamId add_matrix(const std::string& name, std::vector<Axis> rows, std::vector<Axis> columns,
                      double stddev);
   ValueId add_op(OpKind kind, std::string name, std::vector<ValueId> inputs,
@@ -59,6 +62,8 @@ class GraphBuilder {
                  Numbers numbers = Numbers::Compute);
   ValueId add_linear(const std::string& weight, ValueId x, std::vector<Axis> out, double stddev);
   const std::vector<Axis>& dims_of(ValueId value) const;
+  ParamId router_weight(const std::string& router);
+  std::vector<ParamId> balancing_bias(const std::string& bias);
   double residual_stddev() const;
 
   const ModelSpec& model_;

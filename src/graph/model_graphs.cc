@@ -37,10 +37,11 @@ ValueId mlp(GraphBuilder& g, const ModelSpec& model, const std::string& prefix, 
 
 // The sum of the experts that the router chooses, weighted, and of the shared experts.
 ValueId mixture_of_experts(GraphBuilder& g, const ModelSpec& model, ValueId h) {
-  const ValueId scores = g.route("mlp.router", h);
-  const ValueId choice = g.choose("mlp.router_bias", scores, g.count(scores));
+  g.declare_router("mlp.router", "mlp.router_bias");
   ValueId shared = -1;
   if (model.shared_experts > 0) shared = mlp(g, model, "mlp.shared.", Axis::SharedHidden, h);
+  const ValueId scores = g.route("mlp.router", h);
+  const ValueId choice = g.choose("mlp.router_bias", scores, g.count(scores));
   const ValueId chosen = g.combine("mlp.combine", g.experts("mlp.experts.", g.dispatch(h, choice)));
   return model.shared_experts > 0 ? g.add(chosen, shared) : chosen;
 }

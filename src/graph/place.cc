@@ -21,6 +21,7 @@ class Placer {
       graph_.output = redistributed(graph_.output, axis, wanted.on(axis));
     }
     if (layout_.tp_overlap) mark_pieces();
+    for (size_t i = 0; i < graph_.values.size(); ++i) graph_.values[i].placement = placements_[i];
     return std::move(graph_);
   }
 

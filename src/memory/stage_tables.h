@@ -24,9 +24,6 @@ struct StageTables {
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
 
-// Of the scratch: where sums over slices come together, by level of their tree.
-std::string slice_sum_name(int level);
-
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
                             const OptimizerStateSpec& state);
 

@@ -1,18 +1,19 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "device/buffer.h"
-#include "nn/attention.h"
-#include "nn/embedding.h"
-#include "nn/feed_forward.h"
-#include "nn/head.h"
+#include "memory/stage_units.h"
+#include "nn/op_body.h"
+#include "nn/op_binding.h"
 
 namespace trireme {
 
-// Generates from a whole model with a cache of keys and values. It reads the parameters where they
-// lie and owns everything else; nothing is allocated after construction.
+// Generates from a whole model with a cache of keys and values: the forward ops of its graphs, but
+// attention reads the cache, and the head ends with the logits of the last token. It reads the
+// parameters where they lie and owns everything else; nothing is allocated after construction.
 class Decoder {
  public:
   Decoder(const ModelSpec& model, const Frame& params, DType compute);
@@ -27,30 +28,18 @@ class Decoder {
   std::span<const float> append(Ctx& ctx, std::span<const int32_t> tokens);
 
  private:
-  // Legend: n appended tokens, S capacity, K kv_width.
-  struct Layer {
-    AttentionBlock attention;
-    FeedForward ffn;
-    Linear q;
-    Linear kv;
-    MatrixRef cache_S_2K;  // keys, then values, of every position
-  };
-
-  void bind_experts(const Frame& frame);
-  FeedForward::Saved ffn_of(int64_t n) const;
-  void attend(Ctx& ctx, const Layer& layer, int64_t first_position, int64_t n);
+  void add_tables(const StageUnits& units);
+  void bind_units(const StageUnits& units, const Frame& params);
 
   ModelShard model_;
-  TensorTable table_;
+  StageShape shape_;
+  StageTables tables_;  // of values, all in the one table that `saved` and `scratch` both are
   Buffer memory_;
-  EmbeddingBlock embedding_;
-  std::vector<Layer> layers_;
-  HeadBlock head_;
-  RopeTable rope_;
-  TensorRef tokens_S_;
-  MatrixRef e_SC_, x_SC_, h_SC_, q_SQ_, o_SQ_, x1_SC_, u_SU_, a_SF_, logits_1V_;
-  TensorRef mean_S_, rstd_S_;
-  FeedForward::Saved experts_;  // for S tokens; empty without experts
+  std::vector<std::unique_ptr<OpBody>> ops_;  // of all units
+  MatrixRef head_weight_VC_;
+  TensorRef tokens_S_;   // S: capacity
+  MatrixRef hidden_SC_;  // what the head projects
+  MatrixRef logits_1V_;
   int64_t length_ = 0;
 };
 

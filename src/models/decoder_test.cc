@@ -10,7 +10,7 @@
 #include "memory/bucket.h"
 #include "models/init.h"
 #include "models/stage_fixture.h"
-#include "models/transformer_stage.h"
+#include "models/stage.h"
 #include "tensor/tensor.h"
 
 namespace trireme {
@@ -124,7 +124,7 @@ class WholeModel {
   Stream stream_;
   SoleRank rank_;
   Ctx ctx_;
-  TransformerStage stage_;
+  Stage stage_;
 };
 
 std::vector<double> log_softmax(std::span<const float> logits) {

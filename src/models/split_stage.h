@@ -74,7 +74,7 @@ inline std::vector<float> values_of(const TensorRef& x) {
 }
 
 inline void add_routes(const TestStage& stage, int layer, std::vector<RouteOf>& routes) {
-  const MoeBlock::Route& route = stage.route(layer);
+  const Route route = stage.route(layer);
   for (int64_t i = 0; i < stage.num_tokens(); ++i) {
     RouteOf& token = routes[size_t(stage.whole_token(i))];
     const int32_t* experts = route.expert_Tk.row<int32_t>(i);

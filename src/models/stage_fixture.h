@@ -11,7 +11,7 @@
 #include "kernels/kernel_table.h"
 #include "memory/bucket.h"
 #include "models/init.h"
-#include "models/transformer_stage.h"
+#include "models/stage.h"
 #include "tensor/tensor.h"
 
 // Small models and a whole stage over one micro-batch, for the tests of models/.
@@ -179,14 +179,14 @@ class TestStage {
       }
     };
     if (way_.split_backward) {
-      run(&TransformerStage::backward_input_unit);
-      run(&TransformerStage::backward_weight_unit);
+      run(&Stage::backward_input_unit);
+      run(&Stage::backward_weight_unit);
     } else {
-      run(&TransformerStage::backward_unit);
+      run(&Stage::backward_unit);
     }
   }
 
-  const MoeBlock::Route& route(int layer) const { return stage_.route(0, layer + 1); }
+  Route route(int layer) const { return stage_.route(0, layer + 1); }
   Frame params() const { return Frame(tables_.params, params_.ref().data); }
   Frame grads() const { return Frame(tables_.grads, grads_.ref().data); }
   const StageTables& tables() const { return tables_; }
@@ -248,7 +248,7 @@ class TestStage {
   Tensor workspace_;
   Stream stream_;
   Ctx ctx_;
-  TransformerStage stage_;
+  Stage stage_;
 };
 
 }  // namespace trireme

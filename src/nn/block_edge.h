@@ -34,10 +34,6 @@ struct BlockEdge {
   bool in_pieces = false;
   MatrixRef sum_RC;  // scratch; absent where parts do not lie on several ranks
 
-  static BlockEdge bind(const ModelShard& model, const MatrixRef& sum_RC) {
-    return {model.residual, model.tp_overlap, sum_RC};
-  }
-
   // full = x as enter_block says, or the backward of leave_block; then all rows of it.
   void gather_and_multiply(Ctx& ctx, const Redistribution& change, const MatrixRef& x_TC,
                            const MatrixRef& full_TC, const MultiplyRows& multiply) const;

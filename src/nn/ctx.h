@@ -23,6 +23,7 @@ struct MicrobatchInfo {
   uint64_t first_sample = 0;  // global number of its first sequence
   bool training = true;       // false: no dropout, no gradients
   bool is_routed = false;     // tokens go to the experts that the saved tensors name already
+  int64_t first_position = 0;  // of the sequence's tokens that are computed (generation)
 };
 
 }  // namespace trireme

@@ -15,9 +15,11 @@ void Linear::forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residua
   });
 }
 
-void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC) const {
+void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC,
+                            MatrixRef addend_TC) const {
   const std::array<int64_t, 3> all = {dy_TF.cols};
-  over_y(ctx, dx_TC, [&](int slice, const MatrixRef& addend_TC) {
+  over_y(ctx, dx_TC, [&](int slice, const MatrixRef& of_slice_TC) {
+    const MatrixRef before = slice == 0 ? addend_TC : MatrixRef{};
     int64_t begin = 0;
     for (const int64_t cols : blocks[0] > 0 ? blocks : all) {
       if (cols == 0) break;
@@ -25,8 +27,8 @@ void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC) const {
       ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
                                       .a = cols_of(dy_TF, first, width),
                                       .b = rows_of(params.w_FC, first, width),
-                                      .c = addend_TC,
-                                      .residual_MN = begin > 0 ? addend_TC : MatrixRef{}});
+                                      .c = of_slice_TC,
+                                      .residual_MN = begin > 0 ? of_slice_TC : before});
       begin += cols;
     }
   });

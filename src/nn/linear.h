@@ -23,7 +23,8 @@ struct Linear {
 
   // With a residual, y = residual + x w^T + b; both are addends of the first slice.
   void forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residual_TF = {}) const;
-  void backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC) const;
+  // dx = addend + dy w; the addend may be absent, or dx itself.
+  void backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC, MatrixRef addend_TC = {}) const;
   // The same for some rows.
   void forward_rows(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, int64_t begin, int64_t count) const {
     forward(ctx, rows_of(x_TC, begin, count), rows_of(y_TF, begin, count));

@@ -45,46 +45,39 @@ void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelSh
        .first_row = is_split ? own_tokens(ctx.tp, model.residual, num_tokens).begin : 0});
 }
 
-void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& linear, RngKey key,
-                           const ModelShard& model, const BlockEdge& edge, MatrixRef x_TF,
-                           MatrixRef residual_TC, MatrixRef partial_TC, MatrixRef y_TC) {
-  const bool drops = drops_residual(model, info);
-  Linear without_bias = linear;
-  without_bias.params.b_F = {};
-  const TokenRows own = own_tokens(ctx.tp, model.residual, partial_TC.rows);
-  const auto multiply = [&](const Linear& by, int64_t begin, int64_t end, MatrixRef residual) {
-    if (begin >= end) return;
-    by.forward(ctx, rows_of(x_TF, begin, end - begin), rows_of(partial_TC, begin, end - begin),
-               residual ? rows_of(residual, begin - own.begin, end - begin) : residual);
-  };
-  edge.multiply_and_sum(
-      ctx, leave_block(model.residual),
-      [&](int64_t begin, int64_t count) {
-        const int64_t end = begin + count;
-        const int64_t own_begin = std::clamp(own.begin, begin, end);
-        const int64_t own_end = std::clamp(own.end(), own_begin, end);
-        multiply(without_bias, begin, own_begin, {});
-        multiply(linear, own_begin, own_end, drops ? MatrixRef{} : residual_TC);
-        multiply(without_bias, own_end, end, {});
-      },
-      partial_TC, y_TC);
-  if (drops) drop_tokens(ctx, info, key, model, y_TC, residual_TC, y_TC);
+SumOnResidual SumOnResidual::bind(const OpBinding& b) {
+  const Op& op = b.op();
+  const OpMemory& memory = b.memory();
+  const Frame scratch = b.scratch();
+  const TensorRef sum = scratch.find("edge.sum_RC");
+  SumOnResidual result{b.model(), op.leave, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  result.edge = {b.model().residual, op.leave && op.leave->in_pieces,
+                 sum ? matrix(sum) : MatrixRef{}};
+  if (!op.dropout.empty()) result.dropout_key = b.key_of(op.dropout);
+  result.early_residual_TC = b.at(memory.early_residual);
+  result.late_residual_TC = b.at(memory.late_residual);
+  result.partial_TC = b.at(memory.partial);
+  result.y_TC = b.output();
+  result.dy_TC = b.output_grad();
+  result.dp_TC = b.at(memory.dropped_grad);
+  result.dp_full_TC = b.at(memory.gathered_grad);
+  return result;
 }
 
-void leave_block_onto_residual(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
-                               const ModelShard& model, MatrixRef residual_TC, MatrixRef partial_TC,
-                               MatrixRef y_TC) {
-  redistribute_tokens(ctx, leave_block(model.residual), partial_TC.rows, partial_TC, y_TC);
-  if (drops_residual(model, info)) drop_tokens(ctx, info, key, model, y_TC, residual_TC, y_TC);
+void SumOnResidual::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
+                            const MultiplyRows& multiply) const {
+  if (!leave) return multiply(0, m(partial_TC).rows);
+  edge.multiply_and_sum(ctx, leave->change, multiply, m(partial_TC), m(y_TC));
+  if (drops(info)) {
+    drop_tokens(ctx, info, *dropout_key, model, m(y_TC), m(late_residual_TC), m(y_TC));
+  }
 }
 
-void residual_dropout_backward(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
-                               const ModelShard& model, const BlockEdge& edge, MatrixRef dy_TC,
-                               MatrixRef dp_TC, MatrixRef dp_full_TC,
-                               const MultiplyRows& multiply) {
-  if (model.dropout > 0.0) drop_tokens(ctx, info, key, model, dy_TC, {}, dp_TC);
-  edge.gather_and_multiply(ctx, backward_of(leave_block(model.residual)), dp_TC, dp_full_TC,
-                           multiply);
+void SumOnResidual::backward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
+                             const MultiplyRows& multiply) const {
+  if (!leave) return multiply(0, m(dp_full_TC).rows);
+  if (dropout_key) drop_tokens(ctx, info, *dropout_key, model, m(dy_TC), {}, m(dp_TC));
+  edge.gather_and_multiply(ctx, backward_of(leave->change), m(dp_TC), m(dp_full_TC), multiply);
 }
 
 }  // namespace trireme

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
+
 #include "graph/model_shard.h"
 #include "nn/block_edge.h"
 #include "nn/linear.h"
+#include "nn/op_binding.h"
 
 namespace trireme {
 
@@ -13,13 +16,6 @@ namespace trireme {
 void redistribute_tokens(Ctx& ctx, const Redistribution& change, int64_t num_tokens, MatrixRef x_TC,
                          MatrixRef y_TC, CallSite site = CallSite::current());
 
-// y = residual + dropout(x w^T + b), where x w^T is summed over the tp ranks. Without dropout the
-// bias and the residual are addends of that sum, fused into the matmul of one rank for each token.
-// partial: all tokens; y itself where the residual stream has all tokens, too.
-void project_onto_residual(Ctx& ctx, const MicrobatchInfo& info, const Linear& linear, RngKey key,
-                           const ModelShard& model, const BlockEdge& edge, MatrixRef x_TF,
-                           MatrixRef residual_TC, MatrixRef partial_TC, MatrixRef y_TC);
-
 // The tokens that are this rank's alone when the residual stream becomes addends of a sum.
 struct TokenRows {
   int64_t begin = 0;
@@ -28,23 +24,41 @@ struct TokenRows {
 };
 TokenRows own_tokens(const Group& tp, Placement residual, int64_t num_tokens);
 
-// y = the sum of the ranks' `partial`; with dropout, residual + dropout(that).
-void leave_block_onto_residual(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
-                               const ModelShard& model, MatrixRef residual_TC, MatrixRef partial_TC,
-                               MatrixRef y_TC);
 inline bool drops_residual(const ModelSpec& model, const MicrobatchInfo& info) {
   return model.dropout > 0.0 && info.training;
 }
 
-// The gradient behind dropout, gathered and read: dp = dropout's gradient of dy, full = dp for all
-// tokens, whose rows are then multiplied. Without dropout dp is dy itself and nothing is done; the
-// same holds for full.
-void residual_dropout_backward(Ctx& ctx, const MicrobatchInfo& info, RngKey key,
-                               const ModelShard& model, const BlockEdge& edge, MatrixRef dy_TC,
-                               MatrixRef dp_TC, MatrixRef dp_full_TC, const MultiplyRows& multiply);
-
 // dropout(x) + residual on this rank's part of the residual stream.
 void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,
                  MatrixRef x_TC, MatrixRef residual_TC, MatrixRef y_TC);
+
+// How the addends of a sum over tp go back to the residual stream and its gradient comes from there
+// (Op::leave, Op::dropout, Op::late_residual). Where nothing leaves, `partial` is the output, and
+// its gradient is given.
+struct SumOnResidual {
+  ModelShard model;
+  std::optional<EdgeChange> leave;
+  BlockEdge edge;
+  std::optional<RngKey> dropout_key;  // absent: nothing is dropped
+  MatrixAt early_residual_TC, late_residual_TC;
+  MatrixAt partial_TC, y_TC;
+  MatrixAt dy_TC, dp_TC, dp_full_TC;  // p: what is dropped
+
+  static SumOnResidual bind(const OpBinding& b);
+
+  bool drops(const MicrobatchInfo& info) const { return dropout_key && info.training; }
+  // The residual that is added to the rank's own rows of the sum.
+  MatrixRef residual(const MicrobatchInfo& info, const SlotMemory& m) const {
+    return drops(info) ? MatrixRef{} : m(early_residual_TC);
+  }
+  // `multiply` writes rows of `partial`; then y = their sum over the ranks; with dropout, y =
+  // residual + dropout(that).
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
+               const MultiplyRows& multiply) const;
+  // dp = dropout's gradient of dy, full = dp of all tokens, whose rows are then multiplied. Without
+  // dropout dp is dy itself and nothing is done; the same holds for full.
+  void backward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
+                const MultiplyRows& multiply) const;
+};
 
 }  // namespace trireme

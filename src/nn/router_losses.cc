@@ -23,7 +23,7 @@ double mean_visits(const float* score_E, const int32_t* count_E, int64_t E) {
 
 }  // namespace
 
-RouterLosses router_losses(const ModelShard& model, const MoeBlock::Route& r) {
+RouterLosses router_losses(const ModelShard& model, const Route& r) {
   RouterLosses losses;
   const int64_t T = r.score_TE.rows, E = r.score_TE.cols, of_sequence = T / r.count_nE.rows;
   if (model.aux_loss > 0.0) {

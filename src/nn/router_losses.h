@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "nn/moe.h"
+#include "nn/visits.h"
 
 namespace trireme {
 
@@ -20,6 +20,6 @@ inline constexpr int64_t kRouterLossUnit = int64_t{1} << 22;
 inline constexpr double kMostOfToken = 65536.0;
 
 // Of the tokens that `route` has: of a part of every sequence where ranks share them.
-RouterLosses router_losses(const ModelShard& model, const MoeBlock::Route& route);
+RouterLosses router_losses(const ModelShard& model, const Route& route);
 
 }  // namespace trireme

@@ -29,10 +29,10 @@ struct Routed {
   void visit(int64_t t, int64_t e) { ++count[size_t(t / S * E() + e)]; }
 
   // Of tokens that lie one behind the other in each of `sequences`.
-  static MoeBlock::Route route_of(std::vector<float>& score, std::vector<float>& lse,
+  static Route route_of(std::vector<float>& score, std::vector<float>& lse,
                                   std::vector<int32_t>& count, int64_t E) {
     const int64_t T = int64_t(lse.size()), n = int64_t(count.size()) / E;
-    MoeBlock::Route route;
+    Route route;
     route.score_TE = matrix({score.data(), DType::F32, Shape{T, E}});
     route.lse_T = {lse.data(), DType::F32, Shape{T}};
     route.count_nE = matrix({count.data(), DType::I32, Shape{n, E}});

@@ -1,6 +1,6 @@
 #include "nn/slice_sum.h"
 
-#include "memory/stage_tables.h"
+#include "graph/op_tensors.h"
 
 namespace trireme {
 

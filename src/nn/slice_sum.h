@@ -42,10 +42,4 @@ class SliceSum {
   std::array<MatrixRef, kLevels> right_TC_;  // the sum of the right half
 };
 
-// Where the sums of a layer are made; empty where nothing is trained.
-struct SumScratch {
-  MatrixRef edge_RC;  // BlockEdge::sum_RC
-  SliceSum over_slices;
-};
-
 }  // namespace trireme

@@ -47,7 +47,7 @@ struct RankPlan {
 // What the ranks tell each other in Step, as 64-bit words that one rank fills and the others leave
 // zero: the sum of the losses and the valid tokens of every micro-batch and context-parallel rank,
 // whether to stop, and the partial sums of the gradient's norm. The experts' visits of every layer
-// (MoeBlock::Route::load_E), the router's losses (RouterLosses) and an exact norm are integers, to
+// (Route::load_E), the router's losses (RouterLosses) and an exact norm are integers, to
 // which several ranks may add.
 struct Exchange {
   int64_t losses = 0;

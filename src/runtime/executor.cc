@@ -10,7 +10,7 @@ Executor::Executor(Parts parts)
       whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
       whole_targets_(whole_tokens_.size()) {
   size_t most_units = 0;
-  for (const TransformerStage& stage : parts_.stages) {
+  for (const Stage& stage : parts_.stages) {
     most_units = std::max(most_units, size_t(stage.num_units()));
   }
   const size_t num_actions = parts_.plan.program.size();

@@ -6,7 +6,7 @@
 
 #include "data/token_source.h"
 #include "models/grad_addends.h"
-#include "models/transformer_stage.h"
+#include "models/stage.h"
 #include "optim/optimizer.h"
 #include "runtime/clock.h"
 #include "runtime/data_parallel.h"
@@ -51,7 +51,7 @@ class Executor {
   struct Parts {
     const RankPlan& plan;
     RankMemory& memory;
-    const std::vector<TransformerStage>& stages;  // [chunk]
+    const std::vector<Stage>& stages;  // [chunk]
     Optimizer& optimizer;
     const TokenSource& source;
     Group& world;
@@ -126,7 +126,7 @@ class Executor {
   bool ends_chunk(const Action& action) const;  // has its last unit
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;
-  const TransformerStage& stage_of(const Action& action) const {
+  const Stage& stage_of(const Action& action) const {
     return parts_.stages[size_t(action.chunk)];
   }
   int64_t waited_ns() const {

@@ -72,7 +72,7 @@ void Executor::wait_for_params(const Action& action) {
 }
 
 void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
-  const TransformerStage& stage = stage_of(action);
+  const Stage& stage = stage_of(action);
   if (action.first_unit == 0) parts_.pipeline.take_input(action, memory);
   wait_for_params(action);
   const MicrobatchInfo info = info_of(action.microbatch);
@@ -87,7 +87,7 @@ void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& m
 }
 
 void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
-  const TransformerStage& stage = stage_of(action);
+  const Stage& stage = stage_of(action);
   const StageSlots slots{memory.saved_slot, std::max(memory.weight_grad_slot, 0), action.grad_slot,
                          action.accumulate ? Write::Accumulate : Write::Overwrite};
   const MicrobatchInfo info = info_of(action.microbatch);
@@ -163,7 +163,7 @@ MicrobatchInfo Executor::info_of(int microbatch) const {
 }
 
 void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample) {
-  const TransformerStage& stage = parts_.stages[size_t(chunk)];
+  const Stage& stage = parts_.stages[size_t(chunk)];
   const std::span<int32_t> tokens = stage.tokens(saved_slot);
   const std::span<int32_t> targets = stage.targets(saved_slot);
   if (tokens.empty() && targets.empty()) return;
@@ -180,7 +180,7 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
 }
 
 Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot) const {
-  const TransformerStage& stage = parts_.stages[size_t(chunk)];
+  const Stage& stage = parts_.stages[size_t(chunk)];
   EvalLoss result;
   for (float loss : stage.losses(saved_slot)) result.loss_sum += loss;
   const std::span<int32_t> targets = stage.targets(saved_slot);
@@ -205,7 +205,7 @@ void Executor::take_losses(const Action& action, int saved_slot) {
 
 void Executor::take_routing(const Action& action, int saved_slot, int unit) {
   if (parts_.plan.coords.tp != 0) return;  // told by one of them
-  const TransformerStage& stage = stage_of(action);
+  const Stage& stage = stage_of(action);
   const std::span<const int32_t> load = stage.expert_load(saved_slot, unit);
   if (load.empty()) return;
   const StageSpec& spec = parts_.plan.chunks[size_t(action.chunk)].stage;

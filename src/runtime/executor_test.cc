@@ -183,7 +183,7 @@ class Rank {
   RankMemory memory_;
   Stream stream_;
   Ctx ctx_;
-  std::vector<TransformerStage> stages_;
+  std::vector<Stage> stages_;
   Optimizer optimizer_;
   Pipeline pipeline_;
   DataParallel data_parallel_;

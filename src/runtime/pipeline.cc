@@ -20,7 +20,7 @@ void copy(const TensorRef& from, const TensorRef& to) {
 }  // namespace
 
 Pipeline::Pipeline(const RankPlan& plan, const RankMemory& memory, Group& pp,
-                   const std::vector<TransformerStage>& stages)
+                   const std::vector<Stage>& stages)
     : plan_(plan), memory_(memory), pp_(pp), stages_(stages) {
   for (const ChunkRegions& chunk : plan.memory.chunks) {
     activations_in_.emplace_back(chunk.saved_slots.size());
@@ -43,7 +43,7 @@ void Pipeline::wait(Work& work) {
 
 void Pipeline::start(const Action& transfer, const ActionMemory& memory) {
   const size_t chunk = size_t(transfer.chunk);
-  const TransformerStage& stage = stages_[chunk];
+  const Stage& stage = stages_[chunk];
   switch (transfer.kind) {
     case ActionKind::RecvActivation:
       activations_in_[chunk][size_t(memory.saved_slot)] =

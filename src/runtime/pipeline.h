@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "comm/group.h"
-#include "models/transformer_stage.h"
+#include "models/stage.h"
 #include "runtime/rank_memory.h"
 
 namespace trireme {
@@ -15,7 +15,7 @@ class Pipeline {
  public:
   // Borrows everything; stages: [chunk].
   Pipeline(const RankPlan& plan, const RankMemory& memory, Group& pp,
-           const std::vector<TransformerStage>& stages);
+           const std::vector<Stage>& stages);
 
   void start(const Action& transfer, const ActionMemory& memory);
   // Before the first part of F: the chunk's input is there.
@@ -40,7 +40,7 @@ class Pipeline {
   const RankPlan& plan_;
   const RankMemory& memory_;
   Group& pp_;
-  const std::vector<TransformerStage>& stages_;
+  const std::vector<Stage>& stages_;
   // Under way, by the memory that they use.
   std::vector<std::vector<Work>> activations_in_;   // [chunk][saved slot]
   std::vector<std::vector<Work>> activations_out_;  // [chunk][saved slot]

@@ -2,7 +2,7 @@
 
 #include "device/arena.h"
 #include "device/thread_team.h"
-#include "models/transformer_stage.h"
+#include "models/stage.h"
 #include "program/rank_plan.h"
 
 namespace trireme {

@@ -98,7 +98,7 @@ class Engine {
   Offload offload_;
   Stream stream_;
   Ctx ctx_;
-  std::vector<TransformerStage> stages_;  // [chunk]
+  std::vector<Stage> stages_;  // [chunk]
   Optimizer optimizer_;
   LossScale loss_scale_;
   std::vector<OwnedTensors> owned_;

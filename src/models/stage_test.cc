@@ -1,4 +1,4 @@
-#include "models/transformer_stage.h"
+#include "models/stage.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

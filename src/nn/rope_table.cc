@@ -1,7 +1,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "models/transformer_stage.h"
+#include "nn/rope_table.h"
 
 namespace trireme {
 namespace {
@@ -23,9 +23,10 @@ double scaled_frequency(const ModelSpec& model, double frequency) {
 
 }  // namespace
 
-void fill_rope_table(const ModelShard& model, const RopeTable& table) {
-  const auto cos_SD = table.cos_SD.view<float, 2>();
-  const auto sin_SD = table.sin_SD.view<float, 2>();
+void fill_rope_table(const ModelShard& model, const TensorRef& cosines_SD,
+                     const TensorRef& sines_SD) {
+  const auto cos_SD = cosines_SD.view<float, 2>();
+  const auto sin_SD = sines_SD.view<float, 2>();
   for (int64_t pair = 0; pair < model.head_dim / 2; ++pair) {
     const double exponent = -2.0 * double(pair) / double(model.head_dim);
     const double frequency = scaled_frequency(model, std::pow(model.rope_theta, exponent));

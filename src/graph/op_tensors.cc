@@ -1,0 +1,211 @@
+#include "graph/op_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+// Legend: T tokens of a micro-batch, R of them those of this rank's residual stream, C d_model, Q
+// q_width, H heads, V vocabulary, all as this tensor-parallel rank has them.
+class TensorLister {
+ public:
+  TensorLister(const Graph& graph, const Op& op, const ModelShard& shard, const StageShape& shape)
+      : graph_(graph), op_(op), model_(shard), shape_(shape), tokens_(shard, shape) {}
+
+  std::vector<OpTensor> run() {
+    switch (op_.kind) {
+      case OpKind::Norm:
+        add_statistics();
+        break;
+      case OpKind::Linear:
+        add_sums();
+        break;
+      case OpKind::Rope:
+        add_rotations();
+        break;
+      case OpKind::Attention:
+        add_attention();
+        break;
+      case OpKind::Route:
+        add_route();
+        break;
+      case OpKind::Dispatch:
+        add_exchange();
+        break;
+      case OpKind::CrossEntropy:
+        add_loss();
+        break;
+      default:
+        break;
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  void add(std::string name, const Shape& shape, DType dtype, Lifetime lifetime) {
+    tensors_.push_back({std::move(name), shape, dtype, lifetime});
+  }
+
+  void add_statistics() {
+    const bool is_split = graph_.values[size_t(op_.inputs.front())].placement.tp ==
+                          Placement::shard(0);
+    const int64_t rows = is_split ? tokens_.residual : tokens_.all;
+    if (model_.norm == NormType::LayerNorm) {
+      add(op_.name + ".mean_T", Shape{rows}, DType::F32, Lifetime::Forward);
+    }
+    add(op_.name + ".rstd_T", Shape{rows}, DType::F32, Lifetime::Forward);
+  }
+
+  // Where addends of a sum over slices, or over ranks piece by piece, wait for the others.
+  void add_sums() {
+    const Shape TC{tokens_.all, model_.d_model};
+    if (tokens_.is_split && shape_.tp_overlap) {  // the largest part of a rank
+      const Shape part{balanced_count(tokens_.all, shape_.tp, 0), model_.d_model};
+      add("edge.sum_RC", part, shape_.compute, Lifetime::Scratch);
+    }
+    for (int level = 0; 1 << level < model_.slices.count; ++level) {
+      add(slice_sum_name(level), TC, shape_.compute, Lifetime::Scratch);
+    }
+  }
+
+  void add_rotations() {
+    const Shape SD{model_.local_len(), model_.head_dim / 2};
+    add("rope.cos_SD", SD, DType::F32, Lifetime::Constant);
+    add("rope.sin_SD", SD, DType::F32, Lifetime::Constant);
+  }
+
+  void add_attention() {
+    const Shape HT{model_.heads, tokens_.all};
+    add(op_.name + ".lse_HT", HT, DType::F32, Lifetime::Forward);
+    add(op_.name + ".delta_HT", HT, DType::F32, Lifetime::Scratch);
+    if (shape_.cp == 1) return;
+    shape_.context_exchange == ContextExchange::Ring ? add_ring() : add_heads();
+  }
+
+  // Legend: L tokens of one sequence, W keys and values side by side. The buffers of all chunks of
+  // a rank lie at the same place, so they are listed with the constants.
+  void add_ring() {
+    const int64_t L = model_.local_len(), T = tokens_.all;
+    const int64_t Q = model_.q_width(), W = 2 * model_.kv_width();
+    const auto add_buffer = [&](const char* name, const Shape& shape, DType dtype) {
+      add(name, shape, dtype, Lifetime::Constant);
+    };
+    for (const char* name : {"ring.kv_TW[0]", "ring.kv_TW[1]"}) {
+      add_buffer(name, Shape{T, W}, shape_.compute);
+    }
+    for (const char* name : {"ring.dkv_TW[0]", "ring.dkv_TW[1]"}) {
+      add_buffer(name, Shape{T, W}, DType::F32);
+    }
+    add_buffer("ring.sum_TQ", Shape{T, Q}, DType::F32);
+    add_buffer("ring.part_LQ", Shape{L, Q}, shape_.compute);
+    add_buffer("ring.part_LW", Shape{L, W}, shape_.compute);
+    add_buffer("ring.part_lse_HL", Shape{model_.heads, L}, DType::F32);
+    add_buffer("ring.part_delta_HL", Shape{model_.heads, L}, DType::F32);
+  }
+
+  // Attention by all-to-all: blocks that are sent and received, and its operands (q, k, v, out,
+  // dout and the gradients of the first three) for this rank's heads and all tokens.
+  void add_heads() {
+    const int64_t T = tokens_.all, cp = shape_.cp;
+    const int64_t gradients = model_.qkv_width(), operands = gradients + 2 * model_.q_width();
+    const auto add_buffer = [&](const char* name, const Shape& shape) {
+      add(name, shape, shape_.compute, Lifetime::Constant);
+    };
+    add_buffer("heads.send_TX", Shape{T, operands});
+    add_buffer("heads.recv_TX", Shape{T, operands});
+    add_buffer("heads.operands_NX", Shape{T * cp, operands / cp});
+    add_buffer("heads.gradients_NX", Shape{T * cp, gradients / cp});
+  }
+
+  // Legend: E experts, k experts of a token, A visits of this rank's tokens, X of this rank's
+  // experts (the same where one rank has all experts), n sequences, P ranks. The route is always
+  // kept, so that no recomputation can send a token elsewhere.
+  void add_route() {
+    const int64_t T = tokens_.all, E = model_.experts, k = model_.top_k;
+    const int64_t A = model_.sent_rows(T), X = model_.held_rows(T), n = tokens_.sequences;
+    const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
+      add(name, shape, dtype, Lifetime::Kept);
+    };
+    keep("route.score_TE", Shape{T, E}, DType::F32);
+    keep("route.lse_T", Shape{T}, DType::F32);
+    keep("route.expert_Tk", Shape{T, k}, DType::I32);
+    keep("route.weight_Tk", Shape{T, k}, DType::F32);
+    keep("route.row_Tk", Shape{T, k}, DType::I32);
+    keep("route.token_A", Shape{A}, DType::I32);
+    keep("route.weight_A", Shape{A}, DType::F32);
+    keep("route.begin_E", Shape{E + 1}, DType::I32);
+    keep("route.count_nE", Shape{n, E}, DType::I32);
+    keep("route.load_E", Shape{E + 1}, DType::I32);
+    add("route.dlogits_TE", Shape{T, E}, shape_.compute, Lifetime::WeightGrad);
+    add("route.dweight_R", Shape{X}, DType::F32, Lifetime::Scratch);
+    if (model_.counts_earlier_visits()) {
+      add("visits.count_KE", Shape{n * model_.chunks.num_chunks(), E}, DType::I32,
+          Lifetime::Scratch);
+      add("visits.before_cE", Shape{2 * n, E}, DType::I32, Lifetime::Scratch);
+    }
+    if (model_.ep == 1) return;
+    keep("route.weight_R", Shape{X}, DType::F32);
+    keep("route.begin_R", Shape{E + 1}, DType::I32);
+    add("route.dweight_A", Shape{A}, DType::F32, Lifetime::Scratch);
+    add("exchange.taken_E", Shape{E}, DType::I32, Lifetime::Scratch);
+    add("exchange.counts_2P", Shape{2, model_.ep}, DType::I64, Lifetime::Scratch);
+  }
+
+  void add_exchange() {
+    if (model_.ep == 1) return;
+    add("exchange.sent_AC", Shape{model_.sent_rows(tokens_.all), model_.d_model}, shape_.compute,
+        Lifetime::Scratch);
+  }
+
+  // The loss computes the gradient of its input in F, tile by tile.
+  void add_loss() {
+    const int64_t T = tokens_.all, C = model_.d_model, tile = std::min(T, kLossTileTokens);
+    const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
+      add(name, shape, dtype, Lifetime::Kept);
+    };
+    keep("targets_T", Shape{T}, DType::I32);
+    for (const char* name : {"loss_T", "head.max_T", "head.sum_T"}) {
+      keep(name, Shape{T}, DType::F32);
+    }
+    keep("head.dh_TC", Shape{tokens_.residual, C}, shape_.compute);
+    if (shape_.compute != DType::F32) {
+      keep("head.dlogits_TV", Shape{T, model_.vocab_size}, shape_.compute);
+    }
+    const auto scratch = [&](const char* name, const Shape& shape, DType dtype) {
+      add(name, shape, dtype, Lifetime::Scratch);
+    };
+    scratch("head.logits_tile_tV", Shape{tile, model_.vocab_size}, DType::F32);
+    scratch("head.part_3t", Shape{3 * model_.slices.count, tile}, DType::F32);
+    scratch("head.parts_3Rt", Shape{3 * model_.slices.all, tile}, DType::F32);
+    if (tokens_.is_split) scratch("head.dh_full_TC", Shape{T, C}, shape_.compute);
+    for (int level = 0; 1 << level < model_.slices.count; ++level) {
+      scratch(slice_sum_name(level).c_str(), Shape{T, C}, shape_.compute);
+    }
+  }
+
+  const Graph& graph_;
+  const Op& op_;
+  const ModelShard& model_;
+  const StageShape& shape_;
+  TokenCounts tokens_;
+  std::vector<OpTensor> tensors_;
+};
+
+}  // namespace
+
+TokenCounts::TokenCounts(const ModelShard& shard, const StageShape& shape)
+    : sequences(shape.micro_sequences),
+      all(shape.micro_sequences * shard.local_len()),
+      residual(local_shape(Shape{all}, shard.residual, shape.tp, shape.tp_rank).num_elements()),
+      is_split(shard.residual.kind == Placement::Kind::Shard) {}
+
+std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
+                                 const StageShape& shape) {
+  return TensorLister(graph, op, shard, shape).run();
+}
+
+std::string slice_sum_name(int level) { return fmt::format("slices.sum_TC[{}]", level); }
+
+}  // namespace trireme

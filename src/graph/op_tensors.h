@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/model_shard.h"
+
+namespace trireme {
+
+// How long a tensor of an op lives that is neither a value of the graph nor its gradient.
+enum class Lifetime : uint8_t {
+  Constant,    // written once, before the first step
+  Kept,        // from F to W, under every policy of recomputation
+  Forward,     // from F to W, or computed again
+  WeightGrad,  // from B to W
+  Scratch,     // within one call
+};
+
+struct OpTensor {
+  std::string name;  // unique inside the unit; tensors of one name share memory
+  Shape shape;
+  DType dtype = DType::F32;
+  Lifetime lifetime = Lifetime::Scratch;
+};
+
+// Tokens of a micro-batch that a rank of cp has, and the part of them that lies on its residual
+// stream.
+struct TokenCounts {
+  TokenCounts(const ModelShard& shard, const StageShape& shape);
+  int64_t sequences;
+  int64_t all;
+  int64_t residual;
+  bool is_split;  // each tp rank has its own part of the residual stream
+};
+
+// What an op of a fused graph stores beside its inputs and outputs: statistics, routes, scratch.
+std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
+                                 const StageShape& shape);
+
+// The scratch in which sums over slices meet, by level of their tree.
+std::string slice_sum_name(int level);
+
+}  // namespace trireme

@@ -1,0 +1,69 @@
+#include "memory/stage_units.h"
+
+#include "graph/fuse.h"
+#include "graph/model_graphs.h"
+#include "graph/place.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kStageGrad = "dx_TC";  // of the stage's input; of every layer where B is with W
+
+bool is_layer(const Graph& graph) { return graph.unit.starts_with("layers."); }
+
+}  // namespace
+
+TensorPlace StageUnit::place(Space space, const std::string& name_inside) const {
+  switch (space) {
+    case Space::Input:
+      return input;
+    case Space::Output:
+      return output;
+    case Space::InputGrad:
+      return input_grad;
+    case Space::OutputGrad:
+      return output_grad;
+    case Space::Saved:
+    case Space::WeightGrad:
+      return {space, prefix + name_inside};
+    default:
+      return {space, name_inside};
+  }
+}
+
+StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
+  StageUnits result;
+  const ModelShard shard = shard_model(model, shape);
+  const auto fused = [&](const Graph& graph) { return fuse(place(graph, shape)); };
+  bool is_known_layer = false;
+  for_each_unit(model, stage, fused, [&](const Graph& graph) {
+    StageUnit unit;
+    unit.name = graph.unit;
+    if (is_layer(graph)) unit.prefix = unit.param_prefix = graph.unit + ".";
+    if (!is_layer(graph) || !is_known_layer) {
+      const Recompute recompute = is_layer(graph) ? shape.recompute : Recompute::None;
+      const bool is_first = graph.values[size_t(graph.input)].numbers == Numbers::I32;
+      result.kinds.push_back({graph, unit_memory(graph, shard, shape, recompute, is_first)});
+      is_known_layer |= is_layer(graph);
+    }
+    unit.kind = int(result.kinds.size()) - 1;
+    const bool is_tokens = graph.unit == "embedding";
+    unit.input = {Space::Saved, is_tokens          ? "tokens_T"
+                                : is_layer(graph) ? unit.prefix + "x_TC"
+                                                  : std::string(kStageOutput)};
+    result.units.push_back(std::move(unit));
+  });
+  // A unit writes what the next one reads, and the other way round for gradients.
+  const Space grads = shape.split_backward ? Space::WeightGrad : Space::Scratch;
+  for (size_t i = 0; i < result.units.size(); ++i) {
+    StageUnit& unit = result.units[i];
+    const bool is_last = i + 1 == result.units.size();
+    unit.output = is_last ? TensorPlace{Space::Saved, kStageOutput} : result.units[i + 1].input;
+    const bool has_own_grad = shape.split_backward && !unit.prefix.empty();
+    unit.output_grad = {grads, has_own_grad ? unit.prefix + "dy_TC" : std::string(kStageGrad)};
+    unit.input_grad = i == 0 ? TensorPlace{grads, kStageGrad} : result.units[i - 1].output_grad;
+  }
+  return result;
+}
+
+}  // namespace trireme

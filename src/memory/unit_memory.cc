@@ -1,0 +1,493 @@
+#include "memory/unit_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "graph/axis_part.h"
+#include "graph/backward_reads.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kEdge = "edge_TC";  // scratch for all tokens of the residual stream
+
+// A piece of memory for one value, for the outputs of one product side by side, or for a value that
+// is changed in place.
+struct ValueBuffer {
+  enum class Kind { Own, Edge, Input, Output };
+  Kind kind = Kind::Own;
+  std::string name;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  bool is_kept = true;      // where there is a choice
+  bool is_read_later = false;  // by B or W
+  bool is_again = false;       // computed again
+};
+struct Columns {
+  int buffer = -1;
+  int64_t column = 0;
+  int64_t cols = 0;
+};
+
+// The policies of recomputation: everything that B and W read is stored; all but what norms and
+// activation functions make, which costs little to compute again; or nothing but the unit's input.
+bool keeps(Recompute recompute, const Op& op) {
+  if (recompute == Recompute::None) return true;
+  return recompute == Recompute::Selective && op.kind != OpKind::Norm &&
+         op.kind != OpKind::Activation;
+}
+
+class UnitPlanner {
+ public:
+  UnitPlanner(const Graph& graph, const ModelShard& shard, const StageShape& shape,
+              Recompute recompute, bool is_first)
+      : graph_(graph),
+        shard_(shard),
+        shape_(shape),
+        recompute_(recompute),
+        is_first_(is_first),
+        tokens_(shard, shape),
+        columns_(graph.values.size()),
+        grads_(graph.values.size()) {
+    memory_.ops.resize(graph.ops.size());
+  }
+
+  UnitMemory run() {
+    list_op_tensors();
+    place_values();
+    find_reads_of_backward();
+    choose_again();
+    flow_back();
+    store_values();
+    store_gradients();
+    return std::move(memory_);
+  }
+
+ private:
+  // ---- forward values
+
+  int64_t rows_of(const Value& value) const {
+    if (value.dims.front() == Axis::Visit) return shard_.held_rows(tokens_.all);
+    return value.placement.tp == Placement::shard(0) ? tokens_.residual : tokens_.all;
+  }
+  int64_t cols_of(const Value& value) const {
+    return part_of(std::span(value.dims).subspan(1), shard_, shard_).count;
+  }
+  const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
+  Columns& columns(ValueId id) { return columns_[size_t(id)]; }
+
+  static std::string name_of_buffer(const Value& value) {
+    std::string name = value.name + "_";
+    for (const Axis axis : value.dims) name += letter_of(axis);
+    return name;
+  }
+
+  int add_buffer(ValueBuffer buffer) {
+    buffers_.push_back(std::move(buffer));
+    return int(buffers_.size()) - 1;
+  }
+  int edge_buffer() {
+    if (edge_ < 0) edge_ = add_buffer({ValueBuffer::Kind::Edge, kEdge, tokens_.all, shard_.d_model});
+    return edge_;
+  }
+
+  void place_values() {
+    const Value& input = value(graph_.input);
+    const int64_t width = is_matrix(input) ? cols_of(input) : 1;
+    columns(graph_.input) = {
+        add_buffer({ValueBuffer::Kind::Input, input.name, rows_of(input), width}), 0, width};
+    std::vector<ValueId> addends;
+    for (const Op& op : graph_.ops) {
+      const bool is_in_place = op.kind == OpKind::Rope || keeps_tokens(op);
+      if (is_in_place) {
+        for (size_t i = 0; i < op.outputs.size(); ++i) {
+          columns(op.outputs[i]) = columns(op.inputs[i]);
+        }
+        continue;
+      }
+      if (op.kind == OpKind::Redistribute && gathers(op)) {
+        columns(op.outputs.front()) = {edge_buffer(), 0, shard_.d_model};
+        continue;
+      }
+      if (is_partial(op.outputs.front())) {
+        addends.push_back(op.outputs.front());
+        continue;
+      }
+      place_outputs(op);
+    }
+    // An addend lies where the sum is made.
+    for (auto addend = addends.rbegin(); addend != addends.rend(); ++addend) {
+      columns(*addend) =
+          tokens_.is_split ? Columns{edge_buffer(), 0, shard_.d_model} : columns(sum_of(*addend));
+    }
+  }
+
+  // A redistribution that leaves every number where it is.
+  bool keeps_tokens(const Op& op) const {
+    return op.kind == OpKind::Redistribute && gathers(op) && !tokens_.is_split;
+  }
+  bool gathers(const Op& op) const { return op.change.to == Placement::replicate(); }
+  // Whether the value is an addend of the residual stream; those of experts are combined first.
+  bool is_partial(ValueId id) const {
+    return value(id).placement.tp == Placement::partial() && is_matrix(value(id)) &&
+           value(id).dims.front() == Axis::Token;
+  }
+  ValueId sum_of(ValueId addend) const {
+    for (const Op& op : graph_.ops) {
+      if (reads(op, addend)) return op.outputs.front();
+    }
+    TRIREME_CHECK(false, "nothing sums " + value(addend).name);
+  }
+
+  void place_outputs(const Op& op) {
+    int64_t cols = 0;
+    for (const ValueId id : op.outputs) {
+      if (is_matrix(value(id))) cols += cols_of(value(id));
+    }
+    if (cols == 0) return;
+    const Value& first = value(op.outputs.front());
+    const bool is_output = op.outputs.front() == graph_.output;
+    const int buffer =
+        add_buffer({is_output ? ValueBuffer::Kind::Output : ValueBuffer::Kind::Own,
+                    name_of_buffer(first), rows_of(first), cols, keeps(recompute_, op)});
+    int64_t column = 0;
+    for (const ValueId id : op.outputs) {
+      if (!is_matrix(value(id))) continue;
+      columns(id) = {buffer, column, cols_of(value(id))};
+      column += cols_of(value(id));
+    }
+  }
+
+  ValueBuffer* buffer_of(ValueId id) {
+    const int buffer = columns(id).buffer;
+    return buffer < 0 ? nullptr : &buffers_[size_t(buffer)];
+  }
+
+  void find_reads_of_backward() {
+    for (const Op& op : graph_.ops) {
+      for (const ValueId id : read_by_backward(op)) mark_read(id);
+    }
+  }
+  // What was gathered is gathered again from where it came.
+  void mark_read(ValueId id) {
+    ValueBuffer* buffer = buffer_of(id);
+    if (buffer == nullptr) return;
+    if (buffer->kind == ValueBuffer::Kind::Edge) {
+      return mark_read(producer_of(graph_, id)->inputs.front());
+    }
+    buffer->is_read_later = true;
+  }
+
+  // ---- recomputation
+
+  bool is_stored(const ValueBuffer& buffer) const {
+    using Kind = ValueBuffer::Kind;
+    if (buffer.kind == Kind::Input || buffer.kind == Kind::Output) return true;
+    return buffer.kind == Kind::Own && buffer.is_read_later && buffer.is_kept;
+  }
+
+  void choose_again() {
+    for (ValueBuffer& buffer : buffers_) {
+      buffer.is_again = buffer.kind == ValueBuffer::Kind::Own && buffer.is_read_later &&
+                        !buffer.is_kept;
+    }
+    for (size_t i = graph_.ops.size(); i-- > 0;) {
+      const Op& op = graph_.ops[i];
+      bool& again = memory_.ops[i].is_computed_again;
+      for (const ValueId id : op.outputs) {
+        const ValueBuffer* buffer = buffer_of(id);
+        again |= buffer != nullptr && buffer->is_again;
+      }
+      if (!again) continue;
+      std::vector<ValueId> inputs = op.inputs;
+      for (const ValueId id : {op.addend, op.early_residual}) {
+        if (id >= 0) inputs.push_back(id);
+      }
+      for (const ValueId id : inputs) {
+        ValueBuffer* buffer = buffer_of(id);
+        if (buffer != nullptr && !is_stored(*buffer)) buffer->is_again = true;
+      }
+    }
+  }
+
+  // ---- tensors of ops
+
+  void list_op_tensors() {
+    for (const Op& op : graph_.ops) {
+      const bool kept = recompute_ != Recompute::Full;
+      for (const OpTensor& tensor : op_tensors(graph_, op, shard_, shape_)) {
+        add_op_tensor(tensor, kept);
+      }
+    }
+  }
+  void add_op_tensor(const OpTensor& tensor, bool keeps_forward) {
+    switch (tensor.lifetime) {
+      case Lifetime::Kept:
+        return add_tensor({Space::Saved, tensor.name, tensor.shape, tensor.dtype});
+      case Lifetime::Forward:
+        if (!keeps_forward) break;
+        return add_tensor({Space::Saved, tensor.name, tensor.shape, tensor.dtype});
+      case Lifetime::WeightGrad:
+        return add_tensor({shape_.split_backward ? Space::WeightGrad : Space::Scratch, tensor.name,
+                           tensor.shape, tensor.dtype, false, true});
+      default:
+        break;
+    }
+    add_tensor({Space::Scratch, tensor.name, tensor.shape, tensor.dtype,
+                tensor.lifetime == Lifetime::Constant});
+  }
+  void add_tensor(StoredTensor tensor) {
+    for (const StoredTensor& other : memory_.tensors) {
+      if (other.space == tensor.space && other.name == tensor.name) return;
+    }
+    memory_.tensors.push_back(std::move(tensor));
+  }
+
+  // ---- gradients
+
+  // The gradient of a value has the shape of the value's memory.
+  Stored own_grad(ValueId id) {
+    const Columns place = columns(id);
+    const ValueBuffer& buffer = buffers_[size_t(place.buffer)];
+    switch (buffer.kind) {
+      case ValueBuffer::Kind::Input:
+        return whole(Space::InputGrad, buffer);
+      case ValueBuffer::Kind::Output:
+        return whole(Space::OutputGrad, buffer);
+      default:
+        break;
+    }
+    const bool is_edge = buffer.kind == ValueBuffer::Kind::Edge;
+    const std::string name = is_edge ? buffer.name : "d" + buffer.name;
+    if (!is_edge) own_grads_.insert({name, {buffer.rows, buffer.cols}});
+    return {Space::Scratch, name, shape_.compute, buffer.rows, place.cols, place.column,
+            buffer.cols};
+  }
+  Stored whole(Space space, const ValueBuffer& buffer) const {
+    return {space, "", shape_.compute, buffer.rows, buffer.cols, 0, buffer.cols};
+  }
+  // Gradients that an op needs beside those of values.
+  Stored grad_tensor(const std::string& name, int64_t rows) {
+    own_grads_.insert({name, {rows, shard_.d_model}});
+    return {Space::Scratch, name, shape_.compute, rows, shard_.d_model, 0, shard_.d_model};
+  }
+
+  // Nothing flows into tokens, or into what lies before the first unit.
+  bool takes_gradient(ValueId id) {
+    if (columns(id).buffer < 0) return false;
+    return id != graph_.input || !is_first_;
+  }
+  InputGrad write_grad(ValueId id) {
+    if (!takes_gradient(id)) return {};
+    const Stored addend = std::exchange(grads_[size_t(id)], own_grad(id));
+    return {grads_[size_t(id)], addend};
+  }
+  // The gradient of the value is that of another one; a sum where it has one already.
+  InputGrad alias_grad(ValueId id, const Stored& grad) {
+    if (!takes_gradient(id)) return {};
+    if (grads_[size_t(id)]) return write_grad(id);
+    grads_[size_t(id)] = grad;
+    return {};
+  }
+
+  void flow_back() {
+    if (is_matrix(value(graph_.output))) {
+      grads_[size_t(graph_.output)] = whole(Space::OutputGrad, *buffer_of(graph_.output));
+    }
+    for (size_t i = graph_.ops.size(); i-- > 0;) flow_back(graph_.ops[i], memory_.ops[i]);
+    const Stored& arrived = grads_[size_t(graph_.input)];
+    if (!is_first_ && arrived.space != Space::InputGrad) memory_.copied_input_grad = arrived;
+  }
+
+  void flow_back(const Op& op, OpMemory& m) {
+    for (const ValueId id : op.outputs) m.output_grads.push_back(grads_[size_t(id)]);
+    m.all_output_grads = m.output_grads.front();
+    if (op.outputs.size() > 1 && m.all_output_grads) {
+      const Stored whole = m.all_output_grads;
+      m.all_output_grads.column = 0;
+      m.all_output_grads.cols = whole.stride;
+    }
+    m.dropped_grad = m.gathered_grad = m.all_output_grads;
+    if (op.leave) flow_back_over_edge(op, m);
+    if (has_weight_grad(op)) read_by_weights_.insert(m.gathered_grad.tensor);
+    m.input_grads.resize(op.inputs.size());
+    switch (op.kind) {
+      case OpKind::CrossEntropy:  // computed in F
+        grads_[size_t(op.inputs.front())] = saved_matrix("head.dh_TC", tokens_.residual);
+        m.input_grads.front() = {grads_[size_t(op.inputs.front())], {}};
+        m.gathered_input_grad =
+            tokens_.is_split ? scratch_matrix("head.dh_full_TC", tokens_.all)
+                             : m.input_grads.front().dest;
+        return;
+      case OpKind::Add:
+        for (size_t i = 0; i < op.inputs.size(); ++i) {
+          m.input_grads[i] = alias_grad(op.inputs[i], m.output_grads.front());
+        }
+        return;
+      default:
+        for (size_t i = 0; i < op.inputs.size(); ++i) m.input_grads[i] = write_grad(op.inputs[i]);
+        m.gathered_input_grad = m.input_grads.front().dest;
+        if (op.enter && tokens_.is_split) {
+          edge_buffer();
+          m.gathered_input_grad = scratch_matrix(kEdge, tokens_.all);
+        }
+    }
+  }
+
+  // Through dropout and back over the ranks, to the product whose output left.
+  void flow_back_over_edge(const Op& op, OpMemory& m) {
+    const Stored dy = m.output_grads.front();
+    // A unit with nothing before it may overwrite gradients that are its own.
+    const bool may_overwrite = op.late_residual < 0 && dy.space != Space::OutputGrad;
+    if (!op.dropout.empty() && !may_overwrite) {
+      m.dropped_grad = grad_tensor("d" + op.dropout + "_TC", dy.rows);
+    }
+    m.gathered_grad = m.dropped_grad;
+    if (tokens_.is_split) {
+      if (op.kind == OpKind::Lookup) edge_buffer();
+      m.gathered_grad = op.kind == OpKind::Lookup
+                            ? scratch_matrix(kEdge, tokens_.all)
+                            : grad_tensor("d" + op.name + ".gathered_TC", tokens_.all);
+    }
+    if (op.late_residual >= 0) {
+      const InputGrad sum = alias_grad(op.late_residual, dy);
+      TRIREME_CHECK(!sum.dest, "a residual is read once more behind the sum that it is part of");
+    }
+    if (op.addend >= 0) grads_[size_t(op.addend)] = m.gathered_grad;
+  }
+
+  Stored scratch_matrix(const std::string& name, int64_t rows) const {
+    return {Space::Scratch, name, shape_.compute, rows, shard_.d_model, 0, shard_.d_model};
+  }
+  Stored saved_matrix(const std::string& name, int64_t rows) const {
+    return {Space::Saved, name, shape_.compute, rows, shard_.d_model, 0,
+            shard_.d_model};
+  }
+
+  // ---- memory of values and gradients
+
+  Stored stored(ValueId id) {
+    if (id < 0 || columns(id).buffer < 0) return {};
+    const Columns place = columns(id);
+    const ValueBuffer& buffer = buffers_[size_t(place.buffer)];
+    if (buffer.kind == ValueBuffer::Kind::Input) return whole(Space::Input, buffer);
+    if (buffer.kind == ValueBuffer::Kind::Output) return whole(Space::Output, buffer);
+    const bool is_saved = is_stored(buffer);
+    const std::string& name = is_saved ? buffer.name : scratch_names_.at(size_t(place.buffer));
+    return {is_saved ? Space::Saved : Space::Scratch, name, shape_.compute, buffer.rows, place.cols,
+            place.column, buffer.cols};
+  }
+
+  // A value that is neither stored nor computed again lives in F alone. It shares the memory of a
+  // gradient of its shape that lives in B alone.
+  std::string scratch_name(const ValueBuffer& buffer) {
+    if (buffer.kind != ValueBuffer::Kind::Own || buffer.is_again) return buffer.name;
+    for (const auto& [name, extent] : own_grads_) {
+      const bool fits = extent == std::pair{buffer.rows, buffer.cols};
+      if (fits && read_by_weights_.count(name) == 0 && taken_.insert(name).second) return name;
+    }
+    return buffer.name;
+  }
+
+  void store_values() {
+    for (size_t b = 0; b < buffers_.size(); ++b) {
+      const ValueBuffer& buffer = buffers_[b];
+      if (buffer.kind == ValueBuffer::Kind::Input || buffer.kind == ValueBuffer::Kind::Output) {
+        continue;
+      }
+      const Shape shape{buffer.rows, buffer.cols};
+      if (is_stored(buffer)) {
+        add_tensor({Space::Saved, buffer.name, shape, shape_.compute});
+        continue;
+      }
+      scratch_names_[b] = scratch_name(buffer);
+      add_tensor({Space::Scratch, scratch_names_[b], shape, shape_.compute});
+    }
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      OpMemory& m = memory_.ops[i];
+      for (const ValueId id : op.inputs) m.inputs.push_back(stored(id));
+      for (const ValueId id : op.outputs) m.outputs.push_back(stored(id));
+      m.all_outputs = m.outputs.front();
+      if (op.outputs.size() > 1) {
+        m.all_outputs.column = 0;
+        m.all_outputs.cols = m.all_outputs.stride;
+      }
+      m.gathered_input = op.enter && tokens_.is_split ? scratch_matrix(kEdge, tokens_.all)
+                         : op.inputs.empty()          ? Stored{}
+                                                      : m.inputs.front();
+      if (op.enter && tokens_.is_split) add_edge();
+      m.partial = op.leave && tokens_.is_split ? scratch_matrix(kEdge, tokens_.all)
+                                               : m.all_outputs;
+      if (op.leave && tokens_.is_split) add_edge();
+      m.early_residual = stored(op.early_residual);
+      m.late_residual = stored(op.late_residual);
+    }
+  }
+  void add_edge() {
+    add_tensor({Space::Scratch, kEdge, Shape{tokens_.all, shard_.d_model}, shape_.compute});
+  }
+
+  // What W reads is kept from B to W where these are apart; but a unit with nothing before it does
+  // all of its backward pass in W.
+  void store_gradients() {
+    const bool is_split = shape_.split_backward && !is_first_;
+    const auto lies_in_weight_grads = [&](const std::string& name) {
+      return is_split && own_grads_.count(name) > 0 && read_by_weights_.count(name) > 0;
+    };
+    const auto move = [&](Stored& grad) {
+      if (grad.space != Space::Scratch || !lies_in_weight_grads(grad.tensor)) return;
+      grad.space = Space::WeightGrad;
+    };
+    for (OpMemory& m : memory_.ops) {
+      for (Stored& grad : m.output_grads) move(grad);
+      for (Stored* grad : {&m.all_output_grads, &m.dropped_grad, &m.gathered_grad,
+                           &m.gathered_input_grad}) {
+        move(*grad);
+      }
+      for (InputGrad& grad : m.input_grads) {
+        move(grad.dest);
+        move(grad.addend);
+      }
+    }
+    move(memory_.copied_input_grad);
+    for (const auto& [name, extent] : own_grads_) {
+      const bool in_weight_grads = lies_in_weight_grads(name);
+      add_tensor({in_weight_grads ? Space::WeightGrad : Space::Scratch, name,
+                  Shape{extent.first, extent.second}, shape_.compute, false, true});
+    }
+  }
+
+  const Graph& graph_;
+  const ModelShard& shard_;
+  const StageShape& shape_;
+  Recompute recompute_;
+  bool is_first_;
+  TokenCounts tokens_;
+  std::vector<ValueBuffer> buffers_;
+  std::vector<Columns> columns_;  // [value]
+  int edge_ = -1;
+  std::vector<Stored> grads_;  // [value]: as far as B has come
+  std::map<std::string, std::pair<int64_t, int64_t>> own_grads_;  // name to rows and columns
+  std::set<std::string> read_by_weights_;                         // names of gradients
+  std::set<std::string> taken_;
+  std::map<size_t, std::string> scratch_names_;  // [buffer]
+  UnitMemory memory_;
+};
+
+}  // namespace
+
+bool is_matrix(const Value& value) {
+  return value.numbers == Numbers::Compute && value.dims.size() > 1;
+}
+
+UnitMemory unit_memory(const Graph& fused, const ModelShard& shard, const StageShape& shape,
+                       Recompute recompute, bool is_first) {
+  return UnitPlanner(fused, shard, shape, recompute, is_first).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,125 @@
+#include "models/stage.h"
+
+namespace trireme {
+
+SlotMemory Stage::memory_of(const StageSlots& slots, int unit) const {
+  SlotMemory m;
+  const auto put = [&](Base base, void* place) {
+    m.bases[size_t(base)] = static_cast<char*>(place);
+  };
+  const auto one_of = [](const std::vector<void*>& places, int slot) {
+    return places.empty() ? nullptr : places[size_t(slot)];
+  };
+  put(Base::Saved, one_of(memory_.saved_slots, slots.saved));
+  put(Base::WeightGrad, one_of(memory_.weight_grad_slots, slots.weight_grad));
+  put(Base::Scratch, memory_.scratch);
+  if (!memory_.grad_slots.empty()) {
+    const std::vector<void*>& grads = memory_.grad_slots[size_t(slots.grad)];
+    put(Base::Grads, grads[size_t(unit)]);
+    put(Base::TiedGrads, grads.front());
+  }
+  return m;
+}
+
+void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit,
+                const std::vector<Call>& calls, const SlotMemory& m, Write write) const {
+  for (const Call& call : calls) {
+    const OpBody& op = *unit.ops[size_t(call.op)];
+    switch (call.half) {
+      case Half::Forward:
+        op.forward(ctx, info, m);
+        break;
+      case Half::BackwardInput:
+        op.backward_input(ctx, info, m);
+        break;
+      case Half::BackwardWeight:
+        op.backward_weight(ctx, info, m, write);
+        break;
+    }
+  }
+}
+
+void Stage::forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const {
+  const Unit& u = units_[size_t(unit)];
+  run(ctx, info, u, u.forward, memory_of({.saved = saved_slot}, unit), Write::Overwrite);
+}
+
+void Stage::backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                          int unit) const {
+  const Unit& u = units_[size_t(unit)];
+  const SlotMemory m = memory_of(slots, unit);
+  run(ctx, info, u, u.again, m, slots.write);
+  run(ctx, info, u, u.backward, m, slots.write);
+  copy_input_grad(ctx, u, m);
+}
+
+void Stage::backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                                int unit) const {
+  const Unit& u = units_[size_t(unit)];
+  const SlotMemory m = memory_of(slots, unit);
+  run(ctx, info, u, u.again, m, slots.write);
+  run(ctx, info, u, u.backward_input, m, slots.write);
+  copy_input_grad(ctx, u, m);
+}
+
+void Stage::backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                                 int unit) const {
+  const Unit& u = units_[size_t(unit)];
+  const SlotMemory m = memory_of(slots, unit);
+  run(ctx, info, u, u.again, m, slots.write);
+  run(ctx, info, u, u.backward_weight, m, slots.write);
+}
+
+void Stage::copy_input_grad(Ctx& ctx, const Unit& unit, const SlotMemory& m) const {
+  if (!unit.copied_grad) return;
+  ctx.kernels.convert(ctx.stream, {flat(m(unit.copied_grad)), flat(m(unit.input_grad))});
+}
+
+MatrixRef Stage::input_TC(int saved_slot) const {
+  return memory_of({.saved = saved_slot}, 0)(input_TC_);
+}
+MatrixRef Stage::output_TC(int saved_slot) const {
+  return memory_of({.saved = saved_slot}, 0)(output_TC_);
+}
+MatrixRef Stage::input_grad_TC(int weight_grad_slot) const {
+  return memory_of({.weight_grad = weight_grad_slot}, 0)(input_grad_TC_);
+}
+MatrixRef Stage::output_grad_TC(int weight_grad_slot) const {
+  return memory_of({.weight_grad = weight_grad_slot}, 0)(output_grad_TC_);
+}
+
+Route Stage::route(int saved_slot, int unit) const {
+  return units_[size_t(unit)].route(memory_of({.saved = saved_slot}, unit));
+}
+
+std::span<const int32_t> Stage::expert_load(int saved_slot, int unit) const {
+  const TensorAt& at = units_[size_t(unit)].route.load_E;
+  if (!at) return {};
+  const TensorRef load_E = memory_of({.saved = saved_slot}, unit)(at);
+  return {load_E.as<int32_t>(), size_t(load_E.num_elements())};
+}
+
+TensorRef Stage::saved_tensor(const char* name, int saved_slot) const {
+  if (!tables_.saved.contains(name)) return {};
+  const TensorSpec& tensor = tables_.saved.at(name);
+  char* base = static_cast<char*>(memory_.saved_slots[size_t(saved_slot)]);
+  return {base + tensor.offset, tensor.dtype, tensor.shape};
+}
+
+std::span<int32_t> Stage::tokens(int saved_slot) const {
+  const TensorRef tokens_T = saved_tensor("tokens_T", saved_slot);
+  if (!tokens_T) return {};
+  return {tokens_T.as<int32_t>(), size_t(tokens_T.num_elements())};
+}
+std::span<int32_t> Stage::targets(int saved_slot) const {
+  const TensorRef targets_T = saved_tensor("targets_T", saved_slot);
+  if (!targets_T) return {};
+  return {targets_T.as<int32_t>(), size_t(targets_T.num_elements())};
+}
+std::span<const float> Stage::losses(int saved_slot) const {
+  const TensorRef loss_T = saved_tensor("loss_T", saved_slot);
+  if (!loss_T) return {};
+  return {loss_T.as<float>(), size_t(loss_T.num_elements())};
+}
+
+}  // namespace trireme

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "memory/stage_tables.h"
+#include "memory/stage_units.h"
+#include "nn/op_body.h"
+#include "nn/router_losses.h"
+
+namespace trireme {
+
+// Where a stage's memory lies; the pointers outlive the stage.
+struct StageMemory {
+  // [unit]: where the chunk's table would begin for the unit's tensors to lie where they do. The
+  // same for all units where the table lies in one piece.
+  std::vector<void*> unit_params;
+  void* scratch = nullptr;
+  std::vector<std::vector<void*>> grad_slots;  // [slot][unit], likewise
+  std::vector<void*> saved_slots;
+  std::vector<void*> weight_grad_slots;  // empty: B and W are one action
+};
+
+// The slots that one action works on.
+struct StageSlots {
+  int saved = 0;
+  int weight_grad = 0;
+  int grad = 0;
+  Write write = Write::Overwrite;
+};
+
+// A consecutive part of a model, bound to planned memory before step 1: for each unit the bodies of
+// its ops and the order in which F, B, W and BW call them. Nothing is allocated or looked up in
+// these calls.
+class Stage {
+ public:
+  Stage(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
+        const StageTables& tables, const StageMemory& memory, uint64_t seed);
+
+  // A unit at a time: the embedding, each layer, the head, in the order of F. Parameters of a unit
+  // lie together, so a unit is what data parallelism unshards and reduces.
+  int num_units() const { return int(units_.size()); }
+  void forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
+  // B and W of one op after the other, so that the gradients between layers live in one layer's
+  // scratch.
+  void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit) const;
+  void backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                           int unit) const;
+  void backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
+                            int unit) const;
+
+  // What stages hand to each other.
+  MatrixRef input_TC(int saved_slot) const;
+  MatrixRef output_TC(int saved_slot) const;
+  MatrixRef input_grad_TC(int weight_grad_slot) const;
+  MatrixRef output_grad_TC(int weight_grad_slot) const;
+
+  // Inputs and outputs of a micro-batch; empty where the stage has no embedding or no head.
+  std::span<int32_t> tokens(int saved_slot) const;
+  std::span<int32_t> targets(int saved_slot) const;
+  std::span<const float> losses(int saved_slot) const;
+
+  // Where the tokens of a unit go; empty where it has no experts.
+  Route route(int saved_slot, int unit) const;
+  // Visits of every expert of a unit, and those that were dropped; empty where it has no experts.
+  std::span<const int32_t> expert_load(int saved_slot, int unit) const;
+  // The router's own losses for this rank's tokens; of a unit with experts.
+  RouterLosses router_losses(int saved_slot, int unit) const {
+    return trireme::router_losses(model_, route(saved_slot, unit));
+  }
+
+ private:
+  // One call of a pass through a unit.
+  enum class Half : uint8_t { Forward, BackwardInput, BackwardWeight };
+  struct Call {
+    int op = 0;
+    Half half = Half::Forward;
+  };
+  struct Unit {
+    std::vector<std::unique_ptr<OpBody>> ops;
+    std::vector<Call> forward, again;  // again: what B and W need and is not stored
+    std::vector<Call> backward, backward_input, backward_weight;
+    MatrixAt copied_grad, input_grad;  // the gradient of the unit's input, where it lies elsewhere
+    RouteAt route;
+  };
+
+  void bind_units(const StageUnits& units, const StageMemory& memory, uint64_t seed);
+  static void order_calls(const UnitKind& kind, bool is_first, Unit& unit);
+  void run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const std::vector<Call>& calls,
+           const SlotMemory& memory, Write write) const;
+  SlotMemory memory_of(const StageSlots& slots, int unit) const;
+  void copy_input_grad(Ctx& ctx, const Unit& unit, const SlotMemory& memory) const;
+  MatrixAt residual_at(const TensorPlace& place) const;
+  TensorRef saved_tensor(const char* name, int saved_slot) const;
+
+  ModelShard model_;
+  StageShape shape_;
+  StageTables tables_;
+  StageMemory memory_;
+  std::vector<Unit> units_;
+  MatrixAt input_TC_, output_TC_, input_grad_TC_, output_grad_TC_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+// Where the ops of a stage find their tensors, and in which order they are called; decided once.
+#include <algorithm>
+
+#include "graph/backward_reads.h"
+#include "models/stage.h"
+#include "nn/rope_table.h"
+
+namespace trireme {
+namespace {
+
+// The redistribution whose result W of `op` reads, or -1. What it gathers is not stored.
+int gathering_of(const Graph& graph, const Op& op) {
+  if (!has_weight_grad(op)) return -1;
+  for (const ValueId input : op.inputs) {
+    const Op* made_by = producer_of(graph, input);
+    if (made_by != nullptr && made_by->kind == OpKind::Redistribute) {
+      return int(made_by - graph.ops.data());
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+Stage::Stage(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
+             const StageTables& tables, const StageMemory& memory, uint64_t seed)
+    : model_(shard_model(model, shape)), shape_(shape), tables_(tables), memory_(memory) {
+  const StageUnits units = stage_units(model, stage, shape);
+  const Frame scratch(tables_.scratch, memory.scratch);
+  if (const TensorRef cos_SD = scratch.find("rope.cos_SD")) {
+    fill_rope_table(model_, cos_SD, scratch.at("rope.sin_SD"));
+  }
+  bind_units(units, memory, seed);
+  const StageUnit& first = units.units[stage.has_embedding ? 1 : 0];
+  input_TC_ = residual_at(first.input);
+  input_grad_TC_ = residual_at(first.input_grad);
+  const StageUnit& last = units.units[units.units.size() - (stage.has_head ? 2 : 1)];
+  output_TC_ = residual_at(last.output);
+  output_grad_TC_ = residual_at(last.output_grad);
+}
+
+void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint64_t seed) {
+  const bool has_head = units.units.back().name == "head";
+  const bool has_embedding = units.units.front().name == "embedding";
+  StageBinding binding{model_, shape_, tables_, static_cast<char*>(memory.scratch), seed};
+  binding.has_head = has_head;
+  const auto params = [&](size_t unit) {
+    return Frame(tables_.params, memory.unit_params[unit]);
+  };
+  for (size_t u = 0; u < units.units.size(); ++u) {
+    const StageUnit& unit = units.units[u];
+    const UnitKind& kind = units.kind_of(unit);
+    Unit& bound = units_.emplace_back();
+    const auto binding_of = [&](size_t op) {
+      return OpBinding(binding, kind, unit, op, params(u), has_embedding ? params(0) : Frame());
+    };
+    for (size_t op = 0; op < kind.graph.ops.size(); ++op) {
+      bound.ops.push_back(bind_op(binding_of(op)));
+    }
+    bound.copied_grad = binding_of(0).at(kind.memory.copied_input_grad);
+    if (bound.copied_grad) bound.input_grad = residual_at(unit.input_grad);
+    bound.route = RouteAt::bind(binding_of(0));
+    order_calls(kind, unit.name == "embedding", bound);
+  }
+}
+
+// W of an op follows its B at once, while its gradients are in the cache. But what W reads gathered
+// is gathered again once B has brought the gradients of all that read it back to the residual
+// stream: both have the same scratch.
+void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
+  const std::vector<Op>& ops = kind.graph.ops;
+  const int num_ops = int(ops.size());
+  const auto gather = [&](int op) { return gathering_of(kind.graph, ops[size_t(op)]); };
+  for (int op = 0; op < num_ops; ++op) {
+    unit.forward.push_back({op, Half::Forward});
+    if (kind.memory.ops[size_t(op)].is_computed_again) unit.again.push_back({op, Half::Forward});
+  }
+  int gathered = -1;
+  for (int op = num_ops; op-- > 0;) {
+    unit.backward_input.push_back({op, Half::BackwardInput});
+    unit.backward.push_back({op, Half::BackwardInput});
+    const bool has_weights = has_weight_grad(ops[size_t(op)]);
+    if (has_weights && gather(op) < 0) unit.backward.push_back({op, Half::BackwardWeight});
+    if (has_weights) {
+      if (gather(op) >= 0 && gather(op) != std::exchange(gathered, gather(op))) {
+        unit.backward_weight.push_back({gathered, Half::Forward});
+      }
+      unit.backward_weight.push_back({op, Half::BackwardWeight});
+    }
+    std::vector<Call> readers;
+    for (int reader = num_ops; reader-- > op + 1;) {
+      if (gather(reader) == op) readers.push_back({reader, Half::BackwardWeight});
+    }
+    if (readers.empty()) continue;
+    unit.backward.push_back({op, Half::Forward});
+    unit.backward.insert(unit.backward.end(), readers.begin(), readers.end());
+  }
+  if (!is_first) return;
+  unit.backward_weight = unit.backward;  // nothing lies before the unit: all of it is W
+  unit.backward_input.clear();
+}
+
+MatrixAt Stage::residual_at(const TensorPlace& place) const {
+  const bool is_saved = place.space == Space::Saved, is_scratch = place.space == Space::Scratch;
+  const TensorTable& table = is_saved     ? tables_.saved
+                             : is_scratch ? tables_.scratch
+                                          : tables_.weight_grad;
+  const TensorSpec& tensor = table.at(place.name);
+  const Base base = is_saved ? Base::Saved : is_scratch ? Base::Scratch : Base::WeightGrad;
+  const int64_t cols = tensor.shape[1];
+  return {base, tensor.dtype, tensor.offset, tensor.shape[0], cols, cols};
+}
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+
+#include "nn/all_to_all_attention.h"
+#include "nn/op_binding.h"
+#include "nn/op_body.h"
+#include "nn/ring_attention.h"
+
+namespace trireme {
+
+// o = softmax(q k^T / sqrt(head_dim)) v, causal. Each tp rank has its own heads; each cp rank has
+// its own tokens of every sequence. Legend: T tokens, H heads, Q q_width, K kv_width.
+class AttentionBody final : public OpBody {
+ public:
+  explicit AttentionBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  AttentionShape shape_of(const MicrobatchInfo& info) const;
+  AttentionDropout dropout_of(const MicrobatchInfo& info) const;
+
+  ModelShard model_;
+  RngKey dropout_key_;
+  // Where sequences lie over several ranks, one of these.
+  std::optional<RingAttention> ring_;
+  std::optional<AllToAllAttention> all_to_all_;
+  MatrixAt q_TQ_, k_TK_, v_TK_, o_TQ_;
+  MatrixAt do_TQ_, dq_TQ_, dk_TK_, dv_TK_;
+  TensorAt lse_HT_, delta_HT_;
+};
+
+}  // namespace trireme

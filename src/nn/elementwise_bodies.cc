@@ -1,0 +1,158 @@
+#include "nn/elementwise_bodies.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "nn/residual.h"
+
+namespace trireme {
+namespace {
+
+Activation activation_of(MlpType mlp) {
+  switch (mlp) {
+    case MlpType::GeluErf:
+      return Activation::GeluErf;
+    case MlpType::Relu:
+      return Activation::Relu;
+    default:
+      return Activation::GeluTanh;
+  }
+}
+
+// All columns of the tensor that `part` is a part of.
+Stored side_by_side(Stored part) {
+  part.column = 0;
+  part.cols = part.stride;
+  return part;
+}
+
+void copy_or_add(Ctx& ctx, const MatrixRef& x, const MatrixRef& addend, const MatrixRef& y) {
+  if (addend) {
+    ctx.kernels.sum(ctx.stream, {flat(addend), flat(x), flat(y)});
+  } else {
+    ctx.kernels.copy_matrix(ctx.stream, {x, y});
+  }
+}
+
+}  // namespace
+
+ActivationBody::ActivationBody(const OpBinding& b)
+    : is_gated_(b.op().inputs.size() > 1),
+      is_of_experts_(b.op().inputs.size() > 2),
+      kind_(activation_of(b.model().mlp)),
+      u_TU_(b.at(side_by_side(b.memory().inputs.front()))),
+      x_TF_(b.input()),
+      up_TF_(is_gated_ ? b.input(1) : MatrixAt{}),
+      y_TF_(b.output()),
+      dy_TF_(b.output_grad()),
+      du_TU_(b.at(side_by_side(b.memory().input_grads.front().dest))),
+      dx_TF_(b.input_grad()),
+      dup_TF_(is_gated_ ? b.input_grad(1) : MatrixAt{}) {
+  TRIREME_CHECK(!b.input_grad_addend(), "an activation's input has no other reader");
+  if (!is_of_experts_) return;
+  const TensorAt weight_R = b.tensor("route.weight_R"), begin_R = b.tensor("route.begin_R");
+  weight_R_ = weight_R ? weight_R : b.tensor("route.weight_A");
+  begin_R_ = begin_R ? begin_R : b.tensor("route.begin_E");
+  dweight_R_ = b.tensor("route.dweight_R");
+}
+
+void ActivationBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  if (is_of_experts_) {
+    ctx.kernels.expert_activation(ctx.stream, {m(u_TU_), m(weight_R_), m(begin_R_), m(y_TF_)});
+  } else if (is_gated_) {
+    ctx.kernels.swiglu_forward(ctx.stream, {m(x_TF_), m(up_TF_), m(y_TF_)});
+  } else {
+    ctx.kernels.activation_forward(ctx.stream, {kind_, m(x_TF_), m(y_TF_)});
+  }
+}
+
+void ActivationBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  if (is_of_experts_) {
+    ctx.kernels.expert_activation_backward(
+        ctx.stream,
+        {m(dy_TF_), m(u_TU_), m(weight_R_), m(begin_R_), m(du_TU_), m(dweight_R_)});
+  } else if (is_gated_) {
+    ctx.kernels.swiglu_backward(ctx.stream,
+                                {m(dy_TF_), m(x_TF_), m(up_TF_), m(dx_TF_), m(dup_TF_)});
+  } else {
+    ctx.kernels.activation_backward(ctx.stream, {kind_, m(dy_TF_), m(x_TF_), m(dx_TF_)});
+  }
+}
+
+RopeBody::RopeBody(const OpBinding& b)
+    : head_dim_(b.model().head_dim),
+      seq_len_(b.model().local_len()),
+      x_TD_(b.output()),
+      dx_TD_(b.output_grad()),
+      cos_SD_(b.tensor("rope.cos_SD")),
+      sin_SD_(b.tensor("rope.sin_SD")) {}
+
+void RopeBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  ctx.kernels.rope(ctx.stream, {Rotation::Forward, m(x_TD_), head_dim_, m(cos_SD_), m(sin_SD_),
+                                seq_len_, info.first_position});
+}
+
+void RopeBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  ctx.kernels.rope(ctx.stream, {Rotation::Inverse, m(dx_TD_), head_dim_, m(cos_SD_), m(sin_SD_),
+                                seq_len_, info.first_position});
+}
+
+AddBody::AddBody(const OpBinding& b)
+    : a_TC_(b.input(0)),
+      b_TC_(b.input(1)),
+      y_TC_(b.output()),
+      dy_TC_(b.output_grad()),
+      da_{b.input_grad(0), b.input_grad_addend(0)},
+      db_{b.input_grad(1), b.input_grad_addend(1)} {}
+
+void AddBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  ctx.kernels.sum(ctx.stream, {flat(m(a_TC_)), flat(m(b_TC_)), flat(m(y_TC_))});
+}
+
+// A gradient that nothing is added to is that of the sum itself.
+void AddBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  for (const InputGradAt& grad : {da_, db_}) {
+    if (grad.dest) copy_or_add(ctx, m(dy_TC_), m(grad.addend), m(grad.dest));
+  }
+}
+
+DropoutBody::DropoutBody(const OpBinding& b)
+    : model_(b.model()),
+      key_(b.key_of(b.op().name)),
+      x_TC_(b.input()),
+      y_TC_(b.output()),
+      dy_TC_(b.output_grad()),
+      dx_{b.input_grad(), b.input_grad_addend()} {}
+
+void DropoutBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  if (drops_residual(model_, info)) {
+    drop_tokens(ctx, info, key_, model_, m(x_TC_), {}, m(y_TC_));
+  } else {
+    copy_or_add(ctx, m(x_TC_), {}, m(y_TC_));
+  }
+}
+
+void DropoutBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  drop_tokens(ctx, info, key_, model_, m(dy_TC_), m(dx_.addend), m(dx_.dest));
+}
+
+RedistributeBody::RedistributeBody(const OpBinding& b)
+    : change_(b.op().change),
+      x_TC_(b.input()),
+      y_TC_(b.output()),
+      dy_TC_(b.output_grad()),
+      dx_TC_(b.input_grad()) {
+  TRIREME_CHECK(!b.input_grad_addend(), "only a redistribution reads its input");
+}
+
+void RedistributeBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef x_TC = m(x_TC_), y_TC = m(y_TC_);
+  redistribute_tokens(ctx, change_, std::max(x_TC.rows, y_TC.rows), x_TC, y_TC);
+}
+
+void RedistributeBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef dy_TC = m(dy_TC_), dx_TC = m(dx_TC_);
+  redistribute_tokens(ctx, backward_of(change_), std::max(dx_TC.rows, dy_TC.rows), dy_TC, dx_TC);
+}
+
+}  // namespace trireme

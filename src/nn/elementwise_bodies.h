@@ -1,0 +1,76 @@
+#pragma once
+
+#include "kernels/activation/activation.h"
+#include "nn/op_binding.h"
+#include "nn/op_body.h"
+
+namespace trireme {
+
+// y = act(x), or silu(gate) * up, or weight * silu(gate) * up of the rows of experts.
+class ActivationBody final : public OpBody {
+ public:
+  explicit ActivationBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  bool is_gated_, is_of_experts_;
+  Activation kind_;
+  MatrixAt u_TU_, x_TF_, up_TF_;  // u: gate and up side by side; x: gate, or the only input
+  MatrixAt y_TF_, dy_TF_;
+  MatrixAt du_TU_, dx_TF_, dup_TF_;
+  TensorAt weight_R_, begin_R_, dweight_R_;  // of experts
+};
+
+// Rotary positions of every head, in place.
+class RopeBody final : public OpBody {
+ public:
+  explicit RopeBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  int64_t head_dim_, seq_len_;
+  MatrixAt x_TD_, dx_TD_;
+  TensorAt cos_SD_, sin_SD_;
+};
+
+// y = a + b.
+class AddBody final : public OpBody {
+ public:
+  explicit AddBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  MatrixAt a_TC_, b_TC_, y_TC_, dy_TC_;
+  InputGradAt da_, db_;
+};
+
+// y = dropout(x).
+class DropoutBody final : public OpBody {
+ public:
+  explicit DropoutBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  ModelShard model_;
+  RngKey key_;
+  MatrixAt x_TC_, y_TC_, dy_TC_;
+  InputGradAt dx_;
+};
+
+// From one placement over tp to another, where no product beside it does so.
+class RedistributeBody final : public OpBody {
+ public:
+  explicit RedistributeBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  Redistribution change_;
+  MatrixAt x_TC_, y_TC_, dy_TC_, dx_TC_;
+};
+
+}  // namespace trireme

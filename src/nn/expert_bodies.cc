@@ -1,0 +1,121 @@
+#include "nn/expert_bodies.h"
+
+namespace trireme {
+namespace {
+
+MatrixAt either(const MatrixAt& first, const MatrixAt& second) { return first ? first : second; }
+
+}  // namespace
+
+DispatchBody::DispatchBody(const OpBinding& b)
+    : route_(RouteAt::bind(b)),
+      x_TC_(b.input()),
+      y_RC_(b.at(b.memory().outputs.front())),
+      dy_RC_(b.at(b.memory().output_grads.front())),
+      dx_TC_(b.input_grad()),
+      dx_addend_TC_(b.input_grad_addend()),
+      sent_AC_(either(b.matrix_of("exchange.sent_AC"), y_RC_)),
+      dback_AC_(either(b.matrix_of("exchange.sent_AC"), dy_RC_)),
+      dweight_R_(b.tensor("route.dweight_R")),
+      dweight_A_(b.tensor("route.dweight_A")) {
+  if (!dweight_A_) dweight_A_ = dweight_R_;
+}
+
+void DispatchBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const Route r = route_(m);
+  ctx.kernels.gather_rows(ctx.stream, {m(x_TC_), r.token_A, r.begin_E, m(sent_AC_)});
+  r.exchange().dispatch(ctx, m(sent_AC_), m(y_RC_));
+}
+
+void DispatchBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const Route r = route_(m);
+  r.exchange().give_back(ctx, m(dy_RC_), m(dback_AC_));
+  r.exchange().give_back(ctx, as_column(m(dweight_R_)), as_column(m(dweight_A_)));
+  ctx.kernels.combine_rows(ctx.stream, {m(dback_AC_), r.row_Tk, m(dx_addend_TC_), m(dx_TC_)});
+}
+
+GroupedLinearBody::GroupedLinearBody(const OpBinding& b)
+    : ranks_(b.model().ep),
+      begin_R_(RouteAt::bind(b).begin_R),
+      x_RI_(b.input()),
+      y_RO_(b.output()),
+      dy_RO_(b.output_grad()),
+      dx_RI_(b.input_grad()) {
+  const int64_t first = b.model().first_expert, end = first + b.model().held_experts;
+  std::vector<MatrixRef> weight_H;
+  for (const ParamId id : b.op().params) {
+    const Param& param = b.graph().params[size_t(id)];
+    if (param.adjoins_previous || param.expert < first || param.expert >= end) continue;
+    weight_H.push_back(b.weight(id));
+    dweight_H_.push_back(b.weight_grad(id));
+  }
+  for (int rank = 0; rank < ranks_; ++rank) {
+    weight_E_.insert(weight_E_.end(), weight_H.begin(), weight_H.end());
+  }
+  dweight_refs_H_.resize(dweight_H_.size());
+}
+
+void GroupedLinearBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  ctx.kernels.grouped_matmul(ctx.stream,
+                             {MatmulForm::NT, m(x_RI_), m(y_RO_), weight_E_, m(begin_R_)});
+}
+
+void GroupedLinearBody::backward_input(Ctx& ctx, const MicrobatchInfo&,
+                                       const SlotMemory& m) const {
+  ctx.kernels.grouped_matmul(ctx.stream,
+                             {MatmulForm::NN, m(dy_RO_), m(dx_RI_), weight_E_, m(begin_R_)});
+}
+
+void GroupedLinearBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
+                                        Write write) const {
+  const int64_t held = int64_t(dweight_H_.size());
+  for (size_t i = 0; i < dweight_H_.size(); ++i) dweight_refs_H_[i] = m(dweight_H_[i]);
+  // The visits of one rank's tokens after those of another's.
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const TensorRef begin_H{m(begin_R_).as<int32_t>() + rank * held, DType::I32, Shape{held + 1}};
+    const Write own = rank == 0 ? write : Write::Accumulate;
+    ctx.kernels.grouped_matmul(
+        ctx.stream, {MatmulForm::TN, m(dy_RO_), m(x_RI_), dweight_refs_H_, begin_H, own});
+  }
+}
+
+CombineBody::CombineBody(const OpBinding& b)
+    : model_(b.model()),
+      route_(RouteAt::bind(b)),
+      sum_(SumOnResidual::bind(b)),
+      adds_to_output_(b.op().addend >= 0),
+      x_RC_(b.input()),
+      dx_RC_(b.input_grad()),
+      back_AC_(either(b.matrix_of("exchange.sent_AC"), x_RC_)),
+      dsent_AC_(either(b.matrix_of("exchange.sent_AC"), dx_RC_)) {}
+
+void CombineBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  const Route r = route_(m);
+  r.exchange().give_back(ctx, m(x_RC_), m(back_AC_));
+  sum_.forward(ctx, info, m, [&](int64_t, int64_t) {
+    const MatrixRef y_TC = m(sum_.partial_TC), residual_TC = sum_.residual(info, m);
+    const TokenRows own = own_tokens(ctx.tp, model_.residual, y_TC.rows);
+    const auto add_up = [&](int64_t begin, int64_t count, bool is_own) {
+      if (count == 0) return;
+      const MatrixRef y = rows_of(y_TC, begin, count);
+      MatrixRef addend = adds_to_output_ ? y : MatrixRef{};
+      if (is_own && residual_TC) addend = residual_TC;
+      ctx.kernels.combine_rows(ctx.stream,
+                               {m(back_AC_), rows_of(r.row_Tk, begin, count), addend, y});
+    };
+    add_up(0, own.begin, false);
+    add_up(own.begin, own.count, true);
+    add_up(own.end(), y_TC.rows - own.end(), false);
+  });
+}
+
+void CombineBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  const Route r = route_(m);
+  sum_.backward(ctx, info, m, [&](int64_t, int64_t) {
+    ctx.kernels.gather_rows(ctx.stream,
+                            {m(sum_.dp_full_TC), r.token_A, r.begin_E, m(dsent_AC_)});
+    r.exchange().dispatch(ctx, m(dsent_AC_), m(dx_RC_));
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,107 @@
+#include "nn/linear_body.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "graph/op_placement.h"
+
+namespace trireme {
+namespace {
+
+bool has_cut_columns(const Value& value) {
+  return std::any_of(value.dims.begin() + 1, value.dims.end(), is_cut_by_tp);
+}
+
+// Columns of what stands side by side in y, where slices of each are summed for themselves.
+std::array<int64_t, 3> blocks_of(const OpBinding& b) {
+  std::array<int64_t, 3> blocks = {};
+  if (!b.model().slices.are_fixed) return blocks;
+  TRIREME_CHECK(b.memory().outputs.size() <= blocks.size(), "three products are one at most");
+  for (size_t i = 0; i < b.memory().outputs.size(); ++i) blocks[i] = b.memory().outputs[i].cols;
+  return blocks;
+}
+
+Linear linear_of(const OpBinding& b) {
+  Linear linear{{b.weight(), b.vector()}, {}, {}, blocks_of(b)};
+  if (has_cut_columns(b.input_value())) linear.over_x = b.slice_sum();
+  if (has_cut_columns(b.output_value())) linear.over_y = b.slice_sum();
+  return linear;
+}
+
+}  // namespace
+
+LinearBody::LinearBody(const OpBinding& b)
+    : model_(b.model()),
+      linear_(linear_of(b)),
+      sum_(SumOnResidual::bind(b)),
+      enter_(b.op().enter),
+      enter_edge_{b.model().residual, enter_ && enter_->in_pieces, sum_.edge.sum_RC},
+      is_summed_(b.op().leave || b.output_value().placement.tp == Placement::partial()),
+      adds_to_output_(b.op().addend >= 0),
+      x_TC_(b.input()),
+      x_full_TC_(b.at(b.memory().gathered_input)),
+      y_TF_(b.at(b.memory().partial)),
+      dy_TF_(b.at(b.memory().gathered_grad)),
+      dx_TC_(b.input_grad()),
+      dx_addend_TC_(b.input_grad_addend()),
+      dx_full_TC_(b.at(b.memory().gathered_input_grad)),
+      dw_FC_(b.weight_grad()),
+      db_F_(b.vector_grad()) {}
+
+// Rows of y. Of a sum over the ranks, each has its own rows to which it adds bias and residual.
+void LinearBody::multiply(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m, int64_t begin,
+                          int64_t count) const {
+  const MatrixRef x_TC = m(x_full_TC_), y_TF = m(y_TF_);
+  if (!is_summed_) return linear_.forward_rows(ctx, x_TC, y_TF, begin, count);
+  Linear without_bias = linear_;
+  without_bias.params.b_F = {};
+  const TokenRows own = own_tokens(ctx.tp, model_.residual, y_TF.rows);
+  const MatrixRef residual_TC = sum_.residual(info, m);
+  const auto rows = [&](const Linear& by, int64_t first, int64_t end, bool is_own) {
+    if (first >= end) return;
+    const MatrixRef y = rows_of(y_TF, first, end - first);
+    MatrixRef addend = adds_to_output_ ? y : MatrixRef{};
+    if (is_own && residual_TC) addend = rows_of(residual_TC, first - own.begin, end - first);
+    by.forward(ctx, rows_of(x_TC, first, end - first), y, addend);
+  };
+  const int64_t end = begin + count;
+  const int64_t own_begin = std::clamp(own.begin, begin, end);
+  const int64_t own_end = std::clamp(own.end(), own_begin, end);
+  rows(without_bias, begin, own_begin, false);
+  rows(linear_, own_begin, own_end, true);
+  rows(without_bias, own_end, end, false);
+}
+
+void LinearBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  const auto multiply_rows = [&](int64_t begin, int64_t count) {
+    multiply(ctx, info, m, begin, count);
+  };
+  if (enter_) {
+    enter_edge_.gather_and_multiply(ctx, enter_->change, m(x_TC_), m(x_full_TC_), multiply_rows);
+  } else {
+    sum_.forward(ctx, info, m, multiply_rows);
+  }
+}
+
+void LinearBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  const MatrixRef dy_TF = m(dy_TF_), dx_TC = m(dx_full_TC_), addend_TC = m(dx_addend_TC_);
+  const auto multiply_rows = [&](int64_t begin, int64_t count) {
+    linear_.backward_input(ctx, rows_of(dy_TF, begin, count), rows_of(dx_TC, begin, count),
+                           addend_TC ? rows_of(addend_TC, begin, count) : MatrixRef{});
+  };
+  if (enter_) {
+    enter_edge_.multiply_and_sum(ctx, backward_of(enter_->change), multiply_rows, dx_TC, m(dx_TC_));
+  } else {
+    sum_.backward(ctx, info, m, multiply_rows);
+  }
+}
+
+void LinearBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
+                                 Write write) const {
+  const MatrixRef x_full_TC = m(x_full_TC_);
+  if (enter_) redistribute_tokens(ctx, enter_->change, x_full_TC.rows, m(x_TC_), x_full_TC);
+  Linear::backward_weight(ctx, m(dy_TF_), x_full_TC, {m(dw_FC_), m(db_F_)}, write);
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+#include "nn/lookup_body.h"
+
+#include "nn/positions.h"
+
+namespace trireme {
+
+LookupBody::LookupBody(const OpBinding& b)
+    : model_(b.model()),
+      table_VC_(b.weight(b.op().params.front())),
+      sum_(SumOnResidual::bind(b)),
+      tokens_T_(b.tokens()),
+      dtable_VC_(b.weight_grad(b.op().params.front())),
+      adds_to_table_grad_(b.head_writes_table_grad()) {
+  if (b.op().params.size() == 1) return;
+  positions_SC_ = b.weight(b.op().params.back());
+  dpositions_SC_ = b.weight_grad(b.op().params.back());
+}
+
+// One addend has the token's row; the first rank adds the positions.
+void LookupBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  sum_.forward(ctx, info, m, [&](int64_t, int64_t) {
+    ctx.kernels.embedding_forward(ctx.stream, {m(tokens_T_),
+                                               table_VC_,
+                                               ctx.tp.rank() == 0 ? positions_SC_ : MatrixRef{},
+                                               model_.local_len(),
+                                               info.first_position,
+                                               m(sum_.partial_TC),
+                                               {model_.first_token, model_.num_tokens},
+                                               positions_of(model_.chunks)});
+  });
+}
+
+// Nothing lies before the lookup; this brings the gradient to all tokens.
+void LookupBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  sum_.backward(ctx, info, m, [](int64_t, int64_t) {});
+}
+
+void LookupBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
+                                 Write write) const {
+  const Write table_write = adds_to_table_grad_ ? Write::Accumulate : write;
+  const MatrixRef dpositions_SC = m(dpositions_SC_);
+  if (dpositions_SC && write != table_write) {  // the positions have no other use
+    ctx.kernels.zero(ctx.stream, {flat(dpositions_SC)});
+  }
+  ctx.kernels.embedding_backward(ctx.stream, {m(tokens_T_),
+                                              m(sum_.dp_full_TC),
+                                              m(dtable_VC_),
+                                              dpositions_SC,
+                                              model_.local_len(),
+                                              table_write,
+                                              {model_.first_token, model_.num_tokens},
+                                              positions_of(model_.chunks)});
+}
+
+}  // namespace trireme

@@ -1,0 +1,118 @@
+#include "nn/op_binding.h"
+
+#include "base/check.h"
+#include "graph/model_graphs.h"
+
+namespace trireme {
+namespace {
+
+const TensorTable& table_of(const StageTables& tables, Base base) {
+  return base == Base::Saved        ? tables.saved
+         : base == Base::WeightGrad ? tables.weight_grad
+                                    : tables.scratch;
+}
+
+Base base_of(Space space) {
+  return space == Space::Saved        ? Base::Saved
+         : space == Space::WeightGrad ? Base::WeightGrad
+                                      : Base::Scratch;
+}
+
+const std::string kSecondUse = std::string(kTokenTable) + "@head";
+
+}  // namespace
+
+MatrixAt OpBinding::at(const Stored& matrix) const {
+  if (!matrix) return {};
+  const TensorPlace place = unit_.place(matrix);
+  const Base base = base_of(place.space);
+  const TensorTable& table = table_of(stage_.tables, base);
+  if (!stage_.trains && !table.contains(place.name)) return {};
+  const TensorSpec& tensor = table.at(place.name);
+  return {base,
+          tensor.dtype,
+          tensor.offset + matrix.column * size_of(tensor.dtype),
+          matrix.rows,
+          matrix.cols,
+          matrix.stride,
+          matrix.rows == TokenCounts(stage_.model, stage_.shape).all};
+}
+
+TensorAt OpBinding::tensor(const std::string& name_inside) const {
+  for (const StoredTensor& stored : kind_.memory.tensors) {
+    if (stored.name != name_inside) continue;
+    const TensorPlace place = unit_.place(stored.space, stored.name);
+    const Base base = base_of(place.space);
+    const TensorTable& table = table_of(stage_.tables, base);
+    if (!stage_.trains && !table.contains(place.name)) return {};
+    const TensorSpec& tensor = table.at(place.name);
+    const int64_t tokens = TokenCounts(stage_.model, stage_.shape).all;
+    return {base, tensor.dtype, tensor.offset, tensor.shape, tensor.shape == Shape{tokens}};
+  }
+  return {};
+}
+
+TensorAt OpBinding::tokens() const {
+  const MatrixAt found = input();
+  return {found.base, found.dtype, found.offset, Shape{found.rows}, found.is_by_token};
+}
+
+bool OpBinding::head_writes_table_grad() const {
+  return stage_.model.tied_head && stage_.has_head && !stage_.tables.grads.contains(kSecondUse);
+}
+
+MatrixAt OpBinding::matrix_of(const std::string& name_inside) const {
+  const TensorAt found = tensor(name_inside);
+  if (!found) return {};
+  const int64_t rows = found.shape[0], cols = found.shape[1];
+  const int64_t tokens = TokenCounts(stage_.model, stage_.shape).all;
+  return {found.base, found.dtype, found.offset, rows, cols, cols, rows == tokens};
+}
+
+ParamId OpBinding::first_param(bool is_matrix, const std::string& ending) const {
+  for (const ParamId id : op().params) {
+    if (param(id).is_matrix() == is_matrix && param(id).name.ends_with(ending)) return id;
+  }
+  return -1;
+}
+
+int64_t OpBinding::adjoining_rows(ParamId first) const {
+  int64_t rows = frame_of(first).at(name_of(first)).shape[0];
+  for (ParamId id = first + 1; id < ParamId(graph().params.size()); ++id) {
+    if (!param(id).adjoins_previous) break;
+    rows += params_.at(name_of(id)).shape[0];
+  }
+  return rows;
+}
+
+bool OpBinding::is_tied(ParamId id) const {
+  return param(id).name == kTokenTable && unit_.name == "head" && tied_.contains(name_of(id));
+}
+
+MatrixRef OpBinding::weight(ParamId first) const {
+  return frame_of(first).stacked_rows(name_of(first), adjoining_rows(first));
+}
+
+MatrixAt OpBinding::weight_grad(ParamId first) const {
+  if (!stage_.trains) return {};
+  const bool is_apart = is_tied(first) && stage_.tables.grads.contains(kSecondUse);
+  const TensorSpec& grad = stage_.tables.grads.at(is_apart ? kSecondUse : name_of(first));
+  const Base base = is_tied(first) && !is_apart ? Base::TiedGrads : Base::Grads;
+  const int64_t cols = grad.shape[1];
+  return {base, grad.dtype, grad.offset, adjoining_rows(first), cols, cols};
+}
+
+TensorRef OpBinding::vector(const std::string& ending) const {
+  const ParamId first = first_param(false, ending);
+  if (first < 0) return {};
+  return params_.stacked(name_of(first), adjoining_rows(first));
+}
+
+TensorAt OpBinding::vector_grad(const std::string& ending) const {
+  const ParamId first = first_param(false, ending);
+  if (first < 0 || !stage_.trains) return {};
+  const TensorSpec& grad = stage_.tables.grads.at(name_of(first));
+  return {Base::Grads, grad.dtype, grad.offset, Shape{adjoining_rows(first)}};
+}
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+#include "nn/visits.h"
+
+namespace trireme {
+
+RouteAt RouteAt::bind(const OpBinding& b) {
+  const auto or_else = [](const TensorAt& first, const TensorAt& second) {
+    return first ? first : second;
+  };
+  RouteAt at;
+  at.score_TE = b.matrix_of("route.score_TE");
+  at.expert_Tk = b.matrix_of("route.expert_Tk");
+  at.weight_Tk = b.matrix_of("route.weight_Tk");
+  at.row_Tk = b.matrix_of("route.row_Tk");
+  at.count_nE = b.matrix_of("route.count_nE");
+  at.lse_T = b.tensor("route.lse_T");
+  at.token_A = b.tensor("route.token_A");
+  at.weight_A = b.tensor("route.weight_A");
+  at.begin_E = b.tensor("route.begin_E");
+  at.load_E = b.tensor("route.load_E");
+  at.weight_R = or_else(b.tensor("route.weight_R"), at.weight_A);
+  at.begin_R = or_else(b.tensor("route.begin_R"), at.begin_E);
+  at.taken_E = b.tensor("exchange.taken_E");
+  at.counts_2P = b.tensor("exchange.counts_2P");
+  at.count_nE.is_by_token = false;
+  at.token_A.is_by_token = at.weight_A.is_by_token = at.weight_R.is_by_token = false;
+  at.begin_E.is_by_token = at.begin_R.is_by_token = at.load_E.is_by_token = false;
+  return at;
+}
+
+Route RouteAt::operator()(const SlotMemory& m) const {
+  return {m(score_TE), m(expert_Tk), m(weight_Tk), m(row_Tk),  m(count_nE),
+          m(lse_T),    m(token_A),   m(weight_A),  m(begin_E), m(load_E),
+          m(weight_R), m(begin_R),   m(taken_E),   m(counts_2P)};
+}
+
+}  // namespace trireme
