@@ -156,6 +156,7 @@ class Fuser {
       const Op* before = producer(residual);
       if (before != nullptr && before >= first) continue;
       first->early_residual = residual;
+      first->dropout = last->dropout;  // where something is dropped, the residual is not added yet
       last->late_residual = residual;
       last->outputs = add.outputs;
       remove(add);
