@@ -24,7 +24,7 @@ TensorTable& table_of(StageTables& tables, Space space) {
 
 void add_tensors(StageTables& tables, const StageUnits& units, bool constant) {
   for (const StageUnit& unit : units.units) {
-    for (const StoredTensor& tensor : units.kind_of(unit).memory.tensors) {
+    for (const UnitTensor& tensor : units.kind_of(unit).memory.tensors) {
       if (tensor.is_constant != constant) continue;
       const TensorPlace place = unit.place(tensor.space, tensor.name);
       add_once(table_of(tables, place.space), place.name, tensor.shape, tensor.dtype);

@@ -240,8 +240,8 @@ class UnitPlanner {
     add_tensor({Space::Scratch, tensor.name, tensor.shape, tensor.dtype,
                 tensor.lifetime == Lifetime::Constant});
   }
-  void add_tensor(StoredTensor tensor) {
-    for (const StoredTensor& other : memory_.tensors) {
+  void add_tensor(UnitTensor tensor) {
+    for (const UnitTensor& other : memory_.tensors) {
       if (other.space == tensor.space && other.name == tensor.name) return;
     }
     memory_.tensors.push_back(std::move(tensor));

@@ -61,7 +61,7 @@ struct OpMemory {
   bool is_computed_again = false;  // before B, and before W where that is apart
 };
 
-struct StoredTensor {
+struct UnitTensor {
   Space space = Space::None;
   std::string name;
   Shape shape;
@@ -73,7 +73,7 @@ struct StoredTensor {
 // All memory of a unit that is no parameter, derived from its graph.
 struct UnitMemory {
   std::vector<OpMemory> ops;  // [op]
-  std::vector<StoredTensor> tensors;
+  std::vector<UnitTensor> tensors;
   Stored copied_input_grad;  // present: not yet in InputGrad, where the unit before reads it
 };
 

@@ -88,7 +88,7 @@ void Decoder::add_tables(const StageUnits& units) {
   add(kHeadInput, Shape{S, C}, shape_.compute);
   add("logits_1V", Shape{1, model_.vocab_size}, DType::F32);
   for (const StageUnit& unit : units.units) {
-    for (const StoredTensor& tensor : units.kind_of(unit).memory.tensors) {
+    for (const UnitTensor& tensor : units.kind_of(unit).memory.tensors) {
       if (!tensor.is_gradient) add(tensor.name, tensor.shape, tensor.dtype);
     }
     if (!unit.param_prefix.empty()) {

@@ -39,7 +39,7 @@ MatrixAt OpBinding::at(const Stored& matrix) const {
 }
 
 TensorAt OpBinding::tensor(const std::string& name_inside) const {
-  for (const StoredTensor& stored : kind_.memory.tensors) {
+  for (const UnitTensor& stored : kind_.memory.tensors) {
     if (stored.name != name_inside) continue;
     const TensorPlace place = unit_.place(stored.space, stored.name);
     const Base base = base_of(place.space);
