@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes src/data/unicode_classes.inc from Debian's unicode-data (package unicode-data):
-#   tools/make_unicode_tables.sh > src/data/unicode_classes.inc
+# Writes src/tokenizer/unicode_classes.inc from Debian's unicode-data (package unicode-data):
+#   tools/make_unicode_tables.sh > src/tokenizer/unicode_classes.inc
 set -eu
 data=${1:-/usr/share/unicode}
 version=$(sed -n '1s/^# PropList-\(.*\)\.txt$/\1/p' "$data/PropList.txt")

@@ -5,8 +5,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
-skip=(--label-exclude 'slow|gpu')
-[[ ${1:-} == all ]] && skip=(--label-exclude gpu)
+skip=(--label-exclude slow)
+[[ ${1:-} == all ]] && skip=()
 logs=build/test-logs
 mkdir -p "$logs"
 rm -f "$logs"/*.log
