@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares what the layers include with tools/layers.txt: every edge must stand there, every edge there must be
-# used, and a layer must stand below those that it includes.
+# Compares what the layers include with tools/layers.txt: every edge must stand there, every edge
+# there must be used, and a layer must stand below those that it includes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -21,12 +21,14 @@ while IFS=: read -r who layers; do
   fi
   for layer in $layers; do
     if [[ $who == *" never" ]]; then
-      [[ " ${reached[$name]-} " != *" $layer "* ]] || refuse "tools/layers.txt: $name reaches $layer"
+      [[ " ${reached[$name]-} " != *" $layer "* ]] ||
+        refuse "tools/layers.txt: $name reaches $layer"
       continue
     fi
     echo "$who: $layer" >>"$allowed"
     [[ $who == *" tests" ]] && continue
-    [[ -n ${height[$layer]+listed} ]] || refuse "tools/layers.txt: $layer does not stand above $name, which includes it"
+    [[ -n ${height[$layer]+listed} ]] ||
+      refuse "tools/layers.txt: $layer does not stand above $name, which includes it"
     reached[$name]+=" $layer ${reached[$layer]-}"
   done
 done < <(grep -E '^[a-z]' tools/layers.txt)
@@ -35,10 +37,11 @@ for folder in src/*/; do
   [[ -n ${height[${folder%/}]+listed} ]] || refuse "src/$folder is not in tools/layers.txt"
 done
 
-# Prints "layer: layer file" for every include of one layer by another. A generated header, or one of
-# include/, belongs to no layer.
+# Prints "layer: layer file" for every include of one layer by another. A generated header, or one
+# of include/, belongs to no layer.
 includes() {
-  grep -rnE --include='*.h' --include='*.cc' --include='*.cu' --include='*.inc' '^#include "[a-z_]+/' src |
+  grep -rnE --include='*.h' --include='*.cc' --include='*.cu' --include='*.inc' \
+      '^#include "[a-z_]+/' src |
     sed -E 's,^src/([a-z_]+)/([^:]*:[0-9]+):#include "([a-z_]+)/.*,\1 \3 src/\1/\2,' |
     while read -r layer included file; do
       [[ $layer != "$included" && -n ${height[$included]+listed} ]] || continue
@@ -58,7 +61,9 @@ while read -r line; do refuse "$line"; done < <(
        sub(/ tests:/, ":", own) && own in allowed { next }
        edge in allowed { seen[edge] = 1; next }
        { print file ": tools/layers.txt does not have the edge \"" edge "\"" }
-       END { for (edge in allowed) if (!(edge in seen)) print "tools/layers.txt: nothing uses the edge \"" edge "\"" }' \
+       END { for (edge in allowed) {
+               if (!(edge in seen)) print "tools/layers.txt: nothing uses the edge \"" edge "\""
+             } }' \
     "$allowed" "$used")
 
 # The environment is read in cli alone, and nothing below it prints or ends the process.

@@ -24,8 +24,8 @@ Exposition parse_exposition(const std::string& text) {
   EXPECT_TRUE(text.empty() || text.back() == '\n');
   const std::regex help(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) .+)");
   const std::regex type(R"(# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge))");
-  const std::regex sample(
-      R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\["\\n])*"(?:,|(?=\})))*\} (\S+))re");
+  const std::regex sample(R"re(([a-zA-Z_:][a-zA-Z0-9_:]*))re"
+                          R"re(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\["\\n])*"(?:,|(?=\})))*\} (\S+))re");
   Exposition exposition;
   std::map<std::string, int> helps;
   std::istringstream lines(text);
