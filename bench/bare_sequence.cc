@@ -15,10 +15,11 @@
 #include <stdexcept>
 #include <thread>
 
+#include "compile/run_plan.h"
 #include "config/config_load.h"
 #include "data/synthetic_source.h"
 #include "kernels/kernel_table.h"
-#include "planner/run_plan.h"
+#include "planner/make_plan.h"
 
 namespace trireme {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What ranks cost on one machine, in turns, as medians of several rounds, as tables in Markdown:
-# layouts of two ranks with one thread each beside one rank with two, the bubble of pipelines beside the
-# simulator's, and one long sequence shared by two ranks.
+# layouts of two ranks with one thread each beside one rank with two, the bubble of pipelines
+# beside the simulator's, and one long sequence shared by two ranks.
 #   bench/ranks_bench.sh BUILD_DIR [layouts|pipelines|context]...
 # ROUNDS (3) may be set in the environment.
 set -euo pipefail
@@ -18,12 +18,13 @@ median() { sort -g | awk '{v[NR] = $1} END {if (NR) print v[int((NR + 1) / 2)]}'
 calc() { awk "BEGIN {printf \"$1\", ($2)}"; }
 field() { sed -nE "s/.*\"$1\": ?\"?([^,}\"]*).*/\1/p" <<<"$2"; }
 
-# Means over the ranks of a run, in percent of the step: exposed communication and bubble as measured,
-# the same as predicted, and the idle time that each pair adds up to; one line.
+# Means over the ranks of a run, in percent of the step: exposed communication and bubble as
+# measured, the same as predicted, and the idle time that each pair adds up to; one line.
 shares() {
   tr -d ' \n' <"$1/summary.json" |
     grep -oE '"(predicted|measured)":\{"compute":[^}]*\}' |
-    sed -E 's/"(predicted|measured)":\{"compute":([^,]*),"exposed_comm":([^,]*),"bubble":([^,]*),"step":([^,}]*).*/\1 \3 \4 \5/' |
+    sed -E 's/"(predicted|measured)":\{"compute":[^,]*,"exposed_comm":([^,]*),/\1 \2 /' |
+    sed -E 's/"bubble":([^,]*),"step":([^,}]*).*/\1 \2/' |
     awk '$4 > 0 {n[$1]++; exposed[$1] += 100 * $2 / $4; bubble[$1] += 100 * $3 / $4}
          END {
            for (kind in n) { exposed[kind] /= n[kind]; bubble[kind] /= n[kind] }
@@ -41,17 +42,25 @@ run_all() {
       sets=()
       for set in $options; do sets+=(--set "$set"); done
       "$trireme" train "$config" "${sets[@]}" --out "$runs/$name.$round" >/dev/null 2>&1 ||
-        echo "$name: $("$trireme" train "$config" "${sets[@]}" --out "$runs/$name.failed" 2>&1 | tail -1)" >&2
+        echo "$name: $("$trireme" train "$config" "${sets[@]}" \
+                        --out "$runs/$name.failed" 2>&1 | tail -1)" >&2
     done <<<"$cases"
   done
 }
 
 # Median over the rounds of column C of `shares`, and of a key of summary.json.
 share_of() { for f in "$runs/$1".[0-9]*; do shares "$f" | cut -d' ' -f"$2"; done | median; }
-rate_of() { for f in "$runs/$1".[0-9]*; do field tokens_per_s "$(tr -d '\n' <"$f/summary.json" | sed 's/"ranks".*//')"; done | median; }
+rate_of() {
+  for f in "$runs/$1".[0-9]*; do
+    field tokens_per_s "$(tr -d '\n' <"$f/summary.json" | sed 's/"ranks".*//')"
+  done | median
+}
 
 head_line() {
-  echo "$1, $(date -u +%Y-%m-%d), $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1), commit $(git rev-parse --short HEAD 2>/dev/null || echo none), $rounds rounds in turns"
+  local processor commit
+  processor=$(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1)
+  commit=$(git rev-parse --short HEAD 2>/dev/null || echo none)
+  echo "$1, $(date -u +%Y-%m-%d), $processor, commit $commit, $rounds rounds in turns"
   echo
 }
 
@@ -109,12 +118,14 @@ interleaved $two parallel.schedule=interleaved parallel.chunks=2
 zb_h1 $two parallel.schedule=zb_h1
 zb_h2 $two parallel.schedule=zb_h2
 zb_v $two parallel.schedule=zb_v parallel.chunks=2" \
-    '| schedule | tokens/s | beside one rank | idle, measured | idle, simulated | of it bubble | |' \
+    '| schedule | tokens/s | beside one rank | idle, measured | idle, simulated '\
+'| of it bubble | |' \
     5 6 2 4
 }
 
 context() {
-  local sequence='model.seq_len=16384 model.layers=1 model.d_model=128 model.heads=2 model.kv_heads=2 model.d_ff=256'
+  local sequence='model.seq_len=16384 model.layers=1 model.d_model=128 model.heads=2'
+  sequence+=' model.kv_heads=2 model.d_ff=256'
   local run="$sequence batch.global_sequences=1 run.steps=4 run.eval_every=0"
   local two="$run run.threads_per_rank=1 parallel.cp=2"
   compare 'One sequence of 16,384 tokens, two ranks of one thread beside one rank of two' \

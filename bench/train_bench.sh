@@ -2,8 +2,8 @@
 # Whole training steps of the trainer, of the bare kernels and, where a python3 with torch is found,
 # of PyTorch at its best precision: in turns, several rounds, medians, one table in Markdown.
 #   bench/train_bench.sh BUILD_DIR [SHAPE...]
-# ROUNDS (3), SECONDS_PER_RUN (4), BENCH_PREFIX (a command put before every measurement) and PYTORCH_WAYS
-# (options of bench/pytorch_gpt.py, parted by ;) may be set in the environment.
+# ROUNDS (3), SECONDS_PER_RUN (4), BENCH_PREFIX (a command put before every measurement) and
+# PYTORCH_WAYS (options of bench/pytorch_gpt.py, parted by ;) may be set in the environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -46,7 +46,8 @@ pytorch() {  # SHAPE OPTION...
 has_torch=no
 python3 -c 'import torch, tomllib' 2>/dev/null && has_torch=yes
 
-IFS=';' read -ra ways <<<"${PYTORCH_WAYS:-$(printf '%s;' --precision\ {fp32,autocast,bf16}{,\ --compile})}"
+all_ways=$(printf '%s;' --precision\ {fp32,autocast,bf16}{,\ --compile})
+IFS=';' read -ra ways <<<"${PYTORCH_WAYS:-$all_ways}"
 
 # The options of PyTorch's fastest way; compiling may fail where there is no compiler.
 best_pytorch() {
@@ -65,12 +66,14 @@ best_pytorch() {
   echo "$options"
 }
 
-echo "Training steps, $(date -u +%Y-%m-%d), $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1)," \
+echo "Training steps, $(date -u +%Y-%m-%d)," \
+  "$(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1)," \
   "$threads threads, commit $(git rev-parse --short HEAD 2>/dev/null || echo none)," \
   "$([[ $has_torch == yes ]] && python3 -c 'import torch; print("torch", torch.__version__)')"
 echo "Command: bench/train_bench.sh $build ${shapes[*]} (ROUNDS=$rounds, SECONDS_PER_RUN=$seconds)"
 echo
-echo "| shape | trainer, tokens/s | MFU | bare kernels | trainer / bare | PyTorch's best | its way |" \
+echo "| shape | trainer, tokens/s | MFU | bare kernels | trainer / bare |" \
+  "PyTorch's best | its way |" \
   "trainer / PyTorch | resident MiB, trainer | PyTorch | activations MiB, trainer | PyTorch |"
 echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
 for shape in "${shapes[@]}"; do
@@ -94,7 +97,8 @@ for shape in "${shapes[@]}"; do
   mfu=$(printf '%s' "$mfus" | median)
   activations=$("$build/trireme" plan "configs/bench-$shape.toml" --json 2>/dev/null |
     sed -nE 's/.*"activations": ?([0-9]+).*/\1/p' | head -1)
-  row="| $shape | $(calc '%.0f' "$ours") | $(calc '%.0f%%' "100 * $mfu") | $(calc '%.0f' "$kernels")"
+  row="| $shape | $(calc '%.0f' "$ours") | $(calc '%.0f%%' "100 * $mfu")"
+  row+=" | $(calc '%.0f' "$kernels")"
   row+=" | $(calc '%.3f' "$ours / $kernels")"
   if [[ -n $way ]]; then
     theirs=$(printf '%s' "$pytorch_rates" | median)

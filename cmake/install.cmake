@@ -15,9 +15,11 @@ endforeach()
 foreach(isa avx2 avx512 avx512_bf16)
   target_sources(trireme_library PRIVATE $<TARGET_OBJECTS:trireme_kernels_${isa}>)
 endforeach()
-set_target_properties(trireme_library PROPERTIES OUTPUT_NAME trireme EXPORT_NAME trireme LINKER_LANGUAGE CXX)
+set_target_properties(trireme_library PROPERTIES
+                      OUTPUT_NAME trireme EXPORT_NAME trireme LINKER_LANGUAGE CXX)
 target_compile_features(trireme_library INTERFACE cxx_std_20)
-target_include_directories(trireme_library INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_include_directories(trireme_library INTERFACE
+                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(trireme_library PRIVATE Threads::Threads fmt::fmt xxhash zstd z tomlplusplus)
 set(TRIREME_NEEDS_MPI OFF)
 if(mpi_sources)
@@ -25,7 +27,8 @@ if(mpi_sources)
   target_link_libraries(trireme_library PRIVATE MPI::MPI_CXX)
 endif()
 
-install(TARGETS trireme_library EXPORT trireme_targets ARCHIVE DESTINATION lib COMPONENT development)
+install(TARGETS trireme_library EXPORT trireme_targets
+        ARCHIVE DESTINATION lib COMPONENT development)
 install(DIRECTORY include/trireme ${CMAKE_BINARY_DIR}/include/trireme
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT trireme_targets NAMESPACE trireme:: DESTINATION ${package_dir} COMPONENT development)
@@ -34,14 +37,17 @@ configure_package_config_file(cmake/trireme-config.cmake.in ${CMAKE_BINARY_DIR}/
 # Before 1.0 a minor version may change the library's surface.
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/trireme-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/trireme-config.cmake ${CMAKE_BINARY_DIR}/trireme-config-version.cmake
+install(FILES ${CMAKE_BINARY_DIR}/trireme-config.cmake
+              ${CMAKE_BINARY_DIR}/trireme-config-version.cmake
         DESTINATION ${package_dir} COMPONENT development)
-install(DIRECTORY examples/library DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development)
+install(DIRECTORY examples/library DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+        COMPONENT development)
 
 # The program says itself what its manual page and completions are.
 set(said ${CMAKE_BINARY_DIR}/said)
 file(MAKE_DIRECTORY ${said})
-add_custom_command(OUTPUT ${said}/trireme.1.gz ${said}/trireme.bash ${said}/_trireme ${said}/trireme.fish
+add_custom_command(OUTPUT ${said}/trireme.1.gz ${said}/trireme.bash ${said}/_trireme
+                          ${said}/trireme.fish
                    COMMAND $<TARGET_FILE:trireme> help --man | gzip -9n >${said}/trireme.1.gz
                    COMMAND $<TARGET_FILE:trireme> completion bash >${said}/trireme.bash
                    COMMAND $<TARGET_FILE:trireme> completion zsh >${said}/_trireme
@@ -61,4 +67,5 @@ configure_file(cmake/install_zsh.cmake.in ${CMAKE_BINARY_DIR}/install_zsh.cmake 
 install(SCRIPT ${CMAKE_BINARY_DIR}/install_zsh.cmake COMPONENT program)
 install(DIRECTORY models clusters configs DESTINATION ${data_dir} COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
-install(FILES README.md ARCHITECTURE.md LICENSE SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES README.md ARCHITECTURE.md LICENSE SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        COMPONENT program)

@@ -1,5 +1,6 @@
 # `cpack -G DEB` in a build folder: trireme, and libtrireme-dev for those who build against it.
-set(TRIREME_PACKAGE_MAINTAINER "Trireme developers" CACHE STRING "Maintainer of the packages: NAME or NAME <ADDRESS>")
+set(TRIREME_PACKAGE_MAINTAINER "Trireme developers" CACHE STRING
+    "Maintainer of the packages: NAME or NAME <ADDRESS>")
 # A changelog's signature has an address, which may be empty.
 set(DEBIAN_SIGNATURE "${TRIREME_PACKAGE_MAINTAINER}")
 if(NOT DEBIAN_SIGNATURE MATCHES ">$")
@@ -38,8 +39,9 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME trireme)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "One program that plans, trains and tries language models on CPUs, on one rank
-or on many, and reads and writes the files of other programs.")
+string(CONCAT CPACK_DEBIAN_PROGRAM_DESCRIPTION
+       "One program that plans, trains and tries language models on CPUs, "
+       "on one rank\nor on many, and reads and writes the files of other programs.")
 
 set(needed "libfmt-dev, libtomlplusplus-dev, libxxhash-dev, libzstd-dev, zlib1g-dev")
 if(TRIREME_NEEDS_MPI)
@@ -48,6 +50,7 @@ endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtrireme-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ${needed})
-set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "Headers, archive and CMake package of Trireme: plan, train, load and generate
-from another C++ program.")
+string(CONCAT CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION
+       "Headers, archive and CMake package of Trireme: plan, train, load "
+       "and generate\nfrom another C++ program.")
 include(CPack)

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "data/foreign_tokenizer.h"
+#include "tokenizer/foreign_tokenizer.h"
 
 namespace {
 

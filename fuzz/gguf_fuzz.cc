@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "checkpoint/parse_gguf.h"
-#include "checkpoint/print_gguf.h"
+#include "interchange/parse_gguf.h"
+#include "interchange/print_gguf.h"
 
 // The header of a GGUF file: it is refused, or its tensors lie inside the file, and printing and
 // parsing it again gives the same header.

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "checkpoint/gguf_metadata.h"
-#include "data/bpe_tokenizer.h"
+#include "interchange/gguf_metadata.h"
+#include "tokenizer/bpe_tokenizer.h"
 
 namespace {
 

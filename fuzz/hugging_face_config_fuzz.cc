@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "checkpoint/hugging_face_config.h"
-#include "checkpoint/print_hugging_face_config.h"
+#include "interchange/hugging_face_config.h"
+#include "interchange/print_hugging_face_config.h"
 
 // A config.json: it is refused with a reason, or the model that it describes is written and read
 // back as the same one.

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "checkpoint/hugging_face_index.h"
+#include "interchange/hugging_face_index.h"
 
 // model.safetensors.index.json: it is refused with a reason, or names files of its own folder.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

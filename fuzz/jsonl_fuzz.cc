@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "data/json_lines.h"
-#include "data/unicode.h"
+#include "tokenizer/unicode.h"
 
 // A line of JSON: no input may crash the parser, and what it accepts is what another parser
 // accepts.

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "checkpoint/llmc_header.h"
+#include "interchange/llmc_header.h"
 
 // The header of a model of llm.c: it is refused, or its length is sound and it is written again as
 // it was.

@@ -17,16 +17,16 @@
 
 #include "base/check.h"
 #include "checkpoint/checkpoint_index.h"
-#include "data/bpe_tokenizer.h"
-#include "data/byte_tokenizer.h"
-#include "data/char_tokenizer.h"
 #include "data/foreign_token_file.h"
-#include "data/foreign_tokenizer.h"
 #include "data/token_file_writer.h"
 #include "scratch_folder.h"
 #include "small_models.h"
 #include "spec/hardware.h"
 #include "spec/run_config_text.h"
+#include "tokenizer/bpe_tokenizer.h"
+#include "tokenizer/byte_tokenizer.h"
+#include "tokenizer/char_tokenizer.h"
+#include "tokenizer/foreign_tokenizer.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/metrics_answer.h"
+#include "observe/metrics_answer.h"
 
 // The input is a request to the metrics server. The server answers when the head is complete, with
 // one HTTP response of the stated length that repeats no byte of the request.

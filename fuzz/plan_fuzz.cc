@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "compile/run_plan.h"
 #include "config/config_load.h"
-#include "planner/predict.h"
-#include "planner/run_plan.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "observe/report.h"
 #include "scratch_folder.h"
-#include "train/report.h"
 
 namespace {
 

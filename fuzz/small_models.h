@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/foreign_model.h"
 #include "checkpoint/save.h"
-#include "data/bpe_tokenizer.h"
+#include "interchange/foreign_model.h"
 #include "scratch_folder.h"
+#include "tokenizer/bpe_tokenizer.h"
 
 // Small sound models and checkpoints, which seeds are made of and targets damage.
 namespace trireme {

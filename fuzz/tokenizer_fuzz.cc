@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "data/bpe_tokenizer.h"
-#include "data/bpe_trainer.h"
-#include "data/pre_tokenizer.h"
-#include "data/tokenizer.h"
+#include "tokenizer/bpe_tokenizer.h"
+#include "tokenizer/bpe_trainer.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

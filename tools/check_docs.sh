@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wrong=0
+folders='src|tests|tools|fuzz|bench|configs|models|clusters|cmake|examples|include|docs'
 
 while IFS= read -r page; do
   folder=$(dirname "$page")
@@ -14,7 +15,7 @@ while IFS= read -r page; do
   while IFS= read -r target; do
     compgen -G "$target" >/dev/null || compgen -G "$target.*" >/dev/null ||
       { echo "$page: $target is not there"; wrong=1; }
-  done < <(grep -oE '`(src|tests|tools|fuzz|bench|configs|models|clusters|cmake|examples|include|docs)/[A-Za-z0-9_./*-]*`' "$page" |
+  done < <(grep -oE "\`($folders)/[A-Za-z0-9_./*-]*\`" "$page" |
              tr -d '`' | grep -vF src/kernels/scale/ | sort -u || true)
 done < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sed 's#^\./##')
 

@@ -46,7 +46,8 @@ say $trireme data inspect demo/data/val.tok --baselines demo/data/train.tok
 grep -q '"finished"' demo/run/summary.json 2>/dev/null && rm -rf demo/run demo/steps
 if [[ ! -s demo/steps ]]; then
   # As many as five minutes hold, but enough to learn from: a CPU without AVX-512 takes longer.
-  speed=$($trireme bench train configs/demo.toml --json | sed -nE 's/.*"tokens_per_s": ?([0-9.]+).*/\1/p')
+  speed=$($trireme bench train configs/demo.toml --json |
+          sed -nE 's/.*"tokens_per_s": ?([0-9.]+).*/\1/p')
   awk -v speed="$speed" -v tokens=$((2 * 256)) 'BEGIN {
     steps = int(300 * speed / tokens / 100) * 100
     print (steps < 2400 ? 2400 : (steps > 4000 ? 4000 : steps))

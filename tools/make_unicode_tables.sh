@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes src/data/unicode_classes.inc from Debian's unicode-data (package unicode-data):
-#   tools/make_unicode_tables.sh > src/data/unicode_classes.inc
+# Writes src/tokenizer/unicode_classes.inc from Debian's unicode-data (package unicode-data):
+#   tools/make_unicode_tables.sh > src/tokenizer/unicode_classes.inc
 set -eu
 data=${1:-/usr/share/unicode}
 version=$(sed -n '1s/^# PropList-\(.*\)\.txt$/\1/p' "$data/PropList.txt")
@@ -32,7 +32,8 @@ version=$(sed -n '1s/^# PropList-\(.*\)\.txt$/\1/p' "$data/PropList.txt")
     }
     END {
       print "// Made by tools/make_unicode_tables.sh from Unicode " version ": do not edit."
-      print "// X(first) begins a run of code points of class X: Letter, Number, Space (White_Space), Other."
+      print "// X(first) begins a run of code points of class X: Letter, Number, Space " \
+            "(White_Space), Other."
       line = ""
       for (code_point = 0; code_point < 1114112; code_point++) {
         class = (code_point in class_of) ? class_of[code_point] : "O"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The whole test suite: layers, then the tests under each preset, then short fuzzing.
-# tools/test.sh [all]: with `all`, the tests labelled slow run too, the address sanitizer takes every layout of
-# tests/parity, the thread sanitizer the layer that trains, and each fuzz target two minutes.
+# tools/test.sh [all]: with `all`, the tests labelled slow run too, the address sanitizer takes
+# every layout of tests/parity, the thread sanitizer the layers that train, and each fuzz target
+# two minutes.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
-skip=(--label-exclude 'slow|gpu')
-[[ ${1:-} == all ]] && skip=(--label-exclude gpu)
+skip=(--label-exclude slow)
+[[ ${1:-} == all ]] && skip=()
 logs=build/test-logs
 mkdir -p "$logs"
 rm -f "$logs"/*.log
@@ -60,10 +61,11 @@ step "layers" tools/check_layers.sh
 step "pages" tools/check_docs.sh
 preset ci build/ci "${skip[@]}"
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
-# Under the address sanitizer a pairwise cover of the layouts stands for all of them; packages are made and
-# tutorials followed in the build before.
+# Under the address sanitizer a pairwise cover of the layouts stands for all of them; packages are
+# made and tutorials followed in the build before.
 in_dev=("${skip[@]}")
-[[ ${1:-} == all ]] || in_dev+=(--exclude-regex '^(parity|parity_of_meshes|tutorial_.*|package|install|browser|ranks_net)$')
+done_in_ci='parity|parity_of_meshes|tutorial_.*|package|install|browser|ranks_net'
+[[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
 preset dev build/dev "${in_dev[@]}"
 # One test at a time: a thread sanitizer that shares cores with another misses races.
 in_tsan=tsan

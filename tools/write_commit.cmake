@@ -1,4 +1,5 @@
-# Writes trireme_commit.h, and touches it only where the commit has changed: cmake -DOUT=FILE -DROOT=DIR -P
+# Writes trireme_commit.h, and touches it only where the commit has changed:
+# cmake -DOUT=FILE -DROOT=DIR -P write_commit.cmake
 execute_process(COMMAND git -C ${ROOT} describe --always --dirty --abbrev=12
                 OUTPUT_VARIABLE commit ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(NOT commit)

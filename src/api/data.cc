@@ -1,9 +1,9 @@
 #include "trireme/data.h"
 
 #include "api/content.h"
-#include "data/byte_tokenizer.h"
 #include "data/prepare.h"
 #include "device/host.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace trireme::api {
 

@@ -7,12 +7,12 @@
 #include "base/result.h"
 #include "checkpoint/load.h"
 #include "comm/local/sole_rank.h"
-#include "data/tokenizer.h"
 #include "device/buffer.h"
 #include "graph/param_table.h"
 #include "kernels/own_stream.h"
 #include "models/decoder.h"
 #include "nn/ctx.h"
+#include "tokenizer/tokenizer.h"
 
 namespace trireme {
 

@@ -3,9 +3,9 @@
 #include "api/content.h"
 #include "api/this_machine.h"
 #include "config/cluster_file.h"
-#include "planner/predict.h"
-#include "train/session.h"
-#include "train/summary.h"
+#include "observe/summary.h"
+#include "predict/predict.h"
+#include "session/session.h"
 
 namespace trireme::api {
 namespace {

@@ -4,11 +4,11 @@
 
 #include "comm/calibrate_comm.h"
 #include "comm/world.h"
+#include "compile/price.h"
 #include "device/buffer.h"
 #include "device/host.h"
 #include "device/stream.h"
 #include "kernels/ceilings.h"
-#include "planner/price.h"
 #include "train/kernel_choice.h"
 
 namespace trireme {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
 #include "spec/hardware.h"
 #include "spec/run_config.h"
 

@@ -5,7 +5,7 @@
 #include "api/content.h"
 #include "api/this_machine.h"
 #include "device/host.h"
-#include "train/session.h"
+#include "session/session.h"
 #include "trireme/version.h"
 
 namespace trireme::api {

@@ -67,13 +67,13 @@ void ChromeTraceWriter::complete(Track track, std::string_view name, std::string
 
 void ChromeTraceWriter::arrow(int64_t id, Track from, double from_s, Track to, double to_s) {
   begin_event();
-  out_ << fmt::format(
-      R"({{"ph":"s","name":"transfer","cat":"transfer","id":{},"pid":{},"tid":{},"ts":{:.3f}}})",
-      id, from.process, from.row, from_s * kMicroseconds);
+  out_ << fmt::format(R"({{"ph":"s","name":"transfer","cat":"transfer",)"
+                      R"("id":{},"pid":{},"tid":{},"ts":{:.3f}}})",
+                      id, from.process, from.row, from_s * kMicroseconds);
   begin_event();
-  out_ << fmt::format(
-      R"({{"ph":"f","bp":"e","name":"transfer","cat":"transfer","id":{},"pid":{},"tid":{},"ts":{:.3f}}})",
-      id, to.process, to.row, to_s * kMicroseconds);
+  out_ << fmt::format(R"({{"ph":"f","bp":"e","name":"transfer","cat":"transfer",)"
+                      R"("id":{},"pid":{},"tid":{},"ts":{:.3f}}})",
+                      id, to.process, to.row, to_s * kMicroseconds);
 }
 
 void ChromeTraceWriter::counter(int process, std::string_view name, double time_s, double value) {

@@ -7,7 +7,7 @@
 
 #include "api/this_machine.h"
 #include "base/units.h"
-#include "train/throughput.h"
+#include "session/throughput.h"
 
 namespace trireme {
 namespace {

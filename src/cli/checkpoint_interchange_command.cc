@@ -11,12 +11,12 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "checkpoint/find_checkpoint.h"
-#include "checkpoint/foreign_model.h"
-#include "checkpoint/interchange.h"
-#include "checkpoint/logits.h"
 #include "cli/path_checks.h"
 #include "config/config_load.h"
 #include "device/host.h"
+#include "interchange/foreign_model.h"
+#include "interchange/interchange.h"
+#include "interchange/logits.h"
 #include "spec/run_config_text.h"
 
 namespace trireme {

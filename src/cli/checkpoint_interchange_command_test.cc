@@ -8,11 +8,11 @@
 #include <sstream>
 
 #include "checkpoint/find_checkpoint.h"
-#include "checkpoint/foreign_model.h"
 #include "checkpoint/save.h"
 #include "cli/checkpoint_command.h"
 #include "cli/tokenizer_interchange_command.h"
-#include "data/bpe_tokenizer.h"
+#include "interchange/foreign_model.h"
+#include "tokenizer/bpe_tokenizer.h"
 
 namespace trireme {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "compile/price.h"
 #include "planner/alternatives.h"
-#include "planner/predict.h"
-#include "planner/price.h"
+#include "predict/predict.h"
 
 namespace trireme {
 

@@ -15,13 +15,14 @@
 #include "cli/explain_plan.h"
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
+#include "observe/plan_page.h"
+#include "observe/summary.h"
+#include "planner/make_plan.h"
 #include "planner/near_ties.h"
 #include "planner/plan_warnings.h"
-#include "planner/predict.h"
-#include "train/plan_page.h"
-#include "train/session.h"
-#include "train/session_data.h"
-#include "train/summary.h"
+#include "predict/predict.h"
+#include "session/session.h"
+#include "session/session_data.h"
 
 namespace trireme {
 namespace {

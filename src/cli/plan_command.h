@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "cli/command_io.h"
 #include "cli/run_config_options.h"
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
 
 namespace trireme {
 

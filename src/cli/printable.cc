@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "data/unicode.h"
+#include "tokenizer/unicode.h"
 
 namespace trireme {
 namespace {

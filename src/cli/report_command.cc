@@ -2,7 +2,7 @@
 
 #include <ostream>
 
-#include "train/report.h"
+#include "observe/report.h"
 
 namespace trireme {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/nearest_name.h"
+#include "observe/plan_page.h"
 #include "program/draw_svg.h"
 #include "program/make_schedule.h"
 #include "sim/search_schedule.h"
 #include "sim/simulate.h"
-#include "train/plan_page.h"
 
 namespace trireme {
 namespace {

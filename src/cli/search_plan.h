@@ -3,8 +3,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "observe/plan_page.h"
 #include "planner/search_layout.h"
-#include "train/plan_page.h"
 
 namespace trireme {
 

@@ -9,7 +9,7 @@
 
 #include "base/nearest_name.h"
 #include "base/units.h"
-#include "data/byte_tokenizer.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace trireme {
 

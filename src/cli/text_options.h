@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "data/text_reader.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace trireme {
 

@@ -14,13 +14,13 @@
 #include "base/units.h"
 #include "cli/path_checks.h"
 #include "cli/text_options.h"
-#include "data/bpe_trainer.h"
-#include "data/byte_tokenizer.h"
-#include "data/char_tokenizer.h"
-#include "data/special_tokens.h"
-#include "data/text_encoder.h"
 #include "data/token_file.h"
 #include "device/thread_team.h"
+#include "tokenizer/bpe_trainer.h"
+#include "tokenizer/byte_tokenizer.h"
+#include "tokenizer/char_tokenizer.h"
+#include "tokenizer/special_tokens.h"
+#include "tokenizer/text_encoder.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "cli/path_checks.h"
 #include "cli/text_options.h"
-#include "data/foreign_tokenizer.h"
+#include "tokenizer/foreign_tokenizer.h"
 
 namespace trireme {
 namespace {

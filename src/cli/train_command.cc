@@ -16,10 +16,10 @@
 #include "cli/version.h"
 #include "config/cluster_file.h"
 #include "device/host.h"
-#include "planner/predict.h"
-#include "train/report.h"
-#include "train/session.h"
-#include "train/summary.h"
+#include "observe/report.h"
+#include "observe/summary.h"
+#include "predict/predict.h"
+#include "session/session.h"
 
 namespace trireme {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "cli/command_io.h"
 #include "cli/progress_line.h"
+#include "session/session.h"
 #include "train/observer.h"
-#include "train/session.h"
 
 namespace trireme {
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "planner/make_plan.h"
+
 namespace trireme {
 namespace {
 

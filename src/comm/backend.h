@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/cost_model.h"
+#include "collectives/cost_model.h"
 #include "comm/fabric.h"
 #include "comm/group_shape.h"
 #include "comm/shared_board.h"

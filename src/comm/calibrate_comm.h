@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/cost_model.h"
+#include "collectives/cost_model.h"
 #include "comm/world.h"
 #include "spec/hardware.h"
 

@@ -1,4 +1,4 @@
-#include "comm/cost_model.h"
+#include "collectives/cost_model.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "comm/plan.h"
+#include "collectives/plan.h"
 #include "comm/transport.h"
 
 namespace trireme {

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/shared_record.h"
-#include "comm/collective.h"
+#include "collectives/collective.h"
 
 namespace trireme {
 

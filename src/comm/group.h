@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "comm/collective.h"
+#include "collectives/collective.h"
 #include "comm/execution.h"
 #include "comm/group_shape.h"
 #include "comm/operation.h"

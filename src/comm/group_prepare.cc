@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "comm/algorithms/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "comm/group.h"
 #include "comm/rank_context.h"
 #include "comm/reduce.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "comm/plan.h"
+#include "collectives/plan.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
-#include "comm/collective.h"
+#include "collectives/collective.h"
 
 namespace trireme {
 

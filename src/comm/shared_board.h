@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "collectives/plan.h"
 #include "comm/fabric.h"
 #include "comm/group_shape.h"
-#include "comm/plan.h"
 
 namespace trireme {
 

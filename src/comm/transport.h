@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "comm/collective.h"
-#include "comm/plan.h"
+#include "collectives/collective.h"
+#include "collectives/plan.h"
 
 namespace trireme {
 

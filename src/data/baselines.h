@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "data/pair_table.h"
 #include "data/token_file.h"
+#include "tokenizer/pair_table.h"
 
 namespace trireme {
 

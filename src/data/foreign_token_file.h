@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "data/token_file.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace trireme {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "data/byte_tokenizer.h"
 #include "data/token_file_writer.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace trireme {
 namespace {

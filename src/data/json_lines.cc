@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/unicode.h"
+#include "tokenizer/unicode.h"
 
 namespace trireme {
 namespace {

@@ -11,9 +11,9 @@
 #include "base/hash.h"
 #include "data/part_file.h"
 #include "data/prepare_state.h"
-#include "data/text_encoder.h"
 #include "data/token_file_writer.h"
 #include "data/val_split.h"
+#include "tokenizer/text_encoder.h"
 
 namespace trireme {
 namespace {

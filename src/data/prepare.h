@@ -8,8 +8,8 @@
 #include "base/result.h"
 #include "data/text_reader.h"
 #include "data/token_file.h"
-#include "data/tokenizer.h"
 #include "device/thread_team.h"
+#include "tokenizer/tokenizer.h"
 
 namespace trireme {
 

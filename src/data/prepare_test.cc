@@ -10,10 +10,10 @@
 
 #include "base/philox.h"
 #include "data/baselines.h"
-#include "data/byte_tokenizer.h"
 #include "data/synthetic_source.h"
 #include "data/token_file_writer.h"
 #include "data/val_split.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "data/byte_stream.h"
-#include "data/text_batch.h"
-#include "data/unicode.h"
+#include "tokenizer/text_batch.h"
+#include "tokenizer/unicode.h"
 
 namespace trireme {
 

@@ -6,11 +6,9 @@
 
 #include "base/check.h"
 #include "device/thread_team.h"
+#include "spec/workspace.h"
 
 namespace trireme {
-
-// What a kernel of any shape may need for itself on one thread: packed panels and tiles.
-inline constexpr int64_t kWorkspaceBytesPerThread = int64_t{4} << 20;
 
 // Where kernels run, in order. On the CPU a kernel has finished when its call returns.
 class Stream {

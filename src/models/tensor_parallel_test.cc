@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "collectives/move_collective.h"
 #include "graph/moves.h"
 #include "models/split_stage.h"
 #include "sharding/redistribution_traffic.h"

@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "collectives/move_collective.h"
 #include "nn/residual.h"
-#include "sharding/redistribution_traffic.h"
 
 namespace trireme {
 namespace {

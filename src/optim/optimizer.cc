@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "base/align.h"
-#include "base/nearest_name.h"
 #include "memory/memory_plan.h"
 #include "spec/norm_chunk.h"
 
@@ -27,20 +26,6 @@ TensorRef part_of(const TensorRef& tensor_N, int64_t first, int64_t count) {
 }
 
 }  // namespace
-
-Result<OptimizerKind> optimizer_kind(const OptimConfig& optim) {
-  if (optim.name == "adamw") return OptimizerKind::AdamW;
-  if (optim.name == "sgd") return OptimizerKind::Sgd;
-  const std::string nearest = nearest_name(optim.name, {"adamw", "sgd"});
-  return Error{ErrorKind::Usage,
-               fmt::format("optim.name = \"{}\" is unknown; use adamw or sgd{}", optim.name,
-                           nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
-}
-
-OptimizerStateSpec optimizer_state_of(const OptimConfig& optim, OptimizerKind kind) {
-  if (kind == OptimizerKind::AdamW) return {true, true};
-  return {optim.momentum != 0.0, false};
-}
 
 // Gradient and parameter, without the optimizer's state.
 Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& owned,

@@ -4,18 +4,14 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
 #include "memory/chunk_tables.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
 #include "spec/norm_sum.h"
+#include "spec/optimizer_kind.h"
 #include "spec/run_config.h"
 
 namespace trireme {
-
-enum class OptimizerKind { AdamW, Sgd };
-Result<OptimizerKind> optimizer_kind(const OptimConfig& optim);
-OptimizerStateSpec optimizer_state_of(const OptimConfig& optim, OptimizerKind kind);
 
 // What Step is told, and what it answers.
 struct StepInput {

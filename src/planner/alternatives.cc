@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "planner/predict.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
 
 namespace trireme {
 namespace {

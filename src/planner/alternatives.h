@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
 #include "spec/hardware.h"
 
 namespace trireme {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planner/make_plan.h"
+
 namespace trireme {
 namespace {
 

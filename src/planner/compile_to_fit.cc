@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "planner/compile_plan.h"
-#include "planner/predict.h"
-#include "planner/stage_cost.h"
+#include "compile/compile_plan.h"
+#include "compile/stage_cost.h"
+#include "predict/predict.h"
 #include "program/make_schedule.h"
 
 namespace trireme {

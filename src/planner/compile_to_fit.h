@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
 
 namespace trireme {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "compile/shape_for_mesh.h"
+#include "compile/stage_cost.h"
 #include "memory/chunk_tables.h"
 #include "memory/stage_tables.h"
-#include "planner/shape_for_mesh.h"
-#include "planner/stage_cost.h"
 #include "program/make_schedule.h"
 #include "spec/norm_chunk.h"
 

@@ -5,10 +5,10 @@
 #include <tuple>
 #include <vector>
 
-#include "planner/collective_bytes.h"
-#include "planner/layer_comm.h"
+#include "compile/price.h"
 #include "planner/layout_choice.h"
-#include "planner/price.h"
+#include "predict/collective_bytes.h"
+#include "predict/layer_comm.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
 
 namespace trireme {
 

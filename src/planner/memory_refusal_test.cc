@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "planner/make_plan.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
 
 namespace trireme {
 

@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include "planner/make_plan.h"
+
 namespace trireme {
 namespace {
 

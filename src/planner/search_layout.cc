@@ -8,11 +8,11 @@
 #include <tuple>
 
 #include "base/units.h"
-#include "planner/compile_plan.h"
+#include "compile/compile_plan.h"
+#include "compile/shape_for_mesh.h"
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
-#include "planner/price_schedule.h"
-#include "planner/shape_for_mesh.h"
+#include "predict/price_schedule.h"
 #include "spec/run_config_validate.h"
 
 namespace trireme {

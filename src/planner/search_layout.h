@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "planner/layout_choice.h"
-#include "planner/predict.h"
+#include "predict/predict.h"
 #include "spec/hardware.h"
 
 namespace trireme {

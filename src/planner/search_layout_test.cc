@@ -8,10 +8,11 @@
 #include <tuple>
 
 #include "base/units.h"
+#include "compile/compile_plan.h"
 #include "planner/alternatives.h"
-#include "planner/compile_plan.h"
 #include "planner/layout_bound.h"
-#include "planner/price_schedule.h"
+#include "planner/make_plan.h"
+#include "predict/price_schedule.h"
 #include "program/make_schedule.h"
 #include "spec/run_config_validate.h"
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
+#include "planner/make_plan.h"
 
 namespace trireme {
 namespace {

@@ -92,12 +92,12 @@ void write_text(std::ostream& out, const Schedule& schedule) {
 }
 
 void write_jsonl(std::ostream& out, const Schedule& schedule, const OpDurations& durations) {
-  out << fmt::format(
-      R"({{"meta":{{"p":{},"m":{},"v":{},"layout":"{}","durations":{{"F":{},"B":{},"W":{},"comm":{}}},)"
-      R"("kind":"{}"}}}})",
-      schedule.num_ranks, schedule.num_microbatches, schedule.num_chunks,
-      name_of(schedule.placement), durations.f, durations.b, durations.w, durations.comm,
-      schedule.kind);
+  out << fmt::format(R"({{"meta":{{"p":{},"m":{},"v":{},"layout":"{}",)"
+                     R"("durations":{{"F":{},"B":{},"W":{},"comm":{}}},)"
+                     R"("kind":"{}"}}}})",
+                     schedule.num_ranks, schedule.num_microbatches, schedule.num_chunks,
+                     name_of(schedule.placement), durations.f, durations.b, durations.w,
+                     durations.comm, schedule.kind);
   out << '\n';
   const auto in_direction = [&](int chunk, int microbatch) {
     return microbatch - microbatches_of(schedule, chunk).first;

@@ -1,8 +1,8 @@
 #include "runtime/reserve_moves.h"
 
+#include "collectives/move_collective.h"
 #include "graph/model_shard.h"
 #include "graph/moves.h"
-#include "sharding/redistribution_traffic.h"
 
 namespace trireme {
 namespace {

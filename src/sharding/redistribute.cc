@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "sharding/redistribution_traffic.h"
+#include "collectives/move_collective.h"
 
 namespace trireme {
 namespace {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <random>
 
+#include "collectives/move_collective.h"
 #include "comm/world.h"
 #include "sharding/redistribution_traffic.h"
 

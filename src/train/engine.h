@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/mesh_groups.h"
+#include "compile/run_plan.h"
 #include "device/core_binding.h"
 #include "optim/loss_scale.h"
-#include "planner/run_plan.h"
 #include "runtime/executor.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/engine.h"
-#include "train/summary.h"
+#include "train/rank_measurement.h"
 
 namespace trireme {
 

@@ -3,43 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
-
-#include "base/chrome_trace.h"
-#include "base/file.h"
 
 namespace trireme {
-namespace {
-
-constexpr ChromeTraceWriter::Track kActions{0, 0};
-constexpr ChromeTraceWriter::Track kUnits{0, 1};
-
-const char* category_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::F:
-      return "forward";
-    case ActionKind::B:
-      return "backward_input";
-    case ActionKind::W:
-      return "backward_weight";
-    case ActionKind::BW:
-      return "backward";
-    case ActionKind::Step:
-      return "optimizer";
-    case ActionKind::SendActivation:
-    case ActionKind::RecvActivation:
-    case ActionKind::SendGrad:
-    case ActionKind::RecvGrad:
-    case ActionKind::ReduceGrad:
-    case ActionKind::Unshard:
-    case ActionKind::Reshard:
-      return "transfer";
-    default:
-      return "gradient_sum";
-  }
-}
-
-}  // namespace
 
 std::string unit_name(const StageSpec& stage, int unit) {
   const int first_layer = stage.has_embedding ? 1 : 0;
@@ -70,34 +35,6 @@ void StepTrace::record(int64_t step, const Executor& executor) {
   traced.step = step;
   traced.actions.assign(executor.action_times().begin(), executor.action_times().end());
   traced.units.assign(executor.unit_times().begin(), executor.unit_times().end());
-}
-
-Status StepTrace::write(const std::string& path) const {
-  std::ostringstream text;
-  {
-    ChromeTraceWriter writer(text);
-    writer.name_process(0, fmt::format("rank {}, measured", plan_.position));
-    writer.name_track(kActions, "program");
-    writer.name_track(kUnits, "layers");
-    const int64_t origin_ns = num_recorded_ > 0 ? steps_[0].actions.front().begin_ns : 0;
-    const auto seconds = [&](int64_t ns) { return double(ns - origin_ns) * 1e-9; };
-    for (size_t i = 0; i < num_recorded_; ++i) {
-      const TracedStep& step = steps_[i];
-      const std::string args = fmt::format("\"step\":{}", step.step);
-      for (size_t a = 0; a < step.actions.size(); ++a) {
-        const Action& action = plan_.program[a];
-        writer.complete(kActions, to_string(action, num_chunks_), category_of(action.kind),
-                        seconds(step.actions[a].begin_ns), seconds(step.actions[a].end_ns), args);
-      }
-      for (const UnitTime& unit : step.units) {
-        const Action& action = plan_.program[size_t(unit.action)];
-        const StageSpec& stage = plan_.chunks[size_t(action.chunk)].stage;
-        writer.complete(kUnits, unit_name(stage, unit.unit), category_of(action.kind),
-                        seconds(unit.time.begin_ns), seconds(unit.time.end_ns), args);
-      }
-    }
-  }
-  return write_file_atomically(path, text.str());
 }
 
 }  // namespace trireme

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "runtime/executor.h"
 
 namespace trireme {
@@ -12,8 +11,8 @@ namespace trireme {
 // "embedding", "layer 3", "head and loss"
 std::string unit_name(const StageSpec& stage, int unit);
 
-// The timeline of a few steps, kept in memory that is reserved beforehand and written as a
-// Chrome/Perfetto trace when the run ends.
+// The timeline of a few steps, kept in memory that is reserved beforehand; write_trace
+// (observe/write_trace.h) makes a file of it when the run ends.
 class StepTrace {
  public:
   struct TracedStep {
@@ -25,9 +24,10 @@ class StepTrace {
   // Keeps steps first_step .. first_step + num_steps - 1.
   StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps);
 
+  const RankPlan& plan() const { return plan_; }
+  int num_chunks() const { return num_chunks_; }
   void record(int64_t step, const Executor& executor);
   std::span<const TracedStep> steps() const { return {steps_.data(), num_recorded_}; }
-  Status write(const std::string& path) const;
 
  private:
   const RankPlan& plan_;

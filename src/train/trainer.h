@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "data/tokenizer.h"
 #include "models/decoder.h"
 #include "models/sampling.h"
 #include "optim/lr_schedule.h"
+#include "tokenizer/tokenizer.h"
 #include "train/engine.h"
 #include "train/observer.h"
 #include "train/step_meter.h"

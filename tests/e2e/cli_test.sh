@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Exit codes, streams, completion and the progress line of the program: cli_test.sh TRIREME SOURCE_DIR
+# Exit codes, streams, completion and the progress line of the program:
+# cli_test.sh TRIREME SOURCE_DIR
 set -u
 trireme=$1
 root=$2
@@ -14,7 +15,8 @@ fail() {
   failures=$((failures + 1))
 }
 
-# expect CODE ARGUMENTS...: the exit code; a failure leaves standard output empty and says something.
+# expect CODE ARGUMENTS...: the exit code; a failure leaves standard output empty and says
+# something.
 expect() {
   local code=$1
   shift
@@ -52,7 +54,8 @@ printed 'configured'
 # and what it prints is a run that plan takes.
 searched=(--cluster "$root/clusters/dgx-a100-80g.toml" --set batch.global_sequences=8)
 expect 2 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}"
-expect 0 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}" --search --html page.html
+expect 0 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}" --search \
+  --html page.html
 printed "the first of them runs with"
 [[ -s page.html ]] || fail "no page of the search"
 read -r -a found <<<"$(tail -n 1 out)"
@@ -104,7 +107,8 @@ expect 4 data inspect noise.tok
 head -c 36000000 /dev/zero | tr '\0' 'a' >text.txt
 expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
 large=(--set data.source=files --set data.train=large/train.tok --set model.vocab_size=512)
-head -c 60000000 /dev/zero | dd of=large/train.tok bs=1M seek=1 iflag=fullblock conv=notrunc status=none
+head -c 60000000 /dev/zero |
+  dd of=large/train.tok bs=1M seek=1 iflag=fullblock conv=notrunc status=none
 expect 4 train "$tiny" --out damaged-data "${large[@]}"
 said 'large/train.tok: chunk '
 tail -n 1 damaged-data/metrics.jsonl | grep -q '"event":"failure".*large/train.tok: chunk ' ||
@@ -123,7 +127,8 @@ done
 truncate -s 4096 large/train.tok
 wait "$trained"
 got=$?
-[[ $got == 4 ]] || { fail "exit $got instead of 4 of a run whose token file was truncated"; cat err; }
+[[ $got == 4 ]] ||
+  { fail "exit $got instead of 4 of a run whose token file was truncated"; cat err; }
 said 'the file ends at byte 4096;'
 tail -n 1 truncated-data/metrics.jsonl | grep -q '"event":"failure".*the file ends at byte 4096;' ||
   fail "no failure event of a truncated file"
@@ -131,7 +136,8 @@ head -c 4096 /dev/zero >tokens.bin
 expect 0 data inspect tokens.bin
 printed 'checksum: none'
 rm -r large text.txt
-# What lies in a file beside the run changes no loss and goes with it; a folder that cannot have one.
+# What lies in a file beside the run changes no loss and goes with it; a folder that cannot have
+# one.
 expect 0 train "$tiny" --out in-memory
 expect 0 train "$tiny" --out in-file --set memory.offload=optimizer \
   --set memory.offload_buffer_bytes=65536
@@ -168,12 +174,14 @@ if command -v script >/dev/null; then
   grep -q $'\x1b' out && fail "an escape sequence reaches the terminal"
 fi
 
-# A log has no terminal controls; a terminal is never wrapped, and has colours unless they are unwanted.
+# A log has no terminal controls; a terminal is never wrapped, and has colours unless they are
+# unwanted.
 LC_ALL=C grep -q $'[\r\x1b]' err && fail "terminal controls in a log"
 if command -v script >/dev/null; then
   terminals=0
   on_terminal() {  # environment assignments
-    script -qec "stty cols 40; env $* '$trireme' train '$tiny' --out '$work/tty$((++terminals))'" /dev/null
+    script -qec "stty cols 40; env $* '$trireme' train '$tiny' --out '$work/tty$((++terminals))'" \
+      /dev/null
   }
   TERM=xterm on_terminal A=b >tty
   grep -q $'\x1b\\[2K' tty || fail "no progress line on a terminal"
@@ -182,11 +190,13 @@ if command -v script >/dev/null; then
   widest=$(tr '\r' '\n' <tty | sed -n 's/^\x1b\[2K//p' | sed 's/\x1b\[[0-9]*m//g' |
            grep '^step .*/20' | awk '{if (length($0) > w) w = length($0)} END {print w + 0}')
   ((widest > 0 && widest < 40)) || fail "progress line of $widest columns on a terminal of 40"
-  # A terminal that becomes narrower in the middle of a run: no line behind the next redrawing is wider.
+  # A terminal that becomes narrower in the middle of a run: no line behind the next redrawing is
+  # wider.
   TERM=xterm script -qec "stty cols 90
     '$trireme' train '$tiny' --set run.steps=200 --out '$work/resized' & sleep 0.7
     stty cols 40; printf '\\nNARROW\\n'; wait" /dev/null >tty
-  widest=$(tr '\r' '\n' <tty | sed '1,/^NARROW/d' | sed -n 's/^\x1b\[2K//p' | sed 's/\x1b\[[0-9]*m//g' |
+  widest=$(tr '\r' '\n' <tty | sed '1,/^NARROW/d' | sed -n 's/^\x1b\[2K//p' |
+           sed 's/\x1b\[[0-9]*m//g' |
            grep '^step .*/200' | awk '{if (length($0) > w) w = length($0)} END {print w + 0}')
   ((widest < 40)) || fail "progress line of $widest columns after a resize to 40"
   TERM=xterm on_terminal NO_COLOR=1 >tty
@@ -222,7 +232,8 @@ if command -v fish >/dev/null; then
   [[ $(offered 'trireme tra') == train ]] || fail "fish: completion of a command"
   [[ $(offered 'trireme config ex') == explain ]] || fail "fish: completion of a subcommand"
   [[ $(offered 'trireme train --res') == --resume ]] || fail "fish: completion of an option"
-  [[ $(offered 'trireme train --set model.lay') == model.layers= ]] || fail "fish: completion of a key"
+  [[ $(offered 'trireme train --set model.lay') == model.layers= ]] ||
+    fail "fish: completion of a key"
   [[ $(offered 'trireme schedule dualpipev') == dualpipev ]] || fail "fish: completion of a choice"
 fi
 if command -v zsh >/dev/null; then
@@ -233,7 +244,8 @@ if command -v zsh >/dev/null; then
   cat >complete.zsh <<'END'
 zmodload zsh/zpty
 zpty shell zsh -f -i
-zpty -w shell 'PS1=; fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; print READY'
+zpty -w shell \
+  'PS1=; fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; print READY'
 zpty -r shell seen '*READY*READY*'
 zpty -w -n shell "$1"$'\t'
 zpty -w -n shell $'\C-a print -r "<\C-e>"\n'
@@ -242,9 +254,12 @@ print -r -- ${${seen##*<}%%>*}
 END
   offered() { timeout 20 zsh -f complete.zsh "$1" | tr -d '\r'; }
   [[ $(offered 'trireme tra') == 'trireme train'* ]] || fail "zsh: completion of a command"
-  [[ $(offered 'trireme config ex') == 'trireme config explain'* ]] || fail "zsh: completion of a subcommand"
-  [[ $(offered 'trireme train --res') == 'trireme train --resume'* ]] || fail "zsh: completion of an option"
-  [[ $(offered 'trireme train --set model.lay') == *model.layers=* ]] || fail "zsh: completion of a key"
+  [[ $(offered 'trireme config ex') == 'trireme config explain'* ]] ||
+    fail "zsh: completion of a subcommand"
+  [[ $(offered 'trireme train --res') == 'trireme train --resume'* ]] ||
+    fail "zsh: completion of an option"
+  [[ $(offered 'trireme train --set model.lay') == *model.layers=* ]] ||
+    fail "zsh: completion of a key"
 fi
 
 # The manual page is one that groff has nothing to say about.

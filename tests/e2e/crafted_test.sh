@@ -72,17 +72,21 @@ expect 0 "" train "$tiny" --set run.steps=2 --set run.threads_per_rank=1 --out r
 
 # 262,145 tensors, and 32,000 with a name twice.
 header() {
-  seq 0 "$1" | awk 'BEGIN { printf "{" } { printf "\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]},", $1, $1, $1 + 1 }
+  seq 0 "$1" | awk 'BEGIN { printf "{" }
+    { printf "\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]},",
+             $1, $1, $1 + 1 }
     END { printf "\"t5\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}" }' >json
   local bytes
   bytes=$(stat -c %s json)
-  printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $((bytes & 255)) $((bytes >> 8 & 255)) $((bytes >> 16 & 255)) $((bytes >> 24)))"
+  printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' \
+    $((bytes & 255)) $((bytes >> 8 & 255)) $((bytes >> 16 & 255)) $((bytes >> 24)))"
   printf '\0\0\0\0'
   cat json
   head -c $(($1 + 1)) /dev/zero
 }
 mkdir hf
-printf '{"model_type":"gpt2","n_layer":2,"n_embd":8,"n_head":2,"vocab_size":5,"n_positions":4}' >hf/config.json
+printf '{"model_type":"gpt2","n_layer":2,"n_embd":8,"n_head":2,"vocab_size":5,"n_positions":4}' \
+  >hf/config.json
 header 32000 >hf/model.safetensors
 expect 4 "twice" checkpoint import hf --out imported
 header 300000 >hf/model.safetensors

@@ -22,6 +22,7 @@ code=$?
 train --set parallel.cp=2 --set run.threads_per_rank=1 --out "$work/two" > "$work/log" 2>&1 ||
   { cat "$work/log"; exit 1; }
 peaks=$(tr -d ' \n' < "$work/two/summary.json" | grep -o '"peak":[0-9]*' | cut -d: -f2 | sort -u)
-[ "$(echo "$peaks" | wc -l)" -eq 1 ] || { echo "planned and measured peaks differ: $peaks"; exit 1; }
+[ "$(echo "$peaks" | wc -l)" -eq 1 ] ||
+  { echo "planned and measured peaks differ: $peaks"; exit 1; }
 [ "$peaks" -le $limit ] || { echo "a rank took $peaks bytes"; exit 1; }
 echo "one rank is refused, two take $peaks bytes each"

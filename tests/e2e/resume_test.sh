@@ -27,13 +27,14 @@ start() {  # OUT OPTIONS...: in the background, as $pid
 
 # Step, loss and gradient norm of every training line.
 numbers() {
-  sed -n 's/.*"event":"train","step":\([0-9]*\),.*"loss":\([^,]*\),.*"grad_norm":\([^,]*\),.*/\1 \2 \3/p' \
-    "$1/metrics.jsonl"
+  local step='"event":"train","step":([0-9]*),' loss='"loss":([^,]*),' norm='"grad_norm":([^,]*),'
+  sed -nE "s/.*$step.*$loss.*$norm.*/\1 \2 \3/p" "$1/metrics.jsonl"
 }
 
 # The losses, the gradient norms and the last weights and moments are those of the whole run.
 same_as_whole() {
-  diff <(numbers whole) <(numbers "$1") >diff.txt || { fail "$1: losses differ"; head -n 5 diff.txt; }
+  diff <(numbers whole) <(numbers "$1") >diff.txt ||
+    { fail "$1: losses differ"; head -n 5 diff.txt; }
   for shard in whole/checkpoints/step-000016/*.safetensors; do
     cmp "$shard" "$1/checkpoints/step-000016/${shard##*/}" || fail "$1: weights differ"
   done
@@ -61,12 +62,14 @@ for signal in TERM INT USR1; do
   if ((code == 0)); then
     echo "the run ended before SIG$signal came"
   else
-    [[ $code == 130 ]] || { fail "exit $code instead of 130 after SIG$signal"; cat stopped-$signal.err; }
+    [[ $code == 130 ]] ||
+      { fail "exit $code instead of 130 after SIG$signal"; cat stopped-$signal.err; }
     ((done_steps >= 5 && done_steps < 16)) || fail "stopped after $done_steps steps"
     printf -v folder 'stopped-%s/checkpoints/step-%06d' "$signal" "$done_steps"
     [[ -d $folder ]] || fail "no checkpoint of the last step: $folder"
   fi
-  train stopped-$signal --resume auto || { fail "resume after SIG$signal"; cat stopped-$signal.err; }
+  train stopped-$signal --resume auto ||
+    { fail "resume after SIG$signal"; cat stopped-$signal.err; }
   same_as_whole stopped-$signal
 done
 
@@ -80,8 +83,8 @@ done
 train pieces --resume auto || fail "resume in pieces"
 same_as_whole pieces
 
-# Killed without warning: the newest checkpoint is older than the last line of metrics.jsonl. Nothing
-# is left behind but what the run is made of.
+# Killed without warning: the newest checkpoint is older than the last line of metrics.jsonl.
+# Nothing is left behind but what the run is made of.
 offload=(--set memory.offload=optimizer --set memory.offload_buffer_bytes=65536)
 start killed "${offload[@]}"
 wait_for_steps killed 6
@@ -99,9 +102,11 @@ same_as_whole killed
 cp -r whole bare
 find bare -mindepth 1 -maxdepth 1 ! -name checkpoints -exec rm -r {} +
 train bare --resume auto || { fail "resume beside checkpoints alone"; cat bare.err; }
-grep -q 'warning: there is no report' bare.err || { fail "the missing report is not said"; cat bare.err; }
+grep -q 'warning: there is no report' bare.err ||
+  { fail "the missing report is not said"; cat bare.err; }
 
-# The folder of a run is moved away: said at once, not made anew, exit 4; it goes on where it is now.
+# The folder of a run is moved away: said at once, not made anew, exit 4; it goes on where it is
+# now.
 start moved
 wait_for_steps moved 5
 mv moved elsewhere
@@ -138,12 +143,15 @@ newest_damaged() {  # NAME: the run damaged-NAME has checkpoints of steps 4 and 
 }
 newest_damaged truncated
 truncate -s -100 "$shard"
-train damaged-truncated --resume auto || { fail "resume beside a truncated shard"; cat damaged-truncated.err; }
-grep -q 'damaged checkpoint.*step-000008' damaged-truncated.err || fail "the damaged one is not said"
+train damaged-truncated --resume auto ||
+  { fail "resume beside a truncated shard"; cat damaged-truncated.err; }
+grep -q 'damaged checkpoint.*step-000008' damaged-truncated.err ||
+  fail "the damaged one is not said"
 same_as_whole damaged-truncated
 newest_damaged index
 printf 'x' | dd of="$newest/index.json" bs=1 seek=50 conv=notrunc status=none
-train damaged-index --resume auto || { fail "resume beside a damaged index"; cat damaged-index.err; }
+train damaged-index --resume auto ||
+  { fail "resume beside a damaged index"; cat damaged-index.err; }
 grep -q 'damaged checkpoint.*step-000008' damaged-index.err || fail "the damaged one is not said"
 same_as_whole damaged-index
 newest_damaged gone
@@ -153,10 +161,14 @@ same_as_whole damaged-gone
 
 # A byte of a tensor that changed shows when it is read; the one before goes on too.
 newest_damaged tensor
-change_a_byte() { printf 'xyz' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none; }
+change_a_byte() {
+  printf 'xyz' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none
+}
 change_a_byte "$shard"
-train damaged-tensor --resume auto || { fail "resume beside a changed tensor"; cat damaged-tensor.err; }
-grep -q 'damaged checkpoint.*step-000008.*checksum' damaged-tensor.err || fail "the changed tensor is not named"
+train damaged-tensor --resume auto ||
+  { fail "resume beside a changed tensor"; cat damaged-tensor.err; }
+grep -q 'damaged checkpoint.*step-000008.*checksum' damaged-tensor.err ||
+  fail "the changed tensor is not named"
 same_as_whole damaged-tensor
 
 # Where all are damaged nothing is started afresh over them: exit 4.
@@ -164,7 +176,8 @@ newest_damaged all
 for shard in damaged-all/checkpoints/*/*.safetensors; do change_a_byte "$shard"; done
 train damaged-all --resume auto
 [[ $? == 4 ]] || { fail "damaged checkpoints alone must end with 4"; cat damaged-all.err; }
-grep -q 'no checkpoint.*is intact' damaged-all.err || { fail "what to do is not said"; cat damaged-all.err; }
+grep -q 'no checkpoint.*is intact' damaged-all.err ||
+  { fail "what to do is not said"; cat damaged-all.err; }
 [[ $(numbers damaged-all | wc -l) == 8 ]] || fail "the metrics of the damaged run"
 
 # No room for a checkpoint: exit 4, and the one before stays loadable.
@@ -173,7 +186,8 @@ shard_kib=$(($(stat -c %s full/checkpoints/step-000006/*.safetensors | sort -n |
 (ulimit -f $((shard_kib / 2)) && train full --resume auto)
 code=$?
 [[ $code == 4 ]] || { fail "exit $code instead of 4 without room for a checkpoint"; cat full.err; }
-grep -q 'step-000008.*File too large' full.err || { fail "the checkpoint is not named"; cat full.err; }
+grep -q 'step-000008.*File too large' full.err ||
+  { fail "the checkpoint is not named"; cat full.err; }
 [[ ! -e full/checkpoints/step-000008 ]] || fail "half a checkpoint"
 ls full/checkpoints | grep -q tmp && fail "something is left behind: $(ls full/checkpoints)"
 "$trireme" checkpoint verify full >/dev/null || fail "the checkpoint before a full disk"

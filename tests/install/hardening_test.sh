@@ -16,11 +16,13 @@ imported=$(readelf --dyn-syms -W "$program" | awk '$7 == "UND" {print $8}')
 grep -q 'Type: *DYN' <<<"$headers" || fail "is not position-independent"
 grep -q 'INTERP' <<<"$headers" || fail "is no program"
 grep -q 'GNU_RELRO' <<<"$headers" || fail "has no read-only relocations"
-grep -qE 'FLAGS.*\bNOW\b|BIND_NOW' <<<"$dynamic" || fail "binds symbols late: its GOT stays writable"
+grep -qE 'FLAGS.*\bNOW\b|BIND_NOW' <<<"$dynamic" ||
+  fail "binds symbols late: its GOT stays writable"
 grep -qE 'GNU_STACK .* RW +0x' <<<"$headers" || fail "has an executable stack"
 grep -qE 'LOAD .* RWE ' <<<"$headers" && fail "has a segment that is writable and executable"
 grep -q 'TEXTREL' <<<"$dynamic" && fail "relocates its code"
-sed -nE 's/.*\((RPATH|RUNPATH)\).*\[(.*)\]/\2/p' <<<"$dynamic" | tr ':' '\n' | grep -v '^$' | grep -qv '^/usr/lib/' &&
+sed -nE 's/.*\((RPATH|RUNPATH)\).*\[(.*)\]/\2/p' <<<"$dynamic" | tr ':' '\n' | grep -v '^$' |
+  grep -qv '^/usr/lib/' &&
   fail "looks for libraries outside the system's folders"
 grep -q '^__stack_chk_fail' <<<"$imported" || fail "has no stack protector"
 grep -qE '^__(memcpy|memset|read|snprintf|strncpy)_chk' <<<"$imported" ||

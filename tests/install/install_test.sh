@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs into an empty prefix, builds the example against it and runs both: install_test.sh BUILD_DIR SOURCE_DIR
+# Installs into an empty prefix, builds the example against it and runs both:
+# install_test.sh BUILD_DIR SOURCE_DIR
 set -u
 build=$1
 root=$2
@@ -30,7 +31,8 @@ done
 grep -q 124439808 plan.txt || fail "the installed preset is not read"
 
 # Public headers stand alone and lead to no inner one.
-if grep -nE '#include ["<]' "$prefix"/include/trireme/*.h | grep -vE '<[a-z_]+>|"trireme/[a-z_]+\.h"'; then
+if grep -nE '#include ["<]' "$prefix"/include/trireme/*.h |
+  grep -vE '<[a-z_]+>|"trireme/[a-z_]+\.h"'; then
   fail "inner headers leak"
 fi
 for header in "$prefix"/include/trireme/*.h; do
@@ -42,7 +44,8 @@ done
 # The example, built as a user would.
 cp -r "$prefix"/share/doc/trireme/examples/library example
 { cmake -S example -B example/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_FLAGS=-Wno-psabi &&
-    cmake --build example/build; } >example.log 2>&1 || { fail "the example is built"; tail -n 30 example.log; }
+    cmake --build example/build; } >example.log 2>&1 ||
+  { fail "the example is built"; tail -n 30 example.log; }
 program=example/build/train_and_generate
 "$program" run "$root/docs" >out 2>err || { fail "the example runs"; cat err; }
 grep -q 'step 60: loss' out || { fail "the example trains"; cat out; }

@@ -44,7 +44,8 @@ depends=$(dpkg-deb --field "$program" Depends)
 for needed in libc6 libstdc++6 libfmt libxxhash0 libzstd1 zlib1g; do
   [[ $depends == *$needed* ]] || fail "trireme does not depend on $needed: $depends"
 done
-[[ $(dpkg-deb --field "$library" Depends) == *libfmt-dev* ]] || fail "libtrireme-dev lacks libfmt-dev"
+[[ $(dpkg-deb --field "$library" Depends) == *libfmt-dev* ]] ||
+  fail "libtrireme-dev lacks libfmt-dev"
 
 dpkg-deb --extract "$program" unpacked
 unpacked/usr/bin/trireme plan unpacked/usr/share/trireme/configs/tiny-gpt2.toml >plan.txt ||
@@ -57,8 +58,10 @@ for package in "$program" "$library"; do
   grep -q '^License: Apache-2.0$' copyright || fail "$package does not name its licence"
   grep -q '^Copyright: .*Trireme developers$' copyright || fail "$package does not say whose it is"
 done
-cmp -s unpacked/usr/share/doc/trireme/LICENSE "$root/LICENSE" || fail "the licence is not in the package"
-dpkg-parsechangelog -l unpacked/usr/share/doc/trireme/changelog.gz 2>&1 | grep -qF "Maintainer: $maintainer" ||
+cmp -s unpacked/usr/share/doc/trireme/LICENSE "$root/LICENSE" ||
+  fail "the licence is not in the package"
+dpkg-parsechangelog -l unpacked/usr/share/doc/trireme/changelog.gz 2>&1 |
+  grep -qF "Maintainer: $maintainer" ||
   fail "the changelog is not signed by the maintainer"
 grep -rlF "$build" unpacked >found && fail "the build's folder stands in $(cat found)"
 if command -v lintian >/dev/null; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The bill of materials has the fields that SPDX 2.3 asks for, and every library that the program loads:
-# sbom_test.sh BUILD_DIR SOURCE_DIR
+# The bill of materials has the fields that SPDX 2.3 asks for, and every library that the program
+# loads: sbom_test.sh BUILD_DIR SOURCE_DIR
 set -u
 build=$1
 root=$2
@@ -36,18 +36,22 @@ awk '
     rule["DataLicense"] = "^CC0-1\\.0$"
     rule["SPDXID"] = "^SPDXRef-[A-Za-z0-9.-]+$"
     rule["DocumentName"] = rule["PackageName"] = rule["PackageVersion"] = "^[^ ]+$"
-    rule["DocumentNamespace"] = "^urn:uuid:" hex4 hex4 "-" hex4 "-" hex4 "-" hex4 "-" hex4 hex4 hex4 "$"
+    rule["DocumentNamespace"] = "^urn:uuid:" hex4 hex4 "-" hex4 "-" hex4 "-" hex4 "-" \
+                                hex4 hex4 hex4 "$"
     rule["Creator"] = "^Tool: [^ ]+-[0-9.]+$"
     rule["Created"] = "^" two two "-" two "-" two "T" two ":" two ":" two "Z$"
     rule["PackageSupplier"] = "^Organization: .+$"
     rule["PackageDownloadLocation"] = "^NOASSERTION$"
     rule["FilesAnalyzed"] = "^false$"
     rule["PackageChecksum"] = "^SHA256: " hex16 hex16 hex16 hex16 "$"
-    rule["PackageLicenseConcluded"] = rule["PackageLicenseDeclared"] = "^(NOASSERTION|Apache-2\\.0)$"
+    rule["PackageLicenseDeclared"] = "^(NOASSERTION|Apache-2\\.0)$"
+    rule["PackageLicenseConcluded"] = rule["PackageLicenseDeclared"]
     rule["PackageCopyrightText"] = "^.+$"
     rule["PrimaryPackagePurpose"] = "^APPLICATION$"
-    rule["ExternalRef"] = "^PACKAGE-MANAGER purl pkg:deb/[a-z]+/[a-z0-9.%B-]+@[A-Za-z0-9.%~-]+\\?arch=[a-z0-9]+&distro=[a-z]+-[a-z0-9.]+$"
-    rule["Relationship"] = "^SPDXRef-[A-Za-z0-9.-]+ (DESCRIBES|DYNAMIC_LINK|DEPENDS_ON) SPDXRef-[A-Za-z0-9.-]+$"
+    rule["ExternalRef"] = "^PACKAGE-MANAGER purl pkg:deb/[a-z]+/[a-z0-9.%B-]+@" \
+                          "[A-Za-z0-9.%~-]+\\?arch=[a-z0-9]+&distro=[a-z]+-[a-z0-9.]+$"
+    rule["Relationship"] = "^SPDXRef-[A-Za-z0-9.-]+ (DESCRIBES|DYNAMIC_LINK|DEPENDS_ON) " \
+                           "SPDXRef-[A-Za-z0-9.-]+$"
   }
   $0 == "" { next }
   {
@@ -59,12 +63,20 @@ awk '
   tag == "PackageName" { end_package(); in_package = 1; split("", has) }
   tag == "SPDXID" { if (value in ids) bad("used twice"); ids[value] = 1; id = value }
   { has[tag] = 1; if (!in_package) document[tag] = 1 }
-  tag == "Relationship" { split(value, ends, " "); from[NR] = ends[1]; to[NR] = ends[3]; related[ends[3]] = 1 }
+  tag == "Relationship" {
+    split(value, ends, " ")
+    from[NR] = ends[1]
+    to[NR] = ends[3]
+    related[ends[3]] = 1
+  }
   END {
     end_package()
-    for (i in from) if (!(from[i] in ids) || !(to[i] in ids)) bad("a relationship of what is not listed: " to[i])
-    for (i in ids) if (i != "SPDXRef-DOCUMENT" && !(i in related)) bad("a package without a relationship: " i)
-    split("SPDXVersion DataLicense SPDXID DocumentName DocumentNamespace Creator Created", names, " ")
+    for (i in from) if (!(from[i] in ids) || !(to[i] in ids))
+      bad("a relationship of what is not listed: " to[i])
+    for (i in ids) if (i != "SPDXRef-DOCUMENT" && !(i in related))
+      bad("a package without a relationship: " i)
+    split("SPDXVersion DataLicense SPDXID DocumentName DocumentNamespace Creator Created",
+          names, " ")
     for (i in names) if (!(names[i] in document)) bad("the document lacks " names[i])
     exit wrong
   }' "$sbom" || fail "a field"
@@ -74,10 +86,12 @@ while IFS= read -r library; do
   path=$(ldd "$build/trireme" | awk -v name="$library" '$1 == name {print $3}')
   package=$(dpkg-query -S "$path" "$(realpath "$path")" 2>/dev/null | sed -n '1s/:.*//p')
   grep -q "^PackageName: $package$" "$sbom" || fail "$library of $package is not listed"
-done < <(readelf -dW "$build/trireme" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-linux')
+done < <(readelf -dW "$build/trireme" |
+         sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-linux')
 grep -q '^PackageName: nlohmann-json3-dev$' "$sbom" || fail "a library of headers is not listed"
 grep -qE '^PackageName: (libgtest-dev|googletest)$' "$sbom" && fail "the tests' library is listed"
-[[ $(grep -c '^PackageChecksum: SHA256: '"$(sha256sum "$build/trireme" | cut -d' ' -f1)" "$sbom") == 1 ]] ||
+checksum=$(sha256sum "$build/trireme" | cut -d' ' -f1)
+[[ $(grep -c "^PackageChecksum: SHA256: $checksum" "$sbom") == 1 ]] ||
   fail "the checksum is not that of the program"
 
 ((failures == 0)) && echo "all good"

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "compile/compile_rank.h"
 #include "layout_case.h"
-#include "planner/compile_rank.h"
 #include "program/check_ranks.h"
 
 namespace trireme {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "planner/make_plan.h"
 
 namespace trireme {
 

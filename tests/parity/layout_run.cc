@@ -9,7 +9,7 @@
 #include "data/synthetic_source.h"
 #include "device/isa.h"
 #include "kernels/kernel_table.h"
-#include "planner/predict.h"
+#include "predict/predict.h"
 #include "train/run_state.h"
 
 namespace trireme {

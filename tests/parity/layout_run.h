@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "comm/backend.h"
+#include "compile/run_plan.h"
 #include "data/token_source.h"
-#include "planner/run_plan.h"
 
 namespace trireme {
 

@@ -7,6 +7,7 @@
 #include "layout_case.h"
 #include "layout_laws.h"
 #include "pairwise.h"
+#include "planner/make_plan.h"
 
 namespace trireme {
 namespace {

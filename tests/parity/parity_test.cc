@@ -7,6 +7,7 @@
 #include "layout_case.h"
 #include "layout_laws.h"
 #include "pairwise.h"
+#include "planner/make_plan.h"
 #include "program/make_schedule.h"
 #include "spec/run_config_validate.h"
 #include "train/expert_load.h"

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "planner/run_plan.h"
+#include "compile/run_plan.h"
+#include "planner/make_plan.h"
 #include "program/make_schedule.h"
 #include "spec/run_config_fields.h"
 #include "spec/run_config_validate.h"

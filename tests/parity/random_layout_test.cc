@@ -5,9 +5,10 @@
 
 #include <map>
 
+#include "compile/run_plan.h"
 #include "layout_laws.h"
 #include "layout_run.h"
-#include "planner/run_plan.h"
+#include "planner/make_plan.h"
 #include "spec/run_config_text.h"
 
 namespace trireme {

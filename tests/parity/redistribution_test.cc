@@ -6,6 +6,7 @@
 #include "comm/group.h"
 #include "layout_case.h"
 #include "layout_laws.h"
+#include "planner/make_plan.h"
 
 namespace trireme {
 namespace {

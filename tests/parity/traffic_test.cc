@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "layout_case.h"
-#include "planner/predict.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
 
 namespace trireme {
 namespace {

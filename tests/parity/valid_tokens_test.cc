@@ -7,6 +7,7 @@
 #include "kernels/loss/cross_entropy.h"
 #include "layout_case.h"
 #include "layout_laws.h"
+#include "planner/make_plan.h"
 
 namespace trireme {
 namespace {

@@ -23,6 +23,7 @@ expect mismatched 2 'rank 0 is in broadcast\(root 1.*rank 1 is in broadcast\(roo
 expect silent 3 'rank 2 waits for nobody' silent 3
 for ((i = 0; i < kills; i++)); do
   count=$((2 + i % 3))
-  expect "killed $i" "$count" "first cause: rank $((count - 1)): rank $((count - 1)) has died" killed
+  expect "killed $i" "$count" \
+    "first cause: rank $((count - 1)): rank $((count - 1)) has died" killed
 done
 exit $failed

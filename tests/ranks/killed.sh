@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A rank that is killed in the middle of a run: the others leave with exit code 5 and name it, though
-# the launcher asks them to stop with SIGTERM; what was saved goes on. killed.sh TRIREME MPIRUN CONFIGS
+# A rank that is killed in the middle of a run: the others leave with exit code 5 and name it,
+# though the launcher asks them to stop with SIGTERM; what was saved goes on.
+# killed.sh TRIREME MPIRUN CONFIGS
 set -euo pipefail
 source "$(dirname "$0")/mpirun.sh"
 configs=$3
@@ -12,7 +13,8 @@ fail() { echo "FAILED: $*"; failed=1; }
 common=("$configs/tiny-gpt2.toml" --set run.threads_per_rank=1 --set checkpoint.every=5
         --set run.reproducible=layout)
 trireme=$PROGRAM
-# Every rank writes its process and, at the end, its exit code; the launcher's signal is for it alone.
+# Every rank writes its process and, at the end, its exit code; the launcher's signal is for it
+# alone.
 cat >"$folder/rank" <<RANK
 #!/usr/bin/env bash
 trap '' TERM
@@ -29,7 +31,8 @@ kill -KILL "$(<"$folder/pid.1")"
 wait $launcher && fail "the job ended well"
 for ((i = 0; i < 100; i++)); do [[ -e $folder/code.0 ]] && break; sleep 0.1; done
 
-[[ $(cat "$folder/code.0" 2>/dev/null) == 5 ]] || fail "exit code of rank 0: $(cat "$folder/code.0")"
+[[ $(cat "$folder/code.0" 2>/dev/null) == 5 ]] ||
+  fail "exit code of rank 0: $(cat "$folder/code.0")"
 grep -q 'rank 1 has died' "$folder/log" || fail "rank 1 is not named"
 grep -q '"event":"failure".*rank 1' "$folder/run/metrics.jsonl" || fail "no cause in the metrics"
 
@@ -44,7 +47,10 @@ last=$((10#${step#step-} + 3))
 "${launch[@]}" -n 2 "$trireme" train "${common[@]}" --set run.steps=100000 --out "$folder/asked" \
   2>"$folder/log" &
 launcher=$!
-for ((i = 0; i < 600; i++)); do grep -q '"step":5,' "$folder/asked/metrics.jsonl" 2>/dev/null && break; sleep 0.1; done
+for ((i = 0; i < 600; i++)); do
+  grep -q '"step":5,' "$folder/asked/metrics.jsonl" 2>/dev/null && break
+  sleep 0.1
+done
 kill -USR1 $launcher
 for ((i = 0; i < 600; i++)); do kill -0 $launcher 2>/dev/null || break; sleep 0.1; done
 kill -KILL $launcher 2>/dev/null && fail "SIGUSR1 has not stopped the run"

@@ -5,7 +5,8 @@ export ASAN_OPTIONS=detect_leaks=0
 PROGRAM=$1
 MPIRUN=$2
 
-launch=("$MPIRUN" --oversubscribe --bind-to none --mca btl self,vader,tcp --mca btl_tcp_if_include lo
+launch=("$MPIRUN" --oversubscribe --bind-to none --mca btl self,vader,tcp
+        --mca btl_tcp_if_include lo
         --mca oob_tcp_if_include lo)
 
 ranks() {

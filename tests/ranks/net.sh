@@ -104,6 +104,7 @@ done
 # Ranks 0 and 2 share a host, and 1 and 3: each host has one first cause.
 for pair in "0 2" "1 3"; do
   set -- $pair
-  cmp -s "$reports/rank.$1" "$reports/rank.$2" || { echo "one host, two causes"; cat "$reports"/*; exit 1; }
+  cmp -s "$reports/rank.$1" "$reports/rank.$2" ||
+    { echo "one host, two causes"; cat "$reports"/*; exit 1; }
 done
 for rank in 0 1; do echo "cut off: $(head -1 "$reports/rank.$rank")"; done

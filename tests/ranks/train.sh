@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Training with ranks as processes leaves the numbers of ranks as threads: train.sh TRIREME MPIRUN CONFIGS
+# Training with ranks as processes leaves the numbers of ranks as threads:
+# train.sh TRIREME MPIRUN CONFIGS
 set -euo pipefail
 source "$(dirname "$0")/mpirun.sh"
 configs=$3
@@ -47,7 +48,8 @@ done 3<<'LAYOUTS'
 4 parallel.pp=4 parallel.schedule=zb_h2
 LAYOUTS
 check 2 moe --set parallel.dp=2 --set parallel.ep=2
-check 4 moe --set parallel.dp=4 --set parallel.ep=2 --set parallel.zero=3 --set model.capacity_factor=1.0
+check 4 moe --set parallel.dp=4 --set parallel.ep=2 --set parallel.zero=3 \
+  --set model.capacity_factor=1.0
 # A world that the configuration does not fit is refused.
 if ranks 3 train "$configs/tiny-gpt2.toml" "${common[@]}" --out "$folder/none" 2>"$folder/log"; then
   echo "3 ranks were not refused"; failed=1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a tutorial's commands as they stand on the page: run_page.sh TRIREME SOURCE_DIR PAGE.md
-# Blocks marked ```sh are one script, line for line; a line that fails ends it. A comment of the form
-# <!-- check: COMMAND --> is run at its place as well: what the reader should see, as a test.
+# Blocks marked ```sh are one script, line for line; a line that fails ends it. A comment of the
+# form <!-- check: COMMAND --> is run at its place as well: what the reader should see, as a test.
 # A command that a page shows with || echo "exit code $?" has to fail.
 # The reader stands in the checkout; the test stands in a copy of what a page may use of it.
 set -euo pipefail

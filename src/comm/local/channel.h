@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "comm/collective.h"
+#include "collectives/collective.h"
 
 namespace trireme {
 

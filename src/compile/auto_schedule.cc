@@ -1,0 +1,89 @@
+#include "compile/auto_schedule.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "compile/stage_cost.h"
+#include "program/data_parallel.h"
+#include "program/make_schedule.h"
+#include "program/send_recv.h"
+#include "sim/search_schedule.h"
+
+namespace trireme {
+namespace {
+
+// Times of the mean stage.
+TransferOrder order_of(const Costs& costs) {
+  TransferOrder order{0, 0, 0, costs.link.latency_s};
+  for (const StageTimes& times : costs.stages) {
+    order.f += times.f_s / double(costs.stages.size());
+    order.b += times.b_s / double(costs.stages.size());
+    order.w += times.w_s / double(costs.stages.size());
+  }
+  if (costs.link.bytes_per_s > 0) order.comm += costs.message_bytes / costs.link.bytes_per_s;
+  return order;
+}
+
+// The best of what was offered, as it is executed: pairs apart, transfers in place.
+class Contest {
+ public:
+  void offer(const Schedule& bare, const Costs& costs, double max_live) {
+    Schedule apart = bare;
+    for (Program& program : apart.programs) program = unpair(program);
+    for (const TransferOrder& order : {TransferOrder{}, order_of(costs)}) {
+      Schedule schedule = add_send_recv(apart, order);
+      const Result<Simulation> simulated = simulate(schedule, costs);
+      if (!simulated.ok() || (max_live > 0 && most_alive(*simulated) > max_live)) continue;
+      if (best_ && simulated->makespan_s >= best_makespan_s_ * (1 - 1e-12)) continue;
+      best_ = std::move(schedule);
+      best_makespan_s_ = simulated->makespan_s;
+    }
+  }
+  std::optional<Schedule>& best() { return best_; }
+
+ private:
+  static int most_alive(const Simulation& simulated) {
+    int most = 0;
+    for (const RankSimulation& rank : simulated.ranks) most = std::max(most, rank.peak_live_w);
+    return most;
+  }
+
+  std::optional<Schedule> best_;
+  double best_makespan_s_ = 0;
+};
+
+Status offer_all(Contest& contest, const ScheduleShape& shape, const Costs& costs,
+                 double max_live) {
+  TRIREME_TRY(found, search_schedule(shape, costs, {.max_live = max_live}));
+  contest.offer(found, costs, max_live);
+  for (const std::string& kind : schedule_kinds()) {
+    if (traits_of(kind).param_copies() > 1) continue;
+    const Result<Schedule> named = make_schedule(kind, shape);
+    if (named.ok()) contest.offer(*named, costs, max_live);
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<Schedule> auto_schedule(const RunPlan& plan) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  const Hardware hardware = plan.hardware.value_or(nominal_hardware());
+  const bool may_have_two = parallel.chunks == 0 && plan.model.layers >= 2 * parallel.pp;
+  const int fewest = std::max(parallel.chunks, 1);
+  Contest contest;
+  std::optional<Error> refusal;
+  for (int chunks = fewest; chunks <= (may_have_two ? 2 : fewest); ++chunks) {
+    TRIREME_TRY(stages, split_stages(plan, parallel.pp * chunks));
+    const Costs costs = pipeline_costs(plan, stages, hardware);
+    const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), chunks};
+    const Status offered = offer_all(contest, shape, costs, double(plan.max_live) * chunks);
+    if (!offered.ok() && !refusal) refusal = offered.error();
+  }
+  if (!contest.best()) return *refusal;
+  contest.best()->kind = "auto";
+  return *std::move(contest.best());
+}
+
+}  // namespace trireme

@@ -1,0 +1,99 @@
+#include "compile/compile_plan.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "compile/compile_rank.h"
+#include "compile/rank_classes.h"
+#include "compile/shape_for_mesh.h"
+#include "compile/stage_cost.h"
+#include "program/check_ranks.h"
+#include "program/lookahead.h"
+#include "spec/sum_tree_rules.h"
+
+namespace trireme {
+namespace {
+
+// Sums that are joined across ranks must stand at nodes of the canonical tree.
+Status check_layout_tree(const RunPlan& plan) {
+  const auto problems = sum_tree_problems(plan.config, plan.num_microbatches);
+  return problems.empty() ? Status(Done{}) : Status(infeasible(problems.front().message()));
+}
+
+// What levels 1 and 2 read is gathered behind Validate, and in fp16 the scale of the next step's
+// loss is known only then.
+void set_num_ahead(RunPlan& plan) {
+  if (plan.shape.compute == DType::F16) return;
+  const RankPlan& front = plan.pipeline.front();
+  if (!front.post_validates || front.zero.level == 1 || front.zero.level == 2) return;
+  std::vector<const Program*> programs;
+  for (const RankPlan& rank : plan.pipeline) programs.push_back(&rank.program);
+  const std::vector<int> num_ahead = leading_forwards(plan.schedule, programs);
+  for (RankPlan& rank : plan.pipeline) rank.num_ahead = num_ahead[size_t(rank.coords.pp)];
+}
+
+// Fills in what all ranks of a plan share: its shape, its schedule and its stages.
+Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
+  if (const auto misfit = shape_for_mesh(plan)) return misfit->error;
+  TRIREME_TRY(schedule, parts.schedule(plan));
+  plan.schedule = std::move(schedule);
+  TRIREME_TRY_DONE(check_layout_tree(plan));
+  plan.shape.split_backward = false;
+  for (const Program& program : plan.schedule.programs) {
+    plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
+  }
+  TRIREME_TRY(stages, split_stages(plan, num_stages(plan.schedule)));
+  for (const StageSpec& stage : stages) {
+    TRIREME_TRY_DONE(parts.check_placements(plan, stage));
+  }
+  plan.stages = std::move(stages);
+  return Done{};
+}
+
+// The memory of each class is that of its first rank, which does what the rank of its stage does.
+void plan_class_memory(RunPlan& plan) {
+  for (RankClass& alike : plan.classes) {
+    const RankPlan& of_stage = plan.pipeline[size_t(coords_of(plan.mesh, alike.first).pp)];
+    if (of_stage.position == alike.first) {
+      alike.memory = of_stage.memory;
+      continue;
+    }
+    const RankPlan rank = rank_plan(plan, alike.first);
+    const std::vector<Problem> problems = check_peer(plan.schedule, plan.mesh, rank, of_stage);
+    TRIREME_CHECK(problems.empty(), explain(plan.schedule, {rank}, problems.front()));
+    alike.memory = rank.memory;
+  }
+}
+
+}  // namespace
+
+Status outline_pipeline(RunPlan& plan, PlanParts& parts) {
+  TRIREME_TRY_DONE(lay_out_pipeline(plan, parts));
+  plan.pipeline.clear();
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
+    plan.pipeline.push_back(outline_rank(plan, position_of(plan.mesh, {.pp = pp})));
+  }
+  return Done{};
+}
+
+void compile_outlined(RunPlan& plan, PlanParts& parts) {
+  plan.norm_chunks = parts.norm_chunks(plan);
+  for (RankPlan& rank : plan.pipeline) rank = compile_rank(plan, rank.position);
+  set_num_ahead(plan);
+  for (RankPlan& rank : plan.pipeline) plan_rank_memory(rank, plan);
+  classify_ranks(plan);
+  plan_class_memory(plan);
+}
+
+Status compile_plan(RunPlan& plan) {
+  PlanParts parts;
+  TRIREME_TRY_DONE(outline_pipeline(plan, parts));
+  compile_outlined(plan, parts);
+  const std::vector<Problem> problems =
+      check_ranks(plan.schedule, plan.mesh, plan.pipeline, plan.mode);
+  TRIREME_CHECK(problems.empty(), explain(plan.schedule, plan.pipeline, problems.front()));
+  return Done{};
+}
+
+}  // namespace trireme

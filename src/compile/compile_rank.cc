@@ -1,0 +1,203 @@
+#include "compile/compile_rank.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "compile/join_grads.h"
+#include "memory/offload_pieces.h"
+#include "program/data_parallel.h"
+#include "program/offload.h"
+#include "program/stage_graph.h"
+#include "spec/norm_chunk.h"
+#include "spec/workspace.h"
+
+namespace trireme {
+namespace {
+
+ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
+  // Servers hold what ZeRO would share out: a push is a reduction to them, a pull a gather.
+  const bool has_servers = parallel.sync == "parameter_server";
+  const int level = has_servers ? std::max(parallel.zero, 1) : parallel.zero;
+  if (parallel.dp == 1 || level == 0) return {};
+  const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : parallel.dp;
+  return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
+}
+
+// The same for experts, which every `stride`-th of these ranks holds: of a copy's ranks those that
+// do, and each one alone where no two of them do.
+ZeroShape expert_zero_of(const ZeroShape& zero, int stride, const MeshCoords& coords) {
+  if (zero.level == 0 || stride == 1) return zero;
+  const int degree = zero.degree % stride == 0 ? zero.degree / stride : 1;
+  return {zero.level, degree, coords.dp / stride % degree};
+}
+
+// The micro-batches of one direction of all ranks are a node of the canonical tree where dp is a
+// power of two. Elsewhere those of both directions of one rank are.
+bool joins_directions_first(const RunPlan& plan) {
+  return has_two_directions(plan.schedule) && plan.mode == AccumulateMode::Layout &&
+         !std::has_single_bit(uint64_t(plan.mesh.dp));
+}
+
+Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
+  const StageGraph graph(schedule);
+  Program program;
+  const size_t num_chunks = has_two_directions(schedule) ? 1 : rank.chunks.size();
+  for (size_t c = 0; c < num_chunks; ++c) {
+    const auto transfer = [&](ActionKind kind, StagePlace other) {
+      if (!other.exists() || other.rank == pp) return;
+      program.push_back({.kind = kind, .chunk = int16_t(c), .peer = int16_t(other.rank)});
+    };
+    transfer(ActionKind::RecvActivation, graph.previous(pp, int(c)));
+    program.push_back({.kind = ActionKind::F, .chunk = int16_t(c)});
+    transfer(ActionKind::SendActivation, graph.next(pp, int(c)));
+  }
+  return program;
+}
+
+// Which part of the norm a rank counts: what other ranks hold too is counted once.
+void place_norm(RankPlan& rank, const RunPlan& plan) {
+  const NormChunks& norm_chunks = *plan.norm_chunks;
+  const bool is_exact = plan.shape.slices > 0;  // chunks follow tp
+  rank.norm_sum = is_exact ? NormSum::Exact : NormSum::Chunks;
+  rank.num_norm_words = is_exact ? kExactNormWords : norm_chunks.total();
+  const auto counts = [&](const ZeroShape& zero, int cp_holder, int dp_holder) {
+    return cp_holder == 0 && dp_holder == (zero.level == 0 ? 0 : zero.index);
+  };
+  const bool counts_rest = counts(rank.zero, rank.coords.cp, rank.coords.dp);
+  const bool counts_experts = counts(rank.expert_zero, rank.coords.cp / plan.mesh.ep_cp(),
+                                     rank.coords.dp / plan.mesh.ep_dp());
+  const size_t num_chunks = has_two_directions(plan.schedule) ? 1 : rank.chunks.size();
+  for (size_t c = 0; c < num_chunks; ++c) {
+    ChunkTables& chunk = rank.chunks[c];
+    for (OwnedParam& owned : chunk.owned) {
+      const bool is_second_holder =
+          plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
+      if (is_second_holder || !(owned.is_of_expert ? counts_experts : counts_rest)) continue;
+      const int64_t first = norm_chunks.first(owned.name, rank.coords.tp);
+      if (first < 0) continue;
+      owned.norm_word = is_exact ? 0 : first + owned.first / kNormChunk;
+    }
+  }
+}
+
+void cut_pieces(RankPlan& rank, const MemoryConfig& memory) {
+  if (memory.offload == "none") return;
+  for (ChunkTables& chunk : rank.chunks) {
+    chunk.pieces = offload_pieces(chunk, memory.offload_buffer_bytes);
+  }
+}
+
+}  // namespace
+
+void move_to(RankPlan& rank, int position, const RunPlan& plan) {
+  rank.position = position;
+  rank.coords = coords_of(plan.mesh, position);
+  rank.shape = plan.shape;
+  rank.shape.tp_rank = rank.coords.tp;
+  rank.shape.cp_rank = rank.coords.cp;
+  rank.shape.ep_rank = rank.coords.ep;
+  rank.zero = zero_of(plan.config.parallel, rank.coords);
+  rank.expert_zero = expert_zero_of(rank.zero, plan.mesh.ep_dp(), rank.coords);
+}
+
+RankPlan outline_rank(const RunPlan& plan, int position) {
+  const StageGraph graph(plan.schedule);
+  RankPlan rank;
+  move_to(rank, position, plan);
+  const int pp = rank.coords.pp;
+  const auto chunk_here = [&](StagePlace place) { return place.rank == pp ? place.chunk : -1; };
+  for (int c = 0; c < plan.schedule.num_chunks; ++c) {
+    const int stage = graph.stage(pp, c);
+    rank.places.push_back(
+        {stage, chunk_here(graph.previous(pp, c)), chunk_here(graph.next(pp, c))});
+    rank.chunks.push_back({.stage = plan.stages[size_t(stage)]});
+  }
+  return rank;
+}
+
+RankPlan stored_rank(const RunPlan& plan, int position) {
+  RankPlan rank = outline_rank(plan, position);
+  for (ChunkTables& chunk : rank.chunks) {
+    chunk = chunk_tables(plan.model, chunk.stage, rank.shape, rank.zero, rank.expert_zero,
+                         plan.config.parallel.bucket_bytes, plan.config.memory.offload == "all");
+  }
+  cut_pieces(rank, plan.config.memory);
+  rank.joins_directions_first = joins_directions_first(plan);
+  return rank;
+}
+
+void move_along_dp(RankPlan& rank, int dp, const RunPlan& plan) {
+  MeshCoords coords = rank.coords;
+  coords.dp = dp;
+  move_to(rank, position_of(plan.mesh, coords), plan);
+  for (ChunkTables& chunk : rank.chunks) {
+    cut_shards(chunk, rank.shape, rank.zero, rank.expert_zero);
+  }
+  cut_pieces(rank, plan.config.memory);
+}
+
+RankPlan compile_rank(const RunPlan& plan, int position) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  const int m = int(plan.num_microbatches);
+  RankPlan rank = stored_rank(plan, position);
+  rank.num_expert_loads =
+      plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
+  rank.num_router_losses = plan.model.has_experts() ? plan.model.layers * 2 : 0;
+  rank.num_unit_slots = parallel.prefetch + 1;
+  place_norm(rank, plan);
+
+  rank.microbatches = microbatches_of(rank, plan.schedule, parallel.dp, rank.coords.dp);
+  const MicrobatchMap summed =
+      rank.zero.shards_grads() ? MicrobatchMap::contiguous(m) : rank.microbatches;
+  const DataParallelShape shape = data_parallel_shape(rank);
+  rank.program = accumulate(plan.schedule.programs[size_t(rank.coords.pp)],
+                            plan.schedule.num_chunks, plan.mode, summed)
+                     .program;
+  if (rank.joins_directions_first) {
+    join_directions(rank.program, rank, parallel.pp);
+    append_reduce_grad(rank.program, shape);
+  } else {
+    if (parallel.dp > 1) rank.program = add_reduce_grad(rank.program, shape);
+    if (has_two_directions(plan.schedule)) join_directions(rank.program, rank, parallel.pp);
+  }
+  join_tied_table(rank.program, plan, rank);
+  append_step(rank.program);
+  rank.post_validates = plan.config.optim.post_validate;
+  if (rank.post_validates) append_validate(rank.program);
+  rank.program = add_offload(rank.program, shape.num_pieces);
+  rank.program = add_unshard(rank.program, shape);
+  rank.eval_program = add_unshard(forward_only(rank, plan.schedule, rank.coords.pp), shape);
+  return rank;
+}
+
+void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
+  MemoryNeeds needs;
+  for (size_t c = 0; c < rank.chunks.size(); ++c) {
+    needs.chunks.push_back(
+        {&rank.chunks[c], rank.places[c].previous_chunk, rank.places[c].next_chunk});
+  }
+  needs.workspace_bytes = plan.num_threads * kWorkspaceBytesPerThread;
+  needs.message_bytes = rank.chunks.front().tables.saved.at("y_TC").bytes();
+  const int exchanges = rank.num_ahead > 0 ? 2 : 1;  // of two steps
+  needs.exchange_bytes = exchanges * exchange_words(rank) * size_of(DType::I64);
+  needs.num_ahead = rank.num_ahead;
+  needs.num_unit_slots = rank.num_unit_slots;
+  rank.memory = plan_memory(rank.program, rank.eval_program, needs);
+}
+
+RankPlan rank_plan(const RunPlan& plan, int position) {
+  RankPlan rank = compile_rank(plan, position);
+  rank.num_ahead = plan.pipeline[size_t(rank.coords.pp)].num_ahead;
+  plan_rank_memory(rank, plan);
+  return rank;
+}
+
+std::vector<RankPlan> rank_plans(const RunPlan& plan) {
+  std::vector<RankPlan> ranks;
+  for (int position = 0; position < plan.mesh.size(); ++position) {
+    ranks.push_back(rank_plan(plan, position));
+  }
+  return ranks;
+}
+
+}  // namespace trireme

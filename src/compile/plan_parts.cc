@@ -1,0 +1,70 @@
+#include "compile/plan_parts.h"
+
+#include <utility>
+
+#include "compile/auto_schedule.h"
+#include "graph/check_placed.h"
+#include "program/check.h"
+#include "program/data_parallel.h"
+#include "program/make_schedule.h"
+#include "program/send_recv.h"
+
+namespace trireme {
+namespace {
+
+// Chunks per rank: as configured, or what the schedule means where nobody says.
+Result<Schedule> named_schedule(const RunPlan& plan) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), parallel.chunks};
+  TRIREME_TRY(schedule, make_schedule(parallel.schedule, shape));
+  for (Program& program : schedule.programs) program = unpair(program);
+  return add_send_recv(schedule);
+}
+
+Result<Schedule> checked_schedule(const RunPlan& plan) {
+  const bool is_auto = plan.config.parallel.schedule == "auto";
+  TRIREME_TRY(schedule, is_auto ? auto_schedule(plan) : named_schedule(plan));
+  const std::vector<Problem> problems = check(schedule);
+  TRIREME_CHECK(problems.empty(), explain(schedule, problems.front()));
+  return schedule;
+}
+
+}  // namespace
+
+Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  if (parallel.schedule == "auto") return checked_schedule(plan);  // depends on prices
+  const Asked asked{parallel.schedule, parallel.pp, parallel.chunks, plan.num_microbatches};
+  if (const auto known = schedules_.find(asked); known != schedules_.end()) return known->second;
+  Result<Schedule> schedule = checked_schedule(plan);
+  if (!schedule.ok()) return schedule;
+  size_t actions = 0;
+  for (const Program& program : schedule->programs) actions += program.size();
+  if (num_actions_ + actions > kMostActions) {
+    schedules_.clear();
+    num_actions_ = 0;
+  }
+  if (actions <= kMostActions) {
+    schedules_.emplace(asked, *schedule);
+    num_actions_ += actions;
+  }
+  return schedule;
+}
+
+std::shared_ptr<const NormChunks> PlanParts::norm_chunks(const RunPlan& plan) {
+  std::shared_ptr<const NormChunks>& known = norm_chunks_[plan.mesh.tp];
+  if (known == nullptr) known = std::make_shared<const NormChunks>(plan.model, plan.shape);
+  return known;
+}
+
+Status PlanParts::check_placements(const RunPlan& plan, const StageSpec& stage) {
+  const Mesh& mesh = plan.mesh;
+  const std::tuple alike(mesh.tp, mesh.cp, mesh.ep, stage.num_layers, stage.has_embedding,
+                         stage.has_head);
+  if (placed_.contains(alike)) return Done{};
+  TRIREME_TRY_DONE(trireme::check_placements(plan.model, stage, plan.shape));
+  placed_.insert(alike);
+  return Done{};
+}
+
+}  // namespace trireme

@@ -1,0 +1,145 @@
+#include "compile/price.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "planner/alternatives.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
+
+namespace trireme {
+namespace {
+
+RunConfig some_run() {
+  RunConfig config;
+  config.model.layers = 3;
+  config.model.d_model = 64;
+  config.model.heads = 4;
+  config.model.vocab_size = 300;
+  config.model.seq_len = 32;
+  config.batch.global_sequences = 8;
+  config.batch.micro_sequences = 2;
+  return config;
+}
+
+Hardware some_hardware() {
+  Hardware hardware;
+  hardware.fp32_flops = 1e11;
+  hardware.bf16_flops = 2e11;
+  hardware.memory_bytes_per_s = 1e10;
+  return hardware;
+}
+
+RunPlan plan_of(const RunConfig& config) {
+  const auto plan = make_plan(config, {});
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  return *plan;
+}
+
+TEST(Price, EveryFlopOfTheModelIsPricedOnceAtThePeak) {
+  for (const char* compute : {"fp32", "bf16"}) {
+    for (const char* recompute : {"none", "selective", "full"}) {
+      RunConfig config = some_run();
+      config.precision.compute = compute;
+      config.memory.recompute = recompute;
+      const RunPlan plan = plan_of(config);
+      Hardware hardware = some_hardware();
+      hardware.matmul_share = hardware.attention_share = 1.0;
+      const ComputeCost cost = price_compute(plan, hardware);
+      const double m = double(plan.num_microbatches);
+      // Attention's backward pass counts 2 times its forward in the model's FLOPs and does 2.5.
+      const double counted = m * (3.0 * cost.matmul_s + 3.0 * cost.attention_s);
+      EXPECT_NEAR(counted * peak_flops(plan, hardware),
+                  double(plan.tokens_per_step()) * plan.flops_per_token.total(),
+                  1e-6 * counted * peak_flops(plan, hardware));
+      const double step_s = m * (3.0 * cost.matmul_s + 3.5 * cost.attention_s + 3.0 * cost.touch_s +
+                                 cost.recompute_s) +
+                            cost.step_s;
+      EXPECT_NEAR(predicted_step_s(plan, hardware), step_s, 1e-9 * step_s);
+    }
+  }
+}
+
+TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
+  const RunPlan plan = plan_of(some_run());
+  const double step_s = predicted_step_s(plan, some_hardware());
+  EXPECT_GT(step_s, 0.0);
+  for (double Hardware::*rate : {&Hardware::bf16_flops, &Hardware::memory_bytes_per_s,
+                                 &Hardware::matmul_share, &Hardware::attention_share}) {
+    Hardware faster = some_hardware();
+    faster.*rate *= 1.5;
+    EXPECT_LT(predicted_step_s(plan, faster), step_s);
+  }
+  double none = 0.0;
+  for (const char* recompute : {"none", "selective", "full"}) {
+    RunConfig config = some_run();
+    config.memory.recompute = recompute;
+    const double recompute_s = price_compute(plan_of(config), some_hardware()).recompute_s;
+    EXPECT_TRUE(none == 0.0 ? recompute_s >= 0.0 : recompute_s > none) << recompute;
+    none = recompute_s;
+  }
+}
+
+// What the list says of a way is what the plan of that way says of itself.
+TEST(Alternatives, AreThePlansOfTheirOwnConfigurations) {
+  const RunConfig config = some_run();
+  const auto ways = alternatives(config, {}, some_hardware());
+  ASSERT_TRUE(ways.ok()) << ways.error().message;
+  EXPECT_EQ(ways->size(), 12u);  // three recomputations of micro-batches of 1, 2, 4 and 8
+  int num_configured = 0;
+  for (const Alternative& way : *ways) {
+    RunConfig own = config;
+    own.memory.recompute = std::string(name_of(way.recompute));
+    own.batch.micro_sequences = way.micro_sequences;
+    const RunPlan plan = plan_of(own);
+    EXPECT_EQ(way.arena_bytes, plan.arena_bytes());
+    EXPECT_EQ(way.step_s, predicted_step_s(plan, some_hardware()));
+    EXPECT_EQ(way.refusal, "");
+    num_configured += way.is_configured;
+  }
+  EXPECT_EQ(num_configured, 1);
+  EXPECT_TRUE(std::is_sorted(
+      ways->begin(), ways->end(),
+      [](const Alternative& a, const Alternative& b) { return a.step_s < b.step_s; }));
+}
+
+// For every limit of the host or of a rank, a way is refused here exactly where its plan is: below
+// what it needs, to the byte.
+TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
+  for (const int dp : {1, 2}) {
+    RunConfig config = some_run();
+    config.parallel.dp = dp;
+    const auto bounds = alternatives(config, {}, some_hardware());
+    ASSERT_TRUE(bounds.ok()) << bounds.error().message;
+    for (const bool limits_ranks : {false, true}) {
+      std::vector<Alternative> all;
+      for (const Alternative& bound : *bounds) {
+        HostFacts host;
+        RunConfig limited = config;
+        (limits_ranks ? limited.memory.limit_bytes : host.memory_bytes) = bound.arena_bytes;
+        const auto ways = alternatives(limited, host, some_hardware());
+        bool refused_before = false;
+        for (const Alternative& way : *ways) {
+          EXPECT_EQ(way.refusal.empty(), way.arena_bytes <= bound.arena_bytes);
+          EXPECT_TRUE(!refused_before || !way.refusal.empty()) << "what can run comes first";
+          refused_before = !way.refusal.empty();
+        }
+        all = *ways;
+      }
+      for (const Alternative& way : all) {
+        for (const int64_t missing : {0, 1}) {
+          HostFacts host;
+          RunConfig own = config;
+          own.memory.recompute = std::string(name_of(way.recompute));
+          own.batch.micro_sequences = way.micro_sequences;
+          (limits_ranks ? own.memory.limit_bytes : host.memory_bytes) = way.arena_bytes - missing;
+          EXPECT_EQ(make_plan(own, host).ok(), missing == 0);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,125 @@
+#include "compile/rank_classes.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "compile/compile_rank.h"
+#include "memory/offload_pieces.h"
+
+namespace trireme {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// Numbers what it is asked for in the order in which it is first asked.
+class Numbers {
+ public:
+  int of(Sizes sizes) {
+    return numbers_.try_emplace(std::move(sizes), int(numbers_.size())).first->second;
+  }
+
+ private:
+  std::map<Sizes, int> numbers_;
+};
+
+// The sizes that the tp index decides: those of every tensor.
+Sizes sizes_of_tables(const RankPlan& rank) {
+  Sizes sizes = content_of(rank);
+  for (const ChunkTables& chunk : rank.chunks) {
+    const StageTables& tables = chunk.tables;
+    for (const TensorTable* table :
+         {&tables.params, &tables.grads, &tables.saved, &tables.weight_grad, &tables.scratch}) {
+      for (const TensorSpec& tensor : table->tensors()) {
+        sizes.push_back(tensor.offset);
+        sizes.push_back(tensor.bytes());
+      }
+      sizes.push_back(-1);
+    }
+  }
+  return sizes;
+}
+
+// The sizes that the dp index decides: those of every shard, and what is stored of them.
+Sizes sizes_of_shards(const RankPlan& rank) {
+  Sizes sizes;
+  for (const ChunkTables& chunk : rank.chunks) {
+    for (const PlacedBucket& placed : chunk.buckets) {
+      sizes.push_back(placed.shard.grads.count);
+      sizes.push_back(placed.shard.params.count);
+    }
+    sizes.push_back(chunk.params_bytes);
+    sizes.push_back(chunk.grad_slot_bytes);
+    sizes.push_back(chunk.tables.optimizer.bytes());
+    sizes.push_back(copies_bytes(chunk));
+    for (const OffloadPiece& piece : chunk.pieces) {
+      sizes.push_back(piece.bytes);
+      sizes.push_back(block_bytes(piece.blocks));
+    }
+    sizes.push_back(-1);
+  }
+  return sizes;
+}
+
+// Numbers for the sizes of what ranks hold. Ranks that differ in cp or ep alone hold as much.
+class Holdings {
+ public:
+  explicit Holdings(const RunPlan& plan) : plan_(plan) {}
+
+  // [dp] (number of the tables, number of the shards) of a stage's ranks with this tp index.
+  const std::vector<std::pair<int, int>>& of(int pp, int tp) {
+    Sizes content = content_of(plan_.pipeline[size_t(pp)]);
+    content.push_back(tp);
+    const auto known = of_content_.find(content);
+    if (known != of_content_.end()) return of_tables_.at(known->second);
+    RankPlan rank = stored_rank(plan_, position_of(plan_.mesh, {.tp = tp, .pp = pp}));
+    const int tables = tables_.of(sizes_of_tables(rank));
+    of_content_.emplace(std::move(content), tables);
+    const auto [found, is_new] = of_tables_.try_emplace(tables);
+    for (int dp = 0; is_new && dp < plan_.mesh.dp; ++dp) {
+      if (dp > 0) move_along_dp(rank, dp, plan_);
+      found->second.emplace_back(tables, shards_.of(sizes_of_shards(rank)));
+    }
+    return found->second;
+  }
+
+ private:
+  const RunPlan& plan_;
+  Numbers tables_, shards_;
+  std::map<Sizes, int> of_content_;  // content and tp -> number of the tables
+  std::map<int, std::vector<std::pair<int, int>>> of_tables_;
+};
+
+}  // namespace
+
+std::vector<int64_t> content_of(const RankPlan& rank) {
+  std::vector<int64_t> content;
+  for (const ChunkTables& chunk : rank.chunks) {
+    const StageSpec& stage = chunk.stage;
+    content.insert(content.end(), {stage.num_layers, stage.has_embedding, stage.has_head});
+  }
+  return content;
+}
+
+void classify_ranks(RunPlan& plan) {
+  const Mesh& mesh = plan.mesh;
+  Holdings holdings(plan);
+  std::vector<const std::vector<std::pair<int, int>>*> held;  // [pp][tp]
+  for (int pp = 0; pp < mesh.pp; ++pp) {
+    for (int tp = 0; tp < mesh.tp; ++tp) held.push_back(&holdings.of(pp, tp));
+  }
+  plan.classes.clear();
+  plan.class_of.clear();
+  std::map<std::tuple<int, int, int>, int> numbers;  // pp, tables, shards
+  for (int position = 0; position < mesh.size(); ++position) {
+    const MeshCoords at = coords_of(mesh, position);
+    const auto [tables, shards] = (*held[size_t(at.pp * mesh.tp + at.tp)])[size_t(at.dp)];
+    const auto [found, is_new] =
+        numbers.try_emplace({at.pp, tables, shards}, int(plan.classes.size()));
+    if (is_new) plan.classes.push_back({.first = position});
+    ++plan.classes[size_t(found->second)].num_ranks;
+    plan.class_of.push_back(found->second);
+  }
+}
+
+}  // namespace trireme

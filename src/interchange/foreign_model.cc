@@ -1,0 +1,69 @@
+#include "interchange/foreign_model.h"
+
+#include <filesystem>
+
+#include "base/input_file.h"
+#include "interchange/gguf.h"
+#include "interchange/gguf_model.h"
+#include "interchange/hugging_face_folder.h"
+#include "interchange/llmc_header.h"
+#include "interchange/llmc_model.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+DType file_dtype(Rounding rounding) {
+  return rounding == Rounding::F16    ? DType::F16
+         : rounding == Rounding::BF16 ? DType::BF16
+                                      : DType::F32;
+}
+
+GgmlType ggml_type(Rounding rounding) {
+  return rounding == Rounding::F16    ? GgmlType::F16
+         : rounding == Rounding::BF16 ? GgmlType::BF16
+         : rounding == Rounding::Q8_0 ? GgmlType::Q8_0
+                                      : GgmlType::F32;
+}
+
+}  // namespace
+
+Result<InterchangeModel> read_foreign_model(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return usage(path + ": no such file or folder");
+  if (fs::is_directory(path, ignored)) return read_hugging_face(path);
+  if (path.ends_with(".safetensors")) {
+    const fs::path folder = fs::path(path).parent_path();
+    return read_hugging_face(folder.empty() ? "." : folder.string());
+  }
+  TRIREME_TRY(file, InputFile::open(path));
+  uint32_t magic = 0;
+  if (file.bytes() >= int64_t{sizeof magic}) {
+    TRIREME_TRY_DONE(file.read(0, std::as_writable_bytes(std::span(&magic, 1))));
+  }
+  if (magic == kGgufMagic) return read_gguf(path);
+  if (magic == uint32_t{kLlmcModelMagic}) return read_llmc_model(path);
+  return Error{ErrorKind::Damaged,
+               path + ": neither a folder with config.json nor a file of a known format"};
+}
+
+Status write_foreign_model(const InterchangeModel& model, const std::string& path,
+                           const ForeignWriteOptions& options) {
+  if (options.format == ForeignFormat::Gguf) {
+    const std::string name = fs::path(path).stem().string();
+    return write_gguf(model, path, {ggml_type(options.rounding), name});
+  }
+  if (options.rounding == Rounding::Q8_0) {
+    return Error{ErrorKind::Usage, "--dtype q8_0 is for --format gguf alone"};
+  }
+  if (options.format == ForeignFormat::Llmc) {
+    if (options.rounding == Rounding::F16) {
+      return Error{ErrorKind::Usage, "llm.c keeps models in fp32 or bf16, not in fp16"};
+    }
+    return write_llmc_model(model, path, file_dtype(options.rounding));
+  }
+  return write_hugging_face(model, path, {file_dtype(options.rounding), options.max_shard_bytes});
+}
+
+}  // namespace trireme

@@ -1,0 +1,71 @@
+#include "interchange/foreign_tensor.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace trireme {
+namespace {
+
+// Legend: R rows and C columns of the tensor as ours.
+int64_t row_in_file(const ForeignTensor& tensor, int64_t row) {
+  const int64_t D = tensor.interleaved_head_dim;
+  if (D == 0) return row;
+  const int64_t in_head = row % D;
+  return row - in_head + 2 * (in_head % (D / 2)) + in_head / (D / 2);
+}
+
+// Calls visit(parameter, its element, the file's element, how many) for all that parameters cover,
+// in runs where the file has them behind one another.
+template <typename Visit>
+void for_each_run(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
+  constexpr int64_t kBlockRows = 16;  // a cache line of the file when it is transposed
+  const int last = tensor.shape.rank() - 1;
+  const int64_t C = last == 0 ? 1 : tensor.shape[tensor.transposed ? 0 : last];
+  const int64_t R = tensor.shape.num_elements() / C;  // of all matrices, one below the other
+  int64_t first_row = 0;
+  for (const std::string& name : tensor.params) {
+    const std::span<float> param = weights.at(name);
+    const int64_t rows = static_cast<int64_t>(param.size()) / C;
+    TRIREME_CHECK(first_row + rows <= R && rows * C == static_cast<int64_t>(param.size()),
+                  name + " does not fit into " + tensor.name);
+    if (!tensor.transposed) {
+      for (int64_t row = 0; row < rows; ++row) {
+        visit(param, row * C, row_in_file(tensor, first_row + row) * C, C);
+      }
+    } else {
+      for (int64_t block = 0; block < rows; block += kBlockRows) {
+        const int64_t block_end = std::min(rows, block + kBlockRows);
+        for (int64_t col = 0; col < C; ++col) {
+          for (int64_t row = block; row < block_end; ++row) {
+            visit(param, row * C + col, col * R + row_in_file(tensor, first_row + row), 1);
+          }
+        }
+      }
+    }
+    first_row += rows;
+  }
+}
+
+}  // namespace
+
+void gather(const ForeignTensor& tensor, const Weights& weights, std::span<float> out) {
+  TRIREME_CHECK(static_cast<int64_t>(out.size()) == tensor.shape.num_elements(),
+                "no room for " + tensor.name);
+  std::fill(out.begin(), out.end(), tensor.fill);
+  for_each_run(tensor, weights,
+               [&](std::span<float> param, int64_t ours, int64_t theirs, int64_t count) {
+                 std::copy_n(param.begin() + ours, count, out.begin() + theirs);
+               });
+}
+
+void scatter(const ForeignTensor& tensor, std::span<const float> elements, const Weights& weights) {
+  TRIREME_CHECK(static_cast<int64_t>(elements.size()) == tensor.shape.num_elements(),
+                "not the elements of " + tensor.name);
+  for_each_run(tensor, weights,
+               [&](std::span<float> param, int64_t ours, int64_t theirs, int64_t count) {
+                 std::copy_n(elements.begin() + theirs, count, param.begin() + ours);
+               });
+}
+
+}  // namespace trireme

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+
+#include "interchange/interchange_model.h"
+
+// For this folder's tests.
+namespace trireme {
+
+inline ModelConfig small_model(const std::string& name) {
+  ModelConfig config;
+  config.layers = 2;
+  config.d_model = 24;
+  config.heads = 4;
+  config.vocab_size = 45;
+  config.seq_len = 10;
+  const bool has_experts = name.starts_with("mixtral");
+  if (name.starts_with("llama") || has_experts) {
+    config.family = has_experts ? ModelFamily::Moe : ModelFamily::Llama;
+    config.experts = 3;
+    config.kv_heads = 2;
+    config.d_ff = 40;
+    config.bias = false;
+    config.activation = "swiglu";
+    config.norm_eps = 3e-6;
+  }
+  config.tied_head = !name.ends_with("untied");
+  if (name == "gpt2_erf_untied") config.activation = "gelu_erf";
+  if (name == "gpt2_no_bias") config.bias = false;
+  if (name == "gpt2_no_gain") config.norm_gain = false;
+  if (name == "llama_head_dim") config.head_dim = 10;
+  if (name == "llama3_untied") {
+    config.rope_theta = 500000.0;
+    config.rope_scaling_factor = 8.0;
+    config.rope_original_seq_len = 4;
+  }
+  return config;
+}
+
+inline const char* const kSmallModels[] = {
+    "gpt2",         "gpt2_erf_untied", "gpt2_no_bias",  "gpt2_no_gain", "llama",
+    "llama_untied", "llama_head_dim",  "llama3_untied", "mixtral",      "mixtral_untied"};
+
+// Values with all their mantissa bits, gains near one.
+inline InterchangeModel random_model(const std::string& name) {
+  const ModelConfig config = small_model(name);
+  InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};
+  uint64_t state = 88172645463325252u;
+  for (const ParamSpec& param : model.weights.params()) {
+    const float offset = param.init == ParamInit::One ? 1.0f : 0.0f;
+    for (float& value : model.weights.at(param.name)) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      value = offset + 0.3f * (static_cast<float>(state >> 40) * 0x1p-23f - 1.0f);
+    }
+  }
+  return model;
+}
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+#include "observe/append_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace trireme {
+
+// What stands at `path` is removed rather than emptied: it may be a link, or have another name.
+Result<AppendFile> AppendFile::create(const std::string& path) {
+  ::unlink(path.c_str());
+  return open(path, O_CREAT | O_EXCL);
+}
+Result<AppendFile> AppendFile::open(const std::string& path) { return open(path, O_APPEND); }
+
+Result<AppendFile> AppendFile::open(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | flags, 0644);
+  if (fd < 0) {
+    return Error{ErrorKind::Damaged, path + ": cannot write: " + std::strerror(errno)};
+  }
+  return AppendFile(path, fd, std::max<int64_t>(0, ::lseek(fd, 0, SEEK_END)));
+}
+
+AppendFile::AppendFile(std::string path, int fd, int64_t bytes)
+    : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
+
+AppendFile::AppendFile(AppendFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      bytes_(other.bytes_),
+      loss_(std::move(other.loss_)),
+      listeners_(std::move(other.listeners_)) {}
+
+AppendFile::~AppendFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void AppendFile::tell_losses_to(std::vector<RunObserver*> listeners) {
+  listeners_ = std::move(listeners);
+  if (loss_.empty()) return;
+  for (RunObserver* listener : listeners_) listener->on_message(loss_);
+}
+
+void AppendFile::append(std::string_view record) {
+  std::string_view rest = record;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(fd_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return drop_record(errno);
+    rest.remove_prefix(size_t(written));
+  }
+  bytes_ += int64_t(record.size());
+}
+
+// Cuts what there is of the record, so that the next one does not continue it.
+void AppendFile::drop_record(int cause) {
+  if (::ftruncate(fd_, bytes_) == 0) ::lseek(fd_, bytes_, SEEK_SET);
+  if (!loss_.empty()) return;
+  loss_ =
+      fmt::format("{}: cannot write: {}; training goes on, its metrics are lost until this ends",
+                  path_, std::strerror(cause));
+  for (RunObserver* listener : listeners_) listener->on_message(loss_);
+}
+
+}  // namespace trireme

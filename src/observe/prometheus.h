@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "observe/metrics_server.h"
+#include "train/observer.h"
+
+namespace trireme {
+
+using PrometheusLabels = std::vector<std::pair<std::string, std::string>>;
+
+// The newest numbers of a run in the text format of Prometheus (version 0.0.4): as a file for
+// node_exporter's textfile collector, and to be fetched from a port.
+class PrometheusMetrics : public RunObserver {
+ public:
+  struct Options {
+    std::string file;         // "": none
+    std::string host;         // to listen at
+    int port = 0;             // 0: none
+    PrometheusLabels labels;  // of the run; on every sample
+    int64_t total_steps = 0;
+  };
+  static Result<std::unique_ptr<PrometheusMetrics>> start(const Options& options);
+  ~PrometheusMetrics() override;  // writes the last numbers
+
+  void on_step(const StepReport& report) override;
+  void on_eval(const EvalReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
+
+  std::string text() const;
+
+ private:
+  explicit PrometheusMetrics(const Options& options);
+  void set(size_t metric, double value);
+  void write_file();
+
+  Options options_;
+  mutable std::mutex mutex_;  // text() is called by the server's thread
+  std::vector<double> values_;
+  std::vector<bool> known_;
+  int64_t written_ns_ = 0;
+  std::unique_ptr<MetricsServer> server_;
+};
+
+// "a\\b\"c\n" as it stands between the quotes of a label's value.
+std::string prometheus_escaped(std::string_view value);
+
+}  // namespace trireme

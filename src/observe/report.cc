@@ -1,0 +1,157 @@
+#include "observe/report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "base/file.h"
+#include "observe/report_page.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostPoints = 2000;  // of a curve; more cannot be seen
+
+// Absent or unreadable files leave their part of the page empty.
+std::string text_or_empty(const std::string& path) {
+  Result<std::string> text = read_text_file(path);
+  return text.ok() ? std::move(*text) : std::string();
+}
+
+// Discarded as well where it is not JSON that a run writes: reading the order of members takes time
+// that grows with the square of their number.
+Json json_or_discarded(std::string_view text) {
+  const Status within = check_json_limits(text, {.members = limits::kOrderedMembers});
+  return within.ok() ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+}
+
+Json object_or_null(const std::string& path) {
+  Json json = json_or_discarded(text_or_empty(path));
+  return json.is_object() ? json : Json();
+}
+
+// The lines of metrics.jsonl by event. Long curves are thinned to every n-th step.
+Json collect_metrics(const std::string& path) {
+  Json events = Json::object();
+  for (const char* event : {"run", "train", "eval", "sample", "checkpoint", "failure", "restart"}) {
+    events[event] = Json::array();
+  }
+  const std::string text = text_or_empty(path);
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    Json line = json_or_discarded(std::string_view(text).substr(begin, end - begin));
+    begin = end + 1;
+    if (!line.is_object() || !line.contains("event") || !line["event"].is_string()) continue;
+    const std::string event = line["event"];
+    if (events.contains(event)) events[event].push_back(std::move(line));
+  }
+  const Json& train = events["train"];
+  const size_t every = train.size() / kMostPoints + 1;
+  Json thinned = Json::array();
+  for (size_t i = 0; i < train.size(); ++i) {
+    if (i % every == 0 || i + 1 == train.size()) thinned.push_back(train[i]);
+  }
+  events["train"] = std::move(thinned);
+  return events;
+}
+
+// "out/run/" is called run.
+std::string name_of_run(const std::string& run_dir) {
+  fs::path path = fs::absolute(run_dir).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  return path.filename().string();
+}
+
+Result<Json> collect_run(const std::string& run_dir) {
+  if (!fs::exists(run_dir)) {
+    return Error{ErrorKind::Usage,
+                 run_dir + ": no such folder; name a run directory, such as runs/demo"};
+  }
+  if (!fs::exists(run_dir + "/metrics.jsonl")) {
+    return Error{ErrorKind::Damaged,
+                 run_dir + " has no metrics.jsonl: it is not the directory of a run"};
+  }
+  Json run;
+  run["name"] = name_of_run(run_dir);
+  run["metrics"] = collect_metrics(run_dir + "/metrics.jsonl");
+  Json summary = object_or_null(run_dir + "/summary.json");
+  run["summary"] = summary.is_object() ? summary : object_or_null(run_dir + "/plan.json");
+  run["ranks"] = object_or_null(run_dir + "/ranks.json");
+  run["config"] = text_or_empty(run_dir + "/config.resolved.toml");
+  return run;
+}
+
+// What a run was configured with, by "section.key": of its last start.
+std::map<std::string, Json> configuration_of(const Json& run) {
+  Json config;
+  for (const char* event : {"run", "restart"}) {
+    for (const Json& line : run["metrics"][event]) {
+      if (line.contains("config") && line["config"].is_object()) config = line["config"];
+    }
+  }
+  std::map<std::string, Json> values;
+  for (const auto& section : config.items()) {
+    if (!section.value().is_object()) continue;
+    for (const auto& entry : section.value().items()) {
+      values[section.key() + "." + entry.key()] = entry.value();
+    }
+  }
+  return values;
+}
+
+// [{"key": "optim.lr", "values": [of each run]}]
+Json differences_of(const Json& runs) {
+  std::vector<std::map<std::string, Json>> configurations;
+  std::map<std::string, Json> all;
+  for (const Json& run : runs) {
+    configurations.push_back(configuration_of(run));
+    all.insert(configurations.back().begin(), configurations.back().end());
+  }
+  Json differences = Json::array();
+  for (const auto& entry : all) {
+    Json values = Json::array();
+    for (const auto& configuration : configurations) {
+      const auto found = configuration.find(entry.first);
+      values.push_back(found == configuration.end() ? Json() : found->second);
+    }
+    const bool differs =
+        std::any_of(values.begin(), values.end(), [&](const Json& v) { return v != values[0]; });
+    if (differs) differences.push_back({{"key", entry.first}, {"values", values}});
+  }
+  return differences;
+}
+
+// Runs of one name are told apart by their folders.
+void tell_apart(Json& runs, const std::vector<std::string>& run_dirs) {
+  std::map<std::string, int> uses;
+  for (const Json& run : runs) ++uses[run["name"].get<std::string>()];
+  for (size_t i = 0; i < run_dirs.size(); ++i) {
+    if (uses[runs[i]["name"].get<std::string>()] > 1) runs[i]["name"] = run_dirs[i];
+  }
+}
+
+}  // namespace
+
+Status write_comparison(const std::vector<std::string>& run_dirs, const std::string& out_path) {
+  Json data;
+  data["runs"] = Json::array();
+  for (const std::string& run_dir : run_dirs) {
+    TRIREME_TRY(run, collect_run(run_dir));
+    data["runs"].push_back(std::move(run));
+  }
+  tell_apart(data["runs"], run_dirs);
+  data["differences"] = differences_of(data["runs"]);
+  const std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return write_file_atomically(out_path, report_page(json));
+}
+
+Status write_report(const std::string& run_dir, const std::string& out_path) {
+  return write_comparison({run_dir}, out_path);
+}
+
+}  // namespace trireme

@@ -1,0 +1,157 @@
+#include "observe/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compile/price.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json to_json(const StepTimes& times) {
+  Json exposed;
+  for (size_t axis = 0; axis < kTrafficAxes.size(); ++axis) {
+    exposed[std::string(kTrafficAxes[axis])] = number(times.exposed[axis]);
+  }
+  return {{"compute", number(times.compute)},
+          {"exposed_comm", number(times.exposed_comm)},
+          {"bubble", number(times.bubble)},
+          {"step", number(times.step)},
+          {"data", number(times.data)},
+          {"optimizer", number(times.optimizer)},
+          {"exposed", exposed}};
+}
+
+Json predicted_memory(const MemoryBytes& memory) {
+  Json json;
+  for (int c = 0; c < kNumMemoryClasses; ++c) {
+    json[std::string(name_of(static_cast<MemoryClass>(c)))] = memory.class_bytes[c];
+  }
+  json["peak"] = memory.peak_bytes;
+  return json;
+}
+
+Json to_json(const AxisBytes& traffic) {
+  Json json = {{"dp", 0}, {"tp", 0}, {"pp", 0}, {"cp", 0}, {"ep", 0}, {"world", 0}};
+  for (const auto& [axis, bytes] : traffic) json[axis] = bytes;
+  return json;
+}
+
+Json to_json(const MeshCoords& coords) {
+  return {{"dp", coords.dp},
+          {"tp", coords.tp},
+          {"pp", coords.pp},
+          {"cp", coords.cp},
+          {"ep", coords.ep}};
+}
+
+Json class_json(const RunPlan& plan, const PredictedClass& alike) {
+  return {{"ranks", alike.num_ranks},
+          {"first", alike.first},
+          {"coords", to_json(coords_of(plan.mesh, alike.first))},
+          {"memory", {{"predicted", predicted_memory(plan.class_at(alike.first).memory)}}},
+          {"traffic", {{"predicted", to_json(alike.prediction.traffic)}}},
+          {"time", {{"predicted", to_json(alike.prediction.time)}}}};
+}
+
+Json measured_rank(const RunPlan& plan, const Predictions& predicted, int number,
+                   const RankMeasurement& measured) {
+  Json json = planned_rank(plan, predicted, measured.position);
+  json["rank"] = number;
+  json["memory"]["measured"] = {{"peak", measured.peak_bytes}};
+  json["traffic"]["measured"] = to_json(measured.traffic);
+  json["time"]["measured"] = to_json(measured.time);
+  return json;
+}
+
+Json common(const RunPlan& plan) {
+  // What the router sends is known on average alone.
+  const Json on_average = plan.mesh.ep > 1 ? Json::array({"ep"}) : Json::array();
+  return {{"params", plan.num_params},
+          {"active_params", num_active_params(plan.model)},
+          {"traffic_predicted_on_average", on_average},
+          {"model_flops_per_token", plan.flops_per_token.total()},
+          {"flops_convention",
+           "6 per matmul weight and token, head included, plus causal attention; no recomputation"},
+          {"tokens_per_step", plan.tokens_per_step()},
+          {"global_sequences", plan.global_sequences},
+          {"micro_sequences", plan.shape.micro_sequences},
+          {"grad_accum_steps", plan.num_microbatches},
+          {"threads_per_rank", plan.num_threads},
+          {"schedule", plan.schedule.kind}};
+}
+
+}  // namespace
+
+Json planned_rank(const RunPlan& plan, const Predictions& predicted, int position) {
+  const RankPlan rank = rank_plan(plan, position);
+  const RankPrediction& prediction = predicted.at(position);
+  return {{"rank", position},
+          {"coords", to_json(rank.coords)},
+          {"memory", {{"predicted", predicted_memory(rank.memory)}}},
+          {"traffic", {{"predicted", to_json(prediction.traffic)}}},
+          {"time", {{"predicted", to_json(prediction.time)}}},
+          {"program", to_string(rank.program, plan.schedule.num_chunks)}};
+}
+
+std::string plan_json(const RunPlan& plan, const Predictions& predicted, const Hardware& hardware) {
+  Json json = common(plan);
+  const double step_s = predicted.step_s();
+  const double tokens_per_s = double(plan.tokens_per_step()) / step_s;
+  json["step_s"] = json["step"] = number(step_s);
+  json["tokens_per_s"] = number(tokens_per_s);
+  json["mfu"] = number(tokens_per_s * plan.flops_per_token.total() /
+                       (peak_flops(plan, hardware) * plan.num_ranks()));
+  json["peak"] = plan.greatest_peak_bytes();
+  json["classes"] = Json::array();
+  for (const PredictedClass& alike : predicted.classes) {
+    json["classes"].push_back(class_json(plan, alike));
+  }
+  if (plan.num_ranks() <= kMostListedRanks) {
+    json["ranks"] = Json::array();
+    for (int position = 0; position < plan.num_ranks(); ++position) {
+      json["ranks"].push_back(planned_rank(plan, predicted, position));
+    }
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string summary_json(const RunPlan& plan, const Predictions& predicted,
+                         const std::vector<RankMeasurement>& measured, const RunSummary& summary) {
+  Json json = common(plan);
+  const double tokens_per_s =
+      summary.step_s > 0.0 ? double(plan.tokens_per_step()) / summary.step_s : 0.0;
+  json["end"] = summary.end;
+  json["steps"] = summary.steps;
+  json["final_loss"] = number(summary.final_loss);
+  if (summary.val_loss > 0.0) json["val_loss"] = number(summary.val_loss);
+  if (summary.bits_per_byte > 0.0) json["bits_per_byte"] = number(summary.bits_per_byte);
+  json["step_s"] = number(summary.step_s);
+  const double predicted_s = predicted.step_s();
+  json["step_s_predicted"] = number(predicted_s);
+  json["step_s_error"] = number(predicted_s / summary.step_s - 1.0);
+  json["hardware"] = summary.hardware;
+  json["tokens_per_s"] = number(tokens_per_s);
+  json["mfu"] = summary.peak_flops > 0.0
+                    ? number(tokens_per_s * plan.flops_per_token.total() / summary.peak_flops)
+                    : Json(nullptr);
+  json["mfu_formula"] = "tokens_per_s * model_flops_per_token / peak_flops";
+  json["peak_flops"] = number(summary.peak_flops);
+  json["skipped_steps"] = summary.skipped_steps;
+  json["rss_peak"] = summary.rss_peak_bytes;
+  json["seconds"] = number(summary.seconds);
+  json["environment"] = Json::object();
+  for (const auto& [key, value] : summary.environment) json["environment"][key] = value;
+  json["ranks"] = Json::array();
+  for (size_t i = 0; i < measured.size(); ++i) {
+    json["ranks"].push_back(measured_rank(plan, predicted, int(i), measured[i]));
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace trireme

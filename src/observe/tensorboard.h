@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "observe/append_file.h"
+#include "observe/proto_writer.h"
+#include "train/observer.h"
+
+namespace trireme {
+
+// A TensorBoard event file (docs/formats/tensorboard.md): scalars of every step, validation,
+// samples as text, histograms. It lies in the run directory. A resumed run appends to the file of
+// the run before it.
+class TensorBoardFile : public RunObserver {
+ public:
+  struct Start {
+    std::string folder;
+    std::string host;
+    int64_t step = 0;  // done before: TensorBoard drops what former lives have behind it
+    std::string configuration;
+  };
+  static Result<TensorBoardFile> create(const Start& start);
+
+  void tell_losses_to(std::vector<RunObserver*> listeners) {
+    file_.tell_losses_to(std::move(listeners));
+  }
+
+  void on_step(const StepReport& report) override;
+  void on_eval(const EvalReport& report) override;
+  void on_sample(const SampleReport& report) override;
+  void on_histograms(const HistogramReport& report) override;
+
+ private:
+  explicit TensorBoardFile(AppendFile file) : file_(std::move(file)) {}
+  void add_scalar(std::string_view tag, double value);
+  void add_experts(const StepReport& report);
+  void add_text(std::string_view tag, std::string_view text);
+  void add_histogram(std::string_view tag, const TensorHistogram& histogram);
+  void write_summary(int64_t step);
+  void write_event(const ProtoWriter& event);
+
+  AppendFile file_;
+  // Kept so that the scalars of a step allocate nothing.
+  ProtoWriter summary_, value_, event_;
+  std::string record_;
+};
+
+// A record of a TFRecord file: length and data, each with its masked CRC-32C.
+void append_tf_record(std::string& file, std::string_view data);
+
+}  // namespace trireme

@@ -1,0 +1,391 @@
+#include "predict/action_traffic.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "collectives/move_collective.h"
+#include "graph/moves.h"
+#include "graph/param_layout.h"
+#include "memory/offload_pieces.h"
+#include "program/offload.h"
+
+namespace trireme {
+namespace {
+
+// On which side of a rank the peer of a join stands; which rank it is does not matter.
+constexpr int16_t kNoPeer = -1, kOwnRank = 0, kPeerBehind = 1, kPeerBefore = 2;
+
+int16_t side_of(int peer, int pp) {
+  if (peer < 0) return kNoPeer;
+  return peer == pp ? kOwnRank : peer > pp ? kPeerBehind : kPeerBefore;
+}
+
+bool is_send(const Action& action) {
+  return action.kind == ActionKind::SendActivation || action.kind == ActionKind::SendGrad;
+}
+
+bool computes(const Action& action) {
+  return action.kind == ActionKind::F || action.kind == ActionKind::B ||
+         action.kind == ActionKind::W || action.kind == ActionKind::BW;
+}
+
+bool sends_anything(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::F:
+    case ActionKind::B:
+    case ActionKind::W:
+    case ActionKind::BW:
+      return action.first_unit == 0;  // counted once for all units
+    case ActionKind::SumGrad:
+      return action.peer >= 0;
+    case ActionKind::Step:
+      return action.microbatch < 0;  // not that of a piece
+    case ActionKind::SendActivation:
+    case ActionKind::SendGrad:
+    case ActionKind::ReduceGrad:
+    case ActionKind::Unshard:
+    case ActionKind::Fetch:
+    case ActionKind::Offload:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, int pp) {
+  std::map<std::tuple<ActionKind, int, int, int, int, int>, RepeatedAction> repeated;
+  for (const Action& action : actions) {
+    if (!sends_anything(action)) continue;
+    Action sent{.kind = action.kind, .chunk = action.chunk, .microbatch = -1};
+    if (is_piece(action)) sent.microbatch = action.microbatch;
+    if (!is_send(action)) sent.peer = side_of(action.peer, pp);
+    if (!computes(action)) {
+      sent.first_unit = action.first_unit;
+      sent.num_units = action.num_units;
+    }
+    RepeatedAction& entry = repeated[{sent.kind, sent.chunk, sent.first_unit, sent.num_units,
+                                      sent.peer, sent.microbatch}];
+    entry.action = sent;
+    ++entry.times;
+  }
+  std::vector<RepeatedAction> result;
+  for (auto& [key, entry] : repeated) result.push_back(entry);
+  return result;
+}
+
+class ActionTraffic::Work {
+ public:
+  Work(const RunPlan& plan, int ranks_per_node, CollectiveBytes& known)
+      : plan_(plan), shares_memory_(plan.num_ranks() <= ranks_per_node), known_(known) {}
+
+  AxisCounts sent(const RankPlan& rank, const Action& action) {
+    rank_ = &rank;
+    bytes_ = {};
+    work_out(action);
+    return bytes_;
+  }
+  int64_t sent_in_exchange(int position, int64_t num_words) {
+    return collective(Collective::AllReduce, plan_.num_ranks(), position, num_words, {}, DType::I64,
+                      false);
+  }
+
+ private:
+  void work_out(const Action& action) {
+    switch (action.kind) {
+      case ActionKind::SendActivation:
+      case ActionKind::SendGrad:
+        bytes_[kPp] += rank_->chunks.front().tables.saved.at("y_TC").bytes();
+        return;
+      case ActionKind::ReduceGrad:
+        if (action.peer == kNoPeer) {
+          for_each_bucket(action, [&](const PlacedBucket& placed) { count_reduce(placed); });
+        } else if (action.peer != kOwnRank) {
+          count_tied(action);
+        }
+        return;
+      case ActionKind::SumGrad:
+        for_each_bucket(action, [&](const PlacedBucket& placed) {
+          const TableRange& summed =
+              rank_->joins_directions_first ? placed.bucket.grads() : placed.shard.grads;
+          bytes_[kPp] += pair_bytes(action.peer, summed.count);
+        });
+        return;
+      case ActionKind::Unshard:
+        for_each_bucket(action, [&](const PlacedBucket& placed) { count_gather(placed); });
+        return;
+      case ActionKind::Fetch:
+      case ActionKind::Offload: {
+        const ChunkTables& chunk = rank_->chunks[size_t(action.chunk)];
+        bytes_[kFile] += action.num_units > 0
+                             ? block_bytes(unit_blocks(chunk, action.first_unit))
+                             : block_bytes(chunk.pieces[size_t(action.microbatch)].blocks);
+        return;
+      }
+      case ActionKind::F:
+      case ActionKind::B:
+      case ActionKind::W:
+      case ActionKind::BW:
+        count_moves(action);
+        count_expert_counts(action);
+        count_visits(action);
+        return count_contexts(action);
+      case ActionKind::Step:
+        return count_addends();
+      default:
+        return;
+    }
+  }
+
+  // Between the tensor-parallel ranks, once for all units of a chunk.
+  void count_moves(const Action& action) {
+    const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
+    const auto [found, is_new] = moves_.try_emplace(
+        {stage.num_layers, stage.has_embedding, stage.has_head, rank_->shape.tp_rank});
+    StageMoves& moves = found->second;
+    if (is_new) {
+      moves = stage_moves(plan_.model, stage, rank_->shape);
+    }
+    if (action.kind == ActionKind::F) return count_moves(moves.forward);
+    count_moves(moves.recompute);
+    if (action.kind != ActionKind::W) count_moves(moves.backward_input);
+    if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
+  }
+
+  // Between the context-parallel ranks; full recomputation runs the forward pass again.
+  void count_contexts(const Action& action) {
+    if (plan_.mesh.cp == 1) return;
+    const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
+    const ModelShard model = shard_model(plan_.model, rank_->shape);
+    const bool is_ring = rank_->shape.context_exchange == ContextExchange::Ring;
+    const auto [forward, backward] = is_ring ? ring_bytes(model) : all_to_all_bytes(model);
+    const bool attends = action.kind == ActionKind::F || rank_->shape.recompute == Recompute::Full;
+    if (attends) bytes_[kCp] += stage.num_layers * forward;
+    const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
+    if (differentiates) bytes_[kCp] += stage.num_layers * backward;
+  }
+
+  struct ContextBytes {
+    int64_t forward, backward;  // of a layer
+  };
+
+  // Keys and values of this rank's tokens go once round the ring, in F and again in B, where their
+  // fp32 gradients follow them and come home.
+  ContextBytes ring_bytes(const ModelShard& model) const {
+    const int64_t cp = plan_.mesh.cp;
+    const int64_t tokens = rank_->shape.micro_sequences * model.local_len();
+    const int64_t elements = tokens * 2 * model.kv_width();
+    const int64_t forward = elements * size_of(rank_->shape.compute) * (cp - 1);
+    return {forward, forward + elements * size_of(DType::F32) * cp};
+  }
+
+  // q, k and v to the ranks of their heads and the output back; backward the output and its
+  // gradient go too, and the three gradients come back.
+  ContextBytes all_to_all_bytes(const ModelShard& model) const {
+    const int64_t tokens = rank_->shape.micro_sequences * model.local_len();
+    const auto sent = [&](int64_t width) {
+      return collective(Collective::AllToAll, plan_.mesh.cp, rank_->coords.cp, tokens * width, {},
+                        rank_->shape.compute, false);
+    };
+    const int64_t qkv = model.qkv_width(), q = model.q_width();
+    return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
+  }
+
+  // How often every sequence, and every chunk of it where tokens compete for places, visits every
+  // expert, told once by every layer.
+  void count_expert_counts(const Action& action) {
+    if (action.kind != ActionKind::F) return;
+    const int64_t layers = rank_->chunks[size_t(action.chunk)].stage.num_layers;
+    const int64_t counts = rank_->shape.micro_sequences * plan_.model.experts;
+    const auto told = [&](int64_t count) {
+      return layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_->coords.cp, count, {},
+                                 DType::I32, false);
+    };
+    bytes_[kCp] += told(counts);
+    const ModelShard model = shard_model(plan_.model, rank_->shape);
+    if (model.counts_earlier_visits()) bytes_[kCp] += told(counts * model.chunks.num_chunks());
+  }
+
+  // Visits of experts on other ranks, there and back, as an even router sends them: how many they
+  // are, what is told of each, and its row. Only the first is known beforehand.
+  void count_visits(const Action& action) {
+    const int64_t ep = plan_.mesh.ep;
+    if (ep == 1) return;
+    const StageShape& shape = rank_->shape;
+    const int64_t layers = rank_->chunks[size_t(action.chunk)].stage.num_layers;
+    const int64_t tokens = shape.micro_sequences * plan_.model.seq_len;
+    const int64_t visits =
+        layers * (plan_.model.expert_rows(tokens) / plan_.mesh.cp) * (ep - 1) / ep;
+    const int64_t rows = visits * plan_.model.d_model * size_of(shape.compute);
+    const int64_t numbers = visits * size_of(DType::F32);
+    if (action.kind == ActionKind::F) {
+      bytes_[kEp] += layers * collective(Collective::AllToAll, plan_.mesh.ep, rank_->coords.ep,
+                                         plan_.model.experts, {}, DType::I32, false);
+      bytes_[kEp] += 2 * rows + numbers;
+    } else if (shape.recompute == Recompute::Full) {
+      bytes_[kEp] += rows;
+    }
+    const bool goes_back = action.kind == ActionKind::B || action.kind == ActionKind::BW;
+    if (goes_back) bytes_[kEp] += 2 * rows + numbers;
+  }
+
+  void count_moves(const std::vector<TensorMove>& moves) {
+    for (const TensorMove& move : moves) {
+      if (move.in_pieces) {
+        count_pieces(move);
+        continue;
+      }
+      const auto what = collective_of(move.change, move.global, plan_.mesh.tp, rank_->coords.tp);
+      if (!what) continue;
+      bytes_[kTp] += sent_over_tp(*what, move.dtype);
+    }
+  }
+
+  void count_pieces(const TensorMove& move) {
+    const PieceTraffic traffic =
+        piece_traffic(move.change, move.global, kRowPieces, plan_.mesh.tp, rank_->coords.tp);
+    bytes_[kTp] += traffic.sent_elements * size_of(move.dtype);
+    for (const MoveCollective& sum : traffic.sums) bytes_[kTp] += sent_over_tp(sum, move.dtype);
+  }
+
+  int64_t sent_over_tp(const MoveCollective& move, DType dtype) const {
+    return known_.sent(move.request(plan_.mesh.tp, rank_->coords.tp), size_of(dtype),
+                       move.algorithm() == Algorithm::Canonical, shares_memory_);
+  }
+
+  int64_t context_bytes(int addends, int64_t count) const {
+    const int rank = rank_->coords.cp / (plan_.mesh.cp / addends);
+    return collective(Collective::AllReduce, addends, rank, count, {}, DType::F32, true);
+  }
+
+  // Gradients that lie on tensor- and context-parallel ranks as addends.
+  void count_addends() {
+    for (const ChunkTables& chunk : rank_->chunks) {
+      for (const OwnedParam& owned : chunk.owned) {
+        const ParamLayout& layout = chunk.layouts[owned.param];
+        const int addends = layout.grad_addends;
+        const int uses = owned.second_use_begin >= 0 ? 2 : 1;
+        bytes_[kCp] += uses * context_bytes(layout.cp_addends, owned.count);
+        bytes_[kTp] += collective(Collective::AllReduce, addends, rank_->coords.tp % addends,
+                                  owned.count, {}, DType::F32, true);
+      }
+    }
+  }
+
+  template <typename Visit>
+  void for_each_bucket(const Action& action, Visit&& visit) const {
+    for (const PlacedBucket& placed : rank_->chunks[size_t(action.chunk)].buckets) {
+      const int unit = placed.bucket.unit;
+      const bool is_meant = action.num_units == 0 || (unit >= action.first_unit &&
+                                                      unit < action.first_unit + action.num_units);
+      if (is_meant) visit(placed);
+    }
+  }
+
+  bool is_canonical() const { return plan_.mode == AccumulateMode::Layout; }
+  const ZeroShape& zero_of(const Bucket& bucket) const {
+    return bucket.is_of_experts ? rank_->expert_zero : rank_->zero;
+  }
+  int shards(const Bucket& bucket) const {
+    return zero_of(bucket).level == 0 ? 1 : zero_of(bucket).degree;
+  }
+
+  // The size of each shard of a bucket and what its rank sends; -1 means not computed yet.
+  struct ShardedBucket {
+    std::vector<int64_t> grads, params, reduced, gathered;
+  };
+
+  ShardedBucket& sharded(const Bucket& bucket) {
+    std::vector<int64_t> sizes = {bucket.is_of_experts, bucket.params().count};
+    for (const BucketTensor& tensor : bucket.tensors) sizes.push_back(tensor.num_elements);
+    const auto [found, is_new] = buckets_.try_emplace(std::move(sizes));
+    ShardedBucket& result = found->second;
+    if (!is_new) return result;
+    const int shards = this->shards(bucket);
+    for (int i = 0; i < shards; ++i) {
+      const Shard shard = shard_ranges(bucket, zero_of(bucket).num_holders(), i);
+      result.grads.push_back(shard.grads.count);
+      result.params.push_back(shard.params.count);
+    }
+    result.reduced.assign(size_t(shards), -1);
+    result.gathered.assign(size_t(shards), -1);
+    return result;
+  }
+
+  void count_reduce(const PlacedBucket& placed) {
+    const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;  // of the same experts
+    const int shards = this->shards(placed.bucket);
+    const int replicas = plan_.mesh.dp / stride / shards;
+    const int replica = rank_->coords.dp / stride / shards;
+    if (shards > 1) {
+      ShardedBucket& bucket = sharded(placed.bucket);
+      const int index = zero_of(placed.bucket).index;
+      int64_t& bytes = bucket.reduced[size_t(index)];
+      if (bytes < 0) {
+        bytes = collective(Collective::ReduceScatter, shards, index, placed.bucket.grads().count,
+                           bucket.grads, DType::F32, is_canonical());
+      }
+      bytes_[kDp] += bytes;
+    }
+    bytes_[kDp] += collective(Collective::AllReduce, replicas, replica, placed.shard.grads.count,
+                              {}, DType::F32, is_canonical());
+  }
+
+  void count_gather(const PlacedBucket& placed) {
+    const int64_t total = placed.bucket.params().count;
+    if (total == 0) return;
+    ShardedBucket& bucket = sharded(placed.bucket);
+    const int index = zero_of(placed.bucket).index;
+    int64_t& bytes = bucket.gathered[size_t(index)];
+    if (bytes < 0) {
+      bytes = collective(Collective::AllGather, shards(placed.bucket), index, total, bucket.params,
+                         plan_.shape.compute, is_canonical());
+    }
+    bytes_[kDp] += bytes;
+  }
+
+  void count_tied(const Action& action) {
+    for (const OwnedParam& owned : rank_->chunks[size_t(action.chunk)].owned) {
+      if (owned.name == "embedding.tokens") bytes_[kPp] += pair_bytes(action.peer, owned.count);
+    }
+  }
+
+  // Summed with another rank of the pipeline.
+  int64_t pair_bytes(int side, int64_t count) const {
+    return collective(Collective::AllReduce, 2, side == kPeerBehind ? 0 : 1, count, {}, DType::F32,
+                      is_canonical());
+  }
+
+  int64_t collective(Collective collective, int size, int rank, int64_t count,
+                     const std::vector<int64_t>& counts, DType dtype, bool canonical) const {
+    if (size == 1) return 0;
+    return known_.sent(
+        {.collective = collective, .rank = rank, .size = size, .count = count, .counts = counts},
+        size_of(dtype), canonical, shares_memory_);
+  }
+
+  const RunPlan& plan_;
+  bool shares_memory_;
+  CollectiveBytes& known_;
+  std::map<std::tuple<int64_t, bool, bool, int>, StageMoves> moves_;  // stage, tp rank
+  std::map<std::vector<int64_t>, ShardedBucket> buckets_;
+  // Arguments of the call that is running.
+  const RankPlan* rank_ = nullptr;
+  AxisCounts bytes_ = {};
+};
+
+ActionTraffic::ActionTraffic(const RunPlan& plan, int ranks_per_node, CollectiveBytes& known)
+    : work_(std::make_unique<Work>(plan, ranks_per_node, known)) {}
+ActionTraffic::~ActionTraffic() = default;
+
+AxisCounts ActionTraffic::sent(const RankPlan& rank, const Action& action) {
+  return work_->sent(rank, action);
+}
+
+int64_t ActionTraffic::sent_in_exchange(int position, int64_t num_words) {
+  return work_->sent_in_exchange(position, num_words);
+}
+
+}  // namespace trireme

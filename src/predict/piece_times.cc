@@ -1,0 +1,14 @@
+#include "predict/piece_times.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+double PieceTimes::exposed_s() const {
+  const double piece_s = (matmul_s + split_s()) / pieces;
+  const double waited_s = std::max(0.0, transfer_s - piece_s);
+  const double last_s = goes_round ? 0.0 : transfer_s;  // of sums nothing hides the last
+  return (pieces - 1) * waited_s + last_s + split_s();
+}
+
+}  // namespace trireme

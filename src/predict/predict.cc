@@ -1,0 +1,96 @@
+#include "predict/predict.h"
+
+#include <algorithm>
+
+#include "compile/price.h"
+#include "compile/stage_cost.h"
+#include "predict/layer_comm.h"
+#include "predict/predict_overlap.h"
+#include "sim/simulate.h"
+
+namespace trireme {
+namespace {
+
+size_t axis_index(std::string_view axis) {
+  return size_t(std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis) - kTrafficAxes.begin());
+}
+
+// What a rank's actions and its Step spend inside layers and on sums over tp and cp.
+LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
+                        const std::vector<StageComm>& comm) {
+  LayerComm sum;
+  for (const Action& action : plan.schedule.programs[size_t(rank.coords.pp)]) {
+    if (action.chunk < 0) continue;
+    sum += comm[size_t(rank.places[size_t(action.chunk)].stage)].of(action.kind);
+  }
+  return sum;
+}
+
+// The ranks of one stage take the same time.
+StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
+                   const PricedSchedule& priced, const Hardware& hardware, CollectiveBytes& known) {
+  const RankSimulation& simulated = priced.simulation->ranks[size_t(rank.coords.pp)];
+  double own_share = 0.0;
+  for (const ChunkTables& chunk : rank.chunks)
+    own_share += share_of(plan.model, chunk.stage).matmul;
+  const int shards = rank.zero.level == 0 ? 1 : rank.zero.num_holders();
+  const LayerComm in_layers = layer_comm_of(plan, rank, priced.comm);
+  const LayerComm in_step = predict_layer_comm(
+      plan, rank, {.kind = ActionKind::Step, .chunk = -1, .microbatch = -1}, hardware, known);
+  StepTimes time;
+  time.optimizer = own_share * whole.step_s / (plan.mesh.tp * shards);
+  time.compute = simulated.busy_s - in_layers.total() + time.optimizer;
+  const auto expose = [&](std::string_view axis, double seconds) {
+    time.exposed[axis_index(axis)] = seconds;
+    time.exposed_comm += seconds;
+  };
+  const double dp_s = predict_overlap(plan, rank, whole, hardware, known).exposed_s;
+  expose("pp", simulated.exposed_comm_s);
+  expose("dp", dp_s);
+  expose("tp", in_layers.tp + in_step.tp);
+  expose("cp", in_layers.cp + in_step.cp);
+  expose("ep", in_layers.ep + in_step.ep);
+  const double makespan_s = priced.simulation->makespan_s;
+  time.bubble = makespan_s - simulated.busy_s - simulated.exposed_comm_s;
+  time.step = makespan_s + time.optimizer + dp_s + in_step.total();
+  return time;
+}
+
+}  // namespace
+
+Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
+  CollectiveBytes known;
+  return price_schedule(plan, hardware, known).simulation;
+}
+
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
+  CollectiveBytes known;
+  return predict_stages(plan, hardware, price_schedule(plan, hardware, known), known);
+}
+
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
+                                      const PricedSchedule& priced, CollectiveBytes& known) {
+  const ComputeCost whole = price_compute(plan, hardware);
+  std::vector<StepTimes> times(size_t(plan.mesh.pp));
+  if (!priced.simulation.ok()) return times;
+  for (const RankPlan& rank : plan.pipeline) {
+    times[size_t(rank.coords.pp)] = times_of(plan, rank, whole, priced, hardware, known);
+  }
+  return times;
+}
+
+double Predictions::step_s() const {
+  double step_s = 0.0;
+  for (const PredictedClass& alike : classes) step_s = std::max(step_s, alike.prediction.time.step);
+  return step_s;
+}
+
+double predicted_step_s(const RunPlan& plan, const Hardware& hardware) {
+  double step_s = 0.0;
+  for (const StepTimes& stage : predict_stages(plan, hardware)) {
+    step_s = std::max(step_s, stage.step);
+  }
+  return step_s;
+}
+
+}  // namespace trireme

@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "compile/compile_rank.h"
+#include "compile/rank_classes.h"
+#include "memory/offload_pieces.h"
+#include "predict/action_traffic.h"
+#include "predict/predict.h"
+#include "program/offload.h"
+
+namespace trireme {
+namespace {
+
+AxisBytes named(const AxisCounts& bytes) {
+  AxisBytes result;
+  for (size_t axis = 0; axis < bytes.size(); ++axis) {
+    result.emplace_back(kTrafficAxes[axis], bytes[axis]);
+  }
+  return result;
+}
+
+bool is_step(const RepeatedAction& repeated) { return repeated.action.kind == ActionKind::Step; }
+
+// F, B, W and BW, whose traffic does not follow the shards.
+bool is_in_layers(const Action& action) {
+  return action.kind == ActionKind::F || action.kind == ActionKind::B ||
+         action.kind == ActionKind::W || action.kind == ActionKind::BW;
+}
+
+// What all ranks send, but for the exchange: ranks of stages that are alike send the same.
+class TrafficOfRanks {
+ public:
+  TrafficOfRanks(const RunPlan& plan, ActionTraffic& counter) : plan_(plan), counter_(counter) {}
+
+  // [tp, cp, dp] tp fastest: what the ranks of a stage send.
+  const std::vector<AxisCounts>& of_stage(int pp) {
+    const RankPlan& first = plan_.pipeline[size_t(pp)];
+    Program program;  // pieces are each rank's own
+    for (const Action& action : first.program) {
+      if (!is_piece(action)) program.push_back(action);
+    }
+    std::vector<RepeatedAction> repeated = repeated_actions(program, pp);
+    for (const Known& known : known_) {
+      if (known.content == content_of(first) && known.repeated == repeated) return known.sent;
+    }
+    known_.push_back({content_of(first), std::move(repeated), {}});
+    Known& known = known_.back();
+    const Mesh& mesh = plan_.mesh;
+    known.sent.resize(size_t(mesh.tp) * size_t(mesh.cp) * size_t(mesh.dp));
+    for (int tp = 0; tp < mesh.tp; ++tp) count_tp_rank(pp, tp, known);
+    return known.sent;
+  }
+
+ private:
+  struct Known {
+    std::vector<int64_t> content;
+    std::vector<RepeatedAction> repeated;
+    std::vector<AxisCounts> sent;
+  };
+
+  void count_tp_rank(int pp, int tp, Known& known) {
+    const Mesh& mesh = plan_.mesh;
+    RankPlan rank = stored_rank(plan_, position_of(mesh, {.tp = tp, .pp = pp}));
+    std::map<std::pair<int, int>, AxisCounts> in_layers;  // cp, ep
+    for (int dp = 0; dp < mesh.dp; ++dp) {
+      move_along_dp(rank, dp, plan_);
+      for (int cp = 0; cp < mesh.cp; ++cp) {
+        move_to(rank, position_of(mesh, {.tp = tp, .cp = cp, .pp = pp, .dp = dp}), plan_);
+        const auto [layers, is_new] = in_layers.try_emplace({cp, rank.coords.ep});
+        AxisCounts sum = sent_by_pieces(rank);
+        for (const RepeatedAction& entry : known.repeated) {
+          if (!is_in_layers(entry.action)) {
+            add_to(sum, counter_.sent(rank, entry.action), entry.times);
+          } else if (is_new) {
+            add_to(layers->second, counter_.sent(rank, entry.action), entry.times);
+          }
+        }
+        add_to(sum, layers->second);
+        known.sent[size_t(tp + mesh.tp * (cp + mesh.cp * dp))] = sum;
+      }
+    }
+  }
+
+  // Each is fetched and brought back.
+  static AxisCounts sent_by_pieces(const RankPlan& rank) {
+    AxisCounts bytes = {};
+    for (const ChunkTables& chunk : rank.chunks) {
+      for (const OffloadPiece& piece : chunk.pieces) bytes[kFile] += 2 * block_bytes(piece.blocks);
+    }
+    return bytes;
+  }
+
+  const RunPlan& plan_;
+  ActionTraffic& counter_;
+  std::deque<Known> known_;  // references to its elements stay valid
+};
+
+}  // namespace
+
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
+  CollectiveBytes known;
+  return predict_traffic(plan, rank, ranks_per_node, rank.program, known);
+}
+
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
+                          std::span<const Action> actions, CollectiveBytes& known) {
+  ActionTraffic counter(plan, ranks_per_node, known);
+  AxisCounts sum = {};
+  for (const RepeatedAction& entry : repeated_actions(actions, rank.coords.pp)) {
+    add_to(sum, counter.sent(rank, entry.action), entry.times);
+    if (!is_step(entry)) continue;
+    sum[kWorld] += entry.times * counter.sent_in_exchange(rank.position, exchange_words(rank));
+  }
+  return named(sum);
+}
+
+Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
+  CollectiveBytes known;
+  const std::vector<StepTimes> times =
+      predict_stages(plan, hardware, price_schedule(plan, hardware, known), known);
+  ActionTraffic counter(plan, std::max(hardware.ranks_per_node, 1), known);
+  TrafficOfRanks traffic(plan, counter);
+  std::vector<const std::vector<AxisCounts>*> of_stage;
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) of_stage.push_back(&traffic.of_stage(pp));
+  const int64_t num_words = exchange_words(plan.pipeline.front());
+  Predictions result;
+  std::map<std::pair<int, AxisCounts>, int> numbers;  // class of the plan, traffic
+  for (int position = 0; position < plan.mesh.size(); ++position) {
+    const MeshCoords at = coords_of(plan.mesh, position);
+    AxisCounts sent =
+        (*of_stage[size_t(at.pp)])[size_t(at.tp + plan.mesh.tp * (at.cp + plan.mesh.cp * at.dp))];
+    sent[kWorld] += counter.sent_in_exchange(position, num_words);
+    const auto [found, is_new] =
+        numbers.try_emplace({plan.class_of[size_t(position)], sent}, int(result.classes.size()));
+    if (is_new) result.classes.push_back({position, 0, {times[size_t(at.pp)], named(sent)}});
+    ++result.classes[size_t(found->second)].num_ranks;
+    result.class_of.push_back(found->second);
+  }
+  return result;
+}
+
+}  // namespace trireme

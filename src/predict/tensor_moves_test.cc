@@ -1,0 +1,125 @@
+#include "predict/tensor_moves.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "planner/make_plan.h"
+#include "predict/predict.h"
+
+namespace trireme {
+namespace {
+
+RunConfig config_of(const char* family, int tp, bool sequence, const char* recompute) {
+  RunConfig config;
+  config.model.family = family == std::string("gpt2") ? ModelFamily::Gpt2 : ModelFamily::Llama;
+  config.model.layers = 3;
+  config.model.d_model = 256;
+  config.model.heads = 8;
+  config.model.kv_heads = 8;
+  config.model.vocab_size = 300;
+  config.model.seq_len = 128;
+  config.batch.micro_sequences = 2;
+  config.batch.global_sequences = 4;
+  config.parallel.tp = tp;
+  config.parallel.sequence = sequence;
+  config.memory.recompute = recompute;
+  return config;
+}
+
+RunPlan plan_of(RunConfig config, bool overlap) {
+  config.parallel.tp_overlap = overlap;
+  const auto plan = make_plan(config, {});
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  return *plan;
+}
+
+Hardware hardware_of(double bytes_per_s, double latency_s) {
+  Hardware hardware;
+  hardware.fp32_flops = hardware.bf16_flops = 1e11;
+  hardware.memory_bytes_per_s = 1e10;
+  hardware.ranks_per_node = 8;
+  hardware.inside_node = hardware.between_nodes = {latency_s, bytes_per_s};
+  return hardware;
+}
+
+void for_every_run(const std::function<void(const RunConfig&)>& visit) {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const int tp : {2, 4, 8}) {
+      for (const bool sequence : {false, true}) {
+        for (const char* recompute : {"none", "full"}) {
+          SCOPED_TRACE(
+              fmt::format("{} tp {} sequence {} recompute {}", family, tp, sequence, recompute));
+          visit(config_of(family, tp, sequence, recompute));
+        }
+      }
+    }
+  }
+}
+
+constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::B, ActionKind::W, ActionKind::BW};
+
+TensorMoves moves_of(const RunPlan& plan, const RankPlan& rank, ActionKind kind,
+                     const Hardware& hardware) {
+  CollectiveBytes known;
+  return price_tensor_moves(plan, rank, rank.chunks[0].stage, kind, hardware.inside_node, hardware,
+                            known);
+}
+
+// What is priced is what the ranks send, to the byte.
+TEST(TensorMoves, AreTheTransfersOfTheProgram) {
+  for_every_run([](const RunConfig& config) {
+    const Hardware hardware = hardware_of(1e10, 1e-6);
+    for (const bool overlap : {false, true}) {
+      const RunPlan plan = plan_of(config, overlap);
+      for (const RankPlan& rank : rank_plans(plan)) {
+        RankPlan alone = rank;
+        for (const ActionKind kind : kKinds) {
+          alone.program = {{.kind = kind, .chunk = 0}};
+          const AxisBytes sent = predict_traffic(plan, alone, hardware.ranks_per_node);
+          const auto tp = std::find_if(sent.begin(), sent.end(),
+                                       [](const auto& axis) { return axis.first == "tp"; });
+          EXPECT_EQ(moves_of(plan, rank, kind, hardware).sent_bytes, tp->second);
+        }
+      }
+    }
+  });
+}
+
+// In pieces they wait for no more than whole ones and what smaller matmuls cost: each piece but one
+// reads the weights again.
+TEST(TensorMoves, InPiecesAreNeverSlowerThanWholeByMoreThanTheSplit) {
+  for_every_run([](const RunConfig& config) {
+    const RunPlan whole = plan_of(config, false), pieces = plan_of(config, true);
+    const double weight_bytes = 4.0 * double(whole.num_params) / config.parallel.tp;
+    const int splits = std::max(config.parallel.tp, kRowPieces) - 1;
+    const int passes = config.memory.recompute == "full" ? 2 : 1;
+    for (const double bytes_per_s : {1e8, 1e9, 1e10, 1e11, 1e15}) {
+      const Hardware hardware = hardware_of(bytes_per_s, 0.0);
+      const double split_s = passes * splits * weight_bytes / hardware.memory_bytes_per_s;
+      for (const ActionKind kind : kKinds) {
+        EXPECT_LE(moves_of(pieces, pieces.pipeline[0], kind, hardware).seconds,
+                  moves_of(whole, whole.pipeline[0], kind, hardware).seconds + split_s);
+      }
+    }
+  });
+}
+
+// Where the matmuls are long beside the transfers a step in pieces is predicted faster, but not
+// faster than one whose transfers take no time.
+TEST(TensorMoves, HideBehindMatmulsInThePredictedStep) {
+  for_every_run([](const RunConfig& config) {
+    const auto predicted_s = [&](double bytes_per_s, bool overlap) {
+      Hardware hardware = hardware_of(bytes_per_s, 0.0);
+      hardware.memory_bytes_per_s = 1e13;
+      return predicted_step_s(plan_of(config, overlap), hardware);
+    };
+    EXPECT_LT(predicted_s(2e9, true), predicted_s(2e9, false));
+    EXPECT_GE(predicted_s(2e9, true), predicted_s(1e18, false));
+  });
+}
+
+}  // namespace
+}  // namespace trireme

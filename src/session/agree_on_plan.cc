@@ -1,0 +1,71 @@
+#include "session/agree_on_plan.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "comm/gather_text.h"
+
+namespace trireme {
+namespace {
+
+// What the plans of all ranks must have in common, the most general part first.
+std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
+  const auto text = [&](const Program& program) {
+    return to_string(program, plan.schedule.num_chunks);
+  };
+  const Mesh& mesh = plan.mesh;
+  std::vector<std::pair<std::string, std::string>> parts = {
+      {"the mesh", fmt::format("{} {} {} {} {}", mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep)}};
+  for (const RankPlan& rank : plan.pipeline) {
+    parts.emplace_back(fmt::format("the program of pipeline rank {}", rank.coords.pp),
+                       text(rank.program));
+    parts.emplace_back(fmt::format("the evaluation of pipeline rank {}", rank.coords.pp),
+                       text(rank.eval_program));
+  }
+  parts.emplace_back("the classes of ranks", fmt::format("{}", fmt::join(plan.class_of, " ")));
+  return parts;
+}
+
+// One line for each part: its hash and its name.
+std::string told(const RunPlan& plan) {
+  std::string lines;
+  for (const auto& [name, text] : parts_of(plan)) {
+    lines += fmt::format("{} {}\n", hex64(hash64(text)), name);
+  }
+  return lines;
+}
+
+// The name on the first line in which two ranks differ.
+std::string first_difference(const std::string& a, const std::string& b) {
+  for (size_t begin = 0; begin < a.size();) {
+    const size_t end = a.find('\n', begin);
+    const std::string line = a.substr(begin, end - begin);
+    if (b.compare(begin, line.size() + 1, line + "\n") != 0) return line.substr(line.find(' ') + 1);
+    begin = end + 1;
+  }
+  return "the number of pipeline ranks";
+}
+
+}  // namespace
+
+Status agree_on_plan(World& world, const RunPlan& plan) {
+  const std::string own = told(plan);
+  const std::vector<std::string> hashes = gather_text(world.group(), hex64(hash64(own)));
+  for (size_t rank = 1; rank < hashes.size(); ++rank) {
+    if (hashes[rank] == hashes[0]) continue;
+    const std::vector<std::string> lines = gather_text(world.group(), own);  // on every rank
+    return Error{ErrorKind::Usage,
+                 fmt::format("rank 0 and rank {} have compiled different plans: {} differs. The "
+                             "configuration, the memory that is free or the file of run.hardware "
+                             "differ between their hosts; set memory.limit_bytes and give all "
+                             "hosts the same files",
+                             rank, first_difference(lines[0], lines[rank]))};
+  }
+  return Done{};
+}
+
+}  // namespace trireme

@@ -1,0 +1,165 @@
+#include "session/asynchronous.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "runtime/clock.h"
+
+namespace trireme {
+namespace {
+
+ParameterServerOptions options_of(const RunPlan& plan) {
+  return {.num_servers = 1,
+          .num_elements = plan.num_params,
+          .staleness = plan.config.parallel.staleness,
+          .timeout_s = plan.config.run.comm_timeout_s};
+}
+
+// Tensors of an engine one behind the other.
+template <typename Visit>
+void for_each_owned(Engine& engine, Visit&& visit) {
+  int64_t begin = 0;
+  for (const OwnedTensors& owned : engine.owned()) {
+    visit(owned, begin);
+    begin += owned.count;
+  }
+}
+
+void copy_out(const TensorRef& tensor_N, float* to) {
+  std::memcpy(to, tensor_N.data, size_t(tensor_N.bytes()));
+}
+void copy_in(const float* from, const TensorRef& tensor_N) {
+  std::memcpy(tensor_N.data, from, size_t(tensor_N.bytes()));
+}
+
+// Fills what layers read, too.
+void set_params(Engine& engine, const std::vector<float>& params) {
+  for_each_owned(engine, [&](const OwnedTensors& owned, int64_t begin) {
+    copy_in(params.data() + begin, owned.master_N);
+    if (!owned.param_N) return;
+    Ctx& ctx = engine.ctx();
+    ctx.kernels.convert(ctx.stream, {owned.master_N, owned.param_N});
+  });
+}
+
+std::vector<RankMeasurement> gather_from_workers(Group& group, const RankMeasurement& own) {
+  std::array<double, 4> values = {double(own.peak_bytes), own.time.compute, own.time.exposed_comm,
+                                  double(own.traffic.front().second)};
+  std::vector<double> all(values.size() * size_t(group.size()));
+  group.all_gather({values.data(), DType::F64, Shape{int64_t(values.size())}},
+                   {all.data(), DType::F64, Shape{int64_t(all.size())}});
+  std::vector<RankMeasurement> workers;
+  for (size_t w = 1; w < size_t(group.size()); ++w) {
+    const double* told = all.data() + w * values.size();
+    RankMeasurement worker{.peak_bytes = int64_t(told[0])};
+    worker.time = {.compute = told[1], .exposed_comm = told[2], .step = told[1] + told[2]};
+    worker.time.exposed[0] = told[2];
+    for (const std::string_view axis : kTrafficAxes) worker.traffic.emplace_back(axis, 0);
+    worker.traffic.front().second = int64_t(told[3]);  // dp
+    workers.push_back(worker);
+  }
+  return workers;
+}
+
+}  // namespace
+
+AsynchronousServer::AsynchronousServer(Group& group, const RunPlan& plan, Engine& engine)
+    : group_(group),
+      plan_(plan),
+      engine_(engine),
+      num_workers_(group.size() - 1),
+      parameters_(size_t(plan.num_params)),
+      norm_words_(size_t(engine.rank_plan().num_norm_words)) {}
+
+void AsynchronousServer::complete(Predictions& predictions) const {
+  RankPrediction& server = predictions.classes.front().prediction;
+  server.traffic.front().second = ParameterWorker::sent_bytes(plan_.num_params);  // dp
+}
+
+void AsynchronousServer::direct(TrainerParts& parts) {
+  parts.trace = nullptr;
+  parts.step = [this](double lr, bool stop) { return step(lr, stop); };
+}
+
+void AsynchronousServer::begin(const TrainPosition& position) {
+  for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
+    copy_out(owned.master_N, parameters_.data() + begin);
+  });
+  int64_t next_sample = int64_t(position.next_sample);
+  group_.monitored_barrier();  // the server has read a checkpoint
+  group_.broadcast({&next_sample, DType::I64, Shape{1}}, 0);
+  server_ = std::make_unique<ParameterServer>(
+      group_, options_of(plan_), parameters_,
+      [this](std::span<float>, const PushedGradient& pushed) { update(pushed); });
+}
+
+void AsynchronousServer::update(const PushedGradient& pushed) {
+  engine_.read_grads([&] {
+    for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
+      copy_in(pushed.gradient.data() + begin, owned.grad_N);
+    });
+    std::fill(norm_words_.begin(), norm_words_.end(), 0);
+    engine_.optimizer().squared_norms(engine_.ctx(), norm_words_);
+    const double squared_norm = squared_norm_of(engine_.rank_plan().norm_sum, norm_words_);
+    const StepOutput output = engine_.optimizer().update(
+        engine_.ctx(), {lr_, std::max(1.0, pushed.values[1]), squared_norm});
+    round_.update.grad_norm += output.grad_norm / num_workers_;
+    round_.update.skipped = round_.update.skipped && output.skipped;
+  });
+  for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
+    copy_out(owned.master_N, parameters_.data() + begin);
+  });
+  round_.loss_sum += pushed.values[0];
+  round_.valid_tokens += int64_t(pushed.values[1]);
+}
+
+StepResult AsynchronousServer::step(double lr, bool stop) {
+  lr_ = lr;
+  round_ = {.stop = stop};
+  round_.update.skipped = true;  // where no gradient of the round makes an update
+  server_->serve(num_workers_);
+  return round_;
+}
+
+std::vector<RankMeasurement> AsynchronousServer::finish() {
+  server_->dismiss();
+  return gather_from_workers(group_, {.traffic = {{"dp", 0}}});
+}
+
+void run_asynchronous_worker(Group& group, const RunPlan& plan, Engine& engine) {
+  int64_t next_sample = 0;
+  group.monitored_barrier();
+  group.broadcast({&next_sample, DType::I64, Shape{1}}, 0);
+  ParameterWorker worker(group, options_of(plan));
+  next_sample += plan.global_sequences / (group.size() - 1) * (group.rank() - 1);
+  std::vector<float> params(size_t(plan.num_params)), gradient(params.size());
+  int64_t num_steps = 0, computed_ns = 0;
+  const int64_t begin_ns = monotonic_ns();
+  while (worker.pull(params) != ParameterWorker::kDismissed) {
+    const int64_t pulled_ns = monotonic_ns();
+    set_params(engine, params);
+    // Its own update changes nothing: the next pull overwrites what it has made.
+    const StepResult result = engine.step(uint64_t(next_sample), 0.0);
+    engine.read_grads([&] {
+      for_each_owned(engine, [&](const OwnedTensors& owned, int64_t begin) {
+        copy_out(owned.grad_N, gradient.data() + begin);
+      });
+    });
+    computed_ns += monotonic_ns() - pulled_ns;
+    worker.push(gradient, {result.loss_sum, double(result.valid_tokens)});
+    next_sample += plan.global_sequences;
+    ++num_steps;
+  }
+  worker.leave();
+  const double steps = double(std::max<int64_t>(1, num_steps));
+  const double compute_s = double(computed_ns) * 1e-9 / steps;
+  const double waited_s = double(monotonic_ns() - begin_ns) * 1e-9 / steps - compute_s;
+  RankMeasurement own{.peak_bytes = engine.peak_bytes()};
+  own.time = {.compute = compute_s, .exposed_comm = waited_s};
+  own.traffic = {{"dp", ParameterWorker::sent_bytes(plan.num_params)}};
+  gather_from_workers(group, own);
+}
+
+}  // namespace trireme

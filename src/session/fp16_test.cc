@@ -1,0 +1,83 @@
+#include <cmath>
+#include <vector>
+
+#include "session/session_fixture.h"
+
+namespace trireme {
+namespace {
+
+struct Step {
+  double loss, loss_scale;
+  bool skipped;
+  bool operator==(const Step&) const = default;
+};
+
+class Fp16 : public SessionTest {
+ protected:
+  static RunConfig four_sequences(const char* compute, int64_t steps) {
+    RunConfig config = tiny_run(compute, steps);
+    config.batch.global_sequences = 4;
+    config.run.reproducible = "layout";
+    return config;
+  }
+
+  std::vector<Step> steps_of(const RunConfig& config, const std::string& folder,
+                             ResumeMode resume = ResumeMode::Fresh) const {
+    std::vector<Step> steps;
+    for (const StepReport& step : reports_of(config, folder, resume)) {
+      steps.push_back({step.loss, step.loss_scale, step.skipped});
+    }
+    return steps;
+  }
+};
+
+TEST_F(Fp16, LearnsWhatFp32Learns) {
+  const std::vector<Step> half = steps_of(four_sequences("fp16", 40), "fp16");
+  const std::vector<Step> single = steps_of(four_sequences("fp32", 40), "fp32");
+  EXPECT_LT(single.back().loss, single.front().loss - 0.5);
+  for (size_t i = 0; i < half.size(); ++i) {
+    EXPECT_NEAR(half[i].loss, single[i].loss, 0.02 * single[i].loss) << i;
+    EXPECT_EQ(single[i].loss_scale, 0.0);
+  }
+}
+
+// A scale that is too large skips steps until it fits, in the same steps on every layout, and a run
+// that is stopped among them goes on as if it had not been.
+TEST_F(Fp16, SkipsOverflowsAlikeOnEveryLayoutAndAfterAStop) {
+  RunConfig config = four_sequences("fp16", 30);
+  config.precision.loss_scale = 0x1p24;
+  config.precision.loss_scale_window = 6;
+  const std::vector<Step> whole = steps_of(config, "whole");
+  ASSERT_EQ(whole.size(), 30u);
+  EXPECT_TRUE(whole.front().skipped);
+  EXPECT_EQ(whole[1].loss_scale, 0x1p23);
+  bool doubled = false;
+  for (size_t i = 1; i < whole.size(); ++i) {
+    const double factor = whole[i].loss_scale / whole[i - 1].loss_scale;
+    EXPECT_EQ(factor == 0.5, whole[i - 1].skipped) << i;
+    doubled = doubled || factor == 2.0;
+    EXPECT_TRUE(std::isfinite(whole[i].loss));
+  }
+  EXPECT_TRUE(doubled);
+
+  RunConfig split = config;
+  split.parallel.dp = 2;
+  split.parallel.zero = 2;
+  EXPECT_EQ(steps_of(split, "dp"), whole);
+  split.parallel.pp = 2;
+  split.parallel.zero = 1;
+  split.parallel.schedule = "zb_h1";
+  EXPECT_EQ(steps_of(split, "dp_pp"), whole);
+
+  for (const int64_t stop_after : {3, 17}) {
+    RunConfig half = config;
+    half.run.stop_after = stop_after;
+    const std::string folder = fmt::format("stop_{}", stop_after);
+    steps_of(half, folder);
+    EXPECT_EQ(steps_of(split, folder, ResumeMode::Auto),
+              std::vector<Step>(whole.begin() + stop_after, whole.end()));
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,313 @@
+#include "session/rank_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/chrome_trace.h"
+#include "base/file.h"
+#include "comm/calibrate_comm.h"
+#include "compile/price.h"
+#include "device/host.h"
+#include "observe/prometheus.h"
+#include "observe/report_ranks.h"
+#include "observe/summary.h"
+#include "observe/tensorboard.h"
+#include "observe/write_trace.h"
+#include "planner/plan_warnings.h"
+#include "session/resume.h"
+#include "session/resumed_config.h"
+#include "spec/run_config_text.h"
+#include "train/run_state.h"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+// What rank 0 writes while the run goes on, and who else is told.
+struct Records {
+  std::optional<MetricsFile> metrics;
+  std::optional<TensorBoardFile> tensorboard;
+  std::unique_ptr<PrometheusMetrics> prometheus;
+  std::vector<RunObserver*> observers;
+};
+
+namespace {
+
+// Every value stands in the resolved configuration, so it no longer needs the preset's file.
+std::string resolved_toml(RunConfig config) {
+  config.model.preset.clear();
+  return to_toml(config);
+}
+
+std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
+  std::string fields =
+      fmt::format("\"params\":{},\"config\":{}", plan.num_params, to_json(plan.config));
+  for (const auto& [key, value] : options.environment) {
+    fields += fmt::format(",\"{}\":\"{}\"", json_escaped(key), json_escaped(value));
+  }
+  return fields;
+}
+
+// A rank's part of this machine.
+Hardware hardware_of(const Ceilings& ceilings, const LinkSpec& calls, int num_ranks) {
+  Hardware hardware;
+  hardware.ranks_per_node = num_ranks;
+  hardware.name = "this machine, measured at the start";
+  hardware.fp32_flops = ceilings.compute.fp32_flops_per_s / num_ranks;
+  hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
+  hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
+  hardware.inside_node = calls;
+  return hardware;
+}
+
+// The same of a hardware file, whose rates are those of `threads` threads together.
+Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host) {
+  const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
+  const double used = std::min(double(ranks) * plan.num_threads, double(host.num_cores));
+  const double share = used / std::max(1, hardware.threads) / ranks;
+  hardware.ranks_per_node = ranks;
+  hardware.fp32_flops *= share;
+  hardware.bf16_flops *= share;
+  hardware.memory_bytes_per_s *= share;
+  return hardware;
+}
+
+}  // namespace
+
+double RankSession::peak_flops() const {
+  return plan_.shape.compute == DType::BF16 ? ceilings_.compute.bf16_flops_per_s
+                                            : ceilings_.compute.fp32_flops_per_s;
+}
+
+Result<TrainPosition> RankSession::start() {
+  TRIREME_TRY(intact, agree_on_intact(world_, options_, checkpoint_folder_));
+  checkpoint_folder_ = std::move(intact);
+  if (checkpoint_folder_.empty()) {
+    engine_.init_params(plan_.config.run.seed);
+    return TrainPosition{};
+  }
+  TRIREME_TRY(checkpoint, Checkpoint::open(checkpoint_folder_));
+  TRIREME_TRY(changes, changes_since(checkpoint, plan_));
+  TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
+  if (!changes.empty() && position.step > 0) {  // at step 0 it was made for weights alone
+    tell(fmt::format("goes on from {} with other settings: {}", checkpoint.folder(), changes));
+  }
+  if (checkpoint.info().data_identity != data_.identity) {
+    tell(checkpoint.folder() +
+         " was written with other training data: the run goes on with those "
+         "of this configuration");
+  }
+  const RunSection& run = plan_.config.run;
+  if (run.stop_after > 0 && position.step >= run.stop_after && position.step < run.steps) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("run.stop_after = {}, but the run stands at step {}: "
+                             "leave it out or raise it to go on",
+                             run.stop_after, position.step)};
+  }
+  return position;
+}
+
+void RankSession::tell(const std::string& message) const {
+  if (!is_first()) return;
+  for (RunObserver* observer : options_.observers) observer->on_message(message);
+}
+
+void RankSession::tell_crowding() const {
+  const HostFacts& host = options_.host;
+  const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan_.num_ranks();
+  const int64_t threads = int64_t(ranks) * plan_.num_threads;
+  if (host.num_cores <= 0 || threads <= host.num_cores) return;
+  tell(
+      fmt::format("{} ranks of run.threads_per_rank = {} share {} cores: they wait for each other "
+                  "longer than predicted",
+                  ranks, plan_.num_threads, host.num_cores));
+}
+
+// Rank 0 measures its compute while the others wait; ranks that do not share cores add up. Calls
+// are measured by all.
+void RankSession::measure_machine() {
+  if (is_first()) {
+    ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
+    const double threads = double(plan_.num_ranks()) * plan_.num_threads;
+    const double share = std::min(threads, double(options_.host.num_cores)) / plan_.num_threads;
+    ceilings_.compute.fp32_flops_per_s *= std::max(1.0, share);
+    ceilings_.compute.bf16_flops_per_s *= std::max(1.0, share);
+    ceilings_.copy_bytes_per_s = assumed_hardware(ceilings_.compute).memory_bytes_per_s;
+  }
+  world_.group().barrier();
+  calls_ = measure_calls(world_);
+}
+
+Status RankSession::write_plan_files() {
+  hardware_ = options_.hardware ? share_of(*options_.hardware, plan_, options_.host)
+                                : hardware_of(ceilings_, calls_, plan_.num_ranks());
+  predictions_ = predict_ranks(plan_, hardware_);
+  steps_->complete(predictions_);
+  TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",
+                                         resolved_toml(plan_.config), &progress()));
+  return write_file_atomically(options_.out_dir + "/plan.json",
+                               plan_json(plan_, predictions_, hardware_), &progress());
+}
+
+Result<std::string> RankSession::save(const TrainPosition& position) {
+  std::vector<AttachedFile> attached = {{"config.resolved.toml", resolved_toml(plan_.config)}};
+  if (data_.tokenizer != nullptr) attached.push_back({"tokenizer.json", data_.tokenizer_json});
+  const CheckpointInfo info = checkpoint_info(plan_, position, data_.identity);
+  const Result<std::string> saved = save_run(engine_, folder_.checkpoint_root(), info, attached);
+  const std::string& fallback = plan_.config.checkpoint.fallback_folder;
+  if (saved.ok() || fallback.empty()) return saved;
+  tell(fmt::format("step {} is saved in checkpoint.fallback_folder: {}", position.step,
+                   saved.error().message));
+  return save_run(engine_, fallback + "/checkpoints", info, attached);
+}
+
+void RankSession::warn(const Status& report) const {
+  if (!report.ok()) tell("a report is missing: " + report.error().message);
+}
+
+Status RankSession::write_summary(const std::string& folder, const Trainer& trainer,
+                                  const SessionResult& result,
+                                  const std::vector<RankMeasurement>& measured, double seconds) {
+  RunSummary summary;
+  summary.steps = result.position.step;
+  summary.final_loss = result.final_loss;
+  summary.val_loss = summary_observer_.eval().val_loss;
+  summary.bits_per_byte = summary_observer_.eval().bits_per_byte;
+  summary.step_s = trainer.median_step_s();
+  summary.hardware = hardware_.name;
+  summary.peak_flops = peak_flops();
+  summary.skipped_steps = result.position.skipped_steps;
+  summary.rss_peak_bytes = rss_peak_bytes();
+  summary.seconds = seconds;
+  summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";
+  summary.environment = options_.environment;
+  summary.environment.emplace_back("kernels", choice_.kernels->name);
+  return write_file_atomically(folder + "/summary.json",
+                               summary_json(plan_, predictions_, measured, summary), &progress());
+}
+
+// The first cause of a failure stands in the metrics before the rank ends.
+Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& position,
+                                    MetricsFile* metrics) {
+  const auto note = [&](const std::string& cause) {
+    if (metrics != nullptr) metrics->write_failure(trainer.position().step, cause);
+  };
+  try {
+    const Result<TrainEnd> end = trainer.run(position);
+    if (!end.ok()) note(end.error().message);
+    return end;
+  } catch (const std::exception& error) {
+    note(error.what());
+    throw;
+  }
+}
+
+Status RankSession::open_records(const TrainPosition& position, Records& records) {
+  const RunSection& run = plan_.config.run;
+  const std::string path = options_.out_dir + "/metrics.jsonl";
+  const std::string fields = run_fields(options_, plan_);
+  const bool is_fresh = checkpoint_folder_.empty();
+  TRIREME_TRY(metrics, is_fresh ? MetricsFile::create(path, fields)
+                                : MetricsFile::resume(path, position.step, fields));
+  records.metrics.emplace(std::move(metrics));
+  records.metrics->tell_losses_to(options_.observers);
+  records.observers = {&*records.metrics, &summary_observer_};
+  if (run.tensorboard) {
+    TRIREME_TRY(events, TensorBoardFile::create({.folder = options_.out_dir,
+                                                 .host = host_name(),
+                                                 .step = position.step,
+                                                 .configuration = resolved_toml(plan_.config)}));
+    records.tensorboard.emplace(std::move(events));
+    records.tensorboard->tell_losses_to(options_.observers);
+    records.observers.push_back(&*records.tensorboard);
+  }
+  if (!run.prometheus_file.empty() || run.prometheus_port != 0) {
+    const std::string name = fs::absolute(options_.out_dir).lexically_normal().filename().string();
+    TRIREME_TRY(prometheus, PrometheusMetrics::start({.file = run.prometheus_file,
+                                                      .host = run.prometheus_host,
+                                                      .port = run.prometheus_port,
+                                                      .labels = {{"run", name}},
+                                                      .total_steps = run.steps}));
+    records.prometheus = std::move(prometheus);
+    records.observers.push_back(records.prometheus.get());
+  }
+  folder_.tell_loss_to(options_.observers);
+  records.observers.push_back(&folder_);
+  const CheckpointConfig& checkpoint = plan_.config.checkpoint;
+  retention_ = std::make_unique<RetentionThread>(
+      RetentionOptions{.keep = checkpoint.keep, .keep_every = checkpoint.keep_every},
+      options_.observers);
+  records.observers.push_back(retention_.get());
+  records.observers.insert(records.observers.end(), options_.observers.begin(),
+                           options_.observers.end());
+  return Done{};
+}
+
+// A job script that resumes until the run is done finds it done: nothing is written anew.
+Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position) {
+  const std::string message = fmt::format(
+      "{} is of step {} and run.steps = {}: nothing is left to train; raise run.steps "
+      "to go on",
+      checkpoint_folder_, position.step, plan_.config.run.steps);
+  if (options_.resume == ResumeMode::Path) return Error{ErrorKind::Usage, message};
+  tell(message);
+  steps_->begin(position);
+  steps_->finish();
+  return SessionResult{
+      .end = TrainEnd::Finished, .position = position, .report_folder = folder_.report_folder()};
+}
+
+Result<SessionResult> RankSession::run() {
+  TRIREME_TRY(position, start());
+  if (position.step >= plan_.config.run.steps) return leave_as_it_is(position);
+  tell_crowding();
+  for (const std::string& warning : plan_warnings(plan_)) tell(warning);
+  for (const std::string& note : data_.notes) tell(note);
+  measure_machine();
+  Records records;
+  if (is_first()) {
+    TRIREME_TRY_DONE(write_plan_files());
+    TRIREME_TRY_DONE(open_records(position, records));
+  }
+  StepTrace trace(engine_.rank_plan(), plan_.schedule.num_chunks,
+                  position.step + plan_.config.trace.first_step, plan_.config.trace.steps);
+  TrainerParts parts{.plan = plan_,
+                     .engine = engine_,
+                     .validation = data_.validation.get(),
+                     .tokenizer = data_.tokenizer.get(),
+                     .bytes_per_token = data_.bytes_per_token,
+                     .peak_flops = peak_flops(),
+                     .stop_signals = options_.stop_signals,
+                     .must_stop = &folder_.must_stop(),
+                     .trace = &trace,
+                     .observers = records.observers};
+  steps_->direct(parts);
+  steps_->begin(position);
+  TRIREME_TRY(trainer, Trainer::make(std::move(parts),
+                                     [this](const TrainPosition& at) { return save(at); }));
+  if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
+  const int64_t begin_ns = monotonic_ns();
+  TRIREME_TRY(end, train(trainer, position, records.metrics ? &*records.metrics : nullptr));
+  const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
+  SessionResult result{end, trainer.position(), trainer.last_loss(), trainer.median_step_s()};
+  result.predicted_step_s = predictions_.step_s();
+  result.report_folder = folder_.report_folder();
+  const bool has_reports = !result.report_folder.empty();
+  if (has_reports) {
+    warn(write_trace(trace,
+                     fmt::format("{}/trace.rank{}.json", result.report_folder, world_.rank())));
+  }
+  const std::vector<RankMeasurement> measured = steps_->finish();
+  // Workers are alike: as many are shown as this world has ranks.
+  const std::vector<RankMeasurement> shown(measured.begin(), measured.begin() + world_.size());
+  const std::string ranks =
+      gather_ranks_json({plan_, hardware_, predictions_, shown}, engine_, trace);
+  if (!is_first() || !has_reports) return result;
+  warn(write_file_atomically(result.report_folder + "/ranks.json", ranks, &progress()));
+  warn(write_summary(result.report_folder, trainer, result, measured, seconds));
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/world.h"
+#include "kernels/ceilings.h"
+#include "observe/metrics.h"
+#include "predict/predict.h"
+#include "session/retention_thread.h"
+#include "session/run_folder.h"
+#include "session/session.h"
+#include "session/session_data.h"
+#include "session/step_maker.h"
+#include "train/engine.h"
+#include "train/kernel_choice.h"
+
+namespace trireme {
+
+// What every rank of a session starts from.
+struct SessionParts {
+  const SessionOptions& options;
+  const RunPlan& plan;
+  const KernelChoice& choice;
+  const std::string& checkpoint_folder;  // that was found; "": afresh
+  RunFolder& folder;
+};
+
+// What makes the steps of a rank's session with its engine.
+using MakeSteps = std::function<std::unique_ptr<StepMaker>(Engine& engine)>;
+
+// Keeps the last evaluation, for the summary.
+class SummaryObserver : public RunObserver {
+ public:
+  void on_eval(const EvalReport& report) override { eval_ = report; }
+  const EvalReport& eval() const { return eval_; }
+
+ private:
+  EvalReport eval_;
+};
+
+struct Records;
+
+// One rank of a session; what is told to the user and written but once is rank 0's.
+class RankSession {
+ public:
+  RankSession(const SessionParts& parts, World& world, SessionData data,
+              const MakeSteps& make_steps)
+      : options_(parts.options),
+        plan_(parts.plan),
+        choice_(parts.choice),
+        checkpoint_folder_(parts.checkpoint_folder),
+        folder_(parts.folder),
+        world_(world),
+        data_(std::move(data)),
+        engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
+        steps_(make_steps(engine_)) {}
+
+  Result<SessionResult> run();
+  // Waits until the last checkpoint was read back. No other rank waits for it.
+  void finish_retention() {
+    if (retention_) retention_->finish();
+  }
+
+ private:
+  bool is_first() const { return world_.rank() == 0; }
+  Progress& progress() { return world_.group().progress(); }
+  void tell(const std::string& message) const;  // the user, once
+  void tell_crowding() const;
+  Result<TrainPosition> start();
+  Result<SessionResult> leave_as_it_is(const TrainPosition& position);
+  void measure_machine();
+  Status write_plan_files();
+  Status open_records(const TrainPosition& position, Records& records);
+  Result<std::string> save(const TrainPosition& position);
+  // A report that cannot be written is told; it does not end a run whose weights are saved.
+  void warn(const Status& report) const;
+  Status write_summary(const std::string& folder, const Trainer& trainer,
+                       const SessionResult& result, const std::vector<RankMeasurement>& measured,
+                       double seconds);
+  Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
+  double peak_flops() const;
+
+  const SessionOptions& options_;
+  const RunPlan& plan_;
+  const KernelChoice& choice_;
+  std::string checkpoint_folder_;
+  RunFolder& folder_;
+  World& world_;
+  SessionData data_;
+  Engine engine_;
+  std::unique_ptr<StepMaker> steps_;
+  Ceilings ceilings_;
+  LinkSpec calls_;     // between the ranks
+  Hardware hardware_;  // a rank's part; on rank 0
+  Predictions predictions_;
+  SummaryObserver summary_observer_;
+  std::unique_ptr<RetentionThread> retention_;  // of rank 0
+};
+
+}  // namespace trireme

@@ -1,0 +1,104 @@
+#include "session/resumed_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "config/config_load.h"
+#include "spec/run_config_fields.h"
+
+namespace trireme {
+namespace {
+
+template <auto Member>
+bool same(const ModelSpec& a, const ModelSpec& b) {
+  return a.*Member == b.*Member;
+}
+
+// The keys that say which function the weights are of. Those that shape training alone (dropout,
+// losses of the router) may change on the way, and so may the length of sequences.
+struct ModelKey {
+  std::string_view key;
+  bool (*is_same)(const ModelSpec& a, const ModelSpec& b);
+};
+constexpr ModelKey kModelKeys[] = {
+    {"model.family", same<&ModelSpec::family>},
+    {"model.layers", same<&ModelSpec::layers>},
+    {"model.d_model", same<&ModelSpec::d_model>},
+    {"model.heads", same<&ModelSpec::heads>},
+    {"model.kv_heads", same<&ModelSpec::kv_heads>},
+    {"model.head_dim", same<&ModelSpec::head_dim>},
+    {"model.d_ff", same<&ModelSpec::d_ff>},
+    {"model.vocab_size", same<&ModelSpec::vocab_size>},
+    {"model.activation", same<&ModelSpec::mlp>},
+    {"model.norm", same<&ModelSpec::norm>},
+    {"model.positions", same<&ModelSpec::rope>},
+    {"model.bias", same<&ModelSpec::bias>},
+    {"model.norm_gain", same<&ModelSpec::norm_gain>},
+    {"model.embedding_norm", same<&ModelSpec::embedding_norm>},
+    {"model.final_norm", same<&ModelSpec::final_norm>},
+    {"model.tied_head", same<&ModelSpec::tied_head>},
+    {"model.norm_eps", same<&ModelSpec::norm_eps>},
+    {"model.rope_theta", same<&ModelSpec::rope_theta>},
+    {"model.rope_scaling_factor", same<&ModelSpec::rope_scaling_factor>},
+    {"model.rope_low_freq_factor", same<&ModelSpec::rope_low_freq_factor>},
+    {"model.rope_high_freq_factor", same<&ModelSpec::rope_high_freq_factor>},
+    {"model.rope_original_seq_len", same<&ModelSpec::rope_original_seq_len>},
+    {"model.experts", same<&ModelSpec::experts>},
+    {"model.top_k", same<&ModelSpec::top_k>},
+    {"model.shared_experts", same<&ModelSpec::shared_experts>},
+    {"model.router", same<&ModelSpec::router>},
+    {"model.expert_groups", same<&ModelSpec::expert_groups>},
+    {"model.top_groups", same<&ModelSpec::top_groups>},
+};
+
+std::string text_of(const RunConfig& config, std::string_view key) {
+  for (const ConfigField& field : config_fields(config)) {
+    if (field.key() == key) return toml_text(field);
+  }
+  return "";
+}
+
+Status check_model(const RunConfig& was, const RunPlan& plan, const std::string& folder) {
+  TRIREME_TRY(model, resolve_model(was.model, plan.model.vocab_size));
+  for (const ModelKey& key : kModelKeys) {
+    if (key.is_same(model, plan.model)) continue;
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("{} = {}, but {} holds the weights of a model with {}: keep it to "
+                    "resume, or train the other model with another --out",
+                    key.key, text_of(plan.config, key.key), folder, text_of(was, key.key))};
+  }
+  return Done{};
+}
+
+}  // namespace
+
+bool is_model_key(std::string_view key) {
+  return std::ranges::find(kModelKeys, key, &ModelKey::key) != std::end(kModelKeys);
+}
+
+Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& plan) {
+  const std::string name = "config.resolved.toml";
+  if (!checkpoint.index().attached.contains(name)) return std::string();
+  TRIREME_TRY(text, checkpoint.read_attached(name));
+  auto loaded = load_config_text(text, checkpoint.folder() + "/" + name, {});
+  if (!loaded.ok()) return damaged(loaded.error().message);
+  const RunConfig& was = loaded->config;
+  TRIREME_TRY_DONE(check_model(was, plan, checkpoint.folder()));
+  const std::vector<ConfigField> before = config_fields(was), now = config_fields(plan.config);
+  std::string changes;
+  for (size_t i = 0; i < now.size(); ++i) {
+    const std::string key = now[i].key();
+    const bool is_told = now[i].effect == FieldEffect::Results && now[i].section != "parallel" &&
+                         key != "model.preset" && !is_model_key(key);
+    if (!is_told) continue;
+    const std::string from = toml_text(before[i]), to = toml_text(now[i]);
+    if (from == to) continue;
+    changes += fmt::format("{}{} {} -> {}", changes.empty() ? "" : ", ", key, from, to);
+  }
+  return changes;
+}
+
+}  // namespace trireme

@@ -1,0 +1,211 @@
+#include "session/session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/failure.h"
+#include "base/file.h"
+#include "base/file_lock.h"
+#include "base/leftovers.h"
+#include "comm/local/sole_rank.h"
+#include "comm/mpi/mpi_world.h"
+#include "config/cluster_file.h"
+#include "planner/make_plan.h"
+#include "session/agree_on_plan.h"
+#include "session/asynchronous.h"
+#include "session/rank_session.h"
+#include "session/resume.h"
+#include "session/run_folder.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLockName = ".lock";
+
+bool is_unused(const std::string& folder) {
+  std::error_code ignored;
+  const fs::directory_iterator entries(folder, ignored);
+  return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.path().filename() == kLockName;
+  });
+}
+
+// A folder that a fresh run may use: absent or empty.
+Status check_out_dir(const SessionOptions& options) {
+  std::error_code error;
+  if (fs::exists(options.out_dir, error) && !fs::is_directory(options.out_dir, error)) {
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("--out {} is a file: a run needs a folder of its own", options.out_dir)};
+  }
+  if (options.resume != ResumeMode::Fresh || !options.is_first_process) return Done{};
+  if (!fs::exists(options.out_dir, error) || is_unused(options.out_dir)) return Done{};
+  return Error{ErrorKind::Usage,
+               fmt::format("--out {} is not empty: continue that run with --resume auto, or choose "
+                           "another folder",
+                           options.out_dir)};
+}
+
+// Makes a folder and keeps it from other runs while this one writes in it.
+Status hold_folder(const std::string& folder, const char* key, bool is_first_process,
+                   std::vector<FileLock>& locks) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorKind::Damaged,
+                 fmt::format("{} {}: cannot make the folder: {}; choose one that you may write",
+                             key, folder, error.message())};
+  }
+  if (!is_first_process) return Done{};
+  Result<FileLock> lock = FileLock::take(folder + "/" + kLockName);
+  if (lock.ok()) {
+    locks.push_back(std::move(*lock));
+    return Done{};
+  }
+  if (lock.error().kind != ErrorKind::Usage) return lock.error();
+  return Error{ErrorKind::Usage,
+               fmt::format("{} {} is in use by another run: {}; stop that one, or choose "
+                           "another folder",
+                           key, folder, lock.error().message)};
+}
+
+Result<std::vector<FileLock>> hold_folders(const SessionOptions& options) {
+  std::vector<FileLock> locks;
+  TRIREME_TRY_DONE(hold_folder(options.out_dir, "--out", options.is_first_process, locks));
+  const std::string& fallback = options.config.checkpoint.fallback_folder;
+  if (fallback.empty()) return locks;
+  std::error_code error;
+  if (fs::equivalent(options.out_dir, fallback, error)) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("checkpoint.fallback_folder = \"{}\" is the folder of the run: it "
+                             "takes checkpoints when that is gone; choose another one",
+                             fallback)};
+  }
+  TRIREME_TRY_DONE(
+      hold_folder(fallback, "checkpoint.fallback_folder", options.is_first_process, locks));
+  return locks;
+}
+
+// Removes what killed runs have left in the folders that this process holds.
+void sweep_folders(const SessionOptions& options) {
+  if (!options.is_first_process) return;
+  std::vector<std::string> removed;
+  for (const std::string& root : checkpoint_roots(options)) {
+    for (const std::string& folder : {fs::path(root).parent_path().string(), root}) {
+      for (std::string& path : remove_leftovers(folder)) removed.push_back(std::move(path));
+    }
+  }
+  if (removed.empty()) return;
+  const std::string message =
+      fmt::format("removed what a killed run has left: {}", fmt::join(removed, ", "));
+  for (RunObserver* observer : options.observers) observer->on_message(message);
+}
+
+WorldOptions world_options(const SessionOptions& options) {
+  return {.timeout_s = options.config.run.comm_timeout_s,
+          .progress_timeout_s = options.config.checkpoint.timeout_s,
+          .stop_signals = &options.stop_signals,
+          .on_hang = options.on_hang};
+}
+
+// Runs `rank` on every rank of the plan's world, in this process or as one of those that a launcher
+// has started.
+Status run_world(const RunPlan& plan, const WorldOptions& options,
+                 const std::function<void(World&)>& rank) {
+  if (plan.config.run.backend != "mpi") {
+    run_ranks(plan.num_ranks(), options, rank);
+    return Done{};
+  }
+  return run_mpi_rank(options, [&](World& world) {
+    if (world.size() != plan.num_ranks()) {
+      throw Failure({ErrorKind::Usage,
+                     fmt::format("{} processes were started for the {} ranks of parallel.dp * "
+                                 "tp * pp * cp; start that many, or change the degrees",
+                                 world.size(), plan.num_ranks())});
+    }
+    rank(world);
+  });
+}
+
+// Every rank of `function` in a world of its own, beside the group that all of them are in.
+void run_apart(const RunPlan& plan, const WorldOptions& options,
+               const std::function<void(World&, Group&)>& function) {
+  run_ranks(plan.config.parallel.dp + 1, options, [&](World& all) {
+    SoleRank own(&all.group().progress());
+    function(own.world(), all.group());
+  });
+}
+
+}  // namespace
+
+Result<RunPlan> plan_session(const RunConfig& config, HostFacts host) {
+  TRIREME_TRY(vocab_size, data_vocab_size(config));
+  host.data_vocab_size = vocab_size;
+  if (!host.hardware && !config.run.hardware.empty()) {
+    TRIREME_TRY(hardware, load_hardware(config.run.hardware));
+    host.hardware = hardware;
+  }
+  return make_plan(config, host);
+}
+
+Result<SessionResult> run_session(const SessionOptions& options) {
+  TRIREME_TRY_DONE(check_out_dir(options));
+  TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
+  TRIREME_TRY(plan, plan_session(options.config, options.host));
+  // What is wrong with the data is said before anything is made.
+  TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
+  TRIREME_TRY_DONE(find_resume_folder(options));
+  TRIREME_TRY(locks, hold_folders(options));
+  // Another run may have ended here in between.
+  TRIREME_TRY_DONE(check_out_dir(options));
+  sweep_folders(options);
+  TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
+  TRIREME_TRY(folder, RunFolder::hold(options.out_dir, options.config.checkpoint.fallback_folder));
+  const SessionParts parts{options, plan, choice, checkpoint_folder, folder};
+  SessionResult first_result;
+  const auto rank = [&](World& world, const MakeSteps& make_steps) {
+    if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
+      throw Failure(agreed.error());
+    }
+    Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
+    if (!data.ok()) throw Failure(data.error());
+    RankSession session(parts, world, std::move(*data), make_steps);
+    Result<SessionResult> result = session.run();
+    if (!result.ok()) throw Failure(result.error());
+    if (world.rank() == 0) first_result = std::move(*result);
+    world.group().monitored_barrier();
+    session.finish_retention();
+  };
+  const auto together = [&](World& world) {
+    rank(world, [](Engine& engine) { return std::make_unique<StepsTogether>(engine); });
+  };
+  const auto server_or_worker = [&](World& own, Group& all) {
+    if (all.rank() == 0) {
+      return rank(own, [&](Engine& engine) {
+        return std::make_unique<AsynchronousServer>(all, plan, engine);
+      });
+    }
+    const Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
+    if (!data.ok()) throw Failure(data.error());
+    Engine engine(plan, own, *choice.kernels, *data->train, options.out_dir);
+    run_asynchronous_worker(all, plan, engine);
+  };
+  try {
+    if (plan.is_asynchronous()) {
+      run_apart(plan, world_options(options), server_or_worker);
+    } else {
+      TRIREME_TRY_DONE(run_world(plan, world_options(options), together));
+    }
+  } catch (const RankError& failure) {
+    return failure.error();
+  }
+  first_result.locks = std::move(locks);
+  return first_result;
+}
+
+}  // namespace trireme

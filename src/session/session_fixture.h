@@ -1,0 +1,94 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "session/session.h"
+
+namespace trireme {
+
+// Sessions of small models, each in a folder of its own below one that goes with the test.
+class SessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::temp_directory_path() / fmt::format("trireme-session-{}", getpid());
+    std::filesystem::remove_all(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  static RunConfig tiny_run(const std::string& compute, int64_t steps) {
+    RunConfig config;
+    config.model.layers = 2;
+    config.model.d_model = 32;
+    config.model.heads = 2;
+    config.model.vocab_size = 64;
+    config.model.seq_len = 32;
+    config.data.source = "synthetic";
+    config.batch.micro_sequences = 1;
+    config.optim.lr = 5e-3;
+    config.optim.warmup_steps = 2;
+    config.precision.compute = compute;
+    config.run.steps = steps;
+    config.run.threads_per_rank = 1;
+    return config;
+  }
+
+  // What each step of the session has reported.
+  std::vector<StepReport> reports_of(const RunConfig& config, const std::string& folder,
+                                     ResumeMode resume = ResumeMode::Fresh) const {
+    class Reports : public RunObserver {
+     public:
+      void on_step(const StepReport& report) override { values.push_back(report); }
+      std::vector<StepReport> values;
+    } reports;
+    const std::atomic<int> no_signals = 0;
+    HostFacts host;
+    host.num_cores = 2;
+    const Result<SessionResult> result = run_session({.config = config,
+                                                      .out_dir = (root_ / folder).string(),
+                                                      .resume = resume,
+                                                      .host = host,
+                                                      .stop_signals = no_signals,
+                                                      .observers = {&reports}});
+    EXPECT_TRUE(result.ok()) << result.error().message;
+    return reports.values;
+  }
+
+  // What the user was told, and how the session ended.
+  struct Outcome {
+    Result<SessionResult> result;
+    std::string told;
+  };
+
+  Outcome outcome_of(const RunConfig& config, const std::string& folder,
+                     ResumeMode resume = ResumeMode::Fresh, RunObserver* beside = nullptr) const {
+    class Messages : public RunObserver {
+     public:
+      void on_message(std::string_view message) override { text += std::string(message) + "\n"; }
+      std::string text;
+    } messages;
+    const std::atomic<int> no_signals = 0;
+    HostFacts host;
+    host.num_cores = 2;
+    std::vector<RunObserver*> observers = {&messages};
+    if (beside != nullptr) observers.push_back(beside);
+    Result<SessionResult> result = run_session({.config = config,
+                                                .out_dir = path(folder),
+                                                .resume = resume,
+                                                .host = host,
+                                                .stop_signals = no_signals,
+                                                .observers = observers});
+    return {std::move(result), messages.text};
+  }
+  std::string path(const std::string& name) const { return (root_ / name).string(); }
+
+  std::filesystem::path root_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,232 @@
+#include "session/session.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "session/resumed_config.h"
+#include "session/session_fixture.h"
+#include "spec/run_config_fields.h"
+#include "tokenizer/byte_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Session : public SessionTest {
+ protected:
+  std::string text_of(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(root_ / name).rdbuf();
+    return text.str();
+  }
+
+  // A run that stands at step 3 of 6.
+  RunConfig half_done(const std::string& folder) const {
+    RunConfig config = tiny_run("fp32", 6);
+    config.run.stop_after = 3;
+    EXPECT_TRUE(outcome_of(config, folder).result.ok());
+    config.run.stop_after = 0;
+    return config;
+  }
+};
+
+TEST_F(Session, AnotherModelThanThatOfTheCheckpointIsRefused) {
+  const RunConfig config = half_done("run");
+  const std::vector<std::pair<std::string, std::function<void(ModelConfig&)>>> others = {
+      {"model.layers", [](ModelConfig& model) { model.layers = 1; }},
+      {"model.heads", [](ModelConfig& model) { model.heads = 1; }},
+      {"model.activation", [](ModelConfig& model) { model.activation = "relu"; }},
+      {"model.norm_eps", [](ModelConfig& model) { model.norm_eps = 1e-3; }},
+  };
+  for (const auto& [key, change] : others) {
+    RunConfig other = config;
+    change(other.model);
+    const Outcome outcome = outcome_of(other, "run", ResumeMode::Auto);
+    ASSERT_FALSE(outcome.result.ok()) << key;
+    EXPECT_EQ(outcome.result.error().kind, ErrorKind::Usage);
+    EXPECT_EQ(outcome.result.error().message.find(key), 0u) << outcome.result.error().message;
+  }
+  RunConfig same = config;
+  same.model.activation = "gelu_tanh";  // the family's
+  same.model.head_dim = 16;
+  same.model.dropout = 0.1;
+  const Outcome outcome = outcome_of(same, "run", ResumeMode::Auto);
+  EXPECT_TRUE(outcome.result.ok());
+  EXPECT_NE(outcome.told.find("model.dropout 0.0 -> 0.1"), std::string::npos) << outcome.told;
+}
+
+TEST_F(Session, ResumingTellsWhatTheConfigurationChanges) {
+  RunConfig config = half_done("run");
+  config.optim.lr = 1e-3;
+  config.run.seed = 7;
+  config.run.eval_every = 2;
+  const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
+  ASSERT_TRUE(outcome.result.ok());
+  EXPECT_NE(outcome.told.find("with other settings: optim.lr 0.005 -> 0.001, run.seed "),
+            std::string::npos)
+      << outcome.told;
+  EXPECT_EQ(outcome.told.find("eval_every"), std::string::npos);
+}
+
+TEST_F(Session, AFinishedRunIsLeftAsItIs) {
+  RunConfig served = tiny_run("fp32", 4);
+  served.batch.global_sequences = 8;
+  served.parallel.dp = 2;
+  served.parallel.sync = "parameter_server";
+  served.parallel.staleness = 1;
+  const std::vector<std::pair<std::string, RunConfig>> runs = {{"plain", tiny_run("fp32", 4)},
+                                                               {"served", served}};
+  for (const auto& [name, config] : runs) {
+    ASSERT_TRUE(outcome_of(config, name).result.ok());
+    const std::string summary = text_of(name + "/summary.json");
+    const std::string metrics = text_of(name + "/metrics.jsonl");
+    const Outcome again = outcome_of(config, name, ResumeMode::Auto);
+    ASSERT_TRUE(again.result.ok()) << again.result.error().message;
+    EXPECT_EQ(again.result->position.step, 4);
+    EXPECT_NE(again.told.find("raise run.steps"), std::string::npos) << again.told;
+    EXPECT_EQ(text_of(name + "/summary.json"), summary);
+    EXPECT_EQ(text_of(name + "/metrics.jsonl"), metrics);
+  }
+}
+
+TEST_F(Session, AStopBehindTheRunIsRefused) {
+  RunConfig config = half_done("run");
+  config.run.stop_after = 3;
+  const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
+  ASSERT_FALSE(outcome.result.ok());
+  EXPECT_EQ(outcome.result.error().message.find("run.stop_after = 3, but the run stands at step 3"),
+            0u);
+}
+
+// A second run in the same folder while the first one goes on.
+TEST_F(Session, AFolderIsUsedByOneRunAtATime) {
+  class Intruder : public RunObserver {
+   public:
+    explicit Intruder(std::function<void()> intrude) : intrude_(std::move(intrude)) {}
+    void on_step(const StepReport& report) override {
+      if (report.step == 2) intrude_();
+    }
+
+   private:
+    std::function<void()> intrude_;
+  };
+  const RunConfig config = tiny_run("fp32", 3);
+  std::string refusal;
+  Intruder intruder([&] {
+    const Outcome second = outcome_of(config, "run", ResumeMode::Auto);
+    refusal = second.result.ok() ? "none" : second.result.error().message;
+  });
+  EXPECT_TRUE(outcome_of(config, "run", ResumeMode::Fresh, &intruder).result.ok());
+  EXPECT_NE(refusal.find("is in use by another run"), std::string::npos) << refusal;
+  EXPECT_FALSE(fs::exists(path("run/.lock")));
+}
+
+TEST_F(Session, AWarmupBeyondTheRunIsTold) {
+  for (const int64_t warmup_steps : {2, 3}) {
+    RunConfig config = tiny_run("fp32", 2);
+    config.optim.warmup_steps = warmup_steps;
+    const Outcome outcome = outcome_of(config, fmt::format("warmup-{}", warmup_steps));
+    EXPECT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+    const bool is_told =
+        outcome.told.find("optim.warmup_steps = 3 is beyond run.steps = 2") != std::string::npos;
+    EXPECT_EQ(is_told, warmup_steps > 2) << outcome.told;
+  }
+}
+
+// Once, before the first step, and only where rank 0 has a part of the model.
+TEST_F(Session, SamplesThatNoRankCanWriteAreTold) {
+  fs::create_directories(root_);
+  ASSERT_TRUE(save_tokenizer(ByteTokenizer(), path("tokenizer.json")).ok());
+  for (const int tp : {1, 2}) {
+    RunConfig config = tiny_run("fp32", 2);
+    config.model.vocab_size = ByteTokenizer().vocab_size();
+    config.data.tokenizer = path("tokenizer.json");
+    config.parallel.tp = tp;
+    config.run.sample_every = 1;
+    class Samples : public RunObserver {
+     public:
+      void on_sample(const SampleReport&) override { ++count; }
+      int count = 0;
+    } samples;
+    const Outcome outcome =
+        outcome_of(config, fmt::format("samples-{}", tp), ResumeMode::Fresh, &samples);
+    ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+    const size_t told = outcome.told.find("run.sample_every: no samples while it trains");
+    EXPECT_EQ(told != std::string::npos, tp > 1) << outcome.told;
+    EXPECT_EQ(outcome.told.find("run.sample_every", told + 1), std::string::npos) << outcome.told;
+    EXPECT_EQ(samples.count, tp > 1 ? 0 : 2);
+  }
+}
+
+// The layers of each rank call the others; what such a call costs is measured before step 1.
+TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
+  for (const int tp : {1, 2}) {
+    RunConfig config = tiny_run("fp32", 2);
+    config.parallel.tp = tp;
+    const std::string folder = fmt::format("tp-{}", tp);
+    ASSERT_TRUE(outcome_of(config, folder).result.ok());
+    const auto plan = nlohmann::json::parse(text_of(folder + "/plan.json"));
+    for (const auto& rank : plan.at("ranks")) {
+      const double exposed_s = rank.at("time").at("predicted").at("exposed").at("tp");
+      EXPECT_EQ(exposed_s > 0.0, tp > 1);
+    }
+  }
+}
+
+// The last good checkpoint stays, and the run ends with an error that says what to change.
+TEST_F(Session, ADivergedRunEndsAndPushesOutNoGoodCheckpoint) {
+  RunConfig config = half_done("run");
+  config.optim.lr = 1e30;
+  config.optim.clip_norm = 0.0;
+  config.run.steps = 200;
+  config.checkpoint.every = 5;
+  config.checkpoint.keep = 1;
+  const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
+  ASSERT_FALSE(outcome.result.ok());
+  EXPECT_EQ(outcome.result.error().kind, ErrorKind::Runtime);
+  EXPECT_NE(outcome.result.error().message.find("lower optim.lr"), std::string::npos);
+  EXPECT_NE(outcome.told.find("not saved: the loss is not finite"), std::string::npos);
+  EXPECT_TRUE(fs::exists(path("run/checkpoints/step-000003")));
+}
+
+TEST_F(Session, ARunThatCannotSaveItsLastStepDoesNotSayThatItDid) {
+  RunConfig config = half_done("run");
+  config.optim.lr = 1e30;
+  config.optim.clip_norm = 0.0;
+  config.run.steps = 30;
+  for (const int64_t stop_after : {10, 0}) {
+    config.run.stop_after = stop_after;
+    const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
+    ASSERT_FALSE(outcome.result.ok()) << stop_after;
+    EXPECT_EQ(outcome.result.error().kind, ErrorKind::Runtime);
+    EXPECT_NE(outcome.result.error().message.find("without a checkpoint of its last step"),
+              std::string::npos)
+        << outcome.result.error().message;
+  }
+}
+
+// What may change of a model when its run goes on; any other key says what the weights are of.
+TEST_F(Session, EveryKeyOfAModelIsComparedOrMayChange) {
+  const std::set<std::string> may_change = {"model.preset",
+                                            "model.seq_len",
+                                            "model.dropout",
+                                            "model.init_stddev",
+                                            "model.init_scale_residual",
+                                            "model.capacity_factor",
+                                            "model.aux_loss",
+                                            "model.z_loss",
+                                            "model.balance_rate"};
+  const RunConfig config;
+  for (const ConfigField& field : config_fields(config)) {
+    if (field.section != "model") continue;
+    EXPECT_NE(is_model_key(field.key()), may_change.contains(field.key())) << field.key();
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,98 @@
+#include "session/throughput.h"
+
+#include <algorithm>
+
+#include "comm/world.h"
+#include "data/synthetic_source.h"
+#include "device/host.h"
+#include "kernels/ceilings.h"
+#include "optim/lr_schedule.h"
+#include "planner/make_plan.h"
+#include "train/engine.h"
+#include "train/kernel_choice.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kTimedSeconds = 5.0;
+constexpr int64_t kMostSteps = 100000;
+
+struct StepCounts {
+  int64_t warmup = 0;
+  int64_t timed = 0;  // 0: as many as fit into kTimedSeconds
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + int64_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Steps to time: as asked, or what fits into the time; the same on all ranks.
+int64_t agree_on_steps(Group& world, int64_t asked, double step_s) {
+  int64_t steps =
+      asked > 0 ? asked : std::clamp<int64_t>(int64_t(kTimedSeconds / step_s), 3, kMostSteps);
+  world.broadcast({&steps, DType::I64, Shape{1}}, 0);
+  return steps;
+}
+
+// One rank's part; rank 0 fills the result.
+void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
+                  const LrSchedule& schedule, const StepCounts& counts, int64_t begin_ns,
+                  Throughput& result) {
+  const SyntheticSource source(plan.config.run.seed, plan.model.vocab_size);
+  Engine engine(plan, world, *choice.kernels, source);
+  engine.init_params(plan.config.run.seed);
+  const bool reports = world.rank() == 0;
+  if (reports) {
+    const ComputeCeilings ceilings = measure_compute_ceilings(engine.ctx().stream, choice.isa);
+    result.first_step_after_s = double(monotonic_ns() - begin_ns) * 1e-9;
+    result.peak_flops =
+        plan.shape.compute == DType::BF16 ? ceilings.bf16_flops_per_s : ceilings.fp32_flops_per_s;
+    result.peak_flops *= plan.num_ranks();
+  }
+  world.group().barrier();
+  uint64_t next_sample = 0;
+  int64_t step = 0;
+  double loss = 0.0;
+  const auto run_step = [&] {
+    const int64_t step_begin_ns = monotonic_ns();
+    ++step;
+    const StepResult outcome =
+        engine.step(next_sample, schedule.at(std::min(step, plan.config.run.steps)), false,
+                    next_sample + uint64_t(plan.global_sequences));
+    next_sample += uint64_t(plan.global_sequences);
+    loss = outcome.loss_sum / double(std::max<int64_t>(1, outcome.valid_tokens));
+    return double(monotonic_ns() - step_begin_ns) * 1e-9;
+  };
+  double warm_s = 1.0;
+  while (step < counts.warmup) warm_s = run_step();
+  const int64_t timed = agree_on_steps(world.group(), counts.timed, warm_s);
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < timed; ++i) seconds.push_back(run_step());
+  if (!reports) return;
+  result.step_seconds = seconds;
+  result.final_loss = loss;
+  result.arena_peak_bytes = engine.peak_bytes();
+}
+
+}  // namespace
+
+Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& host,
+                                      int64_t num_warmup, int64_t num_steps) {
+  const int64_t begin_ns = monotonic_ns();
+  TRIREME_TRY(choice, choose_kernels(config.run.isa));
+  TRIREME_TRY(plan, make_plan(config, host));
+  TRIREME_TRY(schedule, LrSchedule::make(config.optim, config.run.steps));
+  Throughput result;
+  run_ranks(plan.num_ranks(), {.timeout_s = config.run.comm_timeout_s}, [&](World& world) {
+    measure_rank(world, plan, choice, schedule, {num_warmup, num_steps}, begin_ns, result);
+  });
+  result.median_step_s = median(result.step_seconds);
+  result.tokens_per_s = double(plan.tokens_per_step()) / result.median_step_s;
+  result.mfu = result.tokens_per_s * plan.flops_per_token.total() / result.peak_flops;
+  result.rss_peak_bytes = rss_peak_bytes();
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace trireme {
+
+// What the threads of a rank can do together on a machine, as measured: the peak under every
+// utilisation.
+struct ComputeCeilings {
+  double fp32_flops_per_s = 0.0;  // multiply-adds in registers
+  double bf16_flops_per_s = 0.0;  // products of pairs; without such an instruction: fp32's
+};
+struct Ceilings {
+  ComputeCeilings compute;
+  double read_bytes_per_s = 0.0;  // from memory, not from caches
+  double copy_bytes_per_s = 0.0;  // read plus written
+};
+
+}  // namespace trireme

@@ -1,0 +1,109 @@
+#include "tokenizer/foreign_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "base/file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string name_in(const std::string& path) { return fs::path(path).filename().string(); }
+
+bool is_vocab(const std::string& path) {
+  return name_in(path) == "vocab.json" || name_in(path) == "encoder.json";
+}
+
+bool is_tiktoken(const std::string& path) {
+  return path.ends_with(".tiktoken") || path.ends_with(".model");
+}
+
+// A protobuf whose first field is a list of pieces; a line of base64 begins with a letter.
+bool is_sentencepiece(std::string_view text) { return text.starts_with('\n'); }
+
+// The eos_token of tokenizer_config.json, a string or an object; "" where it does not say.
+std::string end_of_text_beside(const fs::path& path) {
+  const auto text = read_text_file((path.parent_path() / "tokenizer_config.json").string(),
+                                   limits::kSmallFileBytes);
+  if (!text.ok()) return "";
+  const auto parsed = parse_bounded_json(*text);
+  if (!parsed.ok() || !parsed->is_object() || !parsed->contains("eos_token")) return "";
+  const nlohmann::json& token = parsed->at("eos_token");
+  if (token.is_string()) return token.get<std::string>();
+  if (token.is_object() && token.contains("content") && token["content"].is_string()) {
+    return token["content"].get<std::string>();
+  }
+  return "";
+}
+
+Result<std::string> tokenizer_file_in(const fs::path& folder) {
+  for (const char* name : {"tokenizer.json", "vocab.json", "encoder.json", "tokenizer.model"}) {
+    std::error_code ignored;
+    if (fs::exists(folder / name, ignored)) return (folder / name).string();
+  }
+  return Error{ErrorKind::Damaged,
+               folder.string() + ": neither tokenizer.json, vocab.json nor tokenizer.model"};
+}
+
+Result<BpeTokenizer> load_vocab(const std::string& path, const ForeignTokenizerOptions& options) {
+  const char* const merges = name_in(path) == "encoder.json" ? "vocab.bpe" : "merges.txt";
+  TRIREME_TRY(vocab_text, read_text_file(path, limits::kTokenizerFileBytes));
+  TRIREME_TRY(merges_text, read_text_file((fs::path(path).parent_path() / merges).string(),
+                                          limits::kTokenizerFileBytes));
+  return parse_vocab_and_merges(vocab_text, merges_text, options);
+}
+
+Result<std::unique_ptr<Tokenizer>> load_file(const std::string& path,
+                                             const ForeignTokenizerOptions& options) {
+  Result<BpeTokenizer> tokenizer = Error{};
+  if (is_vocab(path)) {
+    tokenizer = load_vocab(path, options);
+  } else {
+    TRIREME_TRY(text, read_text_file(path, limits::kTokenizerFileBytes));
+    if (is_tiktoken(path) && is_sentencepiece(text)) {
+      return Error{ErrorKind::Infeasible,
+                   "a SentencePiece model, which joins and normalises spaces and falls back to "
+                   "bytes: only byte-level BPE is read; train a tokenizer of your own with "
+                   "`trireme tokenizer train`, or take a model with a byte-level one (Llama 3)"};
+    }
+    if (is_tiktoken(path)) {
+      tokenizer = parse_tiktoken(text, options);
+    } else if (options.end_of_text.empty()) {
+      return parse_tokenizer(text);  // our own as well
+    } else {
+      tokenizer = parse_hugging_face_tokenizer(text, options);
+    }
+  }
+  if (!tokenizer.ok()) return tokenizer.error();
+  return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(*tokenizer)));
+}
+
+}  // namespace
+
+bool is_foreign_tokenizer(const std::string& path) {
+  std::error_code ignored;
+  return is_vocab(path) || is_tiktoken(path) || fs::is_directory(path, ignored);
+}
+
+Result<std::unique_ptr<Tokenizer>> load_foreign_tokenizer(const std::string& path,
+                                                          const ForeignTokenizerOptions& options) {
+  std::error_code ignored;
+  std::string file = path;
+  if (fs::is_directory(path, ignored)) {
+    TRIREME_TRY(found, tokenizer_file_in(path));
+    file = found;
+  }
+  ForeignTokenizerOptions completed = options;
+  if (completed.end_of_text.empty()) completed.end_of_text = end_of_text_beside(file);
+  auto tokenizer = load_file(file, completed);
+  if (!tokenizer.ok()) return with_context(tokenizer.error(), file);
+  return tokenizer;
+}
+
+}  // namespace trireme

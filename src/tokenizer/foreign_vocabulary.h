@@ -1,0 +1,47 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/foreign_tokenizer.h"
+
+// Internal to this folder: what the readers of foreign tokenizers have in common.
+namespace trireme {
+
+// The patterns as tokenizer.json spells them.
+inline constexpr std::string_view kGpt2Regex =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kLlama3Regex =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Collects a vocabulary in which tokens are named by their spelling.
+class VocabularyBuilder {
+ public:
+  // Fails for a number that is there already with another text.
+  Status add(const std::string& spelling, int64_t number);
+  Status add_special(const std::string& text, int64_t number);
+  // Two spellings of tokens that were added.
+  Status add_merge(std::string_view left, std::string_view right);
+  Status add_merge_line(std::string_view line);  // "a b": spellings have no space
+  // Makes special what is neither a byte nor made by a merge.
+  void make_unmade_special();
+
+  // Every number from 0 on must be there.
+  Result<BpeTokenizer> finish(const ForeignTokenizerOptions& options, PreTokenizer pre_tokenizer,
+                              bool whole_words);
+
+ private:
+  std::map<int64_t, std::string> spellings_;
+  std::map<std::string, int64_t, std::less<>> numbers_;
+  std::map<int64_t, std::string> special_;
+  std::vector<BpeMerge> merges_;
+};
+
+// The number of the special token that ends a text.
+Result<int32_t> find_end_of_text(const std::map<int64_t, std::string>& special,
+                                 const std::string& wanted);
+
+}  // namespace trireme

@@ -1,0 +1,101 @@
+// The files in which the transformers library keeps tokenizers.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "tokenizer/foreign_vocabulary.h"
+#include "tokenizer/spelled_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json vocab_of(const SpelledTokenizer& spelled) {
+  ordered_json vocab = ordered_json::object();
+  // Added one by one: the library's own map keeps no order, so that of the numbers reads best.
+  for (size_t token = 0; token < spelled.tokens.size(); ++token) {
+    vocab.get_ref<ordered_json::object_t&>().emplace_back(spelled.tokens[token], token);
+  }
+  return vocab;
+}
+
+ordered_json byte_level(bool use_regex) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", true},
+          {"use_regex", use_regex}};
+}
+
+ordered_json pre_tokenizer_of(const SpelledTokenizer& spelled) {
+  if (spelled.pre_tokenizer == PreTokenizer::Gpt2) return byte_level(true);
+  const ordered_json split = {{"type", "Split"},
+                              {"pattern", {{"Regex", kLlama3Regex}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level(false)})}};
+}
+
+ordered_json tokenizer_json(const SpelledTokenizer& spelled) {
+  ordered_json added = ordered_json::array();
+  for (const int32_t token : spelled.special) {
+    added.push_back({{"id", token},
+                     {"content", spelled.tokens[token]},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", pre_tokenizer_of(spelled)},
+          {"post_processor", nullptr},
+          {"decoder", byte_level(true)},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", spelled.whole_words},
+            {"vocab", vocab_of(spelled)},
+            {"merges", spelled.merges}}}};
+}
+
+std::string text_of(const ordered_json& object) {
+  return object.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Status write_hugging_face_tokenizer(const Tokenizer& tokenizer, int64_t seq_len,
+                                    const std::string& folder) {
+  TRIREME_TRY(spelled, spell(tokenizer));
+  const std::string end_of_text = spelled.tokens[static_cast<size_t>(tokenizer.end_of_text())];
+  TRIREME_TRY_DONE(
+      write_file_atomically(folder + "/tokenizer.json", text_of(tokenizer_json(spelled))));
+  TRIREME_TRY_DONE(write_file_atomically(folder + "/tokenizer_config.json",
+                                         text_of({{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                                  {"model_max_length", seq_len},
+                                                  {"bos_token", end_of_text},
+                                                  {"eos_token", end_of_text},
+                                                  {"clean_up_tokenization_spaces", false}})));
+  TRIREME_TRY_DONE(
+      write_file_atomically(folder + "/special_tokens_map.json",
+                            text_of({{"bos_token", end_of_text}, {"eos_token", end_of_text}})));
+  if (spelled.whole_words || spelled.pre_tokenizer != PreTokenizer::Gpt2) return Done{};
+  std::string merges = "#version: 0.2\n";
+  for (const std::string& merge : spelled.merges) merges += merge + "\n";
+  TRIREME_TRY_DONE(write_file_atomically(folder + "/vocab.json", vocab_of(spelled).dump() + "\n"));
+  return write_file_atomically(folder + "/merges.txt", merges);
+}
+
+}  // namespace trireme

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Every C++ file is as clang-format makes it, and no line of code has more than 100 columns:
+# tools/check_format.sh [--fix]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+format=$(command -v clang-format-14) ||
+  { echo "clang-format-14 is missing: tools/install_packages.sh test"; exit 1; }
+mode=(--dry-run --Werror)
+[[ ${1:-} == --fix ]] && mode=(-i)
+folders=(src tests bench fuzz include examples)
+
+find "${folders[@]}" -name '*.h' -o -name '*.cc' | LC_ALL=C sort |
+  xargs -P "${JOBS:-$(nproc)}" -n 40 "$format" "${mode[@]}"
+# clang-format leaves long words as they are. The table of Unicode is generated.
+long=$(find "${folders[@]}" cmake tools CMakeLists.txt \
+         \( -name '*.h' -o -name '*.cc' -o -name '*.inc' -o -name '*.cmake' -o -name '*.sh' \
+            -o -name CMakeLists.txt \) ! -name unicode_classes.inc -print0 |
+       LC_ALL=C.UTF-8 xargs -0 grep -nE '^.{101,}$' || true)
+[[ -z $long ]] || { echo "lines of more than 100 columns:"; echo "$long"; exit 1; }
