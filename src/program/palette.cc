@@ -43,6 +43,43 @@ Color color_of(ActionKind kind) {
   }
 }
 
+Color color_of(OpKind kind) {
+  const std::string_view family = family_of(kind);
+  if (family == "product") return kBlue;
+  if (family == "attention") return kOrange;
+  if (family == "norm") return kGreen;
+  if (family == "elementwise") return kGrey;
+  if (family == "routing") return kTeal;
+  if (family == "redistribution") return kRed;
+  return kSand;
+}
+
+std::string_view family_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::Linear:
+    case OpKind::GroupedLinear:
+    case OpKind::SoftmaxParts:
+      return "product";
+    case OpKind::Attention:
+      return "attention";
+    case OpKind::Norm:
+      return "norm";
+    case OpKind::Route:
+    case OpKind::Count:
+    case OpKind::Choose:
+    case OpKind::Dispatch:
+    case OpKind::Combine:
+      return "routing";
+    case OpKind::Lookup:
+    case OpKind::CrossEntropy:
+      return "table or loss";
+    case OpKind::Redistribute:
+      return "redistribution";
+    default:
+      return "elementwise";
+  }
+}
+
 std::string css(Color color) {
   return fmt::format("#{:02x}{:02x}{:02x}", color.red, color.green, color.blue);
 }
