@@ -116,12 +116,19 @@ std::vector<std::string> GraphLabels::placement(ValueId value) const {
 
 std::vector<std::string> GraphLabels::placement_over_ranks(ValueId value) const {
   const std::vector<std::string> all = placement(value);
-  const int degrees[] = {layout_.tp, layout_.cp, layout_.ep};
   std::vector<std::string> texts;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (degrees[i] > 1) texts.push_back(all[i]);
+    if (ranks_along(kAxesInside[i]) > 1) texts.push_back(all[i]);
   }
   return texts;
+}
+
+int GraphLabels::ranks_along(MeshAxis axis) const {
+  return axis == MeshAxis::Tp ? layout_.tp : axis == MeshAxis::Cp ? layout_.cp : layout_.ep;
+}
+
+bool GraphLabels::moves_nothing(const Op& op) const {
+  return op.kind == OpKind::Redistribute && ranks_along(op.axis) == 1;
 }
 
 std::vector<ParamId> GraphLabels::held_params(const Op& op) const {

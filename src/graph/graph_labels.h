@@ -24,6 +24,9 @@ class GraphLabels {
   // The same for the axes along which this layout has several ranks.
   std::vector<std::string> placement_over_ranks(ValueId value) const;
 
+  // Whether the op is a redistribution over an axis of one rank.
+  bool moves_nothing(const Op& op) const;
+
   // The parameters of the op that this rank holds, and how many it leaves to other ranks of ep.
   std::vector<ParamId> held_params(const Op& op) const;
   std::string param_dims(ParamId param) const;   // "head 2 of 4 head_width 16 x width 64"
@@ -39,6 +42,7 @@ class GraphLabels {
   Extent visits(const ValuePlacement* placement) const;
   std::string text_of(Axis axis, const Extent& extent) const;
   std::string axes_text(const std::vector<Axis>& axes) const;
+  int ranks_along(MeshAxis axis) const;
   const ValuePlacement* placement_at(ValueId value) const;
 
   const Graph& graph_;

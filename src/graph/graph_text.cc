@@ -42,8 +42,9 @@ std::string op_line(const Graph& graph, const GraphLabels& labels, const Op& op,
       fmt::format("    {:<{}}  {:<14}  {} -> {}", op.name, width, name_of(op.kind),
                   values_text(graph, labels, op.inputs), values_text(graph, labels, op.outputs));
   if (op.kind != OpKind::Redistribute) return line + params_text(graph, labels, op) + "\n";
-  return line + fmt::format(" over {}: {} to {}{}\n", name_of(op.axis), to_string(op.change.from),
-                            to_string(op.change.to), op.in_pieces ? ", in pieces" : "");
+  return line + fmt::format(" over {}: {} to {}{}{}\n", name_of(op.axis), to_string(op.change.from),
+                            to_string(op.change.to), op.in_pieces ? ", in pieces" : "",
+                            labels.moves_nothing(op) ? " (one rank: nothing moves)" : "");
 }
 
 size_t num_redistributions(const Graph& graph) {
@@ -94,7 +95,7 @@ std::string units_text(std::span<const UnitPasses> units, const ModelSpec& model
     for (const PassView& view : views_of(unit)) {
       text += fmt::format("  {}: {}", view.name, view.meaning);
       // The placed graph says how values lie even where nothing has to move.
-      if (!view.changes_graph) text += "; here it adds and joins nothing";
+      if (!view.changes_graph) text += "; it changes nothing here";
       text += "\n";
       if (!view.changes_graph && view.placements.empty()) continue;
       text += graph_text(view.graph, GraphLabels(view.graph, view.placements, model, layout));

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 
 #include "graph/graph_labels.h"
 #include "graph/graph_text.h"
@@ -64,7 +63,7 @@ TEST(UnitPasses, UnstackIsTheInverseOfStack) {
       EXPECT_EQ(to_string(stack(unit.stated)), to_string(unit.stacked));
       EXPECT_EQ(to_string(unstack(stack(unit.stated))), to_string(unit.stated));
       for (const Op& op : unit.stated.ops) {
-        if (op.kind == OpKind::Linear) EXPECT_EQ(op.outputs.size(), 1u) << op.name;
+        EXPECT_TRUE(op.kind != OpKind::Linear || op.outputs.size() == 1) << op.name;
       }
     }
   }
@@ -200,13 +199,13 @@ TEST(GraphText, ALlamaLayerIsListedAsStatedStackedAndPlaced) {
   const std::string text = units_text(unit_passes(model, layout), model, layout);
   EXPECT_NE(text.find("layers.0 to layers.2, which are alike"), std::string::npos);
   for (const char* part :
-       {"attn.wk[head_width", "attn.wq[token 32, head 8, head_width 8]",
+       {"attn.wq[token 32, head 8, head_width 8]",
         "attn.wq[token 32, head 4 of 8, head_width 8; tp shard(1), cp shard(0), ep shard(0)]",
         "norm1[token 16 of 32, width 64; tp shard(0), cp shard(0), ep shard(0)]",
-        "over tp: shard(0) to replicate", "over tp: partial to shard(0)",
+        "over tp: shard(0) to replicate", "over tp: partial to shard(0)\n",
+        "over cp: shard(0) to replicate (one rank: nothing moves)\n",
         "attn.wq[head 4 of 8 head_width 8 x width 64]"}) {
-    EXPECT_EQ(text.find(part) != std::string::npos, part != std::string("attn.wk[head_width"))
-        << part;
+    EXPECT_NE(text.find(part), std::string::npos) << part;
   }
 }
 

@@ -58,6 +58,7 @@ struct Box {
   Lines lines;
   std::vector<Label> labels;
   std::vector<ValueId> inputs;
+  bool is_idle = false;  // a redistribution over an axis of one rank
 
   double labels_width() const {
     double width = labels.empty() ? 0 : -kBetweenLabels;
@@ -110,6 +111,8 @@ class GraphPicture {
       box.lines.push_back(
           fmt::format("{} to {}", to_string(op.change.from), to_string(op.change.to)));
       if (op.in_pieces) box.lines.emplace_back("in pieces, beside a product");
+      box.is_idle = labels_.moves_nothing(op);
+      if (box.is_idle) box.lines.emplace_back("one rank: nothing moves");
     } else {
       box.lines.front() += " " + op.name;
       add_params(box.lines, op);
@@ -171,7 +174,8 @@ class GraphPicture {
       path += fmt::format(" C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", points[i - 1].x, middle,
                           to.x, middle, to.x, to.y);
     }
-    const bool is_moved = is_redistribution(boxes_[size_t(edge.from)]);
+    const Box& from = boxes_[size_t(edge.from)];
+    const bool is_moved = is_redistribution(from) && !from.is_idle;
     return fmt::format(
         "<path class=\"edge{}\" d=\"{}\"/><path class=\"tip{}\" d=\"M{:.1f} {:.1f} l-4 -7 h8 "
         "z\"/>\n",
@@ -188,8 +192,11 @@ class GraphPicture {
     std::string text = fmt::format(
         "<rect class=\"{}{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
         "rx=\"{}\"{}/>\n",
-        box.op_class, is_redistribution(box) ? " moves" : "", at.x, at.y, at.width, height,
-        is_redistribution(box) ? 12 : 3, fill);
+        box.op_class,
+        box.is_idle              ? " moves idle"
+        : is_redistribution(box) ? " moves"
+                                 : "",
+        at.x, at.y, at.width, height, is_redistribution(box) ? 12 : 3, fill);
     for (size_t i = 0; i < box.lines.size(); ++i) {
       text +=
           fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
@@ -238,6 +245,7 @@ constexpr std::string_view kStyle =
     ".graph .title { font-size: 15px } .graph .label { fill: #eef0f3 }\n"
     ".graph .op { stroke: #24292f; stroke-opacity: 0.55; stroke-width: 0.8 }\n"
     ".graph .moves { stroke: #a31515; stroke-opacity: 1; stroke-width: 1.6 }\n"
+    ".graph .idle { fill-opacity: 0.45; stroke-dasharray: 3 2 }\n"
     ".graph .end { fill: none; stroke: #24292f; stroke-dasharray: 3 2 }\n"
     ".graph .edge { fill: none; stroke: #57606a; stroke-width: 1.3 }\n"
     ".graph .tip { fill: #57606a } .graph .edge.moved { stroke: #c22f2f }\n"
@@ -245,7 +253,8 @@ constexpr std::string_view kStyle =
     "@media (prefers-color-scheme: dark) {\n"
     "  .graph .page { fill: #14171c } .graph .ink { fill: #dfe3e8 }\n"
     "  .graph .label { fill: #232830 } .graph .lies { fill: #f0b26b }\n"
-    "  .graph .op { stroke: #dfe3e8 } .graph .moves { stroke: #ff9a9a }\n"
+    "  .graph .idle { fill-opacity: 0.75 } .graph .op { stroke: #dfe3e8 } .graph .moves { stroke: "
+    "#ff9a9a }\n"
     "  .graph .end { stroke: #dfe3e8 } .graph .edge { stroke: #98a2ad }\n"
     "  .graph .tip { fill: #98a2ad } .graph .edge.moved { stroke: #ef7f7f }\n"
     "  .graph .tip.moved { fill: #ef7f7f }\n"
@@ -299,7 +308,7 @@ std::string draw_graph(const PassView& view, const ModelSpec& model, const Stage
 
 std::string draw_units(std::span<const UnitPasses> units, const ModelSpec& model,
                        const StageShape& layout) {
-  constexpr double kTop = 112, kTitle = 30, kPassTitle = 34, kBetweenUnits = 56, kBetween = 70;
+  constexpr double kTop = 134, kTitle = 30, kPassTitle = 34, kBetweenUnits = 56, kBetween = 70;
   std::string text;
   double y = kTop, width = kLegendWidth;
   for (const UnitPasses& unit : units) {
@@ -351,7 +360,7 @@ std::string graph_page(std::span<const UnitPasses> units, const ModelSpec& model
     for (const PassView& view : views_of(unit)) {
       text += fmt::format("<h3>{}</h3>\n<p>{}{}.</p>\n", xml_escaped(view.name),
                           xml_escaped(view.meaning),
-                          view.changes_graph ? "" : "; here it adds and joins nothing");
+                          view.changes_graph ? "" : "; it changes nothing here");
       if (!view.changes_graph && view.placements.empty()) continue;
       text += "<figure>" + draw_graph(view, model, layout) + "</figure>\n";
     }

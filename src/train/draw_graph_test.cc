@@ -56,7 +56,7 @@ TEST(DrawGraph, EveryOpAndEveryRedistributionIsDrawn) {
           const std::string box = fmt::format(">{} {}<", name_of(op.kind), op.name);
           EXPECT_EQ(num_found(svg, box), 1u) << box;
         }
-        EXPECT_EQ(num_found(svg, "class=\"op moves\""), num_redistributions);
+        EXPECT_EQ(num_found(svg, "class=\"op moves"), num_redistributions);
         EXPECT_EQ(num_found(svg, "<path class=\"edge"), num_reads) << unit.stated.unit;
         for (const Value& value : view.graph.values) {
           EXPECT_EQ(num_found(svg, fmt::format("\">{}<", xml_escaped(value.name))), 1u)
