@@ -22,7 +22,6 @@ constexpr Color kSlate = {0x5f, 0x68, 0x77};
 Color color_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::F:
-    case ActionKind::Recompute:
       return kBlue;
     case ActionKind::B:
       return kOrange;
@@ -32,11 +31,15 @@ Color color_of(ActionKind kind) {
     case ActionKind::FB:
       return kRed;
     case ActionKind::SumGrad:
+    case ActionKind::JoinDirections:
       return kSand;
-    case ActionKind::Offload:
-    case ActionKind::Fetch:
+    case ActionKind::OffloadUnits:
+    case ActionKind::FetchUnits:
+    case ActionKind::OffloadPiece:
+    case ActionKind::FetchPiece:
       return kSky;
     case ActionKind::Step:
+    case ActionKind::StepPiece:
       return kTeal;
     default:
       return kViolet;
@@ -87,18 +90,19 @@ std::string css(Color color) {
 std::string_view drawn_kind(ActionKind kind) {
   switch (kind) {
     case ActionKind::F:
-    case ActionKind::Recompute:
-      return "F";
     case ActionKind::B:
     case ActionKind::W:
     case ActionKind::BW:
     case ActionKind::FB:
-    case ActionKind::Step:
-      return name_of(kind);
     case ActionKind::SumGrad:
-      return "Sum";
-    case ActionKind::Offload:
-    case ActionKind::Fetch:
+    case ActionKind::JoinDirections:
+    case ActionKind::Step:
+    case ActionKind::StepPiece:
+      return name_of(kind);
+    case ActionKind::OffloadUnits:
+    case ActionKind::FetchUnits:
+    case ActionKind::OffloadPiece:
+    case ActionKind::FetchPiece:
       return "memory";
     default:
       return "transfer";
@@ -109,7 +113,7 @@ std::vector<std::pair<std::string, Color>> report_palette() {
   std::vector<std::pair<std::string, Color>> palette;
   for (const ActionKind kind :
        {ActionKind::F, ActionKind::B, ActionKind::W, ActionKind::BW, ActionKind::FB,
-        ActionKind::SumGrad, ActionKind::Unshard, ActionKind::Offload, ActionKind::Step}) {
+        ActionKind::SumGrad, ActionKind::Unshard, ActionKind::OffloadUnits, ActionKind::Step}) {
     palette.emplace_back("op-" + std::string(drawn_kind(kind)), color_of(kind));
   }
   palette.insert(palette.end(), {{"op-waited", kSlate},
