@@ -100,8 +100,10 @@ std::string bash_script(const Command& root) {
     for (const Option& option : command.options) {
       words += " --" + option.name;
       if (is_flag(option)) continue;
-      script += fmt::format("        {}) {}; return ;;\n", fmt::join(spellings(option), "|"),
-                            bash_values(option.choices, option.completion));
+      script += fmt::format("        {}) {}{}; return{} ;;\n", fmt::join(spellings(option), "|"),
+                            may_lack_value(option) ? "if [[ $word != -* ]]; then " : "",
+                            bash_values(option.choices, option.completion),
+                            may_lack_value(option) ? "; fi" : "");
     }
     script += "      esac\n";
     for (const Command& subcommand : command.subcommands) words += " " + subcommand.name;
@@ -168,7 +170,7 @@ std::string zsh_script(const Command& root) {
         std::string spec =
             (is_repeatable(option.target) ? "*" : "") + name + "[" + zsh_doc(option.doc) + "]";
         if (!is_flag(option)) {
-          spec += ":" + zsh_doc(option.value_name) + ":" +
+          spec += (may_lack_value(option) ? "::" : ":") + zsh_doc(option.value_name) + ":" +
                   zsh_action(option.choices, option.completion);
         }
         script += " \\\n    " + shell_quoted(spec);
@@ -224,7 +226,7 @@ std::string fish_script(const Command& root) {
       script += fmt::format("complete -c trireme -n {} -l {}{} -d {}", shell_quoted(condition),
                             option.name, option.letter ? fmt::format(" -s {}", option.letter) : "",
                             shell_quoted(option.doc));
-      if (!is_flag(option)) script += " -r";
+      if (!is_flag(option) && !may_lack_value(option)) script += " -r";
       if (!option.choices.empty()) {
         script += fmt::format(" -f -a {}",
                               shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));

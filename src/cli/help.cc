@@ -13,8 +13,8 @@ constexpr int kLeftColumn = 26;
 std::string spelling(const Option& option) {
   std::string text = option.letter ? fmt::format("-{}, ", option.letter) : "";
   text += "--" + option.name;
-  if (!is_flag(option)) text += " " + option.value_name;
-  return text;
+  if (is_flag(option)) return text;
+  return text + (may_lack_value(option) ? " [" + option.value_name + "]" : " " + option.value_name);
 }
 
 std::string doc_of(const std::string& doc, const std::vector<std::string>& choices) {

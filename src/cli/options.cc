@@ -42,6 +42,10 @@ struct Store {
     *target = text;
     return true;
   }
+  bool operator()(std::optional<std::string>* target) const {
+    *target = text;
+    return true;
+  }
   bool operator()(std::vector<std::string>* target) const {
     target->push_back(text);
     return true;
@@ -171,11 +175,19 @@ class Parser {
     return unknown_option(arg, "");
   }
 
+  // Behind an option whose value may be left out: an option is none, nor is a configuration.
+  static bool is_value(const std::string& word) {
+    return !is_option(word) && !word.ends_with(".toml");
+  }
+
   // The value is the next word, whatever it looks like: numbers may be negative.
   Status take_option(const Option& option, const std::string& name) {
     if (is_flag(option)) {
       *std::get<bool*>(option.target) = true;
       return Done{};
+    }
+    if (may_lack_value(option) && (next_ == args_.size() || !is_value(args_[next_]))) {
+      return store_value(path_, name, "", option.target, option.choices);
     }
     if (next_ == args_.size()) {
       return usage(path_, fmt::format("{} wants a value, {} {}", name, name, option.value_name));
@@ -233,6 +245,10 @@ Result<ParsedCommand> find_command(const Command& root, std::span<const std::str
 
 bool is_repeatable(const OptionTarget& target) {
   return std::holds_alternative<std::vector<std::string>*>(target);
+}
+
+bool may_lack_value(const Option& option) {
+  return std::holds_alternative<std::optional<std::string>*>(option.target);
 }
 
 bool is_flag(const Option& option) { return std::holds_alternative<bool*>(option.target); }

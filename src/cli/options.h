@@ -19,7 +19,8 @@ namespace trireme {
 // Where a value goes; the type is what the text must be.
 using OptionTarget =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int>*,
-                 std::optional<int64_t>*, std::optional<double>*, std::vector<std::string>*>;
+                 std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*,
+                 std::vector<std::string>*>;
 
 // What a shell offers for a value.
 enum class Completion { None, File, Folder, ConfigKey };
@@ -29,7 +30,9 @@ struct Option {
   char letter = 0;         // 's': -s
   std::string value_name;  // "N"; "" for a flag (bool)
   std::string doc;
-  OptionTarget target;  // a vector: the option may be repeated
+  // A vector: the option may be repeated. An optional text: the value may be left out, and is ""
+  // then.
+  OptionTarget target;
   std::vector<std::string> choices = {};
   Completion completion = Completion::None;
 };
@@ -70,5 +73,6 @@ Result<ParsedCommand> find_command(const Command& root, std::span<const std::str
 
 bool is_repeatable(const OptionTarget& target);
 bool is_flag(const Option& option);
+bool may_lack_value(const Option& option);
 
 }  // namespace trireme

@@ -20,6 +20,7 @@ struct Targets {
   double real = 0.5;
   std::optional<int> maybe;
   std::string word;
+  std::optional<std::string> perhaps;
   std::vector<std::string> words;
   std::vector<std::string> rest;
 };
@@ -38,6 +39,10 @@ Command example(Targets& targets) {
                    .target = &targets.number},
                   {.name = "real", .value_name = "X", .doc = "a real", .target = &targets.real},
                   {.name = "maybe", .value_name = "N", .doc = "maybe", .target = &targets.maybe},
+                  {.name = "perhaps",
+                   .value_name = "FILE",
+                   .doc = "a value that may be left out",
+                   .target = &targets.perhaps},
                   {.name = "set", .value_name = "K=V", .doc = "words", .target = &targets.words}},
       .run = [](CommandIo&) -> Result<int> { return 0; }};
   return {.name = "top", .summary = "Top.", .subcommands = {inner}};
@@ -80,6 +85,32 @@ TEST(Options, RepeatedOptionsAndArgumentsKeepTheirOrder) {
   EXPECT_EQ(targets.words, (std::vector<std::string>{"a=1", "b=2=3"}));
   EXPECT_EQ(targets.rest, (std::vector<std::string>{"rest", "--set", "-"}));
   EXPECT_TRUE(targets.flag);
+}
+
+// The word behind the option is its value, unless it is an option or a configuration.
+TEST(Options, AValueThatMayBeLeftOut) {
+  const std::vector<std::pair<std::vector<std::string>, std::optional<std::string>>> cases = {
+      {{"go", "a.toml"}, std::nullopt},
+      {{"go", "a.toml", "--perhaps"}, ""},
+      {{"go", "--perhaps", "a.toml"}, ""},
+      {{"go", "a.toml", "--perhaps", "--flag"}, ""},
+      {{"go", "a.toml", "--perhaps", "x.svg"}, "x.svg"},
+      {{"go", "--perhaps", "x.svg", "a.toml"}, "x.svg"},
+      {{"go", "a.toml", "--perhaps", "-"}, "-"},
+      {{"go", "a.toml", "--perhaps=b.toml"}, "b.toml"},
+      {{"go", "a.toml", "--perhaps="}, ""},
+  };
+  for (const auto& [args, perhaps] : cases) {
+    Targets targets;
+    const Command root = example(targets);
+    const auto parsed = parse_arguments(root, args);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_EQ(targets.perhaps, perhaps);
+    EXPECT_EQ(targets.word, "a.toml");
+    EXPECT_TRUE(targets.rest.empty());
+    EXPECT_NE(help_text(*parsed.value().command, "top go", 80).find("--perhaps [FILE]"),
+              std::string::npos);
+  }
 }
 
 TEST(Options, MistakesNameWhatWasMeant) {

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "cli/explain_plan.h"
+#include "cli/plan_graph.h"
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
 #include "observe/plan_page.h"
@@ -98,6 +99,16 @@ std::string warning_lines(const RunPlan& plan) {
   return text;
 }
 
+Status check_rank(int rank, const RunPlan& plan) {
+  if (rank >= 0 && rank < plan.num_ranks()) return Done{};
+  return Error{ErrorKind::Usage,
+               fmt::format("--rank {}: the plan has ranks 0 to {}", rank, plan.num_ranks() - 1)};
+}
+
+std::string name_of_configuration(const PlanOptions& options) {
+  return std::filesystem::path(options.config.files.back()).stem().string();
+}
+
 namespace {
 
 // What a run is priced for.
@@ -131,10 +142,7 @@ nlohmann::ordered_json priced_json(const RunPlan& plan, const Hardware& hardware
 }
 
 Result<int> print_rank(int rank, const RunPlan& plan, const Hardware& hardware, CommandIo& io) {
-  if (rank < 0 || rank >= plan.num_ranks()) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("--rank {}: the plan has ranks 0 to {}", rank, plan.num_ranks() - 1)};
-  }
+  TRIREME_TRY_DONE(check_rank(rank, plan));
   io.out << planned_rank(plan, predict_ranks(plan, hardware), rank).dump(2) << "\n";
   return 0;
 }
@@ -142,9 +150,9 @@ Result<int> print_rank(int rank, const RunPlan& plan, const Hardware& hardware, 
 Status write_page(const PlanOptions& options, const RunPlan& plan, const Hardware& hardware,
                   const PageTable& layouts = {}) {
   if (options.html.empty()) return Done{};
-  const std::string name = std::filesystem::path(options.config.files.back()).stem().string();
   TRIREME_TRY_DONE(make_folders_of(options.html));
-  return write_file_atomically(options.html, plan_page(plan, hardware, name, layouts));
+  return write_file_atomically(options.html,
+                               plan_page(plan, hardware, name_of_configuration(options), layouts));
 }
 
 // As one would type them.
@@ -176,12 +184,14 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   order_near_ties(search.best);
   const FoundLayouts found{search, priced.hardware, config, options_text(options.config),
                            num_ranks};
-  if (!options.json) io.out << search_text(found, options.explain);
-  if (!options.json && options.html.empty()) return 0;
+  const bool prints_layouts = !options.json && !prints_graph(options);
+  if (prints_layouts) io.out << search_text(found, options.explain);
+  if (prints_layouts && options.html.empty() && !options.graph) return 0;
   RunConfig winner = with_layout(config, search.best.front().layout);
   winner.batch.global_sequences = search.global_sequences;
   TRIREME_TRY(plan, make_plan(winner, priced.host));
   TRIREME_TRY_DONE(write_page(options, plan, priced.hardware, search_table(search)));
+  TRIREME_TRY_DONE(write_graph(options, plan, io));
   if (!options.json) return 0;
   auto json = priced_json(plan, priced.hardware);
   json["search"] = search_json(found);
@@ -192,6 +202,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
 }  // namespace
 
 Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
+  TRIREME_TRY_DONE(check_graph_options(options));
   TRIREME_TRY(loaded, load_config(options.config, io, options.search));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   if (options.search) return run_search(options, loaded.config, priced, io);
@@ -200,6 +211,11 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   if (!planned.ok()) return loaded.located(planned.error());
   const RunPlan& plan = planned.value();
   io.err << warning_lines(plan);
+  TRIREME_TRY_DONE(write_graph(options, plan, io));
+  if (prints_graph(options)) {
+    TRIREME_TRY_DONE(write_page(options, plan, hardware));
+    return 0;
+  }
   if (options.rank) return print_rank(*options.rank, plan, hardware, io);
   PlanExplanation explanation{plan, hardware, {}};
   if (options.explain) {

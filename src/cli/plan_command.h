@@ -17,8 +17,9 @@ struct PlanOptions {
   bool search = false;  // for the best layout of the same number of ranks
   bool explain = false;
   bool json = false;
-  std::string html;         // file for the plan's page; "": none
-  std::optional<int> rank;  // print this one alone
+  std::string html;                  // file for the plan's page; "": none
+  std::optional<int> rank;           // print this one alone
+  std::optional<std::string> graph;  // file for the units' graphs; "" and "-": text on `out`
 };
 
 // Prints the plan and its price without running it; an infeasible one is the error.
@@ -26,6 +27,12 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io);
 
 // The plan for people: parameters, FLOPs, batch, memory by class.
 std::string describe_plan(const RunPlan& plan);
+
+// Refuses a rank that the plan does not have.
+Status check_rank(int rank, const RunPlan& plan);
+
+// "tiny-gpt2": the last configuration file without folder and ending.
+std::string name_of_configuration(const PlanOptions& options);
 
 // "warning: ..." for each of plan_warnings, on lines of their own.
 std::string warning_lines(const RunPlan& plan);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -60,6 +62,64 @@ TEST(PlanCommand, RefusesARankThatIsNotThere) {
     EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
     EXPECT_NE(refused.error().message.find("ranks 0 to 3"), std::string::npos);
   }
+}
+
+// Runs `plan` for two tensor-parallel ranks and returns what it prints.
+Result<std::string> planned_with_graph(const std::string& graph,
+                                       const std::function<void(PlanOptions&)>& change = {}) {
+  std::ostringstream out, err;
+  CommandIo io{out, err};
+  PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string()};
+  options.config.files = {(kRoot / "configs" / "tiny-llama.toml").string()};
+  options.config.overrides = {"parallel.tp=2", "parallel.sequence=true"};
+  options.graph = graph;
+  if (change) change(options);
+  TRIREME_TRY(code, run_plan(options, io));
+  EXPECT_EQ(code, 0);
+  return out.str();
+}
+
+std::string content_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(PlanCommand, TheEndingOfTheGraphsFileSaysWhatIsWritten) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "plan_graph" / "made";
+  std::filesystem::remove_all(folder.parent_path());
+  const std::string text = planned_with_graph("").value();
+  EXPECT_EQ(text, planned_with_graph("-").value());
+  EXPECT_EQ(text.find("rank tp 0, cp 0, ep 0 of tp 2"), 0u);
+  EXPECT_NE(text.find("over tp: partial to shard(0)"), text.npos);
+  const std::vector<std::pair<std::string, std::string>> starts = {
+      {"g.txt", text}, {"g.svg", "<svg "}, {"g.html", "<!doctype html>"}};
+  for (const auto& [name, start] : starts) {
+    // The plan is printed beside a file.
+    EXPECT_EQ(planned_with_graph((folder / name).string()).value().find("model "), 0u);
+    EXPECT_EQ(content_of_file(folder / name).find(start), 0u) << name;
+  }
+}
+
+TEST(PlanCommand, AnUnknownEndingOfTheGraphsFileIsRefused) {
+  for (const char* name : {"graph.png", "graph", "graph.", ".svg", "graph.SVG"}) {
+    const Result<std::string> refused = planned_with_graph(name);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
+    EXPECT_NE(refused.error().message.find(".svg, .html or .txt"), std::string::npos);
+  }
+}
+
+TEST(PlanCommand, TheGraphIsThatOfTheRank) {
+  const auto at_rank = [](int rank) {
+    return planned_with_graph("", [rank](PlanOptions& options) { options.rank = rank; });
+  };
+  EXPECT_EQ(at_rank(1).value().find("rank tp 1, "), 0u);
+  EXPECT_FALSE(at_rank(2).ok());
+  const Result<std::string> beside_json =
+      planned_with_graph("", [](PlanOptions& options) { options.json = true; });
+  ASSERT_FALSE(beside_json.ok());
+  EXPECT_EQ(beside_json.error().kind, ErrorKind::Usage);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ void join_directions(Program& program, const RankPlan& rank, int pp) {
   const int mirror = pp - 1 - rank.coords.pp;
   const bool is_lower = rank.coords.pp < mirror;
   for (int chunk : {is_lower ? 0 : 1, is_lower ? 1 : 0}) {
-    program.push_back({.kind = ActionKind::SumGrad,
+    program.push_back({.kind = ActionKind::JoinDirections,
                        .chunk = int16_t(chunk),
                        .microbatch = -1,
                        .peer = int16_t(mirror)});
@@ -33,7 +33,7 @@ void join_tied_table(Program& program, const RunPlan& plan, const RankPlan& rank
     const int stage = rank.places[c].stage;
     const bool is_local_second = stage == last && first_rank == last_rank;
     if ((stage != 0 && stage != last) || is_local_second) continue;
-    program.push_back({.kind = ActionKind::ReduceGrad,
+    program.push_back({.kind = ActionKind::JoinTiedTable,
                        .chunk = int16_t(c),
                        .microbatch = -1,
                        .peer = int16_t(stage == 0 ? last_rank : first_rank)});

@@ -78,7 +78,7 @@ class Walk {
     for (const Action& action : program) {
       if (action.kind == ActionKind::SendActivation) sends_activations_[action.chunk] = true;
       if (action.kind == ActionKind::SendGrad) sends_grads_[action.chunk] = true;
-      if (action.kind == ActionKind::Offload && action.num_units == 0) ++offloads_to_come_;
+      if (action.kind == ActionKind::OffloadPiece) ++offloads_to_come_;
       validates_ = validates_ || action.kind == ActionKind::Validate;
     }
   }
@@ -115,7 +115,6 @@ class Walk {
         if (under_way_.size() > kMaxMessagesUnderWay) finish_oldest_message(memory);
         return;
       case ActionKind::SumGrad:  // the last part is unit 0
-        if (action.grad_slot_b < 0) return;
         if (is_first_unit(action)) grads_[action.chunk].give_back(action.grad_slot_b, memory);
         return;
       case ActionKind::ReduceGrad:
@@ -134,20 +133,22 @@ class Walk {
           memory.release.push_back(region);
         }
         return;
-      case ActionKind::Fetch:
-        if (action.num_units > 0) {
-          for (int region : unit_regions(action, &ChunkRegions::unit_params)) {
-            memory.acquire.push_back(region);
-          }
-          return;
+      case ActionKind::FetchUnits:
+        for (int region : unit_regions(action, &ChunkRegions::unit_params)) {
+          memory.acquire.push_back(region);
         }
+        return;
+      case ActionKind::FetchPiece:
         staging_.take(num_fetches_++ % kStagingBuffers, memory);
         return;
-      case ActionKind::Offload:
-        if (action.num_units == 0) plan_offload(memory);
+      case ActionKind::OffloadPiece:
+        return plan_offload(memory);
+      case ActionKind::JoinDirections:
+      case ActionKind::JoinTiedTable:
+      case ActionKind::OffloadUnits:
+      case ActionKind::StepPiece:  // its gradient goes with that of the last piece
         return;
       case ActionKind::Step:
-        if (action.microbatch >= 0) return;  // one piece: its gradient goes with the last one's
         while (!under_way_.empty()) finish_oldest_message(memory);
         for (const ChunkRegions& chunk : plan_.chunks) {
           if (validates_) memory.acquire.push_back(chunk.copies);

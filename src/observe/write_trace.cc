@@ -24,12 +24,14 @@ const char* category_of(ActionKind kind) {
     case ActionKind::BW:
       return "backward";
     case ActionKind::Step:
+    case ActionKind::StepPiece:
       return "optimizer";
     case ActionKind::SendActivation:
     case ActionKind::RecvActivation:
     case ActionKind::SendGrad:
     case ActionKind::RecvGrad:
     case ActionKind::ReduceGrad:
+    case ActionKind::JoinTiedTable:
     case ActionKind::Unshard:
     case ActionKind::Reshard:
       return "transfer";

@@ -8,7 +8,7 @@
 #include "graph/moves.h"
 #include "graph/param_layout.h"
 #include "memory/offload_pieces.h"
-#include "program/offload.h"
+#include "sharding/redistribution_traffic.h"
 
 namespace trireme {
 namespace {
@@ -37,16 +37,17 @@ bool sends_anything(const Action& action) {
     case ActionKind::W:
     case ActionKind::BW:
       return action.first_unit == 0;  // counted once for all units
-    case ActionKind::SumGrad:
-      return action.peer >= 0;
-    case ActionKind::Step:
-      return action.microbatch < 0;  // not that of a piece
     case ActionKind::SendActivation:
     case ActionKind::SendGrad:
+    case ActionKind::JoinDirections:
     case ActionKind::ReduceGrad:
+    case ActionKind::JoinTiedTable:
     case ActionKind::Unshard:
-    case ActionKind::Fetch:
-    case ActionKind::Offload:
+    case ActionKind::FetchUnits:
+    case ActionKind::OffloadUnits:
+    case ActionKind::FetchPiece:
+    case ActionKind::OffloadPiece:
+    case ActionKind::Step:
       return true;
     default:
       return false;
@@ -60,7 +61,7 @@ std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, in
   for (const Action& action : actions) {
     if (!sends_anything(action)) continue;
     Action sent{.kind = action.kind, .chunk = action.chunk, .microbatch = -1};
-    if (is_piece(action)) sent.microbatch = action.microbatch;
+    if (is_of_piece(action.kind)) sent.microbatch = action.microbatch;
     if (!is_send(action)) sent.peer = side_of(action.peer, pp);
     if (!computes(action)) {
       sent.first_unit = action.first_unit;
@@ -100,13 +101,11 @@ class ActionTraffic::Work {
         bytes_[kPp] += rank_->chunks.front().tables.saved.at("y_TC").bytes();
         return;
       case ActionKind::ReduceGrad:
-        if (action.peer == kNoPeer) {
-          for_each_bucket(action, [&](const PlacedBucket& placed) { count_reduce(placed); });
-        } else if (action.peer != kOwnRank) {
-          count_tied(action);
-        }
+        return for_each_bucket(action, [&](const PlacedBucket& placed) { count_reduce(placed); });
+      case ActionKind::JoinTiedTable:
+        if (action.peer != kOwnRank) count_tied(action);
         return;
-      case ActionKind::SumGrad:
+      case ActionKind::JoinDirections:
         for_each_bucket(action, [&](const PlacedBucket& placed) {
           const TableRange& summed =
               rank_->joins_directions_first ? placed.bucket.grads() : placed.shard.grads;
@@ -116,14 +115,16 @@ class ActionTraffic::Work {
       case ActionKind::Unshard:
         for_each_bucket(action, [&](const PlacedBucket& placed) { count_gather(placed); });
         return;
-      case ActionKind::Fetch:
-      case ActionKind::Offload: {
-        const ChunkTables& chunk = rank_->chunks[size_t(action.chunk)];
-        bytes_[kFile] += action.num_units > 0
-                             ? block_bytes(unit_blocks(chunk, action.first_unit))
-                             : block_bytes(chunk.pieces[size_t(action.microbatch)].blocks);
+      case ActionKind::FetchUnits:
+      case ActionKind::OffloadUnits:
+        bytes_[kFile] +=
+            block_bytes(unit_blocks(rank_->chunks[size_t(action.chunk)], action.first_unit));
         return;
-      }
+      case ActionKind::FetchPiece:
+      case ActionKind::OffloadPiece:
+        bytes_[kFile] += block_bytes(
+            rank_->chunks[size_t(action.chunk)].pieces[size_t(action.microbatch)].blocks);
+        return;
       case ActionKind::F:
       case ActionKind::B:
       case ActionKind::W:

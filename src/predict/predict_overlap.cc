@@ -21,7 +21,7 @@ int64_t dp_bytes(const AxisBytes& traffic) {
 
 // The buckets of an action's units by what decides their bytes: elements of every tensor.
 std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
-  std::vector<int64_t> shape = {action.peer};
+  std::vector<int64_t> shape;
   if (action.chunk < 0) return shape;
   for (const PlacedBucket& placed : rank.chunks[size_t(action.chunk)].buckets) {
     const int unit = placed.bucket.unit;

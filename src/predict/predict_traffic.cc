@@ -8,7 +8,6 @@
 #include "memory/offload_pieces.h"
 #include "predict/action_traffic.h"
 #include "predict/predict.h"
-#include "program/offload.h"
 
 namespace trireme {
 namespace {
@@ -39,7 +38,7 @@ class TrafficOfRanks {
     const RankPlan& first = plan_.pipeline[size_t(pp)];
     Program program;  // pieces are each rank's own
     for (const Action& action : first.program) {
-      if (!is_piece(action)) program.push_back(action);
+      if (!is_of_piece(action.kind)) program.push_back(action);
     }
     std::vector<RepeatedAction> repeated = repeated_actions(program, pp);
     for (const Known& known : known_) {

@@ -15,7 +15,9 @@ namespace {
 bool is_accumulated(const Schedule& schedule) {
   for (const Program& program : schedule.programs) {
     for (const Action& action : program) {
-      if (action.kind == ActionKind::SumGrad || action.accumulate) return true;
+      const bool sums =
+          action.kind == ActionKind::SumGrad || action.kind == ActionKind::JoinDirections;
+      if (sums || action.accumulate) return true;
     }
   }
   return false;

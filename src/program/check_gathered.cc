@@ -1,5 +1,4 @@
 #include "program/check_data_parallel.h"
-#include "program/offload.h"
 #include "program/program_check.h"
 
 namespace trireme {
@@ -20,7 +19,7 @@ class GatherCheck : public ProgramCheck {
     for (position_ = 0; position_ < int(program_.size()); ++position_) {
       const Action& action = program_[size_t(position_)];
       if (action.kind == ActionKind::Validate) is_validated_ = true;
-      if (action.kind == ActionKind::Step && action.microbatch < 0) ++num_steps_;
+      if (action.kind == ActionKind::Step) ++num_steps_;
       if (shape_.gathers_params()) follow_memory(action);
       if (!shape_.shards_params()) follow_stored(action);
     }
@@ -39,16 +38,16 @@ class GatherCheck : public ProgramCheck {
 
   // Level 3, or parameters in a file: they are read where they are gathered.
   void follow_memory(const Action& action) {
-    if (is_piece(action)) return follow_piece(action);
+    if (is_of_piece(action.kind)) return follow_piece(action);
     switch (action.kind) {
       case ActionKind::Step:
         return expect_all_away("Step writes the parameters of");
-      case ActionKind::Fetch:
+      case ActionKind::FetchUnits:
         if (!shape_.params_in_file) report("gather", text(action) + " has no file to read");
         return for_each_unit(action, shape_, [&](int unit) { take_memory(action, unit); });
       case ActionKind::Unshard:
         return for_each_unit(action, shape_, [&](int unit) { gather(action, unit); });
-      case ActionKind::Offload:
+      case ActionKind::OffloadUnits:
         return for_each_unit(action, shape_, [&](int unit) { store(action, unit); });
       case ActionKind::Reshard:
         return for_each_unit(action, shape_, [&](int unit) { give_up(action, unit); });
@@ -60,7 +59,7 @@ class GatherCheck : public ProgramCheck {
 
   // Every piece is in the file before what Step has updated is gathered.
   void follow_piece(const Action& action) {
-    if (action.kind == ActionKind::Fetch) return;
+    if (action.kind == ActionKind::FetchPiece) return;
     expect_all_away(text(action) + " writes the parameters of");
     if (has_stored_) report("gather", text(action) + " stands behind the gathers of what it wrote");
   }
@@ -112,7 +111,7 @@ class GatherCheck : public ProgramCheck {
       }
     }
     const bool is_part =
-        action.kind == ActionKind::Fetch && (shape_.shards_params() || gathers_updated());
+        action.kind == ActionKind::FetchUnits && (shape_.shards_params() || gathers_updated());
     state(action.chunk, unit) = is_part ? State::Fetched : State::There;
   }
 
@@ -121,7 +120,7 @@ class GatherCheck : public ProgramCheck {
     if (action.kind == ActionKind::Reshard && !shape_.params_in_file) {
       report("gather", text(action) + " gives up what is stored");
     }
-    if (action.kind == ActionKind::Offload && !is_piece(action) && !shape_.params_in_file) {
+    if (action.kind == ActionKind::OffloadUnits && !shape_.params_in_file) {
       report("gather", text(action) + " has no file to write");
     }
     if (action.kind != ActionKind::Unshard) return;

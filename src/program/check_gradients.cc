@@ -38,8 +38,8 @@ class GradientCheck : public ProgramCheck {
 
   void follow(const Action& action) {
     const bool is_over = num_steps_ > 0;
-    if (is_over && (computes(action.kind) || action.kind == ActionKind::SumGrad ||
-                    action.kind == ActionKind::ReduceGrad)) {
+    if (is_over && (computes(action.kind) || joins_ranks(action.kind) ||
+                    action.kind == ActionKind::SumGrad || action.kind == ActionKind::ReduceGrad)) {
       report("step", text(action) + " stands behind Step");
     }
     switch (action.kind) {
@@ -47,13 +47,15 @@ class GradientCheck : public ProgramCheck {
       case ActionKind::BW:
         return make(action);
       case ActionKind::SumGrad:
-        if (action.peer < 0) return sum(action);
+        return sum(action);
+      case ActionKind::JoinDirections:
         return shape_.joins_directions_first ? expect_none_reduced(action)
                                              : expect_all_reduced(action);
       case ActionKind::ReduceGrad:
-        return action.peer >= 0 ? expect_all_reduced(action) : reduce(action);
+        return reduce(action);
+      case ActionKind::JoinTiedTable:
+        return expect_all_reduced(action);
       case ActionKind::Step:
-        if (action.microbatch >= 0) return;  // of a piece
         ++num_steps_;
         return expect_all_reduced(action);
       case ActionKind::Validate:

@@ -49,8 +49,7 @@ class JoinCheck {
     bool is_joining = false;
     for (int i = 0; i < int(rank_.program.size()); ++i) {
       const Action& action = rank_.program[size_t(i)];
-      const bool joins = action.peer >= 0 && (action.kind == ActionKind::ReduceGrad ||
-                                              action.kind == ActionKind::SumGrad);
+      const bool joins = joins_ranks(action.kind);
       const bool may_follow =
           may_follow_joins(action) ||
           (rank_.joins_directions_first && found == 0 && action.kind == ActionKind::ReduceGrad);
@@ -60,7 +59,7 @@ class JoinCheck {
                            to_string(action, schedule_.num_chunks), action.peer));
       }
       is_joining = is_joining || joins;
-      if (!joins || action.kind != ActionKind::ReduceGrad) continue;
+      if (action.kind != ActionKind::JoinTiedTable) continue;
       ++found;
       expect_tied_ends(i);
     }
@@ -101,8 +100,9 @@ class JoinCheck {
 
   static bool may_follow_joins(const Action& action) {
     return action.kind == ActionKind::Step || action.kind == ActionKind::Validate ||
-           action.kind == ActionKind::Fetch || action.kind == ActionKind::Offload ||
-           action.kind == ActionKind::Unshard || action.kind == ActionKind::Reshard;
+           is_of_piece(action.kind) || action.kind == ActionKind::FetchUnits ||
+           action.kind == ActionKind::OffloadUnits || action.kind == ActionKind::Unshard ||
+           action.kind == ActionKind::Reshard;
   }
 
   // Both holders of a stage join its directions, in one order and before a tied table is joined.
@@ -115,12 +115,12 @@ class JoinCheck {
     std::vector<int> found;
     for (int i = 0; i < int(rank_.program.size()); ++i) {
       const Action& action = rank_.program[size_t(i)];
-      const bool is_tied = action.kind == ActionKind::ReduceGrad && action.peer >= 0;
+      const bool is_tied = action.kind == ActionKind::JoinTiedTable;
       if (is_tied && found.size() < wanted.size()) {
         report("directions", i,
                fmt::format("rank {} joins a tied table before its directions", rank_.position));
       }
-      if (action.kind != ActionKind::SumGrad || action.peer < 0) continue;
+      if (action.kind != ActionKind::JoinDirections) continue;
       found.push_back(action.chunk);
       if (action.peer == mirror) continue;
       report("directions", i,

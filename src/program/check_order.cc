@@ -131,17 +131,19 @@ class OrderCheck {
     const int last_of_all = *std::max_element(last_w.begin(), last_w.end());
     for (int position = 0; position < static_cast<int>(program.size()); ++position) {
       const Action& action = program[position];
-      if (action.kind == ActionKind::Step && position < last_of_all) {
+      const bool steps = action.kind == ActionKind::Step || action.kind == ActionKind::StepPiece;
+      if (steps && position < last_of_all) {
         report("R7", rank, position,
                fmt::format("rank {} steps at position {}, before its last weight gradient at {}",
                            rank, position, last_of_all));
       }
-      if (action.kind != ActionKind::ReduceGrad) continue;
+      if (action.kind != ActionKind::ReduceGrad && action.kind != ActionKind::JoinTiedTable)
+        continue;
       const int needed =
           action.microbatch >= 0 ? spots(action.chunk, action.microbatch).w : last_w[action.chunk];
       if (position > needed) continue;
       report(
-          action.peer >= 0 ? "R8" : "R7", rank, position,
+          action.kind == ActionKind::JoinTiedTable ? "R8" : "R7", rank, position,
           fmt::format("rank {} reduces chunk {} at position {}, before the weight gradient at {}",
                       rank, action.chunk, position, needed));
     }
@@ -223,7 +225,8 @@ std::vector<Problem> check_shape(const Schedule& schedule) {
         return microbatches_of(schedule, chunk).contains(microbatch) ||
                (!needs_microbatch && microbatch == -1);
       };
-      const bool is_bound = needs_microbatch || action.kind == ActionKind::ReduceGrad;
+      const bool is_bound = needs_microbatch || action.kind == ActionKind::ReduceGrad ||
+                            action.kind == ActionKind::JoinTiedTable;
       bool ok = !is_bound || fits(action.chunk, action.microbatch);
       if (action.kind == ActionKind::FB) ok = ok && fits(action.chunk_b, action.microbatch_b);
       if (ok) continue;

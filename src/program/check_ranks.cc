@@ -55,7 +55,7 @@ class PeerCheck {
   // Pieces of an optimizer's state are each rank's own: shards differ in size.
   void compare(const Program& program, const Program& of_stage, bool is_evaluation) {
     const auto skip_pieces = [](const Program& of, size_t at) {
-      while (at < of.size() && is_piece(of[at])) ++at;
+      while (at < of.size() && is_of_piece(of[at].kind)) ++at;
       return at;
     };
     const auto text = [&](const Program& of, size_t at) {

@@ -72,7 +72,7 @@ class SumTreeCheck {
     for (; stage.position < program.size() && problems_.empty(); ++stage.position) {
       const Action& action = program[stage.position];
       if (action.first_unit != 0) continue;  // all units are summed alike
-      if (action.kind != ActionKind::SumGrad || action.peer < 0) {
+      if (action.kind != ActionKind::JoinDirections) {
         take(pp, action);
       } else if (!join_directions(pp, action)) {
         break;
@@ -91,11 +91,9 @@ class SumTreeCheck {
       case ActionKind::SumGrad:
         return join_slots(pp, action);
       case ActionKind::ReduceGrad:
-        if (action.peer < 0) reduce(pp, action);
-        return;
+        return reduce(pp, action);
       case ActionKind::Step:
-        if (action.microbatch < 0) expect_whole(pp);
-        return;
+        return expect_whole(pp);
       default:
         return;
     }
@@ -176,7 +174,7 @@ class SumTreeCheck {
     if (there.position >= program.size()) return false;
     const Action& other = program[there.position];
     const bool meets =
-        other.kind == ActionKind::SumGrad && other.peer == pp &&
+        other.kind == ActionKind::JoinDirections && other.peer == pp &&
         stage_of(schedule_, pp, action.chunk) == stage_of(schedule_, action.peer, other.chunk);
     if (!meets) return false;
     Sums& mine = here.slots[{action.chunk, 0}];

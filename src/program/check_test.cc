@@ -314,6 +314,7 @@ TEST(Check, RefusesAnOverlappedPairOfOneMicrobatchAndReductionsTooEarly) {
   std::swap(schedule.programs[0][3], schedule.programs[0][4]);
   ASSERT_EQ(check(schedule).size(), 1u);
   EXPECT_EQ(check(schedule)[0].rule, "R7");
+  schedule.programs[0][3].kind = ActionKind::JoinTiedTable;
   schedule.programs[0][3].peer = 0;
   ASSERT_EQ(check(schedule).size(), 1u);
   EXPECT_EQ(check(schedule)[0].rule, "R8");

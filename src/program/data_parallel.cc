@@ -10,10 +10,7 @@ bool makes_weight_grad(const Action& action) {
   return action.kind == ActionKind::W || action.kind == ActionKind::BW;
 }
 
-// Not that of a piece of the optimizer's state.
-bool is_step(const Action& action) {
-  return action.kind == ActionKind::Step && action.microbatch < 0;
-}
+bool is_step(const Action& action) { return action.kind == ActionKind::Step; }
 
 bool has_step(const Program& program) {
   return std::any_of(program.begin(), program.end(), is_step);
@@ -63,10 +60,7 @@ void reduce_leaf(Program& result, const Action& action, const DataParallelShape&
   });
 }
 
-// Brings gathered parameters to the file.
-bool stores_units(const Action& action) {
-  return action.kind == ActionKind::Offload && action.num_units > 0;
-}
+bool stores_units(const Action& action) { return action.kind == ActionKind::OffloadUnits; }
 
 // A stretch of the program that needs one group of units gathered.
 struct Use {
@@ -96,7 +90,7 @@ class Gathering {
         }
       }
     };
-    if (shape_.params_in_file) each_kept(ActionKind::Fetch);
+    if (shape_.params_in_file) each_kept(ActionKind::FetchUnits);
     if (shape_.shards_params()) each_kept(ActionKind::Unshard);
     for (size_t i = 0; i < program_.size(); ++i) {
       if (is_step(program_[i])) each_kept(ActionKind::Reshard);
@@ -150,7 +144,7 @@ class Gathering {
       const size_t position = std::max({wanted, free_from[use.slot], before});
       before = position;
       if (shape_.params_in_file) {
-        before_[position].push_back(on_units(ActionKind::Fetch, use.chunk, use.group));
+        before_[position].push_back(on_units(ActionKind::FetchUnits, use.chunk, use.group));
       }
       if (shape_.shards_params() || use.is_stored) {
         const size_t behind_fetch = shape_.params_in_file ? 1 : 0;
@@ -197,7 +191,7 @@ void gather_updated(Program& program, const DataParallelShape& shape) {
       continue;
     }
     for (const UnitGroup& group : shape.groups[chunk]) {
-      program.push_back(on_units(ActionKind::Offload, int(chunk), group));
+      program.push_back(on_units(ActionKind::OffloadUnits, int(chunk), group));
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <set>
 
+#include "base/xml.h"
 #include "program/palette.h"
 #include "program/stage_graph.h"
 
@@ -40,26 +41,6 @@ std::string pale_css(Color color, int chunk, int num_chunks) {
     return static_cast<int>(std::lround(channel + (255 - channel) * pale));
   };
   return css({mix(color.red), mix(color.green), mix(color.blue)});
-}
-
-std::string xml_escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
 }
 
 // 1, 2 or 5 times a power of ten, so that there are about `count` ticks.

@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "program/offload.h"
-
 namespace trireme {
 namespace {
 
@@ -53,7 +51,7 @@ class Fold {
 
   void take(const Action& action) {
     const bool has_chunk = action.chunk >= 0 && action.chunk < int(shape_.num_units.size());
-    if (is_piece(action)) return;
+    if (is_of_piece(action.kind)) return;
     const bool is_of_rank = action.kind == ActionKind::Step || action.kind == ActionKind::Validate;
     if (!is_of_rank && !has_chunk) {
       return report(text(action) + " is of a chunk that the rank has not");
@@ -64,16 +62,15 @@ class Fold {
       case ActionKind::W:
       case ActionKind::BW:
       case ActionKind::SumGrad:
-        if (action.peer >= 0 && action.kind == ActionKind::SumGrad) return;  // of two directions
         return action.num_units == 0 ? take_whole(action) : take_part(action);
       case ActionKind::ReduceGrad:
-        if (action.peer >= 0) return take_whole(action);
         if (action.microbatch >= 0) take_leaf(action);
         return;
+      case ActionKind::JoinDirections:
       case ActionKind::Unshard:
       case ActionKind::Reshard:
-      case ActionKind::Fetch:
-      case ActionKind::Offload:
+      case ActionKind::FetchUnits:
+      case ActionKind::OffloadUnits:
         return;
       default:
         return take_whole(action);

@@ -19,7 +19,7 @@ class OffloadCheck {
   std::vector<Problem> run() && {
     for (position_ = 0; position_ < int(program_.size()); ++position_) {
       const Action& action = program_[size_t(position_)];
-      if (is_piece(action)) {
+      if (is_of_piece(action.kind)) {
         follow(action);
       } else if (action.kind == ActionKind::Step) {
         has_norm_ = true;
@@ -55,14 +55,14 @@ class OffloadCheck {
     const Piece piece{action.chunk, action.microbatch};
     Piece& holder =
         holders_[size_t(staging_buffer_of(num_pieces_, action.chunk, action.microbatch))];
-    if (action.kind == ActionKind::Fetch) {
+    if (action.kind == ActionKind::FetchPiece) {
       if (holder != kNobody) {
         report(fmt::format("{} takes the buffer of piece {} of chunk {}", text(action),
                            holder.second, holder.first));
       }
       advance(action, state, State::InFile, State::Fetched);
       holder = piece;
-    } else if (action.kind == ActionKind::Step) {
+    } else if (action.kind == ActionKind::StepPiece) {
       if (!has_norm_) report(text(action) + " stands before Step");
       advance(action, state, State::Fetched, State::Updated);
     } else {
@@ -91,12 +91,6 @@ class OffloadCheck {
 
 }  // namespace
 
-bool is_piece(const Action& action) {
-  const bool moves = action.kind == ActionKind::Fetch || action.kind == ActionKind::Offload;
-  return (moves && action.num_units == 0) ||
-         (action.kind == ActionKind::Step && action.microbatch >= 0);
-}
-
 int staging_buffer_of(const OffloadShape& num_pieces, int chunk, int piece) {
   int turn = piece;
   for (int before = 0; before < chunk; ++before) turn += num_pieces[size_t(before)];
@@ -117,12 +111,12 @@ Program add_offload(const Program& program, const OffloadShape& num_pieces) {
   };
   for (const Action& action : program) {
     const bool is_step = action.kind == ActionKind::Step;
-    for (size_t i = 0; is_step && i < kAhead; ++i) add(ActionKind::Fetch, i);
+    for (size_t i = 0; is_step && i < kAhead; ++i) add(ActionKind::FetchPiece, i);
     result.push_back(action);
     for (size_t i = 0; is_step && i < pieces.size(); ++i) {
-      add(ActionKind::Step, i);
-      add(ActionKind::Offload, i);
-      add(ActionKind::Fetch, i + kAhead);
+      add(ActionKind::StepPiece, i);
+      add(ActionKind::OffloadPiece, i);
+      add(ActionKind::FetchPiece, i + kAhead);
     }
   }
   return result;

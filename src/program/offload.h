@@ -20,9 +20,6 @@ Program add_offload(const Program& program, const OffloadShape& num_pieces);
 // in a buffer that no other piece has.
 std::vector<Problem> check_offload(const Program& program, const OffloadShape& num_pieces);
 
-// Fetch, Offload, or the Step of one piece; not of units.
-bool is_piece(const Action& action);
-
 // The buffer that a piece passes through.
 int staging_buffer_of(const OffloadShape& num_pieces, int chunk, int piece);
 

@@ -22,7 +22,6 @@ constexpr Color kSlate = {0x5f, 0x68, 0x77};
 Color color_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::F:
-    case ActionKind::Recompute:
       return kBlue;
     case ActionKind::B:
       return kOrange;
@@ -32,14 +31,55 @@ Color color_of(ActionKind kind) {
     case ActionKind::FB:
       return kRed;
     case ActionKind::SumGrad:
+    case ActionKind::JoinDirections:
       return kSand;
-    case ActionKind::Offload:
-    case ActionKind::Fetch:
+    case ActionKind::OffloadUnits:
+    case ActionKind::FetchUnits:
+    case ActionKind::OffloadPiece:
+    case ActionKind::FetchPiece:
       return kSky;
     case ActionKind::Step:
+    case ActionKind::StepPiece:
       return kTeal;
     default:
       return kViolet;
+  }
+}
+
+Color color_of(OpKind kind) {
+  const std::string_view family = family_of(kind);
+  if (family == "product") return kBlue;
+  if (family == "attention") return kOrange;
+  if (family == "norm") return kGreen;
+  if (family == "elementwise") return kGrey;
+  if (family == "routing") return kTeal;
+  if (family == "redistribution") return kRed;
+  return kSand;
+}
+
+std::string_view family_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::Linear:
+    case OpKind::GroupedLinear:
+    case OpKind::SoftmaxParts:
+      return "product";
+    case OpKind::Attention:
+      return "attention";
+    case OpKind::Norm:
+      return "norm";
+    case OpKind::Route:
+    case OpKind::Count:
+    case OpKind::Choose:
+    case OpKind::Dispatch:
+    case OpKind::Combine:
+      return "routing";
+    case OpKind::Lookup:
+    case OpKind::CrossEntropy:
+      return "table or loss";
+    case OpKind::Redistribute:
+      return "redistribution";
+    default:
+      return "elementwise";
   }
 }
 
@@ -50,18 +90,19 @@ std::string css(Color color) {
 std::string_view drawn_kind(ActionKind kind) {
   switch (kind) {
     case ActionKind::F:
-    case ActionKind::Recompute:
-      return "F";
     case ActionKind::B:
     case ActionKind::W:
     case ActionKind::BW:
     case ActionKind::FB:
-    case ActionKind::Step:
-      return name_of(kind);
     case ActionKind::SumGrad:
-      return "Sum";
-    case ActionKind::Offload:
-    case ActionKind::Fetch:
+    case ActionKind::JoinDirections:
+    case ActionKind::Step:
+    case ActionKind::StepPiece:
+      return name_of(kind);
+    case ActionKind::OffloadUnits:
+    case ActionKind::FetchUnits:
+    case ActionKind::OffloadPiece:
+    case ActionKind::FetchPiece:
       return "memory";
     default:
       return "transfer";
@@ -72,7 +113,7 @@ std::vector<std::pair<std::string, Color>> report_palette() {
   std::vector<std::pair<std::string, Color>> palette;
   for (const ActionKind kind :
        {ActionKind::F, ActionKind::B, ActionKind::W, ActionKind::BW, ActionKind::FB,
-        ActionKind::SumGrad, ActionKind::Unshard, ActionKind::Offload, ActionKind::Step}) {
+        ActionKind::SumGrad, ActionKind::Unshard, ActionKind::OffloadUnits, ActionKind::Step}) {
     palette.emplace_back("op-" + std::string(drawn_kind(kind)), color_of(kind));
   }
   palette.insert(palette.end(), {{"op-waited", kSlate},

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/graph.h"
 #include "spec/program.h"
 
 namespace trireme {
@@ -14,12 +15,18 @@ struct Color {
 
 // The colours of actions in every picture; light enough for dark letters on either background.
 Color color_of(ActionKind kind);
+// The colours of ops: one for each family of ops (family_of).
+Color color_of(OpKind kind);
 // "#7fb2e8"
 std::string css(Color color);
 
 // What pictures tell apart about actions: "F", "B", "W", "BW", "FB", "Sum", "transfer", "memory",
 // "Step".
 std::string_view drawn_kind(ActionKind kind);
+
+// What pictures tell apart about ops: "product", "attention", "norm", "elementwise", "routing",
+// "table or loss", "redistribution".
+std::string_view family_of(OpKind kind);
 
 // Every colour of a report by the name of its style variable: "op-F", "mem-params", "time-bubble".
 std::vector<std::pair<std::string, Color>> report_palette();

@@ -117,7 +117,10 @@ CollectiveArgs DataParallel::gather(const Piece& piece) const {
 void DataParallel::reserve_collectives() {
   for (const Action& action : plan_.program) {
     if (action.kind == ActionKind::ReduceGrad) reserve_reduce(action);
-    if (action.kind == ActionKind::SumGrad && action.peer >= 0) {
+    if (action.kind == ActionKind::JoinTiedTable && action.peer != plan_.coords.pp) {
+      groups_.tied.reserve(sum(tied_grad(action.chunk)));
+    }
+    if (action.kind == ActionKind::JoinDirections) {
       for_each_piece(action, [&](int, const Piece& piece) {
         groups_.mirror.reserve(sum(of_direction(piece)));
       });
@@ -130,10 +133,6 @@ void DataParallel::reserve_collectives() {
 }
 
 void DataParallel::reserve_reduce(const Action& action) {
-  if (action.peer >= 0) {
-    if (action.peer != plan_.coords.pp) groups_.tied.reserve(sum(tied_grad(action.chunk)));
-    return;
-  }
   for_each_piece(action, [&](int, const Piece& piece) {
     if (zero().level == 0) return piece.replicas->reserve(sum(piece.grads));
     piece.shards->reserve(sum_to_shards(piece, piece.grad_shard));

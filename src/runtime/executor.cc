@@ -93,11 +93,12 @@ void Executor::drop_ahead() {
 void Executor::gather_params(Ctx& ctx) {
   const Program& program = parts_.plan.program;
   const auto step = std::find_if(program.begin(), program.end(), [](const Action& action) {
-    return action.kind == ActionKind::Step && action.microbatch < 0;
+    return action.kind == ActionKind::Step;
   });
   for (auto action = step; action != program.end(); ++action) {
     const bool moves = action->kind == ActionKind::Unshard || action->kind == ActionKind::Reshard ||
-                       action->kind == ActionKind::Fetch || action->kind == ActionKind::Offload;
+                       action->kind == ActionKind::FetchUnits ||
+                       action->kind == ActionKind::OffloadUnits;
     if (!moves || action->num_units == 0) continue;
     const ActionMemory& memory = parts_.plan.memory.actions[size_t(action - program.begin())];
     parts_.memory.acquire(memory.acquire);

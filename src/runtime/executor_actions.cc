@@ -38,11 +38,13 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
     case ActionKind::RecvGrad:
       return parts_.pipeline.start(action, memory);
     case ActionKind::SumGrad:
-      if (action.peer < 0) return join_gradients(ctx, action);
+      return join_gradients(ctx, action);
+    case ActionKind::JoinDirections:
       parts_.data_parallel.finish_all_reduces(ctx);
       return parts_.data_parallel.join_directions(action);
     case ActionKind::ReduceGrad:
-      if (action.peer < 0) return parts_.data_parallel.start_reduce(action);
+      return parts_.data_parallel.start_reduce(action);
+    case ActionKind::JoinTiedTable:
       finish_gradients(ctx);
       return parts_.data_parallel.join_tied_table(ctx, action);
     case ActionKind::Unshard:
@@ -50,13 +52,17 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       return parts_.data_parallel.start_unshard(action);
     case ActionKind::Reshard:
       return wait_for_params(action);
-    case ActionKind::Fetch:
+    case ActionKind::FetchUnits:
+    case ActionKind::FetchPiece:
       return parts_.offload.start_fetch(action);
-    case ActionKind::Offload:
-      if (action.num_units > 0) parts_.data_parallel.finish_unshard(action);
+    case ActionKind::OffloadUnits:
+      parts_.data_parallel.finish_unshard(action);
+      return parts_.offload.start_offload(action);
+    case ActionKind::OffloadPiece:
       return parts_.offload.start_offload(action);
     case ActionKind::Step:
-      if (action.microbatch < 0) return run_step_action(ctx);
+      return run_step_action(ctx);
+    case ActionKind::StepPiece:
       parts_.offload.finish_fetch(action);
       return parts_.optimizer.update_piece(ctx, action.chunk, action.microbatch);
     case ActionKind::Validate:

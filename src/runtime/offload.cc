@@ -81,7 +81,7 @@ void* Offload::staged(int chunk, int piece) const {
 void Offload::start(const Action& action, bool is_fetch) {
   if (file_ == nullptr) return;  // the rank owns no shard: servers hold all of them
   const auto chunk = size_t(action.chunk);
-  const bool is_unit = action.num_units > 0;
+  const bool is_unit = !is_of_piece(action.kind);
   Piece& piece = is_unit ? units_[chunk][size_t(action.first_unit)]
                          : pieces_[chunk][size_t(action.microbatch)];
   moved_bytes_ += block_bytes(piece.blocks);

@@ -57,9 +57,9 @@ struct OffloadedRank {
       const Action& action = plan.program[i];
       const ActionMemory& planned = plan.memory.actions[i];
       memory.acquire(planned.acquire);
-      if (action.kind == ActionKind::Fetch) offload->start_fetch(action);
-      if (action.kind == ActionKind::Offload) offload->start_offload(action);
-      if (action.kind == ActionKind::Step && action.microbatch >= 0) {
+      if (action.kind == ActionKind::FetchPiece) offload->start_fetch(action);
+      if (action.kind == ActionKind::OffloadPiece) offload->start_offload(action);
+      if (action.kind == ActionKind::StepPiece) {
         offload->finish_fetch(action);
         auto* bytes = static_cast<uint8_t*>(offload->staged(0, action.microbatch));
         for (const OffloadBlock& block : plan.chunks[0].pieces[size_t(action.microbatch)].blocks) {

@@ -258,15 +258,10 @@ class Simulator {
   Simulation result_;
 };
 
-// Their peer is not one of the transfers between stages.
-bool sums_gradients(const Action& action) {
-  return action.kind == ActionKind::ReduceGrad || action.kind == ActionKind::SumGrad;
-}
-
 TransferRule rule_for(const Schedule& schedule, const Costs& costs) {
   for (const Program& program : schedule.programs) {
     for (const Action& action : program) {
-      if (action.peer < 0 || sums_gradients(action)) continue;
+      if (!is_transfer(action.kind)) continue;
       return costs.blocking ? TransferRule::Rendezvous : TransferRule::Posted;
     }
   }

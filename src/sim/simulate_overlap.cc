@@ -32,12 +32,15 @@ class OverlapSimulator {
         for_each_unit(action, [&, done_s = collect(action)](double& there_s) { there_s = done_s; });
         return;
       case ActionKind::ReduceGrad:
-        return action.peer >= 0 ? wait_for_reduces(0) : reduce(action);
+        return reduce(action);
+      case ActionKind::JoinTiedTable:
+        return wait_for_reduces(0);
+      case ActionKind::JoinDirections:
       case ActionKind::Step:
+      case ActionKind::StepPiece:
         wait_for_reduces(0);
         return compute(action);
       case ActionKind::SumGrad:
-        if (action.peer >= 0) wait_for_reduces(0);
         return compute(action);
       default:
         if (!computes(action.kind)) return;

@@ -7,11 +7,6 @@
 namespace trireme {
 namespace {
 
-bool has_a_number(const Action& action) {
-  if (action.kind == ActionKind::Step) return action.microbatch >= 0;
-  return action.kind != ActionKind::SumGrad && action.kind != ActionKind::Validate;
-}
-
 // Where the weight gradient goes: nothing for "overwrite slot 0", else "+" and "@slot".
 std::string grad_text(const Action& action) {
   std::string text = action.accumulate ? "+" : "";
@@ -62,20 +57,23 @@ std::string_view name_of(ActionKind kind) {
     case ActionKind::RecvGrad:
       return "RB";
     case ActionKind::SumGrad:
+    case ActionKind::JoinDirections:
       return "Sum";
     case ActionKind::ReduceGrad:
+    case ActionKind::JoinTiedTable:
       return "Reduce";
     case ActionKind::Unshard:
       return "Unshard";
     case ActionKind::Reshard:
       return "Reshard";
-    case ActionKind::Recompute:
-      return "Recompute";
-    case ActionKind::Offload:
+    case ActionKind::OffloadUnits:
+    case ActionKind::OffloadPiece:
       return "Offload";
-    case ActionKind::Fetch:
+    case ActionKind::FetchUnits:
+    case ActionKind::FetchPiece:
       return "Fetch";
     case ActionKind::Step:
+    case ActionKind::StepPiece:
       return "Step";
     case ActionKind::Validate:
       return "Validate";
@@ -110,25 +108,25 @@ std::string to_string(const Action& action, int num_chunks) {
                          microbatch_text(action.microbatch_b, action.chunk_b, num_chunks),
                          grad_text(action));
     case ActionKind::SumGrad:
-      return fmt::format("Sum{}@{}+{}", microbatch_text(-1, action.chunk, num_chunks),
-                         action.grad_slot,
-                         action.peer >= 0 ? fmt::format("&{}", action.peer)
-                                          : fmt::format("@{}", action.grad_slot_b));
-    case ActionKind::ReduceGrad:
-      return fmt::format("Reduce{}{}{}{}", place, units_text(action), grad_text(action),
-                         action.peer >= 0 ? fmt::format("&{}", action.peer) : "");
-    case ActionKind::Fetch:
-    case ActionKind::Offload:
-      if (action.num_units == 0) break;
-      [[fallthrough]];
+      return fmt::format("Sum{}@{}+@{}", microbatch_text(-1, action.chunk, num_chunks),
+                         action.grad_slot, action.grad_slot_b);
+    case ActionKind::JoinDirections:
+      return fmt::format("Sum{}@{}+&{}", microbatch_text(-1, action.chunk, num_chunks),
+                         action.grad_slot, action.peer);
+    case ActionKind::JoinTiedTable:
+      return fmt::format("Reduce{}&{}", place, action.peer);
+    case ActionKind::FetchUnits:
+    case ActionKind::OffloadUnits:
     case ActionKind::Unshard:
     case ActionKind::Reshard:
       return fmt::format("{}{}{}", name_of(action.kind),
                          microbatch_text(-1, action.chunk, num_chunks), units_text(action));
+    case ActionKind::Step:
+    case ActionKind::Validate:
+      return std::string(name_of(action.kind));
     default:
       break;
   }
-  if (!has_a_number(action)) return std::string(name_of(action.kind));
   return fmt::format("{}{}{}{}{}", name_of(action.kind), place, units_text(action),
                      grad_text(action), peer_text(action));
 }
@@ -150,6 +148,15 @@ bool computes(ActionKind kind) {
 bool is_transfer(ActionKind kind) {
   return kind == ActionKind::SendActivation || kind == ActionKind::RecvActivation ||
          kind == ActionKind::SendGrad || kind == ActionKind::RecvGrad;
+}
+
+bool joins_ranks(ActionKind kind) {
+  return kind == ActionKind::JoinDirections || kind == ActionKind::JoinTiedTable;
+}
+
+bool is_of_piece(ActionKind kind) {
+  return kind == ActionKind::FetchPiece || kind == ActionKind::StepPiece ||
+         kind == ActionKind::OffloadPiece;
 }
 
 }  // namespace trireme

@@ -7,49 +7,58 @@
 
 namespace trireme {
 
-// What a rank can be told to do. F, B (input gradient), W (weight gradient) and their pairs are
-// what schedules generate; the rest is inserted by passes.
+// What a rank can be told to do, one meaning for each kind. F, B (input gradient), W (weight
+// gradient) and their pairs are what schedules generate; the rest is inserted by passes.
 enum class ActionKind : uint8_t {
   F,
   B,
   W,
   BW,  // B and W of one micro-batch as one
-  FB,  // F of (chunk, microbatch) overlapped with BW of (chunk_b, microbatch_b)
+  FB,  // F of (chunk, microbatch) overlapped with BW of (chunk_b, microbatch_b): DualPipe makes it,
+       // the simulator runs it as one, and `unpair` makes two actions of it for the executor
   SendActivation,
   RecvActivation,
   SendGrad,
   RecvGrad,
-  SumGrad,     // grad_slot += grad_slot_b: joins two subtrees of the sum over micro-batches; with a
-               // peer: with the subtree of the rank that has the other direction of the stage
-  ReduceGrad,  // combine gradients across data-parallel ranks; with a peer: the two uses of a tied
-               // parameter
-  Unshard,     // gather parameters from the ranks that hold their shards
-  Reshard,     // give the gathered copy up
-  Recompute,
-  Offload,   // bring a piece of the optimizer's state (microbatch: its number) back to the file;
-             // with units: their parameters, once they are gathered
-  Fetch,     // bring it from the file to a staging buffer; with units: their parameters, to where
-             // they are read
-  Step,      // norm, clip, update; with a piece's number: the update of that piece alone
-  Validate,  // Step has not waited for the other ranks' part of the norm: where its clipping was
-             // wrong, roll back and update again
+  SumGrad,         // grad_slot += grad_slot_b: joins two subtrees of the sum over micro-batches
+  JoinDirections,  // sums the gradients of a stage with those of the peer, which has the other
+                   // direction of the stage (DualPipe)
+  ReduceGrad,      // combine gradients across data-parallel ranks
+  JoinTiedTable,  // sums the gradients of the two uses of a tied parameter with the peer, which has
+                  // the other use; the peer may be the rank itself
+  Unshard,        // gather parameters from the ranks that hold their shards
+  Reshard,        // give the gathered copy up
+  FetchUnits,     // bring the parameters of units from the file to where they are read
+  OffloadUnits,   // bring the gathered parameters of units back to the file
+  FetchPiece,     // bring a piece of the optimizer's state from the file to a staging buffer
+  StepPiece,      // update that piece, once Step has taken the norm
+  OffloadPiece,   // bring it back to the file
+  Step,           // norm, clip, update; where there are pieces they are updated behind it
+  Validate,       // Step has not waited for the other ranks' part of the norm: where its clipping
+                  // was wrong, roll back and update again
 };
 
 // F, B, W and their pairs: what runs kernels of layers.
 bool computes(ActionKind kind);
 // A Send or Recv between stages.
 bool is_transfer(ActionKind kind);
+// The sum of gradients with a rank of the same pipeline.
+bool joins_ranks(ActionKind kind);
+// What happens to one piece of the optimizer's state.
+bool is_of_piece(ActionKind kind);
 
 // One entry of a Program. Fields that a kind does not use are -1 (chunk and microbatch of Step,
 // ...).
 struct Action {
   ActionKind kind = ActionKind::F;
-  int16_t chunk = 0;       // which of the rank's model chunks
-  int32_t microbatch = 0;  // of this pipeline; DualPipe: direction 1 holds the upper half
-  int16_t chunk_b = -1;    // FB only: the backward half, to which grad_slot and accumulate belong
+  int16_t chunk = 0;  // which of the rank's model chunks
+  // Of this pipeline; DualPipe: direction 1 holds the upper half. The number of the piece where the
+  // kind is of a piece.
+  int32_t microbatch = 0;
+  int16_t chunk_b = -1;  // FB only: the backward half, to which grad_slot and accumulate belong
   int32_t microbatch_b = -1;
-  int16_t peer = -1;         // the rank (of the pipeline group) at the other end of a transfer
-  int16_t grad_slot = 0;     // W, BW: where the weight gradient goes; SumGrad: the sum
+  int16_t peer = -1;      // the rank (of the pipeline group) at the other end of a transfer or join
+  int16_t grad_slot = 0;  // W, BW: where the weight gradient goes; SumGrad: the sum
   int16_t grad_slot_b = -1;  // SumGrad: what is added
   bool accumulate = false;   // W, BW, ReduceGrad: add to the slot instead of overwriting it
   // F, B, W, BW and what is inserted around them: the part of the chunk that is meant. A unit is
@@ -77,7 +86,8 @@ struct Schedule {
   std::vector<Program> programs;  // [p]
 };
 
-// "F", "SF" (send activation), "RB" (receive gradient), "Step".
+// "F", "SF" (send activation), "RB" (receive gradient), "Step". Kinds of a piece and of units have
+// one name, as have both sums of gradients of either sort: what follows it tells them apart.
 std::string_view name_of(ActionKind kind);
 
 int num_stages(const Schedule& schedule);

@@ -41,7 +41,7 @@ void StepMeter::record(const Executor& executor, double step_s) {
   for (size_t i = 0; i < program.size(); ++i) {
     const ActionTime& action = executor.action_times()[i];
     if (waits_for_a_stage(program[i].kind)) times.bubble += double(action.stage_waited_ns) * 1e-9;
-    if (program[i].kind == ActionKind::Step) {
+    if (program[i].kind == ActionKind::Step || program[i].kind == ActionKind::StepPiece) {
       times.optimizer += double(action.end_ns - action.begin_ns - action.waited_ns) * 1e-9;
     }
     times.data += double(action.read_ns) * 1e-9;

@@ -17,14 +17,15 @@ namespace {
 using Damage = std::function<bool(Program& program, size_t position)>;
 
 bool is_collective(const Action& action) {
-  return action.kind == ActionKind::ReduceGrad || action.kind == ActionKind::Unshard;
+  return action.kind == ActionKind::ReduceGrad || action.kind == ActionKind::JoinTiedTable ||
+         action.kind == ActionKind::Unshard;
 }
 bool is_transfer(const Action& action) {
   return action.kind == ActionKind::SendActivation || action.kind == ActionKind::RecvActivation ||
          action.kind == ActionKind::SendGrad || action.kind == ActionKind::RecvGrad;
 }
 bool has_microbatch(const Action& action) {
-  return action.kind != ActionKind::Step && action.microbatch >= 0;
+  return action.kind != ActionKind::StepPiece && action.microbatch >= 0;
 }
 
 bool drop(Program& program, size_t position) {
@@ -85,7 +86,7 @@ bool change_slot(Program& program, size_t position) {
   const bool is_leaf = action.kind == ActionKind::W || action.kind == ActionKind::BW ||
                        (action.kind == ActionKind::ReduceGrad && action.microbatch >= 0);
   ++action.grad_slot;
-  return is_leaf || (action.kind == ActionKind::SumGrad && action.peer < 0);
+  return is_leaf || action.kind == ActionKind::SumGrad;
 }
 
 bool change_accumulate(Program& program, size_t position) {
@@ -108,7 +109,9 @@ bool swap_collectives(Program& program, size_t position) {
 // What gives memory up stands one use too early.
 bool move_up(Program& program, size_t position) {
   const ActionKind kind = program[position].kind;
-  if (position == 0 || (kind != ActionKind::Reshard && kind != ActionKind::Step)) return false;
+  const bool gives_up =
+      kind == ActionKind::Reshard || kind == ActionKind::Step || kind == ActionKind::StepPiece;
+  if (position == 0 || !gives_up) return false;
   std::swap(program[position], program[position - 1]);
   return true;
 }
@@ -287,12 +290,11 @@ TEST(Damage, AnotherTreeOfSumsIsNoticed) {
     rank.joins_directions_first = false;
     rank.microbatches = MicrobatchMap::contiguous_halves(4, 3, rank.coords.dp);
     const auto joins = std::find_if(rank.program.begin(), rank.program.end(), [](const Action& a) {
-      return a.kind == ActionKind::SumGrad && a.peer >= 0;
+      return a.kind == ActionKind::JoinDirections;
     });
     ASSERT_NE(joins, rank.program.end());
-    std::stable_partition(joins, rank.program.end(), [](const Action& a) {
-      return a.kind == ActionKind::ReduceGrad && a.peer < 0;
-    });
+    std::stable_partition(joins, rank.program.end(),
+                          [](const Action& a) { return a.kind == ActionKind::ReduceGrad; });
   }
   expect_noticed(plan, ranks);
 
@@ -323,7 +325,7 @@ TEST(Damage, IsNoticedByTheRunWhereNobodyHasChecked) {
         if (kind == ActionKind::BW) {
           is_damaged = change_accumulate(rank.program, position);
         } else if (kind == ActionKind::ReduceGrad || kind == ActionKind::SumGrad ||
-                   kind == ActionKind::Unshard) {
+                   joins_ranks(kind) || kind == ActionKind::Unshard) {
           is_damaged = drop(rank.program, position);
         }
       }

@@ -1,0 +1,107 @@
+#include "graph/graph_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+const std::vector<ValuePlacement> kNotPlaced;
+
+std::string values_text(const Graph& graph, const GraphLabels& labels,
+                        const std::vector<ValueId>& ids) {
+  std::vector<std::string> texts;
+  for (const ValueId id : ids) {
+    const std::vector<std::string> placement = labels.placement(id);
+    texts.push_back(fmt::format("{}[{}{}{}]", graph.values[size_t(id)].name,
+                                fmt::join(labels.dims(id), ", "), placement.empty() ? "" : "; ",
+                                fmt::join(placement, ", ")));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string params_text(const Graph& graph, const GraphLabels& labels, const Op& op) {
+  constexpr size_t kMostShown = 6;  // a layer may have hundreds of experts
+  const std::vector<ParamId> held = labels.held_params(op);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < std::min(held.size(), kMostShown); ++i) {
+    texts.push_back(
+        fmt::format("{}[{}]", graph.params[size_t(held[i])].name, labels.param_dims(held[i])));
+  }
+  if (held.size() > kMostShown) texts.push_back(fmt::format("{} more", held.size() - kMostShown));
+  if (held.size() < op.params.size()) {
+    texts.push_back(fmt::format("{} on other ranks of ep", op.params.size() - held.size()));
+  }
+  return texts.empty() ? "" : fmt::format(" with {}", fmt::join(texts, ", "));
+}
+
+std::string op_line(const Graph& graph, const GraphLabels& labels, const Op& op, size_t width) {
+  std::string line =
+      fmt::format("    {:<{}}  {:<14}  {} -> {}", op.name, width, name_of(op.kind),
+                  values_text(graph, labels, op.inputs), values_text(graph, labels, op.outputs));
+  if (op.kind != OpKind::Redistribute) return line + params_text(graph, labels, op) + "\n";
+  return line + fmt::format(" over {}: {} to {}{}{}\n", name_of(op.axis), to_string(op.change.from),
+                            to_string(op.change.to), op.in_pieces ? ", in pieces" : "",
+                            labels.moves_nothing(op) ? " (one rank: nothing moves)" : "");
+}
+
+size_t num_redistributions(const Graph& graph) {
+  return size_t(std::count_if(graph.ops.begin(), graph.ops.end(),
+                              [](const Op& op) { return op.kind == OpKind::Redistribute; }));
+}
+
+}  // namespace
+
+std::vector<PassView> views_of(const UnitPasses& unit) {
+  return {{"stated", "the graph as the function of the unit states it", unit.stated, kNotPlaced},
+          {"stack", "linear ops of one module that read the same value are one product",
+           unit.stacked, kNotPlaced, unit.stacked.ops.size() != unit.stated.ops.size()},
+          {"place", "a redistribution stands wherever an op needs a value in another placement",
+           unit.placed, unit.placements, num_redistributions(unit.placed) > 0}};
+}
+
+std::string title_of(const UnitPasses& unit) {
+  const std::string& first = unit.stated.unit;
+  if (unit.num_units == 1) return first;
+  const size_t dot = first.rfind('.') + 1;
+  const int64_t last = std::stoll(first.substr(dot)) + unit.num_units - 1;
+  return fmt::format("{} to {}{}, which are alike", first, first.substr(0, dot), last);
+}
+
+std::string graph_text(const Graph& graph, const GraphLabels& labels) {
+  size_t width = 0;
+  for (const Op& op : graph.ops) width = std::max(width, op.name.size());
+  std::string text;
+  for (const Op& op : graph.ops) text += op_line(graph, labels, op, width);
+  return text;
+}
+
+std::string layout_text(const ModelSpec& model, const StageShape& layout) {
+  return fmt::format(
+      "rank tp {}, cp {}, ep {} of tp {}{}, cp {}, ep {}; a micro-batch of {} sequence{} of {} "
+      "tokens",
+      layout.tp_rank, layout.cp_rank, layout.ep_rank, layout.tp,
+      layout.sequence_parallel ? " with sequence parallelism" : "", layout.cp, layout.ep,
+      layout.micro_sequences, layout.micro_sequences == 1 ? "" : "s", model.seq_len);
+}
+
+std::string units_text(std::span<const UnitPasses> units, const ModelSpec& model,
+                       const StageShape& layout) {
+  std::string text = layout_text(model, layout) + "\n";
+  for (const UnitPasses& unit : units) {
+    text += "\n" + title_of(unit) + "\n";
+    for (const PassView& view : views_of(unit)) {
+      text += fmt::format("  {}: {}", view.name, view.meaning);
+      // The placed graph says how values lie even where nothing has to move.
+      if (!view.changes_graph) text += "; it changes nothing here";
+      text += "\n";
+      if (!view.changes_graph && view.placements.empty()) continue;
+      text += graph_text(view.graph, GraphLabels(view.graph, view.placements, model, layout));
+    }
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+#include "graph/unit_passes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "graph/model_graphs.h"
+#include "graph/op_placement.h"
+#include "graph/stack.h"
+
+namespace trireme {
+namespace {
+
+bool is_alike(const Value& a, const Value& b) {
+  return a.name == b.name && a.dims == b.dims && a.numbers == b.numbers;
+}
+
+bool is_alike(const Param& a, const Param& b) {
+  return a.name == b.name && a.rows == b.rows && a.columns == b.columns && a.init == b.init &&
+         a.stddev == b.stddev && a.balance_rate == b.balance_rate && a.expert == b.expert;
+}
+
+bool is_alike(const Op& a, const Op& b) {
+  return a.kind == b.kind && a.name == b.name && a.inputs == b.inputs && a.params == b.params &&
+         a.outputs == b.outputs;
+}
+
+template <typename T>
+bool are_alike(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const T& x, const T& y) { return is_alike(x, y); });
+}
+
+// Whether two units compute the same, whatever they are called.
+bool is_alike(const Graph& a, const Graph& b) {
+  return a.input == b.input && a.output == b.output && are_alike(a.values, b.values) &&
+         are_alike(a.params, b.params) && are_alike(a.ops, b.ops);
+}
+
+// The op of one output of a joined product: its matrix and, where there are biases, its bias. The
+// matrices of a joined op stand before the biases, each in the order of the outputs.
+Op part_of_product(const Graph& graph, const Op& product, size_t output) {
+  const ValueId value = product.outputs[output];
+  Op op{.kind = product.kind,
+        .name = graph.values[size_t(value)].name,
+        .inputs = product.inputs,
+        .params = {},
+        .outputs = {value}};
+  for (size_t i = output; i < product.params.size(); i += product.outputs.size()) {
+    op.params.push_back(product.params[i]);
+  }
+  return op;
+}
+
+}  // namespace
+
+Graph unstack(const Graph& stacked) {
+  Graph graph = stacked;
+  graph.ops.clear();
+  for (const Op& op : stacked.ops) {
+    if (op.kind != OpKind::Linear || op.outputs.size() == 1) {
+      graph.ops.push_back(op);
+      continue;
+    }
+    TRIREME_CHECK(op.params.size() % op.outputs.size() == 0, "each output has its parameters");
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      graph.ops.push_back(part_of_product(stacked, op, i));
+    }
+    for (const ParamId id : op.params) graph.params[size_t(id)].adjoins_previous = false;
+  }
+  return graph;
+}
+
+std::vector<ValuePlacement> placements_of(const Graph& placed, const StageShape& layout) {
+  std::vector<ValuePlacement> placements(placed.values.size());
+  placements[size_t(placed.input)] = input_placement(placed, layout);
+  for (const Op& op : placed.ops) {
+    if (op.kind == OpKind::Redistribute) {
+      ValuePlacement moved = placements[size_t(op.inputs.front())];
+      moved.on(op.axis) = op.change.to;
+      placements[size_t(op.outputs.front())] = moved;
+      continue;
+    }
+    for (const MeshAxis axis : kAxesInside) {
+      std::vector<Placement> inputs;
+      for (const ValueId input : op.inputs) inputs.push_back(placements[size_t(input)].on(axis));
+      const Strategy strategy = choose_strategy(strategies_of(placed, op, axis, layout), inputs);
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        placements[size_t(op.outputs[i])].on(axis) = strategy.outputs[i];
+      }
+    }
+  }
+  return placements;
+}
+
+std::vector<UnitPasses> unit_passes(const ModelSpec& model, const StageShape& layout) {
+  std::vector<UnitPasses> units;
+  for (Graph& unit : stage_graphs(model, whole_model(model))) {
+    Graph stated = unstack(unit);
+    const bool is_layer = unit.unit.starts_with("layers.");
+    if (is_layer && !units.empty() && is_alike(units.back().stated, stated)) {
+      ++units.back().num_units;
+      continue;
+    }
+    Graph stacked = stack(std::move(unit));
+    Graph placed = place(stacked, layout);
+    std::vector<ValuePlacement> placements = placements_of(placed, layout);
+    units.push_back(
+        {1, std::move(stated), std::move(stacked), std::move(placed), std::move(placements)});
+  }
+  return units;
+}
+
+}  // namespace trireme

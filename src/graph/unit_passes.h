@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/place.h"
+#include "spec/model_spec.h"
+#include "spec/stage_shape.h"
+
+namespace trireme {
+
+// The graph of a unit before and after each pass.
+struct UnitPasses {
+  int64_t num_units = 1;  // units of the model that have this graph, from this one on
+  Graph stated;           // as the function of the unit writes it
+  Graph stacked;
+  Graph placed;
+  std::vector<ValuePlacement> placements;  // [value of placed]
+};
+
+// Every kind of unit of a model once: the embedding, the layers that differ, the head.
+std::vector<UnitPasses> unit_passes(const ModelSpec& model, const StageShape& layout);
+
+// The inverse of `stack`: every linear op has one output again.
+Graph unstack(const Graph& stacked);
+
+// How the values of a placed graph lie, by the strategies of its ops.
+std::vector<ValuePlacement> placements_of(const Graph& placed, const StageShape& layout);
+
+}  // namespace trireme
