@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "base/align.h"
-#include "base/nearest_name.h"
 #include "memory/memory_plan.h"
 #include "spec/norm_chunk.h"
 
@@ -28,17 +27,8 @@ TensorRef part_of(const TensorRef& tensor_N, int64_t first, int64_t count) {
 
 }  // namespace
 
-Result<OptimizerKind> optimizer_kind(const OptimConfig& optim) {
-  if (optim.name == "adamw") return OptimizerKind::AdamW;
-  if (optim.name == "sgd") return OptimizerKind::Sgd;
-  const std::string nearest = nearest_name(optim.name, {"adamw", "sgd"});
-  return Error{ErrorKind::Usage,
-               fmt::format("optim.name = \"{}\" is unknown; use adamw or sgd{}", optim.name,
-                           nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
-}
-
-OptimizerStateSpec optimizer_state_of(const OptimConfig& optim, OptimizerKind kind) {
-  if (kind == OptimizerKind::AdamW) return {true, true};
+OptimizerStateSpec optimizer_state_of(const OptimConfig& optim) {
+  if (optim.name == OptimizerKind::AdamW) return {true, true};
   return {optim.momentum != 0.0, false};
 }
 
@@ -222,7 +212,7 @@ void Optimizer::update_piece(Ctx& ctx, int chunk, int piece) const {
 void Optimizer::update(Ctx& ctx, const Param& param) const {
   if (param.balance_rate > 0.0) return balance(ctx, param);
   const double decay = param.decay ? config_.weight_decay : 0.0;
-  if (kind_ == OptimizerKind::Sgd) {
+  if (config_.name == OptimizerKind::Sgd) {
     ctx.kernels.sgd(ctx.stream, {.grad_N = param.grad_N,
                                  .master_N = param.master_N,
                                  .momentum_N = param.exp_avg_N,

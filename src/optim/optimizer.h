@@ -13,9 +13,7 @@
 
 namespace trireme {
 
-enum class OptimizerKind { AdamW, Sgd };
-Result<OptimizerKind> optimizer_kind(const OptimConfig& optim);
-OptimizerStateSpec optimizer_state_of(const OptimConfig& optim, OptimizerKind kind);
+OptimizerStateSpec optimizer_state_of(const OptimConfig& optim);
 
 // What Step is told, and what it answers.
 struct StepInput {
@@ -42,8 +40,8 @@ struct OptimizerMemory {
 // nothing.
 class Optimizer {
  public:
-  Optimizer(const OptimConfig& config, OptimizerKind kind, NormSum norm_sum = NormSum::Chunks)
-      : config_(config), kind_(kind), norm_sum_(norm_sum) {}
+  explicit Optimizer(const OptimConfig& config, NormSum norm_sum = NormSum::Chunks)
+      : config_(config), norm_sum_(norm_sum) {}
 
   // The parameters of a chunk; their memory outlives the optimizer.
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
@@ -95,7 +93,6 @@ class Optimizer {
   void update(Ctx& ctx, const Param& param) const;
 
   OptimConfig config_;
-  OptimizerKind kind_;
   NormSum norm_sum_;
   std::vector<Param> params_;
   std::vector<std::vector<std::vector<Param>>> pieces_;  // [chunk][piece]
