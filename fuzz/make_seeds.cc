@@ -183,11 +183,13 @@ void add_configurations(Seeds& seeds) {
   config.model.d_model = 64;
   config.model.vocab_size = 256;
   config.model.seq_len = 64;
-  config.data.source = "synthetic";
+  config.data.source = DataSource::Synthetic;
   seeds.add("toml_fuzz", to_toml(config));
   seeds.add("toml_fuzz", "parallel.dp=2");
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
-    for (const char* schedule : {"1f1b", "gpipe", "zb_h1", "dualpipe", "interleaved"}) {
+    for (const ScheduleKind schedule :
+         {ScheduleKind::OneFOneB, ScheduleKind::Gpipe, ScheduleKind::ZbH1, ScheduleKind::Dualpipe,
+          ScheduleKind::Interleaved}) {
       config.model.family = family;
       config.parallel.schedule = schedule;
       config.parallel.pp = 2;
@@ -197,11 +199,11 @@ void add_configurations(Seeds& seeds) {
       config.batch.micro_sequences = 1;
       seeds.add("plan_fuzz", to_toml(config));
     }
-    config.parallel.schedule = "1f1b";
+    config.parallel.schedule = ScheduleKind::OneFOneB;
     config.parallel.tp = 2;
     config.parallel.sequence = true;
-    config.memory.recompute = "full";
-    config.memory.offload = "optimizer";
+    config.memory.recompute = Recompute::Full;
+    config.memory.offload = OffloadChoice::Optimizer;
     seeds.add("plan_fuzz", to_toml(config));
     config.parallel.tp = 1;
     config.parallel.sequence = false;

@@ -22,7 +22,7 @@ bool is_small(const RunConfig& config) {
          model.vocab_size <= 1024 && model.seq_len <= 256 && model.experts <= 8 &&
          model.heads <= 16 && parallel.dp <= 4 && parallel.tp <= 4 && parallel.pp <= 4 &&
          parallel.cp <= 4 && ranks <= 8 && config.batch.global_sequences <= 32 &&
-         config.batch.global_tokens <= 8192 && parallel.schedule != "auto";
+         config.batch.global_tokens <= 8192 && parallel.schedule != ScheduleKind::Auto;
 }
 
 }  // namespace

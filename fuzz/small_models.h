@@ -35,7 +35,7 @@ inline InterchangeModel small_model(ModelFamily family) {
     config.d_ff = 32;
     config.experts = 2;
     config.bias = false;
-    config.activation = "swiglu";
+    config.activation = ActivationChoice::Swiglu;
   }
   const auto resolved = resolve_model(config, 0);
   if (!resolved.ok()) std::abort();

@@ -41,10 +41,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   }
   const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
   TRIREME_TRY(model, resolve_model(config->config.model, vocab_size));
-  const std::string& precision = config->config.precision.compute;
-  const DType compute = precision == "fp32"   ? DType::F32
-                        : precision == "fp16" ? DType::F16
-                                              : DType::BF16;
+  const DType compute = compute_dtype(config->config.precision.compute);
   std::unique_ptr<LoadedModel> loaded(
       new LoadedModel(checkpoint.folder(), model, compute, num_threads));
   loaded->tokenizer_ = std::move(tokenizer);

@@ -37,8 +37,8 @@ class CallerObserver : public RunObserver {
 TrainResult train(const Configuration& configuration, const TrainRequest& request) {
   return guarded([&] {
     const RunConfig& config = configuration.content().config;
-    if (config.run.backend != "local") {
-      fail({ErrorKind::Usage, "run.backend = \"" + config.run.backend +
+    if (config.run.backend != BackendChoice::Local) {
+      fail({ErrorKind::Usage, "run.backend = \"" + std::string(name_of(config.run.backend)) +
                                   "\": ranks of the library are threads of this process; use "
                                   "\"local\", or the program `trireme` under mpirun"});
     }

@@ -88,7 +88,7 @@ std::string no_row(const std::string& filter) {
 }  // namespace
 
 Result<int> run_bench_kernels(const BenchKernelsOptions& options, CommandIo& io) {
-  TRIREME_TRY(choice, choose_kernels(options.isa.empty() ? "auto" : options.isa));
+  TRIREME_TRY(choice, choose_kernels(choice_of<IsaChoice>(options.isa).value_or(IsaChoice::Auto)));
   const int num_threads = options.threads > 0 ? options.threads : num_available_cores();
   ThreadTeam team(num_threads);
   const Buffer workspace = Buffer::allocate(num_threads * kWorkspaceBytesPerThread);

@@ -112,7 +112,7 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
   RunConfig config;
   config.model = model.config;
   // A run that goes on from here computes as the file was kept, where that is possible.
-  config.precision.compute = model.dtype == DType::BF16 ? "bf16" : "fp32";
+  config.precision.compute = model.dtype == DType::BF16 ? ComputeChoice::Bf16 : ComputeChoice::Fp32;
   TRIREME_TRY_DONE(
       write_checkpoint_model(model, {to_toml(config), options.is_trainable}, options.out));
   TRIREME_TRY(checkpoint, Checkpoint::open(options.out));

@@ -60,7 +60,7 @@ std::string bash_key_values() {
   std::string cases;
   for (const ConfigField& field : config_fields(config)) {
     std::string words;
-    for (const std::string& name : split_choices(field.choices)) words += name + " ";
+    for (const std::string_view name : field.choices) words += fmt::format("{} ", name);
     if (std::holds_alternative<bool*>(field.value)) words = "true false";
     if (words.empty()) continue;
     cases += fmt::format("      {}) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n", field.key(),

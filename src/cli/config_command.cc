@@ -10,6 +10,7 @@
 #include "config/unknown_key.h"
 #include "graph/param_table.h"
 #include "graph/work.h"
+#include "spec/batch.h"
 #include "spec/model_spec.h"
 #include "spec/run_config_fields.h"
 #include "spec/run_config_text.h"
@@ -64,19 +65,15 @@ void explain_model(const RunConfig& config, std::ostream& out) {
 }
 
 void explain_batch(const RunConfig& config, std::ostream& out) {
-  const BatchConfig& batch = config.batch;
   const ParallelConfig& parallel = config.parallel;
-  const int64_t sequences = batch.global_sequences > 0 ? batch.global_sequences
-                            : batch.global_tokens > 0  ? batch.global_tokens / config.model.seq_len
-                                                       : batch.micro_sequences * parallel.dp;
+  const int64_t sequences = sequences_of_step(config);
   out << fmt::format("ranks = dp * tp * pp * cp = {}\n",
                      int64_t{parallel.dp} * parallel.tp * parallel.pp * parallel.cp);
   out << fmt::format(
       "a step = {} sequences = {} tokens; the run = {} tokens\n", sequences,
       sequences * config.model.seq_len,
       format_count(double(sequences) * double(config.model.seq_len) * double(config.run.steps)));
-  out << fmt::format("micro-batches that a rank accumulates = {}\n",
-                     sequences / parallel.dp / batch.micro_sequences);
+  out << fmt::format("micro-batches that a rank accumulates = {}\n", microbatches_of_step(config));
 }
 
 std::string default_text_of(const std::string& key) {
@@ -89,9 +86,9 @@ std::string default_text_of(const std::string& key) {
 
 // "one of none, full", or the type.
 std::string values_text(const ConfigField& field) {
-  std::vector<std::string> names = split_choices(field.choices);
+  if (field.choices.empty()) return std::string(type_name(field));
+  std::vector<std::string_view> names(field.choices.begin(), field.choices.end());
   std::erase(names, "");
-  if (names.empty()) return std::string(type_name(field));
   return fmt::format("one of {}", fmt::join(names, ", "));
 }
 
@@ -210,7 +207,7 @@ std::string configuration_markdown() {
       if (field.section != section.name) continue;
       std::string meaning(field.doc);
       if (!field.choices.empty()) {
-        std::vector<std::string> names = split_choices(field.choices);
+        std::vector<std::string_view> names(field.choices.begin(), field.choices.end());
         std::erase(names, "");
         meaning += fmt::format(" (`{}`)", fmt::join(names, "`, `"));
       }

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "graph/graph_text.h"
-#include "train/draw_graph.h"
+#include "observe/draw_graph.h"
 
 namespace trireme {
 namespace {

@@ -103,7 +103,7 @@ RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& laun
 
 Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
-  if (io.launch.ranks > 0) loaded.config.run.backend = "mpi";
+  if (io.launch.ranks > 0) loaded.config.run.backend = BackendChoice::Mpi;
   if (options.dry_run) {
     const Result<RunPlan> planned = plan_session(loaded.config, this_host());
     if (!planned.ok()) return loaded.located(planned.error());

@@ -25,13 +25,12 @@ RunConfig random_run(unsigned seed) {
   config.model.heads = 4;
   config.model.vocab_size = one_of({19, 300, 3000});
   config.model.seq_len = one_of({8, 64});
-  config.data.source = "synthetic";
+  config.data.source = DataSource::Synthetic;
   config.batch.global_sequences = one_of({3, 4, 8, 12});
   config.batch.micro_sequences = 1;
   config.parallel.pp = one_of({1, 2, 3, 4});
-  config.parallel.schedule = "auto";
-  const char* recomputes[] = {"none", "selective", "full"};
-  config.memory.recompute = recomputes[random() % 3];
+  config.parallel.schedule = ScheduleKind::Auto;
+  config.memory.recompute = kRecomputes[random() % 3];
   return config;
 }
 
@@ -50,7 +49,7 @@ HostFacts random_host(unsigned seed) {
 int64_t largest_rank(const RunPlan& plan) { return plan.largest().memory.arena_bytes; }
 
 // What a named schedule takes for the costs that the search had; infinite where it cannot be.
-double named_makespan(RunConfig config, const HostFacts& host, const std::string& kind) {
+double named_makespan(RunConfig config, const HostFacts& host, ScheduleKind kind) {
   config.parallel.schedule = kind;
   const Result<RunPlan> plan = make_plan(config, host);
   if (!plan.ok()) return 1e300;
@@ -66,10 +65,10 @@ TEST(AutoSchedule, IsNotSlowerThanAnyNamedScheduleOnUnevenStages) {
     ASSERT_TRUE(plan.ok()) << seed << ": " << plan.error().message;
     const Hardware hardware = host.hardware.value_or(nominal_hardware());
     const double makespan = simulate_plan(*plan, hardware)->makespan_s;
-    for (const std::string& kind : schedule_kinds()) {
+    for (const ScheduleKind kind : kNamedSchedules) {
       if (traits_of(kind).param_copies() > 1) continue;
       EXPECT_LE(makespan, named_makespan(config, host, kind) * (1 + 1e-9))
-          << "seed " << seed << " " << kind;
+          << "seed " << seed << " " << name_of(kind);
     }
   }
 }
@@ -81,18 +80,19 @@ TEST(AutoSchedule, KeepsTheMemoryLimitOfAPlanAndIsStillTheFastest) {
     config.model.seq_len = 64;
     config.parallel.pp = 2 + int(seed % 2);
     const int64_t most = largest_rank(make_plan(config, {}).value());
-    config.parallel.schedule = "1f1b";
+    config.parallel.schedule = ScheduleKind::OneFOneB;
     const int64_t lean = largest_rank(make_plan(config, {}).value());
-    config.parallel.schedule = "auto";
+    config.parallel.schedule = ScheduleKind::Auto;
     for (const double part : {0.0, 0.4, 0.8}) {
       config.memory.limit_bytes = lean + int64_t(part * double(std::max(lean, most) - lean));
       const Result<RunPlan> plan = make_plan(config, {});
       ASSERT_TRUE(plan.ok()) << seed << ": " << plan.error().message;
       EXPECT_LE(largest_rank(*plan), config.memory.limit_bytes) << seed;
       const double makespan = simulate_plan(*plan, nominal_hardware())->makespan_s;
-      for (const std::string& kind : schedule_kinds()) {
+      for (const ScheduleKind kind : kNamedSchedules) {
         if (traits_of(kind).param_copies() > 1) continue;
-        EXPECT_LE(makespan, named_makespan(config, {}, kind) * (1 + 1e-9)) << seed << " " << kind;
+        EXPECT_LE(makespan, named_makespan(config, {}, kind) * (1 + 1e-9))
+            << seed << " " << name_of(kind);
       }
     }
   }

@@ -35,7 +35,7 @@ void set_num_ahead(RunPlan& plan) {
 
 // Fills in what all ranks of a plan share: its shape, its schedule and its stages.
 Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
-  if (const auto misfit = shape_for_mesh(plan)) return misfit->error;
+  shape_for_mesh(plan);
   TRIREME_TRY(schedule, parts.schedule(plan));
   plan.schedule = std::move(schedule);
   TRIREME_TRY_DONE(check_layout_tree(plan));

@@ -16,7 +16,7 @@ namespace {
 
 ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
   // Servers hold what ZeRO would share out: a push is a reduction to them, a pull a gather.
-  const bool has_servers = parallel.sync == "parameter_server";
+  const bool has_servers = parallel.sync == GradSync::ParameterServer;
   const int level = has_servers ? std::max(parallel.zero, 1) : parallel.zero;
   if (parallel.dp == 1 || level == 0) return {};
   const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : parallel.dp;
@@ -81,7 +81,7 @@ void place_norm(RankPlan& rank, const RunPlan& plan) {
 }
 
 void cut_pieces(RankPlan& rank, const MemoryConfig& memory) {
-  if (memory.offload == "none") return;
+  if (memory.offload == OffloadChoice::None) return;
   for (ChunkTables& chunk : rank.chunks) {
     chunk.pieces = offload_pieces(chunk, memory.offload_buffer_bytes);
   }
@@ -119,7 +119,8 @@ RankPlan stored_rank(const RunPlan& plan, int position) {
   RankPlan rank = outline_rank(plan, position);
   for (ChunkTables& chunk : rank.chunks) {
     chunk = chunk_tables(plan.model, chunk.stage, rank.shape, rank.zero, rank.expert_zero,
-                         plan.config.parallel.bucket_bytes, plan.config.memory.offload == "all");
+                         plan.config.parallel.bucket_bytes,
+                         plan.config.memory.offload == OffloadChoice::All);
   }
   cut_pieces(rank, plan.config.memory);
   rank.joins_directions_first = joins_directions_first(plan);

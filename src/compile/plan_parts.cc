@@ -16,13 +16,13 @@ namespace {
 Result<Schedule> named_schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
   const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), parallel.chunks};
-  TRIREME_TRY(schedule, make_schedule(parallel.schedule, shape));
+  TRIREME_TRY(schedule, make_schedule(name_of(parallel.schedule), shape));
   for (Program& program : schedule.programs) program = unpair(program);
   return add_send_recv(schedule);
 }
 
 Result<Schedule> checked_schedule(const RunPlan& plan) {
-  const bool is_auto = plan.config.parallel.schedule == "auto";
+  const bool is_auto = plan.config.parallel.schedule == ScheduleKind::Auto;
   TRIREME_TRY(schedule, is_auto ? auto_schedule(plan) : named_schedule(plan));
   const std::vector<Problem> problems = check(schedule);
   TRIREME_CHECK(problems.empty(), explain(schedule, problems.front()));
@@ -33,7 +33,7 @@ Result<Schedule> checked_schedule(const RunPlan& plan) {
 
 Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
-  if (parallel.schedule == "auto") return checked_schedule(plan);  // depends on prices
+  if (parallel.schedule == ScheduleKind::Auto) return checked_schedule(plan);  // depends on prices
   const Asked asked{parallel.schedule, parallel.pp, parallel.chunks, plan.num_microbatches};
   if (const auto known = schedules_.find(asked); known != schedules_.end()) return known->second;
   Result<Schedule> schedule = checked_schedule(plan);

@@ -21,8 +21,8 @@ class PlanParts {
   Status check_placements(const RunPlan& plan, const StageSpec& stage);
 
  private:
-  static constexpr size_t kMostActions = 2'000'000;          // of all schedules that are kept
-  using Asked = std::tuple<std::string, int, int, int64_t>;  // kind, pp, chunks, micro-batches
+  static constexpr size_t kMostActions = 2'000'000;           // of all schedules that are kept
+  using Asked = std::tuple<ScheduleKind, int, int, int64_t>;  // kind, pp, chunks, micro-batches
 
   std::map<Asked, Schedule> schedules_;
   size_t num_actions_ = 0;

@@ -38,8 +38,8 @@ RunPlan plan_of(const RunConfig& config) {
 }
 
 TEST(Price, EveryFlopOfTheModelIsPricedOnceAtThePeak) {
-  for (const char* compute : {"fp32", "bf16"}) {
-    for (const char* recompute : {"none", "selective", "full"}) {
+  for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
+    for (const Recompute recompute : kRecomputes) {
       RunConfig config = some_run();
       config.precision.compute = compute;
       config.memory.recompute = recompute;
@@ -72,7 +72,7 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
     EXPECT_LT(predicted_step_s(plan, faster), step_s);
   }
   double none = 0.0;
-  for (const char* recompute : {"none", "selective", "full"}) {
+  for (const Recompute recompute : kRecomputes) {
     RunConfig config = some_run();
     config.memory.recompute = recompute;
     const double recompute_s = price_compute(plan_of(config), some_hardware()).recompute_s;
@@ -90,7 +90,7 @@ TEST(Alternatives, AreThePlansOfTheirOwnConfigurations) {
   int num_configured = 0;
   for (const Alternative& way : *ways) {
     RunConfig own = config;
-    own.memory.recompute = std::string(name_of(way.recompute));
+    own.memory.recompute = way.recompute;
     own.batch.micro_sequences = way.micro_sequences;
     const RunPlan plan = plan_of(own);
     EXPECT_EQ(way.arena_bytes, plan.arena_bytes());
@@ -131,7 +131,7 @@ TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
         for (const int64_t missing : {0, 1}) {
           HostFacts host;
           RunConfig own = config;
-          own.memory.recompute = std::string(name_of(way.recompute));
+          own.memory.recompute = way.recompute;
           own.batch.micro_sequences = way.micro_sequences;
           (limits_ranks ? own.memory.limit_bytes : host.memory_bytes) = way.arena_bytes - missing;
           EXPECT_EQ(make_plan(own, host).ok(), missing == 0);

@@ -121,9 +121,9 @@ void expect_classes_are_their_ranks(const RunPlan& plan) {
 }
 
 struct Layout {
-  const char* schedule;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
   int zero;
-  const char* offload = "none";
+  OffloadChoice offload = OffloadChoice::None;
   bool is_mesh_reproducible = false;
 };
 
@@ -133,11 +133,16 @@ TEST(RankClasses, SayOfEveryRankWhatItsOwnPlanSaysOnEveryMeshOfEightRanks) {
     for_each_mesh(8, [&](const Mesh& mesh) {
       if (mesh.ep > 1 && family != ModelFamily::Moe) return;
       // All of a mesh are too many: each mesh has its turn with some of them.
-      const Layout layouts[] = {{"1f1b", 0},        {"zb_h1", 1},
-                                {"1f1b", 2},        {"1f1b", 3},
-                                {"dualpipe", 1},    {"interleaved", 3},
-                                {"zb_v", 2},        {"1f1b", 1, "optimizer"},
-                                {"1f1b", 2, "all"}, {"1f1b", 1, "none", true}};
+      const Layout layouts[] = {{ScheduleKind::OneFOneB, 0},
+                                {ScheduleKind::ZbH1, 1},
+                                {ScheduleKind::OneFOneB, 2},
+                                {ScheduleKind::OneFOneB, 3},
+                                {ScheduleKind::Dualpipe, 1},
+                                {ScheduleKind::Interleaved, 3},
+                                {ScheduleKind::ZbV, 2},
+                                {ScheduleKind::OneFOneB, 1, OffloadChoice::Optimizer},
+                                {ScheduleKind::OneFOneB, 2, OffloadChoice::All},
+                                {ScheduleKind::OneFOneB, 1, OffloadChoice::None, true}};
       for (size_t i = 0; i < std::size(layouts); ++i) {
         const Layout& layout = layouts[i];
         if (mesh.dp == 1 && layout.zero > 1) continue;
@@ -150,17 +155,17 @@ TEST(RankClasses, SayOfEveryRankWhatItsOwnPlanSaysOnEveryMeshOfEightRanks) {
         config.parallel.ep = mesh.ep;
         config.parallel.zero = layout.zero;
         config.parallel.sequence = mesh.tp > 1 && !layout.is_mesh_reproducible;
-        config.parallel.schedule = mesh.pp > 1 ? layout.schedule : "1f1b";
+        config.parallel.schedule = mesh.pp > 1 ? layout.schedule : ScheduleKind::OneFOneB;
         config.memory.offload = layout.offload;
         config.memory.offload_buffer_bytes = 1 << 16;
-        if (layout.is_mesh_reproducible) config.run.reproducible = "mesh";
+        if (layout.is_mesh_reproducible) config.run.reproducible = Reproducible::Mesh;
         config.batch.global_sequences = 2 * mesh.pp * mesh.dp;
         if (!validate(config).empty()) continue;
         const Result<RunPlan> plan = make_plan(config, {});
         if (!plan.ok()) continue;
         SCOPED_TRACE(fmt::format("family {} tp {} cp {} pp {} dp {} ep {} {} zero {} offload {}",
                                  int(family), mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
-                                 layout.schedule, layout.zero, layout.offload));
+                                 name_of(layout.schedule), layout.zero, name_of(layout.offload)));
         expect_classes_are_their_ranks(*plan);
         ++num_plans;
       }
@@ -175,7 +180,7 @@ TEST(RankClasses, HoldForServersAndForCopiesOfShards) {
     config.parallel.dp = 4;
     config.batch.global_sequences = 8;
     if (servers > 0) {
-      config.parallel.sync = "parameter_server";
+      config.parallel.sync = GradSync::ParameterServer;
       config.parallel.servers = servers;
     } else {
       config.parallel.zero = 3;
@@ -199,7 +204,7 @@ RunConfig llama3_405b(const Mesh& mesh, int zero) {
   config.model.vocab_size = 128256;
   config.model.seq_len = 8192;
   config.model.tied_head = false;
-  config.precision.compute = "bf16";
+  config.precision.compute = ComputeChoice::Bf16;
   config.parallel.tp = mesh.tp;
   config.parallel.cp = mesh.cp;
   config.parallel.pp = mesh.pp;

@@ -73,10 +73,8 @@ RankPlan rank_plan(const RunPlan& plan, int position);
 // The plans of all ranks, [position]: for meshes of few ranks.
 std::vector<RankPlan> rank_plans(const RunPlan& plan);
 
-// The batch of one step, from whichever of its two keys is set.
-Result<int64_t> global_sequences_of(const RunConfig& config);
-
-// A plan before it is compiled: configuration, model, mesh, shape and batch.
+// A plan before it is compiled: configuration, model, mesh, shape and batch. Refuses what
+// validate_with_data() refuses, and nothing else.
 Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host);
 
 // What is available: to each rank where memory.limit_bytes says so, else to all together; 0:

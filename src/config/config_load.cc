@@ -70,6 +70,7 @@ class Loader {
         layer.assignments.push_back(std::move(*assignment));
       } else {
         problems_.push_back(assignment.error().message);
+        is_readable_ = false;
       }
     }
     layers_.push_back(std::move(layer));
@@ -79,11 +80,14 @@ class Loader {
   Result<LoadedConfig> finish(const ConfigRequest& request) {
     TRIREME_TRY_DONE(insert_preset());
     for (const Layer& layer : layers_) apply(layer);
-    if (problems_.empty() && request.ranks) derive_dp(*request.ranks, request.ranks_option);
-    if (problems_.empty()) {
+    if (is_readable_ && request.ranks) derive_dp(*request.ranks, request.ranks_option);
+    if (is_readable_) {
       const RunConfig& config = loaded_.config;
       const RunConfig checked = request.lays_out_anew ? on_one_rank(config) : config;
-      for (const ConfigProblem& problem : validate(checked)) report(problem);
+      for (const ConfigProblem& problem : validate(checked)) {
+        // Whether the run can be is for its plan to say: others read a model alone from the file.
+        if (problem.kind == ErrorKind::Usage) report(problem);
+      }
     }
     if (!problems_.empty()) return usage(fmt::format("{}", fmt::join(problems_, "\n")));
     return std::move(loaded_);
@@ -162,6 +166,7 @@ class Loader {
       const ConfigField* field = find(assignment.key);
       if (field == nullptr) {
         problems_.push_back(assignment.origin.where() + ": " + unknown_key_message(assignment.key));
+        is_readable_ = false;
         continue;
       }
       seen.insert(assignment.key);
@@ -172,6 +177,7 @@ class Loader {
       const Status status = assign(*field, assignment);
       if (!status.ok()) {
         problems_.push_back(assignment.origin.where() + ": " + status.error().message);
+        is_readable_ = is_readable_ && is_misspelt(*field, assignment);
         continue;
       }
       loaded_.history[assignment.key].push_back(assignment);
@@ -196,12 +202,14 @@ class Loader {
     const int64_t others = int64_t{parallel.tp} * parallel.pp * parallel.cp;
     if (ranks < 1) {
       problems_.push_back(origin + ": must be at least 1");
+      is_readable_ = false;
     } else if (loaded_.history.count("parallel.dp")) {
       if (others * parallel.dp == ranks) return;
       problems_.push_back(fmt::format(
           "{}: parallel.dp * tp * pp * cp = {} * {} * {} * {} = {} ranks; change one of them, or "
           "leave parallel.dp out to derive it",
           origin, parallel.dp, parallel.tp, parallel.pp, parallel.cp, others * parallel.dp));
+      is_readable_ = false;
     } else if (others < 1 || ranks % others != 0) {
       const int64_t step = std::max<int64_t>(1, others);
       const int64_t below = ranks / step * step;
@@ -209,6 +217,7 @@ class Loader {
           fmt::format("{}: must be a multiple of parallel.tp * pp * cp = {} * {} * {}; try {}{}",
                       origin, parallel.tp, parallel.pp, parallel.cp,
                       below > 0 ? fmt::format("{} or ", below) : "", below + step));
+      is_readable_ = false;
     } else {
       parallel.dp = static_cast<int>(ranks / others);
       loaded_.history["parallel.dp"].push_back(
@@ -232,6 +241,9 @@ class Loader {
   std::vector<std::string> near_folders_;
   std::vector<Layer> layers_;
   std::vector<std::string> problems_;
+  // False after a problem that leaves open what the configuration says. A misspelt choice does not:
+  // the rules are still held against the other values, so that all problems come at once.
+  bool is_readable_ = true;
   LoadedConfig loaded_;
   std::vector<ConfigField> fields_ = config_fields(loaded_.config);
 };

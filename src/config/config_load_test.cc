@@ -66,7 +66,7 @@ TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
                           field.name == "loss_scale";  // to other fields, or to few values
     if (!is_bound) change(field);
   }
-  all.run.reproducible = "layout";  // "mesh" contradicts parallel.sequence
+  all.run.reproducible = Reproducible::Layout;  // "mesh" contradicts parallel.sequence
   const auto loaded = from_text(to_toml(all));
   ASSERT_TRUE(loaded.ok()) << error_of(loaded);
   EXPECT_EQ(to_toml(loaded.value().config), to_toml(all));

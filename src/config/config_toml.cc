@@ -9,7 +9,6 @@
 #include <optional>
 #include <sstream>
 
-#include "base/nearest_name.h"
 #include "config/toml_limits.h"
 
 namespace trireme {
@@ -101,16 +100,9 @@ struct Store {
     return copy(target);
   }
   bool operator()(std::string* target) const { return copy(target); }
-  bool operator()(ModelFamily* target) const {
+  bool operator()(ChoiceField target) const {
     const auto* name = std::get_if<std::string>(&value);
-    if (name == nullptr) return false;
-    for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
-      if (*name == name_of(family)) {
-        *target = family;
-        return true;
-      }
-    }
-    return false;
+    return name != nullptr && target.set(*name);
   }
 
  private:
@@ -213,15 +205,18 @@ Result<ConfigAssignment> parse_override(std::string_view override_text) {
   return assignment;
 }
 
+bool is_misspelt(const ConfigField& field, const ConfigAssignment& assignment) {
+  const auto* word = std::get_if<std::string>(&assignment.value);
+  return word != nullptr && std::holds_alternative<ChoiceField>(field.value) &&
+         std::find(field.choices.begin(), field.choices.end(), *word) == field.choices.end();
+}
+
 Status assign(const ConfigField& field, const ConfigAssignment& assignment) {
   if (std::visit(Store{assignment.value}, field.value)) return Done{};
-  const auto* word = std::get_if<std::string>(&assignment.value);
-  if (word != nullptr && type_name(field) == "a string") {  // an enumerator
-    const std::vector<std::string> names = split_choices(field.choices);
-    const std::string nearest = nearest_name(*word, names);
-    return usage(fmt::format("{} = {} is unknown; use {}{}", field.key(), assignment.text,
-                             fmt::join(names, ", "),
-                             nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+  if (is_misspelt(field, assignment)) {
+    return usage(fmt::format(
+        "{} = {} is unknown; use {}{}", field.key(), assignment.text, or_choices(field.choices),
+        nearest_choice(std::get<std::string>(assignment.value), field.choices)));
   }
   return usage(fmt::format("{} = {} must be {}", field.key(), assignment.text, type_name(field)));
 }

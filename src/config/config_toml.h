@@ -40,6 +40,9 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
 // --set KEY=VALUE: VALUE is TOML; where it is not, or where `key` is a string field, a bare word.
 Result<ConfigAssignment> parse_override(std::string_view override_text);
 
+// Returns true if the value is a string, as the field wants it, and none of its choices.
+bool is_misspelt(const ConfigField& field, const ConfigAssignment& assignment);
+
 // Writes the value where it is of the field's type; else says what is wrong, without the origin.
 Status assign(const ConfigField& field, const ConfigAssignment& assignment);
 

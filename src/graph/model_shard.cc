@@ -12,17 +12,6 @@ LayerSlices LayerSlices::of(const StageShape& shape) {
   return {all, shape.tp_rank * count, count, shape.slices > 0};
 }
 
-int most_slices(const ModelSpec& model) {
-  int slices = 1;
-  const auto divides = [](int64_t extent, int by) { return extent % by == 0; };
-  while (2 * slices <= kMostSlices && divides(model.heads, 2 * slices) &&
-         divides(model.kv_heads, 2 * slices) && divides(model.d_ff, 2 * slices) &&
-         model.vocab_size >= 2 * slices) {
-    slices *= 2;
-  }
-  return slices;
-}
-
 Status check_tensor_parallel(const ModelSpec& model, int tp) {
   const auto refuse = [&](const char* rule, const char* key, int64_t value) {
     return Error{ErrorKind::Usage,

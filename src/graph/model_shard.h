@@ -27,8 +27,6 @@ struct LayerSlices {
     return balanced_begin(total, all, first + slice);
   }
 };
-// The most slices into which `model` can be cut, a power of two.
-int most_slices(const ModelSpec& model);
 
 // What one tensor-parallel rank holds of a model: a model of its own, with this rank's heads,
 // kv_heads, d_ff and rows of the vocabulary. Nothing is padded: slices are balanced, and may differ

@@ -34,8 +34,8 @@ ModelConfig llama(int64_t layers, int64_t d_model, int64_t heads, int64_t kv_hea
 // Karpathy's microgpt: no biases, no gains, a norm behind the embedding and none before the head.
 ModelConfig microgpt() {
   ModelConfig config = gpt2(1, 16, 4, 27, 16);
-  config.norm = "rms_norm";
-  config.activation = "relu";
+  config.norm = NormChoice::RmsNorm;
+  config.activation = ActivationChoice::Relu;
   config.bias = false;
   config.norm_gain = false;
   config.embedding_norm = true;
@@ -179,10 +179,10 @@ TEST(ModelSpec, RefusesExpertsThatCannotBeWithTheKeyInTheMessage) {
       {"model.expert_groups", [](ModelConfig& config) { config.expert_groups = 3; }},
       {"model.top_groups", [](ModelConfig& config) { config.top_groups = 2; }},
       {"model.router", [](ModelConfig& config) { config.router = "soft"; }},
-      {"model.activation", [](ModelConfig& config) { config.activation = "relu"; }},
+      {"model.activation", [](ModelConfig& config) { config.activation = ActivationChoice::Relu; }},
       {"model.z_loss",
        [](ModelConfig& config) {
-         config.router = "sigmoid";
+         config.router = RouterType::Sigmoid;
          config.z_loss = 0.1;
        }},
   };

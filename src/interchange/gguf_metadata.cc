@@ -101,7 +101,7 @@ ModelConfig read_model(const GgufHeader& header) {
     model.norm_eps = real(header, "gpt2.attention.layer_norm_epsilon");
     return model;
   }
-  model.activation = "swiglu";
+  model.activation = ActivationChoice::Swiglu;
   model.bias = false;
   model.kv_heads = count(header, "llama.attention.head_count_kv", model.heads);
   model.head_dim = count(header, "llama.attention.key_length", 0);

@@ -83,10 +83,11 @@ class Fields {
   std::string where_;
 };
 
-std::string activation_of(const std::string& name) {
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return "gelu_tanh";
-  if (name == "gelu" || name == "gelu_python") return "gelu_erf";
-  if (name == "relu") return "relu";
+ActivationChoice activation_of(const std::string& name) {
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
+    return ActivationChoice::GeluTanh;
+  if (name == "gelu" || name == "gelu_python") return ActivationChoice::GeluErf;
+  if (name == "relu") return ActivationChoice::Relu;
   throw Unsupported{"activation_function = \"" + name +
                     "\"; gelu_new, gelu and relu are supported"};
 }
@@ -160,7 +161,7 @@ void read_rotary_family(const Fields& fields, const RotaryDefaults& defaults, Mo
   if (activation != "silu" && activation != "swish") {
     throw Unsupported{"hidden_act = \"" + activation + "\"; silu is supported"};
   }
-  model.activation = "swiglu";
+  model.activation = ActivationChoice::Swiglu;
   model.bias = false;
   model.tied_head = fields.flag("tie_word_embeddings", false);
   model.norm_eps = fields.number("rms_norm_eps", defaults.norm_eps);

@@ -268,7 +268,7 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
   micro.embedding_norm = true;
   EXPECT_EQ(foreign_family(*resolve_model(micro, 0)).error().kind, ErrorKind::Infeasible);
   using Change = void (*)(ModelConfig&);
-  const Change no_mixtrals[] = {[](ModelConfig& model) { model.router = "sigmoid"; },
+  const Change no_mixtrals[] = {[](ModelConfig& model) { model.router = RouterType::Sigmoid; },
                                 [](ModelConfig& model) { model.shared_experts = 1; },
                                 [](ModelConfig& model) { model.capacity_factor = 1.0; },
                                 [](ModelConfig& model) { model.balance_rate = 0.01; }};
@@ -278,7 +278,7 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
     EXPECT_EQ(foreign_family(*resolve_model(model, 0)).error().kind, ErrorKind::Infeasible);
   }
   micro = small_model("gpt2");
-  micro.positions = "rope";
+  micro.positions = PositionsChoice::Rope;
   EXPECT_FALSE(foreign_family(*resolve_model(micro, 0)).ok());
 }
 

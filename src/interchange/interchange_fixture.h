@@ -21,11 +21,11 @@ inline ModelConfig small_model(const std::string& name) {
     config.kv_heads = 2;
     config.d_ff = 40;
     config.bias = false;
-    config.activation = "swiglu";
+    config.activation = ActivationChoice::Swiglu;
     config.norm_eps = 3e-6;
   }
   config.tied_head = !name.ends_with("untied");
-  if (name == "gpt2_erf_untied") config.activation = "gelu_erf";
+  if (name == "gpt2_erf_untied") config.activation = ActivationChoice::GeluErf;
   if (name == "gpt2_no_bias") config.bias = false;
   if (name == "gpt2_no_gain") config.norm_gain = false;
   if (name == "llama_head_dim") config.head_dim = 10;

@@ -41,8 +41,8 @@ ModelSpec text_model_of(const std::string& name) {
     config.shared_experts = 1;
   }
   if (name == "microgpt") {
-    config.norm = "rms_norm";
-    config.activation = "relu";
+    config.norm = NormChoice::RmsNorm;
+    config.activation = ActivationChoice::Relu;
     config.bias = false;
     config.norm_gain = false;
     config.embedding_norm = true;

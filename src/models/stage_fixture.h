@@ -54,7 +54,7 @@ inline ModelSpec model_of(const std::string& name) {
     config.experts = 6;
     config.top_k = 3;
     config.shared_experts = 1;
-    config.router = "sigmoid";
+    config.router = RouterType::Sigmoid;
     config.z_loss = 0.0;
     config.expert_groups = 3;
     config.top_groups = 2;
@@ -64,15 +64,15 @@ inline ModelSpec model_of(const std::string& name) {
   if (name == "moe_capacity") config.capacity_factor = 0.75;
   if (name == "llama_dropout") config.dropout = 0.3;
   if (name == "microgpt") {
-    config.norm = "rms_norm";
-    config.activation = "relu";
+    config.norm = NormChoice::RmsNorm;
+    config.activation = ActivationChoice::Relu;
     config.bias = false;
     config.norm_gain = false;
     config.embedding_norm = true;
     config.final_norm = false;
   }
   if (name == "gpt2_erf_embedding_norm") {
-    config.activation = "gelu_erf";
+    config.activation = ActivationChoice::GeluErf;
     config.embedding_norm = true;
   }
   return *resolve_model(config, 0);

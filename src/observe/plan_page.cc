@@ -81,7 +81,7 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
         fmt::format("predicted for {}; {} ranks = tp {} x cp {} x pp {} x dp {}, "
                     "ep {}, {}, ZeRO {}, recompute {}",
                     hardware.name, plan.num_ranks(), mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
-                    schedule, plan.config.parallel.zero, plan.config.memory.recompute)},
+                    schedule, plan.config.parallel.zero, name_of(plan.config.memory.recompute))},
        {"facts", facts},
        {"layouts", layouts.empty() ? Json() : Json(layouts)},
        {"summary", std::move(summary)},

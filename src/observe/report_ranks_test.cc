@@ -38,7 +38,7 @@ struct Outcome {
 Outcome run(const RunConfig& config) {
   auto plan = make_plan(config, {});
   EXPECT_TRUE(plan.ok()) << plan.error().message;
-  const KernelChoice choice = choose_kernels("auto").value();
+  const KernelChoice choice = choose_kernels(IsaChoice::Auto).value();
   const Hardware hardware = some_hardware();
   const Predictions predictions = predict_ranks(*plan, hardware);
   Outcome outcome{*plan, {}, {}, {}};
@@ -77,7 +77,7 @@ std::vector<RunConfig> layouts() {
   all[2].parallel.zero = 3;
   all[3].parallel.pp = 2;
   all[3].parallel.tp = 2;
-  all[3].parallel.schedule = "zb_h1";
+  all[3].parallel.schedule = ScheduleKind::ZbH1;
   return all;
 }
 
@@ -194,7 +194,7 @@ TEST(Histograms, HoldEveryElementOfTheModelOnceOnEveryLayout) {
 
 TEST(Histograms, DoNotDependOnTheLayout) {
   RunConfig whole = layouts()[0], split = layouts()[1];
-  whole.run.reproducible = split.run.reproducible = "layout";
+  whole.run.reproducible = split.run.reproducible = Reproducible::Layout;
   const HistogramReport a = run(whole).histograms, b = run(split).histograms;
   ASSERT_EQ(a.grads.size(), b.grads.size());
   for (size_t i = 0; i < a.grads.size(); ++i) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/result.h"
 #include "spec/run_config.h"
 
 namespace trireme {
@@ -9,12 +8,11 @@ namespace trireme {
 // or wsd (constant, then linear over the last decay_steps) down to min_lr.
 class LrSchedule {
  public:
-  static Result<LrSchedule> make(const OptimConfig& optim, int64_t total_steps);
+  LrSchedule(const OptimConfig& optim, int64_t total_steps);
   double at(int64_t step) const;
 
  private:
-  enum class Kind { Cosine, Linear, Constant, Wsd };
-  Kind kind_ = Kind::Constant;
+  LrScheduleKind kind_ = LrScheduleKind::Constant;
   double lr_ = 0.0;
   double min_lr_ = 0.0;
   int64_t warmup_steps_ = 0;

@@ -207,7 +207,7 @@ void Optimizer::update_piece(Ctx& ctx, int chunk, int piece) const {
 void Optimizer::update(Ctx& ctx, const Param& param) const {
   if (param.balance_rate > 0.0) return balance(ctx, param);
   const double decay = param.decay ? config_.weight_decay : 0.0;
-  if (kind_ == OptimizerKind::Sgd) {
+  if (config_.name == OptimizerKind::Sgd) {
     ctx.kernels.sgd(ctx.stream, {.grad_N = param.grad_N,
                                  .master_N = param.master_N,
                                  .momentum_N = param.exp_avg_N,

@@ -8,7 +8,6 @@
 #include "nn/ctx.h"
 #include "nn/frame.h"
 #include "spec/norm_sum.h"
-#include "spec/optimizer_kind.h"
 #include "spec/run_config.h"
 
 namespace trireme {
@@ -38,8 +37,8 @@ struct OptimizerMemory {
 // nothing.
 class Optimizer {
  public:
-  Optimizer(const OptimConfig& config, OptimizerKind kind, NormSum norm_sum = NormSum::Chunks)
-      : config_(config), kind_(kind), norm_sum_(norm_sum) {}
+  explicit Optimizer(const OptimConfig& config, NormSum norm_sum = NormSum::Chunks)
+      : config_(config), norm_sum_(norm_sum) {}
 
   // The parameters of a chunk; their memory outlives the optimizer.
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
@@ -91,7 +90,6 @@ class Optimizer {
   void update(Ctx& ctx, const Param& param) const;
 
   OptimConfig config_;
-  OptimizerKind kind_;
   NormSum norm_sum_;
   std::vector<Param> params_;
   std::vector<std::vector<std::vector<Param>>> pieces_;  // [chunk][piece]

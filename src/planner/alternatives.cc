@@ -33,18 +33,6 @@ std::vector<int64_t> micro_batches(int64_t configured, int64_t global) {
 
 }  // namespace
 
-std::string_view name_of(Recompute recompute) {
-  switch (recompute) {
-    case Recompute::None:
-      return "none";
-    case Recompute::Selective:
-      return "selective";
-    case Recompute::Full:
-      return "full";
-  }
-  return "?";
-}
-
 Result<std::vector<Alternative>> alternatives(const RunConfig& config, const HostFacts& host,
                                               const Hardware& hardware) {
   const bool limits_ranks = config.memory.limit_bytes > 0;
@@ -61,7 +49,7 @@ Result<std::vector<Alternative>> alternatives(const RunConfig& config, const Hos
       other.batch.micro_sequences = micro;
       other.batch.global_sequences = configured.global_sequences;
       other.batch.global_tokens = 0;
-      other.memory.recompute = std::string(name_of(recompute));
+      other.memory.recompute = recompute;
       const Result<RunPlan> plan = make_plan(other, boundless);
       if (!plan.ok()) continue;
       const int64_t needed = needed_bytes(*plan, limits_ranks);

@@ -24,6 +24,4 @@ struct Alternative {
 Result<std::vector<Alternative>> alternatives(const RunConfig& config, const HostFacts& host,
                                               const Hardware& hardware);
 
-std::string_view name_of(Recompute recompute);
-
 }  // namespace trireme

@@ -48,12 +48,13 @@ void offer_narrower(const RunPlan& plan, Fitting& fitting) {
 
 // Those whose B and W are one need less than the same activations of a search that splits them.
 void offer_named(const RunPlan& plan, Fitting& fitting) {
-  for (const std::string& kind : schedule_kinds()) {
+  for (const ScheduleKind kind : kNamedSchedules) {
     if (traits_of(kind).param_copies() > 1) continue;
     RunPlan named = plan;
     named.config.parallel.schedule = kind;
     if (!compile_plan(named).ok()) continue;
-    named.config.parallel.schedule = named.schedule.kind = plan.schedule.kind;
+    named.config.parallel.schedule = plan.config.parallel.schedule;
+    named.schedule.kind = plan.schedule.kind;
     fitting.offer(std::move(named));
   }
 }
@@ -67,7 +68,7 @@ int64_t bytes_to_fit(const RunPlan& plan) {
 
 Status compile_to_fit(RunPlan& plan, int64_t limit) {
   TRIREME_TRY_DONE(compile_plan(plan));
-  const bool is_auto = plan.config.parallel.schedule == "auto";
+  const bool is_auto = plan.config.parallel.schedule == ScheduleKind::Auto;
   if (!is_auto || limit <= 0 || bytes_to_fit(plan) <= limit) return Done{};
   Fitting fitting(limit);
   offer_narrower(plan, fitting);

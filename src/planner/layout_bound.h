@@ -67,7 +67,7 @@ class LayoutBounds {
     double least_layers = 0.0;     // of a chunk
     double most_backward_s = 0.0;  // of a chunk and micro-batch, compute alone
   };
-  using WorkKey = std::tuple<std::string, int, int64_t, Recompute>;
+  using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
   const ComputeCost& compute_cost(const LayoutChoice& layout);

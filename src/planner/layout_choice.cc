@@ -19,14 +19,14 @@ std::vector<Number> divisors_of(Number number) {
 }
 
 struct ScheduleChoice {
-  std::string kind;
+  ScheduleKind kind = ScheduleKind::OneFOneB;
   int chunks = 0;
 };
 
 std::vector<ScheduleChoice> schedules_of(int pp, int64_t layers) {
-  if (pp == 1) return {{"1f1b", 0}};
+  if (pp == 1) return {{ScheduleKind::OneFOneB, 0}};
   std::vector<ScheduleChoice> all;
-  for (const std::string& kind : schedule_kinds()) {
+  for (const ScheduleKind kind : kNamedSchedules) {
     if (traits_of(kind).chunks != ChunkRule::Any) {
       all.push_back({kind, 0});
       continue;
@@ -48,7 +48,7 @@ RunConfig with_layout(RunConfig config, const LayoutChoice& layout) {
   config.parallel.schedule = layout.schedule;
   config.parallel.chunks = layout.chunks;
   config.batch.micro_sequences = layout.micro_sequences;
-  config.memory.recompute = std::string(name_of(layout.recompute));
+  config.memory.recompute = layout.recompute;
   return config;
 }
 
@@ -65,8 +65,9 @@ std::string describe(const LayoutChoice& layout) {
   }
   if (layout.zero > 0) add(fmt::format("ZeRO {}", layout.zero));
   if (mesh.pp > 1) {
-    add(layout.chunks > 0 ? fmt::format("{} x {}", layout.schedule, layout.chunks)
-                          : layout.schedule);
+    const std::string_view schedule = name_of(layout.schedule);
+    add(layout.chunks > 0 ? fmt::format("{} x {}", schedule, layout.chunks)
+                          : std::string(schedule));
   }
   add(fmt::format("micro {}", layout.micro_sequences));
   if (layout.recompute != Recompute::None) {

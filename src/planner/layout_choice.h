@@ -11,7 +11,7 @@ namespace trireme {
 struct LayoutChoice {
   Mesh mesh;
   int zero = 0;
-  std::string schedule = "1f1b";
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
   int chunks = 0;
   int64_t micro_sequences = 1;
   Recompute recompute = Recompute::None;

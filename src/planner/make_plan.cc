@@ -15,14 +15,6 @@ namespace {
 Status check_share_of_rank(const RunPlan& plan) {
   const ModelSpec& model = plan.model;
   const ParallelConfig& parallel = plan.config.parallel;
-  const int64_t micro = plan.shape.micro_sequences;
-  const double tokens = double(micro) * double(model.seq_len) / double(parallel.cp);
-  if (tokens > double(limits::kMicroBatchTokens)) {
-    return infeasible(fmt::format(
-        "batch.micro_sequences = {} of model.seq_len = {} are {:.1e} tokens on a rank; at most {} "
-        "are planned: take a smaller micro-batch, shorter sequences or a larger parallel.cp",
-        micro, model.seq_len, tokens, limits::kMicroBatchTokens));
-  }
   const double params =
       double(num_params(model)) / (double(parallel.tp) * double(parallel.pp) * double(parallel.ep) *
                                    (parallel.zero == 3 ? double(parallel.dp) : 1.0));

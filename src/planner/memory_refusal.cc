@@ -13,18 +13,16 @@
 #include "planner/alternatives.h"
 #include "planner/compile_to_fit.h"
 #include "planner/layout_choice.h"
-#include "spec/run_config_validate.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::string_view kOffloads[] = {"none", "optimizer", "all"};
+constexpr OffloadChoice kOffloads[] = {OffloadChoice::None, OffloadChoice::Optimizer,
+                                       OffloadChoice::All};
 
 // Those that leave less in memory than the configured one.
-std::span<const std::string_view> more_offloads(const MemoryConfig& memory) {
-  const std::span<const std::string_view> all = kOffloads;
-  const auto configured = std::find(all.begin(), all.end(), memory.offload);
-  return {configured == all.end() ? configured : configured + 1, all.end()};
+std::span<const OffloadChoice> more_offloads(const MemoryConfig& memory) {
+  return std::span<const OffloadChoice>(kOffloads).subspan(size_t(memory.offload) + 1);
 }
 
 // One worker of an asynchronous run: its copy of the model is whole and in memory.
@@ -43,14 +41,14 @@ std::vector<RunConfig> storages(const RunPlan& refused, const HostFacts& host) {
   if (is_worker(refused, host)) return all;
   const int zero = refused.config.parallel.zero;
   const int most_zero = refused.mesh.dp == 1 ? zero : 3;
-  const auto add = [&](int level, std::string_view offload) {
+  const auto add = [&](int level, OffloadChoice offload) {
     all.push_back(refused.config);
     all.back().parallel.zero = level;
-    all.back().memory.offload = std::string(offload);
+    all.back().memory.offload = offload;
   };
   for (int level = zero + 1; level <= most_zero; ++level) add(level, refused.config.memory.offload);
   for (const int level : {zero, most_zero}) {
-    for (const std::string_view more : more_offloads(refused.config.memory)) add(level, more);
+    for (const OffloadChoice more : more_offloads(refused.config.memory)) add(level, more);
     if (level == most_zero) break;
   }
   return all;
@@ -113,14 +111,14 @@ class Changes {
   }
 
   bool fits(RunConfig config, Recompute recompute, int64_t micro) {
-    config.memory.recompute = std::string(name_of(recompute));
+    config.memory.recompute = recompute;
     if (micro != refused_.shape.micro_sequences) {
       config.batch.micro_sequences = micro;
       if (config.batch.global_tokens == 0)
         config.batch.global_sequences = refused_.global_sequences;
     }
     const std::string options = set_options(refused_.config, config);
-    if (options.empty() || !validate(config).empty()) return false;
+    if (options.empty()) return false;
     Result<RunPlan> plan = start_plan(config, host_);
     if (!plan.ok() || !compile_to_fit(*plan, limit_).ok()) return false;
     const int64_t bytes = bytes_to_fit(*plan);
@@ -203,9 +201,9 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
 }
 
 std::string offload_that_fits(const RunConfig& config, const HostFacts& host) {
-  for (const std::string_view more : more_offloads(config.memory)) {
+  for (const OffloadChoice more : more_offloads(config.memory)) {
     RunConfig other = config;
-    other.memory.offload = std::string(more);
+    other.memory.offload = more;
     Result<RunPlan> plan = start_plan(other, host);
     if (!plan.ok()) continue;
     const int64_t limit = memory_limit(*plan, host);

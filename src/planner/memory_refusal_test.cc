@@ -41,8 +41,8 @@ bool says(const std::string& message, const std::string& text) {
 }
 
 // The leanest of the ways to keep the same weights.
-RunConfig leanest(RunConfig config, const std::string& offload) {
-  config.memory.recompute = "full";
+RunConfig leanest(RunConfig config, OffloadChoice offload) {
+  config.memory.recompute = Recompute::Full;
   config.memory.offload = offload;
   config.batch.micro_sequences = 1;
   return config;
@@ -50,8 +50,8 @@ RunConfig leanest(RunConfig config, const std::string& offload) {
 
 TEST(MemoryRefusal, NamesAFileBeforeASmallerModel) {
   const RunConfig config = some_run(1);
-  const int64_t in_file = bytes_of(leanest(config, "optimizer"));
-  ASSERT_LT(in_file, bytes_of(leanest(config, "none")));
+  const int64_t in_file = bytes_of(leanest(config, OffloadChoice::Optimizer));
+  ASSERT_LT(in_file, bytes_of(leanest(config, OffloadChoice::None)));
   const std::string message = message_on(config, in_file);
   EXPECT_TRUE(says(message, "--set memory.offload=optimizer")) << message;
   EXPECT_TRUE(says(message, "(needs " + format_bytes(in_file) + ")")) << message;
@@ -119,7 +119,7 @@ TEST(MemoryRefusal, ASmallerMicroBatchKeepsTheStep) {
 
 TEST(MemoryRefusal, WorkersThatDoNotWaitKeepTheirCopies) {
   RunConfig config = some_run(2);
-  config.parallel.sync = "parameter_server";
+  config.parallel.sync = GradSync::ParameterServer;
   config.parallel.staleness = 1;
   const std::string message = message_on(config, 1 << 20);
   EXPECT_FALSE(says(message, "offload")) << message;

@@ -47,7 +47,7 @@ void warn_of_dead_settings(const RunConfig& config, std::vector<std::string>& wa
   }
   if (parallel.context != ParallelConfig{}.context && parallel.cp == 1) {
     warnings.push_back(fmt::format("parallel.context = \"{}\": without effect, for parallel.cp = 1",
-                                   parallel.context));
+                                   name_of(parallel.context)));
   }
 }
 

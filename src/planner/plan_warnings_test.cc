@@ -38,7 +38,7 @@ TEST(PlanWarnings, ASettingWithoutAnEffectHasOneLineAndWithOneNone) {
        [](RunConfig& c) { c.parallel.tp = 2; }},
       {"parallel.tp_overlap", [](RunConfig& c) { c.parallel.tp_overlap = true; },
        [](RunConfig& c) { c.parallel.tp = 2; }},
-      {"parallel.context", [](RunConfig& c) { c.parallel.context = "all_to_all"; },
+      {"parallel.context", [](RunConfig& c) { c.parallel.context = ContextExchange::AllToAll; },
        [](RunConfig& c) { c.parallel.cp = 2; }},
       {"optim.warmup_steps", [](RunConfig& c) { c.optim.warmup_steps = 101; },
        [](RunConfig& c) { c.run.steps = 101; }},

@@ -13,6 +13,7 @@
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
 #include "predict/price_schedule.h"
+#include "spec/batch.h"
 #include "spec/run_config_validate.h"
 
 namespace trireme {
@@ -29,7 +30,7 @@ struct Simulated {
   double makespan_s = 0.0;
   std::vector<double> saved_bytes;  // [pp]
 };
-using SimulatedKey = std::tuple<int, int, int, int, int, std::string, int, int64_t, Recompute>;
+using SimulatedKey = std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute>;
 
 SimulatedKey simulated_key(const LayoutChoice& layout) {
   const Mesh& mesh = layout.mesh;
@@ -105,14 +106,15 @@ class Search {
                                           available())});
   }
 
-  // Of every layout of the mesh; none: there may be one.
+  // Why no layout of the mesh can be, or nullopt if one may be. The layout that is asked has
+  // micro-batches of one sequence: a rule that refuses these may take others.
   std::optional<Refusal> refusal_of(const Mesh& mesh) const {
-    const std::vector<ConfigProblem> problems = validate(with_layout(config_, {.mesh = mesh}));
-    if (!problems.empty()) return Refusal{problems.front().key, problems.front().message()};
-    RunPlan plan = plan_of({.mesh = mesh});
-    const auto misfit = shape_for_mesh(plan);
-    if (!misfit) return std::nullopt;
-    return Refusal{std::string(misfit->key), misfit->error.message};
+    const RunConfig config = with_layout(config_, {.mesh = mesh});
+    for (const ConfigProblem& problem : validate_with_data(config, host_.data_vocab_size)) {
+      if (problem.key == "batch.micro_sequences") continue;
+      return Refusal{problem.key, problem.message()};
+    }
+    return std::nullopt;
   }
 
   void add_layouts(const Mesh& mesh) {
@@ -268,16 +270,17 @@ class Search {
 
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, int num_ranks, int num_best) {
-  if (config.parallel.sync != "all_reduce" || config.parallel.staleness > 0) {
+  if (config.parallel.sync != GradSync::AllReduce || config.parallel.staleness > 0) {
     return Error{
         ErrorKind::Usage,
         "a layout is searched for parallel.sync = \"all_reduce\" and parallel.staleness = 0"};
   }
   // Model and batch are those of the configuration; its layout does not matter.
-  TRIREME_TRY(global, global_sequences_of(config));
   RunConfig alone = with_layout(config, {});
-  alone.batch.global_sequences = global;
-  alone.batch.global_tokens = 0;
+  if (const int64_t global = sequences_of_step(config); global > 0) {
+    alone.batch.global_sequences = global;
+    alone.batch.global_tokens = 0;
+  }
   HostFacts facts = host;
   if (facts.ranks_on_host == 0) facts.ranks_on_host = num_ranks;
   TRIREME_TRY(started, start_plan(alone, facts));

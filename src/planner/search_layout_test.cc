@@ -98,8 +98,8 @@ std::vector<Known> brute_force(const RunConfig& config, const Hardware& hardware
     expect_within_bounds(all.back(), bounds, *priced.simulation);
   };
   const auto visit_mesh = [&](const Mesh& mesh) {
-    for (const std::string& kind : schedule_kinds()) {
-      if (mesh.pp == 1 && kind != "1f1b") continue;
+    for (const ScheduleKind kind : kNamedSchedules) {
+      if (mesh.pp == 1 && kind != ScheduleKind::OneFOneB) continue;
       const bool is_interleaved = traits_of(kind).chunks == ChunkRule::Any;
       for (int chunks = is_interleaved ? 2 : 0; chunks <= (is_interleaved ? 4 : 0); ++chunks) {
         for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
@@ -243,12 +243,13 @@ TEST(SearchLayout, WhereNoLayoutFitsTheFileThatHelpsIsNamed) {
   config.model.d_ff = 1024;
   config.memory.offload_buffer_bytes = 1 << 16;
   std::vector<int64_t> least;  // by what stands in a file
-  for (const char* offload : {"none", "optimizer", "all"}) {
+  for (const OffloadChoice offload :
+       {OffloadChoice::None, OffloadChoice::Optimizer, OffloadChoice::All}) {
     config.memory.offload = offload;
     least.push_back(corners_of(brute_force(config, two_nodes(), 2)).front());
   }
   ASSERT_TRUE(least[0] > least[1] && least[1] > least[2]);
-  const auto named = [&](const char* offload, int64_t limit_bytes) {
+  const auto named = [&](OffloadChoice offload, int64_t limit_bytes) {
     config.memory.offload = offload;
     config.memory.limit_bytes = limit_bytes;
     const std::string refusal = refusal_of_search(config);
@@ -256,11 +257,11 @@ TEST(SearchLayout, WhereNoLayoutFitsTheFileThatHelpsIsNamed) {
     const size_t at = refusal.find("it fits with --set ");
     return at == std::string::npos ? "" : refusal.substr(at + 19, refusal.find(" (", at) - at - 19);
   };
-  EXPECT_EQ(named("none", least[0] - 1), "memory.offload=optimizer");
-  EXPECT_EQ(named("optimizer", least[1] - 1), "memory.offload=all");
-  EXPECT_EQ(named("none", least[2] - 1), "");
-  EXPECT_EQ(named("all", least[2] - 1), "");
-  config.memory.offload = "optimizer";
+  EXPECT_EQ(named(OffloadChoice::None, least[0] - 1), "memory.offload=optimizer");
+  EXPECT_EQ(named(OffloadChoice::Optimizer, least[1] - 1), "memory.offload=all");
+  EXPECT_EQ(named(OffloadChoice::None, least[2] - 1), "");
+  EXPECT_EQ(named(OffloadChoice::All, least[2] - 1), "");
+  config.memory.offload = OffloadChoice::Optimizer;
   config.memory.limit_bytes = least[0] - 1;
   EXPECT_EQ(refusal_of_search(config), "");
 }

@@ -41,7 +41,7 @@ RunConfig model_of(int64_t layers, int64_t d_model, int64_t vocab_size, int64_t 
   config.model.heads = d_model / 128 > 0 ? d_model / 128 : 1;
   config.model.vocab_size = vocab_size;
   config.model.seq_len = seq_len;
-  config.precision.compute = "bf16";
+  config.precision.compute = ComputeChoice::Bf16;
   config.batch.micro_sequences = 1;
   return config;
 }

@@ -8,7 +8,6 @@
 #include "graph/moves.h"
 #include "graph/param_layout.h"
 #include "memory/offload_pieces.h"
-#include "sharding/redistribution_traffic.h"
 
 namespace trireme {
 namespace {

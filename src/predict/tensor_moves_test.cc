@@ -49,9 +49,9 @@ void for_every_run(const std::function<void(const RunConfig&)>& visit) {
   for (const char* family : {"gpt2", "llama"}) {
     for (const int tp : {2, 4, 8}) {
       for (const bool sequence : {false, true}) {
-        for (const char* recompute : {"none", "full"}) {
-          SCOPED_TRACE(
-              fmt::format("{} tp {} sequence {} recompute {}", family, tp, sequence, recompute));
+        for (const Recompute recompute : {Recompute::None, Recompute::Full}) {
+          SCOPED_TRACE(fmt::format("{} tp {} sequence {} recompute {}", family, tp, sequence,
+                                   name_of(recompute)));
           visit(config_of(family, tp, sequence, recompute));
         }
       }
@@ -95,7 +95,7 @@ TEST(TensorMoves, InPiecesAreNeverSlowerThanWholeByMoreThanTheSplit) {
     const RunPlan whole = plan_of(config, false), pieces = plan_of(config, true);
     const double weight_bytes = 4.0 * double(whole.num_params) / config.parallel.tp;
     const int splits = std::max(config.parallel.tp, kRowPieces) - 1;
-    const int passes = config.memory.recompute == "full" ? 2 : 1;
+    const int passes = config.memory.recompute == Recompute::Full ? 2 : 1;
     for (const double bytes_per_s : {1e8, 1e9, 1e10, 1e11, 1e15}) {
       const Hardware hardware = hardware_of(bytes_per_s, 0.0);
       const double split_s = passes * splits * weight_bytes / hardware.memory_bytes_per_s;

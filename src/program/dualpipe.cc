@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
 #include <utility>
@@ -97,37 +95,6 @@ class DualProgram {
 };
 
 }  // namespace
-
-Status can_dualpipe(const ScheduleShape& shape) {
-  const int p = shape.num_ranks;
-  const int m = shape.num_microbatches;
-  if (p % 2 != 0) {
-    return Error{ErrorKind::Infeasible,
-                 fmt::format("dualpipe needs an even number of stages, the two directions meet "
-                             "between the middle ones: {} is odd; try {} or {}, or dualpipev",
-                             p, std::max(2, p - 1), p + 1)};
-  }
-  if (m % 2 != 0 || m < 2 * p) {
-    const std::string choices =
-        m > 2 * p ? fmt::format("{} or {}", m - 1, m + 1) : fmt::format("{}", 2 * p);
-    return Error{ErrorKind::Infeasible,
-                 fmt::format("dualpipe needs an even number of microbatches, at least twice the "
-                             "stages (2 x {} = {}): got {}; try {}",
-                             p, 2 * p, m, choices)};
-  }
-  return Done{};
-}
-
-Status can_dualpipev(const ScheduleShape& shape) {
-  const int p = shape.num_ranks;
-  const int m = shape.num_microbatches;
-  if (m >= 2 * p) return Done{};
-  return Error{
-      ErrorKind::Infeasible,
-      fmt::format("dualpipev needs at least twice as many microbatches as stages: {} is "
-                  "less than 2 x {} = {}; try {} microbatches{}",
-                  m, p, 2 * p, 2 * p, m >= 2 ? fmt::format(" or at most {} stages", m / 2) : "")};
-}
 
 Schedule make_dualpipe(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("dualpipe", shape);

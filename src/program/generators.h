@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// Pure functions from a shape to the order of F, B and W on every rank. Each comes with the rule
-// that the shape must keep; make_schedule asks it first, the generators assume it.
+// Pure functions from a shape to the order of F, B and W on every rank. They assume what
+// problem_of_shape says of the shape; make_schedule asks it first.
 Schedule make_naive(const ScheduleShape& shape);
 Schedule make_gpipe(const ScheduleShape& shape);
 Schedule make_1f1b(const ScheduleShape& shape);
@@ -19,10 +19,6 @@ Schedule make_dualpipev(const ScheduleShape& shape);
 // At least one of each, and no more than an Action and the memory can hold. Chunks must be
 // resolved.
 Status check_counts(const ScheduleShape& shape);
-
-Status can_interleave(const ScheduleShape& shape);
-Status can_dualpipe(const ScheduleShape& shape);
-Status can_dualpipev(const ScheduleShape& shape);
 
 // An empty schedule of this kind and shape; of "auto" where its stages are said to be.
 Schedule empty_schedule(std::string_view kind, const ScheduleShape& shape);

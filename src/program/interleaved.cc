@@ -1,23 +1,8 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "program/generators.h"
 
 namespace trireme {
-
-Status can_interleave(const ScheduleShape& shape) {
-  const int p = shape.num_ranks;
-  const int m = shape.num_microbatches;
-  if (m % p == 0) return Done{};
-  const int below = m / p * p;
-  const std::string choices =
-      below > 0 ? fmt::format("{} or {}", below, below + p) : fmt::format("{}", p);
-  return Error{ErrorKind::Infeasible,
-               fmt::format("interleaved needs microbatches divisible by stages: {} is no multiple "
-                           "of {}; try {} microbatches, or 1f1b",
-                           m, p, choices)};
-}
 
 // 1F1B over v chunks a rank: micro-batches go in groups of p, each group through all chunks.
 Schedule make_interleaved(const ScheduleShape& shape) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 
 #include "base/check.h"
 #include "base/nearest_name.h"
@@ -12,43 +14,18 @@
 namespace trireme {
 namespace {
 
-struct Kind {
-  std::string_view name;
-  ScheduleTraits traits;
-  Schedule (*make)(const ScheduleShape&);
-  Status (*rule)(const ScheduleShape&);  // null: every shape
-};
+using Generator = Schedule (*)(const ScheduleShape&);
 
-constexpr Kind kKinds[] = {
-    {"naive", {.merges_backward = true, .is_serial = true}, make_naive, nullptr},
-    {"gpipe", {.merges_backward = true, .live = LiveMicrobatches::All}, make_gpipe, nullptr},
-    {"1f1b", {.merges_backward = true, .live = LiveMicrobatches::StagesLeft}, make_1f1b, nullptr},
-    {"interleaved",
-     {.chunks = ChunkRule::Any, .merges_backward = true},
-     make_interleaved,
-     can_interleave},
-    {"zb_h1", {.live = LiveMicrobatches::StagesLeft}, make_zb_h1, nullptr},
-    {"zb_h2", {.live = LiveMicrobatches::StagesLeft}, make_zb_h2, nullptr},
-    {"zb_v", {.chunks = ChunkRule::Two, .placement = StagePlacement::V}, make_zb_v, nullptr},
-    {"dualpipe",
-     {.chunks = ChunkRule::Two, .placement = StagePlacement::Bidir},
-     make_dualpipe,
-     can_dualpipe},
-    {"dualpipev",
-     {.chunks = ChunkRule::Two, .placement = StagePlacement::V},
-     make_dualpipev,
-     can_dualpipev},
-};
+// [ScheduleKind]
+constexpr Generator kGenerators[] = {make_naive,       make_gpipe,    make_1f1b,
+                                     make_interleaved, make_zb_h1,    make_zb_h2,
+                                     make_zb_v,        make_dualpipe, make_dualpipev};
+static_assert(std::size(kGenerators) == std::size(kNamedSchedules));
 
-// Ranks and chunks are 16-bit in an Action; the rest guards against sizes nobody means.
-constexpr int kMaxRanks = 32767;
-constexpr int64_t kMaxActions = 200'000'000;
-
-const Kind* find_kind(std::string_view name) {
-  for (const Kind& kind : kKinds) {
-    if (kind.name == name) return &kind;
-  }
-  return nullptr;
+// The kind with this name; nullopt for "auto", which no shape alone decides.
+std::optional<ScheduleKind> find_kind(std::string_view name) {
+  const std::optional<ScheduleKind> kind = choice_of<ScheduleKind>(name);
+  return kind == ScheduleKind::Auto ? std::nullopt : kind;
 }
 
 Error unknown_kind(std::string_view name) {
@@ -59,51 +36,24 @@ Error unknown_kind(std::string_view name) {
           fmt::format("unknown schedule '{}'{} (one of {})", name, meant, fmt::join(kinds, " "))};
 }
 
-Status check_chunks(const Kind& kind, int num_chunks) {
-  if (kind.traits.chunks == ChunkRule::Any) return Done{};
-  const int needed = kind.traits.chunks == ChunkRule::One ? 1 : 2;
-  if (num_chunks == needed) return Done{};
-  const std::string_view instead = needed == 1 ? ", or interleaved, zb_v or dualpipev" : "";
-  return Error{ErrorKind::Usage,
-               fmt::format("{} has {} chunk{} per rank: chunks = {} cannot be; try {}{}", kind.name,
-                           needed, needed == 1 ? "" : "s", num_chunks, needed, instead)};
+Status status_of(const std::optional<ShapeProblem>& problem) {
+  return problem ? Status(Error{problem->kind, problem->message()}) : Status(Done{});
 }
 
 }  // namespace
 
 std::vector<std::string> schedule_kinds() {
   std::vector<std::string> names;
-  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  for (const ScheduleKind kind : kNamedSchedules) names.emplace_back(name_of(kind));
   return names;
 }
 
-Status check_counts(const ScheduleShape& shape) {
-  const auto at_least_one = [](std::string_view what, int count) -> Status {
-    if (count >= 1) return Done{};
-    return Error{ErrorKind::Usage, fmt::format("{} = {} must be at least 1", what, count)};
-  };
-  TRIREME_TRY_DONE(at_least_one("stages", shape.num_ranks));
-  TRIREME_TRY_DONE(at_least_one("microbatches", shape.num_microbatches));
-  TRIREME_TRY_DONE(at_least_one("chunks", shape.num_chunks));
-  if (shape.num_ranks > kMaxRanks || shape.num_chunks > kMaxRanks) {
-    return Error{ErrorKind::Usage, fmt::format("stages = {} and chunks = {} must be at most {}",
-                                               shape.num_ranks, shape.num_chunks, kMaxRanks)};
-  }
-  const double actions = 3.0 * shape.num_ranks * shape.num_chunks * shape.num_microbatches;
-  if (actions > static_cast<double>(kMaxActions)) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("{} stages x {} chunks x {} microbatches would be {:.0f} actions; at "
-                             "most {} are supported",
-                             shape.num_ranks, shape.num_chunks, shape.num_microbatches, actions,
-                             kMaxActions)};
-  }
-  return Done{};
-}
+Status check_counts(const ScheduleShape& shape) { return status_of(problem_of_counts(shape)); }
 
 const ScheduleTraits& traits_of(std::string_view kind) {
-  const Kind* found = find_kind(kind);
-  TRIREME_CHECK(found != nullptr, fmt::format("no schedule '{}'", kind));
-  return found->traits;
+  const std::optional<ScheduleKind> found = find_kind(kind);
+  TRIREME_CHECK(found.has_value(), fmt::format("no schedule '{}'", kind));
+  return traits_of(*found);
 }
 
 int least_live(std::string_view kind, const ScheduleShape& shape, int rank) {
@@ -118,19 +68,13 @@ int least_live(std::string_view kind, const ScheduleShape& shape, int rank) {
   TRIREME_CHECK(false, "unknown LiveMicrobatches");
 }
 
-int default_chunks(std::string_view kind) {
-  return traits_of(kind).chunks == ChunkRule::One ? 1 : 2;
-}
-
-Result<Schedule> make_schedule(std::string_view kind, const ScheduleShape& asked) {
-  const Kind* found = find_kind(kind);
-  if (found == nullptr) return unknown_kind(kind);
+Result<Schedule> make_schedule(std::string_view name, const ScheduleShape& asked) {
+  const std::optional<ScheduleKind> kind = find_kind(name);
+  if (!kind) return unknown_kind(name);
   ScheduleShape shape = asked;
-  if (shape.num_chunks == 0) shape.num_chunks = default_chunks(kind);
-  TRIREME_TRY_DONE(check_counts(shape));
-  TRIREME_TRY_DONE(check_chunks(*found, shape.num_chunks));
-  if (found->rule != nullptr) TRIREME_TRY_DONE(found->rule(shape));
-  return found->make(shape);
+  if (shape.num_chunks == 0) shape.num_chunks = default_chunks(*kind);
+  TRIREME_TRY_DONE(status_of(problem_of_shape(*kind, shape)));
+  return kGenerators[size_t(*kind)](shape);
 }
 
 Schedule empty_schedule(std::string_view kind, const ScheduleShape& shape) {

@@ -85,7 +85,7 @@ class Rank {
         memory_(plan_, team_),
         stream_(team_, memory_.workspace()),
         ctx_{stream_, *setup.kernels, sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
-        optimizer_(optim(), OptimizerKind::AdamW),
+        optimizer_(optim()),
         pipeline_(plan_, memory_, sole_rank_.group(), stages_),
         data_parallel_(plan_, memory_,
                        {sole_rank_.group(), sole_rank_.group(), sole_rank_.group(),

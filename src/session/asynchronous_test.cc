@@ -12,7 +12,7 @@ namespace {
 
 RunConfig asynchronous(RunConfig config, int dp, int staleness) {
   config.parallel.dp = dp;
-  config.parallel.sync = "parameter_server";
+  config.parallel.sync = GradSync::ParameterServer;
   config.parallel.staleness = staleness;
   return config;
 }
@@ -20,7 +20,7 @@ RunConfig asynchronous(RunConfig config, int dp, int staleness) {
 class Asynchronous : public SessionTest {
  protected:
   static RunConfig eight_sequences(int64_t steps) {
-    RunConfig config = tiny_run("fp32", steps);
+    RunConfig config = tiny_run(ComputeChoice::Fp32, steps);
     config.batch.global_sequences = 8;
     return config;
   }
@@ -36,10 +36,10 @@ class Asynchronous : public SessionTest {
 // A worker reads its own pushes: alone it repeats the run without a server bit for bit, also from a
 // checkpoint, and that run's checkpoint.
 TEST_F(Asynchronous, OneWorkerIsTheRunWithoutAServer) {
-  for (const char* compute : {"fp32", "bf16"}) {
+  for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
     RunConfig plain = eight_sequences(12);
     plain.precision.compute = compute;
-    const std::string name = compute;
+    const std::string name(name_of(compute));
     const std::vector<double> expected = losses_of(plain, name);
     const RunConfig served = asynchronous(plain, 1, 2);
     EXPECT_EQ(losses_of(served, name + "_served"), expected);
@@ -66,7 +66,7 @@ TEST_F(Asynchronous, ConvergesBesideTheSynchronousRun) {
   RunConfig synchronous = eight_sequences(80);
   synchronous.optim.lr = 2e-3;
   synchronous.parallel.dp = 4;
-  synchronous.parallel.sync = "parameter_server";
+  synchronous.parallel.sync = GradSync::ParameterServer;
   const std::vector<double> together = losses_of(synchronous, "synchronous");
   const double learned = together.front() - mean_of_last(together, 5);
   ASSERT_GT(learned, 0.5);
@@ -100,12 +100,12 @@ TEST_F(Asynchronous, RefusesWhatCannotBe) {
     change(config);
     return !make_plan(config, {}).ok();
   };
-  EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.sync = "all_reduce"; }));
+  EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.sync = GradSync::AllReduce; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.servers = 2; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.pp = 2; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.zero = 1; }));
-  EXPECT_TRUE(refused([](RunConfig& c) { c.memory.offload = "optimizer"; }));
-  EXPECT_TRUE(refused([](RunConfig& c) { c.run.backend = "mpi"; }));
+  EXPECT_TRUE(refused([](RunConfig& c) { c.memory.offload = OffloadChoice::Optimizer; }));
+  EXPECT_TRUE(refused([](RunConfig& c) { c.run.backend = BackendChoice::Mpi; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.batch.global_sequences = 7; }));
 }
 

@@ -17,7 +17,7 @@ class Fp16 : public SessionTest {
   static RunConfig four_sequences(const char* compute, int64_t steps) {
     RunConfig config = tiny_run(compute, steps);
     config.batch.global_sequences = 4;
-    config.run.reproducible = "layout";
+    config.run.reproducible = Reproducible::Layout;
     return config;
   }
 
@@ -66,7 +66,7 @@ TEST_F(Fp16, SkipsOverflowsAlikeOnEveryLayoutAndAfterAStop) {
   EXPECT_EQ(steps_of(split, "dp"), whole);
   split.parallel.pp = 2;
   split.parallel.zero = 1;
-  split.parallel.schedule = "zb_h1";
+  split.parallel.schedule = ScheduleKind::ZbH1;
   EXPECT_EQ(steps_of(split, "dp_pp"), whole);
 
   for (const int64_t stop_after : {3, 17}) {

@@ -31,10 +31,10 @@ class Vandal : public RunObserver {
 class RunFolderTest : public SessionTest {
  protected:
   static RunConfig saving_run(int dp = 1) {
-    RunConfig config = tiny_run("fp32", 8);
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 8);
     config.batch.global_sequences = 2;
     config.parallel.dp = dp;
-    config.run.reproducible = "layout";
+    config.run.reproducible = Reproducible::Layout;
     config.checkpoint.every = 2;
     config.checkpoint.keep = 2;
     return config;

@@ -117,7 +117,7 @@ WorldOptions world_options(const SessionOptions& options) {
 // has started.
 Status run_world(const RunPlan& plan, const WorldOptions& options,
                  const std::function<void(World&)>& rank) {
-  if (plan.config.run.backend != "mpi") {
+  if (plan.config.run.backend != BackendChoice::Mpi) {
     run_ranks(plan.num_ranks(), options, rank);
     return Done{};
   }

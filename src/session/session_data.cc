@@ -4,24 +4,16 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/nearest_name.h"
 #include "data/file_source.h"
 #include "data/synthetic_source.h"
 
 namespace trireme {
 namespace {
 
-bool is_synthetic(const RunConfig& config) { return config.data.source == "synthetic"; }
+bool is_synthetic(const RunConfig& config) { return config.data.source == DataSource::Synthetic; }
 
 Status check_source(const RunConfig& config) {
-  const std::string& source = config.data.source;
   if (is_synthetic(config)) return Done{};
-  if (source != "files") {
-    const std::string nearest = nearest_name(source, {"files", "synthetic"});
-    return Error{ErrorKind::Usage,
-                 fmt::format("data.source = \"{}\" is unknown; use files or synthetic{}", source,
-                             nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
-  }
   if (config.data.train.empty()) {
     return Error{ErrorKind::Usage,
                  "data.train is empty: name a token file of `trireme data prepare`, or set "

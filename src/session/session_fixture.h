@@ -22,14 +22,14 @@ class SessionTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  static RunConfig tiny_run(const std::string& compute, int64_t steps) {
+  static RunConfig tiny_run(ComputeChoice compute, int64_t steps) {
     RunConfig config;
     config.model.layers = 2;
     config.model.d_model = 32;
     config.model.heads = 2;
     config.model.vocab_size = 64;
     config.model.seq_len = 32;
-    config.data.source = "synthetic";
+    config.data.source = DataSource::Synthetic;
     config.batch.micro_sequences = 1;
     config.optim.lr = 5e-3;
     config.optim.warmup_steps = 2;

@@ -27,7 +27,7 @@ class Session : public SessionTest {
 
   // A run that stands at step 3 of 6.
   RunConfig half_done(const std::string& folder) const {
-    RunConfig config = tiny_run("fp32", 6);
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 6);
     config.run.stop_after = 3;
     EXPECT_TRUE(outcome_of(config, folder).result.ok());
     config.run.stop_after = 0;
@@ -40,7 +40,7 @@ TEST_F(Session, AnotherModelThanThatOfTheCheckpointIsRefused) {
   const std::vector<std::pair<std::string, std::function<void(ModelConfig&)>>> others = {
       {"model.layers", [](ModelConfig& model) { model.layers = 1; }},
       {"model.heads", [](ModelConfig& model) { model.heads = 1; }},
-      {"model.activation", [](ModelConfig& model) { model.activation = "relu"; }},
+      {"model.activation", [](ModelConfig& model) { model.activation = ActivationChoice::Relu; }},
       {"model.norm_eps", [](ModelConfig& model) { model.norm_eps = 1e-3; }},
   };
   for (const auto& [key, change] : others) {
@@ -52,7 +52,7 @@ TEST_F(Session, AnotherModelThanThatOfTheCheckpointIsRefused) {
     EXPECT_EQ(outcome.result.error().message.find(key), 0u) << outcome.result.error().message;
   }
   RunConfig same = config;
-  same.model.activation = "gelu_tanh";  // the family's
+  same.model.activation = ActivationChoice::GeluTanh;  // the family's
   same.model.head_dim = 16;
   same.model.dropout = 0.1;
   const Outcome outcome = outcome_of(same, "run", ResumeMode::Auto);
@@ -74,13 +74,13 @@ TEST_F(Session, ResumingTellsWhatTheConfigurationChanges) {
 }
 
 TEST_F(Session, AFinishedRunIsLeftAsItIs) {
-  RunConfig served = tiny_run("fp32", 4);
+  RunConfig served = tiny_run(ComputeChoice::Fp32, 4);
   served.batch.global_sequences = 8;
   served.parallel.dp = 2;
-  served.parallel.sync = "parameter_server";
+  served.parallel.sync = GradSync::ParameterServer;
   served.parallel.staleness = 1;
-  const std::vector<std::pair<std::string, RunConfig>> runs = {{"plain", tiny_run("fp32", 4)},
-                                                               {"served", served}};
+  const std::vector<std::pair<std::string, RunConfig>> runs = {
+      {"plain", tiny_run(ComputeChoice::Fp32, 4)}, {"served", served}};
   for (const auto& [name, config] : runs) {
     ASSERT_TRUE(outcome_of(config, name).result.ok());
     const std::string summary = text_of(name + "/summary.json");
@@ -115,7 +115,7 @@ TEST_F(Session, AFolderIsUsedByOneRunAtATime) {
    private:
     std::function<void()> intrude_;
   };
-  const RunConfig config = tiny_run("fp32", 3);
+  const RunConfig config = tiny_run(ComputeChoice::Fp32, 3);
   std::string refusal;
   Intruder intruder([&] {
     const Outcome second = outcome_of(config, "run", ResumeMode::Auto);
@@ -128,7 +128,7 @@ TEST_F(Session, AFolderIsUsedByOneRunAtATime) {
 
 TEST_F(Session, AWarmupBeyondTheRunIsTold) {
   for (const int64_t warmup_steps : {2, 3}) {
-    RunConfig config = tiny_run("fp32", 2);
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 2);
     config.optim.warmup_steps = warmup_steps;
     const Outcome outcome = outcome_of(config, fmt::format("warmup-{}", warmup_steps));
     EXPECT_TRUE(outcome.result.ok()) << outcome.result.error().message;
@@ -143,7 +143,7 @@ TEST_F(Session, SamplesThatNoRankCanWriteAreTold) {
   fs::create_directories(root_);
   ASSERT_TRUE(save_tokenizer(ByteTokenizer(), path("tokenizer.json")).ok());
   for (const int tp : {1, 2}) {
-    RunConfig config = tiny_run("fp32", 2);
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 2);
     config.model.vocab_size = ByteTokenizer().vocab_size();
     config.data.tokenizer = path("tokenizer.json");
     config.parallel.tp = tp;
@@ -166,7 +166,7 @@ TEST_F(Session, SamplesThatNoRankCanWriteAreTold) {
 // The layers of each rank call the others; what such a call costs is measured before step 1.
 TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
   for (const int tp : {1, 2}) {
-    RunConfig config = tiny_run("fp32", 2);
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 2);
     config.parallel.tp = tp;
     const std::string folder = fmt::format("tp-{}", tp);
     ASSERT_TRUE(outcome_of(config, folder).result.ok());

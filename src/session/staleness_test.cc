@@ -30,11 +30,11 @@ RunConfig served(int staleness) {
   config.model.heads = 2;
   config.model.vocab_size = 19;
   config.model.seq_len = 4;
-  config.data.source = "synthetic";
+  config.data.source = DataSource::Synthetic;
   config.batch.global_sequences = kWorkers;
   config.batch.micro_sequences = 1;
   config.parallel.dp = kWorkers;
-  config.parallel.sync = "parameter_server";
+  config.parallel.sync = GradSync::ParameterServer;
   config.parallel.staleness = staleness;
   config.run.threads_per_rank = 1;
   config.run.comm_timeout_s = 20.0;
@@ -170,13 +170,13 @@ class SynchronousServer : public SessionTest {};
 // Staleness 0: every step is the sum of all workers' gradients, in their order.
 TEST_F(SynchronousServer, HasTheBitsOfAllReduce) {
   for (const int64_t seed : {1, 2, 3}) {
-    RunConfig config = tiny_run("fp32", 6);
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 6);
     config.batch.global_sequences = 8;
     config.parallel.dp = 2;
     config.run.seed = uint64_t(seed);
-    config.run.reproducible = "layout";
+    config.run.reproducible = Reproducible::Layout;
     const std::vector<StepReport> reduced = reports_of(config, fmt::format("reduced_{}", seed));
-    config.parallel.sync = "parameter_server";
+    config.parallel.sync = GradSync::ParameterServer;
     const std::vector<StepReport> served = reports_of(config, fmt::format("served_{}", seed));
     ASSERT_EQ(served.size(), reduced.size());
     for (size_t step = 0; step < served.size(); ++step) {

@@ -83,7 +83,7 @@ Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& 
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(choice, choose_kernels(config.run.isa));
   TRIREME_TRY(plan, make_plan(config, host));
-  TRIREME_TRY(schedule, LrSchedule::make(config.optim, config.run.steps));
+  const LrSchedule schedule(config.optim, config.run.steps);
   Throughput result;
   run_ranks(plan.num_ranks(), {.timeout_s = config.run.comm_timeout_s}, [&](World& world) {
     measure_rank(world, plan, choice, schedule, {num_warmup, num_steps}, begin_ns, result);

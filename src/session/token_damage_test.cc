@@ -27,8 +27,8 @@ class TokenDamage : public SessionTest {
   }
 
   RunConfig run_of(int ranks) const {
-    RunConfig config = tiny_run("fp32", 1000);
-    config.data.source = "files";
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 1000);
+    config.data.source = DataSource::Files;
     config.data.train = file();
     config.batch.global_sequences = 2;
     config.parallel.dp = ranks;

@@ -5,21 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/nearest_name.h"
 #include "base/or_list.h"
 
 namespace trireme {
-namespace {
-
-std::string plain_value(const ConfigField& field) {
-  if (const auto* text = std::get_if<std::string*>(&field.value)) return **text;
-  if (const auto* family = std::get_if<ModelFamily*>(&field.value)) {
-    return std::string(name_of(**family));
-  }
-  return toml_text(field);
-}
-
-}  // namespace
 
 std::string try_those(int64_t most, const std::function<bool(int64_t)>& is_allowed) {
   std::vector<std::string> allowed;
@@ -33,8 +21,12 @@ std::string try_divisors_of(int64_t number) {
   return try_those(number, [number](int64_t d) { return number % d == 0; });
 }
 
-void ConfigRules::require(bool holds, std::string_view key, std::string rule, std::string remedy) {
-  if (!holds) problems_.push_back({std::string(key), value_of(key), rule, remedy});
+void ConfigRules::require(bool holds, std::string_view key, std::string rule, std::string remedy,
+                          ErrorKind kind) {
+  if (!holds) {
+    problems_.push_back(
+        {std::string(key), value_of(key), std::move(rule), std::move(remedy), kind});
+  }
 }
 
 void ConfigRules::at_least(std::string_view key, double value, double least,
@@ -62,20 +54,6 @@ void ConfigRules::divides(std::string_view key, int64_t part, std::string_view w
   if (part < 1 || whole < 1) return;
   require(whole % part == 0, key, fmt::format("must divide {} = {}", whole_key, whole),
           try_divisors_of(whole));
-}
-
-void ConfigRules::choices() {
-  for (const ConfigField& field : fields_) {
-    const std::vector<std::string> names = split_choices(field.choices);
-    const std::string value = plain_value(field);
-    if (names.empty() || std::find(names.begin(), names.end(), value) != names.end()) continue;
-    std::vector<std::string> shown = names;
-    for (std::string& name : shown) name = name.empty() ? "\"\"" : name;
-    const std::string nearest = nearest_name(value, names);
-    problems_.push_back(
-        {field.key(), toml_text(field), "is unknown",
-         "use " + or_list(shown) + (nearest.empty() ? "" : "; did you mean " + nearest + "?")});
-  }
 }
 
 std::string ConfigRules::value_of(std::string_view key) const {

@@ -18,7 +18,8 @@ class ConfigRules {
  public:
   explicit ConfigRules(const RunConfig& config) : fields_(config_fields(config)) {}
 
-  void require(bool holds, std::string_view key, std::string rule, std::string remedy);
+  void require(bool holds, std::string_view key, std::string rule, std::string remedy,
+               ErrorKind kind = ErrorKind::Usage);
   // `usual` is what to try instead, where the least value makes little sense.
   void at_least(std::string_view key, double value, double least, std::optional<double> usual = {});
   void in_range(std::string_view key, double value, double from, double below,
@@ -27,8 +28,7 @@ class ConfigRules {
   void size(std::string_view key, int64_t value, int64_t least, int64_t most);
   // Degrees that are no numbers of their own are reported once, by size.
   void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole);
-  // Every field that is one of several words.
-  void choices();
+  bool are_kept() const { return problems_.empty(); }
   std::vector<ConfigProblem> take() { return std::move(problems_); }
 
  private:

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "spec/context_chunks.h"
+#include "spec/model_spec.h"
 
 namespace trireme {
 namespace {
@@ -47,13 +48,46 @@ void hold(ConfigRules& rules, std::string_view key, int64_t degree,
   }
 }
 
-void tensor_rules(ConfigRules& rules, const RunConfig& config) {
-  const ModelConfig& model = config.model;
+DegreeRule is_at_most(std::string_view key, int64_t whole) {
+  return {fmt::format("must not exceed {} = {}", key, whole),
+          [whole](int64_t degree) { return degree <= whole; }};
+}
+
+void tensor_rules(ConfigRules& rules, const ParallelConfig& parallel, const ModelSpec& model) {
   std::vector<DegreeRule> bonds;
   if (model.heads >= 1) bonds.push_back(divides("model.heads", model.heads));
   if (model.kv_heads >= 1) bonds.push_back(fits_into("model.kv_heads", model.kv_heads));
-  if (model.d_ff >= 1) bonds.push_back(divides("model.d_ff", model.d_ff));
-  hold(rules, "parallel.tp", config.parallel.tp, bonds, model.heads);
+  if (model.d_ff >= 1) bonds.push_back(is_at_most("model.d_ff", model.d_ff));
+  if (model.vocab_size >= 1) bonds.push_back(is_at_most("model.vocab_size", model.vocab_size));
+  hold(rules, "parallel.tp", parallel.tp, bonds, model.heads);
+}
+
+// The slices of run.reproducible = "mesh" are shared out among the tp ranks.
+void slice_rules(ConfigRules& rules, const RunConfig& config, const ModelSpec& model) {
+  const int tp = config.parallel.tp;
+  if (config.run.reproducible != Reproducible::Mesh || model.has_experts()) return;
+  const bool are_sizes =
+      model.heads >= 1 && model.kv_heads >= 1 && model.d_ff >= 1 && model.vocab_size >= 1;
+  if (!are_sizes || tp < 1 || model.heads % tp != 0) return;
+  const int slices = most_slices(model);
+  rules.require(slices % tp == 0, "run.reproducible",
+                fmt::format("cuts this model into {} slice{} of heads, kv_heads, d_ff and "
+                            "vocabulary, which parallel.tp = {} must divide",
+                            slices, slices == 1 ? "" : "s", tp),
+                "take a smaller parallel.tp or \"layout\"");
+}
+
+// Heads of keys and values are shared out among the cp ranks.
+void head_exchange_rules(ConfigRules& rules, const ParallelConfig& parallel,
+                         const ModelSpec& model) {
+  if (parallel.context != ContextExchange::AllToAll || parallel.tp < 1 || parallel.cp < 1) return;
+  if (model.kv_heads < 1) return;
+  const int64_t kv_heads = std::max<int64_t>(1, model.kv_heads / parallel.tp);
+  rules.require(kv_heads % parallel.cp == 0, "parallel.context",
+                fmt::format("shares heads out: parallel.cp = {} must divide the {} kv heads of a "
+                            "rank",
+                            parallel.cp, kv_heads),
+                "try \"ring\"");
 }
 
 void context_rules(ConfigRules& rules, const RunConfig& config) {
@@ -86,9 +120,12 @@ void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
 
 }  // namespace
 
-void degree_rules(ConfigRules& rules, const RunConfig& config) {
-  tensor_rules(rules, config);
+void degree_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vocab_size) {
+  const ModelSpec model = with_defaults(config.model, data_vocab_size);
+  tensor_rules(rules, config.parallel, model);
+  slice_rules(rules, config, model);
   context_rules(rules, config);
+  head_exchange_rules(rules, config.parallel, model);
   if (config.parallel.ep > 1) expert_rules_of(rules, config);
 }
 

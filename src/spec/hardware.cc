@@ -41,7 +41,7 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   std::vector<ConfigField> fields;
   std::string_view section;
   const auto add = [&](std::string_view name, FieldValue value, std::string_view doc) {
-    fields.push_back({section, name, doc, FieldEffect::Speed, "", value});
+    fields.push_back({section, name, doc, FieldEffect::Speed, {}, value});
   };
   section = "device";
   add("name", &hardware.name, "what plans call it");

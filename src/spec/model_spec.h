@@ -9,7 +9,6 @@ namespace trireme {
 
 enum class NormType { LayerNorm, RmsNorm };
 enum class MlpType { GeluTanh, GeluErf, Relu, Swiglu };
-enum class RouterType { Softmax, Sigmoid };
 
 // A transformer with every default resolved. Pure data: the tables below, the layers and the plan
 // all read this one description.
@@ -69,8 +68,15 @@ struct ModelSpec {
   int64_t up_width() const { return mlp == MlpType::Swiglu ? 2 * d_ff : d_ff; }  // gate and up
 };
 
-// `tokenizer_vocab_size` fills model.vocab_size = 0; 0 when there is no tokenizer.
-Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t tokenizer_vocab_size);
+// The model with every default filled in. `data_vocab_size` fills model.vocab_size = 0; it is 0 if
+// the data has no vocabulary.
+ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size);
+
+// The same for a model that keeps the rules of spec/model_rules.h, or the first that it breaks.
+Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_size);
+
+// Into how many slices run.reproducible = "mesh" cuts every layer, whatever tp is.
+int most_slices(const ModelSpec& model);
 
 // The consecutive part of the model that one stage holds.
 struct StageSpec {

@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <string>
 
+#include "spec/run_config_choices.h"
+
 namespace trireme {
 
 // One struct per section of RUN.toml; the defaults stand here, the words about each field in
-// run_config_fields.cc, from which parsing, printing and help are made.
-
-enum class ModelFamily { Gpt2, Llama, Moe };
+// run_config_fields.cc, from which parsing, printing and help are made. The names of enums are in
+// run_config_choices.h.
 
 struct ModelConfig {
   std::string preset;  // "" or the name of a file in models/
@@ -21,11 +22,11 @@ struct ModelConfig {
   int64_t d_ff = 0;        // 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (llama)
   int64_t vocab_size = 0;  // 0: the tokenizer's
   int64_t seq_len = 128;
-  std::string activation;  // "": the family's: gelu_tanh (gpt2), swiglu (llama); gelu_erf, relu
-  std::string norm;        // "": the family's: layer_norm, rms_norm
-  std::string positions;   // "": the family's: learned, rope
-  bool bias = true;        // gpt2: biases of linears and norms
-  bool norm_gain = true;   // false: norms without parameters
+  ActivationChoice activation = ActivationChoice::Default;  // gpt2: GeluTanh; llama: Swiglu
+  NormChoice norm = NormChoice::Default;                    // gpt2: LayerNorm; llama: RmsNorm
+  PositionsChoice positions = PositionsChoice::Default;     // gpt2: Learned; llama: Rope
+  bool bias = true;                                         // gpt2: biases of linears and norms
+  bool norm_gain = true;                                    // false: norms without parameters
   bool embedding_norm = false;  // a norm right after the embedding (microgpt)
   bool final_norm = true;
   bool tied_head = true;  // the head reads the embedding's table (llama: false by its files)
@@ -42,8 +43,8 @@ struct ModelConfig {
   int64_t experts = 8;  // that tokens are routed to
   int64_t top_k = 2;    // of them, those that a token visits
   int64_t shared_experts = 0;
-  std::string router = "softmax";  // "softmax", "sigmoid"
-  int64_t expert_groups = 1;       // a token's experts lie in the best top_groups of so many groups
+  RouterType router = RouterType::Softmax;
+  int64_t expert_groups = 1;  // a token's experts lie in the best top_groups of so many groups
   int64_t top_groups = 1;
   double capacity_factor = 0.0;  // 0: dropless
   double aux_loss = 0.01;
@@ -52,9 +53,9 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  std::string source = "files";  // "files" (token files) or "synthetic"
-  std::string train;             // token file
-  std::string val;               // token file; "": no validation
+  DataSource source = DataSource::Files;
+  std::string train;      // token file
+  std::string val;        // token file; "": no validation
   std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; kept with checkpoints
 };
 
@@ -65,15 +66,15 @@ struct BatchConfig {
 };
 
 struct OptimConfig {
-  std::string name = "adamw";  // "adamw", "sgd"
+  OptimizerKind name = OptimizerKind::AdamW;
   double lr = 6e-4;
   double min_lr = 0.0;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;        // matrices only
-  double momentum = 0.9;            // sgd
-  std::string schedule = "cosine";  // "cosine", "linear", "constant", "wsd"
+  double weight_decay = 0.1;  // matrices only
+  double momentum = 0.9;      // sgd
+  LrScheduleKind schedule = LrScheduleKind::Cosine;
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
   double clip_norm = 1.0;   // 0: no clipping
@@ -86,30 +87,30 @@ struct ParallelConfig {
   int pp = 1;
   int cp = 1;
   int ep = 1;
-  std::string schedule = "1f1b";
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
   int chunks = 0;  // model chunks per rank; 0: what the schedule means
   int zero = 0;
   int hsdp_shard = 0;
-  std::string sync = "all_reduce";  // "all_reduce", "parameter_server"
-  int servers = 1;                  // of the dp ranks: those that keep what is updated
-  int staleness = 0;                // pushes that a worker may be ahead; 0: synchronous
+  GradSync sync = GradSync::AllReduce;
+  int servers = 1;    // of the dp ranks: those that keep what is updated
+  int staleness = 0;  // pushes that a worker may be ahead; 0: synchronous
   bool sequence = false;
   bool tp_overlap = false;
-  std::string context = "ring";
+  ContextExchange context = ContextExchange::Ring;
   int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself
   int prefetch = 1;          // units whose parameters or gradients are on their way
 };
 
 struct MemoryConfig {
-  std::string recompute = "none";  // "none", "selective", "full"
-  std::string offload = "none";    // "none", "optimizer", "all"
-  std::string offload_folder;      // "": the run's
+  Recompute recompute = Recompute::None;
+  OffloadChoice offload = OffloadChoice::None;
+  std::string offload_folder;  // "": the run's
   int64_t offload_buffer_bytes = 16 << 20;
   int64_t limit_bytes = 0;  // a plan above it is refused; 0: what the host has available
 };
 
 struct PrecisionConfig {
-  std::string compute = "bf16";      // "fp32", "bf16", "fp16"
+  ComputeChoice compute = ComputeChoice::Bf16;
   double loss_scale = 256.0;         // fp16: at the first step
   int64_t loss_scale_window = 1000;  // fp16: good steps before it is doubled
 };
@@ -127,17 +128,17 @@ struct RunSection {
   uint64_t seed = 1337;
   int64_t steps = 100;
   int64_t stop_after = 0;
-  std::string reproducible = "fixed";  // "fixed", "layout", "mesh"
-  int threads_per_rank = 0;            // 0: max(1, cores / ranks on this host)
-  std::string backend = "local";       // "local", "mpi"
+  Reproducible reproducible = Reproducible::Fixed;
+  int threads_per_rank = 0;  // 0: max(1, cores / ranks on this host)
+  BackendChoice backend = BackendChoice::Local;
   double comm_timeout_s = 60.0;
   int64_t eval_every = 0;  // steps; 0: at the last alone
   int64_t eval_sequences = 64;
   int64_t sample_every = 0;
   int64_t sample_tokens = 64;
   std::string sample_prompt = "\n";
-  std::string isa = "auto";  // "auto", "avx2", "avx512", "avx512_bf16", "reference"
-  std::string hardware;      // a hardware file; "": measured for a moment at the start
+  IsaChoice isa = IsaChoice::Auto;
+  std::string hardware;  // a hardware file; "": measured for a moment at the start
   bool tensorboard = true;
   int64_t histograms_every = 0;  // steps; 0: never
   std::string prometheus_file;   // "": none

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/nearest_name.h"
+#include "base/or_list.h"
+
 namespace trireme {
 namespace {
 
@@ -13,14 +16,21 @@ constexpr FieldEffect kMesh = FieldEffect::Mesh;
 constexpr FieldEffect kLayout = FieldEffect::Layout;
 constexpr FieldEffect kSpeed = FieldEffect::Speed;
 
+constexpr std::string_view kZeroLevels[] = {"0", "1", "2", "3"};
+
 class FieldList {
  public:
   void section(std::string_view name) { section_ = name; }
 
   template <typename T>
-  void add(std::string_view name, T& value, FieldEffect effect, std::string_view doc,
-           std::string_view choices = "") {
+  requires(!Choice<T>) void add(std::string_view name, T& value, FieldEffect effect,
+                                std::string_view doc, ChoiceNames choices = {}) {
     fields_.push_back({section_, name, doc, effect, choices, &value});
+  }
+  template <Choice E>
+  void add(std::string_view name, E& value, FieldEffect effect, std::string_view doc) {
+    const ChoiceField field{reinterpret_cast<unsigned char*>(&value), choice_names<E>()};
+    fields_.push_back({section_, name, doc, effect, field.names, field});
   }
 
   std::vector<ConfigField> take() { return std::move(fields_); }
@@ -39,8 +49,7 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add(
       "family", model.family, kResults,
       "gpt2: learned positions, LayerNorm, GELU; llama: RoPE, RMSNorm, SwiGLU, no biases; moe: "
-      "llama with experts",
-      "gpt2|llama|moe");
+      "llama with experts");
   list.add("layers", model.layers, kResults, "number of transformer layers");
   list.add("d_model", model.d_model, kResults, "width of the residual stream");
   list.add("heads", model.heads, kResults, "query heads");
@@ -51,12 +60,11 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("vocab_size", model.vocab_size, kResults, "rows of the embedding; 0: the tokenizer's");
   list.add("seq_len", model.seq_len, kResults, "tokens of a sequence, the longest context");
   list.add("activation", model.activation, kResults,
-           "of the MLP; empty: the family's, gelu_tanh (gpt2) or swiglu (llama)",
-           "|gelu_tanh|gelu_erf|relu|swiglu");
+           "of the MLP; empty: the family's, gelu_tanh (gpt2) or swiglu (llama)");
   list.add("norm", model.norm, kResults,
-           "empty: the family's, layer_norm (gpt2) or rms_norm (llama)", "|layer_norm|rms_norm");
+           "empty: the family's, layer_norm (gpt2) or rms_norm (llama)");
   list.add("positions", model.positions, kResults,
-           "empty: the family's, learned (gpt2) or rope (llama)", "|learned|rope");
+           "empty: the family's, learned (gpt2) or rope (llama)");
   list.add("bias", model.bias, kResults, "gpt2: biases in linear layers and LayerNorm");
   list.add("norm_gain", model.norm_gain, kResults, "norms have a learned gain");
   list.add("embedding_norm", model.embedding_norm, kResults, "a norm right behind the embedding");
@@ -83,7 +91,7 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("shared_experts", model.shared_experts, kResults,
            "moe: experts of d_ff that every token visits, beside the routed ones");
   list.add("router", model.router, kResults,
-           "moe: how a token's logits become the scores of experts", "softmax|sigmoid");
+           "moe: how a token's logits become the scores of experts");
   list.add("expert_groups", model.expert_groups, kResults,
            "moe: neighbouring experts form so many groups; a token stays inside the best of them");
   list.add("top_groups", model.top_groups, kResults,
@@ -103,8 +111,7 @@ void model_fields(FieldList& list, ModelConfig& model) {
 void data_fields(FieldList& list, DataConfig& data) {
   list.section("data");
   list.add("source", data.source, kResults,
-           "files: token files; synthetic: keyed tokens with structure to learn, no file needed",
-           "files|synthetic");
+           "files: token files; synthetic: keyed tokens with structure to learn, no file needed");
   list.add("train", data.train, kResults, "token file to train on (trireme data prepare)");
   list.add("val", data.val, kResults, "token file for the validation loss; empty: none");
   list.add("tokenizer", data.tokenizer, kResults,
@@ -123,7 +130,7 @@ void batch_fields(FieldList& list, BatchConfig& batch) {
 
 void optim_fields(FieldList& list, OptimConfig& optim) {
   list.section("optim");
-  list.add("name", optim.name, kResults, "the optimizer", "adamw|sgd");
+  list.add("name", optim.name, kResults, "the optimizer");
   list.add("lr", optim.lr, kResults, "highest learning rate");
   list.add("min_lr", optim.min_lr, kResults, "learning rate that the schedule ends at");
   list.add("beta1", optim.beta1, kResults, "adamw: decay of the first moment");
@@ -131,8 +138,7 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
   list.add("eps", optim.eps, kResults, "adamw: added to the root of the second moment");
   list.add("weight_decay", optim.weight_decay, kResults, "decoupled, on matrices only");
   list.add("momentum", optim.momentum, kResults, "sgd: decay of the running gradient");
-  list.add("schedule", optim.schedule, kResults, "of the learning rate, behind the warm-up",
-           "cosine|linear|constant|wsd");
+  list.add("schedule", optim.schedule, kResults, "of the learning rate, behind the warm-up");
   list.add("warmup_steps", optim.warmup_steps, kResults, "steps of linear growth up to lr");
   list.add("decay_steps", optim.decay_steps, kResults,
            "wsd: length of the last decay; 0: a fifth of the run");
@@ -150,25 +156,23 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
   list.add("pp", parallel.pp, kLayout, "pipeline-parallel degree: splits layers into stages");
   list.add("cp", parallel.cp, kResults, "context-parallel degree: splits the sequence");
   list.add("ep", parallel.ep, kResults, "expert-parallel degree, inside dp * cp");
-  list.add("schedule", parallel.schedule, kLayout, "of the pipeline (trireme schedule prints it)",
-           "naive|gpipe|1f1b|interleaved|zb_h1|zb_h2|zb_v|dualpipe|dualpipev|auto");
+  list.add("schedule", parallel.schedule, kLayout, "of the pipeline (trireme schedule prints it)");
   list.add("chunks", parallel.chunks, kLayout, "stages that each pipeline rank holds");
   list.add("zero", parallel.zero, kLayout,
-           "sharded over dp: 0 nothing, 1 optimizer, 2 and gradients, 3 and parameters", "0|1|2|3");
+           "sharded over dp: 0 nothing, 1 optimizer, 2 and gradients, 3 and parameters",
+           kZeroLevels);
   list.add("hsdp_shard", parallel.hsdp_shard, kLayout,
            "ranks of dp that a ZeRO shard group spans; 0: all of them");
   list.add("sync", parallel.sync, kLayout,
            "how copies stay alike: all of them add the gradients, or they are pushed to servers "
-           "among the dp ranks, updated there and pulled",
-           "all_reduce|parameter_server");
+           "among the dp ranks, updated there and pulled");
   list.add("servers", parallel.servers, kLayout,
            "sync = parameter_server: how many of the dp ranks share the parameters out");
   list.add("staleness", parallel.staleness, kResults,
            "sync = parameter_server: steps that a rank may be ahead of the slowest; 0: none, all "
            "step together");
   list.add("context", parallel.context, kResults,
-           "how queries meet keys of other cp ranks: keys go round, or heads are shared out",
-           "ring|all_to_all");
+           "how queries meet keys of other cp ranks: keys go round, or heads are shared out");
   list.add("sequence", parallel.sequence, kResults,
            "tensor parallelism keeps the residual stream split along the sequence");
   list.add("tp_overlap", parallel.tp_overlap, kMesh,
@@ -183,12 +187,10 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
 void memory_fields(FieldList& list, MemoryConfig& memory) {
   list.section("memory");
   list.add("recompute", memory.recompute, kSpeed,
-           "activations computed again in the backward pass: none, the cheap ones, whole layers",
-           "none|selective|full");
+           "activations computed again in the backward pass: none, the cheap ones, whole layers");
   list.add("offload", memory.offload, kSpeed,
            "what lies in a file and is in memory only while it is used: nothing, the optimizer's "
-           "moments and master weights, or all parameters too",
-           "none|optimizer|all");
+           "moments and master weights, or all parameters too");
   list.add("offload_folder", memory.offload_folder, kSpeed,
            "where that file is kept while the run lasts; empty: in the run's folder");
   list.add("offload_buffer_bytes", memory.offload_buffer_bytes, kSpeed,
@@ -206,12 +208,10 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add(
       "reproducible", run.reproducible, kResults,
       "fixed: a run repeats itself bitwise; layout: also whatever dp, pp and threads are; mesh: "
-      "also whatever tp is, slower",
-      "fixed|layout|mesh");
+      "also whatever tp is, slower");
   list.add("threads_per_rank", run.threads_per_rank, kSpeed,
            "0: cores of this host / ranks on it, at least 1");
-  list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes",
-           "local|mpi");
+  list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes");
   list.add("comm_timeout_s", run.comm_timeout_s, kSpeed,
            "deadline of every wait between ranks; saving and loading have checkpoint.timeout_s");
   list.add("eval_every", run.eval_every, kSpeed,
@@ -223,8 +223,7 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add("sample_tokens", run.sample_tokens, kSpeed, "length of a sample");
   list.add("sample_prompt", run.sample_prompt, kSpeed, "what a sample continues");
   list.add("isa", run.isa, kResults,
-           "kernels: auto takes the best that the CPU has; reference is slow and exact",
-           "auto|avx2|avx512|avx512_bf16|reference");
+           "kernels: auto takes the best that the CPU has; reference is slow and exact");
   list.add(
       "hardware", run.hardware, kSpeed,
       "hardware file of this machine (trireme calibrate) that predictions are made with; empty: "
@@ -244,8 +243,7 @@ void remaining_fields(FieldList& list, RunConfig& config) {
   list.section("precision");
   list.add("compute", config.precision.compute, kResults,
            "of weights, activations and matmuls; bf16 and fp16 keep fp32 master weights and "
-           "gradients",
-           "fp32|bf16|fp16");
+           "gradients");
   list.add("loss_scale", config.precision.loss_scale, kResults,
            "fp16: factor of the gradients at the first step, a power of two; halved when they "
            "overflow");
@@ -322,8 +320,8 @@ struct TomlText {
   std::string operator()(const uint64_t* value) const { return std::to_string(*value); }
   std::string operator()(const double* value) const { return number_text(*value); }
   std::string operator()(const std::string* value) const { return quoted(*value); }
-  std::string operator()(const ModelFamily* value) const {
-    return quoted(std::string(name_of(*value)));
+  std::string operator()(const ChoiceField& field) const {
+    return quoted(std::string(field.name()));
   }
 };
 
@@ -334,7 +332,7 @@ struct TypeName {
   std::string_view operator()(const uint64_t*) const { return "an integer, not negative"; }
   std::string_view operator()(const double*) const { return "a number"; }
   std::string_view operator()(const std::string*) const { return "a string"; }
-  std::string_view operator()(const ModelFamily*) const { return "a string"; }
+  std::string_view operator()(const ChoiceField&) const { return "a string"; }
 };
 
 }  // namespace
@@ -375,28 +373,22 @@ const std::vector<ConfigSection>& config_sections() {
   return sections;
 }
 
-std::vector<std::string> split_choices(std::string_view choices) {
-  std::vector<std::string> names;
-  if (choices.empty()) return names;
-  size_t begin = 0;
-  while (true) {
-    const size_t end = choices.find('|', begin);
-    names.emplace_back(choices.substr(begin, end - begin));
-    if (end == std::string_view::npos) return names;
-    begin = end + 1;
-  }
+bool ChoiceField::set(std::string_view name) const {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return false;
+  *value = static_cast<unsigned char>(found - names.begin());
+  return true;
 }
 
-std::string_view name_of(ModelFamily family) {
-  switch (family) {
-    case ModelFamily::Gpt2:
-      return "gpt2";
-    case ModelFamily::Llama:
-      return "llama";
-    case ModelFamily::Moe:
-      return "moe";
-  }
-  return "?";
+std::string or_choices(ChoiceNames choices) {
+  std::vector<std::string> names(choices.begin(), choices.end());
+  for (std::string& name : names) name = name.empty() ? "\"\"" : name;
+  return or_list(names);
+}
+
+std::string nearest_choice(std::string_view word, ChoiceNames choices) {
+  const std::string nearest = nearest_name(word, {choices.begin(), choices.end()});
+  return nearest.empty() ? "" : "; did you mean " + nearest + "?";
 }
 
 std::string_view type_name(const ConfigField& field) { return std::visit(TypeName{}, field.value); }

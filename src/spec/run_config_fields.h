@@ -11,13 +11,24 @@
 namespace trireme {
 
 // What a field can change. Results: the numbers that training produces. Layout: these too, unless
-// run.reproducible = "layout" or "mesh". Mesh: these too, unless it is "mesh". Speed: only time,
-// memory, and what is kept or shown; two runs that differ in such fields alone train the same
-// weights.
+// run.reproducible = Reproducible::Layout or "mesh". Mesh: these too, unless it is "mesh". Speed:
+// only time, memory, and what is kept or shown; two runs that differ in such fields alone train the
+// same weights.
 enum class FieldEffect { Results, Mesh, Layout, Speed };
 
+// A field that is an enum of run_config_choices.h, whichever it is.
+struct ChoiceField {
+  // The enum, which has one byte: bytes may be read and written as what they are.
+  unsigned char* value = nullptr;
+  ChoiceNames names;
+
+  std::string_view name() const { return names[*value]; }
+  // Sets the value that has this name. Returns false if there is none.
+  bool set(std::string_view name) const;
+};
+
 using FieldValue =
-    std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, ModelFamily*>;
+    std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, ChoiceField>;
 
 // One field of RUN.toml, bound to a configuration. Parsing, --set, printing, JSON, validation of
 // names, docs/configuration.md and shell completion all read this one table.
@@ -26,7 +37,7 @@ struct ConfigField {
   std::string_view name;
   std::string_view doc;
   FieldEffect effect = FieldEffect::Results;
-  std::string_view choices;  // "none|selective|full"; "": any value of the type
+  ChoiceNames choices;  // empty: any value of the type
   FieldValue value;
 
   std::string key() const;  // "model.layers"
@@ -44,8 +55,10 @@ struct ConfigSection {
 };
 const std::vector<ConfigSection>& config_sections();
 
-std::vector<std::string> split_choices(std::string_view choices);
-std::string_view name_of(ModelFamily family);
+// "none, selective or full": the choices as a message names them; the empty name is "".
+std::string or_choices(ChoiceNames choices);
+// "; did you mean full?", or "" where no choice is near.
+std::string nearest_choice(std::string_view word, ChoiceNames choices);
 
 // "integer", "true or false", "string", ...: what a value of the field must be.
 std::string_view type_name(const ConfigField& field);

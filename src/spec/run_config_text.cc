@@ -20,7 +20,7 @@ struct JsonValue {
   ordered_json operator()(const double* value) const {
     return std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
   }
-  ordered_json operator()(const ModelFamily* value) const { return name_of(*value); }
+  ordered_json operator()(const ChoiceField& field) const { return field.name(); }
 };
 
 }  // namespace

@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
+#include <optional>
 
 #include "base/input_limits.h"
+#include "spec/batch.h"
 #include "spec/config_rules.h"
 #include "spec/degree_rules.h"
+#include "spec/model_rules.h"
+#include "spec/schedule_shape.h"
 #include "spec/sum_tree_rules.h"
 
 namespace trireme {
@@ -26,86 +31,6 @@ bool is_rank_list(std::string_view text) {
     digits = c == ',' ? 0 : digits + 1;
   }
   return text.empty() || digits > 0;
-}
-
-void model_rules(ConfigRules& rules, const ModelConfig& model) {
-  rules.size("model.layers", model.layers, 1, limits::kLayers);
-  rules.size("model.d_model", model.d_model, 1, limits::kWidth);
-  rules.size("model.heads", model.heads, 1, limits::kWidth);
-  rules.size("model.kv_heads", model.kv_heads, 0, limits::kWidth);
-  rules.size("model.head_dim", model.head_dim, 0, limits::kWidth);
-  rules.size("model.d_ff", model.d_ff, 0, limits::kWidth);
-  rules.size("model.vocab_size", model.vocab_size, 0, limits::kVocabSize);
-  rules.size("model.seq_len", model.seq_len, 1, limits::kSeqLen);
-  rules.divides("model.kv_heads", model.kv_heads, "model.heads", model.heads);
-  if (model.head_dim == 0 && model.heads >= 1) {
-    rules.require(model.d_model % model.heads == 0, "model.heads",
-                  fmt::format("must divide model.d_model = {}", model.d_model),
-                  "change one of them, or set model.head_dim");
-  }
-  const bool rope =
-      model.positions == "rope" || (model.positions.empty() && model.family != ModelFamily::Gpt2);
-  const int64_t head_dim = model.head_dim != 0 ? model.head_dim
-                           : model.heads >= 1  ? model.d_model / model.heads
-                                               : 0;
-  rules.require(!rope || head_dim % 2 == 0, model.head_dim != 0 ? "model.head_dim" : "model.heads",
-                fmt::format("gives a head of {}, and rotary positions turn pairs", head_dim),
-                "choose an even width of a head");
-  rules.in_range("model.dropout", model.dropout, 0.0, 1.0);
-  rules.at_least("model.norm_eps", model.norm_eps, 0.0);
-  rules.at_least("model.init_stddev", model.init_stddev, 0.0);
-  rules.require(model.rope_theta > 0.0, "model.rope_theta", "must be positive", "try 10000.0");
-  rules.at_least("model.rope_scaling_factor", model.rope_scaling_factor, 1.0);
-  if (model.rope_scaling_factor > 1.0) {
-    rules.require(model.rope_low_freq_factor > 0.0, "model.rope_low_freq_factor",
-                  "must be positive", "try 1.0");
-    rules.require(
-        model.rope_high_freq_factor > model.rope_low_freq_factor, "model.rope_high_freq_factor",
-        fmt::format("must be above model.rope_low_freq_factor = {}", model.rope_low_freq_factor),
-        "try 4.0");
-    rules.size("model.rope_original_seq_len", model.rope_original_seq_len, 1, kMostTokens);
-  }
-}
-
-constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
-
-// How many of the experts, of which there are some, a token may visit.
-void chosen_expert_rules(ConfigRules& rules, const ModelConfig& model) {
-  const int64_t groups = model.expert_groups, top_groups = model.top_groups;
-  rules.size("model.top_k", model.top_k, 1, model.experts);
-  rules.divides("model.expert_groups", groups, "model.experts", model.experts);
-  if (model.top_k > model.experts || groups < 1 || top_groups < 1) return;
-  if (model.experts % groups != 0 || top_groups >= groups) return;
-  const int64_t reachable = model.experts / groups * top_groups;
-  rules.require(model.top_k <= reachable, "model.top_k",
-                fmt::format("must not exceed the {} expert{} of {} group{}", reachable,
-                            reachable == 1 ? "" : "s", top_groups, top_groups == 1 ? "" : "s"),
-                fmt::format("raise model.top_groups, or try {}", reachable));
-}
-
-void expert_rules(ConfigRules& rules, const ModelConfig& model) {
-  if (model.family != ModelFamily::Moe) return;
-  rules.size("model.experts", model.experts, 1, kMostExperts);
-  rules.size("model.shared_experts", model.shared_experts, 0, kMostExperts);
-  rules.size("model.expert_groups", model.expert_groups, 1, kMostExperts);
-  rules.size("model.top_groups", model.top_groups, 1, std::max<int64_t>(1, model.expert_groups));
-  if (model.experts >= 1) chosen_expert_rules(rules, model);
-  rules.require(model.activation.empty() || model.activation == "swiglu", "model.activation",
-                "is not what experts are built of", "use \"swiglu\"");
-  rules.at_least("model.capacity_factor", model.capacity_factor, 0.0);
-  rules.at_least("model.aux_loss", model.aux_loss, 0.0);
-  rules.at_least("model.z_loss", model.z_loss, 0.0);
-  rules.require(model.z_loss == 0.0 || model.router == "softmax", "model.z_loss",
-                "is a loss of the softmax router", "set it to 0, or model.router = \"softmax\"");
-  rules.at_least("model.balance_rate", model.balance_rate, 0.0);
-}
-
-// Sequences of a step where the configuration sets them; 0 where it is wrong.
-int64_t sequences_of(const RunConfig& config) {
-  const BatchConfig& batch = config.batch;
-  if (batch.global_sequences > 0) return batch.global_sequences;
-  const int64_t seq_len = config.model.seq_len;
-  return seq_len > 0 && batch.global_tokens % seq_len == 0 ? batch.global_tokens / seq_len : 0;
 }
 
 void batch_rules(ConfigRules& rules, const RunConfig& config) {
@@ -131,7 +56,7 @@ void batch_rules(ConfigRules& rules, const RunConfig& config) {
     }
   }
   if (batch.global_sequences == 0 && batch.global_tokens == 0) return;
-  const int64_t sequences = sequences_of(config);
+  const int64_t sequences = sequences_of_step(config);
   const int64_t dp = config.parallel.dp;
   if (sequences <= 0 || batch.micro_sequences < 1 || dp < 1) return;
   const int64_t micro = sequences % batch.micro_sequences == 0 ? batch.micro_sequences : 1;
@@ -143,7 +68,28 @@ void batch_rules(ConfigRules& rules, const RunConfig& config) {
                 sequences / dp);
 }
 
-void optim_rules(ConfigRules& rules, const OptimConfig& optim) {
+// What a rank takes at once, and all ranks in a step.
+void token_rules(ConfigRules& rules, const RunConfig& config) {
+  const BatchConfig& batch = config.batch;
+  const double seq_len = double(config.model.seq_len);
+  if (config.parallel.cp < 1) return;
+  const double tokens = double(batch.micro_sequences) * seq_len / double(config.parallel.cp);
+  rules.require(tokens <= double(limits::kMicroBatchTokens), "batch.micro_sequences",
+                fmt::format("of model.seq_len = {} are {:.1e} tokens on a rank; at most {} are "
+                            "planned",
+                            config.model.seq_len, tokens, limits::kMicroBatchTokens),
+                "take a smaller micro-batch, shorter sequences or a larger parallel.cp",
+                ErrorKind::Infeasible);
+  const double of_step = double(sequences_of_step(config)) * seq_len;
+  rules.require(
+      of_step <= double(kMostBatchTokens),
+      batch.global_tokens > 0 ? "batch.global_tokens" : "batch.global_sequences",
+      fmt::format("gives a step {:.1e} tokens; it has at most {}", of_step, kMostBatchTokens),
+      "take fewer or shorter sequences");
+}
+
+void optim_rules(ConfigRules& rules, const RunConfig& config) {
+  const OptimConfig& optim = config.optim;
   const OptimConfig usual;
   rules.at_least("optim.lr", optim.lr, 0.0, usual.lr);
   rules.at_least("optim.min_lr", optim.min_lr, 0.0);
@@ -153,42 +99,101 @@ void optim_rules(ConfigRules& rules, const OptimConfig& optim) {
                 fmt::format("try {}", optim.lr / 10));
   rules.in_range("optim.beta1", optim.beta1, 0.0, 1.0, usual.beta1);
   rules.in_range("optim.beta2", optim.beta2, 0.0, 1.0, usual.beta2);
-  rules.require(optim.eps > 0.0, "optim.eps", "must be positive", "try 1e-08");
+  rules.require(optim.eps > 0.0 && std::isfinite(optim.eps), "optim.eps",
+                "must be positive and finite", "try 1e-08");
   rules.at_least("optim.weight_decay", optim.weight_decay, 0.0);
   rules.in_range("optim.momentum", optim.momentum, 0.0, 1.0, usual.momentum);
   rules.at_least("optim.warmup_steps", optim.warmup_steps, 0);
   rules.at_least("optim.decay_steps", optim.decay_steps, 0);
   rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
+  rules.require(
+      !optim.post_validate || config.memory.offload == OffloadChoice::None, "optim.post_validate",
+      fmt::format("keeps copies of weights and the optimizer's state in memory from Step "
+                  "to Validate, so that what memory.offload = \"{}\" takes out of it "
+                  "would stand there again; what it would hide, ranks wait for while the "
+                  "first pieces of the state are read anyway",
+                  name_of(config.memory.offload)),
+      "set optim.post_validate = false or memory.offload = \"none\"", ErrorKind::Infeasible);
 }
 
-void parallel_rules(ConfigRules& rules, const RunConfig& config) {
+void rank_count_rules(ConfigRules& rules, const ParallelConfig& parallel) {
+  const double ranks =
+      double(parallel.dp) * double(parallel.tp) * double(parallel.pp) * double(parallel.cp);
+  rules.require(ranks <= double(kMostRanks), "parallel.dp",
+                fmt::format("gives {:.0f} ranks (dp * tp * pp * cp); a run has at most {}", ranks,
+                            kMostRanks),
+                "take smaller degrees");
+}
+
+// Every stage has a layer, and the schedule takes the numbers of stages, chunks and micro-batches.
+void schedule_rules(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
-  const ModelConfig& model = config.model;
+  const int64_t layers = config.model.layers;
+  if (parallel.pp < 1 || parallel.chunks < 0 || layers < 1) return;
+  const bool is_auto = parallel.schedule == ScheduleKind::Auto;
+  const int chunks = parallel.chunks > 0 ? parallel.chunks
+                     : is_auto           ? 1
+                                         : default_chunks(parallel.schedule);
+  const int64_t num_stages = int64_t{parallel.pp} * chunks;
+  rules.require(
+      num_stages <= layers, parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
+      fmt::format("gives {} stages (pp * chunks) for model.layers = {}", num_stages, layers),
+      "take fewer stages or more layers",
+      parallel.chunks > 0 ? ErrorKind::Usage : ErrorKind::Infeasible);
+  const int64_t num_microbatches = microbatches_of_step(config);
+  if (num_microbatches < 1) return;  // reported by batch_rules
+  const ScheduleShape shape{parallel.pp, int(std::min<int64_t>(num_microbatches, INT_MAX)), chunks};
+  const std::optional<ShapeProblem> problem =
+      is_auto ? problem_of_counts(shape) : problem_of_shape(parallel.schedule, shape);
+  if (!problem) return;
+  rules.require(false, "parallel.schedule", "cannot be: " + problem->rule, problem->remedy,
+                problem->kind);
+}
+
+// Workers that do not wait for each other are copies of the whole model.
+void staleness_rules(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  rules.at_least("parallel.staleness", parallel.staleness, 0);
+  if (parallel.staleness <= 0) return;
+  const auto need = [&](bool holds, std::string remedy, ErrorKind kind = ErrorKind::Infeasible) {
+    rules.require(holds, "parallel.staleness",
+                  "trains copies of the whole model that do not wait for each other",
+                  std::move(remedy), kind);
+  };
+  need(parallel.sync == GradSync::ParameterServer && parallel.servers == 1,
+       "set parallel.sync = \"parameter_server\" and parallel.servers = 1", ErrorKind::Usage);
+  const bool is_whole = parallel.tp == 1 && parallel.pp == 1 && parallel.cp == 1 &&
+                        parallel.ep == 1 && parallel.zero == 0;
+  need(is_whole, "set parallel.tp, pp, cp and ep to 1 and parallel.zero to 0");
+  need(config.memory.offload == OffloadChoice::None && !config.optim.post_validate,
+       "set memory.offload = \"none\" and optim.post_validate = false");
+  need(config.precision.compute != ComputeChoice::Fp16,
+       "they have no loss scale: set precision.compute = \"bf16\"");
+  need(config.run.backend != BackendChoice::Mpi,
+       "its ranks are threads: set run.backend = \"local\"");
+}
+
+void parallel_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vocab_size) {
+  const ParallelConfig& parallel = config.parallel;
   rules.size("parallel.dp", parallel.dp, 1, kMostRanks);
   rules.size("parallel.tp", parallel.tp, 1, kMostRanks);
   rules.size("parallel.pp", parallel.pp, 1, kMostRanks);
   rules.size("parallel.cp", parallel.cp, 1, kMostRanks);
   rules.size("parallel.ep", parallel.ep, 1, kMostRanks);
   rules.size("parallel.chunks", parallel.chunks, 0, kMostRanks);
-  if (parallel.pp >= 1 && parallel.chunks >= 1 && model.layers >= 1) {
-    rules.require(int64_t{parallel.pp} * parallel.chunks <= model.layers,
-                  parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
-                  fmt::format("gives {} stages (pp * chunks) for model.layers = {}",
-                              int64_t{parallel.pp} * parallel.chunks, model.layers),
-                  "take fewer stages or more layers");
-  }
-  degree_rules(rules, config);
+  rank_count_rules(rules, parallel);
+  schedule_rules(rules, config);
+  degree_rules(rules, config, data_vocab_size);
+  rules.require(parallel.zero >= 0 && parallel.zero <= 3, "parallel.zero", "is unknown",
+                "use 0, 1, 2 or 3");
   rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
-  const bool has_servers = parallel.sync == "parameter_server";
+  const bool has_servers = parallel.sync == GradSync::ParameterServer;
   rules.require(parallel.servers >= 1 && (!has_servers || parallel.servers <= parallel.dp),
                 "parallel.servers", "must be between 1 and parallel.dp", "try 1");
   rules.require(!has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
                 "keeps all parameters on the servers: experts and shards cannot be elsewhere",
                 "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
-  rules.at_least("parallel.staleness", parallel.staleness, 0);
-  rules.require(parallel.staleness == 0 || (has_servers && parallel.servers == 1),
-                "parallel.staleness", "needs one parameter server",
-                "set parallel.sync = \"parameter_server\" and parallel.servers = 1");
+  staleness_rules(rules, config);
   rules.at_least("parallel.bucket_bytes", double(parallel.bucket_bytes), 0);
   rules.in_range("parallel.prefetch", parallel.prefetch, 0, 1024);
   rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);
@@ -218,11 +223,13 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.at_least("run.steps", run.steps, 1);
   rules.at_least("run.stop_after", run.stop_after, 0);
   rules.require(
-      run.reproducible != "mesh" || config.model.family != ModelFamily::Moe, "run.reproducible",
+      run.reproducible != Reproducible::Mesh || config.model.family != ModelFamily::Moe,
+      "run.reproducible",
       "is for model.family = \"gpt2\" and \"llama\": a router's gradient is summed over tp "
       "ranks at the end of a step",
       "take \"layout\"");
-  rules.require(run.reproducible != "mesh" || !config.parallel.sequence, "run.reproducible",
+  rules.require(run.reproducible != Reproducible::Mesh || !config.parallel.sequence,
+                "run.reproducible",
                 "with parallel.sequence = true would sum gradients of norms over micro-batches "
                 "before tp ranks",
                 "set parallel.sequence = false or take \"layout\"");
@@ -246,17 +253,32 @@ std::string ConfigProblem::message() const {
   return fmt::format("{} = {} {}; {}", key, value, rule, remedy);
 }
 
-std::vector<ConfigProblem> validate(const RunConfig& config) {
+namespace {
+
+std::vector<ConfigProblem> broken_rules(const RunConfig& config,
+                                        std::optional<int64_t> data_vocab_size) {
   ConfigRules rules(config);
-  rules.choices();
   model_rules(rules, config.model);
-  expert_rules(rules, config.model);
+  if (data_vocab_size) vocabulary_rules(rules, config.model, *data_vocab_size);
   batch_rules(rules, config);
-  optim_rules(rules, config.optim);
-  parallel_rules(rules, config);
+  token_rules(rules, config);
+  optim_rules(rules, config);
+  parallel_rules(rules, config, data_vocab_size.value_or(0));
   sum_tree_rules(rules, config);
   run_rules(rules, config);
   return rules.take();
+}
+
+}  // namespace
+
+std::vector<ConfigProblem> validate(const RunConfig& config) {
+  // A vocabulary that the configuration gives is known without the data.
+  const bool has_vocabulary = config.model.vocab_size > 0;
+  return broken_rules(config, has_vocabulary ? std::optional<int64_t>(0) : std::nullopt);
+}
+
+std::vector<ConfigProblem> validate_with_data(const RunConfig& config, int64_t data_vocab_size) {
+  return broken_rules(config, data_vocab_size);
 }
 
 }  // namespace trireme

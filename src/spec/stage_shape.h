@@ -3,15 +3,11 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "spec/run_config_choices.h"
 
 namespace trireme {
 
-enum class Recompute { None, Selective, Full };
 inline constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
-
-// How queries meet keys whose tokens lie on other context-parallel ranks: keys and values go round
-// a ring, or every rank takes part of the heads of whole sequences.
-enum class ContextExchange { Ring, AllToAll };
 
 // Rows of the vocabulary projection whose fp32 logits exist at one time.
 inline constexpr int64_t kLossTileTokens = 128;

@@ -5,6 +5,8 @@
 #include <bit>
 #include <functional>
 
+#include "spec/batch.h"
+
 namespace trireme {
 namespace {
 
@@ -15,10 +17,12 @@ bool sums_ranks_first(const ParallelConfig& parallel) {
   return parallel.zero >= 2 && parallel.dp > 1;
 }
 
-bool has_two_directions(const ParallelConfig& parallel) { return parallel.schedule == "dualpipe"; }
+bool has_two_directions(const ParallelConfig& parallel) {
+  return parallel.schedule == ScheduleKind::Dualpipe;
+}
 
 std::string mode_of(const RunConfig& config) {
-  return fmt::format("run.reproducible = \"{}\"", config.run.reproducible);
+  return fmt::format("run.reproducible = \"{}\"", name_of(config.run.reproducible));
 }
 
 // "try 1 or 2, ": the numbers up to `most` that are allowed; "" where none is.
@@ -72,7 +76,9 @@ ConfigProblem batch_problem(const RunConfig& config, int64_t num_microbatches) {
 
 std::vector<ConfigProblem> sum_tree_problems(const RunConfig& config, int64_t num_microbatches) {
   const ParallelConfig& parallel = config.parallel;
-  if (config.run.reproducible != "layout" && config.run.reproducible != "mesh") return {};
+  if (config.run.reproducible != Reproducible::Layout &&
+      config.run.reproducible != Reproducible::Mesh)
+    return {};
   if (parallel.dp == 1 && !has_two_directions(parallel)) return {};
   const bool ranks_first = sums_ranks_first(parallel);
   if (ranks_first && !is_power(parallel.dp)) return {dp_problem(config, num_microbatches)};
@@ -88,19 +94,11 @@ std::vector<ConfigProblem> sum_tree_problems(const RunConfig& config, int64_t nu
 }
 
 void sum_tree_rules(ConfigRules& rules, const RunConfig& config) {
-  const BatchConfig& batch = config.batch;
   const ParallelConfig& parallel = config.parallel;
-  if (parallel.staleness > 0 || parallel.dp < 1 || parallel.pp < 1) return;
-  if (batch.micro_sequences < 1 || config.model.seq_len < 1 || parallel.hsdp_shard < 0) return;
-  const int64_t of_microbatch = batch.micro_sequences * parallel.dp;
-  int64_t sequences = of_microbatch;
-  if (batch.global_sequences > 0) {
-    sequences = batch.global_sequences;
-  } else if (batch.global_tokens > 0) {
-    sequences = batch.global_tokens / config.model.seq_len;
-  }
-  if (sequences < 1 || sequences % of_microbatch != 0) return;  // reported by batch_rules
-  const auto problems = sum_tree_problems(config, sequences / of_microbatch);
+  if (parallel.staleness > 0 || parallel.pp < 1 || parallel.hsdp_shard < 0) return;
+  const int64_t num_microbatches = microbatches_of_step(config);
+  if (num_microbatches < 1) return;  // reported by batch_rules
+  const auto problems = sum_tree_problems(config, num_microbatches);
   for (const ConfigProblem& problem : problems) {
     rules.require(false, problem.key, problem.rule, problem.remedy);
   }

@@ -11,7 +11,7 @@ RunConfig some_run(int dp, int zero, int hsdp_shard, const std::string& schedule
                    int64_t microbatches) {
   RunConfig config;
   config.model.layers = 4;
-  config.run.reproducible = "layout";
+  config.run.reproducible = Reproducible::Layout;
   config.batch.micro_sequences = 2;
   config.batch.global_sequences = 2 * microbatches * dp;
   config.parallel.dp = dp;
@@ -69,7 +69,7 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
               EXPECT_TRUE(validate(other).empty()) << problem.message();
             }
             RunConfig fixed = config;
-            fixed.run.reproducible = "fixed";
+            fixed.run.reproducible = Reproducible::Fixed;
             EXPECT_TRUE(validate(fixed).empty());
           }
         }

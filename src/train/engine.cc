@@ -21,17 +21,13 @@ bool holds_an_end(const RankPlan& rank, const RunPlan& plan) {
   });
 }
 
-OptimizerKind kind_of(const RunPlan& plan) {
-  return plan.config.optim.name == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW;
-}
-
 Algorithm algorithm_of(const RunPlan& plan) {
   return plan.mode == AccumulateMode::Layout ? Algorithm::Canonical : Algorithm::Auto;
 }
 
 // A launcher gives each of its processes cores of its own.
 int ranks_of_this_process(const RunPlan& plan) {
-  return plan.config.run.backend == "mpi" ? 1 : plan.num_ranks();
+  return plan.config.run.backend == BackendChoice::Mpi ? 1 : plan.num_ranks();
 }
 
 std::string offload_path(const MemoryConfig& memory, const std::string& folder, int rank) {
@@ -60,7 +56,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
                plan.config.run.comm_timeout_s),
       stream_(team_, memory_.workspace()),
       ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
-      optimizer_(plan.config.optim, kind_of(plan), rank_.norm_sum) {
+      optimizer_(plan.config.optim, rank_.norm_sum) {
   TRIREME_CHECK(rank_.position == groups_.position(), "the plan of another rank");
   if (plan.shape.compute == DType::F16) {
     loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};

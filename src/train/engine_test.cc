@@ -30,7 +30,7 @@ std::vector<RunConfig> announcing_layouts() {
   add([](RunConfig& c) { c.parallel.pp = 2; });
   add([](RunConfig& c) {
     c.parallel.pp = 2;
-    c.parallel.schedule = "zb_h2";
+    c.parallel.schedule = ScheduleKind::ZbH2;
     c.optim.post_validate = true;
     c.optim.clip_norm = 1e3;  // which no gradient reaches: steps begin before the last one is over
   });
@@ -43,7 +43,7 @@ std::vector<RunConfig> announcing_layouts() {
       });
     }
   }
-  for (const char* context : {"ring", "all_to_all"}) {
+  for (const ContextExchange context : {ContextExchange::Ring, ContextExchange::AllToAll}) {
     add([&](RunConfig& c) {
       c.parallel.cp = 2;
       c.parallel.context = context;
@@ -75,7 +75,7 @@ int64_t allocated_so_far() {
 // What all ranks together allocate in three steps after some others. Every step is told what
 // follows; without `follows` something else does.
 int64_t allocations(const RunPlan& plan, const WorldOptions& options, bool follows) {
-  const KernelChoice choice = choose_kernels("auto").value();
+  const KernelChoice choice = choose_kernels(IsaChoice::Auto).value();
   int64_t allocated = 0;
   run_ranks(plan.num_ranks(), options, [&](World& world) {
     const SyntheticSource source(1, plan.model.vocab_size);
@@ -127,7 +127,7 @@ TEST(Engine, AnEvaluationCountsNoVisitsOrRoutersLosses) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const auto told = [&](bool evaluates) {
     std::vector<int64_t> numbers;
-    const KernelChoice choice = choose_kernels("auto").value();
+    const KernelChoice choice = choose_kernels(IsaChoice::Auto).value();
     run_ranks(1, {}, [&](World& world) {
       const SyntheticSource source(1, plan->model.vocab_size);
       Engine engine(*plan, world, *choice.kernels, source);

@@ -1,29 +1,25 @@
 #include "train/kernel_choice.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "base/nearest_name.h"
+#include "base/or_list.h"
 
 namespace trireme {
 
-Result<KernelChoice> choose_kernels(const std::string& name) {
+Result<KernelChoice> choose_kernels(IsaChoice isa) {
   const std::vector<Isa> supported = supported_isas();
   if (supported.empty()) {
     return Error{ErrorKind::Runtime, "this processor has no AVX2 and FMA: no kernels run on it"};
   }
-  if (name == "auto") return KernelChoice{&cpu_kernels(supported.back()), supported.back()};
-  if (name == "reference") return KernelChoice{&reference_kernels(), supported.front()};
+  if (isa == IsaChoice::Auto) return KernelChoice{&cpu_kernels(supported.back()), supported.back()};
+  if (isa == IsaChoice::Reference) return KernelChoice{&reference_kernels(), supported.front()};
   std::vector<std::string> names = {"auto", "reference"};
-  for (Isa isa : supported) {
-    if (name == name_of(isa)) return KernelChoice{&cpu_kernels(isa), isa};
-    names.emplace_back(name_of(isa));
+  for (const Isa here : supported) {
+    if (name_of(isa) == name_of(here)) return KernelChoice{&cpu_kernels(here), here};
+    names.emplace_back(name_of(here));
   }
-  const std::string nearest = nearest_name(name, names);
-  return Error{
-      ErrorKind::Usage,
-      fmt::format("run.isa = \"{}\" is not available here; use {}{}", name, fmt::join(names, ", "),
-                  nearest.empty() ? "" : " (did you mean " + nearest + "?)")};
+  return usage(fmt::format("run.isa = \"{}\" is not available on this processor; use {}",
+                           name_of(isa), or_list(names)));
 }
 
 }  // namespace trireme

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <string>
-
 #include "base/result.h"
 #include "kernels/kernel_table.h"
+#include "spec/run_config_choices.h"
 
 namespace trireme {
 
@@ -13,7 +12,8 @@ struct KernelChoice {
   Isa isa = Isa::Avx2;
 };
 
-// run.isa: "auto" takes the strongest that this processor has; "reference" the oracle.
-Result<KernelChoice> choose_kernels(const std::string& name);
+// The kernels of run.isa. Auto takes the strongest set that this processor has. A set that it does
+// not have is refused.
+Result<KernelChoice> choose_kernels(IsaChoice isa);
 
 }  // namespace trireme

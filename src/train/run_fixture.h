@@ -12,10 +12,10 @@ inline RunConfig some_run() {
   config.model.heads = 2;
   config.model.vocab_size = 64;
   config.model.seq_len = 16;
-  config.data.source = "synthetic";
+  config.data.source = DataSource::Synthetic;
   config.batch.global_sequences = 8;
   config.batch.micro_sequences = 1;
-  config.precision.compute = "fp32";
+  config.precision.compute = ComputeChoice::Fp32;
   config.run.threads_per_rank = 1;
   config.trace.steps = 2;
   return config;

@@ -162,7 +162,7 @@ CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& positio
   info.tokens_seen = position.tokens_seen;
   info.seed = plan.config.run.seed;
   info.data_identity = data_identity;
-  info.optimizer = plan.config.optim.name;
+  info.optimizer = name_of(plan.config.optim.name);
   info.optimizer_scalars = {{"num_updates", double(position.num_updates)},
                             {"skipped_steps", double(position.skipped_steps)}};
   if (position.loss_scale.scale > 0.0) {
@@ -174,11 +174,11 @@ CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& positio
 
 Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan, Engine& engine) {
   const CheckpointInfo& info = checkpoint.info();
-  if (info.optimizer != plan.config.optim.name) {
+  if (info.optimizer != name_of(plan.config.optim.name)) {
     return Error{ErrorKind::Usage,
                  fmt::format("optim.name = \"{}\" but {} was written with \"{}\": its state does "
                              "not fit; keep the optimizer to resume",
-                             plan.config.optim.name, checkpoint.folder(), info.optimizer)};
+                             name_of(plan.config.optim.name), checkpoint.folder(), info.optimizer)};
   }
   std::vector<TensorRequest> requests;
   for (const OwnedTensors& owned : engine.owned()) {

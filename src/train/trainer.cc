@@ -35,7 +35,7 @@ Trainer::Trainer(TrainerParts parts, Save save, const LrSchedule& schedule)
 }
 
 Result<Trainer> Trainer::make(TrainerParts parts, Save save) {
-  TRIREME_TRY(schedule, LrSchedule::make(parts.plan.config.optim, parts.plan.config.run.steps));
+  const LrSchedule schedule(parts.plan.config.optim, parts.plan.config.run.steps);
   return Trainer(std::move(parts), std::move(save), schedule);
 }
 

@@ -84,7 +84,7 @@ ModelConfig model_of(const std::string& name) {
   model.vocab_size = kVocab;
   model.seq_len = kSeqLen;
   model.tied_head = name == "gpt2";
-  if (name == "gpt2_erf") model.activation = "gelu_erf";
+  if (name == "gpt2_erf") model.activation = ActivationChoice::GeluErf;
   if (name.starts_with("llama")) {
     model.family = ModelFamily::Llama;
     model.kv_heads = 2;
@@ -103,7 +103,7 @@ ModelConfig model_of(const std::string& name) {
     model.experts = 8;
     model.top_k = 3;
     model.shared_experts = 2;
-    model.router = "sigmoid";
+    model.router = RouterType::Sigmoid;
     model.expert_groups = 4;
     model.top_groups = 2;
     model.aux_loss = 0.05;
@@ -115,8 +115,8 @@ ModelConfig model_of(const std::string& name) {
     model.rope_original_seq_len = 64;
   }
   if (name == "microgpt") {
-    model.norm = "rms_norm";
-    model.activation = "relu";
+    model.norm = NormChoice::RmsNorm;
+    model.activation = ActivationChoice::Relu;
     model.bias = false;
     model.norm_gain = false;
     model.embedding_norm = true;
@@ -219,7 +219,8 @@ void expect_near(const std::string& name, const std::vector<double>& values, con
 class Golden : public testing::TestWithParam<Case> {
  protected:
   Golden()
-      : tolerance_(GetParam().compute == "fp32" ? kFp32 : kBf16), kernels_(kernels_of(GetParam())) {
+      : tolerance_(GetParam().compute == ComputeChoice::Fp32 ? kFp32 : kBf16),
+        kernels_(kernels_of(GetParam())) {
     const std::string path = fmt::format("{}/{}.json", TRIREME_GOLDEN_DIR, GetParam().model);
     std::ifstream file(path);
     EXPECT_TRUE(file.good()) << path;

@@ -228,15 +228,24 @@ TEST(Damage, IsRefusedOrChangesNoBit) {
       {.dp = 2},
       {.dp = 2, .zero = 1},
       {.dp = 2, .pp = 2, .zero = 2},
-      {.dp = 2, .pp = 2, .schedule = "interleaved", .zero = 3, .recompute = "full"},
-      {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 3, .family = "llama"},
-      {.pp = 4, .schedule = "zb_h1"},
-      {.dp = 2, .pp = 2, .schedule = "dualpipe", .zero = 1},
-      {.dp = 3, .pp = 2, .schedule = "dualpipe", .zero = 1, .layers = 2, .sequences = 12},
-      {.dp = 2, .zero = 1, .offload = "optimizer"},
-      {.dp = 2, .zero = 1, .offload = "all"},
-      {.dp = 2, .pp = 2, .zero = 3, .offload = "all"},
-      {.pp = 2, .schedule = "zb_h1", .post_validate = true},
+      {.dp = 2,
+       .pp = 2,
+       .schedule = ScheduleKind::Interleaved,
+       .zero = 3,
+       .recompute = Recompute::Full},
+      {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbV, .zero = 3, .family = "llama"},
+      {.pp = 4, .schedule = ScheduleKind::ZbH1},
+      {.dp = 2, .pp = 2, .schedule = ScheduleKind::Dualpipe, .zero = 1},
+      {.dp = 3,
+       .pp = 2,
+       .schedule = ScheduleKind::Dualpipe,
+       .zero = 1,
+       .layers = 2,
+       .sequences = 12},
+      {.dp = 2, .zero = 1, .offload = OffloadChoice::Optimizer},
+      {.dp = 2, .zero = 1, .offload = OffloadChoice::All},
+      {.dp = 2, .pp = 2, .zero = 3, .offload = OffloadChoice::All},
+      {.pp = 2, .schedule = ScheduleKind::ZbH1, .post_validate = true},
   };
   std::map<std::string, Tally> tallies;
   for (const Case& c : layouts) {
@@ -283,7 +292,7 @@ TEST(Damage, AnotherTreeOfSumsIsNoticed) {
     EXPECT_EQ(problems.front().rule, "sum") << problems.front().message;
     EXPECT_NE(problems.front().message.find("not the two halves"), std::string::npos);
   };
-  const Case two_directions{.dp = 3, .pp = 2, .schedule = "dualpipe", .sequences = 12};
+  const Case two_directions{.dp = 3, .pp = 2, .schedule = ScheduleKind::Dualpipe, .sequences = 12};
   RunPlan plan = plan_of(two_directions);
   std::vector<RankPlan> ranks = rank_plans(plan);
   for (RankPlan& rank : ranks) {

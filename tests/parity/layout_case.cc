@@ -14,10 +14,11 @@ std::string Case::name() const {
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
       "bucket {} prefetch {} clip {}{}{}{}{} servers {} layers {} sequences {}",
-      family, compute, tp, sequence ? " sequence" : "", cp, context, ep, dp, pp, schedule, zero,
-      hsdp_shard, recompute, dropout, offload, bucket_bytes, prefetch, clip_norm,
-      post_validate ? " post-validated" : "", is_wide ? " wide" : "",
-      tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "", servers, layers, sequences);
+      family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep, dp, pp,
+      name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
+      bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
+      is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
+      servers, layers, sequences);
 }
 
 RunConfig config_of(const Case& c) {
@@ -50,7 +51,7 @@ RunConfig config_of(const Case& c) {
   config.model.seq_len = c.is_wide ? 16 : 4;
   config.model.init_stddev = 0.2;
   config.model.dropout = c.dropout;
-  config.data.source = "synthetic";
+  config.data.source = DataSource::Synthetic;
   config.batch.global_sequences = c.sequences;
   config.batch.micro_sequences = 1;
   config.optim.clip_norm = c.clip_norm;
@@ -66,7 +67,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.schedule = c.schedule;
   config.parallel.zero = c.zero;
   config.parallel.hsdp_shard = c.hsdp_shard;
-  if (c.servers > 0) config.parallel.sync = "parameter_server";
+  if (c.servers > 0) config.parallel.sync = GradSync::ParameterServer;
   config.parallel.servers = std::max(c.servers, 1);
   config.parallel.bucket_bytes = c.bucket_bytes;
   config.parallel.prefetch = c.prefetch;
@@ -74,7 +75,7 @@ RunConfig config_of(const Case& c) {
   config.memory.offload = c.offload;
   config.memory.offload_buffer_bytes = 4096;  // many pieces
   config.precision.compute = c.compute;
-  config.run.reproducible = c.in_slices ? "mesh" : "layout";
+  config.run.reproducible = c.in_slices ? Reproducible::Mesh : Reproducible::Layout;
   config.run.threads_per_rank = 1;
   config.run.comm_timeout_s = 20.0;
   return config;

@@ -11,19 +11,19 @@ namespace trireme {
 struct Case {
   int dp = 1;
   int pp = 1;
-  std::string schedule = "1f1b";
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
   int zero = 0;
   int hsdp_shard = 0;
-  std::string recompute = "none";
+  Recompute recompute = Recompute::None;
   std::string family = "gpt2";
-  std::string compute = "fp32";
+  ComputeChoice compute = ComputeChoice::Fp32;
   double dropout = 0.0;
   int tp = 1;
   bool sequence = false;
   int cp = 1;
-  std::string context = "ring";
+  ContextExchange context = ContextExchange::Ring;
   int ep = 1;
-  std::string offload = "none";
+  OffloadChoice offload = OffloadChoice::None;
   int64_t bucket_bytes = 0;
   int prefetch = 1;
   double clip_norm = 0.5;

@@ -13,8 +13,9 @@ namespace trireme {
 namespace {
 
 const char* const kFamilies[] = {"gpt2", "llama", "moe", "moe_capacity"};
-const char* const kSchedules[] = {"1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe", "gpipe"};
-const char* const kRecomputations[] = {"none", "selective", "full"};
+constexpr ScheduleKind kSchedules[] = {ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
+                                       ScheduleKind::ZbH1,     ScheduleKind::ZbV,
+                                       ScheduleKind::Dualpipe, ScheduleKind::Gpipe};
 constexpr int kNumSchedules = 6;
 
 // Bitwise what the same ranks of tp, cp and ep leave without the rest, and within the bound of one
@@ -23,7 +24,7 @@ constexpr int kNumSchedules = 6;
 void expect_the_numbers_of_one_rank(const Case& c) {
   SCOPED_TRACE(c.name());
   const Case one{.family = c.family, .is_wide = true, .layers = c.layers};
-  const bool meets_others = c.ep > c.cp && c.schedule == "dualpipe";
+  const bool meets_others = c.ep > c.cp && c.schedule == ScheduleKind::Dualpipe;
   if (meets_others) {
     const LayoutRun run = run_case(c);
     EXPECT_EQ(run.differences, "");
@@ -36,8 +37,9 @@ void expect_the_numbers_of_one_rank(const Case& c) {
 bool is_meant(const Case& c) {
   const bool has_experts = c.family.starts_with("moe");
   return c.ranks() <= 8 && c.dp * c.cp % c.ep == 0 && (c.ep == 1 || has_experts) &&
-         (c.zero == 0 || c.dp > 1) && (c.pp > 1 || c.schedule == "1f1b") &&
-         ((!c.sequence && !c.tp_overlap) || c.tp > 1) && (c.cp > 1 || c.context == "ring");
+         (c.zero == 0 || c.dp > 1) && (c.pp > 1 || c.schedule == ScheduleKind::OneFOneB) &&
+         ((!c.sequence && !c.tp_overlap) || c.tp > 1) &&
+         (c.cp > 1 || c.context == ContextExchange::Ring);
 }
 
 enum Factor {
@@ -61,12 +63,12 @@ Case case_of(const Choice& choice) {
           .schedule = kSchedules[choice[kSchedule]],
           .zero = choice[kZero],
           .hsdp_shard = choice[kHsdp] == 1 && choice[kDp] > 0 ? 2 : 0,
-          .recompute = kRecomputations[choice[kRecompute]],
+          .recompute = kRecomputes[choice[kRecompute]],
           .family = kFamilies[choice[kFamily]],
           .tp = 1 << choice[kTp],
           .sequence = choice[kPieces] % 2 == 1,
           .cp = 1 << choice[kCp],
-          .context = choice[kContext] == 0 ? "ring" : "all_to_all",
+          .context = choice[kContext] == 0 ? ContextExchange::Ring : ContextExchange::AllToAll,
           .ep = 1 << choice[kEp],
           .tp_overlap = choice[kPieces] >= 2,
           .is_wide = true,
@@ -88,21 +90,22 @@ TEST(ParityOfMeshes, EveryDegreeWithEveryZeroStageAndEveryPairOfTheRest) {
 
 // In slices tp changes no bit either, beside whatever else shares the model.
 TEST(ParityOfMeshes, InSlicesTensorParallelRanksLeaveTheBitsOfOne) {
-  std::vector<Case> meshes = {{.tp = 2},
-                              {.compute = "bf16", .tp = 4},
-                              {.compute = "fp16", .tp = 4},
-                              {.dropout = 0.1, .tp = 2, .tp_overlap = true},
-                              {.recompute = "selective", .compute = "bf16", .tp = 4},
-                              {.dp = 2, .zero = 1, .tp = 4},
-                              {.dp = 2, .zero = 3, .compute = "bf16", .dropout = 0.1, .tp = 2},
-                              {.pp = 2, .schedule = "zb_v", .recompute = "full", .tp = 2},
-                              {.dp = 2, .pp = 2, .zero = 2, .tp = 2},
-                              {.tp = 2, .cp = 2},
-                              {.tp = 2, .cp = 2, .context = "all_to_all"},
-                              {.tp = 2, .offload = "all"},
-                              {.tp = 2, .clip_norm = 0.0, .post_validate = true},
-                              {.dp = 2, .tp = 2, .servers = 2},
-                              {.tp = 8}};
+  std::vector<Case> meshes = {
+      {.tp = 2},
+      {.compute = ComputeChoice::Bf16, .tp = 4},
+      {.compute = ComputeChoice::Fp16, .tp = 4},
+      {.dropout = 0.1, .tp = 2, .tp_overlap = true},
+      {.recompute = Recompute::Selective, .compute = ComputeChoice::Bf16, .tp = 4},
+      {.dp = 2, .zero = 1, .tp = 4},
+      {.dp = 2, .zero = 3, .compute = ComputeChoice::Bf16, .dropout = 0.1, .tp = 2},
+      {.pp = 2, .schedule = ScheduleKind::ZbV, .recompute = Recompute::Full, .tp = 2},
+      {.dp = 2, .pp = 2, .zero = 2, .tp = 2},
+      {.tp = 2, .cp = 2},
+      {.tp = 2, .cp = 2, .context = ContextExchange::AllToAll},
+      {.tp = 2, .offload = OffloadChoice::All},
+      {.tp = 2, .clip_norm = 0.0, .post_validate = true},
+      {.dp = 2, .tp = 2, .servers = 2},
+      {.tp = 8}};
   for (const char* family : {"gpt2", "llama"}) {
     for (Case c : meshes) {
       c.family = family;
@@ -166,13 +169,14 @@ TEST(ParityOfMeshes, SlicesStayWithinTheBoundOfWholeSums) {
 }
 
 std::vector<Case> wide_meshes(const std::string& family) {
-  std::vector<Case> meshes = {{.tp = 2, .sequence = true},
-                              {.tp = 4, .tp_overlap = true},
-                              {.cp = 4},
-                              {.dp = 2, .zero = 3, .tp = 2, .cp = 2, .context = "all_to_all"},
-                              {.pp = 2, .schedule = "zb_v", .recompute = "full", .tp = 2},
-                              {.dp = 4, .zero = 1, .ep = 4},
-                              {.dp = 2, .cp = 2, .ep = 4}};
+  std::vector<Case> meshes = {
+      {.tp = 2, .sequence = true},
+      {.tp = 4, .tp_overlap = true},
+      {.cp = 4},
+      {.dp = 2, .zero = 3, .tp = 2, .cp = 2, .context = ContextExchange::AllToAll},
+      {.pp = 2, .schedule = ScheduleKind::ZbV, .recompute = Recompute::Full, .tp = 2},
+      {.dp = 4, .zero = 1, .ep = 4},
+      {.dp = 2, .cp = 2, .ep = 4}};
   for (Case& c : meshes) {
     c.family = family;
     c.is_wide = true;
@@ -195,14 +199,14 @@ std::vector<Case> every_split(const std::string& family) {
            .tp = tp,
            .sequence = tp > 1 && turn % 2 == 1,
            .cp = cp,
-           .context = cp > 1 && turn % 3 == 0 ? "all_to_all" : "ring",
+           .context = cp > 1 && turn % 3 == 0 ? ContextExchange::AllToAll : ContextExchange::Ring,
            .ep = ep,
            .tp_overlap = tp > 1 && turn % 4 >= 2,
            .is_wide = true,
            .layers = 4,
            .sequences = 8};
     if (!is_meant(c)) continue;
-    if (!is_possible(c)) c.context = "ring";  // fewer heads than ranks of tp and cp
+    if (!is_possible(c)) c.context = ContextExchange::Ring;  // fewer heads than ranks of tp and cp
     if (is_possible(c)) splits.push_back(c);
   }
   return splits;

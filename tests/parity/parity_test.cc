@@ -17,20 +17,21 @@ namespace {
 
 // Every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in turn.
 void enumerate(int ranks, bool every_recomputation) {
-  const std::vector<std::string> recomputations = {"none", "selective", "full"};
   const std::vector<std::string> families = {"gpt2", "llama", "moe", "moe_capacity"};
   int run = 0;
   for (int pp = 1; pp <= ranks; pp *= 2) {
-    for (const std::string& schedule : schedule_kinds()) {
+    for (const ScheduleKind schedule : kNamedSchedules) {
       for (int zero = 0; zero <= 3; ++zero) {
         Case c{.dp = ranks / pp, .pp = pp, .schedule = schedule, .zero = zero};
         if ((zero > 0 && c.dp == 1) || !is_possible(c)) continue;
-        const size_t first = every_recomputation ? 0 : size_t(run) % recomputations.size();
-        const size_t count = every_recomputation ? recomputations.size() : 1;
+        const size_t first = every_recomputation ? 0 : size_t(run) % std::size(kRecomputes);
+        const size_t count = every_recomputation ? std::size(kRecomputes) : 1;
         for (size_t i = first; i < first + count; ++i) {
-          c.recompute = recomputations[i];
+          c.recompute = kRecomputes[i];
           c.family = families[size_t(run) % families.size()];
-          c.offload = run % 5 < 3 ? "none" : run % 5 == 3 ? "optimizer" : "all";
+          c.offload = run % 5 < 3    ? OffloadChoice::None
+                      : run % 5 == 3 ? OffloadChoice::Optimizer
+                                     : OffloadChoice::All;
           c.bucket_bytes = run % 3 == 1 ? 5000 : 0;
           c.prefetch = run % 4;
           expect_the_bits_of_one_rank(c);
@@ -66,15 +67,15 @@ TEST(Parity, ExpertParallel) {
         Case c = alone;
         c.zero = 1;
         c.pp = 2;
-        c.schedule = "zb_h1";
-        c.recompute = "full";
+        c.schedule = ScheduleKind::ZbH1;
+        c.recompute = Recompute::Full;
         const LayoutRun second = run_layout(plan_of(c));
         EXPECT_EQ(second.differences, "");
         EXPECT_EQ(difference(second, first), "");
         for (const int zero : {2, 3}) {  // other micro-batches meet in the experts
           Case sharded = alone;
           sharded.zero = zero;
-          sharded.recompute = "selective";
+          sharded.recompute = Recompute::Selective;
           const LayoutRun run = run_layout(plan_of(sharded));
           EXPECT_EQ(run.differences, "");
           expect_near(run, whole);
@@ -102,9 +103,10 @@ TEST(Parity, RoutersLossesAreThoseOfOneRank) {
   EXPECT_GT(*whole.aux, 1.0);
   EXPECT_LT(*whole.aux, 4.0);
   EXPECT_GT(*whole.z, 0.0);
-  for (const Case& same : {Case{.dp = 2}, Case{.pp = 2}, Case{.dp = 2, .zero = 3},
-                           Case{.dp = 2, .pp = 2, .schedule = "zb_v", .recompute = "full"},
-                           Case{.recompute = "selective"}}) {
+  for (const Case& same :
+       {Case{.dp = 2}, Case{.pp = 2}, Case{.dp = 2, .zero = 3},
+        Case{.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbV, .recompute = Recompute::Full},
+        Case{.recompute = Recompute::Selective}}) {
     Case c = same;
     c.family = one.family;
     const RouterLossMeans means = means_of(config_of(c));
@@ -155,9 +157,9 @@ TEST(Parity, SearchedSchedules) {
     for (const int pp : {1, 2, 4}) {
       const Case c{.dp = zero == 0 ? 1 : 2,
                    .pp = pp,
-                   .schedule = "auto",
+                   .schedule = ScheduleKind::Auto,
                    .zero = zero,
-                   .recompute = zero % 2 == 0 ? "none" : "full",
+                   .recompute = zero % 2 == 0 ? Recompute::None : Recompute::Full,
                    .family = pp == 4 ? "gpt2" : "llama"};
       expect_the_bits_of_one_rank(c);
     }
@@ -167,14 +169,15 @@ TEST(Parity, SearchedSchedules) {
 // Gradients pushed to few ranks, updated there and pulled: with whole copies, with gradients or
 // parameters on the servers alone, in pipelines.
 TEST(Parity, ParameterServers) {
-  const std::vector<std::string> schedules = {"1f1b", "zb_h1", "interleaved"};
+  const std::vector<ScheduleKind> schedules = {ScheduleKind::OneFOneB, ScheduleKind::ZbH1,
+                                               ScheduleKind::Interleaved};
   for (const int dp : {1, 2, 4}) {
     for (int servers = 1; servers <= dp; ++servers) {
       for (const int zero : {0, 2, 3}) {
         Case c{.dp = dp, .zero = zero, .servers = servers};
         c.family = zero == 2 ? "llama" : "gpt2";
-        c.compute = zero == 3 ? "bf16" : "fp32";
-        c.offload = servers == 2 ? "optimizer" : "none";
+        c.compute = zero == 3 ? ComputeChoice::Bf16 : ComputeChoice::Fp32;
+        c.offload = servers == 2 ? OffloadChoice::Optimizer : OffloadChoice::None;
         expect_the_bits_of_one_rank(c);
         if (dp != 2) continue;
         c.pp = 2;
@@ -185,8 +188,12 @@ TEST(Parity, ParameterServers) {
   }
   // Workers that hold no part of the parameters have no file.
   for (const int pp : {1, 3}) {
-    expect_the_bits_of_one_rank(
-        {.dp = 2, .pp = pp, .zero = 3, .family = "llama", .offload = "all", .servers = 1});
+    expect_the_bits_of_one_rank({.dp = 2,
+                                 .pp = pp,
+                                 .zero = 3,
+                                 .family = "llama",
+                                 .offload = OffloadChoice::All,
+                                 .servers = 1});
   }
 }
 
@@ -194,23 +201,24 @@ TEST(Parity, SharedAndCopiedShards) {
   for (const int zero : {1, 2, 3}) {
     expect_the_bits_of_one_rank({.dp = 4, .zero = zero, .hsdp_shard = 2});
     expect_the_bits_of_one_rank(
-        {.dp = 4, .pp = 2, .schedule = "zb_h1", .zero = zero, .hsdp_shard = 2});
+        {.dp = 4, .pp = 2, .schedule = ScheduleKind::ZbH1, .zero = zero, .hsdp_shard = 2});
   }
 }
 
 // Also where the micro-batches of one direction are no node of the tree over all of them.
 TEST(Parity, TwoDirectionsOverAnyNumberOfRanks) {
-  const Case layouts[] = {{.dp = 3},
-                          {.dp = 3, .zero = 1, .family = "llama", .offload = "all"},
-                          {.dp = 3, .family = "moe", .post_validate = true},
-                          {.dp = 3, .zero = 1, .compute = "bf16", .dropout = 0.1, .tp = 2},
-                          {.dp = 3, .pp = 4, .recompute = "full"},
-                          {.dp = 5, .zero = 1, .bucket_bytes = 5000},
-                          {.dp = 6, .family = "llama"},
-                          {.dp = 6, .zero = 1, .hsdp_shard = 2, .family = "moe"},
-                          {.dp = 3, .family = "llama", .servers = 2}};
+  const Case layouts[] = {
+      {.dp = 3},
+      {.dp = 3, .zero = 1, .family = "llama", .offload = OffloadChoice::All},
+      {.dp = 3, .family = "moe", .post_validate = true},
+      {.dp = 3, .zero = 1, .compute = ComputeChoice::Bf16, .dropout = 0.1, .tp = 2},
+      {.dp = 3, .pp = 4, .recompute = Recompute::Full},
+      {.dp = 5, .zero = 1, .bucket_bytes = 5000},
+      {.dp = 6, .family = "llama"},
+      {.dp = 6, .zero = 1, .hsdp_shard = 2, .family = "moe"},
+      {.dp = 3, .family = "llama", .servers = 2}};
   for (Case c : layouts) {
-    c.schedule = "dualpipe";
+    c.schedule = ScheduleKind::Dualpipe;
     c.pp = std::max(c.pp, 2);
     c.sequences = 2 * c.pp * c.dp;
     expect_the_bits_of_one_rank(c);
@@ -246,39 +254,41 @@ TEST(Parity, SumsThatAreNoNodesOfTheTreeAreRefused) {
 }
 
 TEST(Parity, PrecisionsAndDropout) {
-  for (const char* compute : {"fp32", "bf16", "fp16"}) {
+  for (const ComputeChoice compute :
+       {ComputeChoice::Fp32, ComputeChoice::Bf16, ComputeChoice::Fp16}) {
     for (const int zero : {0, 1, 2, 3}) {
-      expect_the_bits_of_one_rank(
-          {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = zero, .compute = compute, .dropout = 0.1});
+      expect_the_bits_of_one_rank({.dp = 2,
+                                   .pp = 2,
+                                   .schedule = ScheduleKind::ZbV,
+                                   .zero = zero,
+                                   .compute = compute,
+                                   .dropout = 0.1});
     }
   }
 }
 
 // Every value of every factor beside every value of every other, in few cases of 2 and 4 ranks.
 Case case_of(const Choice& choice) {
-  static const std::vector<std::string> schedules = schedule_kinds();
-  static const char* const recomputations[] = {"none", "selective", "full"};
-  static const char* const offloads[] = {"none", "optimizer", "all"};
   return {.dp = 1 << choice[0],
           .pp = 1 << choice[1],
-          .schedule = schedules[size_t(choice[2])],
+          .schedule = kNamedSchedules[choice[2]],
           .zero = choice[3],
-          .recompute = recomputations[choice[4]],
+          .recompute = kRecomputes[choice[4]],
           .family = choice[5] == 0 ? "gpt2" : "llama",
-          .compute = choice[6] == 0 ? "fp32" : "bf16",
+          .compute = choice[6] == 0 ? ComputeChoice::Fp32 : ComputeChoice::Bf16,
           .tp = 1 << choice[7],
           .cp = 1 << choice[8],
-          .offload = offloads[choice[9]]};
+          .offload = OffloadChoice(choice[9])};
 }
 
 TEST(ParityPairwise, CoversEveryPairOfValues) {
   const auto is_meant = [](const Choice& choice) {
     const Case c = case_of(choice);
     return (c.ranks() == 2 || c.ranks() == 4) && (c.zero == 0 || c.dp > 1) &&
-           (c.pp > 1 || c.schedule == "1f1b");
+           (c.pp > 1 || c.schedule == ScheduleKind::OneFOneB);
   };
   const std::vector<Choice> cover = pairwise_cover(
-      all_choices({3, 3, int(schedule_kinds().size()), 4, 3, 2, 2, 2, 2, 3}, is_meant),
+      all_choices({3, 3, int(std::size(kNamedSchedules)), 4, 3, 2, 2, 2, 2, 3}, is_meant),
       [](const Choice& choice) { return is_possible(case_of(choice)); });
   EXPECT_GE(cover.size(), 30u);
   for (const Choice& choice : cover) expect_the_bits_of_one_rank(case_of(choice));
@@ -291,10 +301,11 @@ TEST(Parity, PostValidatedStep) {
   const double norm = *std::min_element(plain.grad_norms.begin(), plain.grad_norms.end());
   int64_t rollbacks_above = 0, rollbacks_below = 0;
   for (const double clip_norm : {0.97 * norm, 1e6, 1e-3}) {
-    for (const Case& layout : {Case{.pp = 2}, Case{.dp = 2, .zero = 1}, Case{.dp = 2, .zero = 0},
-                               Case{.dp = 2, .pp = 2, .schedule = "zb_h1", .zero = 2},
-                               Case{.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 3},
-                               Case{.dp = 2, .pp = 2, .schedule = "zb_h2", .compute = "bf16"}}) {
+    for (const Case& layout :
+         {Case{.pp = 2}, Case{.dp = 2, .zero = 1}, Case{.dp = 2, .zero = 0},
+          Case{.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1, .zero = 2},
+          Case{.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbV, .zero = 3},
+          Case{.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH2, .compute = ComputeChoice::Bf16}}) {
       Case c = layout;
       c.clip_norm = clip_norm;
       c.post_validate = true;
@@ -312,9 +323,10 @@ TEST(Parity, PostValidatedStep) {
 // Why memory.offload and optim.post_validate exclude each other: copies in memory are of all the
 // state that lies in the file, and more than the file takes out of it.
 TEST(Parity, CopiesWouldTakeWhatOffloadGives) {
-  for (const char* offload : {"optimizer", "all"}) {
-    for (const Case& layout : {Case{}, Case{.dp = 2, .zero = 1}, Case{.dp = 2, .zero = 3},
-                               Case{.pp = 2, .schedule = "zb_h2", .compute = "bf16"}}) {
+  for (const OffloadChoice offload : {OffloadChoice::Optimizer, OffloadChoice::All}) {
+    for (const Case& layout :
+         {Case{}, Case{.dp = 2, .zero = 1}, Case{.dp = 2, .zero = 3},
+          Case{.pp = 2, .schedule = ScheduleKind::ZbH2, .compute = ComputeChoice::Bf16}}) {
       Case offloaded = layout, both = layout;
       offloaded.offload = both.offload = offload;
       both.post_validate = true;
@@ -332,7 +344,7 @@ TEST(Parity, CopiesWouldTakeWhatOffloadGives) {
         }
         EXPECT_GT(copies, state);
         const int64_t with_copies = file_ranks[r].memory.arena_bytes + copies;
-        if (offloaded.offload == "optimizer") {
+        if (offloaded.offload == OffloadChoice::Optimizer) {
           EXPECT_GT(with_copies, plain_ranks[r].memory.arena_bytes);
         }
       }
@@ -342,7 +354,8 @@ TEST(Parity, CopiesWouldTakeWhatOffloadGives) {
 
 // In pieces beside the matmuls two ranks' sums have the same bits, in every precision.
 TEST(Parity, PiecesBesideMatmulsChangeNoBitOfTwoRanks) {
-  for (const char* compute : {"fp32", "bf16", "fp16"}) {
+  for (const ComputeChoice compute :
+       {ComputeChoice::Fp32, ComputeChoice::Bf16, ComputeChoice::Fp16}) {
     for (const char* family : {"gpt2", "moe"}) {
       for (const bool sequence : {false, true}) {
         Case c{.family = family, .compute = compute, .tp = 2, .sequence = sequence};
@@ -366,11 +379,12 @@ TEST(Parity, AStepBeginsBeforeTheLastIsValidated) {
   int64_t num_kept = 0, num_dropped = 0;
   for (const double clip_norm : {1e6, norms[norms.size() / 2] * 1.0001}) {
     for (const Case& layout :
-         {Case{.pp = 2}, Case{.pp = 4, .schedule = "zb_h2"}, Case{.dp = 2, .pp = 2, .zero = 3},
-          Case{.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 3, .family = "llama"},
-          Case{.pp = 2, .schedule = "interleaved", .family = "moe"},
-          Case{.pp = 4, .schedule = "dualpipe", .compute = "bf16"},
-          Case{.pp = 2, .schedule = "gpipe", .tp = 2}, Case{.dp = 2}}) {
+         {Case{.pp = 2}, Case{.pp = 4, .schedule = ScheduleKind::ZbH2},
+          Case{.dp = 2, .pp = 2, .zero = 3},
+          Case{.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbV, .zero = 3, .family = "llama"},
+          Case{.pp = 2, .schedule = ScheduleKind::Interleaved, .family = "moe"},
+          Case{.pp = 4, .schedule = ScheduleKind::Dualpipe, .compute = ComputeChoice::Bf16},
+          Case{.pp = 2, .schedule = ScheduleKind::Gpipe, .tp = 2}, Case{.dp = 2}}) {
       Case c = layout;
       c.clip_norm = clip_norm;
       c.post_validate = true;
@@ -396,29 +410,32 @@ TEST(Parity, BucketsAndPrefetch) {
       expect_the_bits_of_one_rank({.dp = 2, .zero = zero, .bucket_bytes = bucket_bytes});
       expect_the_bits_of_one_rank({.dp = 2,
                                    .pp = 2,
-                                   .schedule = "zb_v",
+                                   .schedule = ScheduleKind::ZbV,
                                    .zero = zero,
-                                   .recompute = "full",
+                                   .recompute = Recompute::Full,
                                    .family = "llama",
                                    .bucket_bytes = bucket_bytes});
     }
   }
   for (const int prefetch : {0, 2, 9}) {
     for (const int zero : {2, 3}) {
-      expect_the_bits_of_one_rank(
-          {.dp = 2, .pp = 2, .schedule = "interleaved", .zero = zero, .prefetch = prefetch});
+      expect_the_bits_of_one_rank({.dp = 2,
+                                   .pp = 2,
+                                   .schedule = ScheduleKind::Interleaved,
+                                   .zero = zero,
+                                   .prefetch = prefetch});
     }
   }
 }
 
 TEST(Parity, OptimizerAndParametersInAFile) {
-  for (const char* compute : {"fp32", "bf16"}) {
-    for (const char* offload : {"optimizer", "all"}) {
+  for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
+    for (const OffloadChoice offload : {OffloadChoice::Optimizer, OffloadChoice::All}) {
       for (const int zero : {0, 1, 2, 3}) {
         for (const int pp : {1, 2}) {
           expect_the_bits_of_one_rank({.dp = 2,
                                        .pp = pp,
-                                       .schedule = "zb_h1",
+                                       .schedule = ScheduleKind::ZbH1,
                                        .zero = zero,
                                        .compute = compute,
                                        .offload = offload,
@@ -435,8 +452,9 @@ TEST(Parity, OptimizerAndParametersInAFile) {
 
 TEST(Parity, InFixedModeARunRepeatsItself) {
   for (const int zero : {0, 2, 3}) {
-    RunConfig config = config_of({.dp = 2, .pp = 2, .schedule = "interleaved", .zero = zero});
-    config.run.reproducible = "fixed";
+    RunConfig config =
+        config_of({.dp = 2, .pp = 2, .schedule = ScheduleKind::Interleaved, .zero = zero});
+    config.run.reproducible = Reproducible::Fixed;
     const Result<RunPlan> plan = make_plan(config, {});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     const LayoutRun first = run_layout(*plan);
@@ -449,13 +467,17 @@ TEST(Parity, ACheckpointMovesBetweenLayouts) {
   const Case layouts[] = {
       {},
       {.dp = 4, .zero = 3},
-      {.dp = 2, .pp = 2, .schedule = "zb_v", .zero = 1},
-      {.pp = 4, .schedule = "1f1b"},
-      {.dp = 2, .pp = 2, .schedule = "interleaved", .zero = 2, .compute = "fp32"},
+      {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbV, .zero = 1},
+      {.pp = 4, .schedule = ScheduleKind::OneFOneB},
+      {.dp = 2,
+       .pp = 2,
+       .schedule = ScheduleKind::Interleaved,
+       .zero = 2,
+       .compute = ComputeChoice::Fp32},
       {.dp = 2, .zero = 1, .tp = 2},
-      {.dp = 2, .zero = 2, .offload = "optimizer"},
-      {.dp = 2, .zero = 1, .offload = "all"},
-      {.dp = 2, .pp = 2, .zero = 3, .offload = "all"},
+      {.dp = 2, .zero = 2, .offload = OffloadChoice::Optimizer},
+      {.dp = 2, .zero = 1, .offload = OffloadChoice::All},
+      {.dp = 2, .pp = 2, .zero = 3, .offload = OffloadChoice::All},
   };
   const std::filesystem::path root =
       std::filesystem::temp_directory_path() / fmt::format("trireme-parity-{}", getpid());

@@ -28,12 +28,12 @@ RunConfig tiny_gpt2() {
   config.model.d_ff = 256;
   config.model.vocab_size = 256;
   config.model.seq_len = 64;
-  config.data.source = "synthetic";
+  config.data.source = DataSource::Synthetic;
   config.batch.global_sequences = 8;
   config.batch.micro_sequences = 1;
   config.optim.lr = 3e-3;
   config.optim.warmup_steps = 2;
-  config.precision.compute = "fp32";
+  config.precision.compute = ComputeChoice::Fp32;
   config.run.steps = 20;
   return config;
 }
@@ -60,6 +60,10 @@ class Draw {
   T any_of(std::initializer_list<T> values) {
     return *(values.begin() + below(int(values.size())));
   }
+  template <Choice E>
+  E any_name() {
+    return E(below(int(choice_names<E>().size())));
+  }
   int divisor_of(int number) {
     int divisor = 1 + below(number);
     while (number % divisor != 0) --divisor;
@@ -83,10 +87,8 @@ class Draw {
 
   void schedule() {
     ParallelConfig& parallel = config_.parallel;
-    std::vector<std::string> kinds = schedule_kinds();
-    kinds.emplace_back("auto");
-    parallel.schedule = kinds[size_t(below(int(kinds.size())))];
-    if (parallel.schedule == "interleaved") parallel.chunks = below(4);
+    parallel.schedule = any_name<ScheduleKind>();
+    if (parallel.schedule == ScheduleKind::Interleaved) parallel.chunks = below(4);
   }
 
   void model() {
@@ -96,7 +98,7 @@ class Draw {
     model.layers = parallel.pp * std::max(2, parallel.chunks) + below(2);
     model.heads = parallel.tp * (1 + below(2));
     if (is_one_of(2)) {  // every rank of tp and cp gets a head
-      parallel.context = "all_to_all";
+      parallel.context = ContextExchange::AllToAll;
       model.heads *= parallel.cp;
     }
     model.kv_heads = is_one_of(2) ? 0 : parallel.tp;
@@ -128,7 +130,8 @@ class Draw {
     BatchConfig& batch = config_.batch;
     batch.micro_sequences = 1 + below(2);
     int64_t microbatches = is_one_of(6) ? 1 + below(7) : any_of({1, 2, 4, 8});
-    if (parallel.schedule.starts_with("dualpipe")) {
+    if (parallel.schedule == ScheduleKind::Dualpipe ||
+        parallel.schedule == ScheduleKind::DualpipeV) {
       microbatches = std::max<int64_t>(microbatches, std::bit_ceil(2u * unsigned(parallel.pp)));
     }
     batch.global_sequences = batch.micro_sequences * microbatches * parallel.dp;
@@ -139,7 +142,7 @@ class Draw {
     parallel.zero = is_one_of(3) ? 0 : 1 + below(3);
     if (is_one_of(3)) parallel.hsdp_shard = divisor_of(parallel.dp);
     if (is_one_of(8)) {
-      parallel.sync = "parameter_server";
+      parallel.sync = GradSync::ParameterServer;
       parallel.servers = 1 + below(parallel.dp);
     }
     parallel.bucket_bytes = any_of({0, 0, 5000});
@@ -150,15 +153,17 @@ class Draw {
     ParallelConfig& parallel = config_.parallel;
     parallel.sequence = parallel.tp > 1 && is_one_of(2);
     parallel.tp_overlap = parallel.tp > 1 && is_one_of(2);
-    config_.optim.name = is_one_of(3) ? "sgd" : "adamw";
+    config_.optim.name = is_one_of(3) ? OptimizerKind::Sgd : OptimizerKind::AdamW;
     config_.optim.momentum = is_one_of(3) ? 0.0 : 0.9;
     config_.optim.clip_norm = any_of({0.0, 0.5, 1e6});
     config_.optim.post_validate = is_one_of(5);
-    config_.memory.recompute = any_of({"none", "selective", "full"});
-    config_.memory.offload = any_of({"none", "none", "optimizer", "all"});
+    config_.memory.recompute = any_name<Recompute>();
+    config_.memory.offload = any_of(
+        {OffloadChoice::None, OffloadChoice::None, OffloadChoice::Optimizer, OffloadChoice::All});
     config_.memory.offload_buffer_bytes = 4096;  // many pieces
-    config_.precision.compute = any_of({"fp32", "fp32", "bf16", "fp16"});
-    config_.run.reproducible = is_one_of(3) ? "mesh" : "layout";
+    config_.precision.compute = any_of(
+        {ComputeChoice::Fp32, ComputeChoice::Fp32, ComputeChoice::Bf16, ComputeChoice::Fp16});
+    config_.run.reproducible = is_one_of(3) ? Reproducible::Mesh : Reproducible::Layout;
     config_.run.threads_per_rank = 1 + below(2);
   }
 
@@ -207,8 +212,8 @@ RunConfig on_one_rank(const RunConfig& config) {
   RunConfig result = config;
   result.parallel = one;
   result.optim.post_validate = false;
-  result.memory.recompute = "none";
-  result.memory.offload = "none";
+  result.memory.recompute = Recompute::None;
+  result.memory.offload = OffloadChoice::None;
   result.run.threads_per_rank = 1;
   return result;
 }
@@ -220,7 +225,7 @@ RunConfig bitwise_reference(const RunConfig& config) {
   parallel.cp = from.cp;
   parallel.context = from.context;
   parallel.ep = from.ep;
-  if (config.run.reproducible != "mesh") {  // sums follow tp
+  if (config.run.reproducible != Reproducible::Mesh) {  // sums follow tp
     parallel.tp = from.tp;
     parallel.sequence = from.sequence;
     parallel.tp_overlap = from.tp_overlap;
@@ -233,7 +238,7 @@ RunConfig bitwise_reference(const RunConfig& config) {
 }
 
 bool has_bitwise_reference(const RunConfig& config) {
-  return !meets_in_experts(config) || config.parallel.schedule != "dualpipe";
+  return !meets_in_experts(config) || config.parallel.schedule != ScheduleKind::Dualpipe;
 }
 
 }  // namespace trireme

@@ -41,14 +41,14 @@ std::string broken_law(const RunConfig& config) {
   }
   // The bounds are those of sums in fp32.
   const bool is_split = !(reference == on_one_rank(config)) || !has_bitwise_reference(config);
-  const bool has_bounds = is_split && config.precision.compute == "fp32";
+  const bool has_bounds = is_split && config.precision.compute == ComputeChoice::Fp32;
   return has_bounds ? beyond_bounds_of_one_rank(config) : "";
 }
 
 // Seeds follow --gtest_random_seed.
 void expect_the_laws(int num_layouts) {
   const uint64_t first = 1000 * uint64_t(testing::GTEST_FLAG(random_seed));
-  std::map<std::string, int> schedules;
+  std::map<ScheduleKind, int> schedules;
   for (uint64_t seed = first; seed < first + uint64_t(num_layouts); ++seed) {
     std::string layout = "no layout", problem;
     try {

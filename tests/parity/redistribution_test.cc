@@ -125,11 +125,11 @@ const char* const kDamagedFamilies[] = {"gpt2", "llama", "moe", "moe_capacity"};
 std::vector<Case> small_layouts() {
   return {{.tp = 2},
           {.tp = 2, .sequence = true},
-          {.schedule = "zb_h1", .recompute = "full", .tp = 2, .sequence = true},
+          {.schedule = ScheduleKind::ZbH1, .recompute = Recompute::Full, .tp = 2, .sequence = true},
           {.tp = 2, .tp_overlap = true},
           {.tp = 2, .sequence = true, .tp_overlap = true},
           {.cp = 2},
-          {.cp = 2, .context = "all_to_all"},
+          {.cp = 2, .context = ContextExchange::AllToAll},
           {.dp = 2, .ep = 2}};
 }
 
@@ -151,14 +151,14 @@ TEST(DamagedRedistribution, IsNoticedWhereverItStands) { damage_every_layout(sma
 TEST(DamagedRedistributionInFull, IsNoticedOnFourRanks) {
   damage_every_layout({{.tp = 4, .sequence = true},
                        {.tp = 4},
-                       {.recompute = "full", .cp = 4},
-                       {.cp = 4, .context = "all_to_all"},
+                       {.recompute = Recompute::Full, .cp = 4},
+                       {.cp = 4, .context = ContextExchange::AllToAll},
                        {.tp = 2, .sequence = true, .cp = 2},
-                       {.tp = 2, .cp = 2, .context = "all_to_all"},
+                       {.tp = 2, .cp = 2, .context = ContextExchange::AllToAll},
                        {.dp = 4, .ep = 4},
                        {.cp = 2, .ep = 2},
                        {.dp = 2, .tp = 2, .ep = 2},
-                       {.dp = 2, .recompute = "full", .cp = 2, .ep = 4}});
+                       {.dp = 2, .recompute = Recompute::Full, .cp = 2, .ep = 4}});
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ void expect_layer_bytes(
   EXPECT_EQ(run.differences, "");
 }
 
-int64_t element_bytes(const Case& c) { return c.compute == "bf16" ? 2 : 4; }
+int64_t element_bytes(const Case& c) { return c.compute == ComputeChoice::Bf16 ? 2 : 4; }
 
 // 8 b s h (t - 1) / t elements; with sequence parallelism what two blocks have read is gathered
 // again for their weights' gradients; in pieces beside the matmuls the same.
@@ -76,7 +76,7 @@ TEST(ParityOfTraffic, OfTensorParallelLayers) {
       for (const bool sequence : {false, true}) {
         for (const bool overlap : {false, true}) {
           const Case c{.family = family,
-                       .compute = tp == 2 ? "fp32" : "bf16",
+                       .compute = tp == 2 ? ComputeChoice::Fp32 : ComputeChoice::Bf16,
                        .tp = tp,
                        .sequence = sequence,
                        .tp_overlap = overlap,
@@ -93,8 +93,10 @@ TEST(ParityOfTraffic, OfTensorParallelLayers) {
 TEST(ParityOfTraffic, OfRingAttention) {
   for (const char* family : {"gpt2", "llama"}) {
     for (const int cp : {2, 4}) {
-      const Case c{
-          .family = family, .compute = cp == 2 ? "fp32" : "bf16", .cp = cp, .is_wide = true};
+      const Case c{.family = family,
+                   .compute = cp == 2 ? ComputeChoice::Fp32 : ComputeChoice::Bf16,
+                   .cp = cp,
+                   .is_wide = true};
       const int64_t kv_width = family == std::string("gpt2") ? kWidth : kWidth / 2;
       const int64_t local = kMicroSequences * kSeqLen / cp * 2 * kv_width;
       expect_layer_bytes(c, "cp", 2 * local * (cp - 1) * element_bytes(c) + local * cp * 4);
@@ -107,7 +109,8 @@ TEST(ParityOfTraffic, OfRingAttention) {
 TEST(ParityOfTraffic, OfAttentionWithHeadsExchanged) {
   for (const char* family : {"gpt2", "llama"}) {
     for (const int cp : {2, 4}) {
-      const Case c{.family = family, .cp = cp, .context = "all_to_all", .is_wide = true};
+      const Case c{
+          .family = family, .cp = cp, .context = ContextExchange::AllToAll, .is_wide = true};
       const int64_t q = kWidth, qkv = family == std::string("gpt2") ? 3 * kWidth : 2 * kWidth;
       const int64_t tokens = kMicroSequences * kSeqLen / cp;
       expect_layer_bytes(c, "cp", tokens * (cp - 1) / cp * (3 * qkv + 3 * q) * 4);
@@ -138,8 +141,8 @@ TEST(ParityOfTraffic, OfExperts) {
 TEST(ParityOfTraffic, OfMessagesIsThePlannedToo) {
   for (const Case& layout :
        {Case{.tp = 2}, Case{.tp = 2, .sequence = true}, Case{.tp = 2, .tp_overlap = true},
-        Case{.cp = 2}, Case{.cp = 2, .context = "all_to_all"}, Case{.dp = 2, .zero = 2},
-        Case{.pp = 2}, Case{.dp = 2, .family = "moe_all", .ep = 2}}) {
+        Case{.cp = 2}, Case{.cp = 2, .context = ContextExchange::AllToAll},
+        Case{.dp = 2, .zero = 2}, Case{.pp = 2}, Case{.dp = 2, .family = "moe_all", .ep = 2}}) {
     Case c = layout;
     c.is_wide = true;
     SCOPED_TRACE(c.name());

@@ -69,16 +69,17 @@ int64_t count_valid(uint64_t step, const RunPlan& plan) {
 // However valid targets fall on ranks and micro-batches: the loss is the mean over those of the
 // step, and every gradient is of that mean.
 TEST(ParityOfValidTokens, LossesAndGradientsAreThoseOfTheWholeStep) {
-  const Case layouts[] = {{},
-                          {.dp = 4},
-                          {.dp = 2, .pp = 2, .schedule = "zb_h1", .zero = 2},
-                          {.pp = 4, .schedule = "interleaved", .recompute = "full"},
-                          {.tp = 2, .sequence = true},
-                          {.cp = 4},
-                          {.cp = 2, .context = "all_to_all"},
-                          {.dp = 2, .zero = 3, .tp = 2, .cp = 2},
-                          {.dp = 4, .zero = 1, .ep = 2},
-                          {.dp = 2, .cp = 2, .ep = 4}};
+  const Case layouts[] = {
+      {},
+      {.dp = 4},
+      {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1, .zero = 2},
+      {.pp = 4, .schedule = ScheduleKind::Interleaved, .recompute = Recompute::Full},
+      {.tp = 2, .sequence = true},
+      {.cp = 4},
+      {.cp = 2, .context = ContextExchange::AllToAll},
+      {.dp = 2, .zero = 3, .tp = 2, .cp = 2},
+      {.dp = 4, .zero = 1, .ep = 2},
+      {.dp = 2, .cp = 2, .ep = 4}};
   for (const char* family : {"gpt2", "llama", "moe"}) {
     const RunPlan whole = plan_of_whole(family);
     for (int step = 0; step < 5; ++step) {
@@ -101,8 +102,8 @@ TEST(ParityOfValidTokens, LossesAndGradientsAreThoseOfTheWholeStep) {
 
 TEST(ParityOfValidTokens, EverythingButTpCpAndEpHasTheBitsOfOneRank) {
   const LayoutRun one = run_padded({});
-  for (const Case& c : {Case{.dp = 4, .zero = 3}, Case{.pp = 4, .schedule = "zb_v"},
-                        Case{.dp = 2, .pp = 2, .schedule = "dualpipe", .zero = 1}}) {
+  for (const Case& c : {Case{.dp = 4, .zero = 3}, Case{.pp = 4, .schedule = ScheduleKind::ZbV},
+                        Case{.dp = 2, .pp = 2, .schedule = ScheduleKind::Dualpipe, .zero = 1}}) {
     SCOPED_TRACE(c.name());
     EXPECT_EQ(difference(run_padded(c), one), "");
   }

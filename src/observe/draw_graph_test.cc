@@ -1,4 +1,4 @@
-#include "train/draw_graph.h"
+#include "observe/draw_graph.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/xml.h"
-#include "train/graph_layout.h"
+#include "observe/graph_layout.h"
 
 namespace trireme {
 namespace {

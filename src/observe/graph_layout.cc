@@ -1,4 +1,4 @@
-#include "train/graph_layout.h"
+#include "observe/graph_layout.h"
 
 #include <algorithm>
 #include <utility>

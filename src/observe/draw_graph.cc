@@ -1,4 +1,4 @@
-#include "train/draw_graph.h"
+#include "observe/draw_graph.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/xml.h"
 #include "program/palette.h"
-#include "train/graph_layout.h"
+#include "observe/graph_layout.h"
 
 namespace trireme {
 namespace {
