@@ -147,9 +147,9 @@ RunConfig config_of(const Case& c) {
   config.optim.eps = 1e-5;
   config.optim.weight_decay = 0.1;
   config.optim.clip_norm = 0.5;
-  config.precision.compute = c.compute;
-  config.memory.recompute = c.micro_batches ? "full" : "none";
-  config.run.reproducible = c.micro_batches ? "layout" : "fixed";
+  config.precision.compute = *choice_of<ComputeChoice>(c.compute);
+  config.memory.recompute = c.micro_batches ? Recompute::Full : Recompute::None;
+  config.run.reproducible = c.micro_batches ? Reproducible::Layout : Reproducible::Fixed;
   config.run.threads_per_rank = 2;
   return config;
 }
@@ -219,7 +219,7 @@ void expect_near(const std::string& name, const std::vector<double>& values, con
 class Golden : public testing::TestWithParam<Case> {
  protected:
   Golden()
-      : tolerance_(GetParam().compute == ComputeChoice::Fp32 ? kFp32 : kBf16),
+      : tolerance_(GetParam().compute == "fp32" ? kFp32 : kBf16),
         kernels_(kernels_of(GetParam())) {
     const std::string path = fmt::format("{}/{}.json", TRIREME_GOLDEN_DIR, GetParam().model);
     std::ifstream file(path);

@@ -57,7 +57,7 @@ enum Factor {
   kEp
 };
 
-Case case_of(const Choice& choice) {
+Case case_of(const Selection& choice) {
   return {.dp = 1 << choice[kDp],
           .pp = 1 << choice[kPp],
           .schedule = kSchedules[choice[kSchedule]],
@@ -78,14 +78,14 @@ Case case_of(const Choice& choice) {
 // Every (tp, cp, pp, dp, ep) of 1, 2, 4 and 8 ranks with every ZeRO stage and family, and beside
 // them every pair of values of these, of schedules, recomputation and the ways to split a layer.
 TEST(ParityOfMeshes, EveryDegreeWithEveryZeroStageAndEveryPairOfTheRest) {
-  const std::vector<Choice> all =
+  const std::vector<Selection> all =
       all_choices({4, 4, kNumSchedules, 4, 3, 4, 4, 4, 4, 2, 2, 4},
-                  [](const Choice& choice) { return is_meant(case_of(choice)); });
+                  [](const Selection& choice) { return is_meant(case_of(choice)); });
   const std::vector<int> degrees = {kDp, kPp, kZero, kFamily, kTp, kCp, kEp};
-  const std::vector<Choice> cover = pairwise_cover(
-      all, [](const Choice& choice) { return is_possible(case_of(choice)); }, degrees);
+  const std::vector<Selection> cover = pairwise_cover(
+      all, [](const Selection& choice) { return is_possible(case_of(choice)); }, degrees);
   EXPECT_EQ(count_groups(cover, degrees), count_groups(all, degrees));
-  for (const Choice& choice : cover) expect_the_numbers_of_one_rank(case_of(choice));
+  for (const Selection& choice : cover) expect_the_numbers_of_one_rank(case_of(choice));
 }
 
 // In slices tp changes no bit either, beside whatever else shares the model.
@@ -190,7 +190,7 @@ std::vector<Case> wide_meshes(const std::string& family) {
 // over these leaves their bits (above).
 std::vector<Case> every_split(const std::string& family) {
   std::vector<Case> splits;
-  for (const Choice& degrees : all_choices({4, 4, 4}, [](const Choice&) { return true; })) {
+  for (const Selection& degrees : all_choices({4, 4, 4}, [](const Selection&) { return true; })) {
     const int tp = 1 << degrees[0], cp = 1 << degrees[1], ep = 1 << degrees[2];
     const int turn = int(splits.size());
     Case c{.dp = std::max(ep / cp, 1),

@@ -9,18 +9,18 @@ namespace {
 
 class PairsSeen {
  public:
-  int count_new(const Choice& choice) {
+  int count_new(const Selection& choice) {
     int count = 0;
     for_each_pair(choice, [&](std::vector<bool>::reference seen) { count += seen ? 0 : 1; });
     return count;
   }
-  void note(const Choice& choice) {
+  void note(const Selection& choice) {
     for_each_pair(choice, [](std::vector<bool>::reference seen) { seen = true; });
   }
 
  private:
   template <typename Visit>
-  void for_each_pair(const Choice& choice, Visit visit) {
+  void for_each_pair(const Selection& choice, Visit visit) {
     const size_t factors = choice.size();
     seen_.resize(factors * factors * 256);
     for (size_t a = 0; a < factors; ++a) {
@@ -33,22 +33,22 @@ class PairsSeen {
   std::vector<bool> seen_;
 };
 
-Choice group_of(const Choice& choice, const std::vector<int>& factors) {
-  Choice values;
+Selection group_of(const Selection& choice, const std::vector<int>& factors) {
+  Selection values;
   for (const int factor : factors) values.push_back(choice[size_t(factor)]);
   return values;
 }
 
 }  // namespace
 
-std::vector<Choice> pairwise_cover(std::vector<Choice> choices,
-                                   const std::function<bool(const Choice&)>& is_possible,
+std::vector<Selection> pairwise_cover(std::vector<Selection> choices,
+                                   const std::function<bool(const Selection&)>& is_possible,
                                    const std::vector<int>& group) {
   std::shuffle(choices.begin(), choices.end(), std::mt19937(7));
   PairsSeen pairs;
-  std::vector<Choice> cover;
-  std::set<Choice> groups;
-  const auto take = [&](const Choice& choice) {
+  std::vector<Selection> cover;
+  std::set<Selection> groups;
+  const auto take = [&](const Selection& choice) {
     if (!is_possible(choice)) return;
     pairs.note(choice);
     groups.insert(group_of(choice, group));
@@ -56,28 +56,28 @@ std::vector<Choice> pairwise_cover(std::vector<Choice> choices,
   };
   const int factors = choices.empty() ? 0 : int(choices.front().size());
   for (int least = factors * (factors - 1) / 2; least > 0; --least) {  // the richest first
-    std::erase_if(choices, [&](const Choice& choice) {
+    std::erase_if(choices, [&](const Selection& choice) {
       if (pairs.count_new(choice) < least) return false;
       take(choice);
       return true;
     });
   }
-  for (const Choice& choice : choices) {
+  for (const Selection& choice : choices) {
     if (!groups.contains(group_of(choice, group))) take(choice);
   }
   return cover;
 }
 
-int count_groups(const std::vector<Choice>& choices, const std::vector<int>& group) {
-  std::set<Choice> groups;
-  for (const Choice& choice : choices) groups.insert(group_of(choice, group));
+int count_groups(const std::vector<Selection>& choices, const std::vector<int>& group) {
+  std::set<Selection> groups;
+  for (const Selection& choice : choices) groups.insert(group_of(choice, group));
   return int(groups.size());
 }
 
-std::vector<Choice> all_choices(const std::vector<int>& sizes,
-                                const std::function<bool(const Choice&)>& is_meant) {
-  std::vector<Choice> result;
-  Choice choice(sizes.size(), 0);
+std::vector<Selection> all_choices(const std::vector<int>& sizes,
+                                const std::function<bool(const Selection&)>& is_meant) {
+  std::vector<Selection> result;
+  Selection choice(sizes.size(), 0);
   for (size_t factor = 0; factor < sizes.size();) {
     if (is_meant(choice)) result.push_back(choice);
     for (factor = 0; factor < sizes.size() && ++choice[factor] == sizes[factor]; ++factor) {

@@ -268,7 +268,7 @@ TEST(Parity, PrecisionsAndDropout) {
 }
 
 // Every value of every factor beside every value of every other, in few cases of 2 and 4 ranks.
-Case case_of(const Choice& choice) {
+Case case_of(const Selection& choice) {
   return {.dp = 1 << choice[0],
           .pp = 1 << choice[1],
           .schedule = kNamedSchedules[choice[2]],
@@ -282,16 +282,16 @@ Case case_of(const Choice& choice) {
 }
 
 TEST(ParityPairwise, CoversEveryPairOfValues) {
-  const auto is_meant = [](const Choice& choice) {
+  const auto is_meant = [](const Selection& choice) {
     const Case c = case_of(choice);
     return (c.ranks() == 2 || c.ranks() == 4) && (c.zero == 0 || c.dp > 1) &&
            (c.pp > 1 || c.schedule == ScheduleKind::OneFOneB);
   };
-  const std::vector<Choice> cover = pairwise_cover(
+  const std::vector<Selection> cover = pairwise_cover(
       all_choices({3, 3, int(std::size(kNamedSchedules)), 4, 3, 2, 2, 2, 2, 3}, is_meant),
-      [](const Choice& choice) { return is_possible(case_of(choice)); });
+      [](const Selection& choice) { return is_possible(case_of(choice)); });
   EXPECT_GE(cover.size(), 30u);
-  for (const Choice& choice : cover) expect_the_bits_of_one_rank(case_of(choice));
+  for (const Selection& choice : cover) expect_the_bits_of_one_rank(case_of(choice));
 }
 
 // Clipping just below the norm: no rank's own part shows it, so they update and roll back. Above it
