@@ -155,8 +155,8 @@ ValueId GraphBuilder::dropout(const std::string& site, ValueId x) {
   return add_op(OpKind::Dropout, site, {x}, {}, dims_of(x));
 }
 
-ValueId GraphBuilder::add(ValueId x, ValueId y) {
-  return add_op(OpKind::Add, graph_.values[size_t(y)].name + ".sum", {x, y}, {}, dims_of(x));
+ValueId GraphBuilder::add(const std::string& name, ValueId x, ValueId y) {
+  return add_op(OpKind::Add, name, {x, y}, {}, dims_of(x));
 }
 
 ParamId GraphBuilder::router_weight(const std::string& router) {

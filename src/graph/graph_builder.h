@@ -32,7 +32,7 @@ class GraphBuilder {
   ValueId activation(ValueId x);
   ValueId swiglu(ValueId gate, ValueId up);
   ValueId dropout(const std::string& site, ValueId x);
-  ValueId add(ValueId x, ValueId y);
+  ValueId add(const std::string& name, ValueId x, ValueId y);
 
   // Parameters stand in the order in which ops are added. These two are declared before, where an
   // op of a later line is the first to read them.

@@ -21,7 +21,7 @@ ValueId attention_block(GraphBuilder& g, const ModelSpec& model, ValueId x) {
     k = g.rope(k);
   }
   const ValueId o = g.attention("attn", q, k, v);
-  return g.add(x, g.dropout("attn.residual_dropout", g.project("attn.wo", o)));
+  return g.add("x1", x, g.dropout("attn.residual_dropout", g.project("attn.wo", o)));
 }
 
 // act(h Wup) Wdown, or (silu(h Wgate) * h Wup) Wdown
@@ -43,7 +43,7 @@ ValueId mixture_of_experts(GraphBuilder& g, const ModelSpec& model, ValueId h) {
   const ValueId scores = g.route("mlp.router", h);
   const ValueId choice = g.choose("mlp.router_bias", scores, g.count(scores));
   const ValueId chosen = g.combine("mlp.combine", g.experts("mlp.experts.", g.dispatch(h, choice)));
-  return model.shared_experts > 0 ? g.add(chosen, shared) : chosen;
+  return model.shared_experts > 0 ? g.add("mlp.sum", chosen, shared) : chosen;
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ Graph layer_graph(const ModelSpec& model, int64_t layer) {
   const ValueId h = g.norm("norm2", x1);
   const ValueId p = model.has_experts() ? mixture_of_experts(g, model, h)
                                         : mlp(g, model, "mlp.", Axis::Hidden, h);
-  return stack(g.output(g.add(x1, g.dropout("mlp.residual_dropout", p))));
+  return stack(g.output(g.add("y", x1, g.dropout("mlp.residual_dropout", p))));
 }
 
 Graph head_graph(const ModelSpec& model) {

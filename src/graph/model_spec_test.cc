@@ -207,7 +207,7 @@ TEST(ModelSpec, RefusesWhatCannotBeWithTheKeyInTheMessage) {
   config = llama(2, 64, 8, 3, 96, 77);
   EXPECT_NE(message_of(config).find("model.kv_heads"), std::string::npos);
   config = llama(2, 24, 8, 8, 96, 77);
-  EXPECT_NE(message_of(config).find("model.head_dim"), std::string::npos);
+  EXPECT_NE(message_of(config).find("model.heads"), std::string::npos);
   config = gpt2(2, 32, 4, 0, 16);
   EXPECT_NE(message_of(config).find("model.vocab_size"), std::string::npos);
   config = gpt2(2, 32, 4, 61, 16);

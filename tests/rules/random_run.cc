@@ -1,0 +1,263 @@
+#include "random_run.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "spec/run_config_fields.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kMostRunRanks = 16;
+
+// A field with another value: near the present one, at a border, or beyond it.
+class OtherValue {
+ public:
+  explicit OtherValue(std::mt19937_64& random) : random_(random) {}
+
+  void operator()(bool* value) const { *value = !*value; }
+  void operator()(int* value) const { *value = int(other(*value)); }
+  void operator()(int64_t* value) const { *value = other(*value); }
+  void operator()(uint64_t* value) const { *value = random_() >> 1; }
+  void operator()(double* value) const {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const double values[] = {
+        0.0,        1.0,        -1.0, 0.5,       2.0,
+        *value * 2, *value / 2, 1e30, kInfinity, std::numeric_limits<double>::quiet_NaN()};
+    *value = values[random_() % std::size(values)];
+  }
+  void operator()(std::string* value) const {
+    const char* const values[] = {"", "0", "0,3", "a b", "1,"};
+    *value = values[random_() % std::size(values)];
+  }
+  void operator()(ChoiceField choice) const {
+    *choice.value = static_cast<unsigned char>(random_() % choice.names.size());
+  }
+
+ private:
+  // Few values are large, and they are far beyond every size: a plan is to be small or none.
+  int64_t other(int64_t value) const {
+    const int64_t values[] = {0,
+                              1,
+                              2,
+                              3,
+                              4,
+                              5,
+                              6,
+                              8,
+                              12,
+                              value + 1,
+                              value - 1,
+                              2 * value,
+                              value / 2,
+                              -1,
+                              -value,
+                              std::numeric_limits<int>::max(),
+                              std::numeric_limits<int>::min()};
+    return values[random_() % std::size(values)];
+  }
+
+  std::mt19937_64& random_;
+};
+
+class RunDraw {
+ public:
+  explicit RunDraw(uint64_t seed) : random_(seed) {}
+
+  RunConfig run() {
+    degrees();
+    schedule();
+    model();
+    batch();
+    storage();
+    rest();
+    const int num_changes = std::max(0, below(6) - 2);
+    for (int i = 0; i < num_changes; ++i) change_a_field();
+    return config_;
+  }
+
+ private:
+  int below(int n) { return int(random_() % uint64_t(n)); }
+  bool is_one_of(int n) { return below(n) == 0; }
+  template <typename T>
+  T any_of(std::initializer_list<T> values) {
+    return *(values.begin() + below(int(values.size())));
+  }
+  template <Choice E>
+  E any_choice() {
+    return E(below(int(choice_names<E>().size())));
+  }
+  int divisor_of(int number) {
+    int divisor = 1 + below(number);
+    while (number % divisor != 0) --divisor;
+    return divisor;
+  }
+  int ranks() const {
+    const ParallelConfig& parallel = config_.parallel;
+    return parallel.tp * parallel.cp * parallel.pp * parallel.dp;
+  }
+
+  void degrees() {
+    ParallelConfig& parallel = config_.parallel;
+    do {
+      for (int* degree : {&parallel.tp, &parallel.cp, &parallel.pp, &parallel.dp}) {
+        *degree = is_one_of(2) ? 1 : 1 + below(is_one_of(4) ? kMostRunRanks : 4);
+      }
+    } while (ranks() > kMostRunRanks);
+    if (is_one_of(12)) {  // workers that do not wait
+      parallel.tp = parallel.cp = parallel.pp = 1;
+      parallel.staleness = 1 + below(3);
+      parallel.sync = GradSync::ParameterServer;
+    }
+  }
+
+  void schedule() {
+    ParallelConfig& parallel = config_.parallel;
+    parallel.schedule = any_choice<ScheduleKind>();
+    // A search of schedules takes a hundred times as long as a plan.
+    if (parallel.schedule == ScheduleKind::Auto && !is_one_of(8)) {
+      parallel.schedule = ScheduleKind::OneFOneB;
+    }
+    if (is_one_of(4)) parallel.chunks = 1 + below(3);
+  }
+
+  void model() {
+    ModelConfig& model = config_.model;
+    ParallelConfig& parallel = config_.parallel;
+    model.family = any_choice<ModelFamily>();
+    model.layers = parallel.pp * (1 + below(3)) + below(2);
+    model.heads = parallel.tp * (1 + below(2));
+    if (is_one_of(3)) {
+      parallel.context = ContextExchange::AllToAll;
+      if (!is_one_of(3)) model.heads *= parallel.cp;
+    }
+    if (is_one_of(2)) model.kv_heads = divisor_of(int(model.heads));
+    model.d_model = model.heads * any_of({2, 4});
+    if (is_one_of(3)) model.head_dim = any_of({2, 4, 6});
+    if (is_one_of(2)) model.d_ff = parallel.tp * 4 + below(4);
+    model.vocab_size = is_one_of(8) ? 0 : 17 + below(8);
+    model.seq_len = parallel.cp * any_of({2, 4, 8});
+    model.activation = any_of({ActivationChoice::Default, any_choice<ActivationChoice>()});
+    model.norm = any_choice<NormChoice>();
+    model.positions = any_choice<PositionsChoice>();
+    for (bool* flag : {&model.bias, &model.norm_gain, &model.embedding_norm, &model.final_norm,
+                       &model.tied_head, &model.init_scale_residual}) {
+      *flag = is_one_of(2);
+    }
+    model.dropout = any_of({0.0, 0.0, 0.1});
+    model.rope_scaling_factor = any_of({1.0, 1.0, 8.0});
+    if (model.family == ModelFamily::Moe) experts();
+  }
+
+  void experts() {
+    ModelConfig& model = config_.model;
+    ParallelConfig& parallel = config_.parallel;
+    if (is_one_of(4))
+      model.activation = ActivationChoice::Swiglu;
+    else if (!is_one_of(6))
+      model.activation = ActivationChoice::Default;
+    if (is_one_of(2)) parallel.ep = divisor_of(parallel.dp * parallel.cp);
+    model.experts = parallel.ep * (1 + below(3));
+    model.expert_groups = is_one_of(4) ? divisor_of(int(model.experts)) : 1;
+    model.top_groups = 1 + below(int(model.expert_groups));
+    model.top_k = 1 + below(int(model.experts / model.expert_groups * model.top_groups));
+    model.shared_experts = below(3);
+    model.router = any_choice<RouterType>();
+    model.capacity_factor = any_of({0.0, 1.0, 1.25});
+    model.z_loss = model.router == RouterType::Softmax ? any_of({0.0, 0.001}) : 0.0;
+    model.balance_rate = any_of({0.0, 0.01});
+  }
+
+  void batch() {
+    const ParallelConfig& parallel = config_.parallel;
+    BatchConfig& batch = config_.batch;
+    batch.micro_sequences = 1 + below(3);
+    int64_t microbatches = any_of({1, 2, 3, 4, 8, 2 * parallel.pp, 4 * parallel.pp});
+    const int64_t sequences = batch.micro_sequences * microbatches * parallel.dp;
+    switch (below(3)) {
+      case 0:
+        batch.global_tokens = sequences * config_.model.seq_len;
+        break;
+      case 1:
+        batch.global_sequences = sequences;
+        break;
+      default:
+        if (is_one_of(2)) batch.global_sequences = sequences;
+    }
+  }
+
+  void storage() {
+    ParallelConfig& parallel = config_.parallel;
+    if (parallel.staleness == 0) {
+      parallel.zero = below(4);
+      if (is_one_of(3)) parallel.hsdp_shard = divisor_of(parallel.dp);
+      if (is_one_of(6)) {
+        parallel.sync = GradSync::ParameterServer;
+        parallel.servers = 1 + below(parallel.dp);
+        if (!is_one_of(3)) parallel.hsdp_shard = 0;
+      }
+    }
+    parallel.bucket_bytes = any_of({0, 100, 5000});
+    parallel.prefetch = below(4);
+    parallel.sequence = is_one_of(2);
+    parallel.tp_overlap = is_one_of(2);
+    MemoryConfig& memory = config_.memory;
+    memory.recompute = any_choice<Recompute>();
+    if (is_one_of(3)) memory.offload = any_choice<OffloadChoice>();
+    memory.offload_buffer_bytes = any_of({4096, 1 << 16});
+    if (is_one_of(10)) memory.limit_bytes = 1 << (14 + below(14));
+  }
+
+  void rest() {
+    config_.data.source = is_one_of(4) ? DataSource::Files : DataSource::Synthetic;
+    OptimConfig& optim = config_.optim;
+    optim.name = any_choice<OptimizerKind>();
+    optim.schedule = any_choice<LrScheduleKind>();
+    optim.momentum = any_of({0.0, 0.9});
+    optim.clip_norm = any_of({0.0, 1.0});
+    optim.post_validate = is_one_of(4);
+    config_.precision.compute = any_choice<ComputeChoice>();
+    config_.run.reproducible = any_choice<Reproducible>();
+    if (!is_one_of(3) && config_.parallel.sequence) {
+      config_.run.reproducible = any_of({Reproducible::Fixed, Reproducible::Layout});
+    }
+    config_.run.threads_per_rank = below(3);
+    config_.run.backend = is_one_of(10) ? BackendChoice::Mpi : BackendChoice::Local;
+    config_.run.isa = any_choice<IsaChoice>();
+  }
+
+  // Names of files stay: a plan would read them.
+  void change_a_field() {
+    std::vector<ConfigField> fields = config_fields(config_);
+    std::erase_if(fields, [](const ConfigField& field) {
+      return field.section == "data" || field.key() == "model.preset" ||
+             field.key() == "run.hardware";
+    });
+    std::visit(OtherValue(random_), fields[size_t(below(int(fields.size())))].value);
+  }
+
+  std::mt19937_64 random_;
+  RunConfig config_;
+};
+
+}  // namespace
+
+RunConfig random_run(uint64_t seed) { return RunDraw(seed).run(); }
+
+std::string overrides_of(const RunConfig& config) {
+  const RunConfig usual;
+  const std::vector<ConfigField> before = config_fields(usual), fields = config_fields(config);
+  std::string text;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const std::string value = toml_text(fields[i]);
+    if (value == toml_text(before[i])) continue;
+    text += fmt::format("{}--set '{}={}'", text.empty() ? "" : " ", fields[i].key(), value);
+  }
+  return text;
+}
+
+}  // namespace trireme
