@@ -47,6 +47,15 @@ std::string op_line(const Graph& graph, const GraphLabels& labels, const Op& op,
                             labels.moves_nothing(op) ? " (one rank: nothing moves)" : "");
 }
 
+int64_t number_of(const std::string& layer) {
+  return std::stoll(layer.substr(layer.rfind('.') + 1));
+}
+
+// Layers alone can have the graph of another unit.
+bool follows(const std::string& layer, const std::string& other) {
+  return number_of(layer) == number_of(other) + 1;
+}
+
 size_t num_redistributions(const Graph& graph) {
   return size_t(std::count_if(graph.ops.begin(), graph.ops.end(),
                               [](const Op& op) { return op.kind == OpKind::Redistribute; }));
@@ -55,7 +64,8 @@ size_t num_redistributions(const Graph& graph) {
 }  // namespace
 
 std::vector<PassView> views_of(const UnitPasses& unit) {
-  return {{"stated", "the graph as the function of the unit states it", unit.stated, kNotPlaced},
+  return {{"stated", "this is the graph as the function of the unit states it", unit.stated,
+           kNotPlaced},
           {"stack", "linear ops of one module that read the same value are one product",
            unit.stacked, kNotPlaced, unit.stacked.ops.size() != unit.stated.ops.size()},
           {"place", "a redistribution stands wherever an op needs a value in another placement",
@@ -63,11 +73,16 @@ std::vector<PassView> views_of(const UnitPasses& unit) {
 }
 
 std::string title_of(const UnitPasses& unit) {
-  const std::string& first = unit.stated.unit;
-  if (unit.num_units == 1) return first;
-  const size_t dot = first.rfind('.') + 1;
-  const int64_t last = std::stoll(first.substr(dot)) + unit.num_units - 1;
-  return fmt::format("{} to {}{}, which are alike", first, first.substr(0, dot), last);
+  if (unit.names.size() == 1) return unit.names.front();
+  std::string title;
+  for (size_t first = 0; first < unit.names.size();) {
+    size_t last = first;
+    while (last + 1 < unit.names.size() && follows(unit.names[last + 1], unit.names[last])) ++last;
+    title += (title.empty() ? "" : ", ") + unit.names[first];
+    if (last > first) title += " to " + unit.names[last];
+    first = last + 1;
+  }
+  return title + ", which are alike";
 }
 
 std::string graph_text(const Graph& graph, const GraphLabels& labels) {

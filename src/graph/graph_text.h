@@ -19,7 +19,7 @@ struct PassView {
 // As stated, after `stack`, after `place`.
 std::vector<PassView> views_of(const UnitPasses& unit);
 
-// "layers.0 to layers.3, which are alike"
+// "head"; "layers.0 to layers.2, layers.5, which are alike"
 std::string title_of(const UnitPasses& unit);
 
 // One line for each op: name, kind, inputs and outputs with the extents of their axes, parameters

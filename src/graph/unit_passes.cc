@@ -97,16 +97,19 @@ std::vector<UnitPasses> unit_passes(const ModelSpec& model, const StageShape& la
   std::vector<UnitPasses> units;
   for (Graph& unit : stage_graphs(model, whole_model(model))) {
     Graph stated = unstack(unit);
-    const bool is_layer = unit.unit.starts_with("layers.");
-    if (is_layer && !units.empty() && is_alike(units.back().stated, stated)) {
-      ++units.back().num_units;
+    const auto alike = std::find_if(units.begin(), units.end(), [&](const UnitPasses& other) {
+      return is_alike(other.stated, stated);
+    });
+    if (alike != units.end()) {
+      alike->names.push_back(stated.unit);
       continue;
     }
+    std::vector<std::string> names = {stated.unit};
     Graph stacked = stack(std::move(unit));
     Graph placed = place(stacked, layout);
     std::vector<ValuePlacement> placements = placements_of(placed, layout);
-    units.push_back(
-        {1, std::move(stated), std::move(stacked), std::move(placed), std::move(placements)});
+    units.push_back({std::move(names), std::move(stated), std::move(stacked), std::move(placed),
+                     std::move(placements)});
   }
   return units;
 }

@@ -12,8 +12,8 @@ namespace trireme {
 
 // The graph of a unit before and after each pass.
 struct UnitPasses {
-  int64_t num_units = 1;  // units of the model that have this graph, from this one on
-  Graph stated;           // as the function of the unit writes it
+  std::vector<std::string> names;  // the units of the model that have this graph
+  Graph stated;                    // as the function of the unit writes it
   Graph stacked;
   Graph placed;
   std::vector<ValuePlacement> placements;  // [value of placed]

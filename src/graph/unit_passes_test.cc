@@ -73,7 +73,7 @@ TEST(UnitPasses, EveryUnitOfTheModelIsOneOfTheKinds) {
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
     const ModelSpec model = drawn_model(family);
     int64_t num_units = 0;
-    for (const UnitPasses& unit : unit_passes(model, {})) num_units += unit.num_units;
+    for (const UnitPasses& unit : unit_passes(model, {})) num_units += int64_t(unit.names.size());
     EXPECT_EQ(num_units, model.layers + 2);
     EXPECT_EQ(unit_passes(model, {}).size(), 3u);
   }
@@ -160,6 +160,14 @@ TEST(GraphLabels, ParametersHaveTheShapesOfTheTable) {
       }
     }
   });
+}
+
+TEST(GraphText, UnitsThatAreAlikeAreNamedTogether) {
+  UnitPasses unit{.names = {"head"}, .stated = {}, .stacked = {}, .placed = {}, .placements = {}};
+  EXPECT_EQ(title_of(unit), "head");
+  unit.names = {"layers.0", "layers.1", "layers.2", "layers.5", "layers.9", "layers.10"};
+  EXPECT_EQ(title_of(unit),
+            "layers.0 to layers.2, layers.5, layers.9 to layers.10, which are alike");
 }
 
 TEST(GraphText, EveryOpHasALineWithItsKindAndItsValues) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ constexpr double kLine = 14;
 constexpr double kPadding = 7;
 constexpr double kBetweenLabels = 10;
 constexpr size_t kLabelLetters = 26;  // longer labels are broken between two texts
-constexpr size_t kMostParams = 4;
+constexpr size_t kMostParams = 6;
 constexpr double kMargin = 24;
 
 using Lines = std::vector<std::string>;
@@ -358,9 +359,11 @@ std::string graph_page(std::span<const UnitPasses> units, const ModelSpec& model
   for (const UnitPasses& unit : units) {
     text += fmt::format("<h2>{}</h2>\n", xml_escaped(title_of(unit)));
     for (const PassView& view : views_of(unit)) {
-      text += fmt::format("<h3>{}</h3>\n<p>{}{}.</p>\n", xml_escaped(view.name),
-                          xml_escaped(view.meaning),
-                          view.changes_graph ? "" : "; it changes nothing here");
+      std::string meaning(view.meaning);
+      meaning.front() = char(std::toupper(meaning.front()));
+      text +=
+          fmt::format("<h3>{}</h3>\n<p>{}{}.</p>\n", xml_escaped(view.name), xml_escaped(meaning),
+                      view.changes_graph ? "" : "; it changes nothing here");
       if (!view.changes_graph && view.placements.empty()) continue;
       text += "<figure>" + draw_graph(view, model, layout) + "</figure>\n";
     }

@@ -50,6 +50,11 @@ expect 0 plan "$tiny" --cluster "$root/clusters/dgx-a100-80g.toml" --explain
 printed 'predicted for DGX A100'
 printed 'matmul_share'
 printed 'configured'
+expect 0 plan "$tiny" --graph
+printed 'attn.wq'
+expect 0 plan --graph "$tiny" --graph=graph.svg
+grep -q 'linear attn.wq' graph.svg || fail "no op in the picture of the graphs"
+expect 2 plan "$tiny" --graph graph.png
 # A search looks for the layout: what the ranks of the configuration could not share is no mistake,
 # and what it prints is a run that plan takes.
 searched=(--cluster "$root/clusters/dgx-a100-80g.toml" --set batch.global_sequences=8)
