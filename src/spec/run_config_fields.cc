@@ -33,8 +33,9 @@ class FieldList {
 void model_fields(FieldList& list, ModelConfig& model) {
   list.section("model");
   list.add("preset", model.preset, kResults,
-           "name of a file in models/, such as \"gpt2-124m\"; its model replaces the model of the "
-           "layers below the one that names it; empty once resolved");
+           "name of a file in models/, such as \"gpt2-124m\"; its model replaces that of earlier "
+           "files, and the file that names the preset can override its keys; empty in the resolved "
+           "configuration");
   list.add("family", model.family, kResults,
            "gpt2: learned positions, LayerNorm, GELU; llama: RoPE, RMSNorm, SwiGLU, no biases; "
            "moe: llama with a mixture of experts in place of the MLP",
