@@ -19,14 +19,13 @@ while IFS= read -r page; do
              tr -d '`' | grep -vF src/kernels/scale/ | sort -u || true)
 done < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sed 's#^\./##')
 
-# "* **term**: One sentence." A capital letter after a full stop would begin a second sentence.
+# A row is "* **term**: One sentence."; a full stop inside a sentence is followed by no space.
 glossary=docs/glossary.md
 terms=$(sed -nE 's/^\* \*\*([^*]+)\*\*: .*/\1/p' "$glossary")
 LC_ALL=C sort --check --ignore-case <<<"$terms" || { echo "$glossary: the terms are not sorted"; wrong=1; }
 repeated=$(sort --ignore-case <<<"$terms" | uniq --ignore-case --repeated)
 [[ -z $repeated ]] || { echo "$glossary: more than one entry for: $repeated"; wrong=1; }
-not_one_sentence=$(grep '^\*' "$glossary" | grep -vE '^\* \*\*[^*]+\*\*: [A-Z].*\.$' ||
-                     grep -E '^\*.*\. [A-Z]' "$glossary" || true)
+not_one_sentence=$(grep '^\*' "$glossary" | grep -vE '^\* \*\*[^*]+\*\*: [A-Z]([^.]|\.[^ ])*\.$' || true)
 [[ -z $not_one_sentence ]] || { echo "$glossary: not one sentence: $not_one_sentence"; wrong=1; }
 
 ((wrong == 0)) && echo "links and source paths in the pages exist; the glossary is sorted"
