@@ -92,8 +92,9 @@ TEST(ConfigExplain, OfAKeySaysWhatItIsForAndItsValue) {
       output_of({"config", "explain", "parallel.tp", "--set", "parallel.tp=2"}),
       row + "parallel.tp = 2                       # --set parallel.tp=2; replaces default 1\n");
   EXPECT_EQ(output_of({"help", "memory.recompute"}),
-            "memory.recompute: activations that the backward pass computes again; none; selective: "
-            "the cheap ones; full: whole layers\n  one of none, selective, full, default \"none\"; "
+            "memory.recompute: activations that the backward pass computes again instead of "
+            "keeping them; none: no activations; selective: the cheap ones; full: whole layers\n  "
+            "one of none, selective, full, default \"none\"; "
             "changes speed "
             "only\n");
   EXPECT_EQ(output_of({"help", "parallel.tpp"}, 2), "");

@@ -67,7 +67,7 @@ Command tokenizer_train_command() {
       .arguments = {text_argument(options.input.paths)},
       .options = {{.name = "kind",
                    .value_name = "KIND",
-                   .doc = "kind of tokens: byte-level BPE, characters, or bytes",
+                   .doc = "tokens are byte-level BPE, characters, or bytes",
                    .target = &options.kind,
                    .choices = {"bpe", "char", "byte"}},
                   {.name = "vocab-size",
@@ -257,32 +257,30 @@ Command data_prepare_command() {
 
 Command data_inspect_command() {
   auto options = std::make_shared<DataInspectOptions>();
-  return {
-      .name = "inspect",
-      .summary = "Print what a token file holds.",
-      .arguments = {{.name = "FILE.tok",
-                     .doc = "the token file, or a .bin file of nanoGPT or llm.c",
-                     .target = &options->file,
-                     .completion = Completion::File}},
-      .options =
-          {{.name = "verify",
-            .doc = "verify all checksums; files below 64 MiB are always verified",
-            .target = &options->verify},
-           json_option(options->json),
-           {.name = "baselines",
-            .value_name = "TRAIN.tok",
-            .doc =
-                "print the cross-entropy of FILE.tok under unigram and bigram counts of this file",
-            .target = &options->baselines,
-            .completion = Completion::File},
-           {.name = "head",
-            .value_name = "N",
-            .doc = "print the first N tokens as text; needs --tokenizer",
-            .target = &options->head},
-           tokenizer_option(options->tokenizer)},
-      .run = [options](CommandIo& io) {
-        return exit_code_of(run_data_inspect(*options, io.out, io.err));
-      }};
+  return {.name = "inspect",
+          .summary = "Print what a token file holds.",
+          .arguments = {{.name = "FILE.tok",
+                         .doc = "the token file, or a .bin file of nanoGPT or llm.c",
+                         .target = &options->file,
+                         .completion = Completion::File}},
+          .options = {{.name = "verify",
+                       .doc = "verify all checksums; files below 64 MiB are always verified",
+                       .target = &options->verify},
+                      json_option(options->json),
+                      {.name = "baselines",
+                       .value_name = "TRAIN.tok",
+                       .doc = "print the cross-entropy of FILE.tok under unigram and bigram counts "
+                              "of this training file",
+                       .target = &options->baselines,
+                       .completion = Completion::File},
+                      {.name = "head",
+                       .value_name = "N",
+                       .doc = "print the first N tokens as text; needs --tokenizer",
+                       .target = &options->head},
+                      tokenizer_option(options->tokenizer)},
+          .run = [options](CommandIo& io) {
+            return exit_code_of(run_data_inspect(*options, io.out, io.err));
+          }};
 }
 
 Command data_import_command() {

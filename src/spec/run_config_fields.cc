@@ -122,8 +122,8 @@ void model_fields(FieldList& list, ModelConfig& model) {
 void data_fields(FieldList& list, DataConfig& data) {
   list.section("data");
   list.add("source", data.source, kResults,
-           "files: read token files; synthetic: make tokens with structure to learn from the seed, "
-           "so that no file is needed",
+           "files: tokens come from token files; synthetic: tokens are generated from the seed, "
+           "with structure that a model can learn, so that no file is needed",
            "files|synthetic");
   list.add("train", data.train, kResults,
            "token file with the training data (trireme data prepare)");
@@ -191,11 +191,11 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "number of dp ranks in one ZeRO shard group; 0: all dp ranks");
   list.add("sync", parallel.sync, kLayout,
            "all_reduce: dp ranks sum their gradients; parameter_server: they push gradients to "
-           "servers among the dp ranks, which update the parameters, and pull these back",
+           "servers among the dp ranks and pull the updated parameters",
            "all_reduce|parameter_server");
   list.add("servers", parallel.servers, kLayout,
-           "sync = parameter_server: number of dp ranks that share the parameters among them as "
-           "servers");
+           "sync = parameter_server: number of dp ranks that are servers and share the parameters "
+           "among them");
   list.add("staleness", parallel.staleness, kResults,
            "sync = parameter_server: number of steps that a rank may be ahead of the slowest one; "
            "0: all ranks step together");
@@ -218,12 +218,12 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
 void memory_fields(FieldList& list, MemoryConfig& memory) {
   list.section("memory");
   list.add("recompute", memory.recompute, kSpeed,
-           "activations that the backward pass computes again; none; selective: the cheap ones; "
-           "full: whole layers",
+           "activations that the backward pass computes again instead of keeping them; none: no "
+           "activations; selective: the cheap ones; full: whole layers",
            "none|selective|full");
   list.add("offload", memory.offload, kSpeed,
-           "what is stored in a file and is in memory only while it is used; none; optimizer: "
-           "moments and master weights; all: parameters too",
+           "what is stored in a file and is in memory only while it is used; none: nothing; "
+           "optimizer: moments and master weights; all: parameters too",
            "none|optimizer|all");
   list.add(
       "offload_folder", memory.offload_folder, kSpeed,
@@ -410,7 +410,7 @@ const std::vector<ConfigSection>& config_sections() {
       {"memory", "Ways to need less memory, which cost time."},
       {"precision", "The number formats of computation."},
       {"checkpoint", "When the run is saved and which checkpoints are kept."},
-      {"run", "Length, seed, threads, devices and observation of the run."},
+      {"run", "Length, seed and threads of the run, and what it measures and reports."},
       {"trace", "The steps that are recorded for Perfetto."},
   };
   return sections;
