@@ -1,4 +1,4 @@
-// The commands that measure: their options as rows of the table.
+// The table of the commands that measure, with their options.
 
 #include <memory>
 

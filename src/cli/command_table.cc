@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-// An options struct is shared by the table's rows, which hold pointers into it, and by the function
-// that reads it; the function keeps it alive.
+// The rows of a command hold pointers into its options struct. The function that runs the command
+// owns the struct, so it lives as long as the table.
 
 Argument run_config_argument(std::vector<std::string>& files, bool required) {
   return {.name = "RUN.toml",

@@ -1,4 +1,4 @@
-// The commands about text and schedules: their options as rows of the table.
+// The table of the commands for text and schedules, with their options.
 
 #include <memory>
 #include <ostream>
@@ -22,7 +22,7 @@ Argument text_argument(std::vector<std::string>& paths, bool required = true) {
           .completion = Completion::File};
 }
 
-// Options whose value is a word that becomes an enumerator, beside the struct that gets it.
+// Option values that are words, beside the options struct that receives the matching enumerators.
 template <typename Options>
 struct WithWords {
   Options options;
