@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Pages do not point at what is not there: links to files, and paths of the sources in back quotes.
+# Checks the pages: links and source paths in back quotes must exist, and the terms of the glossary must be
+# unique and sorted, each with one sentence.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wrong=0
@@ -9,15 +10,24 @@ while IFS= read -r page; do
   folder=$(dirname "$page")
   # [text](target), without the web and without anchors.
   while IFS= read -r target; do
-    [[ -e $folder/$target ]] || { echo "$page: $target is no file"; wrong=1; }
+    [[ -e $folder/$target ]] || { echo "$page: the link target $target does not exist"; wrong=1; }
   done < <(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:' || true)
   # `src/...`, `tests/...`: a file, a folder, or a name without its ending.
   while IFS= read -r target; do
     compgen -G "$target" >/dev/null || compgen -G "$target.*" >/dev/null ||
-      { echo "$page: $target is not there"; wrong=1; }
+      { echo "$page: the path $target does not exist"; wrong=1; }
   done < <(grep -oE "\`($folders)/[A-Za-z0-9_./*-]*\`" "$page" |
              tr -d '`' | grep -vF src/kernels/scale/ | sort -u || true)
 done < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sed 's#^\./##')
 
-((wrong == 0)) && echo "pages point at what is there"
+# A row is "* **term**: One sentence."; a full stop inside a sentence is followed by no space.
+glossary=docs/glossary.md
+terms=$(sed -nE 's/^\* \*\*([^*]+)\*\*: .*/\1/p' "$glossary")
+LC_ALL=C sort --check --ignore-case <<<"$terms" || { echo "$glossary: the terms are not sorted"; wrong=1; }
+repeated=$(sort --ignore-case <<<"$terms" | uniq --ignore-case --repeated)
+[[ -z $repeated ]] || { echo "$glossary: more than one entry for: $repeated"; wrong=1; }
+not_one_sentence=$(grep '^\*' "$glossary" | grep -vE '^\* \*\*[^*]+\*\*: [A-Z]([^.]|\.[^ ])*\.$' || true)
+[[ -z $not_one_sentence ]] || { echo "$glossary: not one sentence: $not_one_sentence"; wrong=1; }
+
+((wrong == 0)) && echo "links and source paths in the pages exist; the glossary is sorted"
 exit $wrong

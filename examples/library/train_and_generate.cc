@@ -1,4 +1,4 @@
-// Prepares a text, plans a small model, trains it, loads it and lets it write:
+// Prepares a text, plans a small model, trains it, loads it and generates text with it:
 // train_and_generate FOLDER TEXT
 #include <trireme/trireme.h>
 
@@ -9,7 +9,7 @@ namespace api = trireme::api;
 
 namespace {
 
-// Two layers on bytes. Whatever a RUN.toml may hold may stand here.
+// A model of two layers whose tokens are bytes. This text may contain any key of a RUN.toml.
 constexpr const char* kRun = R"(
 [model]
 family = "llama"
@@ -50,7 +50,7 @@ void train_and_generate(const std::string& folder, const std::string& text) {
     if (step.step % 20 == 0) {
       std::printf("step %lld: loss %.3f\n", static_cast<long long>(step.step), step.loss);
     }
-    return true;  // false would save and stop
+    return true;  // returning false would save and stop the run
   };
   api::train(run, {.out_dir = folder + "/run", .on_step = tell});
 

@@ -6,27 +6,29 @@
 
 namespace trireme::api {
 
-// A run as RUN.toml describes it: read, layered and checked. Immutable; copies are cheap.
+// The configuration of a run, as RUN.toml describes it, read and checked. Objects are immutable,
+// and copying one is cheap.
 class Configuration {
  public:
-  // TOML files, later wins, then overrides such as "model.layers=4". Model presets
-  // (model.preset) are looked for near the files, in their models/ and ../models/.
+  // Reads TOML files. Later files override earlier ones, and `overrides` such as "model.layers=4"
+  // override all files. A model preset (model.preset) is searched in the folders models/ and
+  // ../models/ beside the files.
   static Configuration from_files(const std::vector<std::string>& files,
                                   const std::vector<std::string>& overrides = {});
-  // The same for a text.
+  // Reads a TOML text instead of files.
   static Configuration from_toml(const std::string& toml,
                                  const std::vector<std::string>& overrides = {});
 
-  // Every key with its value, as TOML.
+  // Returns every key with its value, as TOML.
   std::string to_toml() const;
 
-  struct Content;  // of the library alone
+  struct Content;  // internal to the library
   const Content& content() const { return *content_; }
 
  private:
   explicit Configuration(std::shared_ptr<const Content> content);
 
-  std::shared_ptr<const Content> content_;  // shared by copies
+  std::shared_ptr<const Content> content_;  // shared by all copies of this object
 };
 
 }  // namespace trireme::api

@@ -5,13 +5,14 @@
 
 namespace trireme::api {
 
-// What every function of this library throws. The message says what, where, why and what to change.
+// The exception that every function of this library throws. Its message says what failed, where,
+// why, and what to change.
 class Failure : public std::runtime_error {
  public:
-  // The numbers are the exit codes of the program `trireme`.
+  // The values equal the exit codes of the program `trireme`.
   enum class Kind {
-    Usage = 2,       // wrong usage or configuration
-    Infeasible = 3,  // the plan does not fit or cannot be
+    Usage = 2,       // wrong use of a function, or a wrong configuration
+    Infeasible = 3,  // the run does not fit into memory, or no such layout exists
     Damaged = 4,     // a file is damaged or unreadable
     Runtime = 5,     // a rank, device or the operating system failed
   };

@@ -9,21 +9,23 @@
 namespace trireme::api {
 
 struct PlanRequest {
-  std::string cluster_file;  // a hardware file; "": this machine, whose arithmetic is measured
+  // A hardware file. Empty: this machine, whose arithmetic speed is measured.
+  std::string cluster_file;
 };
 
-// What a run would be, known without running it.
+// Predictions for a run, made without running it.
 struct Plan {
   std::int64_t num_params = 0;
-  double flops_per_token = 0.0;  // of a training step, causal attention
+  double flops_per_token = 0.0;  // FLOPs of a training step per token, with causal attention
   std::int64_t tokens_per_step = 0;
   int num_ranks = 1;
-  std::vector<std::int64_t> peak_bytes;  // of each rank, to the byte
-  double step_s = 0.0;                   // predicted
-  std::string json;                      // plan.json: everything by rank, class and axis
+  std::vector<std::int64_t> peak_bytes;  // peak memory of each rank, exact to the byte
+  double step_s = 0.0;                   // predicted time of a step
+  std::string json;  // the content of plan.json: memory, traffic and time per rank, class and axis
 };
 
-// Throws Failure::Kind::Infeasible where the run does not fit, and says what would.
+// Throws Failure::Kind::Infeasible if the run does not fit. The message names a change that would
+// fit.
 Plan plan(const Configuration& configuration, const PlanRequest& request = {});
 
 }  // namespace trireme::api

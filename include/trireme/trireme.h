@@ -1,8 +1,8 @@
 #pragma once
 
-// The whole of Trireme as a library: read a configuration, plan, prepare text, train, load a model,
-// generate. What stands in namespace trireme::api is kept from one minor version to the next;
-// nothing else that the archive holds is meant to be called.
+// All of Trireme as a library: read a configuration, plan a run, prepare text, train, load a model
+// and generate text. Within one minor version, the interface in namespace trireme::api does not
+// change. Programs should not call anything else that the archive contains.
 
 #include "trireme/configuration.h"
 #include "trireme/data.h"

@@ -44,12 +44,12 @@ void add_table_commands(Command& root, bool* show_version) {
       {.name = "help",
        .summary = "Print the help of a command.",
        .arguments = {{.name = "COMMAND",
-                      .doc = "the command, such as config show, or a key, such as parallel.tp",
+                      .doc = "a command, such as config show, or a key, such as parallel.tp",
                       .target = &words->names,
                       .required = false}},
-       .options = {{.name = "man", .doc = "the manual page, in troff", .target = &words->man},
+       .options = {{.name = "man", .doc = "print the manual page, in troff", .target = &words->man},
                    {.name = "markdown",
-                    .doc = "the reference of all commands in docs/cli.md",
+                    .doc = "print the reference of all commands, as in docs/cli.md",
                     .target = &words->markdown}},
        .examples = {"trireme help --man > trireme.1"},
        .run = [&root, words](CommandIo& io) -> Result<int> {
@@ -88,7 +88,8 @@ int run_app(std::span<const std::string> args, const Environment& environment, C
   const Result<ParsedCommand> parsed = parse_arguments(root, args);
   if (!parsed.ok()) {
     print_error(parsed.error().message, io);
-    io.err << "trireme --help lists the commands, trireme COMMAND --help its options\n";
+    io.err << "run trireme --help for the commands, or trireme COMMAND --help for the options of "
+              "one\n";
     return exit_code(parsed.error().kind);
   }
   const Command& command = *parsed.value().command;

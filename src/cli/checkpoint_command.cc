@@ -75,7 +75,7 @@ Result<int> run_checkpoint_verify(const CheckpointOptions& options, CommandIo& i
     problems.push_back(read.error().message);
   }
   if (problems.empty()) {
-    io.out << checkpoint.folder() << ": every checksum is right\n";
+    io.out << checkpoint.folder() << ": all checksums match\n";
     return 0;
   }
   std::string message;

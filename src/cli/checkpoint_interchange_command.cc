@@ -40,7 +40,7 @@ void print_notes(const InterchangeModel& model, CommandIo& io) {
 Status check_written(const Weights& original, const Weights& written, Rounding rounding,
                      const std::string& path, int num_threads, CommandIo& io) {
   const Status same = compare_weights(original, written, rounding);
-  if (!same.ok()) return with_context(same.error(), path + " does not hold what was written");
+  if (!same.ok()) return with_context(same.error(), path + " does not hold what was written to it");
   const LogitsCheck check = compare_logits(original, written, num_threads);
   if (rounding == Rounding::None && check.greatest_difference != 0.0) {
     return Error{ErrorKind::Damaged,
@@ -135,7 +135,8 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
   io.out << fmt::format("{}: {}\n", options.out, describe(model));
   print_notes(written, io);
   if (write.format == ForeignFormat::Gguf && written.tokenizer == nullptr) {
-    io.err << "note: no tokenizer: the checkpoint has none that GGUF can hold\n";
+    io.err
+        << "note: the file has no tokenizer, because the checkpoint has none that GGUF can hold\n";
   }
   TRIREME_TRY_DONE(
       check_written(model.weights, written.weights, write.rounding, options.out, num_threads, io));

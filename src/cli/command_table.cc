@@ -13,12 +13,12 @@
 
 namespace trireme {
 
-// An options struct is shared by the table's rows, which hold pointers into it, and by the function
-// that reads it; the function keeps it alive.
+// The rows of a command hold pointers into its options struct. The function that runs the command
+// owns the struct, so it lives as long as the table.
 
 Argument run_config_argument(std::vector<std::string>& files, bool required) {
   return {.name = "RUN.toml",
-          .doc = "the configuration; several are layered, later wins",
+          .doc = "the configuration; later files override earlier ones",
           .target = &files,
           .required = required,
           .completion = Completion::File};
@@ -27,7 +27,7 @@ Argument run_config_argument(std::vector<std::string>& files, bool required) {
 Option set_option(std::vector<std::string>& overrides) {
   return {.name = "set",
           .value_name = "KEY=VALUE",
-          .doc = "a value above all files, such as model.layers=4",
+          .doc = "override a key of the files, such as model.layers=4",
           .target = &overrides,
           .completion = Completion::ConfigKey};
 }
@@ -35,7 +35,7 @@ Option set_option(std::vector<std::string>& overrides) {
 Option ranks_option(std::optional<int>& ranks) {
   return {.name = "ranks",
           .value_name = "N",
-          .doc = "world size; derives parallel.dp where that is not set",
+          .doc = "number of ranks; parallel.dp is derived from it unless it is set",
           .target = &ranks};
 }
 
@@ -45,7 +45,7 @@ Option threads_option(int& threads) {
   return {.name = "threads",
           .letter = 't',
           .value_name = "N",
-          .doc = "0: all cores",
+          .doc = "number of threads; 0: all cores",
           .target = &threads};
 }
 
@@ -56,81 +56,78 @@ Result<int> exit_code_of(const Status& status) {
 
 Command train_command() {
   auto options = std::make_shared<TrainOptions>();
-  return {.name = "train",
-          .summary = "Train a model.",
-          .details =
-              "The run directory gets the resolved configuration, the plan, metrics.jsonl, a "
-              "trace, a report and checkpoints. The first SIGINT or SIGTERM finishes the step, "
-              "saves and exits 130; the second ends at once.",
-          .arguments = {run_config_argument(options->config.files)},
-          .options = {set_option(options->config.overrides),
-                      ranks_option(options->config.ranks),
-                      {.name = "out",
-                       .value_name = "DIR",
-                       .doc = "the run directory; by default runs/ and the configuration's name",
-                       .target = &options->out,
-                       .completion = Completion::Folder},
-                      {.name = "resume",
-                       .value_name = "auto|PATH",
-                       .doc = "continue from the newest checkpoint of --out, or from this one",
-                       .target = &options->resume,
-                       .completion = Completion::Folder},
-                      {.name = "dry-run",
-                       .doc = "say what would be run and what it needs",
-                       .target = &options->dry_run},
-                      {.name = "json", .doc = "the dry run as JSON", .target = &options->json}},
-          .examples = {"trireme train configs/tiny-gpt2.toml --out /tmp/run",
-                       "trireme train configs/demo.toml --set run.steps=100 --resume auto"},
-          .run = [options](CommandIo& io) { return run_train(*options, io); }};
+  return {
+      .name = "train",
+      .summary = "Train a model.",
+      .details =
+          "The command writes the resolved configuration, the plan, metrics.jsonl, a trace, a "
+          "report and checkpoints into the run directory. After the first SIGINT or SIGTERM it "
+          "finishes the step, saves and exits with code 130. After the second one it ends at once, "
+          "without saving.",
+      .arguments = {run_config_argument(options->config.files)},
+      .options =
+          {set_option(options->config.overrides),
+           ranks_option(options->config.ranks),
+           {.name = "out",
+            .value_name = "DIR",
+            .doc = "the run directory; by default runs/ followed by the name of the configuration",
+            .target = &options->out,
+            .completion = Completion::Folder},
+           {.name = "resume",
+            .value_name = "auto|PATH",
+            .doc =
+                "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
+            .target = &options->resume,
+            .completion = Completion::Folder},
+           {.name = "dry-run",
+            .doc = "print what would run and what it needs, without running it",
+            .target = &options->dry_run},
+           {.name = "json", .doc = "print the dry run as JSON", .target = &options->json}},
+      .examples = {"trireme train configs/tiny-gpt2.toml --out /tmp/run",
+                   "trireme train configs/demo.toml --set run.steps=100 --resume auto"},
+      .run = [options](CommandIo& io) { return run_train(*options, io); }};
 }
 
 Command plan_command() {
   auto options = std::make_shared<PlanOptions>();
-  return {.name = "plan",
-          .summary = "Price a run without running it: parameters, FLOPs, bytes by class.",
-          .details =
-              "Exit code 3 where it does not fit, with the tensor and the moment that break it "
-              "and the cheapest change that would fit.",
-          .arguments = {run_config_argument(options->config.files)},
-          .options = {set_option(options->config.overrides),
-                      ranks_option(options->config.ranks),
-                      {.name = "cluster",
-                       .value_name = "FILE",
-                       .doc = "price it on this hardware; by default this machine",
-                       .target = &options->cluster,
-                       .completion = Completion::File},
-                      {.name = "search",
-                       .doc = "find the fastest layouts of these ranks that fit: degrees, ZeRO, "
-                              "schedule, micro-batch, recomputation",
-                       .target = &options->search},
-                      {.name = "explain",
-                       .doc = "where time and memory go, and what other ways would cost; with "
-                              "--search, why the other layouts are out",
-                       .target = &options->explain},
-                      {.name = "html",
-                       .value_name = "FILE",
-                       .doc = "write a page of it: timelines, memory and traffic of the ranks",
-                       .target = &options->html,
-                       .completion = Completion::File},
-                      {.name = "rank",
-                       .value_name = "R",
-                       .doc = "print one rank alone, as JSON: an element of \"ranks\"",
-                       .target = &options->rank},
-                      {.name = "graph",
-                       .value_name = "FILE",
-                       .doc = "draw the graph of every unit of the model with shapes and "
-                              "placements, before and after each pass: FILE.svg, .html or .txt; "
-                              "without FILE print it as text; with --rank, for that rank",
-                       .target = &options->graph,
-                       .completion = Completion::File},
-                      json_option(options->json)},
-          .examples =
-              {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b",
-               "trireme plan configs/tiny-gpt2.toml --cluster clusters/dgx-a100-80g.toml "
-               "--explain",
-               "trireme plan configs/tiny-llama.toml --set parallel.tp=2 --graph graph.svg",
-               "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
-          .run = [options](CommandIo& io) { return run_plan(*options, io); }};
+  return {
+      .name = "plan",
+      .summary = "Predict parameters, FLOPs, memory and time of a run without running it.",
+      .details =
+          "If the run does not fit into memory, the exit code is 3. The message names the tensor "
+          "and the action that exceed the limit, and the cheapest change that would fit.",
+      .arguments = {run_config_argument(options->config.files)},
+      .options = {set_option(options->config.overrides),
+                  ranks_option(options->config.ranks),
+                  {.name = "cluster",
+                   .value_name = "FILE",
+                   .doc = "hardware file to predict for; by default this machine",
+                   .target = &options->cluster,
+                   .completion = Completion::File},
+                  {.name = "search",
+                   .doc = "search the fastest layouts that fit; varies degrees, ZeRO stage, "
+                          "schedule, micro-batch size and recomputation",
+                   .target = &options->search},
+                  {.name = "explain",
+                   .doc = "explain where time and memory go and what alternatives would cost; with "
+                          "--search, explain why other layouts were rejected",
+                   .target = &options->explain},
+                  {.name = "html",
+                   .value_name = "FILE",
+                   .doc = "write an HTML page with the timelines, memory and traffic of the ranks",
+                   .target = &options->html,
+                   .completion = Completion::File},
+                  {.name = "rank",
+                   .value_name = "R",
+                   .doc = "print only this rank as JSON, in the form of an element of \"ranks\"",
+                   .target = &options->rank},
+                  json_option(options->json)},
+      .examples =
+          {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b",
+           "trireme plan configs/tiny-gpt2.toml --cluster clusters/dgx-a100-80g.toml "
+           "--explain",
+           "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
+      .run = [options](CommandIo& io) { return run_plan(*options, io); }};
 }
 
 Command generate_command() {
@@ -141,50 +138,49 @@ Command generate_command() {
       .options = {{.name = "checkpoint",
                    .letter = 'm',
                    .value_name = "DIR",
-                   .doc = "a checkpoint, or a run directory: its newest one",
+                   .doc = "a checkpoint, or a run directory, whose newest checkpoint is used",
                    .target = &options->checkpoint,
                    .completion = Completion::Folder},
                   {.name = "prompt",
                    .letter = 'p',
                    .value_name = "TEXT",
-                   .doc = "what is continued",
+                   .doc = "the text to continue",
                    .target = &options->prompt},
                   {.name = "file",
                    .letter = 'f',
                    .value_name = "FILE",
-                   .doc = "read the prompt from a file, or - for standard input",
+                   .doc = "read the prompt from this file; - means standard input",
                    .target = &options->prompt_file,
                    .completion = Completion::File},
                   {.name = "tokens",
                    .letter = 'n',
                    .value_name = "N",
-                   .doc = "tokens to draw",
+                   .doc = "number of tokens to generate",
                    .target = &options->num_tokens},
                   {.name = "temp",
                    .value_name = "T",
-                   .doc = "temperature; 0: always the likeliest token",
+                   .doc = "temperature; 0: always take the likeliest token",
                    .target = &options->temperature},
                   {.name = "top-k",
                    .value_name = "K",
-                   .doc = "only the K likeliest tokens; 0: all",
+                   .doc = "draw only from the K likeliest tokens; 0: all",
                    .target = &options->top_k},
                   {.name = "top-p",
                    .value_name = "P",
-                   .doc = "only the likeliest tokens that together have probability P",
+                   .doc = "draw only from the likeliest tokens whose probabilities add up to P",
                    .target = &options->top_p},
                   {.name = "seed",
                    .letter = 's',
                    .value_name = "N",
-                   .doc = "of the draws: the same seed gives the same text",
+                   .doc = "random seed; the same seed gives the same text",
                    .target = &options->seed},
                   threads_option(options->threads)},
       .examples = {"trireme generate --checkpoint runs/demo -p 'It is a truth' -n 100 --temp 0.8"},
       .run = [options](CommandIo& io) -> Result<int> {
         if (options->checkpoint.empty()) {
-          return Error{
-              ErrorKind::Usage,
-              "--checkpoint is missing: a run directory or a checkpoint, such as --checkpoint "
-              "runs/demo"};
+          return Error{ErrorKind::Usage,
+                       "--checkpoint is missing: name a run directory or a checkpoint, such as "
+                       "--checkpoint runs/demo"};
         }
         return run_generate(*options, io);
       }};
@@ -201,24 +197,26 @@ Command checkpoint_import_command() {
   auto options = std::make_shared<CheckpointImportOptions>();
   return {
       .name = "import",
-      .summary = "Make a checkpoint of another program's model.",
-      .details = "Reads it back and compares weights and logits, bit for bit.",
+      .summary = "Convert a model of another program into a checkpoint.",
+      .details = "The command reads the result back and compares weights and logits bit for bit.",
       .arguments =
           {{.name = "DIR_OR_FILE",
             .doc =
                 "a Hugging Face folder of GPT-2, Llama or Mixtral, a GGUF file, or a .bin of llm.c",
             .target = &options->path,
             .completion = Completion::File}},
-      .options = {{.name = "out",
-                   .letter = 'o',
-                   .value_name = "CHECKPOINT",
-                   .doc = "the checkpoint's folder",
-                   .target = &options->out,
-                   .completion = Completion::Folder},
-                  {.name = "trainable",
-                   .doc = "with AdamW's state at its beginning: train --resume goes on from here",
-                   .target = &options->is_trainable},
-                  threads_option(options->threads)},
+      .options =
+          {{.name = "out",
+            .letter = 'o',
+            .value_name = "CHECKPOINT",
+            .doc = "the folder of the new checkpoint",
+            .target = &options->out,
+            .completion = Completion::Folder},
+           {.name = "trainable",
+            .doc =
+                "add an initial AdamW state, so that train --resume can start from this checkpoint",
+            .target = &options->is_trainable},
+           threads_option(options->threads)},
       .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
       .run = [options](CommandIo& io) -> Result<int> {
         TRIREME_TRY_DONE(require_out(options->out));
@@ -228,50 +226,53 @@ Command checkpoint_import_command() {
 
 Command checkpoint_export_command() {
   auto options = std::make_shared<CheckpointExportOptions>();
-  return {.name = "export",
-          .summary = "Write a checkpoint's model for another program.",
-          .details =
-              "Reads it back and compares weights and logits. What the format cannot hold is "
-              "refused with exit code 3.",
-          .arguments = {{.name = "CHECKPOINT",
-                         .doc = "a checkpoint, or a run directory: its newest one",
-                         .target = &options->path,
-                         .completion = Completion::Folder}},
-          .options = {{.name = "format",
-                       .value_name = "FORMAT",
-                       .doc = "a Hugging Face folder, a GGUF file for llama.cpp, or llm.c's .bin",
-                       .target = &options->format,
-                       .choices = {"hf", "gguf", "llmc"}},
-                      {.name = "dtype",
-                       .value_name = "DTYPE",
-                       .doc = "of the matrices in the file; q8_0 for GGUF alone",
-                       .target = &options->dtype,
-                       .choices = {"fp32", "fp16", "bf16", "q8_0"}},
-                      {.name = "out",
-                       .letter = 'o',
-                       .value_name = "PATH",
-                       .doc = "the folder or file to write",
-                       .target = &options->out,
-                       .completion = Completion::File},
-                      threads_option(options->threads)},
-          .examples = {"trireme checkpoint export runs/demo --format hf --out demo-hf"},
-          .run = [options](CommandIo& io) -> Result<int> {
-            TRIREME_TRY_DONE(require_out(options->out));
-            return run_checkpoint_export(*options, io);
-          }};
+  return {
+      .name = "export",
+      .summary = "Convert the model of a checkpoint for another program.",
+      .details =
+          "The command reads the result back and compares weights and logits. If the format cannot "
+          "hold the model, the exit code is 3.",
+      .arguments = {{.name = "CHECKPOINT",
+                     .doc = "a checkpoint, or a run directory, whose newest checkpoint is used",
+                     .target = &options->path,
+                     .completion = Completion::Folder}},
+      .options = {{.name = "format",
+                   .value_name = "FORMAT",
+                   .doc =
+                       "a Hugging Face folder, a GGUF file for llama.cpp, or a .bin file of llm.c",
+                   .target = &options->format,
+                   .choices = {"hf", "gguf", "llmc"}},
+                  {.name = "dtype",
+                   .value_name = "DTYPE",
+                   .doc = "dtype of the matrices in the file; q8_0 only for GGUF",
+                   .target = &options->dtype,
+                   .choices = {"fp32", "fp16", "bf16", "q8_0"}},
+                  {.name = "out",
+                   .letter = 'o',
+                   .value_name = "PATH",
+                   .doc = "the folder or file to write",
+                   .target = &options->out,
+                   .completion = Completion::File},
+                  threads_option(options->threads)},
+      .examples = {"trireme checkpoint export runs/demo --format hf --out demo-hf"},
+      .run = [options](CommandIo& io) -> Result<int> {
+        TRIREME_TRY_DONE(require_out(options->out));
+        return run_checkpoint_export(*options, io);
+      }};
 }
 
 Command checkpoint_logits_command() {
   auto options = std::make_shared<CheckpointLogitsOptions>();
   return {.name = "logits",
-          .summary = "Print the logits behind each of a few tokens, to compare programs by.",
+          .summary =
+              "Print the logits after each of a few tokens, to compare them with another program.",
           .arguments = {{.name = "MODEL",
-                         .doc = "a checkpoint, a run directory, or another program's model",
+                         .doc = "a checkpoint, a run directory, or a model of another program",
                          .target = &options->path,
                          .completion = Completion::File}},
           .options = {{.name = "tokens",
                        .value_name = "LIST",
-                       .doc = "numbers between spaces or commas",
+                       .doc = "token numbers, separated by spaces or commas",
                        .target = &options->tokens},
                       threads_option(options->threads)},
           .examples = {"trireme checkpoint logits runs/demo --tokens 1,2,3"},
@@ -283,20 +284,21 @@ Command checkpoint_logits_command() {
 Command checkpoint_command() {
   const auto subcommand = [](const char* name, const char* summary, auto run) -> Command {
     auto options = std::make_shared<CheckpointOptions>();
-    return {.name = name,
-            .summary = summary,
-            .arguments = {{.name = "DIR",
-                           .doc = "a checkpoint, or a run directory: its newest one",
-                           .target = &options->path,
-                           .completion = Completion::Folder}},
-            .options = {json_option(options->json)},
-            .run = [options, run](CommandIo& io) { return run(*options, io); }};
+    return {
+        .name = name,
+        .summary = summary,
+        .arguments = {{.name = "DIR",
+                       .doc = "a checkpoint, or a run directory, whose newest checkpoint is used",
+                       .target = &options->path,
+                       .completion = Completion::Folder}},
+        .options = {json_option(options->json)},
+        .run = [options, run](CommandIo& io) { return run(*options, io); }};
   };
   return {
       .name = "checkpoint",
-      .summary = "Look into checkpoints; bring them from other programs and to them.",
+      .summary = "Inspect, verify, import and export checkpoints.",
       .subcommands = {
-          subcommand("inspect", "List what a checkpoint holds.", run_checkpoint_inspect),
+          subcommand("inspect", "List the contents of a checkpoint.", run_checkpoint_inspect),
           subcommand("verify", "Read every byte and check every checksum.", run_checkpoint_verify),
           checkpoint_import_command(), checkpoint_export_command(), checkpoint_logits_command()}};
 }
@@ -304,21 +306,21 @@ Command checkpoint_command() {
 Command report_command() {
   auto options = std::make_shared<ReportOptions>();
   return {.name = "report",
-          .summary = "Write report.html of a run: one file that opens anywhere.",
+          .summary = "Write report.html of a run, one file that opens in any browser.",
           .details =
-              "With --compare one page about several runs: curves over each other, key "
-              "numbers, and the configuration keys that differ.",
+              "With --compare, the command writes one page about several runs. It shows their "
+              "curves in one plot, their main figures, and the configuration keys that differ.",
           .arguments = {{.name = "RUN_DIR",
-                         .doc = "the run directory; several with --compare",
+                         .doc = "the run directory; with --compare, several of them",
                          .target = &options->run_dirs,
                          .completion = Completion::Folder}},
           .options = {{.name = "compare",
-                       .doc = "lay several runs over each other",
+                       .doc = "compare several runs on one page",
                        .target = &options->compare},
                       {.name = "out",
                        .value_name = "FILE",
-                       .doc = "by default report.html in the run directory, or comparison.html in "
-                              "the first one",
+                       .doc = "the page to write; by default report.html in the run directory, or "
+                              "with --compare comparison.html in the first run directory",
                        .target = &options->out,
                        .completion = Completion::File}},
           .examples = {"trireme report runs/demo", "trireme report --compare runs/a runs/b"},
@@ -330,7 +332,7 @@ namespace {
 Command config_show_command() {
   auto options = std::make_shared<ConfigShowOptions>();
   return {.name = "show",
-          .summary = "Print the configuration in force, every key with its value.",
+          .summary = "Print the resolved configuration, every key with its value.",
           .arguments = {run_config_argument(options->config.files, /*required=*/false)},
           .options = {set_option(options->config.overrides), ranks_option(options->config.ranks),
                       json_option(options->json)},
@@ -340,18 +342,22 @@ Command config_show_command() {
 Command config_explain_command() {
   auto options = std::make_shared<ConfigExplainOptions>();
   return {.name = "explain",
-          .summary = "Say where each value comes from, what it replaces, and what follows from it.",
+          .summary =
+              "Explain where each value comes from, what it replaces, and what is derived from it.",
           .details =
-              "Of a key, such as parallel.tp: what it is for, what it takes and what it can "
-              "change; with files beside it, its value in them.",
+              "With a key, such as parallel.tp, the command explains the purpose of the key, its "
+              "possible values and what it can change. If files are named too, it also prints the "
+              "value of the key in them.",
           .arguments = {{.name = "RUN.toml",
-                         .doc = "the configuration; several are layered, later wins; or a key",
+                         .doc = "the configuration, or a key; later files override earlier ones",
                          .target = &options->config.files,
                          .required = false,
                          .completion = Completion::File}},
           .options = {set_option(options->config.overrides),
                       ranks_option(options->config.ranks),
-                      {.name = "all", .doc = "keys at their default too", .target = &options->all}},
+                      {.name = "all",
+                       .doc = "also list keys that have their default value",
+                       .target = &options->all}},
           .examples = {"trireme config explain configs/demo.toml",
                        "trireme config explain parallel.tp"},
           .run = [options](CommandIo& io) { return run_config_explain(*options, io); }};
@@ -359,14 +365,17 @@ Command config_explain_command() {
 
 Command config_diff_command() {
   auto options = std::make_shared<ConfigDiffOptions>();
-  return {.name = "diff",
-          .summary = "List the keys in which two configurations differ, and what that can change.",
-          .arguments = {{.name = "A.toml B.toml",
-                         .doc = "with one file, it is compared with itself under --set",
-                         .target = &options->config.files,
-                         .completion = Completion::File}},
-          .options = {set_option(options->config.overrides)},
-          .run = [options](CommandIo& io) { return run_config_diff(*options, io); }};
+  return {
+      .name = "diff",
+      .summary =
+          "List the keys in which two configurations differ, and what the difference can change.",
+      .arguments =
+          {{.name = "A.toml B.toml",
+            .doc = "the two configurations; a single file is compared with itself after --set",
+            .target = &options->config.files,
+            .completion = Completion::File}},
+      .options = {set_option(options->config.overrides)},
+      .run = [options](CommandIo& io) { return run_config_diff(*options, io); }};
 }
 
 Command config_docs_command() {
@@ -382,7 +391,7 @@ Command config_docs_command() {
 
 Command config_command() {
   return {.name = "config",
-          .summary = "Look at configurations.",
+          .summary = "Show, explain and compare configurations.",
           .subcommands = {config_show_command(), config_explain_command(), config_diff_command(),
                           config_docs_command()}};
 }
@@ -391,7 +400,7 @@ Command doctor_command(const Environment& environment) {
   auto options = std::make_shared<DoctorOptions>();
   options->search_path = environment.path;
   return {.name = "doctor",
-          .summary = "Look at this machine: what it offers, what is missing, how to get it.",
+          .summary = "Check what this machine offers, what is missing, and how to install it.",
           .options = {json_option(options->json)},
           .run = [options](CommandIo& io) { return run_doctor(*options, io); }};
 }
@@ -399,7 +408,7 @@ Command doctor_command(const Environment& environment) {
 Command command_table(const Environment& environment) {
   return {.name = "trireme",
           .summary = "Train large language models on many devices.",
-          .details = "Standard output carries data, standard error progress and logs.",
+          .details = "Standard output carries data. Standard error carries progress and logs.",
           .subcommands = {train_command(), plan_command(), generate_command(), schedule_command(),
                           tokenizer_command(), data_command(), checkpoint_command(),
                           bench_command(), calibrate_command(), report_command(), config_command(),

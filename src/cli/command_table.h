@@ -9,7 +9,7 @@ namespace trireme {
 // table owns.
 Command command_table(const Environment& environment);
 
-// The parts of it, one per group of commands.
+// Each of these functions makes the table of one group of commands.
 Command train_command();
 Command plan_command();
 Command generate_command();
@@ -23,14 +23,14 @@ Command report_command();
 Command config_command();
 Command doctor_command(const Environment& environment);
 
-// What commands share.
+// These arguments and options are shared by several commands.
 Argument run_config_argument(std::vector<std::string>& files, bool required = true);
 Option set_option(std::vector<std::string>& overrides);
 Option ranks_option(std::optional<int>& ranks);
 Option json_option(bool& json);
 Option threads_option(int& threads);
 
-// 0, or the failure of a command that has no exit code of its own.
+// Returns 0, or the error of a command that has no exit code of its own.
 Result<int> exit_code_of(const Status& status);
 
 }  // namespace trireme

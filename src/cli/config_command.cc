@@ -164,7 +164,7 @@ Result<int> run_config_explain(const ConfigExplainOptions& options, CommandIo& i
 Result<int> run_config_diff(const ConfigDiffOptions& options, CommandIo& io) {
   const std::vector<std::string>& files = options.config.files;
   if (files.empty() || files.size() > 2) {
-    return Error{ErrorKind::Usage, "wants one or two files: A.toml B.toml, or A.toml and --set"};
+    return Error{ErrorKind::Usage, "name one or two files: A.toml B.toml, or A.toml with --set"};
   }
   RunConfigOptions first, second = options.config;
   first.files = {files.front()};
@@ -186,17 +186,19 @@ Result<int> run_config_diff(const ConfigDiffOptions& options, CommandIo& io) {
 std::string configuration_markdown() {
   std::string text =
       "# RUN.toml\n\n"
-      "Made by `trireme config docs` from the table that parsing reads "
-      "(src/spec/run_config_fields.cc);"
-      "\na test keeps the two equal.\n\n"
-      "Files are layered, later wins, then `--set section.key=value`, whose value is TOML or a "
-      "bare "
-      "word.\nA `model.preset` lies right below the layer that names it. The last column says what "
-      "a "
-      "change can do:\n*results* changes the trained numbers, *layout* changes them in their last "
-      "bits "
-      "unless\n`run.reproducible` is \"layout\" or \"mesh\", *mesh* unless it is \"mesh\", *speed* "
-      "only time, memory, and what is kept or shown.\n";
+      "`trireme config docs` prints this page from the table that the parser reads\n"
+      "(src/spec/run_config_fields.cc). A test checks that the two are equal.\n\n"
+      "A run may be described by several files: later files override earlier ones, and\n"
+      "`--set section.key=value` overrides all files. The value is TOML or a bare word. A "
+      "`model.preset`\n"
+      "counts as a file directly before the one that names it. Terms are explained in the\n"
+      "[glossary](glossary.md).\n\n"
+      "The last column says what a change of the key can change: *results* means the trained "
+      "numbers;\n"
+      "*layout* means their last bits, unless `run.reproducible` is \"layout\" or \"mesh\"; *mesh* "
+      "means\n"
+      "their last bits, unless it is \"mesh\"; *speed* means only time, memory, and what is kept "
+      "or shown.\n";
   RunConfig defaults;
   const std::vector<ConfigField> fields = config_fields(defaults);
   for (const ConfigSection& section : config_sections()) {

@@ -12,30 +12,30 @@ struct ConfigShowOptions {
   RunConfigOptions config;
   bool json = false;
 };
-// The configuration in force, as TOML that reads back to it.
+// Prints the resolved configuration as TOML (or JSON) that can be read back.
 Result<int> run_config_show(const ConfigShowOptions& options, CommandIo& io);
 
 struct ConfigExplainOptions {
   RunConfigOptions config;
-  bool all = false;  // values at their default too
+  bool all = false;  // also keys that have their default value
 };
-// Where every value comes from, what it replaced, and what is derived from it. With keys among
-// the files, what these are for, and of them alone.
+// Prints where every value comes from, what it replaced, and what is derived from it. If keys are
+// among the files, it explains these keys, and prints only their values.
 Result<int> run_config_explain(const ConfigExplainOptions& options, CommandIo& io);
 
 struct ConfigDiffOptions {
-  RunConfigOptions config;  // two files, the overrides applied to the second
+  RunConfigOptions config;  // two files; the overrides apply to the second
 };
-// The keys in which two configurations differ, and whether that can change results.
+// Prints the keys in which two configurations differ, and what the difference can change.
 Result<int> run_config_diff(const ConfigDiffOptions& options, CommandIo& io);
 
-// "parallel.tp" is a key, right or wrong; "run.toml" and "my/model.x" are files.
+// "parallel.tp" looks like a key, whether it exists or not; "run.toml" and "my/model.x" are files.
 bool looks_like_key(const std::string& word);
 
-// The row of docs/configuration.md about a key, for a terminal; a key that is none is refused.
+// Returns the explanation of a key for a terminal. An unknown key is an error.
 Result<std::string> key_text(const std::string& key);
 
-// docs/configuration.md, from the table of fields.
+// Returns the text of docs/configuration.md, made from the table of fields.
 std::string configuration_markdown();
 
 }  // namespace trireme

@@ -83,7 +83,8 @@ TEST(ConfigExplain, SaysWhereEachValueComesFromAndWhatItReplaced) {
 
 TEST(ConfigExplain, OfAKeySaysWhatItIsForAndItsValue) {
   const std::string row =
-      "parallel.tp: tensor-parallel degree: splits heads and the MLP\n"
+      "parallel.tp: tensor-parallel degree: splits attention heads and the hidden units of the "
+      "MLP\n"
       "  an integer, default 1; changes results unless run.reproducible = \"mesh\"\n";
   EXPECT_EQ(output_of({"config", "explain", "parallel.tp"}), row);
   EXPECT_EQ(output_of({"help", "parallel.tp"}), row);
@@ -91,8 +92,10 @@ TEST(ConfigExplain, OfAKeySaysWhatItIsForAndItsValue) {
       output_of({"config", "explain", "parallel.tp", "--set", "parallel.tp=2"}),
       row + "parallel.tp = 2                       # --set parallel.tp=2; replaces default 1\n");
   EXPECT_EQ(output_of({"help", "memory.recompute"}),
-            "memory.recompute: activations computed again in the backward pass: none, the cheap "
-            "ones, whole layers\n  one of none, selective, full, default \"none\"; changes speed "
+            "memory.recompute: activations that the backward pass computes again instead of "
+            "keeping them; none: no activations; selective: the cheap ones; full: whole layers\n  "
+            "one of none, selective, full, default \"none\"; "
+            "changes speed "
             "only\n");
   EXPECT_EQ(output_of({"help", "parallel.tpp"}, 2), "");
   RunConfig config;

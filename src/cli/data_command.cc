@@ -37,8 +37,8 @@ std::string describe(const std::string& path, const TokenFileHeader& header) {
 std::string describe_chunks(const TokenFileHeader& header) {
   if (!header.has_chunk_checksums) {
     return fmt::format(
-        "chunk checksums: none (version 1): training verifies files below {} alone; `trireme data "
-        "prepare` writes them\n",
+        "chunk checksums: none (version 1): training verifies only files below {}; `trireme data "
+        "prepare` writes files with chunk checksums\n",
         format_bytes(TokenFile::kVerifiedAtOpen));
   }
   return fmt::format("chunk checksums: {} of {} each\n", header.num_chunks(),
@@ -52,7 +52,7 @@ void print_lines(const TokenFile& file, bool is_verified, const std::optional<Ba
       << fmt::format("vocabulary: {} tokens of {} bytes, tokenizer {}\n", header.vocab_size,
                      header.token_bytes, hex64(header.tokenizer_hash))
       << fmt::format("checksum: {} ({})\n", hex64(header.payload_hash),
-                     is_verified ? "verified" : "not compared; --verify does")
+                     is_verified ? "verified" : "not verified; use --verify")
       << describe_chunks(header);
   if (!baselines) return;
   const auto line = [&](const char* name, double nats, double bits) {
@@ -159,7 +159,7 @@ Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, st
                               team));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (report.was_resumed) err << "note: went on where the last preparation was stopped\n";
+  if (report.was_resumed) err << "note: resumed where the previous preparation stopped\n";
   for (const std::string& note : report.notes) err << "note: " << note << '\n';
   const int64_t bytes = report.train.text_bytes + report.val.text_bytes;
   err << fmt::format("encoded {} in {} on {} threads\n", format_bytes(bytes),
@@ -176,7 +176,7 @@ Status run_data_import(const DataImportOptions& options, std::ostream& out) {
     tokenizer = std::move(opened);
   } else if (options.vocab_size == 0) {
     return Error{ErrorKind::Usage,
-                 "the file does not say what its tokens mean: name --tokenizer, or --vocab-size"};
+                 "the file does not name its vocabulary: give --tokenizer or --vocab-size"};
   }
   const int64_t vocab_size = options.vocab_size > 0 ? options.vocab_size : tokenizer->vocab_size();
   TRIREME_TRY(header, import_tokens(options.file, {vocab_size, tokenizer.get()}, options.out));

@@ -41,13 +41,13 @@ std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) 
        "tokens x causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
       {"memory", 3.0 * m * cost.touch_s,
        "saved tensors and scratch once in F, B and W / memory_bytes_per_s"},
-      {"recomputation", m * cost.recompute_s, "layers forward again, or what memory takes"},
+      {"recomputation", m * cost.recompute_s, "forward pass of the layers again, or the memory traffic of it"},
       {"update", cost.step_s, "2 (gradients + state + parameters) / memory_bytes_per_s"}};
   double whole_s = 0.0;
   for (const TimePart& part : parts) whole_s += part.seconds;
   for (TimePart& part : parts) part.seconds *= times.compute / whole_s;
-  parts.push_back({"communication", times.exposed_comm, "messages that nothing hides"});
-  parts.push_back({"bubble", times.bubble, "waiting for other stages of the pipeline"});
+  parts.push_back({"communication", times.exposed_comm, "transfers that are not hidden behind computation"});
+  parts.push_back({"bubble", times.bubble, "waiting for other pipeline stages"});
   return parts;
 }
 
@@ -122,7 +122,7 @@ std::string memory_text(const RunPlan& plan) {
   const RankPlan& rank = plan.pipeline.front();
   const int64_t peak_action = rank.memory.peak_action;
   std::string text = fmt::format(
-      "memory of rank 0 is greatest at {}, action {} of {}; its largest tensors, all copies "
+      "memory of rank 0 reaches its peak at {}, action {} of {}; its largest tensors, all copies "
       "together\n",
       to_string(rank.program[size_t(peak_action)], plan.schedule.num_chunks), peak_action + 1,
       rank.program.size());
@@ -138,7 +138,7 @@ std::string memory_text(const RunPlan& plan) {
 
 std::string alternatives_text(const std::vector<Alternative>& alternatives) {
   std::string text =
-      "other ways to train it\n  memory.recompute  batch.micro_sequences      arena       step\n";
+      "alternatives\n  memory.recompute  batch.micro_sequences      arena       step\n";
   for (const Alternative& way : alternatives) {
     text +=
         fmt::format("  {:<16}{:>23}{:>11}{:>11}  {}\n", name_of(way.recompute), way.micro_sequences,

@@ -30,8 +30,10 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
   const SamplingOptions sampling{options.temperature, options.top_k, options.top_p, options.seed};
   TRIREME_TRY_DONE(check_sampling(sampling));
   if (options.num_tokens < 0) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("--tokens {} is below 0: say how many to draw", options.num_tokens)};
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("--tokens {} must not be negative: it is the number of tokens to generate",
+                    options.num_tokens)};
   }
   TRIREME_TRY_DONE(require_folder(options.checkpoint));
   TRIREME_TRY(checkpoint, find_checkpoint(options.checkpoint));

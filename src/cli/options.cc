@@ -129,10 +129,10 @@ class Parser {
       names.push_back(subcommand.name);
     }
     const std::string nearest = nearest_name(name, names);
-    return usage(path_,
-                 fmt::format("{} is no command{}", name,
-                             nearest.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))
-                                             : meant(nearest)));
+    return usage(path_, fmt::format("{} is not a command{}", name,
+                                    nearest.empty() ? fmt::format("; the commands are {}",
+                                                                  fmt::join(names, ", "))
+                                                    : meant(nearest)));
   }
 
   Status take_argument(const std::string& text) {
@@ -157,7 +157,7 @@ class Parser {
       if (!is_flag(option)) {
         return store_value(path_, "--" + name, value, option.target, option.choices);
       }
-      return usage(path_, fmt::format("--{} takes no value", name));
+      return usage(path_, fmt::format("--{} does not take a value", name));
     }
     return unknown_option("--" + name, equals == arg.npos ? "" : arg.substr(equals + 1));
   }
@@ -190,7 +190,7 @@ class Parser {
       return store_value(path_, name, "", option.target, option.choices);
     }
     if (next_ == args_.size()) {
-      return usage(path_, fmt::format("{} wants a value, {} {}", name, name, option.value_name));
+      return usage(path_, fmt::format("{} needs a value, {} {}", name, name, option.value_name));
     }
     return store_value(path_, name, args_[next_++], option.target, option.choices);
   }

@@ -13,16 +13,16 @@
 
 namespace trireme {
 
-// One description of the command line. Parsing, --help, the man page, shell completion and
-// docs/cli.md are made from it.
+// These structs describe the command line once. Parsing, --help, the manual page, shell completion
+// and docs/cli.md read this description.
 
-// Where a value goes; the type is what the text must be.
+// The variable that receives a value. Its type says what the text must be.
 using OptionTarget =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int>*,
                  std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*,
                  std::vector<std::string>*>;
 
-// What a shell offers for a value.
+// The kind of values that a shell offers as completions.
 enum class Completion { None, File, Folder, ConfigKey };
 
 struct Option {
@@ -40,7 +40,7 @@ struct Option {
 struct Argument {
   std::string name;  // "RUN.toml"
   std::string doc;
-  OptionTarget target;  // a vector takes all that remain
+  OptionTarget target;  // a vector takes all remaining arguments
   bool required = true;
   std::vector<std::string> choices = {};
   Completion completion = Completion::None;
@@ -54,21 +54,22 @@ struct Command {
   std::vector<Option> options = {};
   std::vector<std::string> examples = {};
   std::vector<Command> subcommands = {};
-  std::function<Result<int>(CommandIo&)> run = {};  // the exit code; absent where subcommands are
+  std::function<Result<int>(CommandIo&)> run = {};  // returns the exit code; groups have none
 };
 
-// The command that the arguments name, its targets filled.
+// The command that the arguments name, with all its targets set.
 struct ParsedCommand {
   const Command* command = nullptr;
   std::string path;   // "trireme config show"
   bool help = false;  // --help was among the arguments: nothing else was checked
-  bool bare = false;  // a group of subcommands, and none of them was named
+  bool bare = false;  // a group of subcommands was named without any of them
 };
 
-// `args` without the program's name. The failure's message begins with the command's path.
+// `args` does not contain the name of the program. An error message begins with the path of the
+// command.
 Result<ParsedCommand> parse_arguments(const Command& root, std::span<const std::string> args);
 
-// The command below `root` with these names; an error names the nearest.
+// Returns the command below `root` with these names. An error suggests the nearest name.
 Result<ParsedCommand> find_command(const Command& root, std::span<const std::string> names);
 
 bool is_repeatable(const OptionTarget& target);

@@ -114,13 +114,13 @@ TEST(Options, AValueThatMayBeLeftOut) {
 }
 
 TEST(Options, MistakesNameWhatWasMeant) {
-  EXPECT_EQ(error_of({"og"}), "top: og is no command; did you mean go?");
+  EXPECT_EQ(error_of({"og"}), "top: og is not a command; did you mean go?");
   EXPECT_EQ(error_of({"go", "x", "--numbr", "3"}),
             "top go: --numbr is unknown; did you mean --number?");
   EXPECT_EQ(error_of({"go", "x", "--number", "3x"}), "top go: --number 3x must be an integer");
   EXPECT_EQ(error_of({"go", "x", "--real", "nan"}), "top go: --real nan must be a number");
-  EXPECT_EQ(error_of({"go", "x", "--number"}), "top go: --number wants a value, --number N");
-  EXPECT_EQ(error_of({"go", "x", "--flag=1"}), "top go: --flag takes no value");
+  EXPECT_EQ(error_of({"go", "x", "--number"}), "top go: --number needs a value, --number N");
+  EXPECT_EQ(error_of({"go", "x", "--flag=1"}), "top go: --flag does not take a value");
   EXPECT_EQ(error_of({"go"}), "top go: FIRST is missing");
   EXPECT_EQ(error_of({"go", "x", "--maybe=99999999999"}),
             "top go: --maybe 99999999999 must be an integer");

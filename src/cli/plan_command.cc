@@ -62,7 +62,7 @@ std::string describe_plan(const RunPlan& plan) {
     const std::string shared =
         model.shared_experts > 0 ? fmt::format(" and {} shared", model.shared_experts) : "";
     text += fmt::format(
-        "experts    {} a layer: a token visits {} of them{}, in all {} of the parameters\n",
+        "experts    {} per layer; a token visits {} of them{} and uses {} of the parameters\n",
         model.experts, model.top_k, shared, format_count(double(active)));
   }
   text += fmt::format("FLOPs      {} per token and training step (causal attention)\n",

@@ -8,13 +8,13 @@ namespace trireme {
 
 Result<int> run_report(const ReportOptions& options, CommandIo& io) {
   if (!options.compare && options.run_dirs.size() > 1) {
-    return Error{
-        ErrorKind::Usage,
-        "one run is reported; several are laid over each other by trireme report --compare "
-        "RUN RUN"};
+    return Error{ErrorKind::Usage,
+                 "trireme report takes one run; to compare several, use trireme report --compare "
+                 "RUN RUN"};
   }
   if (options.compare && options.run_dirs.size() < 2) {
-    return Error{ErrorKind::Usage, "--compare lays two runs or more over each other: name another"};
+    return Error{ErrorKind::Usage,
+                 "--compare needs at least two run directories: name another one"};
   }
   const char* name = options.compare ? "/comparison.html" : "/report.html";
   const std::string out = options.out.empty() ? options.run_dirs.front() + name : options.out;

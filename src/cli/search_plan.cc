@@ -32,7 +32,7 @@ int64_t num_slower(const LayoutSearch& search) {
 
 std::string refused_text(const LayoutSearch& search) {
   std::string text =
-      fmt::format("why the others are not there\n  {:>9}  slower\n", num_slower(search));
+      fmt::format("why other layouts are not in the table\n  {:>9}  slower\n", num_slower(search));
   for (const RefusedLayouts& refused : search.refused) {
     text += fmt::format("  {:>9}  {}, such as {}: {}\n", refused.count, refused.rule,
                         describe(refused.example), refused.message);

@@ -6,10 +6,10 @@
 
 namespace trireme {
 
-// What the process is told from outside; read once, in main.
+// The environment variables that the program uses. main reads them once.
 struct Environment {
   bool no_color = false;  // NO_COLOR is set and not empty
-  bool ci = false;        // CI is set: a log, whatever the terminal says
+  bool ci = false;        // CI is set: progress goes to a log, even on a terminal
   bool dumb = false;      // TERM=dumb
   std::string path;       // PATH
   Launch launch;
@@ -18,7 +18,7 @@ Environment read_environment();
 
 bool is_terminal(int fd);
 
-// Columns of the terminal behind `fd` at this moment; 80 where it does not say.
+// Returns the current number of columns of the terminal at `fd`, or 80 if it is unknown.
 int terminal_columns(int fd);
 
 }  // namespace trireme

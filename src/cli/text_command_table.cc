@@ -1,4 +1,4 @@
-// The commands about text and schedules: their options as rows of the table.
+// The table of the commands for text and schedules, with their options.
 
 #include <memory>
 #include <ostream>
@@ -16,13 +16,13 @@ namespace {
 
 Argument text_argument(std::vector<std::string>& paths, bool required = true) {
   return {.name = "TEXT",
-          .doc = "files, folders, or - for standard input",
+          .doc = "files or folders; - means standard input",
           .target = &paths,
           .required = required,
           .completion = Completion::File};
 }
 
-// Options whose value is a word that becomes an enumerator, beside the struct that gets it.
+// Option values that are words, beside the options struct that receives the matching enumerators.
 template <typename Options>
 struct WithWords {
   Options options;
@@ -33,7 +33,7 @@ struct WithWords {
 Option format_option(std::string& format) {
   return {.name = "format",
           .value_name = "FORMAT",
-          .doc = "of the text; auto goes by the files' names",
+          .doc = "format of the text; auto chooses by the file names",
           .target = &format,
           .choices = {"auto", "text", "lines", "jsonl"}};
 }
@@ -41,14 +41,14 @@ Option format_option(std::string& format) {
 Option field_option(std::string& field) {
   return {.name = "field",
           .value_name = "NAME",
-          .doc = "JSON lines: the field that holds the text",
+          .doc = "for JSON lines: the field that holds the text",
           .target = &field};
 }
 
 Option tokenizer_option(std::string& tokenizer) {
   return {.name = "tokenizer",
           .value_name = "FILE",
-          .doc = "a tokenizer.json, another program's tokenizer, or the word byte",
+          .doc = "a tokenizer.json, a tokenizer file of another program, or the word byte",
           .target = &tokenizer,
           .completion = Completion::File};
 }
@@ -61,64 +61,65 @@ Status require(const std::string& value, const char* option) {
 Command tokenizer_train_command() {
   auto rows = std::make_shared<WithWords<TokenizerTrainOptions>>();
   TokenizerTrainOptions& options = rows->options;
-  return {.name = "train",
-          .summary = "Make a tokenizer from text.",
-          .arguments = {text_argument(options.input.paths)},
-          .options = {{.name = "kind",
-                       .value_name = "KIND",
-                       .doc = "byte-level BPE, characters, or bytes",
-                       .target = &options.kind,
-                       .choices = {"bpe", "char", "byte"}},
-                      {.name = "vocab-size",
-                       .value_name = "N",
-                       .doc = "bpe: bytes, merges and <|endoftext|>",
-                       .target = &options.vocab_size},
-                      {.name = "min-pair-count",
-                       .value_name = "N",
-                       .doc = "bpe: a pair met less often is not merged",
-                       .target = &options.min_pair_count},
-                      {.name = "out",
-                       .letter = 'o',
-                       .value_name = "FILE",
-                       .doc = "by default tokenizer.json",
-                       .target = &options.out,
-                       .completion = Completion::File},
-                      format_option(rows->format),
-                      field_option(options.input.field),
-                      threads_option(options.num_threads)},
-          .examples = {"trireme tokenizer train text/ --vocab-size 8192 --out tokenizer.json"},
-          .run = [rows](CommandIo& io) -> Result<int> {
-            TRIREME_TRY(format, parse_text_format(rows->format));
-            rows->options.input.format = format;
-            return exit_code_of(run_tokenizer_train(rows->options, io.out, io.err));
-          }};
+  return {
+      .name = "train",
+      .summary = "Train a tokenizer on text.",
+      .arguments = {text_argument(options.input.paths)},
+      .options = {{.name = "kind",
+                   .value_name = "KIND",
+                   .doc = "tokens are byte-level BPE, characters, or bytes",
+                   .target = &options.kind,
+                   .choices = {"bpe", "char", "byte"}},
+                  {.name = "vocab-size",
+                   .value_name = "N",
+                   .doc =
+                       "bpe: number of tokens, which are the bytes, the merges and <|endoftext|>",
+                   .target = &options.vocab_size},
+                  {.name = "min-pair-count",
+                   .value_name = "N",
+                   .doc = "bpe: pairs that occur less often are not merged",
+                   .target = &options.min_pair_count},
+                  {.name = "out",
+                   .letter = 'o',
+                   .value_name = "FILE",
+                   .doc = "the file to write; by default tokenizer.json",
+                   .target = &options.out,
+                   .completion = Completion::File},
+                  format_option(rows->format),
+                  field_option(options.input.field),
+                  threads_option(options.num_threads)},
+      .examples = {"trireme tokenizer train text/ --vocab-size 8192 --out tokenizer.json"},
+      .run = [rows](CommandIo& io) -> Result<int> {
+        TRIREME_TRY(format, parse_text_format(rows->format));
+        rows->options.input.format = format;
+        return exit_code_of(run_tokenizer_train(rows->options, io.out, io.err));
+      }};
 }
 
 Command tokenizer_encode_command() {
   auto rows = std::make_shared<WithWords<TokenizerEncodeOptions>>();
   TokenizerEncodeOptions& options = rows->options;
   options.input.paths.clear();  // standard input, unless arguments say otherwise
-  return {
-      .name = "encode",
-      .summary = "Print token numbers, a line per document.",
-      .arguments = {text_argument(options.input.paths, /*required=*/false)},
-      .options = {tokenizer_option(options.tokenizer),
-                  {.name = "end-of-text",
-                   .doc = "print the <|endoftext|> behind each document",
-                   .target = &options.end_of_text},
-                  {.name = "special",
-                   .doc = "special tokens in the text, such as <|endoftext|>, become their tokens",
-                   .target = &options.special},
-                  format_option(rows->format),
-                  field_option(options.input.field),
-                  threads_option(options.num_threads)},
-      .run = [rows](CommandIo& io) -> Result<int> {
-        TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
-        TRIREME_TRY(format, parse_text_format(rows->format));
-        rows->options.input.format = format;
-        if (rows->options.input.paths.empty()) rows->options.input.paths = {"-"};
-        return exit_code_of(run_tokenizer_encode(rows->options, io.out, io.err));
-      }};
+  return {.name = "encode",
+          .summary = "Print the token numbers of text, one line per document.",
+          .arguments = {text_argument(options.input.paths, /*required=*/false)},
+          .options = {tokenizer_option(options.tokenizer),
+                      {.name = "end-of-text",
+                       .doc = "print <|endoftext|> after each document",
+                       .target = &options.end_of_text},
+                      {.name = "special",
+                       .doc = "recognize special tokens such as <|endoftext|> in the text",
+                       .target = &options.special},
+                      format_option(rows->format),
+                      field_option(options.input.field),
+                      threads_option(options.num_threads)},
+          .run = [rows](CommandIo& io) -> Result<int> {
+            TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
+            TRIREME_TRY(format, parse_text_format(rows->format));
+            rows->options.input.format = format;
+            if (rows->options.input.paths.empty()) rows->options.input.paths = {"-"};
+            return exit_code_of(run_tokenizer_encode(rows->options, io.out, io.err));
+          }};
 }
 
 Command tokenizer_decode_command() {
@@ -126,8 +127,8 @@ Command tokenizer_decode_command() {
   return {.name = "decode",
           .summary = "Print the text of tokens, byte for byte.",
           .arguments = {{.name = "TOKENS",
-                         .doc = "a token file, or numbers between white space; by default standard "
-                                "input",
+                         .doc = "a token file, or a text file of token numbers separated by white "
+                                "space; by default standard input",
                          .target = &options->input,
                          .required = false,
                          .completion = Completion::File}},
@@ -142,7 +143,7 @@ Command tokenizer_check_command() {
   auto rows = std::make_shared<WithWords<TokenizerCheckOptions>>();
   TokenizerCheckOptions& options = rows->options;
   return {.name = "check",
-          .summary = "Encode, decode, and compare every byte.",
+          .summary = "Encode text, decode it again, and compare every byte.",
           .arguments = {text_argument(options.input.paths)},
           .options = {tokenizer_option(options.tokenizer), format_option(rows->format),
                       field_option(options.input.field), threads_option(options.num_threads)},
@@ -157,10 +158,10 @@ Command tokenizer_check_command() {
 Command tokenizer_import_command() {
   auto options = std::make_shared<TokenizerImportOptions>();
   return {.name = "import",
-          .summary = "Make our tokenizer.json of another program's byte-level BPE tokenizer.",
+          .summary = "Convert a byte-level BPE tokenizer of another program into a tokenizer.json.",
           .details =
-              "Wherever a tokenizer is asked for, these files are taken as they are as well; what "
-              "they do not say is said here.",
+              "All commands also accept these files directly as --tokenizer. The options of this "
+              "command supply what such a file does not say.",
           .arguments = {{.name = "FILE_OR_DIR",
                          .doc = "tokenizer.json of Hugging Face, vocab.json beside merges.txt, "
                                 "*.tiktoken, or a folder with one of them",
@@ -169,17 +170,17 @@ Command tokenizer_import_command() {
           .options = {{.name = "out",
                        .letter = 'o',
                        .value_name = "FILE",
-                       .doc = "by default tokenizer.json",
+                       .doc = "the file to write; by default tokenizer.json",
                        .target = &options->out,
                        .completion = Completion::File},
                       {.name = "pre-tokenizer",
                        .value_name = "NAME",
-                       .doc = "how text falls into words, where the file does not say",
+                       .doc = "rule that splits text into words, if the file does not name one",
                        .target = &options->pre_tokenizer,
                        .choices = {"gpt2", "llama3"}},
                       {.name = "end-of-text",
                        .value_name = "TEXT",
-                       .doc = "the special token behind every document; by default <|endoftext|>, "
+                       .doc = "the special token after every document; by default <|endoftext|>, "
                               "<|end_of_text|> or </s>",
                        .target = &options->end_of_text}},
           .examples = {"trireme tokenizer import gpt2/tokenizer.json --out gpt2.json"},
@@ -196,12 +197,12 @@ Command tokenizer_export_command() {
                       {.name = "out",
                        .letter = 'o',
                        .value_name = "DIR",
-                       .doc = "the folder",
+                       .doc = "the folder to write",
                        .target = &options->out,
                        .completion = Completion::Folder},
                       {.name = "seq-len",
                        .value_name = "N",
-                       .doc = "the model's context",
+                       .doc = "context length of the model, in tokens",
                        .target = &options->seq_len}},
           .run = [options](CommandIo& io) -> Result<int> {
             TRIREME_TRY_DONE(require(options->tokenizer, "--tokenizer"));
@@ -217,26 +218,29 @@ Command data_prepare_command() {
       .name = "prepare",
       .summary = "Turn text into token files for training and validation.",
       .details =
-          "Writes train.tok, val.tok and tokenizer.json. Interrupted, it continues where "
-          "it was.",
+          "The command writes train.tok, val.tok and tokenizer.json. If it is interrupted, the "
+          "same command resumes where it stopped.",
       .arguments = {text_argument(options.input.paths)},
       .options = {tokenizer_option(options.tokenizer),
                   {.name = "out",
                    .letter = 'o',
                    .value_name = "DIR",
-                   .doc = "by default data",
+                   .doc = "the folder to write; by default data",
                    .target = &options.out,
                    .completion = Completion::Folder},
                   {.name = "val-fraction",
                    .value_name = "X",
-                   .doc = "of the text that is kept for validation; 0: none",
+                   .doc = "fraction of the text that is kept for validation; 0: none",
                    .target = &options.val_fraction},
                   {.name = "held-out",
                    .value_name = "WHAT",
-                   .doc = "kept for validation: documents by lot, or the end of the text",
+                   .doc = "what is kept for validation, random documents or the end of the text",
                    .target = &rows->held_out,
                    .choices = {"auto", "documents", "tail"}},
-                  {.name = "seed", .value_name = "N", .doc = "of the lot", .target = &options.seed},
+                  {.name = "seed",
+                   .value_name = "N",
+                   .doc = "random seed for the choice of documents",
+                   .target = &options.seed},
                   format_option(rows->format),
                   field_option(options.input.field),
                   threads_option(options.num_threads)},
@@ -254,18 +258,19 @@ Command data_prepare_command() {
 Command data_inspect_command() {
   auto options = std::make_shared<DataInspectOptions>();
   return {.name = "inspect",
-          .summary = "Say what a token file holds.",
+          .summary = "Print what a token file holds.",
           .arguments = {{.name = "FILE.tok",
-                         .doc = "the token file, or a .bin of nanoGPT or llm.c",
+                         .doc = "the token file, or a .bin file of nanoGPT or llm.c",
                          .target = &options->file,
                          .completion = Completion::File}},
           .options = {{.name = "verify",
-                       .doc = "compare all checksums; below 64 MiB they always are",
+                       .doc = "verify all checksums; files below 64 MiB are always verified",
                        .target = &options->verify},
                       json_option(options->json),
                       {.name = "baselines",
                        .value_name = "TRAIN.tok",
-                       .doc = "unigram and bigram cross-entropies of FILE.tok, counted in this one",
+                       .doc = "print the cross-entropy of FILE.tok under unigram and bigram counts "
+                              "of this training file",
                        .target = &options->baselines,
                        .completion = Completion::File},
                       {.name = "head",
@@ -281,15 +286,15 @@ Command data_inspect_command() {
 Command data_import_command() {
   auto options = std::make_shared<DataImportOptions>();
   return {.name = "import",
-          .summary = "Make a token file of nanoGPT's or llm.c's tokens.",
+          .summary = "Convert tokens of nanoGPT or llm.c into a token file.",
           .arguments = {{.name = "FILE.bin",
-                         .doc = "the tokens; a header of llm.c is recognised",
+                         .doc = "the tokens; a header of llm.c is recognized",
                          .target = &options->file,
                          .completion = Completion::File}},
           .options = {tokenizer_option(options->tokenizer),
                       {.name = "vocab-size",
                        .value_name = "N",
-                       .doc = "tokens that there are; by default the tokenizer's",
+                       .doc = "vocabulary size; by default that of the tokenizer",
                        .target = &options->vocab_size},
                       {.name = "out",
                        .letter = 'o',
@@ -307,14 +312,14 @@ Command data_import_command() {
 Command data_export_command() {
   auto options = std::make_shared<DataExportOptions>();
   return {.name = "export",
-          .summary = "Write a token file's tokens for nanoGPT or llm.c.",
+          .summary = "Convert a token file for nanoGPT or llm.c.",
           .arguments = {{.name = "FILE.tok",
                          .doc = "the token file",
                          .target = &options->file,
                          .completion = Completion::File}},
           .options = {{.name = "format",
                        .value_name = "FORMAT",
-                       .doc = "16-bit tokens and nothing else, or with llm.c's header",
+                       .doc = "16-bit tokens without a header, or tokens with the header of llm.c",
                        .target = &options->format,
                        .choices = {"nanogpt", "llmc"}},
                       {.name = "out",
@@ -333,7 +338,7 @@ Command data_export_command() {
 
 Command tokenizer_command() {
   return {.name = "tokenizer",
-          .summary = "Make and use tokenizers.",
+          .summary = "Train, use, import and export tokenizers.",
           .subcommands = {tokenizer_train_command(), tokenizer_encode_command(),
                           tokenizer_decode_command(), tokenizer_check_command(),
                           tokenizer_import_command(), tokenizer_export_command()}};
@@ -341,7 +346,7 @@ Command tokenizer_command() {
 
 Command data_command() {
   return {.name = "data",
-          .summary = "Make and inspect token files; bring them from other programs and to them.",
+          .summary = "Prepare, inspect, import and export token files.",
           .subcommands = {data_prepare_command(), data_inspect_command(), data_import_command(),
                           data_export_command()}};
 }
@@ -356,47 +361,48 @@ Command schedule_command() {
   ScheduleOptions& options = rows->options;
   std::vector<std::string> kinds = schedule_kinds();
   kinds.push_back("auto");
-  return {.name = "schedule",
-          .summary = "Print a pipeline program.",
-          .arguments = {{.name = "KIND",
-                         .doc = "the schedule; auto finds one for the given times and memory",
-                         .target = &options.kind,
-                         .choices = kinds}},
-          .options = {{.name = "stages",
-                       .value_name = "P",
-                       .doc = "ranks of the pipeline",
-                       .target = &options.num_stages},
-                      {.name = "microbatches",
-                       .value_name = "M",
-                       .doc = "micro-batches of a step",
-                       .target = &options.num_microbatches},
-                      {.name = "chunks",
-                       .value_name = "V",
-                       .doc = "stages on each rank; by default what the kind means",
-                       .target = &options.num_chunks},
-                      {.name = "times",
-                       .value_name = "F,B,W,C",
-                       .doc = "seconds of forward, input gradient, weight gradient and transfer",
-                       .target = &rows->times},
-                      {.name = "memory",
-                       .value_name = "N",
-                       .doc = "auto: most activations of a chunk alive on a rank; 0: 2 P V",
-                       .target = &options.memory_limit},
-                      {.name = "format",
-                       .value_name = "FORMAT",
-                       .doc = "of the output",
-                       .target = &rows->format,
-                       .choices = {"text", "jsonl", "svg", "html", "trace"}}},
-          .examples = {"trireme schedule zb_h1 --stages 4 --microbatches 8",
-                       "trireme schedule dualpipe --stages 4 --microbatches 8 --format svg > p.svg",
-                       "trireme schedule zb_v --stages 4 --microbatches 8 --format html > p.html"},
-          .run = [rows](CommandIo& io) -> Result<int> {
-            TRIREME_TRY(times, parse_schedule_times(rows->times));
-            TRIREME_TRY(format, parse_schedule_format(rows->format));
-            rows->options.times = times;
-            rows->options.format = format;
-            return exit_code_of(run_schedule(rows->options, io.out));
-          }};
+  return {
+      .name = "schedule",
+      .summary = "Print, check and draw a pipeline schedule.",
+      .arguments = {{.name = "KIND",
+                     .doc = "kind of schedule; auto searches one for the given times and memory",
+                     .target = &options.kind,
+                     .choices = kinds}},
+      .options = {{.name = "stages",
+                   .value_name = "P",
+                   .doc = "number of ranks in the pipeline",
+                   .target = &options.num_stages},
+                  {.name = "microbatches",
+                   .value_name = "M",
+                   .doc = "number of micro-batches in a step",
+                   .target = &options.num_microbatches},
+                  {.name = "chunks",
+                   .value_name = "V",
+                   .doc = "number of stages on each rank; by default that of the kind",
+                   .target = &options.num_chunks},
+                  {.name = "times",
+                   .value_name = "F,B,W,C",
+                   .doc = "seconds of forward, input gradient, weight gradient and transfer",
+                   .target = &rows->times},
+                  {.name = "memory",
+                   .value_name = "N",
+                   .doc = "auto: largest number of chunk activations alive on a rank; 0: 2 P V",
+                   .target = &options.memory_limit},
+                  {.name = "format",
+                   .value_name = "FORMAT",
+                   .doc = "format of the output",
+                   .target = &rows->format,
+                   .choices = {"text", "jsonl", "svg", "html", "trace"}}},
+      .examples = {"trireme schedule zb_h1 --stages 4 --microbatches 8",
+                   "trireme schedule dualpipe --stages 4 --microbatches 8 --format svg > p.svg",
+                   "trireme schedule zb_v --stages 4 --microbatches 8 --format html > p.html"},
+      .run = [rows](CommandIo& io) -> Result<int> {
+        TRIREME_TRY(times, parse_schedule_times(rows->times));
+        TRIREME_TRY(format, parse_schedule_format(rows->format));
+        rows->options.times = times;
+        rows->options.format = format;
+        return exit_code_of(run_schedule(rows->options, io.out));
+      }};
 }
 
 }  // namespace trireme

@@ -29,7 +29,7 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& name) {
   if (name.empty()) {
     return Error{
         ErrorKind::Usage,
-        "no tokenizer was named; make one with `trireme tokenizer train`, or take \"byte\""};
+        "no tokenizer is named; train one with `trireme tokenizer train`, or use \"byte\""};
   }
   return load_tokenizer(name);
 }

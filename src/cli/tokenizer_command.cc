@@ -62,7 +62,7 @@ Result<std::unique_ptr<Tokenizer>> train_bpe_tokenizer(const TokenizerTrainOptio
   TRIREME_TRY(tokenizer, train_bpe(words, train));
   if (tokenizer.vocab_size() < options.vocab_size) {
     err << fmt::format(
-        "note: no pair is left that was met {} times: the vocabulary has {} tokens\n",
+        "note: no remaining pair occurs {} times, so the vocabulary has only {} tokens\n",
         options.min_pair_count, tokenizer.vocab_size());
   }
   return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(tokenizer)));
@@ -94,7 +94,7 @@ Result<std::unique_ptr<Tokenizer>> train_tokenizer(const TokenizerTrainOptions& 
                              nearest.empty() ? "" : "; did you mean '" + nearest + "'?")};
   }
   if (options.min_pair_count < 1) {
-    return Error{ErrorKind::Usage, fmt::format("a pair that is met {} times cannot be merged; take "
+    return Error{ErrorKind::Usage, fmt::format("a pair that occurs {} times cannot be merged; use "
                                                "1 or more",
                                                options.min_pair_count)};
   }
@@ -228,8 +228,8 @@ class RoundTrip {
       const std::string_view piece = tokenizer_.piece(token);
       if (text.substr(0, piece.size()) != piece) {
         return Error{ErrorKind::Damaged,
-                     fmt::format("byte {} of the text does not come back: token {} is \"{}\", the "
-                                 "text goes on with \"{}\"",
+                     fmt::format("byte {} of the text is not restored: token {} is \"{}\", but the "
+                                 "text continues with \"{}\"",
                                  num_bytes_, token, piece, text.substr(0, piece.size()))};
       }
       text.remove_prefix(piece.size());
@@ -237,11 +237,11 @@ class RoundTrip {
     }
     if (text.empty()) return Done{};
     return Error{ErrorKind::Damaged,
-                 fmt::format("byte {} of the text and what follows do not come back", num_bytes_)};
+                 fmt::format("the text is not restored from byte {} on", num_bytes_)};
   }
 
   std::string summary() const {
-    return fmt::format("ok: {} bytes, {} tokens, {:.3f} bytes per token, {} of {} tokens met\n",
+    return fmt::format("ok: {} bytes, {} tokens, {:.3f} bytes per token, {} of {} tokens used\n",
                        num_bytes_, num_tokens_,
                        static_cast<double>(num_bytes_) / static_cast<double>(num_tokens_),
                        std::count(was_met_.begin(), was_met_.end(), true), was_met_.size());

@@ -127,7 +127,8 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   const std::string report = result.report_folder + "/report.html";
   const Status written =
       result.report_folder.empty()
-          ? Status(damaged(session.out_dir + " is gone, and with it the metrics of this run"))
+          ? Status(damaged(session.out_dir + " was moved or removed during the run, and the "
+                                             "metrics of this run are lost with it"))
           : write_report(result.report_folder, report);
   if (!written.ok()) {
     io.err << fmt::format("warning: there is no report: {}\n", written.error().message);

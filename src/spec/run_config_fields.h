@@ -10,10 +10,10 @@
 
 namespace trireme {
 
-// What a field can change. Results: the numbers that training produces. Layout: these too, unless
-// run.reproducible = Reproducible::Layout or "mesh". Mesh: these too, unless it is "mesh". Speed:
-// only time, memory, and what is kept or shown; two runs that differ in such fields alone train the
-// same weights.
+// FieldEffect says what a change of the field can change. Results: the trained numbers. Layout: the
+// trained numbers, unless run.reproducible is "layout" or "mesh". Mesh: the trained numbers, unless
+// it is "mesh". Speed: only time, memory, and what is kept or shown; two runs that differ only in
+// such fields train the same weights.
 enum class FieldEffect { Results, Mesh, Layout, Speed };
 
 // A field that is an enum of run_config_choices.h, whichever it is.
@@ -43,10 +43,10 @@ struct ConfigField {
   std::string key() const;  // "model.layers"
 };
 
-// The fields of a configuration, section by section in the order of the file. The pointers live as
-// long as `config`.
+// Returns the fields of a configuration, section by section in the order of the file. Their
+// pointers are valid as long as `config` lives.
 std::vector<ConfigField> config_fields(RunConfig& config);
-// For readers: the values may be looked at only.
+// This overload is for readers: the caller must not change the values.
 std::vector<ConfigField> config_fields(const RunConfig& config);
 
 struct ConfigSection {
@@ -60,9 +60,10 @@ std::string or_choices(ChoiceNames choices);
 // "; did you mean full?", or "" where no choice is near.
 std::string nearest_choice(std::string_view word, ChoiceNames choices);
 
-// "integer", "true or false", "string", ...: what a value of the field must be.
+// Returns the type that a value of the field must have: "an integer", "true or false", "a string",
+// ...
 std::string_view type_name(const ConfigField& field);
-// The value as TOML: shortest text that reads back to the same value.
+// Returns the value as the shortest TOML text that reads back to the same value.
 std::string toml_text(const ConfigField& field);
 
 }  // namespace trireme

@@ -21,7 +21,7 @@ function expertMap(run) {
                                'fill-opacity': Math.min(1, share * count / 2).toFixed(3)});
       box.addEventListener('mousemove', event => showTip(event,
           `expert ${expert}, ${xTitle[curveChoices.x]} ${numberText(xOf(run, group[0]))}\n` +
-          `${percentText(share)} of all visits, ${(share * count).toFixed(2)} of an even part`));
+          `${percentText(share)} of all visits, ${(share * count).toFixed(2)} of an even share`));
       box.addEventListener('mouseleave', hideTip);
       picture.append(box);
     }
@@ -34,7 +34,7 @@ function expertMap(run) {
       svg('text', {x: L, y: H - 8}, numberText(xOf(run, lines[0]))),
       svg('text', {x: W - R, y: H - 8, 'text-anchor': 'end'},
           `${xTitle[curveChoices.x]} ${numberText(xOf(run, lines[lines.length - 1]))}`));
-  const scale = html('span', 'soft', 'of an even part: ');
+  const scale = html('span', 'soft', 'of an even share: ');
   for (const part of [0.5, 1, 2]) {
     const key = legendKey('var(--s0)', part === 2 ? '2 or more' : String(part));
     key.querySelector('i').style.opacity = part / 2;

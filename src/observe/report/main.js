@@ -55,7 +55,7 @@ function drawComparison(runs) {
     key, ...values.map(value => cell('text', value == null ? '–' : String(value)))]);
   fill('comparison', html('div', 'card', html('h3', '', 'Configuration keys that differ'),
       rows.length ? table(['key', ...runs.map(run => html('th', 'text', run.name))], rows) :
-                    html('p', 'soft', 'None: the configurations are the same.')));
+                    html('p', 'soft', 'The configurations are equal.')));
 }
 
 // The slowest rank of each run, side by side.
@@ -67,11 +67,11 @@ function drawComparedTime(runs) {
   const sides = runs.map((run, i) => slowest[i] && {name: run.name, time: slowest[i].time})
       .filter(Boolean);
   if (!sides.length) return;
-  fill('attribution', html('p', 'soft', 'Of the slowest rank of each run.'),
+  fill('attribution', html('p', 'soft', 'These are the times of the slowest rank of each run.'),
        html('div', 'card', timeTable(sides)));
   const peak = run => Math.max(0, ...(run.summary.ranks || []).map(
       rank => rank.memory.measured ? rank.memory.measured.peak : rank.memory.predicted.peak));
-  fill('bytes', html('div', 'card', table(['', 'greatest peak of a rank', 'sent by rank 0 in a step'],
+  fill('bytes', html('div', 'card', table(['', 'highest peak of all ranks', 'sent by rank 0 in a step'],
       runs.map(run => {
         const sent = (((run.summary.ranks || [])[0] || {}).traffic || {}).measured;
         return [run.name, bytesText(peak(run)), sent ? bytesText(
@@ -88,7 +88,7 @@ function drawSamples(runs) {
       html('pre', '', sample.text)));
   fill('samples', ...cards.slice(0, 3));
   if (cards.length > 3) {
-    fill('samples', html('details', '', html('summary', '', `${cards.length - 3} older ones`),
+    fill('samples', html('details', '', html('summary', '', `${cards.length - 3} older samples`),
                          ...cards.slice(3)));
   }
 }

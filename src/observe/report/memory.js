@@ -162,7 +162,8 @@ function drawMemory(ranks) {
   controls.append(html('span', 'gap'), ...Object.keys(classNames).map(
       name => legendKey(`var(--mem-${name})`, classNames[name])));
   fill('memory', html('div', 'card', controls, map.viewport.canvas),
-       html('p', 'soft', 'From the memory plan. An action of the Program is a column, an address a ' +
-            'row; what is not coloured is free. Wheel and dragging zoom and move.'));
+       html('p', 'soft', 'This map shows the memory plan. Each column is an action of the program, ' +
+            'each row an address. Memory without a colour is free. Use the mouse wheel to ' +
+            'zoom and drag to move.'));
   map.viewport.draw();
 }

@@ -30,7 +30,7 @@ function drawPlan(plan) {
   const shown = plan.summary.ranks;
   const axisNames = Object.fromEntries(axes.map(axis => [axis, axis]));
   fill('bytes',
-       rankBars(shown, 'Memory by class, each at its own greatest', rank => {
+       rankBars(shown, 'Memory by class, each class at its own peak', rank => {
          const {peak, ...classes} = rank.memory.predicted;
          return classes;
        }, name => `var(--mem-${name})`, classNames),

@@ -104,7 +104,7 @@ function drawAttribution(summary, ranks) {
       `A step was predicted to take ${secondsText(summary.step_s_predicted)} and took ` +
       `${secondsText(summary.step_s)} (median): the prediction is off by ` +
       `${errorText(summary.step_s_predicted, summary.step_s)}.` +
-      (summary.hardware ? ` Priced for: ${summary.hardware}.` : '')) : null;
+      (summary.hardware ? ` The prediction is for ${summary.hardware}.` : '')) : null;
   const details = html('details', 'card', html('summary', '', 'As a table'), timeTable(shown));
   fill('attribution', error, html('div', 'card', ...timeBars(shown)), details);
 }
@@ -112,7 +112,7 @@ function drawAttribution(summary, ranks) {
 // What is sent to experts depends on the router; the prediction is that of an even one.
 function equality(predicted, measured, axis) {
   if (measured == null) return cell('soft', 'not measured');
-  if (axis === 'ep') return cell('soft', 'even router ' + errorText(predicted, measured));
+  if (axis === 'ep') return cell('soft', 'assumes an even router: ' + errorText(predicted, measured));
   return measured === predicted ? cell('good', 'equal') :
       cell('bad', `differs by ${measured - predicted} bytes`);
 }
@@ -136,10 +136,11 @@ function drawBytes(summary, ranks) {
       i ? '' : `rank ${rank.rank}`, axis, String(predicted[axis]),
       measured ? String(measured[axis]) : '–', equality(predicted[axis], measured && measured[axis], axis)]));
   }
-  fill('bytes', html('div', 'card', html('h3', '', 'Memory, greatest of a step'),
+  fill('bytes', html('div', 'card', html('h3', '', 'Highest memory in a step'),
        table(['', ...classes, 'peak, predicted', 'peak, measured', ''], memory),
-       summary.rss_peak ? html('p', 'soft', 'The process with code, stacks and libraries: ' +
-                               bytesText(summary.rss_peak) + ' resident at most.') : null));
+       summary.rss_peak ? html('p', 'soft', 'The process of rank 0, with code, stacks and ' +
+                               'libraries, had at most ' + bytesText(summary.rss_peak) +
+                               ' in memory.') : null));
   if (!traffic.length) return;
   fill('bytes', html('div', 'card', html('h3', '', 'Payload sent in a step'),
        table(['', 'axis', 'bytes predicted', 'bytes measured', ''], traffic)));

@@ -191,7 +191,7 @@ function drawTimeline(ranks) {
   const shown = ranks.ranks.length < ranks.num_ranks ?
       html('p', 'soft', `${ranks.ranks.length} of ${ranks.num_ranks} ranks are shown: ` +
            ranks.ranks.map(rank => `${rank.rank} (${rank.why})`).join(', ') +
-           (data.plan ? '.' : '. trace.ranks names others.')) : null;
+           (data.plan ? '.' : '. The key trace.ranks selects others.')) : null;
   fill('timeline', timeline.section(), shown);
   timeline.viewport.draw();
 }
