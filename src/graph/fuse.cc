@@ -121,19 +121,38 @@ class Fuser {
     return is_one_of(op.kind, {OpKind::Linear, OpKind::Combine, OpKind::Lookup});
   }
 
-  // Of the two ops whose outputs `add` sums, the later one, which now adds to the earlier one's.
-  Op* joined_addends(Op& add) {
-    Op* first = producer(add.inputs[0]);
-    Op* last = producer(add.inputs[1]);
-    if (first == nullptr || last == nullptr || first == last) return nullptr;
-    if (first > last) std::swap(first, last);
-    for (Op* op : {first, last}) {
-      if (!is_one_of(op->kind, {OpKind::Linear, OpKind::Combine})) return nullptr;
-      if (op->leave || !has_one_reader(op->outputs.front())) return nullptr;
+  // The ops whose outputs `add` sums, in the order of the graph; none where another op reads one of
+  // them or it cannot be added to.
+  bool collect_addends(Op& add, std::vector<Op*>& addends, std::vector<Op*>& adds) {
+    adds.push_back(&add);
+    for (const ValueId input : add.inputs) {
+      Op* op = producer(input);
+      if (op == nullptr || op->leave || !has_one_reader(input)) return false;
+      if (op->kind == OpKind::Add) {
+        if (!collect_addends(*op, addends, adds)) return false;
+      } else if (is_one_of(op->kind, {OpKind::Linear, OpKind::Combine})) {
+        addends.push_back(op);
+      } else {
+        return false;
+      }
     }
-    last->addend = first->outputs.front();
-    remove(add);
-    return last;
+    return true;
+  }
+
+  // Makes each of the ops add to the output of the one before it. Returns the last.
+  Op* joined_addends(Op& add) {
+    std::vector<Op*> addends, adds;
+    if (!collect_addends(add, addends, adds)) return nullptr;
+    std::sort(addends.begin(), addends.end());
+    for (size_t i = 1; i < addends.size(); ++i) {
+      addends[i]->addend = addends[i - 1]->outputs.front();
+    }
+    for (const Op* joined : adds) remove(*joined);
+    return addends.back();
+  }
+  Op* first_addend(Op* op) {
+    while (op->addend >= 0) op = producer(op->addend);
+    return op;
   }
 
   void join_dropout(Op& op) {
@@ -152,7 +171,7 @@ class Fuser {
       const ValueId residual = add.inputs[1 - sum];
       if (last == nullptr || !last->leave || !has_one_reader(add.inputs[sum])) continue;
       if (last->kind == OpKind::Lookup) continue;
-      Op* first = last->addend < 0 ? last : producer(last->addend);
+      Op* first = first_addend(last);
       const Op* before = producer(residual);
       if (before != nullptr && before >= first) continue;
       first->early_residual = residual;
@@ -168,11 +187,14 @@ class Fuser {
     std::vector<Op> ops;
     for (Op& op : graph_.ops) {
       if (!is_alive(op) || is_addend(op)) continue;
-      if (op.addend >= 0) ops.push_back(*producer(op.addend));
-      ops.push_back(op);
+      add_with_addends(op, ops);
     }
     graph_.ops = std::move(ops);
     return std::move(graph_);
+  }
+  void add_with_addends(const Op& op, std::vector<Op>& ops) {
+    if (op.addend >= 0) add_with_addends(*producer(op.addend), ops);
+    ops.push_back(op);
   }
   bool is_addend(const Op& op) const {
     return std::any_of(graph_.ops.begin(), graph_.ops.end(), [&](const Op& other) {

@@ -10,9 +10,8 @@ namespace {
 
 std::string layer_name(int64_t layer) { return fmt::format("layers.{}", layer); }
 
-// x + dropout(attention(rope(norm(x) Wqkv)) Wo)
-ValueId attention_block(GraphBuilder& g, const ModelSpec& model, ValueId x) {
-  const ValueId h = g.norm("norm1", x);
+// attention(rope(h Wqkv)) Wo
+ValueId attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
   ValueId q = g.linear("attn.wq", h, {Axis::Head, Axis::HeadWidth});
   ValueId k = g.linear("attn.wk", h, {Axis::KvHead, Axis::HeadWidth});
   const ValueId v = g.linear("attn.wv", h, {Axis::KvHead, Axis::HeadWidth});
@@ -20,8 +19,7 @@ ValueId attention_block(GraphBuilder& g, const ModelSpec& model, ValueId x) {
     q = g.rope(q);
     k = g.rope(k);
   }
-  const ValueId o = g.attention("attn", q, k, v);
-  return g.add("x1", x, g.dropout("attn.residual_dropout", g.project("attn.wo", o)));
+  return g.project("attn.wo", g.attention("attn", q, k, v));
 }
 
 // act(h Wup) Wdown, or (silu(h Wgate) * h Wup) Wdown
@@ -59,11 +57,19 @@ Graph embedding_graph(const ModelSpec& model) {
 
 Graph layer_graph(const ModelSpec& model, int64_t layer) {
   GraphBuilder g(model, layer_name(layer));
+  const auto feed_forward = [&](ValueId h) {
+    return model.has_experts() ? mixture_of_experts(g, model, h)
+                               : mlp(g, model, "mlp.", Axis::Hidden, h);
+  };
   const ValueId x = g.input("x", {Axis::Token, Axis::Width});
-  const ValueId x1 = attention_block(g, model, x);
-  const ValueId h = g.norm("norm2", x1);
-  const ValueId p = model.has_experts() ? mixture_of_experts(g, model, h)
-                                        : mlp(g, model, "mlp.", Axis::Hidden, h);
+  const ValueId h1 = g.norm("norm1", x);
+  const ValueId a = attention(g, model, h1);
+  if (model.parallel_block) {  // x + attention(norm(x)) + mlp(norm(x))
+    const ValueId sum = g.add("block.sum", a, feed_forward(h1));
+    return stack(g.output(g.add("y", x, g.dropout("block.residual_dropout", sum))));
+  }
+  const ValueId x1 = g.add("x1", x, g.dropout("attn.residual_dropout", a));
+  const ValueId p = feed_forward(g.norm("norm2", x1));
   return stack(g.output(g.add("y", x1, g.dropout("mlp.residual_dropout", p))));
 }
 

@@ -24,6 +24,9 @@ Result<ForeignFamily> foreign_family(const ModelSpec& model) {
     return Error{ErrorKind::Infeasible,
                  "the model has " + what + ": neither GPT-2, Llama nor Mixtral can hold it"};
   };
+  if (model.parallel_block) {
+    return refuse("attention and MLP beside each other (model.parallel_block)");
+  }
   if (model.embedding_norm) return refuse("a norm behind the embedding (model.embedding_norm)");
   if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
   if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&

@@ -88,8 +88,9 @@ ActivationChoice activation_of(const std::string& name) {
     return ActivationChoice::GeluTanh;
   if (name == "gelu" || name == "gelu_python") return ActivationChoice::GeluErf;
   if (name == "relu") return ActivationChoice::Relu;
+  if (name == "relu2") return ActivationChoice::Relu2;
   throw Unsupported{"activation_function = \"" + name +
-                    "\"; gelu_new, gelu and relu are supported"};
+                    "\"; gelu_new, gelu, relu and relu2 are supported"};
 }
 
 void read_gpt2(const Fields& fields, ModelConfig& model) {

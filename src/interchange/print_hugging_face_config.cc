@@ -24,6 +24,7 @@ nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
                                                       : nlohmann::ordered_json(model.d_ff)},
           {"activation_function", model.mlp == MlpType::GeluErf ? "gelu"
                                   : model.mlp == MlpType::Relu  ? "relu"
+                                  : model.mlp == MlpType::Relu2 ? "relu2"
                                                                 : "gelu_new"},
           {"layer_norm_epsilon", model.norm_eps},
           {"resid_pdrop", model.dropout},

@@ -313,6 +313,7 @@ class UnitPlanner {
     }
     m.dropped_grad = m.gathered_grad = m.all_output_grads;
     if (op.leave) flow_back_over_edge(op, m);
+    if (op.addend >= 0) grads_[size_t(op.addend)] = m.gathered_grad;
     if (has_weight_grad(op)) read_by_weights_.insert(m.gathered_grad.tensor);
     m.input_grads.resize(op.inputs.size());
     switch (op.kind) {
@@ -357,7 +358,6 @@ class UnitPlanner {
       const InputGrad sum = alias_grad(op.late_residual, dy);
       TRIREME_CHECK(!sum.dest, "a residual is read once more behind the sum that it is part of");
     }
-    if (op.addend >= 0) grads_[size_t(op.addend)] = m.gathered_grad;
   }
 
   Stored scratch_matrix(const std::string& name, int64_t rows) const {

@@ -61,6 +61,7 @@ inline ModelSpec model_of(const std::string& name) {
     config.balance_rate = 0.01;
     config.dropout = 0.2;
   }
+  if (name == "moe_parallel") config.parallel_block = true;
   if (name == "moe_capacity") config.capacity_factor = 0.75;
   if (name == "llama_dropout") config.dropout = 0.3;
   if (name == "microgpt") {
@@ -71,6 +72,11 @@ inline ModelSpec model_of(const std::string& name) {
     config.embedding_norm = true;
     config.final_norm = false;
   }
+  if (name.starts_with("parallel")) {
+    config.parallel_block = true;
+    config.activation = ActivationChoice::Relu2;
+    config.dropout = name == "parallel_dropout" ? 0.2 : 0.0;
+  }
   if (name == "gpt2_erf_embedding_norm") {
     config.activation = ActivationChoice::GeluErf;
     config.embedding_norm = true;
@@ -80,7 +86,8 @@ inline ModelSpec model_of(const std::string& name) {
 
 inline const char* const kModels[] = {"gpt2_tied", "gpt2_dropout_tied", "gpt2_erf_embedding_norm",
                                       "llama",     "llama_dropout",     "microgpt",
-                                      "moe",       "moe_sigmoid",       "moe_capacity"};
+                                      "moe",       "moe_sigmoid",       "moe_capacity",
+                                      "parallel",  "parallel_dropout",  "moe_parallel"};
 
 class TestStage;
 

@@ -14,6 +14,8 @@ Activation activation_of(MlpType mlp) {
       return Activation::GeluErf;
     case MlpType::Relu:
       return Activation::Relu;
+    case MlpType::Relu2:
+      return Activation::Relu2;
     default:
       return Activation::GeluTanh;
   }

@@ -36,6 +36,7 @@ constexpr ModelKey kModelKeys[] = {
     {"model.positions", same<&ModelSpec::rope>},
     {"model.bias", same<&ModelSpec::bias>},
     {"model.norm_gain", same<&ModelSpec::norm_gain>},
+    {"model.parallel_block", same<&ModelSpec::parallel_block>},
     {"model.embedding_norm", same<&ModelSpec::embedding_norm>},
     {"model.final_norm", same<&ModelSpec::final_norm>},
     {"model.tied_head", same<&ModelSpec::tied_head>},

@@ -28,6 +28,8 @@ MlpType mlp_of(const ModelConfig& config) {
       return MlpType::GeluErf;
     case ActivationChoice::Relu:
       return MlpType::Relu;
+    case ActivationChoice::Relu2:
+      return MlpType::Relu2;
     case ActivationChoice::Swiglu:
       return MlpType::Swiglu;
   }
@@ -66,6 +68,7 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.d_ff = config.d_ff != 0 ? config.d_ff : default_d_ff(config, model.mlp);
   model.bias = config.bias && config.family == ModelFamily::Gpt2;
   model.norm_gain = config.norm_gain;
+  model.parallel_block = config.parallel_block;
   model.embedding_norm = config.embedding_norm;
   model.final_norm = config.final_norm;
   model.tied_head = config.tied_head;

@@ -8,7 +8,7 @@
 namespace trireme {
 
 enum class NormType { LayerNorm, RmsNorm };
-enum class MlpType { GeluTanh, GeluErf, Relu, Swiglu };
+enum class MlpType { GeluTanh, GeluErf, Relu, Relu2, Swiglu };
 
 // A transformer with every default resolved. Pure data: the tables below, the layers and the plan
 // all read this one description.
@@ -27,6 +27,7 @@ struct ModelSpec {
   bool rope = false;  // else learned positions
   bool bias = true;
   bool norm_gain = true;
+  bool parallel_block = false;  // attention and MLP read the same norm, and are added together
   bool embedding_norm = false;
   bool final_norm = true;
   bool tied_head = true;

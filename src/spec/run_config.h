@@ -27,6 +27,7 @@ struct ModelConfig {
   PositionsChoice positions = PositionsChoice::Default;     // gpt2: Learned; llama: Rope
   bool bias = true;                                         // gpt2: biases of linears and norms
   bool norm_gain = true;                                    // false: norms without parameters
+  bool parallel_block = false;  // attention and MLP beside each other (GPT-J, PaLM)
   bool embedding_norm = false;  // a norm right after the embedding (microgpt)
   bool final_norm = true;
   bool tied_head = true;  // the head reads the embedding's table (llama: false by its files)

@@ -27,10 +27,11 @@ struct ChoiceTable<ModelFamily> {
 };
 
 // Default: the family's. It is written "" in RUN.toml.
-enum class ActivationChoice : uint8_t { Default, GeluTanh, GeluErf, Relu, Swiglu };
+enum class ActivationChoice : uint8_t { Default, GeluTanh, GeluErf, Relu, Relu2, Swiglu };
 template <>
 struct ChoiceTable<ActivationChoice> {
-  static constexpr std::string_view names[] = {"", "gelu_tanh", "gelu_erf", "relu", "swiglu"};
+  static constexpr std::string_view names[] = {"", "gelu_tanh", "gelu_erf", "relu", "relu2",
+                                               "swiglu"};
   static constexpr ActivationChoice last = ActivationChoice::Swiglu;
 };
 

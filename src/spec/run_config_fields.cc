@@ -73,6 +73,8 @@ void model_fields(FieldList& list, ModelConfig& model) {
       "kind of position encoding; empty: the default of the family, learned (gpt2) or rope (llama)");
   list.add("bias", model.bias, kResults, "gpt2: linear layers and LayerNorm have biases");
   list.add("norm_gain", model.norm_gain, kResults, "norms have a learned gain");
+  list.add("parallel_block", model.parallel_block, kResults,
+           "attention and MLP read the same norm of the layer's input, and both are added to it");
   list.add("embedding_norm", model.embedding_norm, kResults, "a norm follows the embedding");
   list.add("final_norm", model.final_norm, kResults, "a norm precedes the head");
   list.add("tied_head", model.tied_head, kResults,

@@ -228,6 +228,11 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
       "is for model.family = \"gpt2\" and \"llama\": a router's gradient is summed over tp "
       "ranks at the end of a step",
       "take \"layout\"");
+  rules.require(run.reproducible != Reproducible::Mesh || !config.model.parallel_block,
+                "run.reproducible",
+                "is \"mesh\", which keeps the sums of attention and MLP apart; with "
+                "model.parallel_block they are one sum",
+                "set run.reproducible = \"layout\", or model.parallel_block = false");
   rules.require(run.reproducible != Reproducible::Mesh || !config.parallel.sequence,
                 "run.reproducible",
                 "with parallel.sequence = true would sum gradients of norms over micro-batches "

@@ -144,7 +144,7 @@ class RunDraw {
     model.activation = any_of({ActivationChoice::Default, any_choice<ActivationChoice>()});
     model.norm = any_choice<NormChoice>();
     model.positions = any_choice<PositionsChoice>();
-    for (bool* flag : {&model.bias, &model.norm_gain, &model.embedding_norm, &model.final_norm,
+    for (bool* flag : {&model.bias, &model.norm_gain, &model.embedding_norm, &model.parallel_block, &model.final_norm,
                        &model.tied_head, &model.init_scale_residual}) {
       *flag = is_one_of(2);
     }

@@ -7,7 +7,8 @@ namespace trireme {
 
 // Element-wise, computed in fp32, rounded once; all matrices of one dtype (fp32, bf16 or fp16).
 // GeluTanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)));  GeluErf: 0.5 x (1 + erf(x / sqrt 2)).
-enum class Activation { GeluTanh, GeluErf, Relu };
+// Relu2: max(0, x)^2 (So et al. 2021).
+enum class Activation { GeluTanh, GeluErf, Relu, Relu2 };
 
 struct ActivationForwardArgs {
   Activation kind = Activation::GeluTanh;

@@ -18,7 +18,9 @@ template <Activation kKind>
 TRIREME_INLINE F32x16 value_of(F32x16 x) {
   if constexpr (kKind == Activation::GeluTanh) return x * tanh_gate(x);
   if constexpr (kKind == Activation::GeluErf) return x * normal_cdf_f32(x);
-  return max(zeros(), x);
+  const F32x16 positive = max(zeros(), x);
+  if constexpr (kKind == Activation::Relu2) return positive * positive;
+  return positive;
 }
 
 template <Activation kKind>
@@ -31,6 +33,10 @@ TRIREME_INLINE F32x16 times_slope(F32x16 dy, F32x16 x) {
   if constexpr (kKind == Activation::GeluErf) {
     const F32x16 density = broadcast(0.398942280f) * exp_f32(x * x * broadcast(-0.5f));
     return dy * fma(x, density, normal_cdf_f32(x));
+  }
+  if constexpr (kKind == Activation::Relu2) {
+    const F32x16 positive = max(zeros(), x);
+    return dy * (positive + positive);
   }
   return select(zeros() < x, dy, zeros());
 }
@@ -49,6 +55,8 @@ TRIREME_INLINE void with_kind(Activation kind, Body&& body) {
       return body(KindTag<Activation::GeluErf>{});
     case Activation::Relu:
       return body(KindTag<Activation::Relu>{});
+    case Activation::Relu2:
+      return body(KindTag<Activation::Relu2>{});
   }
 }
 

@@ -26,6 +26,8 @@ double value_of(Activation kind, double x) {
       return x * normal_cdf(x);
     case Activation::Relu:
       return x < 0.0 ? 0.0 : x;
+    case Activation::Relu2:
+      return x < 0.0 ? 0.0 : x * x;
   }
   return 0.0;
 }
@@ -41,6 +43,8 @@ double slope_of(Activation kind, double x) {
       return normal_cdf(x) + x * normal_density(x);
     case Activation::Relu:
       return x > 0.0 ? 1.0 : 0.0;
+    case Activation::Relu2:
+      return x > 0.0 ? 2.0 * x : 0.0;
   }
   return 0.0;
 }

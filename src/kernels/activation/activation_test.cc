@@ -6,7 +6,8 @@
 namespace trireme {
 namespace {
 
-constexpr Activation kKinds[] = {Activation::GeluTanh, Activation::GeluErf, Activation::Relu};
+constexpr Activation kKinds[] = {Activation::GeluTanh, Activation::GeluErf, Activation::Relu,
+                                Activation::Relu2};
 
 struct Operands {
   Operands(DType dtype, ActivationShape shape)
