@@ -41,12 +41,14 @@ std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) 
        "tokens x causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
       {"memory", 3.0 * m * cost.touch_s,
        "saved tensors and scratch once in F, B and W / memory_bytes_per_s"},
-      {"recomputation", m * cost.recompute_s, "forward pass of the layers again, or the memory traffic of it"},
+      {"recomputation", m * cost.recompute_s,
+       "forward pass of the layers again, or the memory traffic of it"},
       {"update", cost.step_s, "2 (gradients + state + parameters) / memory_bytes_per_s"}};
   double whole_s = 0.0;
   for (const TimePart& part : parts) whole_s += part.seconds;
   for (TimePart& part : parts) part.seconds *= times.compute / whole_s;
-  parts.push_back({"communication", times.exposed_comm, "transfers that are not hidden behind computation"});
+  parts.push_back(
+      {"communication", times.exposed_comm, "transfers that are not hidden behind computation"});
   parts.push_back({"bubble", times.bubble, "waiting for other pipeline stages"});
   return parts;
 }

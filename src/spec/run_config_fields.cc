@@ -68,9 +68,9 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("norm", model.norm, kResults,
            "kind of normalization; empty: the default of the family, layer_norm (gpt2) or rms_norm "
            "(llama)");
-  list.add(
-      "positions", model.positions, kResults,
-      "kind of position encoding; empty: the default of the family, learned (gpt2) or rope (llama)");
+  list.add("positions", model.positions, kResults,
+           "kind of position encoding; empty: the default of the family, learned (gpt2) or rope "
+           "(llama)");
   list.add("bias", model.bias, kResults, "gpt2: linear layers and LayerNorm have biases");
   list.add("norm_gain", model.norm_gain, kResults, "norms have a learned gain");
   list.add("parallel_block", model.parallel_block, kResults,
