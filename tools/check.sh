@@ -6,15 +6,7 @@ jobs=${JOBS:-$(nproc)}
 
 tools/check_layers.sh
 tools/check_docs.sh
-
-if command -v clang-format-14 clang-format >/dev/null; then
-  format=$(command -v clang-format-14 || command -v clang-format)
-  changed=$(git diff --name-only --diff-filter=d HEAD -- 'src/*.h' 'src/*.cc' 'tests/*.cc' \
-              'bench/*.cc' 'fuzz/*.cc'; git ls-files --others --exclude-standard -- '*.h' '*.cc')
-  for file in $changed; do
-    "$format" --dry-run --Werror "$file" || { echo "clang-format -i $file"; exit 1; }
-  done
-fi
+tools/check_format.sh
 
 git ls-files 'src/*.h' 'src/*.cc' 'tests/*.cc' 'bench/*.cc' | xargs wc -l |
   awk '$2 != "total" && $1 > 600 {print "over 600 lines: " $2 " (" $1 ")"}'

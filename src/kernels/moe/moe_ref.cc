@@ -82,7 +82,8 @@ void route_backward_ref(Stream&, const RouteBackwardArgs& args) {
     double sum = 0.0, mean = 0.0;
     for (int64_t e = 0; e < E; ++e) sum += score(e);
     const auto dshare = [&](int64_t e) {
-      return double(args.balance) * args.count_nE.row<int32_t>(t / sequence)[e];
+      const int64_t n = t / sequence;
+      return double(args.balance) * args.count_nE.row<int32_t>(n)[e];
     };
     for (int64_t e = 0; e < E; ++e) mean += dshare(e) * score(e) / std::max(sum, 1e-20);
     std::vector<double> dscore;
