@@ -45,12 +45,12 @@ Result<LoadedConfig> with_overrides(const std::vector<std::string>& overrides) {
 
 // Changes a field to another valid value.
 void change(const ConfigField& field) {
-  const auto names = split_choices(field.choices);
   if (auto** text = std::get_if<std::string*>(const_cast<FieldValue*>(&field.value))) {
     const char* any = field.key() == "trace.ranks" ? "0,3" : "a \"b\"\\\n\t\x01 \xc3\xa9";
-    **text = names.empty() ? any : names.back();
-  } else if (auto** family = std::get_if<ModelFamily*>(const_cast<FieldValue*>(&field.value))) {
-    **family = ModelFamily::Llama;
+    **text = any;
+  } else if (const auto* choice = std::get_if<ChoiceField>(&field.value)) {
+    const bool is_last = *choice->value + 1u == choice->names.size();
+    ASSERT_TRUE(choice->set(choice->names[is_last ? 0 : choice->names.size() - 1]));
   } else if (auto** flag = std::get_if<bool*>(const_cast<FieldValue*>(&field.value))) {
     **flag = !**flag;
   } else if (auto** real = std::get_if<double*>(const_cast<FieldValue*>(&field.value))) {

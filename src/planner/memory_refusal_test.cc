@@ -59,7 +59,7 @@ TEST(MemoryRefusal, NamesAFileBeforeASmallerModel) {
 }
 
 TEST(MemoryRefusal, NamesZeroWhereRanksHoldTheSame) {
-  RunConfig config = leanest(some_run(2), "none");
+  RunConfig config = leanest(some_run(2), OffloadChoice::None);
   RunConfig sharded = config;
   sharded.parallel.zero = 1;
   ASSERT_LT(bytes_of(sharded), bytes_of(config));

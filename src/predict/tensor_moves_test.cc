@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-RunConfig config_of(const char* family, int tp, bool sequence, const char* recompute) {
+RunConfig config_of(const char* family, int tp, bool sequence, Recompute recompute) {
   RunConfig config;
   config.model.family = family == std::string("gpt2") ? ModelFamily::Gpt2 : ModelFamily::Llama;
   config.model.layers = 3;

@@ -14,7 +14,7 @@ struct Step {
 
 class Fp16 : public SessionTest {
  protected:
-  static RunConfig four_sequences(const char* compute, int64_t steps) {
+  static RunConfig four_sequences(ComputeChoice compute, int64_t steps) {
     RunConfig config = tiny_run(compute, steps);
     config.batch.global_sequences = 4;
     config.run.reproducible = Reproducible::Layout;
@@ -32,8 +32,8 @@ class Fp16 : public SessionTest {
 };
 
 TEST_F(Fp16, LearnsWhatFp32Learns) {
-  const std::vector<Step> half = steps_of(four_sequences("fp16", 40), "fp16");
-  const std::vector<Step> single = steps_of(four_sequences("fp32", 40), "fp32");
+  const std::vector<Step> half = steps_of(four_sequences(ComputeChoice::Fp16, 40), "fp16");
+  const std::vector<Step> single = steps_of(four_sequences(ComputeChoice::Fp32, 40), "fp32");
   EXPECT_LT(single.back().loss, single.front().loss - 0.5);
   for (size_t i = 0; i < half.size(); ++i) {
     EXPECT_NEAR(half[i].loss, single[i].loss, 0.02 * single[i].loss) << i;
@@ -44,7 +44,7 @@ TEST_F(Fp16, LearnsWhatFp32Learns) {
 // A scale that is too large skips steps until it fits, in the same steps on every layout, and a run
 // that is stopped among them goes on as if it had not been.
 TEST_F(Fp16, SkipsOverflowsAlikeOnEveryLayoutAndAfterAStop) {
-  RunConfig config = four_sequences("fp16", 30);
+  RunConfig config = four_sequences(ComputeChoice::Fp16, 30);
   config.precision.loss_scale = 0x1p24;
   config.precision.loss_scale_window = 6;
   const std::vector<Step> whole = steps_of(config, "whole");

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-RunConfig some_run(int dp, int zero, int hsdp_shard, const std::string& schedule,
+RunConfig some_run(int dp, int zero, int hsdp_shard, ScheduleKind schedule,
                    int64_t microbatches) {
   RunConfig config;
   config.model.layers = 4;
@@ -48,7 +48,7 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
     for (int zero = 0; zero <= 3; ++zero) {
       for (int shard = 0; shard <= dp; ++shard) {
         if (shard > 0 && dp % shard != 0) continue;
-        for (const std::string schedule : {"1f1b", "dualpipe"}) {
+        for (const ScheduleKind schedule : {ScheduleKind::OneFOneB, ScheduleKind::DualPipe}) {
           for (const int64_t microbatches : {4, 6, 8, 12}) {
             const RunConfig config = some_run(dp, zero, shard, schedule, microbatches);
             const std::vector<ConfigProblem> problems = validate(config);
@@ -83,11 +83,11 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
 // Sums of neighbouring ranks, of their copies and of two directions over any number of ranks.
 TEST(SumTreeRules, EveryDegreeIsTakenWhoseSumsAreNodes) {
   for (int dp = 1; dp <= 12; ++dp) {
-    EXPECT_TRUE(validate(some_run(dp, 1, 0, "1f1b", 4)).empty()) << dp;
-    EXPECT_TRUE(validate(some_run(dp, 1, 0, "dualpipe", 4)).empty()) << dp;
-    EXPECT_TRUE(validate(some_run(dp, 1, dp, "dualpipe", 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, 0, ScheduleKind::OneFOneB, 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, 0, ScheduleKind::DualPipe, 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, dp, ScheduleKind::DualPipe, 4)).empty()) << dp;
     if (dp % 2 == 0) {
-      EXPECT_TRUE(validate(some_run(dp, 1, 2, "1f1b", 4)).empty()) << dp;
+      EXPECT_TRUE(validate(some_run(dp, 1, 2, ScheduleKind::OneFOneB, 4)).empty()) << dp;
     }
   }
 }

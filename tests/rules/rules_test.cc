@@ -14,13 +14,13 @@
 #include "cli/plan_command.h"
 #include "cli/train_command.h"
 #include "config/config_load.h"
-#include "planner/predict.h"
-#include "planner/stage_cost.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
 #include "random_run.h"
 #include "spec/run_config_fields.h"
 #include "spec/run_config_text.h"
 #include "spec/run_config_validate.h"
-#include "train/session.h"
+#include "session/session.h"
 
 namespace trireme {
 namespace {
