@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "comm/collective_check.h"
+#include "comm/group_driver.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/reduce.h"
 #include "comm/world.h"
@@ -121,9 +122,9 @@ Sample measure(World& world, const CollectiveCase& c, bool visible) {
   CollectiveRun run(world, group, c, visible);
   run.fill();
   if (c.algorithm == Algorithm::Native) {
-    const std::vector<double> seconds = group.time_native(run.args(), 1);
+    const std::vector<double> seconds = group.driver().time_native(run.args(), 1);
     const std::string wrong = run.verify();
-    return {median(group.time_native(run.args(), 15)), wrong.empty(), wrong};
+    return {median(group.driver().time_native(run.args(), 15)), wrong.empty(), wrong};
   }
   run.run();
   const std::string wrong = run.verify();
@@ -143,7 +144,7 @@ void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c
   int rounds = 0;
   std::vector<int64_t> moved(2, 0);
   if (c.algorithm != Algorithm::Native) {
-    rounds = group.rounds(once.args());
+    rounds = group.driver().rounds(once.args());
     once.fill();
     const Traffic before = group.traffic(c.collective);
     once.run();
@@ -173,7 +174,7 @@ void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c
   json["seconds_median"] = sample.seconds_median;
   json["correct"] = sample.correct;
   if (c.algorithm == Algorithm::Auto || c.algorithm == Algorithm::Canonical) {
-    json["chosen"] = name_of(group.resolve(once.args()));
+    json["chosen"] = name_of(group.driver().resolve(once.args()));
   }
   if (o.json) {
     report.text = json.dump() + "\n";

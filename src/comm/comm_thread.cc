@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "comm/group.h"
+#include "comm/group_driver.h"
 #include "comm/waiter.h"
 
 namespace trireme {
@@ -49,7 +49,7 @@ void CommThread::release(Operation* operation) {
 }
 
 void CommThread::submit(Operation* operation) {
-  operation->group->count_pending(*operation, 1);
+  operation->driver->count_pending(*operation, 1);
   ensure_started();
   {
     const std::lock_guard lock(mutex_);
@@ -68,7 +68,7 @@ void CommThread::take_submissions() {
 }
 
 void CommThread::end(Operation& operation) {
-  operation.group->count_pending(operation, -1);
+  operation.driver->count_pending(operation, -1);
   operation.done.store(true, std::memory_order_seq_cst);
   backend_.fabric().ring_own(backend_.rank());
 }
@@ -86,7 +86,7 @@ bool CommThread::drive_active() {
   ++pass_;
   const bool aborted = backend_.fabric().aborted();
   const size_t num_ended = std::erase_if(active_, [&](Operation* operation) {
-    if (!operation->group->is_next(*operation, pass_)) return false;
+    if (!operation->driver->is_next(*operation, pass_)) return false;
     try {
       if (aborted) {
         operation->cancel();

@@ -1,25 +1,18 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
+#include "base/progress.h"
 #include "collectives/collective.h"
-#include "comm/execution.h"
 #include "comm/group_shape.h"
-#include "comm/operation.h"
-#include "comm/shared_board.h"
-#include "comm/transport.h"
 #include "comm/work.h"
-#include "device/buffer.h"
 #include "tensor/tensor.h"
 
 namespace trireme {
 
+class GroupDriver;
 struct RankContext;
 
 struct Traffic {
@@ -56,9 +49,10 @@ class Group {
   int rank() const { return shape_.rank; }
   int size() const { return shape_.size(); }
   const std::string& name() const { return shape_.name; }
+  const GroupShape& shape() const { return shape_; }
   std::span<const int> members() const { return shape_.members; }  // world ranks
   // Whether all members reach each other's memory, so that Algorithm::Shared can be used.
-  bool shares_memory() const { return board_.has_value(); }
+  bool shares_memory() const;
 
   // In place: x = reduction over the ranks.
   void all_reduce(TensorRef x, ReduceOp op = ReduceOp::Sum, Algorithm algorithm = Algorithm::Auto,
@@ -89,10 +83,8 @@ class Group {
   Progress& progress();
   // The general form: also counts that differ by rank.
   void run(const CollectiveArgs& args, CallSite site = CallSite::current());
-  // Seconds of each of `repeat` calls of the backend's own collective, for comparison.
-  std::vector<double> time_native(CollectiveArgs args, int repeat,
-                                  CallSite site = CallSite::current());
-  // On the communication thread. Works of one group are done in the order of their calls.
+  // Makes the call on the communication thread. Works of one group are done in the order of their
+  // calls.
   Work start(const CollectiveArgs& args, CallSite site = CallSite::current());
 
   // Matched by (peer, tag), in order. Of a pair, Channel::kSlots messages can be under way; further
@@ -115,73 +107,16 @@ class Group {
   // Before the first such call, while nothing is under way: plans it and allocates what it needs
   // beside the caller's buffers. A call that was not announced allocates itself.
   void reserve(const CollectiveArgs& args);
-  // What Auto, or Canonical, stands for in this call.
-  Algorithm resolve(const CollectiveArgs& args);
-  // Rounds of one call; Shared has one meeting, or two where ranks use each other's buffers.
-  int rounds(const CollectiveArgs& args);
-  // Payload of one call, as `traffic` will count it.
-  Traffic predict(const CollectiveArgs& args);
-  // Of message algorithms, so far.
-  int64_t scratch_bytes() const { return scratch_.bytes(); }
+  // Scratch memory of message algorithms, so far.
+  int64_t scratch_bytes() const;
 
-  // For the drivers of operations.
-  void count_pending(const Operation& operation, int change);
-  bool is_next(const Operation& operation, uint64_t pass);
-  void begin(Operation& operation);
-  SharedBoard& board() { return *board_; }
-  void complete(Operation& operation);
-  void fail(const std::string& what);
-  // For Work: the calling thread has waited.
-  void count_waited(int64_t ns) { waited_ns_.fetch_add(ns, std::memory_order_relaxed); }
+  // Makes the calls. Benchmarks and tests ask it what a call would do (comm/group_driver.h).
+  GroupDriver& driver() { return *driver_; }
 
  private:
-  struct PlanKey {
-    uint64_t kinds, root_and_counts;
-    int64_t count;
-    bool operator==(const PlanKey&) const = default;
-  };
-  struct PlanKeyHash {
-    size_t operator()(const PlanKey& key) const;
-  };
-  struct Entry {
-    Algorithm algorithm;
-    CommPlan plan;  // of message algorithms
-  };
-
-  int64_t full_count(const CollectiveArgs& args) const;
-  void check_args(const CollectiveArgs& args, int64_t count) const;
-  const Entry& entry_of(const CollectiveArgs& args, int64_t count);
-  // Of a message algorithm. Unequal counts may come from the data, and never again: they are
-  // planned in `unequal`, which keeps its memory from call to call.
-  const CommPlan& plan_of(const CollectiveArgs& args, int64_t count, CommPlan& unequal);
-  void prepare(const CollectiveArgs& args, const CallSite& site, Operation& operation);
-  void prepare_direct(Collective collective, TensorRef x, int peer, int tag, const CallSite& site,
-                      Operation& operation);
-  // How often the call is made: once, but in tests.
-  int times(Collective collective, const CallSite& site) const;
-  void run_once(const CollectiveArgs& args, const CallSite& site);
-  Work start_once(const CollectiveArgs& args, const CallSite& site);
-  Work start_direct(Collective collective, TensorRef x, int peer, int tag, const CallSite& site);
-  Work start_direct_once(Collective collective, TensorRef x, int peer, int tag,
-                         const CallSite& site);
-  void grow_scratch(int64_t bytes);
-  bool caller_may_drive(const Operation& operation) const;
-  void run_prepared(Operation& operation);
-
   RankContext& context_;
   GroupShape shape_;
-  std::vector<int> node_of_;
-  std::unique_ptr<Transport> transport_;
-  std::optional<SharedBoard> board_;
-  uint64_t sequence_ = 0;
-  std::array<TrafficCounter, kNumCollectives> traffic_;
-  std::unordered_map<PlanKey, Entry, PlanKeyHash> plans_;
-  Buffer scratch_;
-  Operation caller_operation_;
-  std::atomic<int> pending_[2] = {0, 0};  // by Lane: on the communication thread
-  std::atomic<int64_t> waited_ns_{0};
-  uint64_t last_pass_ = 0;
-  std::vector<Work> repeated_;  // tests only
+  std::unique_ptr<GroupDriver> driver_;
 };
 
 }  // namespace trireme

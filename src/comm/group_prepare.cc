@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "collectives/algorithms/algorithms.h"
-#include "comm/group.h"
+#include "comm/group_driver.h"
 #include "comm/rank_context.h"
 #include "comm/reduce.h"
 
@@ -20,13 +20,13 @@ bool is_free_choice(Algorithm algorithm) {
 
 }  // namespace
 
-size_t Group::PlanKeyHash::operator()(const PlanKey& key) const {
+size_t GroupDriver::PlanKeyHash::operator()(const PlanKey& key) const {
   uint64_t h = key.kinds * 0x9E3779B97F4A7C15ull;
   h = (h ^ key.root_and_counts) * 0xC2B2AE3D27D4EB4Full;
   return size_t((h ^ (h >> 31) ^ uint64_t(key.count)) * 0x9E3779B97F4A7C15ull);
 }
 
-int64_t Group::full_count(const CollectiveArgs& args) const {
+int64_t GroupDriver::full_count(const CollectiveArgs& args) const {
   switch (args.collective) {
     case Collective::AllGather:
     case Collective::Gather:
@@ -40,7 +40,7 @@ int64_t Group::full_count(const CollectiveArgs& args) const {
   }
 }
 
-void Group::check_args(const CollectiveArgs& a, int64_t count) const {
+void GroupDriver::check_args(const CollectiveArgs& a, int64_t count) const {
   const auto part = [&](std::span<const int64_t> counts, int r) {
     return counts.empty() ? balanced_count(count, size(), r) : counts[size_t(r)];
   };
@@ -74,7 +74,7 @@ void Group::check_args(const CollectiveArgs& a, int64_t count) const {
   }
 }
 
-const Group::Entry& Group::entry_of(const CollectiveArgs& args, int64_t count) {
+const GroupDriver::Entry& GroupDriver::entry_of(const CollectiveArgs& args, int64_t count) {
   const uint64_t counts_hash = args.counts.empty() ? 0 : hash64(std::as_bytes(args.counts));
   const PlanKey key{uint64_t(args.collective) | uint64_t(args.algorithm) << 8 |
                         uint64_t(size_of(args.in.dtype)) << 16,
@@ -99,7 +99,7 @@ const Group::Entry& Group::entry_of(const CollectiveArgs& args, int64_t count) {
   return plans_.emplace(key, Entry{request.algorithm, std::move(plan).value()}).first->second;
 }
 
-const CommPlan& Group::plan_of(const CollectiveArgs& args, int64_t count, CommPlan& unequal) {
+const CommPlan& GroupDriver::plan_of(const CollectiveArgs& args, int64_t count, CommPlan& unequal) {
   if (count >= 0) return entry_of(args, count).plan;
   unequal.steps.clear();
   unequal.rounds = algorithms::pairwise_all_to_all(unequal, {.rank = rank(), .size = size()},
@@ -107,7 +107,7 @@ const CommPlan& Group::plan_of(const CollectiveArgs& args, int64_t count, CommPl
   return unequal;
 }
 
-Algorithm Group::resolve(const CollectiveArgs& args) {
+Algorithm GroupDriver::resolve(const CollectiveArgs& args) {
   const bool may_share = is_free_choice(args.algorithm) || args.algorithm == Algorithm::Shared;
   if (may_share && board_.has_value() &&
       (args.counts.empty() || board_->reaches_everything() ||
@@ -125,7 +125,7 @@ Algorithm Group::resolve(const CollectiveArgs& args) {
   return Algorithm::Naive;
 }
 
-void Group::reserve(const CollectiveArgs& args) {
+void GroupDriver::reserve(const CollectiveArgs& args) {
   const int64_t count = full_count(args);
   check_args(args, count);
   const Algorithm algorithm = resolve(args);
@@ -134,7 +134,7 @@ void Group::reserve(const CollectiveArgs& args) {
   grow_scratch(plan_of(args, count, unequal).tmp_count * size_of(args.in.dtype));
 }
 
-void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation& operation) {
+void GroupDriver::prepare(const CollectiveArgs& args, const CallSite& site, Operation& operation) {
   const int64_t count = full_count(args);
   check_args(args, count);
   if (is_reduction(args.collective)) {
@@ -142,10 +142,10 @@ void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation&
     TRIREME_CHECK(reducible.ok(), reducible.error().message);
   }
   const Algorithm algorithm = resolve(args);
-  operation.group = this;
+  operation.driver = this;
   operation.signature = {.sequence = ++sequence_,
                          .count = count,
-                         .group = shape_.id,
+                         .group = group_.shape().id,
                          .root = is_rooted(args.collective) ? args.root : 0,
                          .collective = args.collective,
                          .op = args.op,
@@ -153,17 +153,17 @@ void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation&
                          .algorithm = algorithm,
                          .line = site.line(),
                          .file = site.file_name(),
-                         .group_name = shape_.name.c_str()};
+                         .group_name = group_.shape().name.c_str()};
   operation.lane = Lane::Collective;
   operation.begun = false;
   operation.peer_left.reset();
   operation.done.store(false, std::memory_order_relaxed);
   operation.counts.assign(args.counts.begin(), args.counts.end());
   operation.recv_counts.assign(args.recv_counts.begin(), args.recv_counts.end());
-  if (shape_.id < kWatchedGroups) {
+  if (group_.shape().id < kWatchedGroups) {
     context_.backend.fabric()
         .cell(context_.backend.rank())
-        .issued[shape_.id]
+        .issued[group_.shape().id]
         .store(sequence_, std::memory_order_release);
   }
   if (algorithm == Algorithm::Shared || algorithm == Algorithm::Native) {
@@ -199,22 +199,22 @@ void Group::prepare(const CollectiveArgs& args, const CallSite& site, Operation&
                     .out = static_cast<std::byte*>(args.out.data)};
 }
 
-void Group::prepare_direct(Collective collective, TensorRef x, int peer, int tag,
-                           const CallSite& site, Operation& operation) {
+void GroupDriver::prepare_direct(Collective collective, TensorRef x, int peer, int tag,
+                                 const CallSite& site, Operation& operation) {
   TRIREME_CHECK(
       peer >= 0 && peer < size() && peer != rank(),
       fmt::format("{} with rank {} in group {} of {}", name_of(collective), peer, name(), size()));
   const bool sends = collective == Collective::Send;
-  operation.group = this;
+  operation.driver = this;
   operation.signature = {.sequence = 0,
                          .count = x.num_elements(),
-                         .group = shape_.id,
+                         .group = group_.shape().id,
                          .root = peer,
                          .collective = collective,
                          .dtype = x.dtype,
                          .line = site.line(),
                          .file = site.file_name(),
-                         .group_name = shape_.name.c_str()};
+                         .group_name = group_.shape().name.c_str()};
   operation.lane = Lane::Direct;
   operation.begun = false;
   operation.peer_left.reset();

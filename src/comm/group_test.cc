@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "comm/collective_check.h"
+#include "comm/group_driver.h"
 #include "comm/world.h"
 
 namespace trireme {
@@ -228,7 +229,7 @@ TEST(Accounting, CountsWhatThePlansSayForEveryAlgorithm) {
             const Traffic before = group.traffic(Collective(c));
             run.run();
             Traffic expected = before;
-            expected += group.predict(run.args());
+            expected += group.driver().predict(run.args());
             const Traffic after = group.traffic(Collective(c));
             ASSERT_EQ(after.sent_bytes, expected.sent_bytes);
             ASSERT_EQ(after.received_bytes, expected.received_bytes);

@@ -1,5 +1,5 @@
 // What a group has moved, and what a call would move.
-#include "comm/group.h"
+#include "comm/group_driver.h"
 
 namespace trireme {
 
@@ -12,7 +12,7 @@ Traffic& Traffic::operator+=(const Traffic& other) {
   return *this;
 }
 
-Traffic Group::traffic(Collective collective) const {
+Traffic GroupDriver::traffic(Collective collective) const {
   const TrafficCounter& counter = traffic_[size_t(collective)];
   return {counter.sent_bytes.load(std::memory_order_relaxed),
           counter.received_bytes.load(std::memory_order_relaxed),
@@ -20,14 +20,14 @@ Traffic Group::traffic(Collective collective) const {
           counter.received_messages.load(std::memory_order_relaxed)};
 }
 
-Traffic Group::traffic() const {
+Traffic GroupDriver::traffic() const {
   Traffic sum;
   for (int c = 0; c < kNumCollectives; ++c) sum += traffic(Collective(c));
   sum.waited_ns = waited_ns_.load(std::memory_order_relaxed);
   return sum;
 }
 
-int Group::rounds(const CollectiveArgs& args) {
+int GroupDriver::rounds(const CollectiveArgs& args) {
   const int64_t count = full_count(args);
   const Algorithm algorithm = resolve(args);
   if (algorithm == Algorithm::Native || size() == 1) return 0;
@@ -37,7 +37,7 @@ int Group::rounds(const CollectiveArgs& args) {
   return eager ? 1 : 2;
 }
 
-Traffic Group::predict(const CollectiveArgs& args) {
+Traffic GroupDriver::predict(const CollectiveArgs& args) {
   const int64_t count = full_count(args);
   const int64_t element = size_of(args.in.dtype);
   PlanTraffic moved;

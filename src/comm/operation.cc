@@ -1,13 +1,13 @@
 #include "comm/operation.h"
 
-#include "comm/group.h"
+#include "comm/group_driver.h"
 
 namespace trireme {
 
 bool Operation::advance() {
   try {
     if (!begun) {
-      group->begin(*this);
+      driver->begin(*this);
       begun = true;
     }
     int peer = -1;
@@ -18,18 +18,18 @@ bool Operation::advance() {
         peer = complete ? -1 : execution.waiting_for();
         break;
       case Way::Shared:
-        complete = group->board().advance();
-        peer = complete ? -1 : group->board().waiting_for();
+        complete = driver->board().advance();
+        peer = complete ? -1 : driver->board().waiting_for();
         break;
       case Way::Native:
         complete = true;  // begin() has done it
         break;
     }
-    waiting_for.store(peer < 0 ? -1 : group->members()[size_t(peer)], std::memory_order_relaxed);
-    if (complete) group->complete(*this);
+    waiting_for.store(peer < 0 ? -1 : driver->members()[size_t(peer)], std::memory_order_relaxed);
+    if (complete) driver->complete(*this);
     return complete;
   } catch (const std::exception& error) {
-    group->fail(error.what());
+    driver->fail(error.what());
     cancel();
     throw;
   }
@@ -38,7 +38,7 @@ bool Operation::advance() {
 void Operation::cancel() {
   if (!begun) return;
   if (way == Way::Messages) execution.cancel();
-  if (way == Way::Shared) group->board().cancel();
+  if (way == Way::Shared) driver->board().cancel();
 }
 
 }  // namespace trireme

@@ -13,13 +13,13 @@
 
 namespace trireme {
 
-class Group;
+class GroupDriver;
 
 // One call of one rank, from its beginning to its end, whoever drives it.
 struct Operation {
   enum class Way : uint8_t { Messages, Shared, Native };
 
-  Group* group = nullptr;
+  GroupDriver* driver = nullptr;
   Signature signature;
   Way way = Way::Messages;
   Lane lane = Lane::Collective;

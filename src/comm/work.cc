@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/group.h"
+#include "comm/group_driver.h"
 #include "comm/rank_context.h"
 
 namespace trireme {
@@ -56,7 +56,7 @@ void wait_until_done(RankContext& context, Operation& operation, int64_t timeout
                  .timeout_ns = timeout_ns});
   try {
     waiter.until(
-        {operation.signature, operation.group->members(), /*polls_messages=*/false},
+        {operation.signature, operation.driver->members(), /*polls_messages=*/false},
         [&] { return operation.done.load(std::memory_order_seq_cst); },
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });
   } catch (...) {  // all are aborted, so the communication thread gives the operation up
@@ -66,7 +66,7 @@ void wait_until_done(RankContext& context, Operation& operation, int64_t timeout
     }
     throw;
   }
-  operation.group->count_waited(steady_now_ns() - begin_ns);
+  operation.driver->count_waited(steady_now_ns() - begin_ns);
 }
 
 }  // namespace

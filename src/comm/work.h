@@ -24,7 +24,7 @@ class [[nodiscard]] Work {
   void wait(double timeout_s);
   bool test();  // true once complete; throws like wait
 
-  // For Group: waits for an operation that it keeps itself.
+  // For GroupDriver: waits for an operation that it keeps itself.
   static void wait_for(RankContext& context, Operation& operation);
 
  private:

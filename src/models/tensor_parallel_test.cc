@@ -4,7 +4,7 @@
 #include "collectives/move_collective.h"
 #include "graph/moves.h"
 #include "models/split_stage.h"
-#include "sharding/redistribution_traffic.h"
+#include "sharding/redistribution_fixture.h"
 
 namespace trireme {
 namespace {
@@ -54,7 +54,7 @@ Traffic predicted(Group& tp, const std::vector<TensorMove>& moves) {
             pieces.messages};
     for (const MoveCollective& piece : pieces.sums) {
       const TensorRef flat{nullptr, move.dtype, Shape{piece.count}};
-      sum += tp.predict({.in = flat, .out = flat});
+      sum += tp.driver().predict({.in = flat, .out = flat});
     }
   }
   return sum;

@@ -8,7 +8,7 @@
 
 #include "collectives/move_collective.h"
 #include "comm/world.h"
-#include "sharding/redistribution_traffic.h"
+#include "sharding/redistribution_fixture.h"
 
 namespace trireme {
 namespace {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "comm/collective_check.h"
+#include "comm/group_driver.h"
 #include "comm/mesh_groups.h"
 #include "comm/mpi/mpi_world.h"
 
@@ -54,7 +55,7 @@ void collectives(World& world) {
         counted.fill();
         counted.run();
         Traffic expected = before;
-        expected += group.predict(counted.args());
+        expected += group.driver().predict(counted.args());
         if (group.traffic().sent_bytes != expected.sent_bytes ||
             group.traffic().received_messages != expected.received_messages) {
           expect("the traffic of " + to_string(k) + " is not the predicted one");
