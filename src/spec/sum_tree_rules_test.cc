@@ -48,7 +48,7 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
     for (int zero = 0; zero <= 3; ++zero) {
       for (int shard = 0; shard <= dp; ++shard) {
         if (shard > 0 && dp % shard != 0) continue;
-        for (const ScheduleKind schedule : {ScheduleKind::OneFOneB, ScheduleKind::DualPipe}) {
+        for (const ScheduleKind schedule : {ScheduleKind::OneFOneB, ScheduleKind::Dualpipe}) {
           for (const int64_t microbatches : {4, 6, 8, 12}) {
             const RunConfig config = some_run(dp, zero, shard, schedule, microbatches);
             const std::vector<ConfigProblem> problems = validate(config);
@@ -84,8 +84,8 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
 TEST(SumTreeRules, EveryDegreeIsTakenWhoseSumsAreNodes) {
   for (int dp = 1; dp <= 12; ++dp) {
     EXPECT_TRUE(validate(some_run(dp, 1, 0, ScheduleKind::OneFOneB, 4)).empty()) << dp;
-    EXPECT_TRUE(validate(some_run(dp, 1, 0, ScheduleKind::DualPipe, 4)).empty()) << dp;
-    EXPECT_TRUE(validate(some_run(dp, 1, dp, ScheduleKind::DualPipe, 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, 0, ScheduleKind::Dualpipe, 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, dp, ScheduleKind::Dualpipe, 4)).empty()) << dp;
     if (dp % 2 == 0) {
       EXPECT_TRUE(validate(some_run(dp, 1, 2, ScheduleKind::OneFOneB, 4)).empty()) << dp;
     }

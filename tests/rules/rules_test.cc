@@ -13,14 +13,15 @@
 #include "base/file.h"
 #include "cli/plan_command.h"
 #include "cli/train_command.h"
+#include "compile/stage_cost.h"
 #include "config/config_load.h"
 #include "planner/make_plan.h"
 #include "predict/predict.h"
 #include "random_run.h"
+#include "session/session.h"
 #include "spec/run_config_fields.h"
 #include "spec/run_config_text.h"
 #include "spec/run_config_validate.h"
-#include "session/session.h"
 
 namespace trireme {
 namespace {
