@@ -7,8 +7,7 @@
 namespace trireme {
 namespace {
 
-RunConfig some_run(int dp, int zero, int hsdp_shard, const std::string& schedule,
-                   int64_t microbatches) {
+RunConfig some_run(int dp, int zero, int hsdp_shard, ScheduleKind schedule, int64_t microbatches) {
   RunConfig config;
   config.model.layers = 4;
   config.run.reproducible = Reproducible::Layout;
@@ -48,7 +47,7 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
     for (int zero = 0; zero <= 3; ++zero) {
       for (int shard = 0; shard <= dp; ++shard) {
         if (shard > 0 && dp % shard != 0) continue;
-        for (const std::string schedule : {"1f1b", "dualpipe"}) {
+        for (const ScheduleKind schedule : {ScheduleKind::OneFOneB, ScheduleKind::Dualpipe}) {
           for (const int64_t microbatches : {4, 6, 8, 12}) {
             const RunConfig config = some_run(dp, zero, shard, schedule, microbatches);
             const std::vector<ConfigProblem> problems = validate(config);

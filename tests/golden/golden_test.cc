@@ -127,12 +127,13 @@ ModelConfig model_of(const std::string& name) {
 struct Case {
   std::string model;
   std::string kernels;  // "reference" or an instruction set
-  std::string compute;
+  ComputeChoice compute = ComputeChoice::Fp32;
   bool micro_batches = false;  // one sequence at a time, recomputed, summed along the tree
 };
 
 std::string name_of(const Case& c) {
-  return fmt::format("{}_{}_{}{}", c.model, c.kernels, c.compute, c.micro_batches ? "_micro" : "");
+  return fmt::format("{}_{}_{}{}", c.model, c.kernels, name_of(c.compute),
+                     c.micro_batches ? "_micro" : "");
 }
 void PrintTo(const Case& c, std::ostream* out) { *out << name_of(c); }
 
@@ -147,8 +148,8 @@ RunConfig config_of(const Case& c) {
   config.optim.weight_decay = 0.1;
   config.optim.clip_norm = 0.5;
   config.precision.compute = c.compute;
-  config.memory.recompute = c.micro_batches ? "full" : "none";
-  config.run.reproducible = c.micro_batches ? "layout" : "fixed";
+  config.memory.recompute = c.micro_batches ? Recompute::Full : Recompute::None;
+  config.run.reproducible = c.micro_batches ? Reproducible::Layout : Reproducible::Fixed;
   config.run.threads_per_rank = 2;
   return config;
 }
@@ -315,9 +316,9 @@ std::vector<Case> all_cases() {
   for (const std::string model :
        {"gpt2", "gpt2_erf", "llama", "llama3", "microgpt", "moe_softmax", "moe_sigmoid"}) {
     for (const std::string& table : tables) {
-      for (const char* compute : {"fp32", "bf16"}) {
+      for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
         // Rounding sends tokens to other experts, and their gradients elsewhere.
-        if (model.starts_with("moe") && std::string(compute) == "bf16") continue;
+        if (model.starts_with("moe") && compute == ComputeChoice::Bf16) continue;
         for (const bool micro : {false, true}) cases.push_back({model, table, compute, micro});
       }
     }
