@@ -45,12 +45,10 @@ Result<LoadedConfig> with_overrides(const std::vector<std::string>& overrides) {
 
 // Changes a field to another valid value.
 void change(const ConfigField& field) {
-  if (auto** text = std::get_if<std::string*>(const_cast<FieldValue*>(&field.value))) {
-    const char* any = field.key() == "trace.ranks" ? "0,3" : "a \"b\"\\\n\t\x01 \xc3\xa9";
-    **text = any;
-  } else if (const auto* choice = std::get_if<ChoiceField>(&field.value)) {
-    const bool is_last = *choice->value + 1u == choice->names.size();
-    ASSERT_TRUE(choice->set(choice->names[is_last ? 0 : choice->names.size() - 1]));
+  if (auto* choice = std::get_if<ChoiceField>(const_cast<FieldValue*>(&field.value))) {
+    choice->set(field.choices.back());
+  } else if (auto** text = std::get_if<std::string*>(const_cast<FieldValue*>(&field.value))) {
+    **text = field.key() == "trace.ranks" ? "0,3" : "a \"b\"\\\n\t\x01 \xc3\xa9";
   } else if (auto** flag = std::get_if<bool*>(const_cast<FieldValue*>(&field.value))) {
     **flag = !**flag;
   } else if (auto** real = std::get_if<double*>(const_cast<FieldValue*>(&field.value))) {
@@ -145,6 +143,28 @@ TEST(LoadConfig, EveryFieldRefusesAnArrayAndSaysWhatItWants) {
     EXPECT_EQ(error_of(loaded),
               fmt::format("run.toml:1: {} = (array) must be {}", field.key(), type_name(field)));
   }
+}
+
+TEST(LoadConfig, AMisspeltChoiceIsRefusedWhereItIsWrittenWithTheChoices) {
+  RunConfig config;
+  int num_choices = 0;
+  for (const ConfigField& field : config_fields(config)) {
+    if (!std::holds_alternative<ChoiceField>(field.value)) continue;
+    ++num_choices;
+    const auto loaded = from_text(
+        fmt::format("[{}]\n{} = \"{}x\"\n", field.section, field.name, field.choices.back()));
+    ASSERT_FALSE(loaded.ok()) << field.key();
+    EXPECT_EQ(loaded.error().kind, ErrorKind::Usage);
+    EXPECT_EQ(
+        error_of(loaded),
+        fmt::format("run.toml:2: {} = \"{}x\" is unknown; use {}; did you mean {}?", field.key(),
+                    field.choices.back(), or_choices(field.choices), field.choices.back()));
+  }
+  EXPECT_EQ(num_choices, 17);
+  EXPECT_EQ(
+      error_of(with_overrides({"model.activation=gelu_tan"})),
+      "--set model.activation=gelu_tan: model.activation = \"gelu_tan\" is unknown; use \"\", "
+      "gelu_tanh, gelu_erf, relu or swiglu; did you mean gelu_tanh?");
 }
 
 TEST(LoadConfig, AllProblemsComeAtOnce) {

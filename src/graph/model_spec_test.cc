@@ -214,6 +214,7 @@ TEST(ModelSpec, RefusesWhatCannotBeWithTheKeyInTheMessage) {
   EXPECT_NE(message_of(config, 62).find("model.vocab_size"), std::string::npos);
   config.dropout = 1.0;
   EXPECT_NE(message_of(config).find("model.dropout"), std::string::npos);
+  config = gpt2(2, 32, 4, 61, 16);
   for (int64_t ModelConfig::*size :
        {&ModelConfig::layers, &ModelConfig::d_model, &ModelConfig::heads, &ModelConfig::seq_len}) {
     for (const int64_t bad : {int64_t{0}, int64_t{-1}}) {

@@ -104,6 +104,10 @@ TEST_F(Asynchronous, RefusesWhatCannotBe) {
   EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.servers = 2; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.pp = 2; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.parallel.zero = 1; }));
+  for (const ScheduleKind two_chunks : {ScheduleKind::Interleaved, ScheduleKind::ZbV,
+                                        ScheduleKind::DualpipeV, ScheduleKind::Auto}) {
+    EXPECT_TRUE(refused([&](RunConfig& c) { c.parallel.schedule = two_chunks; }));
+  }
   EXPECT_TRUE(refused([](RunConfig& c) { c.memory.offload = OffloadChoice::Optimizer; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.run.backend = BackendChoice::Mpi; }));
   EXPECT_TRUE(refused([](RunConfig& c) { c.batch.global_sequences = 7; }));

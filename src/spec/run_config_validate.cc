@@ -125,15 +125,19 @@ void rank_count_rules(ConfigRules& rules, const ParallelConfig& parallel) {
                 "take smaller degrees");
 }
 
+// Chunks per rank. A search for a schedule begins with one.
+int chunks_of(const ParallelConfig& parallel) {
+  if (parallel.chunks > 0) return parallel.chunks;
+  return parallel.schedule == ScheduleKind::Auto ? 1 : default_chunks(parallel.schedule);
+}
+
 // Every stage has a layer, and the schedule takes the numbers of stages, chunks and micro-batches.
 void schedule_rules(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const int64_t layers = config.model.layers;
   if (parallel.pp < 1 || parallel.chunks < 0 || layers < 1) return;
   const bool is_auto = parallel.schedule == ScheduleKind::Auto;
-  const int chunks = parallel.chunks > 0 ? parallel.chunks
-                     : is_auto           ? 1
-                                         : default_chunks(parallel.schedule);
+  const int chunks = chunks_of(parallel);
   const int64_t num_stages = int64_t{parallel.pp} * chunks;
   rules.require(
       num_stages <= layers, parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
@@ -165,6 +169,8 @@ void staleness_rules(ConfigRules& rules, const RunConfig& config) {
   const bool is_whole = parallel.tp == 1 && parallel.pp == 1 && parallel.cp == 1 &&
                         parallel.ep == 1 && parallel.zero == 0;
   need(is_whole, "set parallel.tp, pp, cp and ep to 1 and parallel.zero to 0");
+  const bool has_one_stage = parallel.schedule != ScheduleKind::Auto && chunks_of(parallel) == 1;
+  need(has_one_stage, "set parallel.schedule = \"1f1b\" and parallel.chunks = 0");
   need(config.memory.offload == OffloadChoice::None && !config.optim.post_validate,
        "set memory.offload = \"none\" and optim.post_validate = false");
   need(config.precision.compute != ComputeChoice::Fp16,

@@ -9,10 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/local/sole_rank.h"
-#include "compile/compile_rank.h"
 #include "kernels/kernel_table.h"
 #include "models/decoder.h"
-#include "planner/make_plan.h"
+#include "planner/compile_rank.h"
 #include "train/engine.h"
 
 namespace trireme {
@@ -128,12 +127,13 @@ ModelConfig model_of(const std::string& name) {
 struct Case {
   std::string model;
   std::string kernels;  // "reference" or an instruction set
-  std::string compute;
+  ComputeChoice compute = ComputeChoice::Fp32;
   bool micro_batches = false;  // one sequence at a time, recomputed, summed along the tree
 };
 
 std::string name_of(const Case& c) {
-  return fmt::format("{}_{}_{}{}", c.model, c.kernels, c.compute, c.micro_batches ? "_micro" : "");
+  return fmt::format("{}_{}_{}{}", c.model, c.kernels, name_of(c.compute),
+                     c.micro_batches ? "_micro" : "");
 }
 void PrintTo(const Case& c, std::ostream* out) { *out << name_of(c); }
 
@@ -147,7 +147,7 @@ RunConfig config_of(const Case& c) {
   config.optim.eps = 1e-5;
   config.optim.weight_decay = 0.1;
   config.optim.clip_norm = 0.5;
-  config.precision.compute = *choice_of<ComputeChoice>(c.compute);
+  config.precision.compute = c.compute;
   config.memory.recompute = c.micro_batches ? Recompute::Full : Recompute::None;
   config.run.reproducible = c.micro_batches ? Reproducible::Layout : Reproducible::Fixed;
   config.run.threads_per_rank = 2;
@@ -219,7 +219,7 @@ void expect_near(const std::string& name, const std::vector<double>& values, con
 class Golden : public testing::TestWithParam<Case> {
  protected:
   Golden()
-      : tolerance_(GetParam().compute == "fp32" ? kFp32 : kBf16),
+      : tolerance_(GetParam().compute == ComputeChoice::Fp32 ? kFp32 : kBf16),
         kernels_(kernels_of(GetParam())) {
     const std::string path = fmt::format("{}/{}.json", TRIREME_GOLDEN_DIR, GetParam().model);
     std::ifstream file(path);
@@ -316,9 +316,9 @@ std::vector<Case> all_cases() {
   for (const std::string model :
        {"gpt2", "gpt2_erf", "llama", "llama3", "microgpt", "moe_softmax", "moe_sigmoid"}) {
     for (const std::string& table : tables) {
-      for (const char* compute : {"fp32", "bf16"}) {
+      for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
         // Rounding sends tokens to other experts, and their gradients elsewhere.
-        if (model.starts_with("moe") && std::string(compute) == "bf16") continue;
+        if (model.starts_with("moe") && compute == ComputeChoice::Bf16) continue;
         for (const bool micro : {false, true}) cases.push_back({model, table, compute, micro});
       }
     }
