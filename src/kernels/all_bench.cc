@@ -7,6 +7,7 @@ std::vector<BenchFamily> bench_families() {
           {"moe", bench_moe},
           {"attention", bench_attention},
           {"norm", bench_norm},
+          {"scale", bench_scale},
           {"activation", bench_activation},
           {"embedding", bench_embedding},
           {"rope", bench_rope},

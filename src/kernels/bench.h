@@ -68,6 +68,7 @@ void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_moe(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_attention(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_norm(std::vector<BenchRow>& rows, const BenchContext& context);
+void bench_scale(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_activation(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_embedding(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_rope(std::vector<BenchRow>& rows, const BenchContext& context);

@@ -15,6 +15,7 @@
 #include "kernels/norm/norm.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/rope/rope.h"
+#include "kernels/scale/scale.h"
 
 namespace trireme {
 
@@ -30,6 +31,9 @@ struct KernelTable {
   void (*norm_forward)(Stream&, const NormForwardArgs&);
   void (*norm_backward_input)(Stream&, const NormBackwardInputArgs&);
   void (*norm_backward_weight)(Stream&, const NormBackwardWeightArgs&);
+  void (*scale_forward)(Stream&, const ScaleForwardArgs&);
+  void (*scale_backward_input)(Stream&, const ScaleBackwardInputArgs&);
+  void (*scale_backward_weight)(Stream&, const ScaleBackwardWeightArgs&);
   void (*activation_forward)(Stream&, const ActivationForwardArgs&);
   void (*activation_backward)(Stream&, const ActivationBackwardArgs&);
   void (*swiglu_forward)(Stream&, const SwigluForwardArgs&);

@@ -1,5 +1,5 @@
 #include "kernels/kernels_cpu.h"
-#include "kernels/tiles.h"
+#include "kernels/row_sums.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -88,30 +88,18 @@ void backward_input_rows(const NormBackwardInputArgs& args, const float* gain_C,
   }
 }
 
-// Rows are summed in at most kMaxChunks chunks whose borders follow from T, and the chunks in
-// order.
-constexpr int64_t kMaxChunks = 32;
-constexpr int64_t kMinChunkRows = 32;
-constexpr int64_t kBlockCols = 8192;  // two sums of 32 chunks fit into the workspace
-static_assert(2 * kMaxChunks * kBlockCols * sizeof(float) <= size_t{kWorkspaceBytesPerThread});
-
-int64_t rows_per_chunk(int64_t rows) {
-  const int64_t even = (rows + kMaxChunks - 1) / kMaxChunks;
-  return even < kMinChunkRows ? kMinChunkRows : even;
-}
-
-// dgain_C and dbias_C are overwritten with the sums over rows [begin, end) of cols columns.
+// dgain_C and dbias_C are overwritten with the sums over the chunk's rows.
 template <typename T>
-void sum_chunk(const NormBackwardWeightArgs& args, int64_t begin, int64_t end, int64_t first_col,
-               int64_t cols, float* dgain_C, float* dbias_C) {
+void sum_chunk(const NormBackwardWeightArgs& args, const RowChunk& chunk, float* dgain_C,
+               float* dbias_C) {
   const bool centered = args.kind == NormKind::Layer;
-  for (int64_t t = begin; t < end; ++t) {
-    const T* x_C = args.x_TC.row<T>(t) + first_col;
-    const T* dy_C = args.dy_TC.row<T>(t) + first_col;
+  for (int64_t t = chunk.begin; t < chunk.end; ++t) {
+    const T* x_C = args.x_TC.row<T>(t) + chunk.first_col;
+    const T* dy_C = args.dy_TC.row<T>(t) + chunk.first_col;
     const F32x16 mean = broadcast(centered ? static_cast<float*>(args.mean_T.data)[t] : 0.0f);
     const F32x16 rstd = broadcast(static_cast<float*>(args.rstd_T.data)[t]);
-    const bool first = t == begin;
-    for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+    const bool first = t == chunk.begin;
+    for_each_vector(chunk.cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
       const F32x16 dy = load(dy_C + c, lanes);
       const F32x16 x_hat = (load(x_C + c, lanes) - mean) * rstd;
       const F32x16 dgain = first ? zeros() : load(dgain_C + c, lanes);
@@ -120,18 +108,6 @@ void sum_chunk(const NormBackwardWeightArgs& args, int64_t begin, int64_t end, i
       store(dbias_C + c, dbias + dy, lanes);
     });
   }
-}
-
-// sum_C (+)= the chunks' sums, in their order.
-void combine_chunks(const float* chunks, int64_t num_chunks, int64_t chunk_stride, int64_t cols,
-                    Write write, float* sum_C) {
-  for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
-    F32x16 sum = zeros();
-    for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
-      sum = sum + load(chunks + chunk * chunk_stride + c, lanes);
-    }
-    store(sum_C + c, write == Write::Accumulate ? load(sum_C + c, lanes) + sum : sum, lanes);
-  });
 }
 
 }  // namespace
@@ -161,25 +137,14 @@ void norm_backward_input(Stream& stream, const NormBackwardInputArgs& args) {
 
 void norm_backward_weight(Stream& stream, const NormBackwardWeightArgs& args) {
   check_norm_backward_weight(args);
-  const int64_t rows = args.x_TC.rows;
-  const int64_t chunk_rows = rows_per_chunk(rows);
-  const int64_t num_chunks = (rows + chunk_rows - 1) / chunk_rows;
-  float* chunks = reinterpret_cast<float*>(stream.workspace(0));
-  float* dgain_C = static_cast<float*>(args.dgain_C.data);
-  float* dbias_C = static_cast<float*>(args.dbias_C.data);
-  for (int64_t first_col = 0; first_col < args.x_TC.cols; first_col += kBlockCols) {
-    const int64_t left = args.x_TC.cols - first_col;
-    const int64_t cols = left < kBlockCols ? left : kBlockCols;
-    with_element(args.x_TC.dtype, [&]<typename T>(T) {
-      for_each_tile(stream, rows, chunk_rows, [&](int64_t begin, int64_t end, int) {
-        float* sums = chunks + begin / chunk_rows * 2 * cols;
-        sum_chunk<T>(args, begin, end, first_col, cols, sums, sums + cols);
-      });
-    });
-    combine_chunks(chunks, num_chunks, 2 * cols, cols, args.write, dgain_C + first_col);
-    if (!dbias_C) continue;
-    combine_chunks(chunks + cols, num_chunks, 2 * cols, cols, args.write, dbias_C + first_col);
-  }
+  float* const sums_C[] = {static_cast<float*>(args.dgain_C.data),
+                           static_cast<float*>(args.dbias_C.data)};
+  with_element(args.x_TC.dtype, [&]<typename T>(T) {
+    sum_rows(stream, args.x_TC.rows, args.x_TC.cols, args.write, sums_C,
+             [&](const RowChunk& chunk, float* sums) {
+               sum_chunk<T>(args, chunk, sums, sums + chunk.cols);
+             });
+  });
 }
 
 }  // namespace trireme::TRIREME_ISA
