@@ -40,7 +40,7 @@ Result<RunPlan> make_asynchronous_plan(const RunConfig& config, const HostFacts&
   of_worker.parallel.dp = 1;
   of_worker.parallel.sync = "all_reduce";
   of_worker.parallel.staleness = 0;
-  of_worker.run.reproducible = "fixed";  // the order of pushes is not
+  of_worker.run.reproducible = "fixed";  // the order of pushes is not deterministic
   int64_t& sequences = of_worker.batch.global_sequences;
   if (sequences == 0 && config.batch.global_tokens > 0 && config.model.seq_len > 0) {
     sequences = config.batch.global_tokens / config.model.seq_len;

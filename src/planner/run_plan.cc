@@ -36,7 +36,7 @@ Result<AccumulateMode> parse_reproducible(const std::string& name) {
       fmt::format("run.reproducible = \"{}\" is unknown; use fixed, layout or mesh", name));
 }
 
-// Of every layer, whatever tp is; 0: as many as tp ranks.
+// Slices of every layer, which must not depend on tp; 0: as many slices as tp ranks.
 Result<int> slices_of(const RunSection& run, const ModelSpec& model) {
   if (run.reproducible != "mesh") return 0;
   if (!model.has_experts()) return most_slices(model);
@@ -86,8 +86,8 @@ Status check_offload(const MemoryConfig& memory) {
                            memory.offload_buffer_bytes));
 }
 
-// Refuses what no rank can hold before a plan is made of it: a plan lists the pieces of every
-// tensor, and would itself need gigabytes.
+// Refuses a model that no rank can hold before its plan is made: such a plan lists the pieces of
+// every tensor and would itself need gigabytes.
 Status check_share_of_rank(const RunPlan& plan) {
   const ModelSpec& model = plan.model;
   const ParallelConfig& parallel = plan.config.parallel;
@@ -95,8 +95,8 @@ Status check_share_of_rank(const RunPlan& plan) {
   const double tokens = double(micro) * double(model.seq_len) / double(parallel.cp);
   if (tokens > double(limits::kMicroBatchTokens)) {
     return infeasible(fmt::format(
-        "batch.micro_sequences = {} of model.seq_len = {} are {:.1e} tokens on a rank; at most {} "
-        "are planned: take a smaller micro-batch, shorter sequences or a larger parallel.cp",
+        "batch.micro_sequences = {} of model.seq_len = {} are {:.1e} tokens on a rank; the limit "
+        "is {}: take a smaller micro-batch, shorter sequences or a larger parallel.cp",
         micro, model.seq_len, tokens, limits::kMicroBatchTokens));
   }
   const double params =
@@ -104,9 +104,8 @@ Status check_share_of_rank(const RunPlan& plan) {
                                    (parallel.zero == 3 ? double(parallel.dp) : 1.0));
   if (params <= limits::kParametersOfRank) return Done{};
   return infeasible(fmt::format(
-      "the model has {:.1e} parameters, {:.1e} for each part of parallel.tp, pp, ep and ZeRO 3; at "
-      "most "
-      "{:.0e} are planned for one rank: cut it into more parts, or take a smaller model",
+      "the model has {:.1e} parameters, {:.1e} on each rank after parallel.tp, pp, ep and ZeRO 3; "
+      "the limit is {:.0e} per rank: increase these degrees or take a smaller model",
       double(num_params(model)), params, limits::kParametersOfRank));
 }
 
@@ -167,10 +166,10 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   if (config.optim.post_validate && config.memory.offload != "none") {
     return Error{
         ErrorKind::Infeasible,
-        fmt::format("optim.post_validate keeps copies of weights and the optimizer's state in "
-                    "memory from Step to Validate, so that what memory.offload = \"{}\" takes "
-                    "out of it would stand there again; what it would hide, ranks wait for "
-                    "while the first pieces of the state are read anyway: set "
+        fmt::format("optim.post_validate keeps copies of the weights and the optimizer state in "
+                    "memory from Step to Validate, but memory.offload = \"{}\" exists to keep "
+                    "them out of memory; it would not be faster either, because ranks wait for "
+                    "the first pieces of the state in any case: set "
                     "optim.post_validate = false or memory.offload = \"none\"",
                     config.memory.offload)};
   }

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Whether slices that do not follow tp can be shared out.
+// Checks that slices that do not follow tp can be divided among the tp ranks.
 Status check_slices(const RunPlan& plan) {
   const int slices = plan.shape.slices;
   if (slices > 0 && plan.config.parallel.sequence) {

@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// What does not fit the model, and the key that asks for it.
+// A mismatch between model and mesh, and the key that causes it.
 struct MeshMisfit {
   std::string_view key;
-  Error error;  // Usage
+  Error error;  // of kind Usage
 };
 
-// Fills in what of a plan's shape follows from its mesh and configuration; tells the first thing
-// that cannot be.
+// Fills in the part of plan.shape that follows from its mesh and configuration. Returns the first
+// mismatch.
 std::optional<MeshMisfit> shape_for_mesh(RunPlan& plan);
 
 }  // namespace trireme
