@@ -13,7 +13,8 @@ struct KernelChoice {
   Isa isa = Isa::Avx2;
 };
 
-// run.isa: "auto" takes the strongest that this processor has; "reference" the oracle.
+// Resolves run.isa: "auto" takes the best instruction set of this processor, "reference" takes the
+// reference kernels.
 Result<KernelChoice> choose_kernels(const std::string& name);
 
 }  // namespace trireme

@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// "embedding", "layer 3", "head and loss"
+// Returns "embedding", "layer 3" or "head and loss".
 std::string unit_name(const StageSpec& stage, int unit);
 
-// The timeline of a few steps, kept in memory that is reserved beforehand and written as a
-// Chrome/Perfetto trace when the run ends.
+// The timeline of a few steps. It is kept in memory reserved beforehand and written as a
+// Chrome/Perfetto trace at the end of the run.
 class StepTrace {
  public:
   struct TracedStep {
@@ -22,7 +22,7 @@ class StepTrace {
     std::vector<UnitTime> units;
   };
 
-  // Keeps steps first_step .. first_step + num_steps - 1.
+  // Records steps first_step to first_step + num_steps - 1.
   StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps);
 
   void record(int64_t step, const Executor& executor);
