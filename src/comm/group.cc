@@ -23,7 +23,7 @@ Group::Group(RankContext& context, GroupShape shape) : context_(context), shape_
 
 Group::~Group() = default;
 
-// ---- what the caller asks for
+// ---- the collectives
 
 void Group::all_reduce(TensorRef x, ReduceOp op, Algorithm algorithm, CallSite site) {
   run({.collective = Collective::AllReduce, .in = x, .out = x, .op = op, .algorithm = algorithm},
@@ -192,10 +192,10 @@ void Group::abort(const std::string& why) {
   context_.backend.fabric().abort(context_.backend.rank(), why);
 }
 
-// ---- driving
+// ---- driving operations
 
-// The scratch and the board belong to one collective at a time, so they are given out here and not
-// when the call is made.
+// The scratch and the board belong to one collective at a time, so an operation takes them when it
+// begins, not when the call is made.
 void Group::begin(Operation& operation) {
   if (operation.way == Operation::Way::Shared) {
     board_->start(operation.shared);
@@ -218,7 +218,7 @@ void Group::grow_scratch(int64_t bytes) {
 }
 
 void Group::complete(Operation& operation) {
-  if (operation.way != Operation::Way::Shared) return;  // messages were counted one by one
+  if (operation.way != Operation::Way::Shared) return;  // messages are counted when they are sent
   const SharedBoard::Call& call = operation.shared;
   const PlanTraffic moved = shared_traffic({.collective = call.collective,
                                             .rank = rank(),
@@ -244,7 +244,7 @@ void Group::count_pending(const Operation& operation, int change) {
 
 bool Group::is_next(const Operation& operation, uint64_t pass) {
   if (operation.lane == Lane::Direct) return true;
-  if (last_pass_ == pass) return false;  // an earlier collective is under way
+  if (last_pass_ == pass) return false;  // an earlier collective of the group is still active
   last_pass_ = pass;
   return true;
 }
