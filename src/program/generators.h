@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// Pure functions from a shape to the order of F, B and W on every rank. Each comes with the rule
-// that the shape must keep; make_schedule asks it first, the generators assume it.
+// Pure functions from a shape to the order of F, B and W on every rank. Each has a rule for the
+// shape; make_schedule checks the rule first, and the generators rely on it.
 Schedule make_naive(const ScheduleShape& shape);
 Schedule make_gpipe(const ScheduleShape& shape);
 Schedule make_1f1b(const ScheduleShape& shape);
@@ -16,15 +16,16 @@ Schedule make_zb_v(const ScheduleShape& shape);
 Schedule make_dualpipe(const ScheduleShape& shape);
 Schedule make_dualpipev(const ScheduleShape& shape);
 
-// At least one of each, and no more than an Action and the memory can hold. Chunks must be
-// resolved.
+// Checks that all counts are at least one and small enough for an Action and for memory. The number
+// of chunks must be resolved.
 Status check_counts(const ScheduleShape& shape);
 
 Status can_interleave(const ScheduleShape& shape);
 Status can_dualpipe(const ScheduleShape& shape);
 Status can_dualpipev(const ScheduleShape& shape);
 
-// An empty schedule of this kind and shape; of "auto" where its stages are said to be.
+// Returns an empty schedule of this kind and shape. The second form sets the placement, which
+// "auto" needs.
 Schedule empty_schedule(std::string_view kind, const ScheduleShape& shape);
 Schedule empty_schedule(std::string kind, const ScheduleShape& shape, StagePlacement placement);
 

@@ -16,7 +16,7 @@ struct Kind {
   std::string_view name;
   ScheduleTraits traits;
   Schedule (*make)(const ScheduleShape&);
-  Status (*rule)(const ScheduleShape&);  // null: every shape
+  Status (*rule)(const ScheduleShape&);  // null: every shape is allowed
 };
 
 constexpr Kind kKinds[] = {
@@ -40,7 +40,7 @@ constexpr Kind kKinds[] = {
      can_dualpipev},
 };
 
-// Ranks and chunks are 16-bit in an Action; the rest guards against sizes nobody means.
+// Ranks and chunks are 16-bit numbers in an Action. The other limits guard against absurd sizes.
 constexpr int kMaxRanks = 32767;
 constexpr int64_t kMaxActions = 200'000'000;
 
