@@ -1,4 +1,5 @@
-// Files made to cost much: each is refused soon, in little memory, with its reason.
+// Tests files that are crafted to be expensive: each is refused quickly, in little memory, with a
+// reason.
 
 #include <fmt/format.h>
 
@@ -25,7 +26,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kExtraBytes = int64_t{64} << 20;
-constexpr double kDeadlineS = 15.0;  // a second where nothing else runs
+constexpr double kDeadlineS = 15.0;  // takes one second on an idle machine
 
 std::string with_length(const std::string& json) {
   std::string bytes(8, '\0');
@@ -115,7 +116,7 @@ TEST(CraftedIndex, ManyEntriesAreReadInTimeThatGrowsWithThem) {
   }
 }
 
-// Boxes of columns: the hull of each spans the whole tensor, so that all pairs are compared.
+// These are boxes of columns: the hull of each spans the whole tensor, so all pairs are compared.
 TEST(CraftedIndex, SlicesThatAllMustBeComparedHaveALimit) {
   IndexPart part;
   part.shards["s"] = {.bytes = 1 << 20};
@@ -161,7 +162,7 @@ std::string gguf_with(const std::string& key, uint64_t value) {
 
 class CraftedModel : public FolderTest {
  protected:
-  // The model of a file with these bytes is refused as damaged.
+  // Expects that reading the model of a file with these bytes gives a Damaged error.
   void expect_damaged(const std::string& bytes, const std::string& said) {
     const std::string path = root() + "/model";
     ASSERT_TRUE(write_file_atomically(path, bytes).ok());
@@ -223,7 +224,7 @@ TEST_F(CraftedModel, ATensorOfFiveDimsIsDamageOfTheFile) {
   std::string bytes = read_text_file(folder + "/model.safetensors").value();
   const size_t at = bytes.find("\"shape\":[45,24]");
   ASSERT_NE(at, std::string::npos);
-  // The file has spaces behind its header: the length stays.
+  // The file has spaces after its header, so the length stays the same.
   const std::string shape = "\"shape\":[1,1,1,45,24]";
   bytes.replace(at, std::strlen("\"shape\":[45,24]"), shape);
   uint64_t length = 0;
