@@ -1,4 +1,4 @@
-// The commands that measure: their options as rows of the table.
+// The options of the benchmark commands, as rows of the table.
 
 #include <memory>
 

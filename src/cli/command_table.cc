@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-// An options struct is shared by the table's rows, which hold pointers into it, and by the function
-// that reads it; the function keeps it alive.
+// An options struct is shared by the rows of the table, which hold pointers into it, and by the
+// function that reads it. The function owns it.
 
 Argument run_config_argument(std::vector<std::string>& files, bool required) {
   return {.name = "RUN.toml",

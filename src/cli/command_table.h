@@ -5,11 +5,11 @@
 
 namespace trireme {
 
-// Every command of trireme with its options, each bound to an options struct that the returned
-// table owns.
+// Every command of trireme with its options. Each option is bound to an options struct that the
+// returned table owns.
 Command command_table(const Environment& environment);
 
-// The parts of it, one per group of commands.
+// The parts of the table, one per group of commands.
 Command train_command();
 Command plan_command();
 Command generate_command();
@@ -23,14 +23,14 @@ Command report_command();
 Command config_command();
 Command doctor_command(const Environment& environment);
 
-// What commands share.
+// Options and arguments that several commands share.
 Argument run_config_argument(std::vector<std::string>& files, bool required = true);
 Option set_option(std::vector<std::string>& overrides);
 Option ranks_option(std::optional<int>& ranks);
 Option json_option(bool& json);
 Option threads_option(int& threads);
 
-// 0, or the failure of a command that has no exit code of its own.
+// Returns 0 or the error, for a command without an exit code of its own.
 Result<int> exit_code_of(const Status& status);
 
 }  // namespace trireme

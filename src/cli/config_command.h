@@ -12,30 +12,30 @@ struct ConfigShowOptions {
   RunConfigOptions config;
   bool json = false;
 };
-// The configuration in force, as TOML that reads back to it.
+// Prints the resolved configuration as TOML that gives the same configuration when it is read.
 Result<int> run_config_show(const ConfigShowOptions& options, CommandIo& io);
 
 struct ConfigExplainOptions {
   RunConfigOptions config;
-  bool all = false;  // values at their default too
+  bool all = false;  // also prints default values
 };
-// Where every value comes from, what it replaced, and what is derived from it. With keys among
-// the files, what these are for, and of them alone.
+// Prints where every value comes from, what it replaced, and what is derived from it. If keys are
+// among the files, prints only these keys and what they are for.
 Result<int> run_config_explain(const ConfigExplainOptions& options, CommandIo& io);
 
 struct ConfigDiffOptions {
-  RunConfigOptions config;  // two files, the overrides applied to the second
+  RunConfigOptions config;  // two files; the overrides apply to the second
 };
-// The keys in which two configurations differ, and whether that can change results.
+// Prints the keys in which two configurations differ, and whether that can change results.
 Result<int> run_config_diff(const ConfigDiffOptions& options, CommandIo& io);
 
-// "parallel.tp" is a key, right or wrong; "run.toml" and "my/model.x" are files.
+// True for "parallel.tp", correct or misspelt; false for files such as "run.toml" and "my/model.x".
 bool looks_like_key(const std::string& word);
 
-// The row of docs/configuration.md about a key, for a terminal; a key that is none is refused.
+// Returns the row of docs/configuration.md about a key, for a terminal. An unknown key is an error.
 Result<std::string> key_text(const std::string& key);
 
-// docs/configuration.md, from the table of fields.
+// Returns docs/configuration.md, made from the table of fields.
 std::string configuration_markdown();
 
 }  // namespace trireme

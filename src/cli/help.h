@@ -6,16 +6,16 @@
 
 namespace trireme {
 
-// "trireme train RUN.toml... [options]"
+// Returns a line such as "trireme train RUN.toml... [options]".
 std::string usage_line(const Command& command, const std::string& path);
 
-// What --help prints, wrapped to `columns`.
+// Returns the text of --help, wrapped to `columns`.
 std::string help_text(const Command& command, const std::string& path, int columns);
 
-// trireme(1) in troff, every subcommand included.
+// Returns the manual page trireme(1) in troff, with every subcommand.
 std::string man_page(const Command& root, const std::string& version);
 
-// The command reference of docs/cli.md.
+// Returns the command reference of docs/cli.md.
 std::string command_markdown(const Command& root);
 
 }  // namespace trireme

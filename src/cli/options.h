@@ -13,31 +13,31 @@
 
 namespace trireme {
 
-// One description of the command line. Parsing, --help, the man page, shell completion and
-// docs/cli.md are made from it.
+// One description of the command line. Parsing, --help, the manual page, shell completion and
+// docs/cli.md are derived from it.
 
-// Where a value goes; the type is what the text must be.
+// Where the value of an option is stored. The type decides which texts are valid.
 using OptionTarget =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int>*,
                  std::optional<int64_t>*, std::optional<double>*, std::vector<std::string>*>;
 
-// What a shell offers for a value.
+// The completions that a shell offers for a value.
 enum class Completion { None, File, Folder, ConfigKey };
 
 struct Option {
-  std::string name;        // "seed": --seed
-  char letter = 0;         // 's': -s
-  std::string value_name;  // "N"; "" for a flag (bool)
+  std::string name;        // such as "seed" for --seed
+  char letter = 0;         // such as 's' for -s
+  std::string value_name;  // such as "N"; "" for a flag (bool)
   std::string doc;
-  OptionTarget target;  // a vector: the option may be repeated
+  OptionTarget target;  // if it is a vector the option may be repeated
   std::vector<std::string> choices = {};
   Completion completion = Completion::None;
 };
 
 struct Argument {
-  std::string name;  // "RUN.toml"
+  std::string name;  // such as "RUN.toml"
   std::string doc;
-  OptionTarget target;  // a vector takes all that remain
+  OptionTarget target;  // a vector takes all remaining arguments
   bool required = true;
   std::vector<std::string> choices = {};
   Completion completion = Completion::None;
@@ -51,21 +51,23 @@ struct Command {
   std::vector<Option> options = {};
   std::vector<std::string> examples = {};
   std::vector<Command> subcommands = {};
-  std::function<Result<int>(CommandIo&)> run = {};  // the exit code; absent where subcommands are
+  // returns the exit code; absent for a group of subcommands
+  std::function<Result<int>(CommandIo&)> run = {};
 };
 
-// The command that the arguments name, its targets filled.
+// The command named by the arguments; its targets are filled.
 struct ParsedCommand {
   const Command* command = nullptr;
-  std::string path;   // "trireme config show"
-  bool help = false;  // --help was among the arguments: nothing else was checked
-  bool bare = false;  // a group of subcommands, and none of them was named
+  std::string path;   // such as "trireme config show"
+  bool help = false;  // --help was given; nothing else was checked
+  bool bare = false;  // the name of a group of subcommands, without a subcommand
 };
 
-// `args` without the program's name. The failure's message begins with the command's path.
+// `args` does not include the name of the program. Error messages begin with the path of the
+// command.
 Result<ParsedCommand> parse_arguments(const Command& root, std::span<const std::string> args);
 
-// The command below `root` with these names; an error names the nearest.
+// Finds the command below `root` with these names. The error suggests the nearest name.
 Result<ParsedCommand> find_command(const Command& root, std::span<const std::string> names);
 
 bool is_repeatable(const OptionTarget& target);

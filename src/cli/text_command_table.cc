@@ -1,4 +1,4 @@
-// The commands about text and schedules: their options as rows of the table.
+// The options of the text and schedule commands, as rows of the table.
 
 #include <memory>
 #include <ostream>
@@ -22,7 +22,7 @@ Argument text_argument(std::vector<std::string>& paths, bool required = true) {
           .completion = Completion::File};
 }
 
-// Options whose value is a word that becomes an enumerator, beside the struct that gets it.
+// Options with a word that becomes an enumerator, and the struct that receives it.
 template <typename Options>
 struct WithWords {
   Options options;
@@ -97,7 +97,7 @@ Command tokenizer_train_command() {
 Command tokenizer_encode_command() {
   auto rows = std::make_shared<WithWords<TokenizerEncodeOptions>>();
   TokenizerEncodeOptions& options = rows->options;
-  options.input.paths.clear();  // standard input, unless arguments say otherwise
+  options.input.paths.clear();  // the default, if no arguments are given
   return {
       .name = "encode",
       .summary = "Print token numbers, a line per document.",
