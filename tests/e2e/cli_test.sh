@@ -95,7 +95,7 @@ expect 3 plan "$tiny" --set model.preset=gpt3-175b --cluster "$root/clusters/dgx
 expect 3 plan "$tiny" --set memory.limit_bytes=1000
 expect 3 plan "$tiny" --ranks 2 --search --set memory.limit_bytes=1000 \
   --cluster "$root/clusters/dgx-a100-80g.toml"
-said "no layout of 2 ranks can be"
+said "no layout of 2 ranks is feasible"
 # 4: a file is damaged
 head -c 4096 /dev/urandom >noise.tok
 expect 4 data inspect noise.tok
