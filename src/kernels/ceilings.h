@@ -5,10 +5,12 @@
 
 namespace trireme {
 
-// What the stream's threads can do together on this machine, now: the peak under every utilisation.
+// Measured peak of all threads of the stream on this machine. Utilisation is computed relative to
+// it.
 struct ComputeCeilings {
   double fp32_flops_per_s = 0.0;  // multiply-adds in registers
-  double bf16_flops_per_s = 0.0;  // products of pairs; without such an instruction: fp32's
+  // products of pairs; fp32's peak if the CPU has no such instruction
+  double bf16_flops_per_s = 0.0;
 };
 struct Ceilings {
   ComputeCeilings compute;
@@ -16,9 +18,9 @@ struct Ceilings {
   double copy_bytes_per_s = 0.0;  // read plus written
 };
 
-// About 30 ms.
+// Takes about 30 ms.
 ComputeCeilings measure_compute_ceilings(Stream& stream, Isa isa);
-// About 200 ms; allocates 128 MiB for its duration.
+// Takes about 200 ms and allocates 128 MiB meanwhile.
 Ceilings measure_ceilings(Stream& stream, Isa isa);
 
 }  // namespace trireme

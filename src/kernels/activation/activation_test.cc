@@ -23,7 +23,7 @@ struct Operands {
   SwigluForwardArgs swiglu_forward() { return {x, up, y}; }
   SwigluBackwardArgs swiglu_backward() { return {dy, x, up, dx, dup}; }
 
-  RandomMatrix x, up, y, dy, dx, dup;  // x is SwiGLU's gate
+  RandomMatrix x, up, y, dy, dx, dup;  // x is the gate of SwiGLU
 };
 
 template <typename Body>
@@ -84,7 +84,7 @@ TEST(Activation, MayOverwriteWhatItReads) {
   }
 }
 
-// An element's result does not depend on where its row's vectors end.
+// The result of an element does not depend on its position in a vector.
 TEST(Activation, AnElementDoesNotDependOnItsPlace) {
   Teams teams;
   for (Isa isa : supported_isas()) {
@@ -113,7 +113,7 @@ TEST(Activation, ReferenceBackwardIsTheDerivativeOfForward) {
       activation_forward_ref(teams.of_1, at.forward(kind));
       return inner_product(at.y, o.dy);
     });
-    // A ReLU's corner inside a step spoils that element's difference.
+    // If the corner of a ReLU is inside a step, the difference of that element is wrong.
     EXPECT_NEAR(inner_product(direction, o.dx), slope, kind == Activation::Relu ? 0.1 : 2e-4);
   }
 }

@@ -4,7 +4,7 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// Of a row that is in the nearest cache after the first pass.
+// A second pass over a row reads it from the L1 cache.
 template <typename T>
 TRIREME_INLINE float mean_of(const T* x_C, int64_t cols) {
   float sum[1];
@@ -14,7 +14,7 @@ TRIREME_INLINE float mean_of(const T* x_C, int64_t cols) {
   return sum[0] / float(cols);
 }
 
-// The mean of (x - center)^2.
+// Returns the mean of (x - center)^2.
 template <typename T>
 TRIREME_INLINE float mean_square(const T* x_C, float center, int64_t cols) {
   float sum[1];
@@ -25,7 +25,7 @@ TRIREME_INLINE float mean_square(const T* x_C, float center, int64_t cols) {
   return sum[0] / float(cols);
 }
 
-// A parameter in fp32, converted once for all rows into one half of thread 0's workspace.
+// Converts a parameter to fp32 once for all rows, into one half of thread 0's workspace.
 template <typename T>
 const float* in_fp32(Stream& stream, int half, const TensorRef& param_C, int64_t cols,
                      float absent) {
@@ -70,7 +70,7 @@ void backward_input_rows(const NormBackwardInputArgs& args, const float* gain_C,
     T* dx_C = args.dx_TC.row<T>(t);
     const F32x16 mean = broadcast(centered ? static_cast<float*>(args.mean_T.data)[t] : 0.0f);
     const F32x16 rstd = broadcast(static_cast<float*>(args.rstd_T.data)[t]);
-    float sums[2];  // of g = gain dy, and of g x_hat
+    float sums[2];  // sums of g = gain dy and of g x_hat
     sum_row(cols, sums, [&](int64_t c, auto lanes, F32x16* chain) TRIREME_INLINE_LAMBDA {
       const F32x16 g = load(dy_C + c, lanes) * load(gain_C + c, lanes);
       chain[0] = chain[0] + g;
@@ -88,11 +88,11 @@ void backward_input_rows(const NormBackwardInputArgs& args, const float* gain_C,
   }
 }
 
-// Rows are summed in at most kMaxChunks chunks whose borders follow from T, and the chunks in
-// order.
+// Rows are summed in at most kMaxChunks chunks, then the chunks in order. The borders of the chunks
+// depend only on T.
 constexpr int64_t kMaxChunks = 32;
 constexpr int64_t kMinChunkRows = 32;
-constexpr int64_t kBlockCols = 8192;  // two sums of 32 chunks fit into the workspace
+constexpr int64_t kBlockCols = 8192;  // so that two sums of 32 chunks fit into the workspace
 static_assert(2 * kMaxChunks * kBlockCols * sizeof(float) <= size_t{kWorkspaceBytesPerThread});
 
 int64_t rows_per_chunk(int64_t rows) {
@@ -100,7 +100,7 @@ int64_t rows_per_chunk(int64_t rows) {
   return even < kMinChunkRows ? kMinChunkRows : even;
 }
 
-// dgain_C and dbias_C are overwritten with the sums over rows [begin, end) of cols columns.
+// Overwrites dgain_C and dbias_C with the sums over rows [begin, end) of `cols` columns.
 template <typename T>
 void sum_chunk(const NormBackwardWeightArgs& args, int64_t begin, int64_t end, int64_t first_col,
                int64_t cols, float* dgain_C, float* dbias_C) {
@@ -122,7 +122,7 @@ void sum_chunk(const NormBackwardWeightArgs& args, int64_t begin, int64_t end, i
   }
 }
 
-// sum_C (+)= the chunks' sums, in their order.
+// sum_C (+)= the sums of the chunks, in order.
 void combine_chunks(const float* chunks, int64_t num_chunks, int64_t chunk_stride, int64_t cols,
                     Write write, float* sum_C) {
   for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
