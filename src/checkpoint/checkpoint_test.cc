@@ -216,7 +216,7 @@ TEST_F(CheckpointTest, ARequestThatDoesNotFitIsRefusedWithWhatTheCheckpointHolds
 
 TEST_F(CheckpointTest, ANumberThatIsNotFiniteIsRefusedWithItsTensorAndIndexUnlessAllowed) {
   SmallState state(1);
-  // element of the second box (columns 2 and 3) at row 1, column 3
+  // Element of the second box (columns 2 and 3) at row 1, column 3.
   state.weight[6 + 3] = std::nanf("");
   const auto checkpoint = Checkpoint::open(*state.save(root()));
   ASSERT_TRUE(checkpoint.ok());

@@ -118,7 +118,7 @@ Result<InterchangeModel> read_model(const InputFile& file) {
   const std::vector<ForeignTensor> tensors = gguf_tensors(spec, family_of(config));
   const TensorsByName places = by_name(header);
   TRIREME_TRY_DONE(
-      // before memory is allocated for what the keys claim
+      // Checked before memory is allocated for what the keys claim.
       check_tensors(header, places, tensors));
   InterchangeModel model{.config = config, .weights = Weights(spec)};
   TRIREME_TRY_DONE(read_tensors(header, places, file, tensors, model.weights));

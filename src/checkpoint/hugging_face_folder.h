@@ -14,7 +14,7 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder);
 
 struct HuggingFaceWriteOptions {
   DType dtype = DType::F32;
-  // larger models are split into several files with an index
+  // Larger models are split into several files with an index.
   int64_t max_shard_bytes = int64_t{5} << 30;
 };
 

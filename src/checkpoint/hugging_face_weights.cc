@@ -105,7 +105,7 @@ Status HuggingFaceWeights::check(const std::vector<ForeignTensor>& tensors,
   }
   for (const auto& [name, place] : places_) {
     if (known.count(name) > 0 || is_hugging_face_buffer(name)) continue;
-    // its values are compared when it is read
+    // Its values are compared when it is read.
     if (name == "lm_head.weight" && model.tied_head) continue;
     return refuse(place, ErrorKind::Infeasible,
                   "is not part of the model that config.json describes");

@@ -37,7 +37,7 @@ struct SafetensorsHeader {
 };
 
 std::string_view safetensors_name_of(DType dtype);  // such as "BF16"
-// absent if we do not have the dtype
+// Absent if we do not have the dtype.
 std::optional<DType> dtype_of_safetensors(std::string_view name);
 
 // `bytes` is the start of the file and contains at least the whole header. Refuses every file that

@@ -45,7 +45,7 @@ class SafetensorsWriter {
   AtomicFile file_;
   Written written_;
   int64_t remaining_ = 0;  // bytes missing in the current tensor
-  // of the current tensor; a pointer, because it cannot be moved
+  // Hashes the current tensor. It is a pointer because it cannot be moved.
   std::unique_ptr<Hasher64> hasher_;
 };
 

@@ -33,7 +33,7 @@ struct AttachedFile {
 };
 
 struct SaveOptions {
-  // verified checkpoints to keep, see apply_retention; 0: keeps all and reads none
+  // Verified checkpoints to keep, see apply_retention; 0: keeps all and reads none.
   int64_t keep = 3;
   int64_t max_shard_bytes = int64_t{4} << 30;  // a larger piece has its own shard
   Progress* progress = nullptr;                // shows every call that may take long

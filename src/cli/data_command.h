@@ -27,7 +27,7 @@ struct DataInspectOptions {
   std::string file;
   bool verify = false;  // compares all checksums (always done for small files)
   bool json = false;    // prints one JSON object instead of lines
-  // a training token file: prints unigram and bigram cross-entropies of `file`
+  // A training token file: prints unigram and bigram cross-entropies of `file`.
   std::string baselines;
   std::string tokenizer;  // for head: "byte" or the path of a tokenizer.json
   int64_t head = 0;       // prints this many of the first tokens as text

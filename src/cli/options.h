@@ -51,7 +51,7 @@ struct Command {
   std::vector<Option> options = {};
   std::vector<std::string> examples = {};
   std::vector<Command> subcommands = {};
-  // returns the exit code; absent for a group of subcommands
+  // Returns the exit code; absent for a group of subcommands.
   std::function<Result<int>(CommandIo&)> run = {};
 };
 

@@ -97,7 +97,7 @@ Command tokenizer_train_command() {
 Command tokenizer_encode_command() {
   auto rows = std::make_shared<WithWords<TokenizerEncodeOptions>>();
   TokenizerEncodeOptions& options = rows->options;
-  options.input.paths.clear();  // the default, if no arguments are given
+  options.input.paths.clear();  // the arguments replace the default "-"
   return {
       .name = "encode",
       .summary = "Print token numbers, a line per document.",

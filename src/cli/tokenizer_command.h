@@ -31,7 +31,7 @@ struct TokenizerEncodeOptions {
 // `trireme tokenizer decode FILE`: prints the text, byte for byte.
 struct TokenizerDecodeOptions {
   std::string tokenizer;  // "byte" or the path of a tokenizer.json
-  // a token file (.tok), or numbers separated by white space; "-": standard input
+  // A token file (.tok), or numbers separated by white space; "-": standard input.
   std::string input = "-";
 };
 

@@ -6,7 +6,7 @@
 namespace trireme {
 
 std::string_view version();  // such as "0.1.0"
-// such as "db3b405" or "db3b405-dirty"; "unknown" outside a checkout
+// Such as "db3b405" or "db3b405-dirty"; "unknown" outside a checkout.
 std::string_view build_commit();
 
 // The text of --version: version, commit, compiler, and the kernels and features available on this

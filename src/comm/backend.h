@@ -28,7 +28,7 @@ struct WorldOptions {
   double timeout_s = 60.0;  // run.comm_timeout_s: deadline of every wait
   // checkpoint.timeout_s: how long file work of a single rank may take without progress.
   double progress_timeout_s = 300.0;
-  // local ranks: ranks per simulated node, between which no memory is shared; 0: one node
+  // Local ranks: ranks per simulated node, between which no memory is shared; 0: one node.
   int ranks_per_node = 0;
   // The costs by which Algorithm::Auto decides.
   CommCost cost;

@@ -53,7 +53,7 @@ void Fabric::abort(int rank, std::string_view cause, ErrorKind kind) {
 }
 
 std::string Fabric::cause() const {
-  // the writing thread may have lost its core
+  // The writing thread may have lost its core.
   for (int attempt = 0; attempt < 100'000; ++attempt) {
     const uint32_t state = header_.abort_state.load(std::memory_order_acquire);
     if (state == 0) return "";

@@ -29,7 +29,7 @@ struct alignas(64) Doorbell {
 };
 
 inline constexpr int kWaitLanes = 2;  // see RankCell
-// groups with lower ids take part in the search for cycles
+// Groups with lower ids take part in the search for cycles.
 inline constexpr int kWatchedGroups = 64;
 
 // The state that one rank shows to all others. It lies in zeroed shared memory.

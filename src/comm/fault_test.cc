@@ -110,7 +110,7 @@ TEST(NoHangs, MismatchedCallsAreNamedOnBothSidesWithin100Milliseconds) {
     for (const Mismatch& mismatch : mismatches(algorithm)) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(algorithm), mismatch.name));
       double worst_s = 1;
-      // repeats, because other load may delay the ranks
+      // Repeats, because other load may delay the ranks.
       for (int attempt = 0; attempt < 10 && worst_s > 0.1; ++attempt) {
         const Outcome outcome = collect(2, {.timeout_s = 20}, mismatch.call);
         worst_s = 0;
@@ -336,7 +336,7 @@ TEST(NoHangs, ARankThatThrowsOrFallsSilentOrLeavesAtARandomPointIsNamed) {
       if (testing::Test::HasFatalFailure()) return;
     }
   };
-  // each silent rank costs a deadline but no processor time, so they run at once
+  // Each silent rank costs a deadline but no processor time, so they run at once.
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();

@@ -57,7 +57,7 @@ TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction
         }
       }
     }
-    // simulated nodes do not share memory
+    // Simulated nodes do not share memory.
     for (const int ranks_per_node : {0, 1 + int(seed % 3)}) {
       run_ranks(size, {.ranks_per_node = ranks_per_node}, [&](World& world) {
         for (const CollectiveCase& c : cases) {

@@ -53,7 +53,7 @@ struct CommPlan {
   int64_t tmp_count = 0;  // elements of scratch
   Piece result;           // the piece that a Mean divides at the end; count 0: not on this rank
   bool result_is_mean = false;  // ReduceRanks has already divided
-  // true if empty messages are sent (barrier); false if both sides skip them
+  // True if empty messages are sent (barrier); false if both sides skip them.
   bool sends_empty = false;
 };
 
@@ -69,7 +69,7 @@ struct PlanRequest {
   // Elements of every rank's part; empty: balanced. For all_to_all: what this rank sends to each
   // rank.
   std::span<const int64_t> counts;
-  // for all_to_all with unequal counts: elements received from each rank
+  // For all_to_all with unequal counts: elements received from each rank.
   std::span<const int64_t> recv_counts;
   std::span<const int> node_of;  // node of each rank, for Hierarchical; empty: all on one node
 };

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// elements per block, so that its partial sums stay in the L1 cache
+// Elements per block, so that its partial sums stay in the L1 cache.
 constexpr int64_t kBlock = 512;
 
 struct ReduceLoops {

@@ -17,7 +17,7 @@ namespace trireme {
 // of the group see. Calls alternate between two entries: a rank comes to call n + 2 only after all
 // ranks came to call n + 1 and so have finished call n.
 struct SharedSlot {
-  // up to so many bytes of payload are copied into the announcement
+  // Up to so many bytes of payload are copied into the announcement.
   static constexpr int64_t kLineBytes = 24;
 
   struct alignas(64) Entry {

@@ -25,7 +25,7 @@ class WaitedTime {
   int64_t ns() const { return looked_ns_ - since_ns_ - stopped_ns_; }
 
  private:
-  // a waiting thread polls every few milliseconds
+  // A waiting thread polls every few milliseconds.
   static constexpr int64_t kStoppedNs = 500'000'000;
 
   int64_t since_ns_;

@@ -12,7 +12,7 @@ namespace trireme {
 
 struct WaitPolicy {
   int spins = 4000;  // polls before it yields, about 40 us; few if ranks share cores
-  // then it yields its core between polls for so long, before it sleeps
+  // Then it yields its core between polls for so long, before it sleeps.
   int64_t yield_ns = 100'000;
   // Counted from the last Progress that any rank of the group has shown.
   int64_t timeout_ns = 60'000'000'000;
@@ -91,7 +91,7 @@ class Waiter {
     SignatureRecord mine_;
     WaitedTime waited_;
     int published_peer_ = -2;
-    // a peer seen to have left; accepted after its messages were polled once more
+    // A peer seen to have left; accepted after its messages were polled once more.
     int departed_peer_ = -1;
     uint64_t cycle_seen_ = 0;     // hash of the cycle found last; reported if it stays
     uint64_t progress_seen_ = 0;  // of all ranks of the group together

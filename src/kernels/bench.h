@@ -55,7 +55,7 @@ double median_seconds(Body&& body) {
   };
   timed(1);  // touches the memory
   const double once = timed(1);
-  // includes the cost of reading the clock
+  // Includes the cost of reading the clock.
   const int calls = std::max(1, int(2e-4 / std::max(once, 1e-9)));
   const int samples = std::clamp(int(0.06 / (once * calls)), 3, 101);
   std::vector<double> seconds;

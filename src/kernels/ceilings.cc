@@ -57,7 +57,7 @@ ComputeCeilings measure_compute_ceilings(Stream& stream, Isa isa) {
 }
 
 Ceilings measure_ceilings(Stream& stream, Isa isa) {
-  // larger than a core's share of any last-level cache
+  // Larger than a core's share of any last-level cache.
   constexpr int64_t kBytes = int64_t{64} << 20;
   constexpr int64_t kTiles = 64;
   constexpr int64_t kTileFloats = kBytes / int64_t{sizeof(float)} / kTiles;

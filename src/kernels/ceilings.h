@@ -9,7 +9,7 @@ namespace trireme {
 // it.
 struct ComputeCeilings {
   double fp32_flops_per_s = 0.0;  // multiply-adds in registers
-  // products of pairs; fp32's peak if the CPU has no such instruction
+  // Products of pairs; fp32's peak if the CPU has no such instruction.
   double bf16_flops_per_s = 0.0;
 };
 struct Ceilings {

@@ -163,7 +163,7 @@ TRIREME_INLINE U32x16 odd_to_even(U32x16 a) {
 TRIREME_INLINE U32x16 even_to_odd(U32x16 a) {
   return {_mm256_slli_epi64(a.low, 32), _mm256_slli_epi64(a.high, 32)};
 }
-// the even lanes of `odd` become odd lanes
+// The even lanes of `odd` become odd lanes.
 TRIREME_INLINE U32x16 interleave_even(U32x16 even, U32x16 odd) {
   const U32x16 up = even_to_odd(odd);
   return {_mm256_blend_epi32(even.low, up.low, 0xaa), _mm256_blend_epi32(even.high, up.high, 0xaa)};
@@ -223,7 +223,7 @@ TRIREME_INLINE __m256i round_bf16(__m256 x) {  // into the low half of every lan
   const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
   return _mm256_srli_epi32(rounded, 16);
 }
-// a NaN keeps its upper half and becomes quiet
+// A NaN keeps its upper half and becomes quiet.
 TRIREME_INLINE __m256i quiet_or_round_bf16(__m256 x) {
   const __m256i u = _mm256_castps_si256(x);
   const __m256i quiet = _mm256_srli_epi32(_mm256_or_si256(u, _mm256_set1_epi32(0x400000)), 16);

@@ -93,7 +93,7 @@ TRIREME_INLINE U32x16 multiply_even(U32x16 a, U32x16 b) { return {_mm512_mul_epu
 // Moves odd lanes to the even ones (the odd ones become 0), and back.
 TRIREME_INLINE U32x16 odd_to_even(U32x16 a) { return {_mm512_srli_epi64(a.v, 32)}; }
 TRIREME_INLINE U32x16 even_to_odd(U32x16 a) { return {_mm512_slli_epi64(a.v, 32)}; }
-// the even lanes of `odd` become odd lanes
+// The even lanes of `odd` become odd lanes.
 TRIREME_INLINE U32x16 interleave_even(U32x16 even, U32x16 odd) {
   return {_mm512_mask_blend_epi32(0xaaaa, even.v, even_to_odd(odd).v)};
 }

@@ -318,7 +318,7 @@ class ActionTraffic::Work {
   }
 
   void count_reduce(const PlacedBucket& placed) {
-    // distance between ranks that hold the same experts
+    // Distance between ranks that hold the same experts.
     const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;
     const int shards = this->shards(placed.bucket);
     const int replicas = plan_.mesh.dp / stride / shards;

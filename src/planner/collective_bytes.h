@@ -20,7 +20,7 @@ class CollectiveBytes {
                bool shares_memory);
 
  private:
-  // collective, size, root, count, counts, recv_counts, bytes per element, canonical
+  // Collective, size, root, count, counts, recv_counts, bytes per element, canonical.
   using Asked = std::tuple<Collective, int, int, int64_t, std::vector<int64_t>,
                            std::vector<int64_t>, int64_t, bool>;
   struct Chosen {

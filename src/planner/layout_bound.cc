@@ -203,7 +203,7 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   }
   const Schedule schedule = outline(layout);
   const ScheduleTraits& traits = traits_of(layout.schedule);
-  // the ranks that hold one stage share its micro-batches
+  // The ranks that hold one stage share its micro-batches.
   const double own_m = m / traits.param_copies();
   std::vector<RankWork> ranks;
   for (int rank = 0; rank < mesh.pp; ++rank) {

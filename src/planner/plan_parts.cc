@@ -33,7 +33,7 @@ Result<Schedule> checked_schedule(const RunPlan& plan) {
 
 Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
-  // depends on prices, so it is not cached
+  // Depends on prices, so it is not cached.
   if (parallel.schedule == "auto") return checked_schedule(plan);
   const Asked asked{parallel.schedule, parallel.pp, parallel.chunks, plan.num_microbatches};
   if (const auto cached = schedules_.find(asked); cached != schedules_.end()) return cached->second;

@@ -62,7 +62,7 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   StageShape shape = plan.shape;
   shape.tp = shape.cp = shape.ep = 1;
   shape.slices = 0;
-  // so that the price does not depend on the schedule or on its split
+  // So that the price does not depend on the schedule or on its split.
   shape.split_backward = false;
   const TableBytes bytes = whole_model_bytes(plan.model, shape);
   cost.touch_s = (bytes.saved + bytes.scratch) / hardware.memory_bytes_per_s;

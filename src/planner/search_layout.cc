@@ -172,7 +172,7 @@ class Search {
     const Status outlined = outline_pipeline(plan, parts_);
     if (!outlined.ok()) {
       if (!parts_.schedule(plan).ok()) return refuse_schedule(layout, outlined.error());
-      // every other rule has passed
+      // Every other rule has passed.
       return refuse(layout, {"run.reproducible", outlined.error().message});
     }
     const PricedSchedule schedule =

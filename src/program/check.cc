@@ -44,7 +44,7 @@ std::vector<Problem> check(const Schedule& schedule, const MicrobatchMap& map) {
   };
   append(check_order(schedule));
   if (is_accumulated(schedule)) append(check_accumulate(schedule, map));
-  // a replay would only report the same problems again, as a hang
+  // A replay would only report the same problems again, as a hang.
   if (!problems.empty()) return problems;
   if (!has_transfers(schedule)) return check_cycles(schedule);
   append(check_transfers(schedule));

@@ -123,7 +123,7 @@ class SumTreeCheck {
 
   // Joins two addends. Their order does not matter, because addition of two numbers commutes.
   Sum joined(int pp, Sum left, Sum right) {
-    // already reported
+    // Already reported.
     if (left.count == 0 || right.count == 0) return left.count == 0 ? right : left;
     if (right.first < left.first) std::swap(left, right);
     if (are_siblings(left, right)) return {left.first, left.count + right.count};

@@ -55,7 +55,7 @@ class Splitter {
     table.best.assign(num_stages_, std::vector<double>(num_layers_ + 1, kInfinity));
     table.taken.assign(num_stages_, std::vector<int>(num_layers_ + 1, 0));
     for (int stage = 0; stage < num_stages_; ++stage) {
-      // every later stage needs at least one layer
+      // Every later stage needs at least one layer.
       const int highest_end = num_layers_ - (num_stages_ - 1 - stage);
       for (int end = stage + 1; end <= highest_end; ++end) {
         const int lowest_first = stage == 0 ? 0 : stage;

@@ -57,7 +57,7 @@ Status agree_on_plan(World& world, const RunPlan& plan) {
   const std::vector<std::string> hashes = gather_text(world.group(), hex64(hash64(own)));
   for (size_t rank = 1; rank < hashes.size(); ++rank) {
     if (hashes[rank] == hashes[0]) continue;
-    // all ranks take this branch
+    // All ranks take this branch.
     const std::vector<std::string> lines = gather_text(world.group(), own);
     return Error{ErrorKind::Usage,
                  fmt::format("rank 0 and rank {} have compiled different plans: {} differs. The "

@@ -15,7 +15,7 @@ namespace trireme {
 class AppendFile {
  public:
   static Result<AppendFile> create(const std::string& path);  // replaces an existing file
-  // appends to the file; refuses a symbolic link
+  // Appends to the file; refuses a symbolic link.
   static Result<AppendFile> open(const std::string& path);
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;

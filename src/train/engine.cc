@@ -148,7 +148,7 @@ void Engine::bind_owned() {
       }
       tensors.exp_avg_N = find("exp_avg/");
       tensors.exp_avg_sq_N = find("exp_avg_sq/");
-      // the rank that counts it in the norm also writes it
+      // The rank that counts it in the norm also writes it.
       tensors.in_checkpoint = owned.norm_word >= 0;
       const auto grad = [&](int64_t begin) {
         return memory_.elements(regions.grad_slots[0], DType::F32, begin, owned.count);

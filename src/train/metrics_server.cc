@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-// limit from the connection to the last byte of the answer
+// Limit from the connection to the last byte of the answer.
 constexpr int64_t kClientNs = 2'000'000'000;
 constexpr int64_t kNoDescriptorNs = 50'000'000;
 

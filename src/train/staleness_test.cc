@@ -143,7 +143,7 @@ TEST(Staleness, OthersWaitForAWorkerThatStalls) {
       for (int tries = 0; tries < 5000 && !(is_far(1) && is_far(2)); ++tries) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-      // time in which the others could continue
+      // Time in which the others could continue.
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       EXPECT_EQ(progress.step_of(1), step + staleness);
       EXPECT_EQ(progress.step_of(2), step + staleness);

@@ -142,7 +142,7 @@ Result<TensorBoardFile> TensorBoardFile::create(const Start& start) {
     log.varint(1, kSessionStart);
     events.event_.clear();
     events.event_.fixed64(kWallTime, now);
-    // later events of earlier starts are dropped from here on
+    // Later events of earlier starts are dropped from here on.
     events.event_.varint(kStep, uint64_t(start.step + 1));
     events.event_.bytes(kSessionLog, log.text());
     events.write_event(events.event_);

@@ -29,7 +29,7 @@ struct TrainerParts {
   double bytes_per_token = 0.0;             // of the validation text; 0: unknown
   double peak_flops = 0.0;                  // measured ceiling by which MFU is computed
   const std::atomic<int>& stop_signals;     // 1: finish the step, save and stop
-  // checked in addition to the signals; absent: never
+  // Checked in addition to the signals; absent: never.
   const std::atomic<bool>* must_stop = nullptr;
   StepTrace* trace = nullptr;  // absent: no timeline is kept
   StepMeter* meter = nullptr;  // absent: no costs are kept

@@ -93,7 +93,7 @@ void run_ranks(int size, const WorldOptions& options, const std::function<void(W
       World world(backend, options);
       try {
         function(world);
-        // before the world is destroyed, because its thread may be waiting
+        // Aborts before the world is destroyed, because its thread may be waiting.
       } catch (const std::exception& error) {
         abort_with(host.fabric(), rank, error);
       }

@@ -58,7 +58,7 @@ void MpiControl::announce_wait() {
   auto message = std::make_shared<Message>();
   message->kind = Kind::Waits;
   message->rank = rank_;
-  // sent as an age, because the clocks of hosts differ
+  // Sent as an age, because the clocks of hosts differ.
   if (wait.since_ns != 0) wait.since_ns = now - wait.since_ns;
   message->wait = wait;
   send_to_all(std::move(message), offsetof(Message, cause));

@@ -179,7 +179,7 @@ TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const Query
                                                    int64_t key, int64_t first_col, int64_t r,
                                                    U* dscores, const BackwardState<U>& s) const {
   const F32x16 to_powers_of_two = broadcast(shape.scale * kLog2E);
-  // the first query of the tile that sees the key
+  // The first query of the tile that sees the key.
   const int64_t first_seeing = key - last_visible(tile.first);
   int64_t col = 0;
   for (; col < first_col; col += kLanes) store_operand(dscores + col, zeros());

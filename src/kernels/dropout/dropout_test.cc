@@ -20,7 +20,7 @@ struct Operands {
             .y_TC = y,
             .probability = probability,
             .key = {0x0123456789abcdefu},
-            // sample numbers cross 32 bits, the word of a counter
+            // Sample numbers cross 32 bits, the word of a counter.
             .first_sample = (uint64_t{1} << 32) - 1,
             .rows_per_sample = rows_per_sample};
   }

@@ -60,7 +60,7 @@ TEST(CrossEntropy, AgreesWithTheReferenceEverywhere) {
   Teams teams;
   for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const LossShape& shape : kLossShapes) {
-      // soft distributions, and some in which one token has nearly everything
+      // Soft distributions, and some in which one token has nearly everything.
       for (float scale : {5.0f, 60.0f}) {
         SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(shape.vocab_size));
         const Operands start(dtype, shape, scale);
