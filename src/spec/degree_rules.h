@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// What the degrees of parallel.* must divide. Several rules bind one degree: the first that is
-// broken is named, and with it the values that keep all of them.
+// Checks what the degrees of parallel.* must divide. If several rules limit one degree, the first
+// broken rule is named together with the values that satisfy all of them.
 void degree_rules(ConfigRules& rules, const RunConfig& config);
 
 }  // namespace trireme

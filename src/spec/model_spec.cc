@@ -52,8 +52,8 @@ Status check_positive(const ModelSpec& model) {
   return Done{};
 }
 
-// Refuses models whose tables would take more time and memory than the model is worth, before any
-// table is made; sums are doubles, which do not overflow.
+// Refuses huge models before any table is made, because their tables would take too much time and
+// memory. Sums are doubles, which do not overflow.
 Status check_size(const ModelSpec& model) {
   const std::pair<const char*, std::pair<int64_t, int64_t>> sizes[] = {
       {"model.layers", {model.layers, limits::kLayers}},

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// One struct per section of RUN.toml; the defaults stand here, the words about each field in
-// run_config_fields.cc, from which parsing, printing and help are made.
+// One struct per section of RUN.toml with the defaults. The text about each field is in
+// run_config_fields.cc, from which parsing, printing and help are derived.
 
 enum class ModelFamily { Gpt2, Llama, Moe };
 
@@ -16,34 +16,36 @@ struct ModelConfig {
   int64_t layers = 4;
   int64_t d_model = 128;
   int64_t heads = 4;
-  int64_t kv_heads = 0;    // 0: heads
+  int64_t kv_heads = 0;    // 0: as many as heads
   int64_t head_dim = 0;    // 0: d_model / heads
   int64_t d_ff = 0;        // 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (llama)
-  int64_t vocab_size = 0;  // 0: the tokenizer's
+  int64_t vocab_size = 0;  // 0: that of the tokenizer
   int64_t seq_len = 128;
-  std::string activation;  // "": the family's: gelu_tanh (gpt2), swiglu (llama); gelu_erf, relu
-  std::string norm;        // "": the family's: layer_norm, rms_norm
-  std::string positions;   // "": the family's: learned, rope
-  bool bias = true;        // gpt2: biases of linears and norms
-  bool norm_gain = true;   // false: norms without parameters
-  bool embedding_norm = false;  // a norm right after the embedding (microgpt)
+  // "": of the family: gelu_tanh (gpt2), swiglu (llama); also gelu_erf, relu.
+  std::string activation;
+  std::string norm;             // "": of the family: layer_norm or rms_norm
+  std::string positions;        // "": of the family: learned or rope
+  bool bias = true;             // gpt2: biases of linears and norms
+  bool norm_gain = true;        // false: norms without parameters
+  bool embedding_norm = false;  // a norm directly after the embedding (microgpt)
   bool final_norm = true;
-  bool tied_head = true;  // the head reads the embedding's table (llama: false by its files)
+  bool tied_head = true;  // the head uses the embedding's table (false in the files of llama)
   double norm_eps = 1e-5;
-  double dropout = 0.0;  // embedding, residual and attention
+  double dropout = 0.0;  // of embedding, residual and attention
   double init_stddev = 0.02;
-  bool init_scale_residual = true;  // projections onto the residual: stddev / sqrt(2 layers)
+  // Projections into the residual stream use stddev / sqrt(2 layers).
+  bool init_scale_residual = true;
   double rope_theta = 10000.0;
   double rope_scaling_factor = 1.0;  // Llama-3 scaling; 1: none
   double rope_low_freq_factor = 1.0;
   double rope_high_freq_factor = 4.0;
   int64_t rope_original_seq_len = 8192;
-  // moe only; d_ff is the width of one expert.
-  int64_t experts = 8;  // that tokens are routed to
-  int64_t top_k = 2;    // of them, those that a token visits
+  // The next fields are only for moe. d_ff is the width of one expert.
+  int64_t experts = 8;  // experts to which tokens are routed
+  int64_t top_k = 2;    // how many of them each token visits
   int64_t shared_experts = 0;
-  std::string router = "softmax";  // "softmax", "sigmoid"
-  int64_t expert_groups = 1;       // a token's experts lie in the best top_groups of so many groups
+  std::string router = "softmax";  // "softmax" or "sigmoid"
+  int64_t expert_groups = 1;       // groups; a token's experts are in its best top_groups groups
   int64_t top_groups = 1;
   double capacity_factor = 0.0;  // 0: dropless
   double aux_loss = 0.01;
@@ -55,25 +57,25 @@ struct DataConfig {
   std::string source = "files";  // "files" (token files) or "synthetic"
   std::string train;             // token file
   std::string val;               // token file; "": no validation
-  std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; kept with checkpoints
+  std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; copied into checkpoints
 };
 
 struct BatchConfig {
-  int64_t global_sequences = 0;  // exactly one of the two, or neither: micro_sequences * dp
+  int64_t global_sequences = 0;  // set one of the two, or neither (then micro_sequences * dp)
   int64_t global_tokens = 0;
   int64_t micro_sequences = 8;
 };
 
 struct OptimConfig {
-  std::string name = "adamw";  // "adamw", "sgd"
+  std::string name = "adamw";  // "adamw" or "sgd"
   double lr = 6e-4;
   double min_lr = 0.0;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;        // matrices only
-  double momentum = 0.9;            // sgd
-  std::string schedule = "cosine";  // "cosine", "linear", "constant", "wsd"
+  double weight_decay = 0.1;        // only for matrices
+  double momentum = 0.9;            // only for sgd
+  std::string schedule = "cosine";  // "cosine", "linear", "constant" or "wsd"
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
   double clip_norm = 1.0;   // 0: no clipping
@@ -87,59 +89,59 @@ struct ParallelConfig {
   int cp = 1;
   int ep = 1;
   std::string schedule = "1f1b";
-  int chunks = 0;  // model chunks per rank; 0: what the schedule means
+  int chunks = 0;  // model chunks per rank; 0: default of the schedule
   int zero = 0;
   int hsdp_shard = 0;
-  std::string sync = "all_reduce";  // "all_reduce", "parameter_server"
-  int servers = 1;                  // of the dp ranks: those that keep what is updated
-  int staleness = 0;                // pushes that a worker may be ahead; 0: synchronous
+  std::string sync = "all_reduce";  // "all_reduce" or "parameter_server"
+  int servers = 1;                  // how many of the dp ranks are servers
+  int staleness = 0;                // pushes by which a worker may be ahead; 0: synchronous
   bool sequence = false;
   bool tp_overlap = false;
   std::string context = "ring";
-  int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself
-  int prefetch = 1;          // units whose parameters or gradients are on their way
+  int64_t bucket_bytes = 0;  // gradients that are reduced together; 0: each unit separately
+  int prefetch = 1;          // units whose parameters or gradients are in transfer
 };
 
 struct MemoryConfig {
-  std::string recompute = "none";  // "none", "selective", "full"
-  std::string offload = "none";    // "none", "optimizer", "all"
-  std::string offload_folder;      // "": the run's
+  std::string recompute = "none";  // "none", "selective" or "full"
+  std::string offload = "none";    // "none", "optimizer" or "all"
+  std::string offload_folder;      // "": the folder of the run
   int64_t offload_buffer_bytes = 16 << 20;
-  int64_t limit_bytes = 0;  // a plan above it is refused; 0: what the host has available
+  int64_t limit_bytes = 0;  // larger plans are refused; 0: the memory of the host
 };
 
 struct PrecisionConfig {
-  std::string compute = "bf16";      // "fp32", "bf16", "fp16"
-  double loss_scale = 256.0;         // fp16: at the first step
-  int64_t loss_scale_window = 1000;  // fp16: good steps before it is doubled
+  std::string compute = "bf16";      // "fp32", "bf16" or "fp16"
+  double loss_scale = 256.0;         // only for fp16: loss scale of the first step
+  int64_t loss_scale_window = 1000;  // only for fp16: good steps before it is doubled
 };
 
 struct CheckpointConfig {
-  int64_t every = 0;  // steps; 0: only at the end and on a signal
+  int64_t every = 0;  // in steps; 0: only at the end and on a signal
   int64_t keep = 3;
-  int64_t keep_every = 0;       // steps; 0: none
+  int64_t keep_every = 0;       // in steps; 0: none
   std::string fallback_folder;  // "": none
   bool at_end = true;
-  double timeout_s = 300.0;  // without progress
+  double timeout_s = 300.0;  // limit without progress
 };
 
 struct RunSection {
   uint64_t seed = 1337;
   int64_t steps = 100;
   int64_t stop_after = 0;
-  std::string reproducible = "fixed";  // "fixed", "layout", "mesh"
+  std::string reproducible = "fixed";  // "fixed", "layout" or "mesh"
   int threads_per_rank = 0;            // 0: max(1, cores / ranks on this host)
-  std::string backend = "local";       // "local", "mpi"
+  std::string backend = "local";       // "local" or "mpi"
   double comm_timeout_s = 60.0;
-  int64_t eval_every = 0;  // steps; 0: at the last alone
+  int64_t eval_every = 0;  // in steps; 0: only at the last step
   int64_t eval_sequences = 64;
   int64_t sample_every = 0;
   int64_t sample_tokens = 64;
   std::string sample_prompt = "\n";
-  std::string isa = "auto";  // "auto", "avx2", "avx512", "avx512_bf16", "reference"
-  std::string hardware;      // a hardware file; "": measured for a moment at the start
+  std::string isa = "auto";  // "auto", "avx2", "avx512", "avx512_bf16" or "reference"
+  std::string hardware;      // a hardware file; "": measured briefly at the start
   bool tensorboard = true;
-  int64_t histograms_every = 0;  // steps; 0: never
+  int64_t histograms_every = 0;  // in steps; 0: never
   std::string prometheus_file;   // "": none
   int prometheus_port = 0;       // 0: none
   std::string prometheus_host = "127.0.0.1";
@@ -148,7 +150,7 @@ struct RunSection {
 struct TraceConfig {
   int64_t first_step = 2;  // traced steps: first_step .. first_step + steps - 1
   int64_t steps = 3;
-  std::string ranks;  // "3,17": shown in the report beside those that it chooses
+  std::string ranks;  // such as "3,17": added to the ranks that the report chooses
 };
 
 struct RunConfig {

@@ -17,7 +17,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 31;
 constexpr int64_t kMostBatchTokens = int64_t{1} << 40;
 constexpr int64_t kMostRanks = int64_t{1} << 20;
 
-// "" or numbers of up to six digits between commas.
+// True for "" and for numbers of up to six digits separated by commas.
 bool is_rank_list(std::string_view text) {
   int digits = 0;
   for (const char c : text) {
@@ -67,9 +67,9 @@ void model_rules(ConfigRules& rules, const ModelConfig& model) {
   }
 }
 
-constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
+constexpr int64_t kMostExperts = 4096;  // so that a bias per expert fits into one norm chunk
 
-// How many of the experts, of which there are some, a token may visit.
+// Checks how many of the experts a token visits. The model has experts.
 void chosen_expert_rules(ConfigRules& rules, const ModelConfig& model) {
   const int64_t groups = model.expert_groups, top_groups = model.top_groups;
   rules.size("model.top_k", model.top_k, 1, model.experts);
@@ -100,7 +100,7 @@ void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.at_least("model.balance_rate", model.balance_rate, 0.0);
 }
 
-// Sequences of a step where the configuration sets them; 0 where it is wrong.
+// Returns the sequences of a step as configured; 0 if they are not set or invalid.
 int64_t sequences_of(const RunConfig& config) {
   const BatchConfig& batch = config.batch;
   if (batch.global_sequences > 0) return batch.global_sequences;
@@ -116,7 +116,7 @@ void batch_rules(ConfigRules& rules, const RunConfig& config) {
   rules.size("batch.micro_sequences", batch.micro_sequences, 1, kMostTokens);
   if (batch.global_tokens > 0 && seq_len > 0) {
     if (batch.global_sequences > 0) {
-      // Division instead of a product: the product of two large values has no meaning.
+      // Uses division, because the product of two large values may overflow.
       rules.require(batch.global_tokens % seq_len == 0 &&
                         batch.global_tokens / seq_len == batch.global_sequences,
                     "batch.global_tokens",

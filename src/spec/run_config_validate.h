@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// One broken rule: "parallel.tp = 3 must divide model.heads = 32; try 1, 2, 4, 8, 16 or 32".
+// A broken rule, such as "parallel.tp = 3 must divide model.heads = 32; try 1, 2, 4, 8, 16 or 32".
 struct ConfigProblem {
   std::string key;
   std::string value;
@@ -17,8 +17,8 @@ struct ConfigProblem {
   std::string message() const;
 };
 
-// All broken rules that the configuration alone shows, in the order of its sections. What depends
-// on the data, the machine or the version's abilities is for the plan to say.
+// Returns all rules that the configuration itself breaks, in the order of its sections. Rules that
+// depend on the data, the machine or the abilities of this version are checked by the plan.
 std::vector<ConfigProblem> validate(const RunConfig& config);
 
 }  // namespace trireme
