@@ -16,13 +16,13 @@ TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterAWindowOfGoodSteps) {
     EXPECT_EQ(scale.value(), expected);
   }
   scale.take_step(false);
-  scale.take_step(true);  // begins the count anew
+  scale.take_step(true);  // resets the count of good steps
   scale.take_step(false);
   scale.take_step(false);
   EXPECT_EQ(scale.value(), 64.0);
 }
 
-// Whatever happens it stays a power of two that an fp32 holds, so that dividing by it is exact.
+// After any steps it is a power of two that fp32 can hold, so dividing by it is exact.
 TEST(LossScale, StaysAPowerOfTwo) {
   for (const bool skipped : {false, true}) {
     LossScale scale(1.0, 1);
