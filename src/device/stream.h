@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-// What a kernel of any shape may need for itself on one thread: packed panels and tiles.
+// Scratch of a kernel of any shape on one thread: packed panels and tiles.
 inline constexpr int64_t kWorkspaceBytesPerThread = int64_t{4} << 20;
 
-// Where kernels run, in order. On the CPU a kernel has finished when its call returns.
+// Runs kernels in order. On the CPU a kernel has finished when its call returns.
 class Stream {
  public:
-  // Borrows both; `workspace` has kWorkspaceBytesPerThread for every thread, 64-byte aligned.
+  // Borrows both. `workspace` has kWorkspaceBytesPerThread for each thread, 64-byte aligned.
   Stream(ThreadTeam& team, std::span<std::byte> workspace) : team_(team), workspace_(workspace) {
     TRIREME_CHECK(int64_t(workspace.size()) >= team.size() * kWorkspaceBytesPerThread,
                   "the stream's workspace is too small for its team");
