@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// The first line that a RUN.toml would have and a hardware file would not; null: none.
+// Returns the first line that belongs to a RUN.toml and not to a hardware file, or null.
 const ConfigAssignment* line_of_a_run(const std::vector<ConfigAssignment>& assignments) {
   RunConfig run;
   const std::vector<ConfigField> fields = config_fields(run);

@@ -30,7 +30,7 @@ TEST(TomlLimits, WaysOfNestingAddUp) {
         "[" + half + "]\n" + rest + " = 1\n", "[" + half + "]\nx = {" + rest + " = 1}\n",
         half + " = {" + half + " = {" + half + " = 1}}\n", "x = " + std::string(100, '['),
         "x = [\n" + std::string(100, '{'),
-        // Quotes of a block's own must not begin another string.
+        // Quotes inside a block string must not begin another string.
         "x = [\"\"\"b\"\"\"\"\", {" + dotted(100) + " = 1}]\n",
         "x = ['''b''''', {" + dotted(100) + " = 1}]\n"}) {
     const Status status = check_toml_limits(text);
@@ -50,7 +50,7 @@ TEST(TomlLimits, DotsAndBracketsInStringsAndCommentsCountForNothing) {
   }
 }
 
-// Every way to the parser is guarded: a run, a model file, a cluster, --set.
+// Every path to the parser is guarded: a run, a model file, a cluster, --set.
 TEST(TomlLimits, FortyThousandLevelsAreRefusedEverywhere) {
   const std::string text = dotted(40000) + " = 1\n";
   const std::string path =
