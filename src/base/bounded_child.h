@@ -10,23 +10,23 @@
 
 namespace trireme {
 
-// The outcome of a function that ran in a child process. Tests of hostile input use it: a crash, an
-// endless loop or gigabytes of memory end the child and not the test.
+// The outcome of a function that ran in a child process. Tests of hostile input use it, because a
+// crash, an endless loop or gigabytes of memory then end the child and not the test.
 struct ChildOutcome {
-  std::string said;        // what the function returned
-  std::string failure;     // "" or how the child ended otherwise
-  double seconds = 0.0;    // on the clock; a busy machine takes several times as long
-  int64_t peak_bytes = 0;  // of resident memory above that of a child that does nothing
+  std::string said;        // return value of the function
+  std::string failure;     // "", or how the child ended otherwise
+  double seconds = 0.0;    // wall time; a busy machine takes several times as long
+  int64_t peak_bytes = 0;  // peak resident memory above that of an idle child
 };
 
-// Memory under sanitizers is mostly theirs.
+// Under sanitizers most of the memory belongs to them.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kMeasuresMemory = false;
 #else
 inline constexpr bool kMeasuresMemory = true;
 #endif
 
-// `function` returns a string; the child is ended after deadline_s.
+// `function` returns a string. The child is killed after deadline_s.
 template <typename Function>
 ChildOutcome measured_child(Function&& function, unsigned deadline_s) {
   ChildOutcome outcome;

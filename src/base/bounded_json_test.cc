@@ -45,7 +45,7 @@ TEST(BoundedJson, EachLimitIsTheLargestNumberThatPasses) {
   }
 }
 
-// The parser refuses text that is no JSON at all. The count before it only has to terminate.
+// The parser refuses text that is no JSON; the limit check before it only has to terminate.
 TEST(BoundedJson, TextThatIsNoJsonIsRefusedByTheParserInAFewWords) {
   for (const std::string& text :
        {std::string(), std::string("]]]]}}}}"), std::string("\"\\"),
