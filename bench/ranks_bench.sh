@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What ranks cost on one machine, in turns, as medians of several rounds, as tables in Markdown:
-# layouts of two ranks with one thread each beside one rank with two, the bubble of pipelines beside the
-# simulator's, and one long sequence shared by two ranks.
+# Measures what ranks cost on one machine, in turns, as medians of several rounds, and prints tables
+# in Markdown: layouts of two ranks with one thread each beside one rank with two threads, the
+# bubble of pipelines beside the simulator's, and one long sequence shared by two ranks.
 #   bench/ranks_bench.sh BUILD_DIR [layouts|pipelines|context]...
 # ROUNDS (3) may be set in the environment.
 set -euo pipefail
@@ -18,8 +18,8 @@ median() { sort -g | awk '{v[NR] = $1} END {if (NR) print v[int((NR + 1) / 2)]}'
 calc() { awk "BEGIN {printf \"$1\", ($2)}"; }
 field() { sed -nE "s/.*\"$1\": ?\"?([^,}\"]*).*/\1/p" <<<"$2"; }
 
-# Means over the ranks of a run, in percent of the step: exposed communication and bubble as measured,
-# the same as predicted, and the idle time that each pair adds up to; one line.
+# Prints on one line the means over the ranks of a run, in percent of the step: measured exposed
+# communication and bubble, the predicted ones, and the idle time that each pair adds up to.
 shares() {
   tr -d ' \n' <"$1/summary.json" |
     grep -oE '"(predicted|measured)":\{"compute":[^}]*\}' |
@@ -33,7 +33,8 @@ shares() {
          }'
 }
 
-# NAME and its options, one a line; every round runs them all. A run's folder is $runs/NAME.ROUND.
+# One NAME with its options per line; every round runs them all. The folder of a run is
+# $runs/NAME.ROUND.
 run_all() {
   local config=$1 cases=$2 round name options set sets
   for ((round = 0; round < rounds; ++round)); do
@@ -46,7 +47,7 @@ run_all() {
   done
 }
 
-# Median over the rounds of column C of `shares`, and of a key of summary.json.
+# Prints the median over the rounds of column C of `shares`, or of a key of summary.json.
 share_of() { for f in "$runs/$1".[0-9]*; do shares "$f" | cut -d' ' -f"$2"; done | median; }
 rate_of() { for f in "$runs/$1".[0-9]*; do field tokens_per_s "$(tr -d '\n' <"$f/summary.json" | sed 's/"ranks".*//')"; done | median; }
 
@@ -55,8 +56,8 @@ head_line() {
   echo
 }
 
-# TITLE CONFIG CASES HEADINGS COLUMN...: a row for each case with its rate, that beside the rate of
-# `one`, and columns of `shares`, or the options themselves.
+# TITLE CONFIG CASES HEADINGS COLUMN...: prints a row for each case with its rate, its rate relative
+# to `one`, and columns of `shares`, or the options themselves.
 compare() {
   local title=$1 config=$2 cases=$3 headings=$4 base rate name options column
   shift 4

@@ -23,7 +23,7 @@ while IFS=: read -r file line text; do
 done < <(grep -rnE --include='*.h' --include='*.cc' --include='*.cu' --include='*.inc' \
            '^#include "[a-z_]+/' src)
 
-# The environment is read in cli alone, and nothing below it prints or ends the process.
+# Only cli reads the environment, prints and ends the process.
 forbidden='\b(getenv|secure_getenv)\(|std::(cout|cerr)|\bstd::exit\('
 if grep -rnE --include='*.h' --include='*.cc' "$forbidden" src |
      grep -vE '^src/cli/|_(test|bench)\.cc:'; then

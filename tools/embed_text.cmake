@@ -1,5 +1,5 @@
-# Writes a header with the text of files as constants: cmake -DOUT=header -DFILES="a/page.html;..." -P
-# embed_text.cmake. a/page.html becomes kPageHtml.
+# Writes a header with the text of files as constants: cmake -DOUT=header -DFILES="a/page.html;..."
+# -P embed_text.cmake. a/page.html becomes kPageHtml.
 set(text "#pragma once\n\n#include <string_view>\n\nnamespace trireme::embedded {\n\n")
 foreach(file ${FILES})
   get_filename_component(name ${file} NAME)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The whole test suite: layers, then the tests under each preset, then short fuzzing.
-# tools/test.sh [all]: with `all`, the tests labelled slow run too, the address sanitizer takes every layout of
-# tests/parity, the thread sanitizer the layer that trains, and each fuzz target two minutes.
+# Runs the whole test suite: layers, then the tests under each preset, then short fuzzing.
+# tools/test.sh [all]: with `all` the tests labelled slow run too, the address sanitizer tests every
+# layout of tests/parity, the thread sanitizer tests the train layer, and each fuzz target runs for
+# two minutes.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -20,7 +21,7 @@ row() {  # name, tests, failures, seconds
   failed=$((failed + $3))
 }
 
-# A step that is one test: step NAME COMMAND...
+# step NAME COMMAND...: runs a step that counts as one test.
 step() {
   local name=$1 begin=$SECONDS bad=0
   shift
@@ -30,7 +31,7 @@ step() {
   return $bad
 }
 
-# Configures, builds and runs ctest: preset NAME FOLDER-OF-TESTS CTEST-OPTIONS...
+# preset NAME FOLDER-OF-TESTS CTEST-OPTIONS...: configures, builds and runs ctest.
 preset() {
   local name=$1 folder=$2 begin=$SECONDS
   shift 2
@@ -60,12 +61,12 @@ step "layers" tools/check_layers.sh
 step "pages" tools/check_docs.sh
 preset ci build/ci "${skip[@]}"
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
-# Under the address sanitizer a pairwise cover of the layouts stands for all of them; packages are made and
-# tutorials followed in the build before.
+# The address sanitizer tests a pairwise cover of the layouts instead of all. Packages and tutorials
+# are tested in the build before.
 in_dev=("${skip[@]}")
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex '^(parity|parity_of_meshes|tutorial_.*|package|install|browser|ranks_net)$')
 preset dev build/dev "${in_dev[@]}"
-# One test at a time: a thread sanitizer that shares cores with another misses races.
+# Runs one test at a time, because a thread sanitizer that shares cores with another misses races.
 in_tsan=tsan
 [[ ${1:-} == all ]] && in_tsan=tsan-all
 preset $in_tsan build/tsan -j1 "${skip[@]}"

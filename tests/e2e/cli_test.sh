@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Exit codes, streams, completion and the progress line of the program: cli_test.sh TRIREME SOURCE_DIR
+# Tests exit codes, streams, completion and the progress line of the program: cli_test.sh TRIREME
+# SOURCE_DIR
 set -u
 trireme=$1
 root=$2
@@ -14,7 +15,8 @@ fail() {
   failures=$((failures + 1))
 }
 
-# expect CODE ARGUMENTS...: the exit code; a failure leaves standard output empty and says something.
+# expect CODE ARGUMENTS...: checks the exit code. On failure standard output must be empty and
+# standard error must not.
 expect() {
   local code=$1
   shift
@@ -48,8 +50,8 @@ expect 0 plan "$tiny" --cluster "$root/clusters/dgx-a100-80g.toml" --explain
 printed 'predicted for DGX A100'
 printed 'matmul_share'
 printed 'configured'
-# A search looks for the layout: what the ranks of the configuration could not share is no mistake,
-# and what it prints is a run that plan takes.
+# The layout search ignores the layout of the configuration, even if it is infeasible, and `plan`
+# accepts the command that it prints.
 searched=(--cluster "$root/clusters/dgx-a100-80g.toml" --set batch.global_sequences=8)
 expect 2 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}"
 expect 0 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}" --search --html page.html
@@ -99,8 +101,8 @@ said "no layout of 2 ranks is feasible"
 # 4: a file is damaged
 head -c 4096 /dev/urandom >noise.tok
 expect 4 data inspect noise.tok
-# A large token file is verified chunk by chunk as it is read: damage ends the run, although every
-# token that the damage leaves is in the vocabulary.
+# A large token file is verified chunk by chunk while it is read: damage ends the run, even if every
+# damaged token is still in the vocabulary.
 head -c 36000000 /dev/zero | tr '\0' 'a' >text.txt
 expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
 large=(--set data.source=files --set data.train=large/train.tok --set model.vocab_size=512)
@@ -112,7 +114,7 @@ tail -n 1 damaged-data/metrics.jsonl | grep -q '"event":"failure".*large/train.t
 expect 0 data inspect large/train.tok
 expect 4 data inspect large/train.tok --verify
 said 'large/train.tok: chunk 15 (bytes 983104 to 1048639)'
-# One that is truncated in a run ends it in the same way, and by no signal.
+# A file that is truncated during a run ends it in the same way, and not by a signal.
 expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
 "$trireme" train "$tiny" --out truncated-data "${large[@]}" --set run.steps=100000000 >out 2>err &
 trained=$!
@@ -131,7 +133,8 @@ head -c 4096 /dev/zero >tokens.bin
 expect 0 data inspect tokens.bin
 printed 'checksum: none'
 rm -r large text.txt
-# What lies in a file beside the run changes no loss and goes with it; a folder that cannot have one.
+# Offloading to a file changes no loss, and the file is removed with the run; a folder that cannot
+# have one is refused.
 expect 0 train "$tiny" --out in-memory
 expect 0 train "$tiny" --out in-file --set memory.offload=optimizer \
   --set memory.offload_buffer_bytes=65536
@@ -147,7 +150,7 @@ if [[ -w /dev/full ]]; then
   [[ $? == 4 ]] || fail "a full disk behind standard output must end with 4"
 fi
 
-# A run stops with 130 and ends with 0; a folder that is not empty is left alone.
+# A stopped run exits with 130, a finished one with 0. A folder that is not empty is not changed.
 expect 130 train "$tiny" --out run --set run.stop_after=3
 expect 2 train "$tiny" --out run
 said '--resume auto'
@@ -156,7 +159,8 @@ expect 0 train "$tiny" --out run --resume auto
 "$trireme" config diff "$tiny" run/config.resolved.toml >out || fail "config.resolved.toml loads"
 grep -vq 'stop_after' out && grep -v 'stop_after' out && fail "config.resolved.toml differs"
 
-# Escape sequences from names and files stay text in messages, and in data that a terminal gets.
+# Escape sequences from names and files are printed as text in messages, and in data that go to a
+# terminal.
 expect 2 plan $'no-\e]0;title\a\e[31m.toml'
 said '\x1b]0;title\x07\x1b[31m'
 LC_ALL=C grep -q $'[\x1b\x07]' err && fail "an escape sequence in a message"
@@ -168,7 +172,8 @@ if command -v script >/dev/null; then
   grep -q $'\x1b' out && fail "an escape sequence reaches the terminal"
 fi
 
-# A log has no terminal controls; a terminal is never wrapped, and has colours unless they are unwanted.
+# A log has no terminal controls. A terminal line never wraps, and has colours unless they are
+# disabled.
 LC_ALL=C grep -q $'[\r\x1b]' err && fail "terminal controls in a log"
 if command -v script >/dev/null; then
   terminals=0
@@ -178,11 +183,11 @@ if command -v script >/dev/null; then
   TERM=xterm on_terminal A=b >tty
   grep -q $'\x1b\\[2K' tty || fail "no progress line on a terminal"
   grep -q $'\x1b\\[1m' tty || fail "no colours on a terminal"
-  # Between two redrawings stands one line of less than the terminal's width.
+  # Each redrawing is one line, narrower than the terminal.
   widest=$(tr '\r' '\n' <tty | sed -n 's/^\x1b\[2K//p' | sed 's/\x1b\[[0-9]*m//g' |
            grep '^step .*/20' | awk '{if (length($0) > w) w = length($0)} END {print w + 0}')
   ((widest > 0 && widest < 40)) || fail "progress line of $widest columns on a terminal of 40"
-  # A terminal that becomes narrower in the middle of a run: no line behind the next redrawing is wider.
+  # If a terminal becomes narrower during a run, no line after the next redrawing is wider.
   TERM=xterm script -qec "stty cols 90
     '$trireme' train '$tiny' --set run.steps=200 --out '$work/resized' & sleep 0.7
     stty cols 40; printf '\\nNARROW\\n'; wait" /dev/null >tty
@@ -195,7 +200,7 @@ if command -v script >/dev/null; then
   grep -q $'\x1b\\[2K' tty && fail "redrawing in spite of CI"
 fi
 
-# Completion in the shell that is here.
+# Tests completion in the shells that are installed.
 "$trireme" completion bash >completion.bash || fail "completion bash"
 complete_words() {  # words...: what is offered for the last one
   COMP_WORDS=("$@")
@@ -227,7 +232,8 @@ if command -v fish >/dev/null; then
 fi
 if command -v zsh >/dev/null; then
   zsh -n completion.zsh || fail "syntax for zsh"
-  # A shell on a terminal of its own, as zsh completes on terminals alone: what stands behind a tab.
+  # Runs a shell on its own terminal, because zsh completes only on terminals, and prints what
+  # follows a tab.
   mkdir functions
   cp completion.zsh functions/_trireme
   cat >complete.zsh <<'END'
@@ -247,7 +253,7 @@ END
   [[ $(offered 'trireme train --set model.lay') == *model.layers=* ]] || fail "zsh: completion of a key"
 fi
 
-# The manual page is one that groff has nothing to say about.
+# groff must not warn about the manual page.
 if command -v groff >/dev/null; then
   "$trireme" help --man | groff -man -ww -Tutf8 -z 2>&1 | head -n 5 >man.txt
   [[ ! -s man.txt ]] || { fail "the manual page"; cat man.txt; }

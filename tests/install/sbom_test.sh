@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The bill of materials has the fields that SPDX 2.3 asks for, and every library that the program loads:
-# sbom_test.sh BUILD_DIR SOURCE_DIR
+# The bill of materials has the fields that SPDX 2.3 requires, and every library that the program
+# loads: sbom_test.sh BUILD_DIR SOURCE_DIR
 set -u
 build=$1
 root=$2
@@ -69,7 +69,7 @@ awk '
     exit wrong
   }' "$sbom" || fail "a field"
 
-# What the program loads and what is only compiled in.
+# The libraries that the program loads, and those of which it only compiles headers.
 while IFS= read -r library; do
   path=$(ldd "$build/trireme" | awk -v name="$library" '$1 == name {print $3}')
   package=$(dpkg-query -S "$path" "$(realpath "$path")" 2>/dev/null | sed -n '1s/:.*//p')

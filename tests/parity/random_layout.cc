@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMostRanks = 6;
 
-// configs/tiny-gpt2.toml
+// Reads configs/tiny-gpt2.toml.
 RunConfig tiny_gpt2() {
   RunConfig config;
   config.model.layers = 4;
@@ -65,7 +65,7 @@ class Draw {
     return divisor;
   }
 
-  // Half of the layouts have all six ranks or five.
+  // Half of the layouts have five or six ranks.
   void degrees() {
     ParallelConfig& parallel = config_.parallel;
     const int least = is_one_of(2) ? 2 : 5;
@@ -102,7 +102,7 @@ class Draw {
     model.d_model = model.heads * 4;
     model.d_ff = parallel.tp * 8;
     model.vocab_size = 19 + below(3);
-    model.seq_len = parallel.cp * any_of({2, 4, 8});  // two chunks of a rank
+    model.seq_len = parallel.cp * any_of({2, 4, 8});  // two chunks per rank
     model.dropout = is_one_of(3) ? 0.1 : 0.0;
     model.tied_head = is_one_of(2);
     model.init_stddev = 0.2;
@@ -121,7 +121,7 @@ class Draw {
     model.capacity_factor = is_one_of(3) ? 1.0 : 0.0;
   }
 
-  // Most modes want a power of two; a schedule of two directions wants many micro-batches.
+  // Most modes need a power of two; a schedule of two directions needs many micro-batches.
   void batch() {
     const ParallelConfig& parallel = config_.parallel;
     BatchConfig& batch = config_.batch;
@@ -155,7 +155,7 @@ class Draw {
     config_.optim.post_validate = is_one_of(5);
     config_.memory.recompute = any_of({"none", "selective", "full"});
     config_.memory.offload = any_of({"none", "none", "optimizer", "all"});
-    config_.memory.offload_buffer_bytes = 4096;  // many pieces
+    config_.memory.offload_buffer_bytes = 4096;  // small, so that there are many pieces
     config_.precision.compute = any_of({"fp32", "fp32", "bf16", "fp16"});
     config_.run.reproducible = is_one_of(3) ? "mesh" : "layout";
     config_.run.threads_per_rank = 1 + below(2);
@@ -219,12 +219,12 @@ RunConfig bitwise_reference(const RunConfig& config) {
   parallel.cp = from.cp;
   parallel.context = from.context;
   parallel.ep = from.ep;
-  if (config.run.reproducible != "mesh") {  // sums follow tp
+  if (config.run.reproducible != "mesh") {  // sums depend on tp
     parallel.tp = from.tp;
     parallel.sequence = from.sequence;
     parallel.tp_overlap = from.tp_overlap;
   }
-  if (meets_in_experts(config)) {  // which micro-batches are computed side by side
+  if (meets_in_experts(config)) {  // the micro-batches that are computed together matter
     parallel.dp = from.dp;
     parallel.zero = from.zero >= 2 ? 2 : 0;
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A rank that is killed in the middle of a run: the others leave with exit code 5 and name it, though
-# the launcher asks them to stop with SIGTERM; what was saved goes on. killed.sh TRIREME MPIRUN CONFIGS
+# A rank is killed in the middle of a run: the others exit with code 5 and name it, although the
+# launcher asks them to stop with SIGTERM. The run resumes from its checkpoint. Usage: killed.sh
+# TRIREME MPIRUN CONFIGS
 set -euo pipefail
 source "$(dirname "$0")/mpirun.sh"
 configs=$3
@@ -12,7 +13,8 @@ fail() { echo "FAILED: $*"; failed=1; }
 common=("$configs/tiny-gpt2.toml" --set run.threads_per_rank=1 --set checkpoint.every=5
         --set run.reproducible=layout)
 trireme=$PROGRAM
-# Every rank writes its process and, at the end, its exit code; the launcher's signal is for it alone.
+# Every rank writes its process number and at the end its exit code. Only the rank gets the
+# launcher's signal.
 cat >"$folder/rank" <<RANK
 #!/usr/bin/env bash
 trap '' TERM
@@ -33,14 +35,14 @@ for ((i = 0; i < 100; i++)); do [[ -e $folder/code.0 ]] && break; sleep 0.1; don
 grep -q 'rank 1 has died' "$folder/log" || fail "rank 1 is not named"
 grep -q '"event":"failure".*rank 1' "$folder/run/metrics.jsonl" || fail "no cause in the metrics"
 
-# Layout-free: one rank goes on where two have stopped.
-# A folder that was being written when the rank died has a temporary name.
+# Checkpoints do not depend on the layout: one rank resumes where two have stopped.
+# A folder that was being written when the rank died still has a temporary name.
 step=$(cd "$folder/run/checkpoints" && ls -d step-* | grep -v tmp | tail -n 1)
 last=$((10#${step#step-} + 3))
 "$trireme" train "${common[@]}" --set run.steps=$last --out "$folder/run" --resume auto \
   2>"$folder/resumed" || fail "not resumed: $(tail -n 1 "$folder/resumed")"
 
-# SIGUSR1 to the launcher reaches the ranks, which save and end.
+# SIGUSR1 sent to the launcher reaches the ranks, which save and exit.
 "${launch[@]}" -n 2 "$trireme" train "${common[@]}" --set run.steps=100000 --out "$folder/asked" \
   2>"$folder/log" &
 launcher=$!

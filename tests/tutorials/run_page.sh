@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs a tutorial's commands as they stand on the page: run_page.sh TRIREME SOURCE_DIR PAGE.md
-# Blocks marked ```sh are one script, line for line; a line that fails ends it. A comment of the form
-# <!-- check: COMMAND --> is run at its place as well: what the reader should see, as a test.
-# A command that a page shows with || echo "exit code $?" has to fail.
-# The reader stands in the checkout; the test stands in a copy of what a page may use of it.
+# Runs the commands of a tutorial exactly as they are on the page: run_page.sh TRIREME SOURCE_DIR
+# PAGE.md
+# Blocks marked ```sh are one script; a line that fails ends it. A comment <!-- check: COMMAND -->
+# is run at its place too: it tests what the reader should see. A command that a page shows with ||
+# echo "exit code $?" must fail. The reader works in the checkout; the test works in a copy of the
+# parts that a page may use.
 set -euo pipefail
 trireme=$1
 root=$2
