@@ -62,7 +62,7 @@ class Api : public testing::Test {
                                    testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
-TEST_F(Api, ARunThatWasStoppedGoesOnToTheSameLosses) {
+TEST_F(Api, AStoppedRunResumesToTheSameLosses) {
   std::map<int64_t, double> whole, pieces;
   const auto keep = [](std::map<int64_t, double>& losses, int64_t last) {
     return [&losses, last](const TrainingStep& step) {

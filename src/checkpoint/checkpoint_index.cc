@@ -203,10 +203,10 @@ std::string_view check_checksum(std::string_view text) {
     throw FieldError{"does not end with its checksum: truncated, or not the index of a checkpoint"};
   }
   const std::string_view body = text.substr(0, text.size() - tail);
-  const std::string_view said = text.substr(text.size() - kEnd.size() - 16, 16);
-  if (said != hex64(hash64(body))) {
-    throw FieldError{
-        fmt::format("has checksum {}, its last line says {}: damaged", hex64(hash64(body)), said)};
+  const std::string_view stored = text.substr(text.size() - kEnd.size() - 16, 16);
+  if (stored != hex64(hash64(body))) {
+    throw FieldError{fmt::format("has checksum {}, its last line says {}: damaged",
+                                 hex64(hash64(body)), stored)};
   }
   return body;
 }

@@ -50,13 +50,13 @@ std::string parse_file(const std::string& file, int64_t data_bytes) {
   return header.ok() ? fmt::format("{} tensors", header->tensors.size()) : header.error().message;
 }
 
-void expect_refused(const std::string& file, int64_t data_bytes, const std::string& said) {
+void expect_refused(const std::string& file, int64_t data_bytes, const std::string& message) {
   const ChildOutcome outcome = run_in_child([&] { return parse_file(file, data_bytes); });
   EXPECT_EQ(outcome.failure, "");
-  EXPECT_NE(outcome.said.find(said), std::string::npos) << outcome.said.substr(0, 300);
+  EXPECT_NE(outcome.output.find(message), std::string::npos) << outcome.output.substr(0, 300);
   EXPECT_LT(outcome.seconds, kDeadlineS);
   if (kMeasuresMemory) {
-    EXPECT_LT(outcome.peak_bytes, kExtraBytes + static_cast<int64_t>(file.size())) << said;
+    EXPECT_LT(outcome.peak_bytes, kExtraBytes + static_cast<int64_t>(file.size())) << message;
   }
 }
 
@@ -109,7 +109,7 @@ TEST(CraftedIndex, ManyEntriesAreReadInTimeThatGrowsWithThem) {
     return index.ok() ? fmt::format("{} tensors", index->contents.tensors.size())
                       : index.error().message;
   });
-  EXPECT_EQ(outcome.said, "60000 tensors");
+  EXPECT_EQ(outcome.output, "60000 tensors");
   EXPECT_LT(outcome.seconds, kDeadlineS);
   if (kMeasuresMemory) {
     EXPECT_LT(outcome.peak_bytes, kExtraBytes + int64_t(text.size()));
@@ -132,8 +132,8 @@ TEST(CraftedIndex, SlicesThatAllMustBeComparedHaveALimit) {
     const auto read = parse_index(print_index(index));
     return read.ok() ? std::string("read") : read.error().message;
   });
-  EXPECT_NE(outcome.said.find("more slices than can be compared"), std::string::npos)
-      << outcome.said;
+  EXPECT_NE(outcome.output.find("more slices than can be compared"), std::string::npos)
+      << outcome.output;
   EXPECT_LT(outcome.seconds, kDeadlineS);
 }
 
@@ -144,7 +144,7 @@ TEST(CraftedIndex, OfHuggingFaceWithManyTensors) {
     const auto files = parse_hugging_face_index(json + "}}");
     return files.ok() ? std::string("read") : files.error().message;
   });
-  EXPECT_NE(outcome.said.find("more than 524288 tensors"), std::string::npos) << outcome.said;
+  EXPECT_NE(outcome.output.find("more than 524288 tensors"), std::string::npos) << outcome.output;
   EXPECT_LT(outcome.seconds, kDeadlineS);
 }
 
@@ -163,23 +163,24 @@ std::string gguf_with(const std::string& key, uint64_t value) {
 class CraftedModel : public FolderTest {
  protected:
   // Expects that reading the model of a file with these bytes gives a Damaged error.
-  void expect_damaged(const std::string& bytes, const std::string& said) {
+  void expect_damaged(const std::string& bytes, const std::string& message) {
     const std::string path = root() + "/model";
     ASSERT_TRUE(write_file_atomically(path, bytes).ok());
-    expect_damaged_path(path, said);
+    expect_damaged_path(path, message);
   }
-  void expect_damaged_path(const std::string& path, const std::string& said) {
+  void expect_damaged_path(const std::string& path, const std::string& message) {
     const ChildOutcome outcome = run_in_child([&] {
       const auto model = read_foreign_model(path);
       return model.ok() ? std::string("read")
                         : fmt::format("{} {}", int(model.error().kind), model.error().message);
     });
-    EXPECT_EQ(outcome.failure, "") << said;
-    EXPECT_EQ(outcome.said.substr(0, 1), std::to_string(int(ErrorKind::Damaged))) << outcome.said;
-    EXPECT_NE(outcome.said.find(said), std::string::npos) << outcome.said;
+    EXPECT_EQ(outcome.failure, "") << message;
+    EXPECT_EQ(outcome.output.substr(0, 1), std::to_string(int(ErrorKind::Damaged)))
+        << outcome.output;
+    EXPECT_NE(outcome.output.find(message), std::string::npos) << outcome.output;
     EXPECT_LT(outcome.seconds, kDeadlineS);
     if (kMeasuresMemory) {
-      EXPECT_LT(outcome.peak_bytes, kExtraBytes) << said;
+      EXPECT_LT(outcome.peak_bytes, kExtraBytes) << message;
     }
   }
 };
@@ -210,7 +211,7 @@ TEST_F(CraftedModel, ArraysOfAHeaderHaveALimitTogether) {
     const auto read = parse_gguf_header(std::as_bytes(std::span(file)), int64_t(file.size()));
     return read.ok() ? std::string("read") : read.error().message;
   });
-  EXPECT_NE(outcome.said.find("elements of arrays"), std::string::npos) << outcome.said;
+  EXPECT_NE(outcome.output.find("elements of arrays"), std::string::npos) << outcome.output;
   if (kMeasuresMemory) {
     EXPECT_LT(outcome.peak_bytes, 2 * kExtraBytes);
   }
@@ -258,7 +259,7 @@ TEST(CraftedTokenizer, NestingAndMillionsOfValuesAreRefused) {
       return tokenizer.ok() ? std::string("read") : tokenizer.error().message;
     });
     EXPECT_EQ(outcome.failure, "");
-    EXPECT_NE(outcome.said.find("no such file is read"), std::string::npos) << outcome.said;
+    EXPECT_NE(outcome.output.find("no such file is read"), std::string::npos) << outcome.output;
     EXPECT_LT(outcome.seconds, kDeadlineS);
     if (kMeasuresMemory) {
       EXPECT_LT(outcome.peak_bytes, kExtraBytes);

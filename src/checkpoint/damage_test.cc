@@ -62,9 +62,9 @@ TEST_F(DamageTest, EveryChangedByteOfEveryFileIsNoticedAndTheFileNamed) {
         std::string bytes = original;
         bytes[at] = static_cast<char>(bytes[at] ^ mask);
         write(file, bytes);
-        const std::string said = problem();
-        ASSERT_NE(said.find(file.filename().string()), std::string::npos)
-            << file << " byte " << at << " xor " << int(mask) << ": \"" << said << '"';
+        const std::string message = problem();
+        ASSERT_NE(message.find(file.filename().string()), std::string::npos)
+            << file << " byte " << at << " xor " << int(mask) << ": \"" << message << '"';
         ++num_bytes;
       }
     }
@@ -144,7 +144,7 @@ TEST_F(DamageTest, AShardOfAnotherStepIsRefused) {
 
 TEST_F(DamageTest, AnIndexThatContradictsItselfIsRefusedWithTheReason) {
   struct Case {
-    const char *from, *to, *said;
+    const char *from, *to, *message;
   };
   const std::string original = *read_text_file(folder_ + "/index.json");
   for (const Case& c : std::vector<Case>{
@@ -172,7 +172,7 @@ TEST_F(DamageTest, AnIndexThatContradictsItselfIsRefusedWithTheReason) {
     const auto checkpoint = Checkpoint::open(folder_);
     ASSERT_FALSE(checkpoint.ok()) << c.to;
     EXPECT_EQ(checkpoint.error().kind, ErrorKind::Damaged);
-    EXPECT_NE(checkpoint.error().message.find(c.said), std::string::npos)
+    EXPECT_NE(checkpoint.error().message.find(c.message), std::string::npos)
         << c.to << ": " << checkpoint.error().message;
     write(folder_ + "/index.json", original);
   }

@@ -197,9 +197,9 @@ bool precedes_in_safetensors(const SafetensorsSpec& a, const SafetensorsSpec& b)
 
 std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
                                      const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json said = metadata;
-  said["format"] = "pt";  // the transformers library refuses files without it
-  std::string text = "{\"__metadata__\":" + said.dump();
+  nlohmann::ordered_json completed = metadata;
+  completed["format"] = "pt";  // the transformers library refuses files without it
+  std::string text = "{\"__metadata__\":" + completed.dump();
   std::unordered_set<std::string_view> names;
   int64_t end = 0;
   for (const SafetensorsSpec& tensor : tensors) {

@@ -26,9 +26,9 @@ std::string default_of(const Option& option) {
   if (option.doc.find("default") != std::string::npos) return "";
   if (const auto* text = std::get_if<std::string*>(&option.target)) return **text;
   const auto number = [&](const auto* value) {
-    const bool said =
+    const bool is_described =
         value == nullptr || (**value == 0 && option.doc.find("0:") != std::string::npos);
-    return said ? std::string() : fmt::format("{}", **value);
+    return is_described ? std::string() : fmt::format("{}", **value);
   };
   return number(std::get_if<int*>(&option.target)) + number(std::get_if<int64_t*>(&option.target)) +
          number(std::get_if<uint64_t*>(&option.target)) +

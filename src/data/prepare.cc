@@ -230,8 +230,8 @@ Result<PrepareReport> Preparation::run() {
   auto report = encoded.ok() ? finish() : Result<PrepareReport>(encoded.error());
   // After a failure that may be temporary (a full disk, a signal) the same command resumes.
   const bool may_pass = is_text_good_ && !report.ok() && report.error().kind != ErrorKind::Usage;
-  const bool goes_on = may_pass && can_resume();
-  if (!goes_on) remove_parts();
+  const bool resumes = may_pass && can_resume();
+  if (!resumes) remove_parts();
   return report;
 }
 

@@ -197,7 +197,7 @@ TEST_F(TextReaderTest, WhatIsRefusedDoesNotDependOnTheSizeOfBlocks) {
 }
 
 // From every position at which reading resumes, the rest of the text is read.
-TEST_F(TextReaderTest, ReadingGoesOnAtAnyPosition) {
+TEST_F(TextReaderTest, ReadingResumesAtAnyPosition) {
   std::string lines, text;
   for (int k = 0; k < 40; ++k) {
     lines += "{\"text\":\"document " + std::to_string(k) + "\"}\n";

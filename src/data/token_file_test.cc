@@ -166,12 +166,13 @@ TEST_F(TokenFileTest, EveryFlipInALargeFileIsNoticedWhenItsChunkIsRead) {
         const int64_t end = std::min((chunk + 1) * tokens_per_chunk, header.num_tokens);
         const int64_t first = kTokenFileHeaderBytes + chunk * kTokenChunkBytes;
         const int64_t last = kTokenFileHeaderBytes + end * header.token_bytes - 1;
-        const std::string said = failure_of(*file, end - 100, tokens);
+        const std::string message = failure_of(*file, end - 100, tokens);
         const std::string wanted = name + ": chunk " + std::to_string(chunk) + " (bytes " +
                                    std::to_string(first) + " to " + std::to_string(last) + ")";
-        EXPECT_EQ(said.starts_with(wanted), chunk == damaged_chunk) << said;
-        EXPECT_EQ(said.find("trireme data prepare") != std::string::npos, chunk == damaged_chunk);
-        EXPECT_EQ(said.empty(), chunk != damaged_chunk) << said;
+        EXPECT_EQ(message.starts_with(wanted), chunk == damaged_chunk) << message;
+        EXPECT_EQ(message.find("trireme data prepare") != std::string::npos,
+                  chunk == damaged_chunk);
+        EXPECT_EQ(message.empty(), chunk != damaged_chunk) << message;
       }
       EXPECT_FALSE(TokenFile::open(name).ok()) << "byte " << position;
       EXPECT_FALSE(file.ok() && file->verify().ok()) << "byte " << position;
@@ -207,11 +208,11 @@ TEST_F(TokenFileTest, AFileThatIsTruncatedInARunIsAnErrorWithTheByteAtWhichItEnd
     std::vector<int32_t> tokens(5000);
     for (int64_t length = 200000; length >= 0; length -= 9973) {
       std::filesystem::resize_file(name, static_cast<uintmax_t>(length));
-      const std::string said = failure_of(*file, 95000, tokens);
-      EXPECT_TRUE(said.starts_with(name + ": cannot read at byte ")) << said;
-      EXPECT_NE(said.find("the file ends at byte " + std::to_string(length) + ";"),
+      const std::string message = failure_of(*file, 95000, tokens);
+      EXPECT_TRUE(message.starts_with(name + ": cannot read at byte ")) << message;
+      EXPECT_NE(message.find("the file ends at byte " + std::to_string(length) + ";"),
                 std::string::npos)
-          << length << ": " << said;
+          << length << ": " << message;
     }
   }
 }

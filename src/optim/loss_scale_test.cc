@@ -33,7 +33,7 @@ TEST(LossScale, StaysAPowerOfTwo) {
   }
 }
 
-TEST(LossScale, GoesOnFromItsState) {
+TEST(LossScale, ResumesFromItsState) {
   LossScale whole(16.0, 5), first(16.0, 5), second(1.0, 5);
   for (int step = 0; step < 20; ++step) {
     whole.take_step(step % 7 == 3);
