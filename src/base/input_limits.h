@@ -12,7 +12,7 @@ inline constexpr int kDepth = 64;
 
 // ---- JSON
 inline constexpr int64_t kJsonValues = int64_t{1} << 22;  // of one text; a tokenizer has 2^21
-// Of one text whose entries are read one at a time.
+// Limit for one text whose entries are read one at a time.
 inline constexpr int64_t kStreamedValues = int64_t{1} << 24;
 inline constexpr int64_t kHeldValues = int64_t{1} << 20;       // of such an entry
 inline constexpr int64_t kJsonTokenBytes = int64_t{16} << 20;  // of one string or number

@@ -44,7 +44,7 @@ struct StoredFile {
   uint64_t checksum = 0;  // XXH3-64 of a shard's header or of an attached file's content
 };
 
-// What one rank has written. It is sent to rank 0 as text.
+// The shards and tensors that one rank has written. It is sent to rank 0 as text.
 struct IndexPart {
   std::map<std::string, StoredTensor> tensors;
   std::map<std::string, StoredFile> shards;

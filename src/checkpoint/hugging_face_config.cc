@@ -140,7 +140,7 @@ void read_rope(const Fields& fields, double default_theta, ModelConfig& model) {
   if (!is_sound) throw FieldError{"the numbers of rotary positions contradict each other"};
 }
 
-// What Llama and Mixtral have in common, with the library's defaults for absent keys.
+// Settings that Llama and Mixtral share, with the library's defaults for absent keys.
 struct RotaryDefaults {
   int64_t seq_len = 2048;
   double rope_theta = 10000.0;

@@ -16,7 +16,7 @@ namespace trireme {
 // One description of the command line. Parsing, --help, the manual page, shell completion and
 // docs/cli.md are derived from it.
 
-// Where the value of an option is stored. The type decides which texts are valid.
+// The variable that stores the value of an option. Its type decides which texts are valid.
 using OptionTarget =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::optional<int>*,
                  std::optional<int64_t>*, std::optional<double>*, std::vector<std::string>*>;

@@ -53,7 +53,7 @@ class SharedMemory {
   int64_t bytes_ = 0;
 };
 
-// What a rank runs on: a thread of this process, or a process under MPI. One object per rank.
+// The platform of a rank: a thread of this process, or a process under MPI. One object per rank.
 class Backend {
  public:
   virtual ~Backend() = default;

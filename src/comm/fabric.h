@@ -14,7 +14,8 @@
 
 namespace trireme {
 
-// What a rank waits for. It is printed at a deadline and read by the search for mismatches.
+// Describes what a rank waits for. It is printed at a deadline and read by the search for
+// mismatches.
 struct WaitRecord {
   int64_t since_ns = 0;  // steady clock; 0: not waiting
   int32_t peer = -1;     // world rank; -1: the rank's own transfers
@@ -43,7 +44,8 @@ struct RankCell {
   // For each group id the number of collectives that the rank has called, so that peers can tell
   // that it has not arrived yet.
   std::atomic<uint64_t> issued[kWatchedGroups];
-  // What its calling thread waits for, and the call of either thread that differs from a peer's.
+  // Records of what its calling thread waits for, and of the call of either thread that differs
+  // from a peer's.
   SharedRecord<WaitRecord> waits[kWaitLanes];
   // Work that the rank does alone, such as file work, while its peers wait.
   Progress progress;

@@ -22,7 +22,7 @@ struct Piece {
   int64_t count = 0;
 };
 
-// What is done with a received piece.
+// How a received piece is stored.
 enum class Landing : uint8_t {
   Copy,         // recv = received
   ReduceRight,  // recv = operand op received: the operand sums lower ranks

@@ -18,7 +18,7 @@ struct WaitPolicy {
   int64_t timeout_ns = 60'000'000'000;
 };
 
-// What a wait is about, for its report.
+// The subject of a wait, for its report.
 struct WaitSubject {
   const Signature& signature;
   std::span<const int> members;  // world ranks of the group

@@ -40,7 +40,7 @@ struct LoadedConfig {
 // Reads, layers and validates. One error names every problem, each with its file and line.
 Result<LoadedConfig> load_config(const ConfigRequest& request);
 
-// The same for a single text, such as the config.resolved.toml of a checkpoint.
+// Does the same for a single text, such as the config.resolved.toml of a checkpoint.
 Result<LoadedConfig> load_config_text(std::string_view text, const std::string& source,
                                       const std::vector<std::string>& model_folders,
                                       const std::vector<std::string>& overrides = {});

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Where a value was written, such as "configs/run.toml:12" or "--set model.layers=4".
+// The place where a value was written, such as "configs/run.toml:12" or "--set model.layers=4".
 struct ConfigOrigin {
   std::string source;
   int line = 0;  // 0: not from a file

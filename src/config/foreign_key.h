@@ -10,7 +10,7 @@ namespace trireme {
 // give optim.lr. Returns "" if there is none.
 std::string key_of_foreign_name(std::string_view name);
 
-// The same for a name that may be misspelt.
+// Like key_of_foreign_name, for a name that may be misspelt.
 std::string key_near_foreign_name(std::string_view name);
 
 std::vector<std::string> foreign_key_names();

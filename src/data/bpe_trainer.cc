@@ -13,7 +13,8 @@ namespace {
 
 struct Pair {
   uint64_t count = 0;
-  // Where its left token begins, ascending. The pair may be gone from some of these positions.
+  // Positions at which its left token begins, ascending. The pair may be gone from some of these
+  // positions.
   std::vector<uint32_t> positions;
 };
 

@@ -14,7 +14,7 @@ void check_matrix(std::string_view name, const MatrixRef& x, int64_t rows, int64
                   DType dtype);
 void check_tensor(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);
 void check_argument(bool holds, std::string_view rule);
-// The same checks for arguments that may be absent.
+// These checks accept an argument that is absent.
 void check_if_present(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,
                       DType dtype);
 void check_if_present(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);

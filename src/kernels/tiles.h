@@ -18,7 +18,7 @@ TRIREME_INLINE void for_each_tile(Stream& stream, int64_t n, int64_t grain, Body
   });
 }
 
-// The same for the rows of a matrix.
+// Does the same for the rows of a matrix.
 template <typename Body>
 TRIREME_INLINE void for_each_row_tile(Stream& stream, int64_t rows, int64_t cols, Body&& body) {
   for_each_tile(stream, rows, cols < kTileElements ? kTileElements / (cols < 1 ? 1 : cols) : 1,

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// The same run with another recomputation or micro-batch size. Both train the same model; only
-// memory and time differ.
+// A run with another recomputation or micro-batch size. It trains the same model; only memory and
+// time differ.
 struct Alternative {
   Recompute recompute = Recompute::None;
   int64_t micro_sequences = 0;

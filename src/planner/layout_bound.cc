@@ -16,7 +16,7 @@ namespace {
 // Number of norm tensors of the embedding and the head, which may be in one bucket with a layer.
 constexpr double kSmallTensorsOfEnds = 4.0;
 
-// Where every chunk is placed, without the programs.
+// Returns where every chunk is placed, without the programs.
 Schedule outline(const LayoutChoice& layout) {
   const int chunks = layout.chunks > 0 ? layout.chunks : default_chunks(layout.schedule);
   return {.kind = layout.schedule,

@@ -72,7 +72,7 @@ Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
 // Returns the step times of the ranks of each stage, [pp]: the simulated schedule, the update, and
 // the part of the collectives that nothing hides.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware);
-// The same for a schedule that has already been simulated.
+// Does the same for a schedule that has already been simulated.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
                                       const PricedSchedule& priced,
                                       CollectiveBytes& collective_bytes);

@@ -8,8 +8,8 @@ namespace trireme {
 // is not set.
 void classify_ranks(RunPlan& plan);
 
-// What decides the memory of a rank's stages: for every chunk the number of its layers and whether
-// it has the embedding and the head.
+// Returns what decides the memory of a rank's stages: for every chunk the number of its layers and
+// whether it has the embedding and the head.
 std::vector<int64_t> content_of(const RankPlan& rank);
 
 }  // namespace trireme

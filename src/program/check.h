@@ -28,7 +28,7 @@ struct Problem {
 // are checked once a pass has inserted them: if one rank has any, every rank must have all.
 std::vector<Problem> check(const Schedule& schedule);
 
-// The same for one of several data-parallel pipelines; `map` says which micro-batches are its own.
+// Checks one of several data-parallel pipelines. `map` says which micro-batches are its own.
 std::vector<Problem> check(const Schedule& schedule, const MicrobatchMap& map);
 
 // Returns the message and the part of the grid (ranks x list positions) around the marked position.

@@ -153,7 +153,7 @@ class OrderCheck {
   std::vector<Problem> problems_;
 };
 
-// What the next action of a blocked rank waits for: the other rank, and the reason as text.
+// Why the next action of a blocked rank waits: the other rank, and the reason as text.
 struct Wait {
   int rank = -1;
   std::string text;

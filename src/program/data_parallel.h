@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What the passes below need to know about a rank's chunks.
+// The facts about a rank's chunks that the passes below need.
 struct DataParallelShape {
   int zero_level = 0;
   bool params_in_file = false;

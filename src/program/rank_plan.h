@@ -32,7 +32,7 @@ struct RankPlan {
   MicrobatchMap microbatches;  // local micro-batch -> global index within the step
   NormSum norm_sum = NormSum::Chunks;
   int64_t num_norm_words = 0;  // of the whole model
-  // Of the whole model: visits to the experts of each layer, and dropped visits.
+  // Visits to the experts of each layer, and dropped visits, of the whole model.
   int64_t num_expert_loads = 0;
   int64_t num_router_losses = 0;  // of the whole model: two per layer
   ZeroShape zero;

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// What a transfer waits for when a schedule is replayed.
+// The rule by which a transfer waits when a schedule is replayed.
 enum class TransferRule {
   Implicit,    // no Send or Recv: a stage's result is at once available to the next stage
   Posted,      // Send and Recv return at once; the data arrive when both were reached

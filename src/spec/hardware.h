@@ -14,8 +14,8 @@ struct LinkSpec {
   double bytes_per_s = 0.0;  // one way
 };
 
-// What the device of a rank and its links can do. It is measured by `trireme calibrate` or
-// described in a file of clusters/ (docs/formats/hardware.md).
+// The speed and memory of a rank's device and of its links. It is measured by `trireme calibrate`
+// or described in a file of clusters/ (docs/formats/hardware.md).
 struct Hardware {
   std::string name;
   int threads = 1;          // of a rank

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What a field can change. Results: the numbers that training produces. Layout: these too, unless
+// The effect of a field. Results: the numbers that training produces. Layout: these too, unless
 // run.reproducible is "layout" or "mesh". Mesh: these too, unless it is "mesh". Speed: only time,
 // memory, and what is kept or shown; runs that differ only in such fields train the same weights.
 enum class FieldEffect { Results, Mesh, Layout, Speed };
@@ -34,7 +34,7 @@ struct ConfigField {
 // Returns the fields of a configuration, section by section in the order of the file. The pointers
 // are valid as long as `config`.
 std::vector<ConfigField> config_fields(RunConfig& config);
-// The same for reading only: the values must not be changed.
+// Returns the same fields for reading only: the values must not be changed.
 std::vector<ConfigField> config_fields(const RunConfig& config);
 
 struct ConfigSection {

@@ -26,8 +26,8 @@ class TensorTables {
 nlohmann::ordered_json timeline_view(const Program& program, const std::vector<Span>& spans,
                                      int num_chunks);
 
-// What pages show of one rank: its place in the mesh, its actions with their simulated times (none
-// if `simulation` is null), and its memory map.
+// Returns what pages show of one rank: its place in the mesh, its actions with their simulated
+// times (none if `simulation` is null), and its memory map.
 nlohmann::ordered_json rank_view(const RunPlan& plan, const RankPlan& rank,
                                  const Simulation* simulation, const StepTimes& times,
                                  TensorTables& tables);

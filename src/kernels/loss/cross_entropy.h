@@ -42,7 +42,7 @@ struct CrossEntropyGradientArgs {
   TensorRef targets_T;
   int64_t first_token = 0;
   TensorRef max_T, sum_T;
-  // Of a compute dtype, written. It may share the memory of the logits if every row begins at the
+  // Written, in a compute dtype. It may share the memory of the logits if every row begins at the
   // same byte (for bf16 and fp16: with twice the stride).
   MatrixRef dlogits_TV;
   float scale = 1.0f;  // factor of dlogits, a power of two
