@@ -80,7 +80,7 @@ class Preparation {
   std::unique_ptr<PartFile> val_;
   int64_t document_ = 0;  // number of the document of the next token
   bool was_resumed_ = false;
-  bool is_text_good_ = true;  // no invalid text was read
+  bool is_text_good_ = true;  // false while a block is read and encoded, so after its failure too
 };
 
 uint64_t Preparation::inputs_hash() const {

@@ -8,7 +8,8 @@
 namespace trireme {
 namespace {
 
-// A run of code points of one class: its first code point and, in the high bits, the class.
+// A run of code points of one class: the first code point in the high bits, the class in the low
+// bits.
 using Run = uint32_t;
 constexpr int kClassBits = 2;
 constexpr Run run(uint32_t first, CharClass char_class) {

@@ -93,8 +93,8 @@ void run_ranks(int size, const WorldOptions& options, const std::function<void(W
       World world(backend, options);
       try {
         function(world);
-        // Aborts before the world is destroyed, because its thread may be waiting.
       } catch (const std::exception& error) {
+        // Abort before the world is destroyed, because its thread may be waiting.
         abort_with(host.fabric(), rank, error);
       }
     } catch (const std::exception& error) {
