@@ -76,7 +76,7 @@ class JsonMeter {
 
   Error refuse(const std::string& what) const {
     return damaged(what + " (byte " + std::to_string(at_) +
-                   "): no such file is read; write it again, or fetch it again");
+                   "): such files are refused; write the file again, or fetch it again");
   }
 
   std::string_view text_;

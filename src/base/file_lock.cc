@@ -39,7 +39,7 @@ bool is_lock_file(int fd) {
 
 Error no_lock(const std::string& path) {
   return damaged(path +
-                 " is not a lock that a run has left (a link, a folder or another file): move it "
+                 " is not a lock file of a run but a link, a folder or another file: move it "
                  "away");
 }
 

@@ -130,8 +130,8 @@ class Loader {
     for (const ConfigAssignment& assignment : assignments) {
       if (assignment.key.rfind("model.", 0) == 0 && assignment.key != "model.preset") continue;
       return usage(
-          fmt::format("{}: {} stands in a model file, which has the section [model] and no "
-                      "preset of its own",
+          fmt::format("{}: {} is not allowed in a model file, which may only have keys of [model], "
+                      "but no preset",
                       assignment.origin.where(), assignment.key));
     }
     return Layer{path, std::move(assignments)};
@@ -148,8 +148,8 @@ class Loader {
     }
     const std::vector<std::string> names = preset_names(folders);
     const std::string nearest = nearest_name(name, names);
-    return usage(fmt::format("{}: model.preset = \"{}\" is no file {}.toml in {}{}", origin.where(),
-                             name, name, fmt::join(folders, ", "),
+    return usage(fmt::format("{}: model.preset = \"{}\": there is no file {}.toml in {}{}",
+                             origin.where(), name, name, fmt::join(folders, ", "),
                              !nearest.empty() ? "; did you mean " + nearest + "?"
                              : names.empty()
                                  ? ""

@@ -168,7 +168,7 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
     }
   }
   if (static_cast<int64_t>(assignments.size()) > limits::kConfigAssignments) {
-    return usage(fmt::format("{}: more than {} keys; a configuration has a hundred", source,
+    return usage(fmt::format("{}: more than {} keys; a configuration has about a hundred", source,
                              limits::kConfigAssignments));
   }
   for (const ConfigAssignment& assignment : assignments) {
@@ -186,7 +186,7 @@ Result<ConfigAssignment> parse_override(std::string_view override_text) {
   const size_t equals = override_text.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     return usage(
-        fmt::format("--set {}: wants KEY=VALUE, such as --set model.layers=4", override_text));
+        fmt::format("--set {}: must be KEY=VALUE, such as --set model.layers=4", override_text));
   }
   ConfigAssignment assignment;
   assignment.key = std::string(override_text.substr(0, equals));

@@ -26,7 +26,7 @@ Buffer Buffer::allocate(int64_t bytes) {
   void* reserved_data = ::mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved_data == MAP_FAILED) {
-    throw DeviceError("the host cannot give " + format_bytes(bytes) + " of memory");
+    throw DeviceError("the host cannot allocate " + format_bytes(bytes) + " of memory");
   }
   char* begin = static_cast<char*>(reserved_data);
   if (huge) {

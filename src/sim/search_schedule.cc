@@ -234,7 +234,8 @@ Result<Schedule> search_schedule(const ScheduleShape& asked, const Costs& costs,
   TRIREME_TRY_DONE(check_costs(shape.num_ranks * shape.num_chunks, costs));
   if (!(limits.max_live >= 0)) {
     return Error{ErrorKind::Usage,
-                 fmt::format("a memory limit of {} activations cannot be", limits.max_live)};
+                 fmt::format("a memory limit of {} activations is invalid: it must not be negative",
+                             limits.max_live)};
   }
   return Search(shape, costs, limits).run();
 }

@@ -61,7 +61,8 @@ void context_rules(ConfigRules& rules, const RunConfig& config) {
   const int64_t seq_len = config.model.seq_len;
   if (seq_len < 1) return;
   const DegreeRule two_chunks = {
-      fmt::format("must divide half of model.seq_len = {}, for every rank has two chunks", seq_len),
+      fmt::format("must divide half of model.seq_len = {}, because every rank has two chunks",
+                  seq_len),
       [seq_len](int64_t cp) { return ContextChunks::fits(seq_len, int(cp)); }};
   check_degree(rules, "parallel.cp", config.parallel.cp, {two_chunks}, seq_len);
 }

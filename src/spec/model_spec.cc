@@ -73,9 +73,9 @@ Status check_size(const ModelSpec& model) {
   }
   const double of_heads = double(model.heads) * double(model.head_dim);
   if (of_heads > double(limits::kWidth)) {
-    return bad_value(
-        "model.heads", std::to_string(model.heads),
-        fmt::format("heads of {} are wider than {} together", model.head_dim, limits::kWidth));
+    return bad_value("model.heads", std::to_string(model.heads),
+                     fmt::format("heads of width {} are together wider than {}", model.head_dim,
+                                 limits::kWidth));
   }
   const int64_t experts = model.has_experts() ? model.experts + model.shared_experts : 1;
   const int64_t of_layer = 16 + (model.has_experts() ? 3 * experts : 0);

@@ -49,8 +49,8 @@ void model_rules(ConfigRules& rules, const ModelConfig& model) {
                            : model.heads >= 1  ? model.d_model / model.heads
                                                : 0;
   rules.require(!rope || head_dim % 2 == 0, model.head_dim != 0 ? "model.head_dim" : "model.heads",
-                fmt::format("gives a head of {}, and rotary positions turn pairs", head_dim),
-                "choose an even width of a head");
+                fmt::format("gives head_dim = {}, but rotary positions rotate pairs", head_dim),
+                "choose an even head_dim");
   rules.in_range("model.dropout", model.dropout, 0.0, 1.0);
   rules.at_least("model.norm_eps", model.norm_eps, 0.0);
   rules.at_least("model.init_stddev", model.init_stddev, 0.0);
@@ -91,7 +91,7 @@ void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.size("model.top_groups", model.top_groups, 1, std::max<int64_t>(1, model.expert_groups));
   if (model.experts >= 1) chosen_expert_rules(rules, model);
   rules.require(model.activation.empty() || model.activation == "swiglu", "model.activation",
-                "is not what experts are built of", "use \"swiglu\"");
+                "is not supported for experts", "use \"swiglu\"");
   rules.at_least("model.capacity_factor", model.capacity_factor, 0.0);
   rules.at_least("model.aux_loss", model.aux_loss, 0.0);
   rules.at_least("model.z_loss", model.z_loss, 0.0);
@@ -182,9 +182,10 @@ void parallel_rules(ConfigRules& rules, const RunConfig& config) {
   const bool has_servers = parallel.sync == "parameter_server";
   rules.require(parallel.servers >= 1 && (!has_servers || parallel.servers <= parallel.dp),
                 "parallel.servers", "must be between 1 and parallel.dp", "try 1");
-  rules.require(!has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
-                "keeps all parameters on the servers: experts and shards cannot be elsewhere",
-                "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
+  rules.require(
+      !has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
+      "keeps all parameters on the servers, so experts and shards cannot be on other ranks",
+      "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
   rules.at_least("parallel.staleness", parallel.staleness, 0);
   rules.require(parallel.staleness == 0 || (has_servers && parallel.servers == 1),
                 "parallel.staleness", "needs one parameter server",
