@@ -68,8 +68,8 @@ class Changes {
     }
   }
 
-  // Returns the options of the first change that fits, or "". Fewer threads are tried last: the
-  // workspace of a thread shrinks memory, but the rank loses the thread's compute.
+  // Returns the options of the first change that fits, or "". Fewer threads are tried last, because
+  // they save workspace at the cost of compute.
   std::string first_that_fits() {
     const std::vector<RunConfig> all = storages(refused_, host_);
     for (const RunConfig& storage : all) {
