@@ -101,7 +101,7 @@ Result<TrainPosition> RankSession::start() {
   const RunSection& run = plan_.config.run;
   if (run.stop_after > 0 && position.step >= run.stop_after && position.step < run.steps) {
     return Error{ErrorKind::Usage,
-                 fmt::format("run.stop_after = {}, but the run stands at step {}: "
+                 fmt::format("run.stop_after = {}, but the run is at step {}: "
                              "remove it or increase it to resume",
                              run.stop_after, position.step)};
   }
