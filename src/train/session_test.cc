@@ -100,7 +100,7 @@ TEST_F(Session, AStopBehindTheRunIsRefused) {
   config.run.stop_after = 3;
   const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
   ASSERT_FALSE(outcome.result.ok());
-  EXPECT_EQ(outcome.result.error().message.find("run.stop_after = 3, but the run stands at step 3"),
+  EXPECT_EQ(outcome.result.error().message.find("run.stop_after = 3, but the run is at step 3"),
             0u);
 }
 
