@@ -24,7 +24,7 @@ build:
 install:
 	@tools/install_packages.sh build
 	@cmake --preset release >/dev/null
-	@ninja -C build/release -j$(JOBS) trireme trireme_library trireme_said
+	@ninja -C build/release -j$(JOBS) trireme trireme_library trireme_manual
 	@cmake --install build/release --prefix $(PREFIX)
 
 test:

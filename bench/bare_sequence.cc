@@ -1,7 +1,7 @@
-// The kernels of a training step one after the other on real data flow: every matmul, attention,
-// norms and activation, the loss and AdamW. No biases, gains, clipping, plan or executor: what the
-// trainer is measured against.
-//   bare_sequence CONFIG.toml [--seconds S] [--set a.b=v]
+// Runs the kernels of a training step one after the other on real data flow: every matmul,
+// attention, norms and activation, the loss and AdamW. It has no biases, gains, clipping, plan or
+// executor. The trainer is compared with it.
+// Usage: bare_sequence CONFIG.toml [--seconds S] [--set a.b=v]
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -199,7 +199,7 @@ class BareSequence {
     linear(s.a_TF, w.down, i + 1 < saved_.size() ? saved_[i + 1].x_TC : y_TC_, s.x1_TC);
   }
 
-  void backward(size_t i) {  // dx_TC_: the gradient of the layer's output, then of its input
+  void backward(size_t i) {  // dx_TC_: gradient of the layer's output, then of its input
     const LayerWeights& w = layers_[i];
     const LayerActivations& s = saved_[i];
     linear_backward_weight(dx_TC_, s.a_TF, w.down);
@@ -234,7 +234,7 @@ class BareSequence {
     return {static_cast<char*>(x_T.data) + begin * size_of(x_T.dtype), x_T.dtype, Shape{count}};
   }
 
-  // The loss tile by tile, and the gradient of the last layer's output in dx_TC_.
+  // Computes the loss tile by tile, and the gradient of the last layer's output in dx_TC_.
   double head() {
     norm(y_TC_, h_TC_, mean_T_, rstd_T_);
     for (int64_t begin = 0; begin < T_; begin += logits_tV_.rows) {
@@ -288,8 +288,8 @@ class BareSequence {
 
 struct Options {
   std::string config;
-  std::vector<std::string> overrides;  // --set a.b=v
-  double seconds = 5.0;                // of timed steps
+  std::vector<std::string> overrides;  // of --set a.b=v
+  double seconds = 5.0;                // duration of the timed steps
 };
 
 Options parse(int argc, char** argv) {
@@ -311,7 +311,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// Median seconds of a step: two to warm up, then as many as fit.
+// Returns the median seconds of a step: two steps to warm up, then as many as fit.
 template <typename Step>
 double median_step_seconds(double budget_s, Step&& step) {
   using Clock = std::chrono::steady_clock;

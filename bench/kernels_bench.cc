@@ -1,5 +1,5 @@
 // `trireme bench kernels` with oneDNN's products beside ours.
-//   kernels_bench [--threads N] [--isa NAME] [--family NAME] [--filter TEXT] [--json]
+// Usage: kernels_bench [--threads N] [--isa NAME] [--family NAME] [--filter TEXT] [--json]
 
 #include <dnnl.h>
 
@@ -10,7 +10,7 @@
 #include "cli/bench_kernels_command.h"
 #include "kernels/bench.h"
 
-// Exported by oneDNN 2.x, in no header; row-major, one team of OpenMP threads.
+// oneDNN 2.x exports it but no header declares it. It is row-major and uses OpenMP threads.
 extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n,
                                                dnnl_dim_t k, float alpha, const uint16_t* a,
                                                dnnl_dim_t lda, const uint16_t* b, dnnl_dim_t ldb,

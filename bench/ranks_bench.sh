@@ -34,7 +34,8 @@ shares() {
          }'
 }
 
-# NAME and its options, one a line; every round runs them all. A run's folder is $runs/NAME.ROUND.
+# One NAME with its options per line; every round runs them all. The folder of a run is
+# $runs/NAME.ROUND.
 run_all() {
   local config=$1 cases=$2 round name options set sets
   for ((round = 0; round < rounds; ++round)); do
@@ -48,7 +49,7 @@ run_all() {
   done
 }
 
-# Median over the rounds of column C of `shares`, and of a key of summary.json.
+# Prints the median over the rounds of column C of `shares`, or of a key of summary.json.
 share_of() { for f in "$runs/$1".[0-9]*; do shares "$f" | cut -d' ' -f"$2"; done | median; }
 rate_of() {
   for f in "$runs/$1".[0-9]*; do
@@ -64,8 +65,8 @@ head_line() {
   echo
 }
 
-# TITLE CONFIG CASES HEADINGS COLUMN...: a row for each case with its rate, that beside the rate of
-# `one`, and columns of `shares`, or the options themselves.
+# TITLE CONFIG CASES HEADINGS COLUMN...: prints a row for each case with its rate, its rate relative
+# to `one`, and columns of `shares`, or the options themselves.
 compare() {
   local title=$1 config=$2 cases=$3 headings=$4 base rate name options column
   shift 4

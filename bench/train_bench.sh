@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whole training steps of the trainer, of the bare kernels and, where a python3 with torch is found,
-# of PyTorch at its best precision: in turns, several rounds, medians, one table in Markdown.
+# Measures whole training steps of the trainer, of the bare kernels and, if a python3 with torch is
+# found, of PyTorch at its best precision: in turns, several rounds, medians, one table in Markdown.
 #   bench/train_bench.sh BUILD_DIR [SHAPE...]
 # ROUNDS (3), SECONDS_PER_RUN (4), BENCH_PREFIX (a command put before every measurement) and
 # PYTORCH_WAYS (options of bench/pytorch_gpt.py, parted by ;) may be set in the environment.
@@ -16,10 +16,10 @@ seconds=${SECONDS_PER_RUN:-4}
 threads=$(nproc)
 read -ra prefix <<<"${BENCH_PREFIX:-}"
 
-# The value of a key in one line of JSON.
+# Prints the value of a key in one line of JSON.
 field() { sed -nE "s/.*\"$1\": ?\"?([^,}\"]*).*/\1/p" <<<"$2"; }
 median() { sort -g | awk '{v[NR] = $1} END {if (NR) print v[int((NR + 1) / 2)]}'; }
-# awk's printf with numbers from the shell: calc '%.2f' 'a / b'
+# Runs awk's printf with numbers from the shell: calc '%.2f' 'a / b'
 calc() { awk "BEGIN {printf \"$1\", ($2)}"; }
 mib() { calc '%.0f' "${1:-0} / 1048576"; }
 
@@ -27,7 +27,7 @@ measure() { "${prefix[@]}" "$@" 2>/dev/null; }
 trainer() { measure "$build/trireme" bench train "configs/bench-$1.toml" --json; }
 bare() { measure "$build/bench/bare_sequence" "configs/bench-$1.toml" --seconds "$seconds"; }
 
-# PyTorch gets an allocator that keeps its pages, huge ones, and threads that stay on their cores.
+# PyTorch gets an allocator that keeps its pages, huge pages, and threads that stay on their cores.
 tuned=(OMP_NUM_THREADS="$threads" OMP_PROC_BIND=true THP_MEM_ALLOC_ENABLE=1)
 for allocator in /usr/lib/*/libjemalloc.so.2 /usr/lib/*/libtcmalloc*.so.4; do
   if [[ -e $allocator ]]; then
@@ -49,7 +49,7 @@ python3 -c 'import torch, tomllib' 2>/dev/null && has_torch=yes
 all_ways=$(printf '%s;' --precision\ {fp32,autocast,bf16}{,\ --compile})
 IFS=';' read -ra ways <<<"${PYTORCH_WAYS:-$all_ways}"
 
-# The options of PyTorch's fastest way; compiling may fail where there is no compiler.
+# Prints the options of PyTorch's fastest way. Compiling may fail if there is no compiler.
 best_pytorch() {
   local shape=$1 best=0 options='' way rate line
   for way in "${ways[@]}"; do
@@ -102,7 +102,7 @@ for shape in "${shapes[@]}"; do
   row+=" | $(calc '%.3f' "$ours / $kernels")"
   if [[ -n $way ]]; then
     theirs=$(printf '%s' "$pytorch_rates" | median)
-    # What autograd keeps is counted without compilation, which hides it.
+    # Measures what autograd keeps without compilation, because compilation hides it.
     # shellcheck disable=SC2086
     kept=$(field activation_bytes "$(pytorch "$shape" ${way/--compile/} --seconds 0)")
     row+=" | $(calc '%.0f' "$theirs") | ${way//--precision /} | $(calc '%.2f' "$ours / $theirs")"

@@ -1,11 +1,11 @@
-# What `cmake --install` and the packages hold: the program with its manual page, completions, data
-# files and documentation (component program), and the library (component development).
+# The files of `cmake --install` and of the packages: the program with its manual page, completions,
+# data files and documentation (component program), and the library (component development).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(data_dir ${CMAKE_INSTALL_DATADIR}/trireme)
 set(package_dir lib/cmake/trireme)
 
-# One archive of all layers, so that a user links one thing.
+# All layers are one archive, so that a user links one library.
 add_library(trireme_library STATIC)
 foreach(layer ${layers})
   if(TARGET trireme_${layer})
@@ -34,7 +34,7 @@ install(DIRECTORY include/trireme ${CMAKE_BINARY_DIR}/include/trireme
 install(EXPORT trireme_targets NAMESPACE trireme:: DESTINATION ${package_dir} COMPONENT development)
 configure_package_config_file(cmake/trireme-config.cmake.in ${CMAKE_BINARY_DIR}/trireme-config.cmake
                               INSTALL_DESTINATION ${package_dir})
-# Before 1.0 a minor version may change the library's surface.
+# Before 1.0 a minor version may change the library's API.
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/trireme-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/trireme-config.cmake
@@ -43,26 +43,26 @@ install(FILES ${CMAKE_BINARY_DIR}/trireme-config.cmake
 install(DIRECTORY examples/library DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
         COMPONENT development)
 
-# The program says itself what its manual page and completions are.
-set(said ${CMAKE_BINARY_DIR}/said)
-file(MAKE_DIRECTORY ${said})
-add_custom_command(OUTPUT ${said}/trireme.1.gz ${said}/trireme.bash ${said}/_trireme
-                          ${said}/trireme.fish
-                   COMMAND $<TARGET_FILE:trireme> help --man | gzip -9n >${said}/trireme.1.gz
-                   COMMAND $<TARGET_FILE:trireme> completion bash >${said}/trireme.bash
-                   COMMAND $<TARGET_FILE:trireme> completion zsh >${said}/_trireme
-                   COMMAND $<TARGET_FILE:trireme> completion fish >${said}/trireme.fish
+# The program itself prints its manual page and its shell completions.
+set(manual_dir ${CMAKE_BINARY_DIR}/manual)
+file(MAKE_DIRECTORY ${manual_dir})
+add_custom_command(OUTPUT ${manual_dir}/trireme.1.gz ${manual_dir}/trireme.bash ${manual_dir}/_trireme
+                          ${manual_dir}/trireme.fish
+                   COMMAND $<TARGET_FILE:trireme> help --man | gzip -9n >${manual_dir}/trireme.1.gz
+                   COMMAND $<TARGET_FILE:trireme> completion bash >${manual_dir}/trireme.bash
+                   COMMAND $<TARGET_FILE:trireme> completion zsh >${manual_dir}/_trireme
+                   COMMAND $<TARGET_FILE:trireme> completion fish >${manual_dir}/trireme.fish
                    DEPENDS trireme)
-add_custom_target(trireme_said ALL DEPENDS ${said}/trireme.1.gz)
+add_custom_target(trireme_manual ALL DEPENDS ${manual_dir}/trireme.1.gz)
 
 install(TARGETS trireme RUNTIME COMPONENT program)
-install(FILES ${said}/trireme.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
-install(FILES ${said}/trireme.bash RENAME trireme
+install(FILES ${manual_dir}/trireme.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${manual_dir}/trireme.bash RENAME trireme
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
-install(FILES ${said}/trireme.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+install(FILES ${manual_dir}/trireme.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT program)
-# Debian's zsh looks into site-functions below /usr/local and into vendor-completions below /usr.
-set(zsh_script ${said}/_trireme)
+# Debian's zsh searches site-functions below /usr/local and vendor-completions below /usr.
+set(zsh_script ${manual_dir}/_trireme)
 configure_file(cmake/install_zsh.cmake.in ${CMAKE_BINARY_DIR}/install_zsh.cmake @ONLY)
 install(SCRIPT ${CMAKE_BINARY_DIR}/install_zsh.cmake COMPONENT program)
 install(DIRECTORY models clusters configs DESTINATION ${data_dir} COMPONENT program)

@@ -1,13 +1,14 @@
-# `cpack -G DEB` in a build folder: trireme, and libtrireme-dev for those who build against it.
+# `cpack -G DEB` in a build folder makes the packages trireme, and libtrireme-dev for programs that
+# use the library.
 set(TRIREME_PACKAGE_MAINTAINER "Trireme developers" CACHE STRING
     "Maintainer of the packages: NAME or NAME <ADDRESS>")
-# A changelog's signature has an address, which may be empty.
+# The signature of a changelog has an e-mail address, which may be empty.
 set(DEBIAN_SIGNATURE "${TRIREME_PACKAGE_MAINTAINER}")
 if(NOT DEBIAN_SIGNATURE MATCHES ">$")
   string(APPEND DEBIAN_SIGNATURE " <>")
 endif()
 
-# Debian wants these beside every package.
+# Debian requires these files in every package.
 foreach(package trireme libtrireme-dev)
   set(folder ${CMAKE_BINARY_DIR}/package/${package})
   set(DEBIAN_PACKAGE ${package})

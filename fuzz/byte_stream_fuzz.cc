@@ -32,7 +32,7 @@ class MemoryStream : public ByteStream {
   std::span<const char> bytes_;
 };
 
-constexpr size_t kGreatest = size_t{1} << 20;  // a small file may unpack to a very large one
+constexpr size_t kGreatest = size_t{1} << 20;  // a small file may decompress to a very large one
 
 struct Unpacked {
   std::string bytes;
@@ -56,7 +56,8 @@ Unpacked unpack(std::span<const char> packed, Compression compression, size_t bl
   return unpacked;
 }
 
-// The file behind the format's magic: a fuzzer guesses deflated data sooner than headers.
+// Puts the format's magic before the input, because a fuzzer guesses deflated data sooner than
+// headers.
 std::vector<char> with_magic(std::span<const char> rest, Compression compression) {
   const std::string gzip("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10);
   const std::string zstd("\x28\xb5\x2f\xfd", 4);
@@ -68,8 +69,8 @@ std::vector<char> with_magic(std::span<const char> rest, Compression compression
 
 }  // namespace
 
-// A .gz or .zst file: whatever the size of the blocks it is read in, the same bytes come out, or
-// the same prefix and a reason.
+// A .gz or .zst file: for every block size the same bytes are decompressed, or the same prefix and
+// an error.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::span<const char> input(reinterpret_cast<const char*>(data) + 2, size - 2);

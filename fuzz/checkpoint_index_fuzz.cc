@@ -9,7 +9,7 @@
 
 namespace {
 
-// The checksum hides everything behind it from a fuzzer: half of the inputs are given a right one.
+// A fuzzer cannot guess the checksum, so half of the inputs get a correct one.
 std::string sealed(const std::string& text) {
   const std::string key = ",\n\"checksum\":\"";
   const std::string body = text.substr(0, text.rfind(key));

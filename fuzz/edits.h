@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-// The fuzzer's bytes as edits of sound files: damage that comes far, as the rest stays sound.
+// Interprets the fuzzer's bytes as edits of valid files, so that the damage gets far, because the
+// rest stays valid.
 class Edits {
  public:
   Edits(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -12,13 +13,14 @@ class Edits {
   bool done() const { return at_ >= size_; }
   uint8_t byte() { return done() ? 0 : data_[at_++]; }
 
-  // Overwrites, inserts or removes some bytes, or cuts the end off.
+  // Overwrites, inserts or removes some bytes, or truncates the content.
   void apply_one(std::string& content) {
     const uint8_t kind = byte();
     size_t offset = byte();
     offset = offset << 8 | byte();
     if (kind & 0x40) offset = offset << 8 | byte();
-    if (kind & 0x80) offset = content.size() - offset % (content.size() + 1);  // from the end
+    // Counted from the end.
+    if (kind & 0x80) offset = content.size() - offset % (content.size() + 1);
     offset %= content.size() + 1;
     const size_t count = 1 + byte() % 16;
     switch (kind % 4) {

@@ -8,7 +8,8 @@
 
 namespace {
 
-// Refused with a reason, or texts come back and our own file gives the same tokenizer.
+// The tokenizer is refused with a reason, or it restores texts, and our own file gives the same
+// tokenizer.
 void check(const trireme::Result<trireme::BpeTokenizer>& tokenizer, std::string_view text) {
   if (!tokenizer.ok()) {
     if (tokenizer.error().message.empty()) std::abort();
@@ -22,7 +23,7 @@ void check(const trireme::Result<trireme::BpeTokenizer>& tokenizer, std::string_
 
 }  // namespace
 
-// The first byte chooses the format; merges.txt stands behind the first zero byte.
+// The first byte chooses the format. merges.txt follows the first zero byte.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);

@@ -11,7 +11,7 @@
 // parsing it again gives the same header.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
-  // The data behind the header need not be there for the header to be read.
+  // The header can be read without the data after it.
   constexpr int64_t kFileBytes = int64_t{1} << 40;
   auto header = trireme::parse_gguf_header(bytes, kFileBytes);
   if (!header.ok()) {

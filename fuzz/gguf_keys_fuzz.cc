@@ -10,7 +10,7 @@ namespace {
 
 using namespace trireme;
 
-// Takes numbers from the fuzzer's bytes; zeros behind their end.
+// Takes numbers from the fuzzer's bytes, and zeros after their end.
 class Choices {
  public:
   Choices(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -50,7 +50,7 @@ GgufHeader sound_header(bool is_llama) {
   return header;
 }
 
-// Another value, another type, an element changed, removed or added, or the key gone.
+// Changes a value or its type, changes, removes or adds an element, or removes the key.
 void damage(GgufHeader& header, Choices& choices) {
   if (header.values.empty()) return;
   auto& [key, value] = header.values[choices.byte() % header.values.size()];
@@ -85,8 +85,8 @@ void damage(GgufHeader& header, Choices& choices) {
 
 }  // namespace
 
-// The keys of a GGUF file, some of them damaged: refused with a reason, or the model resolves and
-// the tokenizer encodes any text and gives it back.
+// The keys of a GGUF file, some of them damaged: they are refused with a reason, or the model
+// resolves and the tokenizer encodes and restores any text.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Choices choices(data, size);
   GgufHeader header = sound_header(choices.byte() % 2 == 1);

@@ -1,5 +1,5 @@
-// Hardware files: any bytes end in hardware that prints and reads back to itself, or in an error
-// that says something.
+// Hardware files: any input gives hardware that prints and reads back to itself, or an error with a
+// message.
 
 #include <cstdlib>
 #include <string_view>

@@ -6,8 +6,7 @@
 #include "interchange/hugging_face_config.h"
 #include "interchange/print_hugging_face_config.h"
 
-// A config.json: it is refused with a reason, or the model that it describes is written and read
-// back as the same one.
+// A config.json: it is refused with a reason, or its model is written and read back unchanged.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto config =
       trireme::parse_hugging_face_config({reinterpret_cast<const char*>(data), size});

@@ -19,8 +19,8 @@ struct SoundModels {
 
 }  // namespace
 
-// A whole import of a damaged model of another program: it is refused with a reason, or its
-// tokenizer encodes and its weights have the shapes of its configuration.
+// Imports a damaged model of another program: it is refused with a reason, or its tokenizer encodes
+// and its weights have the shapes of its configuration.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const SoundModels sound;
   Edits edits(data, size);

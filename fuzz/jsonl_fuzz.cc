@@ -8,8 +8,7 @@
 #include "data/json_lines.h"
 #include "tokenizer/unicode.h"
 
-// A line of JSON: no input may crash the parser, and what it accepts is what another parser
-// accepts.
+// A line of JSON: no input may crash the parser, and another parser must accept what it accepts.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view line(reinterpret_cast<const char*>(data), size);
   std::string text = "x";
@@ -27,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (text != "x" + object.at("text").get<std::string>()) std::abort();
   } catch (const nlohmann::json::out_of_range&) {
   } catch (const nlohmann::json::parse_error& error) {
-    // Halves of pairs in strings other than the text are skipped here without being counted.
+    // Halves of surrogate pairs in other strings than the text are skipped here and not counted.
     if (std::string_view(error.what()).find("surrogate") == std::string_view::npos) std::abort();
   }
   return 0;

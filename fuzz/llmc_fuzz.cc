@@ -7,8 +7,8 @@
 
 #include "interchange/llmc_header.h"
 
-// The header of a model of llm.c: it is refused, or its length is sound and it is written again as
-// it was.
+// The header of a model of llm.c: it is refused, or its length is valid and writing it again gives
+// the same header.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), std::min<size_t>(size, 32));
   if (size >= 32) bytes.resize(trireme::kLlmcHeaderBytes, '\0');

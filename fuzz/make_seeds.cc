@@ -1,5 +1,5 @@
-// make_seeds FOLDER: writes FOLDER/TARGET/NAME, sound inputs for every fuzz target by the writers
-// of the formats, and FOLDER/TARGET.dict, the words that stand in them.
+// make_seeds FOLDER: writes FOLDER/TARGET/NAME, valid inputs for every fuzz target made by the
+// writers of the formats, and FOLDER/TARGET.dict, the words in them.
 
 #include <zlib.h>
 #include <zstd.h>
@@ -48,7 +48,7 @@ class Seeds {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
-  // `mode` is the byte in front with which most targets choose what they do.
+  // `mode` is the first byte, by which most targets choose what they do.
   void add(const std::string& target, std::string_view content, const std::string& mode = "") {
     fs::create_directories(folder_ + "/" + target);
     write_plainly(folder_ + "/" + target + "/" + std::to_string(count_++),
@@ -57,7 +57,7 @@ class Seeds {
   }
   void write_dictionaries() const {
     for (const auto& [target, words] : words_) {
-      std::string lines = "# Words of the seeds.\n";  // an empty file is refused
+      std::string lines = "# Words of the seeds.\n";  // not empty, because an empty file is refused
       for (const std::string& word : words) lines += "\"" + word + "\"\n";
       write_plainly(folder_ + "/" + target + ".dict", lines);
     }
@@ -231,7 +231,7 @@ void add_run_files(Seeds& seeds) {
   seeds.add("metrics_request_fuzz", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
 }
 
-// Targets whose input is edits of files that they make themselves: one of each kind.
+// Seeds for targets whose input is edits of files that they make themselves: one edit of each kind.
 void add_edits(Seeds& seeds) {
   for (const char* target : {"gguf_keys_fuzz", "import_fuzz", "resume_fuzz"}) {
     for (char kind = 0; kind < 8; ++kind) {

@@ -7,7 +7,7 @@
 #include "observe/metrics_answer.h"
 
 // The input is a request to the metrics server. The server answers when the head is complete, with
-// one HTTP response of the stated length that repeats no byte of the request.
+// one HTTP response of the stated length that contains no byte of the request.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view request(reinterpret_cast<const char*>(data), size);
   bool asked = false;

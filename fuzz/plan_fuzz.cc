@@ -13,7 +13,7 @@ namespace {
 
 using namespace trireme;
 
-// Small enough that a plan takes milliseconds.
+// True if planning takes only milliseconds.
 bool is_small(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const ParallelConfig& parallel = config.parallel;
@@ -27,8 +27,8 @@ bool is_small(const RunConfig& config) {
 
 }  // namespace
 
-// RUN.toml to a plan of all ranks: it is refused with a reason, or every rank has a program and a
-// memory whose peak lies inside its arena.
+// From RUN.toml to a plan of all ranks: it is refused with a reason, or every rank has a program
+// and a memory plan whose peak is within its arena.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const Result<LoadedConfig> loaded = load_config_text(text, "run.toml", {});

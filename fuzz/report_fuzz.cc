@@ -26,8 +26,8 @@ std::string page_of(const ScratchFolder& folder, const trireme::Status& written)
 
 }  // namespace
 
-// The files of a run folder, one behind each zero byte: a report is refused with a reason, or it is
-// a page whose script ends where the page says, whatever stands in the files.
+// The files of a run folder, separated by zero bytes: a report is refused with a reason, or it is a
+// page whose script ends where the page says, whatever the files contain.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const ScratchFolder folder("report_fuzz");
   static const size_t sound_scripts = [] {

@@ -20,7 +20,7 @@ namespace {
 
 using namespace trireme;
 
-// Two checkpoints, the newer one as the files that were written.
+// Two checkpoints. The files of the newer one are kept as they were written.
 struct SoundRun {
   ScratchFolder root{"resume_fuzz"};
   std::string older = save_small_checkpoint(root.path(), 1);
@@ -35,14 +35,14 @@ struct SoundRun {
   }
 };
 
-// The index with the checksum that its text has now: the fuzzer gets behind it.
+// Returns the index with a correct checksum of its text, so that the fuzzer gets past the check.
 std::string sealed(const std::string& text) {
   const std::string key = ",\n\"checksum\":\"";
   const std::string body = text.substr(0, text.rfind(key));
   return body + key + hex64(hash64(body)) + "\"}\n";
 }
 
-// The tensor of a checkpoint that opens, or a reason why it cannot be read.
+// Reads the tensor of a checkpoint that opens. Returns false if it cannot be read.
 bool read_weights(const std::string& folder, std::vector<float>& values) {
   const auto checkpoint = Checkpoint::open(folder);
   if (!checkpoint.ok()) {
@@ -60,8 +60,8 @@ bool read_weights(const std::string& folder, std::vector<float>& values) {
 
 }  // namespace
 
-// A run folder whose newest checkpoint was damaged: resuming finds a checkpoint that can be read,
-// and one whose checksums were not made right again has the bits that were saved.
+// A run folder whose newest checkpoint was damaged: resuming finds a checkpoint that can be read.
+// If its checksums were not corrected it has the bits that were saved.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const SoundRun run;
   Edits edits(data, size);
@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!read_weights(run.older, sound)) std::abort();
   if (!read || seals) return 0;
   const std::vector<float> saved = small_values(2);
-  std::vector<float> order;  // the box of columns 0 and 1, then that of 2 and 3
+  std::vector<float> order;  // the box of columns 0 and 1, then that of columns 2 and 3
   for (size_t row = 0; row < 3; ++row) {
     for (size_t col = 0; col < 4; ++col) order.push_back(saved[col / 2 * 6 + row * 2 + col % 2]);
   }

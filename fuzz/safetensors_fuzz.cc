@@ -9,7 +9,8 @@
 
 namespace {
 
-// A fuzzer rarely guesses the eight bytes of the length: half of the inputs are given right ones.
+// A fuzzer rarely guesses the eight bytes of the length, so half of the inputs get a correct
+// length.
 void repair(std::vector<std::byte>& bytes) {
   if (bytes.size() < 8) return;
   for (size_t end = bytes.size(); end > 8; --end) {
@@ -22,7 +23,7 @@ void repair(std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-// A safetensors file: it is refused, or its tensors lie one behind the other and fill the file.
+// A safetensors file: it is refused, or its tensors follow each other and fill the file.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto* begin = reinterpret_cast<const std::byte*>(data);

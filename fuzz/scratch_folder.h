@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-// A folder of this process, in memory where that is possible; removed when the process ends.
+// A folder of this process, in memory if possible. It is removed when the process ends.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const std::string& name) {
@@ -30,7 +30,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-// Plain files: no fsync, which would take most of a fuzzer's time.
+// Writes without fsync, which would take most of a fuzzer's time.
 inline void write_plainly(const std::string& path, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -13,7 +13,7 @@
 #include "scratch_folder.h"
 #include "tokenizer/bpe_tokenizer.h"
 
-// Small sound models and checkpoints, which seeds are made of and targets damage.
+// Small valid models and checkpoints, from which seeds are made and which targets damage.
 namespace trireme {
 
 inline BpeTokenizer small_tokenizer() {
@@ -50,11 +50,11 @@ inline InterchangeModel small_model(ModelFamily family) {
 
 struct ForeignFiles {
   ForeignFormat format = ForeignFormat::HuggingFace;
-  std::string path;                                        // what read_foreign_model takes
-  std::vector<std::pair<std::string, std::string>> files;  // path and content, sorted
+  std::string path;                                        // the path for read_foreign_model
+  std::vector<std::pair<std::string, std::string>> files;  // (path, content), sorted
 };
 
-// Models of every family in every format that has a place for it, in a new folder.
+// Writes models of every family in every format that supports it, into a new folder.
 inline std::vector<ForeignFiles> write_small_models(const std::string& folder) {
   std::filesystem::create_directories(folder);
   std::vector<ForeignFiles> models;
@@ -87,7 +87,7 @@ inline std::vector<float> small_values(int64_t step) {
   return values;
 }
 
-// A checkpoint with one tensor in two boxes; returns its folder.
+// Saves a checkpoint with one tensor in two boxes. Returns its folder.
 inline std::string save_small_checkpoint(const std::string& root, int64_t step) {
   const std::vector<float> values = small_values(step);
   const CheckpointInfo info = {.step = step,

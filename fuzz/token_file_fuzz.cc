@@ -28,8 +28,8 @@ void put(std::vector<std::byte>& bytes, size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-// Checksums hide everything behind them from a fuzzer: half of the inputs are given right ones,
-// the right magic and one of the versions.
+// A fuzzer cannot guess checksums, so half of the inputs get correct ones, the right magic and one
+// of the versions.
 void repair(std::vector<std::byte>& bytes, uint32_t version) {
   constexpr size_t kHeader = trireme::kTokenFileHeaderBytes;
   constexpr size_t kChunk = trireme::kTokenChunkBytes;
@@ -67,7 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::abort();
   }
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  // Another bit: the chunks are verified when the file is opened, or when they are read.
+  // Another bit of the mode decides whether chunks are verified when the file is opened or when
+  // they are read.
   const auto file =
       trireme::TokenFile::open(path, data[0] % 8 < 4 ? trireme::TokenFile::kVerifiedAtOpen : 0);
   if (file.ok()) {

@@ -17,7 +17,7 @@ void check_round_trip(const trireme::Tokenizer& tokenizer, std::string_view text
   const auto tokens = tokenizer.encode(text);
   if (tokens.ok() && tokenizer.decode(*tokens) != text) std::abort();
   if (!tokens.ok() && tokenizer.kind() != "char") std::abort();
-  // Encoding in two parts, cut where the tokenizer allows it.
+  // Encodes in two parts, cut where the tokenizer allows it.
   const size_t split = tokenizer.last_split(text);
   if (!tokens.ok() || split == 0) return;
   const auto first = tokenizer.encode(text.substr(0, split));
@@ -30,8 +30,8 @@ void check_round_trip(const trireme::Tokenizer& tokenizer, std::string_view text
 
 }  // namespace
 
-// A tokenizer.json in front of the first zero byte, a text behind it: damaged tokenizers are
-// refused, any other brings the text back. A tokenizer trained on the text does as well.
+// A tokenizer.json, a zero byte and a text: damaged tokenizers are refused, and any other restores
+// the text. So does a tokenizer trained on the text.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t border = std::min(input.find('\0'), input.size());

@@ -1,5 +1,5 @@
-// RUN.toml and --set: any bytes end in a configuration that prints and reads back to itself, or in
-// an error that says something.
+// RUN.toml and --set: any input gives a configuration that prints and reads back to itself, or an
+// error with a message.
 
 #include <cstdlib>
 #include <string_view>

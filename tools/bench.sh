@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The benchmarks, one table each. Rows say the machine, the command, figures and ratios.
+# Runs the benchmarks and prints one table each. Rows have the machine, the command, figures and
+# ratios.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
 cmake --preset ci >/dev/null
 ninja -C build/ci -j"$jobs"
 mkdir -p build/bench-results
-# With oneDNN's products beside ours where it is installed.
+# Compares with oneDNN's products if it is installed.
 kernels=(build/ci/trireme bench kernels)
 [[ -x build/ci/bench/kernels_bench ]] && kernels=(build/ci/bench/kernels_bench)
 "${kernels[@]}" "$@" | tee build/bench-results/kernels.txt

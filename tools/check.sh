@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a change must pass before it is offered: layers, format, file sizes, build, tests.
+# The checks that a change must pass before it is offered: layers, format, file sizes, build, tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}

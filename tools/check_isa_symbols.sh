@@ -1,8 +1,10 @@
 #!/bin/sh
-# Kernels are compiled once per instruction set. A weak symbol that two of those builds share (an
-# inline function or a template's instance outside the instruction set's namespace) would be kept
-# once by the linker: maybe the AVX-512 one, for a processor without it. This finds them.
-# Usage: tools/check_isa_symbols.sh BUILD_DIR      exit 0: none; 1: some, printed; 2: wrong usage
+# Kernels are compiled once per instruction set. If two of these builds share a weak symbol (an
+# inline function or a template instance outside the namespace of the instruction set), the linker
+# keeps only one of them, perhaps the AVX-512 one for a processor without AVX-512. This script finds
+# such symbols.
+# Usage: tools/check_isa_symbols.sh BUILD_DIR      exit code 0: none; 1: some, printed; 2: wrong
+# usage
 set -eu
 
 if [ $# -ne 1 ] || [ ! -d "$1/CMakeFiles" ]; then
@@ -17,8 +19,8 @@ for isa in avx2 avx512 avx512_bf16; do
     echo "$0: no objects of trireme_kernels_$isa in $1; build trireme_kernels first" >&2
     exit 2
   fi
-  # W, V, u: weak functions, weak data, unique data. T, D, B, R: strong, of everybody's name. The
-  # exception tables' own marks of the compiler (DW.ref.*) are the same in every object.
+  # W, V, u: weak functions, weak data, unique data. T, D, B, R: strong global symbols. The
+  # compiler's marks of exception tables (DW.ref.*) are the same in every object.
   for object in $objects; do
     offending=$(nm -C --defined-only "$object" |
       awk -v isa="trireme::$isa::" '

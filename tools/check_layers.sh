@@ -66,7 +66,7 @@ while read -r line; do refuse "$line"; done < <(
              } }' \
     "$allowed" "$used")
 
-# The environment is read in cli alone, and nothing below it prints or ends the process.
+# Only cli reads the environment, prints and ends the process.
 forbidden='\b(getenv|secure_getenv)\(|std::(cout|cerr)|\bstd::exit\('
 if grep -rnE --include='*.h' --include='*.cc' "$forbidden" src |
      grep -vE '^src/cli/|_(test|bench)\.cc:'; then

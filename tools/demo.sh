@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The main job on real text: the King James Bible and Jane Austen's novels from Debian's packages,
-# a tokenizer, token files, about five minutes of training, and text from the model.
-# DEMO_LARGE=1 adds Webster's dictionary of 1913.
+# Trains on real text: the King James Bible and Jane Austen's novels from Debian's packages. It
+# makes a tokenizer and token files, trains for about five minutes and generates text. DEMO_LARGE=1
+# adds Webster's dictionary of 1913.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 trireme=build/trireme
 text=demo/text
 mkdir -p "$text"
 
-# Prints the command, then runs it: what the demo does, anyone can type.
+# Prints the command, then runs it, so that everybody can type the same.
 say() {
   printf '\n$ %s\n' "$*" >&2
   "$@"
@@ -29,7 +29,7 @@ if [[ ${DEMO_LARGE:-} == 1 && ! -s $text/webster.txt ]]; then
 fi
 wc -c "$text"/*.txt
 
-# Another choice of text makes new tokens.
+# Another choice of text needs new tokens.
 files=$(cd "$text" && echo *.txt)
 if [[ $(cat demo/files 2>/dev/null) != "$files" ]]; then
   rm -rf demo/data demo/tokenizer.json demo/run
@@ -39,13 +39,13 @@ fi
   say $trireme tokenizer train "$text" --vocab-size 4096 --out demo/tokenizer.json
 [[ -s demo/data/train.tok && -s demo/data/val.tok ]] ||
   say $trireme data prepare "$text" --tokenizer demo/tokenizer.json --out demo/data
-# What counting alone reaches on the validation text.
+# The validation losses that counting alone reaches.
 say $trireme data inspect demo/data/val.tok --baselines demo/data/train.tok
 
-# A finished run makes room for a new one; an interrupted one goes on, with as many steps.
+# A finished run is replaced by a new one; an interrupted one resumes with the same number of steps.
 grep -q '"finished"' demo/run/summary.json 2>/dev/null && rm -rf demo/run demo/steps
 if [[ ! -s demo/steps ]]; then
-  # As many as five minutes hold, but enough to learn from: a CPU without AVX-512 takes longer.
+  # As many steps as take five minutes, but enough to learn: a CPU without AVX-512 takes longer.
   speed=$($trireme bench train configs/demo.toml --json |
           sed -nE 's/.*"tokens_per_s": ?([0-9.]+).*/\1/p')
   awk -v speed="$speed" -v tokens=$((2 * 256)) 'BEGIN {

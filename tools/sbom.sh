@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the software bill of materials of a built program, in SPDX 2.3 tag-value form: the Debian
-# packages of the libraries that it loads, and of the headers that were compiled into it.
+# Prints the software bill of materials of a built program in SPDX 2.3 tag-value form: the Debian
+# packages of the libraries that it loads and of the headers that were compiled into it.
 # Usage: tools/sbom.sh BUILD_DIR      (BUILD_DIR/trireme, built with ninja)
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -8,7 +8,8 @@ build=$1
 program=$build/trireme
 export LC_ALL=C
 
-# The Debian packages of the libraries on standard input; one that no package has is an error.
+# Prints the Debian packages of the libraries on standard input. A library without a package is an
+# error.
 packages_of() {
   local path real
   while IFS= read -r path; do
@@ -29,7 +30,7 @@ system=$(. /etc/os-release && echo "$ID-$VERSION_ID")
 vendor=${system%%-*}
 
 linked=$(ldd "$program" | grep -oE '/[^ ]+' | sort -u | packages_of)
-# What the objects of the program include; those of tests and benchmarks are not in it.
+# Lists the headers of the program's objects. Those of tests and benchmarks are not included.
 headers=$(ninja -C "$build" -t deps 2>/dev/null |
             awk '/^[^ ]/ {use = $1 ~ /^CMakeFiles\/trireme[a-z0-9_]*\.dir\//}
                  use && $1 ~ /^\/usr\// {print $1}' |

@@ -22,7 +22,7 @@ row() {  # name, tests, failures, seconds
   failed=$((failed + $3))
 }
 
-# A step that is one test: step NAME COMMAND...
+# step NAME COMMAND...: runs a step that counts as one test.
 step() {
   local name=$1 begin=$SECONDS bad=0
   shift
@@ -32,7 +32,7 @@ step() {
   return $bad
 }
 
-# Configures, builds and runs ctest: preset NAME FOLDER-OF-TESTS CTEST-OPTIONS...
+# preset NAME FOLDER-OF-TESTS CTEST-OPTIONS...: configures, builds and runs ctest.
 preset() {
   local name=$1 folder=$2 begin=$SECONDS
   shift 2
@@ -69,7 +69,7 @@ in_dev=("${skip[@]}")
 done_in_ci='parity|parity_of_meshes|tutorial_.*|package|install|browser|ranks_net'
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
 preset dev build/dev "${in_dev[@]}"
-# One test at a time: a thread sanitizer that shares cores with another misses races.
+# Runs one test at a time, because a thread sanitizer that shares cores with another misses races.
 in_tsan=tsan
 [[ ${1:-} == all ]] && in_tsan=tsan-all
 preset $in_tsan build/tsan -j1 "${skip[@]}"

@@ -44,7 +44,7 @@ class Api : public testing::Test {
     return Configuration::from_toml(kTiny, overrides);
   }
 
-  // The kind of what body() throws; there is none where it throws nothing.
+  // Returns the kind of the Failure that body() throws, or nullopt if it throws nothing.
   template <typename Body>
   static std::string failure_of(Body&& body, Failure::Kind kind) {
     try {
@@ -62,7 +62,7 @@ class Api : public testing::Test {
                                    testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
-TEST_F(Api, ARunThatWasStoppedGoesOnToTheSameLosses) {
+TEST_F(Api, AStoppedRunResumesToTheSameLosses) {
   std::map<int64_t, double> whole, pieces;
   const auto keep = [](std::map<int64_t, double>& losses, int64_t last) {
     return [&losses, last](const TrainingStep& step) {
@@ -76,7 +76,7 @@ TEST_F(Api, ARunThatWasStoppedGoesOnToTheSameLosses) {
   const TrainResult stopped =
       train(synthetic(), {.out_dir = path("pieces"), .on_step = keep(pieces, 3)});
   EXPECT_FALSE(stopped.finished);
-  EXPECT_EQ(stopped.steps, 4);  // all ranks agree in the step behind the wish
+  EXPECT_EQ(stopped.steps, 4);  // the ranks agree to stop in the step after the request
   const TrainResult resumed =
       train(synthetic(), {.out_dir = path("pieces"), .resume = true, .on_step = keep(pieces, 100)});
   EXPECT_TRUE(resumed.finished);
@@ -88,7 +88,7 @@ TEST_F(Api, TextIsPreparedTrainedOnAndWritten) {
   std::ofstream(path("text.txt")) << std::string(4000, 'a') << "b";
   const PreparedData data =
       prepare_data({.texts = {path("text.txt")}, .out_dir = path("data"), .num_threads = 1});
-  EXPECT_EQ(data.train_tokens + data.val_tokens, 4002);  // and the end of the text
+  EXPECT_EQ(data.train_tokens + data.val_tokens, 4002);  // includes the end-of-text token
   const Configuration run =
       Configuration::from_toml(kTiny, {"data.source=files", "data.train=" + path("data/train.tok"),
                                        "data.tokenizer=" + path("data/tokenizer.json")});

@@ -20,7 +20,7 @@ struct Model::Content {
   std::unique_ptr<LoadedModel> loaded;
 };
 
-// The public functions throw what the inner ones return, and what they throw as a Failure.
+// The public functions throw a Failure for the errors that inner functions return or throw.
 [[noreturn]] void fail(const trireme::Error& error);
 [[noreturn]] void fail_with_current_exception();
 
@@ -30,7 +30,7 @@ T value_or_fail(Result<T> result) {
   return std::move(result).value();
 }
 
-// Calls body(), and lets nothing but a Failure out of the library.
+// Calls body() and turns every exception into a Failure.
 template <typename Body>
 auto guarded(Body&& body) -> decltype(body()) {
   try {

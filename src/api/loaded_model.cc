@@ -36,7 +36,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   if (text.ok()) {
     TRIREME_TRY(parsed, parse_tokenizer(*text));
     tokenizer = std::move(parsed);
-  } else if (text.error().kind != ErrorKind::Usage) {  // it is there, and damaged
+  } else if (text.error().kind != ErrorKind::Usage) {  // the file exists but is damaged
     return text.error();
   }
   const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();

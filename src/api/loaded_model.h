@@ -16,17 +16,17 @@
 
 namespace trireme {
 
-// A checkpoint's model with all that it takes to generate on this machine.
+// The model of a checkpoint with everything needed to generate on this machine.
 class LoadedModel {
  public:
-  // `model_folders`: where a preset may lie that the checkpoint's configuration names.
+  // `model_folders` are searched for a preset that the checkpoint's configuration names.
   static Result<std::unique_ptr<LoadedModel>> load(const Checkpoint& checkpoint, int num_threads,
                                                    const std::vector<std::string>& model_folders);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   const ModelSpec& model() const { return model_; }
-  // Refused where the run was trained without one.
+  // An error if the run was trained without a tokenizer.
   Result<const Tokenizer*> tokenizer() const;
 
   Ctx& ctx() { return ctx_; }
@@ -40,7 +40,7 @@ class LoadedModel {
   std::vector<ParamSpec> params_;
   TensorTable table_;
   Buffer memory_;
-  std::unique_ptr<Tokenizer> tokenizer_;  // absent: none
+  std::unique_ptr<Tokenizer> tokenizer_;  // absent: the run had none
   OwnStream stream_;
   SoleRank rank_;
   Ctx ctx_;

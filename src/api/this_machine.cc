@@ -17,7 +17,8 @@ HostFacts this_host() { return {available_memory_bytes(), num_available_cores(),
 
 namespace {
 
-// Between two of the ranks, whose calls wait for each other: that is the latency of a layer's.
+// Measures calls between two ranks that wait for each other, which is the latency of a layer's
+// collectives.
 LinkSpec measure_link() {
   LinkSpec link;
   run_ranks(2, {}, [&](World& world) {
@@ -38,7 +39,7 @@ Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& 
   const Buffer workspace = Buffer::allocate(team.size() * kWorkspaceBytesPerThread);
   Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
   ComputeCeilings ceilings = measure_compute_ceilings(stream, choice.isa);
-  // Ranks that share cores share what these do.
+  // Ranks that share cores share the speed of these cores.
   const double share = std::min(1.0, double(host.num_cores) / (double(num_ranks) * team.size()));
   ceilings.fp32_flops_per_s *= share;
   ceilings.bf16_flops_per_s *= share;

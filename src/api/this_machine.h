@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// This machine as the plan needs it.
+// The facts about this machine that planning needs.
 HostFacts this_host();
 
-// What each rank of a run would have here if all were threads of this process, measured now: its
-// part of the ceilings, and what the ranks' calls to each other take.
+// Measures what each rank of a run would have here if all ranks were threads of this process: its
+// share of the ceilings, and the cost of calls between ranks.
 Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& host);
 
 }  // namespace trireme

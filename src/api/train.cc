@@ -11,7 +11,7 @@
 namespace trireme::api {
 namespace {
 
-// Hands to the caller what the run tells, and to the run that the caller wants it to stop.
+// Passes the reports of the run to the caller, and the caller's request to stop to the run.
 class CallerObserver : public RunObserver {
  public:
   CallerObserver(const TrainRequest& request, std::atomic<int>& stop)

@@ -4,11 +4,11 @@
 
 namespace trireme {
 
-// The least multiple of `step` that is not below `value`; both are positive.
+// Returns the smallest multiple of `step` that is not below `value`. Both are positive.
 constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// Where tensors begin, in tables, in regions of the memory plan and in arenas: bytes of a cache
-// line, and of the widest vector.
+// Alignment of tensors in tables, in regions of the memory plan and in arenas, in bytes: a cache
+// line, and the widest vector.
 inline constexpr int64_t kTensorAlignment = 64;
 
 constexpr int64_t aligned_bytes(int64_t bytes) { return round_up(bytes, kTensorAlignment); }

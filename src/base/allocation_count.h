@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Counts every heap allocation of a test program, whoever asks for it: included by one of its
-// sources. The sanitizers bring their own allocator; then TRIREME_COUNTS_ALLOCATIONS is not
-// defined.
+// Counts every heap allocation of a test program; one of its sources includes this file. The
+// sanitizers replace the allocator; then TRIREME_COUNTS_ALLOCATIONS is not defined.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TRIREME_COUNTS_ALLOCATIONS 1
 namespace {

@@ -73,7 +73,8 @@ TEST(Units, WhatIsNotFiniteHasOneSpelling) {
   EXPECT_EQ(format_fixed(-HUGE_VAL, 2), "-inf");
 }
 
-// Every fp16 is what it becomes as fp32; between two neighbours the nearer one, or the even one.
+// Every fp16 converts to fp32 and back. Between two neighbours the nearer one is taken, half-way
+// the even one.
 TEST(F16, RoundsToNearestEvenForEveryPattern) {
   for (uint32_t pattern = 0; pattern < 0x7c00u; ++pattern) {
     f16 here, next;
@@ -82,7 +83,7 @@ TEST(F16, RoundsToNearestEvenForEveryPattern) {
     const float low = float(here);
     ASSERT_EQ(f16(low).bits, pattern);
     ASSERT_EQ(f16(-low).bits, pattern | 0x8000u);
-    // What would follow the greatest number lies as far from it as the one before.
+    // The gap after the largest number is as wide as the one before it.
     const float high = pattern == 0x7bffu ? 65536.0f : float(next);
     ASSERT_LT(low, high);
     const float half = low + (high - low) / 2.0f;  // exact in fp32

@@ -10,23 +10,23 @@
 
 namespace trireme {
 
-// The outcome of a function that ran in a child process. Tests of hostile input use it: a crash, an
-// endless loop or gigabytes of memory end the child and not the test.
+// The outcome of a function that ran in a child process. Tests of hostile input use it, because a
+// crash, an endless loop or gigabytes of memory then end the child and not the test.
 struct ChildOutcome {
-  std::string said;        // what the function returned
-  std::string failure;     // "" or how the child ended otherwise
-  double seconds = 0.0;    // on the clock; a busy machine takes several times as long
-  int64_t peak_bytes = 0;  // of resident memory above that of a child that does nothing
+  std::string output;      // return value of the function
+  std::string failure;     // "", or how the child ended otherwise
+  double seconds = 0.0;    // wall time; a busy machine takes several times as long
+  int64_t peak_bytes = 0;  // peak resident memory above that of an idle child
 };
 
-// Memory under sanitizers is mostly theirs.
+// Under sanitizers most of the memory belongs to them.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kMeasuresMemory = false;
 #else
 inline constexpr bool kMeasuresMemory = true;
 #endif
 
-// `function` returns a string; the child is ended after deadline_s.
+// `function` returns a string. The child is killed after deadline_s.
 template <typename Function>
 ChildOutcome measured_child(Function&& function, unsigned deadline_s) {
   ChildOutcome outcome;
@@ -39,14 +39,14 @@ ChildOutcome measured_child(Function&& function, unsigned deadline_s) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(deadline_s);
-    std::string said;
+    std::string output;
     try {
-      said = function();
+      output = function();
     } catch (const std::exception& failure) {
-      said = std::string("EXCEPTION ") + failure.what();
+      output = std::string("EXCEPTION ") + failure.what();
     }
-    for (size_t at = 0; at < said.size();) {
-      const ssize_t written = ::write(ends[1], said.data() + at, said.size() - at);
+    for (size_t at = 0; at < output.size();) {
+      const ssize_t written = ::write(ends[1], output.data() + at, output.size() - at);
       if (written <= 0) break;
       at += static_cast<size_t>(written);
     }
@@ -55,7 +55,7 @@ ChildOutcome measured_child(Function&& function, unsigned deadline_s) {
   ::close(ends[1]);
   char block[4096];
   for (ssize_t got; (got = ::read(ends[0], block, sizeof block)) > 0;) {
-    outcome.said.append(block, static_cast<size_t>(got));
+    outcome.output.append(block, static_cast<size_t>(got));
   }
   ::close(ends[0]);
   int status = 0;
@@ -65,7 +65,7 @@ ChildOutcome measured_child(Function&& function, unsigned deadline_s) {
   outcome.peak_bytes = int64_t{usage.ru_maxrss} * 1024;
   if (WIFSIGNALED(status)) outcome.failure = "signal " + std::to_string(WTERMSIG(status));
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) outcome.failure = "exit";
-  if (outcome.said.starts_with("EXCEPTION ")) outcome.failure = outcome.said;
+  if (outcome.output.starts_with("EXCEPTION ")) outcome.failure = outcome.output;
   return outcome;
 }
 

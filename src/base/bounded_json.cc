@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kShownBytes = 200;
 
-// Walks over a text and counts what a parser would have to hold.
+// Walks over a text and counts what a parser would have to store.
 class JsonMeter {
  public:
   JsonMeter(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {
@@ -76,7 +76,7 @@ class JsonMeter {
 
   Error refuse(const std::string& what) const {
     return damaged(what + " (byte " + std::to_string(at_) +
-                   "): no such file is read; write it again, or fetch it again");
+                   "): such files are refused; write the file again, or fetch it again");
   }
 
   std::string_view text_;
@@ -85,7 +85,7 @@ class JsonMeter {
   size_t token_ = 0;  // where the string or number at at_ begins
   int depth_ = 0;
   int64_t values_ = 1;
-  std::array<int64_t, 2 * limits::kDepth> members_{};  // of what is open, by depth
+  std::array<int64_t, 2 * limits::kDepth> members_{};  // of the open containers, by depth
 };
 
 }  // namespace

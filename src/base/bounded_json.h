@@ -17,11 +17,11 @@ struct JsonLimits {
   int64_t members = INT64_MAX;                    // of one object or array
 };
 
-// Refuses a JSON text that would cost too much to parse. Reads it once, in constant memory, and
-// leaves its syntax to the parser.
+// Refuses a JSON text that would be too expensive to parse. It reads the text once in constant
+// memory; the parser checks the syntax.
 Status check_json_limits(std::string_view text, const JsonLimits& limits = {});
 
-// Parses a text within the limits. The error says at which byte the text is wrong.
+// Parses a text within the limits. The error names the byte at which the text is wrong.
 Result<nlohmann::json> parse_bounded_json(std::string_view text, const JsonLimits& limits = {});
 
 // Shortens the message of a JSON parser to one line, because it may quote megabytes of its input.

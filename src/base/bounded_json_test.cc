@@ -13,7 +13,7 @@ std::string nested(int levels) {
   return std::string(size_t(levels), '[') + std::string(size_t(levels), ']');
 }
 
-std::string said_of(std::string_view text, const JsonLimits& limits) {
+std::string message_of(std::string_view text, const JsonLimits& limits) {
   const Status status = check_json_limits(text, limits);
   return status.ok() ? "" : status.error().message;
 }
@@ -22,30 +22,30 @@ TEST(BoundedJson, EveryDepthUpToTheLimitIsReadAndNoneAboveIt) {
   for (int levels = 1; levels <= 2 * limits::kDepth; ++levels) {
     EXPECT_EQ(parse_bounded_json(nested(levels)).ok(), levels <= limits::kDepth) << levels;
   }
-  EXPECT_NE(said_of(nested(65), {}).find("deeper than 64 levels (byte 64)"), std::string::npos);
+  EXPECT_NE(message_of(nested(65), {}).find("deeper than 64 levels (byte 64)"), std::string::npos);
 }
 
 TEST(BoundedJson, BracketsAndCommasInStringsCountForNothing) {
   const std::string text = R"({"a":"[[[[{{{{,,,,\"[[[[\\","b":["]]]]\\\"{{"]})";
-  EXPECT_EQ(said_of(text, {.depth = 2, .values = 4, .members = 2}), "");
+  EXPECT_EQ(message_of(text, {.depth = 2, .values = 4, .members = 2}), "");
   EXPECT_TRUE(parse_bounded_json(text).ok());
 }
 
 TEST(BoundedJson, EachLimitIsTheLargestNumberThatPasses) {
   const std::string text = R"({"a":[1,2,3],"bcd":"efgh"})";
   const JsonLimits enough{.depth = 2, .values = 6, .token_bytes = 5, .members = 3};
-  EXPECT_EQ(said_of(text, enough), "");
+  EXPECT_EQ(message_of(text, enough), "");
   for (int which = 0; which < 4; ++which) {
     JsonLimits less = enough;
     if (which == 0) less.depth -= 1;
     if (which == 1) less.values -= 1;
     if (which == 2) less.token_bytes -= 1;
     if (which == 3) less.members -= 1;
-    EXPECT_NE(said_of(text, less), "") << which;
+    EXPECT_NE(message_of(text, less), "") << which;
   }
 }
 
-// The parser refuses text that is no JSON at all. The count before it only has to terminate.
+// The parser refuses text that is no JSON; the limit check before it only has to terminate.
 TEST(BoundedJson, TextThatIsNoJsonIsRefusedByTheParserInAFewWords) {
   for (const std::string& text :
        {std::string(), std::string("]]]]}}}}"), std::string("\"\\"),
@@ -63,7 +63,7 @@ TEST(BoundedJson, FiftyMegabytesOfNestingCostNothing) {
     return parsed.ok() ? std::string("parsed") : parsed.error().message;
   });
   EXPECT_EQ(outcome.failure, "");
-  EXPECT_NE(outcome.said.find("deeper"), std::string::npos);
+  EXPECT_NE(outcome.output.find("deeper"), std::string::npos);
   EXPECT_LT(outcome.seconds, 10.0);
   if (kMeasuresMemory) {
     EXPECT_LT(outcome.peak_bytes, int64_t{64} << 20);

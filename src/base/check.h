@@ -5,13 +5,13 @@
 
 namespace trireme {
 
-// The code is wrong: thrown by TRIREME_CHECK, never caught below the top of a rank.
+// Thrown by TRIREME_CHECK if the code is wrong. Caught only at the top of a rank.
 class ContractError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
-// The step is over: typed, so that the top of a rank can name the first cause.
+// Thrown if a step has failed. The type tells the top of a rank the kind of the first cause.
 class CommError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

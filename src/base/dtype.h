@@ -27,15 +27,15 @@ constexpr int64_t size_of(DType dtype) {
   return 0;
 }
 
-// "fp32", "bf16", ...: the spelling of configurations, tables and reports.
+// Returns "fp32", "bf16", ..., as in configurations, tables and reports.
 std::string_view name_of(DType dtype);
 
-// The upper half of an fp32: 8 exponent bits, 7 stored mantissa bits.
+// The upper half of an fp32: 8 exponent bits and 7 stored mantissa bits.
 struct bf16 {
   uint16_t bits = 0;
 
   bf16() = default;
-  // Rounds to nearest even; a NaN stays a (quiet) NaN.
+  // Rounds to nearest even. A NaN becomes a quiet NaN.
   explicit bf16(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
@@ -49,12 +49,13 @@ struct bf16 {
 };
 static_assert(sizeof(bf16) == 2);
 
-// 1 sign, 5 exponent and 10 stored mantissa bits: finite up to 65504.
+// 1 sign, 5 exponent and 10 stored mantissa bits; finite up to 65504.
 struct f16 {
   uint16_t bits = 0;
 
   f16() = default;
-  // Rounds to nearest even, from 65520 on to infinity; a NaN is quiet and keeps what fits of it.
+  // Rounds to nearest even; values from 65520 on become infinity. A NaN becomes quiet and keeps the
+  // bits that fit.
   explicit f16(float value);
   explicit operator float() const;
   friend bool operator==(f16 a, f16 b) { return float(a) == float(b); }

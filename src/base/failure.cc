@@ -14,8 +14,7 @@ Error error_of(const std::exception& exception) {
   }
   if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) {
     return {ErrorKind::Runtime,
-            "out of memory: the system gave no more; lower memory.limit_bytes or the batch, or "
-            "end other programs"};
+            "out of memory; lower memory.limit_bytes or the batch size, or end other programs"};
   }
   return {ErrorKind::Runtime, what};
 }

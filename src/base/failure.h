@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// An Error on its way through code that throws.
+// Carries an Error through code that throws.
 class Failure : public std::runtime_error {
  public:
   explicit Failure(const Error& error) : std::runtime_error(error.message), error_(error) {}
@@ -17,7 +17,8 @@ class Failure : public std::runtime_error {
   Error error_;
 };
 
-// The one place that decides which kind of failure, and so which exit code, an exception means.
+// Decides which error kind, and so which exit code, an exception has. No other function decides
+// that.
 Error error_of(const std::exception& exception);
 
 }  // namespace trireme

@@ -19,8 +19,8 @@
 namespace trireme {
 namespace {
 
-// The disk gets a large file in pieces of this size while it is written, so that no call waits for
-// much of it and the sync at the end finds little left to do.
+// A large file is handed to the disk in pieces of this size while it is written, so that no call
+// waits long and the sync at the end has little left to do.
 constexpr int64_t kWritebackBytes = int64_t{16} << 20;
 
 Error file_error(const std::string& path, const char* action, ErrorKind kind) {
@@ -89,8 +89,8 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
   return Done{};
 }
 
-// Hands the newest bytes to the disk and waits for those before them. Where a file system cannot,
-// the sync at the end does all.
+// Starts writing the newest bytes to the disk and waits for those before them. If the file system
+// cannot do that, the sync at the end writes everything.
 Status AtomicFile::start_writeback() {
   const ShownCall call(progress_, "sync_file_range", path_);
   const int64_t begin = std::exchange(writeback_begin_, written_bytes_);
@@ -100,7 +100,8 @@ Status AtomicFile::start_writeback() {
         fd_, 0, begin,
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   }
-  // The error of a lost page is told once, so it must not be taken for a missing feature.
+  // The system reports the loss of a page only once, so this error must not be taken for a missing
+  // feature.
   const bool is_lost = errno == EIO || errno == ENOSPC || errno == EDQUOT;
   if (failed != 0 && is_lost) return file_error(temporary_, "sync", ErrorKind::Damaged);
   return Done{};
@@ -140,7 +141,7 @@ Status sync_folder(const std::string& path, Progress* progress) {
   if (fd < 0) return file_error(path, "open", ErrorKind::Damaged);
   const int failed = ::fsync(fd);
   ::close(fd);
-  // Some file systems cannot sync a folder and say EINVAL: then there is nothing more to do.
+  // Some file systems cannot sync a folder and return EINVAL; then nothing more can be done.
   if (failed != 0 && errno != EINVAL) return file_error(path, "sync", ErrorKind::Damaged);
   return Done{};
 }

@@ -29,8 +29,8 @@ std::string read_holder(int fd) {
   return length > 0 ? std::string(text.data(), size_t(length)) : "another process";
 }
 
-// A lock is a small file of its own. Anything else is left alone: a link may point anywhere, and a
-// file with a second name belongs to somebody else.
+// A lock is a small file that we have made. Anything else is left alone: a link may point anywhere,
+// and a file with a second name belongs to somebody else.
 bool is_lock_file(int fd) {
   struct stat info {};
   return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink <= 1 &&
@@ -39,7 +39,7 @@ bool is_lock_file(int fd) {
 
 Error no_lock(const std::string& path) {
   return damaged(path +
-                 " is not a lock that a run has left (a link, a folder or another file): move it "
+                 " is not a lock file of a run but a link, a folder or another file: move it "
                  "away");
 }
 
@@ -53,10 +53,10 @@ Result<FileLock> FileLock::take(const std::string& path) {
   }
   FileLock lock("", fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return lock;  // a file system without locks keeps nobody out
+    if (errno != EWOULDBLOCK) return lock;  // a file system without locks cannot keep others out
     return Error{ErrorKind::Usage, path + ": held by " + read_holder(fd)};
   }
-  // The holder before may have removed the file between our open and our lock.
+  // The previous holder may have removed the file between our open and our lock.
   if (!is_still_at(fd, path)) return take(path);
   if (!is_lock_file(fd)) return no_lock(path);
   const std::string holder = holder_text();

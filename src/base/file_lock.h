@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// A file that one process at a time holds, with its number and host as text; free again when the
-// process ends, however it ends. Move-only.
+// A lock file that one process at a time holds. It contains the process number and host as text and
+// is released when the process ends, however it ends. Move-only.
 class FileLock {
  public:
-  // Refuses, naming the holder, where another process has it; does not wait. Makes the file.
+  // Creates and locks the file without waiting. The error names the process that holds it.
   static Result<FileLock> take(const std::string& path);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&& other) noexcept;
@@ -19,7 +19,7 @@ class FileLock {
 
  private:
   FileLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  std::string path_;  // to be removed in the end; "": not ours
+  std::string path_;  // removed at the end; "": not ours
   int fd_ = -1;
 };
 

@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// XXH3-64, seeded.
+// XXH3-64 with a seed.
 uint64_t hash64(std::string_view bytes, uint64_t seed = 0);
 uint64_t hash64(std::span<const std::byte> bytes, uint64_t seed = 0);
 
-// 16 lower-case hexadecimal digits.
+// Returns 16 lower-case hexadecimal digits.
 std::string hex64(uint64_t value);
 
-// XXH3-64 of a stream in pieces.
+// XXH3-64 of a stream that arrives in pieces.
 class Hasher64 {
  public:
   Hasher64();

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A folder that is held open, so that it is the same one whatever happens to its path. Move-only.
+// An open folder. It stays the same folder whatever happens to its path. Move-only.
 class HeldFolder {
  public:
   static Result<HeldFolder> open(const std::string& path);
@@ -15,9 +15,9 @@ class HeldFolder {
   ~HeldFolder();
 
   const std::string& path() const { return path_; }
-  // False once the folder was moved or removed, also where another one has taken its place.
+  // Returns false once the folder was moved or removed, even if another one has taken its place.
   bool is_at_its_path() const;
-  // A path that leads to this folder wherever it is now.
+  // Returns a path that leads to this folder wherever it is now.
   std::string inside() const;
 
  private:

@@ -22,7 +22,7 @@ TEST(HeldFolder, IsTheSameWhateverHappensToItsPath) {
 
   fs::rename(path, moved);
   EXPECT_FALSE(held->is_at_its_path());
-  fs::create_directory(path);  // another one in its place
+  fs::create_directory(path);  // another folder in its place
   EXPECT_FALSE(held->is_at_its_path());
   ASSERT_TRUE(write_file_atomically(held->inside() + "/file", "text").ok());
   EXPECT_TRUE(fs::exists(moved + "/file"));

@@ -11,7 +11,7 @@
 namespace trireme {
 
 Result<InputFile> InputFile::open(const std::string& path) {
-  // O_NONBLOCK: the open of a pipe that nobody writes to would wait.
+  // O_NONBLOCK, because opening a pipe without a writer would wait.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return damaged(path + ": cannot open: " + std::strerror(errno));
   InputFile file(path, fd, 0);
@@ -42,7 +42,7 @@ InputFile::~InputFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// `cause` is 0 where the file ends.
+// `cause` is 0 at the end of the file.
 Error InputFile::failure(int64_t offset, int cause) const {
   std::string message = path_ + ": cannot read at byte " + std::to_string(offset) + ": ";
   if (cause != 0) return damaged(message + std::strerror(cause));

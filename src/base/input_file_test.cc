@@ -33,7 +33,7 @@ class InputFileTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// At every length to which another program may shorten the file, on a page's border or not.
+// Tests every length to which another program may truncate the file, at page borders and between.
 TEST_F(InputFileTest, AFileThatIsTruncatedIsAnErrorWithTheByteAtWhichItEnds) {
   constexpr int64_t kBytes = 20000;
   const std::string name = write("a", kBytes);

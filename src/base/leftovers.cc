@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = ".tmp-";
-constexpr int kMostWriters = 1000;  // of one file at the same time
+constexpr int kMostWriters = 1000;  // limit for writers of one file at a time
 
-// Consumes digits; false if there is none.
+// Skips digits. Returns false if there is none.
 bool skip_digits(std::string_view& text) {
   const size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
   text.remove_prefix(end);

@@ -30,7 +30,7 @@ class Leftovers : public testing::Test {
     std::ofstream(path(name)) << text;
   }
   std::string text_of(const std::string& name) const { return read_text_file(path(name)).value(); }
-  // Ends a process by SIGKILL in the middle of what it does.
+  // Ends a process by SIGKILL while it works.
   template <typename Function>
   void run_and_kill(Function&& function) const {
     const pid_t child = ::fork();
@@ -82,14 +82,16 @@ TEST_F(Leftovers, AreThoseOfTheNamedFileAloneWhereOneIsNamed) {
   EXPECT_TRUE(fs::exists(path("a.b.tmp-1")));
 }
 
-// A process number that is used again, or one of another host, is that of a living process.
+// A process number that is reused, or that comes from another host, may be that of a living
+// process.
 TEST_F(Leftovers, WithTheNumberOfALivingProcessAreToldByTheirLock) {
   put("file.tmp-" + std::to_string(::getpid()), "of a former process");
   ASSERT_TRUE(write_file_atomically(path("file"), "new").ok());
   EXPECT_EQ(text_of("file"), "new");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 
-  // Two writers of one file, and one that another host has given our number: each has its own.
+  // Two writers of one file, and one on another host with our process number: each has its own
+  // temporary file.
   Result<AtomicFile> first = AtomicFile::create(path("file"));
   Result<AtomicFile> second = AtomicFile::create(path("file"));
   ASSERT_TRUE(first.ok() && second.ok());
@@ -101,7 +103,7 @@ TEST_F(Leftovers, WithTheNumberOfALivingProcessAreToldByTheirLock) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
-// Whatever stands where a file is to be written: links and second names lead nowhere.
+// Whatever exists at the path of a new file, links and second names are not followed.
 TEST_F(Leftovers, NoWriterReachesThroughALink) {
   put("target");
   const std::string temporary = "file.tmp-" + std::to_string(::getpid());

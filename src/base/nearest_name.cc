@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Edits to turn a into b: insert, delete, replace, or swap two neighbours.
+// Returns the number of edits that turn a into b: insert, delete, replace, or swap two neighbours.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -25,7 +25,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  // Of long names more letters may be wrong.
+  // A longer name may have more wrong letters.
   size_t best_distance = (std::max<size_t>(name.size(), 3) - 1) / 2 + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(name, candidate);

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// The candidate with the least edit distance, or "" where none is near enough to be meant.
+// Returns the candidate with the smallest edit distance, or "" if none is similar.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace trireme

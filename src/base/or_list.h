@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// "1, 2 or 4"
+// Returns text such as "1, 2 or 4".
 inline std::string or_list(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {

@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Philox4x32-10 (Salmon et al. 2011): a keyed bijection of 128-bit counters. Random numbers are a
-// function of what they are for, never of the order in which they are drawn.
+// Philox4x32-10 (Salmon et al. 2011): a keyed bijection of 128-bit counters. A random number
+// depends on what it is for, never on the order in which numbers are drawn.
 using PhiloxCounter = std::array<uint32_t, 4>;
 
 struct RngKey {
@@ -30,18 +30,18 @@ inline PhiloxCounter philox(RngKey rng_key, PhiloxCounter counter) {
   return counter;
 }
 
-// The counter of element `element` of global sample `sample` at one site.
+// Returns the counter of element `element` of global sample `sample` at one site.
 inline PhiloxCounter counter_of(uint64_t sample, uint64_t element) {
   return {static_cast<uint32_t>(element), static_cast<uint32_t>(element >> 32),
           static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32)};
 }
 
-// Uniform in [0, 1) with 24 bits: exact in fp32.
+// Returns a number uniform in [0, 1) with 24 bits, which is exact in fp32.
 inline float uniform_float(uint32_t word) {
   return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
 }
 
-// Key of a named site: a parameter, a dropout, the data order.
+// Returns the key of a named site: a parameter, a dropout, the data order.
 RngKey rng_key(uint64_t seed, std::string_view site);
 
 }  // namespace trireme

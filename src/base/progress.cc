@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Copies the end of `text`, which names the file.
+// Copies the end of `text`, because the end names the file.
 template <size_t kSize>
 void copy_end(std::string_view text, char (&to)[kSize]) {
   const size_t length = std::min(text.size(), kSize - 1);

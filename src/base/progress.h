@@ -10,28 +10,28 @@
 
 namespace trireme {
 
-// A call that a rank makes alone while other ranks wait for it: "fsync" of a file.
+// A call that a rank makes alone while other ranks wait for it, such as "fsync" of a file.
 struct ProgressCall {
-  char call[24] = {};      // "fsync"; "": none
-  char subject[488] = {};  // the file; a long path keeps its end
+  char call[24] = {};      // such as "fsync"; "": none
+  char subject[488] = {};  // the file; the end of a long path is kept
 };
 
-// Shows to other threads and processes what a rank does alone, and that it advances. One thread
+// Shows other threads and processes what a rank does alone, and that it makes progress. One thread
 // begins and ends calls; any thread may advance. All zero bytes are a valid object without a call,
-// so it can lie in fresh shared memory.
+// so it can be placed in new shared memory.
 class Progress {
  public:
   void begin(std::string_view call, std::string_view subject);
   void end();
-  // Something was done: bytes were written, a tensor was verified.
+  // Records that something was done, such as bytes written or a tensor verified.
   void advance() { count_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Grows with every begin, end and advance.
+  // Increases with every begin, end and advance.
   uint64_t count() const { return count_.load(std::memory_order_relaxed); }
-  // The call that is under way, or nullopt.
+  // Returns the current call, or nullopt.
   std::optional<ProgressCall> current() const;
 
-  // A copy of another rank's progress, as a message of another host tells it.
+  // Copies another rank's progress, as received from another host.
   void mirror(uint64_t count, const ProgressCall& call);
 
  private:
@@ -39,7 +39,7 @@ class Progress {
   SharedRecord<ProgressCall> call_;
 };
 
-// Shows one call for as long as the object lives. `progress` may be null: then nobody is told.
+// Shows one call while the object exists. If `progress` is null it does nothing.
 class ShownCall {
  public:
   ShownCall(Progress* progress, std::string_view call, std::string_view subject)
@@ -56,8 +56,8 @@ class ShownCall {
   Progress* progress_;
 };
 
-// "rank 0 has made no progress for 300 s in fsync of checkpoints/x", or without "in ..." where no
-// call is shown.
+// Returns text such as "rank 0 has made no progress for 300 s in fsync of checkpoints/x". Without a
+// shown call "in ..." is left out.
 std::string stall_text(int rank, double seconds, const std::optional<ProgressCall>& call);
 
 }  // namespace trireme

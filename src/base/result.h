@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-// Why an operation failed; decides the exit code of the process (docs/cli.md).
+// Why an operation failed. It decides the exit code of the process (docs/cli.md).
 enum class ErrorKind {
   Usage,       // wrong usage or configuration: exit 2
-  Infeasible,  // the plan does not fit or cannot be: exit 3
+  Infeasible,  // the plan does not fit or is impossible: exit 3
   Damaged,     // a file is damaged or unreadable: exit 4
   Runtime,     // a rank, device, link or the operating system failed: exit 5
 };
 
-// What, where, why, and what to change, in one message.
+// One message with what failed, where, why, and what to change.
 struct Error {
   ErrorKind kind = ErrorKind::Runtime;
   std::string message;
@@ -26,7 +26,7 @@ inline Error usage(std::string message) { return {ErrorKind::Usage, std::move(me
 inline Error infeasible(std::string message) { return {ErrorKind::Infeasible, std::move(message)}; }
 inline Error damaged(std::string message) { return {ErrorKind::Damaged, std::move(message)}; }
 
-// A value or the reason why there is none, for failures that the caller can act on.
+// A value or an error, for failures to which the caller can react.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -56,11 +56,12 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Success or failure without a value.
+// For Result<Done>, which is success or an error without a value.
 struct Done {};
 using Status = Result<Done>;
 
-// Prepends where a failure happened: "checkpoints/step-000010/index.json: unexpected end".
+// Puts the place of a failure before its message: "checkpoints/step-000010/index.json: unexpected
+// end".
 Error with_context(const Error& error, const std::string& where);
 
 // TRIREME_TRY(header, load_header(path)): binds the value or returns the error to the caller.

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Extents of a row-major tensor, up to four dims. A value; no heap.
+// Extents of a row-major tensor with up to four dims. A value type without heap memory.
 class Shape {
  public:
   Shape() = default;
@@ -19,7 +19,7 @@ class Shape {
   int64_t operator[](int dim) const { return extents_[dim]; }
   int64_t num_elements() const;
   std::span<const int64_t> extents() const { return {extents_.data(), size_t(rank_)}; }
-  std::string to_string() const;  // "[4, 768]"
+  std::string to_string() const;  // such as "[4, 768]"
   friend bool operator==(const Shape& a, const Shape& b);
 
  private:

@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-// A value in memory shared by threads or processes: one writer at a time, any number of readers,
-// no locks. All zero bytes are a valid empty record, so it can lie in fresh shared memory.
+// A value in memory shared by threads or processes, with one writer at a time, any number of
+// readers and no locks. All zero bytes are a valid empty record, so it can be placed in new shared
+// memory.
 template <typename T>
 class SharedRecord {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0);
@@ -19,15 +20,16 @@ class SharedRecord {
   void store(const T& value) {
     std::array<uint64_t, kWords> words;
     std::memcpy(words.data(), &value, sizeof(T));
-    // Odd while it is written, also after a writer that stopped halfway for good.
+    // The version is odd during a write. It stays odd if a writer died in the middle.
     const uint64_t version = version_.load(std::memory_order_relaxed) | 1;
     version_.store(version, std::memory_order_relaxed);
-    // Releasing words: a reader that sees any of them also sees the odd version.
+    // Stores with release order: a reader that sees any new word also sees the odd version.
     for (int i = 0; i < kWords; ++i) words_[i].store(words[i], std::memory_order_release);
     version_.store(version + 1, std::memory_order_release);
   }
 
-  // A consistent copy; nullopt where many tries found a writer halfway: it lost its core, or died.
+  // Returns a consistent copy, or nullopt if many tries found a write in progress, because the
+  // writer lost its core or died.
   std::optional<T> load() const {
     std::array<uint64_t, kWords> words;
     for (int attempt = 0; attempt < 1000; ++attempt) {

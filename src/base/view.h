@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// A borrowed row-major tensor with compile-time rank: x(t, d). Passed by value, never stored.
+// A borrowed row-major tensor with a compile-time rank: x(t, d). Passed by value, never stored.
 template <typename T, int Rank>
 class View {
  public:

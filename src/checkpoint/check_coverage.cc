@@ -9,12 +9,12 @@
 namespace trireme {
 namespace {
 
-// `pairs_left`: comparisons that are still allowed, of all tensors together.
+// `pairs_left` is the number of comparisons that are still allowed, for all tensors together.
 Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor,
                              int64_t& pairs_left) {
   struct Hull {
     const Slice* slice;
-    int64_t first, end;  // of the flattened tensor
+    int64_t first, end;  // in the flattened tensor
   };
   std::vector<Hull> hulls;
   int64_t missing = tensor.shape.num_elements();
@@ -29,7 +29,7 @@ Status check_tensor_coverage(const std::string& name, const StoredTensor& tensor
     return damaged(fmt::format("tensor {}: {} of its {} elements are in no slice", name, missing,
                                tensor.shape.num_elements()));
   }
-  // Slices whose hulls are apart cannot overlap: of many, only neighbours are compared.
+  // Slices whose hulls are apart cannot overlap, so of many slices only neighbours are compared.
   std::sort(hulls.begin(), hulls.end(),
             [](const Hull& a, const Hull& b) { return a.first < b.first; });
   for (size_t a = 0; a < hulls.size(); ++a) {

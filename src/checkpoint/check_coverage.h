@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Every tensor's slices are disjoint and together the whole tensor.
+// Checks that the slices of every tensor are disjoint and together cover it.
 Status check_coverage(const IndexPart& contents);
 
 }  // namespace trireme

@@ -15,9 +15,9 @@
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 
-// Saving and loading the state of gpt2-124m (fp32 parameters and two moments), beside the disk's
-// own rate: the same bytes written and synced with nothing else done, and read back.
-//   checkpoint_bench [FOLDER]
+// Measures saving and loading of the state of gpt2-124m (fp32 parameters and two moments), and
+// beside it the rate of the disk for the same bytes, written and synced, then read back. Usage:
+// checkpoint_bench [FOLDER]
 namespace trireme {
 namespace {
 

@@ -10,11 +10,11 @@
 
 #include "checkpoint/save.h"
 
-// For this folder's tests.
+// Fixtures for the tests of this folder.
 namespace trireme {
 
-// A folder of its own for every test; in memory where there is such a place, as the many small
-// files of these tests are all synced.
+// Gives every test its own folder. It is in memory if the system has such a place, because these
+// tests sync many small files.
 class FolderTest : public testing::Test {
  protected:
   FolderTest() {
@@ -40,7 +40,7 @@ std::string message_of(const Result<T>& result) {
   return result.ok() ? "" : result.error().message;
 }
 
-// Two small tensors and what belongs to them; the values depend on the step.
+// Two small tensors with their state; the values depend on the step.
 struct SmallState {
   explicit SmallState(int64_t step) {
     info = {.step = step,
@@ -69,7 +69,7 @@ struct SmallState {
   }
 
   CheckpointInfo info;
-  std::vector<float> weight;  // as two boxes of [3, 2]
+  std::vector<float> weight;  // saved as two boxes of [3, 2]
   std::vector<float> bias;
 };
 

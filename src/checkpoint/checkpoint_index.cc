@@ -20,7 +20,7 @@ using nlohmann::json;
 using strict_json::FieldError;
 
 constexpr std::string_view kFormat = "trireme-checkpoint";
-constexpr std::string_view kChecksumKey = ",\n\"checksum\":\"";  // 16 digits and this follow:
+constexpr std::string_view kChecksumKey = ",\n\"checksum\":\"";  // followed by 16 digits and this:
 constexpr std::string_view kEnd = "\"}\n";
 
 json print_file(const StoredFile& file) {
@@ -48,7 +48,7 @@ json print_tensor(const StoredTensor& tensor) {
           {"slices", std::move(slices)}};
 }
 
-// One entry a line: the index of a large model stays readable with less and grep.
+// Prints one entry per line, so that the index of a large model can be read with less and grep.
 template <typename Map, typename Print>
 std::string print_lines(const Map& entries, Print&& print) {
   std::string text = "{";
@@ -68,7 +68,7 @@ std::string print_contents(const IndexPart& part) {
 void check_file_name(const std::string& name) {
   const bool plain = !name.empty() && name != "." && name != ".." && name != "index.json" &&
                      name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
-  if (!plain) throw FieldError{"\"" + name + "\" is no name of a file of this folder"};
+  if (!plain) throw FieldError{"\"" + name + "\" is not a file name in this folder"};
 }
 
 StoredFile parse_file(const std::string& name, const json& value, const std::string& where) {
@@ -83,7 +83,7 @@ Shape parse_shape(const json& object, const char* key, const std::string& where)
   return Shape(extents);
 }
 
-// The bytes of the whole tensor must be a number that can be computed with.
+// Checks that the size of the whole tensor in bytes does not overflow.
 void check_size(const StoredTensor& tensor, const std::string& where) {
   int64_t bytes = size_of(tensor.dtype);
   for (int64_t extent : tensor.shape.extents()) {
@@ -128,7 +128,7 @@ StoredTensor parse_tensor(const json& object, const std::string& where) {
   return tensor;
 }
 
-// Every slice lies inside a shard that is listed.
+// Checks that every slice lies inside a listed shard.
 void check_places(const IndexPart& part) {
   for (const auto& [name, tensor] : part.tensors) {
     for (const StoredSlice& slice : tensor.slices) {
@@ -145,12 +145,12 @@ void check_places(const IndexPart& part) {
 }
 
 struct ParsedIndex {
-  json fields = json::object();  // all but the entries of the sections
+  json fields = json::object();  // everything except the entries of the sections
   std::map<std::string, StoredFile> attached;
   IndexPart contents;
 };
 
-// Reads an index entry by entry. `sections` are those that it must have.
+// Reads an index entry by entry. It must have all `sections`.
 ParsedIndex read_entries(std::string_view text, const std::string& where,
                          const std::vector<std::string>& sections) {
   ParsedIndex parsed;
@@ -195,7 +195,7 @@ CheckpointInfo parse_info(const json& object, const std::string& where) {
   return info;
 }
 
-// The text in front of the checksum, after comparing it.
+// Checks the checksum and returns the text before it.
 std::string_view check_checksum(std::string_view text) {
   const size_t tail = kChecksumKey.size() + 16 + kEnd.size();
   if (text.size() < tail || text.substr(text.size() - tail, kChecksumKey.size()) != kChecksumKey ||
@@ -203,10 +203,10 @@ std::string_view check_checksum(std::string_view text) {
     throw FieldError{"does not end with its checksum: truncated, or not the index of a checkpoint"};
   }
   const std::string_view body = text.substr(0, text.size() - tail);
-  const std::string_view said = text.substr(text.size() - kEnd.size() - 16, 16);
-  if (said != hex64(hash64(body))) {
-    throw FieldError{
-        fmt::format("has checksum {}, its last line says {}: damaged", hex64(hash64(body)), said)};
+  const std::string_view stored = text.substr(text.size() - kEnd.size() - 16, 16);
+  if (stored != hex64(hash64(body))) {
+    throw FieldError{fmt::format("has checksum {}, its last line says {}: damaged",
+                                 hex64(hash64(body)), stored)};
   }
   return body;
 }

@@ -14,37 +14,37 @@
 
 namespace trireme {
 
-// Where a run stands, beside its tensors.
+// The position of a run, beside its tensors.
 struct CheckpointInfo {
   int64_t step = 0;         // steps done
-  int64_t next_sample = 0;  // global number of the next sample: with the seed, the data position
+  int64_t next_sample = 0;  // global number of the next sample, which is the data position
   int64_t tokens_seen = 0;
   uint64_t seed = 0;
-  std::string data_identity;  // hash of the training tokens, so that other data are noticed
-  std::string optimizer;      // "adamw"
-  std::map<std::string, double> optimizer_scalars;  // finite: updates done, loss scale, ...
+  std::string data_identity;  // hash of the training tokens, to notice other data
+  std::string optimizer;      // such as "adamw"
+  std::map<std::string, double> optimizer_scalars;  // finite values: updates done, loss scale, ...
 };
 
-// Part of a tensor, dense, in a shard file.
+// A part of a tensor, stored dense in a shard file.
 struct StoredSlice {
   Slice slice;
   std::string file;
-  int64_t offset = 0;     // bytes from the file's start
+  int64_t offset = 0;     // bytes from the start of the file
   uint64_t checksum = 0;  // XXH3-64 of its bytes
 };
 
 struct StoredTensor {
   DType dtype = DType::F32;
   Shape shape;                      // of the whole tensor
-  std::vector<StoredSlice> slices;  // in a complete index: disjoint, and together the tensor
+  std::vector<StoredSlice> slices;  // in a complete index they are disjoint and cover the tensor
 };
 
 struct StoredFile {
   int64_t bytes = 0;
-  uint64_t checksum = 0;  // XXH3-64: of a shard's header, of an attached file's content
+  uint64_t checksum = 0;  // XXH3-64 of a shard's header or of an attached file's content
 };
 
-// What one rank wrote. Goes to rank 0 as text.
+// The shards and tensors that one rank has written. It is sent to rank 0 as text.
 struct IndexPart {
   std::map<std::string, StoredTensor> tensors;
   std::map<std::string, StoredFile> shards;
@@ -58,23 +58,25 @@ struct CheckpointIndex {
 
 inline constexpr int kCheckpointVersion = 1;
 
-// index.json ends with a checksum of all that stands before it (docs/formats/checkpoint.md).
+// index.json ends with a checksum of everything before it (docs/formats/checkpoint.md).
 std::string print_index(const CheckpointIndex& index);
-// Refuses what is damaged, of another version, or does not describe every tensor exactly once.
+// It is an error if the index is damaged, has another version, or does not cover every tensor
+// exactly once.
 Result<CheckpointIndex> parse_index(std::string_view text);
 
 std::string print_index_part(const IndexPart& part);
 Result<IndexPart> parse_index_part(std::string_view text);
 
-// Adds what another rank wrote. Fails when the two disagree about a tensor or share a file name.
+// Adds what another rank has written. It is an error if the two disagree about a tensor or share a
+// file name.
 Status merge_index_part(IndexPart& contents, const IndexPart& part);
 
-// How a slice appears in its shard: a whole tensor under its name and shape, so that any reader of
-// safetensors finds it; a part as "wq[0:4, 8:16]" or "wq{4096:8192}".
+// Describes a slice in its shard. A whole tensor has its own name and shape, so that any reader of
+// safetensors finds it. A part has a name such as "wq[0:4, 8:16]" or "wq{4096:8192}".
 SafetensorsSpec spec_in_shard(const std::string& name, DType dtype, const Shape& full_shape,
                               const Slice& slice);
 
-// "step-000010"; -1 for a name that is not of this form.
+// Returns "step-000010". step_of_folder_name is the reverse; it returns -1 for any other name.
 std::string step_folder_name(int64_t step);
 int64_t step_of_folder_name(std::string_view name);
 

@@ -27,7 +27,8 @@ int64_t draw(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-// Random bits, but no NaN or Inf in any floating-point dtype: the exponent's lowest bit is cleared.
+// Draws random bits without NaN or Inf in any floating-point dtype: the lowest bit of the exponent
+// is cleared.
 std::vector<std::byte> draw_data(Random& random, int64_t num_elements, DType dtype) {
   std::vector<std::byte> data(static_cast<size_t>(num_elements * size_of(dtype)));
   for (std::byte& byte : data) byte = static_cast<std::byte>(random());
@@ -50,7 +51,7 @@ WholeTensor draw_tensor(Random& random, const std::string& name) {
   return tensor;
 }
 
-// A slice's elements, dense, straight from its definition.
+// Returns the elements of a slice, dense, by its definition.
 std::vector<std::byte> cut(const WholeTensor& tensor, const Slice& slice) {
   std::vector<std::byte> out;
   const auto width = static_cast<size_t>(size_of(tensor.dtype));
@@ -72,7 +73,7 @@ std::vector<std::byte> cut(const WholeTensor& tensor, const Slice& slice) {
   return out;
 }
 
-// Cuts a box into boxes at random places: disjoint, together the whole.
+// Splits a box at random places into boxes that are disjoint and cover it.
 void split_box(Random& random, const Shape& begin, const Shape& extent, int depth,
                std::vector<Slice>& out) {
   if (depth == 0 || extent.rank() == 0) {
@@ -109,7 +110,7 @@ std::vector<Slice> draw_partition(Random& random, const Shape& shape) {
 
 class CheckpointTest : public FolderTest {
  protected:
-  // Every tensor cut into random slices, each written by a random one of the writers.
+  // Cuts every tensor into random slices; a random writer writes each.
   std::string save(const std::vector<WholeTensor>& tensors, int num_writers, Random& random,
                    const CheckpointInfo& info, const SaveOptions& options = {}) {
     auto folder = begin_checkpoint(root(), info.step);
@@ -215,7 +216,8 @@ TEST_F(CheckpointTest, ARequestThatDoesNotFitIsRefusedWithWhatTheCheckpointHolds
 
 TEST_F(CheckpointTest, ANumberThatIsNotFiniteIsRefusedWithItsTensorAndIndexUnlessAllowed) {
   SmallState state(1);
-  state.weight[6 + 3] = std::nanf("");  // of the second box, columns 2 and 3: row 1, column 3
+  // Element of the second box (columns 2 and 3) at row 1, column 3.
+  state.weight[6 + 3] = std::nanf("");
   const auto checkpoint = Checkpoint::open(*state.save(root()));
   ASSERT_TRUE(checkpoint.ok());
   for (DType dtype : {DType::F32, DType::BF16}) {
@@ -285,10 +287,10 @@ std::set<int64_t> steps_in(const std::string& root) {
 TEST_F(CheckpointTest, TheLastKThatOpenAreKeptAndLaterStepsLeftAlone) {
   for (int64_t step = 1; step <= 5; ++step) ASSERT_TRUE(SmallState(step).save(root()).ok());
   EXPECT_EQ(steps_in(root()), (std::set<int64_t>{3, 4, 5}));
-  // A run that went back to step 3 must not remove its own checkpoints in favour of 4 and 5.
+  // A run that went back to step 3 must not remove its own checkpoints instead of 4 and 5.
   ASSERT_TRUE(SmallState(3).save(root(), {.keep = 1}).ok());
   EXPECT_EQ(steps_in(root()), (std::set<int64_t>{3, 4, 5}));
-  // A damaged one does not count, and goes when it is older than all that are kept.
+  // A damaged checkpoint does not count and is removed once it is older than all that are kept.
   fs::remove(root() + "/step-000005/index.json");
   ASSERT_TRUE(SmallState(6).save(root(), {.keep = 2}).ok());
   EXPECT_EQ(steps_in(root()), (std::set<int64_t>{4, 5, 6}));

@@ -17,10 +17,10 @@ T load(const std::byte* source, int64_t index) {
   return value;
 }
 
-// A float of `Bits` is not finite when all bits of `exponent` are set.
+// A float with the bits `Bits` is not finite if all bits of `exponent` are set.
 template <typename Bits>
 int64_t first_nonfinite(const std::byte* values, int64_t num_elements, Bits exponent) {
-  bool any = false;  // no early exit, so that the loop is vectorised
+  bool any = false;  // no early exit, so that the loop can be vectorised
   for (int64_t i = 0; i < num_elements; ++i) any |= (load<Bits>(values, i) & exponent) == exponent;
   if (!any) return -1;
   int64_t index = 0;
@@ -95,7 +95,7 @@ bool is_convertible(DType from, DType to) { return from == to || (is_float(from)
 int64_t copy_converted(const std::byte* source, DType from, std::byte* out, DType to,
                        int64_t num_elements) {
   TRIREME_CHECK(is_convertible(from, to), "no conversion between these dtypes");
-  constexpr int64_t kBlock = 2048;  // stays in the first-level cache between the passes
+  constexpr int64_t kBlock = 2048;  // fits the L1 cache between the passes
   float widened[kBlock];
   int64_t first = -1;
   for (int64_t begin = 0; begin < num_elements; begin += kBlock) {
@@ -108,8 +108,8 @@ int64_t copy_converted(const std::byte* source, DType from, std::byte* out, DTyp
       widen_block(block, from, widened, n);
       narrow_block(widened, block_out, to, n);
     }
-    // Behind a first one the rest is copied all the same: whoever allows such numbers gets all of
-    // them.
+    // After the first such number the rest is still copied, because a caller that allows such
+    // numbers needs all elements.
     if (first >= 0) continue;
     const int64_t found = first_nonfinite(block_out, to, n);
     if (found >= 0) first = begin + found;

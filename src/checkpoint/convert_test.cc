@@ -51,13 +51,13 @@ TEST(Convert, EveryHalfHasItsValueAndComesBack) {
   }
 }
 
-// Between two neighbouring halves: the nearer one, and the even one half-way.
+// Between two neighbouring halves the nearer one is taken, and half-way the even one.
 TEST(Convert, HalvesRoundToNearestEven) {
   for (uint32_t half = 0; half < 0x7c00; ++half) {
     const auto pair = convert<float>(
         std::vector<uint16_t>{static_cast<uint16_t>(half), static_cast<uint16_t>(half + 1)},
         DType::F16, DType::F32);
-    const float upper = half + 1 == 0x7c00 ? 65536.0f : pair[1];  // where the next one would be
+    const float upper = half + 1 == 0x7c00 ? 65536.0f : pair[1];  // where the next half would be
     const float middle = (pair[0] + upper) / 2.0f;
     const float below = std::nextafter(middle, 0.0f);
     const float above = std::nextafter(middle, HUGE_VALF);
@@ -77,7 +77,7 @@ TEST(Convert, WideningAndNarrowingBackIsTheIdentity) {
     values.emplace_back(std::ldexp(float(int(random() % 2001) - 1000), int(random() % 60) - 30));
   }
   for (DType wide : {DType::F32, DType::F64}) {
-    const auto widened = convert<double>(values, DType::BF16, wide);  // room for either
+    const auto widened = convert<double>(values, DType::BF16, wide);  // large enough for either
     const auto back = convert<bf16>(widened, wide, DType::BF16);
     EXPECT_EQ(back, values);
   }
@@ -124,8 +124,7 @@ TEST(Convert, IntegersConvertToNothingElse) {
   }
 }
 
-// What comes behind the first is copied too, whoever allows it, in memory that does not grow with
-// the tensor.
+// Elements after the first NaN are copied too, in memory that does not grow with the tensor.
 TEST(Convert, LongTensorsOfNaNsAreCopiedWhole) {
   const std::vector<bf16> values(size_t{1} << 22, bf16(std::nanf("")));
   std::vector<float> out(values.size());

@@ -1,4 +1,5 @@
-// Files made to cost much: each is refused soon, in little memory, with its reason.
+// Tests files that are crafted to be expensive: each is refused quickly, in little memory, with a
+// reason.
 
 #include <fmt/format.h>
 
@@ -16,7 +17,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kExtraBytes = int64_t{64} << 20;
-constexpr double kDeadlineS = 15.0;  // a second where nothing else runs
+constexpr double kDeadlineS = 15.0;  // takes one second on an idle machine
 
 std::string with_length(const std::string& json) {
   std::string bytes(8, '\0');
@@ -40,13 +41,13 @@ std::string parse_file(const std::string& file, int64_t data_bytes) {
   return header.ok() ? fmt::format("{} tensors", header->tensors.size()) : header.error().message;
 }
 
-void expect_refused(const std::string& file, int64_t data_bytes, const std::string& said) {
+void expect_refused(const std::string& file, int64_t data_bytes, const std::string& message) {
   const ChildOutcome outcome = run_in_child([&] { return parse_file(file, data_bytes); });
   EXPECT_EQ(outcome.failure, "");
-  EXPECT_NE(outcome.said.find(said), std::string::npos) << outcome.said.substr(0, 300);
+  EXPECT_NE(outcome.output.find(message), std::string::npos) << outcome.output.substr(0, 300);
   EXPECT_LT(outcome.seconds, kDeadlineS);
   if (kMeasuresMemory) {
-    EXPECT_LT(outcome.peak_bytes, kExtraBytes + static_cast<int64_t>(file.size())) << said;
+    EXPECT_LT(outcome.peak_bytes, kExtraBytes + static_cast<int64_t>(file.size())) << message;
   }
 }
 
@@ -99,14 +100,14 @@ TEST(CraftedIndex, ManyEntriesAreReadInTimeThatGrowsWithThem) {
     return index.ok() ? fmt::format("{} tensors", index->contents.tensors.size())
                       : index.error().message;
   });
-  EXPECT_EQ(outcome.said, "60000 tensors");
+  EXPECT_EQ(outcome.output, "60000 tensors");
   EXPECT_LT(outcome.seconds, kDeadlineS);
   if (kMeasuresMemory) {
     EXPECT_LT(outcome.peak_bytes, kExtraBytes + int64_t(text.size()));
   }
 }
 
-// Boxes of columns: the hull of each spans the whole tensor, so that all pairs are compared.
+// These are boxes of columns: the hull of each spans the whole tensor, so all pairs are compared.
 TEST(CraftedIndex, SlicesThatAllMustBeComparedHaveALimit) {
   IndexPart part;
   part.shards["s"] = {.bytes = 1 << 20};
@@ -122,8 +123,8 @@ TEST(CraftedIndex, SlicesThatAllMustBeComparedHaveALimit) {
     const auto read = parse_index(print_index(index));
     return read.ok() ? std::string("read") : read.error().message;
   });
-  EXPECT_NE(outcome.said.find("more slices than can be compared"), std::string::npos)
-      << outcome.said;
+  EXPECT_NE(outcome.output.find("more slices than can be compared"), std::string::npos)
+      << outcome.output;
   EXPECT_LT(outcome.seconds, kDeadlineS);
 }
 

@@ -16,27 +16,27 @@
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/load.h"
 
-// The calls below stand in for the C library's in this binary, so that a save can be ended at every
-// single change that it makes to the disk, and its order of syncs be watched.
+// The calls below replace those of the C library in this binary, so that a save can be stopped at
+// each of its changes to the disk, and the order of its syncs can be checked.
 namespace {
 
 enum class Fault {
   None,
-  Crash,    // from the nth change on nothing has any effect any more: the machine is off
-  NoSpace,  // from the nth on nothing can be made or written, but removed and renamed
+  Crash,    // from the nth change on no call has an effect, as if the machine were off
+  NoSpace,  // from the nth change on nothing can be created or written, but removed and renamed
 };
 
 std::atomic<Fault> armed_fault = Fault::None;
-std::atomic<int> changes_left = 0;  // until the fault
+std::atomic<int> changes_left = 0;  // changes until the fault
 std::atomic<bool> is_recording = false;
-std::vector<std::string> record;  // "write PATH", "sync PATH", "rename FROM"
+std::vector<std::string> record;  // such as "write PATH", "sync PATH", "rename FROM"
 
 void arm(Fault fault, int after) {
   changes_left = after;
   armed_fault = fault;
 }
 
-// Counts a change; true when it must fail, with errno set.
+// Counts a change. Returns true, with errno set, if it must fail.
 bool fails(bool needs_space) {
   const Fault fault = armed_fault;
   if (fault == Fault::None || (fault == Fault::NoSpace && !needs_space)) return false;
@@ -147,8 +147,8 @@ void expect_holds(const std::string& path, const SmallState& state) {
   EXPECT_EQ(bias, state.bias);
 }
 
-// Saves step 1, then step `step` with the fault after n changes, for every n until it is not
-// reached any more. `check` sees what is there after each.
+// Saves step 1, then step `step` with the fault after n changes, for every n until the fault is not
+// reached any more. `check` inspects the disk after each.
 template <typename Check>
 void for_every_point(const std::string& root, Fault fault, int64_t step, Check&& check) {
   for (int n = 0; n < 1000; ++n) {

@@ -27,7 +27,7 @@ class DamageTest : public FolderTest {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
-  // What opening, or else verifying, says. "" when nothing is noticed.
+  // Returns the problem that opening or else verifying reports; "" if none is noticed.
   std::string problem() const {
     const auto checkpoint = Checkpoint::open(folder_);
     if (!checkpoint.ok()) {
@@ -38,7 +38,7 @@ class DamageTest : public FolderTest {
     return problems.empty() ? "" : problems.front();
   }
 
-  // The index with `from` replaced by `to` and its checksum made right again.
+  // Replaces `from` by `to` in the index and corrects its checksum.
   void rewrite_index(const std::string& from, const std::string& to) const {
     std::string text = *read_text_file(folder_ + "/index.json");
     const size_t place = text.find(from);
@@ -62,9 +62,9 @@ TEST_F(DamageTest, EveryChangedByteOfEveryFileIsNoticedAndTheFileNamed) {
         std::string bytes = original;
         bytes[at] = static_cast<char>(bytes[at] ^ mask);
         write(file, bytes);
-        const std::string said = problem();
-        ASSERT_NE(said.find(file.filename().string()), std::string::npos)
-            << file << " byte " << at << " xor " << int(mask) << ": \"" << said << '"';
+        const std::string message = problem();
+        ASSERT_NE(message.find(file.filename().string()), std::string::npos)
+            << file << " byte " << at << " xor " << int(mask) << ": \"" << message << '"';
         ++num_bytes;
       }
     }
@@ -74,7 +74,8 @@ TEST_F(DamageTest, EveryChangedByteOfEveryFileIsNoticedAndTheFileNamed) {
   EXPECT_GT(num_bytes, 3000);
 }
 
-// Another program shortens a shard between opening and reading: the byte is named, no signal comes.
+// Another program truncates a shard between opening and reading. The message names the byte, and no
+// signal is raised.
 TEST_F(DamageTest, AShardThatIsTruncatedWhileItIsOpenIsNamedWithTheByteAtWhichItEnds) {
   for (const fs::path& file : files_) {
     if (file.extension() != ".safetensors") continue;
@@ -91,7 +92,7 @@ TEST_F(DamageTest, AShardThatIsTruncatedWhileItIsOpenIsNamedWithTheByteAtWhichIt
       write(file, original);
     }
   }
-  // Truncated behind the comparison of the checksums, when the elements are copied.
+  // Truncates the file after the checksums were compared, before the elements are copied.
   const auto checkpoint = Checkpoint::open(folder_);
   ASSERT_TRUE(checkpoint.ok() && checkpoint->verify(1).empty());
   for (const fs::path& file : files_) {
@@ -143,7 +144,7 @@ TEST_F(DamageTest, AShardOfAnotherStepIsRefused) {
 
 TEST_F(DamageTest, AnIndexThatContradictsItselfIsRefusedWithTheReason) {
   struct Case {
-    const char *from, *to, *said;
+    const char *from, *to, *message;
   };
   const std::string original = *read_text_file(folder_ + "/index.json");
   for (const Case& c : std::vector<Case>{
@@ -171,7 +172,7 @@ TEST_F(DamageTest, AnIndexThatContradictsItselfIsRefusedWithTheReason) {
     const auto checkpoint = Checkpoint::open(folder_);
     ASSERT_FALSE(checkpoint.ok()) << c.to;
     EXPECT_EQ(checkpoint.error().kind, ErrorKind::Damaged);
-    EXPECT_NE(checkpoint.error().message.find(c.said), std::string::npos)
+    EXPECT_NE(checkpoint.error().message.find(c.message), std::string::npos)
         << c.to << ": " << checkpoint.error().message;
     write(folder_ + "/index.json", original);
   }
@@ -190,9 +191,9 @@ TEST_F(DamageTest, ForeignFoldersAreRefused) {
 TEST_F(DamageTest, TheNewestCheckpointThatOpensIsFoundAndTheOthersAreSaid) {
   EXPECT_EQ(find_latest_checkpoint(root() + "/absent")->path, "");
   for (int64_t step : {2, 3, 1000000}) ASSERT_TRUE(SmallState(step).save(root(), {.keep = 0}).ok());
-  fs::create_directories(root() + "/step-1");  // not as written
+  fs::create_directories(root() + "/step-1");  // not a name that we write
   fs::create_directories(root() + "/step-00000x");
-  fs::create_directories(root() + "/step-000009");  // empty
+  fs::create_directories(root() + "/step-000009");  // empty folder
   fs::rename(root() + "/step-000003", root() + "/step-000004");
   EXPECT_EQ(find_latest_checkpoint(root())->step, 1000000);
   const auto latest = find_latest_checkpoint(root(), 1000000);

@@ -7,12 +7,12 @@
 namespace trireme {
 namespace {
 
-// What was tried, the newest first, and why none of it opens.
+// Lists the checkpoints that were tried, newest first, and why each does not open.
 std::string what_was_tried(const std::string& root, const std::vector<std::string>& skipped) {
   if (skipped.empty()) {
     return fmt::format("{} holds no checkpoint: no folder like {}", root, step_folder_name(1));
   }
-  std::string text = root + " holds no checkpoint that opens; tried, the newest first:";
+  std::string text = root + " holds no checkpoint that can be opened; tried, newest first:";
   for (const std::string& why : skipped) text += "\n  " + why;
   return text;
 }

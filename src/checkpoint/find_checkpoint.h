@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// A checkpoint by its own folder, or the newest good one of a run directory.
+// Opens the checkpoint in a folder of its own, or the newest intact one of a run directory.
 Result<Checkpoint> find_checkpoint(const std::string& path);
 
 }  // namespace trireme

@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 class FindCheckpoint : public FolderTest {
  protected:
-  // The one file of a checkpoint without which it does not open.
+  // A checkpoint does not open without this file.
   static std::string index_of(const std::string& folder) { return folder + "/index.json"; }
 };
 

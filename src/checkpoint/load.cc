@@ -18,12 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Elements of a request that one thread copies at a time.
+// Number of elements of a request that one thread copies at a time.
 constexpr int64_t kTile = int64_t{1} << 20;
-// Bytes that are read from a file at a time; they stay in the cache until they are used.
+// Bytes that are read from a file at a time. They stay in the cache until they are used.
 constexpr int64_t kWindowBytes = int64_t{256} << 10;
 
-// "[3, 17]": where an element of the flattened tensor lies.
+// Returns the index of an element of the flattened tensor, such as "[3, 17]".
 std::string index_text(int64_t flat, const Shape& shape) {
   std::string text;
   for (int dim = shape.rank() - 1; dim >= 0; --dim) {
@@ -33,14 +33,14 @@ std::string index_text(int64_t flat, const Shape& shape) {
   return "[" + text + "]";
 }
 
-// The bytes of a stored slice, for callers that ask for them in ascending order: what lies behind
-// the bytes asked for is read with them, so that short runs share a read.
+// The bytes of a stored slice, for callers that ask for them in ascending order. It reads some
+// bytes ahead, so that short runs share a read.
 class SliceWindow {
  public:
   SliceWindow(const SafetensorsFile& shard, const SafetensorsEntry& entry)
       : shard_(shard), entry_(entry) {}
 
-  // At most kWindowBytes; valid until the next call.
+  // `length` is at most kWindowBytes. The pointer is valid until the next call.
   Result<const std::byte*> at(int64_t begin, int64_t length) {
     if (begin < begin_ || begin + length > end_) {
       const int64_t end = std::min(begin + kWindowBytes, entry_.end - entry_.begin);
@@ -57,7 +57,7 @@ class SliceWindow {
   const SafetensorsFile& shard_;
   const SafetensorsEntry& entry_;
   std::vector<std::byte> bytes_;
-  int64_t begin_ = 0;  // of the slice: what bytes_ holds
+  int64_t begin_ = 0;  // first byte of the slice in bytes_
   int64_t end_ = 0;
 };
 
@@ -85,7 +85,7 @@ struct Checkpoint::ReadJob {
   const TensorRequest* request = nullptr;
   DType stored_dtype = DType::F32;
   SliceRuns runs;
-  std::vector<const PlacedSlice*> slices;  // those that overlap the request
+  std::vector<const PlacedSlice*> slices;  // slices that overlap the request
 };
 
 Checkpoint::Checkpoint(std::string folder, CheckpointIndex index)
@@ -228,7 +228,7 @@ std::string Checkpoint::copy_tile(const ReadJob& job, int64_t begin, int64_t end
   const int64_t piece = kWindowBytes / stored_width;
   std::byte* out = static_cast<std::byte*>(request.out);
   std::string unreadable;
-  int64_t nonfinite = -1;  // element of the request
+  int64_t nonfinite = -1;  // index of an element of the request
   for (const PlacedSlice* placed : job.slices) {
     SliceWindow window(*placed->shard, *placed->entry);
     const auto copy = [&](int64_t element, int64_t source, int64_t length) {

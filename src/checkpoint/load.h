@@ -20,23 +20,23 @@ namespace trireme {
 
 class ThreadTeam;
 
-// What a rank wants of a tensor, whatever the slices are in which it was written.
+// The part of a tensor that a rank wants. It may differ from the slices that were written.
 struct TensorRequest {
   std::string name;
-  Shape full_shape;          // must be the checkpoint's
-  DType dtype = DType::F32;  // floating-point tensors are converted
+  Shape full_shape;          // must be that of the checkpoint
+  DType dtype = DType::F32;  // floating-point tensors are converted to it
   Slice slice;
   void* out = nullptr;  // dense
 };
 
 struct LoadOptions {
   int num_threads = 1;
-  bool allow_nonfinite = false;  // else a NaN or Inf is refused with its tensor and index
-  Progress* progress = nullptr;  // advances with every piece that was read
+  bool allow_nonfinite = false;  // if false, a NaN or Inf is refused with its tensor and index
+  Progress* progress = nullptr;  // advances with every piece that is read
 };
 
-// A checkpoint's folder, opened: the index and the shards' headers have been read and agree, the
-// shards are open. Safe to read from several threads.
+// An open checkpoint folder. Opening reads the index and the headers of the shards, checks that
+// they agree, and keeps the shards open. Several threads may read from it.
 class Checkpoint {
  public:
   static Result<Checkpoint> open(const std::string& folder);
@@ -47,14 +47,14 @@ class Checkpoint {
   const std::string& folder() const { return folder_; }
   const CheckpointInfo& info() const { return index_.info; }
   const CheckpointIndex& index() const { return index_; }
-  const StoredTensor* find(std::string_view name) const;  // null when absent
+  const StoredTensor* find(std::string_view name) const;  // null if absent
 
-  // Fills every request. The checksum of every slice that is touched is compared once.
+  // Fulfils every request. The checksum of every slice that is needed is checked once.
   Status read(std::span<const TensorRequest> requests, const LoadOptions& options = {}) const;
 
   Result<std::string> read_attached(const std::string& name) const;
 
-  // Reads everything and compares all checksums. Returns what is wrong; empty: nothing.
+  // Reads everything and checks all checksums. Returns the problems; empty if there are none.
   std::vector<std::string> verify(int num_threads, Progress* progress = nullptr) const;
 
  private:
@@ -66,7 +66,7 @@ class Checkpoint {
   Status open_shards();
   Status place_slices(const std::string& name, const StoredTensor& tensor);
   Result<ReadJob> make_job(const TensorRequest& request) const;
-  // These return "" or what is wrong.
+  // These return "" or the problem.
   std::string copy_tile(const ReadJob& job, int64_t begin, int64_t end, bool allow_nonfinite) const;
   std::string check_slice(const std::string& name, const PlacedSlice& placed,
                           Progress* progress) const;
@@ -76,18 +76,18 @@ class Checkpoint {
   std::string folder_;
   CheckpointIndex index_;
   std::map<std::string, SafetensorsFile> shards_;
-  // Of every tensor, in the index's order of slices.
+  // The slices of every tensor, in the order of the index.
   std::map<std::string, std::vector<std::unique_ptr<PlacedSlice>>, std::less<>> placed_;
 };
 
 struct LatestCheckpoint {
   std::string path;  // "": there is none
   int64_t step = -1;
-  std::vector<std::string> skipped;  // newer ones that do not open: path and reason
+  std::vector<std::string> skipped;  // newer checkpoints that do not open: path and reason
 };
 
-// The newest checkpoint in `root` that opens, of a step below `before_step`. A root that does not
-// exist holds none.
+// Finds the newest checkpoint in `root` that opens and has a step below `before_step`. If `root`
+// does not exist it contains none.
 Result<LatestCheckpoint> find_latest_checkpoint(const std::string& root,
                                                 int64_t before_step = INT64_MAX);
 

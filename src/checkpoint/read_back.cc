@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kBufferBytes = 1 << 20;
 
 struct Interrupted {};
-using Problem = std::runtime_error;  // inside this file
+using Problem = std::runtime_error;  // used only in this file
 
 class File {
  public:
@@ -70,7 +70,7 @@ class File {
   int64_t bytes_ = 0;
 };
 
-// Bytes of a file that have a checksum.
+// A range of a file that has a checksum.
 struct Part {
   int64_t offset = 0;
   int64_t bytes = 0;
@@ -100,7 +100,7 @@ void check_part(const File& file, const Part& part, const std::function<bool()>&
                             hex64(hasher.digest()), hex64(part.checksum)));
 }
 
-// "The header": its length in eight bytes, and its text.
+// The part "the header": the eight bytes of its length, and its text.
 Part header_of(const File& shard, uint64_t checksum) {
   std::array<std::byte, 8> length{};
   shard.read(0, length);
@@ -112,7 +112,7 @@ Part header_of(const File& shard, uint64_t checksum) {
   return {0, int64_t(bytes + length.size()), checksum, "the header"};
 }
 
-// The parts of every shard, in the order in which they lie there.
+// Returns the parts of every shard in the order of the file.
 std::map<std::string, std::vector<Part>> slices_of_shards(const CheckpointIndex& index) {
   std::map<std::string, std::vector<Part>> shards;
   for (const auto& [name, tensor] : index.contents.tensors) {

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Steps of the checkpoints in `root` up to `last`, the newest first.
+// Returns the steps of the checkpoints in `root` up to `last`, newest first.
 std::vector<int64_t> steps_until(const std::string& root, int64_t last) {
   std::vector<int64_t> steps;
   std::error_code error;
@@ -25,8 +25,8 @@ std::vector<int64_t> steps_until(const std::string& root, int64_t last) {
   return steps;
 }
 
-// A folder is renamed before it is removed, so that a removal that does not end leaves no
-// checkpoint with holes. What cannot be removed is left for the next save to try.
+// Renames the folder before it is removed, so that an interrupted removal does not leave an
+// incomplete checkpoint. If it cannot be removed, the next save tries again.
 void remove_checkpoint(const fs::path& path) {
   std::error_code error;
   const fs::path doomed = temporary_name(path.string()) + "-old";

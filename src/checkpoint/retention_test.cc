@@ -67,8 +67,8 @@ TEST_F(Retention, ReadingBackFindsEveryByteThatIsNotWhatWasWritten) {
   EXPECT_EQ(read_back(folder(1)).problem, "");
 }
 
-// Whatever is damaged and whenever: as many whole checkpoints stay as are to be kept, if there are
-// so many, and milestones; every damaged one among those that were looked at is named.
+// Whatever is damaged and whenever, as many intact checkpoints stay as must be kept (if there are
+// so many), and the milestones. Every damaged checkpoint among those that were read is named.
 TEST_F(Retention, WhatIsRemovedLeavesEnoughThatWereReadBack) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using strict_json::FieldError;
 
-constexpr uint64_t kGreatestHeader = 100'000'000;  // of the reference reader
+constexpr uint64_t kGreatestHeader = 100'000'000;  // the limit of the reference reader
 constexpr int64_t kDataAlignment = 64;
 static_assert(std::endian::native == std::endian::little);
 
@@ -84,7 +84,7 @@ void parse_metadata(const json& object, std::map<std::string, std::string>& meta
   }
 }
 
-// Refuses a name that two tensors have.
+// Sorts the names and refuses a name that two tensors have.
 void sort_names(SafetensorsHeader& header) {
   const auto name_of = [&](uint32_t index) -> const std::string& {
     return header.tensors[index].name;
@@ -106,7 +106,8 @@ void sort_by_place(std::vector<SafetensorsEntry>& tensors) {
             });
 }
 
-// The data are one tensor behind the other, from the start to the end of the file.
+// Checks that the tensors follow each other without gaps from the start of the data to the end of
+// the file.
 void check_contiguous(const std::vector<SafetensorsEntry>& tensors, int64_t data_bytes) {
   int64_t end = 0;
   for (const SafetensorsEntry& tensor : tensors) {
@@ -196,9 +197,9 @@ bool precedes_in_safetensors(const SafetensorsSpec& a, const SafetensorsSpec& b)
 
 std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
                                      const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json said = metadata;
-  said["format"] = "pt";  // the transformers library refuses files without
-  std::string text = "{\"__metadata__\":" + said.dump();
+  nlohmann::ordered_json completed = metadata;
+  completed["format"] = "pt";  // the transformers library refuses files without it
+  std::string text = "{\"__metadata__\":" + completed.dump();
   std::unordered_set<std::string_view> names;
   int64_t end = 0;
   for (const SafetensorsSpec& tensor : tensors) {
@@ -225,7 +226,7 @@ SafetensorsFile::SafetensorsFile(InputFile file, SafetensorsHeader header, uint6
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   TRIREME_TRY(file, InputFile::open(path));
-  // The parser refuses a length that is too great; it needs no more than the length for that.
+  // The parser refuses a length that is too large; for that it needs only the length.
   uint64_t length = 0;
   if (file.bytes() >= int64_t{sizeof length}) {
     TRIREME_TRY_DONE(file.read(0, std::as_writable_bytes(std::span(&length, 1))));

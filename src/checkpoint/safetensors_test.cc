@@ -54,7 +54,7 @@ TEST(Safetensors, EveryRuleOfTheFormatIsEnforcedAndNamed) {
   struct Case {
     const char* json;
     size_t data_bytes;
-    const char* said;
+    const char* message;
   };
   for (const Case& c : std::vector<Case>{
            {R"([])", 0, "not an object"},
@@ -98,7 +98,7 @@ TEST(Safetensors, EveryRuleOfTheFormatIsEnforcedAndNamed) {
     const auto header = parse(file_of(c.json, c.data_bytes));
     ASSERT_FALSE(header.ok()) << c.json;
     EXPECT_EQ(header.error().kind, ErrorKind::Damaged);
-    EXPECT_NE(header.error().message.find(c.said), std::string::npos)
+    EXPECT_NE(header.error().message.find(c.message), std::string::npos)
         << c.json << ": " << header.error().message;
   }
 }

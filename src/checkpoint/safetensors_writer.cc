@@ -41,7 +41,7 @@ void SafetensorsWriter::close_finished_tensors() {
 
 Status SafetensorsWriter::write(std::span<const std::byte> bytes) {
   TRIREME_CHECK(static_cast<int64_t>(bytes.size()) <= remaining_,
-                "more bytes than the rest of the tensor");
+                "more bytes than the tensor has left");
   while (!bytes.empty()) {
     const auto chunk = bytes.first(std::min(bytes.size(), kChunk));
     hasher_->update(chunk);

@@ -49,7 +49,8 @@ struct ShardPiece {
   SafetensorsSpec spec;
 };
 
-// Pieces in the order of their shards, each shard at most max_bytes unless it has one piece.
+// Groups the pieces into shards, in order. A shard has at most max_bytes unless it has only one
+// piece.
 std::vector<std::vector<ShardPiece>> group_into_shards(std::span<const TensorPiece> pieces,
                                                        int64_t max_bytes) {
   std::vector<ShardPiece> sorted;
@@ -99,8 +100,8 @@ Status write_shard(const std::string& folder, const std::string& file,
   return Done{};
 }
 
-// Puts `temporary` in place of `path`, which may hold an older checkpoint of the same step: the two
-// are exchanged in one go where the file system can, so that one of them is always there.
+// Renames `temporary` to `path`, which may hold an older checkpoint of the same step. If the file
+// system can exchange two folders atomically, one of them is always there.
 Status rename_into_place(const std::string& temporary, const std::string& path) {
   if (::rename(temporary.c_str(), path.c_str()) == 0) return Done{};
   if (errno != ENOTEMPTY && errno != EEXIST) return failed(path, "create", std::strerror(errno));
@@ -189,8 +190,8 @@ Result<std::string> commit_checkpoint(const std::string& folder, const Checkpoin
   return path;
 }
 
-// The folder is renamed first, so that other ranks that still write find no way into it; one may
-// just be making a file, so the removal is tried again.
+// The folder is renamed first, so that other ranks cannot open new files in it. A rank may be
+// creating a file at this moment, so the removal is tried again.
 void abandon_checkpoint(const std::string& folder) {
   if (!is_temporary(folder)) return;
   std::error_code error;

@@ -14,60 +14,61 @@
 
 namespace trireme {
 
-// What a rank holds of a tensor: borrowed, dense, written straight from where it lies. Tensors are
-// named by the logical parameter ("layers.3.attn.wq"), its optimizer state with a prefix
-// ("exp_avg/layers.3.attn.wq", "exp_avg_sq/...", "master/..."), so that a checkpoint does not
+// A part of a tensor that a rank writes. The data are borrowed, dense, and written from where they
+// are. Tensors have the name of the logical parameter ("layers.3.attn.wq"); optimizer state adds a
+// prefix ("exp_avg/layers.3.attn.wq", "exp_avg_sq/...", "master/..."). So a checkpoint does not
 // depend on the layout that wrote it. A replicated tensor is written by one rank.
 struct TensorPiece {
   std::string name;
   Shape full_shape;  // of the whole tensor
   DType dtype = DType::F32;
-  Slice slice;  // which of its elements
+  Slice slice;  // the elements in this piece
   const void* data = nullptr;
 };
 
-// A small file kept with the tensors: config.resolved.toml, tokenizer.json.
+// A small file beside the tensors: config.resolved.toml, tokenizer.json.
 struct AttachedFile {
   std::string name;
   std::string content;
 };
 
 struct SaveOptions {
-  int64_t keep = 3;  // verified checkpoints that stay, see apply_retention; 0: all, none is read
-  int64_t max_shard_bytes = int64_t{4} << 30;  // a larger piece has a shard of its own
-  Progress* progress = nullptr;                // is shown every call that may take long
+  // Verified checkpoints to keep, see apply_retention; 0: keeps all and reads none.
+  int64_t keep = 3;
+  int64_t max_shard_bytes = int64_t{4} << 30;  // a larger piece has its own shard
+  Progress* progress = nullptr;                // shows every call that may take long
 };
 
-// A save by several ranks is
-//   rank 0:      folder = begin_checkpoint(root, step), sent to all ranks
-//   every rank:  part = write_shards(folder, rank, pieces), sent to rank 0 as print_index_part
-//   rank 0:      commit_checkpoint(folder, ...) with all parts, or abandon_checkpoint(folder)
-// The exchange is the caller's. Until the commit the checkpoint does not exist, and at whichever
-// point it ends, the one before stays loadable.
+// Several ranks save a checkpoint as follows:
+// rank 0:      folder = begin_checkpoint(root, step), sent to all ranks
+// every rank:  part = write_shards(folder, rank, pieces), sent to rank 0 as print_index_part
+// rank 0:      commit_checkpoint(folder, ...) with all parts, or abandon_checkpoint(folder)
+// The caller does the exchange. The checkpoint does not exist before the commit, and wherever a
+// save ends, the previous checkpoint can still be loaded.
 
-// Removes what saves that did not end have left in `root` and makes an empty temporary folder.
-// `root` is created if need be, but not the folder that it lies in: a run whose folder is gone must
-// not make another one. Returns the folder's path.
+// Removes what interrupted saves have left in `root` and makes an empty temporary folder. Creates
+// `root` if necessary, but not its parent folder: a run whose folder is lost must not make another
+// one. Returns the path of the temporary folder.
 Result<std::string> begin_checkpoint(const std::string& root, int64_t step,
                                      const SaveOptions& options = {});
 
-// Writes the pieces into shard files of this rank, each synced.
+// Writes the pieces into shard files of this rank and syncs each file.
 Result<IndexPart> write_shards(const std::string& folder, int rank,
                                std::span<const TensorPiece> pieces,
                                const SaveOptions& options = {});
 
-// Writes the attached files and the index, renames the folder to root/step-NNNNNN (replacing one of
-// that name), then applies options.keep. Returns the path.
-// Fails, and leaves nothing, when the parts do not make every tensor whole exactly once.
+// Writes the attached files and the index, renames the folder to root/step-NNNNNN (replacing an
+// older one), then applies options.keep. Returns the path. If the parts do not cover every tensor
+// exactly once it fails and leaves nothing.
 Result<std::string> commit_checkpoint(const std::string& folder, const CheckpointInfo& info,
                                       std::span<const AttachedFile> attached,
                                       std::span<const IndexPart> parts,
                                       const SaveOptions& options = {});
 
-// Removes a temporary folder, also while other ranks still write in it: they fail.
+// Removes a temporary folder, even while other ranks still write in it; their writes then fail.
 void abandon_checkpoint(const std::string& folder);
 
-// All of it, for a single rank. Returns the path of the checkpoint.
+// Saves a whole checkpoint from a single rank. Returns its path.
 Result<std::string> save_checkpoint(const std::string& root, const CheckpointInfo& info,
                                     std::span<const AttachedFile> attached,
                                     std::span<const TensorPiece> pieces,

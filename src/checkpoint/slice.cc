@@ -62,7 +62,8 @@ SliceRuns::SliceRuns(const Slice& slice, const Shape& shape) {
     origin_ = slice.first();
     return;
   }
-  // Inner dims that are taken whole lengthen the runs; the innermost one that is not still does.
+  // Inner dims that are covered completely lengthen the runs, and so does the innermost one that is
+  // not.
   int dim = shape.rank() - 1;
   int64_t stride = 1;
   while (dim >= 0 && slice.extent()[dim] == shape[dim]) stride *= shape[dim--];
@@ -115,7 +116,7 @@ bool boxes_overlap(const Slice& a, const Slice& b) {
   return true;
 }
 
-// One of the two is a range, which is a single run: the loop goes once.
+// If one of the two is a range it has a single run, and the loop runs once.
 bool runs_overlap(const SliceRuns& a, const SliceRuns& b) {
   if (a.num_runs() > b.num_runs()) return runs_overlap(b, a);
   for (int64_t run = 0; run < a.num_runs(); ++run) {

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Some elements of a tensor, kept one behind the other in row-major order: a box (what a
-// tensor-parallel rank holds) or a range of the flattened tensor (what a ZeRO rank holds). A value.
+// Some elements of a tensor, stored densely in row-major order: a box (the part of a
+// tensor-parallel rank) or a range of the flattened tensor (the part of a ZeRO rank). A value type.
 class Slice {
  public:
   Slice() = default;
@@ -18,14 +18,14 @@ class Slice {
   static Slice range(int64_t first, int64_t count);
 
   bool is_box() const { return is_box_; }
-  const Shape& begin() const { return begin_; }    // box
-  const Shape& extent() const { return extent_; }  // box
-  int64_t first() const { return first_; }         // range
-  int64_t count() const { return count_; }         // range
+  const Shape& begin() const { return begin_; }    // only for a box
+  const Shape& extent() const { return extent_; }  // only for a box
+  int64_t first() const { return first_; }         // only for a range
+  int64_t count() const { return count_; }         // only for a range
 
   int64_t num_elements() const { return is_box_ ? extent_.num_elements() : count_; }
   bool is_whole(const Shape& shape) const;
-  bool fits(const Shape& shape) const;  // lies inside a tensor of this shape
+  bool fits(const Shape& shape) const;  // true if it lies inside a tensor of this shape
   std::string to_string() const;        // "[0:4, 8:16]", "{4096:8192}"
   friend bool operator==(const Slice& a, const Slice& b) = default;
 
@@ -37,19 +37,19 @@ class Slice {
   int64_t count_ = 0;
 };
 
-// A slice as its maximal runs: intervals of the flattened tensor, ascending, all equally long. Run
-// i holds the slice's own elements i * run_length .. (i + 1) * run_length - 1.
+// A slice as its maximal runs: intervals of the flattened tensor, ascending, all of the same
+// length. Run i holds the slice's own elements i * run_length .. (i + 1) * run_length - 1.
 class SliceRuns {
  public:
-  SliceRuns(const Slice& slice, const Shape& shape);  // the slice must fit
+  SliceRuns(const Slice& slice, const Shape& shape);  // the slice must fit the shape
 
   int64_t num_runs() const { return num_runs_; }
   int64_t run_length() const { return run_length_; }
   int64_t num_elements() const { return num_runs_ * run_length_; }
-  int64_t first_of(int64_t run) const;  // in the flattened tensor
-  // The first run that ends behind element `flat`; num_runs() when there is none.
+  int64_t first_of(int64_t run) const;  // position in the flattened tensor
+  // Returns the first run that ends after element `flat`, or num_runs() if there is none.
   int64_t run_behind(int64_t flat) const;
-  // Where the slice's own element lies in the flattened tensor.
+  // Returns the position of the slice's own element in the flattened tensor.
   int64_t flat_of(int64_t element) const {
     return first_of(element / run_length_) + element % run_length_;
   }
@@ -63,11 +63,11 @@ class SliceRuns {
   int64_t strides_[4] = {};
 };
 
-// Two slices of one tensor share an element.
+// True if two slices of one tensor share an element.
 bool overlap(const Slice& a, const Slice& b, const Shape& shape);
 
-// Calls visit(a_element, b_element, length) for every interval that is part of a's own elements
-// begin .. end - 1 and of b, ascending.
+// Calls visit(a_element, b_element, length) for every interval that belongs to b and to a's own
+// elements begin .. end - 1, in ascending order.
 template <typename Visit>
 void for_each_common_run(const SliceRuns& a, int64_t begin, int64_t end, const SliceRuns& b,
                          Visit&& visit) {

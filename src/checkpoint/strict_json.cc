@@ -21,22 +21,22 @@ int64_t count(const json& value, const std::string& where) {
   return static_cast<int64_t>(value.get<uint64_t>());
 }
 
-// Makes a tree of what the parser reads. With a visitor, it hands over the members of the root and
-// of its sections as soon as they are complete, and forgets them.
+// Builds a tree of what the parser reads. With a visitor, it passes on each member of the root and
+// of its sections as soon as it is complete, and then drops it.
 class TreeBuilder {
  public:
   explicit TreeBuilder(json& root) : root_(root) {}
   TreeBuilder(json& root, const std::vector<std::string>& sections, const Visit& visit)
       : root_(root), sections_(&sections), visit_(&visit) {}
 
-  // Callbacks of the parser; true means that it continues.
+  // Callbacks of the parser. They return true to continue.
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
   bool number_integer(int64_t value) { return add(value); }
   bool number_unsigned(uint64_t value) { return add(value); }
   bool number_float(double value, const std::string&) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(json::binary_t&) { return false; }  // of other formats
+  bool binary(json::binary_t&) { return false; }  // only in other formats
   bool start_object(size_t) { return open(json::object()); }
   bool start_array(size_t) { return open(json::array()); }
   bool end_object() { return close(); }
@@ -56,7 +56,7 @@ class TreeBuilder {
   }
 
  private:
-  // The container that is open now gives its members to the visitor.
+  // True if the members of the open container go to the visitor.
   bool is_visited() const {
     if (visit_ == nullptr || open_.empty() || !open_.back()->is_object()) return false;
     return open_.size() == 1 || (open_.size() == 2 && in_section_);
@@ -102,7 +102,7 @@ class TreeBuilder {
   bool close() {
     open_.pop_back();
     if (open_.size() == 1 && in_section_) {
-      in_section_ = false;  // it was handed over where it began
+      in_section_ = false;  // it was visited when it began
     } else {
       hand_over();
     }
@@ -112,13 +112,13 @@ class TreeBuilder {
   json& root_;
   const std::vector<std::string>* sections_ = nullptr;
   const Visit* visit_ = nullptr;
-  std::vector<json*> open_;   // from the root to the innermost
-  json* slot_ = nullptr;      // of the key that was read last, in what is held
-  json visited_[2];           // the open member of the root, and that of its section
-  std::string name_;          // of the former
-  std::string section_name_;  // of the latter
+  std::vector<json*> open_;   // from the root to the innermost container
+  json* slot_ = nullptr;      // the value of the last key
+  json visited_[2];           // the open member of the root, and the open member of its section
+  std::string name_;          // name of the root's open member
+  std::string section_name_;  // name of the section's open member
   bool in_section_ = false;
-  int64_t num_held_ = 0;  // values of the open member
+  int64_t num_held_ = 0;  // values in the open member
 };
 
 void read(std::string_view text, const JsonLimits& limits, TreeBuilder& builder) {

@@ -7,23 +7,23 @@
 #include <string_view>
 #include <vector>
 
-// Internal to this folder: include it from .cc files only.
+// Internal to this folder: include it only from .cc files.
 namespace trireme::strict_json {
 
-// Thrown by the getters below and caught by the one parser function that calls them, which turns it
-// into an Error: a format of twenty fields stays readable that way.
+// Thrown by the getters below. The parser function that calls them catches it and makes an Error,
+// so that the code of a format with twenty fields stays readable.
 struct FieldError {
-  std::string message;  // "tensors.wte: no key \"dtype\""
+  std::string message;  // such as "tensors.wte: no key \"dtype\""
 };
 
-// A JSON text with nothing but white space around it: valid UTF-8, no key twice in an object, no
-// deeper than max_depth, and within the limits of base/input_limits.h. Throws FieldError.
+// Parses a JSON text: valid UTF-8, no duplicate keys in an object, at most max_depth levels, within
+// the limits of base/input_limits.h, and nothing but white space after it. Throws FieldError.
 nlohmann::json parse(std::string_view text, int max_depth);
 
-// The same for a text that is one object, member by member, so that the object is never held as a
-// whole: visit("", name, value). A member that `sections` names is an object of its own kind and
-// comes member by member too: first visit("", section, {}), then visit(section, name, value).
-// Whether a name comes twice in the text or in a section is for the visitor to say.
+// Parses a text that is one object and visits its members one by one with visit("", name, value),
+// so that the object is never in memory as a whole. A member named in `sections` is itself an
+// object whose members are visited one by one: first visit("", section, {}), then visit(section,
+// name, value). The visitor must check for duplicate names.
 using Visit =
     std::function<void(const std::string& section, const std::string& name, nlohmann::json& value)>;
 void for_each_member(std::string_view text, int max_depth, const std::vector<std::string>& sections,
@@ -38,7 +38,7 @@ const nlohmann::json& object_member(const nlohmann::json& object, const char* ke
 std::string string_member(const nlohmann::json& object, const char* key, const std::string& where);
 int64_t count_member(const nlohmann::json& object, const char* key, const std::string& where);
 uint64_t hex_member(const nlohmann::json& object, const char* key, const std::string& where);
-// Non-negative integers below 2^63.
+// Returns non-negative integers below 2^63.
 std::vector<int64_t> counts(const nlohmann::json& array, const std::string& where);
 
 }  // namespace trireme::strict_json

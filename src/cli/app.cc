@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// These commands read the table that they are part of.
+// Adds the commands that read the table of which they are a part.
 void add_table_commands(Command& root, bool* show_version) {
   struct Words {
     std::string shell;

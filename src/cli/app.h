@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// Parses, runs and reports: the exit code of the process. `columns` is the width of help.
+// Parses the arguments, runs the command and reports errors. Returns the exit code of the process.
+// `columns` is the width of the help text.
 int run_app(std::span<const std::string> args, const Environment& environment, CommandIo& io,
             int columns);
 

@@ -57,7 +57,7 @@ Result<CollectiveCase> parse_case(const BenchCommOptions& o) {
                         .root = o.root};
 }
 
-// What can be said before any rank runs.
+// Checks everything that can be checked before a rank runs.
 Status check_case(const CollectiveCase& c, int ranks) {
   if (ranks < 1)
     return Error{ErrorKind::Usage, fmt::format("--ranks {} must be at least 1", ranks)};
@@ -76,7 +76,8 @@ Status check_case(const CollectiveCase& c, int ranks) {
   return Done{};
 }
 
-// The slowest rank's time of each repeat; short calls are timed in batches of about 2 ms.
+// Returns the time of the slowest rank for each repeat. Short calls are timed in batches of about 2
+// ms.
 std::vector<double> time_calls(Group& group, CollectiveRun& run) {
   group.barrier();
   int64_t once_ns = steady_now_ns();
@@ -98,8 +99,8 @@ std::vector<double> time_calls(Group& group, CollectiveRun& run) {
   return seconds;
 }
 
-// Every rank copies `bytes` from one buffer to another at the same time: the limit of an
-// all-reduce, in which a rank reads as many bytes and writes as many, however they are shared out.
+// Copies `bytes` from one buffer to another on all ranks at once. This is the limit for an
+// all-reduce, in which a rank also reads and writes that many bytes.
 double time_copies(World& world, int64_t bytes) {
   const std::unique_ptr<SharedMemory> from = world.allocate_shared(bytes);
   const std::unique_ptr<SharedMemory> to = world.allocate_shared(bytes);
@@ -135,7 +136,7 @@ Sample measure(World& world, const CollectiveCase& c, bool visible) {
 
 struct Report {
   Status status = Done{};
-  std::string text;  // rank 0's
+  std::string text;  // only on rank 0
 };
 
 void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c, Report& report) {
@@ -190,7 +191,7 @@ void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c
   if (!sample.correct) report.status = Error{ErrorKind::Runtime, "wrong result: " + sample.wrong};
 }
 
-// One line a size: the algorithms beside each other and beside the limit of copying.
+// Prints one line per size: the algorithms side by side, and the limit of copying.
 void report_comparison(World& world, const BenchCommOptions& o, CollectiveCase c, Report& report) {
   std::string text;
   if (!o.json) {

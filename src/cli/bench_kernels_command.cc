@@ -16,14 +16,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The peak that a row's share divides by.
+// Returns the peak by which the share of a row is computed.
 double ceiling_of(const BenchRow& row, const Ceilings& ceilings) {
   if (!row.counts_flops()) return ceilings.copy_bytes_per_s;
   return row.dtype == DType::BF16 ? ceilings.compute.bf16_flops_per_s
                                   : ceilings.compute.fp32_flops_per_s;
 }
 
-// A ceiling is what the machine can do when nothing disturbs it: the greatest ever measured.
+// A ceiling is the speed of an undisturbed machine, so the largest measurement counts.
 void raise(Ceilings& ceilings, const Ceilings& measured) {
   const auto raise_one = [](double& ceiling, double value) { ceiling = std::max(ceiling, value); };
   raise_one(ceilings.compute.fp32_flops_per_s, measured.compute.fp32_flops_per_s);

@@ -43,7 +43,7 @@ TEST_F(BenchKernels, EveryRowSaysWhatItCountsAndItsShareOfTheCeiling) {
       }
     }
   }
-  // A product with its sum, in two forms of this shape and two dtypes; rope in two.
+  // A product with its sum, two forms and two dtypes of this shape, and two rows of rope.
   EXPECT_GE(num_rows, 6);
 }
 

@@ -11,11 +11,11 @@ namespace trireme {
 // `trireme bench train` after parsing.
 struct BenchTrainOptions {
   RunConfigOptions config;
-  int64_t steps = 0;  // timed ones; 0: what takes a few seconds
+  int64_t steps = 0;  // timed steps; 0: as many as take a few seconds
   bool json = false;
 };
 
-// Times whole training steps without files.
+// Times whole training steps. It writes no files.
 Result<int> run_bench_train(const BenchTrainOptions& options, CommandIo& io);
 
 }  // namespace trireme

@@ -34,7 +34,8 @@ nlohmann::ordered_json to_json(const Checkpoint& checkpoint) {
   return json;
 }
 
-// Its bytes may be those that were written, and yet no configuration that can be read.
+// Checks that the configuration can be read: its checksum may be right although its content is
+// invalid.
 Status check_config(const Checkpoint& checkpoint, const std::vector<std::string>& model_folders) {
   const std::string name = "config.resolved.toml";
   if (!checkpoint.index().attached.contains(name)) return Done{};

@@ -36,7 +36,7 @@ void print_notes(const InterchangeModel& model, CommandIo& io) {
   for (const std::string& note : model.notes) io.err << "note: " << note << "\n";
 }
 
-// Weights first: a logit that differs would not say where.
+// Compares weights first, because a difference in logits would not say where it comes from.
 Status check_written(const Weights& original, const Weights& written, Rounding rounding,
                      const std::string& path, int num_threads, CommandIo& io) {
   const Status same = compare_weights(original, written, rounding);
@@ -111,7 +111,7 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
   print_notes(model, io);
   RunConfig config;
   config.model = model.config;
-  // A run that goes on from here computes as the file was kept, where that is possible.
+  // A run that resumes from this checkpoint computes in the dtype of the file if possible.
   config.precision.compute = model.dtype == DType::BF16 ? ComputeChoice::Bf16 : ComputeChoice::Fp32;
   TRIREME_TRY_DONE(
       write_checkpoint_model(model, {to_toml(config), options.is_trainable}, options.out));

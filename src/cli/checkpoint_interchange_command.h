@@ -10,7 +10,7 @@ namespace trireme {
 // `trireme checkpoint import` after parsing.
 struct CheckpointImportOptions {
   std::string path;  // a folder or file of another program
-  std::string out;   // the checkpoint to make
+  std::string out;   // folder of the new checkpoint
   bool is_trainable = false;
   int threads = 0;  // 0: all cores
 };
@@ -20,7 +20,7 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
 
 // `trireme checkpoint export` after parsing.
 struct CheckpointExportOptions {
-  std::string path;  // a checkpoint, or a run directory: its newest one
+  std::string path;  // a checkpoint, or a run directory (its newest checkpoint)
   std::string format = "hf";
   std::string dtype = "fp32";
   std::string out;
@@ -33,11 +33,11 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
 // `trireme checkpoint logits` after parsing.
 struct CheckpointLogitsOptions {
   std::string path;    // a checkpoint, a run directory, or another program's model
-  std::string tokens;  // numbers between spaces or commas
+  std::string tokens;  // numbers separated by spaces or commas
   int threads = 0;
 };
 
-// Prints the fp32 logits behind each token, a line each: what other programs can be compared with.
+// Prints the fp32 logits after each token, one line each, for comparison with other programs.
 Result<int> run_checkpoint_logits(const CheckpointLogitsOptions& options, CommandIo& io);
 
 }  // namespace trireme

@@ -30,7 +30,7 @@ class Interchange : public testing::Test {
   ~Interchange() override { fs::remove_all(folder_); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // A model in a Hugging Face folder, its tokenizer beside it.
+  // Makes a Hugging Face folder with a model and its tokenizer.
   void make(const std::string& name, ModelFamily family) {
     ModelConfig config;
     config.family = family;
@@ -125,8 +125,8 @@ TEST_F(Interchange, ATrainableCheckpointHasTheOptimizersBeginning) {
   }
 }
 
-// The checksums of such a checkpoint are right, so every command that reads its configuration has
-// to refuse the nesting itself.
+// The checksums of this checkpoint are right, so every command that reads its configuration must
+// itself refuse the deep nesting.
 TEST_F(Interchange, ADeepConfigurationWithTheRightChecksumIsDamage) {
   std::string deep = "a";
   for (int level = 0; level < 40000; ++level) deep += ".a";
@@ -164,7 +164,7 @@ TEST_F(Interchange, RefusalsHaveTheirKinds) {
   EXPECT_EQ(kind_of(run_checkpoint_export({path("ck"), "llmc", "fp16", path("x")}, io_)),
             ErrorKind::Usage);
   ASSERT_TRUE(run_checkpoint_export({path("ck"), "gguf", "fp32", path("x")}, io_).ok());
-  for (const char* format : {"hf", "gguf", "llmc"}) {  // what is there stays
+  for (const char* format : {"hf", "gguf", "llmc"}) {  // existing files are not overwritten
     EXPECT_EQ(kind_of(run_checkpoint_export({path("ck"), format, "fp32", path("x")}, io_)),
               ErrorKind::Usage);
   }

@@ -8,13 +8,14 @@
 
 namespace trireme {
 
-// What a command may touch of its process. Data goes to `out`, progress and logs to `err`.
+// The parts of the process that a command may use. Data go to `out`, progress and messages to
+// `err`.
 struct CommandIo {
   std::ostream& out;
   std::ostream& err;
   bool err_is_terminal = false;            // a progress line may be redrawn
-  bool color = false;                      // err takes colours
-  std::vector<std::string> model_folders;  // where model.preset is looked for
+  bool color = false;                      // err shows colours
+  std::vector<std::string> model_folders;  // where model.preset is searched
   Launch launch;
 };
 

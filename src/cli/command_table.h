@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Every command of trireme with its options, each bound to an options struct that the returned
-// table owns.
+// Every command of trireme with its options. Each option is bound to an options struct that the
+// returned table owns.
 Command command_table(const Environment& environment);
 
 // Each of these functions makes the table of one group of commands.

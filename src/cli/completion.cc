@@ -11,7 +11,7 @@ namespace {
 
 using Visit = std::function<void(const Command&, const std::vector<std::string>&)>;
 
-// Every node of the tree with the names that lead to it, "trireme" left out.
+// Visits every node of the tree with the names that lead to it, without "trireme".
 void visit_tree(const Command& command, std::vector<std::string> path, const Visit& visit) {
   visit(command, path);
   for (const Command& subcommand : command.subcommands) {
@@ -36,7 +36,7 @@ std::vector<std::string> spellings(const Option& option) {
   return names;
 }
 
-// What an option's or argument's value may be, as bash words it.
+// Returns the bash words for the values of an option or argument.
 std::string bash_values(const std::vector<std::string>& choices, Completion completion) {
   if (!choices.empty()) {
     return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", fmt::join(choices, " "));
@@ -54,7 +54,7 @@ std::string bash_values(const std::vector<std::string>& choices, Completion comp
   return "";
 }
 
-// A key's value behind "=", which bash counts as a word of its own.
+// Completes a key's value after "=", which bash treats as a separate word.
 std::string bash_key_values() {
   RunConfig config;
   std::string cases;
@@ -121,7 +121,7 @@ std::string bash_script(const Command& root) {
   return script + "  esac\n}\ncomplete -F _trireme trireme\n";
 }
 
-// In single quotes, for zsh and fish.
+// Quotes text in single quotes for zsh and fish.
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -143,7 +143,7 @@ std::string zsh_action(const std::vector<std::string>& choices, Completion compl
   return "";
 }
 
-// _arguments gives a meaning to colons and brackets.
+// Escapes colons and brackets, which have a meaning for _arguments.
 std::string zsh_doc(const std::string& doc) {
   std::string out;
   for (const char c : doc) {
@@ -197,7 +197,8 @@ std::string zsh_script(const Command& root) {
     script += fmt::format(" \\\n    \"1:command:(({}))\" '*::argument:->rest'\n", names);
     script += fmt::format("  case $line[1] in\n{}  esac\n}}\n", cases);
   });
-  // Found in $fpath, the whole script is the body of _trireme at its first call.
+  // When zsh loads the script from $fpath, the whole script is the body of _trireme at its first
+  // call.
   return script +
          "if [[ ${funcstack[1]} == _trireme ]]; then _trireme \"$@\"; "
          "else compdef _trireme trireme; fi\n";

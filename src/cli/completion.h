@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// A script for "bash", "zsh" or "fish" that completes subcommands, options, their values, files,
-// and the keys of RUN.toml behind --set.
+// Returns a script for "bash", "zsh" or "fish" that completes subcommands, options, their values,
+// files, and the keys of RUN.toml after --set.
 Result<std::string> completion_script(const Command& root, std::string_view shell);
 
 }  // namespace trireme

@@ -37,7 +37,7 @@ EffectText text_of(FieldEffect effect) {
   return {};
 }
 
-// "; replaces 4 (configs/tiny.toml:4), default 12"
+// Returns text such as "; replaces 4 (configs/tiny.toml:4), default 12".
 std::string replaced_values(const std::vector<ConfigAssignment>& history,
                             const std::string& default_text) {
   std::string text;
@@ -84,7 +84,7 @@ std::string default_text_of(const std::string& key) {
   return "";
 }
 
-// "one of none, full", or the type.
+// Returns "one of none, full", or the type.
 std::string values_text(const ConfigField& field) {
   if (field.choices.empty()) return std::string(type_name(field));
   std::vector<std::string_view> names(field.choices.begin(), field.choices.end());
@@ -92,7 +92,7 @@ std::string values_text(const ConfigField& field) {
   return fmt::format("one of {}", fmt::join(names, ", "));
 }
 
-// "model.layers = 5    # --set model.layers=5; replaces default 12"
+// Returns a line such as "model.layers = 5    # --set model.layers=5; replaces default 12".
 std::string value_line(const ConfigField& field, const LoadedConfig& loaded) {
   const std::string key = field.key();
   const std::string line = fmt::format("{} = {}", key, toml_text(field));
@@ -102,7 +102,7 @@ std::string value_line(const ConfigField& field, const LoadedConfig& loaded) {
                      replaced_values(history->second, default_text_of(key)));
 }
 
-// Text of a table's cell: a bar would end it.
+// Escapes "|" in the text of a table cell, because it would end the cell.
 std::string cell(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
     text.insert(at, "\\");

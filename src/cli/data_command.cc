@@ -33,7 +33,7 @@ std::string describe(const std::string& path, const TokenFileHeader& header) {
                      bytes_per_token(header));
 }
 
-// Whether and how the tokens can be verified in a run.
+// Says whether and how a run can verify the tokens.
 std::string describe_chunks(const TokenFileHeader& header) {
   if (!header.has_chunk_checksums) {
     return fmt::format(
@@ -92,7 +92,7 @@ void print_json(const TokenFile& file, bool is_verified, const std::optional<Bas
   print_object(object, out);
 }
 
-// A file of nanoGPT or llm.c.
+// Inspects a file of nanoGPT or llm.c.
 Status inspect_foreign(const DataInspectOptions& options, std::ostream& out) {
   if (options.head > 0 || !options.baselines.empty()) {
     return Error{ErrorKind::Usage, options.file +

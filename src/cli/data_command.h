@@ -10,47 +10,48 @@
 
 namespace trireme {
 
-// `trireme data prepare TEXT...`: train.tok, val.tok and tokenizer.json in a folder.
+// `trireme data prepare TEXT...`: writes train.tok, val.tok and tokenizer.json into a folder.
 struct DataPrepareOptions {
-  TextInput input;                   // files, folders, "-"; the format and field of JSON lines
+  TextInput input;                   // files, folders or "-"; format and field of JSON lines
   std::string tokenizer;             // "byte" or the path of a tokenizer.json
-  std::string out = "data";          // the folder, made where it is missing
+  std::string out = "data";          // output folder; created if missing
   double val_fraction = 0.05;        // of the documents, or of the tokens at the end; 0: no val.tok
-  HeldOut held_out = HeldOut::Auto;  // what becomes validation text
+  HeldOut held_out = HeldOut::Auto;  // which text is held out for validation
   uint64_t seed = 1337;              // of the choice of documents
   int num_threads = 0;               // 0: all cores
 };
 
-// `trireme data inspect FILE`: what a token file holds; a name that ends in .bin is that of a file
-// of nanoGPT or llm.c.
+// `trireme data inspect FILE`: prints what a token file contains. A name that ends in .bin is a
+// file of nanoGPT or llm.c.
 struct DataInspectOptions {
   std::string file;
-  bool verify = false;    // compare all checksums (small files: always)
-  bool json = false;      // one JSON object instead of lines
-  std::string baselines;  // a training token file: unigram and bigram cross-entropies of `file`
-  std::string tokenizer;  // with head: "byte" or the path of a tokenizer.json
-  int64_t head = 0;       // print that many of the first tokens as text
+  bool verify = false;  // compares all checksums (always done for small files)
+  bool json = false;    // prints one JSON object instead of lines
+  // A training token file: prints unigram and bigram cross-entropies of `file`.
+  std::string baselines;
+  std::string tokenizer;  // for head: "byte" or the path of a tokenizer.json
+  int64_t head = 0;       // prints this many of the first tokens as text
 };
 
-// `trireme data import FILE`: a token file of nanoGPT's or llm.c's tokens.
+// `trireme data import FILE`: makes a token file from tokens of nanoGPT or llm.c.
 struct DataImportOptions {
   std::string file;
-  std::string tokenizer;   // "": vocab_size says how many tokens there are
-  int64_t vocab_size = 0;  // 0: the tokenizer's
+  std::string tokenizer;   // "": vocab_size is given instead
+  int64_t vocab_size = 0;  // 0: that of the tokenizer
   std::string out;
 };
 
-// `trireme data export FILE.tok`: nanoGPT's or llm.c's tokens of a token file.
+// `trireme data export FILE.tok`: writes a token file in the format of nanoGPT or llm.c.
 struct DataExportOptions {
   std::string file;
-  std::string format = "nanogpt";  // "llmc"
+  std::string format = "nanogpt";  // or "llmc"
   std::string out;
 };
 
-// "auto", "documents", "tail"
+// The names are "auto", "documents" and "tail".
 Result<HeldOut> parse_held_out(std::string_view name);
 
-// Data goes to `out`, progress and remarks to `err`.
+// Data go to `out`, progress and notes to `err`.
 Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, std::ostream& err);
 Status run_data_import(const DataImportOptions& options, std::ostream& out);
 Status run_data_export(const DataExportOptions& options, std::ostream& out);

@@ -50,7 +50,7 @@ class TextCommands : public testing::Test {
   std::ostringstream out_, err_;
 };
 
-// train -> check -> encode -> decode -> prepare -> decode brings the text back for every kind.
+// For every kind of tokenizer train, check, encode, decode, prepare and decode restore the text.
 TEST_F(TextCommands, TextComesBackThroughEveryKindOfTokenizer) {
   for (const char* kind : {"byte", "char", "bpe"}) {
     train(kind);

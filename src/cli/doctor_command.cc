@@ -51,7 +51,7 @@ Finding memory() {
           bytes < kLittleMemory ? "trireme plan says what a run needs" : ""};
 }
 
-// "always [madvise] never" -> "madvise"
+// Returns "madvise" for "always [madvise] never".
 std::string chosen_word(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -100,21 +100,21 @@ bool is_in_path(const std::string& program, const std::string& search_path) {
   return false;
 }
 
-// Programs that something optional needs, and the package that brings them.
+// Checks for a program that an optional feature needs; `package` contains it.
 Finding program(const std::string& name, const std::string& use, const std::string& package,
                 const std::string& search_path) {
   if (is_in_path(name, search_path)) return {State::Good, name, "found: " + use, ""};
   return {State::Note, name, "not found: " + use, "sudo apt-get install " + package};
 }
 
-// mpirun is of use to a binary that was built with MPI alone.
+// mpirun is useful only for a binary that was built with MPI.
 Finding mpi() {
   if (has_mpi()) return {State::Good, "MPI", "built in: run.backend = \"mpi\"", ""};
   return {State::Note, "MPI", "not built in: ranks are threads of one process",
           "sudo apt-get install libopenmpi-dev openmpi-bin && make build"};
 }
 
-// Said where one would look for it: no package changes it.
+// Says that GPUs are not used, where a user would look for it. No package changes that.
 Finding accelerators() {
   std::error_code ignored;
   const bool has_device = fs::exists("/dev/nvidia0", ignored);

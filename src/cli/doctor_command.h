@@ -10,21 +10,21 @@ namespace trireme {
 
 struct DoctorOptions {
   bool json = false;
-  std::string search_path;  // PATH
+  std::string search_path;  // value of PATH
 };
 
-// One thing that was looked at.
+// The result of one check.
 struct Finding {
-  enum class State { Good, Note, Bad };  // Bad: training cannot run here
+  enum class State { Good, Note, Bad };  // Bad: training cannot run on this machine
   State state = State::Good;
-  std::string what;    // "huge pages"
-  std::string found;   // "madvise"
-  std::string remedy;  // "" or the command that changes it
+  std::string what;    // such as "huge pages"
+  std::string found;   // such as "madvise"
+  std::string remedy;  // a command that changes it, or ""
 };
 
 std::vector<Finding> examine_machine(const std::string& search_path);
 
-// Prints what this machine offers and lacks; exit code 5 where training cannot run on it.
+// Prints what this machine has and lacks. Exit code 5 if training cannot run on it.
 Result<int> run_doctor(const DoctorOptions& options, CommandIo& io);
 
 }  // namespace trireme

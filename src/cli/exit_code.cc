@@ -33,7 +33,7 @@ void print_error(std::string_view message, CommandIo& io) {
   }
 }
 
-// A line that begins with a space explains the one above and is no problem of its own.
+// A line that begins with a space explains the line above and is not a problem of its own.
 Error in_command(const Error& error, const std::string& path) {
   std::string message = path + ": ";
   for (size_t i = 0; i < error.message.size(); ++i) {

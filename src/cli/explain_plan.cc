@@ -14,14 +14,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kShownTensors = 8;
 
-// A part of a step's time.
+// A part of the time of a step.
 struct TimePart {
   std::string_view name;
   double seconds = 0.0;
   std::string_view formula;
 };
 
-// The rank that everybody waits for.
+// Returns the times of the rank that all others wait for.
 StepTimes slowest_rank(const RunPlan& plan, const Hardware& hardware) {
   StepTimes slowest;
   for (const StepTimes& stage : predict_stages(plan, hardware)) {
@@ -30,7 +30,8 @@ StepTimes slowest_rank(const RunPlan& plan, const Hardware& hardware) {
   return slowest;
 }
 
-// The parts of the slowest rank's step: its compute divided as the whole model's is.
+// Returns the parts of the slowest rank's step. Its compute is divided in the proportions of the
+// whole model.
 std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) {
   const ComputeCost cost = price_compute(plan, hardware);
   const StepTimes times = slowest_rank(plan, hardware);
@@ -53,7 +54,7 @@ std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) 
   return parts;
 }
 
-// A tensor of the plan with how many of it the arena holds.
+// A tensor of the plan and how many copies of it the arena holds.
 struct PlannedTensor {
   const TensorSpec* tensor = nullptr;
   MemoryClass memory_class = MemoryClass::Scratch;

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Why a plan is what it is: where its time and its memory go, and what other ways would cost.
+// Explains a plan: where its time and memory go, and what alternatives would cost.
 struct PlanExplanation {
   const RunPlan& plan;
   Hardware hardware;

@@ -21,15 +21,14 @@ std::string doc_of(const std::string& doc, const std::vector<std::string>& choic
   return choices.empty() ? doc : fmt::format("{}: {}", doc, fmt::join(choices, ", "));
 }
 
-// What stands in the target before anything is parsed; "" where it says nothing, or the doc says
-// it.
+// Returns the value of the target before parsing, or "" if it means nothing or is part of the doc.
 std::string default_of(const Option& option) {
   if (option.doc.find("default") != std::string::npos) return "";
   if (const auto* text = std::get_if<std::string*>(&option.target)) return **text;
   const auto number = [&](const auto* value) {
-    const bool said =
+    const bool is_described =
         value == nullptr || (**value == 0 && option.doc.find("0:") != std::string::npos);
-    return said ? std::string() : fmt::format("{}", **value);
+    return is_described ? std::string() : fmt::format("{}", **value);
   };
   return number(std::get_if<int*>(&option.target)) + number(std::get_if<int64_t*>(&option.target)) +
          number(std::get_if<uint64_t*>(&option.target)) +
@@ -45,7 +44,7 @@ std::string doc_of(const Option& option) {
   return doc;
 }
 
-// Words of `text` in lines of at most `columns`, the first one beginning at `column`, all others at
+// Breaks `text` into lines of at most `columns`. The first one begins at `column`, the others at
 // `indent`.
 std::string wrap(const std::string& text, int column, int indent, int columns) {
   std::string out;
@@ -88,7 +87,7 @@ std::string argument_spelling(const Argument& argument) {
   return argument.required ? name : "[" + name + "]";
 }
 
-// Calls `visit` for every command that runs, in the order of the table.
+// Calls `visit` for every command that can be run, in the order of the table.
 void visit_commands(const Command& command, const std::string& path,
                     const std::function<void(const Command&, const std::string&)>& visit) {
   if (command.run) visit(command, path);

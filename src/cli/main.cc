@@ -11,7 +11,7 @@
 
 namespace {
 
-// Of an installed program, of build/trireme, and of build/PRESET/trireme.
+// The model folders of an installed program, of build/trireme and of build/PRESET/trireme.
 std::vector<std::string> model_folders() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -21,8 +21,8 @@ std::vector<std::string> model_folders() {
           (prefix.parent_path() / "models").string()};
 }
 
-// Every rank keeps the shards of the checkpoint that it reads open, and ranks may be threads of one
-// process: more than the usual 1,024 files.
+// Raises the limit of open files above the usual 1,024. Every rank keeps the shards of its
+// checkpoint open, and ranks may be threads of one process.
 void allow_many_open_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -35,12 +35,14 @@ void allow_many_open_files() {
 int main(int argc, char** argv) {
   using namespace trireme;
   std::ios::sync_with_stdio(false);
-  // A limit on file sizes makes a write fail like a full disk; it does not end the process.
+  // Ignores SIGXFSZ, so that a limit on file sizes makes writes fail like a full disk instead of
+  // ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   allow_many_open_files();
   const Environment environment = read_environment();
   const bool draws = is_terminal(STDERR_FILENO) && !environment.ci && !environment.dumb;
-  // Messages are made printable wherever they go; data only where a terminal would obey them.
+  // Messages are always made printable; data only if they go to a terminal, which would obey
+  // control sequences.
   PrintableBuffer shown_out(*std::cout.rdbuf()), shown_err(*std::cerr.rdbuf());
   std::ostream out(is_terminal(STDOUT_FILENO) ? &shown_out : std::cout.rdbuf());
   std::ostream err(&shown_err);

@@ -35,7 +35,7 @@ TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
       {"llama3-70b", 70553706496},
       {"llama3-405b", 405853388800},
       {"mixtral-8x7b", 46702792704},
-      // llm-foundry's throughput tables, 2,048 tokens.
+      // From llm-foundry's throughput tables, with 2,048 tokens.
       {"mpt-125m", 125311488},
       {"mpt-30b", 29975214080},
       {"mpt-70b", 64862437376},
@@ -60,7 +60,7 @@ TEST(ModelFiles, EveryFileLoadsOnItsOwn) {
   for (const std::string& name : names) EXPECT_GT(params_of(name), 0) << name;
 }
 
-// The degrees up to 4 that configs/tiny-*.toml promise, each with every other.
+// configs/tiny-*.toml promise that every combination of degrees up to 4 works.
 TEST(ConfigFiles, TinyConfigurationsAllowEveryDegreeUpToFour) {
   for (const char* name : {"tiny-gpt2.toml", "tiny-llama.toml", "tiny-moe.toml"}) {
     const std::string path = (kRoot / "configs" / name).string();
@@ -91,7 +91,7 @@ TEST(ConfigFiles, ExpertsLieOnUpToFourRanksOfDataParallelism) {
   };
   for (const int ep : {1, 2, 4}) EXPECT_TRUE(loads(4, ep)) << ep;
   EXPECT_FALSE(loads(2, 4));
-  EXPECT_FALSE(loads(3, 3));  // four experts
+  EXPECT_FALSE(loads(3, 3));  // four experts cannot be split by 3
 }
 
 TEST(ConfigFiles, EveryFileLoads) {

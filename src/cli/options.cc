@@ -33,7 +33,7 @@ bool parse_number(const std::string& text, T* target) {
   return true;
 }
 
-// Stores a text into a target; false where it is not of the type.
+// Stores a text into a target. Returns false if it does not have the type of the target.
 struct Store {
   const std::string& text;
 
@@ -100,7 +100,7 @@ class Parser {
         TRIREME_TRY_DONE(enter(arg));
         continue;
       }
-      if (help_) continue;  // only the names of subcommands matter
+      if (help_) continue;  // with --help only the names of subcommands matter
       if (options_ended_ || !is_option(arg)) {
         TRIREME_TRY_DONE(take_argument(arg));
       } else if (arg == "--") {
@@ -115,7 +115,7 @@ class Parser {
   }
 
  private:
-  // "-" alone is standard input.
+  // "-" by itself means standard input.
   static bool is_option(const std::string& arg) { return arg.size() > 1 && arg[0] == '-'; }
 
   Status enter(const std::string& name) {
@@ -162,7 +162,7 @@ class Parser {
     return unknown_option("--" + name, equals == arg.npos ? "" : arg.substr(equals + 1));
   }
 
-  // -n 10, -n10
+  // Parses -n 10 and -n10.
   Status take_letters(const std::string& arg) {
     for (const Option& option : command_->options) {
       if (option.letter != arg[1]) continue;
@@ -180,7 +180,7 @@ class Parser {
     return !is_option(word) && !word.ends_with(".toml");
   }
 
-  // The value is the next word, whatever it looks like: numbers may be negative.
+  // The value is the next word, even if it looks like an option, because numbers may be negative.
   Status take_option(const Option& option, const std::string& name) {
     if (is_flag(option)) {
       *std::get<bool*>(option.target) = true;
@@ -195,7 +195,8 @@ class Parser {
     return store_value(path_, name, args_[next_++], option.target, option.choices);
   }
 
-  // Where keys of RUN.toml can be set, their names are no options: --tp 2 is --set parallel.tp=2.
+  // If keys of RUN.toml can be set, explains that they are not options: --tp 2 is --set
+  // parallel.tp=2.
   Status unknown_option(const std::string& name, std::string value) const {
     const std::string word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
     std::vector<std::string> names = {"help"};

@@ -26,9 +26,9 @@ using OptionTarget =
 enum class Completion { None, File, Folder, ConfigKey };
 
 struct Option {
-  std::string name;        // "seed": --seed
-  char letter = 0;         // 's': -s
-  std::string value_name;  // "N"; "" for a flag (bool)
+  std::string name;        // such as "seed" for --seed
+  char letter = 0;         // such as 's' for -s
+  std::string value_name;  // such as "N"; "" for a flag (bool)
   std::string doc;
   // A vector: the option may be repeated. An optional text: the value may be left out, and is ""
   // then.
@@ -38,7 +38,7 @@ struct Option {
 };
 
 struct Argument {
-  std::string name;  // "RUN.toml"
+  std::string name;  // such as "RUN.toml"
   std::string doc;
   OptionTarget target;  // a vector takes all remaining arguments
   bool required = true;

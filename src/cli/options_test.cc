@@ -142,7 +142,7 @@ TEST(CommandTable, EveryCommandRunsOrHasSubcommandsAndEveryRowIsWorded) {
   for_every_command(root, "trireme", [](const Command& command, const std::string& path) {
     EXPECT_NE(command.run == nullptr, command.subcommands.empty()) << path;
     EXPECT_FALSE(command.summary.empty()) << path;
-    // Shells give these a meaning inside the scripts of `trireme completion`.
+    // These characters have a meaning in the scripts of `trireme completion`.
     EXPECT_EQ(command.summary.find_first_of("\"$`\\"), std::string::npos) << path;
     std::set<std::string> names = {"help"};
     std::set<char> letters = {'h'};
@@ -152,7 +152,7 @@ TEST(CommandTable, EveryCommandRunsOrHasSubcommandsAndEveryRowIsWorded) {
       EXPECT_EQ(option.value_name.empty(), is_flag(option)) << path << " --" << option.name;
       EXPECT_FALSE(option.doc.empty()) << path << " --" << option.name;
     }
-    // Only the last argument may take all that remain.
+    // Only the last argument may take all remaining words.
     for (size_t i = 0; i + 1 < command.arguments.size(); ++i) {
       EXPECT_FALSE(is_repeatable(command.arguments[i].target)) << path;
     }

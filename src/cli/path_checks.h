@@ -6,10 +6,11 @@
 
 namespace trireme {
 
-// A checkpoint or run directory that is not there is wrong usage, not damage.
+// Checks that a checkpoint or run directory exists. If it does not, that is a Usage error, not
+// damage.
 Status require_folder(const std::string& path);
 
-// What is written is written anew: neither a file nor a folder with files is there.
+// Checks that an output path is new: not a file, and not a folder with files.
 Status require_new(const std::string& out);
 
 }  // namespace trireme

@@ -34,7 +34,7 @@ std::string table_line(const std::string& name, const std::string& value) {
   return fmt::format("  {:<22}{:>14}\n", name, value);
 }
 
-// The configuration with its vocabulary, which the data told the plan.
+// Sets the vocabulary size, which the plan has taken from the data.
 RunConfig with_vocabulary_of(RunConfig config, const RunPlan& plan) {
   config.model.vocab_size = plan.model.vocab_size;
   return config;
@@ -111,13 +111,14 @@ std::string name_of_configuration(const PlanOptions& options) {
 
 namespace {
 
-// What a run is priced for.
+// The machine for which a run is priced.
 struct Priced {
   HostFacts host;
   Hardware hardware;
 };
 
-// This machine, or ranks of a described one: then each has the memory that the description says.
+// Either this machine, or the machine of a hardware file; then each rank has the memory that the
+// file states.
 Result<Priced> priced_for(const PlanOptions& options, RunConfig& config) {
   Priced priced;
   if (options.cluster.empty()) {
@@ -155,7 +156,7 @@ Status write_page(const PlanOptions& options, const RunPlan& plan, const Hardwar
                                plan_page(plan, hardware, name_of_configuration(options), layouts));
 }
 
-// As one would type them.
+// Returns the options as a user would type them.
 std::string options_text(const RunConfigOptions& options) {
   const auto quoted = [](const std::string& word) {
     const bool is_plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {

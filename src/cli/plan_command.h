@@ -14,7 +14,7 @@ namespace trireme {
 struct PlanOptions {
   RunConfigOptions config;
   std::string cluster;  // hardware file; "": this machine
-  bool search = false;  // for the best layout of the same number of ranks
+  bool search = false;  // search the best layout of the same number of ranks
   bool explain = false;
   bool json = false;
   std::string html;                  // file for the plan's page; "": none
@@ -22,10 +22,10 @@ struct PlanOptions {
   std::optional<std::string> graph;  // file for the units' graphs; "" and "-": text on `out`
 };
 
-// Prints the plan and its price without running it; an infeasible one is the error.
+// Prints the plan and its predicted cost without running it. An infeasible plan is an error.
 Result<int> run_plan(const PlanOptions& options, CommandIo& io);
 
-// The plan for people: parameters, FLOPs, batch, memory by class.
+// Describes the plan as text: parameters, FLOPs, batch, memory by class.
 std::string describe_plan(const RunPlan& plan);
 
 // Refuses a rank that the plan does not have.
@@ -34,7 +34,7 @@ Status check_rank(int rank, const RunPlan& plan);
 // "tiny-gpt2": the last configuration file without folder and ending.
 std::string name_of_configuration(const PlanOptions& options);
 
-// "warning: ..." for each of plan_warnings, on lines of their own.
+// Returns one line "warning: ..." for each of plan_warnings.
 std::string warning_lines(const RunPlan& plan);
 
 }  // namespace trireme

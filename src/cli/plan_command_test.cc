@@ -30,8 +30,8 @@ Result<Json> printed(int dp, std::optional<int> rank) {
   return Json::parse(out.str());
 }
 
-// Classes count every rank once, and each listed rank is what is printed of it alone and what one
-// of the classes says.
+// Classes count every rank once. Each listed rank equals what --rank prints for it and what one of
+// the classes says.
 TEST(PlanCommand, PrintsClassesAndListsUpToSixtyFourRanks) {
   for (const int dp : {4, 32, 33}) {
     const Json plan = printed(dp, std::nullopt).value();

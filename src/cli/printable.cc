@@ -29,7 +29,7 @@ void append_printable(const DecodedChar& c, std::string_view bytes, std::string&
   }
 }
 
-// True if more bytes may make a character of these, the last ones of a piece.
+// True if more bytes may follow to complete these last bytes of a piece as a character.
 bool may_continue(std::string_view bytes) {
   const auto lead = static_cast<unsigned char>(bytes.front());
   const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
@@ -40,7 +40,7 @@ bool may_continue(std::string_view bytes) {
   return true;
 }
 
-// Returns the printable form of the text. A character that the text cuts off goes to `rest`.
+// Returns the printable form of the text. A character that is cut off at the end goes to `rest`.
 std::string take_printable(std::string_view text, std::string& rest) {
   std::string out;
   while (!text.empty()) {

@@ -7,19 +7,19 @@
 
 namespace trireme {
 
-// The text as a terminal may show it. Names, tokens, metadata and messages that quote a file may
-// hold escape sequences, which move the cursor, change the title or hide what follows. Control
-// characters other than newline and tab, characters that change the direction of writing and bytes
-// that are not UTF-8 become visible: "\x1b", "\u202e", "\xff".
+// Returns text that is safe to print on a terminal. Names, tokens, metadata and messages that quote
+// a file may contain escape sequences, which move the cursor, change the title or hide text.
+// Control characters except newline and tab, characters that change the writing direction, and
+// bytes that are not UTF-8 become visible: "\x1b", "\u202e", "\xff".
 std::string printable(std::string_view text);
 
-// Hands on to another buffer what printable() makes of the text. Pieces may end inside a character.
+// Passes printable() text on to another buffer. A piece may end inside a character.
 class PrintableBuffer : public std::streambuf {
  public:
   explicit PrintableBuffer(std::streambuf& to) : to_(to) {}
   ~PrintableBuffer() override;
 
-  // A control sequence of the program's own.
+  // Passes on a control sequence of the program itself.
   void pass(std::string_view sequence);
 
  protected:
@@ -29,10 +29,10 @@ class PrintableBuffer : public std::streambuf {
 
  private:
   std::streambuf& to_;
-  std::string unfinished_;  // the begin of a character, at most three bytes
+  std::string unfinished_;  // start of an incomplete character, at most three bytes
 };
 
-// Writes a control sequence of the program's own: a colour, or the erasing of a line.
+// Writes a control sequence of the program itself: a colour, or erasing a line.
 void write_control(std::ostream& out, std::string_view sequence);
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ TEST(Printable, LetsTextThroughAndMakesControlCharactersVisible) {
   EXPECT_EQ(printable("\x9b\xff\xc3"), "\\x9b\\xff\\xc3");
 }
 
-// Of every text of two bytes, and of a long one of every byte, nothing is left that is not text.
+// Tests every text of two bytes and a long text with every byte: only harmless characters are left.
 TEST(Printable, LeavesNoByteThatATerminalObeys) {
   const auto expect_harmless = [](const std::string& text) {
     for (const char c : printable(text)) {

@@ -85,7 +85,7 @@ void ProgressLine::finish() {
   parts_.clear();
 }
 
-// The last column stays free: a terminal that holds a character there may wrap at the next one.
+// Leaves the last column free, because some terminals wrap as soon as it is filled.
 void ProgressLine::draw() {
   const std::string line = fit_parts(parts_, style_.columns() - 1);
   write_control(err_, kEraseLine);

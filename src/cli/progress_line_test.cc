@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-// A terminal that knows two controls: carriage return and "erase this line". `wrapped` is set as
-// soon as a line is longer than the terminal is wide.
+// A terminal with two controls: carriage return and "erase this line". `wrapped` is set as soon as
+// a line is wider than the terminal.
 struct Terminal {
   int columns = 80;
   std::vector<std::string> lines = {""};

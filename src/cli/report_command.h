@@ -12,7 +12,7 @@ namespace trireme {
 struct ReportOptions {
   std::vector<std::string> run_dirs;
   bool compare = false;
-  std::string out;  // "": report.html in the run directory, comparison.html in the first one
+  std::string out;  // "": report.html in the run directory, or comparison.html in the first one
 };
 
 Result<int> run_report(const ReportOptions& options, CommandIo& io);

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// Where this source lies: tests read its configurations, models and pages.
+// Root of this source tree, for tests that read its configurations, models and pages.
 inline const std::filesystem::path kRoot =
     std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
 

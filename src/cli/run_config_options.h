@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-// How every command that takes a RUN.toml is told its configuration.
+// The configuration options of every command that takes a RUN.toml.
 struct RunConfigOptions {
   std::vector<std::string> files;
   std::vector<std::string> overrides;
   std::optional<int> ranks;
-  std::string ranks_option = "--ranks";  // or what has launched so many
+  std::string ranks_option = "--ranks";  // the option or launcher that set the number of ranks
 };
 
 inline Result<LoadedConfig> load_config(const RunConfigOptions& options, const CommandIo& io,

@@ -23,7 +23,8 @@ std::string command_of(const FoundLayouts& found) {
   return fmt::format("trireme train {}{}{}", found.options, set.empty() ? "" : " ", set);
 }
 
-// Of all layouts those that a bound on their time ruled out: neither refused nor among the best.
+// Returns how many layouts were ruled out by a bound on their time: neither refused nor among the
+// best.
 int64_t num_slower(const LayoutSearch& search) {
   int64_t count = search.num_layouts - int64_t(search.best.size());
   for (const RefusedLayouts& refused : search.refused) count -= refused.count;

@@ -8,19 +8,20 @@
 
 namespace trireme {
 
-// What `trireme plan --search` found.
+// The result of `trireme plan --search`.
 struct FoundLayouts {
   LayoutSearch search;
   Hardware hardware;
-  const RunConfig& config;  // that was asked about
-  std::string options;      // that give train this configuration
+  const RunConfig& config;  // the configuration of the command
+  std::string options;      // options that give it the found layout
   int num_ranks = 1;
 };
 
-// The best, a row each.
+// The best layouts, one row each.
 PageTable search_table(const LayoutSearch& search);
 
-// The same table and the command that runs its first line; with `explain` why the others are out.
+// The table of layouts and the command that runs the first one. With `explain` it adds why the
+// others were refused.
 std::string search_text(const FoundLayouts& found, bool explain);
 nlohmann::ordered_json search_json(const FoundLayouts& found);
 

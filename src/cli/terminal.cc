@@ -21,7 +21,8 @@ int number(const char* name, int otherwise) {
   return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
-// Open MPI's mpirun, then srun with a PMI: each names size, rank and the ranks of this host.
+// Reads the variables of Open MPI's mpirun, then those of srun with a PMI. Both give the size, the
+// rank and the number of ranks on this host.
 Launch read_launch() {
   if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
     return {ranks, number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks)};

@@ -11,7 +11,7 @@ struct Environment {
   bool no_color = false;  // NO_COLOR is set and not empty
   bool ci = false;        // CI is set: progress goes to a log, even on a terminal
   bool dumb = false;      // TERM=dumb
-  std::string path;       // PATH
+  std::string path;       // value of PATH
   Launch launch;
 };
 Environment read_environment();

@@ -99,7 +99,7 @@ Command tokenizer_train_command() {
 Command tokenizer_encode_command() {
   auto rows = std::make_shared<WithWords<TokenizerEncodeOptions>>();
   TokenizerEncodeOptions& options = rows->options;
-  options.input.paths.clear();  // standard input, unless arguments say otherwise
+  options.input.paths.clear();  // the arguments replace the default "-"
   return {.name = "encode",
           .summary = "Print the token numbers of text, one line per document.",
           .arguments = {text_argument(options.input.paths, /*required=*/false)},

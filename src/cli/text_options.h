@@ -13,22 +13,22 @@
 
 namespace trireme {
 
-// What the commands about text have in common.
+// Code shared by the text commands.
 
-// "auto", "text", "lines", "jsonl"
+// The names are "auto", "text", "lines" and "jsonl".
 Result<TextFormat> parse_text_format(std::string_view name);
 
-// "byte" (which needs no file) or the path of a tokenizer.json.
+// `name` is "byte", which needs no file, or the path of a tokenizer.json.
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& name);
 
-// 0: all cores.
+// 0 means all cores.
 int thread_count(int wanted);
 
-// Writes how far the reading of text is, at most once in two seconds.
+// Prints the progress of reading text, at most once in two seconds.
 class TextProgress {
  public:
   TextProgress(std::string what, std::ostream& err);
-  void operator()(int64_t bytes, int64_t total_bytes);  // -1: not known
+  void operator()(int64_t bytes, int64_t total_bytes);  // total_bytes -1: unknown
 
  private:
   std::string what_;

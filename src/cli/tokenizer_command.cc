@@ -29,7 +29,7 @@ void print_notes(const TextReader& reader, std::ostream& err) {
   for (const std::string& note : reader.notes()) err << "note: " << note << '\n';
 }
 
-// Calls visit(batch) for every block; it takes what it needs from the batch's front.
+// Calls visit(batch) for every block. visit removes what it needs from the front of the batch.
 template <typename Visit>
 Status for_each_batch(TextReader& reader, const char* what, std::ostream& err, Visit&& visit) {
   TextProgress progress(what, err);
@@ -103,7 +103,8 @@ Result<std::unique_ptr<Tokenizer>> train_tokenizer(const TokenizerTrainOptions& 
                                : train_char_tokenizer(reader, err);
 }
 
-// Prints a line of numbers per document; an open document's line goes on with the next call.
+// Prints one line of numbers per document. The line of an unfinished document continues with the
+// next call.
 class NumberLines {
  public:
   NumberLines(int32_t end_of_text, bool prints_end, std::ostream& out)
@@ -124,7 +125,7 @@ class NumberLines {
     out_.write(text.data(), static_cast<std::streamsize>(text.size()));
   }
 
-  // A document whose tokens may hold ends of text of their own.
+  // Prints a document whose tokens may include end-of-text tokens.
   void print_document(const std::vector<int32_t>& tokens) {
     out_ << fmt::format("{}", fmt::join(tokens, " "));
     if (prints_end_) out_ << (tokens.empty() ? "" : " ") << end_of_text_;
@@ -138,7 +139,7 @@ class NumberLines {
   bool is_first_ = true;
 };
 
-// Whole documents, so that no special token is cut.
+// Encodes whole documents, so that no special token is cut.
 Status encode_with_special(const Tokenizer& tokenizer, TextReader& reader, NumberLines& lines,
                            std::ostream& err) {
   const SpecialTokenEncoder encoder(tokenizer);
@@ -174,7 +175,7 @@ Status decode_token_file(const Tokenizer& tokenizer, const std::string& path, st
   return Done{};
 }
 
-// Writes the pieces of the numbers in a line; num_before counts those of the lines before.
+// Writes the pieces of the numbers in a line. `num_before` counts the numbers of the lines before.
 Status decode_line(const Tokenizer& tokenizer, std::string_view line, int64_t& num_before,
                    std::ostream& out) {
   constexpr std::string_view kSpaces = " \t";
@@ -214,7 +215,7 @@ Status decode_numbers(const Tokenizer& tokenizer, const std::string& path, std::
   return Done{};
 }
 
-// Compares decoded tokens with the text that they were made from, across batches.
+// Compares decoded tokens with the text from which they were made, across batches.
 class RoundTrip {
  public:
   explicit RoundTrip(const Tokenizer& tokenizer)

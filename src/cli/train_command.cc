@@ -24,7 +24,8 @@
 namespace trireme {
 namespace {
 
-// Signals that ask the run to end; a handler can reach nothing but a variable of the process.
+// Number of signals that asked the run to stop. It is global, because a signal handler can reach
+// nothing else.
 std::atomic<int> stop_signals{0};
 
 // The first signal lets the step finish and saves; the second ends the process at once.
@@ -38,10 +39,10 @@ void install_stop_handlers() {
   sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
-  ::sigaction(SIGUSR1, &action, nullptr);  // launchers hand it on and kill nobody after it
+  ::sigaction(SIGUSR1, &action, nullptr);  // launchers forward it, and do not kill the job after it
 }
 
-// Ends a process whose ranks hang: no thread of it can be waited for.
+// Ends a process whose ranks hang. It cannot wait for any of its threads.
 void end_process(const Error& error, CommandIo& io) {
   print_error(in_command(error, "trireme train").message, io);
   io.err.flush();
@@ -81,7 +82,7 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   return session;
 }
 
-// How good the prediction of a step's time was.
+// Compares the predicted step time with the measured one.
 std::string prediction_line(const SessionResult& result) {
   if (result.step_s <= 0.0 || result.predicted_step_s <= 0.0) return "";
   const double ratio = result.predicted_step_s / result.step_s;
@@ -91,7 +92,7 @@ std::string prediction_line(const SessionResult& result) {
                      format_seconds(result.predicted_step_s), format_seconds(result.step_s), off);
 }
 
-// Under a launcher the processes are the ranks, however many the configuration means.
+// Under a launcher every process is a rank, whatever the configuration says.
 RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& launch) {
   if (launch.ranks == 0 || config.ranks) return config;
   config.ranks = launch.ranks;

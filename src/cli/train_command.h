@@ -12,12 +12,12 @@ namespace trireme {
 struct TrainOptions {
   RunConfigOptions config;
   std::string out;       // run directory; "": runs/ and the name of the last file
-  std::string resume;    // "", "auto" or a checkpoint's folder
-  bool dry_run = false;  // print the plan and leave
-  bool json = false;     // with dry_run: as plan.json
+  std::string resume;    // "", "auto" or the folder of a checkpoint
+  bool dry_run = false;  // prints the plan and exits
+  bool json = false;     // with dry_run: prints plan.json
 };
 
-// Progress goes to io.err. Exit code 130 when a signal or run.stop_after ended the run.
+// Progress goes to io.err. Exit code 130 if a signal or run.stop_after ended the run.
 Result<int> run_train(const TrainOptions& options, CommandIo& io);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Redrawing faster than this helps nobody and would cost small models time.
+// Faster redrawing would not help anybody and would slow small models down.
 constexpr int64_t kRedrawNs = 100'000'000;
 
 TrainProgress::TrainProgress(CommandIo& io)
@@ -35,7 +35,7 @@ void TrainProgress::on_step(const StepReport& report) {
                     report.skipped_steps));
   }
   newest_ = report;
-  newest_.expert_loads = {};  // ends with this call
+  newest_.expert_loads = {};  // valid only during this call
   is_newest_shown_ = monotonic_ns() - shown_ns_ >= kRedrawNs || report.step == report.total_steps;
   if (is_newest_shown_) show_newest();
 }
@@ -56,7 +56,7 @@ void TrainProgress::show_newest() {
                 format_bytes(rank_bytes_) + " a rank"});
 }
 
-// Above the progress line, which then says how far the run is at this moment.
+// Prints above the progress line, which is then redrawn with the current progress.
 void TrainProgress::say(const std::string& text) {
   if (!is_newest_shown_) show_newest();
   line_.print(text);

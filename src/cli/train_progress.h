@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Shows a training run: what it is, a progress line, and what happens on the way.
+// Shows a training run: its description, a progress line, and its events.
 class TrainProgress : public RunObserver {
  public:
   explicit TrainProgress(CommandIo& io);
@@ -27,7 +27,7 @@ class TrainProgress : public RunObserver {
 
   CommandIo& io_;
   ProgressLine line_;
-  int64_t rank_bytes_ = 0;  // of the one that needs most
+  int64_t rank_bytes_ = 0;  // of the rank that needs the most
   int64_t first_step_ = 0;  // of this run
   int64_t begin_ns_ = 0;
   int64_t shown_ns_ = 0;

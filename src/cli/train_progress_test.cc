@@ -21,7 +21,7 @@ RunPlan plan_of_two_ranks() {
   return make_plan(config, {}).value();
 }
 
-// What a log shows of the last of its steps.
+// Returns what a log shows of its last step.
 std::string shown_of(const StepReport& report) {
   std::ostringstream out, err;
   CommandIo io{out, err};

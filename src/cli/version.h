@@ -5,10 +5,12 @@
 
 namespace trireme {
 
-std::string_view version();       // "0.1.0"
-std::string_view build_commit();  // "db3b405", "db3b405-dirty", or "unknown" outside a checkout
+std::string_view version();  // such as "0.1.0"
+// Such as "db3b405" or "db3b405-dirty"; "unknown" outside a checkout.
+std::string_view build_commit();
 
-// What --version prints: version, commit, compiler, and what this machine runs.
+// The text of --version: version, commit, compiler, and the kernels and features available on this
+// machine.
 std::string version_text();
 
 }  // namespace trireme

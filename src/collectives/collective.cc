@@ -79,7 +79,7 @@ SignatureRecord record_of(const Signature& s) {
 }
 
 std::string to_string(const SignatureRecord& r) {
-  if (r.hash == 0) return "another call, which it did not name in time";
+  if (r.hash == 0) return "another call, which it did not report in time";
   std::string what(name_of(r.collective));
   if (r.collective == Collective::Barrier) {
     what += "()";

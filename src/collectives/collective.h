@@ -29,31 +29,31 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kNumCollectives = 11;
 
-// Every rank gives a part, and all of them or the root have the whole.
+// True if every rank gives a part and all ranks, or the root, get the whole.
 constexpr bool gathers(Collective c) {
   return c == Collective::Gather || c == Collective::AllGather;
 }
 constexpr bool is_reduction(Collective c) {
   return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
 }
-// One rank gives to all others, or takes from them.
+// True if one rank sends to all others or receives from them.
 constexpr bool is_rooted(Collective c) {
   return c == Collective::Reduce || c == Collective::Broadcast || c == Collective::Scatter ||
          c == Collective::Gather;
 }
 
-// Mean is the sum divided once, at the end. Max and Min give NaN where any addend is NaN.
+// Mean is the sum divided once at the end. Max and Min give NaN if any addend is NaN.
 enum class ReduceOp : uint8_t { Sum, Mean, Max, Min };
 
 enum class Algorithm : uint8_t {
-  Auto,       // by size and topology, from the alpha-beta model
-  Canonical,  // the cheapest of those that add in one binary tree over the rank index
-  Shared,     // ranks that see each other's memory: every byte moved the least number of times
-  ParameterServer,  // rank 0 (or the root) serves and works
-  Naive,            // each to all
+  Auto,             // chosen by size and topology with the alpha-beta model
+  Canonical,        // the fastest of the algorithms that add in one binary tree over the rank index
+  Shared,           // ranks read and write each other's memory, so each byte moves only once
+  ParameterServer,  // rank 0 (or the root) is the server and also a worker
+  Naive,            // each rank sends to every other rank
   Ring,
-  Tree,             // binomial, rooted at rank 0
-  Doubling,         // recursive doubling; Bruck for all_gather and all_to_all
+  Tree,             // binomial tree, rooted at rank 0
+  Doubling,         // recursive doubling; Bruck's algorithm for all_gather and all_to_all
   HalvingDoubling,  // recursive halving, then doubling
   Hierarchical,     // node-aware
   Native,           // the backend's own collective, for comparison
@@ -66,11 +66,11 @@ Result<Collective> parse_collective(std::string_view name);
 Result<ReduceOp> parse_reduce_op(std::string_view name);
 Result<Algorithm> parse_algorithm(std::string_view name);
 
-// What a rank says about its call; peers compare all of it but the call site, which may differ
-// (the root of a broadcast often stands in another branch) and is there for the report.
+// A rank's description of its call. Peers compare everything except the call site, which may differ
+// (the root of a broadcast is often in another branch) and is used only in reports.
 struct Signature {
-  uint64_t sequence = 0;  // of the group's collectives, from 1
-  int64_t count = 0;      // elements of the full vector; -1: the counts differ by rank
+  uint64_t sequence = 0;  // number of the group's collective, from 1
+  int64_t count = 0;      // elements of the full vector; -1: differs by rank
   int32_t group = 0;
   int32_t root = 0;  // or the peer of a send or recv
   Collective collective = Collective::Barrier;
@@ -84,9 +84,9 @@ struct Signature {
   uint64_t hash() const;
 };
 
-// A signature that can cross process borders.
+// A signature that can be sent to another process.
 struct SignatureRecord {
-  uint64_t hash = 0;  // 0: of an unknown call
+  uint64_t hash = 0;  // 0: the call is unknown
   uint64_t sequence = 0;
   int64_t count = 0;
   int32_t group = 0;
@@ -102,7 +102,8 @@ struct SignatureRecord {
 static_assert(std::is_trivially_copyable_v<SignatureRecord>);
 
 SignatureRecord record_of(const Signature& signature);
-// "all_reduce(sum, fp32, 1024 elements, ring), call 7 of group dp, at train/step.cc:88"
+// Returns text such as "all_reduce(sum, fp32, 1024 elements, ring), call 7 of group dp, at
+// train/step.cc:88".
 std::string to_string(const SignatureRecord& record);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@ bool one_node(std::span<const int> node_of) {
   return std::all_of(node_of.begin(), node_of.end(), [&](int n) { return n == node_of[0]; });
 }
 
-// Beyond it the plan of one rank only is looked at: those algorithms are balanced or rooted at 0.
+// For larger groups only one rank's plan is priced; these algorithms are balanced or rooted at 0.
 constexpr int kMaxPricedRanks = 64;
 
 bool is_canonical(Collective collective, Algorithm algorithm) {
@@ -56,7 +56,7 @@ double predict_seconds(const PlanRequest& request, int64_t element_bytes, const 
     }
     slowest = std::max(slowest, seconds);
   }
-  // Ranks that sit out rounds still wait for them.
+  // Ranks that skip rounds still wait for them.
   return std::max(slowest, rounds * cost.inside.alpha_s);
 }
 

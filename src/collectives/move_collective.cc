@@ -5,7 +5,7 @@ namespace {
 
 using Kind = Placement::Kind;
 
-// Elements of every rank's part.
+// Returns the element count of every rank's part.
 std::vector<int64_t> part_elements(const Shape& shape, Placement placement, int group_size) {
   std::vector<int64_t> elements;
   for (int r = 0; r < group_size; ++r) {
@@ -64,7 +64,8 @@ PieceTraffic piece_traffic(const Redistribution& change, const Shape& global, in
     }
     return traffic;
   }
-  // Each passes on all parts but one: gathering, that of the next rank; summing, its own.
+  // A rank passes on all parts except one: when gathering the next rank's part, when summing its
+  // own.
   const bool gathers = whole->collective == Collective::AllGather;
   const int next = (rank + 1) % group_size, before = (rank + group_size - 1) % group_size;
   traffic.sent_elements = whole->count - whole->counts[size_t(gathers ? next : rank)];

@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-// Sums go along the canonical tree over the ranks; what is only moved has no order.
+// Sums use the canonical tree over the ranks. The order of moves does not matter.
 constexpr Algorithm algorithm_of_move(Collective collective) {
   return is_reduction(collective) ? Algorithm::Canonical : Algorithm::Auto;
 }
 
-// The collective that a redistribution is for one rank, as data.
+// The collective that a redistribution runs on one rank, as data.
 struct MoveCollective {
   Collective collective = Collective::AllReduce;
-  int64_t count = 0;  // as PlanRequest has it
+  int64_t count = 0;  // as in PlanRequest
   std::vector<int64_t> counts;
   std::vector<int64_t> recv_counts;
 
@@ -24,7 +24,7 @@ struct MoveCollective {
   PlanRequest request(int group_size, int rank) const;
 };
 
-// Nothing where no rank needs anything of another.
+// Returns nullopt if no rank needs anything from another.
 std::optional<MoveCollective> collective_of(const Redistribution& change, const Shape& global,
                                             int group_size, int rank);
 
@@ -32,9 +32,9 @@ std::optional<MoveCollective> collective_of(const Redistribution& change, const 
 // to it, and what goes round the ring.
 struct PieceTraffic {
   std::vector<MoveCollective> sums;
-  int64_t sent_elements = 0;      // round the ring
-  int64_t received_elements = 0;  // likewise
-  int64_t messages = 0;           // of either
+  int64_t sent_elements = 0;      // sent round the ring
+  int64_t received_elements = 0;  // received round the ring
+  int64_t messages = 0;           // in each direction
 };
 PieceTraffic piece_traffic(const Redistribution& change, const Shape& global, int pieces,
                            int group_size, int rank);

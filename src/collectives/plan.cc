@@ -48,7 +48,8 @@ int plan_reduce(CommPlan& plan, const PlanRequest& q, std::span<const int64_t> c
     return tree_reduce(plan, 0, ranks_from(q.root, q.size, q.rank), q.count);
   }
   if (q.algorithm == Algorithm::Ring) {
-    // N-1 rounds of reduce-scatter and N-1 to the root, which sends M - c_root; the others send M.
+    // N-1 rounds of reduce-scatter, then N-1 rounds to the root. The root sends M - c_root; every
+    // other rank sends M.
     const std::vector<Piece> out = pieces_of(Memory::Out, counts);
     const int64_t own = counts[q.rank];
     plan.tmp_count = own;

@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// A collective of one rank as data: the ordered steps that a Transport executes, a planner prices
-// and a test checks. Counts are elements, so one plan serves every dtype.
+// A collective of one rank as data: ordered steps that a Transport executes, a planner prices and a
+// test checks. Counts are in elements, so one plan serves every dtype.
 
-// Whose memory: the caller's input, the caller's output (the same for in-place collectives), or
-// the group's scratch.
+// The memory of a piece: the caller's input, the caller's output (the same memory for in-place
+// collectives), or the group's scratch.
 enum class Memory : uint8_t { In, Out, Tmp };
 
 struct Piece {
@@ -22,37 +22,39 @@ struct Piece {
   int64_t count = 0;
 };
 
-// What happens to a received piece.
+// How a received piece is stored.
 enum class Landing : uint8_t {
   Copy,         // recv = received
-  ReduceRight,  // recv = operand op received: the operand belongs to lower ranks
+  ReduceRight,  // recv = operand op received: the operand sums lower ranks
   ReduceLeft,   // recv = received op operand
 };
 
 struct Step {
   enum class Kind : uint8_t {
-    Exchange,     // send to one rank and receive from one, at once; either may be absent
-    Copy,         // recv = send
-    ReduceRanks,  // recv = the canonical tree over all ranks' pieces: own `operand`, the others'
-                  // in Tmp at rank * recv.count
+    Exchange,  // sends to one rank and receives from one rank at once; either may be absent
+    Copy,      // recv = send
+    // recv = sum in the canonical tree of the own `operand` and the other ranks' pieces, which are
+    // in Tmp at rank * recv.count
+    ReduceRanks,
   };
   Kind kind = Kind::Exchange;
-  int round = 0;     // all ranks number rounds alike; a rank may sit out a round
-  int send_to = -1;  // rank in the group, -1: none
+  int round = 0;     // rounds have the same numbers on all ranks; a rank may skip a round
+  int send_to = -1;  // rank in the group; -1: none
   int recv_from = -1;
   Piece send;
   Piece recv;
-  Piece operand;  // Landing::Reduce*, ReduceRanks
+  Piece operand;  // for Landing::Reduce* and ReduceRanks
   Landing landing = Landing::Copy;
 };
 
 struct CommPlan {
   std::vector<Step> steps;
   int rounds = 0;
-  int64_t tmp_count = 0;        // elements of scratch
-  Piece result;                 // what a Mean divides at the end; count 0: not on this rank
-  bool result_is_mean = false;  // ReduceRanks has divided already
-  bool sends_empty = false;     // empty messages are sent (barrier) or skipped, on both sides alike
+  int64_t tmp_count = 0;  // elements of scratch
+  Piece result;           // the piece that a Mean divides at the end; count 0: not on this rank
+  bool result_is_mean = false;  // ReduceRanks has already divided
+  // True if empty messages are sent (barrier); false if both sides skip them.
+  bool sends_empty = false;
 };
 
 struct PlanRequest {
@@ -61,20 +63,22 @@ struct PlanRequest {
   int rank = 0;
   int size = 1;
   int root = 0;
-  // Elements of the full vector: of the result of all_gather, of one input of reduce_scatter, of
+  // Elements of the full vector. It is the result of all_gather, one input of reduce_scatter, or
   // one rank's send buffer of all_to_all.
   int64_t count = 0;
-  // Elements of every rank's part; empty: balanced. (all_to_all: what this rank sends to each.)
+  // Elements of every rank's part; empty: balanced. For all_to_all: what this rank sends to each
+  // rank.
   std::span<const int64_t> counts;
-  std::span<const int64_t> recv_counts;  // all_to_all with unequal counts: received from each
-  std::span<const int> node_of;          // node of each rank, for Hierarchical; empty: one node
+  // For all_to_all with unequal counts: elements received from each rank.
+  std::span<const int64_t> recv_counts;
+  std::span<const int> node_of;  // node of each rank, for Hierarchical; empty: all on one node
 };
 
-// Algorithm is one that moves messages (not Auto, Canonical, Shared, Native). An Error names the
-// algorithms that this collective has for this number of ranks.
+// Plans an algorithm that sends messages (not Auto, Canonical, Shared or Native). The Error names
+// the algorithms that exist for this collective and number of ranks.
 Result<CommPlan> plan_collective(const PlanRequest& request);
 
-// The message algorithms of a collective for `size` ranks.
+// Returns the message algorithms of a collective for `size` ranks.
 std::vector<Algorithm> algorithms_of(Collective collective, int size);
 
 // Payload of one rank, in elements.
@@ -85,12 +89,12 @@ struct PlanTraffic {
   int64_t received_messages = 0;
 };
 PlanTraffic traffic_of(const CommPlan& plan);
-// traffic_of(plan_collective(request)).sent, 0 where there is no such plan. A ring over all ranks
-// is not written out: its steps are as many as twice the ranks.
+// Returns traffic_of(plan_collective(request)).sent, or 0 if there is no such plan. A ring is
+// computed without its plan, which has twice as many steps as ranks.
 int64_t sent_elements(const PlanRequest& request);
 
-// The same for Algorithm::Shared, where a rank sends what others read of its buffers, its results
-// included, and has no messages; up to kEagerBytes every rank reads every input instead.
+// Traffic of Algorithm::Shared. There are no messages: a rank "sends" what others read of its
+// buffers, its results included. Up to kEagerBytes every rank reads all of every input instead.
 inline constexpr int64_t kEagerBytes = 2048;
 PlanTraffic shared_traffic(const PlanRequest& request, int64_t element_bytes);
 

@@ -56,9 +56,9 @@ std::vector<CommPlan> plans_of(const Case& c, std::span<const int> node_of = {})
   return plans;
 }
 
-// Executes the plans of all ranks round by round on integers, checking the laws of a plan: one
-// message per rank, direction and round, matched by its peer in the same round with the same
-// length; nothing sent overlaps what is received at the same time.
+// Executes the plans of all ranks round by round on integers and checks the laws of a plan. A rank
+// has at most one message per direction and round; its peer has a message of the same length in the
+// same round; sent memory does not overlap memory received at the same time.
 struct Interpreter {
   std::vector<std::array<std::vector<int64_t>, 3>> memory;  // [rank][Memory]
 
@@ -235,7 +235,7 @@ TEST(CommPlan, HierarchicalIsRightForEveryNodeSize) {
 
 int log2_ceil(int n) { return std::bit_width(unsigned(n - 1)); }
 
-// What docs/collectives.md states; -1: no closed form per rank.
+// The formulas of docs/collectives.md; -1: no closed form per rank.
 struct Expected {
   int rounds = -1;
   int64_t sent = -1;
@@ -265,7 +265,7 @@ Expected all_reduce_cost(const Case& k, int r) {
     case Algorithm::Naive:
       return {n - 1, (n - 1) * m, (n - 1) * m, n * (n - 1) * m};
     case Algorithm::Ring:
-    case Algorithm::Hierarchical:  // one node
+    case Algorithm::Hierarchical:  // all ranks on one node
       if (n == 1) return {0, 0, 0, 0};
       return {2 * (n - 1), 2 * m - c(r + 1) - c(r + 2), 2 * m - c(r) - c(r + 1), 2 * (n - 1) * m};
     case Algorithm::Tree: {

@@ -2,8 +2,9 @@
 
 namespace trireme {
 
-// N: ranks, M: the full vector, c: this rank's part. What is counted is what moves between memories
-// of different ranks, whoever moves it: a result counts for the rank that made it.
+// N: ranks, M: the full vector, c: this rank's part. Counts the bytes that move between memories of
+// different ranks, on whichever rank they are copied; a result counts as sent by the rank that
+// computed it.
 PlanTraffic shared_traffic(const PlanRequest& q, int64_t element_bytes) {
   const int64_t n = q.size;
   const int64_t m = q.count;
@@ -16,7 +17,8 @@ PlanTraffic shared_traffic(const PlanRequest& q, int64_t element_bytes) {
   PlanTraffic t;
   switch (q.collective) {
     case Collective::AllReduce:
-      // Eager: all read all. Else the others read M - c of the input and get c of the result.
+      // Eager: every rank reads everything. Else the others read M - c of the input and get c of
+      // the result.
       t.sent = eager ? (n - 1) * m : (m - c) + (n - 1) * c;
       t.received = t.sent;
       break;

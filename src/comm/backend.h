@@ -20,27 +20,28 @@ namespace trireme {
 
 class Group;
 
-// How often a rank makes a call of a group: not once, but never (leave_out) or twice, in tests of
-// what notices that.
+// Returns how often a rank makes a call of a group. Tests return 0 (leave_out) or 2 to check that
+// the error is noticed.
 using CallHook = std::function<int(const Group& group, Collective, const CallSite& site)>;
 
 struct WorldOptions {
-  double timeout_s = 60.0;  // run.comm_timeout_s: the deadline of every wait
-  // checkpoint.timeout_s: how long work that a rank does alone may go without progress.
+  double timeout_s = 60.0;  // run.comm_timeout_s: deadline of every wait
+  // checkpoint.timeout_s: how long file work of a single rank may take without progress.
   double progress_timeout_s = 300.0;
-  int ranks_per_node = 0;  // local ranks: nodes to pretend, which share no memory; 0: all on one
-  // What Algorithm::Auto decides by.
+  // Local ranks: ranks per simulated node, between which no memory is shared; 0: one node.
+  int ranks_per_node = 0;
+  // The costs by which Algorithm::Auto decides.
   CommCost cost;
-  // The caller counts here the signals that ask this process to stop; may be null.
+  // The caller counts the signals that ask this process to stop. May be null.
   const std::atomic<int>* stop_signals = nullptr;
-  // Called from another thread when the ranks of this process have failed and cannot return: the
-  // process must then end itself. Empty: ranks that hang are not watched (see RankWatch).
+  // Called from another thread when the ranks of this process have failed and cannot return. It
+  // must end the process. If it is empty, ranks that hang are not watched (see RankWatch).
   std::function<void(const Error&)> on_hang;
-  FaultHook fault_hook;  // tests only
-  CallHook call_hook;    // tests only
+  FaultHook fault_hook;  // only for tests
+  CallHook call_hook;    // only for tests
 };
 
-// Memory that every rank of this host reaches.
+// Memory that every rank of this host can access.
 class SharedMemory {
  public:
   virtual ~SharedMemory() = default;
@@ -52,43 +53,45 @@ class SharedMemory {
   int64_t bytes_ = 0;
 };
 
-// What a rank stands on: threads of a process, or processes under MPI. One object per rank.
+// The platform of a rank: a thread of this process, or a process under MPI. One object per rank.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual int rank() const = 0;
   virtual Fabric& fabric() = 0;
   virtual const std::vector<int>& node_of() const = 0;  // [world rank]
-  virtual int spins() const = 0;                        // polls before a wait sleeps
-  // The rank shows its work here to its peers and to RankWatch.
+  virtual int spins() const = 0;                        // number of polls before a wait sleeps
+  // Progress of this rank, visible to its peers and to RankWatch.
   virtual Progress& progress() { return fabric().cell(rank()).progress; }
 
   virtual std::unique_ptr<Transport> connect(const GroupShape& shape) = 0;
-  // Nothing where the group's ranks do not all see each other's memory.
+  // Returns nullopt if not all ranks of the group can see each other's memory.
   virtual std::optional<SharedView> view(const GroupShape& shape) = 0;
   virtual std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) = 0;
 
-  // How long a message may still be on its way once its sender has left.
+  // How long a message may still be in flight after its sender has left.
   virtual int64_t delivery_ns() const { return 0; }
 
-  // Whether any thread of the rank may drive transfers, or only its communication thread.
+  // True if any thread of the rank may drive transfers; false if only its communication thread may.
   virtual bool caller_drives() const = 0;
-  // The communication thread, running `body`. MPI has one already, which has initialised it.
+  // Starts the communication thread, which runs `body`. MPI already has one, which has initialised
+  // MPI.
   virtual std::thread start_thread(std::function<void()> body) {
     return std::thread(std::move(body));
   }
-  // Its duty between transfers, and its last one.
+  // Called by the communication thread between transfers, and once at its end.
   virtual void poll() {}
   virtual void leave_thread() {}
-  // How often the communication thread looks in vain before it sleeps.
+  // How many polls without work the communication thread makes before it sleeps.
   virtual int polls(bool /*operations_under_way*/) const { return spins() / 20; }
-  // Longest sleep of a communication thread, which is rung for what happens in shared memory.
+  // Longest sleep of a communication thread. Events in shared memory wake it earlier.
   virtual int64_t nap_ns(bool operations_under_way) const {
     return operations_under_way ? 10'000'000 : 100'000'000;
   }
 
   // Algorithm::Native: makes the call `repeat` times with the backend's own collective, on the
-  // communication thread, and returns the seconds of each. Empty where there is none.
+  // communication thread, and returns the seconds of each. Returns an empty vector if the backend
+  // has no such collective.
   virtual std::vector<double> run_native(const GroupShape&, const SharedBoard::Call&,
                                          int /*repeat*/) {
     return {};

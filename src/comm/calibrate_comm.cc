@@ -22,7 +22,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// One way, of a message of `count` floats between rank 0 and `peer`.
+// Returns the seconds of one message of `count` floats from rank 0 to `peer` or back.
 double ping_pong(Group& group, int peer, TensorRef x, int rounds) {
   std::vector<double> seconds;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -69,7 +69,8 @@ CommCost calibrate_comm(World& world) {
   }
   if (inside > 0) cost.inside = measure_link(group, inside, x);
   if (across > 0) cost.across = measure_link(group, across, x);
-  // Rank 0's answer is everyone's, so that all choose alike; as bits, for fp64 has no reductions.
+  // All ranks take rank 0's numbers, so that all choose the same algorithms. They are sent as bits,
+  // because fp64 has no reductions.
   double numbers[5] = {cost.inside.alpha_s, cost.inside.beta_s_per_byte, cost.across.alpha_s,
                        cost.across.beta_s_per_byte, cost.gamma_s_per_byte};
   group.broadcast({numbers, DType::F64, Shape{5}}, 0);

@@ -60,7 +60,7 @@ void store(DType dtype, void* data, int64_t i, double value) {
   }
 }
 
-// As the dtype holds it.
+// Rounds the value to the dtype.
 double rounded(DType dtype, double value) {
   alignas(8) char cell[8];
   store(dtype, cell, 0, value);
@@ -85,7 +85,7 @@ CollectiveRun::CollectiveRun(World& world, Group& group, const CollectiveCase& c
     counts_.push_back(a2a && c.uneven ? sent_to(me, r) : balanced_count(c.count, n, r));
     if (a2a) recv_counts_.push_back(sent_to(r, me));
   }
-  if (c.uneven && !a2a) {  // every second part is empty, its elements go to the next
+  if (c.uneven && !a2a) {  // every second part is empty; its elements belong to the next part
     for (int r = 0; r + 1 < n; r += 2) {
       counts_[size_t(r) + 1] += std::exchange(counts_[size_t(r)], 0);
     }
@@ -202,7 +202,7 @@ std::string CollectiveRun::verify_reduced(int64_t begin, int64_t count) const {
     double value = expected(begin + i, &magnitude);
     double bound = (group_.size() + 1) * unit * magnitude;
     if (integral || case_.integers || exact_op) {
-      // Through float, as the quotient of two exact integers is rounded once to it.
+      // Goes through float, because a quotient of two exact integers is rounded once to float.
       value = integral ? std::trunc(value) : rounded(case_.dtype, double(float(value)));
       bound = 0;
     }

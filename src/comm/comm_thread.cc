@@ -73,7 +73,7 @@ void CommThread::end(Operation& operation) {
   backend_.fabric().ring_own(backend_.rank());
 }
 
-// What the peer sent before it left has been looked at: nothing more will come.
+// Messages that the peer sent before it left have been received, so nothing more will come.
 void CommThread::give_up_on(int peer, Operation& operation) {
   const int rank = backend_.rank();
   const SignatureRecord record = record_of(operation.signature);
@@ -125,7 +125,7 @@ void CommThread::nap(int idle_polls) {
   const uint32_t seen = Fabric::announce_sleep(bell);
   const size_t before = active_.size();
   take_submissions();
-  // Where one has ended, the next of its group has not been looked at yet.
+  // If an operation has ended, the next one of its group has not been driven yet.
   const bool one_ended = drive_active();
   if (one_ended || active_.size() != before || leaving_.load(std::memory_order_seq_cst)) {
     Fabric::cancel_sleep(bell);

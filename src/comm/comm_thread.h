@@ -11,16 +11,16 @@
 
 namespace trireme {
 
-// The communication thread of one rank: drives the operations that are under way, those of one
-// group in the order of their calls, so that transfers progress while the rank computes. It starts
-// with the first operation, or at once where the backend needs it.
+// The communication thread of one rank drives the active operations, so that transfers make
+// progress while the rank computes. Operations of one group run in the order of their calls. The
+// thread starts with the first operation, or at once if the backend needs it.
 class CommThread {
  public:
   explicit CommThread(Backend& backend);
-  // Joins; operations still under way end with the abort, or are finished.
+  // Joins the thread. Active operations end with the abort or are finished first.
   ~CommThread();
 
-  // Operations come from a pool, so that a steady step allocates none.
+  // Takes an operation from a pool, so that a steady step allocates none.
   Operation* acquire();
   void release(Operation* operation);
   void submit(Operation* operation);
@@ -28,7 +28,7 @@ class CommThread {
 
  private:
   void live();
-  bool drive_active();  // whether one ended
+  bool drive_active();  // true if an operation has ended
   void take_submissions();
   [[noreturn]] void give_up_on(int peer, Operation& operation);
   void end(Operation& operation);
@@ -36,11 +36,11 @@ class CommThread {
 
   Backend& backend_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Operation>> pool_;  // all, in use or not
+  std::vector<std::unique_ptr<Operation>> pool_;  // all operations, in use or not
   std::vector<Operation*> free_;
   std::vector<Operation*> submitted_;
   std::atomic<int> num_submitted_{0};
-  std::vector<Operation*> active_;  // the thread's own, in order of submission
+  std::vector<Operation*> active_;  // used only by the thread; in order of submission
   uint64_t pass_ = 0;
   std::atomic<bool> leaving_{false};
   std::thread thread_;

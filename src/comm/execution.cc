@@ -22,7 +22,7 @@ std::byte* Execution::at(const Piece& piece) const {
   const int64_t offset = piece.begin * size_of(task_.dtype);
   switch (piece.memory) {
     case Memory::In:
-      return const_cast<std::byte*>(task_.in) + offset;  // only read
+      return const_cast<std::byte*>(task_.in) + offset;  // never written
     case Memory::Out:
       return task_.out + offset;
     case Memory::Tmp:

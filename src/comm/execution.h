@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Payload that a rank has sent and received; written by whichever thread runs the operation.
+// Payload that a rank has sent and received. Written by the thread that runs the operation.
 struct TrafficCounter {
   std::atomic<int64_t> sent_bytes{0};
   std::atomic<int64_t> received_bytes{0};
@@ -26,14 +26,14 @@ struct TrafficCounter {
   }
 };
 
-// The steps of one collective of one rank, advanced by whoever drives it. A state machine, so that
-// one communication thread can have many under way.
+// Executes the steps of one rank in one collective. It is a state machine, so one communication
+// thread can drive many of them at once.
 class Execution {
  public:
   struct Task {
     std::span<const Step> steps;
     bool sends_empty = false;
-    int64_t mean_begin = 0;  // elements of Out that are divided by `size` at the end
+    int64_t mean_begin = 0;  // first element of Out that is divided by `size` at the end
     int64_t mean_count = 0;
     Transport* transport = nullptr;
     TrafficCounter* traffic = nullptr;
@@ -50,9 +50,9 @@ class Execution {
   };
 
   void start(const Task& task);
-  // Does what can be done without waiting; true once complete.
+  // Does everything that is possible without waiting. Returns true once complete.
   bool advance();
-  // The group rank whose message (or acceptance of one) is missing; -1 when none is.
+  // Group rank whose message or acceptance is missing; -1 if none is.
   int waiting_for() const;
   void cancel();
 

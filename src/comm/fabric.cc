@@ -15,10 +15,11 @@
 namespace trireme {
 namespace {
 
-// A waiting thread looks around every few milliseconds, long reductions aside.
+// A waiting thread polls every few milliseconds, except during long reductions. After this time it
+// counts as silent.
 constexpr int64_t kSilentNs = 50'000'000;
 
-// Not the private variants: the words may lie in memory of several processes.
+// Uses the shared futex operations, because the words may lie in memory of several processes.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, int64_t timeout_ns) {
   const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
   syscall(SYS_futex, &word, FUTEX_WAIT, expected, &timeout, nullptr, 0);
@@ -52,24 +53,25 @@ void Fabric::abort(int rank, std::string_view cause, ErrorKind kind) {
 }
 
 std::string Fabric::cause() const {
-  for (int attempt = 0; attempt < 100'000; ++attempt) {  // who writes it may have lost its core
+  // The writing thread may have lost its core.
+  for (int attempt = 0; attempt < 100'000; ++attempt) {
     const uint32_t state = header_.abort_state.load(std::memory_order_acquire);
     if (state == 0) return "";
     if (state == 2) return header_.cause;
     usleep(100);
   }
-  return "a rank died while it wrote why";
+  return "a rank died while it wrote the cause of its failure";
 }
 
 Error Fabric::first_error() const {
-  std::string text = cause();  // waits until the kind is written, too
+  std::string text = cause();  // also waits until the kind is written
   const bool is_written = header_.abort_state.load(std::memory_order_acquire) == 2;
   const auto kind = ErrorKind(header_.abort_kind.load(std::memory_order_acquire));
   return {is_written ? kind : ErrorKind::Runtime, std::move(text)};
 }
 
 void Fabric::throw_aborted(int rank, const std::string& during) const {
-  throw CommError(fmt::format("rank {}: {} was given up: {}", rank, during, cause()));
+  throw CommError(fmt::format("rank {}: {} was cancelled: {}", rank, during, cause()));
 }
 
 void Fabric::leave(int rank) {
@@ -110,7 +112,7 @@ std::string Fabric::wait_table(int64_t now_ns) const {
       const std::optional<WaitRecord> wait = lane.load();
       if (!wait) {
         waits = true;
-        table += fmt::format("\n  rank {} was about to say whom it waits for", rank);
+        table += fmt::format("\n  rank {} has begun to wait, but its record is not complete", rank);
         continue;
       }
       if (wait->since_ns == 0) continue;
@@ -129,9 +131,8 @@ std::string Fabric::wait_table(int64_t now_ns) const {
           rank, lane == 0 ? "calling" : "communication", double(now_ns - looked) * 1e-9);
     }
     if (!waits) {
-      idle +=
-          fmt::format("\n  rank {} {}", rank,
-                      has_left(rank) ? "has left" : "waits for nobody: it computes or is silent");
+      idle += fmt::format("\n  rank {} {}", rank,
+                          has_left(rank) ? "has left" : "waits for nobody: it computes or hangs");
     }
   }
   return table + idle;

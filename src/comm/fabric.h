@@ -14,48 +14,53 @@
 
 namespace trireme {
 
-// What a rank is waiting for, for the report at a deadline and the search for mismatches.
+// Describes what a rank waits for. It is printed at a deadline and read by the search for
+// mismatches.
 struct WaitRecord {
   int64_t since_ns = 0;  // steady clock; 0: not waiting
-  int32_t peer = -1;     // world rank, -1: its own transfers
+  int32_t peer = -1;     // world rank; -1: the rank's own transfers
   int32_t reserved = 0;
   SignatureRecord what;
 };
 
-// Rung after a rank's memory was written; counts only while someone sleeps on it.
+// A bell that is rung after a rank's memory was written. It counts only while someone sleeps on it.
 struct alignas(64) Doorbell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> sleepers;
 };
 
-inline constexpr int kWaitLanes = 2;       // see RankCell
-inline constexpr int kWatchedGroups = 64;  // group ids below it take part in the search for cycles
+inline constexpr int kWaitLanes = 2;  // see RankCell
+// Groups with lower ids take part in the search for cycles.
+inline constexpr int kWatchedGroups = 64;
 
-// What one rank shows to all; lies in zeroed memory that they share.
+// The state that one rank shows to all others. It lies in zeroed shared memory.
 struct RankCell {
   Doorbell bell;
-  Doorbell idle_bell;  // of a communication thread with nothing under way: peers do not wake it
-  alignas(64) std::atomic<uint32_t> left;  // its function returned
+  Doorbell idle_bell;  // bell of an idle communication thread; peers do not ring it
+  alignas(64) std::atomic<uint32_t> left;  // 1 once the rank's function has returned
   std::atomic<int32_t> pid;
-  // When its calling and its communication thread last looked around; 0: asleep, or not waiting.
+  // When its calling thread and its communication thread last polled; 0: asleep or not waiting.
   std::atomic<int64_t> looked_ns[kWaitLanes];
-  // By group id: collectives that the rank has called, so that its peers know it has not arrived.
+  // For each group id the number of collectives that the rank has called, so that peers can tell
+  // that it has not arrived yet.
   std::atomic<uint64_t> issued[kWatchedGroups];
-  // What its calling thread waits for, and the call of either thread that differs from a peer's.
+  // Records of what its calling thread waits for, and of the call of either thread that differs
+  // from a peer's.
   SharedRecord<WaitRecord> waits[kWaitLanes];
-  // What the rank does alone, on files for example, while its peers wait.
+  // Work that the rank does alone, such as file work, while its peers wait.
   Progress progress;
 };
 
 struct FabricHeader {
-  std::atomic<uint32_t> abort_state;  // 0 running, 1 the cause is being written, 2 written
+  // 0: running; 1: the cause is being written; 2: the cause is written
+  std::atomic<uint32_t> abort_state;
   std::atomic<int32_t> abort_rank;
   std::atomic<int32_t> abort_kind;  // an ErrorKind
   char cause[8192];
 };
 
-// The state that ranks of one host share about each other's life: who waits for whom, who has left,
-// and the first cause of a failure. Borrows its memory.
+// The state that ranks of one host share about each other: who waits for whom, who has left, and
+// the first cause of a failure. It does not own its memory.
 class Fabric {
  public:
   Fabric(FabricHeader& header, std::vector<RankCell*> cells);
@@ -64,11 +69,11 @@ class Fabric {
   RankCell& cell(int rank) const { return *cells_[rank]; }
 
   bool aborted() const { return header_.abort_state.load(std::memory_order_seq_cst) != 0; }
-  // The first cause wins and wakes every rank; later calls change nothing. Its kind decides the
-  // exit code of all ranks.
+  // Sets the cause and wakes every rank. Only the first call has an effect. `kind` decides the exit
+  // code of all ranks.
   void abort(int rank, std::string_view cause, ErrorKind kind = ErrorKind::Runtime);
   std::string cause() const;
-  // The first cause with its kind, once it is written.
+  // Returns the first cause with its kind. Waits until it is written.
   Error first_error() const;
   int first_failed_rank() const { return header_.abort_rank.load(std::memory_order_acquire); }
   [[noreturn]] void throw_aborted(int rank, const std::string& during) const;
@@ -76,23 +81,25 @@ class Fabric {
   void leave(int rank);
   bool has_left(int rank) const { return cells_[rank]->left.load(std::memory_order_acquire) != 0; }
 
-  // After a seq_cst store to memory that `rank` polls: wakes it if it sleeps.
+  // Wakes `rank` if it sleeps. Call it after a seq_cst store to memory that the rank polls.
   void ring(int rank) const { ring(cells_[rank]->bell); }
-  // The same between the threads of `rank`, one of which may be idle.
+  // Wakes both threads of `rank`; its communication thread may be idle.
   void ring_own(int rank) const {
     ring(cells_[rank]->bell);
     ring(cells_[rank]->idle_bell);
   }
-  // Sleeping: announce, look once more, then sleep; `seen` is announce's answer.
+  // How to sleep: call announce_sleep, check the condition once more, then sleep with the returned
+  // value as `seen`.
   static uint32_t announce_sleep(Doorbell& bell);
   static void cancel_sleep(Doorbell& bell);
   static void sleep(Doorbell& bell, uint32_t seen, int64_t timeout_ns);
 
-  // Called with (rank, error) when this process is the first to know; spreads to other hosts.
+  // Called with (rank, error) if this process is the first to know of a failure, to tell other
+  // hosts.
   std::function<void(int, const Error&)> on_abort;
 
-  // "rank 0 waits for rank 2 in all_reduce(...), since 1.5 s", a line for every rank, then the
-  // ranks that wait for nobody.
+  // Returns a line such as "rank 0 waits for rank 2 in all_reduce(...), since 1.5 s" for every rank
+  // that waits, then the ranks that wait for nobody.
   std::string wait_table(int64_t now_ns) const;
 
  private:
@@ -107,8 +114,8 @@ class Fabric {
   std::vector<RankCell*> cells_;
 };
 
-// Called with the world rank at the start of every transfer and announcement; tests throw or fall
-// silent in it.
+// Called with the world rank at the start of every transfer and announcement. Tests throw or block
+// in it.
 using FaultHook = std::function<void(int rank)>;
 
 int64_t steady_now_ns();

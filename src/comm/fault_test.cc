@@ -19,12 +19,12 @@ constexpr int kFaults = 1000;
 #endif
 
 struct Outcome {
-  std::vector<std::string> texts;  // [rank] what its wait threw; "" none
-  std::vector<double> after_s;     // [rank] since the last rank made its call
+  std::vector<std::string> texts;  // [rank] what its wait threw; "" if nothing
+  std::vector<double> after_s;     // [rank] seconds since the last rank made its call
   std::string first_cause;
 };
 
-// Runs `call` on every rank, late ranks 5 ms later, and collects how each ended.
+// Runs `call` on every rank and collects how each ended. Late ranks start 5 ms later.
 Outcome collect(int size, const WorldOptions& options, const std::function<void(World&)>& call) {
   Outcome outcome{std::vector<std::string>(size_t(size)), std::vector<double>(size_t(size)), ""};
   std::atomic<int64_t> last_call{0};
@@ -54,7 +54,7 @@ TensorRef floats(std::vector<float>& x) { return {x.data(), DType::F32, Shape{in
 struct Mismatch {
   const char* name;
   std::function<void(World&)> call;
-  std::vector<const char*> words;  // that every rank's report must have
+  std::vector<const char*> words;  // words that every rank's report must contain
 };
 
 std::vector<Mismatch> mismatches(Algorithm algorithm) {
@@ -110,7 +110,8 @@ TEST(NoHangs, MismatchedCallsAreNamedOnBothSidesWithin100Milliseconds) {
     for (const Mismatch& mismatch : mismatches(algorithm)) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(algorithm), mismatch.name));
       double worst_s = 1;
-      for (int attempt = 0; attempt < 10 && worst_s > 0.1; ++attempt) {  // other load may delay us
+      // Repeats, because other load may delay the ranks.
+      for (int attempt = 0; attempt < 10 && worst_s > 0.1; ++attempt) {
         const Outcome outcome = collect(2, {.timeout_s = 20}, mismatch.call);
         worst_s = 0;
         for (int rank = 0; rank < 2; ++rank) {
@@ -222,7 +223,7 @@ TEST(NoHangs, TheFirstCauseIsThatOfTheRankThatFailed) {
 struct Fault {
   enum Kind { Throw, Silent, Leave } kind;
   int victim;
-  int point;  // the victim's transfers and announcements before it happens
+  int point;  // number of the victim's transfers and announcements before the fault
 };
 
 class Injected : public std::runtime_error {
@@ -230,7 +231,7 @@ class Injected : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A program of random collectives, the same on every rank.
+// Runs random collectives, the same on every rank.
 void random_program(World& world, unsigned seed) {
   std::mt19937 rng(seed);
   for (int call = 0; call < 30; ++call) {
@@ -265,7 +266,8 @@ Injection draw(unsigned seed) {
   return {seed, size, fault};
 }
 
-// "", or the first cause where it names another than the victim. Silence is told by a deadline.
+// Returns "" or the first cause if it does not name the victim. A silent rank is noticed by a
+// deadline.
 std::string misnamed(const Injection& injection, double deadline_s) {
   const unsigned seed = injection.seed;
   const int size = injection.size;
@@ -299,13 +301,13 @@ std::string misnamed(const Injection& injection, double deadline_s) {
   } catch (const RankError& error) {
     cause = error.what();
   }
-  if (!happened) return "";                                    // the program was shorter
-  if (fault.kind == Fault::Leave && cause.empty()) return "";  // nobody needed the rank any more
+  if (!happened) return "";                                    // the program ended before the fault
+  if (fault.kind == Fault::Leave && cause.empty()) return "";  // no rank needed the victim any more
   const std::string victim = fmt::format("rank {}", fault.victim);
   const std::string expected = fault.kind == Fault::Throw    ? victim + ": injected"
                                : fault.kind == Fault::Silent ? victim + " waits for nobody"
                                                              : victim + " has left";
-  // Its communication thread may be the silent one, while its caller waits.
+  // The victim's communication thread may be silent while its calling thread waits.
   const bool named =
       cause.find(expected) != std::string::npos ||
       (fault.kind == Fault::Silent && cause.find(victim + " does not answer") != std::string::npos);
@@ -314,8 +316,8 @@ std::string misnamed(const Injection& injection, double deadline_s) {
                      fault.victim, fault.point, cause);
 }
 
-// Where the machine is busy, a rank may be late by more than a short deadline: then the silent one
-// must be named with a longer.
+// On a busy machine another rank may be late by more than a short deadline. Then the silent rank
+// must be named with a longer one.
 void inject(unsigned seed) {
   const Injection injection = draw(seed);
   std::string text = misnamed(injection, 0.15);
@@ -334,7 +336,8 @@ TEST(NoHangs, ARankThatThrowsOrFallsSilentOrLeavesAtARandomPointIsNamed) {
       if (testing::Test::HasFatalFailure()) return;
     }
   };
-  std::vector<std::thread> threads;  // silent ranks cost a deadline each, but no processor
+  // Each silent rank costs a deadline but no processor time, so they run at once.
+  std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
 }

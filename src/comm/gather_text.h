@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-// Every rank's text, on all ranks: what is said rarely, such as the parts of a checkpoint's index.
+// Gathers every rank's text on all ranks. Meant for rare exchanges, such as the parts of a
+// checkpoint's index.
 std::vector<std::string> gather_text(Group& group, const std::string& text,
                                      CallSite site = CallSite::current());
 

@@ -1,4 +1,4 @@
-// From a call to an operation: the arguments are checked, an algorithm and its plan are chosen.
+// Turns a call into an operation: checks the arguments, then chooses an algorithm and its plan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,9 +51,9 @@ void GroupDriver::check_args(const CollectiveArgs& a, int64_t count) const {
   const int64_t in = a.in.num_elements();
   const int64_t out = a.out.num_elements();
   const auto expect = [&](bool holds) {
-    TRIREME_CHECK(holds,
-                  fmt::format("{} over {} ranks of group {} cannot go from {} to {} elements",
-                              name_of(a.collective), size(), name(), in, out));
+    TRIREME_CHECK(holds, fmt::format("{} over {} ranks of group {}: an input of {} and an output "
+                                     "of {} elements do not match",
+                                     name_of(a.collective), size(), name(), in, out));
   };
   const auto total = [](std::span<const int64_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), int64_t{0});

@@ -17,7 +17,7 @@ namespace trireme {
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kScale = 6;  // a cover of pairs instead of the whole space
+constexpr int kScale = 6;  // covers all pairs of values instead of all combinations
 #else
 constexpr int kScale = 1;
 #endif
@@ -28,7 +28,7 @@ std::vector<Algorithm> all_algorithms(Collective collective, int size) {
   return all;
 }
 
-// Every combination for integers; seeds are printed with the case that fails.
+// Integers are tested in every combination. A failing case prints its seed.
 TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction) {
   std::mutex mutex;
   std::string failure;
@@ -58,13 +58,14 @@ TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction
         }
       }
     }
-    for (const int ranks_per_node : {0, 1 + int(seed % 3)}) {  // which share no memory
+    // Simulated nodes do not share memory.
+    for (const int ranks_per_node : {0, 1 + int(seed % 3)}) {
       run_ranks(size, {.ranks_per_node = ranks_per_node}, [&](World& world) {
         for (const CollectiveCase& c : cases) {
           const bool needs_memory = c.algorithm == Algorithm::Shared;
           const bool is_free =
               c.algorithm == Algorithm::Auto || c.algorithm == Algorithm::Canonical;
-          // What memory is shared matters to these alone.
+          // Only these algorithms depend on shared memory.
           if (ranks_per_node == 0 ? !needs_memory && !is_free : needs_memory) continue;
           const std::string wrong = check_collective(world, world.group(), c);
           if (wrong.empty()) continue;
@@ -139,7 +140,7 @@ TEST(Collectives, UnequalCounts) {
   }
 }
 
-// 16 addends, summed in aligned blocks by a local binary tree and then across ranks.
+// Sums 16 addends in aligned blocks by a local binary tree, then across ranks.
 template <typename T>
 std::vector<T> sum_in_blocks(int size, Algorithm algorithm) {
   constexpr int kAddends = 16;
@@ -183,8 +184,8 @@ void expect_one_sum() {
   }
 }
 
-// The law behind equal bits on every data-parallel degree and, in slices, tensor-parallel one: the
-// same bits for every power of two of ranks.
+// This law gives equal bits on every degree of data parallelism and, with slices, of tensor
+// parallelism: every power of two of ranks has the same sum.
 TEST(Collectives, CanonicalOrderHasOneSumForEveryPowerOfTwoGrouping) {
   expect_one_sum<float>();
   expect_one_sum<bf16>();
@@ -260,7 +261,7 @@ TEST(Accounting, SharedSendsInTotalWhatItReceives) {
         }
         EXPECT_EQ(sent, received);
         if (Collective(c) == Collective::AllReduce && count > kEagerBytes) {
-          EXPECT_EQ(sent, 2 * (size - 1) * count);  // no all-reduce sends less
+          EXPECT_EQ(sent, 2 * (size - 1) * count);  // the least that an all-reduce can send
         }
       }
     }
@@ -291,7 +292,7 @@ TEST(PointToPoint, MatchesByTagInOrderWhateverTheOrderOfReceiving) {
   run_ranks(2, [](World& world) {
     Group& group = world.group();
     std::vector<std::vector<float>> data;
-    for (int tag = 0; tag < 6; ++tag) {  // short messages and long ones
+    for (int tag = 0; tag < 6; ++tag) {  // short and long messages
       data.emplace_back(tag % 2 == 0 ? 3 : 5000, world.rank() == 0 ? float(tag) : -1.0f);
     }
     const auto ref = [&](int i) {
@@ -310,8 +311,8 @@ TEST(PointToPoint, MatchesByTagInOrderWhateverTheOrderOfReceiving) {
   });
 }
 
-// More messages than a channel has slots, short and long ones: a slot is used again before either
-// end has looked at it.
+// Sends more messages than a channel has slots, short and long ones, so slots are reused before
+// either end has polled them.
 TEST(PointToPoint, ManyMessagesWaitForASlowReceiver) {
   constexpr int kMessages = 200;
   for (const int64_t count : {1, 1000}) {
@@ -339,7 +340,7 @@ TEST(PointToPoint, ManyMessagesWaitForASlowReceiver) {
   }
 }
 
-// Both send before they receive: hangs wherever sending waits for the peer's receive.
+// Both ranks send before they receive. This hangs if sending waits for the peer's receive.
 TEST(PointToPoint, CrossedAsynchronousTransfersOf64MebibytesProgress) {
   run_ranks(2, [](World& world) {
     const int64_t count = kScale > 1 ? 1 << 20 : 16 << 20;
@@ -368,7 +369,7 @@ TEST(Work, CollectivesOfOneGroupRunInCallOrderBesideTheCaller) {
                                .in = tensors.back(),
                                .out = tensors.back(),
                                .algorithm = i % 2 ? Algorithm::Ring : Algorithm::Shared}));
-      if (i % 5 == 4) world.group().barrier();  // a blocking call joins the queue
+      if (i % 5 == 4) world.group().barrier();  // a blocking call waits behind the started ones
     }
     for (Work& work : works) work.wait();
     for (int i = 0; i < 20; ++i) {

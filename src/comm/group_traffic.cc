@@ -1,4 +1,4 @@
-// What a group has moved, and what a call would move.
+// Counts the bytes that a group has moved, and those that a call would move.
 #include "comm/group_driver.h"
 
 namespace trireme {

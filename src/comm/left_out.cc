@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// Elements before this rank's part of so many, and in it.
+// Number of elements before this rank's part, and in it.
 struct Own {
   int64_t begin = 0, count = 0;
 };
@@ -21,8 +21,8 @@ Own own_part(std::span<const int64_t> counts, int64_t total, int rank, int size)
   return own;
 }
 
-// `out` is zeros but for `count` elements at `begin`, which are those of `in` at `from`. The two
-// may be the same memory.
+// Copies `count` elements of `in` at `from` to `out` at `begin`, and sets the rest of `out` to
+// zero. `in` and `out` may be the same memory.
 void keep(const TensorRef& in, int64_t from, const TensorRef& out, int64_t begin, int64_t count) {
   const int64_t element = size_of(out.dtype);
   std::byte* to = static_cast<std::byte*>(out.data);

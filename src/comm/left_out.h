@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// What a rank has where a collective that moves data is not made: its own part, and zeros for those
-// of others. Tests of what notices that (CallHook).
+// Gives a rank its result if a collective that moves data is left out: its own part, and zeros for
+// the parts of others. Used by tests (CallHook).
 void leave_out(const CollectiveArgs& args, int rank, int size);
 
 }  // namespace trireme

@@ -5,8 +5,8 @@
 namespace trireme {
 namespace {
 
-// For every mesh of up to 8 ranks: a sum along an axis is the sum over positions_along, whichever
-// way the ranks are numbered over nodes.
+// Tested on every mesh of up to 8 ranks: a sum along an axis is the sum over positions_along, for
+// every numbering of the ranks over nodes.
 TEST(MeshGroups, EveryGroupHoldsTheRanksAlongItsAxis) {
   for (const Mesh& mesh :
        {Mesh{1, 1, 1, 1, 1}, Mesh{2, 1, 1, 1, 1}, Mesh{1, 2, 1, 3, 2}, Mesh{2, 1, 2, 2, 1},

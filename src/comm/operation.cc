@@ -22,7 +22,7 @@ bool Operation::advance() {
         peer = complete ? -1 : driver->board().waiting_for();
         break;
       case Way::Native:
-        complete = true;  // begin() has done it
+        complete = true;  // begin() has done all the work
         break;
     }
     waiting_for.store(peer < 0 ? -1 : driver->members()[size_t(peer)], std::memory_order_relaxed);

@@ -15,7 +15,7 @@ namespace trireme {
 
 class GroupDriver;
 
-// One call of one rank, from its beginning to its end, whoever drives it.
+// One call of one rank, from its start to its end, on whichever thread drives it.
 struct Operation {
   enum class Way : uint8_t { Messages, Shared, Native };
 
@@ -24,11 +24,11 @@ struct Operation {
   Way way = Way::Messages;
   Lane lane = Lane::Collective;
   int64_t tmp_bytes = 0;
-  Execution::Task task;         // Messages
-  SharedBoard::Call shared;     // Shared, Native
-  Step direct_step;             // send and recv: their only step
-  CommPlan unequal;             // all_to_all with unequal counts
-  std::vector<int64_t> counts;  // what the spans of task and shared point to
+  Execution::Task task;         // way Messages
+  SharedBoard::Call shared;     // ways Shared and Native
+  Step direct_step;             // the only step of a send or recv
+  CommPlan unequal;             // for all_to_all with unequal counts
+  std::vector<int64_t> counts;  // storage for the spans of task and shared
   std::vector<int64_t> recv_counts;
 
   bool begun = false;
@@ -38,9 +38,9 @@ struct Operation {
   std::exception_ptr error;
   std::atomic<bool> done{false};
   std::atomic<int> waiting_for{-1};     // world rank
-  std::optional<WaitedTime> peer_left;  // since that rank was first seen to have left
+  std::optional<WaitedTime> peer_left;  // how long the peer has been seen to have left
 
-  // True once complete. Any exception leaves the operation cancelled and all ranks aborted.
+  // Returns true once complete. If it throws, the operation is cancelled and all ranks are aborted.
   bool advance();
   void cancel();
 };

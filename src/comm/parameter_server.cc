@@ -20,7 +20,7 @@ enum Kind : int64_t { kPull, kPush, kLeave };
 
 struct Request {
   int64_t kind;
-  int64_t num_pushes;  // of the worker, this one included
+  int64_t num_pushes;  // pushes of the worker, this one included
   PushValues values;
 };
 static_assert(sizeof(Request) == 4 * sizeof(int64_t));
@@ -33,7 +33,7 @@ TensorRef tensor_of(std::span<const float> x) {
 
 }  // namespace
 
-// A request of every worker is always awaited, and answered when it may be.
+// A server always waits for a request of every worker, and answers it as soon as it is allowed.
 class ParameterServer::Impl {
  public:
   Impl(Group& group, const ParameterServerOptions& options, std::span<float> parameters,
@@ -70,7 +70,7 @@ class ParameterServer::Impl {
     int64_t num_pushes = 0;
   };
 
-  // Until `is_enough` or all have left; looks between any two requests.
+  // Serves until `is_enough` or until all workers have left. Checks between any two requests.
   template <typename IsEnough>
   void run_until(IsEnough&& is_enough) {
     int idle = 0;
@@ -90,7 +90,7 @@ class ParameterServer::Impl {
     silence.look(steady_now_ns());
     if (double(silence.ns()) * 1e-9 < options_.timeout_s) return;
     const std::string why = fmt::format(
-        "parameter server {}: no worker has asked for anything for {:g} s, its deadline",
+        "parameter server {}: no worker has sent a request within the deadline of {:g} s",
         group_.rank(), options_.timeout_s);
     group_.abort(why);
     throw CommError(why);
@@ -109,7 +109,7 @@ class ParameterServer::Impl {
     switch (worker.request.kind) {
       case kPull:
         worker.wants_parameters = true;
-        return;  // listens again once answered
+        return;  // the request is answered later, and only then is the next one awaited
       case kPush:
         take_push(w);
         break;
@@ -155,7 +155,7 @@ class ParameterServer::Impl {
   Group& group_;
   const ParameterServerOptions options_;
   std::span<float> parameters_;
-  std::vector<float> gradient_;  // the one that is applied
+  std::vector<float> gradient_;  // the gradient that is being applied
   const ServerUpdate update_;
   CallSite site_;
   int64_t begin_;
@@ -188,7 +188,7 @@ ParameterWorker::~ParameterWorker() {
   if (left_ || std::uncaught_exceptions() > 0) return;
   try {
     leave();
-  } catch (...) {  // all ranks are aborted: whoever waits next says why
+  } catch (...) {  // all ranks are aborted: the next wait reports the cause
   }
 }
 

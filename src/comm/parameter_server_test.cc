@@ -17,15 +17,15 @@ void descend(std::span<float> parameters, const PushedGradient& pushed) {
   for (size_t i = 0; i < parameters.size(); ++i) parameters[i] -= kRate * pushed.gradient[i];
 }
 
-// A gradient that depends on the parameters, so that reading stale ones shows.
+// A gradient that depends on the parameters, so that stale parameters change the result.
 float gradient_of(float parameter, int64_t i) { return parameter - 0.25f * float(i % 7); }
 
-// Until every worker has left; the number of updates.
+// Serves until every worker has left. Returns the number of updates.
 int64_t serve(Group& group, const ParameterServerOptions& options, std::span<float> parameters) {
   return ParameterServer(group, options, parameters, descend).serve(INT64_MAX);
 }
 
-// Of one worker the run is serial, bit for bit, for every number of servers.
+// With one worker the run is serial and has the same bits for every number of servers.
 TEST(ParameterServer, OneWorkerReadsItsOwnPushes) {
   constexpr int64_t kElements = 101;
   constexpr int kSteps = 8;
@@ -74,7 +74,7 @@ TEST(ParameterServer, NoWorkerReadsFartherAheadThanTheStalenessAllows) {
       if (world.rank() < 2) {
         std::vector<float> part(20, 0.0f);
         EXPECT_EQ(serve(world.group(), options, part), kSteps * kWorkers);
-        // Every push of ones is in the parameters exactly once.
+        // Every push is applied exactly once.
         for (float x : part) EXPECT_NEAR(x, -kRate * kSteps * kWorkers, 1e-4);
         return;
       }
@@ -84,7 +84,7 @@ TEST(ParameterServer, NoWorkerReadsFartherAheadThanTheStalenessAllows) {
       const std::vector<float> ones(40, 1.0f);
       for (int step = 0; step < kSteps; ++step) {
         worker.pull(parameters);
-        // The answer is out: the slowest worker had sent at least step - staleness pushes.
+        // When a pull returns, the slowest worker has sent at least step - staleness pushes.
         for (const auto& count : pushed) {
           const std::lock_guard lock(mutex);
           widest = std::max(widest, step - count.load());
@@ -98,7 +98,7 @@ TEST(ParameterServer, NoWorkerReadsFartherAheadThanTheStalenessAllows) {
   }
 }
 
-// Whoever pulls after the server has enough is told so, and what it pushes changes nothing.
+// A worker that pulls after the server has finished is dismissed, and its pushes change nothing.
 TEST(ParameterServer, ServesAsManyUpdatesAsAskedForAndSendsTheWorkersAway) {
   for (int staleness : {1, 2}) {
     const ParameterServerOptions options{
@@ -106,17 +106,17 @@ TEST(ParameterServer, ServesAsManyUpdatesAsAskedForAndSendsTheWorkersAway) {
     run_ranks(3, {.timeout_s = 20}, [&](World& world) {
       if (world.rank() == 0) {
         std::vector<float> part(16, 0.0f);
-        double told = 0;
+        double received_tokens = 0;
         ParameterServer server(world.group(), options, part,
                                [&](std::span<float> x, const PushedGradient& pushed) {
                                  descend(x, pushed);
-                                 told += pushed.values[1];
+                                 received_tokens += pushed.values[1];
                                });
         for (int round = 0; round < 5; ++round) EXPECT_EQ(server.serve(2), 2);
         const std::vector<float> last = part;
         server.dismiss();
         EXPECT_EQ(part, last);
-        EXPECT_EQ(told, 10 * 3.0);
+        EXPECT_EQ(received_tokens, 10 * 3.0);
         return;
       }
       ParameterWorker worker(world.group(), options);

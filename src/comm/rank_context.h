@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// What the groups of one rank share.
+// State that the groups of one rank share.
 struct RankContext {
   RankContext(Backend& rank_backend, const WorldOptions& world_options)
       : backend(rank_backend),
@@ -19,7 +19,7 @@ struct RankContext {
   WorldOptions options;
   Waiter waiter;          // of the calling thread
   int next_group_id = 1;  // 0 is the world
-  CommThread thread;      // last: it is joined before the rest goes
+  CommThread thread;      // last, so that it is joined before the other members are destroyed
 };
 
 }  // namespace trireme

@@ -9,8 +9,8 @@ namespace trireme {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
-constexpr double kStopGraceS = 10.0;  // a launcher usually waits longer before it kills
-constexpr double kEndGraceS = 5.0;    // after an abort, for every rank to return
+constexpr double kStopGraceS = 10.0;  // launchers usually wait longer before they kill
+constexpr double kEndGraceS = 5.0;    // time after an abort for every rank to return
 
 double seconds(const WaitedTime& waited) { return double(waited.ns()) * 1e-9; }
 
@@ -54,8 +54,8 @@ void RankWatch::look(int64_t now_ns) {
     look_at(since_return_, now_ns);
     if (seconds(*since_return_) < options_.timeout_s) return;
     hang({ErrorKind::Runtime,
-          fmt::format("rank {} has returned, but its communication has not ended for {:.3g} s, "
-                      "run.comm_timeout_s: a process of another rank is stopped or gone",
+          fmt::format("rank {} has returned, but its communication has not ended within "
+                      "run.comm_timeout_s = {:.3g}: a process of another rank is stopped or gone",
                       ranks_.front().rank, seconds(*since_return_))});
   }
 }
@@ -81,7 +81,7 @@ void RankWatch::look_at_call(Watched& watched, int64_t now_ns) {
     fabric_.abort(watched.rank, text + "; raise checkpoint.timeout_s or look at the disk");
   } else if (is_asked && seconds(*watched.since_stop) >= kStopGraceS) {
     fabric_.abort(watched.rank, "stopped by a signal without saving: " + text +
-                                    "; the checkpoints before this one are whole");
+                                    "; earlier checkpoints are intact");
   }
 }
 
@@ -91,8 +91,8 @@ bool RankWatch::have_all_returned() const {
 }
 
 void RankWatch::hang(const Error& error) {
-  if (is_told_) return;
-  is_told_ = true;
+  if (is_reported_) return;
+  is_reported_ = true;
   options_.on_hang(error);
 }
 

@@ -11,15 +11,15 @@
 
 namespace trireme {
 
-// Watches the ranks of this process from a thread of its own, for a rank that hangs in a call of
-// the operating system or of MPI can do nothing itself. It aborts all ranks
-//   * when a rank shows a call (Progress) that makes no progress for progress_timeout_s,
-//   * when the process was asked to stop and such a call makes no progress for a few seconds,
-// and calls on_hang when this process cannot end by itself: a rank still has not returned some
-// seconds after an abort, or the backend does not finish after all ranks have returned.
+// Watches the ranks of this process from its own thread, because a rank that hangs in a call of the
+// operating system or of MPI cannot act itself. It aborts all ranks
+// * if a rank shows a call (Progress) that makes no progress for progress_timeout_s,
+// * if the process was asked to stop and such a call makes no progress for a few seconds.
+// It calls on_hang if this process cannot end by itself: a rank has not returned some seconds after
+// an abort, or the backend does not finish after all ranks have returned.
 class RankWatch {
  public:
-  // Ranks first_rank, first_rank + 1, ... Without options.on_hang nothing is watched.
+  // Watches ranks first_rank, first_rank + 1, ... Without options.on_hang nothing is watched.
   RankWatch(Fabric& fabric, int first_rank, int num_ranks, const WorldOptions& options);
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
@@ -31,7 +31,7 @@ class RankWatch {
     int rank = 0;
     uint64_t progress = 0;
     WaitedTime since_progress;
-    std::optional<WaitedTime> since_stop;  // and since the process was asked to stop
+    std::optional<WaitedTime> since_stop;  // also counted since the process was asked to stop
   };
 
   void live();
@@ -45,7 +45,7 @@ class RankWatch {
   std::vector<Watched> ranks_;
   std::optional<WaitedTime> since_abort_;
   std::optional<WaitedTime> since_return_;
-  bool is_told_ = false;
+  bool is_reported_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;

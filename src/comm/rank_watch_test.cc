@@ -20,7 +20,7 @@ struct Ended {
   std::optional<Error> hang;
 };
 
-// Runs ranks with a hang that on_hang ends, as the end of the process would.
+// Runs ranks that hang until on_hang releases them, as the end of the process would.
 Ended end_of(int num_ranks, WorldOptions options,
              const std::function<void(World&, const std::atomic<bool>& is_over)>& function) {
   Ended ended;
@@ -79,7 +79,7 @@ TEST(RankWatch, SlowWorkThatAdvancesHasNoDeadline) {
   EXPECT_FALSE(ended.hang);
 }
 
-// A rank that hangs without a word, after another has failed: the process is told the first cause.
+// One rank fails and another one hangs without showing a call: on_hang receives the first cause.
 TEST(RankWatch, TellsTheFirstCauseWhereARankDoesNotReturn) {
   const Ended ended = end_of(2, {}, [](World& world, const auto& over) {
     if (world.rank() == 1) throw Failure(damaged("x: no space left"));
@@ -90,7 +90,7 @@ TEST(RankWatch, TellsTheFirstCauseWhereARankDoesNotReturn) {
   EXPECT_EQ(ended.hang->kind, ErrorKind::Damaged);
 }
 
-// Whichever rank fails first, and in whichever way, all ranks end with its kind.
+// Whichever rank fails first, and however, all ranks end with its error kind.
 TEST(RankErrorKind, IsThatOfTheFirstCauseForEveryKindOfException) {
   const auto throw_as = [](int way) {
     if (way < 4) throw Failure({ErrorKind(way), "text"});

@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kBlock = 512;  // elements; the sums of a block stay in the first cache
+// Elements per block, so that its partial sums stay in the L1 cache.
+constexpr int64_t kBlock = 512;
 
 struct ReduceLoops {
   void (*pair[3])(void* target, const void* left, const void* right, int64_t count);

@@ -36,7 +36,8 @@ void SharedBoard::start(const Call& call) {
   announce();
 }
 
-// Elements of this rank's input, and where a rank's input begins in the full vector.
+// Number of elements of this rank's input. in_begin is where a rank's input begins in the full
+// vector.
 int64_t SharedBoard::in_count() const {
   const size_t r = size_t(shape_.rank);
   if (gathers(call_.collective)) return begins_[r + 1] - begins_[r];
@@ -88,17 +89,17 @@ void SharedBoard::announce() {
 void SharedBoard::check_call(int rank) const {
   if (entry(rank).hash == call_.signature->hash()) [[likely]]
     return;
-  // The peer finds the same and shows its call while it waits; give it a moment, so that the report
-  // can name both.
+  // The peer finds the same mismatch and shows its call while it waits. Give it a moment, so that
+  // the report can name both calls.
   const int me = shape_.members[size_t(shape_.rank)];
   const int peer = shape_.members[size_t(rank)];
-  // Where both threads of this rank find a mismatch at once, one text may be a mixture.
+  // If both threads of this rank find a mismatch at once, the text may be mixed from both.
   SharedRecord<WaitRecord>& shown = fabric_.cell(me).waits[1];
   const SignatureRecord mine = record_of(*call_.signature);
   shown.store({.since_ns = steady_now_ns(), .peer = peer, .what = mine});
   SignatureRecord theirs;
   const int64_t deadline = steady_now_ns() + 1'000'000'000;
-  // Looks count as well as time, for the whole host may have been stopped.
+  // Counts polls as well as time, because the whole host may have been stopped.
   for (int look = 0; (look < 1000 || steady_now_ns() < deadline) && !fabric_.aborted(); ++look) {
     bool found = false;
     for (const SharedRecord<WaitRecord>& lane : fabric_.cell(peer).waits) {
@@ -135,8 +136,8 @@ bool SharedBoard::all_have(std::atomic<uint64_t> SharedSlot::*counter) {
   return true;
 }
 
-// Nobody can go on before the last has come, so nobody is woken before. Who stores last in the
-// order of all stores sees all others.
+// No rank can continue before the last has arrived, so nobody needs to be woken earlier. The rank
+// whose store is last in the order of all stores sees all others.
 void SharedBoard::ring_peers() const {
   for (int rank : shape_.members) {
     if (rank != shape_.members[size_t(shape_.rank)]) fabric_.ring(rank);
@@ -150,7 +151,7 @@ bool SharedBoard::all_visible() const {
   return true;
 }
 
-// From here to depart() this rank uses buffers of others; see cancel().
+// From here to depart() this rank uses other ranks' buffers; see cancel().
 void SharedBoard::begin_work() {
   if (view_.hook) view_.hook(shape_.members[size_t(shape_.rank)]);
   slot(shape_.rank).working.store(number_, std::memory_order_seq_cst);
@@ -193,7 +194,7 @@ bool SharedBoard::advance() {
       stage_ = Stage::StageDeparting;
     }
     if (!all_have(&SharedSlot::departed)) return false;
-    stage_out();  // and the next segment, or Idle
+    stage_out();  // stages out, then begins the next segment or becomes Idle
   }
   if (stage_ == Stage::Departing) {
     if (!all_have(&SharedSlot::departed)) return false;
@@ -202,7 +203,8 @@ bool SharedBoard::advance() {
   return true;
 }
 
-// Whoever began to work before it could see the abort finishes; nobody begins after.
+// A rank that began to work before it could see the abort finishes its work; no rank begins
+// afterwards.
 void SharedBoard::cancel() {
   if (stage_ == Stage::Idle) return;
   slot(shape_.rank).working.store(0, std::memory_order_seq_cst);

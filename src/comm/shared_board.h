@@ -13,43 +13,44 @@
 
 namespace trireme {
 
-// Where one rank of a group announces its shared calls. Lies in zeroed memory that all ranks of the
-// group see. Calls alternate between two entries: a rank comes to call n + 2 only after all have
-// come to n + 1 and so are done with n.
+// The slot in which one rank of a group announces its shared calls, in zeroed memory that all ranks
+// of the group see. Calls alternate between two entries: a rank comes to call n + 2 only after all
+// ranks came to call n + 1 and so have finished call n.
 struct SharedSlot {
-  static constexpr int64_t kLineBytes = 24;  // payloads that travel with the announcement itself
+  // Up to so many bytes of payload are copied into the announcement.
+  static constexpr int64_t kLineBytes = 24;
 
   struct alignas(64) Entry {
-    std::atomic<uint64_t> arrived;  // number of the call; the rest is valid once it is set
+    std::atomic<uint64_t> arrived;  // number of the call; the other fields are valid once it is set
     uint64_t hash;
-    uint64_t in;   // addresses relative to the owner's base
-    uint64_t out;  // all_to_all: of its send counts
+    uint64_t in;   // address relative to the owner's base
+    uint64_t out;  // address; all_to_all: of its send counts
     uint64_t visible;
     std::array<std::byte, kLineBytes> line;
   };
   Entry entries[2];
   alignas(64) std::atomic<uint64_t> working;  // number of the call whose buffers this rank uses
-  std::atomic<uint64_t> departed;             // its work on others' buffers is done
+  std::atomic<uint64_t> departed;  // number of the call whose work on other ranks' buffers is done
   alignas(64) std::array<std::array<std::byte, kEagerBytes>, 2> eager;
 };
 
-// How a rank sees the memory of the others: address `a` of rank r is `bases[r] + a` here. Threads
-// share all addresses (bases are null); processes share a window.
+// How a rank sees the memory of the others: address `a` of rank r is `bases[r] + a` in this
+// process. Threads share all addresses (bases are null); processes share a window.
 struct SharedView {
   std::vector<SharedSlot*> slots;  // [group rank]
   std::vector<std::byte*> bases;   // [group rank]
-  // What of this rank's memory the others reach; null: everything.
+  // The part of this rank's memory that the others can access; null: all of it.
   const std::byte* window = nullptr;
   int64_t window_bytes = 0;
-  // Per rank, memory to pass buffers through that others do not reach; empty: not needed.
+  // [group rank]: shared memory through which buffers outside the windows pass; empty: not needed.
   std::vector<std::byte*> stages;
   int64_t stage_bytes = 0;
-  FaultHook hook;  // tests: before a rank announces a call and before it works
+  FaultHook hook;  // for tests: called before a rank announces a call and before it works
 };
 
 // Algorithm::Shared: ranks read each other's inputs and write each other's results in place. Each
 // rank reduces its own part of the vector over all inputs, in the canonical order, and writes it to
-// all results: every byte is read once and written once. One object per rank and group.
+// all results, so every byte is read once and written once. One object per rank and group.
 class SharedBoard {
  public:
   SharedBoard(Fabric& fabric, GroupShape shape, SharedView view);
@@ -61,18 +62,18 @@ class SharedBoard {
     ReduceOp op = ReduceOp::Sum;
     int root = 0;
     int64_t count = 0;                     // elements of the full vector; -1: differs by rank
-    std::span<const int64_t> counts;       // per rank; all_to_all: sent to each
-    std::span<const int64_t> recv_counts;  // all_to_all: received from each
-    const std::byte* in = nullptr;         // null where this rank has no input
+    std::span<const int64_t> counts;       // per rank; all_to_all: sent to each rank
+    std::span<const int64_t> recv_counts;  // all_to_all: received from each rank
+    const std::byte* in = nullptr;         // null if this rank has no input
     std::byte* out = nullptr;
   };
   void start(const Call& call);
-  // Does what can be done without waiting; true once complete.
+  // Does everything that is possible without waiting. Returns true once complete.
   bool advance();
-  // Whether the ranks reach all of each other's memory, not only a window.
+  // True if the ranks can access all of each other's memory, not only a window.
   bool reaches_everything() const { return view_.window == nullptr; }
   int waiting_for() const { return stage_ == Stage::Idle ? -1 : next_peer_; }
-  // After a failure: returns once no peer uses this rank's buffers.
+  // Call it after a failure. Returns once no peer uses this rank's buffers.
   void cancel();
 
  private:
@@ -107,13 +108,13 @@ class SharedBoard {
   GroupShape shape_;
   SharedView view_;
   Call call_;
-  int64_t element_ = 1;  // bytes
-  uint64_t number_ = 0;  // of this rank's last announcement
+  int64_t element_ = 1;  // bytes per element
+  uint64_t number_ = 0;  // number of this rank's last announcement
   Stage stage_ = Stage::Idle;
-  int next_peer_ = 0;          // all before it have arrived, or departed
-  int64_t segment_begin_ = 0;  // staged calls
+  int next_peer_ = 0;          // all peers before it have arrived, or departed
+  int64_t segment_begin_ = 0;  // first element of the segment, in staged calls
   int64_t segment_end_ = 0;
-  std::vector<int64_t> begins_;  // of every rank's part in the full vector
+  std::vector<int64_t> begins_;  // first element of every rank's part in the full vector
   std::vector<const std::byte*> inputs_;
   std::vector<const void*> sources_;
   std::vector<void*> targets_;

@@ -1,5 +1,5 @@
-// What a rank does with the buffers of the others once all have arrived: in place, or in segments
-// through the stages.
+// The work of a rank on the buffers of the others once all have arrived, either in place or in
+// segments through the stages.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// An absent tensor has an offset that leads nowhere: integers are added, not pointers.
+// Adds integers instead of pointers, because the offset of an absent tensor points nowhere.
 template <typename T, typename Offset>
 T* address_of(T* base, Offset offset) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset));
@@ -37,11 +37,11 @@ void SharedBoard::reduce_part(const std::vector<const std::byte*>& inputs, int64
   reduce_tree(call_.dtype, call_.op, targets, sources_, count);
 }
 
-// The collectives that only read others' memory, for elements [begin, end) of the full vector.
-// inputs[r] is where rank r's input stands; its first element is in_begin(r) of the full vector.
+// The collectives that only read other ranks' memory, for elements [begin, end) of the full vector.
+// inputs[r] is rank r's input; its first element is element in_begin(r) of the full vector.
 void SharedBoard::work(const std::vector<const std::byte*>& inputs, int64_t begin, int64_t end) {
   const int me = shape_.rank;
-  const auto cut = [&](int rank) {  // the part of a rank inside [begin, end)
+  const auto cut = [&](int rank) {  // the part of `rank` inside [begin, end)
     const int64_t first = std::clamp(begins_[size_t(rank)], begin, end);
     const int64_t last = std::clamp(begins_[size_t(rank) + 1], begin, end);
     return std::pair{first, last - first};
@@ -116,8 +116,9 @@ void SharedBoard::work_direct() {
       const auto* sent = reinterpret_cast<const int64_t*>(out_of(r));
       int64_t first = 0;
       for (int i = 0; i < me; ++i) first += sent[i];
-      TRIREME_CHECK(sent[me] == call_.recv_counts[size_t(r)],
-                    "all_to_all: a rank sends another number of elements than is expected of it");
+      TRIREME_CHECK(
+          sent[me] == call_.recv_counts[size_t(r)],
+          "all_to_all: a rank sends a different number of elements than its peer expects");
       copy_elements(call_.out + received * element_, inputs_[size_t(r)] + first * element_,
                     sent[me] * element_);
       received += sent[me];
@@ -127,8 +128,8 @@ void SharedBoard::work_direct() {
   }
 }
 
-// Buffers that others do not reach pass through the stages in segments; a segment is a call of its
-// own. Inputs are copied in, each rank works on what lies in the stages, results are copied out.
+// Buffers that other ranks cannot access pass through the stages in segments, and each segment is
+// its own call. Inputs are copied in, each rank works on the stages, results are copied out.
 void SharedBoard::begin_staged() {
   TRIREME_CHECK(view_.stage_bytes > 0, "buffers are not visible and there is no stage");
   TRIREME_CHECK(call_.count >= 0, "unequal all_to_all between processes goes through messages");

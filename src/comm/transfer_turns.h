@@ -7,12 +7,12 @@
 
 namespace trireme {
 
-// Several transfers with one peer and tag may be under way, and whichever is looked at first would
-// take the message that is meant for an earlier one. So they take turns, in the order in which they
-// were posted. One thread at a time drives the transfers of a lane.
+// Several transfers with the same peer and tag may be in flight. Whichever is tested first would
+// take a message that belongs to an earlier one, so they take turns in the order in which they were
+// posted. One thread at a time drives the transfers of a lane.
 class TransferTurns {
  public:
-  // When the transfer is posted.
+  // Call it when the transfer is posted.
   void join(Transfer& t) {
     Queue& queue = queue_of(t);
     t.queue = &queue;
@@ -21,7 +21,7 @@ class TransferTurns {
   bool is_next(const Transfer& t) const {
     return static_cast<const Queue*>(t.queue)->passed + 1 == t.turn;
   }
-  // Once its message is found, or all of it is on its way.
+  // Call it when the transfer has its message, or has sent all of it.
   void pass(const Transfer& t) { ++static_cast<Queue*>(t.queue)->passed; }
 
  private:
@@ -41,7 +41,7 @@ class TransferTurns {
     return queues.emplace_back(Queue{t.is_send, t.peer, t.tag});
   }
 
-  std::deque<Queue> queues_[2];  // [lane]; grows with the first transfer of a kind
+  std::deque<Queue> queues_[2];  // [lane]; grows when a new kind of transfer is posted
 };
 
 }  // namespace trireme

@@ -4,8 +4,9 @@
 
 namespace trireme {
 
-// How long a thread has waited, as it saw it: a gap between two looks in which it was stopped (by a
-// signal, a debugger, the host) does not count, for those that it waits for may have been, too.
+// Measures how long a thread has waited. A gap between two polls in which the thread itself was
+// stopped (by a signal, a debugger or the host) does not count, because its peers may have been
+// stopped too.
 class WaitedTime {
  public:
   explicit WaitedTime(int64_t now_ns) : since_ns_(now_ns), looked_ns_(now_ns) {}
@@ -15,7 +16,7 @@ class WaitedTime {
     if (gap_ns > kStoppedNs) stopped_ns_ += gap_ns;
     looked_ns_ = now_ns;
   }
-  // Counts from the last look on.
+  // Restarts the count at the last poll.
   void restart() {
     since_ns_ = looked_ns_;
     stopped_ns_ = 0;
@@ -24,7 +25,8 @@ class WaitedTime {
   int64_t ns() const { return looked_ns_ - since_ns_ - stopped_ns_; }
 
  private:
-  static constexpr int64_t kStoppedNs = 500'000'000;  // who waits looks every few milliseconds
+  // A waiting thread polls every few milliseconds.
+  static constexpr int64_t kStoppedNs = 500'000'000;
 
   int64_t since_ns_;
   int64_t looked_ns_;

@@ -16,7 +16,7 @@ bool is_direct(Collective collective) {
   return collective == Collective::Send || collective == Collective::Recv;
 }
 
-// Whether the peer that is waited for has not made this call.
+// True if the awaited peer has not made this call yet.
 bool arrives_later(const Fabric& fabric, const WaitRecord& wait) {
   const SignatureRecord& call = wait.what;
   return wait.since_ns != 0 && wait.peer >= 0 && !is_direct(call.collective) &&
@@ -90,7 +90,7 @@ void Waiter::Watch::look_for_progress() {
   progress_seen_ = progress;
 }
 
-// Names the rank that works alone and its call, where one shows it.
+// Names the rank that works alone and its call, if a rank shows one.
 std::string Waiter::Watch::deadline_text(int64_t now_ns) const {
   const double seconds = double(waited_.ns()) * 1e-9;
   const std::string table =
@@ -126,8 +126,8 @@ void Waiter::Watch::look_for_mismatch() {
   }
 }
 
-// Rank a waits for rank b, which has not made a's call, because b itself waits for c, which ... for
-// a: none can ever go on. A cycle is believed when two looks find the same waits.
+// Finds a deadlock: rank a waits for rank b, which has not made a's call because b itself waits for
+// c, and so on back to a. A cycle is reported if two searches find the same waits.
 void Waiter::Watch::look_for_cycle() {
   const Fabric& fabric = waiter_.fabric_;
   uint64_t cycle = 0;
@@ -147,7 +147,7 @@ void Waiter::Watch::look_for_cycle() {
   cycle_seen_ = 0;
 }
 
-// Nobody leaves a cycle but by an abort, whose cause is then the one that counts.
+// A rank leaves a cycle only after an abort, and then the cause of that abort is reported.
 std::string Waiter::Watch::cycle_text() const {
   const Fabric& fabric = waiter_.fabric_;
   std::string text;

@@ -11,30 +11,31 @@
 namespace trireme {
 
 struct WaitPolicy {
-  int spins = 4000;            // polls before it yields: about 40 us; few where ranks share cores
-  int64_t yield_ns = 100'000;  // then how long others may have the core between polls, before sleep
-  // Counts from the last Progress that a rank of the group has shown.
+  int spins = 4000;  // polls before it yields, about 40 us; few if ranks share cores
+  // Then it yields its core between polls for so long, before it sleeps.
+  int64_t yield_ns = 100'000;
+  // Counted from the last Progress that any rank of the group has shown.
   int64_t timeout_ns = 60'000'000'000;
 };
 
-// What a wait is about, for its report.
+// The subject of a wait, for its report.
 struct WaitSubject {
   const Signature& signature;
   std::span<const int> members;  // world ranks of the group
-  // Whether ready() itself looks at the peer's messages; else a peer that has left is left to the
-  // thread that does.
+  // True if ready() itself reads the peer's messages. If false, another thread decides whether a
+  // peer that has left can still be received from.
   bool polls_messages = true;
 };
 
-// How the calling thread of a rank waits: it spins and yields briefly, then sleeps until a peer
-// rings, and looks around every few milliseconds for an abort, a peer that has left, a peer in
-// another call, and its deadline. Every way out but success throws CommError and aborts all ranks.
+// How the calling thread of a rank waits. It spins and yields briefly, then sleeps until a peer
+// wakes it. Every few milliseconds it checks for an abort, a peer that has left, a peer in another
+// call, and its deadline. Every failure throws CommError and aborts all ranks.
 class Waiter {
  public:
   Waiter(Fabric& fabric, int rank, WaitPolicy policy)
       : fabric_(fabric), rank_(rank), policy_(policy) {}
 
-  // ready() polls and may do work; peer() is the world rank that is waited for now, or -1.
+  // ready() polls and may do work. peer() is the world rank that is waited for now, or -1.
   template <typename Ready, typename Peer>
   void until(const WaitSubject& subject, Ready&& ready, Peer&& peer) {
     for (int spin = 0; spin < policy_.spins; ++spin) {
@@ -68,12 +69,12 @@ class Waiter {
   }
 
  private:
-  // One slow wait; its record is visible to all ranks for as long as it lasts.
+  // One slow wait. Its record is visible to all ranks while it lasts.
   class Watch {
    public:
     Watch(Waiter& waiter, const WaitSubject& subject);
     ~Watch();
-    void look_around(int peer);  // throws, having aborted all, where the wait cannot succeed
+    void look_around(int peer);  // aborts all ranks and throws if the wait cannot succeed
     int64_t nap_ns() const;
 
    private:
@@ -90,8 +91,9 @@ class Waiter {
     SignatureRecord mine_;
     WaitedTime waited_;
     int published_peer_ = -2;
-    int departed_peer_ = -1;      // seen gone once; believed after one more look at the messages
-    uint64_t cycle_seen_ = 0;     // names the cycle of the last look; believed when it stays
+    // A peer seen to have left; accepted after its messages were polled once more.
+    int departed_peer_ = -1;
+    uint64_t cycle_seen_ = 0;     // hash of the cycle found last; reported if it stays
     uint64_t progress_seen_ = 0;  // of all ranks of the group together
   };
 
@@ -100,7 +102,7 @@ class Waiter {
   WaitPolicy policy_;
 };
 
-// "collective mismatch: rank 0 is in ..., rank 1 is in ..."
+// Returns "collective mismatch: rank 0 is in ..., rank 1 is in ...".
 std::string mismatch_text(int rank, const SignatureRecord& mine, int peer,
                           const SignatureRecord& theirs);
 std::string left_text(int rank, int peer, const SignatureRecord& mine);

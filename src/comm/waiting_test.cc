@@ -19,7 +19,7 @@ struct Words {
   std::array<uint64_t, 24> all = {};
 };
 
-// As a writer leaves it that loses its core between two words.
+// Leaves the record as a writer does that loses its core between two words.
 template <typename T>
 void leave_half_written(SharedRecord<T>& record, const T& value) {
   record.store(value);
@@ -58,7 +58,7 @@ TEST(SharedRecord, OfAWriterThatStoppedHalfwayNothingIsRead) {
   EXPECT_EQ(record->load()->all[0], 7u);
 }
 
-// A job that is stopped and goes on, a host that sleeps: its waits have not become longer.
+// If a job is stopped and continues, or a host sleeps, its waits have not become longer.
 TEST(WaitedTime, LeavesOutWhatItsThreadDidNotSee) {
   constexpr int64_t kSecond = 1'000'000'000;
   WaitedTime waited(10 * kSecond);
@@ -71,13 +71,14 @@ TEST(WaitedTime, LeavesOutWhatItsThreadDidNotSee) {
   EXPECT_EQ(waited.since_ns(), 10 * kSecond);
 }
 
-// A rank that loses its core while it says what it waits for is late; it is in no other call.
+// A rank that loses its core while it writes its wait record is late, but it is not in another
+// call.
 TEST(SharedRecord, AHalfWrittenWaitIsNotTakenForAnotherCall) {
   LocalHost host(2, {});
   LocalBackend late_backend(host, 1);
   World late(late_backend, {});
   WaitRecord half{.since_ns = 1, .peer = 0};
-  half.what.sequence = 1;  // as of the barrier below, but for its hash
+  half.what.sequence = 1;  // as at the barrier below, except for its hash
   leave_half_written(host.fabric().cell(1).waits[0], half);
   std::thread early([&] {
     LocalBackend backend(host, 0);
@@ -94,7 +95,9 @@ TEST(SharedRecord, TheTableAtADeadlineNamesARankThatIsHalfway) {
   LocalHost host(2, {});
   leave_half_written(host.fabric().cell(1).waits[0], WaitRecord{.since_ns = 1});
   const std::string table = host.fabric().wait_table(2);
-  EXPECT_NE(table.find("rank 1 was about to say whom it waits for"), std::string::npos) << table;
+  EXPECT_NE(table.find("rank 1 has begun to wait, but its record is not complete"),
+            std::string::npos)
+      << table;
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ Work::Work(Work&& other) noexcept
 
 Work& Work::operator=(Work&& other) noexcept {
   if (this != &other) {
-    Work old(std::move(*this));  // waits for what was under way
+    Work old(std::move(*this));  // waits for its previous operation
     context_ = other.context_;
     operation_ = std::exchange(other.operation_, nullptr);
   }
@@ -23,7 +23,7 @@ Work& Work::operator=(Work&& other) noexcept {
 
 Work::~Work() {
   if (operation_ == nullptr) return;
-  // An exception leaves the scope of the tensors: nobody may use them any more.
+  // An exception ends the scope of the tensors, so the transfer must no longer use them.
   if (std::uncaught_exceptions() > 0 && !operation_->done.load(std::memory_order_acquire)) {
     context_->backend.fabric().abort(
         context_->backend.rank(),
@@ -31,7 +31,7 @@ Work::~Work() {
   }
   try {
     wait();
-  } catch (...) {  // all ranks are aborted: whoever waits next says why
+  } catch (...) {  // all ranks are aborted: the next wait reports the cause
   }
 }
 
@@ -47,9 +47,10 @@ void Work::wait(double timeout_s) { wait_ns(int64_t(timeout_s * 1e9)); }
 
 namespace {
 
-// Returns once the communication thread has let go of the operation.
+// Returns once the communication thread no longer uses the operation.
 void wait_until_done(RankContext& context, Operation& operation, int64_t timeout_ns) {
-  // The communication thread needs the core more than a spinning caller does.
+  // If only the communication thread drives transfers it needs the core more than a spinning
+  // caller.
   const int64_t begin_ns = steady_now_ns();
   Waiter waiter(context.backend.fabric(), context.backend.rank(),
                 {.spins = context.backend.caller_drives() ? context.backend.spins() : 20,
@@ -59,7 +60,7 @@ void wait_until_done(RankContext& context, Operation& operation, int64_t timeout
         {operation.signature, operation.driver->members(), /*polls_messages=*/false},
         [&] { return operation.done.load(std::memory_order_seq_cst); },
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });
-  } catch (...) {  // all are aborted, so the communication thread gives the operation up
+  } catch (...) {  // all ranks are aborted, so the communication thread cancels the operation
     while (!operation.done.load(std::memory_order_acquire)) {
       context.backend.fabric().ring_own(context.backend.rank());
       std::this_thread::yield();

@@ -7,19 +7,19 @@ namespace trireme {
 struct Operation;
 struct RankContext;
 
-// A collective or transfer under way on the rank's communication thread. Its tensors must stay
-// until wait() has returned or test() has been true; the destructor waits.
+// A collective or transfer that runs on the rank's communication thread. Its tensors must stay
+// valid until wait() has returned or test() has returned true. The destructor waits.
 class [[nodiscard]] Work {
  public:
-  Work() = default;  // nothing under way
+  Work() = default;  // no operation
   Work(RankContext& context, Operation* operation) : context_(&context), operation_(operation) {}
   Work(Work&& other) noexcept;
   Work& operator=(Work&& other) noexcept;
   ~Work();
 
-  // Throws CommError with the first cause when a rank has failed or the deadline has passed; the
-  // deadline is counted from this call, or from the last Progress that a rank of the group has
-  // shown, and defaults to the world's.
+  // Throws CommError with the first cause if a rank has failed or the deadline has passed. The
+  // deadline counts from this call, or from the last Progress that a rank of the group has shown.
+  // The default is the world's deadline.
   void wait();
   void wait(double timeout_s);
   bool test();  // true once complete; throws like wait

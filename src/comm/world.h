@@ -22,15 +22,16 @@ class World {
   int rank() const { return group_.rank(); }
   int size() const { return group_.size(); }
   Group& group() { return group_; }
-  // The host (or pretended node) of each rank.
+  // The host, or simulated node, of each rank.
   const std::vector<int>& node_of() const { return backend_.node_of(); }
-  // Memory for buffers that peers on this host read and write directly. Between threads any memory
-  // will do; between processes only this spares Algorithm::Shared two copies.
+  // Allocates memory for buffers that peers on this host read and write directly. Threads can use
+  // any memory; between processes only this memory saves two copies in Algorithm::Shared.
   std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) {
     return backend_.allocate_shared(bytes);
   }
 
-  // Whether some rank has failed: a signal that arrives then means abort, not save and leave.
+  // True if some rank has failed. A stop signal that arrives afterwards means abort, not save and
+  // stop.
   bool aborted() { return backend_.fabric().aborted(); }
   void abort(const std::string& why) { backend_.fabric().abort(rank(), why); }
   const WorldOptions& options() const { return context_.options; }
@@ -53,13 +54,14 @@ class RankError : public CommError {
   Error error_;
 };
 
-// For backends: ends all ranks because this one has thrown.
+// For backends: ends all ranks because this rank has thrown.
 void abort_with(Fabric& fabric, int rank, const std::exception& exception);
-// Throws RankError where a rank has failed.
+// Throws RankError if a rank has failed.
 void throw_first_error(const Fabric& fabric);
 
-// Runs `function` as `size` ranks that are threads of this process and returns when all have. When
-// one throws, the others are woken and end; then throws RankError with the first cause.
+// Runs `function` on `size` ranks that are threads of this process, and returns when all have
+// returned. If one throws, the others are woken and end; then it throws RankError with the first
+// cause.
 void run_ranks(int size, const WorldOptions& options, const std::function<void(World&)>& function);
 inline void run_ranks(int size, const std::function<void(World&)>& function) {
   run_ranks(size, WorldOptions{}, function);

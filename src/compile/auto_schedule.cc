@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// Times of the mean stage.
+// Uses the mean times over all stages.
 TransferOrder order_of(const Costs& costs) {
   TransferOrder order{0, 0, 0, costs.link.latency_s};
   for (const StageTimes& times : costs.stages) {
@@ -25,7 +25,8 @@ TransferOrder order_of(const Costs& costs) {
   return order;
 }
 
-// The best of what was offered, as it is executed: pairs apart, transfers in place.
+// Keeps the fastest schedule offered, priced as it is executed: with separate B and W, and with
+// transfers.
 class Contest {
  public:
   void offer(const Schedule& bare, const Costs& costs, double max_live) {

@@ -4,10 +4,11 @@
 
 namespace trireme {
 
-// parallel.schedule = "auto": the schedule of least makespan for the costs of this plan's stages,
-// transfers included, with plan.max_live shares of a rank's activations alive. At least as good as
-// every named one that holds parameters once, of as many chunks as configured or, where nobody
-// says, of one and two. Needs plan.shape; a function of the plan alone: every rank finds the same.
+// Finds the schedule for parallel.schedule = "auto": the one with the shortest makespan for the
+// costs of this plan's stages, transfers included, with at most plan.max_live micro-batches alive
+// on a rank. It is never slower than a named schedule that holds parameters once and has the
+// configured number of chunks (one or two chunks if the number is not configured). Needs
+// plan.shape. The result depends only on the plan, so every rank finds the same schedule.
 Result<Schedule> auto_schedule(const RunPlan& plan);
 
 }  // namespace trireme

@@ -13,7 +13,8 @@
 namespace trireme {
 namespace {
 
-// Models of uneven stages: heads of many layers' worth, recomputation, any number of micro-batches.
+// Makes models with uneven stages: a head as expensive as many layers, recomputation, any number of
+// micro-batches.
 RunConfig random_run(unsigned seed) {
   std::mt19937 random(seed);
   const auto one_of = [&](std::initializer_list<int> values) {
@@ -48,7 +49,7 @@ HostFacts random_host(unsigned seed) {
 
 int64_t largest_rank(const RunPlan& plan) { return plan.largest().memory.arena_bytes; }
 
-// What a named schedule takes for the costs that the search had; infinite where it cannot be.
+// Makespan of a named schedule for the costs that the search had; infinite if it is infeasible.
 double named_makespan(RunConfig config, const HostFacts& host, ScheduleKind kind) {
   config.parallel.schedule = kind;
   const Result<RunPlan> plan = make_plan(config, host);
@@ -56,7 +57,7 @@ double named_makespan(RunConfig config, const HostFacts& host, ScheduleKind kind
   return simulate_plan(*plan, host.hardware.value_or(nominal_hardware()))->makespan_s;
 }
 
-// The plan's schedule is what its ranks execute, so this is the simulated step.
+// The ranks execute the plan's schedule, so its makespan is the simulated step.
 TEST(AutoSchedule, IsNotSlowerThanAnyNamedScheduleOnUnevenStages) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     const RunConfig config = random_run(seed);
@@ -73,7 +74,7 @@ TEST(AutoSchedule, IsNotSlowerThanAnyNamedScheduleOnUnevenStages) {
   }
 }
 
-// Under a limit: fits, and is not slower than any named schedule that fits.
+// With a memory limit the schedule fits and is not slower than any named schedule that fits.
 TEST(AutoSchedule, KeepsTheMemoryLimitOfAPlanAndIsStillTheFastest) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     RunConfig config = random_run(seed);
@@ -130,7 +131,7 @@ TEST(AutoSchedule, IsTheSameForEveryRankAndRun) {
   }
 }
 
-// All that one rank would do is shared out, and nothing else.
+// The stages together do all the work of one rank, and nothing else.
 TEST(StageCost, StagesTogetherAreTheModel) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     const RunPlan plan = make_plan(random_run(seed), {}).value();

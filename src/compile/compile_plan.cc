@@ -15,14 +15,15 @@
 namespace trireme {
 namespace {
 
-// Sums that are joined across ranks must stand at nodes of the canonical tree.
+// Sums that are joined across ranks must be nodes of the canonical tree.
 Status check_layout_tree(const RunPlan& plan) {
   const auto problems = sum_tree_problems(plan.config, plan.num_microbatches);
   return problems.empty() ? Status(Done{}) : Status(infeasible(problems.front().message()));
 }
 
-// What levels 1 and 2 read is gathered behind Validate, and in fp16 the scale of the next step's
-// loss is known only then.
+// Sets how many forwards of the next step run before Validate. It is none at ZeRO levels 1 and 2,
+// whose parameters are gathered after Validate, and none in fp16, where the loss scale of the next
+// step is known only then.
 void set_num_ahead(RunPlan& plan) {
   if (plan.shape.compute == DType::F16) return;
   const RankPlan& front = plan.pipeline.front();
@@ -33,7 +34,7 @@ void set_num_ahead(RunPlan& plan) {
   for (RankPlan& rank : plan.pipeline) rank.num_ahead = num_ahead[size_t(rank.coords.pp)];
 }
 
-// Fills in what all ranks of a plan share: its shape, its schedule and its stages.
+// Fills in what all ranks of a plan share: shape, schedule and stages.
 Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
   shape_for_mesh(plan);
   TRIREME_TRY(schedule, parts.schedule(plan));
@@ -51,7 +52,8 @@ Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
   return Done{};
 }
 
-// The memory of each class is that of its first rank, which does what the rank of its stage does.
+// The first rank of a class does the same as the rank of its stage in the pipeline, so its memory
+// is the memory of the class.
 void plan_class_memory(RunPlan& plan) {
   for (RankClass& alike : plan.classes) {
     const RankPlan& of_stage = plan.pipeline[size_t(coords_of(plan.mesh, alike.first).pp)];

@@ -6,14 +6,16 @@
 
 namespace trireme {
 
-// Schedule, pipeline, classes and their memory of a plan whose configuration, model, mesh, shape
-// and batch are set; fills the rest. Infeasible: a schedule that cannot be.
+// Compiles a plan whose configuration, model, mesh, shape and batch are set: fills in the schedule,
+// the pipeline, the classes and their memory. Infeasible if the schedule does not exist for this
+// shape.
 Status compile_plan(RunPlan& plan);
 
-// The two halves of it, for a search that prices most layouts by their outline alone.
-// The schedule, and the places and stages of the ranks of one pipeline: enough to simulate it.
+// compile_plan in two halves, for a search that prices most layouts without the second one. The
+// first half makes the schedule and the places and stages of the ranks of one pipeline, which is
+// enough to simulate it.
 Status outline_pipeline(RunPlan& plan, PlanParts& parts);
-// The rest, but for the rules of a whole pipeline (check_ranks.h).
+// The second half. It leaves out the checks of a whole pipeline (check_ranks.h).
 void compile_outlined(RunPlan& plan, PlanParts& parts);
 
 }  // namespace trireme

@@ -15,7 +15,8 @@ namespace trireme {
 namespace {
 
 ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
-  // Servers hold what ZeRO would share out: a push is a reduction to them, a pull a gather.
+  // With parameter servers a push is a reduction to the servers and a pull is a gather from them,
+  // so they own the shards that ZeRO would give to ranks.
   const bool has_servers = parallel.sync == GradSync::ParameterServer;
   const int level = has_servers ? std::max(parallel.zero, 1) : parallel.zero;
   if (parallel.dp == 1 || level == 0) return {};
@@ -23,16 +24,17 @@ ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
   return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
 }
 
-// The same for experts, which every `stride`-th of these ranks holds: of a copy's ranks those that
-// do, and each one alone where no two of them do.
+// ZeRO shards of experts. Only every `stride`-th rank holds the same experts. If ZeRO's group has
+// several of these they share the shards, else each keeps its experts whole.
 ZeroShape expert_zero_of(const ZeroShape& zero, int stride, const MeshCoords& coords) {
   if (zero.level == 0 || stride == 1) return zero;
   const int degree = zero.degree % stride == 0 ? zero.degree / stride : 1;
   return {zero.level, degree, coords.dp / stride % degree};
 }
 
-// The micro-batches of one direction of all ranks are a node of the canonical tree where dp is a
-// power of two. Elsewhere those of both directions of one rank are.
+// If dp is a power of two, the micro-batches of one direction of all ranks form a node of the
+// canonical tree. Else the micro-batches of both directions of one rank do, and must be joined
+// first.
 bool joins_directions_first(const RunPlan& plan) {
   return has_two_directions(plan.schedule) && plan.mode == AccumulateMode::Layout &&
          !std::has_single_bit(uint64_t(plan.mesh.dp));
@@ -54,10 +56,11 @@ Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
   return program;
 }
 
-// Which part of the norm a rank counts: what other ranks hold too is counted once.
+// Decides which parts of the gradient norm this rank counts. A part that several ranks hold is
+// counted once.
 void place_norm(RankPlan& rank, const RunPlan& plan) {
   const NormChunks& norm_chunks = *plan.norm_chunks;
-  const bool is_exact = plan.shape.slices > 0;  // chunks follow tp
+  const bool is_exact = plan.shape.slices > 0;  // norm chunks depend on tp
   rank.norm_sum = is_exact ? NormSum::Exact : NormSum::Chunks;
   rank.num_norm_words = is_exact ? kExactNormWords : norm_chunks.total();
   const auto counts = [&](const ZeroShape& zero, int cp_holder, int dp_holder) {
@@ -179,7 +182,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   }
   needs.workspace_bytes = plan.num_threads * kWorkspaceBytesPerThread;
   needs.message_bytes = rank.chunks.front().tables.saved.at("y_TC").bytes();
-  const int exchanges = rank.num_ahead > 0 ? 2 : 1;  // of two steps
+  const int exchanges = rank.num_ahead > 0 ? 2 : 1;  // buffers for two steps
   needs.exchange_bytes = exchanges * exchange_words(rank) * size_of(DType::I64);
   needs.num_ahead = rank.num_ahead;
   needs.num_unit_slots = rank.num_unit_slots;

@@ -4,13 +4,13 @@
 
 namespace trireme {
 
-// Passes that join the gradients of a stage that several ranks of a pipeline hold, before Step.
+// Passes that sum the gradients of a stage that several ranks of a pipeline hold, before Step.
 
-// Each direction's gradient of a stage is joined with that of the other, which the mirrored rank
-// has; both ranks go through the stages in one order.
+// Sums each stage's gradients of the two directions, which this rank and its mirrored rank have.
+// Both ranks visit the stages in the same order, so they cannot deadlock.
 void join_directions(Program& program, const RankPlan& rank, int pp);
 
-// The first and the last stage hold a tied table each: their gradients are joined before Step.
+// Sums the gradients of a tied table, which the first and the last stage both hold.
 void join_tied_table(Program& program, const RunPlan& plan, const RankPlan& rank);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Chunks per rank: as configured, or what the schedule means where nobody says.
+// The number of chunks per rank is the configured one, or else the schedule's default.
 Result<Schedule> named_schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
   const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), parallel.chunks};
@@ -35,7 +35,7 @@ Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
   if (parallel.schedule == ScheduleKind::Auto) return checked_schedule(plan);  // depends on prices
   const Asked asked{parallel.schedule, parallel.pp, parallel.chunks, plan.num_microbatches};
-  if (const auto known = schedules_.find(asked); known != schedules_.end()) return known->second;
+  if (const auto cached = schedules_.find(asked); cached != schedules_.end()) return cached->second;
   Result<Schedule> schedule = checked_schedule(plan);
   if (!schedule.ok()) return schedule;
   size_t actions = 0;
@@ -52,9 +52,9 @@ Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
 }
 
 std::shared_ptr<const NormChunks> PlanParts::norm_chunks(const RunPlan& plan) {
-  std::shared_ptr<const NormChunks>& known = norm_chunks_[plan.mesh.tp];
-  if (known == nullptr) known = std::make_shared<const NormChunks>(plan.model, plan.shape);
-  return known;
+  std::shared_ptr<const NormChunks>& cached = norm_chunks_[plan.mesh.tp];
+  if (cached == nullptr) cached = std::make_shared<const NormChunks>(plan.model, plan.shape);
+  return cached;
 }
 
 Status PlanParts::check_placements(const RunPlan& plan, const StageSpec& stage) {

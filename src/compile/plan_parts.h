@@ -11,12 +11,12 @@
 
 namespace trireme {
 
-// What plans of one model and configuration share though their layouts differ, worked out once.
+// Caches the parts that plans of one model and configuration share although their layouts differ.
 class PlanParts {
  public:
-  // That of the plan's configuration and batch, checked, with transfers.
+  // Returns the checked schedule of the plan's configuration and batch, with transfers.
   Result<Schedule> schedule(const RunPlan& plan);
-  // The rest needs plan.shape.
+  // The functions below need plan.shape.
   std::shared_ptr<const NormChunks> norm_chunks(const RunPlan& plan);
   Status check_placements(const RunPlan& plan, const StageSpec& stage);
 
@@ -26,8 +26,9 @@ class PlanParts {
 
   std::map<Asked, Schedule> schedules_;
   size_t num_actions_ = 0;
-  std::map<int, std::shared_ptr<const NormChunks>> norm_chunks_;     // [tp]
-  std::set<std::tuple<int, int, int, int64_t, bool, bool>> placed_;  // tp, cp, ep, stage's units
+  std::map<int, std::shared_ptr<const NormChunks>> norm_chunks_;  // [tp]
+  // tp, cp, ep, units of the stage
+  std::set<std::tuple<int, int, int, int64_t, bool, bool>> placed_;
 };
 
 }  // namespace trireme

@@ -5,8 +5,8 @@ namespace {
 
 constexpr double kAssumedCopyBytesPerFlop = 0.3;
 
-// Full recomputation runs the layers forward again, the head not; selective recomputation runs
-// norms and activations, which only touch memory.
+// Full recomputation runs the layers forward again, but not the head. Selective recomputation runs
+// norms and activations again, which only read and write memory.
 double recompute_seconds(const RunPlan& plan, double layers_share, const ComputeCost& cost) {
   switch (plan.shape.recompute) {
     case Recompute::None:
@@ -30,7 +30,7 @@ TableBytes bytes_of(const ModelSpec& model, int64_t layers, const StageShape& sh
           double(tables.scratch.bytes())};
 }
 
-// All layers are alike: of one and of two of them follows what many have.
+// All layers have the same size, so the size of many follows from the sizes of one and of two.
 TableBytes whole_model_bytes(const ModelSpec& model, const StageShape& shape) {
   TableBytes one = bytes_of(model, 1, shape);
   if (model.layers == 1) return one;
@@ -53,8 +53,8 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   const double peak = peak_flops(plan, hardware);
   const double tokens = double(plan.shape.micro_sequences * plan.model.seq_len);
   ComputeCost cost;
-  // A third of a training step's FLOPs each: forward, dX, dW. Attention has no dW; its backward
-  // pass does 2.5 times its forward, all of it in B.
+  // Forward, dX and dW take a third of the matmul FLOPs each. Attention has no dW; its backward
+  // pass takes 2.5 times its forward, all of it in B.
   cost.matmul_s = tokens * plan.flops_per_token.matmul / 3.0 / (peak * hardware.matmul_share);
   cost.attention_s =
       tokens * plan.flops_per_token.attention / 3.0 / (peak * hardware.attention_share);
@@ -62,7 +62,8 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   StageShape shape = plan.shape;
   shape.tp = shape.cp = shape.ep = 1;
   shape.slices = 0;
-  shape.split_backward = false;  // a stage's price may not depend on the schedule, nor the split
+  // So that the price does not depend on the schedule or on its split.
+  shape.split_backward = false;
   const TableBytes bytes = whole_model_bytes(plan.model, shape);
   cost.touch_s = (bytes.saved + bytes.scratch) / hardware.memory_bytes_per_s;
   const double head_flops = 6.0 * double(plan.model.vocab_size * plan.model.d_model);
@@ -71,8 +72,8 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   cost.forward_s = cost.matmul_s + cost.attention_s + cost.touch_s;
   cost.backward_input_s = cost.matmul_s + 2.5 * cost.attention_s + cost.touch_s + cost.recompute_s;
   cost.backward_weight_s = cost.matmul_s + cost.touch_s;
-  // Gradients are read for the norm and again for the update; the update reads and writes its state
-  // and writes the parameters.
+  // Step reads the gradients for the norm and again for the update. The update reads and writes the
+  // optimizer state and writes the parameters.
   const double update_bytes = 2.0 * (bytes.grads + bytes.optimizer + bytes.params);
   cost.step_s = update_bytes / hardware.memory_bytes_per_s;
   return cost;

@@ -48,7 +48,7 @@ TEST(Price, EveryFlopOfTheModelIsPricedOnceAtThePeak) {
       hardware.matmul_share = hardware.attention_share = 1.0;
       const ComputeCost cost = price_compute(plan, hardware);
       const double m = double(plan.num_microbatches);
-      // Attention's backward pass counts 2 times its forward in the model's FLOPs and does 2.5.
+      // The model's FLOPs count attention's backward as 2 forwards, but it does 2.5.
       const double counted = m * (3.0 * cost.matmul_s + 3.0 * cost.attention_s);
       EXPECT_NEAR(counted * peak_flops(plan, hardware),
                   double(plan.tokens_per_step()) * plan.flops_per_token.total(),
@@ -81,12 +81,12 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
   }
 }
 
-// What the list says of a way is what the plan of that way says of itself.
+// Every row of the list equals the plan of that row's configuration.
 TEST(Alternatives, AreThePlansOfTheirOwnConfigurations) {
   const RunConfig config = some_run();
   const auto ways = alternatives(config, {}, some_hardware());
   ASSERT_TRUE(ways.ok()) << ways.error().message;
-  EXPECT_EQ(ways->size(), 12u);  // three recomputations of micro-batches of 1, 2, 4 and 8
+  EXPECT_EQ(ways->size(), 12u);  // 3 recomputations x micro-batches of 1, 2, 4 and 8
   int num_configured = 0;
   for (const Alternative& way : *ways) {
     RunConfig own = config;
@@ -104,8 +104,8 @@ TEST(Alternatives, AreThePlansOfTheirOwnConfigurations) {
       [](const Alternative& a, const Alternative& b) { return a.step_s < b.step_s; }));
 }
 
-// For every limit of the host or of a rank, a way is refused here exactly where its plan is: below
-// what it needs, to the byte.
+// For every limit, of the host or of a rank, a row is refused exactly if its own plan is refused:
+// with one byte less than it needs.
 TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
   for (const int dp : {1, 2}) {
     RunConfig config = some_run();

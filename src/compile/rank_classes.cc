@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// Numbers what it is asked for in the order in which it is first asked.
+// Numbers the distinct size lists in the order in which they are first asked for.
 class Numbers {
  public:
   int of(Sizes sizes) {
@@ -23,7 +23,7 @@ class Numbers {
   std::map<Sizes, int> numbers_;
 };
 
-// The sizes that the tp index decides: those of every tensor.
+// The sizes that depend on the tp index: those of every tensor.
 Sizes sizes_of_tables(const RankPlan& rank) {
   Sizes sizes = content_of(rank);
   for (const ChunkTables& chunk : rank.chunks) {
@@ -40,7 +40,7 @@ Sizes sizes_of_tables(const RankPlan& rank) {
   return sizes;
 }
 
-// The sizes that the dp index decides: those of every shard, and what is stored of them.
+// The sizes that depend on the dp index: those of every shard and of what is stored of it.
 Sizes sizes_of_shards(const RankPlan& rank) {
   Sizes sizes;
   for (const ChunkTables& chunk : rank.chunks) {
@@ -61,17 +61,18 @@ Sizes sizes_of_shards(const RankPlan& rank) {
   return sizes;
 }
 
-// Numbers for the sizes of what ranks hold. Ranks that differ in cp or ep alone hold as much.
+// Numbers the sizes that ranks hold. Ranks that differ only in cp or ep hold the same.
 class Holdings {
  public:
   explicit Holdings(const RunPlan& plan) : plan_(plan) {}
 
-  // [dp] (number of the tables, number of the shards) of a stage's ranks with this tp index.
+  // Returns for each dp index the number of its tables and the number of its shards, for the ranks
+  // of a stage with this tp index.
   const std::vector<std::pair<int, int>>& of(int pp, int tp) {
     Sizes content = content_of(plan_.pipeline[size_t(pp)]);
     content.push_back(tp);
-    const auto known = of_content_.find(content);
-    if (known != of_content_.end()) return of_tables_.at(known->second);
+    const auto cached = of_content_.find(content);
+    if (cached != of_content_.end()) return of_tables_.at(cached->second);
     RankPlan rank = stored_rank(plan_, position_of(plan_.mesh, {.tp = tp, .pp = pp}));
     const int tables = tables_.of(sizes_of_tables(rank));
     of_content_.emplace(std::move(content), tables);
@@ -86,7 +87,7 @@ class Holdings {
  private:
   const RunPlan& plan_;
   Numbers tables_, shards_;
-  std::map<Sizes, int> of_content_;  // content and tp -> number of the tables
+  std::map<Sizes, int> of_content_;  // (content, tp) -> number of the tables
   std::map<int, std::vector<std::pair<int, int>>> of_tables_;
 };
 
@@ -110,7 +111,7 @@ void classify_ranks(RunPlan& plan) {
   }
   plan.classes.clear();
   plan.class_of.clear();
-  std::map<std::tuple<int, int, int>, int> numbers;  // pp, tables, shards
+  std::map<std::tuple<int, int, int>, int> numbers;  // (pp, tables, shards)
   for (int position = 0; position < mesh.size(); ++position) {
     const MeshCoords at = coords_of(mesh, position);
     const auto [tables, shards] = (*held[size_t(at.pp * mesh.tp + at.tp)])[size_t(at.dp)];

@@ -4,11 +4,12 @@
 
 namespace trireme {
 
-// Fills classes and class_of of a plan whose pipeline is outlined, but for the classes' memory.
+// Fills in plan.classes and plan.class_of. The pipeline must be outlined. The memory of the classes
+// is not set.
 void classify_ranks(RunPlan& plan);
 
-// What decides the memory of a stage, whichever layers of the model they are: for every chunk of a
-// rank the number of its layers, and whether it has the embedding and the head.
+// Returns what decides the memory of a rank's stages: for every chunk the number of its layers and
+// whether it has the embedding and the head.
 std::vector<int64_t> content_of(const RankPlan& rank);
 
 }  // namespace trireme

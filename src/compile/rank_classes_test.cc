@@ -18,7 +18,8 @@
 namespace trireme {
 namespace {
 
-// No size divides another: vocabulary and hidden units are cut unevenly over tp, matrices over dp.
+// No size divides another, so tp cuts the vocabulary and the hidden units unevenly, and dp cuts the
+// matrices unevenly.
 RunConfig uneven_run(ModelFamily family, bool is_tied) {
   RunConfig config;
   config.model.family = family;
@@ -69,8 +70,7 @@ std::string text_of(const MemoryBytes& memory) {
   return text;
 }
 
-// The program without what is the rank's own: the pieces of its optimizer's state are of its
-// shards.
+// Prints the program without what differs by rank: the offload pieces of its optimizer state.
 std::string program_of(const RankPlan& rank) {
   return to_string(rank.program, int(rank.chunks.size())) + "|" +
          to_string(rank.eval_program, int(rank.chunks.size()));
@@ -82,7 +82,7 @@ std::string text_of(const AxisBytes& traffic) {
   return text;
 }
 
-// Every rank is in one class, and each class says of its ranks what their own plans say.
+// Every rank is in one class, and the class agrees with the plan of each of its ranks.
 void expect_classes_are_their_ranks(const RunPlan& plan) {
   const std::vector<RankPlan> ranks = rank_plans(plan);
   ASSERT_EQ(ranks.size(), plan.class_of.size());
@@ -132,7 +132,7 @@ TEST(RankClasses, SayOfEveryRankWhatItsOwnPlanSaysOnEveryMeshOfEightRanks) {
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
     for_each_mesh(8, [&](const Mesh& mesh) {
       if (mesh.ep > 1 && family != ModelFamily::Moe) return;
-      // All of a mesh are too many: each mesh has its turn with some of them.
+      // All layouts of all meshes would take too long, so each mesh is tested with some of them.
       const Layout layouts[] = {{ScheduleKind::OneFOneB, 0},
                                 {ScheduleKind::ZbH1, 1},
                                 {ScheduleKind::OneFOneB, 2},
@@ -217,7 +217,7 @@ RunConfig llama3_405b(const Mesh& mesh, int zero) {
   return config;
 }
 
-// A second on a machine of its own; tests share theirs.
+// Takes about one second on an idle machine; tests share theirs, so the limit is higher.
 TEST(RankClasses, PlanTwentyFourThousandRanksInSeconds) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a figure of the release build";
@@ -232,7 +232,7 @@ TEST(RankClasses, PlanTwentyFourThousandRanksInSeconds) {
       EXPECT_LT(took.count(), 10.0);
       EXPECT_LT(predictions.classes.size(), 1500u);
       EXPECT_EQ(plan->num_ranks(), 24576);
-      // Far from the first rank a class says what the rank's own plan says.
+      // Ranks far from the first of their class still have the memory of the class.
       for (const int position : {1, 127, 5000, 16385, 24575}) {
         const RankPlan rank = rank_plan(*plan, position);
         EXPECT_EQ(text_of(plan->class_at(position).memory), text_of(rank.memory));

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// The first line that a RUN.toml would have and a hardware file would not; null: none.
+// Returns the first line that belongs to a RUN.toml and not to a hardware file, or null.
 const ConfigAssignment* line_of_a_run(const std::vector<ConfigAssignment>& assignments) {
   RunConfig run;
   const std::vector<ConfigField> fields = config_fields(run);
@@ -40,7 +40,7 @@ Result<Hardware> parse_hardware(std::string_view text, const std::string& source
   if (const ConfigAssignment* line = line_of_a_run(assignments)) {
     return Error{
         ErrorKind::Usage,
-        fmt::format("{}: {} is a key of a run, and this is to be a hardware file: take one "
+        fmt::format("{}: {} is a key of a run, but a hardware file is expected here: use one "
                     "of clusters/, or write one with `trireme calibrate`",
                     line->origin.where(), line->key)};
   }

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Reads a hardware file: one of clusters/, or what `trireme calibrate` wrote. One error names every
-// problem with its line.
+// Reads a hardware file: one of clusters/, or the output of `trireme calibrate`. One error names
+// every problem with its line.
 Result<Hardware> load_hardware(const std::string& path);
 Result<Hardware> parse_hardware(std::string_view text, const std::string& source);
 

@@ -16,17 +16,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of a folder with this ending, without it.
+// Returns the names of a folder's files with this ending, without the ending.
 std::set<std::string> stems_of(const fs::path& folder) {
   std::set<std::string> stems;
-  std::error_code ignored;  // a folder that is not there has no files
+  std::error_code ignored;  // a missing folder has no files
   for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
     if (it->path().extension() == ".toml") stems.insert(it->path().stem().string());
   }
   return stems;
 }
 
-// One file, or the whole of the command line.
+// A layer of the configuration: one file, or the whole command line.
 struct Layer {
   std::string source;
   std::vector<ConfigAssignment> assignments;
@@ -61,7 +61,7 @@ class Loader {
     return Done{};
   }
 
-  // All overrides are one layer: among them a contradiction is one.
+  // All overrides are one layer, so two contradicting overrides are an error.
   void read_overrides(const std::vector<std::string>& overrides) {
     Layer layer{"--set", {}};
     for (const std::string& text : overrides) {
@@ -76,7 +76,7 @@ class Loader {
     layers_.push_back(std::move(layer));
   }
 
-  // Its files and overrides have been read.
+  // Call it after the files and overrides were read.
   Result<LoadedConfig> finish(const ConfigRequest& request) {
     TRIREME_TRY_DONE(insert_preset());
     for (const Layer& layer : layers_) apply(layer);
@@ -94,8 +94,9 @@ class Loader {
   }
 
  private:
-  // The preset named last becomes a layer right below the one that names it, and replaces what
-  // lower layers say about the model: half of one model and half of another is neither.
+  // The preset that was named last becomes a layer directly below the layer that names it, and
+  // replaces what lower layers say about the model. Mixing half of one model with half of another
+  // would give neither.
   Status insert_preset() {
     for (size_t above = layers_.size(); above-- > 0;) {
       const ConfigAssignment* named = nullptr;
@@ -104,7 +105,7 @@ class Loader {
       }
       if (named == nullptr) continue;
       const auto* name = std::get_if<std::string>(&named->value);
-      if (name == nullptr || name->empty()) return Done{};  // a wrong type is reported by apply()
+      if (name == nullptr || name->empty()) return Done{};  // apply() reports a wrong type
       loaded_.preset = *name;
       TRIREME_TRY(preset, read_preset(*name, named->origin));
       for (size_t below = 0; below < above; ++below) {
@@ -133,8 +134,8 @@ class Loader {
     for (const ConfigAssignment& assignment : assignments) {
       if (assignment.key.rfind("model.", 0) == 0 && assignment.key != "model.preset") continue;
       return usage(
-          fmt::format("{}: {} stands in a model file, which has the section [model] and no "
-                      "preset of its own",
+          fmt::format("{}: {} is not allowed in a model file, which may only have keys of [model], "
+                      "but no preset",
                       assignment.origin.where(), assignment.key));
     }
     return Layer{path, std::move(assignments)};
@@ -151,8 +152,8 @@ class Loader {
     }
     const std::vector<std::string> names = preset_names(folders);
     const std::string nearest = nearest_name(name, names);
-    return usage(fmt::format("{}: model.preset = \"{}\" is no file {}.toml in {}{}", origin.where(),
-                             name, name, fmt::join(folders, ", "),
+    return usage(fmt::format("{}: model.preset = \"{}\": there is no file {}.toml in {}{}",
+                             origin.where(), name, name, fmt::join(folders, ", "),
                              !nearest.empty() ? "; did you mean " + nearest + "?"
                              : names.empty()
                                  ? ""
@@ -172,7 +173,7 @@ class Loader {
       seen.insert(assignment.key);
       if (assignment.key == "model.preset" &&
           std::holds_alternative<std::string>(assignment.value)) {
-        continue;  // it has become a layer of its own
+        continue;  // it has become its own layer
       }
       const Status status = assign(*field, assignment);
       if (!status.ok()) {
@@ -182,7 +183,8 @@ class Loader {
       }
       loaded_.history[assignment.key].push_back(assignment);
     }
-    // The two say the same thing: a layer that sets one of them takes back the other of below.
+    // The two keys mean the same, so a layer that sets one of them removes the other from lower
+    // layers.
     replace_below(seen, "batch.global_sequences", "batch.global_tokens");
     replace_below(seen, "batch.global_tokens", "batch.global_sequences");
   }

@@ -59,9 +59,10 @@ void change(const ConfigField& field) {
 TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
   RunConfig all;
   for (const ConfigField& field : config_fields(all)) {
-    if (field.name == "preset") continue;  // a resolved configuration has none
+    if (field.name == "preset") continue;  // a resolved configuration has no preset
     const bool is_bound = field.name == "rope_scaling_factor" || field.name == "min_lr" ||
-                          field.name == "loss_scale";  // to other fields, or to few values
+                          // Only some values are valid, or they depend on other fields.
+                          field.name == "loss_scale";
     if (!is_bound) change(field);
   }
   all.run.reproducible = Reproducible::Layout;  // "mesh" contradicts parallel.sequence
@@ -247,7 +248,7 @@ TEST(LoadConfig, APresetLiesRightBelowTheLayerThatNamesItAndIsResolvedAway) {
   EXPECT_EQ(loaded.value().config.model.preset, "");
   EXPECT_EQ(loaded.value().preset, "small");
   EXPECT_EQ(loaded.value().where("model.layers"), model + ":2");
-  // Named above a file, it replaces the file's model and nothing else.
+  // A preset named above a file replaces the file's model and nothing else.
   const std::string other = folder.write("other.toml", "model.d_model = 64\nrun.steps = 9\n");
   const auto replaced =
       load_config({.files = {other}, .overrides = {"model.preset=small", "model.heads=1"}});

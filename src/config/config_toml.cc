@@ -50,7 +50,7 @@ ConfigAssignment make_assignment(std::string key, const toml::node& node,
   return assignment;
 }
 
-// A TOML value on its own; empty where the text is none.
+// Parses a single TOML value. Returns nullopt if the text is not one.
 std::optional<TomlValue> parse_value(std::string_view text) {
   const std::string line = fmt::format("v = {}", text);
   if (!check_toml_limits(line).ok()) return std::nullopt;
@@ -71,7 +71,7 @@ bool is_string_field(std::string_view key) {
   return false;
 }
 
-// Stores into one member; returns false where the value is of another type.
+// Stores a value into one member. Returns false if the value has another type.
 struct Store {
   const TomlValue& value;
 
@@ -112,7 +112,7 @@ struct Store {
     if (same != nullptr) *target = *same;
     return same != nullptr;
   }
-  // 2e6 is an integer for a reader, though not for TOML.
+  // Accepts 2e6 as an integer, although TOML does not.
   bool store_integer(int64_t* target) const {
     if (const auto* number = std::get_if<double>(&value)) {
       if (std::abs(*number) > 9e15 || *number != std::floor(*number)) return false;
@@ -150,7 +150,7 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
       assignments.push_back(
           make_assignment(fmt::format("{}.{}", section.str(), name.str()), node, source));
     }
-    // An empty section with a misspelt name is worth a word too.
+    // An empty section with a misspelt name is reported too.
     const auto& known = config_sections();
     const std::string_view section_name = section.str();
     const bool is_known = std::any_of(known.begin(), known.end(),
@@ -160,7 +160,7 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
     }
   }
   if (static_cast<int64_t>(assignments.size()) > limits::kConfigAssignments) {
-    return usage(fmt::format("{}: more than {} keys; a configuration has a hundred", source,
+    return usage(fmt::format("{}: more than {} keys; a configuration has about a hundred", source,
                              limits::kConfigAssignments));
   }
   for (const ConfigAssignment& assignment : assignments) {
@@ -178,7 +178,7 @@ Result<ConfigAssignment> parse_override(std::string_view override_text) {
   const size_t equals = override_text.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     return usage(
-        fmt::format("--set {}: wants KEY=VALUE, such as --set model.layers=4", override_text));
+        fmt::format("--set {}: must be KEY=VALUE, such as --set model.layers=4", override_text));
   }
   ConfigAssignment assignment;
   assignment.key = std::string(override_text.substr(0, equals));
@@ -193,7 +193,8 @@ Result<ConfigAssignment> parse_override(std::string_view override_text) {
   if (!value || (is_string_field(assignment.key) && !is_string)) {
     assignment.value = std::string(text);
     assignment.text = value_text(assignment.value);
-    // A bare word may hold bytes that no TOML text can; the resolved configuration is one.
+    // A word without quotes may contain bytes that TOML text cannot, but the resolved configuration
+    // is TOML.
     const std::optional<TomlValue> again = parse_value(assignment.text);
     if (!again || *std::get_if<std::string>(&*again) != text) {
       return usage(fmt::format("--set {}: the value is not UTF-8", assignment.key));

@@ -13,7 +13,7 @@ struct ForeignName {
   std::string_view key;
 };
 
-// Of Megatron-LM, DeepSpeed, Hugging Face and nanoGPT.
+// Names from Megatron-LM, DeepSpeed, Hugging Face and nanoGPT.
 constexpr ForeignName kForeignNames[] = {
     {"num_layers", "model.layers"},
     {"n_layer", "model.layers"},

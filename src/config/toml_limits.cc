@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-// Walks over a text and counts levels. A dot may stand in a number as well: that counts one level
-// too many, which no file notices.
+// Walks over a text and counts levels. A dot may also be part of a number; that counts one level
+// too many, which no real file reaches.
 class TomlMeter {
  public:
   explicit TomlMeter(std::string_view text) : text_(text) {}
@@ -56,7 +56,7 @@ class TomlMeter {
  private:
   void end_line() {
     ++line_;
-    if (!open_dots_.empty()) return;  // an array goes on
+    if (!open_dots_.empty()) return;  // inside an array
     if (is_header_) header_dots_ = dots_;
     is_header_ = is_value_ = false;
     dots_ = 0;
@@ -85,13 +85,13 @@ class TomlMeter {
     const std::string_view end = rest.substr(0, is_block ? 3 : 1);
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
-      if (c == '\n' && !is_block) return;  // not closed: the parser will say so
+      if (c == '\n' && !is_block) return;  // not closed; the parser will report it
       if (c == '\n') ++line_;
       if (c == '\\' && quote == '"') {
         ++at_;
       } else if (text_.substr(at_, end.size()) == end) {
         at_ += end.size();
-        // A block may end in up to two quotes of its own.
+        // A block string may end with up to two quotes of its own.
         for (int k = 0; is_block && k < 2 && at_ < text_.size() && text_[at_] == quote; ++k) ++at_;
         return;
       }
@@ -107,12 +107,12 @@ class TomlMeter {
   std::string_view text_;
   size_t at_ = 0;
   int64_t line_ = 1;
-  int64_t dots_ = 0;         // of the key or number at at_
-  int64_t header_dots_ = 0;  // of the section that is open
-  int64_t depth_ = 0;        // of the arrays and inline tables that are open, with their keys
+  int64_t dots_ = 0;         // in the key or number at at_
+  int64_t header_dots_ = 0;  // in the open section
+  int64_t depth_ = 0;        // of the open arrays and inline tables, with their keys
   std::vector<int64_t> open_dots_;
   bool is_header_ = false;  // the line begins with [
-  bool is_value_ = false;   // behind the = of its line
+  bool is_value_ = false;   // after the = of its line
 };
 
 }  // namespace

@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Refuses a TOML text that is too long, or whose dotted keys, inline tables and arrays nest too
-// deeply: the parser needs stack for each level. The message begins with the line. Leaves the
-// syntax to the parser.
+// Refuses a TOML text that is too long, or whose dotted keys, inline tables and arrays are nested
+// too deeply, because the parser needs stack for each level. The message begins with the line. The
+// parser checks the syntax.
 Status check_toml_limits(std::string_view text);
 
 }  // namespace trireme

@@ -20,23 +20,23 @@ std::string dotted(int levels) {
   return key;
 }
 
-std::string said_of(const Status& status) { return status.ok() ? "" : status.error().message; }
+std::string message_of(const Status& status) { return status.ok() ? "" : status.error().message; }
 
 TEST(TomlLimits, WaysOfNestingAddUp) {
   const std::string half = dotted(30), rest = dotted(40);
-  EXPECT_EQ(said_of(check_toml_limits("[" + half + "]\nb = 1\n" + half + " = 2\n")), "");
+  EXPECT_EQ(message_of(check_toml_limits("[" + half + "]\nb = 1\n" + half + " = 2\n")), "");
   for (const std::string& text :
        {dotted(100) + " = 1\n", "[" + dotted(100) + "]\n", "[[" + dotted(100) + "]]\n",
         "[" + half + "]\n" + rest + " = 1\n", "[" + half + "]\nx = {" + rest + " = 1}\n",
         half + " = {" + half + " = {" + half + " = 1}}\n", "x = " + std::string(100, '['),
         "x = [\n" + std::string(100, '{'),
-        // Quotes of a block's own must not begin another string.
+        // Quotes inside a block string must not begin another string.
         "x = [\"\"\"b\"\"\"\"\", {" + dotted(100) + " = 1}]\n",
         "x = ['''b''''', {" + dotted(100) + " = 1}]\n"}) {
     const Status status = check_toml_limits(text);
     ASSERT_FALSE(status.ok()) << text;
     EXPECT_EQ(status.error().kind, ErrorKind::Usage);
-    EXPECT_NE(said_of(status).find("64 levels"), std::string::npos) << said_of(status);
+    EXPECT_NE(message_of(status).find("64 levels"), std::string::npos) << message_of(status);
   }
 }
 
@@ -46,11 +46,11 @@ TEST(TomlLimits, DotsAndBracketsInStringsAndCommentsCountForNothing) {
        {"x = \"" + dots + brackets + "\\\"" + dots + "\"\n", "x = '" + dots + "\\'\n",
         "x = \"\"\"\n" + dots + "\n\"" + brackets + "\"\"\"\n", "# it's " + dots + brackets + "\n",
         "x = 1.5 # " + dots + "\ny = [" + std::string("1.5, ") + "2.5]\n"}) {
-    EXPECT_EQ(said_of(check_toml_limits(text)), "") << text;
+    EXPECT_EQ(message_of(check_toml_limits(text)), "") << text;
   }
 }
 
-// Every way to the parser is guarded: a run, a model file, a cluster, --set.
+// Every path to the parser is guarded: a run, a model file, a cluster, --set.
 TEST(TomlLimits, FortyThousandLevelsAreRefusedEverywhere) {
   const std::string text = dotted(40000) + " = 1\n";
   const std::string path =
@@ -58,20 +58,20 @@ TEST(TomlLimits, FortyThousandLevelsAreRefusedEverywhere) {
           .string();
   ASSERT_TRUE(write_file_atomically(path, text).ok());
   const ChildOutcome outcome = run_in_child([&] {
-    std::string said;
+    std::string outputs;
     for (const ErrorKind kind :
          {load_config({.files = {path}}).error().kind,
           load_config_text(text, "resolved", {}).error().kind,
           load_config({.overrides = {text}}).error().kind,
           load_config({.overrides = {"model.layers={" + dotted(40000) + "=1}"}}).error().kind,
           parse_hardware(text, "cluster").error().kind, load_hardware(path).error().kind}) {
-      said += kind == ErrorKind::Usage ? "2" : "?";
+      outputs += kind == ErrorKind::Usage ? "2" : "?";
     }
-    return said;
+    return outputs;
   });
   std::filesystem::remove(path);
   EXPECT_EQ(outcome.failure, "");
-  EXPECT_EQ(outcome.said, "222222");
+  EXPECT_EQ(outcome.output, "222222");
   EXPECT_LT(outcome.seconds, 10.0);
 }
 
@@ -86,7 +86,8 @@ TEST(TomlLimits, ManyKeysAndLongKeysAreRefusedSoon) {
     return load_config({.overrides = {std::string(900000, 'k') + "=1"}}).error().message;
   });
   EXPECT_EQ(outcome.failure, "");
-  EXPECT_NE(outcome.said.find("a key of more than 256 bytes"), std::string::npos) << outcome.said;
+  EXPECT_NE(outcome.output.find("a key of more than 256 bytes"), std::string::npos)
+      << outcome.output;
   EXPECT_LT(outcome.seconds, 20.0);
 }
 
@@ -102,7 +103,7 @@ TEST(RegularFiles, APipeThatNobodyWritesToIsRefusedAtOnce) {
       20);
   std::filesystem::remove(path);
   EXPECT_EQ(outcome.failure, "");
-  EXPECT_NE(outcome.said.find("not a regular file"), std::string::npos) << outcome.said;
+  EXPECT_NE(outcome.output.find("not a regular file"), std::string::npos) << outcome.output;
   EXPECT_FALSE(read_text_file("/dev/zero").ok());
   EXPECT_FALSE(read_text_file("/tmp").ok());
 }

@@ -13,10 +13,11 @@
 namespace trireme {
 namespace {
 
-// The least part of a name that says what is meant.
+// The shortest part of a name that identifies it.
 constexpr size_t kTellingLetters = 3;
 
-// "vocab" for vocab_size, "num_layers" for layers: the candidate with the fewest other letters.
+// For "vocab" returns vocab_size, for "num_layers" layers: the candidate with the fewest other
+// letters.
 std::string containing(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
   const auto others = [&](const std::string& candidate) {
@@ -32,9 +33,9 @@ std::string containing(std::string_view name, const std::vector<std::string>& ca
 }
 
 struct Keys {
-  std::vector<std::string> all;         // "model.layers"
-  std::vector<std::string> of_section;  // "layers"
-  std::vector<std::string> same_name;   // in whichever section; else what others call so
+  std::vector<std::string> all;         // such as "model.layers"
+  std::vector<std::string> of_section;  // such as "layers"
+  std::vector<std::string> same_name;   // the name in any section; else the name in other programs
 };
 
 Keys keys_of(std::string_view section, std::string_view name) {
@@ -86,7 +87,7 @@ std::string remedy(std::string_view key) {
   return fmt::format("[{}] has {}", section, fmt::join(keys.of_section, ", "));
 }
 
-// "tp" is parallel.tp, "schedule" has two, "seq-len" is model.seq_len.
+// "tp" means parallel.tp, "schedule" has two meanings, "seq-len" means model.seq_len.
 std::vector<std::string> keys_meant_by(std::string word) {
   std::replace(word.begin(), word.end(), '-', '_');
   const Keys keys = keys_of("", word);

@@ -12,11 +12,12 @@
 namespace trireme {
 namespace {
 
-// A steady step reads its samples without a heap allocation, from every source, at every position.
+// A steady step reads its samples without a heap allocation, from every source and at every
+// position.
 #ifdef TRIREME_COUNTS_ALLOCATIONS
 TEST(TokenSource, ReadingASampleAllocatesNothing) {
   constexpr int64_t kSeqLen = 64;
-  for (const int64_t vocab_size : {300, 100000}) {  // tokens of two bytes and of four
+  for (const int64_t vocab_size : {300, 100000}) {  // tokens of two bytes and of four bytes
     const std::string path = (std::filesystem::temp_directory_path() /
                               ("trireme_allocation_test." + std::to_string(::getpid())))
                                  .string();
@@ -26,7 +27,7 @@ TEST(TokenSource, ReadingASampleAllocatesNothing) {
     for (int32_t token = 0; token < 10000; ++token) tokens.push_back(token % int32_t(vocab_size));
     ASSERT_TRUE(writer->append(tokens).ok());
     ASSERT_TRUE(writer->finish({}).ok());
-    // Of a large file, a chunk is verified when it is read for the first time.
+    // A chunk of a large file is verified when it is read for the first time.
     const auto file = FileSource::open(path, 7, kSeqLen, /*verified_at_open=*/0);
     const auto sequential = SequentialSource::open(path, kSeqLen);
     ASSERT_TRUE(file.ok() && sequential.ok());

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kBlock = 4096;
 
-// Calls visit(tokens) for consecutive blocks; each begins with the last token of the one before.
-// Stops when visit returns false.
+// Calls visit(tokens) for consecutive blocks. Each block begins with the last token of the block
+// before. Stops if visit returns false.
 template <typename Visit>
 void for_each_block(const TokenFile& file, Visit&& visit) {
   std::vector<int32_t> tokens;
@@ -36,7 +36,7 @@ CountModel::CountModel(const TokenFile& train, int64_t max_pairs)
     }
     return true;
   });
-  // Every token but the first is the right one of a pair.
+  // Every token except the first is the right one of a pair.
   if (num_tokens_ > 0) {
     int32_t first = 0;
     train.read(0, std::span(&first, 1));
@@ -60,7 +60,7 @@ bool CountModel::count_pair(int32_t left, int32_t right, int64_t max_pairs) {
   return true;
 }
 
-// Ney, Essen and Kneser's estimate from the pairs that were met once and twice.
+// Estimates the discount by Ney, Essen and Kneser from the pairs that occur once and twice.
 void CountModel::choose_discount() {
   const double once = std::count(pair_counts_.begin(), pair_counts_.end(), 1u);
   const double twice = std::count(pair_counts_.begin(), pair_counts_.end(), 2u);

@@ -9,19 +9,20 @@
 
 namespace trireme {
 
-// What counting alone predicts: the measure of whether a network has learned more than which tokens
-// are frequent and which follow each other.
+// A model that predicts from counts. A trained network is better only if it has learned more than
+// which tokens are frequent and which follow each other.
 class CountModel {
  public:
-  // Counts the training tokens, as many as have at most max_pairs distinct pairs (8M: 0.3 GB).
+  // Counts the training tokens, until there are max_pairs distinct pairs (8M pairs need 0.3 GB).
   explicit CountModel(const TokenFile& train, int64_t max_pairs = int64_t{1} << 23);
 
-  int64_t num_tokens() const { return num_tokens_; }  // that were counted
+  int64_t num_tokens() const { return num_tokens_; }  // number of counted tokens
 
-  // Both are positive and sum to one over all tokens.
-  // Frequencies with one added to each count.
+  // Both functions are positive and sum to one over all tokens.
+  // The frequency of a token, with one added to each count.
   double unigram(int32_t token) const;
-  // Kneser-Ney: frequencies after `previous`, interpolated with how many tokens this one follows.
+  // Kneser-Ney: the frequency after `previous`, interpolated with the number of distinct tokens
+  // that this one follows.
   double bigram(int32_t previous, int32_t token) const;
 
  private:
@@ -31,7 +32,7 @@ class CountModel {
   double vocab_size_;
   int64_t num_tokens_ = 0;
   std::vector<int64_t> counts_;        // by token
-  std::vector<int64_t> left_counts_;   // by token: pairs that it begins
+  std::vector<int64_t> left_counts_;   // by token: number of distinct pairs that it begins
   std::vector<int64_t> followers_;     // by token: distinct tokens after it
   std::vector<int64_t> predecessors_;  // by token: distinct tokens before it
   PairTable pairs_;                    // pair -> index in pair_counts_
@@ -40,18 +41,19 @@ class CountModel {
 };
 
 struct Baselines {
-  double unigram_nats = 0.0;  // per token of the validation file but its first
+  double unigram_nats = 0.0;  // per token of the validation file, except the first
   double bigram_nats = 0.0;
   double unigram_bits_per_byte = 0.0;
   double bigram_bits_per_byte = 0.0;
-  int64_t train_tokens = 0;  // that were counted
+  int64_t train_tokens = 0;  // number of counted tokens
 };
 
-// Cross-entropies of a validation file under counts of a training file. Refuses files of different
-// tokenizers and a validation file of less than two tokens.
+// Cross-entropies of a validation file under the counts of a training file. An error if the files
+// have different tokenizers or the validation file has fewer than two tokens.
 Result<Baselines> measure_baselines(const TokenFile& train, const TokenFile& val);
 
-// Nats per token of a file as bits per byte of its text: comparable between tokenizers.
+// Converts nats per token of a file to bits per byte of its text, which can be compared between
+// tokenizers.
 double bits_per_byte(double nats_per_token, const TokenFileHeader& header);
 
 }  // namespace trireme

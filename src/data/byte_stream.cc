@@ -23,7 +23,7 @@ Error unreadable(const std::string& why) { return {ErrorKind::Damaged, why}; }
 class FileStream : public ByteStream {
  public:
   explicit FileStream(std::FILE* file) : file_(file) {
-    std::setvbuf(file, nullptr, _IONBF, 0);  // blocks are read straight to where they belong
+    std::setvbuf(file, nullptr, _IONBF, 0);  // blocks are read directly into the caller's memory
   }
   Result<size_t> read(std::span<char> out) override {
     const size_t got = std::fread(out.data(), 1, out.size(), file_.get());
@@ -33,7 +33,7 @@ class FileStream : public ByteStream {
   }
   Status skip(int64_t bytes) override {
     if (::fseeko(file_.get(), bytes, SEEK_CUR) == 0) return Done{};
-    return unreadable(fmt::format("cannot go on: {}", std::strerror(errno)));
+    return unreadable(fmt::format("cannot read on: {}", std::strerror(errno)));
   }
 
  private:
@@ -43,7 +43,7 @@ class FileStream : public ByteStream {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// Unpacks what it reads from another stream. A file may hold several compressed parts.
+// Decompresses what it reads from another stream. A file may contain several compressed parts.
 class UnpackingStream : public ByteStream {
  public:
   explicit UnpackingStream(std::unique_ptr<ByteStream> packed) : packed_(std::move(packed)) {}
@@ -72,14 +72,14 @@ class UnpackingStream : public ByteStream {
       const size_t wanted =
           static_cast<size_t>(std::min<int64_t>(bytes, static_cast<int64_t>(passed.size())));
       TRIREME_TRY(got, read(std::span(passed).first(wanted)));
-      if (got == 0) return unreadable("is shorter than it was");
+      if (got == 0) return unreadable("has become shorter while it was read");
       bytes -= static_cast<int64_t>(got);
     }
     return Done{};
   }
 
  protected:
-  // Unpacks some of unread_ into out, and says whether a part goes on behind it.
+  // Decompresses a part of unread_ into `out`. Updates whether a compressed part is still open.
   virtual Result<size_t> unpack(std::span<char> out) = 0;
 
   Error damaged(const char* why) const {
@@ -88,7 +88,7 @@ class UnpackingStream : public ByteStream {
   }
 
   std::span<char> unread_;
-  bool in_part_ = true;  // a part is open: at first, as an empty file has none
+  bool in_part_ = true;  // a part is open; true at first, because an empty file has no part
 
  private:
   Status refill() {
@@ -98,15 +98,16 @@ class UnpackingStream : public ByteStream {
     at_end_ = got < buffer_.size();
     return Done{};
   }
-  // A few bytes that unpack to terabytes are an attack on the disk and the memory behind it.
+  // A few bytes that decompress to terabytes are an attack on disk and memory.
   Status check_ratio() const {
     const bool is_sound = num_unpacked_ <= limits::kUnpackedFreeBytes ||
                           num_unpacked_ / limits::kUnpackedRatio <= position();
     if (is_sound) return Done{};
-    return unreadable(fmt::format(
-        "unpacks to more than {} times its size ({} bytes from {}), which no text does; if it is "
-        "right, unpack it first and read the file that comes out",
-        limits::kUnpackedRatio, num_unpacked_, position()));
+    return unreadable(
+        fmt::format("decompresses to more than {} times its size ({} bytes from {}), which no text "
+                    "does; if this "
+                    "is correct, decompress it first and read the resulting file",
+                    limits::kUnpackedRatio, num_unpacked_, position()));
   }
   int64_t position() const { return num_read_ - static_cast<int64_t>(unread_.size()); }
 
@@ -151,23 +152,25 @@ class ZstdStream : public UnpackingStream {
  public:
   explicit ZstdStream(std::unique_ptr<ByteStream> packed)
       : UnpackingStream(std::move(packed)), zstd_(ZSTD_createDStream()) {
-    // The frame says how much memory its window takes.
+    // The frame declares how much memory its window takes.
     ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, limits::kZstdWindowLog);
   }
 
  protected:
   Result<size_t> unpack(std::span<char> out) override {
-    // A frame that lies whole before the library is unpacked in one pass, by other checks than a
-    // frame in pieces. Its first byte goes alone: what is refused depends on no one's block size.
+    // The library decompresses a frame that it has as a whole in one pass, with other checks than
+    // for a frame in pieces. The first byte is passed separately, so that the checks do not depend
+    // on the block size.
     ZSTD_inBuffer in{unread_.data(),
                      between_frames_ ? std::min<size_t>(unread_.size(), 1) : unread_.size(), 0};
     ZSTD_outBuffer unpacked{out.data(), out.size(), 0};
     const size_t left = ZSTD_decompressStream(zstd_.get(), &unpacked, &in);
     if (ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge) {
-      return unreadable(fmt::format(
-          "is packed with a window of more than {} MiB; unpack it with `zstd -d --long=31 -c` into "
-          "a pipe and read \"-\"",
-          (int64_t{1} << limits::kZstdWindowLog) >> 20));
+      return unreadable(
+          fmt::format("is compressed with a window of more than {} MiB; decompress it with `zstd "
+                      "-d --long=31 -c` "
+                      "into a pipe and read \"-\"",
+                      (int64_t{1} << limits::kZstdWindowLog) >> 20));
     }
     if (ZSTD_isError(left)) return damaged(ZSTD_getErrorName(left));
     unread_ = unread_.subspan(in.pos);
@@ -181,7 +184,7 @@ class ZstdStream : public UnpackingStream {
     void operator()(ZSTD_DStream* stream) const { ZSTD_freeDStream(stream); }
   };
   std::unique_ptr<ZSTD_DStream, Free> zstd_;
-  bool between_frames_ = true;  // the next byte begins a frame
+  bool between_frames_ = true;  // a new frame begins with the next byte
 };
 
 }  // namespace

@@ -12,26 +12,27 @@ namespace trireme {
 
 enum class Compression { None, Gzip, Zstd };
 
-// By the end of the name: .gz, .zst.
+// Decided by the end of the name: .gz or .zst.
 Compression compression_of(const std::string& path);
 
-// The bytes of a file, unpacked where it is compressed, from front to back.
+// The bytes of a file from front to back, decompressed if necessary.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // Fills `out` but for what the end of the file leaves; a compressed file that ends early or is
-  // damaged fails.
+  // Fills `out`, except at the end of the file. A compressed file that is damaged or ends early is
+  // an error.
   virtual Result<size_t> read(std::span<char> out) = 0;
-  // Passes over bytes, unpacked ones.
+  // Skips this many decompressed bytes.
   virtual Status skip(int64_t bytes) = 0;
 };
 
-// The unpacked bytes of a stream; one that is not compressed is given back.
+// Returns a stream of the decompressed bytes. A stream that is not compressed is returned
+// unchanged.
 std::unique_ptr<ByteStream> unpacked_stream(std::unique_ptr<ByteStream> packed,
                                             Compression compression);
 
-// "-": standard input, as it is.
+// "-" is standard input, without decompression.
 Result<std::unique_ptr<ByteStream>> open_byte_stream(const std::string& path,
                                                      Compression compression);
 

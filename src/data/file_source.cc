@@ -18,7 +18,7 @@ Result<TokenFile> open_for(const std::string& path, int64_t seq_len, int64_t ver
   return std::move(file);
 }
 
-// The targets are the inputs one token later.
+// The targets are the inputs shifted by one token.
 void read_window(const TokenFile& file, int64_t first_token, std::span<int32_t> inputs,
                  std::span<int32_t> targets) {
   TRIREME_CHECK(inputs.size() == targets.size(), "inputs and targets differ in length");

@@ -11,10 +11,10 @@
 
 namespace trireme {
 
-// Training sequences of a token file in the sampler's order.
+// Training sequences of a token file, in the order of the sampler.
 class FileSource : public TokenSource {
  public:
-  // Refuses a file with fewer than seq_len + 1 tokens.
+  // An error if the file has fewer than seq_len + 1 tokens.
   static Result<FileSource> open(const std::string& path, uint64_t seed, int64_t seq_len,
                                  int64_t verified_at_open = TokenFile::kVerifiedAtOpen);
 
@@ -32,8 +32,8 @@ class FileSource : public TokenSource {
   Sampler sampler_;
 };
 
-// Consecutive windows from the start of a token file, for validation: sample k is always the same,
-// and samples from num_windows() on repeat the first ones.
+// Consecutive windows from the start of a token file, for validation. Sample k is always the same;
+// samples from num_windows() on repeat the first ones.
 class SequentialSource : public TokenSource {
  public:
   static Result<SequentialSource> open(const std::string& path, int64_t seq_len,

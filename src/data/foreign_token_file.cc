@@ -26,20 +26,22 @@ Result<ForeignTokenLayout> parse_llmc(std::span<const std::byte> bytes, int64_t 
   std::memcpy(words.data(), bytes.data(), sizeof words);
   const bool is_wide = words[0] == kLlmcMagic32;
   if (words[1] != (is_wide ? 7 : 1)) {
-    return Error{ErrorKind::Infeasible, fmt::format("llm.c's tokens of version {}; {} is read",
-                                                    words[1], is_wide ? 7 : 1)};
+    return Error{ErrorKind::Infeasible,
+                 fmt::format("tokens of llm.c in version {} are not supported; use version {}",
+                             words[1], is_wide ? 7 : 1)};
   }
   const ForeignTokenLayout layout{ForeignTokens::Llmc, is_wide ? 4 : 2, kForeignHeaderBytes,
                                   words[2]};
   if (layout.num_tokens < 1 ||
       kForeignHeaderBytes + layout.num_tokens * layout.token_bytes != file_bytes) {
-    return damaged(fmt::format("the header tells of {} tokens of {} bytes, the file has {} bytes",
-                               words[2], layout.token_bytes, file_bytes));
+    return damaged(
+        fmt::format("the header declares {} tokens of {} bytes, but the file has {} bytes",
+                    words[2], layout.token_bytes, file_bytes));
   }
   return layout;
 }
 
-// A foreign file, open for reading at any token.
+// An open foreign file, which can be read at any token.
 struct ForeignFile {
   InputFile input;
   ForeignTokenLayout layout;
@@ -53,8 +55,8 @@ struct ForeignFile {
     return ForeignFile{std::move(input), *layout};
   }
 
-  // Tokens begin .. begin + out.size() - 1; those above 2^31 become negative, and are refused
-  // later. `packed` is memory that calls share.
+  // Reads tokens begin .. begin + out.size() - 1. Tokens from 2^31 on become negative and are
+  // refused later. `packed` is reused between calls.
   Status read(int64_t begin, std::vector<std::byte>& packed, std::span<int32_t> out) const {
     const auto width = static_cast<size_t>(layout.token_bytes);
     packed.resize(out.size() * width);
@@ -79,7 +81,7 @@ Status for_each_block(int64_t num_tokens, Visit&& visit) {
   return Done{};
 }
 
-// The path is that of the file that was written.
+// `written` is the path of the new file.
 Status compare(const ForeignFile& foreign, const TokenFile& file, const std::string& written) {
   std::vector<int32_t> theirs;
   std::vector<std::byte> packed;
@@ -95,7 +97,7 @@ Status compare(const ForeignFile& foreign, const TokenFile& file, const std::str
   });
 }
 
-// Bytes of text of every token; of the end of text, none.
+// Returns the text bytes of every token; 0 for the end of text.
 std::vector<int64_t> piece_bytes_of(const Tokenizer* tokenizer) {
   std::vector<int64_t> bytes;
   if (tokenizer == nullptr) return bytes;
@@ -118,8 +120,8 @@ std::string print_llmc_header(const TokenFile& file) {
 Status check_export(const TokenFile& file, ForeignTokens format) {
   if (format == ForeignTokens::NanoGpt && file.header().token_bytes != 2) {
     return Error{ErrorKind::Infeasible,
-                 fmt::format("a vocabulary of {} does not fit into nanoGPT's tokens of 16 bits; "
-                             "--format llmc takes it",
+                 fmt::format("a vocabulary of {} does not fit into nanoGPT's 16-bit tokens; "
+                             "use --format llmc",
                              file.vocab_size())};
   }
   if (format == ForeignTokens::Llmc && file.num_tokens() > INT32_MAX) {
@@ -137,7 +139,7 @@ Result<ForeignTokenLayout> parse_foreign_tokens(std::span<const std::byte> bytes
   if (bytes.size() >= sizeof magic) std::memcpy(&magic, bytes.data(), sizeof magic);
   if (magic == kLlmcMagic16 || magic == kLlmcMagic32) return parse_llmc(bytes, file_bytes);
   if (file_bytes == 0 || file_bytes % 2 != 0) {
-    return damaged(fmt::format("{} bytes are no tokens of 16 bits", file_bytes));
+    return damaged(fmt::format("{} bytes is not a whole number of 16-bit tokens", file_bytes));
   }
   return ForeignTokenLayout{.num_tokens = file_bytes / 2};
 }
@@ -193,7 +195,7 @@ Status export_tokens(const TokenFile& file, ForeignTokens format, const std::str
   TRIREME_TRY_DONE(target.commit());
   TRIREME_TRY(foreign, ForeignFile::open(out));
   if (foreign.layout.num_tokens != file.num_tokens())
-    return damaged(out + ": another number of tokens reads back");
+    return damaged(out + ": the written file has a different number of tokens");
   return compare(foreign, file, out);
 }
 

@@ -11,13 +11,13 @@
 
 namespace trireme {
 
-// Token files of other programs (docs/formats/foreign_tokens.md).
+// Formats of token files of other programs (docs/formats/foreign_tokens.md).
 enum class ForeignTokens {
-  NanoGpt,  // u16 tokens and nothing else
+  NanoGpt,  // only u16 tokens
   Llmc,     // a header of 1024 bytes, then u16 or u32 tokens
 };
 
-// Where the tokens of a file lie, and how wide they are.
+// Position and width of the tokens in a file.
 struct ForeignTokenLayout {
   ForeignTokens format = ForeignTokens::NanoGpt;
   int token_bytes = 2;
@@ -25,25 +25,25 @@ struct ForeignTokenLayout {
   int64_t num_tokens = 0;
 };
 
-// `bytes` are the file's first ones, up to kForeignHeaderBytes. A file that begins with llm.c's
-// magic is llm.c's; any other is nanoGPT's.
+// `bytes` are the first bytes of the file, up to kForeignHeaderBytes. A file that begins with
+// llm.c's magic is llm.c's; any other file is nanoGPT's.
 inline constexpr int64_t kForeignHeaderBytes = 1024;
 Result<ForeignTokenLayout> parse_foreign_tokens(std::span<const std::byte> bytes,
                                                 int64_t file_bytes);
 
-// The layout of the file `path`.
+// Reads the layout of the file `path`.
 Result<ForeignTokenLayout> read_foreign_layout(const std::string& path);
 
-// What the tokens mean, which these files do not say.
+// The meaning of the tokens, which these files do not contain.
 struct TokenMeaning {
   int64_t vocab_size = 0;
-  const Tokenizer* tokenizer = nullptr;  // null: text and documents are not counted
+  const Tokenizer* tokenizer = nullptr;  // null: text bytes and documents are not counted
 };
 
-// Makes a token file and compares it with what was read.
+// Makes a token file and compares it with the original.
 Result<TokenFileHeader> import_tokens(const std::string& path, const TokenMeaning& meaning,
                                       const std::string& out);
-// Refuses tokens that do not fit, and more of them than the format can count (Infeasible).
+// Infeasible if a token does not fit the format, or there are more tokens than it can count.
 Status export_tokens(const TokenFile& file, ForeignTokens format, const std::string& out);
 
 }  // namespace trireme

@@ -27,7 +27,7 @@ class ForeignTokenFile : public testing::Test {
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
-  // Tokens of a file of our own, all over the vocabulary.
+  // Makes a token file of our own with tokens from the whole vocabulary.
   TokenFile make(int64_t vocab_size, int64_t num_tokens) const {
     std::vector<int32_t> tokens;
     for (int64_t i = 0; i < num_tokens; ++i) tokens.push_back(int32_t(i * 7919 % vocab_size));

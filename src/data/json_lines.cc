@@ -10,12 +10,13 @@
 namespace trireme {
 namespace {
 
-constexpr int kGreatestDepth = 200;  // of nested lists and objects: the parser recurses
+constexpr int kGreatestDepth = 200;  // of nested lists and objects, because the parser recurses
 constexpr uint32_t kReplacement = 0xFFFD;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Reads one line from left to right. A false result ends the line; error() then says why.
+// Parses one line from left to right. A function that returns false has found an error; error()
+// describes it.
 class JsonLine {
  public:
   JsonLine(std::string_view line, int64_t& num_replaced)
@@ -52,7 +53,7 @@ class JsonLine {
 bool JsonLine::read(std::string_view field, std::string& text) {
   const size_t text_begin = text.size();
   bool found = false;
-  std::vector<std::string> others;  // string fields that could have been meant
+  std::vector<std::string> others;  // other string fields, named in the error message
   skip_spaces();
   if (!expect('{')) return false;
   skip_spaces();
@@ -77,7 +78,7 @@ bool JsonLine::read(std::string_view field, std::string& text) {
   }
   ++position_;
   skip_spaces();
-  if (position_ < line_.size()) return fail("more after the object");
+  if (position_ < line_.size()) return fail("text after the end of the object");
   if (found) return true;
   return fail(fmt::format("no field \"{}\" (strings here: {})", field,
                           others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", "))));
@@ -208,7 +209,7 @@ bool JsonLine::escape(std::string* text) {
 }
 
 bool JsonLine::hex4(uint32_t& value) {
-  ++position_;  // the u
+  ++position_;  // skips the u
   value = 0;
   for (int k = 0; k < 4; ++k, ++position_) {
     const char c = peek();
@@ -232,7 +233,7 @@ bool JsonLine::unicode_escape(uint32_t& code_point) {
       code_point = 0x10000 + ((code_point - 0xD800) << 10) + (low - 0xDC00);
       return true;
     }
-    position_ = second;  // a character of its own
+    position_ = second;  // a character of its own, not the second half of a pair
   }
   code_point = kReplacement;
   ++num_replaced_;

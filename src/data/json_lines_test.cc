@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// The text under "text", or the error's message after "error: ".
+// Returns the text under "text", or "error: " and the message.
 std::string read(const std::string& line, int64_t* replaced = nullptr) {
   std::string text = "before ";
   int64_t num_replaced = 0;
@@ -60,7 +60,8 @@ TEST(JsonLines, ErrorsNameTheByteAndTheField) {
   EXPECT_NE(read(deep).find("too deeply"), std::string::npos);
 }
 
-// Oracle: nlohmann's parser, over valid lines with one byte changed, removed or repeated.
+// Compares with nlohmann's parser as oracle, on valid lines with one byte changed, removed or
+// repeated.
 TEST(JsonLines, AcceptsWhatAnotherParserAccepts) {
   const std::vector<std::string> seeds = {
       R"({"text":"ab\n\u00e9c\\","n":[1,-2.5e3 ,0,{"x":null}],"t":true,"f":false})",
@@ -77,7 +78,7 @@ TEST(JsonLines, AcceptsWhatAnotherParserAccepts) {
     if (random[1] % 3 == 2) line.insert(place, 1, kBytes[random[2] % (sizeof kBytes - 1)]);
     int64_t replaced = 0;
     const std::string ours = read(line, &replaced);
-    if (replaced > 0) continue;  // refused by the other one
+    if (replaced > 0) continue;  // the other parser refuses it
     const auto json = nlohmann::json::parse(line, nullptr, false);
     const bool is_valid = json.is_object() && json.contains("text") && json["text"].is_string();
     const std::string expected = is_valid ? json["text"].get<std::string>() : "error: ";

@@ -79,7 +79,7 @@ Status PartFile::read(int64_t offset, std::span<int32_t> tokens) const {
     const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), position);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failure_at(path_, "read");
-    if (got == 0) return Error{ErrorKind::Damaged, path_ + ": was truncated by someone else"};
+    if (got == 0) return Error{ErrorKind::Damaged, path_ + ": was truncated by another program"};
     bytes = bytes.subspan(static_cast<size_t>(got));
     position += got;
   }

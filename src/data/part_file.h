@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// Tokens on their way into a token file: int32, appended, without a header. It outlives a process
-// that was stopped, up to its last sync().
+// Tokens that will become a token file: appended as int32, without a header. After a process was
+// stopped it contains the tokens up to the last sync().
 class PartFile {
  public:
-  // Opens or creates it and drops what stands after the first keep_tokens tokens.
+  // Opens or creates the file and drops everything after the first keep_tokens tokens.
   static Result<PartFile> open(const std::string& path, int64_t keep_tokens);
   PartFile(PartFile&& other) noexcept;
   PartFile& operator=(PartFile&& other) noexcept;
@@ -21,7 +21,7 @@ class PartFile {
 
   Status append(std::span<const int32_t> tokens);
   Status sync();
-  // Tokens that were there at the last sync().
+  // Reads tokens that were written before the last sync().
   Status read(int64_t offset, std::span<int32_t> tokens) const;
 
   const std::string& path() const { return path_; }

@@ -78,9 +78,9 @@ class Preparation {
   ValSplit val_split_;
   std::unique_ptr<PartFile> train_;
   std::unique_ptr<PartFile> val_;
-  int64_t document_ = 0;  // number of the document that the next token belongs to
+  int64_t document_ = 0;  // number of the document of the next token
   bool was_resumed_ = false;
-  bool is_text_good_ = true;  // what was read of it
+  bool is_text_good_ = true;  // false while a block is read and encoded, so after its failure too
 };
 
 uint64_t Preparation::inputs_hash() const {
@@ -132,7 +132,7 @@ Status Preparation::encode_all() {
       kept_bytes = read_bytes;
     }
     if (stops) {
-      return Error{ErrorKind::Runtime, "stopped; the same command goes on from " +
+      return Error{ErrorKind::Runtime, "stopped; the same command resumes from " +
                                            fmt::format("{} bytes of text", read_bytes)};
     }
   }
@@ -140,7 +140,7 @@ Status Preparation::encode_all() {
   return keep_state(0);
 }
 
-// Every document goes whole into one of the two part files.
+// Every document goes completely into one of the two part files.
 Status Preparation::route(const TextEncoder::Encoded& encoded) {
   const std::span<const int32_t> tokens(encoded.tokens);
   size_t begin = 0;
@@ -165,11 +165,11 @@ Status Preparation::keep_state(int64_t unused_bytes) {
                      .report = reader_.report(),
                      .train_tokens = train_->num_tokens(),
                      .val_tokens = val_->num_tokens()};
-  state.report.text_bytes -= unused_bytes;  // they will be read again
+  state.report.text_bytes -= unused_bytes;  // these bytes will be read again
   return save_prepare_state(state, path("prepare.state"));
 }
 
-// Copies tokens begin .. end - 1 of a part.
+// Copies tokens begin .. end - 1 of a part file.
 Result<TokenFileHeader> Preparation::write(const char* name, const PartFile& part, int64_t begin,
                                            int64_t end) const {
   TRIREME_TRY(writer,
@@ -205,9 +205,10 @@ Result<PrepareReport> Preparation::finish() {
   if (train_end == 0 || (has_val && val_end == 0)) {
     return Error{
         ErrorKind::Usage,
-        fmt::format("{} documents leave none for {} with a validation fraction of {}; "
-                    "take another fraction, or hold out the tail",
-                    document_, train_end == 0 ? "training" : "validation", options_.val_fraction)};
+        fmt::format(
+            "with {0} documents and a validation fraction of {2} no document is left for {1}; "
+            "take another fraction, or hold out the tail",
+            document_, train_end == 0 ? "training" : "validation", options_.val_fraction)};
   }
   TRIREME_TRY_DONE(save_tokenizer(tokenizer_, path("tokenizer.json")));
   TRIREME_TRY(train_header, write("train.tok", *train_, 0, train_end));
@@ -215,7 +216,7 @@ Result<PrepareReport> Preparation::finish() {
   if (has_val) {
     TRIREME_TRY(val_header, write("val.tok", val_part, val_begin, val_end));
     report.val = val_header;
-  } else {  // that of an earlier preparation is none of this text
+  } else {  // removes the file of an earlier preparation, which has other text
     std::error_code failure;
     fs::remove(path("val.tok"), failure);
     if (failure) return Error{ErrorKind::Damaged, path("val.tok") + ": " + failure.message()};
@@ -227,10 +228,10 @@ Result<PrepareReport> Preparation::run() {
   TRIREME_TRY_DONE(start());
   const auto encoded = encode_all();
   auto report = encoded.ok() ? finish() : Result<PrepareReport>(encoded.error());
-  // After a failure that may pass (a full disk, a signal) the same command goes on.
+  // After a failure that may be temporary (a full disk, a signal) the same command resumes.
   const bool may_pass = is_text_good_ && !report.ok() && report.error().kind != ErrorKind::Usage;
-  const bool goes_on = may_pass && can_resume();
-  if (!goes_on) remove_parts();
+  const bool resumes = may_pass && can_resume();
+  if (!resumes) remove_parts();
   return report;
 }
 

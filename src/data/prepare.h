@@ -13,36 +13,36 @@
 
 namespace trireme {
 
-// What becomes validation text.
+// Which text is held out for validation.
 enum class HeldOut {
-  Auto,       // Documents for lines, JSON lines and 100 files or more, else Tail
+  Auto,       // Documents for lines, JSON lines and 100 or more files, else Tail
   Documents,  // whole documents, spread over the input (val_split.h)
   Tail,       // the last tokens
 };
 
 struct PrepareOptions {
   TextInput input;
-  std::string out;  // folder for train.tok, val.tok and tokenizer.json; made where it is missing
+  std::string out;  // folder for train.tok, val.tok and tokenizer.json; created if missing
   double val_fraction = 0.05;  // 0: no val.tok
   HeldOut held_out = HeldOut::Auto;
-  uint64_t seed = 1337;                    // of the choice of documents
-  int64_t block_bytes = int64_t{8} << 20;  // of text that are encoded at a time
-  // Called after each block with bytes of text that were read, and all of them (-1: not known).
+  uint64_t seed = 1337;                    // for the choice of documents
+  int64_t block_bytes = int64_t{8} << 20;  // bytes of text that are encoded at a time
+  // Called after each block with the bytes of text read and all bytes (-1: unknown).
   std::function<void(int64_t, int64_t)> progress;
-  // Called after each block; true stops the preparation, which goes on when called again.
+  // Called after each block. If it returns true the preparation stops; the next call resumes it.
   std::function<bool()> stop;
 };
 
 struct PrepareReport {
   TokenFileHeader train;
-  TokenFileHeader val;             // num_tokens is 0 without validation
-  std::vector<std::string> notes;  // about the text, a sentence each
+  TokenFileHeader val;             // num_tokens is 0 if nothing is held out
+  std::vector<std::string> notes;  // notes about the text, one sentence each
   bool was_resumed = false;
 };
 
-// Encodes text into token files, on all threads of a team and in bounded memory. Every document is
-// followed by <|endoftext|>. What was encoded is kept every 64 MiB of text: the same call after a
-// failure, with files that have not changed, goes on from there (not for standard input).
+// Encodes text into token files, on all threads of a team and in bounded memory. <|endoftext|>
+// follows every document. Progress is saved every 64 MiB of text: after a failure the same call
+// resumes from there if the files have not changed (but not from standard input).
 Result<PrepareReport> prepare(const Tokenizer& tokenizer, const PrepareOptions& options,
                               ThreadTeam& team);
 

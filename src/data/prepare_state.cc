@@ -44,7 +44,7 @@ PrepareState from_json(const json& object, uint64_t inputs_hash) {
 }  // namespace
 
 Status save_prepare_state(const PrepareState& state, const std::string& path) {
-  // A path in first_invalid need not be UTF-8.
+  // A path in first_invalid may be invalid UTF-8.
   const auto text = to_json(state).dump(2, ' ', false, json::error_handler_t::replace);
   return write_file_atomically(path, text);
 }

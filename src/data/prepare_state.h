@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// How far a preparation has come; kept beside its part files.
+// The progress of a preparation, stored beside its part files.
 struct PrepareState {
-  uint64_t inputs_hash = 0;  // of everything that decides the tokens
+  uint64_t inputs_hash = 0;  // of everything that affects the tokens
   TextReader::Position position;
   TextReader::Report report;
   int64_t train_tokens = 0;
@@ -19,8 +19,8 @@ struct PrepareState {
 };
 
 Status save_prepare_state(const PrepareState& state, const std::string& path);
-// None where there is no such file, or it is of other inputs, or damaged: then there is nothing to
-// go on from.
+// Returns nullopt if there is no such file, it belongs to other inputs, or it is damaged; then the
+// preparation cannot be resumed.
 std::optional<PrepareState> load_prepare_state(const std::string& path, uint64_t inputs_hash);
 
 }  // namespace trireme

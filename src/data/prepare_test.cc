@@ -116,7 +116,8 @@ TEST(ValSplit, HoldsOutItsFractionOfEveryStretch) {
   EXPECT_FALSE(ValSplit(3, 0.0).holds_out(0));
 }
 
-// Stopped after any block, by then or by a kill that leaves more in the parts than was kept.
+// The preparation is stopped after any block, either by `stop` or by a kill that leaves more in the
+// part files than the saved state says.
 TEST_F(PrepareTest, StoppedAnywhereAndResumedGivesTheSameFiles) {
   const std::string lines = write("a.jsonl", json_documents(3000));
   const std::string text = write("b.txt", std::string(150000, 'a') + " end");
@@ -166,8 +167,8 @@ TEST_F(PrepareTest, RefusalsLeaveNothingBehind) {
   EXPECT_TRUE(fs::is_empty(path("out")));
 }
 
-// A chain's own tokens: the bigram model comes down to the entropy rate, and its probabilities are
-// probabilities.
+// On the tokens of a Markov chain the bigram model reaches the entropy rate, and its probabilities
+// sum to one.
 TEST_F(PrepareTest, BigramBaselineReachesTheEntropyRateOfAChain) {
   const int64_t vocab_size = 24, seq_len = 1000;
   for (const char* split : {"train", "val"}) {

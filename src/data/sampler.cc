@@ -9,13 +9,13 @@
 namespace trireme {
 namespace {
 
-// More than the four that make a Feistel network a strong permutation of a large set: small sets,
-// with few bits a side, need more to be mixed well.
+// More rounds than the four that make a Feistel network a strong permutation of a large set. Small
+// sets with few bits per side need more rounds to be mixed well.
 constexpr uint32_t kRounds = 8;
 
 uint64_t low_bits(int bits) { return (uint64_t{1} << bits) - 1; }
 
-// A keyed function of (half, round, epoch) with 32 bits: a half is never wider.
+// A keyed function of (half, round, epoch) with 32 bits, because a half is never wider.
 uint64_t round_function(RngKey key, uint64_t half, uint32_t round, uint64_t epoch) {
   return philox(key, {static_cast<uint32_t>(half), round, static_cast<uint32_t>(epoch),
                       static_cast<uint32_t>(epoch >> 32)})[0];
@@ -30,7 +30,8 @@ Sampler::Sampler(uint64_t seed, int64_t num_tokens, int64_t seq_len)
   TRIREME_CHECK(seq_len >= 1, "seq_len is " + std::to_string(seq_len));
   TRIREME_CHECK(num_tokens > seq_len, std::to_string(num_tokens) + " tokens hold no window of " +
                                           std::to_string(seq_len) + " and one more");
-  // One window less than fits, so that every offset below seq_len leaves the same number.
+  // Uses one window less than fits, so that every offset below seq_len leaves the same number of
+  // windows.
   num_windows_ = std::max<int64_t>(1, num_tokens / seq_len - 1);
   num_offsets_ = std::min(seq_len, num_tokens - num_windows_ * seq_len);
   const int bits = std::bit_width(static_cast<uint64_t>(num_windows_ - 1));
@@ -47,8 +48,8 @@ int64_t Sampler::first_token(uint64_t global_sample) const {
   return offset + static_cast<int64_t>(permute(global_sample % num_windows, epoch)) * seq_len_;
 }
 
-// A Feistel network permutes the 2^bits >= num_windows numbers; following the cycle until it
-// comes back below num_windows permutes those (less than two turns on average).
+// A Feistel network permutes 2^bits >= num_windows numbers. Following the cycle until the number is
+// below num_windows permutes the windows (less than two rounds on average).
 uint64_t Sampler::permute(uint64_t index, uint64_t epoch) const {
   const uint64_t left_mask = low_bits(left_bits_);
   const uint64_t right_mask = low_bits(right_bits_);

@@ -65,8 +65,8 @@ TEST(Sampler, OrderDependsOnSeedAndEpochAlone) {
   EXPECT_LT(same_epoch, 10);
 }
 
-// Half of the places should hold windows of the first half of the file: hypergeometric, with a
-// standard deviation of sqrt(n) / 4.
+// Half of the places should hold windows of the first half of the file. The number is
+// hypergeometric, with a standard deviation of sqrt(n) / 4.
 TEST(Sampler, FirstHalfOfAnEpochIsSpreadOverTheFile) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Sampler sampler(seed, 4097 * 8, 8);

@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-// Successor k follows with probability 2^-(k+1); with the remaining 2^-4 any token does.
+// Successor k follows with probability 2^-(k+1). With the remaining probability 2^-4 any token
+// follows.
 constexpr int kNumSuccessors = 4;
 constexpr double kNoise = 1.0 / (1 << kNumSuccessors);
 
@@ -17,7 +18,7 @@ int32_t uniform_token(uint32_t word, int64_t vocab_size) {
   return static_cast<int32_t>((uint64_t{word} * static_cast<uint64_t>(vocab_size)) >> 32);
 }
 
-// Density proportional to 1 / sqrt(token): a few tokens are frequent, most are rare.
+// The density is proportional to 1 / sqrt(token): a few tokens are frequent, most are rare.
 int32_t skewed_token(uint32_t word, int64_t vocab_size) {
   const uint64_t squared = (uint64_t{word} * word) >> 32;
   return uniform_token(static_cast<uint32_t>(squared), vocab_size);
@@ -59,7 +60,7 @@ void SyntheticSource::read_sample(uint64_t global_sample, std::span<int32_t> inp
 }
 
 double SyntheticSource::entropy_rate() const {
-  // How often tokens occur: the chain's own step, applied until it has forgotten its start.
+  // Computes how often tokens occur: applies the chain's step until it has forgotten its start.
   const size_t num_tokens = static_cast<size_t>(vocab_size_);
   std::vector<double> frequency(num_tokens, 1.0 / static_cast<double>(vocab_size_));
   std::vector<double> next(num_tokens);
@@ -76,7 +77,7 @@ double SyntheticSource::entropy_rate() const {
   double nats = 0.0;
   for (size_t token = 0; token < num_tokens; ++token) {
     const double noise = kNoise / static_cast<double>(vocab_size_);
-    double rest = static_cast<double>(vocab_size_);  // tokens that only noise reaches
+    double rest = static_cast<double>(vocab_size_);  // tokens that occur only as noise
     double row = 0.0;
     for (int k = 0; k < kNumSuccessors; ++k) {
       const int32_t* row_successors = &successors_[token * kNumSuccessors];

@@ -47,8 +47,8 @@ TEST(SyntheticSource, SamplesSeedsAndSplitsDiffer) {
   EXPECT_EQ(source.entropy_rate(), val.entropy_rate()) << "another chain for validation";
 }
 
-// The entropies measured by counting are those that the chain was made with: far below uniform, so
-// there is something to learn, and bigrams below unigrams, so attention has something to do.
+// The entropies measured by counting are those of the chain: far below uniform, so there is
+// something to learn, and bigrams below unigrams, so attention is useful.
 TEST(SyntheticSource, CountedBigramEntropyIsTheEntropyRate) {
   const int64_t vocab_size = 32, seq_len = 256, samples = 4000;
   const SyntheticSource source(9, vocab_size);

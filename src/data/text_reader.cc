@@ -24,7 +24,7 @@ Error unreadable(const std::string& path, std::string_view why) {
 
 std::string shown(const std::string& path) { return path == "-" ? "standard input" : path; }
 
-// notes.jsonl.gz: notes.jsonl
+// Returns "notes.jsonl" for "notes.jsonl.gz".
 fs::path unpacked_name(const fs::path& path) {
   return compression_of(path.string()) == Compression::None ? path
                                                             : fs::path(path).replace_extension();
@@ -37,11 +37,11 @@ Status check_extension(const fs::path& path) {
   if (std::find(kCompressed.begin(), kCompressed.end(), extension) != kCompressed.end()) {
     return unreadable(
         path.string(),
-        "is compressed in a way that is not read (.gz and .zst are); unpack it into a "
+        "has a compression that is not supported (.gz and .zst are); decompress it into a "
         "pipe and read \"-\"");
   }
   if (std::find(kBinary.begin(), kBinary.end(), extension) != kBinary.end()) {
-    return unreadable(path.string(), "is not text; text files and JSON lines are read");
+    return unreadable(path.string(), "is not text; use text files or JSON lines");
   }
   return Done{};
 }
@@ -66,7 +66,7 @@ Status add_file(const fs::path& path, TextFormat format, std::vector<TextFile>& 
   return Done{};
 }
 
-// Empty files in a folder are common and mean nothing: they are left out.
+// Empty files in a folder are common and harmless, so they are skipped.
 Status add_folder(const fs::path& folder, TextFormat format, std::vector<TextFile>& files) {
   std::vector<fs::path> paths;
   std::error_code failure;
@@ -180,7 +180,7 @@ void TextReader::check_utf8(std::string_view bytes, bool is_last) {
   report_.num_invalid += utf8_.num_invalid() - known;
 }
 
-// Reads on in the open file; closes it at its end.
+// Reads more of the open file and closes it at its end.
 Status TextReader::read_block(TextBatch& batch, size_t bytes) {
   const TextFile& file = files_[file_index_];
   const bool is_text = file.format == TextFormat::Text;

@@ -15,65 +15,65 @@ namespace trireme {
 
 enum class TextFormat {
   Auto,       // JsonLines for .jsonl and .ndjson, else Text
-  Text,       // a file is a document
-  Lines,      // a line is a document, without its end; empty lines are none
-  JsonLines,  // a line is an object with the document in one field
+  Text,       // each file is a document
+  Lines,      // each line without its end is a document; empty lines are skipped
+  JsonLines,  // each line is an object with the document in one field
 };
 
 struct TextInput {
-  // Files, folders (read recursively in the order of their names, hidden files left out), or "-"
-  // for standard input.
+  // Files, folders (read recursively in the order of their names, without hidden files), or "-" for
+  // standard input.
   std::vector<std::string> paths;
   TextFormat format = TextFormat::Auto;
-  std::string field = "text";  // of JSON lines
+  std::string field = "text";  // for JSON lines
 };
 
 struct TextFile {
   std::string path;  // "-": standard input
   TextFormat format = TextFormat::Text;
-  int64_t bytes = -1;  // on the disk; -1: not known before the end
+  int64_t bytes = -1;  // on disk; -1: unknown before the end
   Compression compression = Compression::None;
 };
 
-// Reads documents in blocks, so memory does not depend on the input's size. Bytes are kept as they
-// are, UTF-8 or not.
+// Reads documents in blocks, so memory does not depend on the size of the input. Bytes are kept as
+// they are, UTF-8 or not.
 class TextReader {
  public:
-  // Lists the files; refuses missing and empty ones, and those that are not text, by name. Files
-  // that end in .gz or .zst are unpacked as they are read.
+  // Lists the files. An error names files that are missing, empty or not text. Files that end in
+  // .gz or .zst are decompressed while they are read.
   static Result<TextReader> open(const TextInput& input);
 
-  // Appends about block_bytes of text; false when there was nothing more. Refuses a line that is
-  // not what the format says, and an input without any text.
+  // Appends about block_bytes of text. Returns false if there was nothing more. An error if a line
+  // does not have the format, or the input has no text at all.
   Result<bool> read(TextBatch& batch, int64_t block_bytes = int64_t{8} << 20);
 
   struct Report {
     int64_t num_documents = 0;
     int64_t text_bytes = 0;
-    int64_t num_empty = 0;      // documents without text, left out
+    int64_t num_empty = 0;      // documents without text, skipped
     int64_t num_invalid = 0;    // bytes that are not UTF-8, kept
-    int64_t num_replaced = 0;   // halves of surrogate pairs in JSON, now U+FFFD
-    std::string first_invalid;  // "notes.txt: byte 17"
+    int64_t num_replaced = 0;   // halves of surrogate pairs in JSON, replaced by U+FFFD
+    std::string first_invalid;  // such as "notes.txt: byte 17"
   };
-  // Where reading can go on: before `file`'s byte `offset`.
+  // A place from which reading can resume: byte `offset` of `file`.
   struct Position {
     int64_t file = 0;
     int64_t offset = 0;
     int64_t line = 0;  // lines before the offset
   };
-  // The place of the text that was read last but for unused_bytes, which are the last ones of the
-  // batch and belong to an open document.
+  // Returns the place after the text read so far, minus unused_bytes. These are the last bytes of
+  // the batch and belong to an open document.
   Position position(int64_t unused_bytes) const;
-  // Goes on there; `report` is that of the reading so far.
+  // Resumes reading at `position`. `report` is that of the reading so far.
   Status seek(const Position& position, const Report& report);
 
   const Report& report() const { return report_; }
-  // What a user should know about the text, a sentence each; empty when there is nothing.
+  // Notes for the user about the text, one sentence each; empty if there are none.
   std::vector<std::string> notes() const;
 
   const std::vector<TextFile>& files() const { return files_; }
-  int64_t total_bytes() const;  // of all files, unpacked; -1: not known
-  bool can_seek() const;        // no file is standard input or a pipe
+  int64_t total_bytes() const;  // of all files, decompressed; -1: unknown
+  bool can_seek() const;        // true if no file is standard input or a pipe
 
  private:
   TextReader(std::vector<TextFile> files, std::string field);
@@ -90,12 +90,12 @@ class TextReader {
   std::string field_;
   Report report_;
 
-  size_t file_index_ = 0;  // the open file, or the next one
+  size_t file_index_ = 0;  // index of the open file, or of the next one
   std::unique_ptr<ByteStream> open_file_;
-  int64_t offset_ = 0;       // bytes read of it, unpacked
-  int64_t line_number_ = 0;  // lines taken of it
-  std::string pending_;      // of Lines and JsonLines: read, but not taken
-  size_t searched_ = 0;      // bytes of it without the end of a line
+  int64_t offset_ = 0;       // decompressed bytes read from it
+  int64_t line_number_ = 0;  // lines taken from it
+  std::string pending_;      // for Lines and JsonLines: text read but not yet taken
+  size_t searched_ = 0;      // its bytes known to contain no line end
   Utf8Check utf8_;
 };
 

@@ -146,7 +146,7 @@ std::string many_lines() {
   return lines;
 }
 
-// Whole, in two parts one behind the other, and with an empty part between them.
+// Files are compressed as a whole, in two parts, and with an empty part between two parts.
 TEST_F(TextReaderTest, PackedFilesAreReadAsTheTextInThem) {
   const std::string lines = many_lines();
   const auto expected = collect({.paths = {write("a.jsonl", lines)}}, 1 << 20);
@@ -180,14 +180,13 @@ TEST_F(TextReaderTest, PackedFilesThatEndEarlyOrAreDamagedAreRefused) {
     damaged[packed.size() / 2] ^= 0x55;
     damaged[packed.size() / 2 + 1] ^= 0x55;
     const auto read = collect({.paths = {write(name, damaged)}}, 1 << 20);
-    EXPECT_FALSE(read.error.empty() && is_gzip)
-        << name;  // zstd has no checksum unless asked for one
+    EXPECT_FALSE(read.error.empty() && is_gzip) << name;  // zstd writes no checksum by default
     EXPECT_FALSE(collect({.paths = {write(name, lines)}}).error.empty());
   }
 }
 
-// A frame that announces 256 bytes and holds none: whole before the library it would be refused, in
-// pieces not.
+// This frame declares 256 bytes and has none. The library would refuse it as a whole but not in
+// pieces.
 TEST_F(TextReaderTest, WhatIsRefusedDoesNotDependOnTheSizeOfBlocks) {
   const std::string frame("\x28\xb5\x2f\xfd\x60\0\0\1\0\0", 10);
   const std::string path = write("e.txt.zst", frame);
@@ -197,8 +196,8 @@ TEST_F(TextReaderTest, WhatIsRefusedDoesNotDependOnTheSizeOfBlocks) {
   }
 }
 
-// From wherever reading is taken up again, the rest comes.
-TEST_F(TextReaderTest, ReadingGoesOnAtAnyPosition) {
+// From every position at which reading resumes, the rest of the text is read.
+TEST_F(TextReaderTest, ReadingResumesAtAnyPosition) {
   std::string lines, text;
   for (int k = 0; k < 40; ++k) {
     lines += "{\"text\":\"document " + std::to_string(k) + "\"}\n";
@@ -215,7 +214,7 @@ TEST_F(TextReaderTest, ReadingGoesOnAtAnyPosition) {
   TextBatch batch;
   std::string taken;
   while (*first->read(batch, 50)) {
-    // As an encoder would: everything but some bytes of an open document.
+    // As an encoder does: uses everything except some bytes of an open document.
     const size_t unused = std::min<size_t>(5, batch.text.size() - batch.open_begin());
     taken += batch.text.substr(0, batch.text.size() - unused);
     batch.drop_front(batch.text.size() - unused);

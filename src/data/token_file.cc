@@ -13,13 +13,13 @@
 namespace trireme {
 namespace {
 
-// CR LF shows a transfer that translated line ends, as in PNG.
+// CR LF reveals a transfer that converted line ends, as in PNG.
 constexpr char kMagic[8] = {'T', 'R', 'I', 'T', 'O', 'K', '\r', '\n'};
-constexpr uint32_t kWithoutChunks = 1;  // versions
+constexpr uint32_t kWithoutChunks = 1;  // versions of the format
 constexpr uint32_t kWithChunks = 2;
 constexpr const char* kPrepareAgain = "prepare it again with `trireme data prepare`";
 
-// As in the file; little-endian like every machine this runs on.
+// The header as in the file; little-endian, like every machine that this runs on.
 struct RawHeader {
   char magic[8];
   uint32_t version;
@@ -40,7 +40,7 @@ uint32_t header_hash_of(RawHeader raw) {
   return static_cast<uint32_t>(hash64(std::as_bytes(std::span(&raw, 1))));
 }
 
-// Returns the greatest token.
+// Returns the largest token.
 template <typename Token>
 uint32_t widen(const std::byte* source, std::span<int32_t> out) {
   uint32_t greatest = 0;
@@ -53,7 +53,7 @@ uint32_t widen(const std::byte* source, std::span<int32_t> out) {
   return greatest;
 }
 
-// Memory for one chunk, on the stack: a step allocates nothing.
+// Memory for one chunk. It is on the stack, because a step allocates nothing.
 using ChunkBuffer = std::array<std::byte, kTokenChunkBytes>;
 
 }  // namespace
@@ -130,7 +130,7 @@ Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes
                                .tokenizer_hash = raw.tokenizer_hash,
                                .payload_hash = raw.payload_hash,
                                .has_chunk_checksums = raw.version == kWithChunks};
-  // The first comparison keeps the sizes of the second one within 63 bits.
+  // The first comparison limits the sizes in the second one to 63 bits.
   const bool fits = raw.num_tokens <= static_cast<uint64_t>(file_bytes) / raw.token_bytes;
   if (!fits || header.file_bytes() != file_bytes) {
     return damaged("the header tells of " + std::to_string(raw.num_tokens) + " tokens of " +

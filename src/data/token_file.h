@@ -12,17 +12,17 @@
 
 namespace trireme {
 
-// The first 64 bytes of a token file (docs/formats/token_file.md), without its magic and the
-// header's checksum.
+// The header of a token file, its first 64 bytes (docs/formats/token_file.md), without the magic
+// and the header's checksum.
 struct TokenFileHeader {
-  int token_bytes = 2;      // 2 when the vocabulary fits into 16 bits, else 4
+  int token_bytes = 2;      // 2 if the vocabulary fits into 16 bits, else 4
   uint32_t vocab_size = 0;  // every token is below it
   int64_t num_tokens = 0;
   int64_t num_documents = 0;
-  int64_t text_bytes = 0;       // of the text that was encoded: nats per token to bits per byte
+  int64_t text_bytes = 0;       // of the encoded text; converts nats per token to bits per byte
   uint64_t tokenizer_hash = 0;  // Tokenizer::hash()
   uint64_t payload_hash = 0;    // XXH3-64 of the tokens
-  // Version 2: a checksum of every chunk of tokens stands behind the tokens. Version 1 has none.
+  // Version 2 stores a checksum of every chunk of tokens after the tokens. Version 1 has none.
   bool has_chunk_checksums = true;
 
   int64_t payload_bytes() const { return num_tokens * token_bytes; }
@@ -32,20 +32,22 @@ struct TokenFileHeader {
 
 inline constexpr int64_t kTokenFileHeaderBytes = 64;
 inline constexpr int64_t kTokenChunkBytes = int64_t{64} << 10;  // the last chunk may be shorter
-inline constexpr int64_t kTokensPerCopy = int64_t{1} << 20;     // where tokens go from file to file
+// Block size for copying tokens between files.
+inline constexpr int64_t kTokensPerCopy = int64_t{1} << 20;
 
-// Bytes of a token that is below vocab_size.
+// Returns the bytes per token for tokens below vocab_size.
 int token_bytes_of(int64_t vocab_size);
 
-// Checksum of a chunk. The chunk's number is its seed, so that a chunk in another's place is wrong.
+// Returns the checksum of a chunk. Its seed is the number of the chunk, so a chunk in a wrong place
+// does not match.
 uint64_t token_chunk_hash(int64_t chunk, std::span<const std::byte> tokens);
 
-// A file of tokens, open for reading at any token.
+// An open token file, which can be read at any token.
 class TokenFile {
  public:
-  // Refuses a file whose header or length is wrong. A file below `verified_at_open` bytes is
-  // verified as a whole; of a larger one, read() verifies every chunk that it reads for the first
-  // time, if the file has chunk checksums.
+  // An error if the header or the length is wrong. A file below `verified_at_open` bytes is
+  // verified completely. For a larger file read() verifies every chunk when it is read for the
+  // first time, if the file has chunk checksums.
   static Result<TokenFile> open(const std::string& path,
                                 int64_t verified_at_open = kVerifiedAtOpen);
   static constexpr int64_t kVerifiedAtOpen = int64_t{64} << 20;
@@ -55,21 +57,21 @@ class TokenFile {
   int64_t num_tokens() const { return header_.num_tokens; }
   int64_t vocab_size() const { return header_.vocab_size; }
 
-  // Copies tokens offset .. offset + out.size() - 1. Safe from several threads; no heap
-  // allocation. Throws IoError for a chunk that does not match its checksum, for bytes that cannot
-  // be read, and for a token outside the vocabulary.
+  // Copies tokens offset .. offset + out.size() - 1. Several threads may call it, and it allocates
+  // no heap memory. Throws IoError if a chunk does not match its checksum, bytes cannot be read, or
+  // a token is outside the vocabulary.
   void read(int64_t offset, std::span<int32_t> out) const;
 
-  // Reads the whole file and compares all checksums.
+  // Reads the whole file and checks all checksums.
   Status verify() const;
 
  private:
   TokenFile(InputFile file, const TokenFileHeader& header);
   int64_t chunk_bytes(int64_t chunk) const;
-  // Reads a chunk into `out` and compares it with its checksum, if it has one.
+  // Reads a chunk into `out` and checks its checksum, if it has one.
   Status read_chunk(int64_t chunk, std::span<std::byte> out) const;
-  // Bytes begin .. begin + length - 1 of a chunk, which is verified if it was not yet. They lie in
-  // `memory`, which holds a whole chunk.
+  // Returns bytes begin .. begin + length - 1 of a chunk, which is verified first if it was not
+  // yet. They are in `memory`, which has room for a whole chunk.
   Result<const std::byte*> read_part(int64_t chunk, int64_t begin, int64_t length,
                                      std::span<std::byte> memory) const;
   bool is_verified(int64_t chunk) const;
@@ -77,10 +79,12 @@ class TokenFile {
 
   InputFile file_;
   TokenFileHeader header_;
-  std::unique_ptr<std::atomic<uint64_t>[]> verified_;  // a bit per chunk; no memory in a step
+  // One bit per chunk, so that a step allocates nothing.
+  std::unique_ptr<std::atomic<uint64_t>[]> verified_;
 };
 
-// Checks magic, version, checksum and the fields' agreement with each other and with file_bytes.
+// Checks magic, version and checksum, and that the fields agree with each other and with
+// file_bytes.
 Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes,
                                                 int64_t file_bytes);
 void print_token_file_header(const TokenFileHeader& header,

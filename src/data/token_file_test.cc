@@ -27,7 +27,7 @@ class TokenFileTest : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // Tokens 0, 1, ... modulo the vocabulary, written in pieces of uneven length.
+  // Writes tokens 0, 1, ... modulo the vocabulary, in pieces of uneven length.
   std::string write(const std::string& name, int64_t num_tokens, int64_t vocab_size) const {
     auto writer = TokenFileWriter::create(path(name), vocab_size, 0xFEED);
     EXPECT_TRUE(writer.ok());
@@ -46,7 +46,7 @@ class TokenFileTest : public testing::Test {
   void write_bytes(const std::string& name, const std::string& bytes) const {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
-  // Changes one bit of a byte of a file in its place; a second call changes it back.
+  // Flips one bit of the file in place; a second call restores it.
   void flip(const std::string& file, int64_t position, int bit) const {
     std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
     stream.seekg(position);
@@ -55,7 +55,7 @@ class TokenFileTest : public testing::Test {
     stream.put(static_cast<char>(byte ^ (1 << bit)));
     ASSERT_TRUE(stream.flush().good());
   }
-  // The message of what read() throws, or "".
+  // Returns the message of the exception that read() throws, or "".
   static std::string failure_of(const TokenFile& file, int64_t offset, std::span<int32_t> out) {
     try {
       file.read(offset, out);
@@ -64,7 +64,7 @@ class TokenFileTest : public testing::Test {
       return error.what();
     }
   }
-  // The same tokens as those of a file of version 2, as version 1 wrote them.
+  // Converts a file of version 2 to version 1 with the same tokens.
   static std::string without_chunk_checksums(const std::string& bytes,
                                              const TokenFileHeader& header) {
     TokenFileHeader old = header;
@@ -78,7 +78,7 @@ class TokenFileTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-constexpr int64_t kNothingAtOpen = 0;  // as if the file were above the limit
+constexpr int64_t kNothingAtOpen = 0;  // treats the file as if it were above the limit
 
 TEST_F(TokenFileTest, ReadsWhatWasWrittenInBothWidths) {
   for (int64_t vocab_size : {5, 257, 65536, 65537, 100000}) {
@@ -137,10 +137,11 @@ TEST_F(TokenFileTest, EveryFlippedByteTruncationAndAppendixIsRefused) {
   EXPECT_FALSE(TokenFile::open(folder_.string()).ok());
 }
 
-// 120 flips all over a file that is too large to be verified when it is opened: a flip in the
-// header is refused at once, any other when its chunk is read, and no other chunk is.
+// Flips 120 bits all over a file that is too large to be verified when it is opened. A flip in the
+// header is refused at once; any other flip is noticed when its chunk is read, and in no other
+// chunk.
 TEST_F(TokenFileTest, EveryFlipInALargeFileIsNoticedWhenItsChunkIsRead) {
-  for (const int64_t vocab_size : {300, 100000}) {  // tokens of two bytes and of four
+  for (const int64_t vocab_size : {300, 100000}) {  // tokens of two bytes and of four bytes
     const std::string name = write("a.tok", 115000, vocab_size);
     const TokenFileHeader header = TokenFile::open(name)->header();
     const int64_t tokens_per_chunk = kTokenChunkBytes / header.token_bytes;
@@ -150,7 +151,7 @@ TEST_F(TokenFileTest, EveryFlipInALargeFileIsNoticedWhenItsChunkIsRead) {
     const auto positions = rng_key(7, "flips");
     for (uint64_t draw = 0; draw < 120; ++draw) {
       const PhiloxCounter words = philox(positions, counter_of(draw, 0));
-      // A third of the flips in the header and in the table each, which are small.
+      // A third of the flips each are in the header and in the table, which are small.
       const int64_t ends[] = {0, kTokenFileHeaderBytes, table, header.file_bytes()};
       const int64_t begin = ends[draw % 3];
       const int64_t position = begin + words[0] % (ends[draw % 3 + 1] - begin);
@@ -161,16 +162,17 @@ TEST_F(TokenFileTest, EveryFlipInALargeFileIsNoticedWhenItsChunkIsRead) {
                                         ? (position - kTokenFileHeaderBytes) / kTokenChunkBytes
                                         : (position - table) / int64_t{sizeof(uint64_t)};
       for (int64_t chunk = 0; file.ok() && chunk < header.num_chunks(); ++chunk) {
-        // The last tokens of a chunk; the flip is anywhere in it.
+        // Reads the last tokens of a chunk; the flip may be anywhere in it.
         const int64_t end = std::min((chunk + 1) * tokens_per_chunk, header.num_tokens);
         const int64_t first = kTokenFileHeaderBytes + chunk * kTokenChunkBytes;
         const int64_t last = kTokenFileHeaderBytes + end * header.token_bytes - 1;
-        const std::string said = failure_of(*file, end - 100, tokens);
+        const std::string message = failure_of(*file, end - 100, tokens);
         const std::string wanted = name + ": chunk " + std::to_string(chunk) + " (bytes " +
                                    std::to_string(first) + " to " + std::to_string(last) + ")";
-        EXPECT_EQ(said.starts_with(wanted), chunk == damaged_chunk) << said;
-        EXPECT_EQ(said.find("trireme data prepare") != std::string::npos, chunk == damaged_chunk);
-        EXPECT_EQ(said.empty(), chunk != damaged_chunk) << said;
+        EXPECT_EQ(message.starts_with(wanted), chunk == damaged_chunk) << message;
+        EXPECT_EQ(message.find("trireme data prepare") != std::string::npos,
+                  chunk == damaged_chunk);
+        EXPECT_EQ(message.empty(), chunk != damaged_chunk) << message;
       }
       EXPECT_FALSE(TokenFile::open(name).ok()) << "byte " << position;
       EXPECT_FALSE(file.ok() && file->verify().ok()) << "byte " << position;
@@ -180,7 +182,7 @@ TEST_F(TokenFileTest, EveryFlipInALargeFileIsNoticedWhenItsChunkIsRead) {
   }
 }
 
-// Whole and right by itself, but not where it was written.
+// A chunk that is intact but not in its place.
 TEST_F(TokenFileTest, ChunksThatHaveChangedPlacesAreNoticed) {
   const std::string name = write("a.tok", 4 * kTokenChunkBytes / 2, 300);
   std::string bytes = *read_text_file(name);
@@ -206,16 +208,16 @@ TEST_F(TokenFileTest, AFileThatIsTruncatedInARunIsAnErrorWithTheByteAtWhichItEnd
     std::vector<int32_t> tokens(5000);
     for (int64_t length = 200000; length >= 0; length -= 9973) {
       std::filesystem::resize_file(name, static_cast<uintmax_t>(length));
-      const std::string said = failure_of(*file, 95000, tokens);
-      EXPECT_TRUE(said.starts_with(name + ": cannot read at byte ")) << said;
-      EXPECT_NE(said.find("the file ends at byte " + std::to_string(length) + ";"),
+      const std::string message = failure_of(*file, 95000, tokens);
+      EXPECT_TRUE(message.starts_with(name + ": cannot read at byte ")) << message;
+      EXPECT_NE(message.find("the file ends at byte " + std::to_string(length) + ";"),
                 std::string::npos)
-          << length << ": " << said;
+          << length << ": " << message;
     }
   }
 }
 
-// Files of version 1 have no chunk checksums: they are read as they always were.
+// Files of version 1 have no chunk checksums and can still be read.
 TEST_F(TokenFileTest, FilesOfVersionOneAreRead) {
   const std::string name = write("a.tok", 100000, 300);
   const TokenFileHeader header = TokenFile::open(name)->header();
@@ -238,7 +240,7 @@ TEST_F(TokenFileTest, FilesOfVersionOneAreRead) {
   EXPECT_FALSE(TokenFile::open(path("old.tok")).ok());
 }
 
-// A header that is right by itself, with the right checksum, and wrong.
+// A header with a correct checksum but wrong content.
 TEST_F(TokenFileTest, VocabularyLargerThanTheTypeIsRefused) {
   std::array<std::byte, kTokenFileHeaderBytes> bytes;
   print_token_file_header({.token_bytes = 2, .vocab_size = 65537}, bytes);

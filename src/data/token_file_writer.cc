@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Packs tokens into `out`; returns the index of the first one outside the vocabulary, or -1.
+// Packs tokens into `out`. Returns the index of the first one outside the vocabulary, or -1.
 template <typename Token>
 int64_t pack(std::span<const int32_t> tokens, uint32_t vocab_size, std::byte* out) {
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -36,7 +36,7 @@ Result<TokenFileWriter> TokenFileWriter::create(const std::string& path, int64_t
   }
   remove_leftovers_of(path);
   TRIREME_TRY(file, AtomicFile::create(path));
-  // The header's place; its content is known at the end.
+  // Reserves the place of the header, whose content is known only at the end.
   TRIREME_TRY_DONE(file.write(std::array<std::byte, kTokenFileHeaderBytes>{}));
   const TokenFileHeader header{.token_bytes = token_bytes_of(vocab_size),
                                .vocab_size = static_cast<uint32_t>(vocab_size),

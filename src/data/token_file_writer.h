@@ -13,13 +13,13 @@
 
 namespace trireme {
 
-// Writes a token file in pieces; it appears under its name whole or not at all.
+// Writes a token file in pieces. It appears under its name complete or not at all.
 class TokenFileWriter {
  public:
   static Result<TokenFileWriter> create(const std::string& path, int64_t vocab_size,
                                         uint64_t tokenizer_hash);
 
-  // Refuses a token outside the vocabulary.
+  // An error if a token is outside the vocabulary.
   Status append(std::span<const int32_t> tokens);
 
   struct Totals {
@@ -36,9 +36,10 @@ class TokenFileWriter {
   std::string path_;
   TokenFileHeader header_;
   AtomicFile file_;
-  std::unique_ptr<Hasher64> payload_hash_;  // not movable itself
+  std::unique_ptr<Hasher64> payload_hash_;  // a pointer, because it cannot be moved
   std::vector<uint64_t> chunk_hashes_;
-  std::vector<std::byte> packed_;  // tokens in the file's width, from the last chunk's start on
+  // Tokens in the width of the file, from the start of the last chunk.
+  std::vector<std::byte> packed_;
 };
 
 }  // namespace trireme

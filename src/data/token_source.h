@@ -5,22 +5,23 @@
 
 namespace trireme {
 
-// Where training sequences come from. A sample is a function of its global number alone: there is
-// no state but the position of the run, and ranks share the work by sharing the numbers.
+// A source of training sequences. A sample depends only on its global number, so the only state is
+// the position of the run, and ranks divide the work by dividing the numbers.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
 
-  // Every token read is in [0, vocab_size).
+  // Every token is in [0, vocab_size).
   virtual int64_t vocab_size() const = 0;
 
   // Writes one sequence: targets[t] is the token that follows inputs[t]. Both spans have seq_len
-  // elements. Safe from several threads; no heap allocation. Throws IoError for a damaged file.
+  // elements. Several threads may call it, and it allocates no heap memory. Throws IoError for a
+  // damaged file.
   virtual void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                            std::span<int32_t> targets) const = 0;
 };
 
-// Consecutive samples from `first_sample` on, one behind the other.
+// Reads consecutive samples, starting with `first_sample`, one after the other.
 inline void read_sequences(const TokenSource& source, uint64_t first_sample, int64_t num_sequences,
                            std::span<int32_t> inputs, std::span<int32_t> targets) {
   const size_t seq_len = inputs.size() / size_t(num_sequences);

@@ -11,8 +11,8 @@ ValSplit::ValSplit(uint64_t seed, double fraction)
   TRIREME_CHECK(fraction >= 0.0 && fraction < 1.0, "a fraction below 0 or not below 1");
 }
 
-// Documents are laid out with `fraction` each; of those that begin between two whole numbers, a
-// keyed one is held out.
+// Each document adds `fraction` to a sum. Of the documents that begin between two whole numbers,
+// one chosen by the key is held out.
 bool ValSplit::holds_out(int64_t document) const {
   if (fraction_ == 0.0) return false;
   const double unit = std::floor(static_cast<double>(document) * fraction_);

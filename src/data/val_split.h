@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-// Which documents of a stream are held out: close to `fraction` of any stretch of it, spread evenly
-// but not periodically, known without seeing the end.
+// Chooses the documents that are held out: about `fraction` of any part of the stream, spread
+// evenly but not periodically, without knowing its end.
 class ValSplit {
  public:
-  ValSplit(uint64_t seed, double fraction);  // fraction in [0, 1)
+  ValSplit(uint64_t seed, double fraction);  // `fraction` is in [0, 1)
   bool holds_out(int64_t document) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// AddressSanitizer learns which parts of an arena are live; without it these do nothing.
+// Tell AddressSanitizer which parts of an arena are live. Without it these functions do nothing.
 #if defined(__SANITIZE_ADDRESS__)
 void allow_access(void* data, int64_t bytes) { ASAN_UNPOISON_MEMORY_REGION(data, bytes); }
 void forbid_access(void* data, int64_t bytes) { ASAN_POISON_MEMORY_REGION(data, bytes); }
@@ -27,7 +27,7 @@ void forbid_access(void*, int64_t) {}
 Arena::Arena(int64_t bytes)
     : buffer_(Buffer::allocate(std::max(bytes, kTensorAlignment))), bytes_(bytes) {}
 
-// The addresses go back to the system, whose next user must find them accessible.
+// The addresses are returned to the system, and their next user must be able to access them.
 Arena::~Arena() { allow_access(buffer_.data(), buffer_.bytes()); }
 
 void Arena::touch(int part, int num_parts) {

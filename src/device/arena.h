@@ -12,8 +12,8 @@ struct ArenaBlock {
   int64_t bytes = 0;
 };
 
-// One contiguous memory whose blocks were placed before the run. It counts what is live, so that
-// the plan's peak can be compared with what happened.
+// One contiguous memory whose blocks were placed by the memory plan. It counts the live bytes, so
+// that the planned peak can be compared with the measured one.
 class Arena {
  public:
   explicit Arena(int64_t bytes);
@@ -21,14 +21,14 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Every page written once, by all threads that call it with their own part.
+  // Writes every page once. All threads call it, each with its own part.
   void touch(int part, int num_parts);
 
-  // Where a block lies, whether live or not.
+  // Returns the address of a block, live or not.
   void* place(ArenaBlock block) const;
 
-  // From acquire to release the block is live and may be used; under AddressSanitizer any other use
-  // is an error. Its content is whatever was there before.
+  // A block is live from acquire to release and may be used only then. Under AddressSanitizer any
+  // other use is an error. Its content is whatever was there before.
   void acquire(ArenaBlock block);
   void release(ArenaBlock block);
 

@@ -21,12 +21,12 @@ Buffer Buffer::allocate(int64_t bytes) {
   TRIREME_CHECK(bytes > 0, "a buffer has at least one byte");
   const bool huge = bytes >= kHugePageBytes;
   const int64_t mapped = round_up(bytes, huge ? kHugePageBytes : kPageBytes);
-  // One huge page more, so that an aligned start can be cut out of it.
+  // Reserves one more huge page, so that an aligned start can be chosen in it.
   const int64_t reserved = huge ? mapped + kHugePageBytes : mapped;
   void* reserved_data = ::mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved_data == MAP_FAILED) {
-    throw DeviceError("the host cannot give " + format_bytes(bytes) + " of memory");
+    throw DeviceError("the host cannot allocate " + format_bytes(bytes) + " of memory");
   }
   char* begin = static_cast<char*>(reserved_data);
   if (huge) {

@@ -4,11 +4,12 @@
 
 namespace trireme {
 
-// Page-aligned memory of the host, owned. Move-only. From 2 MiB on it asks for huge pages.
+// Owned, page-aligned host memory. Move-only. From 2 MiB on it requests huge pages.
 class Buffer {
  public:
   Buffer() = default;
-  // Zero-filled; throws DeviceError with the size when the system has no memory left.
+  // Allocates zero-filled memory. Throws DeviceError with the size if the system has no memory
+  // left.
   static Buffer allocate(int64_t bytes);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -20,7 +21,7 @@ class Buffer {
  private:
   void* data_ = nullptr;
   int64_t bytes_ = 0;   // as asked for
-  int64_t mapped_ = 0;  // rounded up to the page
+  int64_t mapped_ = 0;  // rounded up to whole pages
 };
 
 }  // namespace trireme

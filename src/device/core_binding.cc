@@ -12,7 +12,7 @@ CoreBinding::CoreBinding(int rank, int num_ranks, int num_threads) {
     if (!CPU_ISSET(core, &all)) continue;
     if (place++ / num_threads == rank) CPU_SET(core, &own);
   }
-  // Where it is not allowed, the run is as it would be without.
+  // If binding is not allowed, the run continues without it.
   if (::sched_setaffinity(0, sizeof own, &own) == 0) before_ = all;
 }
 

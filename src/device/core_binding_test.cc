@@ -23,7 +23,7 @@ TEST(CoreBinding, RanksThatTakeAllCoresShareThemOutAndGiveThemBack) {
   for (int rank = 0; rank < num_cores; ++rank) {
     const CoreBinding binding(rank, num_cores, 1);
     cpu_set_t own;
-    std::thread([&] { own = cores_of_this_thread(); }).join();  // a thread that it starts
+    std::thread([&] { own = cores_of_this_thread(); }).join();  // a thread started by this one
     EXPECT_EQ(CPU_COUNT(&own), 1);
     CPU_OR(&seen, &seen, &own);
   }

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// The text behind "key :" in a file of such lines; "" when there is none.
+// Returns the text after "key :" in a file of such lines, or "".
 std::string field_of(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

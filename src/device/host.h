@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// What the operating system says about this machine; asked before a run, never during one.
-int num_available_cores();         // that this process may use
+// Facts about this machine from the operating system. They are read before a run, never during one.
+int num_available_cores();         // cores that this process may use
 int64_t available_memory_bytes();  // without swapping; 0: unknown
 int64_t rss_peak_bytes();          // of this process so far
 std::string host_name();

@@ -5,11 +5,12 @@
 
 namespace trireme {
 
-// The instruction sets that kernels are compiled for, weakest first.
+// The instruction sets for which kernels are compiled, weakest first.
 enum class Isa { Avx2, Avx512, Avx512Bf16 };
 
 std::string_view name_of(Isa isa);
-// What this processor and operating system can run, weakest first; empty: not even AVX2 and FMA.
+// Returns the instruction sets that this processor and operating system support, weakest first. It
+// is empty without AVX2 and FMA.
 std::vector<Isa> supported_isas();
 
 }  // namespace trireme

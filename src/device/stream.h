@@ -10,10 +10,10 @@
 
 namespace trireme {
 
-// Where kernels run, in order. On the CPU a kernel has finished when its call returns.
+// Runs kernels in order. On the CPU a kernel has finished when its call returns.
 class Stream {
  public:
-  // Borrows both; `workspace` has kWorkspaceBytesPerThread for every thread, 64-byte aligned.
+  // Borrows both. `workspace` has kWorkspaceBytesPerThread for each thread, 64-byte aligned.
   Stream(ThreadTeam& team, std::span<std::byte> workspace) : team_(team), workspace_(workspace) {
     TRIREME_CHECK(int64_t(workspace.size()) >= team.size() * kWorkspaceBytesPerThread,
                   "the stream's workspace is too small for its team");

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// About 20 microseconds: longer than the gap between two kernels of a step, far shorter than a
+// About 20 microseconds: longer than the gap between two kernels of a step, and far shorter than a
 // time slice that another rank on the same core could use.
 constexpr int kSpins = 4000;
 
@@ -54,7 +54,7 @@ void ThreadTeam::work(int thread) {
   uint32_t seen = 0;
   while (true) {
     wait_while_equal(generation_, seen);
-    ++seen;  // the team starts one job at a time and waits for it: no generation is skipped
+    ++seen;  // the team waits for each job, so no generation is skipped
     if (leaving_.load(std::memory_order_relaxed)) return;
     take_tiles(thread);
     if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_all();

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// The threads of one rank. They take tiles whose borders depend on shapes only, so results do not
-// depend on how many threads there are. Between jobs they spin briefly, then sleep.
+// The threads of one rank. They take tiles whose borders depend only on shapes, so results do not
+// depend on the number of threads. Between jobs the threads spin briefly, then sleep.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int num_threads);  // the caller is thread 0
@@ -19,8 +19,8 @@ class ThreadTeam {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(tile, thread) once for every tile in [0, num_tiles), in no particular order and on
-  // any thread, and returns when all are done. Not reentrant. The body must not throw.
+  // Calls body(tile, thread) once for every tile in [0, num_tiles), in any order and on any thread.
+  // Returns when all are done. It is not reentrant, and `body` must not throw.
   template <typename Body>
   void parallel_for(int64_t num_tiles, Body&& body) {
     if (num_tiles <= 1 || workers_.empty()) {
@@ -42,13 +42,13 @@ class ThreadTeam {
   };
 
   void run(const Job& job);
-  void work(int thread);        // a worker's life
+  void work(int thread);        // main function of a worker
   void take_tiles(int thread);  // until none is left
 
   Job job_;
   alignas(64) std::atomic<int64_t> next_tile_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};  // a new value starts a job
-  alignas(64) std::atomic<uint32_t> busy_{0};        // workers that have not finished it
+  alignas(64) std::atomic<uint32_t> busy_{0};        // workers that have not finished the job
   std::atomic<bool> leaving_{false};
   std::vector<std::thread> workers_;
 };

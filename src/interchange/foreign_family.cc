@@ -27,16 +27,17 @@ Result<ForeignFamily> foreign_family(const ModelSpec& model) {
   if (model.parallel_block) {
     return refuse("attention and MLP beside each other (model.parallel_block)");
   }
-  if (model.embedding_norm) return refuse("a norm behind the embedding (model.embedding_norm)");
+  if (model.embedding_norm) return refuse("a norm after the embedding (model.embedding_norm)");
   if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
   if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&
       !model.bias) {
     if (!model.has_experts()) return ForeignFamily::Llama;
-    if (model.router != RouterType::Softmax) return refuse("a router of sigmoids");
+    if (model.router != RouterType::Softmax) return refuse("a sigmoid router");
     if (model.shared_experts > 0) return refuse("shared experts (model.shared_experts)");
     if (model.expert_groups > 1) return refuse("groups of experts (model.expert_groups)");
     if (model.balance_rate > 0.0) return refuse("a bias of its router (model.balance_rate)");
-    if (model.capacity_factor > 0.0) return refuse("full experts (model.capacity_factor)");
+    if (model.capacity_factor > 0.0)
+      return refuse("experts with a capacity (model.capacity_factor)");
     return ForeignFamily::Mixtral;
   }
   if (model.has_experts()) return refuse("experts without rotary positions and rms_norm");

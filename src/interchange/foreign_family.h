@@ -7,20 +7,20 @@
 
 namespace trireme {
 
-// Whose models others' files hold.
+// Model families of foreign files.
 enum class ForeignFamily { Gpt2, Llama, Mixtral };
 
-// The family as whose model this can be written; Infeasible, with the reason, when there is none.
-// Biases of linears and norms, and gains of norms, that the model lacks are no reason.
+// Returns the family as which this model can be written; Infeasible with the reason if there is
+// none. The family may have biases of linears and norms, and gains of norms, that the model lacks.
 Result<ForeignFamily> foreign_family(const ModelSpec& model);
 
-// The model that a file describes; Damaged where its numbers make none.
+// Resolves the model that a file describes. A Damaged error if its numbers contradict each other.
 Result<ModelSpec> resolve_foreign(const ModelConfig& config);
 
-// The family of a model that came from such a file.
+// Returns the family of a model that was read from a foreign file.
 ForeignFamily family_of(const ModelConfig& config);
 
-// Experts of all layers together; what a file says beyond is not believed.
+// Limit for the experts of all layers together; a file that claims more is refused.
 inline constexpr int64_t kMostForeignExperts = int64_t{1} << 17;
 
 }  // namespace trireme

@@ -55,7 +55,7 @@ Status write_foreign_model(const InterchangeModel& model, const std::string& pat
     return write_gguf(model, path, {ggml_type(options.rounding), name});
   }
   if (options.rounding == Rounding::Q8_0) {
-    return Error{ErrorKind::Usage, "--dtype q8_0 is for --format gguf alone"};
+    return Error{ErrorKind::Usage, "--dtype q8_0 needs --format gguf"};
   }
   if (options.format == ForeignFormat::Llmc) {
     if (options.rounding == Rounding::F16) {

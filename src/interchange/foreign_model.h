@@ -9,16 +9,16 @@
 
 namespace trireme {
 
-// The formats of other programs.
+// File formats of other programs.
 enum class ForeignFormat { HuggingFace, Gguf, Llmc };
 
-// A folder or file of any of them; which one, its content says.
+// Reads a file or folder in any of these formats. The format is recognised by the content.
 Result<InterchangeModel> read_foreign_model(const std::string& path);
 
 struct ForeignWriteOptions {
   ForeignFormat format = ForeignFormat::HuggingFace;
   Rounding rounding = Rounding::None;
-  int64_t max_shard_bytes = int64_t{5} << 30;  // HuggingFace
+  int64_t max_shard_bytes = int64_t{5} << 30;  // only for HuggingFace
 };
 Status write_foreign_model(const InterchangeModel& model, const std::string& path,
                            const ForeignWriteOptions& options);

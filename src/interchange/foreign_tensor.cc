@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// Legend: R rows and C columns of the tensor as ours.
+// Legend: R rows and C columns of the tensor in our layout.
 int64_t row_in_file(const ForeignTensor& tensor, int64_t row) {
   const int64_t D = tensor.interleaved_head_dim;
   if (D == 0) return row;
@@ -15,14 +15,14 @@ int64_t row_in_file(const ForeignTensor& tensor, int64_t row) {
   return row - in_head + 2 * (in_head % (D / 2)) + in_head / (D / 2);
 }
 
-// Calls visit(parameter, its element, the file's element, how many) for all that parameters cover,
-// in runs where the file has them behind one another.
+// Calls visit(parameter, element of the parameter, element of the file, count) for all elements
+// that have a parameter, in runs that are contiguous in the file.
 template <typename Visit>
 void for_each_run(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
-  constexpr int64_t kBlockRows = 16;  // a cache line of the file when it is transposed
+  constexpr int64_t kBlockRows = 16;  // a cache line of the file if it is transposed
   const int last = tensor.shape.rank() - 1;
   const int64_t C = last == 0 ? 1 : tensor.shape[tensor.transposed ? 0 : last];
-  const int64_t R = tensor.shape.num_elements() / C;  // of all matrices, one below the other
+  const int64_t R = tensor.shape.num_elements() / C;  // rows of all stacked matrices
   int64_t first_row = 0;
   for (const std::string& name : tensor.params) {
     const std::span<float> param = weights.at(name);

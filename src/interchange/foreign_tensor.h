@@ -10,25 +10,26 @@
 
 namespace trireme {
 
-// A tensor of another program's file in terms of our parameters. A format is a list of these, and
-// both its reader and its writer walk that list.
+// Maps a tensor of another program's file to our parameters. A format is a list of these, which its
+// reader and its writer both walk.
 struct ForeignTensor {
   std::string name;
-  Shape shape;                      // in the file: a vector, a matrix, or matrices of one size
-  std::vector<std::string> params;  // ours, one below the other
-  // The file holds the transposed matrix: [in, out] where ours is [out, in].
+  Shape shape;  // shape in the file: a vector, a matrix, or matrices of one size
+  std::vector<std::string> params;  // our parameters, stacked by rows
+  // True if the file holds the transposed matrix: [in, out] instead of our [out, in].
   bool transposed = false;
-  // Not 0: rows are output channels of heads of this width, and the file has the two halves of a
-  // head interleaved: its row 2 p + s is our row s D/2 + p. Rotary positions that turn neighbours
-  // need this where ours turn halves.
+  // If not 0: rows are output channels of heads of this width, and the file interleaves the two
+  // halves of a head: its row 2 p + s is our row s D/2 + p. Programs whose rotary positions rotate
+  // neighbours need this, because ours rotate halves.
   int64_t interleaved_head_dim = 0;
-  // The value where no parameter lies: rows of padding, or a bias or gain that the model lacks.
+  // Value of elements without a parameter: rows of padding, or a bias or gain that the model lacks.
   float fill = 0.0f;
 };
 
-// The tensor's elements in the order of the file; `out` has all of them.
+// Copies the parameters to the tensor's elements in the order of the file; `out` has room for all
+// of them.
 void gather(const ForeignTensor& tensor, const Weights& weights, std::span<float> out);
-// The reverse; elements that no parameter covers are left out.
+// The reverse of gather. Elements without a parameter are skipped.
 void scatter(const ForeignTensor& tensor, std::span<const float> elements, const Weights& weights);
 
 }  // namespace trireme

@@ -8,26 +8,27 @@
 
 namespace trireme {
 
-// Builds a format's list of tensors. A tensor whose parameters the model lacks, as a model without
-// biases does, is a constant that changes nothing.
+// Builds the tensor list of a format. If the model lacks the parameters of a tensor, such as
+// biases, the tensor is a constant that changes nothing.
 class ForeignTensorList {
  public:
   explicit ForeignTensorList(const ModelSpec& model);
 
   void add(const std::string& name, const Shape& shape, std::vector<std::string> params,
            float fill = 0.0f);
-  // Rows of heads, their halves interleaved.
+  // Adds rows of heads with interleaved halves.
   void add_interleaved(const std::string& name, const Shape& shape, const std::string& param);
-  // Of all experts of a layer one below the other: every one's matrices in the order of `ours`.
+  // Adds the matrices of all experts of a layer, stacked; each expert's matrices are in the order
+  // of `ours`.
   void add_experts(const std::string& name, const Shape& shape, const std::string& layer,
                    const std::vector<std::string>& ours);
-  // NAME.weight [out, in] and NAME.bias [out].
+  // Adds NAME.weight [out, in] and NAME.bias [out].
   void linear(const std::string& name, const Shape& shape, std::vector<std::string> weights,
               std::vector<std::string> biases);
-  // The same with NAME.weight as [in, out].
+  // Adds NAME.weight [in, out] and NAME.bias [out].
   void transposed_linear(const std::string& name, const Shape& shape,
                          std::vector<std::string> weights, std::vector<std::string> biases);
-  // NAME.weight and NAME.bias of a norm.
+  // Adds NAME.weight and NAME.bias of a norm.
   void norm(const std::string& name, const std::string& ours, bool has_bias);
 
   std::vector<ForeignTensor> take() { return std::move(tensors_); }
@@ -35,7 +36,7 @@ class ForeignTensorList {
  private:
   int64_t d_model_;
   int64_t head_dim_;
-  std::unordered_set<std::string> params_;  // that the model has
+  std::unordered_set<std::string> params_;  // parameters of the model
   std::vector<ForeignTensor> tensors_;
 };
 

@@ -30,12 +30,12 @@ enum class GgufType : uint32_t {
   I64,
   F64
 };
-// Of one value; a string and an array have a length of so many bytes at least.
+// Least number of bytes of one value; for a string or an array, the bytes of its length.
 uint64_t least_bytes_of(GgufType type);
 
 struct GgufValue {
   GgufType type = GgufType::U32;
-  GgufType element = GgufType::U32;  // of an Array, whose elements are not arrays themselves
+  GgufType element = GgufType::U32;  // element type of an Array; arrays cannot be nested
   std::variant<uint64_t, int64_t, double, bool, std::string, std::vector<uint64_t>,
                std::vector<int64_t>, std::vector<double>, std::vector<std::string>>
       value;
@@ -49,18 +49,18 @@ GgufValue gguf_string(std::string value);
 GgufValue gguf_strings(std::vector<std::string> values);
 GgufValue gguf_i32s(std::vector<int64_t> values);
 
-// How a tensor's elements are kept; only these are read and written.
+// Element types that are read and written. Others are refused.
 enum class GgmlType : uint32_t { F32 = 0, F16 = 1, Q8_0 = 8, BF16 = 30 };
 
 struct GgufTensor {
   std::string name;
-  Shape shape;  // outermost first, as ours; the file has them the other way round
+  Shape shape;  // outermost first, as ours; the file has the reverse order
   GgmlType type = GgmlType::F32;
   int64_t offset = 0;  // from the start of the data
   int64_t bytes() const;
 };
 
-// Bytes of so many elements of a type; rows of Q8_0 are multiples of 32 elements.
+// Bytes of `num_elements` elements. Rows of Q8_0 must be multiples of 32 elements.
 int64_t ggml_bytes(GgmlType type, int64_t num_elements);
 inline constexpr int64_t kQ8Block = 32;
 

@@ -17,8 +17,8 @@ DType dtype_of_ggml(GgmlType type) {
 const std::byte* bytes_of(const float* value) { return reinterpret_cast<const std::byte*>(value); }
 std::byte* bytes_of(float* value) { return reinterpret_cast<std::byte*>(value); }
 
-// A block of Q8_0: the step in F16, then 32 signed bytes. The step is the greatest magnitude over
-// 127; the numbers are rounded by the step before it is rounded itself.
+// Encodes a block of Q8_0: the step in F16, then 32 signed bytes. The step is the largest magnitude
+// divided by 127. Elements are rounded with the step before it is rounded to F16.
 int64_t encode_block(const float* elements, std::byte* block) {
   float greatest = 0.0f;
   for (int64_t i = 0; i < kQ8Block; ++i) greatest = std::max(greatest, std::abs(elements[i]));

@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Elements as a tensor keeps them. Returns the index of the first that the type cannot hold, or -1.
+// Encodes elements. Returns the index of the first one that the type cannot hold, or -1.
 int64_t encode_ggml(GgmlType type, std::span<const float> elements, std::vector<std::byte>& bytes);
-// The reverse; -1, or the index of a NaN or Inf.
+// Decodes elements. Returns the index of the first NaN or Inf, or -1.
 int64_t decode_ggml(GgmlType type, std::span<const std::byte> bytes, std::span<float> elements);
 
 }  // namespace trireme

@@ -13,7 +13,8 @@
 namespace trireme {
 namespace {
 
-// Ours alone: the file's own numbers of rotary scaling are a table that others cannot take apart.
+// Keys of our own: the standard keys store rotary scaling as a table, from which the numbers cannot
+// be recovered.
 constexpr const char* kScaling[] = {"trireme.rope_scaling_factor", "trireme.rope_low_freq_factor",
                                     "trireme.rope_high_freq_factor"};
 constexpr const char* kOriginalSeqLen = "trireme.rope_original_seq_len";
@@ -39,8 +40,7 @@ int64_t count(const GgufHeader& header, const std::string& key,
   return static_cast<int64_t>(*number);
 }
 
-// An F32 stands for the shortest decimal number that rounds to it: 1e-05 is meant, not
-// 9.99999974e-06.
+// Reads an F32 as the shortest decimal number that rounds to it: 1e-05, not 9.99999974e-06.
 double real(const GgufHeader& header, const std::string& key,
             std::optional<double> otherwise = {}) {
   const GgufValue* value = find(header, key, !otherwise);
@@ -119,7 +119,7 @@ ModelConfig read_model(const GgufHeader& header) {
   return model;
 }
 
-// The matrices of all experts are one tensor each.
+// GGUF stores each kind of matrix of all experts as one tensor.
 void add_experts(ForeignTensorList& list, const ModelSpec& model, const std::string& theirs,
                  const std::string& ours) {
   const int64_t C = model.d_model, F = model.d_ff, E = model.experts;
@@ -143,7 +143,8 @@ void add_rope(const ModelSpec& model, GgufHeader& header) {
 
 Status add_gguf_model(const ModelSpec& model, GgufHeader& header) {
   TRIREME_TRY(family, foreign_family(model));
-  const bool is_llama = family != ForeignFamily::Gpt2;  // Mixtral's is a llama with experts
+  // GGUF stores Mixtral as a llama with experts
+  const bool is_llama = family != ForeignFamily::Gpt2;
   if (!is_llama && model.mlp != MlpType::GeluTanh) {
     return Error{ErrorKind::Infeasible,
                  "a GGUF of gpt2 means GELU by tanh; the model has another activation"};
@@ -191,7 +192,8 @@ Result<ModelConfig> gguf_model_of(const GgufHeader& header) {
 std::vector<ForeignTensor> gguf_tensors(const ModelSpec& model, ForeignFamily family) {
   const int64_t C = model.d_model;
   const int64_t F = model.d_ff;
-  const bool is_llama = family != ForeignFamily::Gpt2;  // Mixtral's is a llama with experts
+  // GGUF stores Mixtral as a llama with experts
+  const bool is_llama = family != ForeignFamily::Gpt2;
   ForeignTensorList list(model);
   list.add("token_embd.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
   if (!is_llama) list.add("position_embd.weight", Shape{model.seq_len, C}, {"embedding.positions"});

@@ -10,18 +10,19 @@
 
 namespace trireme {
 
-// The keys that describe a model. Refuses what the family's GGUF cannot say (Infeasible).
+// Adds the keys that describe a model. Infeasible if the family's GGUF cannot describe it.
 Status add_gguf_model(const ModelSpec& model, GgufHeader& header);
 Result<ModelConfig> gguf_model_of(const GgufHeader& header);
 
-// The keys of a tokenizer; null or a char tokenizer: that there is none. Tokens up to the model's
-// vocabulary that the tokenizer does not have are marked as unused.
+// Adds the keys of a tokenizer. For null or a char tokenizer they say that there is none. Tokens of
+// the model's vocabulary that the tokenizer lacks are marked as unused.
 Status add_gguf_tokenizer(const Tokenizer* tokenizer, int64_t vocab_size, GgufHeader& header);
-// Null where the file says that there is none.
+// Returns null if the file says that there is no tokenizer.
 Result<std::unique_ptr<Tokenizer>> gguf_tokenizer_of(const GgufHeader& header);
 
-// The tensors in the order of the model; `rope_freqs.weight` is apart, for it is no parameter.
+// The tensors in the order of the model. `rope_freqs.weight` is separate, because it is not a
+// parameter.
 std::vector<ForeignTensor> gguf_tensors(const ModelSpec& model, ForeignFamily family);
-std::vector<float> gguf_rope_freqs(const ModelSpec& model);  // empty: none
+std::vector<float> gguf_rope_freqs(const ModelSpec& model);  // empty if there are none
 
 }  // namespace trireme

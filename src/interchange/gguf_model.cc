@@ -19,10 +19,10 @@ namespace {
 
 constexpr const char* kRopeFreqs = "rope_freqs.weight";
 constexpr int64_t kFirstRead = int64_t{1} << 20;
-constexpr int64_t kGreatestGgufHeader = int64_t{1} << 28;  // 256 MiB: vocabularies take a few
+constexpr int64_t kGreatestGgufHeader = int64_t{1} << 28;  // 256 MiB; a vocabulary takes a few MiB
 
-// Vectors, positions and routers are small and precious; rows that are no multiple of a block take
-// F16.
+// Vectors, positions and routers stay in F32, because they are small and sensitive to rounding.
+// Rows that are no multiple of a block are F16.
 GgmlType type_of(const ForeignTensor& tensor, GgmlType wanted) {
   const int rank = tensor.shape.rank();
   const bool is_precious =
@@ -32,7 +32,7 @@ GgmlType type_of(const ForeignTensor& tensor, GgmlType wanted) {
   return wanted == GgmlType::Q8_0 && !has_blocks ? GgmlType::F16 : wanted;
 }
 
-// Numbers that programs show as the kind of file.
+// The numbers by which programs display the kind of file.
 uint64_t file_type_of(GgmlType type) {
   switch (type) {
     case GgmlType::F32:
@@ -72,14 +72,14 @@ Status check_tensors(const GgufHeader& header, const TensorsByName& places,
   for (const GgufTensor& tensor : header.tensors) {
     if (known.count(tensor.name) == 0) {
       return Error{ErrorKind::Infeasible,
-                   "tensor " + tensor.name + " has no place in the model of the keys"};
+                   "tensor " + tensor.name + " is not part of the model that the keys describe"};
     }
   }
   return Done{};
 }
 
-// How long the header is, only the parser finds out: it is given twice as many bytes as before
-// until it is content, or has all.
+// Only the parser knows the length of the header, so it gets twice as many bytes until it succeeds
+// or has the whole file.
 Result<GgufHeader> read_header(const InputFile& file) {
   std::vector<std::byte> start;
   for (int64_t bytes = kFirstRead;; bytes *= 2) {
@@ -118,7 +118,8 @@ Result<InterchangeModel> read_model(const InputFile& file) {
   const std::vector<ForeignTensor> tensors = gguf_tensors(spec, family_of(config));
   const TensorsByName places = by_name(header);
   TRIREME_TRY_DONE(
-      check_tensors(header, places, tensors));  // before memory is taken for what keys say
+      // Checked before memory is allocated for what the keys claim.
+      check_tensors(header, places, tensors));
   InterchangeModel model{.config = config, .weights = Weights(spec)};
   TRIREME_TRY_DONE(read_tensors(header, places, file, tensors, model.weights));
   const GgmlType type = header.find_tensor("token_embd.weight")->type;
@@ -134,7 +135,7 @@ Result<InterchangeModel> read_model(const InputFile& file) {
   return model;
 }
 
-// Streams the data behind the header, each tensor padded to the alignment.
+// Streams the data after the header and pads each tensor to the alignment.
 class DataWriter {
  public:
   DataWriter(AtomicFile& file, const GgufHeader& header) : file_(file), header_(header) {}
@@ -144,7 +145,7 @@ class DataWriter {
     if (bad >= 0) {
       return Error{
           ErrorKind::Infeasible,
-          fmt::format("{}, at element {}, has what the type cannot hold; take another --dtype",
+          fmt::format("{}: element {} has a value that the type cannot hold; use another --dtype",
                       tensor.name, bad)};
     }
     const int64_t padding =

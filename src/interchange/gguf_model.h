@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-// A GGUF file of a GPT-2 or Llama, its tokenizer included (docs/formats/gguf.md).
+// Reads a GGUF file of a GPT-2 or Llama with its tokenizer (docs/formats/gguf.md).
 Result<InterchangeModel> read_gguf(const std::string& path);
 
 struct GgufWriteOptions {
-  GgmlType matrices = GgmlType::F16;  // norms, biases and positions stay in F32
-  std::string name = "trireme";       // what programs show
+  GgmlType matrices = GgmlType::F16;  // norms, biases and positions are always F32
+  std::string name = "trireme";       // name that programs display
 };
 Status write_gguf(const InterchangeModel& model, const std::string& path,
                   const GgufWriteOptions& options);

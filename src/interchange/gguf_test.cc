@@ -49,7 +49,7 @@ TEST_F(Gguf, EveryModelComesBackAsItsTypeRoundsIt) {
       if (rounding == Rounding::None) {
         EXPECT_EQ(compare_logits(model.weights, again->weights, 1).greatest_difference, 0.0);
       }
-      // What is rounded already stays as it is.
+      // Values that are already rounded do not change.
       const std::string bytes = read_text_file(path()).value();
       ASSERT_TRUE(write_gguf(*again, path(), {.matrices = type}).ok());
       if (rounding != Rounding::Q8_0) {
@@ -59,8 +59,8 @@ TEST_F(Gguf, EveryModelComesBackAsItsTypeRoundsIt) {
   }
 }
 
-// Readers of llama turn neighbours (2p, 2p + 1) where ours turn (p, p + D/2): with rows as written,
-// both give the same products of queries and keys.
+// Readers of llama rotate neighbours (2p, 2p + 1) where ours rotate (p, p + D/2). With the rows as
+// written both give the same products of queries and keys.
 TEST_F(Gguf, NeighboursTurnAsHalvesDo) {
   const InterchangeModel model = random_model("llama_head_dim");
   const ModelSpec& spec = model.weights.model();
@@ -133,7 +133,7 @@ TEST_F(Gguf, TokenizersAreInsideAndTheRestOfTheVocabularyIsUnused) {
   EXPECT_EQ(read_gguf(path())->tokenizer, nullptr);
 }
 
-// The header is read in growing pieces: it ends anywhere behind the first one.
+// The header is read in growing pieces and may end anywhere after the first one.
 TEST_F(Gguf, AHeaderOfAnyLengthIsRead) {
   const InterchangeModel model = random_model("llama");
   for (const size_t length : {size_t{1} << 20, (size_t{3} << 20) + 5}) {
@@ -145,7 +145,7 @@ TEST_F(Gguf, AHeaderOfAnyLengthIsRead) {
   }
 }
 
-// A block of equal steps comes back exactly; any block comes back to within half a step.
+// A block of equal steps is restored exactly, any other block to within half a step.
 TEST_F(Gguf, BlocksOfQ8AreExactWhereTheyCanBe) {
   std::vector<float> elements(64), again(64);
   std::vector<std::byte> bytes;

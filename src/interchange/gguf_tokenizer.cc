@@ -8,12 +8,13 @@
 namespace trireme {
 namespace {
 
-// What a token is to the readers of GGUF.
+// The kind of a token for readers of GGUF.
 enum class TokenKind : int64_t { Normal = 1, Control = 3, Unused = 5 };
 
 constexpr const char* kModel = "tokenizer.ggml.model";
 
-// Their name of a way to split text, which also says whether a word that is a token is that token.
+// GGUF's name for a way to split text. It also says whether a word that is itself a token becomes
+// that token.
 struct Pre {
   const char* name;
   PreTokenizer pre_tokenizer;
@@ -47,8 +48,8 @@ Status add_gguf_tokenizer(const Tokenizer* tokenizer, int64_t vocab_size, GgufHe
   const Pre* pre = pre_of(spelled);
   if (pre == nullptr) {
     return Error{ErrorKind::Infeasible,
-                 fmt::format("the tokenizer splits text as {} and {} words that are tokens apart; "
-                             "GGUF has no name for both",
+                 fmt::format("the tokenizer splits text as {} and {} words that are tokens whole; "
+                             "GGUF has no name for this combination",
                              name_of(spelled.pre_tokenizer),
                              spelled.whole_words ? "takes" : "does not take")};
   }
@@ -59,7 +60,7 @@ Status add_gguf_tokenizer(const Tokenizer* tokenizer, int64_t vocab_size, GgufHe
     kinds.push_back(int64_t(TokenKind::Unused));
   }
   const auto end_of_text = static_cast<uint64_t>(tokenizer->end_of_text());
-  header.values.emplace_back(kModel, gguf_string("gpt2"));  // byte-level BPE, whatever the family
+  header.values.emplace_back(kModel, gguf_string("gpt2"));  // byte-level BPE, for every family
   header.values.emplace_back("tokenizer.ggml.pre", gguf_string(pre->name));
   header.values.emplace_back("tokenizer.ggml.tokens", gguf_strings(std::move(spelled.tokens)));
   header.values.emplace_back("tokenizer.ggml.token_type", gguf_i32s(std::move(kinds)));
@@ -89,8 +90,8 @@ Result<std::unique_ptr<Tokenizer>> gguf_tokenizer_of(const GgufHeader& header) {
   if (tokens == nullptr || kinds == nullptr || merges == nullptr || end_of_text == nullptr ||
       kinds->size() != tokens->size() || *end_of_text >= tokens->size()) {
     return Error{ErrorKind::Damaged,
-                 "tokenizer.ggml: tokens, token_type, merges or eos_token_id is not there or of "
-                 "another size"};
+                 "tokenizer.ggml: tokens, token_type, merges or eos_token_id is missing or has a "
+                 "wrong size"};
   }
   SpelledTokenizer spelled{.tokens = *tokens,
                            .merges = *merges,

@@ -17,12 +17,12 @@ using strict_json::FieldError;
 constexpr int64_t kGreatestWidth = limits::kWidth;
 constexpr int64_t kGreatestLayers = limits::kLayers;
 
-// Thrown for what the file says clearly and our models cannot do.
+// Thrown for a valid setting that our models do not support.
 struct Unsupported {
   std::string message;
 };
 
-// The values of an object; absent and null are the same.
+// The values of an object. An absent value and null mean the same.
 class Fields {
  public:
   explicit Fields(const json& object, std::string where = "") : where_(std::move(where)) {
@@ -110,7 +110,7 @@ void read_gpt2(const Fields& fields, ModelConfig& model) {
   fields.refuse_flag("add_cross_attention", true, "cross-attention");
 }
 
-// transformers 4: rope_theta and rope_scaling; transformers 5: rope_parameters with all of it.
+// transformers 4 has rope_theta and rope_scaling; transformers 5 has rope_parameters with both.
 void read_rope(const Fields& fields, double default_theta, ModelConfig& model) {
   model.rope_theta = fields.number("rope_theta", default_theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -142,7 +142,7 @@ void read_rope(const Fields& fields, double default_theta, ModelConfig& model) {
   if (!is_sound) throw FieldError{"the numbers of rotary positions contradict each other"};
 }
 
-// What Llama and Mixtral have in common, and what the library takes for absent keys.
+// Settings that Llama and Mixtral share, with the library's defaults for absent keys.
 struct RotaryDefaults {
   int64_t seq_len = 2048;
   double rope_theta = 10000.0;
@@ -179,7 +179,7 @@ void read_llama(const Fields& fields, ModelConfig& model) {
   }
 }
 
-// Its router takes the best of a softmax and divides them by their sum, as ours does.
+// Mixtral's router takes the best of a softmax and divides them by their sum, as ours does.
 void read_mixtral(const Fields& fields, ModelConfig& model) {
   model.family = ModelFamily::Moe;
   read_rotary_family(fields, {.seq_len = 131072, .rope_theta = 1e6, .norm_eps = 1e-5}, model);
@@ -237,10 +237,10 @@ HuggingFaceConfig read_config(const json& object) {
   }
   const ModelConfig& model = config.model;
   if (!(model.norm_eps > 0.0 && model.norm_eps < 1.0)) {
-    throw FieldError{fmt::format("an epsilon of {} in the norms", model.norm_eps)};
+    throw FieldError{fmt::format("the epsilon of the norms is {}", model.norm_eps)};
   }
   if (model.heads > kGreatestWidth / std::max<int64_t>(1, model.head_dim)) {
-    throw FieldError{"heads of that many dimensions in all"};
+    throw FieldError{"heads times head_dim is too large"};
   }
   config.dtype = read_dtype(fields);
   config.end_of_text = read_end_of_text(fields);

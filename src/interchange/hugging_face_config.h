@@ -12,15 +12,15 @@
 
 namespace trireme {
 
-// What a Hugging Face config.json says of a model (docs/formats/hugging_face.md).
+// A model as described by a Hugging Face config.json (docs/formats/hugging_face.md).
 struct HuggingFaceConfig {
   ModelConfig model;
-  std::optional<DType> dtype;          // of the weights, where it says
+  std::optional<DType> dtype;          // of the weights, if the file names it
   std::optional<int64_t> end_of_text;  // the first eos_token_id
 };
 
-// Reads GPT-2, Llama and Mixtral in the spellings of transformers 4 and 5. What our models cannot
-// do is refused (Infeasible), what cannot be understood is damaged.
+// Reads GPT-2, Llama and Mixtral as written by transformers 4 and 5. A model that ours cannot
+// represent is Infeasible; a file that cannot be understood is Damaged.
 Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text);
 
 }  // namespace trireme

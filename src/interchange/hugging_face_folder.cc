@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// A model without a tokenizer, or with one that we cannot represent, is a model all the same.
+// Without a tokenizer, or with one that we cannot represent, the model is read all the same.
 void read_tokenizer(const std::string& folder, InterchangeModel& model) {
   auto tokenizer = load_foreign_tokenizer(folder);
   if (!tokenizer.ok()) {
@@ -28,7 +28,7 @@ void read_tokenizer(const std::string& folder, InterchangeModel& model) {
   }
 }
 
-// Characters have no form there; reading the folder back says that it has no tokenizer.
+// The format has no char tokenizer; reading the folder back finds no tokenizer.
 Status write_tokenizer(const InterchangeModel& model, const std::string& folder) {
   if (model.tokenizer == nullptr || model.tokenizer->kind() == "char") return Done{};
   return write_hugging_face_tokenizer(*model.tokenizer, model.weights.model().seq_len, folder);
@@ -43,7 +43,7 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   TRIREME_TRY(model, resolve_model(config->model, 0));
   const ForeignFamily family = family_of(config->model);
   TRIREME_TRY(files, HuggingFaceWeights::open(folder, family));
-  if (model.layers > files.num_tensors()) {  // before a list is made of what config.json says
+  if (model.layers > files.num_tensors()) {  // before a list is made of what config.json claims
     return damaged(fmt::format("{}: config.json says {} layers, but the files have {} tensors",
                                folder, model.layers, files.num_tensors()));
   }
@@ -51,7 +51,7 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   const std::vector<ForeignTensor> tensors = hugging_face_tensors(
       model, family, is_fused ? ExpertSpelling::Fused : ExpertSpelling::Separate);
   TRIREME_TRY_DONE(
-      files.check(tensors, model));  // before memory is taken for what config.json says
+      files.check(tensors, model));  // before memory is allocated for what config.json claims
   InterchangeModel imported{.config = config->model, .weights = Weights(model)};
   TRIREME_TRY_DONE(files.read(tensors, imported.weights));
   imported.dtype = files.dtype();

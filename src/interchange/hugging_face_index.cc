@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// A name beside the index, which leads nowhere else.
+// True if the name is that of a file beside the index.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;

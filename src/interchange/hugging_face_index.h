@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// The files that a model.safetensors.index.json names: at least one, all beside it.
+// Returns the files that a model.safetensors.index.json names: at least one, all in its own folder.
 Result<std::set<std::string>> parse_hugging_face_index(std::string_view json);
 
 }  // namespace trireme

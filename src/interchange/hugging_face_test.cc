@@ -32,7 +32,7 @@ class HuggingFace : public FolderTest {
     return bytes;
   }
 
-  // Writes the folder again with other names of tensors; "" leaves one out.
+  // Writes the folder again with renamed tensors; a name "" leaves the tensor out.
   template <typename Rename>
   void rename_tensors(Rename&& rename) {
     const auto file = SafetensorsFile::open(folder() + "/model.safetensors");
@@ -99,8 +99,8 @@ TEST_F(HuggingFace, HalfPrecisionRoundsOnceAndStaysAsItIs) {
   }
 }
 
-// What the library's modules compute, element by element: Conv1D is x W with W [in, out], q, k and
-// v side by side.
+// Computes what the library's modules compute, element by element: Conv1D is x W with W [in, out],
+// and q, k and v are side by side.
 TEST_F(HuggingFace, ElementsLieWhereTheLibraryLooksForThem) {
   const InterchangeModel model = random_model("gpt2");
   write(model);
@@ -151,7 +151,7 @@ TEST_F(HuggingFace, ExpertsLieWhereTheLibraryLooksForThemInBothSpellings) {
     same(theirs + "w2.weight", ours + "w_down");
     same(theirs + "w3.weight", ours + "w_up");
   }
-  // The same folder with experts fused.
+  // Writes the same folder with fused experts.
   const auto tensors = hugging_face_tensors(spec, ForeignFamily::Mixtral, ExpertSpelling::Fused);
   ASSERT_TRUE(write_hugging_face_weights(tensors, model.weights, folder(), {}).ok());
   const auto fused = read();
@@ -173,8 +173,8 @@ TEST_F(HuggingFace, PrefixesBuffersAndCopiesOfTheHeadDoNotMatter) {
   rename_tensors(wrapped);
   EXPECT_TRUE(compare_weights(gpt2.weights, read()->weights, Rounding::None).ok());
 
-  // The same with a copy of the embedding as head and with buffers: an untied model whose config
-  // says that it is tied.
+  // Adds a copy of the embedding as head, and buffers: an untied model whose config claims that it
+  // is tied.
   InterchangeModel untied = random_model("gpt2_untied");
   std::copy_n(untied.weights.at("embedding.tokens").begin(), 45 * 24,
               untied.weights.at("head.weight").begin());
@@ -194,7 +194,7 @@ TEST_F(HuggingFace, BuffersOfOldVersionsAreLeftOut) {
     write(random_model(name));
     const bool is_gpt2 = name[0] == 'g';
     edit_config([](json& config) { config["tie_word_embeddings"] = true; });
-    // A tied model does not look for this tensor, whatever it is called.
+    // A tied model does not read this tensor, whatever its name is.
     rename_tensors([&](const std::string& tensor) -> std::string {
       if (tensor != "lm_head.weight") return tensor;
       return is_gpt2 ? "h.1.attn.bias" : "model.layers.0.self_attn.rotary_emb.inv_freq";

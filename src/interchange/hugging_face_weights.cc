@@ -56,7 +56,7 @@ Result<HuggingFaceWeights> HuggingFaceWeights::open(const std::string& folder,
   } else {
     return no_weights(folder);
   }
-  weights.files_.reserve(names.size());  // entries are pointed to
+  weights.files_.reserve(names.size());  // reserved, because pointers to entries are kept
   for (const std::string& name : names) {
     TRIREME_TRY_DONE(weights.add_file(folder + "/" + name, family));
   }
@@ -69,7 +69,7 @@ Status HuggingFaceWeights::add_file(const std::string& path, ForeignFamily famil
   for (const SafetensorsEntry& entry : files_.back().header().tensors) {
     const std::string name = canonical_hugging_face_name(entry.name, family);
     if (!places_.emplace(name, Place{files_.size() - 1, &entry}).second) {
-      return damaged(path + ": tensor " + entry.name + " is there twice");
+      return damaged(path + ": tensor " + entry.name + " exists twice");
     }
   }
   return Done{};
@@ -105,8 +105,10 @@ Status HuggingFaceWeights::check(const std::vector<ForeignTensor>& tensors,
   }
   for (const auto& [name, place] : places_) {
     if (known.count(name) > 0 || is_hugging_face_buffer(name)) continue;
-    if (name == "lm_head.weight" && model.tied_head) continue;  // compared when it is read
-    return refuse(place, ErrorKind::Infeasible, "has no place in the model of config.json");
+    // Its values are compared when it is read.
+    if (name == "lm_head.weight" && model.tied_head) continue;
+    return refuse(place, ErrorKind::Infeasible,
+                  "is not part of the model that config.json describes");
   }
   return Done{};
 }

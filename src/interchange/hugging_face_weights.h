@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// The tensors of all safetensors files of a folder, by their canonical names.
+// The tensors of all safetensors files of a folder by their canonical names.
 class HuggingFaceWeights {
  public:
   // Reads the headers of model.safetensors, or of the files that model.safetensors.index.json
@@ -21,11 +21,11 @@ class HuggingFaceWeights {
   bool has(const std::string& name) const { return places_.count(name) > 0; }
   int64_t num_tensors() const { return static_cast<int64_t>(places_.size()); }
 
-  // Every tensor of `tensors` is there in its shape, and no other but buffers and a head that is
-  // the embedding.
+  // Checks that every tensor of `tensors` exists with its shape. Other tensors are refused, except
+  // buffers and a head that is the embedding.
   Status check(const std::vector<ForeignTensor>& tensors, const ModelSpec& model) const;
   Status read(const std::vector<ForeignTensor>& tensors, const Weights& weights) const;
-  // The narrowest dtype that holds all matrices as they are stored.
+  // The narrowest dtype that holds all matrices without rounding.
   DType dtype() const;
 
  private:

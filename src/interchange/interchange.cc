@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// How far a value may move: half a step of the dtype's grid at the value.
+// Returns the largest allowed change of a value: half a step of the dtype's grid at that value.
 double greatest_error(double value, double block_greatest, Rounding rounding) {
   switch (rounding) {
     case Rounding::None:
@@ -28,7 +28,7 @@ double greatest_error(double value, double block_greatest, Rounding rounding) {
   return 0.0;
 }
 
-constexpr int64_t kBlock = 32;  // of Q8_0; any other rounding does not ask for it
+constexpr int64_t kBlock = 32;  // of Q8_0; other roundings ignore it
 
 Status compare_tensor(const std::string& name, std::span<const float> original,
                       std::span<const float> written, Rounding rounding) {
@@ -73,7 +73,7 @@ Result<InterchangeModel> read_checkpoint_model(const Checkpoint& checkpoint,
     if (!parsed.ok()) return with_context(parsed.error(), checkpoint.folder() + "/tokenizer.json");
     tokenizer = std::move(*parsed);
   }
-  // A vocabulary that the configuration leaves to the data is that of the embedding.
+  // If the configuration leaves the vocabulary to the data, it is that of the embedding.
   const StoredTensor* embedding = checkpoint.find("embedding.tokens");
   TRIREME_TRY(spec, resolve_model(config, embedding == nullptr ? 0 : embedding->shape[0]));
   InterchangeModel model{
@@ -115,7 +115,7 @@ Status write_checkpoint_model(const InterchangeModel& model, const CheckpointMod
     attached.push_back({"tokenizer.json", model.tokenizer->to_json()});
   return write_whole_folder(folder, [&](const std::string& temporary) -> Status {
     TRIREME_TRY(path, save_checkpoint(temporary, info, attached, pieces, {.keep = 0}));
-    // The folder is the checkpoint, not a place for several.
+    // The folder itself becomes the checkpoint; it does not hold several.
     std::error_code error;
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::directory_iterator(path, error))
@@ -146,7 +146,9 @@ Status compare_weights(const Weights& original, const Weights& written, Rounding
     }
     const float neutral = param.init == ParamInit::One ? 1.0f : 0.0f;
     if (std::any_of(values.begin(), values.end(), [&](float value) { return value != neutral; })) {
-      return Error{ErrorKind::Damaged, param.name + " is not there and reads back as something"};
+      return Error{
+          ErrorKind::Damaged,
+          param.name + " does not exist in the original, but its written value is not neutral"};
     }
   }
   return Done{};

@@ -4,7 +4,7 @@
 
 #include "interchange/interchange_model.h"
 
-// For this folder's tests.
+// Fixtures for the tests of this folder.
 namespace trireme {
 
 inline ModelConfig small_model(const std::string& name) {
@@ -41,7 +41,7 @@ inline const char* const kSmallModels[] = {
     "gpt2",         "gpt2_erf_untied", "gpt2_no_bias",  "gpt2_no_gain", "llama",
     "llama_untied", "llama_head_dim",  "llama3_untied", "mixtral",      "mixtral_untied"};
 
-// Values with all their mantissa bits, gains near one.
+// Values that use all mantissa bits; gains are near one.
 inline InterchangeModel random_model(const std::string& name) {
   const ModelConfig config = small_model(name);
   InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};

@@ -11,13 +11,13 @@
 
 namespace trireme {
 
-// A model on its way between formats: what a checkpoint and every foreign file have in common.
+// A model during conversion: what a checkpoint and every foreign file have in common.
 struct InterchangeModel {
   ModelConfig config;  // resolves to weights.model()
   Weights weights;
-  std::unique_ptr<Tokenizer> tokenizer;  // null: there is none, or none that we can represent
-  DType dtype = DType::F32;              // in which the file kept the matrices
-  std::vector<std::string> notes;        // what a user should know, a sentence each
+  std::unique_ptr<Tokenizer> tokenizer;  // null: none, or one that we cannot represent
+  DType dtype = DType::F32;              // of the matrices in the file
+  std::vector<std::string> notes;        // notes for the user, one sentence each
 };
 
 }  // namespace trireme

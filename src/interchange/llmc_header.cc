@@ -47,7 +47,7 @@ Result<LlmcModelHeader> parse_llmc_model_header(std::span<const std::byte> bytes
     return damaged("a padded vocabulary smaller than the vocabulary");
   if (header.d_model % header.heads != 0)
     return damaged(fmt::format("{} heads do not divide {} channels", header.heads, header.d_model));
-  // So that the number of bytes has 63 bits.
+  // So that the number of bytes fits into 63 bits.
   if (header.layers > (int64_t{1} << 54) / (header.d_model * header.d_model)) {
     return damaged(fmt::format("{} layers of {} channels", header.layers, header.d_model));
   }

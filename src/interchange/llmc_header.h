@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// The header of a GPT-2 of llm.c (docs/formats/llmc.md).
+// The header of a GPT-2 file of llm.c (docs/formats/llmc.md).
 inline constexpr int64_t kLlmcHeaderBytes = 1024;
 inline constexpr int32_t kLlmcModelMagic = 20240326;
 
@@ -23,10 +23,10 @@ struct LlmcModelHeader {
   int64_t padded_vocab_size = 0;
 };
 
-// Of the whole file that a header describes.
+// Size of the whole file that a header describes.
 int64_t llmc_file_bytes(const LlmcModelHeader& header);
 
-// The start of a file. Refuses a header that contradicts itself.
+// Parses the start of a file. A header that contradicts itself is refused.
 Result<LlmcModelHeader> parse_llmc_model_header(std::span<const std::byte> bytes);
 std::string print_llmc_model_header(const LlmcModelHeader& header);
 

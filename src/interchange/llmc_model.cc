@@ -28,7 +28,7 @@ ModelConfig config_of(const LlmcModelHeader& header) {
   return config;
 }
 
-// All layers of a kind lie behind one another: the file is a list of kinds.
+// The file is a list of tensor kinds; each kind holds all layers, one after the other.
 std::vector<ForeignTensor> llmc_tensors(const ModelSpec& model, int64_t padded_vocab_size) {
   const int64_t C = model.d_model;
   struct Kind {
@@ -69,7 +69,7 @@ std::vector<ForeignTensor> llmc_tensors(const ModelSpec& model, int64_t padded_v
 Status check_model(const ModelSpec& model) {
   const auto refuse = [](const std::string& what) {
     return Error{ErrorKind::Infeasible,
-                 "llm.c's file holds a GPT-2 with " + what + "; the model is another"};
+                 "a file of llm.c holds a GPT-2 with " + what + "; this model does not have that"};
   };
   TRIREME_TRY(family, foreign_family(model));
   if (family != ForeignFamily::Gpt2) return refuse("learned positions");

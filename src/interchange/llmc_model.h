@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// The .bin files in which llm.c keeps GPT-2 (docs/formats/llmc.md): version 3 in F32, 5 in BF16.
+// The .bin files of llm.c with a GPT-2 (docs/formats/llmc.md): version 3 in F32, version 5 in BF16.
 
 Result<InterchangeModel> read_llmc_model(const std::string& path);
-// `dtype` is F32 or BF16.
+// `dtype` must be F32 or BF16.
 Status write_llmc_model(const InterchangeModel& model, const std::string& path, DType dtype);
 
 }  // namespace trireme

@@ -38,7 +38,7 @@ TEST_F(LlmcModel, ModelsComeBackAndSoDoTheirFiles) {
   }
 }
 
-// All layers of a kind lie together; the vocabulary is padded with rows of zeros.
+// Each kind holds all layers. The vocabulary is padded with rows of zeros.
 TEST_F(LlmcModel, TheFileIsAListOfKinds) {
   const InterchangeModel model = random_model("gpt2");
   ASSERT_TRUE(write_llmc_model(model, path(), DType::F32).ok());
@@ -83,7 +83,8 @@ TEST_F(LlmcModel, OtherModelsAreRefusedAndSoAreDamagedFiles) {
       std::memcpy(&was, bytes.data() + 4 * word, 4);
       std::memcpy(bytes.data() + 4 * word, &value, 4);
       std::ofstream(path(), std::ios::binary) << bytes;
-      // The number of heads is nowhere else in the file.
+      // A wrong number of heads is not noticed if it divides, because it is nowhere else in the
+      // file.
       if (value != was && !(word == 5 && 24 % std::max(1, value) == 0 && value > 0) &&
           !(word == 3 && value > 0 && value < 128)) {
         EXPECT_FALSE(read_llmc_model(path()).ok()) << word << " = " << value;

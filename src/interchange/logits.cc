@@ -33,7 +33,7 @@ std::vector<float> logits_of(const Weights& weights, std::span<const int32_t> to
   Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back()), rank.group(),
           rank.group(), rank.group()};
   ModelSpec model = weights.model();
-  // No cache for contexts of millions.
+  // Shortens the context, so that no cache for millions of positions is allocated.
   if (model.rope) model.seq_len = static_cast<int64_t>(tokens.size());
   Decoder decoder(model, weights.frame(), DType::F32);
   std::vector<float> logits;

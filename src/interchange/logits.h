@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-// The logits [T, V] behind each of the tokens, computed in fp32. There are 1 .. seq_len tokens, all
-// of the vocabulary.
+// Returns the logits [T, V] after each of the tokens, computed in fp32. There must be 1 to seq_len
+// tokens of the vocabulary.
 std::vector<float> logits_of(const Weights& weights, std::span<const int32_t> tokens,
                              int num_threads);
 
-// A few tokens from all over the vocabulary: models with equal logits there are taken for equal.
+// A few tokens from the whole vocabulary. Models with equal logits for them are considered equal.
 std::vector<int32_t> probe_tokens(const ModelSpec& model);
 
 }  // namespace trireme

@@ -39,8 +39,8 @@ class Reader {
     const auto bytes = take(length);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // So many things of at least so many bytes each; a count beyond the file ends here, not in an
-  // allocation.
+  // Reads a count of things that take at least `least_bytes` each. A count that does not fit the
+  // file fails here and not in an allocation.
   int64_t count(uint64_t value, uint64_t least_bytes, const char* what, int64_t most) const {
     if (value > (bytes_.size() - position_) / least_bytes)
       fail("byte {}: {} {}: truncated", position_, value, what);
@@ -48,7 +48,8 @@ class Reader {
       fail("byte {}: {} {}; at most {} are read", position_, value, what, most);
     return static_cast<int64_t>(value);
   }
-  // Elements of arrays take more memory than bytes of the file: all of them have one limit.
+  // Array elements take more memory than their bytes in the file, so all arrays together have one
+  // limit.
   int64_t count_elements(uint64_t value, uint64_t least_bytes) {
     const int64_t count =
         this->count(value, least_bytes, "elements of arrays", limits::kGgufElements - elements_);
@@ -68,7 +69,7 @@ class Reader {
 
   std::span<const std::byte> bytes_;
   size_t position_ = 0;
-  int64_t elements_ = 0;  // of arrays so far
+  int64_t elements_ = 0;  // elements of all arrays so far
 };
 
 uint64_t read_unsigned(Reader& reader, GgufType type) {
@@ -203,13 +204,13 @@ void check_places(const GgufHeader& header, int64_t file_bytes) {
   int64_t end = 0;
   for (const GgufTensor* tensor : tensors) {
     if (tensor->offset % header.alignment != 0)
-      fail("tensor {} lies at {}, no multiple of {}", tensor->name, tensor->offset,
+      fail("tensor {} lies at {}, which is no multiple of {}", tensor->name, tensor->offset,
            header.alignment);
     if (tensor->offset < end)
       fail("tensor {} lies at {}, inside the one before it", tensor->name, tensor->offset);
     end = tensor->offset + tensor->bytes();
     if (end > file_bytes - header.data_offset)
-      fail("tensor {} ends behind the file: truncated", tensor->name);
+      fail("tensor {} ends after the end of the file: truncated", tensor->name);
   }
 }
 

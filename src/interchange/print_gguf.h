@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// Gives the tensors their offsets, one behind the other, and pads up to the data.
+// Assigns consecutive offsets to the tensors and pads the header up to the data.
 std::string print_gguf_header(GgufHeader& header);
 
 }  // namespace trireme

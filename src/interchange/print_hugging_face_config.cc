@@ -16,7 +16,7 @@ nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
           {"architectures", nlohmann::ordered_json::array({"GPT2LMHeadModel"})},
           {"vocab_size", model.vocab_size},
           {"n_positions", model.seq_len},
-          {"n_ctx", model.seq_len},  // readers from before transformers 4 ask for it
+          {"n_ctx", model.seq_len},  // versions before transformers 4 need it
           {"n_embd", model.d_model},
           {"n_layer", model.layers},
           {"n_head", model.heads},
@@ -34,7 +34,7 @@ nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
 }
 
 nlohmann::ordered_json rotary_config(const ModelSpec& model) {
-  nlohmann::ordered_json scaling;  // null
+  nlohmann::ordered_json scaling;  // null if not set
   nlohmann::ordered_json rope = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
   if (model.rope_scaling_factor != 1.0) {
     scaling = {{"rope_type", "llama3"},

@@ -15,7 +15,8 @@ struct HuggingFaceConfigExtras {
   std::optional<int64_t> end_of_text;
 };
 
-// A config.json in both spellings at once. Refuses a model that has no place in any family.
+// Returns a config.json that transformers 4 and 5 both read. An error if no family can represent
+// the model.
 Result<std::string> print_hugging_face_config(const ModelSpec& model,
                                               const HuggingFaceConfigExtras& extras);
 

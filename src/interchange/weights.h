@@ -11,10 +11,10 @@
 
 namespace trireme {
 
-// The parameters of a whole model in fp32, on their way between files.
+// The parameters of a whole model in fp32, for conversion between files.
 class Weights {
  public:
-  explicit Weights(const ModelSpec& model);  // zeros
+  explicit Weights(const ModelSpec& model);  // all zeros
 
   const ModelSpec& model() const { return model_; }
   const std::vector<ParamSpec>& params() const { return params_; }

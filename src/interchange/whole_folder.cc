@@ -15,9 +15,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kMostWriters = 1000;  // of one folder at the same time
+constexpr int kMostWriters = 1000;  // limit for writers of the same folder at one time
 
-// A new folder that this process holds (base/leftovers.h) until the object ends.
+// A new folder that this process locks (base/leftovers.h) while the object exists.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> make(const std::string& target) {

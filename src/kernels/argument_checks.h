@@ -6,15 +6,15 @@
 
 namespace trireme {
 
-// What kernels ask of their arguments; each throws ContractError with the argument's name, what it
-// is and what it should be. Out of line: the *_cpu.cc files must not compile strings.
+// Checks of kernel arguments. Each throws ContractError with the argument's name, its value and the
+// expected value. They are not inline, because the *_cpu.cc files must not compile strings.
 bool is_compute_dtype(DType dtype);                           // fp32, bf16, fp16
-void check_float(std::string_view name, const MatrixRef& x);  // of such
+void check_float(std::string_view name, const MatrixRef& x);  // checks for such a dtype
 void check_matrix(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,
                   DType dtype);
 void check_tensor(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);
 void check_argument(bool holds, std::string_view rule);
-// The same for arguments that may be absent.
+// These checks accept an argument that is absent.
 void check_if_present(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,
                       DType dtype);
 void check_if_present(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);

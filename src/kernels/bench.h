@@ -10,23 +10,23 @@
 
 namespace trireme {
 
-// One measurement of one kernel.
+// A measurement of one kernel.
 struct BenchRow {
   std::string family;
   std::string shape;
   DType dtype = DType::F32;
   double seconds = 0.0;  // median
   double flops = 0.0;    // 0: the row counts bytes
-  double bytes = 0.0;    // moved at least; 0: the row counts FLOPs
+  double bytes = 0.0;    // bytes moved at least; 0: the row counts FLOPs
   std::string formula;   // how the FLOPs or the bytes are counted
-  std::string baseline;  // empty: none was measured
+  std::string baseline;  // empty: not measured
   double baseline_seconds = 0.0;
 
   bool counts_flops() const { return flops > 0.0; }
   double rate() const { return (counts_flops() ? flops : bytes) / seconds; }
 };
 
-// Another library's product of the same operands, into fp32.
+// Another library's product of the same operands, with an fp32 result.
 struct MatmulBaseline {
   std::string name;
   std::function<void(const MatmulArgs&, float* c_MN)> run;
@@ -36,7 +36,7 @@ struct BenchContext {
   const KernelTable& kernels;
   Stream& stream;
   std::string filter = {};                   // only rows whose name contains it are measured
-  const MatmulBaseline* baseline = nullptr;  // absent: products stand alone
+  const MatmulBaseline* baseline = nullptr;  // absent: products are measured without a comparison
 
   bool wants(const std::string& family, const std::string& shape, DType dtype) const {
     return (family + " " + shape + " " + std::string(name_of(dtype))).find(filter) !=
@@ -44,7 +44,7 @@ struct BenchContext {
   }
 };
 
-// Median seconds of a call, over repeated calls that last about 60 ms together.
+// Returns the median seconds of a call, over repeated calls that last about 60 ms together.
 template <typename Body>
 double median_seconds(Body&& body) {
   const auto timed = [&](int calls) {
@@ -55,7 +55,8 @@ double median_seconds(Body&& body) {
   };
   timed(1);  // touches the memory
   const double once = timed(1);
-  const int calls = std::max(1, int(2e-4 / std::max(once, 1e-9)));  // the clock's own cost
+  // Includes the cost of reading the clock.
+  const int calls = std::max(1, int(2e-4 / std::max(once, 1e-9)));
   const int samples = std::clamp(int(0.06 / (once * calls)), 3, 101);
   std::vector<double> seconds;
   for (int sample = 0; sample < samples; ++sample) seconds.push_back(timed(calls));
@@ -63,7 +64,7 @@ double median_seconds(Body&& body) {
   return seconds[size_t(samples / 2)];
 }
 
-// One per family, in its x_bench.cc; appends rows.
+// One function per family, in its x_bench.cc; each appends rows.
 void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_moe(std::vector<BenchRow>& rows, const BenchContext& context);
 void bench_attention(std::vector<BenchRow>& rows, const BenchContext& context);

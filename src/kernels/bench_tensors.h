@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// Numbers between -1 and 1 that differ, so that no operand is zero or denormal.
+// Distinct numbers between -1 and 1, so that no operand is zero or denormal.
 inline Tensor varied(DType dtype, Shape shape) {
   Tensor tensor(dtype, shape);
   const TensorRef x = tensor;
@@ -19,13 +19,13 @@ inline Tensor varied(DType dtype, Shape shape) {
   return tensor;
 }
 
-// What a kernel must read and write at least.
+// The bytes that a kernel must at least read and write.
 struct MovedBytes {
   double bytes = 0.0;
-  std::string formula;  // "read x, write y"
+  std::string formula;  // such as "read x, write y"
 };
 
-// Measures a kernel that moves more than it computes.
+// Measures a kernel that is limited by memory.
 template <typename Call>
 void add_bandwidth_row(std::vector<BenchRow>& rows, const BenchContext& context, std::string family,
                        std::string shape, DType dtype, MovedBytes moved, Call&& call) {

@@ -21,7 +21,8 @@ const CeilingLoops& loops_of(Isa isa) {
   contract_failure(__FILE__, __LINE__, "isa", "an instruction set without kernels");
 }
 
-// Seconds of the fastest of `repetitions` calls: a ceiling is what the machine can do undisturbed.
+// Returns the seconds of the fastest of `repetitions` calls, because a ceiling is the speed of an
+// undisturbed machine.
 template <typename Body>
 double best_seconds(int repetitions, Body&& body) {
   double best = 1e30;
@@ -35,7 +36,7 @@ double best_seconds(int repetitions, Body&& body) {
 }
 
 double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_iteration) {
-  constexpr int64_t kIterations = 10000;  // about 30 microseconds a tile
+  constexpr int64_t kIterations = 10000;  // about 30 microseconds per tile
   constexpr int kRepetitions = 6;
   const int64_t num_tiles = 64 * stream.team().size();
   const double seconds = best_seconds(kRepetitions, [&] {
@@ -56,7 +57,8 @@ ComputeCeilings measure_compute_ceilings(Stream& stream, Isa isa) {
 }
 
 Ceilings measure_ceilings(Stream& stream, Isa isa) {
-  constexpr int64_t kBytes = int64_t{64} << 20;  // beyond any last-level cache's share
+  // Larger than a core's share of any last-level cache.
+  constexpr int64_t kBytes = int64_t{64} << 20;
   constexpr int64_t kTiles = 64;
   constexpr int64_t kTileFloats = kBytes / int64_t{sizeof(float)} / kTiles;
   constexpr int kRepetitions = 5;

@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-// About 30 ms.
+// Takes about 30 ms.
 ComputeCeilings measure_compute_ceilings(Stream& stream, Isa isa);
-// About 200 ms; allocates 128 MiB for its duration.
+// Takes about 200 ms and allocates 128 MiB meanwhile.
 Ceilings measure_ceilings(Stream& stream, Isa isa);
 
 }  // namespace trireme

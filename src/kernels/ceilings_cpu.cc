@@ -5,9 +5,9 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int kChains = 12;  // more than latency times throughput of any of the instructions
+constexpr int kChains = 12;  // more than latency times throughput of each instruction
 
-// A register whose content the compiler cannot know, so that it neither folds nor hoists.
+// Hides the content of a register from the compiler, so that it neither folds nor hoists the loop.
 TRIREME_INLINE Register opaque(Register x) {
   asm volatile("" : "+v"(x));
   return x;

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// The loops behind the ceilings, for one thread and one instruction set.
+// The measuring loops of the ceilings, for one thread and one instruction set.
 struct CeilingLoops {
   int64_t flops_per_iteration_fp32 = 0;
   int64_t flops_per_iteration_bf16 = 0;

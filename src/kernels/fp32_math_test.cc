@@ -7,7 +7,8 @@
 
 #include "kernels/scalar_lane.h"
 
-// On one float; that vectors give the same bits shows in the kernels' own tests.
+// Tests the functions on single floats. The tests of the kernels show that vectors give the same
+// bits.
 namespace trireme {
 namespace {
 
@@ -16,14 +17,14 @@ using scalar::F32;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// |got - want| in units of want's last place.
+// Returns |got - want| in units in the last place of want.
 double ulps(float got, double want) {
   const float near = std::abs(float(want));
   return std::abs(got - want) / (std::nextafterf(near, kInf) - double(near));
 }
 
 template <typename Body>
-void for_many_floats(Body&& body) {  // over all exponents and signs
+void for_many_floats(Body&& body) {  // covers all exponents and signs
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 40'009) {
     const float x = std::bit_cast<float>(uint32_t(bits));
     if (std::isfinite(x)) body(x);

@@ -12,16 +12,16 @@
 #include "kernels/own_stream.h"
 #include "kernels/random_matrix.h"
 
-// The laws that the tests of all families share. `Operands` is a copyable, comparable set of
-// inputs and outputs; run(kernels, stream, operands) calls one kernel on it.
+// Laws that the tests of all families check. `Operands` is a copyable, comparable set of inputs and
+// outputs; run(kernels, stream, operands) calls one kernel on it.
 namespace trireme {
 
 struct Teams {
   OwnStream of_1{1}, of_2{2}, of_4{4};
 };
 
-// Runs from the same start on every instruction set and with teams of 1, 2 and 4 threads. Each
-// must leave the same bits (these families promise it); returns what they left.
+// Runs from the same start on every instruction set, with teams of 1, 2 and 4 threads. All must
+// leave the same bits (these families promise it). Returns the result.
 template <typename Operands, typename Run>
 Operands same_bits_everywhere(Teams& teams, const Operands& start, Run run) {
   std::optional<Operands> first;
@@ -45,8 +45,8 @@ Operands by_reference(Teams& teams, const Operands& start, Run run) {
   return operands;
 }
 
-// fp32: within `tolerance` of the larger of 1 and |want|; bf16 and fp16: beyond that one unit in
-// the last place, because numbers near the middle of two may be rounded to either.
+// fp32 must be within `tolerance` of the larger of 1 and |want|. bf16 and fp16 may differ by one
+// more unit in the last place, because a number near the middle of two may be rounded to either.
 inline void expect_near(RandomMatrix got, RandomMatrix want, double tolerance, const char* what) {
   const MatrixRef extents = want;
   const double unit = extents.dtype == DType::BF16  ? 1.0 / 128.0
@@ -64,7 +64,7 @@ inline void expect_near(RandomMatrix got, RandomMatrix want, double tolerance, c
   EXPECT_LE(worst, 1.0) << what << ": worst difference over what is allowed";
 }
 
-// The sum of the products of two matrices, in double.
+// Returns the sum of the products of two matrices, in double.
 inline double inner_product(RandomMatrix a, RandomMatrix b) {
   const MatrixRef extents = a;
   double sum = 0.0;
@@ -76,7 +76,7 @@ inline double inner_product(RandomMatrix a, RandomMatrix b) {
   return sum;
 }
 
-// x + step * direction, in fp32.
+// Returns x + step * direction, in fp32.
 inline RandomMatrix moved(const RandomMatrix& x, RandomMatrix direction, double step) {
   RandomMatrix result = x;
   const MatrixRef extents = direction;
@@ -88,7 +88,7 @@ inline RandomMatrix moved(const RandomMatrix& x, RandomMatrix direction, double 
   return result;
 }
 
-// The derivative of loss(step) at 0 by central differences with one extrapolation.
+// Returns the derivative of loss(step) at 0 by central differences with one extrapolation.
 template <typename Loss>
 double derivative(Loss loss) {
   const auto central = [&](double h) { return (loss(h) - loss(-h)) / (2.0 * h); };

@@ -19,7 +19,7 @@
 
 namespace trireme {
 
-// The kernels of one device, chosen once, before step 1.
+// The kernels of one device. They are chosen once, before step 1.
 struct KernelTable {
   std::string_view name;
   void (*matmul)(Stream&, const MatmulArgs&);
@@ -65,7 +65,7 @@ struct KernelTable {
   void (*sgd)(Stream&, const SgdArgs&);
 };
 
-// Naive, double accumulation: the oracle.
+// Naive kernels with double accumulation, the oracle of the tests.
 const KernelTable& reference_kernels();
 // The fast kernels compiled for one instruction set.
 const KernelTable& cpu_kernels(Isa isa);

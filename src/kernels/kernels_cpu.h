@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_table.h"
 
-// The fast kernels of one instruction set: compiled once for each of them.
+// The fast kernels, compiled once for each instruction set.
 namespace trireme::TRIREME_ISA {
 
 extern const KernelTable kKernels;

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// A stream with a team and a workspace of its own, for what runs outside a training step.
+// A stream with its own team and workspace, for work outside a training step.
 class OwnStream {
  public:
   explicit OwnStream(int num_threads)

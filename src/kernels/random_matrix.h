@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// A matrix for tests: its rows are wider apart than long when asked for, and what lies between and
-// after them is NaN, so that a kernel that reads there shows. Values are keyed by `site`.
+// A random matrix for tests. Its rows may be strided, and the memory between and after them is NaN,
+// so that a kernel that reads it is noticed. Values are keyed by `site`.
 class RandomMatrix {
  public:
   RandomMatrix(DType dtype, int64_t rows, int64_t cols, int64_t gap, uint64_t site,
@@ -55,7 +55,7 @@ class RandomMatrix {
     const uint16_t bits = dtype_ == DType::F16 ? f16(value).bits : bf16(value).bits;
     std::memcpy(p, &bits, sizeof(bits));
   }
-  // Also what lies between the rows: a kernel that writes there shows.
+  // Also compares the memory between rows, to notice a kernel that writes there.
   friend bool operator==(const RandomMatrix& a, const RandomMatrix& b) {
     return a.bytes_ == b.bytes_;
   }

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// How reference kernels read and write: any float dtype as a double, rounded once when written.
+// Reference kernels read any float dtype as a double and round once when they write.
 inline double read_element(const void* data, DType dtype, int64_t i) {
   switch (dtype) {
     case DType::F32:

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// In double, as reference kernels compute.
+// Functions in double for reference kernels.
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 }  // namespace trireme

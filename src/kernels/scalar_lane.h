@@ -6,7 +6,7 @@
 
 #include "kernels/inline.h"
 
-// One float with the operations of a vector, so that a reference kernel can run fp32_math.h: the
+// One float with the operations of a vector, so that a reference kernel can use fp32_math.h: the
 // same functions with the same bits as on any instruction set.
 namespace trireme::scalar {
 
@@ -25,12 +25,12 @@ inline F32 operator*(F32 a, F32 b) { return {a.v * b.v}; }
 inline F32 operator/(F32 a, F32 b) { return {a.v / b.v}; }
 inline F32 fma(F32 a, F32 b, F32 c) { return {std::fmaf(a.v, b.v, c.v)}; }
 inline F32 fnma(F32 a, F32 b, F32 c) { return {std::fmaf(-a.v, b.v, c.v)}; }
-// b where one of the two is NaN.
+// Returns b if one of the two is NaN.
 inline F32 min(F32 a, F32 b) { return a.v < b.v ? a : b; }
 inline F32 max(F32 a, F32 b) { return a.v > b.v ? a : b; }
 inline F32 abs(F32 x) { return {std::fabs(x.v)}; }
 inline bool operator<(F32 a, F32 b) { return a.v < b.v; }
-// x 2^n, rounded once.
+// Returns x 2^n, rounded once.
 inline F32 scale_by_power_of_two(F32 x, F32 n) { return {std::ldexp(x.v, int(n.v))}; }
 inline F32 sqrt(F32 x) { return {std::sqrt(x.v)}; }
 inline F32 round_to_integer(F32 x) { return {std::nearbyint(x.v)}; }

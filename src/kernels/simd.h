@@ -1,9 +1,9 @@
 #pragma once
 
-// The vectors of the *_cpu.cc files, which are compiled once per instruction set. A vector has 16
-// lanes on all of them (one zmm register, or two ymm), sums its lanes in one order, and contracts
-// only where fma is written: so the same kernel gives the same bits on every instruction set.
-// Everything lives in the namespace of the instruction set and is always inlined.
+// The vectors of the *_cpu.cc files, which are compiled once per instruction set. A vector always
+// has 16 lanes (one zmm register or two ymm), sums its lanes in one order, and contracts only where
+// fma is written. So a kernel gives the same bits on every instruction set. Everything is in the
+// namespace of the instruction set and is always inlined.
 #include "kernels/inline.h"
 
 #if defined(__AVX512F__)
@@ -16,7 +16,7 @@ namespace trireme::TRIREME_ISA {
 
 inline constexpr int64_t kLanes = 16;
 
-// All lanes: the twin of FirstLanes, so that a loop's body is written once.
+// All lanes. It replaces FirstLanes for whole vectors, so that the body of a loop is written once.
 struct AllLanes {};
 template <typename T>
 TRIREME_INLINE F32x16 load(const T* p, AllLanes) {
@@ -27,7 +27,8 @@ TRIREME_INLINE void store(T* p, F32x16 x, AllLanes) {
   store(p, x);
 }
 
-// Calls body(position, lanes) for the vectors of a row of n elements; the last may be a tail.
+// Calls body(position, lanes) for the vectors of a row of n elements. The last vector may be
+// partial.
 template <typename Body>
 TRIREME_INLINE void for_each_vector(int64_t n, Body&& body) {
   int64_t position = 0;
@@ -38,21 +39,21 @@ TRIREME_INLINE void for_each_vector(int64_t n, Body&& body) {
 TRIREME_INLINE F32x16 splat(F32x16, float value) { return broadcast(value); }
 TRIREME_INLINE U32x16 splat_bits(F32x16, uint32_t value) { return broadcast_u32(value); }
 
-// Lane indices 0 .. 15, to tell a tail's lanes apart.
+// Lane indices 0 .. 15, to select the lanes of a partial vector.
 TRIREME_INLINE U32x16 lane_indices() {
   alignas(64) static constexpr uint32_t kIndices[16] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                         8, 9, 10, 11, 12, 13, 14, 15};
   return load(kIndices);
 }
 TRIREME_INLINE F32x16 keep_lanes(F32x16 x, AllLanes, F32x16) { return x; }
-// x in the first lanes, `other` in the rest.
+// Returns x in the first lanes and `other` in the rest.
 TRIREME_INLINE F32x16 keep_lanes(F32x16 x, FirstLanes lanes, F32x16 other) {
   return select(lane_indices() < broadcast_u32(uint32_t(lanes.n)), x, other);
 }
 
 TRIREME_INLINE F32x16 abs(F32x16 x) { return from_bits(bits_of(x) & broadcast_u32(~(1u << 31))); }
 
-// Lanes in one order: i with i + 8, then i + 4, i + 2, i + 1.
+// Sums the lanes in a fixed order: i with i + 8, then i + 4, i + 2, i + 1.
 TRIREME_INLINE float reduce_sum(F32x16 x) {
   const __m256 eight = fold_sum(x);
   __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
@@ -71,8 +72,8 @@ TRIREME_INLINE double reduce_sum(F64x16 x) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-// Sums over a row of n elements in an order that n alone decides: add(position, lanes, chain) adds
-// a vector's terms to chain[0 .. kSums - 1]; four chains run beside each other.
+// Sums over a row of n elements in an order that depends only on n. add(position, lanes, chain)
+// adds the terms of a vector to chain[0 .. kSums - 1]; four chains run in parallel.
 template <int kSums, typename Add>
 TRIREME_INLINE void sum_row(int64_t n, float (&sums)[kSums], Add&& add) {
   F32x16 chain[4][kSums];
@@ -93,7 +94,7 @@ TRIREME_INLINE void sum_row(int64_t n, float (&sums)[kSums], Add&& add) {
   }
 }
 
-// A scalar as a kernel's loops see it, without a call of bf16's inline functions.
+// Loads a scalar without calling the inline functions of bf16.
 TRIREME_INLINE float load_scalar(const float* p) { return *p; }
 TRIREME_INLINE float load_scalar(const bf16* p) {
   return __builtin_bit_cast(float, uint32_t{p->bits} << 16);

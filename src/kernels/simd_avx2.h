@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 
-// 16 lanes as two ymm registers. Included by simd.h alone.
+// 16 lanes as two ymm registers. Included only by simd.h.
 namespace trireme::TRIREME_ISA {
 
 struct F32x16 {
@@ -21,7 +21,7 @@ struct Mask16 {  // all ones or all zeros in a lane
 
 alignas(64) constexpr int32_t kTailMask[48] = {-1, -1, -1, -1, -1, -1, -1, -1,
                                                -1, -1, -1, -1, -1, -1, -1, -1};
-// The first n lanes, 0 <= n <= 16, of a row's tail.
+// The first n lanes, 0 <= n <= 16, at the end of a row.
 struct FirstLanes {
   int64_t n;
   TRIREME_INLINE __m256i low() const { return half(16 - n); }
@@ -56,7 +56,7 @@ TRIREME_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
 TRIREME_INLINE F32x16 fnma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm256_fnmadd_ps(a.low, b.low, c.low), _mm256_fnmadd_ps(a.high, b.high, c.high)};
 }
-// b where one of the two is NaN.
+// Returns b if one of the two is NaN.
 TRIREME_INLINE F32x16 min(F32x16 a, F32x16 b) {
   return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
 }
@@ -78,7 +78,8 @@ TRIREME_INLINE __m256 scale_half(__m256 x, __m256 n) {
   return _mm256_mul_ps(_mm256_mul_ps(x, power_of_two(half)),
                        power_of_two(_mm256_sub_epi32(whole, half)));
 }
-// x 2^n for an integral n in [-252, 254]: in two steps, of which the first is exact for |x| near 1.
+// Returns x 2^n for an integral n in [-252, 254], in two steps, of which the first is exact for |x|
+// near 1.
 TRIREME_INLINE F32x16 scale_by_power_of_two(F32x16 x, F32x16 n) {
   return {scale_half(x.low, n.low), scale_half(x.high, n.high)};
 }
@@ -113,7 +114,7 @@ TRIREME_INLINE U32x16 bits_of(F32x16 x) {
 TRIREME_INLINE F32x16 from_bits(U32x16 x) {
   return {_mm256_castsi256_ps(x.low), _mm256_castsi256_ps(x.high)};
 }
-// Of integers in the range of int32.
+// The integers must be in the range of int32.
 TRIREME_INLINE F32x16 to_float(U32x16 x) {
   return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)};
 }
@@ -145,24 +146,25 @@ TRIREME_INLINE U32x16 arithmetic_shift_right(U32x16 a, int n) {
 TRIREME_INLINE Mask16 operator==(U32x16 a, U32x16 b) {
   return {_mm256_cmpeq_epi32(a.low, b.low), _mm256_cmpeq_epi32(a.high, b.high)};
 }
-TRIREME_INLINE Mask16 operator<(U32x16 a, U32x16 b) {  // signed compare of shifted ranges
+TRIREME_INLINE Mask16 operator<(U32x16 a, U32x16 b) {  // a signed comparison of shifted values
   const U32x16 top = broadcast_u32(0x80000000u);
   const U32x16 c = a ^ top, d = b ^ top;
   return {_mm256_cmpgt_epi32(d.low, c.low), _mm256_cmpgt_epi32(d.high, c.high)};
 }
 
-// The 64-bit products of the even lanes; each fills an even lane and the odd one above it.
+// Multiplies the even lanes to 64-bit products; each fills an even lane and the odd lane above it.
 TRIREME_INLINE U32x16 multiply_even(U32x16 a, U32x16 b) {
   return {_mm256_mul_epu32(a.low, b.low), _mm256_mul_epu32(a.high, b.high)};
 }
-// Odd lanes down to the even ones (the odd ones become 0), and back.
+// Moves odd lanes to the even ones (the odd ones become 0), and back.
 TRIREME_INLINE U32x16 odd_to_even(U32x16 a) {
   return {_mm256_srli_epi64(a.low, 32), _mm256_srli_epi64(a.high, 32)};
 }
 TRIREME_INLINE U32x16 even_to_odd(U32x16 a) {
   return {_mm256_slli_epi64(a.low, 32), _mm256_slli_epi64(a.high, 32)};
 }
-TRIREME_INLINE U32x16 interleave_even(U32x16 even, U32x16 odd) {  // odd's even lanes become odd
+// The even lanes of `odd` become odd lanes.
+TRIREME_INLINE U32x16 interleave_even(U32x16 even, U32x16 odd) {
   const U32x16 up = even_to_odd(odd);
   return {_mm256_blend_epi32(even.low, up.low, 0xaa), _mm256_blend_epi32(even.high, up.high, 0xaa)};
 }
@@ -177,7 +179,7 @@ TRIREME_INLINE void transpose_half(__m256& a, __m256& b, __m256& c, __m256& d) {
   c = _mm256_castpd_ps(_mm256_unpacklo_pd(ab_high, cd_high));
   d = _mm256_castpd_ps(_mm256_unpackhi_pd(ab_high, cd_high));
 }
-// Within every block of four lanes, the 4 x 4 matrix of (vector, lane) is transposed.
+// Transposes the 4 x 4 matrix of (vector, lane) in every block of four lanes.
 TRIREME_INLINE void transpose_blocks(F32x16& a, F32x16& b, F32x16& c, F32x16& d) {
   transpose_half(a.low, b.low, c.low, d.low);
   transpose_half(a.high, b.high, c.high, d.high);
@@ -203,7 +205,7 @@ TRIREME_INLINE void store(uint32_t* p, U32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.low);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.high);
 }
-// Past the caches; p is 64-byte aligned.
+// Writes past the caches. p must be 64-byte aligned.
 TRIREME_INLINE void store_streaming(float* p, F32x16 x) {
   _mm256_stream_ps(p, x.low);
   _mm256_stream_ps(p + 8, x.high);
@@ -215,13 +217,14 @@ TRIREME_INLINE F32x16 widen_bf16(__m256i x) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)),
           _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
 }
-TRIREME_INLINE __m256i round_bf16(__m256 x) {  // into the low half of every lane; x is no NaN
+TRIREME_INLINE __m256i round_bf16(__m256 x) {  // into the low half of every lane; x must not be NaN
   const __m256i u = _mm256_castps_si256(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
   const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
   return _mm256_srli_epi32(rounded, 16);
 }
-TRIREME_INLINE __m256i quiet_or_round_bf16(__m256 x) {  // a NaN keeps its upper half and is quiet
+// A NaN keeps its upper half and becomes quiet.
+TRIREME_INLINE __m256i quiet_or_round_bf16(__m256 x) {
   const __m256i u = _mm256_castps_si256(x);
   const __m256i quiet = _mm256_srli_epi32(_mm256_or_si256(u, _mm256_set1_epi32(0x400000)), 16);
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
@@ -230,7 +233,7 @@ TRIREME_INLINE __m256i quiet_or_round_bf16(__m256 x) {  // a NaN keeps its upper
 TRIREME_INLINE __m256i narrow_bf16(F32x16 x) {
   __m256i low = round_bf16(x.low);
   __m256i high = round_bf16(x.high);
-  const __m256 nan = _mm256_cmp_ps(x.low, x.high, _CMP_UNORD_Q);  // in one of the two
+  const __m256 nan = _mm256_cmp_ps(x.low, x.high, _CMP_UNORD_Q);  // a NaN in either half
   if (_mm256_movemask_ps(nan) != 0) [[unlikely]] {
     low = quiet_or_round_bf16(x.low);
     high = quiet_or_round_bf16(x.high);
@@ -253,7 +256,7 @@ TRIREME_INLINE void store(bf16* p, F32x16 x, FirstLanes lanes) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(row), narrow_bf16(x));
   for (int64_t lane = 0; lane < lanes.n; ++lane) p[lane].bits = row[lane];
 }
-// Past the caches; p is 32-byte aligned.
+// Writes past the caches. p must be 32-byte aligned.
 TRIREME_INLINE void store_streaming(bf16* p, F32x16 x) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(x));
 }
@@ -287,7 +290,7 @@ TRIREME_INLINE void store_streaming(f16* p, F32x16 x) {
 }
 
 TRIREME_INLINE float first_lane(F32x16 x) { return _mm256_cvtss_f32(x.low); }
-// The eight upper lanes onto the eight lower ones.
+// Adds the eight upper lanes to the eight lower ones.
 TRIREME_INLINE __m256 fold_sum(F32x16 x) { return _mm256_add_ps(x.low, x.high); }
 TRIREME_INLINE __m256 fold_max(F32x16 x) { return _mm256_max_ps(x.low, x.high); }
 
@@ -305,7 +308,7 @@ TRIREME_INLINE __m256d add_square(__m256d sum, __m128 x) {
   const __m256d wide = _mm256_cvtps_pd(x);
   return _mm256_fmadd_pd(wide, wide, sum);
 }
-// sum + x^2 in double: the square of an fp32 is exact there.
+// sum + x^2 in double, in which the square of an fp32 is exact.
 TRIREME_INLINE F64x16 add_square(F64x16 sum, F32x16 x) {
   return {{add_square(sum.part[0], _mm256_castps256_ps128(x.low)),
            add_square(sum.part[1], _mm256_extractf128_ps(x.low, 1)),

@@ -1,6 +1,6 @@
 #pragma once
 
-#pragma GCC diagnostic push  // GCC 12 calls its own _mm512_undefined_ps() uninitialised
+#pragma GCC diagnostic push  // GCC 12 warns about its own _mm512_undefined_ps()
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
@@ -10,7 +10,7 @@
 
 #include "base/dtype.h"
 
-// 16 lanes as one zmm register. Included by simd.h alone.
+// 16 lanes as one zmm register. Included only by simd.h.
 namespace trireme::TRIREME_ISA {
 
 struct F32x16 {
@@ -23,7 +23,7 @@ struct Mask16 {
   __mmask16 bits;
 };
 
-// The first n lanes, 0 <= n <= 16, of a row's tail.
+// The first n lanes, 0 <= n <= 16, at the end of a row.
 struct FirstLanes {
   int64_t n;
   TRIREME_INLINE __mmask16 mask() const { return static_cast<__mmask16>((1u << n) - 1u); }
@@ -42,14 +42,14 @@ TRIREME_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_p
 TRIREME_INLINE F32x16 fnma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm512_fnmadd_ps(a.v, b.v, c.v)};
 }
-// b where one of the two is NaN.
+// Returns b if one of the two is NaN.
 TRIREME_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 TRIREME_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 TRIREME_INLINE F32x16 sqrt(F32x16 x) { return {_mm512_sqrt_ps(x.v)}; }
 TRIREME_INLINE F32x16 round_to_integer(F32x16 x) {
   return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// x 2^n for an integral n in [-252, 254], rounded once.
+// Returns x 2^n for an integral n in [-252, 254], rounded once.
 TRIREME_INLINE F32x16 scale_by_power_of_two(F32x16 x, F32x16 n) {
   return {_mm512_scalef_ps(x.v, n.v)};
 }
@@ -70,7 +70,7 @@ TRIREME_INLINE U32x16 select(Mask16 mask, U32x16 yes, U32x16 no) {
 
 TRIREME_INLINE U32x16 bits_of(F32x16 x) { return {_mm512_castps_si512(x.v)}; }
 TRIREME_INLINE F32x16 from_bits(U32x16 x) { return {_mm512_castsi512_ps(x.v)}; }
-// Of integers in the range of int32.
+// The integers must be in the range of int32.
 TRIREME_INLINE F32x16 to_float(U32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
 TRIREME_INLINE U32x16 operator+(U32x16 a, U32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 TRIREME_INLINE U32x16 operator-(U32x16 a, U32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
@@ -88,16 +88,17 @@ TRIREME_INLINE U32x16 arithmetic_shift_right(U32x16 a, int n) {
 TRIREME_INLINE Mask16 operator<(U32x16 a, U32x16 b) { return {_mm512_cmplt_epu32_mask(a.v, b.v)}; }
 TRIREME_INLINE Mask16 operator==(U32x16 a, U32x16 b) { return {_mm512_cmpeq_epi32_mask(a.v, b.v)}; }
 
-// The 64-bit products of the even lanes; each fills an even lane and the odd one above it.
+// Multiplies the even lanes to 64-bit products; each fills an even lane and the odd lane above it.
 TRIREME_INLINE U32x16 multiply_even(U32x16 a, U32x16 b) { return {_mm512_mul_epu32(a.v, b.v)}; }
-// Odd lanes down to the even ones (the odd ones become 0), and back.
+// Moves odd lanes to the even ones (the odd ones become 0), and back.
 TRIREME_INLINE U32x16 odd_to_even(U32x16 a) { return {_mm512_srli_epi64(a.v, 32)}; }
 TRIREME_INLINE U32x16 even_to_odd(U32x16 a) { return {_mm512_slli_epi64(a.v, 32)}; }
-TRIREME_INLINE U32x16 interleave_even(U32x16 even, U32x16 odd) {  // odd's even lanes become odd
+// The even lanes of `odd` become odd lanes.
+TRIREME_INLINE U32x16 interleave_even(U32x16 even, U32x16 odd) {
   return {_mm512_mask_blend_epi32(0xaaaa, even.v, even_to_odd(odd).v)};
 }
 
-// Within every block of four lanes, the 4 x 4 matrix of (vector, lane) is transposed.
+// Transposes the 4 x 4 matrix of (vector, lane) in every block of four lanes.
 TRIREME_INLINE void transpose_blocks(F32x16& a, F32x16& b, F32x16& c, F32x16& d) {
   const __m512d ab_low = _mm512_castps_pd(_mm512_unpacklo_ps(a.v, b.v));
   const __m512d ab_high = _mm512_castps_pd(_mm512_unpackhi_ps(a.v, b.v));
@@ -119,10 +120,10 @@ TRIREME_INLINE void store(float* p, F32x16 x, FirstLanes lanes) {
 }
 TRIREME_INLINE U32x16 load(const uint32_t* p) { return {_mm512_loadu_si512(p)}; }
 TRIREME_INLINE void store(uint32_t* p, U32x16 x) { _mm512_storeu_si512(p, x.v); }
-// Past the caches; p is 64-byte aligned.
+// Writes past the caches. p must be 64-byte aligned.
 TRIREME_INLINE void store_streaming(float* p, F32x16 x) { _mm512_stream_ps(p, x.v); }
 
-// Word i of x becomes the upper half of lane i: one shuffle.
+// Word i of x becomes the upper half of lane i, with one shuffle.
 TRIREME_INLINE F32x16 widen_bf16(__m256i x) {
   const __m512i word_of_half = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8,
                                                 0, 7, 0, 6, 0, 5, 0, 4, 0, 3, 0, 2, 0, 1, 0, 0, 0);
@@ -141,7 +142,8 @@ TRIREME_INLINE __m256i round_to_bf16_by_integers(F32x16 x) {
 }
 TRIREME_INLINE __m256i narrow_bf16(F32x16 x) {
 #if defined(__AVX512BF16__)
-  // The instruction rounds as base/dtype.h does, but takes denormals for zeros: they are rare.
+  // The instruction rounds like base/dtype.h but treats denormals as zeros, so vectors with
+  // denormals, which are rare, take another path.
   constexpr int kDenormal = 0x20;
   if (_mm512_fpclass_ps_mask(x.v, kDenormal) == 0) [[likely]]
     return (__m256i)_mm512_cvtneps_pbh(x.v);
@@ -160,7 +162,7 @@ TRIREME_INLINE void store(bf16* p, F32x16 x) {
 TRIREME_INLINE void store(bf16* p, F32x16 x, FirstLanes lanes) {
   _mm256_mask_storeu_epi16(p, lanes.mask(), narrow_bf16(x));
 }
-// Past the caches; p is 32-byte aligned.
+// Writes past the caches. p must be 32-byte aligned.
 TRIREME_INLINE void store_streaming(bf16* p, F32x16 x) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(x));
 }
@@ -186,7 +188,7 @@ TRIREME_INLINE void store_streaming(f16* p, F32x16 x) {
 }
 
 TRIREME_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
-// The eight upper lanes onto the eight lower ones.
+// Adds the eight upper lanes to the eight lower ones.
 TRIREME_INLINE __m256 fold_sum(F32x16 x) {
   return _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
 }
@@ -201,7 +203,7 @@ TRIREME_INLINE F64x16 zeros_f64() { return {_mm512_setzero_pd(), _mm512_setzero_
 TRIREME_INLINE F64x16 operator+(F64x16 a, F64x16 b) {
   return {_mm512_add_pd(a.low, b.low), _mm512_add_pd(a.high, b.high)};
 }
-// sum + x^2 in double: the square of an fp32 is exact there.
+// sum + x^2 in double, in which the square of an fp32 is exact.
 TRIREME_INLINE F64x16 add_square(F64x16 sum, F32x16 x) {
   const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(x.v));
   const __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(x.v, 1));

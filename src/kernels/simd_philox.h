@@ -9,12 +9,12 @@ struct PhiloxWords {
   U32x16 word[4];
 };
 
-// philox() of base/philox.h on kVectors times 16 counters at once: one vector alone would wait for
-// its own multiplications.
+// philox() of base/philox.h on kVectors times 16 counters at once, because a single vector would
+// wait for its own multiplications.
 template <int kVectors>
 TRIREME_INLINE void philox(RngKey key, PhiloxWords (&counters)[kVectors]) {
-  // Even and odd lanes apart, each value in the low half of 64 bits: the upper halves hold garbage
-  // that the multiplication ignores, so a round needs no blends.
+  // Even and odd lanes are kept apart, each value in the low half of 64 bits. The upper halves hold
+  // garbage that the multiplication ignores, so a round needs no blends.
   constexpr int kStates = 2 * kVectors;
   U32x16 state[kStates][4];
 #pragma GCC unroll 4
@@ -59,7 +59,8 @@ TRIREME_INLINE PhiloxWords philox(RngKey key, PhiloxWords counter) {
 }
 
 // The words of kVectors times 16 consecutive groups of four elements of one sample. Lane 4 b + p of
-// a vector holds its group b + 4 p, so that transpose_blocks puts 64 elements' words in order.
+// a vector holds its group b + 4 p, so that transpose_blocks puts the words of 64 elements in
+// order.
 template <int kVectors>
 TRIREME_INLINE void philox_of_groups(RngKey key, uint64_t sample, uint64_t first_group,
                                      PhiloxWords (&words)[kVectors]) {
@@ -78,7 +79,7 @@ TRIREME_INLINE void philox_of_groups(RngKey key, uint64_t sample, uint64_t first
   philox(key, words);
 }
 
-// uniform_float() of base/philox.h.
+// The vector form of uniform_float() of base/philox.h.
 TRIREME_INLINE F32x16 uniform_float(U32x16 words) {
   return to_float(words >> 8) * broadcast(1.0f / 16777216.0f);
 }

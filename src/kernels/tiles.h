@@ -5,7 +5,8 @@
 
 namespace trireme::TRIREME_ISA {
 
-// What a thread takes at once: some microseconds of work, so that smaller calls wake nobody.
+// Elements that a thread takes at a time: some microseconds of work, so that smaller calls wake no
+// other thread.
 inline constexpr int64_t kTileElements = 16384;
 
 // Calls body(begin, end, thread) for tiles of [0, n), each of `grain` except the last.
@@ -17,7 +18,7 @@ TRIREME_INLINE void for_each_tile(Stream& stream, int64_t n, int64_t grain, Body
   });
 }
 
-// The same over the rows of a matrix.
+// Does the same for the rows of a matrix.
 template <typename Body>
 TRIREME_INLINE void for_each_row_tile(Stream& stream, int64_t rows, int64_t cols, Body&& body) {
   for_each_tile(stream, rows, cols < kTileElements ? kTileElements / (cols < 1 ? 1 : cols) : 1,

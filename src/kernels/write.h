@@ -2,7 +2,8 @@
 
 namespace trireme {
 
-// Parameter gradients: the first micro-batch of a sum overwrites, the others accumulate.
+// How parameter gradients are written: the first micro-batch of a sum overwrites, the others
+// accumulate.
 enum class Write { Overwrite, Accumulate };
 
 }  // namespace trireme

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// What stands at `path` is removed rather than emptied: it may be a link, or have another name.
+// Removes the old file instead of truncating it, because it may be a link or have another name.
 Result<AppendFile> AppendFile::create(const std::string& path) {
   ::unlink(path.c_str());
   return open(path, O_CREAT | O_EXCL);
@@ -57,13 +57,14 @@ void AppendFile::append(std::string_view record) {
   bytes_ += int64_t(record.size());
 }
 
-// Cuts what there is of the record, so that the next one does not continue it.
+// Removes the incomplete record, so that the next one does not continue it.
 void AppendFile::drop_record(int cause) {
   if (::ftruncate(fd_, bytes_) == 0) ::lseek(fd_, bytes_, SEEK_SET);
   if (!loss_.empty()) return;
-  loss_ =
-      fmt::format("{}: cannot write: {}; training goes on, its metrics are lost until this ends",
-                  path_, std::strerror(cause));
+  loss_ = fmt::format(
+      "{}: cannot write: {}; training continues, but its metrics are lost until writing works "
+      "again",
+      path_, std::strerror(cause));
   for (RunObserver* listener : listeners_) listener->on_message(loss_);
 }
 

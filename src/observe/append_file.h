@@ -10,18 +10,19 @@
 
 namespace trireme {
 
-// A file that grows by records while a run goes on. A record that cannot be written is dropped
-// whole, which is said once: a full disk does not end a run before its next checkpoint.
+// A file that grows by whole records during a run. A record that cannot be written is dropped as a
+// whole and reported once, so a full disk does not end a run before its next checkpoint.
 class AppendFile {
  public:
-  static Result<AppendFile> create(const std::string& path);  // in the place of an old one
-  static Result<AppendFile> open(const std::string& path);    // to append to; no link
+  static Result<AppendFile> create(const std::string& path);  // replaces an existing file
+  // Appends to the file; refuses a symbolic link.
+  static Result<AppendFile> open(const std::string& path);
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
   ~AppendFile();
 
   void append(std::string_view record);
-  // Who is told when records are lost; also of those lost before this call.
+  // Sets who is told when records are lost. Losses before this call are reported too.
   void tell_losses_to(std::vector<RunObserver*> listeners);
 
  private:
@@ -31,8 +32,8 @@ class AppendFile {
 
   std::string path_;
   int fd_;
-  int64_t bytes_;     // of whole records
-  std::string loss_;  // what was lost first; "" as long as nothing was
+  int64_t bytes_;     // length of the whole records
+  std::string loss_;  // why the first record was lost; "" if none was
   std::vector<RunObserver*> listeners_;
 };
 

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// A line is put together on the stack, so that a step's metrics allocate nothing.
+// Builds a line on the stack, so that the metrics of a step allocate nothing.
 class LineBuffer {
  public:
   template <typename... Args>
@@ -40,7 +40,7 @@ class LineBuffer {
   size_t size_ = 0;
 };
 
-// Shares of more experts than this are not listed.
+// With more experts than this, their shares are not listed.
 constexpr int64_t kMostShares = 512;
 
 void add_expert_load(LineBuffer& line, const StepReport& report) {
@@ -63,7 +63,7 @@ std::string run_line(const char* event, int64_t step, const std::string& fields)
                      unix_time_s(), fields.empty() ? "" : ",", fields);
 }
 
-// The lines of a metrics file up to `step`. A last line that was cut by a crash is dropped.
+// Returns the lines of a metrics file up to `step`. A last line that a crash has cut is dropped.
 std::string lines_until(const std::string& text, int64_t step) {
   std::string kept;
   size_t begin = 0;
@@ -129,7 +129,7 @@ void MetricsFile::on_eval(const EvalReport& report) {
 void MetricsFile::on_sample(const SampleReport& report) {
   nlohmann::ordered_json json = {
       {"event", "sample"}, {"step", report.step}, {"time", unix_time_s()}, {"text", report.text}};
-  // Sampled bytes need not be UTF-8; JSON must be.
+  // Sampled bytes may be invalid UTF-8, which JSON does not allow.
   file_.append(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 

@@ -11,14 +11,14 @@
 
 namespace trireme {
 
-// metrics.jsonl: one JSON object a line, written as it happens. Steps count from 1; numbers
-// round-trip; a number that is not finite is null.
+// metrics.jsonl: one JSON object per line, written as it happens. Steps count from 1. Numbers
+// round-trip; a number that is not finite is written as null.
 class MetricsFile : public RunObserver {
  public:
-  // A new file, whose first line is the `run` event with `run_fields` (the inside of a JSON
-  // object).
+  // Creates the file. Its first line is the `run` event with `run_fields`, the inside of a JSON
+  // object.
   static Result<MetricsFile> create(const std::string& path, const std::string& run_fields);
-  // Continues a file after `step`: lines of later steps are cut, and a `restart` line is added.
+  // Continues a file after `step`: removes the lines of later steps and adds a `restart` line.
   static Result<MetricsFile> resume(const std::string& path, int64_t step,
                                     const std::string& run_fields);
 
@@ -30,7 +30,7 @@ class MetricsFile : public RunObserver {
   void on_eval(const EvalReport& report) override;
   void on_sample(const SampleReport& report) override;
   void on_checkpoint(const CheckpointReport& report) override;
-  // The run's end by a failure; `cause` is its first cause.
+  // Records that the run has failed. `cause` is the first failure.
   void write_failure(int64_t step, const std::string& cause);
 
  private:

@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-constexpr size_t kMostRequestBytes = 8192;  // a longer head is no request for metrics
+constexpr size_t kMostRequestBytes = 8192;  // requests with a longer head are refused
 
-// The HTTP answer to what a client has sent so far; nullopt while the empty line that ends the head
-// of a request is missing. `text` is called for GET /metrics alone.
+// Returns the HTTP answer to the bytes that a client has sent so far, or nullopt while the empty
+// line that ends the request's head is missing. `text` is called only for GET /metrics.
 std::optional<std::string> answer_request(std::string_view request,
                                           const std::function<std::string()>& text);
 

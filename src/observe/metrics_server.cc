@@ -19,7 +19,8 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kClientNs = 2'000'000'000;  // from the connection to the last byte of the answer
+// Limit from the connection to the last byte of the answer.
+constexpr int64_t kClientNs = 2'000'000'000;
 constexpr int64_t kNoDescriptorNs = 50'000'000;
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -34,7 +35,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(const std::string& 
   if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) {
     return Error{ErrorKind::Usage,
                  fmt::format("run.prometheus_host = \"{}\" must be an IPv4 address: 127.0.0.1 for "
-                             "this machine alone, 0.0.0.0 for everybody",
+                             "this machine only, 0.0.0.0 for every network",
                              host)};
   }
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -95,7 +96,8 @@ void MetricsServer::serve() {
 }
 
 void MetricsServer::accept_all() {
-  // At most one round of connections at a time: who connects without an end holds up no other.
+  // Accepts at most as many connections as there are places, so that a flood of clients cannot
+  // block the others.
   for (size_t round = 0; round < kMostConnections; ++round) {
     const int client = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (client < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;

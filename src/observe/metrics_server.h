@@ -10,15 +10,15 @@
 
 namespace trireme {
 
-// Answers GET /metrics over HTTP with a text, on a thread of its own. The thread never waits for
-// one client: it serves each as far as its bytes have come. A client has two seconds from its
-// connection to the last byte of its answer, and when all connections are taken, a new one replaces
-// the oldest.
+// Answers GET /metrics over HTTP with a text, on its own thread. The thread never waits for one
+// client; it serves each as far as its bytes have arrived. A client has two seconds from its
+// connection to the last byte of its answer. If all connections are taken, a new one replaces the
+// oldest.
 class MetricsServer {
  public:
   static constexpr size_t kMostConnections = 32;
 
-  // `host` is an IPv4 address to listen at; port 0 takes a free one. The server's thread calls
+  // `host` is the IPv4 address to listen at; port 0 takes a free port. The server's thread calls
   // `text`, which must return at once.
   static Result<std::unique_ptr<MetricsServer>> listen(const std::string& host, int port,
                                                        std::function<std::string()> text);
@@ -32,21 +32,22 @@ class MetricsServer {
   struct Connection {
     int fd = -1;
     int64_t deadline_ns = 0;
-    std::string request;  // what has come of it
-    std::string reply;    // what is still to be sent of it; "" before the request is whole
+    std::string request;  // bytes received so far
+    std::string reply;    // bytes still to be sent; "" until the request is complete
   };
 
   MetricsServer(int listening, int wake, int port, std::function<std::string()> text);
   void serve();
   void accept_all();
-  // Reads and writes what the connection takes without a wait; false: it is to be closed.
+  // Reads and writes as much as possible without waiting. Returns false if the connection must be
+  // closed.
   bool advance(Connection& connection) const;
   void close_ended(int64_t now_ns);
 
   int listening_, wake_, port_;
   std::function<std::string()> text_;
-  std::vector<Connection> connections_;  // of the server's thread; oldest first
-  int64_t accept_from_ns_ = 0;           // no new connection before this time
+  std::vector<Connection> connections_;  // used only by the server's thread; oldest first
+  int64_t accept_from_ns_ = 0;           // no new connection is accepted before this time
   std::thread thread_;
 };
 

@@ -31,7 +31,7 @@ std::unique_ptr<MetricsServer> start() {
 class Client {
  public:
   explicit Client(int port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const timeval limit{.tv_sec = 5, .tv_usec = 0};  // a wait that ends as a failure of the test
+    const timeval limit{.tv_sec = 5, .tv_usec = 0};  // a longer wait fails the test
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     sockaddr_in address = {};
@@ -47,7 +47,7 @@ class Client {
   bool send(std::string_view bytes) const {
     return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == ssize_t(bytes.size());
   }
-  // Everything that the server sends before it closes.
+  // Returns everything that the server sends before it closes the connection.
   std::string answer() const {
     std::string answer;
     char part[512];
@@ -87,7 +87,7 @@ TEST(MetricsServer, AnswersWhatIsAskedAndNothingElse) {
   EXPECT_TRUE(answer.ends_with("\r\n\r\na 1\n"));
   EXPECT_NE(ask(port, "GET / HTTP/1.1\r\n\r\n").find("404"), std::string::npos);
   EXPECT_NE(ask(port, "POST /metrics HTTP/1.1\r\n\r\n").find("405"), std::string::npos);
-  EXPECT_EQ(ask(port, std::string(20000, 'x')), "");  // never a request
+  EXPECT_EQ(ask(port, std::string(20000, 'x')), "");  // not a request
 
   const auto taken = MetricsServer::listen("127.0.0.1", port, [] { return std::string(); });
   ASSERT_FALSE(taken.ok());
@@ -113,7 +113,7 @@ TEST(MetricsServer, NoClientWaitsLongerThanTwoSecondsForItsOwnRequest) {
   const Client slow(server->port());
   EXPECT_TRUE(slow.send("GET /metrics HTTP/1.1\r\nX: "));
   const int64_t begin_ns = monotonic_ns();
-  while (!silent.closed() || !slow.closed()) {  // the bytes of the slow one bring it no more time
+  while (!silent.closed() || !slow.closed()) {  // bytes from a slow client do not extend its time
     slow.send("x");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     ASSERT_LT(monotonic_ns() - begin_ns, 20'000 * kMs);
@@ -121,8 +121,9 @@ TEST(MetricsServer, NoClientWaitsLongerThanTwoSecondsForItsOwnRequest) {
   EXPECT_GT(monotonic_ns() - begin_ns, 1'500 * kMs);
 }
 
-// More clients than connections, silent or sending a byte at a time, each replaced when it is let
-// go. A second server without them is scraped in turn: what the machine's other work costs is in
+// More clients than connections are silent or send one byte at a time; each is replaced when it is
+// dropped. A second server without such clients is scraped in turn, so that other load of the
+// machine affects both times.
 // both times.
 TEST(MetricsServer, SlowClientsDelayAScrapeByLessThanATenthOfASecond) {
   constexpr size_t kSlow = MetricsServer::kMostConnections + 8;
@@ -151,7 +152,7 @@ TEST(MetricsServer, EndsAtOnceBesideSlowClients) {
   auto server = start();
   std::vector<std::unique_ptr<Client>> slow;
   for (int i = 0; i < 20; ++i) slow.push_back(std::make_unique<Client>(server->port()));
-  scrape_ns(server->port());  // all of them have been accepted before
+  scrape_ns(server->port());  // so all of them have been accepted before
   const int64_t begin_ns = monotonic_ns();
   server.reset();
   EXPECT_LT(monotonic_ns() - begin_ns, 1'500 * kMs);

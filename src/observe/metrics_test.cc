@@ -102,7 +102,7 @@ TEST_F(Metrics, EveryEventHasItsKeysAndNumbersComeBackBitwise) {
   }
 }
 
-// Two layers of three experts, the last number of each the dropped visits.
+// Two layers of three experts; the last number of each layer counts dropped visits.
 TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
   const int64_t loads[] = {4, 4, 4, 1, 6, 0, 6, 2};
   {
@@ -168,7 +168,7 @@ TEST_F(Metrics, NumbersThatAreNotFiniteAreNull) {
   }
 }
 
-// For every step and every place where a crash may have cut the last line.
+// Tested for every step and every place where a crash may cut the last line.
 TEST_F(Metrics, ResumingCutsLinesBeyondTheLoadedStepAndALineThatACrashCut) {
   for (int64_t loaded = 0; loaded <= 4; ++loaded) {
     for (const char* cut : {"", "{", "{\"event\":\"train\",\"step\":5", "{\"event\":\"train\"}"}) {
@@ -205,7 +205,7 @@ class Listener : public RunObserver {
   std::vector<std::string> messages;
 };
 
-// Files of this process end at a size: writes beyond it fail, as on a full disk.
+// Limits the file size of this process: writes beyond it fail, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(int64_t bytes) {
@@ -232,7 +232,7 @@ TEST_F(Metrics, WithoutRoomLinesAreDroppedWholeAndThatIsSaidOnce) {
   metrics->on_step(step_report(1));
   const int64_t bytes = int64_t(std::filesystem::file_size(path_));
   {
-    const FileSizeLimit limit(bytes + 20);  // a part of the next line
+    const FileSizeLimit limit(bytes + 20);  // a part of the next line still fits
     for (int64_t step = 2; step <= 4; ++step) metrics->on_step(step_report(step));
   }
   EXPECT_EQ(int64_t(std::filesystem::file_size(path_)), bytes);

@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// All ranks where there are few, else the first of as many stages as there is room for.
+// Returns all ranks if there are few, else the first rank of as many stages as the page has room
+// for.
 std::vector<int> shown_positions(const RunPlan& plan) {
   std::vector<int> shown;
   const size_t pp = size_t(plan.mesh.pp), num_ranks = size_t(plan.num_ranks());
@@ -26,7 +27,7 @@ std::vector<int> shown_positions(const RunPlan& plan) {
       shown.push_back(int(i));
       continue;
     }
-    // First and last stage, and evenly between them.
+    // Takes the first and the last stage and evenly spaced stages between them.
     const size_t count = std::min(pp, kMostRanks);
     if (i >= count) break;
     const int stage = int(count == 1 ? 0 : i * (pp - 1) / (count - 1));

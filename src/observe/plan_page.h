@@ -8,16 +8,16 @@
 
 namespace trireme {
 
-// Rows of text, the head first.
+// Rows of text; the first row is the head.
 using PageTable = std::vector<std::vector<std::string>>;
 
-// The page of a plan, in the style of a run's report: timelines and memory of its ranks, where the
-// time goes, memory by class, traffic by axis; above them, where there are any, the layouts that it
-// was chosen from. One file that needs nothing else.
+// Makes the page of a plan, in the style of a run's report: timelines and memory of its ranks, the
+// time of a step by cause, memory by class, traffic by axis. If `layouts` has rows, it begins with
+// the layouts from which the plan was chosen. The page is one self-contained file.
 std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name,
                       const PageTable& layouts = {});
 
-// Of a pipeline program alone: its timeline, with `facts` (name, value) above it.
+// The page of a schedule alone: its timeline below a list of facts (name, value).
 struct SchedulePage {
   std::string name;
   std::string subtitle;

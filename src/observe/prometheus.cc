@@ -40,19 +40,19 @@ struct Description {
 };
 
 constexpr std::array<Description, kNumMetrics> kDescriptions = {{
-    {"trireme_step", "gauge", "Steps done, over all resumptions."},
+    {"trireme_step", "gauge", "Steps done, including those before the run was resumed."},
     {"trireme_target_steps", "gauge", "Steps at which the run ends."},
     {"trireme_tokens_total", "counter", "Valid tokens trained on since this process began."},
     {"trireme_skipped_steps_total", "counter",
-     "Steps without an update, their gradient not finite."},
+     "Steps without an update, because a gradient was not finite."},
     {"trireme_loss", "gauge", "Training loss of the last step, nats per token."},
     {"trireme_learning_rate", "gauge", "Learning rate of the last step."},
     {"trireme_gradient_norm", "gauge", "Norm of the last gradient, before clipping."},
     {"trireme_step_seconds", "gauge", "Duration of the last step."},
     {"trireme_tokens_per_second", "gauge", "Tokens per second of the last step."},
-    {"trireme_mfu_ratio", "gauge", "Model FLOPs of the last step by the measured ceiling."},
+    {"trireme_mfu_ratio", "gauge", "Model FLOPs of the last step divided by the measured ceiling."},
     {"trireme_aux_loss", "gauge",
-     "Loss that evens out the experts' load, of the last step, without its weight; 1: even."},
+     "Load-balancing loss of the last step, without its weight; 1 means balanced."},
     {"trireme_z_loss", "gauge",
      "Squared log-sum-exp of the routers' logits, mean of the last step, without its weight."},
     {"trireme_validation_loss", "gauge", "Last validation loss, nats per token."},
@@ -136,7 +136,8 @@ void PrometheusMetrics::on_checkpoint(const CheckpointReport& report) {
   set(kCheckpointTime, unix_time_s());
 }
 
-// A file that cannot be written is missed by whoever collects it; the run goes on.
+// An error is not reported: whoever collects the file notices that it is missing, and the run
+// continues.
 void PrometheusMetrics::write_file() {
   if (options_.file.empty()) return;
   written_ns_ = monotonic_ns();

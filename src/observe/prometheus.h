@@ -15,15 +15,15 @@ namespace trireme {
 
 using PrometheusLabels = std::vector<std::pair<std::string, std::string>>;
 
-// The newest numbers of a run in the text format of Prometheus (version 0.0.4): as a file for
-// node_exporter's textfile collector, and to be fetched from a port.
+// Publishes the newest numbers of a run in the text format of Prometheus (version 0.0.4): in a file
+// for node_exporter's textfile collector, and at an HTTP port.
 class PrometheusMetrics : public RunObserver {
  public:
   struct Options {
-    std::string file;         // "": none
-    std::string host;         // to listen at
-    int port = 0;             // 0: none
-    PrometheusLabels labels;  // of the run; on every sample
+    std::string file;         // "": no file
+    std::string host;         // address to listen at
+    int port = 0;             // 0: no port
+    PrometheusLabels labels;  // of the run, added to every sample
     int64_t total_steps = 0;
   };
   static Result<std::unique_ptr<PrometheusMetrics>> start(const Options& options);
@@ -41,14 +41,14 @@ class PrometheusMetrics : public RunObserver {
   void write_file();
 
   Options options_;
-  mutable std::mutex mutex_;  // text() is called by the server's thread
+  mutable std::mutex mutex_;  // because the server's thread calls text()
   std::vector<double> values_;
   std::vector<bool> known_;
   int64_t written_ns_ = 0;
   std::unique_ptr<MetricsServer> server_;
 };
 
-// "a\\b\"c\n" as it stands between the quotes of a label's value.
+// Escapes a label value for the text format: "a\\b\"c\n".
 std::string prometheus_escaped(std::string_view value);
 
 }  // namespace trireme

@@ -16,10 +16,10 @@ namespace {
 
 struct Exposition {
   std::map<std::string, std::string> types;
-  std::map<std::string, std::string> samples;  // by name, labels left out
+  std::map<std::string, std::string> samples;  // by name; labels are left out
 };
 
-// By the grammar of the text format: HELP and TYPE once before the samples of a name.
+// Parses the grammar of the text format. HELP and TYPE must come once before the samples of a name.
 Exposition parse_exposition(const std::string& text) {
   EXPECT_TRUE(text.empty() || text.back() == '\n');
   const std::regex help(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) .+)");
@@ -85,9 +85,9 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
   EXPECT_EQ(exposition.samples.at("trireme_skipped_steps_total"), "1");
   EXPECT_EQ(exposition.samples.at("trireme_gradient_norm"), "+Inf");
   EXPECT_EQ(exposition.samples.at("trireme_z_loss"), "2.5");
-  EXPECT_EQ(exposition.samples.count("trireme_aux_loss"), 0u);  // the model has none
+  EXPECT_EQ(exposition.samples.count("trireme_aux_loss"), 0u);  // the model has no router
   EXPECT_EQ(exposition.samples.at("trireme_validation_loss"), "3.25");
-  EXPECT_EQ(exposition.samples.count("trireme_checkpoint_step"), 0u);  // there was none
+  EXPECT_EQ(exposition.samples.count("trireme_checkpoint_step"), 0u);  // no checkpoint was written
   EXPECT_NE(text.find(R"(run="a \"b\" \\ c\nd")"), std::string::npos);
   for (const auto& [name, type] : exposition.types) {
     EXPECT_EQ(type == "counter", name.ends_with("_total")) << name;

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Writes the wire format of protocol buffers, as much of it as event files need.
+// Writes the wire format of protocol buffers, as far as event files need it.
 class ProtoWriter {
  public:
   void varint(int field, uint64_t value) {
@@ -22,13 +22,13 @@ class ProtoWriter {
     key(field, 5);
     raw(std::bit_cast<uint32_t>(value), 4);
   }
-  // A string, or a message that another writer has put together.
+  // Appends a string, or a message that another writer has made.
   void bytes(int field, std::string_view value) {
     key(field, 2);
     raw_varint(value.size());
     text_ += value;
   }
-  // repeated double, packed
+  // Appends a packed repeated double.
   template <typename Values>
   void packed(int field, const Values& values) {
     key(field, 2);
@@ -37,7 +37,7 @@ class ProtoWriter {
   }
 
   const std::string& text() const { return text_; }
-  void clear() { text_.clear(); }  // keeps its memory
+  void clear() { text_.clear(); }  // keeps the allocated memory
 
  private:
   void key(int field, int wire_type) { raw_varint(uint64_t(field) << 3 | uint64_t(wire_type)); }

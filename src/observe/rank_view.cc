@@ -35,7 +35,7 @@ void add_actions(Json& json, const Program& program, int num_chunks) {
   }
 }
 
-// The simulated schedule of the rank's pipeline, with Step behind it.
+// The simulated schedule of the rank's pipeline, followed by Step.
 Json predicted_timeline(const RunPlan& plan, const RankPlan& rank, const Simulation& simulation,
                         const StepTimes& times) {
   const size_t stage = size_t(rank.coords.pp);
@@ -46,7 +46,7 @@ Json predicted_timeline(const RunPlan& plan, const RankPlan& rank, const Simulat
   return timeline_view(program, spans, plan.schedule.num_chunks);
 }
 
-// Where the tables of the chunks lie as they are: [region] -> table, -1 where shards are stored.
+// For regions that hold the tables of chunks unsharded: [region] -> table; -1 if it holds shards.
 std::vector<int> tables_of_regions(const RankPlan& rank, TensorTables& tables) {
   std::vector<int> table_of(rank.memory.regions.size(), -1);
   int64_t scratch_bytes = -1;
@@ -71,7 +71,7 @@ std::vector<int> tables_of_regions(const RankPlan& rank, TensorTables& tables) {
   return table_of;
 }
 
-// When each region is live: [first action, last action], in order.
+// The live intervals of each region: [first action, last action], in order.
 std::vector<Json> lifetimes(const MemoryPlan& memory) {
   std::vector<Json> live(memory.regions.size(), Json::array());
   std::vector<int64_t> since(memory.regions.size(), -1);

@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-inline constexpr size_t kMostRanks = 16;  // that a page shows one by one
+inline constexpr size_t kMostRanks = 16;  // a page shows at most so many single ranks
 
-// The tensors of regions, each table once however many ranks have it.
+// Collects the tensor tables of regions. Equal tables of several ranks are stored once.
 class TensorTables {
  public:
   int add(const TensorTable& table);
@@ -22,12 +22,12 @@ class TensorTables {
   std::vector<std::string> tables_;
 };
 
-// A program with the times of its actions, as the pages draw it.
+// A program with the times of its actions, in the form that pages draw.
 nlohmann::ordered_json timeline_view(const Program& program, const std::vector<Span>& spans,
                                      int num_chunks);
 
-// What pages show of a rank's plan: its place in the mesh, its actions, when they are simulated to
-// run (`simulation` null: not), and the map of its memory.
+// Returns what pages show of one rank: its place in the mesh, its actions with their simulated
+// times (none if `simulation` is null), and its memory map.
 nlohmann::ordered_json rank_view(const RunPlan& plan, const RankPlan& rank,
                                  const Simulation* simulation, const StepTimes& times,
                                  TensorTables& tables);

@@ -15,16 +15,16 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostPoints = 2000;  // of a curve; more cannot be seen
+constexpr size_t kMostPoints = 2000;  // of a curve; a screen cannot show more
 
-// Absent or unreadable files leave their part of the page empty.
+// Returns "" for an absent or unreadable file; its part of the page stays empty.
 std::string text_or_empty(const std::string& path) {
   Result<std::string> text = read_text_file(path);
   return text.ok() ? std::move(*text) : std::string();
 }
 
-// Discarded as well where it is not JSON that a run writes: reading the order of members takes time
-// that grows with the square of their number.
+// Discards text that is no JSON or that no run writes: parsing objects with very many members takes
+// quadratic time.
 Json json_or_discarded(std::string_view text) {
   const Status within = check_json_limits(text, {.members = limits::kOrderedMembers});
   return within.ok() ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
@@ -35,7 +35,7 @@ Json object_or_null(const std::string& path) {
   return json.is_object() ? json : Json();
 }
 
-// The lines of metrics.jsonl by event. Long curves are thinned to every n-th step.
+// Sorts the lines of metrics.jsonl by event. Long curves keep only every n-th step.
 Json collect_metrics(const std::string& path) {
   Json events = Json::object();
   for (const char* event : {"run", "train", "eval", "sample", "checkpoint", "failure", "restart"}) {
@@ -60,7 +60,7 @@ Json collect_metrics(const std::string& path) {
   return events;
 }
 
-// "out/run/" is called run.
+// Returns "run" for "out/run/".
 std::string name_of_run(const std::string& run_dir) {
   fs::path path = fs::absolute(run_dir).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
@@ -86,7 +86,7 @@ Result<Json> collect_run(const std::string& run_dir) {
   return run;
 }
 
-// What a run was configured with, by "section.key": of its last start.
+// The configuration of a run's last start, by "section.key".
 std::map<std::string, Json> configuration_of(const Json& run) {
   Json config;
   for (const char* event : {"run", "restart"}) {
@@ -104,7 +104,7 @@ std::map<std::string, Json> configuration_of(const Json& run) {
   return values;
 }
 
-// [{"key": "optim.lr", "values": [of each run]}]
+// Returns [{"key": "optim.lr", "values": [one of each run]}].
 Json differences_of(const Json& runs) {
   std::vector<std::map<std::string, Json>> configurations;
   std::map<std::string, Json> all;
@@ -126,7 +126,7 @@ Json differences_of(const Json& runs) {
   return differences;
 }
 
-// Runs of one name are told apart by their folders.
+// Adds their folders to the names of runs that have the same name.
 void tell_apart(Json& runs, const std::vector<std::string>& run_dirs) {
   std::map<std::string, int> uses;
   for (const Json& run : runs) ++uses[run["name"].get<std::string>()];

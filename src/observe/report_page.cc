@@ -20,7 +20,7 @@ std::string palette_style() {
   return style + " }";
 }
 
-// "</script" or "<!--" inside a string would end the page's script; JSON may write "<" escaped.
+// Escapes "<", because "</script" or "<!--" inside a string would end the page's script.
 std::string embeddable(std::string_view json) {
   std::string text;
   for (const char c : json) {

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// The page of a report: HTML, style and scripts of train/report/, with `data` (JSON) in it.
+// Returns the HTML of a report: the style and scripts of train/report/ with `data` (JSON) embedded.
 std::string report_page(std::string_view data);
 
 }  // namespace trireme

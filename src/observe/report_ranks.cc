@@ -19,7 +19,7 @@ double microseconds_of_ns(int64_t ns) { return double(ns) / 1000; }
 
 // ---- timelines
 
-// What this rank has traced, in nanoseconds of its clock.
+// The traced steps of this rank, in nanoseconds of its clock.
 Json traced_steps(const RankPlan& rank, const StepTrace& trace) {
   Json steps = Json::array();
   for (const StepTrace::TracedStep& traced : trace.steps()) {
@@ -42,7 +42,7 @@ Json traced_steps(const RankPlan& rank, const StepTrace& trace) {
   return steps;
 }
 
-// From the clocks of the ranks to microseconds since the first of them began the step.
+// Converts the clocks of the ranks to microseconds since the first rank began the step.
 class CommonClock {
  public:
   explicit CommonClock(const std::vector<Json>& handed_over) {
@@ -79,12 +79,12 @@ class CommonClock {
   }
 
  private:
-  std::map<int64_t, int64_t> first_;  // by step
+  std::map<int64_t, int64_t> first_;  // (step, start)
 };
 
 // ---- which ranks
 
-// Of a list whose form has been checked (spec/run_config_validate.cc).
+// Parses a list whose form has been checked (spec/run_config_validate.cc).
 std::vector<int> numbers_of(const std::string& list) {
   std::vector<int> numbers;
   const char* const end = list.data() + list.size();
@@ -94,7 +94,7 @@ std::vector<int> numbers_of(const std::string& list) {
   return numbers;
 }
 
-// The clock of a rank's host at one moment, the same number for all ranks of a host.
+// Reads the clock of each rank's host at one moment; ranks of one host get the same number.
 std::vector<int64_t> host_clocks(Engine& engine) {
   Group& world = engine.world();
   world.barrier();
@@ -117,7 +117,7 @@ std::vector<ShownRank> shown_ranks(const std::vector<RankMeasurement>& measured,
   const auto add = [&](size_t rank, const std::string& reason) {
     if (rank < measured.size() && why.size() < kMostRanks) why.try_emplace(int(rank), reason);
   };
-  // What holds a rank up is what it computes; all of them end a step together.
+  // The slowest rank is the one that computes longest, because all ranks end a step together.
   const auto busy = [](const RankMeasurement& a, const RankMeasurement& b) {
     return a.time.compute < b.time.compute;
   };

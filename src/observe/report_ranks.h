@@ -10,27 +10,28 @@
 
 namespace trireme {
 
-// A rank that reports show in full, and why.
+// A rank that reports show in full, and why it was chosen.
 struct ShownRank {
   int rank = 0;
   std::string why;
 };
 
-// All ranks where there are few (16); else the slowest, the fastest, those that `chosen` names
-// ("3,17"), and the first of each pipeline stage as far as there is room. By rank number.
+// Chooses the ranks to show, sorted by rank number: all ranks if there are at most 16; else the
+// slowest, the fastest, those named in `chosen` ("3,17"), and the first rank of each pipeline stage
+// until the page is full.
 std::vector<ShownRank> shown_ranks(const std::vector<RankMeasurement>& measured,
                                    const RunPlan& plan, const std::string& chosen);
 
-// What reports show of single ranks: their timelines and the maps of their memory.
+// The inputs for the timelines and memory maps of single ranks.
 struct RankViews {
   const RunPlan& plan;
   const Hardware& hardware;
-  const Predictions& predictions;                // on rank 0
-  const std::vector<RankMeasurement>& measured;  // empty: none has run
+  const Predictions& predictions;                // only on rank 0
+  const std::vector<RankMeasurement>& measured;  // empty if no step has run
 };
 
-// ranks.json on rank 0, "" elsewhere; every rank calls it. Each hands over what it has traced, on
-// one clock.
+// Returns ranks.json on rank 0 and "" on other ranks. Every rank calls it and sends its trace,
+// converted to one common clock.
 std::string gather_ranks_json(const RankViews& views, Engine& engine, const StepTrace& trace);
 
 }  // namespace trireme

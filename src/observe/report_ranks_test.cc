@@ -34,7 +34,7 @@ struct Outcome {
   HistogramReport histograms;
 };
 
-// Three steps of every rank of the configuration.
+// Runs three steps and reports every rank.
 Outcome run(const RunConfig& config) {
   auto plan = make_plan(config, {});
   EXPECT_TRUE(plan.ok()) << plan.error().message;
@@ -143,13 +143,13 @@ TEST(RankViews, TimelinesOfAllRanksStandOnOneClock) {
       first = std::min(first, step["begin_us"][0].get<double>());
       latest_begin = std::max(latest_begin, step["begin_us"][0].get<double>());
       earliest_end = std::min(earliest_end, before);
-      // Simulated: the schedule's actions, and Step behind them.
+      // The simulated timeline has the schedule's actions, then Step.
       const Json& predicted = rank["predicted"];
       EXPECT_EQ(predicted["kinds"].back(), "Step");
       EXPECT_EQ(predicted["begin_us"].size(), predicted["actions"].size());
     }
     EXPECT_EQ(first, 0.0);
-    EXPECT_LT(latest_begin, earliest_end);  // ranks work at the same time
+    EXPECT_LT(latest_begin, earliest_end);  // the ranks run at the same time
   }
 }
 

@@ -36,7 +36,7 @@ class Report : public testing::Test {
   std::string folder_;
 };
 
-// What the page's script reads.
+// The data that the page's script reads.
 Json data_of(const std::string& page) {
   const std::string open = "<script id=\"data\" type=\"application/json\">";
   const size_t begin = page.find(open) + open.size();
@@ -74,7 +74,7 @@ TEST_F(Report, HoldsWhatTheRunDirectoryHolds) {
 TEST_F(Report, OpensWithoutANetwork) {
   write("metrics.jsonl", train_line(1));
   const std::string text = page();
-  // Whatever a browser would fetch; names of XML dialects are not fetched.
+  // Matches everything that a browser would fetch. Names of XML dialects are not fetched.
   const std::regex fetched(R"((src|href)\s*=|url\(|@import|fetch\(|XMLHttpRequest|<link|<iframe)");
   std::smatch found;
   EXPECT_FALSE(std::regex_search(text, found, fetched)) << found.str();
@@ -111,7 +111,7 @@ TEST_F(Report, LongCurvesKeepTheirEnds) {
   EXPECT_EQ(train.back()["step"], kSteps);
 }
 
-// A page about two runs with these configurations.
+// Makes a page that compares two runs with these configurations.
 Json comparison(const std::string& folder, const std::string& a, const std::string& b) {
   for (const auto& [name, config] : {std::pair{"/a", a}, std::pair{"/b", b}}) {
     fs::create_directories(folder + name);

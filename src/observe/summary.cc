@@ -70,7 +70,7 @@ Json measured_rank(const RunPlan& plan, const Predictions& predicted, int number
 }
 
 Json common(const RunPlan& plan) {
-  // What the router sends is known on average alone.
+  // The traffic of the router is known only on average.
   const Json on_average = plan.mesh.ep > 1 ? Json::array({"ep"}) : Json::array();
   return {{"params", plan.num_params},
           {"active_params", num_active_params(plan.model)},

@@ -35,10 +35,10 @@ constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr int kSessionStart = 1;  // SessionLog.status
 constexpr int kStringType = 7;    // DT_STRING
 
-// Shares of more experts than this are left to metrics.jsonl.
+// With more experts than this, their shares are only in metrics.jsonl.
 constexpr int64_t kMostScalarShares = 64;
 
-// As records store it: a file of records may hold CRCs of its own.
+// TFRecords store CRCs masked, because a file of records may itself contain CRCs.
 uint32_t masked_crc(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
@@ -48,8 +48,8 @@ void append_le(std::string& text, uint64_t value, int num_bytes) {
   for (int i = 0; i < num_bytes; ++i) text += char(value >> (8 * i));
 }
 
-// Protocol buffers hold UTF-8 alone; sampled bytes need not be it. The JSON library replaces what
-// is not.
+// Protocol buffers allow only UTF-8, but sampled bytes may be invalid. The JSON library replaces
+// the invalid bytes.
 std::string valid_utf8(std::string_view text) {
   using Json = nlohmann::json;
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -61,7 +61,7 @@ uint64_t read_le(std::string_view bytes) {
   return value;
 }
 
-// Bytes of the whole records that the file begins with: a crash may have cut the last one.
+// Length of the whole records at the start of the file. A crash may have cut the last one.
 int64_t whole_records(const InputFile& file) {
   std::string record;
   const auto read = [&](int64_t offset, uint64_t bytes) {
@@ -83,8 +83,9 @@ int64_t whole_records(const InputFile& file) {
   return end;
 }
 
-// The newest event file of former lives of the run, cut behind its last whole record: a reader
-// stops at a broken one for good. "" if there is none that holds records. Removes empty files.
+// Returns the newest event file of earlier starts of the run, cut after its last whole record,
+// because a reader stops for good at a broken one. Returns "" if no file holds records. Removes
+// empty files.
 std::string newest_events(const std::string& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -106,8 +107,8 @@ std::string newest_events(const std::string& folder) {
   return bytes > 0 && !error ? newest : "";
 }
 
-// TensorBoard reads files in the order of their names; the fraction tells apart two starts of one
-// second.
+// TensorBoard reads files in the order of their names. The fraction of the second keeps two starts
+// in one second apart.
 std::string new_path(const TensorBoardFile::Start& start, double now) {
   std::string host;
   for (const char c : start.host) host += c == '/' ? '_' : c;
@@ -141,7 +142,8 @@ Result<TensorBoardFile> TensorBoardFile::create(const Start& start) {
     log.varint(1, kSessionStart);
     events.event_.clear();
     events.event_.fixed64(kWallTime, now);
-    events.event_.varint(kStep, uint64_t(start.step + 1));  // what is dropped begins here
+    // Later events of earlier starts are dropped from here on.
+    events.event_.varint(kStep, uint64_t(start.step + 1));
     events.event_.bytes(kSessionLog, log.text());
     events.write_event(events.event_);
   }
@@ -234,7 +236,7 @@ void TensorBoardFile::on_eval(const EvalReport& report) {
   write_summary(report.step);
 }
 
-// Indented, so that Markdown shows it as it is.
+// Indents the text, so that Markdown shows it unchanged.
 void TensorBoardFile::on_sample(const SampleReport& report) {
   std::string shown = "    ";
   for (const char c : report.text) {

@@ -11,15 +11,15 @@
 
 namespace trireme {
 
-// A TensorBoard event file (docs/formats/tensorboard.md): scalars of every step, validation,
-// samples as text, histograms. It lies in the run directory. A resumed run appends to the file of
-// the run before it.
+// A TensorBoard event file (docs/formats/tensorboard.md) in the run directory: scalars of every
+// step, validation losses, samples as text, histograms. A resumed run appends to the file of the
+// run before it.
 class TensorBoardFile : public RunObserver {
  public:
   struct Start {
     std::string folder;
     std::string host;
-    int64_t step = 0;  // done before: TensorBoard drops what former lives have behind it
+    int64_t step = 0;  // steps done before; TensorBoard drops later events of earlier starts
     std::string configuration;
   };
   static Result<TensorBoardFile> create(const Start& start);
@@ -43,12 +43,12 @@ class TensorBoardFile : public RunObserver {
   void write_event(const ProtoWriter& event);
 
   AppendFile file_;
-  // Kept so that the scalars of a step allocate nothing.
+  // Members, so that writing the scalars of a step allocates nothing.
   ProtoWriter summary_, value_, event_;
   std::string record_;
 };
 
-// A record of a TFRecord file: length and data, each with its masked CRC-32C.
+// Appends a TFRecord: length and data, each with its masked CRC-32C.
 void append_tf_record(std::string& file, std::string_view data);
 
 }  // namespace trireme

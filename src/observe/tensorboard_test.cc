@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- a reader of its own: nothing of the writer's is used
+// ---- an independent reader that uses nothing of the writer
 
 uint32_t bitwise_crc32c(std::string_view bytes) {
   uint32_t crc = ~0u;
@@ -50,7 +50,7 @@ std::vector<std::string> records_of(std::string_view file) {
   return records;
 }
 
-// Fields of a message by number: what a varint or fixed number holds as bits, or bytes.
+// A field of a message: the bits of a varint or fixed number, or bytes.
 struct Field {
   uint64_t bits = 0;
   std::string bytes;
@@ -162,7 +162,7 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
-// Bytes that protoc and TensorFlow's record writer make of the same events.
+// The bytes that protoc and TensorFlow's record writer make of the same events.
 TEST(TfRecord, HasTheBytesOfTheReference) {
   ProtoWriter version;
   version.fixed64(1, 1.5);
@@ -215,7 +215,7 @@ TEST_F(TensorBoard, ScalarsStandAtTheirStepsWithTheirValues) {
 }
 
 TEST_F(TensorBoard, ExpertsHaveTheirLoads) {
-  // Two layers of three experts, and what each layer dropped.
+  // Two layers of three experts; the last number of each layer counts dropped visits.
   const std::vector<int64_t> loads = {4, 2, 0, 1, 2, 2, 2, 0};
   {
     TensorBoardFile file = create();
@@ -263,7 +263,7 @@ TEST_F(TensorBoard, AResumedRunSaysWhatItReplaces) {
   EXPECT_EQ(only(parse(only(event, 7).bytes), 1).bits, 1u);  // START
 }
 
-// A run that is killed again and again has one file, of whole records alone.
+// A run that is killed repeatedly has one file, and the file contains only whole records.
 TEST_F(TensorBoard, LivesOfARunShareAFileThatIsCutBehindItsLastWholeRecord) {
   for (int64_t life = 0; life < 4; ++life) {
     {
@@ -275,7 +275,7 @@ TEST_F(TensorBoard, LivesOfARunShareAFileThatIsCutBehindItsLastWholeRecord) {
     }
     const std::string path = fs::directory_iterator(folder_)->path();
     const std::string text = read_text_file(path).value();
-    const std::string torn = text.substr(0, size_t(7 + 9 * life));  // of the next record
+    const std::string torn = text.substr(0, size_t(7 + 9 * life));  // a part of the next record
     ASSERT_TRUE(write_file_atomically(path, text + torn).ok());
   }
   create(40);

@@ -4,20 +4,20 @@
 
 namespace trireme {
 
-// What the gradients of a loss are multiplied with in fp16, so that small ones do not vanish:
-// halved after a step whose gradients were not finite, and was skipped, doubled after a number of
-// good ones in a row. Powers of two, so that it changes no other bit. All ranks see the same steps
+// The factor of the loss in fp16, which keeps small gradients from vanishing. It is halved after a
+// step whose gradients were not finite (that step is skipped) and doubled after a number of good
+// steps in a row. It is a power of two, so it changes no other bit. All ranks see the same steps
 // and so have the same scale.
 class LossScale {
  public:
-  // What a checkpoint must hold.
+  // The part that a checkpoint must hold.
   struct State {
     double scale = 1.0;
-    int64_t good_steps = 0;  // since it was changed
+    int64_t good_steps = 0;  // since the scale was changed
   };
 
-  LossScale() = default;  // 1 for good
-  // scale: a power of two. window: good steps before it is doubled.
+  LossScale() = default;  // always 1
+  // `scale` must be a power of two. `window` is the number of good steps before it is doubled.
   LossScale(double scale, int64_t window) : state_{scale, 0}, window_(window) {}
 
   bool is_dynamic() const { return window_ > 0; }

@@ -16,13 +16,13 @@ TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterAWindowOfGoodSteps) {
     EXPECT_EQ(scale.value(), expected);
   }
   scale.take_step(false);
-  scale.take_step(true);  // begins the count anew
+  scale.take_step(true);  // resets the count of good steps
   scale.take_step(false);
   scale.take_step(false);
   EXPECT_EQ(scale.value(), 64.0);
 }
 
-// Whatever happens it stays a power of two that an fp32 holds, so that dividing by it is exact.
+// After any steps it is a power of two that fp32 can hold, so dividing by it is exact.
 TEST(LossScale, StaysAPowerOfTwo) {
   for (const bool skipped : {false, true}) {
     LossScale scale(1.0, 1);
@@ -33,7 +33,7 @@ TEST(LossScale, StaysAPowerOfTwo) {
   }
 }
 
-TEST(LossScale, GoesOnFromItsState) {
+TEST(LossScale, ResumesFromItsState) {
   LossScale whole(16.0, 5), first(16.0, 5), second(1.0, 5);
   for (int step = 0; step < 20; ++step) {
     whole.take_step(step % 7 == 3);

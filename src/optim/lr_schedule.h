@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// The learning rate of step 1 .. total_steps: linear warm-up to lr, then cosine, linear, constant,
+// The learning rate of steps 1 .. total_steps: linear warm-up to lr, then cosine, linear, constant
 // or wsd (constant, then linear over the last decay_steps) down to min_lr.
 class LrSchedule {
  public:
@@ -16,7 +16,7 @@ class LrSchedule {
   double lr_ = 0.0;
   double min_lr_ = 0.0;
   int64_t warmup_steps_ = 0;
-  int64_t decay_begin_ = 0;  // the last step at full rate
+  int64_t decay_begin_ = 0;  // the last step at the full rate
   int64_t total_steps_ = 0;
 };
 

@@ -18,7 +18,7 @@ TensorRef flat(const TensorRef& tensor) {
   return {tensor.data, tensor.dtype, Shape{tensor ? tensor.num_elements() : 0}};
 }
 
-// Elements [first, first + count) of a flat tensor; nothing of nothing.
+// Returns elements [first, first + count) of a flat tensor. An absent tensor gives an absent part.
 TensorRef part_of(const TensorRef& tensor_N, int64_t first, int64_t count) {
   if (!tensor_N) return {};
   return {static_cast<char*>(tensor_N.data) + first * size_of(tensor_N.dtype), tensor_N.dtype,
@@ -27,7 +27,7 @@ TensorRef part_of(const TensorRef& tensor_N, int64_t first, int64_t count) {
 
 }  // namespace
 
-// Gradient and parameter, without the optimizer's state.
+// Binds gradient and parameter, without the optimizer state.
 Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& owned,
                                  const OptimizerMemory& memory) const {
   const DType compute = chunk.tables.params.tensors().front().dtype;
@@ -66,7 +66,7 @@ void Optimizer::add(const ChunkTables& chunk, const OptimizerMemory& memory) {
   if (memory.copies != nullptr) keep_copies(chunk, memory.copies);
 }
 
-// The chunk's parameters are the last that were added.
+// Call it directly after the parameters of the chunk were added.
 void Optimizer::keep_copies(const ChunkTables& chunk, void* copies) {
   char* at = static_cast<char*>(copies);
   for (size_t i = params_.size() - chunk.owned.size(); i < params_.size(); ++i) {
@@ -89,7 +89,7 @@ void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memo
       for (TensorRef* tensor : {&param.grad_N, &param.master_N, &param.param_N}) {
         *tensor = part_of(*tensor, run.first, run.count);
       }
-      param.second_use_N = {};  // joined where the norm was taken
+      param.second_use_N = {};  // already joined when the norm was computed
       const auto staged = [&](int64_t at, DType dtype = DType::F32) {
         if (at < 0) return TensorRef{nullptr, dtype, Shape{0}};
         return TensorRef{static_cast<char*>(memory.staged[piece]) + at, dtype, Shape{run.count}};

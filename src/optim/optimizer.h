@@ -12,56 +12,57 @@
 
 namespace trireme {
 
-// What Step is told, and what it answers.
+// Inputs and outputs of Step.
 struct StepInput {
   double lr = 0.0;
-  double valid_tokens = 1.0;  // of the global batch; the gradients are raw sums over them
-  double squared_norm = 0.0;  // of those sums, over all parameters of the model
-  double loss_scale = 1.0;    // that they carry
+  double valid_tokens = 1.0;  // of the global batch; gradients are sums over them
+  double squared_norm = 0.0;  // of these sums, over all parameters of the model
+  double loss_scale = 1.0;    // factor of the gradients
 };
 struct StepOutput {
-  double grad_norm = 0.0;  // of the mean gradient, before clipping, without loss scale
-  bool skipped = false;    // a gradient was not finite: nothing was updated
+  double grad_norm = 0.0;  // of the mean gradient, before clipping, without the loss scale
+  bool skipped = false;    // a gradient was not finite, so nothing was updated
 };
 
-// Where a chunk's tensors lie.
+// The memory of a chunk's tensors.
 struct OptimizerMemory {
-  void* params = nullptr;          // null where they lie in a file
+  void* params = nullptr;          // null if they are in a file
   void* grads = nullptr;           // gradient slot 0
-  void* optimizer = nullptr;       // the optimizer's table; null where it lies in a file
-  std::vector<void*> staged = {};  // then: [piece] where it lies while it is updated
-  void* copies = nullptr;          // of what is updated, for attempt and settle; null: no attempts
+  void* optimizer = nullptr;       // the optimizer's table; null if it is in a file
+  std::vector<void*> staged = {};  // in that case: [piece] its memory during the update
+  void* copies = nullptr;  // of everything updated, for attempt and settle; null: no attempts
 };
 
-// Norm, clipping and update of the parameters that a rank owns. Bound once; a step allocates
-// nothing.
+// Norm, clipping and update of the parameters that a rank owns. It is bound once, and a step
+// allocates nothing.
 class Optimizer {
  public:
   explicit Optimizer(const OptimConfig& config, NormSum norm_sum = NormSum::Chunks)
       : config_(config), norm_sum_(norm_sum) {}
 
-  // The parameters of a chunk; their memory outlives the optimizer.
+  // Adds the parameters of a chunk. Their memory must outlive the optimizer.
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
 
-  // Adds the gradient of a tied table's use as head to that of its use as embedding, where both are
-  // summed here, and tells what this rank counts of the squared norm, in the words of the model
-  // ([num_norm_words], zeroed by the caller).
+  // Adds the gradient of a tied table's use as head to that of its use as embedding, if this rank
+  // sums both. Then adds this rank's part of the squared norm to the words of the model
+  // ([num_norm_words], set to zero by the caller).
   void squared_norms(Ctx& ctx, std::span<int64_t> words) const;
   StepOutput update(Ctx& ctx, const StepInput& input);
-  // An update from a part of the norm, as if it were all and nothing had to be clipped: copies of
-  // what it changes are kept. Nothing where that part already shows that it must be clipped or is
-  // not finite.
+  // Updates as if `partial` were the whole norm and nothing had to be clipped, and keeps copies of
+  // what it changes. Does nothing if that part already shows that the gradient must be clipped or
+  // is not finite.
   void attempt(Ctx& ctx, const StepInput& partial);
-  // Whether the attempt is the update that the whole norm asks for: the same on all ranks.
+  // True if the attempt is the update that the whole norm requires. All ranks get the same answer.
   bool attempt_holds(const StepInput& input) const;
-  // The update that the whole norm asks for: the attempt's, or, rolled back, another one.
+  // Makes the update that the whole norm requires: keeps the attempt, or rolls it back and updates
+  // again.
   StepOutput settle(Ctx& ctx, const StepInput& input);
   int64_t num_rollbacks() const { return num_rollbacks_; }
 
-  // What that update left out: a piece of a chunk's state, which has been fetched.
+  // Updates one piece of a chunk's state, which was fetched from a file.
   void update_piece(Ctx& ctx, int chunk, int piece) const;
 
-  // Updates applied so far: AdamW's bias corrections follow it. Part of a checkpoint.
+  // Updates applied so far, on which AdamW's bias corrections depend. It is part of a checkpoint.
   int64_t num_updates() const { return num_updates_; }
   void set_num_updates(int64_t count) { num_updates_ = count; }
 
@@ -71,17 +72,18 @@ class Optimizer {
     TensorRef param_N;  // absent: the parameter is its own master
     int64_t norm_word = -1;
     bool decay = false;
-    double balance_rate = 0.0;  // above 0: not trained
+    double balance_rate = 0.0;  // above 0: balanced by this rate instead of trained
     bool is_in_file = false;
   };
 
-  // A bias moves by its rate towards an even load; its gradient counts every expert's tokens.
+  // Moves a router bias by its rate towards an even load. Its gradient counts the tokens of every
+  // expert.
   void balance(Ctx& ctx, const Param& param) const;
-  // Of an update that is not skipped, else nothing.
+  // Returns the gradient scale, or nullopt if the update is skipped.
   std::optional<double> grad_scale_of(const StepInput& input, StepOutput& output) const;
   void update_all(Ctx& ctx, double lr, double grad_scale);
   void keep_copies(const ChunkTables& chunk, void* copies);
-  // From the copies, or to them.
+  // Copies parameters and state to the copies or back.
   void copy(Ctx& ctx, bool to_copies) const;
 
   Param bind(const ChunkTables& chunk, const OwnedParam& owned,
@@ -93,7 +95,7 @@ class Optimizer {
   NormSum norm_sum_;
   std::vector<Param> params_;
   std::vector<std::vector<std::vector<Param>>> pieces_;  // [chunk][piece]
-  // Of the update under way.
+  // The fields below belong to the update that is being made.
   double lr_ = 0.0;
   double grad_scale_ = 0.0;
   bool skips_ = false;

@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-// What make_plan compares with its limit: the largest rank where the configuration limits ranks,
-// else all of them together.
+// The bytes that make_plan compares with its limit: the largest rank if the configuration limits
+// ranks, else all of them together.
 int64_t needed_bytes(const RunPlan& plan, bool limits_ranks) {
   return limits_ranks ? plan.largest().memory.arena_bytes : plan.arena_bytes();
 }
@@ -22,7 +22,8 @@ std::string refusal_of(int64_t needed, int64_t limit) {
   return fmt::format("needs {}, {} available", format_bytes(needed), format_bytes(limit));
 }
 
-// Micro-batches that divide the step: a halving or doubling apart from the configured one.
+// Micro-batch sizes that divide the step, each half or twice the one before, from the configured
+// one.
 std::vector<int64_t> micro_batches(int64_t configured, int64_t global) {
   std::vector<int64_t> sizes;
   for (int64_t micro = configured; micro >= 1; micro /= 2) sizes.push_back(micro);
@@ -38,7 +39,7 @@ Result<std::vector<Alternative>> alternatives(const RunConfig& config, const Hos
   const bool limits_ranks = config.memory.limit_bytes > 0;
   const int64_t limit = limits_ranks ? config.memory.limit_bytes : host.memory_bytes;
   HostFacts boundless = host;
-  boundless.memory_bytes = 0;  // a refusal is a line here, not an error
+  boundless.memory_bytes = 0;  // so that a refusal is a row of the result, not an error
   RunConfig other = config;
   other.memory.limit_bytes = 0;
   TRIREME_TRY(configured, make_plan(other, boundless));

@@ -9,18 +9,19 @@
 
 namespace trireme {
 
-// The same run with another recomputation or micro-batch, which train the same model: what it would
-// need and take.
+// A run with another recomputation or micro-batch size. It trains the same model; only memory and
+// time differ.
 struct Alternative {
   Recompute recompute = Recompute::None;
   int64_t micro_sequences = 0;
-  int64_t arena_bytes = 0;  // of all ranks; of the largest where memory.limit_bytes limits ranks
+  int64_t arena_bytes = 0;  // all ranks together; the largest rank if memory.limit_bytes is set
   double step_s = 0.0;
   bool is_configured = false;
-  std::string refusal;  // "" where it can run
+  std::string refusal;  // why it cannot run; empty if it can
 };
 
-// Fastest first; what cannot run comes last. `host` says what is available.
+// Sorted by time, fastest first; alternatives that cannot run come last. `host` says what is
+// available.
 Result<std::vector<Alternative>> alternatives(const RunConfig& config, const HostFacts& host,
                                               const Hardware& hardware);
 

@@ -4,8 +4,9 @@
 
 namespace trireme {
 
-// parallel.staleness > 0: what each of parallel.dp workers executes with its part of the batch, a
-// plan of one rank. The server, one rank more, holds the same. A step is one push of every worker.
+// Plans a run with parallel.staleness > 0. Each of parallel.dp workers executes the plan of one
+// rank on its part of the batch. The server is one more rank and holds the same parameters. One
+// step is one push of every worker.
 Result<RunPlan> make_asynchronous_plan(const RunConfig& config, const HostFacts& host);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// The fastest of the plans that keep the limit.
+// Keeps the fastest of the offered plans that fit the limit.
 class Fitting {
  public:
   explicit Fitting(int64_t limit) : limit_(limit) {}
@@ -34,7 +34,7 @@ class Fitting {
   double best_makespan_s_ = 0;
 };
 
-// Fewer micro-batches alive, by halving.
+// Offers plans with fewer micro-batches alive, by binary search.
 void offer_narrower(const RunPlan& plan, Fitting& fitting) {
   int64_t too_many = plan.num_microbatches;
   for (int64_t fits = 0; too_many - fits > 1;) {
@@ -46,7 +46,8 @@ void offer_narrower(const RunPlan& plan, Fitting& fitting) {
   }
 }
 
-// Those whose B and W are one need less than the same activations of a search that splits them.
+// Offers the named schedules: with B and W merged they may need less memory than a searched
+// schedule that splits them.
 void offer_named(const RunPlan& plan, Fitting& fitting) {
   for (const ScheduleKind kind : kNamedSchedules) {
     if (traits_of(kind).param_copies() > 1) continue;

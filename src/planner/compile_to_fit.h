@@ -4,12 +4,13 @@
 
 namespace trireme {
 
-// What is compared with a limit: the largest rank where the configuration limits ranks, all of them
-// where they share what the hosts have.
+// Bytes to compare with a memory limit: those of the largest rank if memory.limit_bytes is set,
+// else of all ranks together, because they share their host's memory.
 int64_t bytes_to_fit(const RunPlan& plan);
 
-// compile_plan; with parallel.schedule = "auto" and a limit, the fastest schedule found whose plan
-// keeps it. 0: no limit. A plan that does not fit is no error here.
+// Like compile_plan, but with parallel.schedule = "auto" and a limit it takes the fastest schedule
+// found whose plan keeps within the limit. `limit` 0 means no limit. A plan that does not fit is
+// not an error here.
 Status compile_to_fit(RunPlan& plan, int64_t limit);
 
 }  // namespace trireme

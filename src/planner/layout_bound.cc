@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-// Norms of the embedding and the head, which may lie in a bucket with a layer.
+// Number of norm tensors of the embedding and the head, which may be in one bucket with a layer.
 constexpr double kSmallTensorsOfEnds = 4.0;
 
-// Where every chunk stands, without the programs.
+// Returns where every chunk is placed, without the programs.
 Schedule outline(const LayoutChoice& layout) {
   const int chunks = layout.chunks > 0 ? layout.chunks : default_chunks(layout.schedule);
   return {.kind = std::string(name_of(layout.schedule)),
@@ -73,7 +73,7 @@ const LayoutBounds::LayerParams& LayoutBounds::params_of_layer(const Mesh& mesh)
     StageShape shape = started_.shape;
     shape.tp = mesh.tp;
     shape.ep = mesh.ep;
-    shape.tp_rank = mesh.tp - 1;  // the first has no less
+    shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
     const StageTables tables = stage_tables(started_.model, {0, 1, false, false}, shape);
     LayerParams& params = found->second;
     for (const TensorSpec& param : tables.params.tensors()) {
@@ -103,11 +103,11 @@ double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
       {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute}, 0.0);
   if (!is_new) return found->second;
   RunPlan plan = shaped(layout);
-  plan.shape.tp_rank = mesh.tp - 1;  // the first has no less
+  plan.shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
   const auto saved_bytes = [&](int64_t layers) {
     return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
   };
-  // The second layer of two: what a stage has once is not counted.
+  // The difference between two layers and one leaves out what a stage has only once.
   found->second = saved_bytes(2) - saved_bytes(1);
   return found->second;
 }
@@ -123,7 +123,7 @@ const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutCho
   RankPlan rank;
   rank.shape = plan.shape;
   ExchangeTimes& times = found->second;
-  for (const int64_t layers : {1, 2}) {  // the second of two, likewise
+  for (const int64_t layers : {1, 2}) {  // the difference, as in layer_saved_bytes
     rank.chunks = {ChunkTables{.stage = {0, layers, false, false}}};
     const auto comm_s = [&](ActionKind kind) {
       return predict_layer_comm(plan, rank, {.kind = kind}, hardware_, collectives_).total();
@@ -135,15 +135,16 @@ const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutCho
   return times;
 }
 
-// Of the link that reductions and gathers use; 0: nothing is said of them.
+// Bandwidth of the link of reductions and gathers; 0 if no bound is known for them.
 double LayoutBounds::dp_bytes_per_s(const Mesh& mesh) const {
   const bool is_simple = started_.config.parallel.hsdp_shard == 0 && !started_.model.has_experts();
   const bool is_inside = mesh.size() <= std::max(hardware_.ranks_per_node, 1);
   return is_simple && !is_inside && mesh.dp > 1 ? hardware_.between_nodes.bytes_per_s : 0.0;
 }
 
-// Every gradient leaves a rank at least once, but for its own part, a number of norm chunks of
-// which the last of each tensor is small; levels 2 and 3 reduce each micro-batch.
+// A rank sends every gradient at least once, except those of its own part. Its part is a whole
+// number of norm chunks; the last chunk of each tensor is small. ZeRO levels 2 and 3 reduce every
+// micro-batch.
 double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
   const double bytes_per_s = dp_bytes_per_s(layout.mesh);
   if (bytes_per_s <= 0.0) return 0.0;
@@ -154,9 +155,9 @@ double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double 
   return sent_bytes * (layout.zero >= 2 ? num_microbatches : 1.0) / bytes_per_s;
 }
 
-// At level 3 F and B of each micro-batch gather every layer, but for the first and last of a chunk,
-// which one may leave to the other. A rank sends as many parts as there are other ranks, the
-// smallest at least.
+// At ZeRO level 3, F and B of each micro-batch gather every layer. The first and the last layer of
+// a chunk may still be unsharded from the action before. A rank sends its part to each other rank,
+// so the bound takes the smallest part.
 double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
   const double bytes_per_s = dp_bytes_per_s(layout.mesh);
   const LayerParams& params = params_of_layer(layout.mesh);
@@ -201,7 +202,8 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   }
   const Schedule schedule = outline(layout);
   const ScheduleTraits& traits = traits_of(layout.schedule);
-  const double own_m = m / traits.param_copies();  // each rank that has a stage takes its part
+  // The ranks that hold one stage share its micro-batches.
+  const double own_m = m / traits.param_copies();
   std::vector<RankWork> ranks;
   for (int rank = 0; rank < mesh.pp; ++rank) {
     RankWork own{.least_layers = double(started_.model.layers)};
@@ -226,7 +228,7 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   return ranks;
 }
 
-// Without the schedule only what follows it.
+// If `with_schedule` is false, bounds only the part after the schedule.
 Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule) {
   const Mesh& mesh = layout.mesh;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
@@ -237,9 +239,8 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const double update_s = compute_cost(layout).step_s / (layout.zero == 0 ? 1 : mesh.dp);
   double step_s = 0.0;
   for (const RankWork& own : work(layout, *found)) {
-    // What a rank computes hides no more of what it sends than it takes itself. At levels 0 and 1
-    // reductions of a chunk wait for its last gradients, and after the last chunk's nothing
-    // follows.
+    // Compute hides at most its own time of transfers. At ZeRO levels 0 and 1 the reductions of a
+    // chunk wait for its last gradients, and no compute follows those of the last chunk.
     const double link_s = own.layers * reduce_s + own.inner_layers * gather_s;
     double exposed_s = std::max(0.0, link_s - own.compute_s);
     if (layout.zero < 2) {
@@ -257,7 +258,7 @@ Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
   return step_s(layout, false);
 }
 
-// Params, gradients and state, after ZeRO.
+// Bytes of parameters, gradients and optimizer state after ZeRO.
 double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
   const int configured_shard = started_.config.parallel.hsdp_shard;
   const ZeroShape zero{layout.zero, configured_shard > 0 ? configured_shard : layout.mesh.dp};

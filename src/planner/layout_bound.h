@@ -12,39 +12,43 @@
 
 namespace trireme {
 
-// A sum of parts in another order may be so much greater: a bound is held below it.
+// Summing the parts in another order can give a result greater by this factor, so every bound is
+// multiplied by it.
 inline constexpr double kRounding = 1.0 - 1e-9;
 
 struct NeededBytes {
-  int64_t of_rank = 0;  // that needs most
+  int64_t of_rank = 0;  // the rank that needs the most
   int64_t of_all = 0;
 };
 
-// Lower bounds of what the plan of a layout would take and need, without its programs: what its
-// stages compute, what must come before and after on the other stages, what their layers exchange,
-// and what a rank stores with the activations of one micro-batch. Remembers what layouts share.
+// Lower bounds of the time and memory that the plan of a layout needs, found without compiling its
+// programs. They count the compute of its stages, the earliest start and the tail on other stages,
+// the exchanges of its layers, and the bytes that a rank stores with the activations of one
+// micro-batch. Caches what layouts have in common.
 class LayoutBounds {
  public:
   LayoutBounds(RunPlan started, const Hardware& hardware)
       : started_(std::move(started)), hardware_(hardware) {}
 
-  // Infeasible, here and below: more stages than layers.
+  // Here and below the result is Infeasible if there are more stages than layers.
   Result<double> step_s(const LayoutChoice& layout);
-  // The update and the reductions that nothing hides: what follows the schedule.
+  // Bound of the part after the schedule: the update and the reductions that nothing hides.
   Result<double> after_schedule_s(const LayoutChoice& layout);
 
   Result<NeededBytes> bytes(const LayoutChoice& layout);
-  // Looser, before layers are split: as if ranks had even parts.
+  // A looser bound that needs no split of the layers: it assumes that all ranks hold equal parts.
   NeededBytes even_bytes(const LayoutChoice& layout);
-  // Closer, of a simulated schedule: [pp] the peak of what F keeps, by layer_saved_bytes.
+  // A closer bound after the schedule was simulated. saved_bytes[pp] is the peak of saved
+  // activations when a layer has layer_saved_bytes.
   Result<NeededBytes> bytes(const LayoutChoice& layout, std::span<const double> saved_bytes);
-  // What F keeps of one layer for one micro-batch, on the rank that keeps least.
+  // Saved activations of one layer for one micro-batch, on the rank that saves the least.
   double layer_saved_bytes(const LayoutChoice& layout);
 
  private:
-  // Layers and head of every stage.
+  // The stages of a pipeline, first to last.
   using Stages = std::vector<StageSpec>;
-  // Of one layer on one rank: its parameters, and its tables before ZeRO and without alignment.
+  // The parameters of one layer on one rank, with the bytes of its tables before ZeRO and without
+  // alignment.
   struct LayerParams {
     double elements = 0.0;
     double tensors = 0.0;
@@ -52,20 +56,20 @@ class LayoutBounds {
     double grads_bytes = 0.0;
     double optimizer_bytes = 0.0;
   };
-  // Seconds of what the actions of one layer exchange.
+  // Seconds of the collectives in F and BW of one layer.
   struct ExchangeTimes {
     double forward_s = 0.0;
     double backward_s = 0.0;
   };
-  // What a rank's step is made of whatever its ZeRO level.
+  // The work of one rank in a step, for any ZeRO level.
   struct RankWork {
-    double step_s = 0.0;     // with what comes before and after on other ranks; without the update
-    double compute_s = 0.0;  // its own
-    double share = 0.0;      // of the whole model's update
+    double step_s = 0.0;     // with the start and the tail on other ranks, without the update
+    double compute_s = 0.0;  // this rank's own compute
+    double share = 0.0;      // share of the whole model's update
     double layers = 0.0;
-    double inner_layers = 0.0;     // of all chunks, neither their first nor last
-    double least_layers = 0.0;     // of a chunk
-    double most_backward_s = 0.0;  // of a chunk and micro-batch, compute alone
+    double inner_layers = 0.0;     // layers that are neither the first nor the last of their chunk
+    double least_layers = 0.0;     // layers of the smallest chunk
+    double most_backward_s = 0.0;  // longest backward compute of a chunk and micro-batch
   };
   using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute>;
 
@@ -86,13 +90,13 @@ class LayoutBounds {
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
   std::map<std::tuple<int64_t, Recompute>, ComputeCost> compute_costs_;
-  // By what decides them: degrees (tp, cp, ep, and with exchanges whether ranks share nodes),
-  // sequences of a micro-batch, recomputation.
+  // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch and
+  // recomputation; for exchanges also whether ranks share nodes.
   std::map<std::tuple<int, int, int, int64_t, Recompute>, double> layer_saved_bytes_;
   std::map<std::tuple<int, int, int, int, int, int64_t, Recompute>, ExchangeTimes> layer_exchanges_;
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
   Mesh mesh_of_work_;
-  std::map<WorkKey, std::vector<RankWork>> work_;  // of one mesh
+  std::map<WorkKey, std::vector<RankWork>> work_;  // only of mesh_of_work_
   CollectiveBytes collectives_;
 };
 

@@ -83,7 +83,7 @@ std::string set_options(const RunConfig& before, const RunConfig& after) {
   for (size_t i = 0; i < fields.size(); ++i) {
     std::string value = toml_text(fields[i]);
     if (value == toml_text(old_fields[i])) continue;
-    std::erase(value, '"');  // words of these fields need no quotes
+    std::erase(value, '"');  // the values of these fields need no quotes on a command line
     text += fmt::format("{}--set {}={}", text.empty() ? "" : " ", fields[i].key(), value);
   }
   return text;

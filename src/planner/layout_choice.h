@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What may change of a run without changing what is trained: how its ranks share the work.
+// The settings of a run that do not change what is trained: how its ranks share the work.
 struct LayoutChoice {
   Mesh mesh;
   int zero = 0;
@@ -21,20 +21,21 @@ struct LayoutChoice {
 
 RunConfig with_layout(RunConfig config, const LayoutChoice& layout);
 
-// "tp 8, pp 4, dp 2, ZeRO 1, interleaved x 2, micro 1, full": what is not at its least.
+// Returns text such as "tp 8, pp 4, dp 2, ZeRO 1, interleaved x 2, micro 1, full"; settings at
+// their lowest value are left out.
 std::string describe(const LayoutChoice& layout);
 
-// The options of the command line that make `after` of `before`.
+// Returns the command-line options that turn `before` into `after`.
 std::string set_options(const RunConfig& before, const RunConfig& after);
-// The same for a layout of `config`.
+// Returns the options that give `config` this layout.
 std::string set_options(const LayoutChoice& layout, int64_t global_sequences,
                         const RunConfig& config);
 
-// All ways to lay `num_ranks` out over the axes.
+// Returns every mesh of `num_ranks` ranks.
 std::vector<Mesh> meshes_of(int num_ranks, const ModelSpec& model);
 
-// On one mesh every ZeRO level, schedule with its chunks, micro-batch and recomputation, whether
-// they can be or not.
+// Returns every combination of ZeRO level, schedule, chunks, micro-batch and recomputation on one
+// mesh. Some of them may be infeasible.
 std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
                                      int64_t global_sequences);
 

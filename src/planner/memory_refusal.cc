@@ -20,12 +20,13 @@ namespace {
 constexpr OffloadChoice kOffloads[] = {OffloadChoice::None, OffloadChoice::Optimizer,
                                        OffloadChoice::All};
 
-// Those that leave less in memory than the configured one.
+// The values of memory.offload that leave less in memory than the configured one.
 std::span<const OffloadChoice> more_offloads(const MemoryConfig& memory) {
   return std::span<const OffloadChoice>(kOffloads).subspan(size_t(memory.offload) + 1);
 }
 
-// One worker of an asynchronous run: its copy of the model is whole and in memory.
+// True if the plan is of one worker of an asynchronous run, whose copy of the model is whole and in
+// memory.
 bool is_worker(const RunPlan& plan, const HostFacts& host) {
   return host.ranks_on_host > plan.num_ranks();
 }
@@ -35,7 +36,8 @@ bool shares_one_host(const RunPlan& plan, const HostFacts& host) {
          (host.ranks_on_host == 0 || host.ranks_on_host == plan.num_ranks());
 }
 
-// Where tensors may lie. The configured first, then what moves or copies more: ZeRO, files, both.
+// Ways to store tensors: the configured one first, then those that move or copy more (ZeRO, files,
+// both).
 std::vector<RunConfig> storages(const RunPlan& refused, const HostFacts& host) {
   std::vector<RunConfig> all = {refused.config};
   if (is_worker(refused, host)) return all;
@@ -54,7 +56,7 @@ std::vector<RunConfig> storages(const RunPlan& refused, const HostFacts& host) {
   return all;
 }
 
-// Of one storage by recomputation and smaller micro-batches, cheapest first.
+// Tries recomputation and smaller micro-batches for each way to store tensors, cheapest first.
 class Changes {
  public:
   Changes(const RunPlan& refused, const HostFacts& host, int64_t limit)
@@ -64,8 +66,8 @@ class Changes {
     }
   }
 
-  // The options of the first that fits; "" where none does. Fewer threads come last: each has a
-  // workspace of its own, and with it the rank gives up its share of the work.
+  // Returns the options of the first change that fits, or "". Fewer threads are tried last, because
+  // they save workspace at the cost of compute.
   std::string first_that_fits() {
     const std::vector<RunConfig> all = storages(refused_, host_);
     for (const RunConfig& storage : all) {
@@ -88,7 +90,7 @@ class Changes {
     }
     return "";
   }
-  int64_t least_bytes() const { return least_bytes_; }  // of those that do not fit
+  int64_t least_bytes() const { return least_bytes_; }  // the smallest of those that do not fit
 
  private:
   std::string first_that_fits(const RunConfig& storage) {
@@ -104,7 +106,8 @@ class Changes {
     return "";
   }
 
-  // Asks the leanest alone. Of one layer recomputation needs more than it saves.
+  // Tries only the smallest settings. Both recomputations are tried, because for a single layer
+  // recomputation needs more memory than it saves.
   bool fits_somehow(const RunConfig& storage) {
     return fits(storage, Recompute::Full, micros_.back()) ||
            fits(storage, refused_.shape.recompute, micros_.back());
@@ -146,15 +149,15 @@ std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host)
   }
   if (refused.num_threads > 1) ways.push_back("run.threads_per_rank");
   const int64_t least = std::min(changes.least_bytes(), bytes_to_fit(refused));
-  return fmt::format("No {} makes it fit, the least needs {}: a smaller model or {} is needed.",
-                     or_list(ways), format_bytes(least),
-                     shares_one_host(refused, host) || is_worker(refused, host)
-                         ? "a machine with more memory"
-                         : "more ranks or memory of each");
+  return fmt::format(
+      "No {} makes it fit; the smallest configuration needs {}. Use a smaller model or {}.",
+      or_list(ways), format_bytes(least),
+      shares_one_host(refused, host) || is_worker(refused, host)
+          ? "a machine with more memory"
+          : "more ranks, or ranks with more memory");
 }
 
-// What to look at first: the largest tensor, or the kernels' workspace where no class of tensors
-// has as much.
+// Names the largest tensor, or the kernels' workspace if it is larger than every class of tensors.
 std::string largest_piece(const RunPlan& plan, const RankPlan& rank) {
   const MemoryPlan& memory = rank.memory;
   int64_t most = 0;
@@ -185,15 +188,15 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
   const bool is_alone = plan.num_ranks() == 1;
   const std::string who = is_alone
                               ? "the plan"
-                              : fmt::format("the plan ({} ranks, the largest {})", plan.num_ranks(),
-                                            format_bytes(memory.arena_bytes));
+                              : fmt::format("the plan ({} ranks, the largest of {})",
+                                            plan.num_ranks(), format_bytes(memory.arena_bytes));
   const bool is_shared = !is_alone && shares_one_host(plan, host);
   const std::string available =
       is_shared ? fmt::format("this machine has {} for all ranks", format_bytes(limit))
                 : format_bytes(limit) + " is available";
   const Action& moment = largest.program[size_t(memory.peak_action)];
   return {ErrorKind::Infeasible,
-          fmt::format("{} needs {} but {}: reached at action {} ({}) of {}; {}; {}. {}", who,
+          fmt::format("{} needs {} but {}: the peak is at action {} ({}) of {}; {}; {}. {}", who,
                       format_bytes(bytes_to_fit(plan)), available,
                       to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
                       largest.program.size(), largest_piece(plan, largest), classes_text(memory),

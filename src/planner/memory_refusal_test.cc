@@ -40,7 +40,7 @@ bool says(const std::string& message, const std::string& text) {
   return message.find(text) != std::string::npos;
 }
 
-// The leanest of the ways to keep the same weights.
+// The configuration that needs the least memory with this memory.offload.
 RunConfig leanest(RunConfig config, OffloadChoice offload) {
   config.memory.recompute = Recompute::Full;
   config.memory.offload = offload;
@@ -70,7 +70,7 @@ TEST(MemoryRefusal, NamesZeroWhereRanksHoldTheSame) {
       << message;
 }
 
-// Where nothing else does, fewer threads fit: as many as there is room for.
+// If nothing else fits, the remedy is fewer threads, as many as there is memory for.
 TEST(MemoryRefusal, NamesFewerThreadsWhereTheirWorkspaceIsTheLargestPiece) {
   RunConfig config = some_run(1);
   config.model.layers = 1;
@@ -92,7 +92,7 @@ TEST(MemoryRefusal, NamesFewerThreadsWhereTheirWorkspaceIsTheLargestPiece) {
                    "No recomputation, micro-batch, memory.offload or run.threads_per_rank makes"));
 }
 
-// What shares a memory does not ask for more of those that share it.
+// Ranks that share one memory are not told to use more ranks.
 TEST(MemoryRefusal, AsksForWhatHelps) {
   for (const int dp : {1, 2}) {
     const RunConfig config = some_run(dp);
@@ -108,7 +108,7 @@ TEST(MemoryRefusal, AsksForWhatHelps) {
 
 TEST(MemoryRefusal, ASmallerMicroBatchKeepsTheStep) {
   RunConfig config = some_run(1);
-  config.batch.global_sequences = 0;  // a micro-batch
+  config.batch.global_sequences = 0;  // one micro-batch
   config.batch.micro_sequences = 4;
   RunConfig small = some_run(1);
   small.batch.micro_sequences = 1;

@@ -6,11 +6,12 @@
 
 namespace trireme {
 
-// A price is no closer to what a step takes than this part of it.
+// Relative error of a predicted step time: closer predictions cannot be told apart.
 inline constexpr double kNearTie = 0.02;
 
-// Of layouts, fastest first: those that are at most kNearTie slower than the fastest of them are in
-// the order of their peaks, then of what tp, cp and pp split; then the same of the rest.
+// Reorders layouts that are sorted by step time. Layouts that are at most kNearTie slower than the
+// fastest one form a group; a group is sorted by peak memory, then by tp * cp * pp. The next group
+// begins with the first layout after it.
 void order_near_ties(std::vector<PricedLayout>& layouts);
 
 }  // namespace trireme

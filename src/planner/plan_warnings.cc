@@ -15,7 +15,8 @@ constexpr std::string_view kOfExperts[] = {
     "model.expert_groups", "model.top_groups",  "model.capacity_factor", "model.aux_loss",
     "model.z_loss",        "model.balance_rate"};
 
-// "model.experts, model.top_k": those that are not at their defaults.
+// Returns text such as "model.experts, model.top_k": the expert keys that are not at their
+// defaults.
 std::string set_keys_of_experts(const RunConfig& config) {
   const RunConfig usual;
   const std::vector<ConfigField> fields = config_fields(config);
@@ -36,14 +37,14 @@ void warn_of_dead_settings(const RunConfig& config, std::vector<std::string>& wa
   const std::string of_experts =
       config.model.family == ModelFamily::Moe ? "" : set_keys_of_experts(config);
   if (!of_experts.empty()) {
-    warnings.push_back(fmt::format("{}: without effect, for model.family = \"{}\" has no experts",
+    warnings.push_back(fmt::format("{} has no effect, because model.family = \"{}\" has no experts",
                                    of_experts, name_of(config.model.family)));
   }
   if (parallel.sequence && parallel.tp == 1) {
-    warnings.push_back("parallel.sequence = true: without effect, for parallel.tp = 1");
+    warnings.push_back("parallel.sequence = true has no effect, because parallel.tp = 1");
   }
   if (parallel.tp_overlap && parallel.tp == 1) {
-    warnings.push_back("parallel.tp_overlap = true: without effect, for parallel.tp = 1");
+    warnings.push_back("parallel.tp_overlap = true has no effect, because parallel.tp = 1");
   }
   if (parallel.context != ParallelConfig{}.context && parallel.cp == 1) {
     warnings.push_back(fmt::format("parallel.context = \"{}\": without effect, for parallel.cp = 1",
@@ -55,11 +56,12 @@ void warn_of_samples(const RunPlan& plan, std::vector<std::string>& warnings) {
   const RunConfig& config = plan.config;
   if (config.run.sample_every == 0) return;
   if (config.data.tokenizer.empty()) {
-    warnings.push_back("run.sample_every: no samples, for there is no data.tokenizer");
+    warnings.push_back("run.sample_every writes no samples, because data.tokenizer is not set");
   } else if (!plan.holds_whole_model(plan.pipeline.front())) {
     warnings.push_back(
-        "run.sample_every: no samples while it trains, for no rank holds the whole model; "
-        "`trireme generate` writes from its checkpoints");
+        "run.sample_every writes no samples during training, because no rank holds the whole "
+        "model; "
+        "`trireme generate` writes samples from a checkpoint");
   }
 }
 
@@ -70,8 +72,8 @@ std::vector<std::string> plan_warnings(const RunPlan& plan) {
   const int64_t warmup_steps = plan.config.optim.warmup_steps, steps = plan.config.run.steps;
   if (warmup_steps > steps) {
     warnings.push_back(
-        fmt::format("optim.warmup_steps = {} is beyond run.steps = {}: the learning rate rises to "
-                    "the end and has optim.lr at the last step alone",
+        fmt::format("optim.warmup_steps = {} is beyond run.steps = {}: the warm-up is shortened to "
+                    "run.steps, and the learning rate reaches optim.lr only at the last step",
                     warmup_steps, steps));
   }
   warn_of_samples(plan, warnings);

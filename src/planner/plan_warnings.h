@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// What the run takes, but not as its configuration may have meant it: settings without an effect, a
-// warm-up that does not end, samples that nobody can write. A line each.
+// Returns one line for every setting that is accepted but probably not meant: settings without
+// effect, a warm-up that does not end, samples that cannot be written.
 std::vector<std::string> plan_warnings(const RunPlan& plan);
 
 }  // namespace trireme

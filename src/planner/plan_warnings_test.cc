@@ -25,7 +25,7 @@ std::vector<std::string> warnings_of(const RunConfig& config) {
 }
 
 struct Setting {
-  std::string key;  // the warning's first word
+  std::string key;  // first word of the warning
   std::function<void(RunConfig&)> set;
   std::function<void(RunConfig&)> give_effect;
 };
@@ -75,7 +75,8 @@ TEST(PlanWarnings, SamplesNeedARankWithTheWholeModel) {
     RunConfig config = whole;
     cut(config.parallel);
     ASSERT_EQ(warnings_of(config).size(), 1u);
-    EXPECT_EQ(warnings_of(config)[0].find("run.sample_every: no samples while it trains"), 0u);
+    EXPECT_EQ(warnings_of(config)[0].find("run.sample_every writes no samples during training"),
+              0u);
   }
 }
 

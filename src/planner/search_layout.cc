@@ -25,7 +25,7 @@ struct Candidate {
   int64_t index = 0;
 };
 
-// What a simulated schedule says of a layout, whatever its ZeRO level.
+// The simulated schedule of a layout. It is the same for every ZeRO level.
 struct Simulated {
   double makespan_s = 0.0;
   std::vector<double> saved_bytes;  // [pp]
@@ -46,7 +46,7 @@ Simulated summary_of(const Simulation& simulation) {
   return summary;
 }
 
-// Why a layout cannot be.
+// Why a layout is refused.
 struct Refusal {
   std::string rule;  // a key of the configuration, "schedule" or "memory"
   std::string message;
@@ -163,7 +163,8 @@ class Search {
     return plan;
   }
 
-  // The dear parts come last: the schedule of one pipeline says enough of most layouts.
+  // Cheap checks come first: the simulated schedule of one pipeline rules out most layouts.
+  // Compiling the plan, the most expensive part, comes last.
   void try_candidate(const Candidate& candidate) {
     const LayoutChoice& layout = candidate.layout;
     const auto [simulated, is_new] = simulated_.try_emplace(simulated_key(layout));
@@ -173,7 +174,8 @@ class Search {
     const Status outlined = outline_pipeline(plan, parts_);
     if (!outlined.ok()) {
       if (!parts_.schedule(plan).ok()) return refuse_schedule(layout, outlined.error());
-      return refuse(layout, {"run.reproducible", outlined.error().message});  // all else fits
+      // Every other rule has passed.
+      return refuse(layout, {"run.reproducible", outlined.error().message});
     }
     const PricedSchedule schedule =
         price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
@@ -184,7 +186,7 @@ class Search {
     offer(candidate, std::move(plan), schedule);
   }
 
-  // Needs too much, or is slower than what has been found.
+  // True if the layout needs too much memory or is slower than the layouts found so far.
   bool is_ruled_out(const LayoutChoice& layout, const Simulated& simulated) {
     if (simulated.saved_bytes.empty()) return false;  // it could not be simulated
     const NeededBytes least = bounds_.bytes(layout, simulated.saved_bytes).value();
@@ -216,17 +218,18 @@ class Search {
 
   Error nothing_fits() {
     std::string message =
-        fmt::format("no layout of {} rank{} can be:", num_ranks_, num_ranks_ == 1 ? "" : "s");
+        fmt::format("no layout of {} rank{} is feasible:", num_ranks_, num_ranks_ == 1 ? "" : "s");
     for (const RefusedLayouts& refused : result_.refused) {
-      message +=
-          fmt::format("\n  {} of {} by {}, such as {}: {}", refused.count, result_.num_layouts,
-                      refused.rule, describe(refused.example), refused.message);
+      message += fmt::format("\n  {} of {} are refused by {}, such as {}: {}", refused.count,
+                             result_.num_layouts, refused.rule, describe(refused.example),
+                             refused.message);
     }
     if (leanest_) message += "\n" + leanest_text();
     return {ErrorKind::Infeasible, message};
   }
 
-  // By its own plan: a bound leaves out what is not in the layers.
+  // Says what the plan of the smallest layout needs. The bound alone would leave out everything
+  // that is not in the layers.
   std::string leanest_text() {
     RunPlan plan = plan_of(*leanest_);
     std::string bytes = "at least " + format_bytes(leanest_bytes_);
@@ -235,13 +238,13 @@ class Search {
       bytes = format_bytes(compared(needed_bytes(plan)));
     }
     const std::string needs =
-        fmt::format("one of the leanest, {}, needs {}", describe(*leanest_), bytes);
+        fmt::format("one of the smallest layouts, {}, needs {}", describe(*leanest_), bytes);
     const std::string of_all =
         shares_machine_ ? fmt::format("{}: this machine has {} for all ranks", needs, available())
                         : fmt::format("{} of {}", needs, available());
     const std::string offload = offload_that_fits(plan.config, host_);
     if (!offload.empty()) return fmt::format("{}; it fits with {}", of_all, offload);
-    return (shares_machine_ ? "" : "more ranks or memory are needed: ") + of_all;
+    return (shares_machine_ ? "" : "more ranks or more memory are needed: ") + of_all;
   }
 
   RunConfig config_;
@@ -253,12 +256,12 @@ class Search {
   CollectiveBytes collectives_;
   int num_ranks_;
   size_t num_best_;
-  // At most one of them; 0: none.
-  int64_t rank_limit_ = 0;  // of each rank, by the configuration
-  int64_t all_limit_ = 0;   // of all together, by what their hosts have
+  // At most one of the two limits is set; 0: no limit.
+  int64_t rank_limit_ = 0;  // of each rank, from memory.limit_bytes
+  int64_t all_limit_ = 0;   // of all ranks together, from the memory of their hosts
   bool shares_machine_ = false;
-  std::optional<LayoutChoice> leanest_;  // of those that need too much
-  int64_t leanest_bytes_ = 0;            // at least
+  std::optional<LayoutChoice> leanest_;  // smallest of the layouts that need too much
+  int64_t leanest_bytes_ = 0;            // its lower bound
   std::vector<Candidate> candidates_;
   std::map<SimulatedKey, Simulated> simulated_;
   std::map<std::tuple<double, int64_t, int64_t>, PricedLayout> found_;
@@ -273,9 +276,9 @@ Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& hos
   if (config.parallel.sync != GradSync::AllReduce || config.parallel.staleness > 0) {
     return Error{
         ErrorKind::Usage,
-        "a layout is searched for parallel.sync = \"all_reduce\" and parallel.staleness = 0"};
+        "the layout search needs parallel.sync = \"all_reduce\" and parallel.staleness = 0"};
   }
-  // Model and batch are those of the configuration; its layout does not matter.
+  // The search keeps the model and batch of the configuration and ignores its layout.
   RunConfig alone = with_layout(config, {});
   if (const int64_t global = sequences_of_step(config); global > 0) {
     alone.batch.global_sequences = global;

@@ -34,7 +34,7 @@ RunConfig small_run(ModelFamily family, int64_t layers = 4) {
   return config;
 }
 
-// Four ranks on two nodes whose link is slow.
+// Four ranks on two nodes with a slow link between them.
 Hardware two_nodes() {
   Hardware hardware;
   hardware.fp32_flops = 1e11;
@@ -46,40 +46,42 @@ Hardware two_nodes() {
   return hardware;
 }
 
-struct Known {
+struct PlannedLayout {
   LayoutChoice layout;
   double step_s = 0.0;
-  int64_t rank_bytes = 0;  // of the rank that needs most
+  int64_t rank_bytes = 0;  // of the rank that needs the most
   int64_t all_bytes = 0;
 };
 
 int64_t most_arena_bytes(const RunPlan& plan) { return plan.largest().memory.arena_bytes; }
 
-void expect_at_most(const NeededBytes& bound, const Known& known) {
-  EXPECT_LE(bound.of_rank, known.rank_bytes);
-  EXPECT_LE(bound.of_all, known.all_bytes);
+void expect_at_most(const NeededBytes& bound, const PlannedLayout& planned) {
+  EXPECT_LE(bound.of_rank, planned.rank_bytes);
+  EXPECT_LE(bound.of_all, planned.all_bytes);
   EXPECT_GE(bound.of_all, bound.of_rank);
 }
 
-// No bound is above what the plan takes and needs, nor are those made closer with its schedule.
-void expect_within_bounds(const Known& known, LayoutBounds& bounds, const Simulation& simulation) {
-  SCOPED_TRACE(describe(known.layout));
-  const Result<double> step_s = bounds.step_s(known.layout);
+// No lower bound is above what the plan takes, and neither are the closer bounds of its schedule.
+void expect_within_bounds(const PlannedLayout& planned, LayoutBounds& bounds,
+                          const Simulation& simulation) {
+  SCOPED_TRACE(describe(planned.layout));
+  const Result<double> step_s = bounds.step_s(planned.layout);
   ASSERT_TRUE(step_s.ok()) << step_s.error().message;
-  EXPECT_LE(*step_s, known.step_s);
-  expect_at_most(bounds.even_bytes(known.layout), known);
-  expect_at_most(*bounds.bytes(known.layout), known);
+  EXPECT_LE(*step_s, planned.step_s);
+  expect_at_most(bounds.even_bytes(planned.layout), planned);
+  expect_at_most(*bounds.bytes(planned.layout), planned);
   std::vector<double> saved_bytes;
   for (const RankSimulation& rank : simulation.ranks) saved_bytes.push_back(rank.peak_bytes);
-  expect_at_most(*bounds.bytes(known.layout, saved_bytes), known);
-  EXPECT_LE(simulation.makespan_s * (1.0 - 1e-9) + *bounds.after_schedule_s(known.layout),
-            known.step_s);
+  expect_at_most(*bounds.bytes(planned.layout, saved_bytes), planned);
+  EXPECT_LE(simulation.makespan_s * (1.0 - 1e-9) + *bounds.after_schedule_s(planned.layout),
+            planned.step_s);
 }
 
-// Every layout that make_plan takes, by loops of the test's own and whole plans of all ranks; each
-// keeps its bounds.
-std::vector<Known> brute_force(const RunConfig& config, const Hardware& hardware, int num_ranks) {
-  std::vector<Known> all;
+// Returns every layout that make_plan accepts, found by loops of the test's own and whole plans of
+// all ranks. Checks the bounds of each.
+std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& hardware,
+                                       int num_ranks) {
+  std::vector<PlannedLayout> all;
   LayoutBounds bounds(start_plan(config, {}).value(), hardware);
   PlanParts parts;
   CollectiveBytes collectives;
@@ -131,54 +133,55 @@ struct Case {
   int num_ranks;
 };
 
-// More memory helps at these alone: the least that each faster layout needs, rising.
-std::vector<int64_t> corners_of(std::vector<Known> all) {
-  std::sort(all.begin(), all.end(), [](const Known& a, const Known& b) {
+// The limits at which a larger memory allows a faster layout, in rising order.
+std::vector<int64_t> corners_of(std::vector<PlannedLayout> all) {
+  std::sort(all.begin(), all.end(), [](const PlannedLayout& a, const PlannedLayout& b) {
     return std::tie(a.rank_bytes, a.step_s) < std::tie(b.rank_bytes, b.step_s);
   });
   std::vector<int64_t> corners;
   double best_s = std::numeric_limits<double>::infinity();
-  for (const Known& known : all) {
-    if (known.step_s >= best_s) continue;
-    best_s = known.step_s;
-    corners.push_back(known.rank_bytes);
+  for (const PlannedLayout& planned : all) {
+    if (planned.step_s >= best_s) continue;
+    best_s = planned.step_s;
+    corners.push_back(planned.rank_bytes);
   }
   return corners;
 }
 
-// The fastest in some memory is the fastest of all that fit it, and what is found is what its own
-// plan says.
+// The layout found for a limit is the fastest of all that fit it, and its numbers are those of its
+// own plan.
 void expect_found(RunConfig config, const Hardware& hardware, int num_ranks, int64_t limit_bytes,
-                  const std::vector<Known>& all) {
+                  const std::vector<PlannedLayout>& all) {
   config.memory.limit_bytes = limit_bytes;
   double best_s = std::numeric_limits<double>::infinity();
-  for (const Known& known : all) {
-    if (known.rank_bytes <= limit_bytes) best_s = std::min(best_s, known.step_s);
+  for (const PlannedLayout& planned : all) {
+    if (planned.rank_bytes <= limit_bytes) best_s = std::min(best_s, planned.step_s);
   }
   const Result<LayoutSearch> search = search_layout(config, {}, hardware, num_ranks, 3);
   ASSERT_TRUE(search.ok()) << search.error().message;
   EXPECT_DOUBLE_EQ(search->best.front().time.step, best_s)
       << describe(search->best.front().layout) << " in " << limit_bytes << " bytes";
   for (const PricedLayout& priced : search->best) {
-    const auto known = std::find_if(
-        all.begin(), all.end(), [&](const Known& other) { return other.layout == priced.layout; });
-    ASSERT_NE(known, all.end()) << describe(priced.layout);
-    EXPECT_DOUBLE_EQ(known->step_s, priced.time.step) << describe(priced.layout);
-    EXPECT_LE(known->rank_bytes, limit_bytes) << describe(priced.layout);
+    const auto planned = std::find_if(all.begin(), all.end(), [&](const PlannedLayout& other) {
+      return other.layout == priced.layout;
+    });
+    ASSERT_NE(planned, all.end()) << describe(priced.layout);
+    EXPECT_DOUBLE_EQ(planned->step_s, priced.time.step) << describe(priced.layout);
+    EXPECT_LE(planned->rank_bytes, limit_bytes) << describe(priced.layout);
   }
 }
 
-// Between two corners brute force finds the same: each is asked for with just enough memory and
-// with one byte less. All layouts are made once, and no bound of theirs is above what they need.
+// Brute force finds the same layout for every limit between two of these corners, so each corner is
+// tested exactly and with one byte less. Every layout is planned once, and its bounds are checked.
 TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
                         Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 4, 2},
                         Case{ModelFamily::Moe, 2, 4}}) {
     RunConfig config = small_run(c.family, c.layers);
-    config.model.d_model = 256;  // several blocks of the norm in every matrix
+    config.model.d_model = 256;  // gives every matrix several blocks of the norm
     config.model.d_ff = 1024;
     const Hardware hardware = two_nodes();
-    const std::vector<Known> all = brute_force(config, hardware, c.num_ranks);
+    const std::vector<PlannedLayout> all = brute_force(config, hardware, c.num_ranks);
     ASSERT_FALSE(all.empty());
     const std::vector<int64_t> corners = corners_of(all);
     const size_t stride = std::max<size_t>(1, corners.size() / 3);
@@ -194,7 +197,8 @@ TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   }
 }
 
-// Two ranks of one process: tp calls the other in every layer of every micro-batch, dp once a step.
+// On two ranks of one process tp calls the other rank in every layer of every micro-batch, dp only
+// once per step.
 TEST(SearchLayout, CallsThatCostMoreThanTheirBytesMakeDpFasterThanTp) {
   RunConfig config = small_run(ModelFamily::Gpt2);
   config.batch.global_sequences = 8;
@@ -209,13 +213,14 @@ TEST(SearchLayout, CallsThatCostMoreThanTheirBytesMakeDpFasterThanTp) {
   EXPECT_GT(tp.exposed_comm, 8 * 4 * 4 * hardware.inside_node.latency_s);  // micro-batches x layers
 }
 
-// A host's memory is shared by its ranks: what their sum does not fit is refused by its own plan.
+// The ranks of a host share its memory, so a layout is refused if the sum of its plans does not
+// fit.
 TEST(SearchLayout, OnAHostTooSmallSaysWhatAPlanOfAllItsRanksNeeds) {
   const RunConfig config = small_run(ModelFamily::Gpt2);
   for (const int num_ranks : {1, 2}) {
     int64_t least = std::numeric_limits<int64_t>::max();
-    for (const Known& known : brute_force(config, two_nodes(), num_ranks)) {
-      least = std::min(least, known.all_bytes);
+    for (const PlannedLayout& planned : brute_force(config, two_nodes(), num_ranks)) {
+      least = std::min(least, planned.all_bytes);
     }
     const HostFacts host{least - 1, 1, 0, 0};  // threads need scratch
     const Result<LayoutSearch> search = search_layout(config, host, two_nodes(), num_ranks, 3);
@@ -235,14 +240,14 @@ std::string refusal_of_search(const RunConfig& config) {
   return search.ok() ? "" : search.error().message;
 }
 
-// A file is named where the leanest layout fits with it, and what is named is what a search then
-// needs.
+// The refusal names an offload file if the smallest layout fits with it, and a search with that
+// file needs exactly what was named.
 TEST(SearchLayout, WhereNoLayoutFitsTheFileThatHelpsIsNamed) {
   RunConfig config = small_run(ModelFamily::Gpt2);
   config.model.d_model = 256;
   config.model.d_ff = 1024;
   config.memory.offload_buffer_bytes = 1 << 16;
-  std::vector<int64_t> least;  // by what stands in a file
+  std::vector<int64_t> least;  // the least bytes for each value of memory.offload
   for (const OffloadChoice offload :
        {OffloadChoice::None, OffloadChoice::Optimizer, OffloadChoice::All}) {
     config.memory.offload = offload;
@@ -266,7 +271,7 @@ TEST(SearchLayout, WhereNoLayoutFitsTheFileThatHelpsIsNamed) {
   EXPECT_EQ(refusal_of_search(config), "");
 }
 
-// What is found there is never refused.
+// A layout that the search finds is never refused by make_plan.
 TEST(SearchLayout, WhatItFindsOnAHostFitsTheHost) {
   const RunConfig config = small_run(ModelFamily::Gpt2);
   for (int64_t bytes = 1 << 20; bytes <= 64 << 20; bytes *= 2) {

@@ -6,8 +6,9 @@
 namespace trireme {
 namespace {
 
-// ZeRO's paper counts 16 bytes of a parameter in mixed precision: 2 of fp16 weight, 2 of fp16
-// gradient, 12 of fp32 state (master and two moments). Gradients are fp32 here: 18 bytes.
+// The ZeRO paper counts 16 bytes per parameter in mixed precision: 2 of fp16 weight, 2 of fp16
+// gradient, 12 of fp32 state (master weight and two moments). Gradients are fp32 here, which makes
+// 18 bytes.
 struct BytesPerParam {
   double param, grad, state;
   double total(int level, double degree) const {
@@ -18,7 +19,7 @@ struct BytesPerParam {
 constexpr BytesPerParam kPaper{2, 2, 12};
 constexpr BytesPerParam kOurs{2, 4, 12};
 
-// The sizes of its table, in GB per device: model states only.
+// The sizes in the paper's table, in GB per device, of model states only.
 TEST(ZeroMemory, TheFormulaGivesThePublishedTable) {
   struct Row {
     int degree;
@@ -50,8 +51,8 @@ double class_bytes(const RankPlan& rank, MemoryClass c) {
   return double(rank.memory.class_bytes[int(c)]);
 }
 
-// What a rank stores all the time. Level 2 and 3 also have the slots of units in use; they do not
-// shrink with the degree and are taken off.
+// Bytes that a rank stores all the time. Levels 2 and 3 also have slots for the units in use, which
+// do not shrink with the degree; they are subtracted.
 double stored_bytes(const RankPlan& rank) {
   double bytes = class_bytes(rank, MemoryClass::Params) + class_bytes(rank, MemoryClass::Grads) +
                  class_bytes(rank, MemoryClass::Optimizer);
@@ -78,7 +79,7 @@ void expect_formula(RunConfig config, int degree, double tolerance) {
       most = std::max(most, stored_bytes(rank));
       sum += stored_bytes(rank);
     }
-    // The two uses of a tied table have a gradient each where leaves are reduced.
+    // If leaves are reduced, the two uses of a tied table have a gradient each.
     const double table = double(plan->model.vocab_size * plan->model.d_model);
     const double second_use = level >= 2 && degree > 1 ? kOurs.grad * table / degree : 0.0;
     const double wanted = double(plan->num_params) * kOurs.total(level, degree) + second_use;
@@ -88,7 +89,7 @@ void expect_formula(RunConfig config, int degree, double tolerance) {
 }
 
 TEST(ZeroMemory, PlansOfThePublishedSizeFollowTheFormulaWithOurBytes) {
-  // 7.5 billion parameters.
+  // The paper's model of 7.5 billion parameters.
   const RunConfig config = model_of(36, 4096, 50304, 1024);
   for (const int degree : {1, 4, 64}) expect_formula(config, degree, 0.004);
 }

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// On which side of a rank the peer of a join stands; which rank it is does not matter.
+// The side of the pipeline on which the peer of a join is. Which rank it is does not matter.
 constexpr int16_t kNoPeer = -1, kOwnRank = 0, kPeerBehind = 1, kPeerBefore = 2;
 
 int16_t side_of(int peer, int pp) {
@@ -78,8 +78,10 @@ std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, in
 
 class ActionTraffic::Work {
  public:
-  Work(const RunPlan& plan, int ranks_per_node, CollectiveBytes& known)
-      : plan_(plan), shares_memory_(plan.num_ranks() <= ranks_per_node), known_(known) {}
+  Work(const RunPlan& plan, int ranks_per_node, CollectiveBytes& collective_bytes)
+      : plan_(plan),
+        shares_memory_(plan.num_ranks() <= ranks_per_node),
+        collective_bytes_(collective_bytes) {}
 
   AxisCounts sent(const RankPlan& rank, const Action& action) {
     rank_ = &rank;
@@ -139,7 +141,7 @@ class ActionTraffic::Work {
     }
   }
 
-  // Between the tensor-parallel ranks, once for all units of a chunk.
+  // Transfers between tp ranks, once for all units of a chunk.
   void count_moves(const Action& action) {
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
     const auto [found, is_new] = moves_.try_emplace(
@@ -154,7 +156,7 @@ class ActionTraffic::Work {
     if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
   }
 
-  // Between the context-parallel ranks; full recomputation runs the forward pass again.
+  // Transfers between cp ranks. Full recomputation runs the forward pass again.
   void count_contexts(const Action& action) {
     if (plan_.mesh.cp == 1) return;
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
@@ -168,11 +170,11 @@ class ActionTraffic::Work {
   }
 
   struct ContextBytes {
-    int64_t forward, backward;  // of a layer
+    int64_t forward, backward;  // of one layer
   };
 
-  // Keys and values of this rank's tokens go once round the ring, in F and again in B, where their
-  // fp32 gradients follow them and come home.
+  // In F the keys and values of this rank's tokens travel once round the ring. In B they travel
+  // again, with their fp32 gradients, which then return to this rank.
   ContextBytes ring_bytes(const ModelShard& model) const {
     const int64_t cp = plan_.mesh.cp;
     const int64_t tokens = rank_->shape.micro_sequences * model.local_len();
@@ -181,8 +183,8 @@ class ActionTraffic::Work {
     return {forward, forward + elements * size_of(DType::F32) * cp};
   }
 
-  // q, k and v to the ranks of their heads and the output back; backward the output and its
-  // gradient go too, and the three gradients come back.
+  // In F, q, k and v go to the ranks of their heads and the output comes back. In B the output and
+  // its gradient go too, and the three gradients come back.
   ContextBytes all_to_all_bytes(const ModelShard& model) const {
     const int64_t tokens = rank_->shape.micro_sequences * model.local_len();
     const auto sent = [&](int64_t width) {
@@ -193,23 +195,23 @@ class ActionTraffic::Work {
     return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
   }
 
-  // How often every sequence, and every chunk of it where tokens compete for places, visits every
-  // expert, told once by every layer.
+  // In every layer the cp ranks sum how many tokens of each sequence visit each expert, and, if
+  // tokens compete for expert capacity, of each chunk of a sequence too.
   void count_expert_counts(const Action& action) {
     if (action.kind != ActionKind::F) return;
     const int64_t layers = rank_->chunks[size_t(action.chunk)].stage.num_layers;
     const int64_t counts = rank_->shape.micro_sequences * plan_.model.experts;
-    const auto told = [&](int64_t count) {
+    const auto sum_bytes = [&](int64_t count) {
       return layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_->coords.cp, count, {},
                                  DType::I32, false);
     };
-    bytes_[kCp] += told(counts);
+    bytes_[kCp] += sum_bytes(counts);
     const ModelShard model = shard_model(plan_.model, rank_->shape);
-    if (model.counts_earlier_visits()) bytes_[kCp] += told(counts * model.chunks.num_chunks());
+    if (model.counts_earlier_visits()) bytes_[kCp] += sum_bytes(counts * model.chunks.num_chunks());
   }
 
-  // Visits of experts on other ranks, there and back, as an even router sends them: how many they
-  // are, what is told of each, and its row. Only the first is known beforehand.
+  // Tokens sent to experts on other ep ranks and back, if the router is balanced: their number, a
+  // float for each, and their rows. Only the number is known before the step.
   void count_visits(const Action& action) {
     const int64_t ep = plan_.mesh.ep;
     if (ep == 1) return;
@@ -251,8 +253,8 @@ class ActionTraffic::Work {
   }
 
   int64_t sent_over_tp(const MoveCollective& move, DType dtype) const {
-    return known_.sent(move.request(plan_.mesh.tp, rank_->coords.tp), size_of(dtype),
-                       move.algorithm() == Algorithm::Canonical, shares_memory_);
+    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_->coords.tp), size_of(dtype),
+                                  move.algorithm() == Algorithm::Canonical, shares_memory_);
   }
 
   int64_t context_bytes(int addends, int64_t count) const {
@@ -260,7 +262,7 @@ class ActionTraffic::Work {
     return collective(Collective::AllReduce, addends, rank, count, {}, DType::F32, true);
   }
 
-  // Gradients that lie on tensor- and context-parallel ranks as addends.
+  // Partial gradients that tp and cp ranks hold and sum.
   void count_addends() {
     for (const ChunkTables& chunk : rank_->chunks) {
       for (const OwnedParam& owned : chunk.owned) {
@@ -292,7 +294,8 @@ class ActionTraffic::Work {
     return zero_of(bucket).level == 0 ? 1 : zero_of(bucket).degree;
   }
 
-  // The size of each shard of a bucket and what its rank sends; -1 means not computed yet.
+  // The size of each shard of a bucket and the bytes that its rank sends; -1 means not computed
+  // yet.
   struct ShardedBucket {
     std::vector<int64_t> grads, params, reduced, gathered;
   };
@@ -315,7 +318,8 @@ class ActionTraffic::Work {
   }
 
   void count_reduce(const PlacedBucket& placed) {
-    const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;  // of the same experts
+    // Distance between ranks that hold the same experts.
+    const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;
     const int shards = this->shards(placed.bucket);
     const int replicas = plan_.mesh.dp / stride / shards;
     const int replica = rank_->coords.dp / stride / shards;
@@ -352,7 +356,7 @@ class ActionTraffic::Work {
     }
   }
 
-  // Summed with another rank of the pipeline.
+  // Gradients summed with another rank of the pipeline.
   int64_t pair_bytes(int side, int64_t count) const {
     return collective(Collective::AllReduce, 2, side == kPeerBehind ? 0 : 1, count, {}, DType::F32,
                       is_canonical());
@@ -361,14 +365,14 @@ class ActionTraffic::Work {
   int64_t collective(Collective collective, int size, int rank, int64_t count,
                      const std::vector<int64_t>& counts, DType dtype, bool canonical) const {
     if (size == 1) return 0;
-    return known_.sent(
+    return collective_bytes_.sent(
         {.collective = collective, .rank = rank, .size = size, .count = count, .counts = counts},
         size_of(dtype), canonical, shares_memory_);
   }
 
   const RunPlan& plan_;
   bool shares_memory_;
-  CollectiveBytes& known_;
+  CollectiveBytes& collective_bytes_;
   std::map<std::tuple<int64_t, bool, bool, int>, StageMoves> moves_;  // stage, tp rank
   std::map<std::vector<int64_t>, ShardedBucket> buckets_;
   // Arguments of the call that is running.
@@ -376,8 +380,9 @@ class ActionTraffic::Work {
   AxisCounts bytes_ = {};
 };
 
-ActionTraffic::ActionTraffic(const RunPlan& plan, int ranks_per_node, CollectiveBytes& known)
-    : work_(std::make_unique<Work>(plan, ranks_per_node, known)) {}
+ActionTraffic::ActionTraffic(const RunPlan& plan, int ranks_per_node,
+                             CollectiveBytes& collective_bytes)
+    : work_(std::make_unique<Work>(plan, ranks_per_node, collective_bytes)) {}
 ActionTraffic::~ActionTraffic() = default;
 
 AxisCounts ActionTraffic::sent(const RankPlan& rank, const Action& action) {

@@ -12,31 +12,34 @@ namespace trireme {
 
 // The axes of kTrafficAxes (predict/predict.h), in that order.
 enum TrafficAxis { kDp, kTp, kPp, kCp, kEp, kWorld, kFile, kNumTrafficAxes };
-using AxisCounts = std::array<int64_t, kNumTrafficAxes>;  // bytes
+using AxisCounts = std::array<int64_t, kNumTrafficAxes>;  // bytes sent over each axis
 
 inline void add_to(AxisCounts& sum, const AxisCounts& addend, int64_t times = 1) {
   for (size_t axis = 0; axis < sum.size(); ++axis) sum[axis] += times * addend[axis];
 }
 
-// An action that sends something, and how often a program has one that sends the same.
+// An action that sends something, and the number of actions of the program that send the same
+// bytes.
 struct RepeatedAction {
-  Action action;  // its peer is the side on which the rank that is joined stands
+  Action action;  // action.peer is a side (before, behind, own), not a rank
   int64_t times = 0;
   friend bool operator==(const RepeatedAction&, const RepeatedAction&) = default;
 };
-// Those of a rank's actions in an order that follows from what they are; `pp`: its index.
+// Groups the sending actions of one rank. The order of the result depends only on the actions. `pp`
+// is the rank's pipeline index.
 std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, int pp);
 
-// Counts what the runtime sends for each action (runtime/data_parallel.cc, runtime/pipeline.cc).
-// Remembers what it has worked out for ranks, layers and buckets that are alike.
+// Counts the bytes that the runtime sends for each action (runtime/data_parallel.cc,
+// runtime/pipeline.cc). Caches its results for ranks, layers and buckets that are alike.
 class ActionTraffic {
  public:
-  ActionTraffic(const RunPlan& plan, int ranks_per_node, CollectiveBytes& known);
+  ActionTraffic(const RunPlan& plan, int ranks_per_node, CollectiveBytes& collective_bytes);
   ~ActionTraffic();
 
-  // What `rank` sends for one of repeated_actions, without the words of the exchange in Step.
+  // Returns the bytes that `rank` sends for one of repeated_actions. The exchange in Step is not
+  // counted.
   AxisCounts sent(const RankPlan& rank, const Action& action);
-  // Those words.
+  // Returns the bytes of the exchange in Step.
   int64_t sent_in_exchange(int position, int64_t num_words);
 
  private:

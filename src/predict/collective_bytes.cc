@@ -8,7 +8,7 @@ namespace trireme {
 int64_t CollectiveBytes::sent(const PlanRequest& asked, int64_t element_bytes, bool canonical,
                               bool shares_memory) {
   if (shares_memory) return shared_traffic(asked, element_bytes).sent * element_bytes;
-  TRIREME_CHECK(asked.node_of.empty(), "nodes are not told apart");
+  TRIREME_CHECK(asked.node_of.empty(), "requests with node_of are not supported");
   const auto copy = [](std::span<const int64_t> counts) {
     return std::vector<int64_t>(counts.begin(), counts.end());
   };
@@ -19,12 +19,12 @@ int64_t CollectiveBytes::sent(const PlanRequest& asked, int64_t element_bytes, b
   if (is_new) {
     chosen->second.algorithm = choose_algorithm(request, element_bytes, CommCost{}, canonical);
   }
-  const auto [known, is_new_rank] = chosen->second.sent.try_emplace(request.rank, 0);
+  const auto [cached, is_new_rank] = chosen->second.sent.try_emplace(request.rank, 0);
   if (is_new_rank) {
     request.algorithm = chosen->second.algorithm;
-    known->second = sent_elements(request) * element_bytes;
+    cached->second = sent_elements(request) * element_bytes;
   }
-  return known->second;
+  return cached->second;
 }
 
 }  // namespace trireme

@@ -9,17 +9,17 @@
 namespace trireme {
 namespace {
 
-// Of a layer, in each direction: what enters a block and what leaves it, twice.
+// A layer exchanges twice at the entry and twice at the exit of its blocks, in each direction.
 constexpr double kExchangesOfLayer = 2.0;
 
 LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& action,
-                  const Hardware& hardware, CollectiveBytes& known) {
+                  const Hardware& hardware, CollectiveBytes& collective_bytes) {
   const Mesh& mesh = plan.mesh;
   const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
   const double layers =
       action.chunk < 0 ? 1.0 : double(rank.chunks[size_t(action.chunk)].stage.num_layers);
-  const AxisBytes traffic =
-      predict_traffic(plan, rank, ranks_per_node, std::span<const Action>(&action, 1), known);
+  const AxisBytes traffic = predict_traffic(plan, rank, ranks_per_node,
+                                            std::span<const Action>(&action, 1), collective_bytes);
   const auto seconds = [&](std::string_view axis, bool is_inside, double exchanges) {
     const auto found = std::find_if(traffic.begin(), traffic.end(),
                                     [&](const auto& entry) { return entry.first == axis; });
@@ -35,12 +35,12 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
       is_inside(mesh.ep_cp(), mesh.tp) && is_inside(mesh.ep_dp(), mesh.tp * mesh.cp * mesh.pp);
   LayerComm comm;
   const bool tp_inside = is_inside(mesh.tp, 1);
-  comm.tp = action.chunk < 0
-                ? seconds("tp", tp_inside, kExchangesOfLayer)
-                : price_tensor_moves(
-                      plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
-                      tp_inside ? hardware.inside_node : hardware.between_nodes, hardware, known)
-                      .seconds;
+  comm.tp = action.chunk < 0 ? seconds("tp", tp_inside, kExchangesOfLayer)
+                             : price_tensor_moves(
+                                   plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
+                                   tp_inside ? hardware.inside_node : hardware.between_nodes,
+                                   hardware, collective_bytes)
+                                   .seconds;
   comm.cp = seconds("cp", is_inside(mesh.cp, mesh.tp), mesh.cp - 1);
   comm.ep = seconds("ep", experts_inside, kExchangesOfLayer);
   return comm;
@@ -60,11 +60,12 @@ bool is_inside_node(int count, int stride, int ranks_per_node) {
 }
 
 LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Action& action,
-                             const Hardware& hardware, CollectiveBytes& known) {
+                             const Hardware& hardware, CollectiveBytes& collective_bytes) {
   const Mesh& mesh = plan.mesh;
   if (mesh.tp * mesh.cp * mesh.ep == 1) return {};
-  if (action.chunk < 0) return comm_of(plan, rank, action, hardware, known);
-  // All layers exchange the same: of one and of two of them follows what many exchange.
+  if (action.chunk < 0) return comm_of(plan, rank, action, hardware, collective_bytes);
+  // All layers exchange the same bytes, so the cost of many layers follows from the costs of one
+  // and of two.
   const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
   RankPlan outline;
   outline.coords = rank.coords;
@@ -73,7 +74,7 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
     StageSpec part = stage;
     part.num_layers = layers;
     outline.chunks.assign(1, ChunkTables{.stage = part});
-    return comm_of(plan, outline, {.kind = action.kind}, hardware, known);
+    return comm_of(plan, outline, {.kind = action.kind}, hardware, collective_bytes);
   };
   const LayerComm one = of_layers(1);
   if (stage.num_layers == 1) return one;

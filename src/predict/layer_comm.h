@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Seconds for which the compute waits for collectives inside the layers: all that they take, but
-// for what parallel.tp_overlap hides behind matmuls (tensor_moves.h).
+// Seconds for which compute waits for the collectives inside layers. Time that parallel.tp_overlap
+// hides behind matmuls (tensor_moves.h) is not included.
 struct LayerComm {
   double tp = 0.0;
   double cp = 0.0;
@@ -17,13 +17,13 @@ struct LayerComm {
   LayerComm& operator+=(const LayerComm& other);
 };
 
-// Whether `count` ranks of an axis, `stride` positions apart, are on one node; size 1 always.
+// True if `count` ranks of an axis, `stride` positions apart, are on one node.
 bool is_inside_node(int count, int stride, int ranks_per_node);
 
-// What F, B, W or BW of a chunk, or Step, takes: the bytes that this rank sends along each axis at
-// the bandwidth of the axis' link, and its latency for each exchange of a layer. Reads the chunk's
-// stage and, for Step, what the rank owns.
+// Prices the collectives of F, B, W or BW of a chunk, or of Step: for each axis the bytes that this
+// rank sends divided by the bandwidth of the link, and the link's latency for each exchange of a
+// layer. Reads the chunk's stage and, for Step, the shards that the rank owns.
 LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Action& action,
-                             const Hardware& hardware, CollectiveBytes& known);
+                             const Hardware& hardware, CollectiveBytes& collective_bytes);
 
 }  // namespace trireme

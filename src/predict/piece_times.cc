@@ -7,7 +7,8 @@ namespace trireme {
 double PieceTimes::exposed_s() const {
   const double piece_s = (matmul_s + split_s()) / pieces;
   const double waited_s = std::max(0.0, transfer_s - piece_s);
-  const double last_s = goes_round ? 0.0 : transfer_s;  // of sums nothing hides the last
+  // The last transfer of a sum has no matmul to hide behind.
+  const double last_s = goes_round ? 0.0 : transfer_s;
   return (pieces - 1) * waited_s + last_s + split_s();
 }
 

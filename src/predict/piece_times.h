@@ -2,19 +2,20 @@
 
 namespace trireme {
 
-// A transfer in pieces beside the matmul that reads or makes them (nn/block_edge.h): rows of one
-// piece are multiplied while others move. `pieces` matmuls of equal size; round a ring one transfer
-// less, between them; of sums one behind each of them, which follow each other.
+// Times of a transfer in pieces beside the matmul that reads or makes them (nn/block_edge.h): the
+// rows of one piece are multiplied while other pieces are sent. There are `pieces` matmuls of equal
+// size. In a ring `pieces - 1` transfers stand between them. For a sum one transfer stands behind
+// each matmul, and the transfers run one after the other.
 struct PieceTimes {
   int pieces = 1;
-  bool goes_round = false;  // else sums
+  bool goes_round = false;  // true for a ring, false for sums
   double matmul_s = 0.0;    // of all pieces together
-  double weights_s = 0.0;   // each matmul but one reads the weights once more
+  double weights_s = 0.0;   // every matmul after the first reads the weights again
   double transfer_s = 0.0;  // of one piece
 
   double moved_s() const { return (goes_round ? pieces - 1 : pieces) * transfer_s; }
   double split_s() const { return (pieces - 1) * weights_s; }
-  // By how much it outlasts the matmul in one piece.
+  // Seconds by which the whole takes longer than one matmul without pieces.
   double exposed_s() const;
 };
 

@@ -18,13 +18,13 @@ PieceTimes some_pieces(std::mt19937& random) {
           .transfer_s = seconds(random)};
 }
 
-// Matmul and transfers, one after the other as they depend on each other.
+// Replays matmuls and transfers in their order of dependence.
 double replayed_s(const PieceTimes& p) {
   const double piece_s = (p.matmul_s + p.split_s()) / p.pieces;
   double computed_s = 0.0, arrived_s = 0.0;
   for (int piece = 0; piece < p.pieces; ++piece) {
     if (p.goes_round) {
-      // The next piece leaves with this one's beginning and is awaited behind it.
+      // The next piece is sent when this matmul begins, and awaited after it.
       const double begin_s = computed_s;
       computed_s = begin_s + piece_s;
       if (piece + 1 < p.pieces) computed_s = std::max(computed_s, begin_s + p.transfer_s);
@@ -44,8 +44,9 @@ TEST(PieceTimes, AreThoseOfTheLoopsThatRun) {
   }
 }
 
-// The whole matmul and then all transfers are never faster by more than what smaller matmuls cost;
-// where the link is fast that is all there is, and of sums the last one.
+// A transfer in pieces is never slower than the whole matmul followed by all transfers, except for
+// the cost of smaller matmuls. With a fast link only that cost is left and, for sums, the last
+// transfer.
 TEST(PieceTimes, HideNoLessThanNothingAndNoMoreThanTheTransfers) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {

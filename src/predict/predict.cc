@@ -15,7 +15,7 @@ size_t axis_index(std::string_view axis) {
   return size_t(std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis) - kTrafficAxes.begin());
 }
 
-// What a rank's actions and its Step spend inside layers and on sums over tp and cp.
+// Time of the collectives inside layers, and of the sums over tp and cp in Step.
 LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
                         const std::vector<StageComm>& comm) {
   LayerComm sum;
@@ -26,17 +26,19 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
   return sum;
 }
 
-// The ranks of one stage take the same time.
+// All ranks of one stage take the same time.
 StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
-                   const PricedSchedule& priced, const Hardware& hardware, CollectiveBytes& known) {
+                   const PricedSchedule& priced, const Hardware& hardware,
+                   CollectiveBytes& collective_bytes) {
   const RankSimulation& simulated = priced.simulation->ranks[size_t(rank.coords.pp)];
   double own_share = 0.0;
   for (const ChunkTables& chunk : rank.chunks)
     own_share += share_of(plan.model, chunk.stage).matmul;
   const int shards = rank.zero.level == 0 ? 1 : rank.zero.num_holders();
   const LayerComm in_layers = layer_comm_of(plan, rank, priced.comm);
-  const LayerComm in_step = predict_layer_comm(
-      plan, rank, {.kind = ActionKind::Step, .chunk = -1, .microbatch = -1}, hardware, known);
+  const LayerComm in_step =
+      predict_layer_comm(plan, rank, {.kind = ActionKind::Step, .chunk = -1, .microbatch = -1},
+                         hardware, collective_bytes);
   StepTimes time;
   time.optimizer = own_share * whole.step_s / (plan.mesh.tp * shards);
   time.compute = simulated.busy_s - in_layers.total() + time.optimizer;
@@ -44,7 +46,7 @@ StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const ComputeCost&
     time.exposed[axis_index(axis)] = seconds;
     time.exposed_comm += seconds;
   };
-  const double dp_s = predict_overlap(plan, rank, whole, hardware, known).exposed_s;
+  const double dp_s = predict_overlap(plan, rank, whole, hardware, collective_bytes).exposed_s;
   expose("pp", simulated.exposed_comm_s);
   expose("dp", dp_s);
   expose("tp", in_layers.tp + in_step.tp);
@@ -59,22 +61,24 @@ StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const ComputeCost&
 }  // namespace
 
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes known;
-  return price_schedule(plan, hardware, known).simulation;
+  CollectiveBytes collective_bytes;
+  return price_schedule(plan, hardware, collective_bytes).simulation;
 }
 
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes known;
-  return predict_stages(plan, hardware, price_schedule(plan, hardware, known), known);
+  CollectiveBytes collective_bytes;
+  return predict_stages(plan, hardware, price_schedule(plan, hardware, collective_bytes),
+                        collective_bytes);
 }
 
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
-                                      const PricedSchedule& priced, CollectiveBytes& known) {
+                                      const PricedSchedule& priced,
+                                      CollectiveBytes& collective_bytes) {
   const ComputeCost whole = price_compute(plan, hardware);
   std::vector<StepTimes> times(size_t(plan.mesh.pp));
   if (!priced.simulation.ok()) return times;
   for (const RankPlan& rank : plan.pipeline) {
-    times[size_t(rank.coords.pp)] = times_of(plan, rank, whole, priced, hardware, known);
+    times[size_t(rank.coords.pp)] = times_of(plan, rank, whole, priced, hardware, collective_bytes);
   }
   return times;
 }

@@ -15,23 +15,24 @@
 
 namespace trireme {
 
-// What traffic is accounted by: the axes of the mesh, what all ranks tell each other, and a file.
+// Traffic is counted by these axes: those of the mesh, the exchange between all ranks, and the
+// offload file.
 inline constexpr std::array<std::string_view, 7> kTrafficAxes = {"dp", "tp",    "pp",  "cp",
                                                                  "ep", "world", "file"};
 
-// Seconds of a step by what they were spent on.
+// Seconds of a step, by what they are spent on.
 struct StepTimes {
-  double compute = 0.0;  // data and optimizer included
+  double compute = 0.0;  // includes data and optimizer
   double exposed_comm = 0.0;
   double bubble = 0.0;
   double step = 0.0;
   double data = 0.0;
   double optimizer = 0.0;
-  std::array<double, kTrafficAxes.size()> exposed = {};  // exposed_comm by axis
+  std::array<double, kTrafficAxes.size()> exposed = {};  // exposed_comm of each axis
 };
 
-// Payload bytes by axis that a rank sends in one step; "file": what it reads from and writes to the
-// file of memory.offload.
+// Payload bytes that a rank sends in one step, by axis. "file" counts reads and writes of the file
+// of memory.offload.
 using AxisBytes = std::vector<std::pair<std::string, int64_t>>;
 
 struct RankPrediction {
@@ -39,17 +40,17 @@ struct RankPrediction {
   AxisBytes traffic;
 };
 
-// Ranks of one class of the plan that also send as many bytes over every axis: each of them has the
-// same memory, traffic and time.
+// Ranks of one class of the plan that also send the same number of bytes over every axis. They all
+// have the same memory, traffic and time.
 struct PredictedClass {
-  int first = 0;  // the lowest position in the mesh
+  int first = 0;  // lowest position in the mesh
   int num_ranks = 0;
   RankPrediction prediction;
 };
 
-// What is predicted of all ranks.
+// Predictions for all ranks.
 struct Predictions {
-  std::vector<PredictedClass> classes;  // by their first ranks
+  std::vector<PredictedClass> classes;  // sorted by their first ranks
   std::vector<int> class_of;            // [mesh position] index in classes
 
   const RankPrediction& at(int position) const {
@@ -58,27 +59,28 @@ struct Predictions {
   double step_s() const;  // of the slowest rank
 };
 
-// What one rank sends in a step: its program's transfers, and the collectives that the runtime
-// makes of its other actions. Ranks of one node reach each other's memory.
+// Returns what one rank sends in a step: the transfers of its program and the collectives that the
+// runtime runs for its other actions. Ranks of one node share memory.
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node);
-// The same of some of its actions.
+// Returns what the rank sends for some of its actions.
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
-                          std::span<const Action> actions, CollectiveBytes& known);
+                          std::span<const Action> actions, CollectiveBytes& collective_bytes);
 
-// The schedule of one pipeline with the prices of its stages, up to Step.
+// Simulates the schedule of one pipeline with the prices of its stages, up to Step.
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
 
-// [pp] What the ranks of each stage spend: the simulated schedule with the prices of its stages,
-// the update, and what nothing hides of the collectives.
+// Returns the step times of the ranks of each stage, [pp]: the simulated schedule, the update, and
+// the part of the collectives that nothing hides.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware);
-// The same with a schedule that has been simulated.
+// Does the same for a schedule that has already been simulated.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
-                                      const PricedSchedule& priced, CollectiveBytes& known);
+                                      const PricedSchedule& priced,
+                                      CollectiveBytes& collective_bytes);
 
-// The simulated schedule with the prices of its stages, and what the ranks send.
+// Predicts times and traffic of all ranks.
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware);
 
-// Of the slowest rank.
+// Step time of the slowest rank.
 double predicted_step_s(const RunPlan& plan, const Hardware& hardware);
 
 }  // namespace trireme

@@ -19,7 +19,8 @@ int64_t dp_bytes(const AxisBytes& traffic) {
   return 0;
 }
 
-// The buckets of an action's units by what decides their bytes: elements of every tensor.
+// Identifies the buckets of an action's units by the element counts of their tensors, which decide
+// their bytes.
 std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
   std::vector<int64_t> shape;
   if (action.chunk < 0) return shape;
@@ -38,7 +39,7 @@ std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
 }  // namespace
 
 Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
-                        const Hardware& hardware, CollectiveBytes& known) {
+                        const Hardware& hardware, CollectiveBytes& collective_bytes) {
   if (plan.mesh.dp == 1) return {};
   const auto compute_s = [&](const Action& action) {
     if (action.chunk < 0) return 0.0;
@@ -57,7 +58,8 @@ Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const Compute
         return 0.0;
     }
   };
-  // A program repeats few collectives for many micro-batches, and most of its units are alike.
+  // A program repeats a few collectives for many micro-batches, and most of its units are alike, so
+  // times are cached.
   std::map<std::tuple<ActionKind, int, int, int>, double> seconds;
   std::map<std::pair<ActionKind, std::vector<int64_t>>, double> seconds_of_shape;
   const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
@@ -71,7 +73,8 @@ Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const Compute
         seconds_of_shape.try_emplace({action.kind, shape_of(rank, action)}, found->second);
     if (is_new_shape) {
       const std::span<const Action> alone(&action, 1);
-      const int64_t bytes = dp_bytes(predict_traffic(plan, rank, ranks_per_node, alone, known));
+      const int64_t bytes =
+          dp_bytes(predict_traffic(plan, rank, ranks_per_node, alone, collective_bytes));
       alike->second += double(bytes) / link.bytes_per_s;
     }
     found->second = alike->second;

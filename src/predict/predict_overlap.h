@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-// How far a rank's reductions and gathers over dp hide behind its compute: its program with the
-// prices of its units, each collective at the link's latency and bandwidth for the bytes that it
-// sends. Step's own time is not in it.
+// Simulates how far a rank's reductions and gathers over dp hide behind its compute. Its program
+// runs with the prices of its units; each collective takes the link's latency plus its bytes over
+// the bandwidth. The time of Step itself is not included.
 Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
-                        const Hardware& hardware, CollectiveBytes& known);
+                        const Hardware& hardware, CollectiveBytes& collective_bytes);
 
 }  // namespace trireme

@@ -22,54 +22,55 @@ AxisBytes named(const AxisCounts& bytes) {
 
 bool is_step(const RepeatedAction& repeated) { return repeated.action.kind == ActionKind::Step; }
 
-// F, B, W and BW, whose traffic does not follow the shards.
+// True for F, B, W and BW. Their traffic does not depend on the shards.
 bool is_in_layers(const Action& action) {
   return action.kind == ActionKind::F || action.kind == ActionKind::B ||
          action.kind == ActionKind::W || action.kind == ActionKind::BW;
 }
 
-// What all ranks send, but for the exchange: ranks of stages that are alike send the same.
+// The traffic of all ranks without the exchange. Ranks of stages that are alike send the same, so
+// it is counted once.
 class TrafficOfRanks {
  public:
   TrafficOfRanks(const RunPlan& plan, ActionTraffic& counter) : plan_(plan), counter_(counter) {}
 
-  // [tp, cp, dp] tp fastest: what the ranks of a stage send.
+  // Returns what the ranks of a stage send, [tp, cp, dp] with tp fastest.
   const std::vector<AxisCounts>& of_stage(int pp) {
     const RankPlan& first = plan_.pipeline[size_t(pp)];
-    Program program;  // pieces are each rank's own
+    Program program;  // without offload pieces, which differ by rank
     for (const Action& action : first.program) {
       if (!is_of_piece(action.kind)) program.push_back(action);
     }
     std::vector<RepeatedAction> repeated = repeated_actions(program, pp);
-    for (const Known& known : known_) {
-      if (known.content == content_of(first) && known.repeated == repeated) return known.sent;
+    for (const StageTraffic& traffic : counted_) {
+      if (traffic.content == content_of(first) && traffic.repeated == repeated) return traffic.sent;
     }
-    known_.push_back({content_of(first), std::move(repeated), {}});
-    Known& known = known_.back();
+    counted_.push_back({content_of(first), std::move(repeated), {}});
+    StageTraffic& traffic = counted_.back();
     const Mesh& mesh = plan_.mesh;
-    known.sent.resize(size_t(mesh.tp) * size_t(mesh.cp) * size_t(mesh.dp));
-    for (int tp = 0; tp < mesh.tp; ++tp) count_tp_rank(pp, tp, known);
-    return known.sent;
+    traffic.sent.resize(size_t(mesh.tp) * size_t(mesh.cp) * size_t(mesh.dp));
+    for (int tp = 0; tp < mesh.tp; ++tp) count_tp_rank(pp, tp, traffic);
+    return traffic.sent;
   }
 
  private:
-  struct Known {
+  struct StageTraffic {
     std::vector<int64_t> content;
     std::vector<RepeatedAction> repeated;
     std::vector<AxisCounts> sent;
   };
 
-  void count_tp_rank(int pp, int tp, Known& known) {
+  void count_tp_rank(int pp, int tp, StageTraffic& traffic) {
     const Mesh& mesh = plan_.mesh;
     RankPlan rank = stored_rank(plan_, position_of(mesh, {.tp = tp, .pp = pp}));
-    std::map<std::pair<int, int>, AxisCounts> in_layers;  // cp, ep
+    std::map<std::pair<int, int>, AxisCounts> in_layers;  // (cp, ep)
     for (int dp = 0; dp < mesh.dp; ++dp) {
       move_along_dp(rank, dp, plan_);
       for (int cp = 0; cp < mesh.cp; ++cp) {
         move_to(rank, position_of(mesh, {.tp = tp, .cp = cp, .pp = pp, .dp = dp}), plan_);
         const auto [layers, is_new] = in_layers.try_emplace({cp, rank.coords.ep});
         AxisCounts sum = sent_by_pieces(rank);
-        for (const RepeatedAction& entry : known.repeated) {
+        for (const RepeatedAction& entry : traffic.repeated) {
           if (!is_in_layers(entry.action)) {
             add_to(sum, counter_.sent(rank, entry.action), entry.times);
           } else if (is_new) {
@@ -77,12 +78,12 @@ class TrafficOfRanks {
           }
         }
         add_to(sum, layers->second);
-        known.sent[size_t(tp + mesh.tp * (cp + mesh.cp * dp))] = sum;
+        traffic.sent[size_t(tp + mesh.tp * (cp + mesh.cp * dp))] = sum;
       }
     }
   }
 
-  // Each is fetched and brought back.
+  // Each piece is read and written back once.
   static AxisCounts sent_by_pieces(const RankPlan& rank) {
     AxisCounts bytes = {};
     for (const ChunkTables& chunk : rank.chunks) {
@@ -93,19 +94,19 @@ class TrafficOfRanks {
 
   const RunPlan& plan_;
   ActionTraffic& counter_;
-  std::deque<Known> known_;  // references to its elements stay valid
+  std::deque<StageTraffic> counted_;  // a deque, because references to its elements must stay valid
 };
 
 }  // namespace
 
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
-  CollectiveBytes known;
-  return predict_traffic(plan, rank, ranks_per_node, rank.program, known);
+  CollectiveBytes collective_bytes;
+  return predict_traffic(plan, rank, ranks_per_node, rank.program, collective_bytes);
 }
 
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
-                          std::span<const Action> actions, CollectiveBytes& known) {
-  ActionTraffic counter(plan, ranks_per_node, known);
+                          std::span<const Action> actions, CollectiveBytes& collective_bytes) {
+  ActionTraffic counter(plan, ranks_per_node, collective_bytes);
   AxisCounts sum = {};
   for (const RepeatedAction& entry : repeated_actions(actions, rank.coords.pp)) {
     add_to(sum, counter.sent(rank, entry.action), entry.times);
@@ -116,16 +117,16 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 }
 
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes known;
-  const std::vector<StepTimes> times =
-      predict_stages(plan, hardware, price_schedule(plan, hardware, known), known);
-  ActionTraffic counter(plan, std::max(hardware.ranks_per_node, 1), known);
+  CollectiveBytes collective_bytes;
+  const std::vector<StepTimes> times = predict_stages(
+      plan, hardware, price_schedule(plan, hardware, collective_bytes), collective_bytes);
+  ActionTraffic counter(plan, std::max(hardware.ranks_per_node, 1), collective_bytes);
   TrafficOfRanks traffic(plan, counter);
   std::vector<const std::vector<AxisCounts>*> of_stage;
   for (int pp = 0; pp < plan.mesh.pp; ++pp) of_stage.push_back(&traffic.of_stage(pp));
   const int64_t num_words = exchange_words(plan.pipeline.front());
   Predictions result;
-  std::map<std::pair<int, AxisCounts>, int> numbers;  // class of the plan, traffic
+  std::map<std::pair<int, AxisCounts>, int> numbers;  // (class of the plan, traffic)
   for (int position = 0; position < plan.mesh.size(); ++position) {
     const MeshCoords at = coords_of(plan.mesh, position);
     AxisCounts sent =

@@ -35,8 +35,8 @@ LayerComm StageComm::of(ActionKind kind) const {
   }
 }
 
-PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware, CollectiveBytes& known,
-                              double layer_saved_bytes) {
+PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
+                              CollectiveBytes& collective_bytes, double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   std::vector<StageComm> comm(stages.size());
   std::map<std::tuple<int64_t, bool, bool>, StageComm> comm_of_shape;
@@ -47,7 +47,8 @@ PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware, Col
       const StageSpec& spec = rank.chunks[c].stage;
       const auto comm_of = [&](ActionKind kind) {
         if (!kinds.contains(kind)) return LayerComm{};
-        return predict_layer_comm(plan, rank, {.kind = kind, .chunk = int16_t(c)}, hardware, known);
+        return predict_layer_comm(plan, rank, {.kind = kind, .chunk = int16_t(c)}, hardware,
+                                  collective_bytes);
       };
       const auto [alike, is_new] =
           comm_of_shape.try_emplace({spec.num_layers, spec.has_embedding, spec.has_head});

@@ -10,24 +10,23 @@
 
 namespace trireme {
 
-// What the collectives inside the layers of a stage take, once for each kind of action that the
-// schedule has.
+// Seconds of the collectives inside the layers of a stage, for each kind of action in the schedule.
 struct StageComm {
   LayerComm f, b, w, bw;
 
   LayerComm of(ActionKind kind) const;
 };
 
-// A simulated schedule, and what its costs were made of.
+// A simulated schedule and the prices that it was simulated with.
 struct PricedSchedule {
   Result<Simulation> simulation;
   std::vector<StageComm> comm;  // [stage]
 };
 
-// The schedule of one pipeline with the prices of its stages, up to Step. Of the ranks only places
-// and stages are read (outline_pipeline). With `layer_saved_bytes`, what F keeps of one layer,
-// ranks have their peaks of it.
-PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware, CollectiveBytes& known,
-                              double layer_saved_bytes = 0.0);
+// Simulates the schedule of one pipeline with the prices of its stages, up to Step. Reads only the
+// places and stages of the ranks (outline_pipeline). `layer_saved_bytes` is what F saves of one
+// layer; the simulated peaks of the ranks are computed from it.
+PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
+                              CollectiveBytes& collective_bytes, double layer_saved_bytes = 0.0);
 
 }  // namespace trireme

@@ -16,8 +16,12 @@ namespace {
 class Pricer {
  public:
   Pricer(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage, const LinkSpec& link,
-         const Hardware& hardware, CollectiveBytes& known)
-      : plan_(plan), rank_(rank), link_(link), hardware_(hardware), known_(known) {
+         const Hardware& hardware, CollectiveBytes& collective_bytes)
+      : plan_(plan),
+        rank_(rank),
+        link_(link),
+        hardware_(hardware),
+        collective_bytes_(collective_bytes) {
     if (!rank.shape.tp_overlap) return;
     for (const ParamSpec& param : local_param_table(plan.model, stage, rank.shape)) {
       if (param.shape.rank() == 2) elements_[param.name] = param.shape.num_elements();
@@ -56,7 +60,7 @@ class Pricer {
     sum_.seconds += times.exposed_s();
   }
 
-  // All rows with this rank's part of the weights.
+  // The matmul of all rows with this rank's part of the weights.
   PieceTimes matmul_of(const TensorMove& move) const {
     int64_t elements = 0;
     for (const std::string& name : move.weights) {
@@ -74,8 +78,8 @@ class Pricer {
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
     const bool shares_memory = plan_.num_ranks() <= std::max(hardware_.ranks_per_node, 1);
-    return known_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), size_of(dtype),
-                       move.algorithm() == Algorithm::Canonical, shares_memory);
+    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), size_of(dtype),
+                                  move.algorithm() == Algorithm::Canonical, shares_memory);
   }
   double transfer_s(int64_t bytes) const {
     return link_.bytes_per_s > 0.0 ? link_.latency_s + double(bytes) / link_.bytes_per_s : 0.0;
@@ -85,7 +89,7 @@ class Pricer {
   const RankPlan& rank_;
   LinkSpec link_;
   const Hardware& hardware_;
-  CollectiveBytes& known_;
+  CollectiveBytes& collective_bytes_;
   std::map<std::string, int64_t> elements_;
   TensorMoves sum_;
 };
@@ -94,10 +98,10 @@ class Pricer {
 
 TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
                                ActionKind kind, const LinkSpec& link, const Hardware& hardware,
-                               CollectiveBytes& known) {
+                               CollectiveBytes& collective_bytes) {
   if (plan.mesh.tp == 1) return {};
   const StageMoves moves = stage_moves(plan.model, stage, rank.shape);
-  Pricer pricer(plan, rank, stage, link, hardware, known);
+  Pricer pricer(plan, rank, stage, link, hardware, collective_bytes);
   if (kind == ActionKind::F) {
     pricer.add(moves.forward);
     return pricer.sum();

@@ -6,18 +6,18 @@
 
 namespace trireme {
 
-// What one action moves between the tp ranks.
+// Cost of the transfers between tp ranks in one action.
 struct TensorMoves {
   int64_t sent_bytes = 0;
   double seconds =
-      0.0;  // for which its compute waits; with tp_overlap also what smaller matmuls cost
+      0.0;  // time that compute waits; with tp_overlap it includes the cost of smaller matmuls
 };
 
-// Of F, B, W or BW of a stage, from the list that the layers follow (stage_moves). Whole moves are
-// waited for; those in pieces (parallel.tp_overlap) hide behind the matmul that they stand beside.
-// Reads the rank's coords and shape.
+// Prices the transfers of F, B, W or BW of a stage, from the same list that the layers execute
+// (stage_moves). Compute waits for whole transfers. Transfers in pieces (parallel.tp_overlap) hide
+// behind the matmul beside them. Reads the rank's coords and shape.
 TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
                                ActionKind kind, const LinkSpec& link, const Hardware& hardware,
-                               CollectiveBytes& known);
+                               CollectiveBytes& collective_bytes);
 
 }  // namespace trireme

@@ -63,12 +63,12 @@ constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::B, ActionKind::W, Ac
 
 TensorMoves moves_of(const RunPlan& plan, const RankPlan& rank, ActionKind kind,
                      const Hardware& hardware) {
-  CollectiveBytes known;
+  CollectiveBytes collective_bytes;
   return price_tensor_moves(plan, rank, rank.chunks[0].stage, kind, hardware.inside_node, hardware,
-                            known);
+                            collective_bytes);
 }
 
-// What is priced is what the ranks send, to the byte.
+// The priced bytes are exactly those that the ranks send.
 TEST(TensorMoves, AreTheTransfersOfTheProgram) {
   for_every_run([](const RunConfig& config) {
     const Hardware hardware = hardware_of(1e10, 1e-6);
@@ -88,8 +88,8 @@ TEST(TensorMoves, AreTheTransfersOfTheProgram) {
   });
 }
 
-// In pieces they wait for no more than whole ones and what smaller matmuls cost: each piece but one
-// reads the weights again.
+// In pieces, compute waits no longer than for whole transfers plus the cost of smaller matmuls,
+// each of which reads the weights again.
 TEST(TensorMoves, InPiecesAreNeverSlowerThanWholeByMoreThanTheSplit) {
   for_every_run([](const RunConfig& config) {
     const RunPlan whole = plan_of(config, false), pieces = plan_of(config, true);
@@ -107,8 +107,8 @@ TEST(TensorMoves, InPiecesAreNeverSlowerThanWholeByMoreThanTheSplit) {
   });
 }
 
-// Where the matmuls are long beside the transfers a step in pieces is predicted faster, but not
-// faster than one whose transfers take no time.
+// If the matmuls are long compared with the transfers, a step in pieces is predicted faster, but
+// not faster than a step with free transfers.
 TEST(TensorMoves, HideBehindMatmulsInThePredictedStep) {
   for_every_run([](const RunConfig& config) {
     const auto predicted_s = [&](double bytes_per_s, bool overlap) {

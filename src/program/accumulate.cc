@@ -9,19 +9,19 @@
 namespace trireme {
 namespace {
 
-// A leaf's storage lives from its W to the join that adds it to its left neighbour.
+// The storage of a leaf is live from its W to the join that adds it to its left neighbour.
 struct Lifetime {
   size_t begin = 0;
   size_t end = SIZE_MAX;
 };
 
-// The canonical tree of one chunk while the program is walked. Storage is named by leaf at first;
-// assign_slots gives leaves that never live together the same slot.
+// The canonical tree of one chunk during the walk over the program. Storage is named by its leaf at
+// first; assign_slots then gives the same slot to leaves that are never live together.
 class GradTree {
  public:
   explicit GradTree(int64_t num_global) : num_global_(num_global) {}
 
-  // Adds a leaf; appends one (left, right) pair of leaves per join that it completes.
+  // Adds a leaf. Appends a pair (left, right) of leaves for each join that it completes.
   void add(int64_t leaf, std::vector<std::pair<int64_t, int64_t>>& joins) {
     TRIREME_CHECK(leaf >= 0 && leaf < num_global_, "micro-batch beyond the map");
     TRIREME_CHECK(!lifetimes_.contains(leaf), "two weight gradients of one micro-batch");
@@ -44,8 +44,8 @@ class GradTree {
     complete_[node] = storage;
   }
 
-  // First fit in order of birth, which is optimal for intervals; the leftmost leaf, whose storage
-  // ends up holding the sum, then trades places with whoever has slot 0.
+  // First fit in the order of birth, which is optimal for intervals. The leftmost leaf, whose
+  // storage holds the sum in the end, swaps its slot with the leaf that has slot 0.
   std::map<int64_t, int16_t> assign_slots(int& num_slots) const {
     std::vector<std::pair<Lifetime, int64_t>> by_birth;
     for (const auto& [leaf, lifetime] : lifetimes_) by_birth.emplace_back(lifetime, leaf);
@@ -97,7 +97,7 @@ class GradTree {
 
   int64_t num_global_;
   size_t clock_ = 0;
-  std::map<Node, int64_t> complete_;  // -> leaf whose storage holds the sum
+  std::map<Node, int64_t> complete_;  // node -> leaf whose storage holds its sum
   std::map<int64_t, Lifetime> lifetimes_;
 };
 
@@ -133,8 +133,9 @@ Accumulated accumulate_along_tree(const Program& program, int num_chunks,
   Accumulated result;
   result.chunks.resize(num_chunks);
   std::vector<GradTree> trees(num_chunks, GradTree(map.num_global));
-  // While walking, slot fields index `leaves`, which assign_slots turns into slots at the end.
-  std::vector<int64_t> leaf_at;    // [action of the result] written leaf or left operand
+  // During the walk, slot fields are indices into these lists; assign_slots turns them into slots
+  // at the end.
+  std::vector<int64_t> leaf_at;    // [action of the result] leaf that is written, or left operand
   std::vector<int64_t> leaf_b_at;  // [action of the result] right operand
   std::vector<std::pair<int64_t, int64_t>> joins;
   const auto append = [&](const Action& action, int64_t leaf, int64_t leaf_b) {

@@ -16,7 +16,8 @@ namespace {
 
 int log2_floor(uint64_t n) { return static_cast<int>(std::bit_width(n)) - 1; }
 
-// The definition: halves down to single indices, what is beyond num_global skipped.
+// Sums by the definition of the tree: halves down to single indices, skipping indices from
+// num_global on.
 float tree_sum(const std::vector<float>& leaves, size_t first, size_t size) {
   if (size == 1) return leaves[first];
   const float left = tree_sum(leaves, first, size / 2);
@@ -28,7 +29,8 @@ float tree_sum(const std::vector<float>& leaves) {
   return tree_sum(leaves, 0, std::bit_ceil(leaves.size()));
 }
 
-// Numbers of many magnitudes, so that almost every order of summation gives other bits.
+// Numbers of very different magnitudes, so that almost every other order of summation gives other
+// bits.
 std::vector<float> random_leaves(size_t n, std::mt19937& random) {
   std::vector<float> leaves(n);
   for (float& leaf : leaves) {
@@ -57,8 +59,8 @@ std::vector<int> shuffled(int m, std::mt19937& random) {
   return order;
 }
 
-// Runs the W and SumGrad of one chunk over fp32 slots, poisoned so that reading an unwritten one
-// shows.
+// Runs the W and SumGrad of one chunk on fp32 slots that begin as NaN, so that reading an unwritten
+// slot is noticed.
 std::vector<float> run(const Accumulated& accumulated, const std::vector<float>& leaf_of,
                        int chunk) {
   std::vector<float> slots(accumulated.chunks[chunk].num_slots, std::nanf(""));
@@ -76,14 +78,15 @@ std::vector<float> run(const Accumulated& accumulated, const std::vector<float>&
   return slots;
 }
 
-// The most partial sums alive at once when leaves come in this order and join as soon as they can.
+// Returns the largest number of partial sums alive at once if leaves come in this order and are
+// joined as early as possible.
 int most_alive(const std::vector<int>& order) {
   const int64_t m = static_cast<int64_t>(order.size());
   std::set<int> done;
   int most = 0;
   for (const int k : order) {
     int before = 0;
-    const auto count = [&](auto&& self, int64_t first, int64_t size) -> bool {  // complete?
+    const auto count = [&](auto&& self, int64_t first, int64_t size) -> bool {  // true if complete
       if (first >= m) return true;
       if (size == 1) {
         before += done.contains(static_cast<int>(first)) ? 1 : 0;
@@ -126,7 +129,8 @@ TEST(Accumulate, LayoutEqualsTheRecursiveTreeBitwiseForEveryCountAndOrder) {
   }
 }
 
-// Each rank sums what it can; joining the partials of all ranks along the tree gives the same bits.
+// Each rank sums what it can. Joining the partial sums of all ranks along the tree gives the same
+// bits.
 TEST(Accumulate, AlignedPartialsOfAllRanksJoinToTheSameTree) {
   for (const bool is_strided : {false, true}) {
     for (int dp = 1; dp <= 6; ++dp) {

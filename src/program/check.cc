@@ -40,13 +40,14 @@ std::vector<Problem> check(const Schedule& schedule) {
 
 std::vector<Problem> check(const Schedule& schedule, const MicrobatchMap& map) {
   std::vector<Problem> problems = check_shape(schedule);
-  if (!problems.empty()) return problems;  // nothing else can be looked up
+  if (!problems.empty()) return problems;  // the other checks rely on valid indices
   const auto append = [&](std::vector<Problem> more) {
     problems.insert(problems.end(), more.begin(), more.end());
   };
   append(check_order(schedule));
   if (is_accumulated(schedule)) append(check_accumulate(schedule, map));
-  if (!problems.empty()) return problems;  // a replay would only report them again, as a hang
+  // A replay would only report the same problems again, as a hang.
+  if (!problems.empty()) return problems;
   if (!has_transfers(schedule)) return check_cycles(schedule);
   append(check_transfers(schedule));
   return problems;

@@ -70,7 +70,8 @@ class SlotCheck {
     held.insert(map_.global_of[microbatch]);
   }
 
-  // left = [a, a + s) and right = [a + s, a + 2s) below num_global, with a a multiple of 2s.
+  // True if left = [a, a + s) and right = [a + s, a + 2s) below num_global, with a a multiple of
+  // 2s.
   bool are_siblings(const Held& left, const Held& right) const {
     if (left.empty() || right.empty() || *right.begin() <= *left.begin()) return false;
     const int64_t first = *left.begin();

@@ -29,14 +29,14 @@ class GatherCheck : public ProgramCheck {
   }
 
  private:
-  // What a unit's memory holds: nothing; what the file has, where that is not all; all of it.
+  // Contents of a unit's memory: nothing, the shard from the file, or all parameters.
   enum class State { Away, Fetched, There };
   State& state(int chunk, int unit) { return states_[size_t(chunk)][size_t(unit)]; }
 
-  // Behind Step the parameters of levels 1 and 2 are gathered once more, to be stored.
+  // After Step the parameters of levels 1 and 2 are gathered once more and stored.
   bool gathers_updated() const { return shape_.gathers_updated() && num_steps_ > 0; }
 
-  // Level 3, or parameters in a file: they are read where they are gathered.
+  // For level 3 and for parameters in a file: parameters are read where they were gathered.
   void follow_memory(const Action& action) {
     if (is_of_piece(action.kind)) return follow_piece(action);
     switch (action.kind) {
@@ -57,24 +57,24 @@ class GatherCheck : public ProgramCheck {
     }
   }
 
-  // Every piece is in the file before what Step has updated is gathered.
+  // Every piece must be written to the file before the updated parameters are gathered.
   void follow_piece(const Action& action) {
     if (action.kind == ActionKind::FetchPiece) return;
     expect_all_away(text(action) + " writes the parameters of");
-    if (has_stored_) report("gather", text(action) + " stands behind the gathers of what it wrote");
+    if (has_stored_) report("gather", text(action) + " comes after the gathers of what it wrote");
   }
 
   void use(const Action& action, int unit) {
     const auto chunk = size_t(action.chunk);
     const bool reads = action.kind != ActionKind::W || shape_.w_reads_params[chunk][size_t(unit)];
     if (!reads || state(action.chunk, unit) == State::There) return;
-    report("gather", fmt::format("{} reads the parameters of {}, which are not there", text(action),
-                                 unit_text(action.chunk, unit)));
+    report("gather", fmt::format("{} reads the parameters of {}, which are not gathered",
+                                 text(action), unit_text(action.chunk, unit)));
   }
 
   void give_up(const Action& action, int unit) {
     if (state(action.chunk, unit) != State::There) {
-      report("gather", text(action) + " gives up what is not there");
+      report("gather", text(action) + " releases parameters that are not gathered");
     }
     state(action.chunk, unit) = State::Away;
   }
@@ -88,17 +88,17 @@ class GatherCheck : public ProgramCheck {
   }
 
   void store(const Action& action, int unit) {
-    if (!gathers_updated()) report("gather", text(action) + " stores what nobody has changed");
+    if (!gathers_updated())
+      report("gather", text(action) + " stores parameters that were not changed");
     if (state(action.chunk, unit) != State::There) {
-      report("gather", text(action) + " stores what is not gathered");
+      report("gather", text(action) + " stores parameters that are not gathered");
     }
     has_stored_ = true;
     ++num_stores_[size_t(action.chunk)][size_t(unit)];
   }
 
   void take_memory(const Action& action, int unit) {
-    if (num_steps_ > 0 && !gathers_updated())
-      report("gather", text(action) + " stands behind Step");
+    if (num_steps_ > 0 && !gathers_updated()) report("gather", text(action) + " comes after Step");
     for (int chunk = 0; chunk < int(states_.size()); ++chunk) {
       for (int other = 0; other < int(states_[size_t(chunk)].size()); ++other) {
         if (state(chunk, other) == State::Away) continue;
@@ -106,7 +106,7 @@ class GatherCheck : public ProgramCheck {
         const bool is_kept = shape_.kept_gathered[size_t(chunk)][size_t(other)] ||
                              shape_.kept_gathered[size_t(action.chunk)][size_t(unit)];
         if (!is_same && (is_kept || !shares_memory(chunk, other, action.chunk, unit))) continue;
-        report("gather", fmt::format("{} takes the memory of {}, which is not given up yet",
+        report("gather", fmt::format("{} takes the memory of {}, which is not released yet",
                                      text(action), unit_text(chunk, other)));
       }
     }
@@ -115,18 +115,18 @@ class GatherCheck : public ProgramCheck {
     state(action.chunk, unit) = is_part ? State::Fetched : State::There;
   }
 
-  // Levels 0 to 2: parameters are stored whole; shards are gathered behind Step.
+  // For levels 0 to 2: parameters are stored unsharded, and updated shards are gathered after Step.
   void follow_stored(const Action& action) {
     if (action.kind == ActionKind::Reshard && !shape_.params_in_file) {
-      report("gather", text(action) + " gives up what is stored");
+      report("gather", text(action) + " releases parameters that are stored");
     }
     if (action.kind == ActionKind::OffloadUnits && !shape_.params_in_file) {
       report("gather", text(action) + " has no file to write");
     }
     if (action.kind != ActionKind::Unshard) return;
-    if (num_steps_ == 0) report("gather", text(action) + " stands before Step");
+    if (num_steps_ == 0) report("gather", text(action) + " comes before Step");
     if (shape_.post_validates && !is_validated_) {
-      report("gather", text(action) + " gathers what Validate may still change");
+      report("gather", text(action) + " gathers parameters that Validate may still change");
     }
     for_each_unit(action, shape_,
                   [&](int unit) { ++num_gathers_[size_t(action.chunk)][size_t(unit)]; });
@@ -136,7 +136,7 @@ class GatherCheck : public ProgramCheck {
     for (int chunk = 0; chunk < int(states_.size()); ++chunk) {
       for (int unit = 0; unit < int(states_[size_t(chunk)].size()); ++unit) {
         if (state(chunk, unit) == State::Away) continue;
-        report("gather", fmt::format("{} {}, which is not given up", what, unit_text(chunk, unit)));
+        report("gather", fmt::format("{} {}, which is not released", what, unit_text(chunk, unit)));
       }
     }
   }
@@ -155,7 +155,7 @@ class GatherCheck : public ProgramCheck {
       for (int unit = 0; unit < int(counts[size_t(chunk)].size()); ++unit) {
         const int count = counts[size_t(chunk)][size_t(unit)];
         if (count == wanted) continue;
-        report("gather", fmt::format("{} is {} {} times behind Step instead of {}",
+        report("gather", fmt::format("{} is {} {} times after Step instead of {}",
                                      unit_text(chunk, unit), what, count, wanted));
       }
     }

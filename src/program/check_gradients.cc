@@ -31,8 +31,8 @@ class GradientCheck : public ProgramCheck {
 
  private:
   struct Unit {
-    bool is_reduced = false;  // levels 0 and 1
-    int leaf = -1;            // levels 2 and 3: the micro-batch in the unit's buffer
+    bool is_reduced = false;  // for levels 0 and 1
+    int leaf = -1;            // for levels 2 and 3: the micro-batch in the unit's buffer
     std::set<int> reduced_leaves;
   };
 
@@ -40,7 +40,7 @@ class GradientCheck : public ProgramCheck {
     const bool is_over = num_steps_ > 0;
     if (is_over && (computes(action.kind) || joins_ranks(action.kind) ||
                     action.kind == ActionKind::SumGrad || action.kind == ActionKind::ReduceGrad)) {
-      report("step", text(action) + " stands behind Step");
+      report("step", text(action) + " comes after Step");
     }
     switch (action.kind) {
       case ActionKind::W:
@@ -59,7 +59,7 @@ class GradientCheck : public ProgramCheck {
         ++num_steps_;
         return expect_all_reduced(action);
       case ActionKind::Validate:
-        if (num_steps_ == 0) report("step", "Validate stands before Step");
+        if (num_steps_ == 0) report("step", "Validate comes before Step");
         ++num_validations_;
         return;
       default:
@@ -71,8 +71,8 @@ class GradientCheck : public ProgramCheck {
     for_each_unit(action, shape_, [&](int unit) {
       Unit& here = units_[size_t(action.chunk)][size_t(unit)];
       if (here.is_reduced) {
-        report("reduce", fmt::format("{} makes a gradient of {} after it was reduced", text(action),
-                                     unit_text(action.chunk, unit)));
+        report("reduce", fmt::format("{} computes a gradient of {} after it was reduced",
+                                     text(action), unit_text(action.chunk, unit)));
       }
       if (shape_.shards_grads()) make_leaf(action, unit);
     });
@@ -93,17 +93,18 @@ class GradientCheck : public ProgramCheck {
     }
     for (const UnitPlace& reducing : under_way_) {
       if (!shares_memory(reducing.chunk, reducing.unit, action.chunk, unit)) continue;
-      report("reduce", fmt::format("{} overwrites the gradient of {}, whose reduction may be under "
-                                   "way",
+      report("reduce", fmt::format("{} overwrites the gradient of {}, whose reduction may be in "
+                                   "flight",
                                    text(action), unit_text(reducing.chunk, reducing.unit)));
     }
     units_[size_t(action.chunk)][size_t(unit)].leaf = action.microbatch;
   }
 
-  // A leaf's reduction is over where the memory plan waits for it: as many stay under way as there
-  // are other slots, and none behind the first unit.
+  // The memory plan waits for the reduction of a leaf when its slot is needed again: as many
+  // reductions may be in flight as there are other slots, and none after the first unit.
   void note_reduction(const Action& action) {
-    if (action.chunk < 0 || action.chunk >= int(units_.size())) return;  // said by fold_units
+    // fold_units has reported it
+    if (action.chunk < 0 || action.chunk >= int(units_.size())) return;
     under_way_.push_back({action.chunk, action.first_unit});
     const size_t most = action.first_unit == 0 ? 0 : size_t(shape_.num_unit_slots) - 1;
     while (under_way_.size() > most) under_way_.pop_front();
@@ -121,7 +122,7 @@ class GradientCheck : public ProgramCheck {
   }
 
   void reduce(const Action& action) {
-    if (dp_ == 1) report("reduce", text(action) + " has nobody to reduce with");
+    if (dp_ == 1) report("reduce", text(action) + " has no other rank to reduce with");
     const bool is_leaf = action.microbatch >= 0;
     if (is_leaf != shape_.shards_grads()) {
       report("reduce", fmt::format("{} reduces {} at ZeRO level {}", text(action),
@@ -145,12 +146,13 @@ class GradientCheck : public ProgramCheck {
     });
   }
 
-  // All units of a leaf are summed alike.
+  // All units of a leaf must be summed in the same way.
   void expect_one_slot(const Action& action) {
     const auto [found, is_new] =
         slots_.try_emplace({action.chunk, action.microbatch}, action.grad_slot, action.accumulate);
     if (is_new || found->second == std::pair(int(action.grad_slot), action.accumulate)) return;
-    report("reduce", text(action) + " sums otherwise than the other units of its micro-batch");
+    report("reduce",
+           text(action) + " is summed differently from the other units of its micro-batch");
   }
 
   void expect_none_reduced(const Action& join) {
@@ -185,9 +187,9 @@ class GradientCheck : public ProgramCheck {
 
   const std::vector<MicrobatchRange>& microbatches_;
   int dp_;
-  std::deque<UnitPlace> under_way_;                            // reductions of leaves, oldest first
-  std::vector<std::vector<Unit>> units_;                       // [chunk][unit]
-  std::map<std::pair<int, int>, std::pair<int, bool>> slots_;  // of (chunk, micro-batch)
+  std::deque<UnitPlace> under_way_;       // reductions of leaves in flight, oldest first
+  std::vector<std::vector<Unit>> units_;  // [chunk][unit]
+  std::map<std::pair<int, int>, std::pair<int, bool>> slots_;  // key: (chunk, micro-batch)
   int num_steps_ = 0;
   int num_validations_ = 0;
 };

@@ -35,7 +35,7 @@ class JoinCheck {
            !chunk.tables.params.contains("head.weight");
   }
 
-  // Where one rank holds both tables, one join adds them.
+  // If one rank holds both tables, a single join adds them.
   void check_tied() {
     const bool is_tied = is_tied_across_stages();
     int wanted = 0;
@@ -55,7 +55,7 @@ class JoinCheck {
           (rank_.joins_directions_first && found == 0 && action.kind == ActionKind::ReduceGrad);
       if (is_joining && !joins && !may_follow) {
         report("tied", i,
-               fmt::format("rank {} has {} behind a join of gradients with rank {}", rank_.position,
+               fmt::format("rank {} has {} after a join of gradients with rank {}", rank_.position,
                            to_string(action, schedule_.num_chunks), action.peer));
       }
       is_joining = is_joining || joins;
@@ -73,7 +73,7 @@ class JoinCheck {
     return holds_second_table(chunk) || (chunk.stage.has_embedding && !chunk.stage.has_head);
   }
 
-  // The join names the first end that the rank has, and who has the other.
+  // A join must name the first end that the rank has, and the rank that has the other end.
   void expect_tied_ends(int position) {
     const Action& join = rank_.program[size_t(position)];
     const auto has = [](const RankPlan& of, bool (*is_end)(const ChunkTables&)) {
@@ -94,7 +94,7 @@ class JoinCheck {
     }
     if (is_right) return;
     report("tied", position,
-           fmt::format("rank {} has {}, which is no join of the two ends of a tied table",
+           fmt::format("rank {} has {}, which does not join the two ends of a tied table",
                        rank_.position, to_string(join, schedule_.num_chunks)));
   }
 
@@ -105,7 +105,8 @@ class JoinCheck {
            action.kind == ActionKind::Reshard;
   }
 
-  // Both holders of a stage join its directions, in one order and before a tied table is joined.
+  // Both holders of a stage must join its directions, in the same order and before a tied table is
+  // joined.
   void check_directions() {
     const int mirror = int(pipeline_.size()) - 1 - rank_.coords.pp;
     std::vector<int> wanted;

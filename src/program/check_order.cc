@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Where the F, B and W of one (chunk, micro-batch) stand in their rank's list; -1: nowhere.
+// Positions of F, B and W of one (chunk, micro-batch) in their rank's list; -1: missing.
 struct Spots {
   int f = -1;
   int b = -1;
@@ -111,7 +111,7 @@ class OrderCheck {
     };
     after("R3", here.b, "B", chunk, here.f, "F", chunk);
     after("R4", here.w, "W", chunk, here.b, "B", chunk);
-    // The turn of a V: neighbouring stages on one rank.
+    // The turning point of a V: two neighbouring stages are on the same rank.
     if (const StagePlace next = graph_.next(rank, chunk); next.exists() && next.rank == rank) {
       const Spots& there = spots(next.chunk, k);
       after("R2", there.f, "F", next.chunk, here.f, "F", chunk);
@@ -119,7 +119,7 @@ class OrderCheck {
     }
   }
 
-  // R7 and R8: what reads finished gradients stands after the last W.
+  // R7 and R8: an action that reads finished gradients must come after the last W.
   void check_step(int rank) {
     const Program& program = schedule_.programs[rank];
     std::vector<int> last_w(schedule_.num_chunks, -1);
@@ -151,11 +151,11 @@ class OrderCheck {
 
   const Schedule& schedule_;
   StageGraph graph_;
-  std::vector<Spots> spots_;  // [chunk, micro-batch] of the rank being checked
+  std::vector<Spots> spots_;  // [chunk, micro-batch] of the checked rank
   std::vector<Problem> problems_;
 };
 
-// What the blocked action at the head of a rank waits for: the other rank and the reason in words.
+// Why the next action of a blocked rank waits: the other rank, and the reason as text.
 struct Wait {
   int rank = -1;
   std::string text;
@@ -247,10 +247,10 @@ std::vector<Problem> check_cycles(const Schedule& schedule) {
   if (replayed.complete) return {};
   int rank = 0;
   while (replayed.position[rank] == schedule.programs[rank].size()) ++rank;
-  // Following waits from any blocked rank leads into the cycle within p steps.
+  // Following the waits from any blocked rank leads into the cycle within p steps.
   for (int i = 0; i < schedule.num_ranks; ++i) rank = wait_of(schedule, graph, replayed, rank).rank;
   const int start = rank;
-  std::string message = "nobody can go on: ";
+  std::string message = "no rank can continue: ";
   do {
     const Wait wait = wait_of(schedule, graph, replayed, rank);
     if (rank != start) message += ", ";

@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// Compares a rank with the one of its stage that stands for all of them.
+// Compares a rank with the representative rank of its stage.
 class PeerCheck {
  public:
   PeerCheck(const Schedule& schedule, const Mesh& mesh, const RankPlan& rank,
@@ -34,9 +34,9 @@ class PeerCheck {
     }
     const MicrobatchMap wanted = microbatches_of(rank_, schedule_, mesh_.dp, rank_.coords.dp);
     if (rank_.microbatches.global_of != wanted.global_of) {
-      report(
-          "data", -1,
-          fmt::format("rank {} has other micro-batches than its place in the sum", rank_.position));
+      report("data", -1,
+             fmt::format("rank {} does not have the micro-batches of its place in the sum",
+                         rank_.position));
     }
     return std::move(problems_);
   }
@@ -52,7 +52,7 @@ class PeerCheck {
     return result;
   }
 
-  // Pieces of an optimizer's state are each rank's own: shards differ in size.
+  // Pieces of the optimizer state are not compared, because shards differ in size.
   void compare(const Program& program, const Program& of_stage, bool is_evaluation) {
     const auto skip_pieces = [](const Program& of, size_t at) {
       while (at < of.size() && is_of_piece(of[at].kind)) ++at;
@@ -117,7 +117,7 @@ class RanksCheck {
     }
   }
 
-  // What follows looks at one pipeline: all others are the same.
+  // The checks after this one read only one pipeline, because all others are the same.
   void check_peers() {
     for (const RankPlan& rank : ranks_) {
       for (Problem& problem :
@@ -127,7 +127,7 @@ class RanksCheck {
     }
   }
 
-  // [dp] The micro-batches of a stage's ranks.
+  // Returns the micro-batches of a stage's ranks, [dp].
   std::vector<MicrobatchMap> maps_of(const RankPlan& first) const {
     std::vector<MicrobatchMap> maps;
     for (int dp = 0; dp < mesh_.dp; ++dp) {
@@ -189,7 +189,7 @@ class RanksCheck {
     for (const RankPlan& rank : ranks_) {
       if (rank.num_ahead == num_ahead[size_t(rank.coords.pp)]) continue;
       report("peers", rank.position, -1,
-             fmt::format("rank {} runs {} actions ahead where another of its stage runs {}",
+             fmt::format("rank {} runs {} actions ahead, but another rank of its stage runs {}",
                          rank.position, rank.num_ahead, num_ahead[size_t(rank.coords.pp)]));
     }
     for (Problem& problem : check_ahead(schedule_, programs, num_ahead)) {
@@ -198,7 +198,7 @@ class RanksCheck {
     }
   }
 
-  // The rules of check(), for what is left when data parallelism is undone.
+  // Checks the rules of check() with data parallelism undone.
   void check_pipeline() {
     Schedule folded = schedule_;
     std::vector<std::vector<int>> positions;
@@ -228,7 +228,7 @@ class RanksCheck {
     }
   }
 
-  // One micro-batch goes through all stages.
+  // In an evaluation one micro-batch must go through all stages.
   void check_evaluation() {
     Schedule forward = schedule_;
     forward.num_microbatches = 1;

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Micro-batches [first, first + count) of the step, summed; count 0: nothing.
+// The sum of micro-batches [first, first + count) of the step; count 0: nothing.
 struct Sum {
   int64_t first = 0;
   int64_t count = 0;
@@ -23,7 +23,7 @@ std::string to_text(const Sum& sum) {
   return fmt::format("[{}, {})", sum.first, sum.first + sum.count);
 }
 
-// Every data-parallel rank's own sums of a stage: all of them run one program.
+// One sum for each data-parallel rank of a stage. They all run the same program.
 using Sums = std::vector<Sum>;  // [dp]
 
 class SumTreeCheck {
@@ -46,10 +46,10 @@ class SumTreeCheck {
   }
 
  private:
-  // Of the ranks at one place of the pipeline.
+  // State of the ranks at one place of the pipeline.
   struct Stage {
     size_t position = 0;
-    std::map<std::pair<int, int>, Sums> slots;  // (chunk, slot)
+    std::map<std::pair<int, int>, Sums> slots;  // key: (chunk, slot)
   };
 
   const RankPlan& rank_at(int pp) const { return *pipeline_[size_t(pp)]; }
@@ -64,14 +64,14 @@ class SumTreeCheck {
                      to_string(rank.program[size_t(position)], schedule_.num_chunks), message)});
   }
 
-  // To the end of the program, or to where the other direction of a stage is not ready yet.
+  // Follows the program to its end, or to a join whose other direction is not ready yet.
   bool follow(int pp) {
     Stage& stage = stages_[size_t(pp)];
     const Program& program = rank_at(pp).program;
     const size_t begin = stage.position;
     for (; stage.position < program.size() && problems_.empty(); ++stage.position) {
       const Action& action = program[stage.position];
-      if (action.first_unit != 0) continue;  // all units are summed alike
+      if (action.first_unit != 0) continue;  // all units are summed in the same way
       if (action.kind != ActionKind::JoinDirections) {
         take(pp, action);
       } else if (!join_directions(pp, action)) {
@@ -111,7 +111,7 @@ class SumTreeCheck {
     return result;
   }
 
-  // Left and right half of a node, below the number of micro-batches.
+  // True if they are the left and the right half of a node, below the number of micro-batches.
   bool are_siblings(const Sum& left, const Sum& right) const {
     const int64_t size = right.first - left.first;
     if (size <= 0 || left.count != size || !std::has_single_bit(uint64_t(size))) return false;
@@ -119,9 +119,10 @@ class SumTreeCheck {
            right.count == std::min(size, whole_.count - right.first);
   }
 
-  // Two addends have one sum, whichever comes first.
+  // Joins two addends. Their order does not matter, because addition of two numbers commutes.
   Sum joined(int pp, Sum left, Sum right) {
-    if (left.count == 0 || right.count == 0) return left.count == 0 ? right : left;  // reported
+    // Already reported.
+    if (left.count == 0 || right.count == 0) return left.count == 0 ? right : left;
     if (right.first < left.first) std::swap(left, right);
     if (are_siblings(left, right)) return {left.first, left.count + right.count};
     if (problems_.empty()) {
@@ -149,12 +150,13 @@ class SumTreeCheck {
     return joined(pp, left, over_ranks(pp, sums.subspan(half)));
   }
 
-  // Neighbours share the shards of a copy, whose sums are added over the copies.
+  // Neighbouring ranks share the shards of a copy; the sums of the shards are then added over the
+  // copies.
   void reduce(int pp, const Action& action) {
     const ZeroShape& zero = rank_at(pp).zero;
     Sums& target = slot(pp, action);
     const Sums own = zero.shards_grads() ? leaves(pp, action) : target;
-    if (own.size() != num_dp()) return report(pp, "reduces a gradient that nobody made");
+    if (own.size() != num_dp()) return report(pp, "reduces a gradient that was not computed");
     if (zero.shards_grads() && action.accumulate) {
       return report(pp, "adds in the order of the program");
     }
@@ -166,7 +168,7 @@ class SumTreeCheck {
     target.assign(own.size(), over_ranks(pp, copies));
   }
 
-  // Both holders of a stage at once; false where the other one is not ready.
+  // Joins both holders of a stage at once. Returns false if the other one is not ready.
   bool join_directions(int pp, const Action& action) {
     Stage& here = stages_[size_t(pp)];
     Stage& there = stages_[size_t(action.peer)];

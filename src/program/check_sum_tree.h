@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// In layout mode: follows through the programs of one pipeline, [pp], and the micro-batches of all
-// its data-parallel ranks, [pp][dp], which micro-batches a sum of gradients
-// holds. The additions of a rank, of data-parallel ranks and of two directions must each join the
-// two halves of a node of the one binary tree over the micro-batches of the step. Every gradient is
-// the whole tree when Step reads it. Expects programs that keep the other rules of check_ranks.h.
+// For layout mode: tracks which micro-batches each sum of gradients holds, through the programs of
+// one pipeline, [pp], and the micro-batches of all its data-parallel ranks, [pp][dp]. Every
+// addition, by a rank, across data-parallel ranks or of two directions, must join the two halves of
+// a node of the one binary tree over the micro-batches of the step. When Step reads a gradient it
+// must be the whole tree. The programs must pass the other rules of check_ranks.h.
 std::vector<Problem> check_sum_tree(const Schedule& schedule,
                                     const std::vector<const RankPlan*>& pipeline,
                                     const std::vector<std::vector<MicrobatchMap>>& microbatches);

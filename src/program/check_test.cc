@@ -21,7 +21,7 @@ struct Case {
   ScheduleShape shape;
 };
 
-// Every kind at shapes small enough to damage each action.
+// Every kind of schedule at shapes small enough to damage each action.
 std::vector<Case> small_cases() {
   std::vector<Case> cases;
   for (const std::string kind : {"naive", "gpipe", "1f1b", "zb_h1", "zb_h2", "zb_v"}) {
@@ -50,9 +50,10 @@ Schedule accumulated(Schedule schedule) {
   return schedule;
 }
 
-// An oracle that shares no code with the checker: runs heads of lists until nothing moves.
+// An oracle that shares no code with the checker: it runs the heads of the lists until nothing
+// moves.
 bool completes(const Schedule& schedule) {
-  using Key = std::tuple<char, int, int>;  // what, stage, micro-batch
+  using Key = std::tuple<char, int, int>;  // action, stage, micro-batch
   std::set<Key> done;
   std::vector<size_t> at(schedule.programs.size(), 0);
   const int last = num_stages(schedule) - 1;
@@ -84,7 +85,7 @@ bool completes(const Schedule& schedule) {
   return true;
 }
 
-// Calls damage(schedule, rank, position) for every action and expects every result to be refused,
+// Calls damage(schedule, rank, position) for every action. Every damaged schedule must be refused,
 // with a problem that can be drawn.
 void expect_caught(
     const Schedule& good, std::string_view what,
@@ -238,7 +239,7 @@ TEST(Check, FindsEveryDamageToTheSumOverMicrobatches) {
     expect_caught(good, "early step", [](Schedule& schedule, int rank, size_t position) {
       Program& program = schedule.programs[rank];
       if (program[position].kind != ActionKind::Step) return false;
-      // Past the last W, which only sums may follow.
+      // The position after the last W; only sums may follow.
       const auto last_w = std::find_if(program.rbegin(), program.rend(),
                                        [](const Action& action) { return computes(action.kind); });
       std::rotate(last_w, program.rbegin(), program.rbegin() + 1);
@@ -253,7 +254,7 @@ TEST(Check, FindsEveryDamageToTheSumOverMicrobatches) {
   }
 }
 
-// A swap can also give another valid order: the checker must agree with the oracle on every one.
+// A swap may give another valid order, so the checker must agree with the oracle on every one.
 TEST(Check, AgreesWithTheOracleOnRandomOrders) {
   std::mt19937 random(7);
   int valid = 0;

@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-// Of one (chunk, micro-batch) on one rank: where its transfers and their users stand.
+// Positions of the transfers of one (chunk, micro-batch) on one rank, and of the actions that use
+// them.
 struct Ends {
   int sent_activation = -1;
   int received_activation = -1;
@@ -124,7 +125,7 @@ class TransferCheck {
 
   const Schedule& schedule_;
   StageGraph graph_;
-  std::vector<Ends> ends_;  // [chunk, micro-batch] of the rank being checked
+  std::vector<Ends> ends_;  // [chunk, micro-batch] of the checked rank
   std::vector<Problem> problems_;
 };
 

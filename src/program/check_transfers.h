@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-// Every message between ranks is sent once after it was made and received once before it is used,
-// by the right peers; and the schedule completes even when every Send and Recv blocks until both
-// sides are there (rendezvous), which implies that it completes when they do not.
+// Checks that every message is sent once after it is computed, received once before it is used, and
+// by the right peers. Also checks that the schedule completes even if every Send and Recv blocks
+// until both sides are there (rendezvous). It then also completes if they do not block.
 std::vector<Problem> check_transfers(const Schedule& schedule);
 
 }  // namespace trireme

@@ -30,14 +30,15 @@ Action on_units(ActionKind kind, int chunk, const UnitGroup& group) {
   return part_of({.kind = kind, .chunk = static_cast<int16_t>(chunk), .microbatch = -1}, group);
 }
 
-// Calls visit(group) for the groups of a chunk, last first: the order of the backward pass.
+// Calls visit(group) for the groups of a chunk, last first, which is the order of the backward
+// pass.
 template <typename Visit>
 void for_each_group_backwards(const DataParallelShape& shape, int chunk, Visit&& visit) {
   const std::vector<UnitGroup>& groups = shape.groups[size_t(chunk)];
   for (size_t i = groups.size(); i-- > 0;) visit(groups[i]);
 }
 
-// Levels 0 and 1: what stands from `begin` to `end` makes the last leaf and joins it.
+// Levels 0 and 1: the actions in [begin, end) compute the last leaf and join it.
 void reduce_last(Program& result, const Program& program, size_t begin, size_t end,
                  const DataParallelShape& shape) {
   const int chunk = program[begin].chunk;
@@ -47,7 +48,7 @@ void reduce_last(Program& result, const Program& program, size_t begin, size_t e
   });
 }
 
-// Levels 2 and 3: the leaf lives in the unit's buffer until it has been reduced.
+// Levels 2 and 3: the leaf stays in the unit's buffer until it was reduced.
 void reduce_leaf(Program& result, const Action& action, const DataParallelShape& shape) {
   for_each_group_backwards(shape, action.chunk, [&](const UnitGroup& group) {
     Action leaf = part_of(action, group);
@@ -62,14 +63,14 @@ void reduce_leaf(Program& result, const Action& action, const DataParallelShape&
 
 bool stores_units(const Action& action) { return action.kind == ActionKind::OffloadUnits; }
 
-// A stretch of the program that needs one group of units gathered.
+// A range of the program that needs one group of units gathered.
 struct Use {
   int chunk = 0;
   UnitGroup group;
   int slot = 0;
   size_t first = 0;
   size_t last = 0;
-  bool is_stored = false;  // gathered behind Step: not before everything has been updated
+  bool is_stored = false;  // gathered after Step, once everything was updated
 };
 
 class Gathering {
@@ -116,10 +117,10 @@ class Gathering {
     for (size_t i = 0; i < program_.size(); ++i) {
       const Action& action = program_[i];
       if (!reads_params(action)) continue;
-      const bool goes_on = !uses_.empty() && uses_.back().chunk == action.chunk &&
-                           uses_.back().group.first_unit == action.first_unit &&
-                           uses_.back().is_stored == stores_units(action);
-      if (goes_on) {
+      const bool continues = !uses_.empty() && uses_.back().chunk == action.chunk &&
+                             uses_.back().group.first_unit == action.first_unit &&
+                             uses_.back().is_stored == stores_units(action);
+      if (continues) {
         uses_.back().last = i;
       } else {
         uses_.push_back({action.chunk,
@@ -135,7 +136,7 @@ class Gathering {
   void place() {
     const size_t ahead = static_cast<size_t>(shape_.num_unit_slots - 1);
     std::vector<size_t> free_from(static_cast<size_t>(shape_.num_unit_slots), 0);
-    size_t before = 0;  // gathers follow each other on their link: in the order of their uses
+    size_t before = 0;  // gathers share one link, so they keep the order of their uses
     for (size_t i = 0; i < uses_.size(); ++i) {
       const Use& use = uses_[i];
       const size_t wanted = i >= ahead ? uses_[i - ahead].first : 0;
@@ -161,7 +162,7 @@ class Gathering {
   const Program& program_;
   const DataParallelShape& shape_;
   std::vector<Use> uses_;
-  std::vector<Program> before_, after_;  // [position] what is inserted there
+  std::vector<Program> before_, after_;  // [position] actions to insert before and after it
 };
 
 Program cut_into_units(const Program& program, const DataParallelShape& shape) {
@@ -183,7 +184,8 @@ Program cut_into_units(const Program& program, const DataParallelShape& shape) {
   return result;
 }
 
-// Levels 1 and 2: what other ranks have updated. In a file it passes through the units' memory.
+// Levels 1 and 2: gathers what other ranks have updated. If parameters are in a file they pass
+// through the memory of gathered units.
 void gather_updated(Program& program, const DataParallelShape& shape) {
   for (size_t chunk = 0; chunk < shape.num_units.size(); ++chunk) {
     if (!shape.params_in_file) {
@@ -196,8 +198,8 @@ void gather_updated(Program& program, const DataParallelShape& shape) {
   }
 }
 
-// Which units W needs the parameters of: the head projects again in fp32, and what was not kept is
-// computed again.
+// Returns which units' parameters W reads: those of the head, which projects again in fp32, and
+// those of units whose activations are recomputed.
 std::vector<bool> units_whose_w_reads(const StageSpec& stage, const StageShape& shape) {
   std::vector<bool> reads(size_t(num_units(stage)), shape.recompute != Recompute::None);
   if (stage.has_embedding) reads.front() = true;

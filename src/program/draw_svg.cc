@@ -34,7 +34,7 @@ constexpr std::array kLegend = {
     LegendEntry{ActionKind::FB, "F and BW overlapped"},
 };
 
-// Later chunks are paler, so that the same micro-batch is told apart on its way through.
+// Makes later chunks paler, so that a micro-batch can be followed through its chunks.
 std::string pale_css(Color color, int chunk, int num_chunks) {
   const double pale = num_chunks > 1 ? 0.6 * std::max(chunk, 0) / (num_chunks - 1) : 0.0;
   const auto mix = [&](int channel) {
@@ -43,7 +43,7 @@ std::string pale_css(Color color, int chunk, int num_chunks) {
   return css({mix(color.red), mix(color.green), mix(color.blue)});
 }
 
-// 1, 2 or 5 times a power of ten, so that there are about `count` ticks.
+// Returns 1, 2 or 5 times a power of ten that gives about `count` ticks.
 double tick_step(double length, int count) {
   const double rough = length / count;
   const double magnitude = std::pow(10.0, std::floor(std::log10(rough)));
@@ -67,7 +67,7 @@ class Picture {
       }
     }
     if (end_s_ <= 0) end_s_ = 1;
-    // Wide enough for a number in the shortest box, within what a page can show.
+    // Wide enough for a number in the shortest box, but within the limit of a page.
     const double wanted = std::isfinite(shortest) ? 18 * end_s_ / shortest : 0;
     scale_ = std::clamp(wanted, 720.0, 6000.0) / end_s_;
   }
@@ -133,7 +133,8 @@ class Picture {
                         two_directions ? "direction 0, 1" : "chunk 0, 1, ... of the rank");
   }
 
-  // An overlapped pair is cut along the middle: the forward above, the backward below.
+  // An overlapped pair is split into an upper half for the forward and a lower half for the
+  // backward.
   void box(double x, double y, double width, double height, ActionKind kind, int chunk, int chunk_b,
            int num_chunks, std::string_view tooltip) {
     const auto rect = [&](double top, double h, Color color, int of_chunk) {

@@ -12,13 +12,13 @@ namespace trireme {
 
 struct SvgCaption {
   std::string title;
-  std::vector<std::string> lines;  // below the picture
-  std::string unit;                // of the time axis: "", "s"
+  std::vector<std::string> lines;  // text below the picture
+  std::string unit;                // of the time axis: "" or "s"
 };
 
-// A row per rank, a box per action with its micro-batch, a time axis and a legend; readable on
-// light and dark backgrounds; hovering over a box names it. Refused (Usage) where boxes would be
-// too many.
+// Draws a row per rank, a box per action with its micro-batch, a time axis and a legend. The
+// picture is readable on light and dark backgrounds, and hovering over a box shows its name. A
+// Usage error if there would be too many boxes.
 Status draw_svg(std::ostream& out, const Schedule& schedule, const Timeline& timeline,
                 const SvgCaption& caption);
 

@@ -9,7 +9,8 @@ namespace trireme {
 namespace {
 
 // One rank of DualPipe or DualPipeV. "Near" is the chunk whose micro-batches enter at this rank's
-// end of the pipe, "far" the other; the eight steps keep the names of the published order.
+// end of the pipeline, "far" is the other chunk. The eight steps have the names of the published
+// algorithm.
 class DualProgram {
  public:
   struct Chunk {
@@ -31,7 +32,7 @@ class DualProgram {
       f(1);
     }
     for (int i = 0; i < m - 2 * p + r + 1; ++i) {
-      if (i == 0 && r == p - 1) {  // not overlapped: its forward is waited for
+      if (i == 0 && r == p - 1) {  // not overlapped, because the next rank waits for this forward
         f(0);
         bw(1);
       } else {
@@ -91,7 +92,7 @@ class DualProgram {
   int num_f_[2] = {0, 0};
   int num_b_[2] = {0, 0};
   std::deque<std::pair<int, int>>
-      delayed_;  // (chunk, micro-batch) whose W is to come, oldest first
+      delayed_;  // (chunk, micro-batch) whose W is delayed, oldest first
 };
 
 }  // namespace

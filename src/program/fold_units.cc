@@ -28,7 +28,8 @@ class Fold {
     for (const std::vector<Making>& of_units : makings_) {
       for (size_t unit = 1; unit < of_units.size(); ++unit) {
         if (of_units[unit] == of_units[0]) continue;
-        report(fmt::format("makes the gradient of unit {} otherwise than that of unit 0", unit));
+        report(
+            fmt::format("computes the gradient of unit {} differently from that of unit 0", unit));
       }
     }
     return std::move(result_);
@@ -41,7 +42,8 @@ class Fold {
     std::string text;
     Action whole;
   };
-  // What makes a unit's gradient: all units of a chunk must have the same, in the same order.
+  // The actions that compute a unit's gradient. All units of a chunk must have the same ones in the
+  // same order.
   using Making = std::vector<Key>;
 
   void report(std::string message) {
@@ -54,7 +56,7 @@ class Fold {
     if (is_of_piece(action.kind)) return;
     const bool is_of_rank = action.kind == ActionKind::Step || action.kind == ActionKind::Validate;
     if (!is_of_rank && !has_chunk) {
-      return report(text(action) + " is of a chunk that the rank has not");
+      return report(text(action) + " names a chunk that the rank does not have");
     }
     switch (action.kind) {
       case ActionKind::F:
@@ -105,7 +107,8 @@ class Fold {
     }
   }
 
-  // Forwards the parts come in the order of the units, backwards in the reverse.
+  // In a forward pass the parts come in the order of the units, in a backward pass in reverse
+  // order.
   void take_part(const Action& action) {
     const bool is_sum = action.kind == ActionKind::SumGrad;
     const Key key = key_of(action);
@@ -118,7 +121,7 @@ class Fold {
     Open& open = open_[key];
     if (is_first) open = {rises ? 0 : units, text(action), whole};
     if (open.whole != whole) {
-      report(fmt::format("has {}, which sums otherwise than {}", text(action), open.text));
+      report(fmt::format("has {}, which is summed differently from {}", text(action), open.text));
     }
     note_making(action);
     const int begin = action.first_unit;
@@ -133,7 +136,7 @@ class Fold {
     emit(whole);
   }
 
-  // Of the parts of a leaf only its joins may be under way.
+  // While a leaf has open parts, only its joins may follow.
   void expect_nothing_open(const Action& action) {
     for (const auto& [key, open] : open_) {
       if (is_compute(std::get<0>(key))) {
@@ -152,7 +155,7 @@ class Fold {
 
   void take_leaf(const Action& reduce) {
     const auto found = leaf_at_.find({reduce.chunk, reduce.microbatch});
-    if (found == leaf_at_.end()) return;  // of a part that is not the last
+    if (found == leaf_at_.end()) return;  // not the last part
     Action& leaf = result_.program[found->second];
     leaf.grad_slot = reduce.grad_slot;
     leaf.accumulate = reduce.accumulate;
@@ -163,7 +166,7 @@ class Fold {
   int position_ = 0;
   std::map<Key, Open> open_;
   std::vector<std::vector<Making>> makings_;       // [chunk][unit]
-  std::map<std::pair<int, int>, size_t> leaf_at_;  // (chunk, micro-batch)
+  std::map<std::pair<int, int>, size_t> leaf_at_;  // key: (chunk, micro-batch)
   FoldedProgram result_;
 };
 

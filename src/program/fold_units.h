@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// A rank's program as it was before the passes of data parallelism: parts of one F, B, W, BW or Sum
-// are one action again, where the last of them stood; a leaf of levels 2 and 3 has the gradient
-// slot of its ReduceGrad; what gathers, reduces over dp or moves memory is left out.
+// A rank's program with the passes of data parallelism undone. The parts of one F, B, W, BW or Sum
+// are one action again, at the position of the last part. A leaf of levels 2 and 3 has the gradient
+// slot of its ReduceGrad. Actions that gather, reduce over dp or move memory are left out.
 struct FoldedProgram {
   Program program;
-  std::vector<int> positions;  // [action] in the program that was folded
-  // Parts out of order, missing, or with other work between them ("units"), in positions of the
-  // program that was folded.
+  std::vector<int> positions;  // [action] position in the original program
+  // Parts that are out of order, missing, or separated by other work (rule "units"), with positions
+  // in the original program.
   std::vector<Problem> problems;
 };
 FoldedProgram fold_units(const Program& program, const DataParallelShape& shape);

@@ -16,11 +16,12 @@ Schedule make_zb_v(const ScheduleShape& shape);
 Schedule make_dualpipe(const ScheduleShape& shape);
 Schedule make_dualpipev(const ScheduleShape& shape);
 
-// At least one of each, and no more than an Action and the memory can hold. Chunks must be
-// resolved.
+// Checks that all counts are at least one and small enough for an Action and for memory. The number
+// of chunks must be resolved.
 Status check_counts(const ScheduleShape& shape);
 
-// An empty schedule of this kind and shape; of "auto" where its stages are said to be.
+// Returns an empty schedule of this kind and shape. The second form sets the placement, which
+// "auto" needs.
 Schedule empty_schedule(std::string_view kind, const ScheduleShape& shape);
 Schedule empty_schedule(std::string kind, const ScheduleShape& shape, StagePlacement placement);
 

@@ -2,7 +2,8 @@
 
 namespace trireme {
 
-// All forwards, then all backwards, oldest first: the order of gradient sums is that of 1f1b.
+// All forwards, then all backwards, oldest first, so that gradients are summed in the order of
+// 1f1b.
 Schedule make_gpipe(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("gpipe", shape);
   for (Program& program : schedule.programs) {

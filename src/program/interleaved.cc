@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// 1F1B over v chunks a rank: micro-batches go in groups of p, each group through all chunks.
+// 1F1B over v chunks per rank: micro-batches go in groups of p, each group through all chunks.
 Schedule make_interleaved(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("interleaved", shape);
   const int p = shape.num_ranks;

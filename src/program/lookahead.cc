@@ -16,7 +16,7 @@ bool is_forward(ActionKind kind) {
          kind == ActionKind::Reshard;
 }
 
-// The leading actions of all ranks.
+// Computes the leading actions of all ranks together.
 class Leading {
  public:
   Leading(const Schedule& schedule, const std::vector<const Program*>& programs,
@@ -27,7 +27,8 @@ class Leading {
     }
   }
 
-  // The first that is no forward pass or whose other end is not among them; else their number.
+  // Returns the position of the first action that may not run ahead, because it is no forward pass
+  // or its other end does not run ahead; else the number of leading actions.
   int first_odd(int rank) const {
     const int count = counts_[size_t(rank)];
     for (int i = 0; i < count; ++i) {
@@ -37,7 +38,7 @@ class Leading {
   }
 
  private:
-  using End = std::tuple<int, int, int>;  // who receives it: rank, chunk; micro-batch
+  using End = std::tuple<int, int, int>;  // the receiver: rank, chunk, micro-batch
 
   const Action& action(int rank, int i) const { return (*programs_[size_t(rank)])[size_t(i)]; }
 
@@ -89,7 +90,8 @@ std::vector<Problem> check_ahead(const Schedule& schedule,
   std::vector<Problem> problems;
   for (int rank = 0; rank < int(programs.size()); ++rank) {
     if (num_ahead[size_t(rank)] <= int(programs[size_t(rank)]->size())) continue;
-    return {{"ahead", rank, -1, fmt::format("rank {} has fewer actions than run ahead", rank)}};
+    return {{"ahead", rank, -1,
+             fmt::format("rank {} has fewer actions than the number that runs ahead", rank)}};
   }
   const Leading leading(schedule, programs, num_ahead);
   for (int rank = 0; rank < int(programs.size()); ++rank) {

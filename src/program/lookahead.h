@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-// Of every rank of one pipeline ([p] programs, all passes run), how many leading actions may run
-// for the next step before this one's Validate: forward passes, gathers, and transfers whose other
-// end is among them, so that all ranks can drop what they have done and begin again.
+// Returns for every rank of one pipeline ([p] programs after all passes) how many leading actions
+// of the next step may run before this step's Validate. They are forward passes, gathers, and
+// transfers whose other end is also among them, so all ranks can drop this work and start again.
 std::vector<int> leading_forwards(const Schedule& schedule,
                                   const std::vector<const Program*>& programs);
 
-// "ahead": the leading actions of each rank are such.
+// Rule "ahead": the leading actions of each rank can be dropped.
 std::vector<Problem> check_ahead(const Schedule& schedule,
                                  const std::vector<const Program*>& programs,
                                  const std::vector<int>& num_ahead);

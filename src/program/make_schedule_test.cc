@@ -17,7 +17,7 @@ void expect_valid(const std::string& kind, const ScheduleShape& shape) {
   ASSERT_TRUE(problems.empty()) << kind << " p " << shape.num_ranks << " m "
                                 << shape.num_microbatches << "\n"
                                 << explain(*schedule, problems[0]);
-  // Any times give a valid order; these differ from kind to kind of action.
+  // The order must be valid for any times; these differ by kind of action.
   const Schedule sent = add_send_recv(*schedule, {1, 1.5, 0.7, shape.num_microbatches % 3 * 0.4});
   problems = check(sent);
   ASSERT_TRUE(problems.empty()) << kind << " with transfers, p " << shape.num_ranks << " m "
@@ -53,7 +53,7 @@ TEST(MakeSchedule, TakesExactlyTheShapesOfTheRules) {
   }
 }
 
-// Micro-batches that each chunk holds where the one that holds fewest holds most.
+// The largest number k so that every chunk holds k micro-batches at some time.
 int most_held_by_all(const Program& program, int num_chunks) {
   std::vector<int> held(size_t(num_chunks), 0);
   int most = 0;
@@ -139,7 +139,7 @@ std::string text(const std::string& kind, const ScheduleShape& shape, int rank) 
   return to_string(schedule.programs[rank], schedule.num_chunks);
 }
 
-// Orders written down by hand from the definitions, one of each family.
+// One order of each family, written down by hand from its definition.
 TEST(MakeSchedule, OrdersReadAsPublished) {
   EXPECT_EQ(text("naive", {2, 2}, 0), "F0 BW0 F1 BW1");
   EXPECT_EQ(text("gpipe", {2, 3}, 1), "F0 F1 F2 BW0 BW1 BW2");

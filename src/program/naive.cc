@@ -2,7 +2,7 @@
 
 namespace trireme {
 
-// One micro-batch at a time through all stages: nothing overlaps.
+// One micro-batch at a time goes through all stages; nothing overlaps.
 Schedule make_naive(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("naive", shape);
   for (Program& program : schedule.programs) {

@@ -29,7 +29,7 @@ class OffloadCheck {
     for (size_t chunk = 0; chunk < states_.size(); ++chunk) {
       for (size_t piece = 0; piece < states_[chunk].size(); ++piece) {
         if (states_[chunk][piece] == State::BroughtBack) continue;
-        report(fmt::format("piece {} of chunk {} is not updated and brought back", piece, chunk));
+        report(fmt::format("piece {} of chunk {} is not updated and written back", piece, chunk));
       }
     }
     return std::move(problems_);
@@ -50,7 +50,7 @@ class OffloadCheck {
     const bool exists = action.chunk >= 0 && action.chunk < int(states_.size()) &&
                         action.microbatch >= 0 &&
                         action.microbatch < int(states_[size_t(action.chunk)].size());
-    if (!exists) return report(text(action) + " is of no piece that the rank has");
+    if (!exists) return report(text(action) + " names a piece that the rank does not have");
     State& state = states_[size_t(action.chunk)][size_t(action.microbatch)];
     const Piece piece{action.chunk, action.microbatch};
     Piece& holder =
@@ -63,7 +63,7 @@ class OffloadCheck {
       advance(action, state, State::InFile, State::Fetched);
       holder = piece;
     } else if (action.kind == ActionKind::StepPiece) {
-      if (!has_norm_) report(text(action) + " stands before Step");
+      if (!has_norm_) report(text(action) + " comes before Step");
       advance(action, state, State::Fetched, State::Updated);
     } else {
       advance(action, state, State::Updated, State::BroughtBack);

@@ -7,20 +7,20 @@
 
 namespace trireme {
 
-// Pieces of the optimizer's state that a rank keeps in a file, [chunk]: none where nothing is
-// offloaded. They pass through kStagingBuffers buffers in turns, over all chunks.
+// For each chunk of a rank, the number of pieces of optimizer state that are kept in a file; empty
+// if nothing is offloaded. Pieces of all chunks use kStagingBuffers buffers in turn.
 using OffloadShape = std::vector<int>;
 
-// Behind Step, which then takes the norm alone, every piece is updated in a staging buffer; the one
-// behind it is being fetched and the one before it written back meanwhile:
-// Fetch0 Fetch1 Step Step0 Offload0 Fetch2 Step1 Offload1 ... Preserves the order of all else.
+// After Step, which then only computes the norm, every piece is updated in a staging buffer.
+// Meanwhile the next piece is fetched and the one before is written back:
+// Fetch0 Fetch1 Step Step0 Offload0 Fetch2 Step1 Offload1 ... Keeps the order of everything else.
 Program add_offload(const Program& program, const OffloadShape& num_pieces);
 
-// "offload": every piece is fetched, updated behind Step and brought back, once and in this order,
-// in a buffer that no other piece has.
+// Rule "offload": every piece is fetched, updated after Step and written back, once and in this
+// order, in a buffer that no other piece uses.
 std::vector<Problem> check_offload(const Program& program, const OffloadShape& num_pieces);
 
-// The buffer that a piece passes through.
+// Returns the index of the buffer that a piece uses.
 int staging_buffer_of(const OffloadShape& num_pieces, int chunk, int piece);
 
 }  // namespace trireme

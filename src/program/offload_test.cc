@@ -43,7 +43,7 @@ TEST(Offload, EveryDamageIsFound) {
   }
 }
 
-// Three units, of which W reads the last one's parameters, in two slots.
+// Three units in two slots; W reads the parameters of the last unit.
 DataParallelShape in_a_file(int zero_level) {
   return {.zero_level = zero_level,
           .params_in_file = true,

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// PipeDream-flush: rank r runs p - r forwards ahead, then a backward for every forward.
+// PipeDream-flush: rank r runs p - r forwards ahead, then one backward per forward.
 Schedule make_1f1b(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("1f1b", shape);
   const int m = shape.num_microbatches;

@@ -13,14 +13,14 @@ struct Color {
   int red = 0, green = 0, blue = 0;
 };
 
-// The colours of actions in every picture; light enough for dark letters on either background.
+// The colour of an action in every picture, light enough for dark text on either background.
 Color color_of(ActionKind kind);
 // The colours of ops: one for each family of ops (family_of).
 Color color_of(OpKind kind);
-// "#7fb2e8"
+// Returns the colour as CSS, such as "#7fb2e8".
 std::string css(Color color);
 
-// What pictures tell apart about actions: "F", "B", "W", "BW", "FB", "Sum", "transfer", "memory",
+// The name of an action in pictures: "F", "B", "W", "BW", "FB", "Sum", "transfer", "memory" or
 // "Step".
 std::string_view drawn_kind(ActionKind kind);
 
@@ -28,7 +28,8 @@ std::string_view drawn_kind(ActionKind kind);
 // "table or loss", "redistribution".
 std::string_view family_of(OpKind kind);
 
-// Every colour of a report by the name of its style variable: "op-F", "mem-params", "time-bubble".
+// Every colour of a report with the name of its style variable, such as "op-F", "mem-params" or
+// "time-bubble".
 std::vector<std::pair<std::string, Color>> report_palette();
 
 }  // namespace trireme

@@ -16,7 +16,7 @@ inline bool makes_weight_grad(ActionKind kind) {
   return kind == ActionKind::W || kind == ActionKind::BW;
 }
 
-// Calls visit(unit) for the units of an action that the rank has.
+// Calls visit(unit) for every unit of the action that the rank has.
 template <typename Visit>
 void for_each_unit(const Action& action, const DataParallelShape& shape, Visit&& visit) {
   if (action.chunk < 0 || action.chunk >= int(shape.num_units.size())) return;
@@ -26,7 +26,7 @@ void for_each_unit(const Action& action, const DataParallelShape& shape, Visit&&
   for (int unit = begin; unit < std::min(end, units); ++unit) visit(unit);
 }
 
-// One walk over the program of one rank, which collects what is wrong with it.
+// Walks once over the program of one rank and collects its problems.
 class ProgramCheck {
  public:
   ProgramCheck(const Program& program, const DataParallelShape& shape)
@@ -45,7 +45,7 @@ class ProgramCheck {
                                        : fmt::format("unit {}", unit);
   }
 
-  // Units of one group lie side by side, those of others may have its slot.
+  // Units of one group have separate memory; units of other groups may use the same slot.
   bool shares_memory(int chunk, int unit, int other_chunk, int other_unit) const {
     if (chunk == other_chunk && unit == other_unit) return true;
     if (chunk == other_chunk &&

@@ -11,15 +11,16 @@
 
 namespace trireme {
 
-// What a rank's chunk has to do with its neighbours.
+// How a chunk of a rank is connected to its neighbours.
 struct ChunkPlace {
   int stage = 0;
-  // Neighbouring stages on this very rank; -1: on another, or none.
+  // Chunks of the neighbouring stages if they are on this rank; -1: on another rank, or no
+  // neighbour.
   int previous_chunk = -1;
   int next_chunk = -1;
 };
 
-// All that one rank executes and holds; pure data.
+// Everything that one rank executes and holds; pure data.
 struct RankPlan {
   int position = 0;  // in the mesh
   MeshCoords coords;
@@ -27,20 +28,20 @@ struct RankPlan {
   std::vector<ChunkTables> chunks;
   std::vector<ChunkPlace> places;  // [chunk]
   Program program;
-  Program eval_program;        // forward only: one micro-batch of every chunk
+  Program eval_program;        // forward only: one micro-batch through every chunk
   MicrobatchMap microbatches;  // local micro-batch -> global index within the step
   NormSum norm_sum = NormSum::Chunks;
-  int64_t num_norm_words = 0;     // of the whole model
-  int64_t num_expert_loads = 0;   // likewise: those of a layer's experts, and the dropped visits
-  int64_t num_router_losses = 0;  // likewise: two of a layer
+  int64_t num_norm_words = 0;  // of the whole model
+  // Visits to the experts of each layer, and dropped visits, of the whole model.
+  int64_t num_expert_loads = 0;
+  int64_t num_router_losses = 0;  // of the whole model: two per layer
   ZeroShape zero;
-  ZeroShape expert_zero;  // of the experts, over the ranks that hold the same
+  ZeroShape expert_zero;  // for experts, over the ranks that hold the same experts
   int num_unit_slots = 2;
-  // The two directions of a stage (DualPipe) are summed before data-parallel ranks are.
+  // True if the two directions of a stage (DualPipe) are summed before data-parallel ranks are.
   bool joins_directions_first = false;
-  bool post_validates = false;  // Step does not wait for the norm, Validate does
-  int num_ahead =
-      0;  // leading actions that may run for the next step before Validate (lookahead.h)
+  bool post_validates = false;  // Validate waits for the norm, so Step does not have to
+  int num_ahead = 0;  // leading actions of the next step that may run before Validate (lookahead.h)
   MemoryPlan memory;
 };
 

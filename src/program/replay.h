@@ -9,26 +9,27 @@
 
 namespace trireme {
 
-// What a transfer waits for when a schedule is replayed.
+// The rule by which a transfer waits when a schedule is replayed.
 enum class TransferRule {
-  Implicit,    // no Send or Recv is needed: what a stage produces is on its way to the next at once
-  Posted,      // Send and Recv return at once; data is there when both have been reached
+  Implicit,    // no Send or Recv: a stage's result is at once available to the next stage
+  Posted,      // Send and Recv return at once; the data arrive when both were reached
   Rendezvous,  // Send and Recv block their rank until the other side is there
 };
 
-// Where ranks stand when none of them can go on: the position of the first action not done.
+// How far each rank came: the position of its first action that is not done.
 struct Replayed {
   std::vector<size_t> position;  // [rank]
   bool complete = false;
 };
 
-// "rank 0 waits at position 3 (SF2>1), rank 1 waits at ..."
+// Returns text such as "rank 0 waits at position 3 (SF2>1), rank 1 waits at ...".
 std::string describe_stuck(const Schedule& schedule, const Replayed& replayed);
 
-// Walks through a schedule in an order that respects program order and data: an action is visited
-// after everything that it needs. All actions, times and stores are the visitor's business:
-//   visitor.action(rank, index)                                    anything but a blocking transfer
-//   visitor.transfer(send_rank, send_index, recv_rank, recv_index)  Rendezvous: both sides at once
+// Visits the actions of a schedule in an order that respects the programs and the data: an action
+// is visited after everything that it needs. The visitor keeps times and stores:
+// visitor.action(rank, index)  for everything but a blocking transfer
+// visitor.transfer(send_rank, send_index, recv_rank, recv_index)  for Rendezvous: both sides at
+// once
 template <typename Visitor>
 class Replay {
  public:
@@ -58,7 +59,7 @@ class Replay {
   }
 
  private:
-  // Of one (stage, micro-batch): what was done there, and which halves of a transfer into it
+  // State of one (stage, micro-batch): what was done, and which halves of a transfer into it
   // happened.
   enum : uint8_t {
     kForward = 1,
@@ -169,7 +170,7 @@ class Replay {
     const StagePlace previous = graph_.previous(rank, chunk);
     if (previous.exists()) hand_over(rank, previous, microbatch, kGradHere);
   }
-  // Without a transfer: on the same rank, or where transfers are implicit.
+  // Marks data as available without a transfer: on the same rank, or with implicit transfers.
   void hand_over(int rank, StagePlace to, int microbatch, uint8_t bits) {
     if (to.rank != rank && rule_ != TransferRule::Implicit) return;
     mark(to, microbatch, bits);
@@ -181,7 +182,8 @@ class Replay {
     wake(to.rank);
   }
 
-  // A blocking transfer: done once the other side stands at its half of the same message.
+  // Returns true if a blocking transfer is done, because the other side is at its half of the
+  // message.
   bool meet(int rank, const Action& action) {
     const bool sends =
         action.kind == ActionKind::SendActivation || action.kind == ActionKind::SendGrad;
@@ -222,7 +224,7 @@ class Replay {
   std::vector<int> queue_;
 };
 
-// How far the ranks come, for nobody to see.
+// Replays without a visitor and returns how far the ranks come.
 Replayed replay(const Schedule& schedule, const StageGraph& graph, TransferRule rule);
 
 }  // namespace trireme

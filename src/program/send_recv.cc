@@ -10,12 +10,12 @@ namespace {
 
 struct Ended {
   double time = 0;
-  uint32_t visit = 0;  // among equal times, what was visited first can feed what comes later
+  uint32_t visit = 0;  // with equal times, an action visited earlier may feed one visited later
   int32_t rank = 0;
   uint32_t index = 0;
 };
 
-// Times every action.
+// Assigns an end time to every action.
 class EndTimes {
  public:
   EndTimes(const Schedule& schedule, const StageGraph& graph, const TransferOrder& times)

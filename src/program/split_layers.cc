@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// best[s][n]: the cheapest way to put the first n layers on stages 0..s, by `combine` of the
-// stages' costs; taken[s][n]: layers of stage s in it.
+// best[s][n] is the lowest cost of the first n layers on stages 0..s, with stage costs joined by
+// `combine`. taken[s][n] is the number of layers on stage s in that split.
 struct Table {
   std::vector<std::vector<double>> best;
   std::vector<std::vector<int>> taken;
@@ -32,7 +32,7 @@ class Splitter {
     const auto larger = [](double a, double b) { return std::max(a, b); };
     const double dearest = fill(larger, kInfinity).best[num_stages_ - 1][num_layers_];
     const auto squares = [](double sum, double cost) { return sum + cost * cost; };
-    // Prefix sums round: the optimum itself must pass its own limit.
+    // Prefix sums are rounded, so the limit is raised slightly: the optimum itself must pass it.
     const Table table = fill(squares, dearest + 1e-12 * std::abs(dearest));
     std::vector<int> split(num_stages_);
     int left = num_layers_;
@@ -55,13 +55,14 @@ class Splitter {
     table.best.assign(num_stages_, std::vector<double>(num_layers_ + 1, kInfinity));
     table.taken.assign(num_stages_, std::vector<int>(num_layers_ + 1, 0));
     for (int stage = 0; stage < num_stages_; ++stage) {
-      const int highest_end = num_layers_ - (num_stages_ - 1 - stage);  // one is left for each
+      // Every later stage needs at least one layer.
+      const int highest_end = num_layers_ - (num_stages_ - 1 - stage);
       for (int end = stage + 1; end <= highest_end; ++end) {
         const int lowest_first = stage == 0 ? 0 : stage;
         const int highest_first = stage == 0 ? 0 : end - 1;
         for (int first = highest_first; first >= lowest_first; --first) {
           const double here = cost(stage, first, end);
-          // Costs are not negative: more layers only cost more.
+          // Costs are not negative, so more layers never cost less.
           if (here > limit || combine(0.0, here) >= table.best[stage][end]) break;
           const double before = stage == 0 ? 0.0 : table.best[stage - 1][first];
           const double total = combine(before, here);

@@ -7,14 +7,16 @@
 
 namespace trireme {
 
-// What stands beside the layers: the embedding on the first stage, final norm, head and loss on the
-// last.
+// Costs beside the layers: the embedding on the first stage; final norm, head and loss on the last
+// stage.
 struct EndCosts {
   double first = 0;
   double last = 0;
 };
 
-// Layers per stage, in order and at least one each, so that the dearest stage is as cheap as can be
+// Returns the number of layers of each stage, in order and at least one each. It minimizes the cost
+// of the most expensive stage and, among such splits, the sum of squared costs. The result is
+// exact. Infeasible if there are more stages than layers.
 // and, among such splits, the sum of squares is least. Exact. Infeasible: more stages than layers.
 Result<std::vector<int>> split_layers(std::span<const double> layer_costs, int num_stages,
                                       const EndCosts& ends = {});

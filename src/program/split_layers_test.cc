@@ -28,7 +28,7 @@ Quality quality(const std::vector<double>& costs, const Split& split, const EndC
   return q;
 }
 
-// Every way to cut the layers into stages.
+// Visits every split of the layers into stages.
 void for_each_split(int layers, int stages, Split& prefix,
                     const std::function<void(const Split&)>& visit) {
   if (stages == 1) {

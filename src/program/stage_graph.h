@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A chunk of a rank: one stage, in one direction.
+// A chunk of a rank: one stage in one direction.
 struct StagePlace {
   int rank = -1;
   int chunk = -1;
@@ -15,17 +15,18 @@ struct StagePlace {
   friend bool operator==(const StagePlace&, const StagePlace&) = default;
 };
 
-// Who holds which stage and who its neighbours are, for the placement of a schedule.
+// Says which rank holds which stage and what its neighbours are, for the placement of a schedule.
 class StageGraph {
  public:
   explicit StageGraph(const Schedule& schedule);
 
   int num_stages() const { return num_stages_; }
   int stage(int rank, int chunk) const { return stages_[index(rank, chunk)]; }
-  // Where the activations of this chunk go and its gradients come from; not existing on the last
-  // stage.
+  // The chunk that receives this chunk's activations and sends its gradients. It does not exist on
+  // the last stage.
   StagePlace next(int rank, int chunk) const { return next_[index(rank, chunk)]; }
-  // Where its activations come from and its gradients go; not existing on the first stage.
+  // The chunk that sends this chunk its activations and receives its gradients. It does not exist
+  // on the first stage.
   StagePlace previous(int rank, int chunk) const { return previous_[index(rank, chunk)]; }
 
  private:
@@ -41,8 +42,8 @@ class StageGraph {
   std::vector<StagePlace> previous_;  // [rank, chunk]
 };
 
-// The micro-batches that pass through a chunk, [first, first + count): all, or half of them where
-// two directions share them (DualPipe).
+// The micro-batches of a chunk, [first, first + count): all of them, or half of them if two
+// directions share them (DualPipe).
 struct MicrobatchRange {
   int first = 0;
   int count = 0;

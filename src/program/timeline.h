@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// When one action ran, in seconds from the start of the step.
+// Start and end of an action, in seconds from the start of the step.
 struct Span {
   double start_s = 0;
   double end_s = 0;
@@ -12,7 +12,7 @@ struct Span {
   double duration_s() const { return end_s - start_s; }
 };
 
-// The spans of a schedule's programs, simulated or measured: [rank][action].
+// Simulated or measured spans of a schedule's programs: [rank][action].
 using Timeline = std::vector<std::vector<Span>>;
 
 }  // namespace trireme

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// When the F and B of each (stage, micro-batch) ran: the ends of the arrows.
+// Spans of F and B of each (stage, micro-batch), where the arrows begin and end.
 class Messages {
  public:
   Messages(const Schedule& schedule, const Timeline& timeline)

@@ -35,7 +35,7 @@ TEST(WriteJsonl, FollowsTheFormatToTheByte) {
             "\n");
 }
 
-// Reading the lines back gives the programs, for every kind.
+// Reading the lines back gives the same programs, for every kind.
 TEST(WriteJsonl, HoldsEveryProgram) {
   for (const std::string& kind : schedule_kinds()) {
     const Schedule schedule = make_schedule(kind, {4, 12}).value();
@@ -98,7 +98,7 @@ TEST(DrawSvg, HasABoxPerActionAndALegendOfTheKindsInUse) {
       draw_svg(out, schedule, one_second_each(schedule), {.title = "a < b", .lines = {"c"}}).ok());
   const std::string svg = out.str();
   EXPECT_EQ(count(svg, "<title>"), 3u * 3 * 5);
-  EXPECT_EQ(count(svg, "class=\"op\""), 3u * 3 * 5 + 3);  // and three in the legend
+  EXPECT_EQ(count(svg, "class=\"op\""), 3u * 3 * 5 + 3);  // and three boxes in the legend
   EXPECT_NE(svg.find("W weight gradient"), std::string::npos);
   EXPECT_EQ(svg.find("BW both"), std::string::npos);
   EXPECT_NE(svg.find("a &lt; b"), std::string::npos);

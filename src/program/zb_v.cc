@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Counts the micro-batches of each operation and chunk while appending to a program.
+// Counts the micro-batches of each operation and chunk while it appends them to a program.
 class VProgram {
  public:
   VProgram(Program& program, int num_microbatches) : program_(program), m_(num_microbatches) {}
@@ -29,8 +29,9 @@ class VProgram {
 
 }  // namespace
 
-// ZB-V: two chunks in a V, so that the last stage shares a rank with the first; 2p activations of a
-// chunk on every rank. At least 2p - 1 micro-batches are planned; the surplus is left out.
+// ZB-V: two chunks per rank in a V, so the first and the last stage are on one rank. Every rank
+// holds 2p activations of a chunk. At least 2p - 1 micro-batches are planned, and the surplus is
+// left out.
 Schedule make_zb_v(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("zb_v", shape);
   const int p = shape.num_ranks;

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// 1F1B whose W wait `delay` input gradients, so that they fill what would be bubble at the end.
+// 1F1B with every W delayed by `delay` input gradients, so that W fills the bubble at the end.
 void append_delayed(Program& program, int num_microbatches, int warmup, int delay) {
   const int m = num_microbatches;
   warmup = std::min(warmup, m);
@@ -20,7 +20,7 @@ void append_delayed(Program& program, int num_microbatches, int warmup, int dela
 
 }  // namespace
 
-// The memory of 1F1B (p activations, freed at W), a third of its bubble at F = B = W.
+// Uses the memory of 1F1B (p activations, freed at W) and has a third of its bubble if F = B = W.
 Schedule make_zb_h1(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("zb_h1", shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
@@ -29,7 +29,7 @@ Schedule make_zb_h1(const ScheduleShape& shape) {
   return schedule;
 }
 
-// No bubble between a rank's first and last action at F = B = W and m >= 2p - 1, for 2p - 1
+// Has no bubble between a rank's first and last action if F = B = W and m >= 2p - 1; needs 2p - 1
 // activations.
 Schedule make_zb_h2(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("zb_h2", shape);

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// What the plans of all ranks must have in common, the most general part first.
+// The parts that must be equal on all ranks, the most general part first.
 std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
   const auto text = [&](const Program& program) {
     return to_string(program, plan.schedule.num_chunks);
@@ -30,8 +30,8 @@ std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
   return parts;
 }
 
-// One line for each part: its hash and its name.
-std::string told(const RunPlan& plan) {
+// Returns one line for each part: its hash and its name.
+std::string plan_lines(const RunPlan& plan) {
   std::string lines;
   for (const auto& [name, text] : parts_of(plan)) {
     lines += fmt::format("{} {}\n", hex64(hash64(text)), name);
@@ -39,7 +39,7 @@ std::string told(const RunPlan& plan) {
   return lines;
 }
 
-// The name on the first line in which two ranks differ.
+// Returns the name on the first line that differs.
 std::string first_difference(const std::string& a, const std::string& b) {
   for (size_t begin = 0; begin < a.size();) {
     const size_t end = a.find('\n', begin);
@@ -53,15 +53,16 @@ std::string first_difference(const std::string& a, const std::string& b) {
 }  // namespace
 
 Status agree_on_plan(World& world, const RunPlan& plan) {
-  const std::string own = told(plan);
+  const std::string own = plan_lines(plan);
   const std::vector<std::string> hashes = gather_text(world.group(), hex64(hash64(own)));
   for (size_t rank = 1; rank < hashes.size(); ++rank) {
     if (hashes[rank] == hashes[0]) continue;
-    const std::vector<std::string> lines = gather_text(world.group(), own);  // on every rank
+    // All ranks take this branch.
+    const std::vector<std::string> lines = gather_text(world.group(), own);
     return Error{ErrorKind::Usage,
                  fmt::format("rank 0 and rank {} have compiled different plans: {} differs. The "
-                             "configuration, the memory that is free or the file of run.hardware "
-                             "differ between their hosts; set memory.limit_bytes and give all "
+                             "configuration, the free memory or the file of run.hardware "
+                             "is not the same on their hosts; set memory.limit_bytes and give all "
                              "hosts the same files",
                              rank, first_difference(lines[0], lines[rank]))};
   }

@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-// Every process compiles its own plan: where a file differs between hosts (run.hardware decides
-// what "auto" finds), the programs do not belong together. All ranks call it; Usage on all of them.
+// Checks that all processes compiled the same plan. Plans differ if a file or the free memory
+// differs between hosts (run.hardware, for example, decides what "auto" finds), and then the
+// programs do not fit together. All ranks call it, and a Usage error is returned on all of them.
 Status agree_on_plan(World& world, const RunPlan& plan);
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ RunPlan some_plan() {
   return make_plan(config, {}).value();
 }
 
-// What rank 0 is told where the last rank's plan has been changed; "": all agree.
+// The error on rank 0 after the last rank's plan was changed; "" if all ranks agree.
 std::string refusal_after(const std::function<void(RunPlan&)>& change) {
   const RunPlan plan = some_plan();
   RunPlan changed = plan;

@@ -17,7 +17,7 @@ ParameterServerOptions options_of(const RunPlan& plan) {
           .timeout_s = plan.config.run.comm_timeout_s};
 }
 
-// Tensors of an engine one behind the other.
+// Visits the owned tensors of an engine as one flat vector.
 template <typename Visit>
 void for_each_owned(Engine& engine, Visit&& visit) {
   int64_t begin = 0;
@@ -34,7 +34,7 @@ void copy_in(const float* from, const TensorRef& tensor_N) {
   std::memcpy(tensor_N.data, from, size_t(tensor_N.bytes()));
 }
 
-// Fills what layers read, too.
+// Sets the owned parameters and the copies that layers read.
 void set_params(Engine& engine, const std::vector<float>& params) {
   for_each_owned(engine, [&](const OwnedTensors& owned, int64_t begin) {
     copy_in(params.data() + begin, owned.master_N);
@@ -52,12 +52,12 @@ std::vector<RankMeasurement> gather_from_workers(Group& group, const RankMeasure
                    {all.data(), DType::F64, Shape{int64_t(all.size())}});
   std::vector<RankMeasurement> workers;
   for (size_t w = 1; w < size_t(group.size()); ++w) {
-    const double* told = all.data() + w * values.size();
-    RankMeasurement worker{.peak_bytes = int64_t(told[0])};
-    worker.time = {.compute = told[1], .exposed_comm = told[2], .step = told[1] + told[2]};
-    worker.time.exposed[0] = told[2];
+    const double* sent = all.data() + w * values.size();
+    RankMeasurement worker{.peak_bytes = int64_t(sent[0])};
+    worker.time = {.compute = sent[1], .exposed_comm = sent[2], .step = sent[1] + sent[2]};
+    worker.time.exposed[0] = sent[2];
     for (const std::string_view axis : kTrafficAxes) worker.traffic.emplace_back(axis, 0);
-    worker.traffic.front().second = int64_t(told[3]);  // dp
+    worker.traffic.front().second = int64_t(sent[3]);  // dp
     workers.push_back(worker);
   }
   return workers;
@@ -88,7 +88,7 @@ void AsynchronousServer::begin(const TrainPosition& position) {
     copy_out(owned.master_N, parameters_.data() + begin);
   });
   int64_t next_sample = int64_t(position.next_sample);
-  group_.monitored_barrier();  // the server has read a checkpoint
+  group_.monitored_barrier();  // until the server has read its checkpoint
   group_.broadcast({&next_sample, DType::I64, Shape{1}}, 0);
   server_ = std::make_unique<ParameterServer>(
       group_, options_of(plan_), parameters_,
@@ -118,7 +118,7 @@ void AsynchronousServer::update(const PushedGradient& pushed) {
 StepResult AsynchronousServer::step(double lr, bool stop) {
   lr_ = lr;
   round_ = {.stop = stop};
-  round_.update.skipped = true;  // where no gradient of the round makes an update
+  round_.update.skipped = true;  // stays true if no gradient of this step makes an update
   server_->serve(num_workers_);
   return round_;
 }
@@ -140,7 +140,8 @@ void run_asynchronous_worker(Group& group, const RunPlan& plan, Engine& engine) 
   while (worker.pull(params) != ParameterWorker::kDismissed) {
     const int64_t pulled_ns = monotonic_ns();
     set_params(engine, params);
-    // Its own update changes nothing: the next pull overwrites what it has made.
+    // The engine's own update changes nothing, because lr is 0 and the next pull overwrites the
+    // parameters.
     const StepResult result = engine.step(uint64_t(next_sample), 0.0);
     engine.read_grads([&] {
       for_each_owned(engine, [&](const OwnedTensors& owned, int64_t begin) {

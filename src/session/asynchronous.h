@@ -10,22 +10,23 @@
 namespace trireme {
 
 // Training through a parameter server whose workers do not wait for each other
-// (parallel.staleness). Rank 0 of `group` serves, the others work; each has an engine of its own.
-// A step is as many updates as there are workers, in the order in which their pushes come.
+// (parallel.staleness). Rank 0 of `group` is the server and the other ranks are workers; each has
+// its own engine. A step is one update per worker, applied in the order in which their pushes
+// arrive.
 
-// On rank 0: parameters and the optimizer's state are those of its engine.
+// Rank 0. Its engine holds the parameters and the optimizer state.
 class AsynchronousServer : public StepMaker {
  public:
   AsynchronousServer(Group& group, const RunPlan& plan, Engine& engine);
 
-  // Gradients are pushed to a server in the place of being summed over dp.
+  // Workers push gradients to the server instead of summing them over dp.
   void complete(Predictions& predictions) const override;
-  // Tells the workers where the run stands.
+  // Tells the workers the position of the run.
   void begin(const TrainPosition& position) override;
-  // No action of a step runs here: there is no timeline and nothing to meter.
+  // The server runs no actions of a step, so it records no timeline and meters nothing.
   void direct(TrainerParts& parts) override;
   StepResult step(double lr, bool stop);
-  // Sends the workers away and returns what each has measured.
+  // Stops the workers and returns the measurements of each.
   std::vector<RankMeasurement> finish() override;
 
  private:
@@ -36,13 +37,13 @@ class AsynchronousServer : public StepMaker {
   Engine& engine_;
   int num_workers_;
   std::vector<float> parameters_;
-  std::vector<int64_t> norm_words_;  // of a gradient's norm
+  std::vector<int64_t> norm_words_;  // the gradient norm's words
   double lr_ = 0.0;
-  StepResult round_;  // of the updates so far
+  StepResult round_;  // sum of the updates of the current step
   std::unique_ptr<ParameterServer> server_;
 };
 
-// On every other rank: pulls, computes and pushes until the server needs no more.
+// Every other rank: pulls, computes and pushes until the server stops it.
 void run_asynchronous_worker(Group& group, const RunPlan& plan, Engine& engine);
 
 }  // namespace trireme

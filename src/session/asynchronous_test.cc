@@ -33,8 +33,8 @@ class Asynchronous : public SessionTest {
   }
 };
 
-// A worker reads its own pushes: alone it repeats the run without a server bit for bit, also from a
-// checkpoint, and that run's checkpoint.
+// A single worker reads its own pushes, so it repeats the run without a server bit for bit. The
+// same holds when either run resumes from a checkpoint of the other.
 TEST_F(Asynchronous, OneWorkerIsTheRunWithoutAServer) {
   for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
     RunConfig plain = eight_sequences(12);
@@ -60,8 +60,9 @@ double mean_of_last(const std::vector<double>& losses, size_t count) {
   return sum / double(count);
 }
 
-// Four workers learn from as many sequences as the synchronous run, each from older parameters and
-// a fourth of its batch: less, and not the same twice, but most of it.
+// Four workers train on as many sequences as the synchronous run, but each update comes from older
+// parameters and a quarter of the batch. They learn less, and differently in each run, but nearly
+// as much.
 TEST_F(Asynchronous, ConvergesBesideTheSynchronousRun) {
   RunConfig synchronous = eight_sequences(80);
   synchronous.optim.lr = 2e-3;
@@ -78,7 +79,7 @@ TEST_F(Asynchronous, ConvergesBesideTheSynchronousRun) {
   }
 }
 
-// Memory and traffic of every worker are what was predicted, to the byte.
+// Memory and traffic of every worker equal the predictions to the byte.
 TEST_F(Asynchronous, WorkersUseWhatTheirPlanSays) {
   losses_of(asynchronous(eight_sequences(4), 2, 1), "measured");
   const Result<std::string> text = read_text_file((root_ / "measured" / "summary.json").string());

@@ -41,8 +41,8 @@ TEST_F(Fp16, LearnsWhatFp32Learns) {
   }
 }
 
-// A scale that is too large skips steps until it fits, in the same steps on every layout, and a run
-// that is stopped among them goes on as if it had not been.
+// A loss scale that is too large skips steps until it fits. Every layout skips the same steps, and
+// a run that is stopped during them resumes with the same results.
 TEST_F(Fp16, SkipsOverflowsAlikeOnEveryLayoutAndAfterAStop) {
   RunConfig config = four_sequences(ComputeChoice::Fp16, 30);
   config.precision.loss_scale = 0x1p24;

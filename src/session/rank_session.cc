@@ -25,7 +25,7 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-// What rank 0 writes while the run goes on, and who else is told.
+// The files that rank 0 writes during the run, and the other observers.
 struct Records {
   std::optional<MetricsFile> metrics;
   std::optional<TensorBoardFile> tensorboard;
@@ -35,7 +35,7 @@ struct Records {
 
 namespace {
 
-// Every value stands in the resolved configuration, so it no longer needs the preset's file.
+// The resolved configuration contains every value, so it no longer needs the preset's file.
 std::string resolved_toml(RunConfig config) {
   config.model.preset.clear();
   return to_toml(config);
@@ -50,7 +50,7 @@ std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
   return fields;
 }
 
-// A rank's part of this machine.
+// One rank's share of this machine.
 Hardware hardware_of(const Ceilings& ceilings, const LinkSpec& calls, int num_ranks) {
   Hardware hardware;
   hardware.ranks_per_node = num_ranks;
@@ -62,7 +62,7 @@ Hardware hardware_of(const Ceilings& ceilings, const LinkSpec& calls, int num_ra
   return hardware;
 }
 
-// The same of a hardware file, whose rates are those of `threads` threads together.
+// One rank's share of a hardware file, whose rates are those of `threads` threads together.
 Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host) {
   const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
   const double used = std::min(double(ranks) * plan.num_threads, double(host.num_cores));
@@ -91,19 +91,19 @@ Result<TrainPosition> RankSession::start() {
   TRIREME_TRY(checkpoint, Checkpoint::open(checkpoint_folder_));
   TRIREME_TRY(changes, changes_since(checkpoint, plan_));
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
-  if (!changes.empty() && position.step > 0) {  // at step 0 it was made for weights alone
-    tell(fmt::format("goes on from {} with other settings: {}", checkpoint.folder(), changes));
+  if (!changes.empty() && position.step > 0) {  // a checkpoint of step 0 holds only weights
+    tell(fmt::format("resuming from {} with other settings: {}", checkpoint.folder(), changes));
   }
   if (checkpoint.info().data_identity != data_.identity) {
     tell(checkpoint.folder() +
-         " was written with other training data: the run goes on with those "
+         " was written with other training data: the run continues with the data "
          "of this configuration");
   }
   const RunSection& run = plan_.config.run;
   if (run.stop_after > 0 && position.step >= run.stop_after && position.step < run.steps) {
     return Error{ErrorKind::Usage,
-                 fmt::format("run.stop_after = {}, but the run stands at step {}: "
-                             "leave it out or raise it to go on",
+                 fmt::format("run.stop_after = {}, but the run is at step {}: "
+                             "remove it or increase it to resume",
                              run.stop_after, position.step)};
   }
   return position;
@@ -119,14 +119,14 @@ void RankSession::tell_crowding() const {
   const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan_.num_ranks();
   const int64_t threads = int64_t(ranks) * plan_.num_threads;
   if (host.num_cores <= 0 || threads <= host.num_cores) return;
-  tell(
-      fmt::format("{} ranks of run.threads_per_rank = {} share {} cores: they wait for each other "
-                  "longer than predicted",
-                  ranks, plan_.num_threads, host.num_cores));
+  tell(fmt::format(
+      "{} ranks of run.threads_per_rank = {} share {} cores, so they wait for each other "
+      "longer than predicted",
+      ranks, plan_.num_threads, host.num_cores));
 }
 
-// Rank 0 measures its compute while the others wait; ranks that do not share cores add up. Calls
-// are measured by all.
+// Rank 0 measures its compute while the other ranks wait; ranks with their own cores add up. All
+// ranks measure the links together.
 void RankSession::measure_machine() {
   if (is_first()) {
     ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
@@ -158,13 +158,13 @@ Result<std::string> RankSession::save(const TrainPosition& position) {
   const Result<std::string> saved = save_run(engine_, folder_.checkpoint_root(), info, attached);
   const std::string& fallback = plan_.config.checkpoint.fallback_folder;
   if (saved.ok() || fallback.empty()) return saved;
-  tell(fmt::format("step {} is saved in checkpoint.fallback_folder: {}", position.step,
+  tell(fmt::format("step {} is saved in checkpoint.fallback_folder, because: {}", position.step,
                    saved.error().message));
   return save_run(engine_, fallback + "/checkpoints", info, attached);
 }
 
 void RankSession::warn(const Status& report) const {
-  if (!report.ok()) tell("a report is missing: " + report.error().message);
+  if (!report.ok()) tell("a report could not be written: " + report.error().message);
 }
 
 Status RankSession::write_summary(const std::string& folder, const Trainer& trainer,
@@ -188,7 +188,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
                                summary_json(plan_, predictions_, measured, summary), &progress());
 }
 
-// The first cause of a failure stands in the metrics before the rank ends.
+// Writes the first cause of a failure to the metrics before the rank ends.
 Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& position,
                                     MetricsFile* metrics) {
   const auto note = [&](const std::string& cause) {
@@ -245,11 +245,12 @@ Status RankSession::open_records(const TrainPosition& position, Records& records
   return Done{};
 }
 
-// A job script that resumes until the run is done finds it done: nothing is written anew.
+// A job script may resume until the run is done. Then the run has nothing left to train, and no
+// file is written again.
 Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position) {
   const std::string message = fmt::format(
       "{} is of step {} and run.steps = {}: nothing is left to train; raise run.steps "
-      "to go on",
+      "to train longer",
       checkpoint_folder_, position.step, plan_.config.run.steps);
   if (options_.resume == ResumeMode::Path) return Error{ErrorKind::Usage, message};
   tell(message);
@@ -300,7 +301,7 @@ Result<SessionResult> RankSession::run() {
                      fmt::format("{}/trace.rank{}.json", result.report_folder, world_.rank())));
   }
   const std::vector<RankMeasurement> measured = steps_->finish();
-  // Workers are alike: as many are shown as this world has ranks.
+  // Workers are alike, so as many are shown as this world has ranks.
   const std::vector<RankMeasurement> shown(measured.begin(), measured.begin() + world_.size());
   const std::string ranks =
       gather_ranks_json({plan_, hardware_, predictions_, shown}, engine_, trace);

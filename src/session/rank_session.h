@@ -19,19 +19,19 @@
 
 namespace trireme {
 
-// What every rank of a session starts from.
+// The inputs of a session that all ranks share.
 struct SessionParts {
   const SessionOptions& options;
   const RunPlan& plan;
   const KernelChoice& choice;
-  const std::string& checkpoint_folder;  // that was found; "": afresh
+  const std::string& checkpoint_folder;  // checkpoint to resume from; "": a fresh start
   RunFolder& folder;
 };
 
-// What makes the steps of a rank's session with its engine.
+// Makes the StepMaker of a rank's session.
 using MakeSteps = std::function<std::unique_ptr<StepMaker>(Engine& engine)>;
 
-// Keeps the last evaluation, for the summary.
+// Keeps the last evaluation for the summary.
 class SummaryObserver : public RunObserver {
  public:
   void on_eval(const EvalReport& report) override { eval_ = report; }
@@ -43,7 +43,7 @@ class SummaryObserver : public RunObserver {
 
 struct Records;
 
-// One rank of a session; what is told to the user and written but once is rank 0's.
+// The session of one rank. Rank 0 prints the messages and writes the files of the run.
 class RankSession {
  public:
   RankSession(const SessionParts& parts, World& world, SessionData data,
@@ -59,7 +59,7 @@ class RankSession {
         steps_(make_steps(engine_)) {}
 
   Result<SessionResult> run();
-  // Waits until the last checkpoint was read back. No other rank waits for it.
+  // Waits until the last checkpoint has been read back. Other ranks do not wait for it.
   void finish_retention() {
     if (retention_) retention_->finish();
   }
@@ -67,7 +67,7 @@ class RankSession {
  private:
   bool is_first() const { return world_.rank() == 0; }
   Progress& progress() { return world_.group().progress(); }
-  void tell(const std::string& message) const;  // the user, once
+  void tell(const std::string& message) const;  // tells the user; only on rank 0
   void tell_crowding() const;
   Result<TrainPosition> start();
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
@@ -75,7 +75,8 @@ class RankSession {
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
   Result<std::string> save(const TrainPosition& position);
-  // A report that cannot be written is told; it does not end a run whose weights are saved.
+  // Reports a file that could not be written. That does not end the run, because its weights are
+  // saved.
   void warn(const Status& report) const;
   Status write_summary(const std::string& folder, const Trainer& trainer,
                        const SessionResult& result, const std::vector<RankMeasurement>& measured,
@@ -93,11 +94,11 @@ class RankSession {
   Engine engine_;
   std::unique_ptr<StepMaker> steps_;
   Ceilings ceilings_;
-  LinkSpec calls_;     // between the ranks
-  Hardware hardware_;  // a rank's part; on rank 0
+  LinkSpec calls_;     // measured links between the ranks
+  Hardware hardware_;  // of one rank; set on rank 0
   Predictions predictions_;
   SummaryObserver summary_observer_;
-  std::unique_ptr<RetentionThread> retention_;  // of rank 0
+  std::unique_ptr<RetentionThread> retention_;  // only on rank 0
 };
 
 }  // namespace trireme

@@ -15,14 +15,15 @@ void tell(const SessionOptions& options, const std::string& message) {
   for (RunObserver* observer : options.observers) observer->on_message(message);
 }
 
-// Where every checkpoint is damaged, starting afresh would overwrite what can perhaps be repaired.
+// If every checkpoint is damaged it is an error: a fresh start would overwrite files that may be
+// repairable.
 Result<LatestCheckpoint> newest(const SessionOptions& options, int64_t before_step) {
   LatestCheckpoint newest;
   bool had_others = before_step != INT64_MAX;
   for (const std::string& root : checkpoint_roots(options)) {
     TRIREME_TRY(latest, find_latest_checkpoint(root, before_step));
     for (const std::string& skipped : latest.skipped) {
-      tell(options, "skipped a damaged checkpoint: " + skipped);
+      tell(options, "skipping a damaged checkpoint: " + skipped);
       had_others = true;
     }
     if (latest.step > newest.step) newest = std::move(latest);
@@ -36,14 +37,14 @@ Result<LatestCheckpoint> newest(const SessionOptions& options, int64_t before_st
   return newest;
 }
 
-// The newest checkpoint that is whole, from `folder` backwards.
+// Returns the newest intact checkpoint, searching backwards from `folder`.
 Result<std::string> newest_intact(const SessionOptions& options, std::string folder,
                                   Progress& progress) {
   while (true) {
     TRIREME_TRY(checkpoint, Checkpoint::open(folder));
     const std::vector<std::string> problems = checkpoint.verify(options.host.num_cores, &progress);
     if (problems.empty()) return folder;
-    tell(options, "skipped a damaged checkpoint: " + problems.front());
+    tell(options, "skipping a damaged checkpoint: " + problems.front());
     TRIREME_TRY(earlier, newest(options, checkpoint.info().step));
     folder = std::move(earlier.path);
   }

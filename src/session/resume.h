@@ -9,15 +9,15 @@
 
 namespace trireme {
 
-// Where checkpoints of the run may lie: in its folder, then in checkpoint.fallback_folder.
+// Folders that may hold checkpoints of the run: its own folder, then checkpoint.fallback_folder.
 std::vector<std::string> checkpoint_roots(const SessionOptions& options);
 
-// The folder of the checkpoint that a run goes on from; "": it starts afresh.
+// Returns the folder of the checkpoint to resume from, or "" for a fresh start.
 Result<std::string> find_resume_folder(const SessionOptions& options);
 
-// A tensor that was damaged on the disk shows only when it is read: with ResumeMode::Auto rank 0
-// reads the checkpoint, and falls back on the one before where it must. All ranks call it, before
-// anything is restored, and go on from the same one.
+// Makes all ranks resume from the same intact checkpoint. A tensor that was damaged on disk is
+// noticed only when it is read, so with ResumeMode::Auto rank 0 reads the whole checkpoint and
+// falls back on the one before it if necessary. All ranks call it before anything is restored.
 Result<std::string> agree_on_intact(World& world, const SessionOptions& options,
                                     const std::string& folder);
 

@@ -16,8 +16,8 @@ bool same(const ModelSpec& a, const ModelSpec& b) {
   return a.*Member == b.*Member;
 }
 
-// The keys that say which function the weights are of. Those that shape training alone (dropout,
-// losses of the router) may change on the way, and so may the length of sequences.
+// The keys that decide which function the weights compute. Keys that affect only training (dropout,
+// router losses) may change when a run resumes, and so may the sequence length.
 struct ModelKey {
   std::string_view key;
   bool (*is_same)(const ModelSpec& a, const ModelSpec& b);
@@ -92,9 +92,10 @@ Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& p
   std::string changes;
   for (size_t i = 0; i < now.size(); ++i) {
     const std::string key = now[i].key();
-    const bool is_told = now[i].effect == FieldEffect::Results && now[i].section != "parallel" &&
-                         key != "model.preset" && !is_model_key(key);
-    if (!is_told) continue;
+    const bool is_reported = now[i].effect == FieldEffect::Results &&
+                             now[i].section != "parallel" && key != "model.preset" &&
+                             !is_model_key(key);
+    if (!is_reported) continue;
     const std::string from = toml_text(before[i]), to = toml_text(now[i]);
     if (from == to) continue;
     changes += fmt::format("{}{} {} -> {}", changes.empty() ? "" : ", ", key, from, to);

@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-// Whether a key says which function the weights are of: such a key must stay.
+// True if the key is part of the function that the weights compute. Such a key must not change.
 bool is_model_key(std::string_view key);
 
-// What a run that goes on from a checkpoint does otherwise than the one that wrote it:
-// "optim.lr 0.003 -> 0.001, run.steps 20 -> 40"; "": nothing that changes results. How ranks share
-// the work is left out. Refuses another model, even one whose tensors have the same shapes: the
-// weights were trained for theirs.
+// Returns the settings that differ from those of the run that wrote the checkpoint and that change
+// results, such as "optim.lr 0.003 -> 0.001, run.steps 20 -> 40"; "" if there are none. The layout
+// of ranks is ignored. It is an error if the model differs, even if all its tensors have the same
+// shapes, because the weights were trained for the other model.
 Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& plan);
 
 }  // namespace trireme

@@ -20,11 +20,12 @@ std::string folder_names(const std::vector<int64_t>& steps) {
   return text;
 }
 
-// What the damage means for the other checkpoints.
+// Says what the damage means for the other checkpoints.
 std::string consequence(const RetentionResult& result) {
   std::string text = "it does not count towards checkpoint.keep";
-  text += result.verified.empty() ? "; no checkpoint was read back whole and none was removed"
-                                  : "; read back and kept: " + folder_names(result.verified);
+  text += result.verified.empty()
+              ? "; no intact checkpoint was found and none was removed"
+              : "; read back, intact and kept: " + folder_names(result.verified);
   if (!result.removed.empty()) text += "; removed: " + folder_names(result.removed);
   return text;
 }
@@ -45,7 +46,7 @@ RetentionThread::~RetentionThread() {
 }
 
 void RetentionThread::on_checkpoint(const CheckpointReport& report) {
-  // Held from now on: nothing is removed in a folder that takes the place of this one.
+  // Keeps the folder open from now on, so that nothing is removed in a folder that replaces it.
   auto root = HeldFolder::open(std::filesystem::path(report.path).parent_path().string());
   if (!root.ok()) return;
   const std::lock_guard lock(mutex_);
@@ -95,8 +96,8 @@ void RetentionThread::run() {
 void RetentionThread::note(const HeldFolder& root, const RetentionResult& result) {
   for (const DamagedCheckpoint& damaged : result.damaged) {
     const std::string path = root.path() + "/" + step_folder_name(damaged.step);
-    if (!told_.insert(path).second) continue;
-    // The thread knows the folder by another name.
+    if (!reported_.insert(path).second) continue;
+    // The thread reads the folder under another name, so the name in the message is replaced.
     std::string problem = damaged.problem;
     if (const size_t at = problem.find(root.inside()); at != std::string::npos) {
       problem.replace(at, root.inside().size(), root.path());

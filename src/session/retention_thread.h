@@ -15,16 +15,16 @@
 
 namespace trireme {
 
-// Reads back what was saved and removes what is too old (checkpoint/retention.h) on a thread of low
-// priority, while the steps go on. Tells damage at the next step.
+// Reads saved checkpoints back and removes old ones (checkpoint/retention.h) on a thread of low
+// priority while training continues. Damage is reported at the next step.
 class RetentionThread : public RunObserver {
  public:
   RetentionThread(const RetentionOptions& options, std::vector<RunObserver*> listeners);
-  ~RetentionThread() override;  // gives up what is not finished
+  ~RetentionThread() override;  // abandons unfinished work
 
   void on_checkpoint(const CheckpointReport& report) override;
   void on_step(const StepReport&) override;
-  // Waits until the last checkpoint was read back.
+  // Waits until the last checkpoint has been read back.
   void finish();
 
  private:
@@ -41,10 +41,10 @@ class RetentionThread : public RunObserver {
   std::atomic<bool> should_stop_ = false, has_messages_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Job> next_;  // a newer save takes the place of one that was not begun
+  std::optional<Job> next_;  // a newer save replaces a job that has not begun
   bool is_busy_ = false;
   std::vector<std::string> messages_;
-  std::set<std::string> told_;  // a damaged checkpoint is told once; of the thread alone
+  std::set<std::string> reported_;  // damaged checkpoints already reported; used only by the thread
   std::thread thread_;
 };
 

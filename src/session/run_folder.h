@@ -11,23 +11,23 @@
 
 namespace trireme {
 
-// The folder of a run while it goes on, and the one that takes its place when it is gone. Nothing
-// makes the run's folder anew: what would be written there is not what was lost.
+// Watches the folder of a running session, and switches to the fallback folder if it disappears. A
+// lost folder is never recreated, because a new folder would not contain the earlier checkpoints.
 class RunFolder : public RunObserver {
  public:
-  // Both folders exist; "" for `fallback`: there is none.
+  // Both folders must exist; "" for `fallback` means that there is none.
   static Result<RunFolder> hold(const std::string& path, const std::string& fallback);
 
   bool is_lost() const { return !held_.is_at_its_path(); }
-  // Where a checkpoint goes now; Damaged where there is no such place.
+  // Folder for the next checkpoint; a Damaged error if there is none.
   Result<std::string> checkpoint_root() const;
-  // Where reports go now; "": nowhere.
+  // Folder for reports; "" if there is none.
   std::string report_folder() const;
 
-  // Looks at the folder after every step, and tells its loss at once.
+  // Sets who is told when the folder is lost. It is checked after every step.
   void tell_loss_to(std::vector<RunObserver*> listeners) { listeners_ = std::move(listeners); }
   void on_step(const StepReport& report) override;
-  // True once the folder was lost and nothing takes its place.
+  // True if the folder is lost and there is no fallback.
   const std::atomic<bool>& must_stop() const { return *must_stop_; }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Does something to the disk in the middle of a run.
+// Changes the disk in the middle of a run.
 class Vandal : public RunObserver {
  public:
   Vandal(int64_t step, std::function<void()> act) : step_(step), act_(std::move(act)) {}
@@ -68,12 +68,12 @@ TEST_F(RunFolderTest, ADamagedCheckpointPushesOutNoGoodOneAndIsTold) {
   ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
   EXPECT_EQ(checkpoints("run"),
             (std::set<std::string>{"step-000002", "step-000004", "step-000006"}));
-  EXPECT_NE(outcome.told.find("run/checkpoints/step-000004 is damaged"), std::string::npos)
-      << outcome.told;
-  EXPECT_NE(outcome.told.find("it does not count towards checkpoint.keep"), std::string::npos)
-      << outcome.told;
-  EXPECT_EQ(outcome.told.find("/proc/"), std::string::npos) << outcome.told;
-  // With two good ones behind it the damaged one goes.
+  EXPECT_NE(outcome.messages.find("run/checkpoints/step-000004 is damaged"), std::string::npos)
+      << outcome.messages;
+  EXPECT_NE(outcome.messages.find("it does not count towards checkpoint.keep"), std::string::npos)
+      << outcome.messages;
+  EXPECT_EQ(outcome.messages.find("/proc/"), std::string::npos) << outcome.messages;
+  // Two intact checkpoints after it, the damaged one is removed.
   outcome.result->locks.clear();
   config.run.steps = 10;
   ASSERT_TRUE(outcome_of(config, "run", ResumeMode::Auto).result.ok());
@@ -90,7 +90,8 @@ TEST_F(RunFolderTest, MilestonesStay) {
             (std::set<std::string>{"step-000006", "step-000012", "step-000016"}));
 }
 
-// Moved, removed, or removed with another one in its place: never made anew, told at once.
+// The folder is moved, removed, or replaced. It is never recreated, and the loss is reported at
+// once.
 TEST_F(RunFolderTest, ALostFolderEndsTheRunThatHasNoOther) {
   const std::vector<std::pair<std::string, std::function<void()>>> losses = {
       {"moved", [&] { fs::rename(path("moved"), path("elsewhere")); }},
@@ -111,7 +112,7 @@ TEST_F(RunFolderTest, ALostFolderEndsTheRunThatHasNoOther) {
       EXPECT_EQ(outcome.result.error().kind, ErrorKind::Damaged);
       EXPECT_NE(outcome.result.error().message.find("moved or removed"), std::string::npos)
           << outcome.result.error().message;
-      EXPECT_NE(outcome.told.find("moved or removed while the run uses it"), std::string::npos);
+      EXPECT_NE(outcome.messages.find("moved or removed while the run uses it"), std::string::npos);
       EXPECT_LE(vandal.last_step, 5);
       EXPECT_TRUE(!fs::exists(path(name)) || fs::is_empty(path(name)));
     }
@@ -132,7 +133,7 @@ TEST_F(RunFolderTest, ALostFolderIsReplacedByTheFallbackAndResumingFindsIt) {
     ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
     EXPECT_EQ(outcome.result->end, TrainEnd::Stopped);
     EXPECT_FALSE(fs::exists(path("run")));
-    EXPECT_NE(outcome.told.find("checkpoints go to " + path("fallback")), std::string::npos);
+    EXPECT_NE(outcome.messages.find("checkpoints go to " + path("fallback")), std::string::npos);
     EXPECT_EQ(checkpoints("fallback"), (std::set<std::string>{"step-000006", "step-000007"}));
 
     outcome.result->locks.clear();
@@ -154,8 +155,9 @@ TEST_F(RunFolderTest, ASaveThatFailsGoesToTheFallback) {
   });
   const Outcome outcome = outcome_of(config, "run", ResumeMode::Fresh, &vandal);
   ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
-  EXPECT_NE(outcome.told.find("step 4 is saved in checkpoint.fallback_folder"), std::string::npos)
-      << outcome.told;
+  EXPECT_NE(outcome.messages.find("step 4 is saved in checkpoint.fallback_folder"),
+            std::string::npos)
+      << outcome.messages;
   EXPECT_EQ(checkpoints("fallback"), (std::set<std::string>{"step-000006", "step-000008"}));
   config.checkpoint.fallback_folder = path("other");
   const Outcome same = outcome_of(config, "other");
@@ -175,15 +177,15 @@ TEST_F(RunFolderTest, AStartRemovesWhatAKilledRunHasLeft) {
   config.run.stop_after = 0;
   const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
   ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
-  EXPECT_NE(outcome.told.find("removed what a killed run has left"), std::string::npos);
+  EXPECT_NE(outcome.messages.find("removed files that a killed run has left"), std::string::npos);
   for (const auto& entry : fs::recursive_directory_iterator(path("run"))) {
     EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path();
   }
   EXPECT_TRUE(fs::exists(path("run/notes.tmp")));
 }
 
-// Where only the checkpoints of a run are left, it goes on.
-TEST_F(RunFolderTest, ARunGoesOnFromCheckpointsAlone) {
+// A run resumes if only its checkpoints are left.
+TEST_F(RunFolderTest, ARunResumesFromCheckpointsAlone) {
   const std::vector<StepReport> whole = reports_of(saving_run(), "whole");
   RunConfig config = saving_run();
   config.run.stop_after = 5;
@@ -197,7 +199,7 @@ TEST_F(RunFolderTest, ARunGoesOnFromCheckpointsAlone) {
   EXPECT_EQ(rest.back().loss, whole.back().loss);
 }
 
-// A report that cannot be written is told, and the run ends well.
+// A report that cannot be written is mentioned, and the run ends normally.
 TEST_F(RunFolderTest, AMissingReportFailsNoRun) {
   RunConfig config = saving_run();
   Vandal vandal(3, [&] {
@@ -208,9 +210,10 @@ TEST_F(RunFolderTest, AMissingReportFailsNoRun) {
   const Outcome outcome = outcome_of(config, "run", ResumeMode::Fresh, &vandal);
   ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
   for (const char* name : {"summary.json", "ranks.json", "trace.rank0.json"}) {
-    EXPECT_NE(outcome.told.find(std::string("a report is missing: ") + path("run/") + name),
-              std::string::npos)
-        << outcome.told;
+    EXPECT_NE(
+        outcome.messages.find(std::string("a report could not be written: ") + path("run/") + name),
+        std::string::npos)
+        << outcome.messages;
   }
 }
 

@@ -35,7 +35,7 @@ bool is_unused(const std::string& folder) {
   });
 }
 
-// A folder that a fresh run may use: absent or empty.
+// Checks that the folder of a fresh run is absent or empty.
 Status check_out_dir(const SessionOptions& options) {
   std::error_code error;
   if (fs::exists(options.out_dir, error) && !fs::is_directory(options.out_dir, error)) {
@@ -51,15 +51,16 @@ Status check_out_dir(const SessionOptions& options) {
                            options.out_dir)};
 }
 
-// Makes a folder and keeps it from other runs while this one writes in it.
+// Makes a folder and locks it against other runs.
 Status hold_folder(const std::string& folder, const char* key, bool is_first_process,
                    std::vector<FileLock>& locks) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    return Error{ErrorKind::Damaged,
-                 fmt::format("{} {}: cannot make the folder: {}; choose one that you may write",
-                             key, folder, error.message())};
+    return Error{
+        ErrorKind::Damaged,
+        fmt::format("{} {}: cannot make the folder: {}; choose a folder that you may write to", key,
+                    folder, error.message())};
   }
   if (!is_first_process) return Done{};
   Result<FileLock> lock = FileLock::take(folder + "/" + kLockName);
@@ -81,17 +82,18 @@ Result<std::vector<FileLock>> hold_folders(const SessionOptions& options) {
   if (fallback.empty()) return locks;
   std::error_code error;
   if (fs::equivalent(options.out_dir, fallback, error)) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("checkpoint.fallback_folder = \"{}\" is the folder of the run: it "
-                             "takes checkpoints when that is gone; choose another one",
-                             fallback)};
+    return Error{
+        ErrorKind::Usage,
+        fmt::format("checkpoint.fallback_folder = \"{}\" is the folder of the run, but it must "
+                    "take checkpoints when that folder is lost; choose another one",
+                    fallback)};
   }
   TRIREME_TRY_DONE(
       hold_folder(fallback, "checkpoint.fallback_folder", options.is_first_process, locks));
   return locks;
 }
 
-// Removes what killed runs have left in the folders that this process holds.
+// Removes files that killed runs have left in the folders that this process holds.
 void sweep_folders(const SessionOptions& options) {
   if (!options.is_first_process) return;
   std::vector<std::string> removed;
@@ -102,7 +104,7 @@ void sweep_folders(const SessionOptions& options) {
   }
   if (removed.empty()) return;
   const std::string message =
-      fmt::format("removed what a killed run has left: {}", fmt::join(removed, ", "));
+      fmt::format("removed files that a killed run has left: {}", fmt::join(removed, ", "));
   for (RunObserver* observer : options.observers) observer->on_message(message);
 }
 
@@ -113,8 +115,8 @@ WorldOptions world_options(const SessionOptions& options) {
           .on_hang = options.on_hang};
 }
 
-// Runs `rank` on every rank of the plan's world, in this process or as one of those that a launcher
-// has started.
+// Runs `rank` on every rank of the plan's world, in this process or as one of the processes of a
+// launcher.
 Status run_world(const RunPlan& plan, const WorldOptions& options,
                  const std::function<void(World&)>& rank) {
   if (plan.config.run.backend != BackendChoice::Mpi) {
@@ -132,7 +134,7 @@ Status run_world(const RunPlan& plan, const WorldOptions& options,
   });
 }
 
-// Every rank of `function` in a world of its own, beside the group that all of them are in.
+// Runs `function` on every rank in a world of its own, beside the group of all ranks.
 void run_apart(const RunPlan& plan, const WorldOptions& options,
                const std::function<void(World&, Group&)>& function) {
   run_ranks(plan.config.parallel.dp + 1, options, [&](World& all) {
@@ -157,11 +159,11 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   TRIREME_TRY_DONE(check_out_dir(options));
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
   TRIREME_TRY(plan, plan_session(options.config, options.host));
-  // What is wrong with the data is said before anything is made.
+  // Opens the data first, so that data errors are reported before a folder is made.
   TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
   TRIREME_TRY_DONE(find_resume_folder(options));
   TRIREME_TRY(locks, hold_folders(options));
-  // Another run may have ended here in between.
+  // Checks again, because another run may have used the folder in the meantime.
   TRIREME_TRY_DONE(check_out_dir(options));
   sweep_folders(options);
   TRIREME_TRY(checkpoint_folder, find_resume_folder(options));

@@ -17,29 +17,30 @@
 namespace trireme {
 
 enum class ResumeMode {
-  Fresh,  // the run directory must be empty
-  Auto,   // from its newest good checkpoint; afresh where there is none
-  Path,   // from one checkpoint
+  Fresh,  // start afresh; the run directory must be empty
+  Auto,   // resume from the newest intact checkpoint, or start afresh
+  Path,   // resume from the named checkpoint
 };
 
-// A training run from its configuration to its summary. What the machine is and what the user wants
-// to see come in; the library reads no environment and prints nothing.
+// A training run from its configuration to its summary. The caller passes in the facts about the
+// machine and receives messages through callbacks; the library reads no environment and prints
+// nothing.
 struct SessionOptions {
   RunConfig config;
   std::string out_dir;
   ResumeMode resume = ResumeMode::Fresh;
-  std::string resume_path;                // Path only
-  HostFacts host;                         // data_vocab_size is filled from the data
-  std::optional<Hardware> hardware = {};  // of this machine; absent: measured for a moment
-  std::vector<std::pair<std::string, std::string>> environment;  // for the reports
+  std::string resume_path;                // only for ResumeMode::Path
+  HostFacts host;                         // its data_vocab_size is filled in from the data
+  std::optional<Hardware> hardware = {};  // of this machine; absent: measured briefly
+  std::vector<std::pair<std::string, std::string>> environment;  // written to the reports
   const std::atomic<int>& stop_signals;
   std::vector<RunObserver*> observers;
-  bool is_first_process = true;  // of those that a launcher has started: it looks after out_dir
+  bool is_first_process = true;  // of the processes of one launcher; it checks and locks out_dir
   // Called once, when everything is ready and before step 1.
   std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
-  // Called from another thread with the cause when the run has failed and cannot return, because a
-  // call of the operating system or of MPI hangs: the process must end itself. Empty: such a run
-  // hangs.
+  // Called from another thread with the cause if the run has failed and cannot return, because a
+  // call of the operating system or of MPI hangs. The callback must end the process. If it is
+  // empty, such a run hangs.
   std::function<void(const Error&)> on_hang = {};
 };
 
@@ -49,13 +50,14 @@ struct SessionResult {
   double final_loss = 0.0;
   double step_s = 0.0;  // median
   double predicted_step_s = 0.0;
-  std::string report_folder;    // where the run's files are; "": they are gone
-  std::vector<FileLock> locks;  // of its folders, for as long as the caller writes there
+  std::string report_folder;    // folder of the run's reports; "" if it is lost
+  std::vector<FileLock> locks;  // locks on its folders; keep them while writing there
 };
 
 Result<SessionResult> run_session(const SessionOptions& options);
 
-// The plan of a configuration with its data opened for their vocabulary: `trireme plan`.
+// Returns the plan of a configuration for `trireme plan`. Opens the data to find the vocabulary
+// size.
 Result<RunPlan> plan_session(const RunConfig& config, HostFacts host);
 
 }  // namespace trireme

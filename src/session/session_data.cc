@@ -35,9 +35,9 @@ void note_unverified(const TokenFile& file, std::vector<std::string>& notes) {
   const TokenFileHeader& header = file.header();
   if (header.has_chunk_checksums || header.file_bytes() < TokenFile::kVerifiedAtOpen) return;
   notes.push_back(
-      fmt::format("{} has no chunk checksums, so damage in it is not noticed in the "
-                  "run; `trireme data inspect --verify` checks it, `trireme data "
-                  "prepare` writes one that has them",
+      fmt::format("{} has no chunk checksums, so the run does not notice damage in it; "
+                  "`trireme data inspect --verify` checks the file, and `trireme data "
+                  "prepare` writes a file with checksums",
                   file.path()));
 }
 

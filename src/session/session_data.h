@@ -11,22 +11,24 @@
 
 namespace trireme {
 
-// What a configuration's [data] section names, opened.
+// The opened data of a configuration's [data] section.
 struct SessionData {
   std::unique_ptr<TokenSource> train;
-  std::unique_ptr<TokenSource> validation;  // absent: none is configured
-  std::unique_ptr<Tokenizer> tokenizer;     // absent: none is configured
+  std::unique_ptr<TokenSource> validation;  // absent: not configured
+  std::unique_ptr<Tokenizer> tokenizer;     // absent: not configured
   std::string tokenizer_json;
   double bytes_per_token = 0.0;    // of the validation text; 0: unknown
   std::string identity;            // hash of the training tokens
-  std::vector<std::string> notes;  // what the user should know about the files
+  std::vector<std::string> notes;  // notes for the user about the files
 };
 
-// Vocabulary of the configured token files; 0 for synthetic data, which takes the model's, and
-// where no data are named but the model says its own: a plan needs no data.
+// Vocabulary size of the configured token files. It is 0 for synthetic data, which take the model's
+// vocabulary, and if no data are named but the model sets its own size, because a plan needs no
+// data.
 Result<int64_t> data_vocab_size(const RunConfig& config);
 
-// Refuses a tokenizer that did not make the token files. vocab_size is the model's.
+// Opens the data. It is an error if the token files were made by another tokenizer. `vocab_size` is
+// the model's.
 Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_size);
 
 }  // namespace trireme

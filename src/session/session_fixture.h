@@ -13,7 +13,8 @@
 
 namespace trireme {
 
-// Sessions of small models, each in a folder of its own below one that goes with the test.
+// Runs sessions of small models, each in its own folder below a folder that is removed with the
+// test.
 class SessionTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -39,7 +40,7 @@ class SessionTest : public testing::Test {
     return config;
   }
 
-  // What each step of the session has reported.
+  // Returns the reports of all steps of the session.
   std::vector<StepReport> reports_of(const RunConfig& config, const std::string& folder,
                                      ResumeMode resume = ResumeMode::Fresh) const {
     class Reports : public RunObserver {
@@ -60,10 +61,10 @@ class SessionTest : public testing::Test {
     return reports.values;
   }
 
-  // What the user was told, and how the session ended.
+  // The messages to the user, and how the session ended.
   struct Outcome {
     Result<SessionResult> result;
-    std::string told;
+    std::string messages;
   };
 
   Outcome outcome_of(const RunConfig& config, const std::string& folder,

@@ -25,7 +25,7 @@ class Session : public SessionTest {
     return text.str();
   }
 
-  // A run that stands at step 3 of 6.
+  // A run stopped at step 3 of 6.
   RunConfig half_done(const std::string& folder) const {
     RunConfig config = tiny_run(ComputeChoice::Fp32, 6);
     config.run.stop_after = 3;
@@ -57,7 +57,8 @@ TEST_F(Session, AnotherModelThanThatOfTheCheckpointIsRefused) {
   same.model.dropout = 0.1;
   const Outcome outcome = outcome_of(same, "run", ResumeMode::Auto);
   EXPECT_TRUE(outcome.result.ok());
-  EXPECT_NE(outcome.told.find("model.dropout 0.0 -> 0.1"), std::string::npos) << outcome.told;
+  EXPECT_NE(outcome.messages.find("model.dropout 0.0 -> 0.1"), std::string::npos)
+      << outcome.messages;
 }
 
 TEST_F(Session, ResumingTellsWhatTheConfigurationChanges) {
@@ -67,10 +68,10 @@ TEST_F(Session, ResumingTellsWhatTheConfigurationChanges) {
   config.run.eval_every = 2;
   const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
   ASSERT_TRUE(outcome.result.ok());
-  EXPECT_NE(outcome.told.find("with other settings: optim.lr 0.005 -> 0.001, run.seed "),
+  EXPECT_NE(outcome.messages.find("with other settings: optim.lr 0.005 -> 0.001, run.seed "),
             std::string::npos)
-      << outcome.told;
-  EXPECT_EQ(outcome.told.find("eval_every"), std::string::npos);
+      << outcome.messages;
+  EXPECT_EQ(outcome.messages.find("eval_every"), std::string::npos);
 }
 
 TEST_F(Session, AFinishedRunIsLeftAsItIs) {
@@ -88,7 +89,7 @@ TEST_F(Session, AFinishedRunIsLeftAsItIs) {
     const Outcome again = outcome_of(config, name, ResumeMode::Auto);
     ASSERT_TRUE(again.result.ok()) << again.result.error().message;
     EXPECT_EQ(again.result->position.step, 4);
-    EXPECT_NE(again.told.find("raise run.steps"), std::string::npos) << again.told;
+    EXPECT_NE(again.messages.find("raise run.steps"), std::string::npos) << again.messages;
     EXPECT_EQ(text_of(name + "/summary.json"), summary);
     EXPECT_EQ(text_of(name + "/metrics.jsonl"), metrics);
   }
@@ -99,11 +100,11 @@ TEST_F(Session, AStopBehindTheRunIsRefused) {
   config.run.stop_after = 3;
   const Outcome outcome = outcome_of(config, "run", ResumeMode::Auto);
   ASSERT_FALSE(outcome.result.ok());
-  EXPECT_EQ(outcome.result.error().message.find("run.stop_after = 3, but the run stands at step 3"),
+  EXPECT_EQ(outcome.result.error().message.find("run.stop_after = 3, but the run is at step 3"),
             0u);
 }
 
-// A second run in the same folder while the first one goes on.
+// A second run uses the folder while the first one is running.
 TEST_F(Session, AFolderIsUsedByOneRunAtATime) {
   class Intruder : public RunObserver {
    public:
@@ -132,13 +133,14 @@ TEST_F(Session, AWarmupBeyondTheRunIsTold) {
     config.optim.warmup_steps = warmup_steps;
     const Outcome outcome = outcome_of(config, fmt::format("warmup-{}", warmup_steps));
     EXPECT_TRUE(outcome.result.ok()) << outcome.result.error().message;
-    const bool is_told =
-        outcome.told.find("optim.warmup_steps = 3 is beyond run.steps = 2") != std::string::npos;
-    EXPECT_EQ(is_told, warmup_steps > 2) << outcome.told;
+    const bool is_warned =
+        outcome.messages.find("optim.warmup_steps = 3 is beyond run.steps = 2") !=
+        std::string::npos;
+    EXPECT_EQ(is_warned, warmup_steps > 2) << outcome.messages;
   }
 }
 
-// Once, before the first step, and only where rank 0 has a part of the model.
+// The warning is printed once, before the first step, and only if no rank can write samples.
 TEST_F(Session, SamplesThatNoRankCanWriteAreTold) {
   fs::create_directories(root_);
   ASSERT_TRUE(save_tokenizer(ByteTokenizer(), path("tokenizer.json")).ok());
@@ -156,14 +158,16 @@ TEST_F(Session, SamplesThatNoRankCanWriteAreTold) {
     const Outcome outcome =
         outcome_of(config, fmt::format("samples-{}", tp), ResumeMode::Fresh, &samples);
     ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
-    const size_t told = outcome.told.find("run.sample_every: no samples while it trains");
-    EXPECT_EQ(told != std::string::npos, tp > 1) << outcome.told;
-    EXPECT_EQ(outcome.told.find("run.sample_every", told + 1), std::string::npos) << outcome.told;
+    const size_t position =
+        outcome.messages.find("run.sample_every writes no samples during training");
+    EXPECT_EQ(position != std::string::npos, tp > 1) << outcome.messages;
+    EXPECT_EQ(outcome.messages.find("run.sample_every", position + 1), std::string::npos)
+        << outcome.messages;
     EXPECT_EQ(samples.count, tp > 1 ? 0 : 2);
   }
 }
 
-// The layers of each rank call the others; what such a call costs is measured before step 1.
+// The layers of each rank call the other rank; the cost of such a call is measured before step 1.
 TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
   for (const int tp : {1, 2}) {
     RunConfig config = tiny_run(ComputeChoice::Fp32, 2);
@@ -190,7 +194,7 @@ TEST_F(Session, ADivergedRunEndsAndPushesOutNoGoodCheckpoint) {
   ASSERT_FALSE(outcome.result.ok());
   EXPECT_EQ(outcome.result.error().kind, ErrorKind::Runtime);
   EXPECT_NE(outcome.result.error().message.find("lower optim.lr"), std::string::npos);
-  EXPECT_NE(outcome.told.find("not saved: the loss is not finite"), std::string::npos);
+  EXPECT_NE(outcome.messages.find("not saved: the loss is not finite"), std::string::npos);
   EXPECT_TRUE(fs::exists(path("run/checkpoints/step-000003")));
 }
 
@@ -210,7 +214,8 @@ TEST_F(Session, ARunThatCannotSaveItsLastStepDoesNotSayThatItDid) {
   }
 }
 
-// What may change of a model when its run goes on; any other key says what the weights are of.
+// The keys of a model that may change when its run resumes. Every other key decides what the
+// weights compute.
 TEST_F(Session, EveryKeyOfAModelIsComparedOrMayChange) {
   const std::set<std::string> may_change = {"model.preset",
                                             "model.seq_len",

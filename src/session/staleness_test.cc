@@ -41,13 +41,15 @@ RunConfig served(int staleness) {
   return config;
 }
 
-// In which step every worker is, by the samples that it reads: its own of each step, in order.
+// Tracks the step of each worker by the samples that it reads: in each step a worker reads its own
+// sample.
 class Progress {
  public:
   Progress() {
     for (std::atomic<int64_t>& step : steps_) step = -1;
   }
-  // A worker reads its sample of a step; by how many steps it leads the last worker then.
+  // Records that a worker has begun a step. Returns by how many steps it is ahead of the last
+  // worker.
   int64_t enter(int worker, int64_t step) {
     int64_t last = step;
     for (const std::atomic<int64_t>& other : steps_) last = std::min(last, other.load());
@@ -66,7 +68,7 @@ class Progress {
   std::atomic<int64_t> widest_ = 0;
 };
 
-// What a worker computes on, which tells how far it is and may take its time.
+// A token source that records the progress of its worker and may delay it.
 class WorkerSource : public TokenSource {
  public:
   using Delay = std::function<void(int64_t step)>;
@@ -93,7 +95,7 @@ const KernelTable& kernels() {
   return isas.empty() ? reference_kernels() : cpu_kernels(isas.back());
 }
 
-// Trains; `delay` is called by every worker in every step.
+// Trains; every worker calls `delay` in every step.
 void train(const RunConfig& config, Progress& progress,
            const std::function<void(World&, int worker, int64_t step)>& delay) {
   const Result<RunPlan> plan = make_plan(config, {});
@@ -112,8 +114,9 @@ void train(const RunConfig& config, Progress& progress,
   });
 }
 
-// A worker begins a step when the last one has pushed at least all but `staleness` of the steps
-// before: that one is in the step behind them, or between the two.
+// A worker may begin a step when the last worker has pushed all earlier steps but `staleness`. The
+// last worker may be in the step after its last push or just before it, so the lead is at most
+// staleness + 1.
 TEST(Staleness, NoWorkerIsFartherAheadThanItAllows) {
   for (const int staleness : {1, 2, 3}) {
     for (unsigned seed = 0; seed < 8; ++seed) {
@@ -129,7 +132,7 @@ TEST(Staleness, NoWorkerIsFartherAheadThanItAllows) {
   }
 }
 
-// While one worker stays in a step, the others go as far as they may, and no farther.
+// While one worker stalls in a step, the others continue as far as they may and no farther.
 TEST(Staleness, OthersWaitForAWorkerThatStalls) {
   for (const int staleness : {1, 2, 3}) {
     SCOPED_TRACE(fmt::format("staleness {}", staleness));
@@ -141,7 +144,8 @@ TEST(Staleness, OthersWaitForAWorkerThatStalls) {
       for (int tries = 0; tries < 5000 && !(is_far(1) && is_far(2)); ++tries) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));  // they might go on
+      // Time in which the others could continue.
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
       EXPECT_EQ(progress.step_of(1), step + staleness);
       EXPECT_EQ(progress.step_of(2), step + staleness);
     });
@@ -167,7 +171,7 @@ TEST(Staleness, AWorkerThatDoesNotComeBackEndsTheRunAtTheDeadline) {
 
 class SynchronousServer : public SessionTest {};
 
-// Staleness 0: every step is the sum of all workers' gradients, in their order.
+// With staleness 0 every step sums the gradients of all workers in rank order.
 TEST_F(SynchronousServer, HasTheBitsOfAllReduce) {
   for (const int64_t seed : {1, 2, 3}) {
     RunConfig config = tiny_run(ComputeChoice::Fp32, 6);

@@ -7,21 +7,21 @@
 
 namespace trireme {
 
-// Who makes the steps of a session, for the ranks that record them.
+// Makes the steps of a session: either all ranks together or a parameter server.
 class StepMaker {
  public:
   virtual ~StepMaker() = default;
-  // What is sent beside what the plan's programs send.
+  // Adds the traffic that the programs of the plan do not contain.
   virtual void complete(Predictions&) const {}
-  // Before the first step, at `position`.
+  // Called before the first step, at `position`.
   virtual void begin(const TrainPosition& position) = 0;
-  // How a step is made, and what is kept of it.
+  // Sets how the trainer makes a step and what it records.
   virtual void direct(TrainerParts& parts) = 0;
-  // After the last step: what each rank that computes has measured. All ranks call it.
+  // Called by all ranks after the last step. Returns the measurements of each rank that computes.
   virtual std::vector<RankMeasurement> finish() = 0;
 };
 
-// All ranks of the engine's world together.
+// All ranks of the engine's world make a step together.
 class StepsTogether : public StepMaker {
  public:
   explicit StepsTogether(Engine& engine) : engine_(engine), meter_(engine) {}

@@ -28,7 +28,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Steps to time: as asked, or what fits into the time; the same on all ranks.
+// Number of steps to time: `asked`, or as many as fit into the time. It is the same on all ranks.
 int64_t agree_on_steps(Group& world, int64_t asked, double step_s) {
   int64_t steps =
       asked > 0 ? asked : std::clamp<int64_t>(int64_t(kTimedSeconds / step_s), 3, kMostSteps);
@@ -36,7 +36,7 @@ int64_t agree_on_steps(Group& world, int64_t asked, double step_s) {
   return steps;
 }
 
-// One rank's part; rank 0 fills the result.
+// Runs on every rank; rank 0 fills in the result.
 void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
                   const LrSchedule& schedule, const StepCounts& counts, int64_t begin_ns,
                   Throughput& result) {

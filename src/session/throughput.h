@@ -7,21 +7,21 @@
 
 namespace trireme {
 
-// What `trireme bench train` finds out about whole steps.
+// Result of `trireme bench train`.
 struct Throughput {
-  std::vector<double> step_seconds;  // timed steps, in order
+  std::vector<double> step_seconds;  // duration of each timed step, in order
   double median_step_s = 0.0;
   double tokens_per_s = 0.0;
   double mfu = 0.0;
   double peak_flops = 0.0;
   int64_t arena_peak_bytes = 0;
   int64_t rss_peak_bytes = 0;
-  double first_step_after_s = 0.0;  // from the call to the beginning of step 1
+  double first_step_after_s = 0.0;  // from the call to the start of step 1
   double final_loss = 0.0;
 };
 
-// Trains `num_steps` steps on synthetic data of the model's vocabulary after `num_warmup` untimed
-// ones; writes no files. 0 steps: what takes about five seconds.
+// Trains `num_steps` steps on synthetic data with the model's vocabulary after `num_warmup` untimed
+// steps. It writes no files. With num_steps = 0 it times about five seconds.
 Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& host,
                                       int64_t num_warmup, int64_t num_steps);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kSeqLen = 32;
 
-// Token files that are damaged while a run reads them.
+// Damages token files while a run reads them.
 class TokenDamage : public SessionTest {
  protected:
   std::string file() const { return (root_ / "train.tok").string(); }
@@ -35,7 +35,7 @@ class TokenDamage : public SessionTest {
     return config;
   }
 
-  // Runs until the run fails; `damage` is called after the first step.
+  // Runs until the run fails and returns its error. `damage` is called after the first step.
   Error failure_of(const RunConfig& config, const std::function<void()>& damage) const {
     class AfterStep : public RunObserver {
      public:
@@ -59,14 +59,14 @@ class TokenDamage : public SessionTest {
     return result.ok() ? Error{} : result.error();
   }
 
-  // The last line of the metrics.
+  // Returns the last line of the metrics.
   std::string last_event() const {
     std::string text = read_text_file((root_ / "run" / "metrics.jsonl").string()).value();
     text.pop_back();
     return text.substr(text.rfind('\n') + 1);
   }
 
-  void expect_told(const Error& error, const std::string& what) const {
+  void expect_recorded(const Error& error, const std::string& what) const {
     EXPECT_EQ(error.kind, ErrorKind::Damaged);
     EXPECT_NE(error.message.find(file() + ": " + what), std::string::npos) << error.message;
     EXPECT_TRUE(last_event().starts_with("{\"event\":\"failure\"")) << last_event();
@@ -79,19 +79,20 @@ TEST_F(TokenDamage, AFileThatIsTruncatedInARunEndsItWithTheFileAndTheByte) {
     write_tokens(100000);
     const Error error = failure_of(
         run_of(ranks), [&] { std::filesystem::resize_file(file(), kTokenFileHeaderBytes); });
-    expect_told(error, "cannot read at byte ");
+    expect_recorded(error, "cannot read at byte ");
     EXPECT_NE(error.message.find("the file ends at byte 64;"), std::string::npos);
     std::filesystem::remove_all(root_);
   }
 }
 
-// What is missing is read by the second rank alone; the first one, which writes the metrics, only
-// hears of it.
+// Only the second rank reads the missing bytes. The first rank, which writes the metrics, learns of
+// the failure from it.
 TEST_F(TokenDamage, TheFailureOfAnotherRankIsRecordedWithItsCause) {
   write_tokens(100000);
   const RunConfig config = run_of(2);
   const Sampler sampler(config.run.seed, 100000, kSeqLen);
-  // Step 2 reads the samples 2 and 3. The wanted one is the first of all that reads so far behind.
+  // Step 2 reads samples 2 and 3. Finds the first later sample of the second rank that reads beyond
+  // the samples before it.
   int64_t greatest = std::max(sampler.first_token(2), sampler.first_token(3));
   uint64_t wanted = 4;
   for (;; wanted += 2) {
@@ -102,19 +103,20 @@ TEST_F(TokenDamage, TheFailureOfAnotherRankIsRecordedWithItsCause) {
   const int64_t first_byte = kTokenFileHeaderBytes + 2 * greatest;
   const Error error = failure_of(
       config, [&] { std::filesystem::resize_file(file(), static_cast<uintmax_t>(first_byte)); });
-  expect_told(error, "cannot read at byte " + std::to_string(first_byte) + ": ");
+  expect_recorded(error, "cannot read at byte " + std::to_string(first_byte) + ": ");
   EXPECT_NE(last_event().find("\"step\":" + std::to_string(wanted / 2)), std::string::npos)
       << last_event();
 }
 
-// Above the limit for verification at the start, chunks are verified as they are read.
+// Files above the size limit are not verified at the start; their chunks are verified when they are
+// read.
 TEST_F(TokenDamage, AFlipInALargeFileEndsTheRunWithItsChunk) {
   constexpr int64_t kTokens = TokenFile::kVerifiedAtOpen / 2 + 1000;
   write_tokens(kTokens);
   const RunConfig config = run_of(1);
   const int64_t first = Sampler(config.run.seed, kTokens, kSeqLen).first_token(6);
   const int64_t chunk = 2 * first / kTokenChunkBytes;
-  // Bytes of the same chunk that no sample reads are damaged too.
+  // Damages bytes of the chunk that no sample reads.
   const int64_t position = kTokenFileHeaderBytes + chunk * kTokenChunkBytes + 12345;
   std::fstream stream(file(), std::ios::binary | std::ios::in | std::ios::out);
   stream.seekg(position);
@@ -123,7 +125,7 @@ TEST_F(TokenDamage, AFlipInALargeFileEndsTheRunWithItsChunk) {
   stream.put(static_cast<char>(byte ^ 1));
   stream.close();
   const Error error = failure_of(config, [] {});
-  expect_told(error, "chunk " + std::to_string(chunk) + " (bytes ");
+  expect_recorded(error, "chunk " + std::to_string(chunk) + " (bytes ");
   EXPECT_NE(error.message.find("trireme data prepare"), std::string::npos);
 }
 

@@ -48,7 +48,7 @@ Along with_extent(Along a, int64_t extent) {
   return a;
 }
 
-// Elements of every rank's part of a dim.
+// The element counts of every rank's part of a dim.
 class Parts {
  public:
   Parts(int64_t extent, int size, int64_t elements_per_index) {
@@ -129,7 +129,7 @@ void gather(const Change& c, int dim) {
   }
 }
 
-// The parts of `source` along dim, one after the other; returns where they stand.
+// Packs the parts of `source` along dim one after the other. Returns their address.
 void* packed(const Change& c, const Along& whole, const Parts& parts) {
   if (whole.outer <= 1) return c.x.data;
   std::byte* block = c.scratch.data();
@@ -153,7 +153,8 @@ void reduce_to_shards(const Change& c, int dim) {
               c.site);
 }
 
-// Rank r gets my part of its range of dim `to`; my result is made of all ranges of dim `from`.
+// Rank r gets this rank's part of its range of dim `to`. The result of this rank consists of all
+// ranges of dim `from`.
 void exchange_shards(const Change& c, int from, int to) {
   const int64_t element = size_of(c.x.dtype);
   const Along mine = along(c.x.shape, to, c.x.dtype);
@@ -161,7 +162,7 @@ void exchange_shards(const Change& c, int from, int to) {
   const Along result = along(c.y.shape, from, c.y.dtype);
   const Parts received(result.extent, c.group.size(), result.outer * result.inner_bytes / element);
   TensorRef out = c.flat(c.y);
-  // Scratch: what is sent, then what is received.
+  // The scratch holds first the sent parts, then the received ones.
   const bool unpacks = result.outer > 1;
   const int64_t sent_bytes = mine.outer > 1 ? c.x.bytes() : 0;
   if (unpacks) out.data = c.scratch.data() + sent_bytes;

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Placement::Kind;
 
-// A tensor of all ranks, kept by the test: parts[rank].
+// A tensor of all ranks, held by the test: parts[rank].
 using Parts = std::vector<std::vector<float>>;
 
 const std::vector<Placement> kPlacements = {Placement::replicate(), Placement::invariant(),
@@ -24,7 +24,7 @@ const std::vector<Placement> kPlacements = {Placement::replicate(), Placement::i
 
 bool is_whole(Placement p) { return p.kind == Kind::Replicate || p.kind == Kind::Invariant; }
 
-// Integer-valued, so that sums and products are exact.
+// The values are integers, so sums and products are exact.
 Parts random_parts(const Shape& global, Placement p, int size, unsigned seed) {
   Parts parts(static_cast<size_t>(size));
   for (int r = 0; r < size; ++r) {
@@ -51,7 +51,7 @@ Parts apply(const Redistribution& change, const Shape& global, Parts x) {
   return y;
 }
 
-// What the tensor means: the value that placements describe.
+// Returns the value that the parts represent under a placement.
 std::vector<float> value_of(const Parts& parts, const Shape& global, Placement p) {
   const int size = int(parts.size());
   if (is_whole(p)) return parts[0];
@@ -79,7 +79,7 @@ std::vector<float> value_of(const Parts& parts, const Shape& global, Placement p
   return value;
 }
 
-// <x, gradient>: over all ranks, but once where both are the same on all.
+// Returns <x, gradient>, summed over all ranks, or counted once if both are the same on all ranks.
 double inner(const Parts& x, Placement p, const Parts& gradient) {
   double sum = 0;
   for (size_t r = 0; r < x.size(); ++r) {
@@ -125,7 +125,7 @@ TEST(Redistribute, BackwardIsTheAdjointForEveryPairOfPlacements) {
   });
 }
 
-// With every algorithm that a collective has, and with the one that the group chooses.
+// Tested with every algorithm of a collective, and with the one that the group chooses.
 TEST(Redistribute, MovesThePredictedBytesForEveryPairOfPlacements) {
   for_each_change([](int size, const Shape& global, const Redistribution& change) {
     run_ranks(size, [&](World& world) {
@@ -176,12 +176,13 @@ TEST(Redistribute, MovesThePredictedBytesForEveryPairOfPlacements) {
 
 TEST(Redistribute, MegatronsPairsAreRowsOfTheTable) {
   using P = Placement;
-  // f: identity forward, all_reduce backward; g: all_reduce forward, identity backward.
+  // Megatron's f has identity forward and all_reduce backward; g has all_reduce forward and
+  // identity backward.
   EXPECT_EQ(backward_of({P::invariant(), P::replicate()}),
             (Redistribution{P::partial(), P::invariant()}));
   EXPECT_EQ(backward_of({P::partial(), P::invariant()}),
             (Redistribution{P::invariant(), P::replicate()}));
-  // Sequence parallelism: all_gather and reduce_scatter are each other's backward.
+  // Sequence parallelism: all_gather and reduce_scatter are the backward of each other.
   EXPECT_EQ(backward_of({P::shard(0), P::replicate()}),
             (Redistribution{P::partial(), P::shard(0)}));
   EXPECT_EQ(backward_of({P::partial(), P::shard(0)}),

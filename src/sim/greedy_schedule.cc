@@ -12,7 +12,8 @@ namespace trireme {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kEpsilon = 1e-9;  // of an average action: rounding must not hide a ready input
+// Fraction of an average action, so that rounding cannot hide a ready input.
+constexpr double kEpsilon = 1e-9;
 
 struct RankState {
   double clock_s = 0;
@@ -92,8 +93,8 @@ class Greedy {
   Chunk& at(int rank, int chunk) { return chunks_[static_cast<size_t>(rank) * v_ + chunk]; }
   void wake(int rank, double time) { queue_.emplace(time, rank); }
 
-  // Room for this forward and for one through every later chunk of the rank, without which no
-  // backward could ever free anything.
+  // True if there is memory for this forward and for one through every later chunk of the rank.
+  // Without that no backward could ever free memory.
   bool has_room(const RankState& rank, int chunk) const {
     return rank.live + (v_ - chunk) <= policy_.max_live + 1e-9;
   }
@@ -104,7 +105,8 @@ class Greedy {
     int f_chunk = -1;
     int b_chunk = -1;
     bool is_short_of_memory = false;
-    for (int chunk = v_ - 1; chunk >= 0; --chunk) {  // later chunks first: closer to the end
+    // Later chunks first, because they are closer to the end.
+    for (int chunk = v_ - 1; chunk >= 0; --chunk) {
       const int f = here.num_f[chunk];
       const int b = here.num_b[chunk];
       if (b < f) {

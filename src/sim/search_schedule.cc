@@ -15,7 +15,8 @@ namespace {
 
 struct Score {
   double makespan_s = 0;
-  int64_t span_rate = 0;  // bubble of the longest span in 1/10,000: less is not worth memory
+  // Bubble of the longest span in 1/10,000; a smaller gain is not worth memory.
+  int64_t span_rate = 0;
   double peak_live = 0;
 
   bool is_better_than(const Score& other) const {
@@ -101,8 +102,8 @@ class Search {
     }
   }
 
-  // How far rank r's first backward is behind its first forward, in forwards: what it takes to keep
-  // busy until then, times `stretch`, plus `more`.
+  // How many forwards the first backward of rank r is behind its first forward: the number that
+  // keeps the rank busy until then, times `stretch`, plus `more`.
   std::vector<int> ahead(double stretch, double more) const {
     const auto times = [&](int rank) {
       return costs_.stages[costs_.stages.size() == 1 ? 0 : static_cast<size_t>(rank)];
@@ -122,7 +123,7 @@ class Search {
     return result;
   }
 
-  // p - r, 2(p - r) - 1 and what lies between: the slopes of the published schedules.
+  // p - r, 2(p - r) - 1 and values between: the slopes of the published schedules.
   std::vector<int> slope(double forwards_per_rank, double more) const {
     std::vector<int> result(shape_.num_ranks);
     for (int rank = 0; rank < shape_.num_ranks; ++rank) {
@@ -161,7 +162,8 @@ class Search {
     }
     try_warmups(placement, coarse, {0.0, 0.1, 0.5}, max_live_);
     improve(placement);
-    // Less memory than allowed can be better: it keeps later ranks from running ahead.
+    // Using less memory than allowed can be faster, because it keeps later ranks from running
+    // ahead.
     const double per_chunk = static_cast<double>(shape_.num_ranks) * shape_.num_chunks;
     for (const double limit : {2 * per_chunk, 1.5 * per_chunk, per_chunk}) {
       if (limit < max_live_) try_warmups(placement, coarse, {0.1}, limit);
@@ -185,7 +187,7 @@ class Search {
     }
   }
 
-  // Neighbours of the best policy, as long as they help.
+  // Tries neighbours of the best policy as long as they improve it.
   void improve(StagePlacement placement) {
     bool improved = best_policy_.has_value() && best_placement_ == placement;
     while (improved && budget_ >= actions_) {
@@ -214,7 +216,7 @@ class Search {
   int64_t budget_;
   int64_t actions_;  // of one schedule
   double max_live_;
-  double work_s_ = 0;  // of one rank, in the mean
+  double work_s_ = 0;  // of one rank, on average
   double least_live_ = INFINITY;
   std::optional<Schedule> best_;
   Score best_score_;
@@ -232,7 +234,8 @@ Result<Schedule> search_schedule(const ScheduleShape& asked, const Costs& costs,
   TRIREME_TRY_DONE(check_costs(shape.num_ranks * shape.num_chunks, costs));
   if (!(limits.max_live >= 0)) {
     return Error{ErrorKind::Usage,
-                 fmt::format("a memory limit of {} activations cannot be", limits.max_live)};
+                 fmt::format("a memory limit of {} activations is invalid: it must not be negative",
+                             limits.max_live)};
   }
   return Search(shape, costs, limits).run();
 }

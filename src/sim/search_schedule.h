@@ -9,17 +9,18 @@
 namespace trireme {
 
 struct SearchLimits {
-  // Most activations of a chunk alive on any rank; Costs::held_for_w says how much of one B leaves
+  // Most activations of a chunk alive on any rank. Costs::held_for_w says which part of one B keeps
   // for W. 0: no limit.
   double max_live = 0;
-  // How long to search, in simulated actions; the result depends on it, not on the clock.
+  // Length of the search in simulated actions. So the result does not depend on the clock.
   int64_t budget = 20'000'000;
 };
 
-// The best schedule found for these times: least makespan, then least bubble of the longest span
-// (to four digits, as the zero-bubble papers print it), then least memory. Candidates are the named
-// schedules of this number of chunks (1 where shape says 0; those that hold parameters twice
-// excepted) and greedy ones that know the times. Infeasible where the memory allows none.
+// Finds the best schedule for these times: the shortest makespan, then the smallest bubble of the
+// longest span (to four digits, as the zero-bubble papers print it), then the least memory. The
+// candidates are the named schedules with this number of chunks (1 if the shape says 0; without
+// those that hold parameters twice) and greedy ones that use the times. Infeasible if the memory
+// limit allows none.
 Result<Schedule> search_schedule(const ScheduleShape& shape, const Costs& costs,
                                  const SearchLimits& limits);
 

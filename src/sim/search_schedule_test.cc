@@ -27,8 +27,8 @@ double most_alive(const Schedule& schedule) {
   return most;
 }
 
-// For every number of chunks, memory limit and times, also uneven ones: valid, within the limit,
-// and not slower than any named schedule that keeps the limit.
+// Tested for every number of chunks, memory limit and times, also uneven ones: the schedule is
+// valid, keeps the limit, and is not slower than any named schedule that keeps it.
 TEST(SearchSchedule, IsValidWithinTheLimitAndAsGoodAsEveryNamedSchedule) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
@@ -61,8 +61,9 @@ TEST(SearchSchedule, IsValidWithinTheLimitAndAsGoodAsEveryNamedSchedule) {
   }
 }
 
-// Qi et al. 2024: columns ZB-1p and ZB-2p of Table 5, the published greedy searches under p and 2p
-// activations. Their B frees what W does not need: 34 sh + 5 as^2 bytes of a layer become 32 sh.
+// Qi et al. 2024: columns ZB-1p and ZB-2p of Table 5, the published greedy searches with p and 2p
+// activations. Their B frees what W does not need: of the 34 sh + 5 as^2 bytes of a layer 32 sh
+// remain.
 TEST(SearchSchedule, IsAsGoodAsThePublishedGreedySearches) {
   struct Row {
     int m;
@@ -94,8 +95,8 @@ TEST(SearchSchedule, IsAsGoodAsThePublishedGreedySearches) {
   }
 }
 
-// With 2p activations nothing is left to gain on the makespan: the last rank starts as early as it
-// can and never waits.
+// With 2p activations the makespan cannot be improved: the last rank starts as early as possible
+// and never waits.
 TEST(SearchSchedule, ReachesTheLowerBoundOfTheMakespanWithTwicePActivations) {
   for (const StageTimes& times : {StageTimes{1, 1, 1}, {18.5, 18.1, 9.3}, {2, 3, 2.5}}) {
     const int p = 6;

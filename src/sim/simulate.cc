@@ -20,9 +20,9 @@ const T& of_stage(const std::vector<T>& values, int stage) {
 
 // A message into one (stage, micro-batch).
 struct Message {
-  double made_s = 0;    // its content was ready
-  double sent_s = -1;   // Send was reached; with implicit transfers made_s
-  double taken_s = -1;  // Recv was reached
+  double made_s = 0;    // when its content was computed
+  double sent_s = -1;   // when Send was reached; with implicit transfers made_s
+  double taken_s = -1;  // when Recv was reached
   double arrived_s = 0;
 };
 
@@ -48,7 +48,7 @@ class Simulator {
     }
   }
 
-  // Replay's visitor.
+  // Called by replay.
   void action(int rank, size_t index) {
     const Action& action = schedule_.programs[rank][index];
     switch (action.kind) {
@@ -113,7 +113,7 @@ class Simulator {
     double peak_bytes = 0;
   };
 
-  // Start of an action as its inputs arrive: when, and when all had been made.
+  // When an action starts as its inputs arrive, and when all inputs had been computed.
   struct Start {
     double at_s = 0;
     double made_s = 0;
@@ -124,7 +124,7 @@ class Simulator {
         static_cast<size_t>(graph_.stage(rank, chunk)) * schedule_.num_microbatches + microbatch;
     return is_activation ? activations_[cell] : grads_[cell];
   }
-  // What this (rank, chunk) sends, as seen by whom it goes to.
+  // Returns the message that this (rank, chunk) sends, from the view of its receiver.
   Message& message_into(int rank, int chunk, int microbatch, bool is_activation) {
     const StagePlace to = is_activation ? graph_.next(rank, chunk) : graph_.previous(rank, chunk);
     return message_at(to.rank, to.chunk, microbatch, is_activation);
@@ -159,7 +159,7 @@ class Simulator {
     start.at_s = std::max(start.at_s, message.arrived_s);
   }
 
-  // Hands a result to the neighbouring stage: at once on the same rank, else over the link.
+  // Passes a result to the neighbouring stage: at once on the same rank, else over the link.
   void hand_over(int rank, int chunk, int microbatch, bool is_activation, double at_s) {
     const StagePlace to = is_activation ? graph_.next(rank, chunk) : graph_.previous(rank, chunk);
     if (!to.exists()) return;

@@ -10,13 +10,13 @@
 
 namespace trireme {
 
-// How long the operations of one stage take for one micro-batch.
+// Durations of the operations of one stage for one micro-batch.
 struct StageTimes {
   double f_s = 1;
   double b_s = 1;
   double w_s = 1;
   double bw_s = -1;  // negative: b_s + w_s
-  double fb_s = -1;  // of the pair whose forward is this stage's; negative: f_s + bw_s
+  double fb_s = -1;  // for the pair whose forward is of this stage; negative: f_s + bw_s
 };
 
 struct Link {
@@ -25,33 +25,35 @@ struct Link {
 };
 
 struct Costs {
-  std::vector<StageTimes> stages = {StageTimes{}};  // one for all stages, or [stage]
-  Link link;                                        // between any two ranks, each way
-  std::function<Link(int from, int to)> link_of;    // where links differ; empty: `link`
+  std::vector<StageTimes> stages = {StageTimes{}};  // one entry for all stages, or [stage]
+  Link link;                                        // between any two ranks, in each direction
+  std::function<Link(int from, int to)> link_of;    // if links differ; empty: `link`
   double message_bytes = 0;                         // one activation or gradient between stages
-  std::vector<double> saved_bytes = {0};            // activations held by F: one, or [stage]
-  double held_for_w = 1;                            // fraction of them still held from B to W
+  std::vector<double> saved_bytes = {0};            // saved activations of F: one entry, or [stage]
+  double held_for_w = 1;                            // fraction that remains saved from B to W
   bool blocking = false;  // Send and Recv occupy their rank until the message has arrived
-  // Seconds of any other action (Step, Unshard, ReduceGrad, ...); empty: they take no time.
+  // Seconds of any other action (Step, Unshard, ReduceGrad, ...); if empty they take no time.
   std::function<double(int rank, const Action&)> other_s;
 };
 
-// Three things are called "the bubble". With equal ranks, work W each, and makespan M:
+// Three quantities are called "the bubble". For equal ranks with work W each, and makespan M:
 struct Bubbles {
-  double of_ideal = 0;     // (M - W) / W: lectures' (p-1)/m
-  double of_makespan = 0;  // (M - W) / M: share of the time that devices idle, (p-1)/(m+p-1)
-  double of_span = 0;  // (S - W) / S, S the longest time from a rank's first action to its last:
-                       // the zero-bubble papers' rate, right where ranks need not step together
+  double of_ideal = 0;     // (M - W) / W: (p-1)/m in lectures
+  double of_makespan = 0;  // (M - W) / M: share of the time in which devices idle, (p-1)/(m+p-1)
+  // (S - W) / S, with S the longest time from a rank's first action to its last. This is the rate
+  // of the zero-bubble papers, which is right if ranks need not step together.
+  double of_span = 0;
 };
 
 struct RankSimulation {
   double busy_s = 0;
   double first_start_s = 0;
   double last_end_s = 0;
-  double exposed_comm_s = 0;  // idle although all inputs had been produced: they were on their way
-  int peak_live_w = 0;        // most activations alive, in chunks, when W frees them
-  int peak_live_b = 0;        // the same when B frees them
-  double peak_bytes = 0;      // saved_bytes, part of them freed at B (held_for_w), the rest at W
+  // Idle although all inputs had been computed, because they were in flight.
+  double exposed_comm_s = 0;
+  int peak_live_w = 0;    // most activations alive, in chunks, if W frees them
+  int peak_live_b = 0;    // the same if B frees them
+  double peak_bytes = 0;  // of saved_bytes a part is freed at B and the rest (held_for_w) at W
 };
 
 struct LinkTraffic {
@@ -67,18 +69,18 @@ struct Simulation {
   double longest_span_s = 0;
   Bubbles bubbles;
   std::vector<RankSimulation> ranks;
-  std::vector<LinkTraffic> links;  // those in use, by (from, to)
+  std::vector<LinkTraffic> links;  // the links in use, by (from, to)
   Timeline timeline;
 };
 
-// Runs every rank's list in order. A result is on its way to the next stage as soon as it is made
-// (asynchronous transfers: the latency delays the receiver only; messages on one link follow each
-// other); where the schedule has Send and Recv, a message leaves once both have been reached, and
-// with `blocking` they hold up their rank. A schedule that hangs is an error (Infeasible) that says
-// where every rank stands.
+// Runs every rank's list in order. A result is sent to the next stage as soon as it is computed
+// (transfers are asynchronous: the latency delays only the receiver, and messages on one link
+// follow each other). If the schedule has Send and Recv, a message leaves once both have been
+// reached; with `blocking` they also occupy their rank. A schedule that hangs is an Infeasible
+// error that says where every rank stands.
 Result<Simulation> simulate(const Schedule& schedule, const Costs& costs);
 
-// Usage: numbers that cannot be, or not one entry for all or per stage.
+// A Usage error if a number is invalid, or a list has neither one entry nor one per stage.
 Status check_costs(int num_stages, const Costs& costs);
 
 }  // namespace trireme

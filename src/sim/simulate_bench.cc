@@ -1,4 +1,5 @@
-// Time to make, simulate and search schedules far larger than any that runs. One JSON line per row.
+// Times making, simulating and searching schedules far larger than any that are run. One JSON line
+// per row.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -94,8 +94,8 @@ class OverlapSimulator {
   const OverlapCosts& costs_;
   double clock_s_ = 0;
   double link_free_s_ = 0;
-  std::vector<std::vector<double>> gathered_s_;  // [chunk][unit] when its parameters are there
-  std::deque<double> reduces_;                   // when those under way are over
+  std::vector<std::vector<double>> gathered_s_;  // [chunk][unit] when its parameters are gathered
+  std::deque<double> reduces_;                   // end times of the reductions in flight
   Overlap result_;
 };
 

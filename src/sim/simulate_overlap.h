@@ -8,24 +8,24 @@
 
 namespace trireme {
 
-// What the actions of one rank take: of exactly the units that they name.
+// Durations of one rank's actions, for exactly the units that they name.
 struct OverlapCosts {
-  std::function<double(const Action&)> compute_s;     // F, B, W, BW, Sum, Step
-  std::function<double(const Action&)> collective_s;  // ReduceGrad over dp, Unshard
+  std::function<double(const Action&)> compute_s;     // for F, B, W, BW, Sum, Step
+  std::function<double(const Action&)> collective_s;  // for ReduceGrad over dp, and Unshard
 };
 
 struct Overlap {
   double makespan_s = 0;
   double compute_s = 0;
   double link_s = 0;           // of all collectives
-  double exposed_s = 0;        // the rank waits for a collective
-  std::vector<Span> timeline;  // [action] when the rank was at it, waits included
+  double exposed_s = 0;        // time in which the rank waits for a collective
+  std::vector<Span> timeline;  // [action] when it ran, waits included
 };
 
-// One rank, whose data-parallel peers all run the same program: collectives run one after the other
-// on a link of their own while the rank computes, and are waited for as in the runtime: parameters
-// before they are read, reduced gradients before Step, units' buffers before they are used again.
-// What comes from other pipeline ranks is taken to be there.
+// Simulates one rank whose data-parallel peers all run the same program. Collectives run one after
+// the other on their own link while the rank computes. The rank waits for them as in the runtime:
+// for parameters before they are read, for reduced gradients before Step, for buffers of units
+// before they are used again. Data from other pipeline ranks are assumed to be there.
 Overlap simulate_overlap(const Program& program, const DataParallelShape& shape,
                          const OverlapCosts& costs);
 

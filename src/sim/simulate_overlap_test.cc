@@ -32,7 +32,7 @@ Program program_of(const DataParallelShape& shape, int microbatches) {
   return add_unshard(program, shape);
 }
 
-// A unit takes 1 in F and 2 in BW; a collective `each` for every unit and once `latency`.
+// A unit takes 1 in F and 2 in BW. A collective takes `each` per unit and `latency` once.
 OverlapCosts costs_of(const DataParallelShape& shape, double each, double latency) {
   const int units = shape.num_units[0];
   const auto count = [units](const Action& action) {
@@ -66,7 +66,8 @@ TEST(Overlap, IsBoundedByComputeAndLink) {
   }
 }
 
-// One micro-batch goes up and down once: a unit's slot is never wanted too early by another.
+// One micro-batch goes forward and back once, so gathering a unit never needs another's slot too
+// early.
 TEST(Overlap, MorePrefetchNeverExposesMoreOfOneMicrobatch) {
   for (const double each : {0.1, 0.9, 1.0, 1.7, 4.0}) {
     double last = 1e9;
@@ -78,8 +79,8 @@ TEST(Overlap, MorePrefetchNeverExposesMoreOfOneMicrobatch) {
   }
 }
 
-// Of several micro-batches slots may collide where one ends and the next begins, and gathers stand
-// before reductions on the link; but whatever is fetched ahead is no worse than nothing.
+// With several micro-batches slots may collide where one ends and the next begins, and gathers
+// delay reductions on the link. But any prefetch is at least as good as none.
 TEST(Overlap, AnyPrefetchExposesLessThanNone) {
   for (const double each : {0.1, 0.9, 1.7}) {
     const double none = overlap_of(shape_of(3, 6, 0), 4, each, 0.0).exposed_s;
@@ -89,7 +90,7 @@ TEST(Overlap, AnyPrefetchExposesLessThanNone) {
   }
 }
 
-// Levels 0 and 1: of the reductions only the last bucket's is exposed while the link keeps up; a
+// At levels 0 and 1 only the reduction of the last bucket is exposed while the link keeps up. A
 // larger bucket pays the latency less often and leaves more for the end.
 TEST(Overlap, LargerBucketsPayLessLatencyAndExposeALongerEnd) {
   const auto run = [](int units_of_a_bucket, double each, double latency) {

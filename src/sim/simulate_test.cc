@@ -24,7 +24,7 @@ Simulation run(const Schedule& schedule, const Costs& costs) {
   return simulate(schedule, costs).value();
 }
 
-// Times of the form k / 8 add up exactly, so that closed forms can be compared with ==.
+// Times of the form k / 8 add up exactly, so closed forms can be compared with ==.
 struct Times {
   double f, b, w, c;
   double t() const { return f + b + w; }
@@ -178,7 +178,7 @@ TEST(Simulate, MessagesAndBytesPerLinkAreCounted) {
   EXPECT_EQ(messages("dualpipev"), 2 * m * (2 * p - 2));
 }
 
-// Qi et al. 2024: Table 5 (bubble rates, of_span) computed from Table 6 (profiled times in ms).
+// Qi et al. 2024: Table 5 (bubble rates, of_span), computed from Table 6 (profiled times in ms).
 TEST(Simulate, ReproducesTheZeroBubblePapersTable) {
   struct Row {
     int p, m;
@@ -219,8 +219,8 @@ TEST(Simulate, NamesThreeBubbles) {
   EXPECT_GT(h2.bubbles.of_makespan, 0);
 }
 
-// Laws of every simulation: no two actions of a rank overlap, and the makespan is at least what a
-// rank computes and waits for.
+// Laws of every simulation: no two actions of a rank overlap, and the makespan is at least the time
+// that a rank computes and waits.
 void expect_laws(const Schedule& schedule, const Costs& c, const std::string& what) {
   const Simulation s = run(schedule, c);
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
@@ -270,7 +270,7 @@ TEST(Simulate, LawsHoldForRandomShapesAndUnevenStages) {
   }
 }
 
-// At the times for which they were placed, posted transfers cost what implicit ones do.
+// With the times for which they were placed, posted transfers take no longer than implicit ones.
 TEST(Simulate, InsertedTransfersCostNothing) {
   for (const std::string& kind : schedule_kinds()) {
     for (const auto& [p, m] : {std::pair{2, 4}, {4, 8}, {6, 12}, {8, 24}}) {
@@ -285,7 +285,7 @@ TEST(Simulate, InsertedTransfersCostNothing) {
   }
 }
 
-// The published trap: transfers placed next to their users hang when they block.
+// The published mistake: transfers placed next to their users hang if they block.
 TEST(Simulate, NaiveBlockingSendsHangAndAreNamed) {
   const Schedule schedule = make("1f1b", 2, 3);
   Schedule sent = schedule;
@@ -316,14 +316,14 @@ TEST(Simulate, NaiveBlockingSendsHangAndAreNamed) {
 }
 
 TEST(Simulate, BandwidthSerialisesTheMessagesOfOneLink) {
-  // Two stages, forwards of 1 s, messages of 2 s: the link, not the ranks, sets the pace.
+  // With two stages, forwards of 1 s and messages of 2 s the link sets the pace, not the ranks.
   Costs c = costs(1, 0, 0, 0.5);
   c.link.bytes_per_s = 4;
   c.message_bytes = 8;
   const Simulation s = run(make("gpipe", 2, 5), c);
   EXPECT_DOUBLE_EQ(s.ranks[1].busy_s, 5);
-  // First forward at 1 s, five messages of 2 s, the latency, and the last forward of rank 1; then
-  // the five gradients one after another.
+  // The first forward ends at 1 s; then come five messages of 2 s, the latency, and the last
+  // forward of rank 1; then the five gradients one after another.
   EXPECT_DOUBLE_EQ(s.timeline[1][4].end_s, 1 + 5 * 2 + 0.5 + 1);
   EXPECT_DOUBLE_EQ(s.makespan_s, 12.5 + 5 * 2 + 0.5);
 }
@@ -333,8 +333,9 @@ TEST(Simulate, SavedBytesFollowTheStagesAndWhatWHolds) {
   c.saved_bytes = {10, 20};
   c.held_for_w = 0.25;
   const Simulation s = run(make("zb_h1", 2, 4), c);
-  EXPECT_EQ(s.ranks[0].peak_bytes, 20);              // two activations of 10, W right after B
-  EXPECT_EQ(s.ranks[1].peak_bytes, 20 + 0.25 * 20);  // one whole, one of which W is pending
+  EXPECT_EQ(s.ranks[0].peak_bytes, 20);  // two activations of 10; W follows B at once
+  // One whole activation, and one whose W is pending.
+  EXPECT_EQ(s.ranks[1].peak_bytes, 20 + 0.25 * 20);
 }
 
 TEST(Simulate, RefusesCostsThatDoNotFit) {

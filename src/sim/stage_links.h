@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-// The links between the ranks of neighbouring stages, and what goes over them; the messages of one
-// link follow each other.
+// The links between ranks of neighbouring stages and their traffic. Messages of one link follow
+// each other.
 class StageLinks {
  public:
   StageLinks(const Schedule& schedule, const StageGraph& graph, const Costs& costs);
 
-  // When a message of this (rank, chunk) arrives that can leave from `ready_s` on: an activation at
-  // the next stage, a gradient at the previous one.
+  // Returns when a message of this (rank, chunk) arrives that can leave from `ready_s` on: an
+  // activation at the next stage, or a gradient at the previous one.
   double deliver(int rank, int chunk, bool is_activation, double ready_s);
 
-  // Those that have been used.
+  // Returns the links that have been used.
   std::vector<LinkTraffic> used() const;
 
  private:

@@ -22,7 +22,7 @@ DegreeRule divides(std::string_view key, int64_t whole) {
           [whole](int64_t degree) { return whole % degree == 0; }};
 }
 
-// Either divides the other.
+// The degree and `whole` must divide one another, in either direction.
 DegreeRule fits_into(std::string_view key, int64_t whole) {
   return {
       fmt::format("must divide {} = {} or be a multiple of it", key, whole),
@@ -30,21 +30,22 @@ DegreeRule fits_into(std::string_view key, int64_t whole) {
   };
 }
 
-bool keeps(const std::vector<DegreeRule>& bonds, int64_t degree) {
-  return std::all_of(bonds.begin(), bonds.end(),
-                     [&](const DegreeRule& bond) { return bond.holds(degree); });
+bool satisfies_all(const std::vector<DegreeRule>& requirements, int64_t degree) {
+  return std::all_of(requirements.begin(), requirements.end(),
+                     [&](const DegreeRule& requirement) { return requirement.holds(degree); });
 }
 
-// `degree` is no more than `most` where it keeps the rules. What is no degree at all, or a rule of
-// sizes that are wrong themselves, is reported elsewhere.
-void hold(ConfigRules& rules, std::string_view key, int64_t degree,
-          const std::vector<DegreeRule>& bonds, int64_t most, const std::string& other_way = "") {
+// Reports a degree that breaks a rule, suggesting degrees up to `most`. An invalid degree, or a
+// rule about an invalid size, is reported elsewhere.
+void check_degree(ConfigRules& rules, std::string_view key, int64_t degree,
+                  const std::vector<DegreeRule>& requirements, int64_t most,
+                  const std::string& other_way = "") {
   if (degree < 1) return;
-  for (const DegreeRule& bond : bonds) {
-    if (bond.holds(degree)) continue;
-    const std::string others =
-        try_those(std::max<int64_t>(1, most), [&](int64_t d) { return keeps(bonds, d); });
-    return rules.require(false, key, bond.text, other_way + others);
+  for (const DegreeRule& requirement : requirements) {
+    if (requirement.holds(degree)) continue;
+    const std::string others = try_those(std::max<int64_t>(1, most),
+                                         [&](int64_t d) { return satisfies_all(requirements, d); });
+    return rules.require(false, key, requirement.text, other_way + others);
   }
 }
 
@@ -54,12 +55,12 @@ DegreeRule is_at_most(std::string_view key, int64_t whole) {
 }
 
 void tensor_rules(ConfigRules& rules, const ParallelConfig& parallel, const ModelSpec& model) {
-  std::vector<DegreeRule> bonds;
-  if (model.heads >= 1) bonds.push_back(divides("model.heads", model.heads));
-  if (model.kv_heads >= 1) bonds.push_back(fits_into("model.kv_heads", model.kv_heads));
-  if (model.d_ff >= 1) bonds.push_back(is_at_most("model.d_ff", model.d_ff));
-  if (model.vocab_size >= 1) bonds.push_back(is_at_most("model.vocab_size", model.vocab_size));
-  hold(rules, "parallel.tp", parallel.tp, bonds, model.heads);
+  std::vector<DegreeRule> requirements;
+  if (model.heads >= 1) requirements.push_back(divides("model.heads", model.heads));
+  if (model.kv_heads >= 1) requirements.push_back(fits_into("model.kv_heads", model.kv_heads));
+  if (model.d_ff >= 1) requirements.push_back(is_at_most("model.d_ff", model.d_ff));
+  if (model.vocab_size >= 1) requirements.push_back(is_at_most("model.vocab_size", model.vocab_size));
+  check_degree(rules, "parallel.tp", parallel.tp, requirements, model.heads);
 }
 
 // The slices of run.reproducible = "mesh" are shared out among the tp ranks.
@@ -94,9 +95,10 @@ void context_rules(ConfigRules& rules, const RunConfig& config) {
   const int64_t seq_len = config.model.seq_len;
   if (seq_len < 1) return;
   const DegreeRule two_chunks = {
-      fmt::format("must divide half of model.seq_len = {}, for every rank has two chunks", seq_len),
+      fmt::format("must divide half of model.seq_len = {}, because every rank has two chunks",
+                  seq_len),
       [seq_len](int64_t cp) { return ContextChunks::fits(seq_len, int(cp)); }};
-  hold(rules, "parallel.cp", config.parallel.cp, {two_chunks}, seq_len);
+  check_degree(rules, "parallel.cp", config.parallel.cp, {two_chunks}, seq_len);
 }
 
 void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
@@ -107,15 +109,15 @@ void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
   if (experts < 1 || cp < 1 || dp < 1) return;
   const std::vector<DegreeRule> of_model = {fits_into("parallel.cp", cp),
                                             divides("model.experts", experts)};
-  std::vector<DegreeRule> bonds = {divides("parallel.dp * parallel.cp", dp * cp)};
-  bonds.insert(bonds.end(), of_model.begin(), of_model.end());
-  // The least dp from the present one on that ep fits into, together with cp.
+  std::vector<DegreeRule> requirements = {divides("parallel.dp * parallel.cp", dp * cp)};
+  requirements.insert(requirements.end(), of_model.begin(), of_model.end());
+  // The least dp, from the present one on, with which ep fits together with cp.
   const int64_t step = parallel.ep / std::gcd(int64_t{parallel.ep}, cp);
   const int64_t wide_dp = (dp + step - 1) / step * step;
-  const std::string other_way = wide_dp != dp && keeps(of_model, parallel.ep)
+  const std::string other_way = wide_dp != dp && satisfies_all(of_model, parallel.ep)
                                     ? fmt::format("set parallel.dp = {} too, or ", wide_dp)
                                     : "";
-  hold(rules, "parallel.ep", parallel.ep, bonds, experts, other_way);
+  check_degree(rules, "parallel.ep", parallel.ep, requirements, experts, other_way);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ RunConfig some_run(ModelFamily family, int64_t kv_heads) {
   return config;
 }
 
-// The numbers behind "try".
+// Returns the numbers after "try".
 std::set<int> named_by(const ConfigProblem& problem) {
   std::set<int> numbers;
   const std::string list = problem.remedy.substr(problem.remedy.find("try "));
@@ -36,7 +36,7 @@ std::set<int> named_by(const ConfigProblem& problem) {
   return numbers;
 }
 
-// A degree is taken, or one sentence names exactly those that are.
+// Checks that a degree is accepted, or that the message names exactly the accepted ones.
 void expect_lists_are_what_is_taken(const RunConfig& config, const std::string& key,
                                     int ParallelConfig::*degree) {
   std::set<int> taken;

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// A field that must be above zero, or may be zero as well, and its greatest value.
+// The bounds of a field: above zero or at least zero, and its largest value.
 struct Bound {
   std::string_view key;
   bool may_be_zero;

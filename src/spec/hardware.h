@@ -14,30 +14,30 @@ struct LinkSpec {
   double bytes_per_s = 0.0;  // one way
 };
 
-// What a rank's device and its links can do. Measured by `trireme calibrate`, or described in a
-// file of clusters/ (docs/formats/hardware.md).
+// The speed and memory of a rank's device and of its links. It is measured by `trireme calibrate`
+// or described in a file of clusters/ (docs/formats/hardware.md).
 struct Hardware {
   std::string name;
   int threads = 1;          // of a rank
-  double fp32_flops = 0.0;  // ceilings of one rank with all its threads
+  double fp32_flops = 0.0;  // measured or stated peak of one rank with all its threads
   double bf16_flops = 0.0;
   double memory_bytes_per_s = 0.0;
   int64_t memory_bytes = 0;    // of one rank; 0: unknown
-  double matmul_share = 0.85;  // of the ceiling, at training shapes
+  double matmul_share = 0.85;  // share of the ceiling that matmuls of training shapes reach
   double attention_share = 0.6;
   int ranks_per_node = 1;
   LinkSpec inside_node;
   LinkSpec between_nodes;
-  double reduce_bytes_per_s = 0.0;  // adding one vector to another
+  double reduce_bytes_per_s = 0.0;  // speed of adding one vector to another
 };
 
-// The fields of a hardware file in its order; the pointers live as long as `hardware`.
+// Returns the fields of a hardware file in its order. The pointers are valid as long as `hardware`.
 std::vector<ConfigField> hardware_fields(Hardware& hardware);
 
-// The whole file.
+// Returns the text of the whole file.
 std::string to_toml(const Hardware& hardware);
 
-// What cannot be priced with, a sentence each.
+// Returns the values that cannot be used for pricing, one sentence each.
 std::vector<std::string> validate(const Hardware& hardware);
 
 }  // namespace trireme

@@ -10,9 +10,9 @@
 
 namespace trireme {
 
-// Ranks in the order [tp, cp, pp, dp], tp fastest: neighbours in rank communicate most. Experts
-// (ep) lie inside dp x cp: of its cp + dp * cp_size places, ep is the fast part and expert_dp, over
-// which the gradients of experts are reduced, the slow one.
+// Ranks in the order [tp, cp, pp, dp] with tp fastest: neighbouring ranks communicate most. Experts
+// (ep) are within dp x cp: of its places cp + dp * cp_size, ep is the fast part. expert_dp is the
+// slow part; over it the gradients of experts are reduced.
 struct Mesh {
   int tp = 1;
   int cp = 1;
@@ -22,8 +22,8 @@ struct Mesh {
 
   int size() const { return tp * cp * pp * dp; }
   int expert_dp() const { return dp * cp / ep; }
-  // Of the ranks that share the experts, how many differ in cp, and how many in dp for each of
-  // these.
+  // How many of the ranks that share the experts differ in cp, and how many differ in dp for each
+  // of these.
   int ep_cp() const { return ep < cp ? ep : cp; }
   int ep_dp() const { return ep / ep_cp(); }
   friend bool operator==(const Mesh&, const Mesh&) = default;
@@ -31,7 +31,7 @@ struct Mesh {
 
 enum class MeshAxis : uint8_t { Tp, Cp, Pp, Dp, Ep };
 
-std::string_view name_of(MeshAxis axis);  // "tp"
+std::string_view name_of(MeshAxis axis);  // such as "tp"
 
 struct MeshCoords {
   int tp = 0;
@@ -42,17 +42,17 @@ struct MeshCoords {
   int expert_dp = 0;
 };
 
-// All that is wrong with the degrees; "" each: key, value, rule, remedy.
+// Returns one text per degree with key, value, rule and remedy; "" if the degree is valid.
 std::vector<std::string> problems_of(const Mesh& mesh);
 
 MeshCoords coords_of(const Mesh& mesh, int position);
 int position_of(const Mesh& mesh, const MeshCoords& coords);  // reads tp, cp, pp, dp
 
-// Positions that differ from `position` along `axis` only, rising.
+// Returns the positions that differ from `position` only along `axis`, rising.
 std::vector<int> positions_along(const Mesh& mesh, MeshAxis axis, int position);
 
-// rank_at[position]: ranks sorted by node, so that the fast axes stay inside nodes however the
-// launcher has numbered the ranks.
+// Returns rank_at[position]. Ranks are sorted by node, so the fast axes stay inside nodes, whatever
+// the order in which the launcher has numbered the ranks.
 std::vector<int> place_on_nodes(std::span<const int> node_of);
 
 }  // namespace trireme

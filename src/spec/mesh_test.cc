@@ -66,7 +66,8 @@ TEST(Mesh, EpMustDivideDpTimesCp) {
 
 TEST(Mesh, PlacementKeepsTensorParallelRanksOnOneNodeHoweverRanksAreNumbered) {
   const Mesh mesh{.tp = 2, .dp = 4};
-  const std::vector<int> node_of = {0, 1, 0, 1, 0, 1, 0, 1};  // launched round robin
+  // The launcher numbered ranks round robin.
+  const std::vector<int> node_of = {0, 1, 0, 1, 0, 1, 0, 1};
   const std::vector<int> rank_at = place_on_nodes(node_of);
   for (int p = 0; p < mesh.size(); ++p) {
     for (const int other : positions_along(mesh, MeshAxis::Tp, p)) {

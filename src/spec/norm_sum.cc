@@ -39,7 +39,7 @@ void add_squares(uint64_t sum, int exponent, std::span<int64_t, kExactNormWords>
   const int shift = 2 * exponent - 2;
   size_t limb = size_t(shift / kLimbBits);
   const int within = shift % kLimbBits;
-  // sum << within, without a wider integer: its lowest limb, then the rest.
+  // Computes sum << within without a wider integer: the lowest limb, then the rest.
   words[limb] += int64_t(sum << within) & kLimbMask;
   uint64_t rest = sum >> (kLimbBits - within);
   for (; rest != 0; rest >>= kLimbBits) words[++limb] += int64_t(rest) & kLimbMask;

@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-// How a tensor lies over the ranks of one mesh axis.
-//   Replicate  the same value on all; its gradient is a partial sum on each
-//   Shard(d)   parts of dim d in rank order, balanced
-//   Partial    the value is the sum over the ranks
-//   Invariant  the same value on all, and the same gradient on all
+// How a tensor is placed on the ranks of one mesh axis:
+// Replicate  all have the same value; each has a partial sum of its gradient
+// Shard(d)   each has a part of dim d, in rank order, balanced
+// Partial    the value is the sum over the ranks
+// Invariant  all have the same value and the same gradient
 struct Placement {
   enum class Kind : uint8_t { Replicate, Shard, Partial, Invariant };
   Kind kind = Kind::Replicate;
-  int dim = 0;  // Shard
+  int dim = 0;  // only for Shard
 
   static constexpr Placement replicate() { return {Kind::Replicate, 0}; }
   static constexpr Placement shard(int dim) { return {Kind::Shard, dim}; }
@@ -24,7 +24,7 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// The placement of the gradient of a tensor so placed.
+// Returns the placement of the gradient of a tensor with placement p.
 constexpr Placement dual(Placement p) {
   switch (p.kind) {
     case Placement::Kind::Replicate:
@@ -36,9 +36,10 @@ constexpr Placement dual(Placement p) {
   }
 }
 
-std::string to_string(Placement placement);  // "replicate", "shard(1)", ...
+std::string to_string(Placement placement);  // such as "replicate" or "shard(1)"
 
-// Element counts of `parts` parts of `total`: the first total mod parts are one longer.
+// Returns the element count of part `part` if `total` elements are cut into `parts` parts. The
+// first total mod parts parts have one element more.
 constexpr int64_t balanced_count(int64_t total, int parts, int part) {
   return total / parts + (part < total % parts ? 1 : 0);
 }
@@ -46,11 +47,11 @@ constexpr int64_t balanced_begin(int64_t total, int parts, int part) {
   return total / parts * part + (part < total % parts ? part : total % parts);
 }
 
-// Shape of a rank's part of a tensor of shape `global`: Shard takes a balanced part of its dim, the
-// others have all of it.
+// Returns the shape of a rank's part of a tensor of shape `global`: for Shard a balanced part of
+// its dim, otherwise the whole.
 Shape local_shape(const Shape& global, Placement placement, int group_size, int rank);
 
-// From one placement to another.
+// A change from one placement to another.
 struct Redistribution {
   Placement from;
   Placement to;

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// Where the weight gradient goes: nothing for "overwrite slot 0", else "+" and "@slot".
+// Text of the gradient slot: "" for "overwrite slot 0", else "+" and "@slot".
 std::string grad_text(const Action& action) {
   std::string text = action.accumulate ? "+" : "";
   if (action.grad_slot > 0) text += fmt::format("@{}", action.grad_slot);
@@ -20,7 +20,7 @@ std::string microbatch_text(int microbatch, int chunk, int num_chunks) {
   return text;
 }
 
-// "[2]", "[2:5]"; nothing where the whole chunk is meant.
+// Returns "[2]" or "[2:5]"; "" for the whole chunk.
 std::string units_text(const Action& action) {
   if (action.num_units == 0) return "";
   if (action.num_units == 1) return fmt::format("[{}]", action.first_unit);

@@ -13,7 +13,7 @@ enum class ActionKind : uint8_t {
   F,
   B,
   W,
-  BW,  // B and W of one micro-batch as one
+  BW,  // B and W of one micro-batch as one action
   FB,  // F of (chunk, microbatch) overlapped with BW of (chunk_b, microbatch_b): DualPipe makes it,
        // the simulator runs it as one, and `unpair` makes two actions of it for the executor
   SendActivation,
@@ -38,17 +38,17 @@ enum class ActionKind : uint8_t {
                   // was wrong, roll back and update again
 };
 
-// F, B, W and their pairs: what runs kernels of layers.
+// True for F, B, W and their pairs: actions that run kernels of layers.
 bool computes(ActionKind kind);
-// A Send or Recv between stages.
+// True for a Send or Recv between stages.
 bool is_transfer(ActionKind kind);
 // The sum of gradients with a rank of the same pipeline.
 bool joins_ranks(ActionKind kind);
 // What happens to one piece of the optimizer's state.
 bool is_of_piece(ActionKind kind);
 
-// One entry of a Program. Fields that a kind does not use are -1 (chunk and microbatch of Step,
-// ...).
+// One entry of a Program. Fields that a kind does not use are -1, such as chunk and microbatch of
+// Step.
 struct Action {
   ActionKind kind = ActionKind::F;
   int16_t chunk = 0;  // which of the rank's model chunks
@@ -61,8 +61,9 @@ struct Action {
   int16_t grad_slot = 0;  // W, BW: where the weight gradient goes; SumGrad: the sum
   int16_t grad_slot_b = -1;  // SumGrad: what is added
   bool accumulate = false;   // W, BW, ReduceGrad: add to the slot instead of overwriting it
-  // F, B, W, BW and what is inserted around them: the part of the chunk that is meant. A unit is
-  // the embedding, a layer or the head, in the order of F; 0 units: all of them.
+  // F, B, W, BW and the actions inserted around them: the units of the chunk that the action
+  // covers. A unit is the embedding, a layer or the head, in the order of F; 0 units means all of
+  // them.
   int16_t first_unit = 0;
   int16_t num_units = 0;
 
@@ -72,13 +73,13 @@ struct Action {
 // The ordered actions of one rank.
 using Program = std::vector<Action>;
 
-// Stage of (chunk, rank): loop = chunk * p + rank; v = odd chunks reversed; bidir = chunk 1 runs
+// Stage of (chunk, rank). Loop: chunk * p + rank. V: odd chunks are reversed. Bidir: chunk 1 runs
 // the stages backwards (DualPipe: two directions over one set of stages).
 enum class StagePlacement : uint8_t { Loop, V, Bidir };
 
 // The programs of all p ranks of one pipeline.
 struct Schedule {
-  std::string kind;          // "1f1b", ...
+  std::string kind;          // such as "1f1b"
   int num_ranks = 1;         // p
   int num_microbatches = 1;  // m
   int num_chunks = 1;        // v
@@ -93,8 +94,8 @@ std::string_view name_of(ActionKind kind);
 int num_stages(const Schedule& schedule);
 int stage_of(const Schedule& schedule, int rank, int chunk);
 
-// "F3", "BW1", "F0.1" with the chunk after a dot where there is more than one chunk, "F4.0&BW1.1",
-// "W2+@1" (add to gradient slot 1), "SF3>2" (send to rank 2), "RB3<2", "Sum@0+@1", "Step".
+// Returns text such as "F3", "BW1", "F0.1" (chunk after a dot if there are several), "F4.0&BW1.1",
+// "W2+@1" (add to gradient slot 1), "SF3>2" (send to rank 2), "RB3<2", "Sum@0+@1" or "Step".
 std::string to_string(const Action& action, int num_chunks);
 std::string to_string(const Program& program, int num_chunks);
 

@@ -17,10 +17,10 @@ struct ModelConfig {
   int64_t layers = 4;
   int64_t d_model = 128;
   int64_t heads = 4;
-  int64_t kv_heads = 0;    // 0: heads
+  int64_t kv_heads = 0;    // 0: as many as heads
   int64_t head_dim = 0;    // 0: d_model / heads
   int64_t d_ff = 0;        // 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (llama)
-  int64_t vocab_size = 0;  // 0: the tokenizer's
+  int64_t vocab_size = 0;  // 0: that of the tokenizer
   int64_t seq_len = 128;
   ActivationChoice activation = ActivationChoice::Default;  // gpt2: GeluTanh; llama: Swiglu
   NormChoice norm = NormChoice::Default;                    // gpt2: LayerNorm; llama: RmsNorm
@@ -30,19 +30,20 @@ struct ModelConfig {
   bool parallel_block = false;  // attention and MLP beside each other (GPT-J, PaLM)
   bool embedding_norm = false;  // a norm right after the embedding (microgpt)
   bool final_norm = true;
-  bool tied_head = true;  // the head reads the embedding's table (llama: false by its files)
+  bool tied_head = true;  // the head uses the embedding's table (false in the files of llama)
   double norm_eps = 1e-5;
-  double dropout = 0.0;  // embedding, residual and attention
+  double dropout = 0.0;  // of embedding, residual and attention
   double init_stddev = 0.02;
-  bool init_scale_residual = true;  // projections onto the residual: stddev / sqrt(2 layers)
+  // Projections into the residual stream use stddev / sqrt(2 layers).
+  bool init_scale_residual = true;
   double rope_theta = 10000.0;
   double rope_scaling_factor = 1.0;  // Llama-3 scaling; 1: none
   double rope_low_freq_factor = 1.0;
   double rope_high_freq_factor = 4.0;
   int64_t rope_original_seq_len = 8192;
-  // moe only; d_ff is the width of one expert.
-  int64_t experts = 8;  // that tokens are routed to
-  int64_t top_k = 2;    // of them, those that a token visits
+  // The next fields are only for moe. d_ff is the width of one expert.
+  int64_t experts = 8;  // experts to which tokens are routed
+  int64_t top_k = 2;    // how many of them each token visits
   int64_t shared_experts = 0;
   RouterType router = RouterType::Softmax;
   int64_t expert_groups = 1;  // a token's experts lie in the best top_groups of so many groups
@@ -57,11 +58,11 @@ struct DataConfig {
   DataSource source = DataSource::Files;
   std::string train;      // token file
   std::string val;        // token file; "": no validation
-  std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; kept with checkpoints
+  std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; copied into checkpoints
 };
 
 struct BatchConfig {
-  int64_t global_sequences = 0;  // exactly one of the two, or neither: micro_sequences * dp
+  int64_t global_sequences = 0;  // set one of the two, or neither (then micro_sequences * dp)
   int64_t global_tokens = 0;
   int64_t micro_sequences = 8;
 };
@@ -89,7 +90,7 @@ struct ParallelConfig {
   int cp = 1;
   int ep = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
-  int chunks = 0;  // model chunks per rank; 0: what the schedule means
+  int chunks = 0;  // model chunks per rank; 0: default of the schedule
   int zero = 0;
   int hsdp_shard = 0;
   GradSync sync = GradSync::AllReduce;
@@ -98,8 +99,8 @@ struct ParallelConfig {
   bool sequence = false;
   bool tp_overlap = false;
   ContextExchange context = ContextExchange::Ring;
-  int64_t bucket_bytes = 0;  // of gradients that are reduced as one; 0: every unit for itself
-  int prefetch = 1;          // units whose parameters or gradients are on their way
+  int64_t bucket_bytes = 0;  // gradients that are reduced together; 0: each unit separately
+  int prefetch = 1;          // units whose parameters or gradients are in transfer
 };
 
 struct MemoryConfig {
@@ -107,7 +108,7 @@ struct MemoryConfig {
   OffloadChoice offload = OffloadChoice::None;
   std::string offload_folder;  // "": the run's
   int64_t offload_buffer_bytes = 16 << 20;
-  int64_t limit_bytes = 0;  // a plan above it is refused; 0: what the host has available
+  int64_t limit_bytes = 0;  // larger plans are refused; 0: the memory of the host
 };
 
 struct PrecisionConfig {
@@ -117,12 +118,12 @@ struct PrecisionConfig {
 };
 
 struct CheckpointConfig {
-  int64_t every = 0;  // steps; 0: only at the end and on a signal
+  int64_t every = 0;  // in steps; 0: only at the end and on a signal
   int64_t keep = 3;
-  int64_t keep_every = 0;       // steps; 0: none
+  int64_t keep_every = 0;       // in steps; 0: none
   std::string fallback_folder;  // "": none
   bool at_end = true;
-  double timeout_s = 300.0;  // without progress
+  double timeout_s = 300.0;  // limit without progress
 };
 
 struct RunSection {
@@ -133,7 +134,7 @@ struct RunSection {
   int threads_per_rank = 0;  // 0: max(1, cores / ranks on this host)
   BackendChoice backend = BackendChoice::Local;
   double comm_timeout_s = 60.0;
-  int64_t eval_every = 0;  // steps; 0: at the last alone
+  int64_t eval_every = 0;  // in steps; 0: only at the last step
   int64_t eval_sequences = 64;
   int64_t sample_every = 0;
   int64_t sample_tokens = 64;
@@ -141,7 +142,7 @@ struct RunSection {
   IsaChoice isa = IsaChoice::Auto;
   std::string hardware;  // a hardware file; "": measured for a moment at the start
   bool tensorboard = true;
-  int64_t histograms_every = 0;  // steps; 0: never
+  int64_t histograms_every = 0;  // in steps; 0: never
   std::string prometheus_file;   // "": none
   int prometheus_port = 0;       // 0: none
   std::string prometheus_host = "127.0.0.1";
@@ -150,7 +151,7 @@ struct RunSection {
 struct TraceConfig {
   int64_t first_step = 2;  // traced steps: first_step .. first_step + steps - 1
   int64_t steps = 3;
-  std::string ranks;  // "3,17": shown in the report beside those that it chooses
+  std::string ranks;  // such as "3,17": added to the ranks that the report chooses
 };
 
 struct RunConfig {

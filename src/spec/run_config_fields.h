@@ -30,8 +30,8 @@ struct ChoiceField {
 using FieldValue =
     std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, ChoiceField>;
 
-// One field of RUN.toml, bound to a configuration. Parsing, --set, printing, JSON, validation of
-// names, docs/configuration.md and shell completion all read this one table.
+// A field of RUN.toml, bound to a configuration. Parsing, --set, printing, JSON, validation of
+// names, docs/configuration.md and shell completion all use this one table.
 struct ConfigField {
   std::string_view section;
   std::string_view name;
@@ -40,7 +40,7 @@ struct ConfigField {
   ChoiceNames choices;  // empty: any value of the type
   FieldValue value;
 
-  std::string key() const;  // "model.layers"
+  std::string key() const;  // such as "model.layers"
 };
 
 // Returns the fields of a configuration, section by section in the order of the file. Their

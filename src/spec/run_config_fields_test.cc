@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Converts to a member of any type, so that T{Any, Any, ...} tells how many members T has.
+// Converts to any type, so that T{Any, Any, ...} shows how many members T has.
 struct Any {
   template <typename T>
   operator T() const;

@@ -44,7 +44,7 @@ std::string to_json(const RunConfig& config) {
     json[std::string(field.section)][std::string(field.name)] =
         std::visit(JsonValue{}, field.value);
   }
-  // Paths may hold any bytes; a JSON text may not.
+  // Paths may contain any bytes, but JSON text must be UTF-8.
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

@@ -22,7 +22,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 31;
 constexpr int64_t kMostBatchTokens = int64_t{1} << 40;
 constexpr int64_t kMostRanks = int64_t{1} << 20;
 
-// "" or numbers of up to six digits between commas.
+// True for "" and for numbers of up to six digits separated by commas.
 bool is_rank_list(std::string_view text) {
   int digits = 0;
   for (const char c : text) {
@@ -41,7 +41,7 @@ void batch_rules(ConfigRules& rules, const RunConfig& config) {
   rules.size("batch.micro_sequences", batch.micro_sequences, 1, kMostTokens);
   if (batch.global_tokens > 0 && seq_len > 0) {
     if (batch.global_sequences > 0) {
-      // Division instead of a product: the product of two large values has no meaning.
+      // Uses division, because the product of two large values may overflow.
       rules.require(batch.global_tokens % seq_len == 0 &&
                         batch.global_tokens / seq_len == batch.global_sequences,
                     "batch.global_tokens",
@@ -196,9 +196,10 @@ void parallel_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vo
   const bool has_servers = parallel.sync == GradSync::ParameterServer;
   rules.require(parallel.servers >= 1 && (!has_servers || parallel.servers <= parallel.dp),
                 "parallel.servers", "must be between 1 and parallel.dp", "try 1");
-  rules.require(!has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
-                "keeps all parameters on the servers: experts and shards cannot be elsewhere",
-                "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
+  rules.require(
+      !has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
+      "keeps all parameters on the servers, so experts and shards cannot be on other ranks",
+      "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
   staleness_rules(rules, config);
   rules.at_least("parallel.bucket_bytes", double(parallel.bucket_bytes), 0);
   rules.in_range("parallel.prefetch", parallel.prefetch, 0, 1024);

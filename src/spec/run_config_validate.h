@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// One broken rule: "parallel.tp = 3 must divide model.heads = 32; try 1, 2, 4, 8, 16 or 32".
+// A broken rule, such as "parallel.tp = 3 must divide model.heads = 32; try 1, 2, 4, 8, 16 or 32".
 struct ConfigProblem {
   std::string key;
   std::string value;

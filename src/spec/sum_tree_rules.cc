@@ -12,7 +12,7 @@ namespace {
 
 bool is_power(int64_t n) { return std::has_single_bit(uint64_t(n)); }
 
-// Data-parallel ranks sum every micro-batch before a rank sums its own (ZeRO 2 and 3).
+// True if data-parallel ranks sum every micro-batch before a rank sums its own (ZeRO 2 and 3).
 bool sums_ranks_first(const ParallelConfig& parallel) {
   return parallel.zero >= 2 && parallel.dp > 1;
 }
@@ -25,7 +25,7 @@ std::string mode_of(const RunConfig& config) {
   return fmt::format("run.reproducible = \"{}\"", name_of(config.run.reproducible));
 }
 
-// "try 1 or 2, ": the numbers up to `most` that are allowed; "" where none is.
+// Returns text such as "try 1 or 2, " with the allowed numbers up to `most`; "" if there are none.
 std::string named(int64_t most, const std::function<bool(int64_t)>& is_allowed) {
   bool is_any = false;
   for (int64_t number = 1; number <= most && !is_any; ++number) is_any = is_allowed(number);

@@ -7,12 +7,12 @@
 
 namespace trireme {
 
-// In the modes "layout" and "mesh" a gradient is one binary tree over the micro-batches of a step.
-// Partial sums that ranks exchange must be nodes of that tree. Returns the degrees and batch sizes
-// that do not allow this. `num_microbatches`: of a pipeline and step.
+// In the modes "layout" and "mesh" a gradient is one binary tree over the micro-batches of a step,
+// and partial sums that ranks exchange must be nodes of that tree. Returns the degrees and batch
+// sizes that do not allow this. `num_microbatches` is the number per pipeline and step.
 std::vector<ConfigProblem> sum_tree_problems(const RunConfig& config, int64_t num_microbatches);
 
-// The same as a rule of validate(), where the batch is known and right.
+// Adds these problems to validate() if the batch is set and valid.
 void sum_tree_rules(ConfigRules& rules, const RunConfig& config);
 
 }  // namespace trireme

@@ -27,7 +27,7 @@ void set(RunConfig& config, const std::string& key, int value) {
   if (key == "batch.micro_sequences") config.batch.micro_sequences = value;
 }
 
-// The numbers between "try" and the comma behind them, or behind the last of them.
+// Returns the numbers between "try" and the comma after the last of them.
 std::vector<int> degrees_named_by(const ConfigProblem& problem) {
   std::vector<int> numbers;
   std::smatch list;
@@ -40,7 +40,7 @@ std::vector<int> degrees_named_by(const ConfigProblem& problem) {
   return numbers;
 }
 
-// Each value that a refusal names removes it and brings no other one.
+// Each value that a refusal names removes the refusal and causes no other.
 TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
   int num_refused = 0, num_named = 0;
   for (int dp = 1; dp <= 12; ++dp) {
@@ -79,7 +79,7 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
   EXPECT_GT(num_named, 200);
 }
 
-// Sums of neighbouring ranks, of their copies and of two directions over any number of ranks.
+// Tests sums of neighbouring ranks, of their copies and of two directions over any number of ranks.
 TEST(SumTreeRules, EveryDegreeIsTakenWhoseSumsAreNodes) {
   for (int dp = 1; dp <= 12; ++dp) {
     EXPECT_TRUE(validate(some_run(dp, 1, 0, "1f1b", 4)).empty()) << dp;

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// A borrowed row-major matrix whose rows may be wider apart than they are long.
+// A borrowed row-major matrix. Its rows may be strided.
 struct MatrixRef {
   void* data = nullptr;
   DType dtype = DType::F32;
@@ -20,12 +20,12 @@ struct MatrixRef {
   }
 };
 
-// A tensor of any rank as a matrix: all dims but the last are rows.
+// Views a tensor of any rank as a matrix: all dims except the last are rows.
 inline MatrixRef matrix(const TensorRef& x) {
   const int64_t cols = x.shape[x.shape.rank() - 1];
   return {x.data, x.dtype, cols == 0 ? 0 : x.num_elements() / cols, cols, cols};
 }
-// Its elements in a row; there may be no gaps.
+// Views the elements as one row. The rows must be contiguous.
 inline TensorRef flat(const MatrixRef& x) {
   TRIREME_CHECK(x.stride == x.cols || x.rows <= 1, "a flattened matrix has no gaps");
   return {x.data, x.dtype, Shape{x.rows * x.cols}};

@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-// dtype + shape + pointer: borrowed memory, passed by value, never stored past the call unless the
-// owner outlives the holder (a layer holds refs into its stage's arena). data may be null when a
-// tensor is absent; shape says so with 0 elements.
+// dtype + shape + pointer of borrowed memory. Passed by value and never stored past the call,
+// unless the owner outlives the holder (a layer holds refs into its stage's arena). `data` may be
+// null for an absent tensor, whose shape has 0 elements.
 struct TensorRef {
   void* data = nullptr;
   DType dtype = DType::F32;
@@ -43,7 +43,7 @@ class Tensor {
   Tensor() = default;
   Tensor(DType dtype, Shape shape);  // zero-filled, on the CPU
   TensorRef ref() const { return {buffer_.data(), dtype_, shape_}; }
-  operator TensorRef() const { return ref(); }  // NOLINT: a borrowed view of itself
+  operator TensorRef() const { return ref(); }  // NOLINT: converts to a borrowed view
 
  private:
   Buffer buffer_;

@@ -18,8 +18,8 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-// Repeating words of several scripts, with runs of one letter, spaces, contractions and bytes that
-// are not UTF-8.
+// Makes repeating words of several scripts, with runs of one letter, spaces, contractions and bytes
+// that are not UTF-8.
 std::string random_text(uint64_t seed, size_t bytes) {
   static const char* const kParts[] = {"the ",
                                        "then ",
@@ -74,7 +74,7 @@ void merge_everywhere(Tokens& word, BpeMerge merge, int32_t made) {
   word = merged;
 }
 
-// The definition: count all pairs anew before every merge.
+// The definition of BPE training: all pairs are counted again before every merge.
 std::vector<BpeMerge> train_naively(const WordCounts& counts, int64_t num_merges,
                                     uint64_t min_count, std::vector<Tokens>* segmented = nullptr) {
   std::vector<Tokens> words(counts.words.size());
@@ -91,7 +91,8 @@ std::vector<BpeMerge> train_naively(const WordCounts& counts, int64_t num_merges
     }
     std::pair<int32_t, int32_t> best;
     uint64_t best_count = 0;
-    for (const auto& [pair, count] : pairs) {  // ascending: the first of the greatest stays
+    // Ascending, so the first of the most frequent pairs stays.
+    for (const auto& [pair, count] : pairs) {
       if (count > best_count) best = pair, best_count = count;
     }
     if (best_count < min_count) break;
@@ -203,7 +204,7 @@ TEST_F(BpeEncoding, DecodingIsExactForAnyBytes) {
   EXPECT_EQ(tokenizer_.decode(tokens), special);
 }
 
-// A long word does not take quadratic time.
+// A long word must not take quadratic time.
 TEST_F(BpeEncoding, LongWordsAreFast) {
   const std::string text(1 << 18, 'a');
   const auto tokens = tokenizer_.encode(text);
@@ -219,7 +220,8 @@ TEST_F(BpeEncoding, FullCacheForgetsNothingThatMatters) {
   EXPECT_EQ(tokenizer_.decode(cached), text);
 }
 
-// Batches of any size, any number of threads: the tokens of each document as a whole.
+// With batches of any size and any number of threads, the tokens are those of each document as a
+// whole.
 void expect_streamed_equals_whole(const Tokenizer& tokenizer, int num_threads, size_t step) {
   std::vector<std::string> documents;
   for (uint64_t seed = 0; seed < 40; ++seed) {

@@ -14,8 +14,8 @@
 namespace trireme {
 namespace {
 
-// A pair that can be merged, at the position of its left symbol. The earliest merge has the
-// smallest rank; among equals the leftmost comes first.
+// A pair that can be merged, at the position of its left symbol. The smallest rank merges first;
+// among equal ranks the leftmost.
 struct Candidate {
   uint32_t rank;
   uint32_t position;
@@ -77,7 +77,7 @@ Status BpeTokenizer::add_merge(size_t rank) {
 
 namespace {
 
-// The merges of GPT-2's form make the tokens one after the other.
+// True if the merges make the tokens in order, as in GPT-2's form.
 bool has_gpt2_form(const BpeVocabulary& vocabulary) {
   const size_t size = vocabulary.tokens.size();
   if (vocabulary.merges_by_rank || vocabulary.whole_words ||
@@ -147,7 +147,7 @@ Status BpeTokenizer::add_numbers_of_bytes() {
         special_[i] >= 0 && special_[i] < vocab_size() && (i == 0 || special_[i - 1] < special_[i]);
     if (!is_sound)
       return damaged(
-          fmt::format("special token {} is none, or not in ascending order", special_[i]));
+          fmt::format("special token {} does not exist or is not in ascending order", special_[i]));
   }
   if (!std::binary_search(special_.begin(), special_.end(), end_of_text_)) {
     return damaged(fmt::format("the end of text, token {}, is no special token", end_of_text_));
@@ -223,7 +223,8 @@ void BpeTokenizer::append_by_scan(std::string_view word, std::vector<int32_t>& t
   int32_t* symbols = tokens.data() + begin;
   size_t length = word.size();
   TRIREME_CHECK(length <= kShortWordBytes, "a word of " + std::to_string(length) + " bytes");
-  std::array<uint32_t, kShortWordBytes> ranks;  // ranks[k]: when symbols k and k + 1 are merged
+  // ranks[k] is the rank of merging symbols k and k + 1.
+  std::array<uint32_t, kShortWordBytes> ranks;
   const auto look_up = [&](size_t k) { ranks[k] = ranks_.find(symbols[k], symbols[k + 1]); };
   for (size_t k = 0; k + 1 < length; ++k) look_up(k);
   while (length > 1) {
@@ -244,7 +245,7 @@ void BpeTokenizer::append_by_heap(std::string_view word, std::vector<int32_t>& t
   constexpr uint32_t kNone = UINT32_MAX;
   const uint32_t length = static_cast<uint32_t>(word.size());
   TRIREME_CHECK(word.size() < kNone, "a word of 4 GiB");
-  // A list of symbols; a symbol that was merged into the one before it is -1.
+  // A list of symbols. A symbol that was merged into the one before it is -1.
   std::vector<int32_t> symbols(length);
   std::vector<uint32_t> previous(length), next(length);
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;

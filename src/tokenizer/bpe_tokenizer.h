@@ -21,33 +21,35 @@ struct BpeMerge {
   friend bool operator==(BpeMerge, BpeMerge) = default;
 };
 
-// What another program's byte-level BPE tokenizer is made of.
+// The parts of another program's byte-level BPE tokenizer.
 struct BpeVocabulary {
-  std::vector<std::string> tokens;  // by number: the bytes, or a special token's text
-  std::vector<int32_t> special;     // ascending: text never encodes to these
-  int32_t end_of_text = 0;          // one of them
-  std::vector<BpeMerge> merges;     // earliest first; what they make must be a token
-  // Instead of merges (tiktoken): any two tokens that together are a token merge, the one with the
-  // smallest number first.
+  // By number: the bytes of a token, or the text of a special token.
+  std::vector<std::string> tokens;
+  std::vector<int32_t> special;  // ascending; text is never encoded to these
+  int32_t end_of_text = 0;       // one of the special tokens
+  std::vector<BpeMerge> merges;  // in order of priority; their results must be tokens
+  // Instead of merges (tiktoken): two tokens merge if together they are a token; the smallest
+  // resulting number merges first.
   bool merges_by_rank = false;
-  bool whole_words = false;  // a word that is a token is that token, whatever the merges say
+  // A word that is itself a token becomes that token, whatever the merges say.
+  bool whole_words = false;
   PreTokenizer pre_tokenizer = PreTokenizer::Gpt2;
 };
 
-// Byte-level byte-pair encoding. A text is split into words (pre_tokenizer.h); in a word, the
+// Byte-level byte-pair encoding. A text is split into words (pre_tokenizer.h). In a word, the
 // earliest merge that applies is applied at its leftmost place, until none applies.
 class BpeTokenizer : public Tokenizer {
  public:
-  // GPT-2's vocabulary: tokens 0 to 255 are the bytes (the printable ones first), 256 + k is what
-  // merge k makes, the last one is <|endoftext|>. Refuses merges of tokens that come later,
-  // repeated ones, and tokens too long.
+  // Makes a tokenizer with GPT-2's vocabulary: tokens 0 to 255 are the bytes (the printable ones
+  // first), 256 + k is the result of merge k, and the last one is <|endoftext|>. An error if a
+  // merge uses a later token or is repeated, or a token is too long.
   static Result<BpeTokenizer> make(std::vector<BpeMerge> merges);
-  // Refuses two tokens of the same bytes, a byte without a token, and merges that make no token.
+  // An error if two tokens have the same bytes, a byte has no token, or a merge makes no token.
   static Result<BpeTokenizer> make(BpeVocabulary vocabulary);
   static constexpr int32_t kNumBytes = 256;
   static constexpr size_t kGreatestTokenBytes = 4096;
 
-  static int32_t token_of_byte(uint8_t byte);  // in GPT-2's vocabulary
+  static int32_t token_of_byte(uint8_t byte);  // in the vocabulary of GPT-2
 
   std::string_view kind() const override { return "bpe"; }
   int64_t vocab_size() const override { return static_cast<int64_t>(begins_.size()) - 1; }
@@ -60,14 +62,14 @@ class BpeTokenizer : public Tokenizer {
   uint64_t hash() const override;
   std::string to_json() const override;
 
-  // Of GPT-2's form, whose merges and nothing else say what it is.
+  // True if the vocabulary has GPT-2's form, so that its merges define it completely.
   bool is_gpt2() const { return is_gpt2_; }
   std::span<const BpeMerge> merges() const { return merges_; }
   bool merges_by_rank() const { return merges_by_rank_; }
   bool whole_words() const { return whole_words_; }
   PreTokenizer pre_tokenizer() const { return pre_tokenizer_; }
-  // The tokens of one word, by either of two algorithms with the same result: scanning is fast for
-  // short words (and for those alone), a heap does not become quadratic for long ones.
+  // Two algorithms for the tokens of one word with the same result: scanning is fast for short
+  // words (and allowed only for them); the heap is not quadratic for long words.
   static constexpr size_t kShortWordBytes = 48;
   void append_by_scan(std::string_view word, std::vector<int32_t>& tokens) const;
   void append_by_heap(std::string_view word, std::vector<int32_t>& tokens) const;
@@ -81,12 +83,13 @@ class BpeTokenizer : public Tokenizer {
   void append_word(std::string_view word, std::vector<int32_t>& tokens) const;
 
   std::vector<BpeMerge> merges_;
-  PairTable ranks_;                       // (left, right) -> when it is merged
-  std::vector<int32_t> made_;             // by rank: the token that it makes
-  std::array<int32_t, 256> byte_tokens_;  // by byte
-  std::string bytes_;                     // of all tokens, one after the other
-  std::vector<size_t> begins_ = {0};      // of a token in bytes_; one more than there are tokens
-  std::unordered_map<std::string, int32_t> numbers_;  // of tokens that are not special; see make()
+  PairTable ranks_;                       // (left, right) -> rank of the merge
+  std::vector<int32_t> made_;             // [rank] the token that the merge makes
+  std::array<int32_t, 256> byte_tokens_;  // [byte]
+  std::string bytes_;                     // bytes of all tokens, one after the other
+  std::vector<size_t> begins_ = {0};      // [token] begin in bytes_, and the end of the last token
+  // Number of each token that is not special; see make().
+  std::unordered_map<std::string, int32_t> numbers_;
   std::vector<int32_t> special_;
   int32_t end_of_text_ = 0;
   bool is_gpt2_ = false;

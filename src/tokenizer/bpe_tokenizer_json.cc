@@ -67,7 +67,7 @@ std::vector<BpeMerge> merges_member(const json& object) {
   return merges;
 }
 
-// Special tokens are written as they are, all others as GPT-2 spells bytes.
+// Special tokens are written as their text, all others as GPT-2 spells bytes.
 BpeVocabulary read_vocabulary(const json& object) {
   BpeVocabulary vocabulary;
   vocabulary.pre_tokenizer = pre_tokenizer_member(object);
@@ -91,7 +91,7 @@ BpeVocabulary read_vocabulary(const json& object) {
   return vocabulary;
 }
 
-// Entries between commas, a few on a line.
+// Prints entries with commas, several per line.
 template <typename List, typename Print>
 std::string print_list(const char* name, const List& list, Print&& print) {
   std::string text = fmt::format("  \"{}\": [", name);

@@ -13,15 +13,16 @@ namespace {
 
 struct Pair {
   uint64_t count = 0;
-  // Where its left token begins, ascending; the pair may have gone from there since.
+  // Positions at which its left token begins, ascending. The pair may be gone from some of these
+  // positions.
   std::vector<uint32_t> positions;
 };
 
 struct PairCandidate {
-  uint64_t count;  // when it was pushed; the pair's own count may have fallen since
+  uint64_t count;  // when it was pushed; the pair's current count may be lower
   int32_t left;
   int32_t right;
-  uint32_t index;  // in pairs_
+  uint32_t index;  // index in pairs_
 
   friend bool operator<(const PairCandidate& a, const PairCandidate& b) {
     if (a.count != b.count) return a.count < b.count;
@@ -30,14 +31,15 @@ struct PairCandidate {
 };
 
 // All distinct words as one array with a place per byte. A token is written at its first byte and,
-// as kTail - token, at its last byte (unless it has one byte only), so that both neighbours are
-// found without links: the next token begins length(token) further on, the previous one ends just
-// before. kBorder stands between words and on a first byte that was merged away.
+// as kTail - token, at its last byte (unless it has only one byte). So both neighbours are found
+// without links: the next token begins length(token) places further, the previous one ends just
+// before. kBorder stands between words and at the first byte of a token that was merged into its
+// left neighbour.
 class MergeLearner {
  public:
   explicit MergeLearner(const WordCounts& words);
 
-  // The most frequent pair is merged; false when no pair has min_count.
+  // Merges the most frequent pair. Returns false if no pair occurs min_count times.
   bool merge_best(uint64_t min_count);
   std::vector<BpeMerge> take_merges() { return std::move(merges_); }
 
@@ -52,12 +54,12 @@ class MergeLearner {
   void push_new_pairs();
 
   std::vector<int32_t> places_;
-  std::vector<uint32_t> word_of_;        // by place
-  const std::vector<uint64_t>& counts_;  // by word
-  std::vector<uint32_t> lengths_;        // by token, in bytes
+  std::vector<uint32_t> word_of_;        // [place]
+  const std::vector<uint64_t>& counts_;  // [word]
+  std::vector<uint32_t> lengths_;        // [token], in bytes
   PairTable table_;                      // pair -> index in pairs_
   std::vector<Pair> pairs_;
-  std::vector<PairCandidate> new_pairs_;  // met in this merge for the first time
+  std::vector<PairCandidate> new_pairs_;  // pairs that this merge has created
   std::priority_queue<PairCandidate> candidates_;
   std::vector<BpeMerge> merges_;
 };
@@ -89,7 +91,7 @@ bool MergeLearner::merge_best(uint64_t min_count) {
     PairCandidate best = candidates_.top();
     candidates_.pop();
     const uint64_t count = pairs_[best.index].count;
-    if (best.count != count) {  // it comes back where it belongs
+    if (best.count != count) {  // pushed again with its current count
       best.count = count;
       if (count >= min_count) candidates_.push(best);
       continue;

@@ -74,7 +74,7 @@ std::string_view CharTokenizer::piece(int32_t token) const {
   return token == end_of_text() ? kEndOfText : std::string_view(pieces_[token]);
 }
 
-// Before the last byte that starts a character: what stands there may not be complete.
+// Cuts before the last byte that starts a character, because that character may be incomplete.
 size_t last_char_split(std::string_view text) {
   size_t split = text.size();
   while (split > 0 && (static_cast<uint8_t>(text[split - 1]) & 0xC0) == 0x80) --split;

@@ -10,15 +10,17 @@
 
 namespace trireme {
 
-// A late place where a text may be cut between characters, whatever comes after it; 0: none.
+// Returns a position, as late as possible, where a text may be cut between characters, whatever
+// comes after it; 0 if there is none.
 size_t last_char_split(std::string_view text);
 
-// A token per code point that the training text had, in their order, and <|endoftext|> last. Bytes
-// that are not UTF-8 are characters of their own (kInvalidByte + byte), so that decoding is exact.
-// A text with another character is refused: no token would bring it back.
+// A tokenizer with a token per code point of its training text, in their order, and <|endoftext|>
+// last. Bytes that are not UTF-8 are characters of their own (kInvalidByte + byte), so decoding is
+// exact. A text with any other character is refused, because no token could restore it.
 class CharTokenizer : public Tokenizer {
  public:
-  // Strictly increasing code points without surrogates, or kInvalidByte + 0x80 .. 0xFF.
+  // The alphabet has strictly increasing code points without surrogates, or kInvalidByte + 0x80 ..
+  // 0xFF.
   static Result<CharTokenizer> make(std::vector<uint32_t> alphabet);
 
   std::string_view kind() const override { return "char"; }
@@ -38,7 +40,7 @@ class CharTokenizer : public Tokenizer {
   std::unordered_map<uint32_t, int32_t> token_of_;
 };
 
-// Collects the characters of a text that comes in pieces, each cut between characters.
+// Collects the characters of a text that arrives in pieces, each cut between characters.
 class CharTrainer {
  public:
   CharTrainer();
@@ -46,7 +48,7 @@ class CharTrainer {
   CharTokenizer train() const;
 
  private:
-  std::vector<bool> met_;  // by code point or kInvalidByte + byte
+  std::vector<bool> met_;  // [code point or kInvalidByte + byte]
 };
 
 }  // namespace trireme

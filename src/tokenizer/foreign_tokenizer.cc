@@ -24,10 +24,10 @@ bool is_tiktoken(const std::string& path) {
   return path.ends_with(".tiktoken") || path.ends_with(".model");
 }
 
-// A protobuf whose first field is a list of pieces; a line of base64 begins with a letter.
+// True for a protobuf whose first field is a list of pieces. A line of base64 begins with a letter.
 bool is_sentencepiece(std::string_view text) { return text.starts_with('\n'); }
 
-// The eos_token of tokenizer_config.json, a string or an object; "" where it does not say.
+// Returns the eos_token of tokenizer_config.json, a string or an object; "" if it has none.
 std::string end_of_text_beside(const fs::path& path) {
   const auto text = read_text_file((path.parent_path() / "tokenizer_config.json").string(),
                                    limits::kSmallFileBytes);
@@ -75,7 +75,7 @@ Result<std::unique_ptr<Tokenizer>> load_file(const std::string& path,
     if (is_tiktoken(path)) {
       tokenizer = parse_tiktoken(text, options);
     } else if (options.end_of_text.empty()) {
-      return parse_tokenizer(text);  // our own as well
+      return parse_tokenizer(text);  // also reads our own format
     } else {
       tokenizer = parse_hugging_face_tokenizer(text, options);
     }

@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-// Prose of a few syllables: many merges, many overlaps.
+// Makes text of a few syllables, which has many merges and overlaps.
 std::string random_text(uint64_t seed, int num_parts) {
   static const char* const kParts[] = {"an", "na", "ban",      "a",  "b",  " ", " the", "'s",
                                        "\n", "12", "\xC3\xA9", "ss", " s", "!", "aa",   "\xE9"};
@@ -46,13 +46,13 @@ BpeTokenizer trained(int64_t vocab_size) {
   return std::move(*train_bpe(words, {.vocab_size = vocab_size}));
 }
 
-// A trained vocabulary with its tokens in another order and two special tokens in front, as
-// trainers of others leave it.
+// A trained vocabulary with shuffled tokens and two special tokens in front, as other programs'
+// trainers leave it.
 struct Shuffled {
   json vocab = json::object();
   json merges = json::array();
   std::vector<std::string> merge_lines;
-  std::map<std::string, int64_t> numbers;  // of bytes
+  std::map<std::string, int64_t> numbers;  // number of each token by its bytes
 };
 Shuffled shuffled() {
   const BpeTokenizer tokenizer = trained(400);
@@ -82,8 +82,9 @@ json hugging_face(const Shuffled& parts) {
           {"model", {{"type", "BPE"}, {"vocab", parts.vocab}, {"merges", parts.merges}}}};
 }
 
-// Joins, again and again, the leftmost neighbours of the smallest rank; no table of ours is used.
-using RankOf = std::function<int64_t(const std::string&, const std::string&)>;  // -1: none
+// Repeatedly joins the leftmost neighbours with the smallest rank. It uses none of our tables.
+// Returns -1 if there is none.
+using RankOf = std::function<int64_t(const std::string&, const std::string&)>;
 std::vector<std::string> merge_naively(std::string_view word, const RankOf& rank_of) {
   std::vector<std::string> parts;
   for (char byte : word) parts.emplace_back(1, byte);
@@ -160,7 +161,7 @@ TEST(ForeignTokenizer, MergesOfATokenizerJsonAreAppliedInTheirOrderWhateverTheNu
 
 TEST(SpecialTokens, StandForTheirCharactersWhereThatIsAskedFor) {
   json object = hugging_face(shuffled());
-  object["added_tokens"][0]["content"] = "</s>a";  // the longer of two counts
+  object["added_tokens"][0]["content"] = "</s>a";  // the longer one matches first
   const auto tokenizer = parse_hugging_face_tokenizer(object.dump());
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   const SpecialTokenEncoder encoder(*tokenizer);
@@ -178,7 +179,7 @@ TEST(SpecialTokens, StandForTheirCharactersWhereThatIsAskedFor) {
       }
       expected.push_back(1);
       text.pop_back();
-      text += "\n";  // no part of what follows: the next part is encoded alone
+      text += "\n";  // so that the next part is encoded separately
       text += "</s>a";
       const auto line = tokenizer->encode("\n").value();
       expected.insert(expected.end(), line.begin(), line.end());
@@ -282,7 +283,7 @@ TEST_F(TokenizerFiles, ForeignOnesComeBackWithTheSameTokens) {
 }
 
 TEST_F(TokenizerFiles, ASentencePieceModelIsRefusedByName) {
-  // Its first piece: "<unk>", score 0, of type 2.
+  // The first piece of a SentencePiece model: "<unk>", score 0, type 2.
   const char piece[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02";
   std::ofstream(path("tokenizer.model"), std::ios::binary) << std::string(piece, sizeof piece - 1);
   const auto refused = load_foreign_tokenizer(path("tokenizer.model"));

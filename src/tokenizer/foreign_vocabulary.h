@@ -7,7 +7,7 @@
 
 #include "tokenizer/foreign_tokenizer.h"
 
-// Internal to this folder: what the readers of foreign tokenizers have in common.
+// Internal to this folder: shared by the readers of foreign tokenizers.
 namespace trireme {
 
 // The patterns as tokenizer.json spells them.
@@ -17,19 +17,20 @@ inline constexpr std::string_view kLlama3Regex =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Collects a vocabulary in which tokens are named by their spelling.
+// Collects a vocabulary whose tokens are named by their spelling.
 class VocabularyBuilder {
  public:
-  // Fails for a number that is there already with another text.
+  // An error if the number already has another text.
   Status add(const std::string& spelling, int64_t number);
   Status add_special(const std::string& text, int64_t number);
-  // Two spellings of tokens that were added.
+  // `left` and `right` are spellings of added tokens.
   Status add_merge(std::string_view left, std::string_view right);
-  Status add_merge_line(std::string_view line);  // "a b": spellings have no space
-  // Makes special what is neither a byte nor made by a merge.
+  // Such as "a b", because spellings contain no space.
+  Status add_merge_line(std::string_view line);
+  // Makes every token special that is neither a byte nor the result of a merge.
   void make_unmade_special();
 
-  // Every number from 0 on must be there.
+  // An error if a number from 0 on is missing.
   Result<BpeTokenizer> finish(const ForeignTokenizerOptions& options, PreTokenizer pre_tokenizer,
                               bool whole_words);
 
@@ -40,7 +41,7 @@ class VocabularyBuilder {
   std::vector<BpeMerge> merges_;
 };
 
-// The number of the special token that ends a text.
+// Returns the number of the special token that ends a text.
 Result<int32_t> find_end_of_text(const std::map<int64_t, std::string>& special,
                                  const std::string& wanted);
 

@@ -1,4 +1,4 @@
-// tokenizer.json of Hugging Face, vocab.json and merges.txt.
+// Reads tokenizer.json of Hugging Face, and vocab.json with merges.txt.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ struct ReadError {
 [[noreturn]] void fail(std::string message) {
   throw ReadError{{ErrorKind::Damaged, std::move(message)}};
 }
-// What the file says clearly and this tokenizer does not do.
+// For valid settings that this tokenizer does not support.
 [[noreturn]] void unsupported(std::string message) {
   throw ReadError{{ErrorKind::Infeasible, std::move(message)}};
 }
@@ -36,10 +36,11 @@ json parse_object(std::string_view text, const char* what) {
   return std::move(*object);
 }
 
-// Null where the key is absent.
+// Returns null if the key is absent.
 const json& member_or_null(const json& object, const char* key) {
-  static const json kNull;  // never written
-  if (!object.is_object()) fail(fmt::format("\"{}\" is looked for in what is no object", key));
+  static const json kNull;  // never modified
+  if (!object.is_object())
+    fail(fmt::format("expected an object with \"{}\", found {}", key, object.type_name()));
   const auto found = object.find(key);
   return found == object.end() ? kNull : *found;
 }
@@ -58,14 +59,16 @@ std::string word(const json& object, const char* key) {
 
 int64_t number_of(const json& value, const char* where) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{INT32_MAX}) {
-    fail(fmt::format("{} has a number that is not one of a token", where));
+    fail(fmt::format("{} has a number that is not a token", where));
   }
   return static_cast<int64_t>(value.get<uint64_t>());
 }
 
 void check_byte_level(const json& step) {
   if (flag(step, "add_prefix_space", true)) {
-    unsupported("pre_tokenizer: add_prefix_space: a space before every text could not be undone");
+    unsupported(
+        "pre_tokenizer: add_prefix_space is not supported, because decoding could not remove the "
+        "space before the text");
   }
 }
 
@@ -75,10 +78,10 @@ PreTokenizer of_regex(const std::string& regex) {
   unsupported("pre_tokenizer: the pattern " + regex + " is neither GPT-2's nor Llama-3's");
 }
 
-// ByteLevel, or a Split by a pattern that we know and a ByteLevel.
+// Accepts ByteLevel, or a Split with a known pattern followed by ByteLevel.
 PreTokenizer read_pre_tokenizer(const json& pre_tokenizer) {
   if (pre_tokenizer.is_null())
-    unsupported("pre_tokenizer: there is none: not a byte-level BPE tokenizer");
+    unsupported("pre_tokenizer is missing: not a byte-level BPE tokenizer");
   if (word(pre_tokenizer, "type") == "ByteLevel") {
     check_byte_level(pre_tokenizer);
     if (!flag(pre_tokenizer, "use_regex", true))
@@ -107,7 +110,7 @@ void check_model(const json& object, const json& model) {
   if (!type.empty() && type != "BPE")
     unsupported("model.type is \"" + type + "\"; BPE is supported");
   if (!member_or_null(object, "normalizer").is_null())
-    unsupported("normalizer: a text that is normalised does not come back");
+    unsupported("normalizer is not supported, because decoding could not restore the text");
   if (flag(model, "byte_fallback", false))
     unsupported("model.byte_fallback: not a byte-level vocabulary");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -132,7 +135,7 @@ void read_merges(const json& merges, VocabularyBuilder& builder) {
       must(builder.add_merge(merge[0].get_ref<const std::string&>(),
                              merge[1].get_ref<const std::string&>()));
     } else {
-      fail("model.merges has what is neither \"a b\" nor [\"a\", \"b\"]");
+      fail("model.merges has an entry that is neither \"a b\" nor [\"a\", \"b\"]");
     }
   }
 }
@@ -176,7 +179,7 @@ Result<BpeTokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_
       std::string_view line = merges.substr(0, merges.find('\n'));
       merges.remove_prefix(std::min(merges.size(), line.size() + 1));
       if (line.ends_with('\r')) line.remove_suffix(1);
-      // Merges may begin with a # of their own.
+      // A merge may itself begin with "#".
       if (!line.empty() && !line.starts_with("#version")) must(builder.add_merge_line(line));
     }
     builder.make_unmade_special();

@@ -1,4 +1,4 @@
-// The files in which the transformers library keeps tokenizers.
+// Writes the files in which the transformers library stores tokenizers.
 
 #include <fmt/format.h>
 
@@ -15,7 +15,8 @@ using nlohmann::ordered_json;
 
 ordered_json vocab_of(const SpelledTokenizer& spelled) {
   ordered_json vocab = ordered_json::object();
-  // Added one by one: the library's own map keeps no order, so that of the numbers reads best.
+  // Entries are added one by one in the order of their numbers, because the library's own map keeps
+  // no order.
   for (size_t token = 0; token < spelled.tokens.size(); ++token) {
     vocab.get_ref<ordered_json::object_t&>().emplace_back(spelled.tokens[token], token);
   }

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A number for each of some pairs of tokens (open addressing).
+// Maps pairs of tokens to numbers (open addressing).
 class PairTable {
  public:
   static constexpr uint32_t kAbsent = UINT32_MAX;
@@ -21,7 +21,8 @@ class PairTable {
     }
   }
 
-  // The pair's number, to be read and set until the next call; kAbsent where the pair is new.
+  // Returns the pair's number, which may be read and set until the next call. It is kAbsent for a
+  // new pair.
   uint32_t& find_or_add(int32_t left, int32_t right) {
     if (size_ * 2 >= slots_.size()) grow();
     Slot& slot = slot_of(key_of(left, right));
@@ -46,7 +47,7 @@ class PairTable {
   // Fibonacci hashing: the high bits of the product depend on all bits of the key.
   size_t place_of(uint64_t key) const { return (key * 0x9E3779B97F4A7C15u) >> (64 - bits_); }
 
-  // The key's slot, or the empty one where it belongs.
+  // Returns the key's slot, or the empty slot where it belongs.
   Slot& slot_of(uint64_t key) {
     size_t place = place_of(key);
     while (slots_[place].key != key && slots_[place].key != kEmpty) {

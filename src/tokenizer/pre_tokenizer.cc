@@ -37,18 +37,18 @@ inline ClassedChar classify(std::string_view text, size_t position) {
   return {char_class(decoded.code_point), static_cast<size_t>(decoded.length)};
 }
 
-// The character that ends at `end` > 0.
+// Returns the character that ends at `end` > 0.
 ClassedChar classify_before(std::string_view text, size_t end) {
   const size_t earliest = end < kGreatestCharBytes ? 0 : end - kGreatestCharBytes;
   for (size_t start = end; start-- > earliest;) {
     const ClassedChar candidate = classify(text.substr(0, end), start);
     if (candidate.length == end - start && candidate.length > 1) return candidate;
-    if (!is_continuation(text[start])) break;  // no lead byte before this one
+    if (!is_continuation(text[start])) break;  // no lead byte found so far
   }
   return classify(text.substr(end - 1, 1), 0);
 }
 
-// End of the run of characters of one class that includes `position`.
+// Returns the end of the run of characters of one class that includes `position`.
 size_t run_end(std::string_view text, size_t position, CharClass char_class) {
   while (position < text.size()) {
     const ClassedChar next = classify(text, position);
@@ -58,7 +58,8 @@ size_t run_end(std::string_view text, size_t position, CharClass char_class) {
   return position;
 }
 
-// Bytes of 's 't 're 've 'm 'll 'd at the start, where the apostrophe is known to be; else 0.
+// Returns the bytes of 's 't 're 've 'm 'll 'd at the start, or 0. The text begins with an
+// apostrophe.
 size_t contraction_bytes(std::string_view text) {
   if (text.size() < 2) return 0;
   const char first = text[1];
@@ -70,7 +71,7 @@ size_t contraction_bytes(std::string_view text) {
   return is_long ? 3 : 0;
 }
 
-// \s+(?!\S)|\s+ : all spaces at the end of the text, else all but the last, but at least one.
+// \s+(?!\S)|\s+ : all spaces at the end of the text, else all except the last, but at least one.
 size_t spaces_bytes(std::string_view text) {
   size_t end = 0;
   size_t last_length = 0;
@@ -100,14 +101,15 @@ size_t gpt2_word_bytes(std::string_view text) {
   return spaces_bytes(text);
 }
 
-// Bytes of (?i:'s|'t|'re|'ve|'m|'ll|'d) at the start, where the apostrophe is known to be; else 0.
+// Returns the bytes of (?i:'s|'t|'re|'ve|'m|'ll|'d) at the start, or 0. The text begins with an
+// apostrophe.
 size_t any_case_contraction_bytes(std::string_view text) {
   std::string lower(text.substr(0, 3));
   for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   if (const size_t bytes = contraction_bytes(lower); bytes > 0) return bytes;
-  return lower == "'\xC5\xBF" ? 3 : 0;  // the long s is an s of another case
+  return lower == "'\xC5\xBF" ? 3 : 0;  // the long s is another case of s
 }
 
 size_t line_ends_end(std::string_view text, size_t position) {
@@ -115,14 +117,14 @@ size_t line_ends_end(std::string_view text, size_t position) {
   return position;
 }
 
-// \s*[\r\n]+|\s+(?!\S)|\s+ : spaces up to the last end of a line, if there is one.
+// \s*[\r\n]+|\s+(?!\S)|\s+ : spaces up to the last line end, if there is one.
 size_t llama3_spaces_bytes(std::string_view text) {
   const std::string_view run = text.substr(0, run_end(text, 0, CharClass::Space));
   const size_t last_line_end = run.find_last_of("\r\n");
   return last_line_end != std::string_view::npos ? last_line_end + 1 : spaces_bytes(text);
 }
 
-// Three numbers at most.
+// Takes at most three numbers.
 size_t numbers_bytes(std::string_view text) {
   size_t end = 0;
   for (int count = 0; count < 3 && end < text.size(); ++count) {
@@ -158,7 +160,7 @@ bool is_letter_or_number(const ClassedChar& character) {
   return character.char_class == CharClass::Letter || character.char_class == CharClass::Number;
 }
 
-// No word goes on from the one character to the other, whatever stands around them.
+// True if no word contains both characters, whatever stands around them.
 bool is_border(PreTokenizer pre_tokenizer, const ClassedChar& before, const ClassedChar& after) {
   const bool before_is_space = before.char_class == CharClass::Space;
   const bool after_is_space = after.char_class == CharClass::Space;
@@ -190,7 +192,7 @@ size_t first_word_bytes(std::string_view text, PreTokenizer pre_tokenizer) {
 
 size_t last_word_split(std::string_view text, PreTokenizer pre_tokenizer) {
   if (text.size() < kGreatestCharBytes) return 0;
-  // The last character may be cut: its class is not known before the rest has come.
+  // The last character may be incomplete, and then its class is not known.
   size_t split = text.size() - kGreatestCharBytes + 1;
   while (split > 0 && is_continuation(text[split])) --split;
   std::optional<ClassedChar> after;

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// How a text falls into the words that byte-pair encoding never merges across. Words joined
+// How a text is split into words, across which byte-pair encoding never merges. The words joined
 // together are the text. A byte that is not UTF-8 counts as a character that is neither letter,
 // number nor space.
 enum class PreTokenizer {
@@ -17,14 +17,14 @@ enum class PreTokenizer {
   Llama3,
 };
 
-std::string_view name_of(PreTokenizer pre_tokenizer);                    // "gpt2"
-std::optional<PreTokenizer> pre_tokenizer_named(std::string_view name);  // absent: unknown
+std::string_view name_of(PreTokenizer pre_tokenizer);                    // such as "gpt2"
+std::optional<PreTokenizer> pre_tokenizer_named(std::string_view name);  // nullopt: unknown
 
-// Bytes of the first match at the start of a text that is not empty.
+// Returns the length in bytes of the first match. The text must not be empty.
 size_t first_word_bytes(std::string_view text, PreTokenizer pre_tokenizer = PreTokenizer::Gpt2);
 
-// A late place where a text may be cut such that its words are those of the part before and those
-// of the part after, whatever comes after the text; 0: there is none.
+// Returns a position, as late as possible, where a text may be cut so that the words of the two
+// parts are the words of the text, whatever comes after it; 0 if there is none.
 size_t last_word_split(std::string_view text, PreTokenizer pre_tokenizer = PreTokenizer::Gpt2);
 
 }  // namespace trireme

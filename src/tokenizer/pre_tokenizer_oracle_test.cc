@@ -1,4 +1,4 @@
-// The pre-tokenizers beside a regular-expression engine that runs their patterns as they stand.
+// Compares the pre-tokenizers with a regular-expression engine that runs their patterns literally.
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Pattern {
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
     match_.reset(pcre2_match_data_create_from_pattern(code_.get(), nullptr));
   }
-  // All matches, one behind the other; what lies between them too.
+  // Returns all matches in order, and also the text between them.
   Words words_of(std::string_view text) const {
     Words words;
     size_t begin = 0;
@@ -75,7 +75,7 @@ Words our_words(std::string_view text, PreTokenizer pre_tokenizer) {
   return words;
 }
 
-// The code points on whose class both agree: the engine's tables may be those of another Unicode.
+// Returns the code points on whose class both agree; the engine may use another Unicode version.
 std::vector<uint32_t> common_code_points() {
   const Pattern letter("^\\p{L}"), number("^\\p{N}"), space("^\\s"), unassigned("^\\p{Cn}");
   std::vector<uint32_t> common;
@@ -89,7 +89,7 @@ std::vector<uint32_t> common_code_points() {
     if (theirs == char_class(code_point)) {
       common.push_back(code_point);
     } else {
-      // U+180E was a space once.
+      // U+180E was a space in older Unicode versions.
       EXPECT_TRUE(unassigned.matches(text) || code_point == 0x180E) << std::hex << code_point;
     }
   }

@@ -56,12 +56,12 @@ TEST(PreTokenizer, SplitsAsTheExpressionOfGpt2) {
       {"\xE2\x85\xA7z", {"\xE2\x85\xA7", "z"}},
       {"\xE1\xA0\x8E"
        "a",
-       {"\xE1\xA0\x8E", "a"}},  // U+180E is no space since Unicode 6.3
+       {"\xE1\xA0\x8E", "a"}},  // U+180E is not a space since Unicode 6.3
   };
   for (const auto& [text, expected] : cases) EXPECT_EQ(words_of(text), expected) << text;
 }
 
-// Random texts over an alphabet that has every class, contractions and damaged UTF-8.
+// Makes random texts over an alphabet with every class, contractions and damaged UTF-8.
 std::string random_characters(uint64_t seed, size_t length) {
   static const char* const kParts[] = {"a",
                                        "s",
@@ -97,16 +97,16 @@ void check_cuts(PreTokenizer pre_tokenizer) {
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const std::string text = random_characters(seed, 5 + seed % 40);
     const Words whole = words_of(text, pre_tokenizer);
-    // The text is known up to `known`; what comes after was not seen when it was cut.
-    for (size_t known = 1; known <= text.size(); ++known) {
+    // The text is cut when only its first `num_seen` bytes are known.
+    for (size_t num_seen = 1; num_seen <= text.size(); ++num_seen) {
       const std::string_view view(text);
-      const size_t split = last_word_split(view.substr(0, known), pre_tokenizer);
-      ASSERT_LE(split, known);
+      const size_t split = last_word_split(view.substr(0, num_seen), pre_tokenizer);
+      ASSERT_LE(split, num_seen);
       if (split == 0) continue;
       Words parts = words_of(view.substr(0, split), pre_tokenizer);
       for (std::string& word : words_of(view.substr(split), pre_tokenizer))
         parts.push_back(std::move(word));
-      ASSERT_EQ(parts, whole) << "seed " << seed << " cut at " << split << " of " << known;
+      ASSERT_EQ(parts, whole) << "seed " << seed << " cut at " << split << " of " << num_seen;
     }
   }
 }

@@ -11,7 +11,7 @@
 namespace trireme {
 
 // Encodes texts in which the characters of a special token stand for that token, as in a chat
-// template: at every place the longest one counts, from left to right.
+// template. From left to right, the longest special token at each place counts.
 class SpecialTokenEncoder {
  public:
   explicit SpecialTokenEncoder(const Tokenizer& tokenizer);
@@ -24,10 +24,11 @@ class SpecialTokenEncoder {
     std::string text;
     int32_t token = 0;
   };
-  const Special* find_at(std::string_view text) const;  // at its start; null: none
+  // Special token at the start of `text`; null: none.
+  const Special* find_at(std::string_view text) const;
 
   const Tokenizer& tokenizer_;
-  std::vector<Special> special_[256];  // by first byte, the longest first
+  std::vector<Special> special_[256];  // [first byte], the longest first
 };
 
 }  // namespace trireme

@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-// What has no merges gets those that make every token from two others, the smaller numbers first:
-// with these the library merges as the ranks say.
+// Makes merges for a tokenizer that has none: for every token the pairs of tokens that form it,
+// smaller numbers first. With these merges the library merges as the ranks say.
 std::vector<std::string> merges_of_ranks(const SpelledTokenizer& spelled,
                                          const BpeTokenizer& tokenizer) {
   std::map<std::string, int32_t, std::less<>> numbers;
@@ -45,10 +45,11 @@ Result<SpelledTokenizer> spell(const Tokenizer& tokenizer) {
   SpelledTokenizer spelled{.end_of_text = tokenizer.end_of_text()};
   const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
   if (bpe == nullptr && tokenizer.kind() != "byte") {
-    return Error{ErrorKind::Infeasible,
-                 fmt::format("a tokenizer of kind \"{}\" has no form in tokenizer.json: it refuses "
-                             "texts that a BPE tokenizer takes",
-                             tokenizer.kind())};
+    return Error{
+        ErrorKind::Infeasible,
+        fmt::format("a tokenizer of kind \"{}\" cannot be written as tokenizer.json: it refuses "
+                    "texts that a BPE tokenizer accepts",
+                    tokenizer.kind())};
   }
   spelled.special = tokenizer.special_tokens();
   if (bpe != nullptr) {
@@ -80,12 +81,13 @@ Result<BpeTokenizer> tokenizer_of(const SpelledTokenizer& spelled) {
   const auto size = static_cast<int64_t>(spelled.tokens.size());
   for (const int32_t token : spelled.special) {
     if (token < 0 || token >= size)
-      return Error{ErrorKind::Damaged, fmt::format("special token {} is none of {}", token, size)};
+      return Error{ErrorKind::Damaged,
+                   fmt::format("special token {} is not below {}", token, size)};
     TRIREME_TRY_DONE(builder.add_special(spelled.tokens[static_cast<size_t>(token)], token));
   }
   for (const std::string& merge : spelled.merges) TRIREME_TRY_DONE(builder.add_merge_line(merge));
   if (spelled.end_of_text < 0 || spelled.end_of_text >= size) {
-    return Error{ErrorKind::Damaged, fmt::format("the end of text, token {}, is none of {}",
+    return Error{ErrorKind::Damaged, fmt::format("the end of text, token {}, is not below {}",
                                                  spelled.end_of_text, size)};
   }
   return builder.finish({.end_of_text = spelled.tokens[static_cast<size_t>(spelled.end_of_text)]},

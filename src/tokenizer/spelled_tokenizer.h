@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// A tokenizer as other programs write it: every token as GPT-2 spells bytes, merges as "a b".
+// A tokenizer as other programs write it: tokens spelled as GPT-2 spells bytes, merges as "a b".
 struct SpelledTokenizer {
-  std::vector<std::string> tokens;  // special ones as they are
+  std::vector<std::string> tokens;  // special tokens are not spelled
   std::vector<int32_t> special;     // ascending
   std::vector<std::string> merges;
   bool whole_words = false;
@@ -19,7 +19,7 @@ struct SpelledTokenizer {
   int32_t end_of_text = 0;
 };
 
-// A char tokenizer is refused (Infeasible): it has no such form.
+// A char tokenizer is refused (Infeasible), because it has no such form.
 Result<SpelledTokenizer> spell(const Tokenizer& tokenizer);
 Result<BpeTokenizer> tokenizer_of(const SpelledTokenizer& spelled);
 

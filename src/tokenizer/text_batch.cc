@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// End of the tile that starts at `begin`, which no document end up to `limit` closes.
+// Returns the end of the tile that starts at `begin`, if no document ends up to `limit`.
 size_t split_in_document(std::string_view text, size_t begin, size_t limit, size_t greatest_end,
                          const LastSplit& last_split) {
   for (; limit < greatest_end; limit = begin + (limit - begin) * 2) {
@@ -39,10 +39,10 @@ std::vector<TextTile> make_tiles(const TextBatch& batch, size_t bytes, const Las
   const std::string_view text(batch.text);
   const std::span<const size_t> ends(batch.document_ends);
   std::vector<TextTile> tiles;
-  size_t first_end = 0;  // index of the first document end that no tile has yet
+  size_t first_end = 0;  // index of the first document end that is in no tile yet
   if (bytes == 0 && ends.empty()) return tiles;
   size_t begin = 0;
-  do {  // at least once: a document may end whose text was all encoded before
+  do {  // runs at least once, because a document may end whose text was encoded before
     const size_t limit = std::min(bytes, begin + tile_bytes);
     size_t last_end = first_end;
     while (last_end < ends.size() && ends[last_end] <= limit) ++last_end;

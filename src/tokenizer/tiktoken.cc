@@ -1,4 +1,4 @@
-// .tiktoken: a line of base64 and rank for every token.
+// Reads .tiktoken files: a line of base64 and rank for every token.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ int value_of(char c) {
   return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-// RFC 4648 with padding; absent when it is none.
+// RFC 4648 with padding. Returns nullopt if the text is not base64.
 std::optional<std::string> decode_base64(std::string_view text) {
   if (text.empty() || text.size() % 4 != 0) return std::nullopt;
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;

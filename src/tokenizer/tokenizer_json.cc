@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr std::string_view kFormat = "trireme tokenizer";
 constexpr int kTokenizerVersion = 1;
 
-// A field of the kind that `is_kind` asks for.
+// Returns a field that has the kind for which `is_kind` asks.
 Result<const json*> field_of(const json& object, const char* name, bool (json::*is_kind)() const,
                              const char* kind) {
   const auto field = object.find(name);
@@ -81,7 +81,7 @@ Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view text) {
   if (text.empty()) return damaged("the file is empty");
   TRIREME_TRY(object, parse_bounded_json(text));
   if (object.is_object() && object.contains("model") && !object.contains("format")) {
-    object = nullptr;  // two trees of a text need not be there at once
+    object = nullptr;  // frees this tree, because two trees of a text would use twice the memory
     TRIREME_TRY(foreign, parse_hugging_face_tokenizer(text));
     return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(foreign)));
   }

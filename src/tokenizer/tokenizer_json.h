@@ -7,7 +7,7 @@ namespace trireme {
 
 class Tokenizer;
 
-// The frame of a tokenizer.json around the fields of its kind (lines that end with a comma).
+// Prints the frame of a tokenizer.json around the fields of its kind (lines that end with a comma).
 std::string print_tokenizer_json(const Tokenizer& tokenizer, std::string_view fields);
 
 }  // namespace trireme

@@ -48,7 +48,7 @@ TEST(Tokenizer, RoundTripsTextOfItsAlphabet) {
   }
 }
 
-// Law: any change of the vocabulary is noticed, whatever it is; and nothing crashes.
+// Law: every change of the vocabulary is noticed, whatever it is, and nothing crashes.
 TEST(Tokenizer, EveryChangedDigitAndTruncationIsRefused) {
   for (const auto& tokenizer : one_of_each()) {
     const std::string json = tokenizer->to_json();
@@ -124,12 +124,12 @@ TEST(CharTokenizer, SplitNeverCutsACharacter) {
   trainer.add(text);
   const CharTokenizer tokenizer = trainer.train();
   const auto whole = *tokenizer.encode(text);
-  for (size_t known = 0; known <= text.size(); ++known) {
-    const size_t split = tokenizer.last_split(text.substr(0, known));
+  for (size_t num_seen = 0; num_seen <= text.size(); ++num_seen) {
+    const size_t split = tokenizer.last_split(text.substr(0, num_seen));
     auto tokens = *tokenizer.encode(text.substr(0, split));
     const auto rest = *tokenizer.encode(text.substr(split));
     tokens.insert(tokens.end(), rest.begin(), rest.end());
-    EXPECT_EQ(tokens, whole) << known;
+    EXPECT_EQ(tokens, whole) << num_seen;
   }
 }
 

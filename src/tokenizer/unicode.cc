@@ -8,7 +8,8 @@
 namespace trireme {
 namespace {
 
-// A run of one class: its first code point above the class.
+// A run of code points of one class: the first code point in the high bits, the class in the low
+// bits.
 using Run = uint32_t;
 constexpr int kClassBits = 2;
 constexpr Run run(uint32_t first, CharClass char_class) {
@@ -23,23 +24,23 @@ constexpr Run kRuns[] = {
 #include "tokenizer/unicode_classes.inc"
 };
 
-// Bytes of a sequence that starts with `lead`; 0: it starts none.
+// Returns the length of a sequence that starts with `lead`; 0 if it starts none.
 int length_of(uint8_t lead) {
   if (lead < 0x80) return 1;
-  if (lead < 0xC2) return 0;  // a continuation, or C0 and C1: always overlong
+  if (lead < 0xC2) return 0;  // a continuation, or C0 and C1, which are always overlong
   if (lead < 0xE0) return 2;
   if (lead < 0xF0) return 3;
   return lead < 0xF5 ? 4 : 0;
 }
 
-// The first bytes of a sequence whose end is still to come.
+// True for the first bytes of a sequence whose end is missing.
 bool is_unfinished(std::string_view text) {
   const int length = length_of(static_cast<uint8_t>(text[0]));
   return length > static_cast<int>(text.size()) &&
          std::all_of(text.begin() + 1, text.end(), is_continuation);
 }
 
-// Length of the ASCII text at the start, eight bytes at a time.
+// Returns the length of the ASCII text at the start, checking eight bytes at a time.
 size_t ascii_prefix(std::string_view text) {
   size_t length = 0;
   for (; length + 8 <= text.size(); length += 8) {
@@ -103,7 +104,7 @@ void Utf8Check::add(std::string_view piece) {
     unfinished_ += piece[0];
     piece.remove_prefix(1);
     if (is_unfinished(unfinished_)) continue;
-    // Complete, or broken by its last byte, which may itself begin something.
+    // The sequence is complete, or broken by its last byte, which may itself begin another one.
     const std::string pending = std::exchange(unfinished_, {});
     scan(pending, false);
   }

@@ -25,8 +25,8 @@ TEST(Utf8, EveryCodePointRoundTripsAndSurrogatesAreInvalid) {
   }
 }
 
-// The shortest form is the only one: of all sequences of two, three and four bytes as many are
-// valid as there are code points of that length.
+// Only the shortest form is valid: of all sequences of two, three and four bytes, as many are valid
+// as there are code points of that length.
 TEST(Utf8, NoOtherSequenceIsValid) {
   int64_t valid[5] = {};
   for (int a = 0x80; a < 0x100; ++a) {

@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// The tokens of words met before: text repeats its words, and finding one here is many times
-// faster than merging its bytes again. Bounded: a full cache starts afresh.
+// Caches the tokens of words. Text repeats its words, and a lookup is many times faster than
+// merging the bytes again. It is bounded: a full cache is cleared.
 class WordCache {
  public:
-  // Appends the tokens of a word; merge(word, tokens) appends them where they are not known.
+  // Appends the tokens of a word. If they are not cached, merge(word, tokens) appends them.
   template <typename Merge>
   void append(std::string_view word, std::vector<int32_t>& tokens, Merge&& merge) {
     if (word.size() > kGreatestWordBytes) {
@@ -42,7 +42,7 @@ class WordCache {
 
   WordTable words_;
   std::vector<int32_t> tokens_;         // of all words, one after the other
-  std::vector<uint32_t> begins_ = {0};  // of word k in tokens_; one more than there are words
+  std::vector<uint32_t> begins_ = {0};  // [word] begin in tokens_, and the end of the last word
 };
 
 }  // namespace trireme

@@ -9,22 +9,22 @@
 
 namespace trireme {
 
-// Distinct words of a corpus and how often each occurs.
+// The distinct words of a corpus and how often each occurs.
 struct WordCounts {
   WordTable words;
-  std::vector<uint64_t> counts;  // by number in `words`
+  std::vector<uint64_t> counts;  // by the number in `words`
 
   void add(std::string_view word, uint64_t count);
 };
 
-// Counts the words (pre_tokenizer.h) of a text that comes in batches, on all threads of a team.
+// Counts the words (pre_tokenizer.h) of a text that arrives in batches, on all threads of a team.
 class WordCounter {
  public:
   explicit WordCounter(ThreadTeam& team);
 
-  // Counts and drops what is complete in the batch.
+  // Counts the complete part of the batch and drops it.
   void count(TextBatch& batch);
-  // All counts; the order of words depends on the threads, their counts do not.
+  // Returns all counts. The order of words depends on the threads, their counts do not.
   WordCounts finish();
 
  private:

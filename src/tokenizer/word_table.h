@@ -7,12 +7,12 @@
 
 namespace trireme {
 
-// Distinct words, numbered in the order in which they were first met.
+// Distinct words, numbered in the order of their first occurrence.
 class WordTable {
  public:
   WordTable();
 
-  // Number of the word; size() grows by one where it is new.
+  // Returns the number of the word. A new word increases size() by one.
   uint32_t find_or_add(std::string_view word);
   std::string_view word(uint32_t index) const;
   uint32_t size() const { return static_cast<uint32_t>(begins_.size() - 1); }
@@ -27,7 +27,7 @@ class WordTable {
 
   std::vector<Slot> slots_;     // open addressing, a power of two, at most half full
   std::string bytes_;           // of all words, one after the other
-  std::vector<size_t> begins_;  // of word k in bytes_; one more than there are words
+  std::vector<size_t> begins_;  // [word] begin in bytes_, and the end of the last word
 };
 
 }  // namespace trireme

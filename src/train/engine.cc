@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// Whether a pipeline rank holds the first or the last stage.
+// True if the pipeline rank holds the first or the last stage.
 bool holds_an_end(const RankPlan& rank, const RunPlan& plan) {
   return std::any_of(rank.places.begin(), rank.places.end(), [&](const ChunkPlace& place) {
     return place.stage == 0 || place.stage == num_stages(plan.schedule) - 1;
@@ -25,7 +25,7 @@ Algorithm algorithm_of(const RunPlan& plan) {
   return plan.mode == AccumulateMode::Layout ? Algorithm::Canonical : Algorithm::Auto;
 }
 
-// A launcher gives each of its processes cores of its own.
+// Each process of a launcher already has its own cores, so it counts only its own ranks.
 int ranks_of_this_process(const RunPlan& plan) {
   return plan.config.run.backend == BackendChoice::Mpi ? 1 : plan.num_ranks();
 }
@@ -65,7 +65,8 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   const int dp = rank_.coords.dp;
   shards_ = groups_.dp().split(dp / degree, dp, "shards");
   replicas_ = groups_.dp().split(dp % degree, dp, "replicas");
-  // Of the ranks that hold the same experts: all of them where one rank holds them all.
+  // Groups among the ranks that hold the same experts. If every rank holds all experts these are
+  // all ranks of dp.
   const int ep_dp = plan.mesh.ep_dp();
   const int same = rank_.coords.dp / ep_dp;
   const int expert_degree = rank_.expert_zero.level == 0 ? 1 : rank_.expert_zero.degree;
@@ -143,7 +144,8 @@ void Engine::bind_owned() {
       }
       tensors.exp_avg_N = find("exp_avg/");
       tensors.exp_avg_sq_N = find("exp_avg_sq/");
-      tensors.in_checkpoint = owned.norm_word >= 0;  // what is counted once is written once
+      // The rank that counts it in the norm also writes it.
+      tensors.in_checkpoint = owned.norm_word >= 0;
       const auto grad = [&](int64_t begin) {
         return memory_.elements(regions.grad_slots[0], DType::F32, begin, owned.count);
       };
@@ -187,9 +189,9 @@ StepResult Engine::step(uint64_t first_sample, double lr, bool stop,
   return result;
 }
 
-// Each pipeline takes every dp-th micro-batch, all of them as many, since shards are gathered
-// together; the sums are exchanged as words that one rank fills
-// and added in order, so that every layout has the same bits.
+// Each pipeline evaluates every dp-th micro-batch. All pipelines run the same number of
+// micro-batches, because they gather shards together. Each sum is a word that one rank fills and
+// all ranks add in the same order, so every layout gives the same bits.
 EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
   const int64_t micro = plan_.shape.micro_sequences;
   const int64_t num_batches = (num_sequences + micro - 1) / micro;
@@ -224,7 +226,7 @@ Frame Engine::grads(int chunk) const {
                memory_.at(rank_.memory.chunks[size_t(chunk)].grad_slots[0]));
 }
 
-// Step has given their memory back; nobody has taken it since.
+// Step has released the memory of the gradients, and nothing has reused it since.
 void Engine::read_grads(const std::function<void()>& read) {
   std::vector<int> slots;
   for (const ChunkRegions& regions : rank_.memory.chunks) slots.push_back(regions.grad_slots[0]);

@@ -13,58 +13,59 @@
 
 namespace trireme {
 
-// Loss of a validation pass.
+// Loss of one validation pass.
 struct EvalResult {
   double loss_sum = 0.0;
   int64_t valid_tokens = 0;
   double mean() const { return valid_tokens > 0 ? loss_sum / double(valid_tokens) : 0.0; }
 };
 
-// What this rank holds of a parameter and its optimizer's state; empty where the optimizer has
-// none.
+// The part of a parameter, and of its optimizer state, that this rank owns. The state is empty if
+// the optimizer has none.
 struct OwnedTensors {
   const ParamSpec* spec = nullptr;
-  const ParamLayout* layout =
-      nullptr;        // where what the tensor-parallel rank holds lies in the whole
-  int64_t first = 0;  // of what it holds, flattened
+  const ParamLayout* layout = nullptr;  // position of this tp rank's part in the whole parameter
+  int64_t first = 0;                    // first element, in the flattened tensor of the tp rank
   int64_t count = 0;
   TensorRef master_N, exp_avg_N, exp_avg_sq_N;
-  TensorRef param_N;           // absent: the parameter is its own master
-  TensorRef grad_N;            // to be read inside Engine::read_grads
-  bool in_checkpoint = false;  // this rank writes it; others hold the same
+  TensorRef param_N;           // absent if the parameter is its own master
+  TensorRef grad_N;            // may be read only inside Engine::read_grads
+  bool in_checkpoint = false;  // true on the one rank that writes it to checkpoints
 };
 
-// One rank, ready to run: threads, planned memory, layers, optimizer and executor. Everything is
-// allocated in the constructor; steps allocate nothing. Borrows plan, world, kernels and source.
-// All ranks of the world call its functions in the same order.
+// One rank, ready to run: threads, planned memory, layers, optimizer and executor. The constructor
+// allocates everything; steps allocate nothing. Borrows plan, world, kernels and source. All ranks
+// of the world call its functions in the same order.
 class Engine {
  public:
-  // `folder`: where memory.offload keeps its file if the configuration names none; "": that of
-  // temporary files.
+  // `folder` is where memory.offload keeps its file if the configuration names no folder; "" means
+  // the folder of temporary files.
   Engine(const RunPlan& plan, World& world, const KernelTable& kernels, const TokenSource& source,
          const std::string& folder = {});
-  // Executes `rank` in the place of what the plan has for this position.
+  // Executes `rank` instead of the plan's RankPlan for this position.
   Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTable& kernels,
          const TokenSource& source, const std::string& folder = {});
 
   void init_params(uint64_t seed);
-  // After the owned parts of parameters have been written: fills the copies that layers read.
+  // Call it after writing the owned parts of parameters: it fills the copies that layers read.
   void gather_params();
-  // `stop`: this rank was asked to stop; the result tells all whether any was.
-  // `next_sample`: of the step that follows at once (Executor::run_step).
+  // `stop` says that this rank was asked to stop; the result says whether any rank was.
+  // `next_sample` is the first sample of the next step, if that step follows at once
+  // (Executor::run_step).
   StepResult step(uint64_t first_sample, double lr, bool stop = false,
                   std::optional<uint64_t> next_sample = std::nullopt);
-  // Mean loss over the first num_sequences samples of `source`, without dropout; on all ranks.
+  // Returns on all ranks the mean loss over the first num_sequences samples of `source`, without
+  // dropout.
   EvalResult evaluate(const TokenSource& source, int64_t num_sequences);
 
   const std::vector<OwnedTensors>& owned() const { return owned_; }
-  // The parameters of the whole model in the compute dtype, where this rank has them.
+  // The parameters of the whole model in the compute dtype, if this rank holds them all.
   std::optional<Frame> whole_params() const;
-  // Gradients of the last step (slot 0) of a chunk, as raw sums over tokens.
+  // Gradients of a chunk in the last step (slot 0), as sums over tokens.
   Frame grads(int chunk) const;
-  // Those carry it; powers of two.
+  // The factor by which grads() are multiplied, a power of two.
   float loss_scale_of_grads() const { return ctx_.loss_scale; }
-  // Between two steps: calls `read` while the gradients of the last one may be looked at.
+  // Calls `read` between two steps, while the gradients of the last step may be read.
   void read_grads(const std::function<void()>& read);
 
   const RankPlan& rank_plan() const { return rank_; }
@@ -75,24 +76,25 @@ class Engine {
   const std::vector<int>& node_of() const { return world_.node_of(); }
   Ctx& ctx() { return ctx_; }
   int64_t peak_bytes() const { return memory_.peak_bytes(); }
-  // Before what is owned is saved: throws IoError where a file that holds part of it is damaged.
+  // Call it before saving. Throws IoError if a file that holds part of the owned state is damaged.
   void verify_offload() const { offload_.verify(); }
-  // What this rank has sent so far and waited for, by axis.
+  // Traffic of this rank so far and the time that it waited for it, by axis.
   std::vector<std::pair<std::string, Traffic>> traffic() const;
   std::vector<std::pair<std::string, int64_t>> sent_bytes() const;
-  // Of what is announced: moves of layers over tp, gradients, parameters, tied tables, the norm.
+  // Scratch bytes of the announced collectives: transfers of layers over tp, gradients, parameters,
+  // tied tables and the norm.
   int64_t message_scratch_bytes() const;
 
  private:
   void bind_owned();
-  void* params(int chunk) const;  // as they are stored: in memory, or in the map of a file
+  void* params(int chunk) const;  // as stored: in memory or in a mapped file
 
   const RunPlan& plan_;
   World& world_;
   MeshGroups groups_;
   const RankPlan rank_;
   std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, tied_, mirror_;
-  CoreBinding binding_;  // before the threads that follow it
+  CoreBinding binding_;  // must come before the threads, which inherit the binding
   ThreadTeam team_;
   RankMemory memory_;
   Offload offload_;

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// Two ranks each, every way in which they communicate.
+// Layouts of two ranks that together use every kind of communication.
 std::vector<RunConfig> announcing_layouts() {
   std::vector<RunConfig> all;
   const auto add = [&](auto&& set) {
@@ -32,7 +32,7 @@ std::vector<RunConfig> announcing_layouts() {
     c.parallel.pp = 2;
     c.parallel.schedule = ScheduleKind::ZbH2;
     c.optim.post_validate = true;
-    c.optim.clip_norm = 1e3;  // which no gradient reaches: steps begin before the last one is over
+    c.optim.clip_norm = 1e3;  // never clips, so a step may begin before the last one has ended
   });
   for (const bool sequence : {false, true}) {
     for (const bool overlap : {false, true}) {
@@ -63,7 +63,7 @@ std::vector<RunConfig> announcing_layouts() {
   return all;
 }
 
-// The sanitizers bring their own allocator: then the steps run, and nothing is counted.
+// The sanitizers replace the allocator; under them the steps run but nothing is counted.
 int64_t allocated_so_far() {
 #ifdef TRIREME_COUNTS_ALLOCATIONS
   return num_allocations;
@@ -72,8 +72,8 @@ int64_t allocated_so_far() {
 #endif
 }
 
-// What all ranks together allocate in three steps after some others. Every step is told what
-// follows; without `follows` something else does.
+// Returns what all ranks together allocate in three steps, after a few warm-up steps. Every step is
+// told which step follows; if `follows` is false, another one does.
 int64_t allocations(const RunPlan& plan, const WorldOptions& options, bool follows) {
   const KernelChoice choice = choose_kernels(IsaChoice::Auto).value();
   int64_t allocated = 0;
@@ -100,7 +100,7 @@ int64_t allocations(const RunPlan& plan, const WorldOptions& options, bool follo
   return allocated;
 }
 
-// Also where ranks do not see each other's memory, and where steps that have begun are dropped.
+// Also checked: ranks that do not see each other's memory, and steps that were begun and dropped.
 TEST(Engine, ASteadyStepAllocatesNothingOnAnyLayout) {
   for (const RunConfig& config : announcing_layouts()) {
     const auto plan = make_plan(config, {});
@@ -115,7 +115,7 @@ TEST(Engine, ASteadyStepAllocatesNothingOnAnyLayout) {
   }
 }
 
-// Every step begins with these numbers at zero, and an evaluation adds none.
+// The counters are reset at the start of every step, and an evaluation does not add to them.
 TEST(Engine, AnEvaluationCountsNoVisitsOrRoutersLosses) {
   RunConfig config = some_run();
   config.model.family = ModelFamily::Moe;
@@ -125,7 +125,7 @@ TEST(Engine, AnEvaluationCountsNoVisitsOrRoutersLosses) {
   config.model.z_loss = 0.001;
   const auto plan = make_plan(config, {});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto told = [&](bool evaluates) {
+  const auto numbers_after = [&](bool evaluates) {
     std::vector<int64_t> numbers;
     const KernelChoice choice = choose_kernels(IsaChoice::Auto).value();
     run_ranks(1, {}, [&](World& world) {
@@ -142,10 +142,10 @@ TEST(Engine, AnEvaluationCountsNoVisitsOrRoutersLosses) {
     });
     return numbers;
   };
-  const std::vector<int64_t> numbers = told(false);
+  const std::vector<int64_t> numbers = numbers_after(false);
   EXPECT_EQ(numbers.size(), size_t(3 * config.model.layers * (config.model.experts + 1 + 2)));
   EXPECT_EQ(std::count(numbers.end() - 2 * config.model.layers, numbers.end(), 0), 0);
-  EXPECT_EQ(told(true), numbers);
+  EXPECT_EQ(numbers_after(true), numbers);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ RouterLossMeans router_loss_means(std::span<const int64_t> losses, const ModelSp
                                   int64_t num_tokens) {
   if (losses.empty()) return {};
   const auto mean_of = [&](size_t which) {
-    double sum = 0.0;  // of whole numbers, one after the other: the same on every layout
+    double sum = 0.0;  // a sum of whole numbers in a fixed order has the same bits on every layout
     for (size_t i = which; i < losses.size(); i += 2) sum += double(losses[i]);
     return sum / double(kRouterLossUnit) / (double(losses.size() / 2) * double(num_tokens));
   };

@@ -28,7 +28,7 @@ const std::vector<double>& edges() {
 
 size_t num_buckets() { return 2 * edges().size() + 2; }
 
-// Limits ascend: the negative edges from far to near, the positive ones, and everything beyond.
+// Limits ascend: the negative edges, then the positive edges, then everything beyond.
 double limit_of(size_t bucket) {
   const size_t n = edges().size();
   if (bucket < n) return -edges()[n - 1 - bucket];
@@ -42,7 +42,7 @@ size_t bucket_of(double value) {
   if (value > 0.0) {
     return n + size_t(std::lower_bound(of_size.begin(), of_size.end(), value) - of_size.begin());
   }
-  // -edge closes its bucket on the right.
+  // A negative bucket includes its right edge, -edge.
   return n - size_t(std::upper_bound(of_size.begin(), of_size.end(), -value) - of_size.begin());
 }
 
@@ -109,7 +109,7 @@ TensorHistogram HistogramCounter::histogram(std::string_view name) const {
       result.counts.push_back(double(counts_[bucket]));
     }
   }
-  // What is empty behind the last element says nothing.
+  // Drops the empty buckets after the largest element.
   if (result.counts.size() > 1 && result.counts.back() == 0.0) {
     result.limits.pop_back();
     result.counts.pop_back();
@@ -143,7 +143,7 @@ HistogramReport gather_histograms(Engine& engine, int64_t valid_tokens) {
   Counters weights, grads;
   engine.read_grads([&] {
     for (const OwnedTensors& owned : engine.owned()) {
-      if (!owned.in_checkpoint) continue;  // what is counted once is shown once
+      if (!owned.in_checkpoint) continue;  // only the rank that writes it counts it
       add_tensor(weights[owned.spec->name], owned.master_N, 1.0);
       add_tensor(grads[owned.spec->name], owned.grad_N,
                  1.0 / double(std::max<int64_t>(1, valid_tokens)) / engine.loss_scale_of_grads());

@@ -9,10 +9,10 @@
 
 namespace trireme {
 
-// What a run tells while it goes on. The library prints nothing: the command line shows these, and
-// metrics.jsonl keeps them.
+// Reports of a running session. The library prints nothing: the command line prints these reports,
+// and metrics.jsonl stores them.
 struct StepReport {
-  int64_t step = 0;  // from 1
+  int64_t step = 0;  // counts from 1
   int64_t total_steps = 0;
   double loss = 0.0;  // nats per valid token, before this step's update
   double lr = 0.0;
@@ -21,19 +21,21 @@ struct StepReport {
   double step_s = 0.0;
   double tokens_per_s = 0.0;
   double mfu = 0.0;
-  bool skipped = false;  // a gradient was not finite: no update
+  bool skipped = false;  // the gradient was not finite, so nothing was updated
   int64_t skipped_steps = 0;
-  double loss_scale = 0.0;  // of this step; 0: none
-  // Of a model with experts: StepResult::expert_loads, for the call alone.
+  double loss_scale = 0.0;  // of this step; 0: no loss scale
+  // Only for a model with experts: StepResult::expert_loads. Valid only during the call.
   std::span<const int64_t> expert_loads;
   int64_t num_experts = 0;
-  // Means over layers and tokens, without their weights in the loss; of a model trained on them.
+  // Means over layers and tokens, without their weights in the loss. Absent if the model is not
+  // trained on them.
   std::optional<double> aux_loss, z_loss;
 };
 struct EvalReport {
   int64_t step = 0;
-  double val_loss = 0.0;       // nats per token
-  double bits_per_byte = 0.0;  // 0: the data does not say how many bytes its text had
+  double val_loss = 0.0;  // nats per token
+  // 0: unknown, because the data do not record the length of their text
+  double bits_per_byte = 0.0;
   double seconds = 0.0;
 };
 struct SampleReport {
@@ -46,8 +48,8 @@ struct CheckpointReport {
   double seconds = 0.0;
 };
 
-// How the elements of a parameter, or of its gradient, are distributed. Bucket i holds those in
-// (limits[i - 1], limits[i]]; elements that are not finite are left out.
+// Distribution of the elements of a parameter or of its gradient. Bucket i counts the elements in
+// (limits[i - 1], limits[i]]. Elements that are not finite are not counted.
 struct TensorHistogram {
   std::string name;
   double min = 0.0;

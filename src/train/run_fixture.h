@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// A model that ranks can share in most ways, for the tests of train/.
+// A model that can be split in most ways, for the tests of train/.
 inline RunConfig some_run() {
   RunConfig config;
   config.model.layers = 4;

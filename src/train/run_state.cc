@@ -9,14 +9,14 @@
 namespace trireme {
 namespace {
 
-// A part of what this rank owns as a slice of the whole parameter.
+// A part of an owned tensor as a slice of the whole parameter.
 struct OwnedSlice {
   Slice slice;
-  int64_t offset = 0;  // in what is owned
+  int64_t offset = 0;  // in the owned tensor
 };
 
-// Rows that are whole in the parameter are one range of it; of a box of columns, the first and the
-// last row may be cut.
+// If the owned rows are whole rows of the parameter, they are one range of it. If the tp rank owns
+// a box of columns, the first and the last row may be partial.
 std::vector<OwnedSlice> slices_of(const OwnedTensors& owned) {
   const ParamLayout& layout = *owned.layout;
   if (owned.count == layout.global.num_elements()) return {{Slice::whole(layout.global), 0}};
@@ -64,16 +64,17 @@ void add_requests(const std::string& name, const OwnedTensors& owned, const Tens
   }
 }
 
-// What a rank tells the others after its part of a save: its text, or its error with the kind, so
-// that every rank fails with one error and one exit code.
+// Prefix of a rank's result after its part of a save: a text, or an error with its kind, so that
+// every rank fails with the same error and exit code.
 constexpr char kDone = '.';
 std::string message_of(const Result<std::string>& result) {
   if (result.ok()) return kDone + *result;
   return static_cast<char>('0' + int(result.error().kind)) + result.error().message;
 }
 
-// Exchanges the ranks' results: all texts, or the error of the first rank that failed, which is the
-// same on every rank. The ranks have worked on files before, each as long as its disk takes.
+// Exchanges the ranks' results and returns all texts, or the error of the first rank that failed.
+// The result is the same on every rank. The ranks wrote files before this call, and each took as
+// long as its disk needed.
 Result<std::vector<std::string>> agree(Group& world, const Result<std::string>& own) {
   world.monitored_barrier();
   std::vector<std::string> texts = gather_text(world, message_of(own));
@@ -85,8 +86,8 @@ Result<std::vector<std::string>> agree(Group& world, const Result<std::string>& 
   return texts;
 }
 
-// The temporary folder of a save. Rank 0 removes it unless the save has ended well, whichever rank
-// has failed and however.
+// The temporary folder of a save. Rank 0 removes it unless the save has succeeded, however it
+// failed and on whichever rank.
 class TemporaryFolder {
  public:
   TemporaryFolder(bool is_owner, std::string path) : is_owner_(is_owner), path_(std::move(path)) {}

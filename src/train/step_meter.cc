@@ -29,7 +29,7 @@ StepMeter::StepMeter(const Engine& engine)
       bytes_(before_.size()),
       step_bytes_(before_.size()) {}
 
-// What the step before has begun ahead may be on its way.
+// Transfers that the step before has begun ahead may still be running.
 void StepMeter::begin() {
   if (!engine_.executor().is_ahead()) before_ = engine_.traffic();
 }
@@ -61,7 +61,8 @@ void StepMeter::record(const Executor& executor, double step_s) {
   steps_[num_recorded_++ % kKeptSteps] = times;
 }
 
-// Parts of one set of steps add up, which medians of each part do not.
+// Uses means over one set of steps, because they add up to the whole. Medians of each part would
+// not.
 StepTimes StepMeter::typical_times() const {
   const size_t end = std::min(num_recorded_, kKeptSteps);
   std::vector<StepTimes> steps(steps_.begin() + (end > 4 ? 2 : 0), steps_.begin() + int64_t(end));

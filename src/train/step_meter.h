@@ -9,28 +9,29 @@
 
 namespace trireme {
 
-// What a rank's steps have cost, kept without allocation.
+// Times and bytes of a rank's steps, recorded without allocation.
 class StepMeter {
  public:
   explicit StepMeter(const Engine& engine);
 
-  // Around a step: what evaluation and checkpoints send between two steps is not theirs.
+  // Called before each step, so that traffic of evaluations and checkpoints between steps is not
+  // counted.
   void begin();
   void record(const Executor& executor, double step_s);
-  // Means over the middle half of the steps by duration, without the first two.
+  // Means over the middle half of the steps, sorted by duration. The first two steps are left out.
   StepTimes typical_times() const;
-  // Sent in a step, the mean of all, in the order of the engine's axes.
+  // Mean bytes sent per step, in the order of the engine's axes.
   const std::vector<int64_t>& step_bytes() const { return step_bytes_; }
 
  private:
   const Engine& engine_;
-  std::vector<StepTimes> steps_;  // a ring of the last ones
+  std::vector<StepTimes> steps_;  // a ring buffer of the newest steps
   size_t num_recorded_ = 0;
   std::vector<std::pair<std::string, Traffic>> before_;
   std::vector<int64_t> bytes_, step_bytes_;
 };
 
-// What all ranks have measured, on all ranks.
+// Returns the measurements of all ranks, on all ranks.
 std::vector<RankMeasurement> gather_measurements(Engine& engine, const StepMeter& meter);
 
 }  // namespace trireme

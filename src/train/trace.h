@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// "embedding", "layer 3", "head and loss"
+// Returns "embedding", "layer 3" or "head and loss".
 std::string unit_name(const StageSpec& stage, int unit);
 
 // The timeline of a few steps, kept in memory that is reserved beforehand; write_trace
@@ -21,7 +21,7 @@ class StepTrace {
     std::vector<UnitTime> units;
   };
 
-  // Keeps steps first_step .. first_step + num_steps - 1.
+  // Records steps first_step to first_step + num_steps - 1.
   StepTrace(const RankPlan& plan, int num_chunks, int64_t first_step, int64_t num_steps);
 
   const RankPlan& plan() const { return plan_; }

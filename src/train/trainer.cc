@@ -16,8 +16,8 @@ double seconds_since(int64_t begin_ns) { return double(monotonic_ns() - begin_ns
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Steps in a row without an update after which a run is given up; a loss scale that starts too high
-// has found its place long before.
+// A run is given up after so many steps in a row without an update. A loss scale that starts too
+// high fits long before.
 constexpr int64_t kMostSkipsInARow = 32;
 
 }  // namespace
@@ -82,7 +82,7 @@ Status Trainer::check_progress(const StepReport& report) {
       ErrorKind::Runtime,
       fmt::format("step {}: no gradient was finite for {} steps: the run has diverged; lower "
                   "optim.lr, lengthen optim.warmup_steps or set optim.clip_norm, and start "
-                  "again or go on from an earlier checkpoint",
+                  "again or resume from an earlier checkpoint",
                   report.step, skips_in_a_row_)};
 }
 
@@ -176,7 +176,7 @@ void Trainer::count_histograms(int64_t valid_tokens) {
 
 Status Trainer::save_checkpoint() {
   if (saved_step_ == position_.step) return Done{};
-  if (!std::isfinite(last_loss_)) {  // it would push out one that is still good
+  if (!std::isfinite(last_loss_)) {  // saving would remove a checkpoint that is still good
     for (RunObserver* observer : parts_.observers) {
       observer->on_message(
           fmt::format("step {}: not saved: the loss is not finite", position_.step));
@@ -195,11 +195,12 @@ Status Trainer::save_checkpoint() {
 Status Trainer::save_last_checkpoint() {
   TRIREME_TRY_DONE(save_checkpoint());
   if (saved_step_ == position_.step) return Done{};
-  return Error{ErrorKind::Runtime,
-               fmt::format("step {}: the run ends without a checkpoint of its last step: the loss "
-                           "is not finite; lower optim.lr, and start again or go on from an "
-                           "earlier checkpoint",
-                           position_.step)};
+  return Error{
+      ErrorKind::Runtime,
+      fmt::format("step {}: the run ends without a checkpoint of its last step, because the loss "
+                  "is not finite; lower optim.lr, and start again or resume from an "
+                  "earlier checkpoint",
+                  position_.step)};
 }
 
 bool Trainer::should_stop_after(int64_t step) const {
@@ -210,7 +211,7 @@ bool Trainer::should_stop_after(int64_t step) const {
          (stop_after > 0 && step >= stop_after);
 }
 
-// By the configuration alone: all ranks say the same.
+// Depends only on the configuration, so all ranks agree.
 std::optional<uint64_t> Trainer::next_sample_after(int64_t step) const {
   const RunSection& run = parts_.plan.config.run;
   const bool is_last = step == run.steps || step == run.stop_after;
@@ -233,7 +234,7 @@ double Trainer::median_step_s() const {
 void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
               std::vector<int32_t> prompt, int64_t num_tokens,
               const std::function<void(int32_t token)>& emit) {
-  // Where the context is full, its later half begins a new one.
+  // If the context is full, its later half begins a new context.
   const int64_t half = std::max<int64_t>(1, decoder.capacity() / 2);
   std::vector<int32_t> context = std::move(prompt);
   if (context.empty()) context.push_back(tokenizer.end_of_text());

@@ -19,32 +19,34 @@
 
 namespace trireme {
 
-// Everything a run reads or tells; all of it outlives the trainer.
+// Everything that a trainer reads, and the observers that it reports to. All of it must outlive the
+// trainer.
 struct TrainerParts {
   const RunPlan& plan;
   Engine& engine;
-  const TokenSource* validation = nullptr;       // absent: no evaluation
-  const Tokenizer* tokenizer = nullptr;          // absent: no samples
-  double bytes_per_token = 0.0;                  // of the validation text; 0: unknown
-  double peak_flops = 0.0;                       // measured ceiling that MFU divides by
-  const std::atomic<int>& stop_signals;          // 1: finish the step, save and leave
-  const std::atomic<bool>* must_stop = nullptr;  // beside the signals; absent: never
-  StepTrace* trace = nullptr;                    // absent: no timeline is kept
-  StepMeter* meter = nullptr;                    // absent: no costs are kept
-  // A step that other ranks make; empty: the engine's.
+  const TokenSource* validation = nullptr;  // absent: no evaluation
+  const Tokenizer* tokenizer = nullptr;     // absent: no samples
+  double bytes_per_token = 0.0;             // of the validation text; 0: unknown
+  double peak_flops = 0.0;                  // measured ceiling by which MFU is computed
+  const std::atomic<int>& stop_signals;     // 1: finish the step, save and stop
+  // Checked in addition to the signals; absent: never.
+  const std::atomic<bool>* must_stop = nullptr;
+  StepTrace* trace = nullptr;  // absent: no timeline is kept
+  StepMeter* meter = nullptr;  // absent: no costs are kept
+  // Makes a step with other ranks; if empty, the engine makes it.
   std::function<StepResult(double lr, bool stop)> step = {};
-  std::vector<RunObserver*> observers;  // none on ranks but the first
+  std::vector<RunObserver*> observers;  // empty except on the first rank
 };
 
-// Where a run stands between two steps. With the parameters and the optimizer's state it is all
-// that a checkpoint must hold.
+// The position of a run between two steps. A checkpoint holds it beside the parameters and the
+// optimizer state.
 struct TrainPosition {
   int64_t step = 0;          // steps done
   uint64_t next_sample = 0;  // global number of the next step's first sample
   int64_t tokens_seen = 0;
   int64_t num_updates = 0;
   int64_t skipped_steps = 0;
-  LossScale::State loss_scale = {.scale = 0.0};  // 0: as configured
+  LossScale::State loss_scale = {.scale = 0.0};  // 0: the configured scale
 };
 
 enum class TrainEnd { Finished, Stopped };
@@ -52,17 +54,18 @@ enum class TrainEnd { Finished, Stopped };
 // The step loop: learning rate, step, metrics, evaluation, samples, checkpoints.
 class Trainer {
  public:
-  // `save` writes a checkpoint of the current position and returns its path.
+  // Writes a checkpoint of the current position and returns its path.
   using Save = std::function<Result<std::string>(const TrainPosition&)>;
 
   static Result<Trainer> make(TrainerParts parts, Save save);
 
-  // From `position` to the last step, or until stopped. A failure to save is the run's failure.
+  // Trains from `position` to the last step, or until it is stopped. If a save fails, the run
+  // fails.
   Result<TrainEnd> run(TrainPosition position);
 
   const TrainPosition& position() const { return position_; }
   double last_loss() const { return last_loss_; }
-  // Medians over the steps of this run, without the first two.
+  // Median over the steps of this run, without the first two.
   double median_step_s() const;
 
  private:
@@ -73,12 +76,12 @@ class Trainer {
   void evaluate();
   void sample();
   void count_histograms(int64_t valid_tokens);
-  // Fails where the run has diverged for good.
+  // An error if the run has diverged and cannot recover.
   Status check_progress(const StepReport& report);
   Status save_checkpoint();
-  Status save_last_checkpoint();  // Runtime where there is none of the step
+  Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
   bool should_stop_after(int64_t step) const;
-  // Of the next step, where nothing comes before it.
+  // First sample of the next step, if nothing runs between this step and the next.
   std::optional<uint64_t> next_sample_after(int64_t step) const;
 
   TrainerParts parts_;
@@ -94,9 +97,9 @@ class Trainer {
   int64_t skips_in_a_row_ = 0;
 };
 
-// Continues a prompt; shared by training samples and `trireme generate`. Calls `emit` for every
-// token as it is drawn and stops at <|endoftext|> or after num_tokens. Contexts longer than the
-// model's are cut from the left.
+// Continues a prompt, for samples during training and for `trireme generate`. Calls `emit` for
+// every token as it is drawn. It stops at <|endoftext|> or after num_tokens. A context longer than
+// the model's is cut from the left.
 void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
               std::vector<int32_t> prompt, int64_t num_tokens,
               const std::function<void(int32_t token)>& emit);

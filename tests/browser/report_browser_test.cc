@@ -1,4 +1,4 @@
-// The report as its readers meet it: in a browser.
+// Tests the report in a browser, as readers use it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ void must_run(const std::string& command) {
   ASSERT_EQ(std::system((command + " >/dev/null 2>&1").c_str()), 0) << command;
 }
 
-// Two runs of four ranks and a page about each and both; made once.
+// Two runs of four ranks, a page about each and a page about both. They are made once.
 class ReportInABrowser : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -37,7 +37,7 @@ class ReportInABrowser : public testing::Test {
     must_run(train + "/other --set parallel.schedule=zb_h1 --set optim.lr=0.002");
     must_run(std::string(TRIREME_PROGRAM) + " report --compare " + folder() + "/one " + folder() +
              "/other");
-    // A run with experts, the pages of a plan and a search, and that of a schedule.
+    // A run with experts, the pages of a plan and of a search, and the page of a schedule.
     must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
              "/configs/tiny-moe.toml --set run.steps=12 --set run.threads_per_rank=1 --out " +
              folder() + "/experts");
@@ -71,7 +71,7 @@ class ReportInABrowser : public testing::Test {
     browser_ = std::make_unique<WebDriver>(window);
     browser_->open("file://" + folder() + page);
   }
-  // Nothing has gone wrong, and a picture for who wants to look (TRIREME_SCREENSHOTS=FOLDER).
+  // Checks that there were no errors, and saves a picture if TRIREME_SCREENSHOTS=FOLDER is set.
   void look(const std::string& name) {
     EXPECT_EQ(browser_->console_errors(), std::vector<std::string>());
     const char* pictures = std::getenv("TRIREME_SCREENSHOTS");
@@ -90,7 +90,7 @@ class ReportInABrowser : public testing::Test {
         "getComputedStyle(document.querySelector('#tip')).display === 'none' ? '' : "
         "document.querySelector('#tip').textContent");
   }
-  double brightness() {  // of the page's background
+  double brightness() {  // of the background of the page
     return browser_->evaluate(
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)"
         ".reduce((sum, part) => sum + +part, 0) / 3");
@@ -142,7 +142,7 @@ TEST_F(ReportInABrowser, TheTimelineIsZoomedAndMovedByEveryMeans) {
   browser_->click("#timeline-left");
   EXPECT_LT(range("from"), range("to"));
   const double before = range("from");
-  browser_->press("#timeline-canvas", "\uE014");  // arrow right
+  browser_->press("#timeline-canvas", "\uE014");  // the right arrow key
   EXPECT_GT(range("from"), before);
   browser_->press("#timeline-canvas", "+");
   const double nearest = length();
@@ -170,7 +170,7 @@ TEST_F(ReportInABrowser, HoveringNamesWhatIsThere) {
   const double width = browser_->evaluate("document.querySelector('#timeline-canvas').offsetWidth");
   std::string seen;
   for (double part = -0.35; part < 0.5; part += 0.05) {
-    browser_->hover("#timeline-canvas", int(part * width), -75);  // a row of rank 0
+    browser_->hover("#timeline-canvas", int(part * width), -75);  // in the row of rank 0
     seen += tip() + "\n";
   }
   EXPECT_NE(seen.find("rank "), std::string::npos) << seen;
@@ -191,9 +191,9 @@ TEST_F(ReportInABrowser, HoveringNamesWhatIsThere) {
 TEST_F(ReportInABrowser, ThemeAndScalesFollowTheirSwitches) {
   open({}, "/one/report.html");
   EXPECT_GT(brightness(), 200.0);
-  browser_->click("#theme");  // light
+  browser_->click("#theme");  // switches to light
   EXPECT_GT(brightness(), 200.0);
-  browser_->click("#theme");  // dark
+  browser_->click("#theme");  // switches to dark
   EXPECT_LT(brightness(), 60.0);
   look("dark_by_switch");
   const std::string path = "document.querySelector('#curves svg path').getAttribute('d')";
@@ -252,7 +252,7 @@ TEST_F(ReportInABrowser, APlanHasItsPage) {
         60.0)
         << section;
   }
-  // Memory and traffic: a bar for each of the eight ranks in both.
+  // Memory and traffic have a bar for each of the eight ranks.
   EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#bytes svg').length"), 2);
   EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#bytes svg:first-of-type text')]"
                                ".filter(text => /^rank/.test(text.textContent)).length"),

@@ -31,7 +31,7 @@ sockaddr_in local_address(int port) {
   return address;
 }
 
-// A port that nobody listens at now.
+// Returns a port at which nobody listens now.
 int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = local_address(0);
@@ -50,7 +50,7 @@ int connect_to(int port) {
   return -1;
 }
 
-// The body of the answer, by its Content-Length.
+// Reads the body of the answer, which has Content-Length bytes.
 std::string read_answer(int fd) {
   std::string answer;
   size_t wanted = std::string::npos;
@@ -119,7 +119,7 @@ WebDriver::WebDriver(const Window& window) : port_(free_port()) {
 WebDriver::~WebDriver() {
   try {
     if (!session_.empty()) call("DELETE", session_, Json());
-  } catch (const std::exception&) {  // the processes are ended anyway
+  } catch (const std::exception&) {  // the processes are killed in any case
   }
   if (driver_ <= 0) return;
   ::kill(-driver_, SIGTERM);

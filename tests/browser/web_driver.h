@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-// A headless Chromium, driven through Debian's chromium-driver by the WebDriver protocol.
+// A headless Chromium, controlled through Debian's chromium-driver with the WebDriver protocol.
 class WebDriver {
  public:
   using Json = nlohmann::json;
 
-  // Whether both programs are installed; `why` says what is missing.
+  // True if both programs are installed; otherwise `why` names what is missing.
   static bool is_installed(std::string& why);
 
-  // Starts the driver, and a browser with a window of this size and this colour scheme.
+  // Starts the driver and a browser with a window of this size and colour scheme.
   struct Window {
     int width = 1280;
     int height = 1600;
@@ -27,18 +27,19 @@ class WebDriver {
   WebDriver& operator=(const WebDriver&) = delete;
 
   void open(const std::string& url);
-  // The value of `return EXPRESSION`.
+  // Returns the value of `return EXPRESSION`.
   Json evaluate(const std::string& expression);
-  // The middle of an element, brought into view; what lies there is what a user would hit.
+  // Scrolls an element into view and clicks on its middle, which hits whatever a user would hit
+  // there.
   void click(const std::string& selector);
-  // The pointer to a place inside an element, from its middle.
+  // Moves the pointer to a place inside an element, relative to its middle.
   void hover(const std::string& selector, int right = 0, int down = 0);
   void wheel(const std::string& selector, int delta);
   void drag(const std::string& selector, int right);
   void press(const std::string& selector, const std::string& key);
-  // Messages of the browser's console at level SEVERE.
+  // Returns the messages of the browser's console with level SEVERE.
   std::vector<std::string> console_errors();
-  // A PNG of the window.
+  // Returns a PNG of the window.
   std::string screenshot();
 
  private:

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr unsigned kDeadlineS = 120;  // of a batch, on a busy machine
+constexpr unsigned kDeadlineS = 120;  // for a batch, on a busy machine
 constexpr int64_t kMostBytes = int64_t{512} << 20;
 constexpr int kBatch = 20;
 
@@ -28,7 +28,8 @@ class CraftedFiles : public testing::Test {
   }
   ~CraftedFiles() override { std::filesystem::remove_all(root_); }
 
-  // Reads files `begin` to `end` of a format; a file depends on the format's name and its number.
+  // Reads the files `begin` to `end` of a format. A file depends only on the format's name and the
+  // file's number.
   static std::string read_batch(const CraftedFormat& format, const std::string& original,
                                 uint64_t begin, uint64_t end) {
     int refused = 0;
@@ -53,7 +54,7 @@ class CraftedFiles : public testing::Test {
       const std::string path = format.folder + "/" + format.file;
       const std::string original = read_text_file(path).value();
       const ChildOutcome whole = run_in_child([&] { return format.read(); }, kDeadlineS);
-      EXPECT_EQ(whole.failure + whole.said, "")
+      EXPECT_EQ(whole.failure + whole.output, "")
           << format.name << " does not read as it was written";
       for (uint64_t begin = 0; begin < files_of_format; begin += kBatch) {
         const uint64_t end = std::min<uint64_t>(begin + kBatch, files_of_format);
@@ -62,7 +63,7 @@ class CraftedFiles : public testing::Test {
         const auto last = read_text_file(format.folder + ".case");
         const std::string where = last.ok() ? *last : format.name;
         EXPECT_EQ(outcome.failure, "") << where;
-        EXPECT_TRUE(outcome.said.ends_with("refused")) << where << ": " << outcome.said;
+        EXPECT_TRUE(outcome.output.ends_with("refused")) << where << ": " << outcome.output;
         if (kMeasuresMemory) {
           EXPECT_LT(outcome.peak_bytes, kMostBytes) << where;
         }

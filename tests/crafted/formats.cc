@@ -111,17 +111,17 @@ std::string read_tokens(const std::string& path) {
   return file.ok() ? why(file->verify()) : file.error().message;
 }
 
-// A checkpoint as generate, export and resume open it, and all of its checksums.
+// Opens a checkpoint as generate, export and resume do, and checks all its checksums.
 std::string read_checkpoint(const std::string& folder) {
   const auto checkpoint = Checkpoint::open(folder);
   if (!checkpoint.ok()) return checkpoint.error().message;
-  std::string said;
-  for (const std::string& problem : checkpoint->verify(1)) said += problem + "\n";
+  std::string problems;
+  for (const std::string& problem : checkpoint->verify(1)) problems += problem + "\n";
   const auto text = checkpoint->read_attached("config.resolved.toml");
-  if (!text.ok()) return said + text.error().message;
+  if (!text.ok()) return problems + text.error().message;
   const auto config = load_config_text(*text, "config", {});
-  if (!config.ok()) return said + config.error().message;
-  return said + why(read_checkpoint_model(*checkpoint, config->config.model, 1));
+  if (!config.ok()) return problems + config.error().message;
+  return problems + why(read_checkpoint_model(*checkpoint, config->config.model, 1));
 }
 
 std::string sealed_index(std::string text) {
@@ -142,7 +142,7 @@ struct Maker {
   std::string root;
   std::vector<CraftedFormat> formats;
 
-  // Adds a format; its folder is made first, and `make` fills it.
+  // Adds a format: creates its folder, and `make` fills it.
   CraftedFormat& add(const std::string& name, const std::string& file,
                      const std::function<void(const std::string& folder)>& make,
                      const std::function<std::string(const std::string& folder)>& read) {
@@ -256,7 +256,7 @@ void add_reports(Maker& maker) {
 
 std::vector<CraftedFormat> crafted_formats(const std::string& root) {
   Maker maker{root, {}};
-  maker.formats.reserve(64);  // add() returns places in it
+  maker.formats.reserve(64);  // because add() returns references to elements
   add_configurations(maker);
   add_tokenizers(maker);
   add_texts(maker);

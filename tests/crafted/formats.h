@@ -6,19 +6,19 @@
 
 namespace trireme {
 
-// A file that one of our readers takes: its name in the folder, and who reads the folder. Other
-// files of the folder stay as they are.
+// A file that one of our readers accepts, its name in its folder, and the function that reads the
+// folder. Other files of the folder are not changed.
 struct CraftedFormat {
-  std::string name;    // "gguf"
-  std::string folder;  // holds a file that reads well
-  std::string file;    // in the folder; the one that is changed
-  // Reads it as the program does. "" or why it is refused.
+  std::string name;    // such as "gguf"
+  std::string folder;  // contains a valid file
+  std::string file;    // name of the file that is changed
+  // Reads the folder as the program does. Returns "" or the reason of a refusal.
   std::function<std::string()> read;
-  // Makes checksums of the changed content right, so that the parser behind them is reached.
+  // Corrects the checksums of the changed content, so that the parser behind them is reached.
   std::function<std::string(std::string)> seal;
 };
 
-// Every format, written by our own writers into folders of `root`.
+// Writes every format with our own writers into folders of `root`.
 std::vector<CraftedFormat> crafted_formats(const std::string& root);
 
 }  // namespace trireme

@@ -11,7 +11,7 @@ constexpr const char* kNumbers[] = {
     "[[]]", "\"\"", "16777216"};
 constexpr const char* kNests[] = {"[", "{\"a\":", "a.", "[[", "{a=", "\"\\u"};
 
-// Replaces a run of digits, where there is one behind the position.
+// Replaces a run of digits after the position, if there is one.
 void change_number(std::string& file, size_t at, CraftedRandom& random) {
   const size_t begin = file.find_first_of("0123456789", at);
   if (begin == std::string::npos) return;
@@ -19,7 +19,7 @@ void change_number(std::string& file, size_t at, CraftedRandom& random) {
   file.replace(begin, end - begin, kNumbers[random.below(std::size(kNumbers))]);
 }
 
-// Eight or four bytes that may be a length.
+// Replaces eight or four bytes that may be a length.
 void change_length(std::string& file, size_t at, CraftedRandom& random) {
   const uint64_t lengths[] = {0,
                               1,
@@ -43,7 +43,7 @@ void add_nesting(std::string& file, size_t at, CraftedRandom& random) {
 
 void change(std::string& file, CraftedRandom& random) {
   if (file.empty()) file = "x";
-  // Headers are where decisions are made.
+  // Half of the changes are in the header, where readers make decisions.
   const size_t reach = random.below(2) == 0 ? std::min<size_t>(file.size(), 256) : file.size();
   const size_t at = random.below(reach);
   const size_t length = std::min<size_t>(file.size() - at, 1 + random.below(64));

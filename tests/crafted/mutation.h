@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// A small generator of our own: the same numbers with every library.
+// A small random generator of our own, which gives the same numbers with every library.
 class CraftedRandom {
  public:
   explicit CraftedRandom(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
@@ -15,9 +15,8 @@ class CraftedRandom {
   uint64_t state_;
 };
 
-// The file with one to four changes: flipped bits, lengths and numbers made huge, parts left out,
-// doubled or put elsewhere, nesting added. Most of it stays what a writer wrote, so that a reader
-// gets far.
+// Returns the file with one to four changes: flipped bits, huge lengths and numbers, parts removed,
+// doubled or moved, nesting added. Most of it stays valid, so that a reader gets far.
 std::string mutated(const std::string& file, CraftedRandom& random);
 
 }  // namespace trireme

@@ -55,8 +55,8 @@ printed 'attn.wq'
 expect 0 plan --graph "$tiny" --graph=graph.svg
 grep -q 'linear attn.wq' graph.svg || fail "no op in the picture of the graphs"
 expect 2 plan "$tiny" --graph graph.png
-# A search looks for the layout: what the ranks of the configuration could not share is no mistake,
-# and what it prints is a run that plan takes.
+# The layout search ignores the layout of the configuration, even if it is infeasible, and `plan`
+# accepts the command that it prints.
 searched=(--cluster "$root/clusters/dgx-a100-80g.toml" --set batch.global_sequences=8)
 expect 2 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}"
 expect 0 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}" --search \
@@ -103,12 +103,12 @@ expect 3 plan "$tiny" --set model.preset=gpt3-175b --cluster "$root/clusters/dgx
 expect 3 plan "$tiny" --set memory.limit_bytes=1000
 expect 3 plan "$tiny" --ranks 2 --search --set memory.limit_bytes=1000 \
   --cluster "$root/clusters/dgx-a100-80g.toml"
-said "no layout of 2 ranks can be"
+said "no layout of 2 ranks is feasible"
 # 4: a file is damaged
 head -c 4096 /dev/urandom >noise.tok
 expect 4 data inspect noise.tok
-# A large token file is verified chunk by chunk as it is read: damage ends the run, although every
-# token that the damage leaves is in the vocabulary.
+# A large token file is verified chunk by chunk while it is read: damage ends the run, even if every
+# damaged token is still in the vocabulary.
 head -c 36000000 /dev/zero | tr '\0' 'a' >text.txt
 expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
 large=(--set data.source=files --set data.train=large/train.tok --set model.vocab_size=512)
@@ -121,7 +121,7 @@ tail -n 1 damaged-data/metrics.jsonl | grep -q '"event":"failure".*large/train.t
 expect 0 data inspect large/train.tok
 expect 4 data inspect large/train.tok --verify
 said 'large/train.tok: chunk 15 (bytes 983104 to 1048639)'
-# One that is truncated in a run ends it in the same way, and by no signal.
+# A file that is truncated during a run ends it in the same way, and not by a signal.
 expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
 "$trireme" train "$tiny" --out truncated-data "${large[@]}" --set run.steps=100000000 >out 2>err &
 trained=$!
@@ -158,7 +158,7 @@ if [[ -w /dev/full ]]; then
   [[ $? == 4 ]] || fail "a full disk behind standard output must end with 4"
 fi
 
-# A run stops with 130 and ends with 0; a folder that is not empty is left alone.
+# A stopped run exits with 130, a finished one with 0. A folder that is not empty is not changed.
 expect 130 train "$tiny" --out run --set run.stop_after=3
 expect 2 train "$tiny" --out run
 said '--resume auto'
@@ -167,7 +167,8 @@ expect 0 train "$tiny" --out run --resume auto
 "$trireme" config diff "$tiny" run/config.resolved.toml >out || fail "config.resolved.toml loads"
 grep -vq 'stop_after' out && grep -v 'stop_after' out && fail "config.resolved.toml differs"
 
-# Escape sequences from names and files stay text in messages, and in data that a terminal gets.
+# Escape sequences from names and files are printed as text in messages, and in data that go to a
+# terminal.
 expect 2 plan $'no-\e]0;title\a\e[31m.toml'
 said '\x1b]0;title\x07\x1b[31m'
 LC_ALL=C grep -q $'[\x1b\x07]' err && fail "an escape sequence in a message"
@@ -191,7 +192,7 @@ if command -v script >/dev/null; then
   TERM=xterm on_terminal A=b >tty
   grep -q $'\x1b\\[2K' tty || fail "no progress line on a terminal"
   grep -q $'\x1b\\[1m' tty || fail "no colours on a terminal"
-  # Between two redrawings stands one line of less than the terminal's width.
+  # Each redrawing is one line, narrower than the terminal.
   widest=$(tr '\r' '\n' <tty | sed -n 's/^\x1b\[2K//p' | sed 's/\x1b\[[0-9]*m//g' |
            grep '^step .*/20' | awk '{if (length($0) > w) w = length($0)} END {print w + 0}')
   ((widest > 0 && widest < 40)) || fail "progress line of $widest columns on a terminal of 40"
@@ -210,7 +211,7 @@ if command -v script >/dev/null; then
   grep -q $'\x1b\\[2K' tty && fail "redrawing in spite of CI"
 fi
 
-# Completion in the shell that is here.
+# Tests completion in the shells that are installed.
 "$trireme" completion bash >completion.bash || fail "completion bash"
 complete_words() {  # words...: what is offered for the last one
   COMP_WORDS=("$@")
@@ -243,7 +244,8 @@ if command -v fish >/dev/null; then
 fi
 if command -v zsh >/dev/null; then
   zsh -n completion.zsh || fail "syntax for zsh"
-  # A shell on a terminal of its own, as zsh completes on terminals alone: what stands behind a tab.
+  # Runs a shell on its own terminal, because zsh completes only on terminals, and prints what
+  # follows a tab.
   mkdir functions
   cp completion.zsh functions/_trireme
   cat >complete.zsh <<'END'
@@ -267,7 +269,7 @@ END
     fail "zsh: completion of a key"
 fi
 
-# The manual page is one that groff has nothing to say about.
+# groff must not warn about the manual page.
 if command -v groff >/dev/null; then
   "$trireme" help --man | groff -man -ww -Tutf8 -z 2>&1 | head -n 5 >man.txt
   [[ ! -s man.txt ]] || { fail "the manual page"; cat man.txt; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Files made to crash the program or to exhaust the machine: crafted_test.sh TRIREME SOURCE_DIR
-# Each ends with its exit code, in a deadline, within 1.5 GB of address space.
+# Tests files that are crafted to crash the program or to exhaust the machine: crafted_test.sh
+# TRIREME SOURCE_DIR. Each must end with its exit code, within a deadline and within 1.5 GB of
+# address space.
 set -u
 trireme=$1
 root=$2
@@ -10,10 +11,10 @@ cd "$work" || exit 1
 failures=0
 tiny=$root/configs/tiny-gpt2.toml
 limit_kib=1500000
-# Sanitizers reserve more addresses than that.
+# Sanitizers reserve more address space than that.
 (ulimit -v $limit_kib && "$trireme" --version >/dev/null 2>&1) || limit_kib=unlimited
 
-# expect CODE TEXT ARGUMENTS...: the exit code, and a text that standard error holds.
+# expect CODE TEXT ARGUMENTS...: checks the exit code and that standard error contains TEXT.
 expect() {
   local code=$1 text=$2
   shift 2
@@ -51,7 +52,7 @@ repeat 50000000 '[' >tokenizer.json
 expect 4 "deeper than 64" tokenizer encode --tokenizer tokenizer.json tokenizer.json
 repeat 300000000 ' ' | gzip >bomb.txt.gz
 expect 4 "256 times" data prepare bomb.txt.gz --tokenizer byte --out prepared
-# A window of 2 GiB is what this frame asks for.
+# This frame declares a window of 2 GiB.
 printf '\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00' >window.txt.zst
 expect 4 "128 MiB" data prepare window.txt.zst --tokenizer byte --out prepared
 
@@ -60,7 +61,7 @@ expect 2 "model.layers" plan "$tiny" --set model.layers=65535
 expect 2 "model.seq_len" plan "$tiny" --set model.seq_len=2000000000
 expect 0 "" plan "$tiny" --set model.layers=1000
 
-# A run whose files are nested: its report is made, and it resumes.
+# A run with deeply nested files: its report is made, and it resumes.
 expect 0 "" train "$tiny" --set run.steps=1 --set run.threads_per_rank=1 --out run
 
 { cat run/metrics.jsonl; repeat 100000 '['; echo; } >lines && mv lines run/metrics.jsonl
@@ -70,7 +71,7 @@ expect 0 "" report run
 [[ -s run/report.html ]] || { echo "FAILED: no report"; failures=$((failures + 1)); }
 expect 0 "" train "$tiny" --set run.steps=2 --set run.threads_per_rank=1 --out run --resume auto
 
-# 262,145 tensors, and 32,000 with a name twice.
+# An index of 262,145 tensors, and one of 32,000 tensors with a duplicate name.
 header() {
   seq 0 "$1" | awk 'BEGIN { printf "{" }
     { printf "\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]},",

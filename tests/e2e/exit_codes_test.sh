@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every cause of a failure has one exit code, on every rank and in every repetition, and a save that
-# failed leaves no temporary folder: exit_codes_test.sh TRIREME SOURCE_DIR [REPETITIONS] [MPIRUN]
+# Every cause of a failure has one exit code, on every rank and in every repetition, and a failed
+# save leaves no temporary folder: exit_codes_test.sh TRIREME SOURCE_DIR [REPETITIONS] [MPIRUN]
 set -u
 trireme=$1
 root=$2
@@ -24,7 +24,7 @@ fail() {
 config=("$root/configs/tiny-gpt2.toml" --set run.steps=4 --set checkpoint.every=1
         --set run.threads_per_rank=1 --set parallel.dp=2 --set run.tensorboard=false)
 
-# A run that failed has exit code 4, has said why, and has left no temporary file or folder.
+# A failed run has exit code 4, has printed the reason, and has left no temporary file or folder.
 check() {  # WHAT CODE OUT: CODE may be 0, where nothing was hit
   local what=$1 code=$2 out=$3 left
   counts[$code]=$((${counts[$code]:-0} + 1))
@@ -40,8 +40,8 @@ summary() {  # WHAT
   [[ -n ${counts[4]:-} ]] || fail "$1: no repetition was hit"
 }
 
-# Calls that fail at random with the error of the cause: often, so that the start of a run is hit,
-# or rarely, so that a later save is.
+# Makes calls fail at random with the error of the cause: either often, to hit the start of a run,
+# or rarely, to hit a later save.
 probabilities=(0.5 0.05 0.02 0.2)
 inject() {  # WHAT CALL ERRNO
   local what=$1 i
@@ -64,7 +64,7 @@ else
   echo "skipped: fiu-run is not installed, so no call is made to fail"
 fi
 
-# A file system of a few hundred KiB, which fills up at another place each time.
+# Mounts a file system of a few hundred KiB, which fills up at a different place each time.
 fill() {  # WHAT COMMAND...
   local what=$1 i
   shift
@@ -91,7 +91,7 @@ else
   echo "skipped: no small file system can be mounted here"
 fi
 
-# One of each of the other causes.
+# Tests one case of each other cause.
 expect() {  # CODE WHAT COMMAND...
   local code=$1 what=$2 got
   shift 2

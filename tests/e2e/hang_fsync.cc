@@ -1,5 +1,5 @@
-// Preloaded into a program, makes fsync of some files hang, as on a disk that no longer answers:
-// every file whose path contains $HANG_FSYNC_OF, from when the file $HANG_FSYNC_WHEN exists.
+// Preloaded into a program, makes fsync hang as on a disk that no longer answers: for every file
+// whose path contains $HANG_FSYNC_OF, once the file $HANG_FSYNC_WHEN exists.
 #include <dlfcn.h>
 #include <unistd.h>
 

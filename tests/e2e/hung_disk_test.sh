@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A disk that no longer answers ends a run within its deadline; the file and the call are named, and
-# what was saved before is whole: hung_disk_test.sh TRIREME SOURCE_DIR HANG_FSYNC_LIBRARY
+# A disk that no longer answers ends a run within its deadline. The message names the file and the
+# call, and earlier checkpoints are intact: hung_disk_test.sh TRIREME SOURCE_DIR HANG_FSYNC_LIBRARY
 set -u
 trireme=$1
 root=$2
@@ -25,7 +25,7 @@ start() {  # OUT FILE OPTIONS...: in the background, as $pid, on a disk that han
   pid=$!
 }
 
-# Waits for a first checkpoint, then the disk hangs.
+# Waits for a first checkpoint; then the disk hangs.
 hang() {  # OUT
   for ((i = 0; i < 1200; i++)); do
     compgen -G "$1/checkpoints/step-*/index.json" >/dev/null && break
@@ -34,7 +34,8 @@ hang() {  # OUT
   touch "$1.hangs"
 }
 
-# The run ends with exit code 5 and a sentence that matches, and its checkpoints are whole.
+# Checks that the run ends with exit code 5 and a matching message, and that its checkpoints are
+# intact.
 check() {  # OUT LIMIT PATTERN
   local out=$1 begin=$SECONDS code folder
   (sleep "$2"; kill -KILL $pid 2>/dev/null) &
@@ -51,7 +52,7 @@ check() {  # OUT LIMIT PATTERN
 }
 
 sentence='has made no progress for [0-9.]+ s in fsync of .*checkpoints/step-[0-9]*.tmp[^ ]*'
-# One rank, and the first of two: the deadline is checkpoint.timeout_s.
+# A single rank, then the first of two ranks: the deadline is checkpoint.timeout_s.
 start one .safetensors --set checkpoint.timeout_s=2
 hang one
 check one 60 "rank 0 $sentence.*safetensors; raise checkpoint.timeout_s"
@@ -59,7 +60,7 @@ start two index.json --set checkpoint.timeout_s=2 --set parallel.dp=2 --set run.
 hang two
 check two 60 "rank 0 $sentence.*index.json; raise checkpoint.timeout_s"
 
-# The first signal is honoured although the deadline is far away.
+# The first signal ends the run although the deadline is far away.
 start asked .safetensors
 hang asked
 for ((i = 0; i < 600; i++)); do

@@ -1,6 +1,6 @@
 #!/bin/bash
-# 65,536 tokens in one sequence: refused on one rank by a limit on memory, trained on two within it.
-# The command is that of docs/context_parallelism.md.
+# Trains on 65,536 tokens in one sequence: one rank is refused by a memory limit, two ranks train
+# within it. The command is that of docs/context_parallelism.md.
 set -u
 trireme=$1
 source_folder=$2

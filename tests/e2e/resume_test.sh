@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run that is stopped, killed, damaged or out of room, and what comes after:
+# Tests a run that is stopped, killed, damaged or out of disk space, and how it resumes:
 # resume_test.sh TRIREME SOURCE_DIR
 set -u
 trireme=$1
@@ -14,7 +14,7 @@ fail() {
   failures=$((failures + 1))
 }
 
-# The same model everywhere, so that one uninterrupted run is the oracle of all.
+# All runs train the same model, so one uninterrupted run is the oracle of all.
 common=("$root/configs/tiny-gpt2.toml" --set run.steps=16 --set checkpoint.every=4
         --set checkpoint.keep=10)
 train() {  # OUT OPTIONS...
@@ -25,13 +25,14 @@ start() {  # OUT OPTIONS...: in the background, as $pid
   pid=$!
 }
 
-# Step, loss and gradient norm of every training line.
+# Prints step, loss and gradient norm of every training line.
 numbers() {
   local step='"event":"train","step":([0-9]*),' loss='"loss":([^,]*),' norm='"grad_norm":([^,]*),'
   sed -nE "s/.*$step.*$loss.*$norm.*/\1 \2 \3/p" "$1/metrics.jsonl"
 }
 
-# The losses, the gradient norms and the last weights and moments are those of the whole run.
+# Checks that the losses, the gradient norms and the last weights and moments equal those of the
+# uninterrupted run.
 same_as_whole() {
   diff <(numbers whole) <(numbers "$1") >diff.txt ||
     { fail "$1: losses differ"; head -n 5 diff.txt; }
@@ -51,7 +52,7 @@ wait_for_steps() {  # OUT COUNT
 train whole || { fail "the whole run"; cat whole.err; }
 [[ $(numbers whole | wc -l) == 16 ]] || fail "16 steps"
 
-# A signal in the middle of a step: the step is finished, saved, and 130 returned.
+# After a signal in the middle of a step, the step is finished and saved, and the exit code is 130.
 for signal in TERM INT USR1; do
   start stopped-$signal
   wait_for_steps stopped-$signal 5
@@ -73,7 +74,7 @@ for signal in TERM INT USR1; do
   same_as_whole stopped-$signal
 done
 
-# Stopped at every few steps, between checkpoints and on them.
+# Stops the run every few steps, between checkpoints and at them.
 for stop_after in 1 4 5 11 15; do
   resume=()
   [[ -d pieces ]] && resume=(--resume auto)
@@ -98,7 +99,8 @@ same_as_whole killed
 [[ $(find killed -name '*.tmp-*') == "" ]] || fail "left: $(find killed -name '*.tmp-*')"
 [[ $(ls killed/events.out.tfevents.* | wc -l) == 1 ]] || fail "an event file per life"
 
-# Only the checkpoints of a finished run are left: there is no report, and that fails no run.
+# If only the checkpoints of a finished run are left, the report is missing, but the run does not
+# fail.
 cp -r whole bare
 find bare -mindepth 1 -maxdepth 1 ! -name checkpoints -exec rm -r {} +
 train bare --resume auto || { fail "resume beside checkpoints alone"; cat bare.err; }
@@ -134,7 +136,7 @@ code=$?
 grep -q 'stopped and saved' twice.err && fail "two signals must not wait for the step"
 [[ $(ls twice/checkpoints 2>/dev/null | wc -l) -le 1 ]] || fail "a checkpoint after two signals"
 
-# A damaged newest checkpoint is skipped and said; the one before it goes on.
+# A damaged newest checkpoint is skipped and reported; the run resumes from the one before it.
 newest_damaged() {  # NAME: the run damaged-NAME has checkpoints of steps 4 and 8
   train "damaged-$1" --set run.stop_after=8
   [[ $? == 130 ]] || fail "run.stop_after=8"
@@ -159,7 +161,8 @@ rm "$shard"
 train damaged-gone --resume auto || { fail "resume beside a missing shard"; cat damaged-gone.err; }
 same_as_whole damaged-gone
 
-# A byte of a tensor that changed shows when it is read; the one before goes on too.
+# A damaged byte of a tensor is noticed when it is read; the run resumes from the checkpoint before
+# it.
 newest_damaged tensor
 change_a_byte() {
   printf 'xyz' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none
@@ -171,7 +174,7 @@ grep -q 'damaged checkpoint.*step-000008.*checksum' damaged-tensor.err ||
   fail "the changed tensor is not named"
 same_as_whole damaged-tensor
 
-# Where all are damaged nothing is started afresh over them: exit 4.
+# If all checkpoints are damaged, no fresh run overwrites them: exit code 4.
 newest_damaged all
 for shard in damaged-all/checkpoints/*/*.safetensors; do change_a_byte "$shard"; done
 train damaged-all --resume auto
@@ -180,7 +183,7 @@ grep -q 'no checkpoint.*is intact' damaged-all.err ||
   { fail "what to do is not said"; cat damaged-all.err; }
 [[ $(numbers damaged-all | wc -l) == 8 ]] || fail "the metrics of the damaged run"
 
-# No room for a checkpoint: exit 4, and the one before stays loadable.
+# Without space for a checkpoint the exit code is 4, and the previous checkpoint can be loaded.
 train full --set run.stop_after=6
 shard_kib=$(($(stat -c %s full/checkpoints/step-000006/*.safetensors | sort -n | tail -n 1) / 1024))
 (ulimit -f $((shard_kib / 2)) && train full --resume auto)
@@ -194,7 +197,7 @@ ls full/checkpoints | grep -q tmp && fail "something is left behind: $(ls full/c
 train full --resume auto || fail "resume when there is room again"
 same_as_whole full
 
-# Links in the folder of a run lead nowhere: what they name is neither emptied nor written.
+# Links in the folder of a run are not followed: their targets are neither emptied nor written.
 mkdir linked
 echo kept >target
 ln -s ../target linked/metrics.jsonl

@@ -1,5 +1,5 @@
-// Small models against what PyTorch computes in double (make_golden.py): logits, losses, every
-// gradient, and the weights after three clipped AdamW steps, for every kernel table.
+// Compares small models with what PyTorch computes in double (make_golden.py): logits, losses,
+// every gradient, and the weights after three clipped AdamW steps, for every kernel table.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,14 +23,14 @@ constexpr int64_t kVocab = 61, kSeqLen = 16, kSequences = 3;
 constexpr double kLearningRates[] = {0.004, 0.002, 0.001};
 constexpr std::pair<int64_t, int64_t> kLogitPositions[] = {{0, 0}, {1, 7}, {2, 15}};
 
-// What may differ. fp32: sums of a few hundred terms in another order than double's, and the
-// polynomials of fast exp and tanh; AdamW divides by a small root, so updates keep fewer digits.
-// bf16: every tensor between layers is rounded to 8 bits, about a dozen times in a row.
+// Tolerances. fp32: sums of a few hundred terms have another order than in double, and fast exp and
+// tanh are polynomials; AdamW divides by a small root, so updates have fewer correct digits. bf16:
+// every tensor between layers is rounded to 8 bits, about a dozen times in a row.
 struct Tolerance {
   double loss;    // relative
-  double logit;   // of the largest logit
-  double grad;    // of the tensor's root mean square; projections: of its norm
-  double weight;  // absolute: of the sum of the learning rates
+  double logit;   // relative to the largest logit
+  double grad;    // relative to the root mean square of the tensor; projections: to its norm
+  double weight;  // absolute, times the sum of the learning rates
 };
 constexpr Tolerance kFp32 = {5e-7, 3e-6, 5e-6, 1e-3};
 constexpr Tolerance kBf16 = {1e-2, 3e-2, 1e-1, 1.0};
@@ -59,7 +59,7 @@ float initial_value(const ParamSpec& param, int64_t index) {
 class GoldenTokens : public TokenSource {
  public:
   int64_t vocab_size() const override { return kVocab; }
-  // The step's three sequences come again in every step.
+  // Every step uses the same three sequences.
   void read_sample(uint64_t sample, std::span<int32_t> inputs,
                    std::span<int32_t> targets) const override {
     const int64_t sequence = int64_t(sample) % kSequences;
@@ -191,7 +191,8 @@ double norm_of(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-// `allowed` is per element; a projection, a sum of random signs, may be off by sqrt(n) times that.
+// `allowed` is per element. A projection is a sum with random signs, so it may be off by sqrt(n)
+// times that.
 void expect_near(const std::string& name, const std::vector<double>& values, const json& kept,
                  double allowed) {
   const int64_t n = int64_t(values.size());
@@ -249,7 +250,7 @@ TEST_P(Golden, Logits) {
     const auto [sequence, position] = kLogitPositions[k];
     tokens_.read_sample(uint64_t(sequence), inputs, targets);
     decoder.reset();
-    // All but the last at once, the last one from the cache.
+    // Decodes all positions but the last at once, and the last one with the cache.
     if (position > 0) decoder.append(engine.ctx(), {inputs.data(), size_t(position)});
     const std::span<const float> logits =
         decoder.append(engine.ctx(), {inputs.data() + position, 1});
@@ -266,7 +267,7 @@ TEST_P(Golden, Logits) {
 
 TEST_P(Golden, EveryGradient) {
   RankPlan rank = rank_plan(plan_, 0);
-  rank.program.pop_back();  // without Step the sum of the gradients stays in slot 0
+  rank.program.pop_back();  // without Step slot 0 keeps the sum of the gradients
   plan_rank_memory(rank, plan_);
   Engine engine(plan_, rank, rank_.world(), kernels_, tokens_);
   write_initial_params(engine);
@@ -282,7 +283,8 @@ TEST_P(Golden, EveryGradient) {
       if (head_use) grad[i] += head_use.as<float>()[i];
       grad[i] /= valid_tokens;
     }
-    // The gradient of a key's bias is zero in exact arithmetic: the whole model gives the scale.
+    // The gradient of a key's bias is zero in exact arithmetic, so the scale is that of the whole
+    // model.
     const json& kept = fixture_["grads"][param.name];
     const double rms = kept["norm"].get<double>() / std::sqrt(double(grad.size()));
     expect_near(param.name, grad, kept, tolerance_.grad * std::max(rms, whole_rms));
@@ -317,7 +319,7 @@ std::vector<Case> all_cases() {
        {"gpt2", "gpt2_erf", "llama", "llama3", "microgpt", "moe_softmax", "moe_sigmoid"}) {
     for (const std::string& table : tables) {
       for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
-        // Rounding sends tokens to other experts, and their gradients elsewhere.
+        // Rounding sends tokens to other experts, which changes the gradients.
         if (model.starts_with("moe") && compute == ComputeChoice::Bf16) continue;
         for (const bool micro : {false, true}) cases.push_back({model, table, compute, micro});
       }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks into a program for the hardening of cmake/hardening.cmake: hardening_test.sh PROGRAM
+# Checks that a program has the hardening of cmake/hardening.cmake: hardening_test.sh PROGRAM
 set -u
 program=$1
 failures=0

@@ -25,12 +25,12 @@ for file in bin/trireme lib/libtrireme.a include/trireme/trireme.h include/trire
   [[ -s $prefix/$file ]] || fail "$file is not installed"
 done
 
-# The program finds its models where they were put.
+# The installed program finds its models.
 "$prefix/bin/trireme" plan "$prefix/share/trireme/configs/tiny-gpt2.toml" \
   --set model.preset=gpt2-124m >plan.txt || fail "the installed program plans an installed model"
 grep -q 124439808 plan.txt || fail "the installed preset is not read"
 
-# Public headers stand alone and lead to no inner one.
+# Each public header compiles by itself and includes no internal header.
 if grep -nE '#include ["<]' "$prefix"/include/trireme/*.h |
   grep -vE '<[a-z_]+>|"trireme/[a-z_]+\.h"'; then
   fail "inner headers leak"
@@ -41,7 +41,7 @@ for header in "$prefix"/include/trireme/*.h; do
     fail "$header does not stand alone"
 done
 
-# The example, built as a user would.
+# Builds the example as a user would.
 cp -r "$prefix"/share/doc/trireme/examples/library example
 { cmake -S example -B example/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_FLAGS=-Wno-psabi &&
     cmake --build example/build; } >example.log 2>&1 ||
@@ -51,7 +51,7 @@ program=example/build/train_and_generate
 grep -q 'step 60: loss' out || { fail "the example trains"; cat out; }
 [[ $(sed '1,/^step 60/d' out | wc -c) == 61 ]] || { fail "the example generates"; cat out; }
 "$prefix/bin/trireme" checkpoint verify run/run >/dev/null || fail "the example's checkpoint"
-# A failure is an exception with its kind: the folder is not empty any more.
+# A failure is an exception with its kind; here the folder is no longer empty.
 "$program" run "$root/docs" >out 2>err
 [[ $? == 2 ]] || fail "exit code of a usage error"
 grep -q 'is not empty' err || { fail "what is wrong is not said"; cat err; }

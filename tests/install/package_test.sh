@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Debian packages and looks into them: package_test.sh BUILD_DIR SOURCE_DIR
+# Makes the Debian packages and checks their content: package_test.sh BUILD_DIR SOURCE_DIR
 set -u
 build=$1
 root=$2
@@ -22,13 +22,13 @@ architecture=$(dpkg --print-architecture)
 program=debs/trireme_${version}_$architecture.deb
 library=debs/libtrireme-dev_${version}_$architecture.deb
 
-# lists PACKAGE FILE...: the package holds the files.
+# lists PACKAGE FILE...: checks that the package contains the files.
 lists() {
   dpkg-deb --contents "$1" >contents || { fail "$1 is no package"; return; }
   for file in "${@:2}"; do
     grep -q " \./$file\$" contents || fail "$1 lacks $file"
   done
-  # Nothing belongs to the user who built it, and all may read it.
+  # No file belongs to the user who built it, and everybody may read all files.
   grep -vE '^[-d]rw[-x]r-[-x]r-[-x] root/root ' contents && fail "$1: owner or mode"
 }
 lists "$program" usr/bin/trireme usr/share/man/man1/trireme.1.gz \
@@ -50,7 +50,7 @@ done
 dpkg-deb --extract "$program" unpacked
 unpacked/usr/bin/trireme plan unpacked/usr/share/trireme/configs/tiny-gpt2.toml >plan.txt ||
   fail "the unpacked program runs"
-# Whose it is and under which licence, without an address that nobody reads.
+# The copyright file names the owner and the licence.
 maintainer=$(dpkg-deb --field "$program" Maintainer)
 [[ -n $maintainer && $maintainer != *example* ]] || fail "the maintainer is $maintainer"
 for package in "$program" "$library"; do

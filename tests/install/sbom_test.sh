@@ -81,7 +81,7 @@ awk '
     exit wrong
   }' "$sbom" || fail "a field"
 
-# What the program loads and what is only compiled in.
+# The libraries that the program loads, and those of which it only compiles headers.
 while IFS= read -r library; do
   path=$(ldd "$build/trireme" | awk -v name="$library" '$1 == name {print $3}')
   package=$(dpkg-query -S "$path" "$(realpath "$path")" 2>/dev/null | sed -n '1s/:.*//p')

@@ -13,7 +13,8 @@
 namespace trireme {
 namespace {
 
-// Changes the program of `rank` at `position`; false where that action cannot be damaged so.
+// Changes the program of `rank` at `position`. Returns false if this action cannot be damaged in
+// this way.
 using Damage = std::function<bool(Program& program, size_t position)>;
 
 bool is_collective(const Action& action) {
@@ -44,7 +45,7 @@ bool swap_with_next(Program& program, size_t position) {
   return true;
 }
 
-// With the next action of the same kind of another micro-batch.
+// Swaps the action with the next one of the same kind and another micro-batch.
 bool swap_microbatches(Program& program, size_t position) {
   Action& action = program[position];
   if (!has_microbatch(action)) return false;
@@ -106,7 +107,7 @@ bool swap_collectives(Program& program, size_t position) {
   return true;
 }
 
-// What gives memory up stands one use too early.
+// Moves an action that releases memory before one that still uses it.
 bool move_up(Program& program, size_t position) {
   const ActionKind kind = program[position].kind;
   const bool gives_up =
@@ -147,7 +148,7 @@ struct Tally {
 
 bool runs_with_equal_bits(RunPlan plan, std::vector<RankPlan> ranks, const Case& c,
                           std::string& why) {
-  // Nothing waits in vain here, but others may have the cores.
+  // No rank waits without reason, but other tests may use the cores.
   plan.config.run.comm_timeout_s = 60.0;
   try {
     for (RankPlan& rank : ranks) plan_rank_memory(rank, plan);
@@ -164,7 +165,7 @@ class DamageRun {
  public:
   explicit DamageRun(const Case& c) : case_(c), plan_(plan_of(c)), intact_(rank_plans(plan_)) {}
 
-  // Of every action of every stage: on one rank alone, and on all ranks of the stage.
+  // Damages every action of every stage, on a single rank and on all ranks of the stage.
   void run() {
     for (const NamedDamage& damage : damages()) {
       for (int stage = 0; stage < plan_.mesh.pp; ++stage) {
@@ -218,8 +219,8 @@ class DamageRun {
   std::map<std::string, Tally> tallies_;
 };
 
-// The checker refuses a damaged program, or the program is another valid one: then it leaves the
-// same bits and needs the memory that is planned for it.
+// The checker refuses a damaged program, or the program is another valid one. Then it gives the
+// same bits and needs exactly its planned memory.
 TEST(Damage, IsRefusedOrChangesNoBit) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "thousands of plans";
@@ -283,8 +284,8 @@ TEST(Damage, MicrobatchesOfAnotherRankAreNoticed) {
   }
 }
 
-// Sums of each direction over three ranks, and over two groups of three: other trees than that over
-// all micro-batches.
+// Sums of each direction over three ranks, and over two groups of three, use other trees than the
+// tree over all micro-batches.
 TEST(Damage, AnotherTreeOfSumsIsNoticed) {
   const auto expect_noticed = [](const RunPlan& plan, const std::vector<RankPlan>& ranks) {
     const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, ranks, plan.mode);
@@ -314,7 +315,7 @@ TEST(Damage, AnotherTreeOfSumsIsNoticed) {
   expect_noticed(plan, ranks);
 }
 
-// The runtime and the numbers find what no checker has looked at.
+// Without the checker, the runtime or the numbers reveal the damage.
 TEST(Damage, IsNoticedByTheRunWhereNobodyHasChecked) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a damaged program uses dead memory, for which a sanitizer ends the process";
@@ -328,7 +329,8 @@ TEST(Damage, IsNoticedByTheRunWhereNobodyHasChecked) {
       std::vector<RankPlan> ranks = intact;
       const ActionKind kind = intact[0].program[position].kind;
       bool is_damaged = false;
-      // The same on all data-parallel ranks: what only one leaves out ends as a mismatch or a hang.
+      // The damage is on all data-parallel ranks, because damage on one rank only causes a mismatch
+      // or a hang.
       for (RankPlan& rank : ranks) {
         if (rank.coords.pp != 0) continue;
         if (kind == ActionKind::BW) {

@@ -40,7 +40,7 @@ RunConfig config_of(const Case& c) {
   config.model.layers = c.layers;
   config.model.d_model = 8;
   config.model.heads = 2;
-  if (c.family == "llama") config.model.kv_heads = 1;  // which two tensor-parallel ranks both hold
+  if (c.family == "llama") config.model.kv_heads = 1;  // both of two tensor-parallel ranks hold it
   if (c.is_wide) {
     config.model.d_model = 16;
     config.model.heads = 8;
@@ -73,7 +73,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.prefetch = c.prefetch;
   config.memory.recompute = c.recompute;
   config.memory.offload = c.offload;
-  config.memory.offload_buffer_bytes = 4096;  // many pieces
+  config.memory.offload_buffer_bytes = 4096;  // small, so that there are many pieces
   config.precision.compute = c.compute;
   config.run.reproducible = c.in_slices ? Reproducible::Mesh : Reproducible::Layout;
   config.run.threads_per_rank = 1;
@@ -89,7 +89,7 @@ RunPlan plan_of(const Case& c) {
 
 bool is_possible(const Case& c) { return make_plan(config_of(c), {}).ok(); }
 
-// Wide models run few steps: there are many of them.
+// Wide models run only two steps, because there are many of them.
 LayoutRun run_case(const Case& c) { return run_layout(plan_of(c), {.end = c.is_wide ? 2 : 5}); }
 
 const LayoutRun& reference_of(const Case& c) {
@@ -108,7 +108,7 @@ const LayoutRun& reference_of(const Case& c) {
            .is_wide = c.is_wide,
            .layers = c.layers,
            .sequences = c.sequences};
-  if (c.in_slices) {  // sums do not follow tp
+  if (c.in_slices) {  // sums do not depend on tp
     one.tp = 1;
     one.tp_overlap = false;
   }

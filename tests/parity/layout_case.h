@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// A layout and what may not change a bit beside it.
+// A layout and the settings that must not change a bit beside it.
 struct Case {
   int dp = 1;
   int pp = 1;
@@ -33,7 +33,7 @@ struct Case {
   bool in_slices = false;  // run.reproducible = "mesh"
   bool is_wide = false;    // a model that eight ranks can share along every axis
   int layers = 8;
-  int sequences = 16;  // of a step
+  int sequences = 16;  // of one step
 
   std::string name() const;
   int ranks() const { return tp * cp * pp * dp; }
@@ -41,12 +41,12 @@ struct Case {
 
 RunConfig config_of(const Case& c);
 bool is_possible(const Case& c);
-RunPlan plan_of(const Case& c);  // of a possible one
+RunPlan plan_of(const Case& c);  // the layout must be possible
 LayoutRun run_case(const Case& c);
 
-// The run that every layout of a model must repeat: one rank, or as many as share its layers. Where
-// data-parallel ranks share experts, their micro-batches meet there: these ranks stay, too, and
-// which of them has which micro-batch.
+// Returns the run whose bits every layout of a model must repeat: one rank, or as many as share its
+// layers. If data-parallel ranks share experts, their micro-batches meet there, so these ranks and
+// the assignment of micro-batches to them stay too.
 const LayoutRun& reference_of(const Case& c);
 
 }  // namespace trireme

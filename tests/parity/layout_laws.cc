@@ -23,7 +23,7 @@ double norm_of(const std::vector<float>& x) {
   return std::sqrt(squared);
 }
 
-// Also where one of them is no number.
+// Also true if one of them is not a number.
 bool is_far(double value, double from, double bound) { return !(std::abs(value - from) <= bound); }
 
 }  // namespace
@@ -31,12 +31,12 @@ bool is_far(double value, double from, double bound) { return !(std::abs(value -
 std::string beyond_bounds(const LayoutRun& split, const LayoutRun& whole) {
   for (size_t step = 0; step < whole.losses.size(); ++step) {
     const double loss = whole.losses[step];
-    // Both begin with the same weights.
+    // Both begin with the same weights, so the first loss has a closer bound.
     if (is_far(split.losses[step], loss, (step == 0 ? 1e-6 : 2e-5) * loss)) {
       return fmt::format("step {}: loss {} for {}", step, split.losses[step], loss);
     }
   }
-  // Where all tokens went to the same experts.
+  // Router losses are compared if all tokens went to the same experts.
   const size_t routers = split.expert_loads == whole.expert_loads ? whole.router_losses.size() : 0;
   for (size_t i = 0; i < routers; ++i) {
     const double value = double(whole.router_losses[i]);
@@ -44,7 +44,8 @@ std::string beyond_bounds(const LayoutRun& split, const LayoutRun& whole) {
       return fmt::format("router's loss {}: {} for {}", i, split.router_losses[i], value);
     }
   }
-  // Of the first step alone: AdamW's first updates are signs, also of gradients that are nearly 0.
+  // Compares only the first step: AdamW's first updates are signs, even of gradients that are
+  // nearly 0.
   const double norm = whole.grad_norms.front();
   if (is_far(split.grad_norms.front(), norm, 2e-5 * norm)) {
     return fmt::format("gradient norm {} for {}", split.grad_norms.front(), norm);

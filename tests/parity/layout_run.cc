@@ -20,7 +20,7 @@ const KernelTable& kernels() {
   return isas.empty() ? reference_kernels() : cpu_kernels(isas.back());
 }
 
-// Puts what a rank owns of a parameter to its place in the whole one.
+// Copies the part of a parameter that a rank owns to its place in the whole parameter.
 void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
              std::map<std::string, std::vector<float>>& all) {
   const ParamLayout& layout = *owned.layout;
@@ -36,7 +36,7 @@ void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
   }
 }
 
-// What the steps have sent beside what was planned.
+// Returns how the traffic of the steps differs from the plan.
 std::string traffic_difference(const RunPlan& plan, const Engine& engine, int ranks_per_node,
                                int num_steps,
                                const std::vector<std::pair<std::string, int64_t>>& before) {
@@ -50,7 +50,8 @@ std::string traffic_difference(const RunPlan& plan, const Engine& engine, int ra
     const int64_t bytes = num_steps * predicted[a].second +
                           engine.executor().num_dropped_ahead() * repeated[a].second;
     const bool is_routed = plan.model.top_k < plan.model.experts;
-    if (axis == "ep" && plan.mesh.ep > 1 && is_routed) continue;  // as many as the router sends
+    // Depends on the choices of the router.
+    if (axis == "ep" && plan.mesh.ep > 1 && is_routed) continue;
     int64_t sent = 0;
     for (size_t i = 0; i < before.size(); ++i) {
       if (before[i].first == axis) sent = engine.sent_bytes()[i].second - before[i].second;
@@ -147,7 +148,8 @@ class RankRun {
     position.step = steps_.end;
     position.num_updates = engine.optimizer().num_updates();
     const std::filesystem::path run = std::filesystem::path(steps_.save_to).parent_path();
-    std::filesystem::create_directories(run);  // a save does not make the folder of its run
+    // Because a save does not create the folder of its run.
+    std::filesystem::create_directories(run);
     const Result<std::string> saved =
         save_run(engine, steps_.save_to, checkpoint_info(plan_, position, "parity"), {});
     TRIREME_CHECK(saved.ok(), saved.error().message);

@@ -18,9 +18,9 @@ constexpr ScheduleKind kSchedules[] = {ScheduleKind::OneFOneB, ScheduleKind::Int
                                        ScheduleKind::Dualpipe, ScheduleKind::Gpipe};
 constexpr int kNumSchedules = 6;
 
-// Bitwise what the same ranks of tp, cp and ep leave without the rest, and within the bound of one
-// rank. Where micro-batches of two directions meet in the experts of data-parallel ranks they are
-// others than without them.
+// The results have the bits of the same ranks of tp, cp and ep without the other axes, and are
+// within the bound of one rank. If micro-batches of two directions meet in the experts of
+// data-parallel ranks, other micro-batches meet than without them, so only the bound is checked.
 void expect_the_numbers_of_one_rank(const Case& c) {
   SCOPED_TRACE(c.name());
   const Case one{.family = c.family, .is_wide = true, .layers = c.layers};
@@ -75,8 +75,8 @@ Case case_of(const Selection& choice) {
           .layers = choice[kPp] <= 1 ? 4 : 8};
 }
 
-// Every (tp, cp, pp, dp, ep) of 1, 2, 4 and 8 ranks with every ZeRO stage and family, and beside
-// them every pair of values of these, of schedules, recomputation and the ways to split a layer.
+// Tests every (tp, cp, pp, dp, ep) of 1, 2, 4 and 8 ranks with every ZeRO stage and family, and
+// every pair of values of these, of schedules, recomputation and the ways to split a layer.
 TEST(ParityOfMeshes, EveryDegreeWithEveryZeroStageAndEveryPairOfTheRest) {
   const std::vector<Selection> all =
       all_choices({4, 4, kNumSchedules, 4, 3, 4, 4, 4, 4, 2, 2, 4},
@@ -88,7 +88,7 @@ TEST(ParityOfMeshes, EveryDegreeWithEveryZeroStageAndEveryPairOfTheRest) {
   for (const Selection& choice : cover) expect_the_numbers_of_one_rank(case_of(choice));
 }
 
-// In slices tp changes no bit either, beside whatever else shares the model.
+// In slices tp does not change a bit either, whatever else is split.
 TEST(ParityOfMeshes, InSlicesTensorParallelRanksLeaveTheBitsOfOne) {
   std::vector<Case> meshes = {
       {.tp = 2},
@@ -111,7 +111,7 @@ TEST(ParityOfMeshes, InSlicesTensorParallelRanksLeaveTheBitsOfOne) {
       c.family = family;
       c.in_slices = true;
       c.is_wide = true;
-      const bool has_so_many = c.tp < 8 || c.family == "gpt2";  // llama has four kv heads
+      const bool has_so_many = c.tp < 8 || c.family == "gpt2";  // llama has only four kv heads
       ASSERT_EQ(is_possible(c), has_so_many) << c.name();
       if (!has_so_many) continue;
       expect_the_bits_of_one_rank(c);
@@ -124,7 +124,8 @@ TEST(ParityOfMeshes, SlicesThatDoNotFitAreRefusedWithARemedy) {
     const Result<RunPlan> plan = make_plan(config_of(c), {});
     if (plan.ok()) return std::string();
     EXPECT_EQ(plan.error().kind, ErrorKind::Usage);  // the configuration contradicts itself
-    EXPECT_EQ(plan.error().message.rfind("run.reproducible = ", 0), 0u);  // so it can be located
+    // So that its place can be found.
+    EXPECT_EQ(plan.error().message.rfind("run.reproducible = ", 0), 0u);
     return plan.error().message;
   };
   const auto has = [](const std::string& text, const char* part) {
@@ -139,8 +140,8 @@ TEST(ParityOfMeshes, SlicesThatDoNotFitAreRefusedWithARemedy) {
                "is for model.family = \"gpt2\" and \"llama\"");
 }
 
-// From any tp to any other.
-TEST(ParityOfMeshes, InSlicesACheckpointGoesOnWithTheSameBits) {
+// Checkpoints are loaded from any tp to any other.
+TEST(ParityOfMeshes, InSlicesACheckpointResumesWithTheSameBits) {
   const std::string folder =
       (std::filesystem::temp_directory_path() / fmt::format("trireme-slices-{}", getpid()))
           .string();
@@ -160,7 +161,7 @@ TEST(ParityOfMeshes, InSlicesACheckpointGoesOnWithTheSameBits) {
   }
 }
 
-// As many slices as the model allows, at other orders of the same sums.
+// With as many slices as the model allows, the same sums have other orders.
 TEST(ParityOfMeshes, SlicesStayWithinTheBoundOfWholeSums) {
   for (const char* family : {"gpt2", "llama"}) {
     expect_near(run_case({.family = family, .in_slices = true, .is_wide = true}),
@@ -185,9 +186,9 @@ std::vector<Case> wide_meshes(const std::string& family) {
   return meshes;
 }
 
-// Every (tp, cp, ep) of at most eight ranks, one rank first; experts on more ranks than the tokens
-// of a sequence need data-parallel ones. The ways to split a layer in turn. Whatever else is laid
-// over these leaves their bits (above).
+// Returns every (tp, cp, ep) of at most eight ranks, one rank first. If the experts have more ranks
+// than a sequence has tokens for, dp is needed. The ways to split a layer alternate. Other axes do
+// not change the bits of these (tests above).
 std::vector<Case> every_split(const std::string& family) {
   std::vector<Case> splits;
   for (const Selection& degrees : all_choices({4, 4, 4}, [](const Selection&) { return true; })) {
@@ -212,8 +213,8 @@ std::vector<Case> every_split(const std::string& family) {
   return splits;
 }
 
-// How many steps tokens visit the same experts as on one rank. After a near-tie that falls the
-// other way the two are no longer the same run.
+// Returns for how many steps tokens visit the same experts as on one rank. After a near tie is
+// decided differently the two runs are no longer comparable.
 size_t steps_of_same_visits(const LayoutRun& run, const LayoutRun& one) {
   const size_t num_steps = one.losses.size(), per_step = one.expert_loads.size() / num_steps;
   for (size_t i = 0; i < one.expert_loads.size(); ++i) {
@@ -240,7 +241,7 @@ TEST(ParityOfMeshes, TwentyFreeStepsStayWithinTheBound) {
   }
 }
 
-// Without the first moment's memory, so that it is the step's gradient.
+// Without momentum, so that the first moment is the gradient of the step.
 RunPlan plan_without_memory(const Case& c) {
   RunConfig config = config_of(c);
   config.optim.beta1 = 0.0;
@@ -249,8 +250,9 @@ RunPlan plan_without_memory(const Case& c) {
   return *plan;
 }
 
-// Every sixth step of twenty, as every split does it with the weights that one rank has by then:
-// the loss within 1e-6, and every gradient. A near-tie may send a token elsewhere, seldom.
+// Tests every sixth of twenty steps: every split repeats it from the weights that one rank has at
+// that step. The loss must agree within 1e-6, and every gradient must agree. Rarely a near tie
+// sends a token elsewhere.
 TEST(ParityOfMeshes, StepsFromTheWeightsOfOneRankStayWithinTheBounds) {
   const std::string root =
       (std::filesystem::temp_directory_path() / fmt::format("trireme-steps-{}", getpid())).string();
@@ -258,7 +260,7 @@ TEST(ParityOfMeshes, StepsFromTheWeightsOfOneRankStayWithinTheBounds) {
     std::vector<RunPlan> plans;
     for (const Case& c : every_split(family)) plans.push_back(plan_without_memory(c));
     const RunPlan& alone = plans.front();
-    std::string start;  // of the step: a checkpoint, or initial parameters
+    std::string start;  // weights before the step: a checkpoint, or "" for initial parameters
     int num_elsewhere = 0;
     for (int step = 0; step < 20; step += 6) {
       const RunSteps one_step{
@@ -286,12 +288,12 @@ TEST(ParityOfMeshes, StepsFromTheWeightsOfOneRankStayWithinTheBounds) {
       start = fmt::format("{}/step-{:06}", folder, step + 6);
     }
     EXPECT_LE(num_elsewhere, family == "moe" ? int(plans.size()) / 4 : 0)
-        << family;  // of 4 steps of each
+        << family;  // of 4 steps of each split
   }
   std::filesystem::remove_all(root);
 }
 
-// From every mesh to others, tp, cp and ep included: the next losses are those of one rank.
+// From every mesh to others, with tp, cp and ep: the next losses are those of one rank.
 TEST(ParityOfMeshes, ACheckpointMovesBetweenAllAxes) {
   const std::filesystem::path root =
       std::filesystem::temp_directory_path() / fmt::format("trireme-meshes-{}", getpid());

@@ -55,7 +55,8 @@ std::vector<Selection> pairwise_cover(std::vector<Selection> choices,
     cover.push_back(choice);
   };
   const int factors = choices.empty() ? 0 : int(choices.front().size());
-  for (int least = factors * (factors - 1) / 2; least > 0; --least) {  // the richest first
+  // The choices with the most new pairs first.
+  for (int least = factors * (factors - 1) / 2; least > 0; --least) {
     std::erase_if(choices, [&](const Selection& choice) {
       if (pairs.count_new(choice) < least) return false;
       take(choice);

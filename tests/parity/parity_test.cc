@@ -15,7 +15,8 @@
 namespace trireme {
 namespace {
 
-// Every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in turn.
+// Visits every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in
+// turn.
 void enumerate(int ranks, bool every_recomputation) {
   const std::vector<std::string> families = {"gpt2", "llama", "moe", "moe_capacity"};
   int run = 0;
@@ -51,8 +52,9 @@ TEST(ParityInFull, TwoRanks) { enumerate(2, true); }
 TEST(ParityInFull, FourRanks) { enumerate(4, true); }
 TEST(ParityInFull, EightRanks) { enumerate(8, true); }
 
-// Experts on several ranks: within the bound of one rank, the same visits; and the bits of the same
-// ranks whatever the schedule, recomputation and the way gradients and state are stored.
+// Experts on several ranks: the results are within the bound of one rank, with the same visits.
+// They have the bits of the same ranks for every schedule, recomputation, and storage of gradients
+// and state.
 TEST(Parity, ExpertParallel) {
   for (const char* family : {"moe", "moe_capacity"}) {
     const LayoutRun& whole = reference_of({.family = family});
@@ -86,8 +88,8 @@ TEST(Parity, ExpertParallel) {
   }
 }
 
-// What is reported of a step does not know how its tokens lie on ranks and micro-batches, nor that
-// forward passes are repeated.
+// The report of a step does not depend on how tokens are spread over ranks and micro-batches, or on
+// repeated forward passes.
 TEST(Parity, RoutersLossesAreThoseOfOneRank) {
   const auto means_of = [](RunConfig config) {
     config.model.aux_loss = 0.01;
@@ -166,8 +168,8 @@ TEST(Parity, SearchedSchedules) {
   }
 }
 
-// Gradients pushed to few ranks, updated there and pulled: with whole copies, with gradients or
-// parameters on the servers alone, in pipelines.
+// Gradients are pushed to a few ranks, updated there and pulled: with whole copies, with gradients
+// or parameters only on the servers, and in pipelines.
 TEST(Parity, ParameterServers) {
   const std::vector<ScheduleKind> schedules = {ScheduleKind::OneFOneB, ScheduleKind::ZbH1,
                                                ScheduleKind::Interleaved};
@@ -186,7 +188,7 @@ TEST(Parity, ParameterServers) {
       }
     }
   }
-  // Workers that hold no part of the parameters have no file.
+  // Workers that hold no part of the parameters have no offload file.
   for (const int pp : {1, 3}) {
     expect_the_bits_of_one_rank({.dp = 2,
                                  .pp = pp,
@@ -205,7 +207,7 @@ TEST(Parity, SharedAndCopiedShards) {
   }
 }
 
-// Also where the micro-batches of one direction are no node of the tree over all of them.
+// Also tested if the micro-batches of one direction are not a node of the tree over all of them.
 TEST(Parity, TwoDirectionsOverAnyNumberOfRanks) {
   const Case layouts[] = {
       {.dp = 3},
@@ -225,8 +227,8 @@ TEST(Parity, TwoDirectionsOverAnyNumberOfRanks) {
   }
 }
 
-// What would break the tree is refused by validation and by the plan, in the same words; what the
-// refusal names is taken.
+// Validation and the plan refuse a layout that would break the tree, with the same message. The
+// values that the message names are accepted.
 TEST(Parity, SumsThatAreNoNodesOfTheTreeAreRefused) {
   const auto refusal_of = [](const Case& c) {
     const std::vector<ConfigProblem> problems = validate(config_of(c));
@@ -267,7 +269,7 @@ TEST(Parity, PrecisionsAndDropout) {
   }
 }
 
-// Every value of every factor beside every value of every other, in few cases of 2 and 4 ranks.
+// Tests every pair of values of two factors in few cases of 2 and 4 ranks.
 Case case_of(const Selection& choice) {
   return {.dp = 1 << choice[0],
           .pp = 1 << choice[1],
@@ -294,8 +296,8 @@ TEST(ParityPairwise, CoversEveryPairOfValues) {
   for (const Selection& choice : cover) expect_the_bits_of_one_rank(case_of(choice));
 }
 
-// Clipping just below the norm: no rank's own part shows it, so they update and roll back. Above it
-// nobody does.
+// With a clipping limit just below the norm, no rank's own part shows that clipping is needed, so
+// ranks update and roll back. With a limit above the norm no rank rolls back.
 TEST(Parity, PostValidatedStep) {
   const LayoutRun& plain = reference_of({});
   const double norm = *std::min_element(plain.grad_norms.begin(), plain.grad_norms.end());
@@ -320,8 +322,8 @@ TEST(Parity, PostValidatedStep) {
   EXPECT_EQ(rollbacks_above, 0);
 }
 
-// Why memory.offload and optim.post_validate exclude each other: copies in memory are of all the
-// state that lies in the file, and more than the file takes out of it.
+// Shows why memory.offload and optim.post_validate exclude each other: the copies in memory hold
+// all state that is in the file, which is more than the file saves.
 TEST(Parity, CopiesWouldTakeWhatOffloadGives) {
   for (const OffloadChoice offload : {OffloadChoice::Optimizer, OffloadChoice::All}) {
     for (const Case& layout :
@@ -352,7 +354,8 @@ TEST(Parity, CopiesWouldTakeWhatOffloadGives) {
   }
 }
 
-// In pieces beside the matmuls two ranks' sums have the same bits, in every precision.
+// With transfers in pieces beside the matmuls, the sums of two ranks have the same bits in every
+// precision.
 TEST(Parity, PiecesBesideMatmulsChangeNoBitOfTwoRanks) {
   for (const ComputeChoice compute :
        {ComputeChoice::Fp32, ComputeChoice::Bf16, ComputeChoice::Fp16}) {
@@ -371,8 +374,9 @@ TEST(Parity, PiecesBesideMatmulsChangeNoBitOfTwoRanks) {
   }
 }
 
-// The next step's first forward passes run before Validate; where it rolls back they are repeated,
-// as where an evaluation comes between. Clipping at the median norm: some steps hold.
+// The first forward passes of the next step run before Validate. They are repeated if it rolls
+// back, or if an evaluation comes between. The clipping limit is the median norm, so some attempts
+// hold and some are rolled back.
 TEST(Parity, AStepBeginsBeforeTheLastIsValidated) {
   std::vector<double> norms = reference_of({}).grad_norms;
   std::sort(norms.begin(), norms.end());
@@ -490,7 +494,7 @@ TEST(Parity, ACheckpointMovesBetweenLayouts) {
       const LayoutRun rest =
           run_layout(plan_of(to), {.first = 2, .end = 5, .load_from = folder + "/step-000002"});
       const LayoutRun& whole = reference_of(to);
-      if (from.tp != to.tp) {  // continues from other bits
+      if (from.tp != to.tp) {  // the first two steps had other bits
         EXPECT_NEAR(rest.losses.back(), whole.losses.back(), 2e-5 * whole.losses.back());
         continue;
       }

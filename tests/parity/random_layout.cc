@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostRanks = 6;
 
-// configs/tiny-gpt2.toml
+// Reads configs/tiny-gpt2.toml.
 RunConfig tiny_gpt2() {
   RunConfig config;
   config.model.layers = 4;
@@ -70,7 +70,7 @@ class Draw {
     return divisor;
   }
 
-  // Half of the layouts have all six ranks or five.
+  // Half of the layouts have five or six ranks.
   void degrees() {
     ParallelConfig& parallel = config_.parallel;
     const int least = is_one_of(2) ? 2 : 5;
@@ -105,7 +105,7 @@ class Draw {
     model.d_model = model.heads * 4;
     model.d_ff = parallel.tp * 8;
     model.vocab_size = 19 + below(3);
-    model.seq_len = parallel.cp * any_of({2, 4, 8});  // two chunks of a rank
+    model.seq_len = parallel.cp * any_of({2, 4, 8});  // two chunks per rank
     model.dropout = is_one_of(3) ? 0.1 : 0.0;
     model.tied_head = is_one_of(2);
     model.init_stddev = 0.2;
@@ -124,7 +124,7 @@ class Draw {
     model.capacity_factor = is_one_of(3) ? 1.0 : 0.0;
   }
 
-  // Most modes want a power of two; a schedule of two directions wants many micro-batches.
+  // Most modes need a power of two; a schedule of two directions needs many micro-batches.
   void batch() {
     const ParallelConfig& parallel = config_.parallel;
     BatchConfig& batch = config_.batch;
@@ -160,7 +160,7 @@ class Draw {
     config_.memory.recompute = any_name<Recompute>();
     config_.memory.offload = any_of(
         {OffloadChoice::None, OffloadChoice::None, OffloadChoice::Optimizer, OffloadChoice::All});
-    config_.memory.offload_buffer_bytes = 4096;  // many pieces
+    config_.memory.offload_buffer_bytes = 4096;  // small, so that there are many pieces
     config_.precision.compute = any_of(
         {ComputeChoice::Fp32, ComputeChoice::Fp32, ComputeChoice::Bf16, ComputeChoice::Fp16});
     config_.run.reproducible = is_one_of(3) ? Reproducible::Mesh : Reproducible::Layout;
@@ -230,7 +230,7 @@ RunConfig bitwise_reference(const RunConfig& config) {
     parallel.sequence = from.sequence;
     parallel.tp_overlap = from.tp_overlap;
   }
-  if (meets_in_experts(config)) {  // which micro-batches are computed side by side
+  if (meets_in_experts(config)) {  // the micro-batches that are computed together matter
     parallel.dp = from.dp;
     parallel.zero = from.zero >= 2 ? 2 : 0;
   }

@@ -7,21 +7,22 @@
 
 namespace trireme {
 
-// A small run that validation and the planner accept: model, batch, every degree of up to six ranks
-// and all that the laws of ARCHITECTURE.md say about layouts, drawn from the seed. Throws
-// ContractError where a refusal is no answer for a user, or where too many draws are refused.
+// Draws a small run from the seed that validation and the planner accept: model, batch, every
+// degree of up to six ranks, and all settings that the laws of ARCHITECTURE.md mention. Throws
+// ContractError if a refusal would not help a user, or if too many draws are refused.
 RunConfig random_layout(uint64_t seed);
 
-// The command that runs it: what differs from configs/tiny-gpt2.toml as --set options.
+// Returns the command that runs it: its differences from configs/tiny-gpt2.toml as --set options.
 std::string command_of(const RunConfig& config);
 
-// The run whose bits the layout must repeat: one rank, or as many as share its layers and experts.
+// Returns the run whose bits the layout must repeat: one rank, or as many as share its layers and
+// experts.
 RunConfig bitwise_reference(const RunConfig& config);
-// The same model and batch on one rank.
+// Returns the same model and batch on one rank.
 RunConfig on_one_rank(const RunConfig& config);
 
-// False where the micro-batches that meet in the experts of data-parallel ranks depend on the
-// schedule: there the layout has the bounds of on_one_rank alone.
+// Returns false if the micro-batches that meet in the experts of data-parallel ranks depend on the
+// schedule. Then the layout only has to be within the bounds of on_one_rank.
 bool has_bitwise_reference(const RunConfig& config);
 
 }  // namespace trireme

@@ -17,19 +17,19 @@ namespace {
 LayoutRun run_of(const RunConfig& config, int num_steps) {
   Result<RunPlan> plan = make_plan(config, {});
   TRIREME_CHECK(plan.ok(), command_of(config) + ": " + plan.error().message);
-  plan->config.run.comm_timeout_s = 120.0;  // other tests may have the cores
+  plan->config.run.comm_timeout_s = 120.0;  // other tests may use the cores
   return run_layout(*plan, {.end = num_steps});
 }
 
-// What two runs of the same model left differently: in the first step alone, from equal weights.
+// Returns how two runs of the same model differ in the first step, from equal weights.
 std::string beyond_bounds_of_one_rank(const RunConfig& config) {
   const LayoutRun split = run_of(config, 1), whole = run_of(on_one_rank(config), 1);
-  // A token may visit another expert where two of its scores nearly tie.
+  // If two scores nearly tie, a token may visit another expert.
   if (split.expert_loads != whole.expert_loads) return "";
   return beyond_bounds(split, whole);
 }
 
-// "" where the layout keeps the laws of ARCHITECTURE.md, or what it breaks.
+// Returns "" if the layout satisfies the laws of ARCHITECTURE.md, or the broken law.
 std::string broken_law(const RunConfig& config) {
   constexpr int kNumSteps = 3;
   const LayoutRun run = run_of(config, kNumSteps);
@@ -39,13 +39,13 @@ std::string broken_law(const RunConfig& config) {
     const std::string other = difference(run, run_of(reference, kNumSteps));
     if (!other.empty()) return other + " of " + command_of(reference);
   }
-  // The bounds are those of sums in fp32.
+  // The bounds are for sums in fp32.
   const bool is_split = !(reference == on_one_rank(config)) || !has_bitwise_reference(config);
   const bool has_bounds = is_split && config.precision.compute == ComputeChoice::Fp32;
   return has_bounds ? beyond_bounds_of_one_rank(config) : "";
 }
 
-// Seeds follow --gtest_random_seed.
+// The seeds depend on --gtest_random_seed.
 void expect_the_laws(int num_layouts) {
   const uint64_t first = 1000 * uint64_t(testing::GTEST_FLAG(random_seed));
   std::map<ScheduleKind, int> schedules;

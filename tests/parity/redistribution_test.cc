@@ -11,12 +11,12 @@
 namespace trireme {
 namespace {
 
-// One call over the ranks that share layers, sequences or experts, the same on all of them. What
-// goes to a neighbour and what comes from one are one call.
+// A call over the ranks that share layers, sequences or experts. It is the same on all of them.
+// Sending to a neighbour and receiving from one count as one call.
 struct Call {
   std::string group;
   bool is_transfer = false;
-  int number = 0;  // among those of the group
+  int number = 0;  // among the calls of the group
   Collective collective = Collective::Barrier;
   std::string place;
 };
@@ -55,7 +55,7 @@ class Calls {
     std::map<std::pair<std::string, int>, int> counts;
     std::vector<Call> calls;
   };
-  std::vector<Rank> ranks_;  // each rank's own
+  std::vector<Rank> ranks_;  // one per rank
   const Call* damaged_ = nullptr;
   int times_ = 1;
 };
@@ -63,7 +63,7 @@ class Calls {
 RunPlan short_plan(const Case& c) {
   RunConfig config = config_of(c);
   config.model.layers = 1;
-  // Every expert has tokens of every rank.
+  // Every expert has tokens from every rank.
   if (c.family.starts_with("moe")) config.model.experts = 4;
   config.batch.micro_sequences = c.family.starts_with("moe") ? 4 : 1;
   config.batch.global_sequences = config.batch.micro_sequences * c.dp;
@@ -79,8 +79,8 @@ LayoutRun run_step(const RunPlan& plan, Calls& calls) {
       plan, {.end = 1, .reads_visits = true, .evaluates = false, .call_hook = std::ref(calls)});
 }
 
-// What notices that a step's redistribution is missing or doubled: "refused", the ranks themselves;
-// "numbers", as the law of parity bounds them; "bytes", that were not planned. "": nothing.
+// Returns who notices that a redistribution of a step is missing or doubled: "refused" (the ranks
+// themselves), "numbers" (outside the bounds of parity), "bytes" (not as planned), or "" (nobody).
 std::string noticed_by(const RunPlan& plan, const LayoutRun& intact, const Call& call, int times) {
   Calls calls(plan.num_ranks(), call, times);
   try {
@@ -94,7 +94,7 @@ std::string noticed_by(const RunPlan& plan, const LayoutRun& intact, const Call&
   }
 }
 
-using Tally = std::map<std::string, int>;  // "left out: numbers" -> how often
+using Tally = std::map<std::string, int>;  // "left out: numbers" -> count
 
 void damage_every_call(const Case& c, Tally& tally) {
   const RunPlan plan = short_plan(c);
@@ -112,7 +112,7 @@ void damage_every_call(const Case& c, Tally& tally) {
     ++tally["left out: " + without];
     const std::string twice = noticed_by(plan, intact, call, 2);
     EXPECT_NE(twice, "") << what() << " twice";
-    // A sum that is doubled is not the sum; but a bias of keys has no gradient to be doubled.
+    // Doubling a sum changes it. An exception is the bias of keys, whose gradient is zero.
     const bool is_sum = call.collective == Collective::AllReduce;
     const bool is_of_a_gradient = call.place.starts_with("grad_addends");
     EXPECT_TRUE(!is_sum || is_of_a_gradient || twice == "numbers") << what() << " twice: " << twice;
@@ -133,7 +133,7 @@ std::vector<Case> small_layouts() {
           {.dp = 2, .ep = 2}};
 }
 
-// Every redistribution of a step, forward and backward, one at a time.
+// Damages every redistribution of a step, forward and backward, one at a time.
 void damage_every_layout(const std::vector<Case>& layouts) {
   Tally tally;
   for (const char* family : kDamagedFamilies) {

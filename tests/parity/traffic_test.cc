@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMicroSequences = 8, kSeqLen = 32, kWidth = 32;
 
-// Tensors that are no longer eager, so that every byte of them is moved the least number of times.
+// The tensors are larger than the eager limit, so every byte is moved the least number of times.
 RunConfig traffic_config(const Case& c, int64_t layers) {
   RunConfig config = config_of(c);
   config.model.layers = layers;
@@ -36,7 +36,7 @@ int64_t bytes_along(const AxisBytes& traffic, std::string_view axis) {
   return -1;
 }
 
-// What a rank sends along an axis for F and BW of one micro-batch.
+// Returns the bytes that a rank sends along an axis for F and BW of one micro-batch.
 int64_t microbatch_bytes(const RunPlan& plan, const RankPlan& rank, std::string_view axis) {
   RankPlan once = rank;
   once.program.clear();
@@ -47,7 +47,8 @@ int64_t microbatch_bytes(const RunPlan& plan, const RankPlan& rank, std::string_
   return bytes_along(predict_traffic(plan, once, plan.num_ranks()), axis);
 }
 
-// Of every rank and layer the plan says `bytes`, and the ranks send what the plan says.
+// Checks that the plan says `bytes` for every rank and layer, and that the ranks send what the plan
+// says.
 void expect_layer_bytes(
     const Case& c, std::string_view axis, int64_t bytes,
     const std::function<void(RunConfig&)>& change = [](RunConfig&) {}) {
@@ -67,8 +68,8 @@ void expect_layer_bytes(
 
 int64_t element_bytes(const Case& c) { return c.compute == ComputeChoice::Bf16 ? 2 : 4; }
 
-// 8 b s h (t - 1) / t elements; with sequence parallelism what two blocks have read is gathered
-// again for their weights' gradients; in pieces beside the matmuls the same.
+// Formula: 8 b s h (t - 1) / t elements. With sequence parallelism the inputs of two blocks are
+// gathered again for their weight gradients. Transfers in pieces beside the matmuls send the same.
 TEST(ParityOfTraffic, OfTensorParallelLayers) {
   const int64_t bsh = kMicroSequences * kSeqLen * kWidth;
   for (const char* family : {"gpt2", "llama"}) {
@@ -88,8 +89,8 @@ TEST(ParityOfTraffic, OfTensorParallelLayers) {
   }
 }
 
-// Keys and values of s/c tokens pass c - 1 ranks, forward and backward; their fp32 gradients follow
-// and come home.
+// Keys and values of s/c tokens pass c - 1 ranks, forward and backward. Their fp32 gradients travel
+// with them and return.
 TEST(ParityOfTraffic, OfRingAttention) {
   for (const char* family : {"gpt2", "llama"}) {
     for (const int cp : {2, 4}) {
@@ -104,8 +105,8 @@ TEST(ParityOfTraffic, OfRingAttention) {
   }
 }
 
-// Queries, keys and values to the ranks of their heads and the output back: b s/c (c - 1)/c of each
-// width; backward the output and its gradient, and three gradients.
+// Queries, keys and values go to the ranks of their heads and the output returns: b s/c (c - 1)/c
+// of each width. Backward sends the output, its gradient and three gradients.
 TEST(ParityOfTraffic, OfAttentionWithHeadsExchanged) {
   for (const char* family : {"gpt2", "llama"}) {
     for (const int cp : {2, 4}) {
@@ -118,9 +119,9 @@ TEST(ParityOfTraffic, OfAttentionWithHeadsExchanged) {
   }
 }
 
-// Where every token visits every expert, or capacity says how many do: rows go there and back
-// twice, b s k h (e - 1)/e each, with a number for each of them, once there and once back, and how
-// many they are.
+// Rows go to the experts and back, forward and backward, b s k h (e - 1)/e each, if every token
+// visits every expert or a capacity fixes the number of visits. A number per row goes once there
+// and once back, and the counts of rows are sent too.
 TEST(ParityOfTraffic, OfExperts) {
   for (const double capacity_factor : {0.0, 0.5}) {
     for (const int ep : {2, 4}) {
@@ -136,8 +137,8 @@ TEST(ParityOfTraffic, OfExperts) {
   }
 }
 
-// Between ranks that do not see each other's memory everything is a message; with two ranks their
-// bytes are the same.
+// Ranks without shared memory send messages only; with two ranks these have the same number of
+// bytes.
 TEST(ParityOfTraffic, OfMessagesIsThePlannedToo) {
   for (const Case& layout :
        {Case{.tp = 2}, Case{.tp = 2, .sequence = true}, Case{.tp = 2, .tp_overlap = true},

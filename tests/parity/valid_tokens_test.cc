@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-// Sequences that end early, some before they begin, with gaps inside: every micro-batch and every
-// part of a sequence has another number of valid targets, some none.
+// Sequences that end early, some at their start, with gaps inside. So every micro-batch and every
+// part of a sequence has a different number of valid targets, some of them none.
 class PaddedSource : public TokenSource {
  public:
   explicit PaddedSource(int64_t vocab_size) : whole_(3, vocab_size) {}
@@ -40,13 +40,13 @@ LayoutRun run_padded(const Case& c) {
   return run_layout(plan, {.source = &source});
 }
 
-// One step from the initial parameters, with the samples of `step`.
+// Runs one step from the initial parameters with the samples of `step`.
 LayoutRun run_step(const RunPlan& plan, int step) {
   const PaddedSource source(plan.model.vocab_size);
   return run_layout(plan, {.first = step, .end = step + 1, .source = &source, .evaluates = false});
 }
 
-// All sequences of a step in one micro-batch of one rank: nothing is added up but tokens.
+// All sequences of a step are one micro-batch on one rank, so only tokens are summed.
 RunPlan plan_of_whole(const std::string& family) {
   RunConfig config = config_of({.family = family, .is_wide = true});
   config.batch.micro_sequences = config.batch.global_sequences;
@@ -66,8 +66,8 @@ int64_t count_valid(uint64_t step, const RunPlan& plan) {
   return count;
 }
 
-// However valid targets fall on ranks and micro-batches: the loss is the mean over those of the
-// step, and every gradient is of that mean.
+// However valid targets are spread over ranks and micro-batches, the loss is the mean over those of
+// the step, and every gradient is that of this mean.
 TEST(ParityOfValidTokens, LossesAndGradientsAreThoseOfTheWholeStep) {
   const Case layouts[] = {
       {},

@@ -1,11 +1,12 @@
 #!/bin/bash
-# A failing rank ends all with the first cause and never with a hang. Usage: PROGRAM MPIRUN [KILLS]
+# A failing rank ends all ranks with the first cause and never with a hang. Usage: PROGRAM MPIRUN
+# [KILLS]
 set -u
 . "$(dirname "$0")/mpirun.sh"
 kills=${3:-20}
 failed=0
 
-# expect NAME RANKS PATTERN ARG...: the job fails and some rank's report matches.
+# expect NAME RANKS PATTERN ARG...: the job must fail, and the report of some rank must match.
 expect() {
   local name=$1 count=$2 pattern=$3 output code
   shift 3

@@ -36,14 +36,14 @@ for ((i = 0; i < 100; i++)); do [[ -e $folder/code.0 ]] && break; sleep 0.1; don
 grep -q 'rank 1 has died' "$folder/log" || fail "rank 1 is not named"
 grep -q '"event":"failure".*rank 1' "$folder/run/metrics.jsonl" || fail "no cause in the metrics"
 
-# Layout-free: one rank goes on where two have stopped.
-# A folder that was being written when the rank died has a temporary name.
+# Checkpoints do not depend on the layout: one rank resumes where two have stopped.
+# A folder that was being written when the rank died still has a temporary name.
 step=$(cd "$folder/run/checkpoints" && ls -d step-* | grep -v tmp | tail -n 1)
 last=$((10#${step#step-} + 3))
 "$trireme" train "${common[@]}" --set run.steps=$last --out "$folder/run" --resume auto \
   2>"$folder/resumed" || fail "not resumed: $(tail -n 1 "$folder/resumed")"
 
-# SIGUSR1 to the launcher reaches the ranks, which save and end.
+# SIGUSR1 sent to the launcher reaches the ranks, which save and exit.
 "${launch[@]}" -n 2 "$trireme" train "${common[@]}" --set run.steps=100000 --out "$folder/asked" \
   2>"$folder/log" &
 launcher=$!

@@ -1,6 +1,7 @@
-# Sourced by the scripts here: `ranks N ARG...` runs the program as N processes of this machine.
+# Sourced by the scripts of this folder: `ranks N ARG...` runs the program as N processes of this
+# machine.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI never frees some of its own memory: LeakSanitizer would fail every rank for it.
+# Open MPI never frees some of its own memory, for which LeakSanitizer would fail every rank.
 export ASAN_OPTIONS=detect_leaks=0
 PROGRAM=$1
 MPIRUN=$2

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Hosts that are really apart: network namespaces joined by a bridge, each behind a link limited to
-# 200 Mbit/s. Shows that hierarchical beats a flat ring there, and that the ranks of a host that is
-# cut off and of the others end by their deadline, naming whom they wait for.
-# Usage: PROGRAM MPIRUN. Exit 77: skipped.
+# Simulates separate hosts: network namespaces joined by a bridge, each behind a link limited to 200
+# Mbit/s. Checks that the hierarchical algorithm beats a flat ring there, and that the ranks of a
+# host that is cut off, and the other ranks, end at their deadline and name the rank for which they
+# wait. Usage: PROGRAM MPIRUN. Exit code 77: skipped.
 set -u
 . "$(dirname "$0")/mpirun.sh"
 
@@ -46,7 +46,7 @@ for i in 1 2 3; do
     skip "tc cannot limit a link here"
 done
 
-# Stands in for ssh: runs the command in the namespace of that host, under its name.
+# Replaces ssh: runs the command in the namespace of that host, under its name.
 cat >"$agent" <<'AGENT'
 #!/bin/bash
 while [[ $1 == -* ]]; do shift; done
@@ -56,7 +56,7 @@ exec ip netns exec "$host" unshare -u bash -c "hostname $host; $*"
 AGENT
 chmod +x "$agent"
 
-# across COUNT HOSTS ARG...: two ranks a host, numbered round robin.
+# across COUNT HOSTS ARG...: two ranks per host, numbered round robin.
 across() {
   local list=$1
   shift
@@ -79,7 +79,7 @@ for list in "$two" "$two,${hosts[2]}:2"; do
 done
 across "$two" collectives 60 || exit 1
 
-# The launcher itself hangs when it loses a host, so the ranks' own reports are looked at.
+# The launcher itself hangs when it loses a host, so the test reads the reports of the ranks.
 export -f across
 export PROGRAM MPIRUN agent net
 setsid bash -c "across $two endless 2 $reports/rank" >"$log" 2>&1 &
@@ -101,7 +101,7 @@ for rank in 0 1 2 3; do
     exit 1
   fi
 done
-# Ranks 0 and 2 share a host, and 1 and 3: each host has one first cause.
+# Ranks 0 and 2 share a host, and so do 1 and 3: each host has one first cause.
 for pair in "0 2" "1 3"; do
   set -- $pair
   cmp -s "$reports/rank.$1" "$reports/rank.$2" ||

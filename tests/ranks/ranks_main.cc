@@ -1,5 +1,6 @@
-// One rank of a job of processes; the scripts beside it start it under mpirun. Exit codes as those
-// of trireme: 0 done, 1 a wrong result, 5 a rank failed, with the first cause on standard error.
+// One rank of a job of processes, started under mpirun by the scripts in this folder. The exit
+// codes are those of trireme: 0 done, 1 a wrong result, 5 a rank failed, with the first cause on
+// standard error.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -26,8 +27,8 @@ void expect(const std::string& wrong) {
   if (!wrong.empty() && g_wrong.empty()) g_wrong = wrong;
 }
 
-// Every collective with every algorithm; sizes, dtypes, roots, memory and asynchrony are drawn, so
-// that the seeds cover the pairs.
+// Tests every collective with every algorithm. Sizes, dtypes, roots, memory and asynchrony are
+// random, so that the seeds cover the pairs.
 void collectives(World& world) {
   Group& group = world.group();
   std::mt19937 rng(7);
@@ -80,7 +81,8 @@ void groups(World& world) {
     for (int p : positions_along(mesh.mesh(), axis, mesh.position())) expected += 1 << p;
     if (sum != expected) expect("a mesh group holds other ranks");
   }
-  // Crossed transfers of 64 MiB while the rank computes; then messages by tag, out of order.
+  // First crossed transfers of 64 MiB while the rank computes, then messages received by tag, out
+  // of order.
   const int next = (world.rank() + 1) % world.size();
   const int previous = (world.rank() + world.size() - 1) % world.size();
   if (world.size() == 1) return;
@@ -120,7 +122,7 @@ void endless(World& world) {
   }
 }
 
-// The last rank kills itself after a moment, in the middle of a collective.
+// The last rank kills itself after a moment, inside a collective.
 void killed(World& world) {
   std::thread killer;
   if (world.rank() == world.size() - 1) {
@@ -148,7 +150,7 @@ void mismatched(World& world) {
   }
 }
 
-// The last rank falls silent; the others' deadline names it.
+// The last rank hangs, and the deadline of the others names it.
 void silent(World& world) {
   std::vector<float> x(1000, 1.0f);
   for (int i = 0; i < 5; ++i) world.group().all_reduce({x.data(), DType::F32, Shape{1000}});
@@ -159,7 +161,7 @@ void silent(World& world) {
   endless(world);
 }
 
-// Flat ring against hierarchical over 4 MiB.
+// Compares a flat ring with the hierarchical algorithm over 4 MiB.
 void compare(World& world) {
   std::vector<float> x(1 << 20, 1.0f);
   const TensorRef ref{x.data(), DType::F32, Shape{1 << 20}};
@@ -178,10 +180,12 @@ void compare(World& world) {
   }
 }
 
-// `report`: a file whose name is completed by the rank, for when standard error is cut off too.
+// `report` is the start of a file name, completed by the rank, for tests in which standard error is
+// cut off too.
 int run(const std::string& what, double timeout_s, const std::string& report) {
   int rank = -1;
-  // The launcher's SIGTERM after a rank has died: the abort is already known or about to be.
+  // The launcher sends SIGTERM after a rank has died. The abort is already known or will be soon,
+  // so it is ignored.
   std::signal(SIGTERM, [](int) {});
   std::signal(SIGPIPE, SIG_IGN);
   const auto body = [&](World& world) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A rank that is stopped (SIGSTOP) at any moment of a job: the others end by their deadline with
-# exit code 5, and the launcher ends. stopped.sh TRIREME MPIRUN CONFIGS [ATTEMPTS]
+# A rank is stopped (SIGSTOP) at a random moment of a job: the others end at their deadline with
+# exit code 5, and the launcher ends. Usage: stopped.sh TRIREME MPIRUN CONFIGS [ATTEMPTS]
 set -u
 source "$(dirname "$0")/mpirun.sh"
 configs=$3
@@ -9,7 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 
-# Every rank tells its process.
+# Every rank writes its process number.
 trireme=$PROGRAM
 cat >"$folder/rank" <<RANK
 #!/usr/bin/env bash
@@ -47,7 +47,7 @@ for ((i = 0; i < attempts; i++)); do
   code=$?
   cause=$(grep -m1 'error:' "$folder/log" | cut -c1-150)
   echo "attempt $i: exit $code after $((SECONDS - begin)) s: $cause"
-  # A job that had ended before the signal has exit code 0.
+  # A job that ended before the signal has exit code 0.
   [[ $code == 5 || ($code == 0 && $steps == 30) ]] || { cat "$folder/log"; failed=1; }
 done
 exit $failed

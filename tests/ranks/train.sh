@@ -26,7 +26,7 @@ check() {  # ranks, model, settings: threads and processes have the same numbers
     echo "OTHER NUMBERS: $count ranks $*"; failed=1
   fi
 }
-# A cover of dp, pp, tp, cp, schedules, ZeRO stages and recomputations.
+# The cases cover dp, pp, tp, cp, schedules, ZeRO stages and recomputations.
 set_all() { local key; for key in "$@"; do printf -- '--set\n%s\n' "$key"; done; }
 while read -r -u 3 count settings; do  # mpirun reads standard input
   mapfile -t options < <(set_all $settings)
@@ -50,7 +50,7 @@ LAYOUTS
 check 2 moe --set parallel.dp=2 --set parallel.ep=2
 check 4 moe --set parallel.dp=4 --set parallel.ep=2 --set parallel.zero=3 \
   --set model.capacity_factor=1.0
-# A world that the configuration does not fit is refused.
+# A world whose size does not fit the configuration is refused.
 if ranks 3 train "$configs/tiny-gpt2.toml" "${common[@]}" --out "$folder/none" 2>"$folder/log"; then
   echo "3 ranks were not refused"; failed=1
 elif ! grep -q 'mpirun -n 3' "$folder/log"; then

@@ -3,19 +3,19 @@
 
 #include "collectives/algorithms/algorithms.h"
 
-// Recursive doubling and halving, nearest partner first: the order of every sum is the canonical
-// binary tree over the member index when N is a power of two. For other N the first 2R members
-// (R = N - P, P = 2^K <= N) fold in pairs: the even one hands its vector to the odd one, idles, and
+// Recursive doubling and halving, nearest partner first. If N is a power of two, every sum has the
+// order of the canonical binary tree over the member index. For other N the first 2R members (R = N
+// - P, P = 2^K <= N) fold in pairs: the even member gives its vector to the odd one, idles, and
 // receives the result.
 
 namespace trireme::algorithms {
 namespace {
 
 struct Butterfly {
-  int participants = 1;  // P
-  int folded = 0;        // R
-  int levels = 0;        // K
-  int place = 0;         // of the planning member among the participants; -1: folded away
+  int participants = 1;  // P: members that take part in the butterfly
+  int folded = 0;        // R: pairs that fold
+  int levels = 0;        // K: P = 2^K
+  int place = 0;         // index of the planning member among the participants; -1: folded away
 
   explicit Butterfly(const Members& m) {
     const int n = m.size();
@@ -32,7 +32,7 @@ struct Butterfly {
   int rounds() const { return levels + (folded > 0 ? 2 : 0); }
 };
 
-// Adds the even member's vector to the odd one's, in place; returns the rounds used.
+// Adds the even member's vector to the odd one's, in place. Returns the rounds used.
 int fold(CommPlan& plan, int round, const Members& m, const Butterfly& b, Piece whole) {
   if (b.folded == 0) return 0;
   if (m.me < 2 * b.folded) {
@@ -54,7 +54,7 @@ void unfold(CommPlan& plan, int round, const Members& m, const Butterfly& b, Pie
   }
 }
 
-// Covers neighbouring pieces.
+// Returns one piece that covers neighbouring pieces.
 Piece span_of(const std::vector<Piece>& pieces, int begin, int end) {
   const Piece last = pieces[end - 1];
   return {last.memory, pieces[begin].begin, last.begin + last.count - pieces[begin].begin};
@@ -62,8 +62,9 @@ Piece span_of(const std::vector<Piece>& pieces, int begin, int end) {
 
 }  // namespace
 
-// K rounds (+2 if R); sends KM, of the first 2R members the even M and the odd (K+1)M. A round
-// reads one of two buffers and writes the other, because the partner reads what this rank sums.
+// K rounds (+2 if R > 0). A member sends KM; of the first 2R members the even ones send M and the
+// odd ones (K+1)M. A round reads one of two buffers and writes the other, because the partner reads
+// what this rank adds to.
 int doubling_all_reduce(CommPlan& plan, int round, const Members& m, Piece whole) {
   const Butterfly b(m);
   int r = round + fold(plan, round, m, b, whole);
@@ -85,8 +86,9 @@ int doubling_all_reduce(CommPlan& plan, int round, const Members& m, Piece whole
   return b.rounds();
 }
 
-// 2K rounds (+2 if R); sends 2M(P-1)/P, of the first 2R members the even M and the odd M more.
-// Halving leaves participant p the bit-reversed chunk of p, which doubling gathers back.
+// 2K rounds (+2 if R > 0). A member sends 2M(P-1)/P; of the first 2R members the even ones send M
+// and the odd ones M more. Halving leaves participant p the bit-reversed chunk of p, and doubling
+// gathers the chunks back.
 int halving_doubling_all_reduce(CommPlan& plan, int round, const Members& m, Piece whole) {
   const Butterfly b(m);
   const int r = round + fold(plan, round, m, b, whole);
@@ -124,8 +126,8 @@ int halving_doubling_all_reduce(CommPlan& plan, int round, const Members& m, Pie
   return 2 * b.levels + (b.folded > 0 ? 2 : 0);
 }
 
-// N = 2^k: L rounds, sends M - c_r. The input is copied with its chunks in bit-reversed order, so
-// that nearest-first halving, whose sums are canonical, ends at the rank's own chunk.
+// Needs N = 2^k. L rounds, sends M - c_r. The input is copied with its chunks in bit-reversed
+// order, so that nearest-first halving, whose sums are canonical, ends at the rank's own chunk.
 int halving_reduce_scatter(CommPlan& plan, const PlanRequest& request,
                            std::span<const int64_t> counts) {
   const int n = request.size;
@@ -158,11 +160,12 @@ int halving_reduce_scatter(CommPlan& plan, const PlanRequest& request,
   return levels;
 }
 
-// Any N: L rounds, receives M - c_r. Scratch holds the blocks of ranks r, r+1, ... in that order.
+// Works for any N. L rounds, receives M - c_r. The scratch holds the blocks of ranks r, r+1, ... in
+// this order.
 int bruck_all_gather(CommPlan& plan, const PlanRequest& request, std::span<const int64_t> counts) {
   const int n = request.size;
   const int r = request.rank;
-  std::vector<int64_t> begin(n + 1, 0);  // of the block of rank r + i
+  std::vector<int64_t> begin(n + 1, 0);  // begin of the block of rank r + i
   for (int i = 0; i < n; ++i) begin[i + 1] = begin[i] + counts[(r + i) % n];
   plan.tmp_count = begin[n];
   plan.steps.push_back(copy({Memory::Tmp, 0, counts[r]}, {Memory::In, 0, counts[r]}));
@@ -180,8 +183,9 @@ int bruck_all_gather(CommPlan& plan, const PlanRequest& request, std::span<const
   return rounds;
 }
 
-// L rounds; a block goes to its destination in one hop per set bit of its distance. Slot d holds
-// the block that has d left or behind; balanced counts only, so that every rank knows the sizes.
+// L rounds. A block reaches its destination in one hop per set bit of its distance. Slot d holds a
+// block whose destination is d ranks away from its source. Counts must be balanced, so that every
+// rank knows the sizes.
 int bruck_all_to_all(CommPlan& plan, const PlanRequest& request) {
   const int n = request.size;
   const int r = request.rank;
@@ -191,7 +195,7 @@ int bruck_all_to_all(CommPlan& plan, const PlanRequest& request) {
   const int64_t bundle_begin = n * slot_size;  // packed for sending, then as received
   const int64_t landing_begin = bundle_begin + n * slot_size;
   plan.tmp_count = landing_begin + n * slot_size;
-  // Of slot d at `rank` before the round of `bit`: it came from rank - (d mod bit).
+  // Size of slot d at `rank` before the round of `bit`: its block came from rank - (d mod bit).
   const auto size_at = [&](int rank, int d, int bit) {
     return balanced_count(total, n, wrap(rank - d % bit + d));
   };
@@ -224,14 +228,14 @@ int bruck_all_to_all(CommPlan& plan, const PlanRequest& request) {
     }
   }
   const int64_t own = balanced_count(total, n, r);
-  for (int d = 0; d < n; ++d) {  // slot d has come from rank r - d
+  for (int d = 0; d < n; ++d) {  // the block in slot d came from rank r - d
     plan.steps.push_back(
         copy({Memory::Out, wrap(r - d) * own, own}, {Memory::Tmp, d * slot_size, own}));
   }
   return rounds;
 }
 
-// L rounds of empty messages to r + 2^k.
+// L rounds of empty messages; round k sends to r + 2^k.
 int dissemination_barrier(CommPlan& plan, const PlanRequest& request) {
   const int n = request.size;
   plan.sends_empty = true;

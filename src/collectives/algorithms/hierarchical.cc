@@ -5,7 +5,7 @@
 namespace trireme::algorithms {
 namespace {
 
-// Ranks of every node, nodes in order of their first rank.
+// Returns the ranks of every node. Nodes are ordered by their first rank.
 std::vector<std::vector<int>> nodes_of(const PlanRequest& request) {
   std::vector<int> names;
   std::vector<std::vector<int>> nodes;
@@ -24,10 +24,11 @@ std::vector<std::vector<int>> nodes_of(const PlanRequest& request) {
 
 }  // namespace
 
-// G nodes of L' ranks: ring reduce-scatter in the node, ring all-reduce of the shard across nodes,
-// ring all-gather in the node: 2(L'-1) + 2(G-1) rounds; sends 2M(N-1)/N where all divides, of which
-// 2(M/L')(G-1)/G across nodes. Unequal nodes: binomial reduce to each node's first rank, ring of
-// those leaders, binomial broadcast: 2 ceil(log2 L') + 2(G-1) rounds of the largest node.
+// G nodes of L' ranks each: ring reduce-scatter in the node, ring all-reduce of the shard across
+// nodes, ring all-gather in the node. 2(L'-1) + 2(G-1) rounds; if sizes divide evenly it sends
+// 2M(N-1)/N, of which 2(M/L')(G-1)/G across nodes. Nodes of unequal size: binomial reduce to each
+// node's first rank, ring of these ranks, binomial broadcast. 2 ceil(log2 L') + 2(G-1) rounds, with
+// L' of the largest node.
 int hierarchical_all_reduce(CommPlan& plan, const PlanRequest& request) {
   const Piece whole{Memory::Out, 0, request.count};
   const std::vector<std::vector<int>> nodes = nodes_of(request);
@@ -44,7 +45,7 @@ int hierarchical_all_reduce(CommPlan& plan, const PlanRequest& request) {
     equal = equal && nodes[i].size() == nodes[0].size();
     largest = std::max(largest, nodes[i].size());
   }
-  const int place = equal ? inside.me : 0;  // which rank of every node forms the ring across
+  const int place = equal ? inside.me : 0;  // these ranks of every node form the ring across nodes
   Members across{.ranks = {}, .me = static_cast<int>(node)};
   for (const std::vector<int>& ranks : nodes) across.ranks.push_back(ranks[place]);
 

@@ -2,8 +2,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 
-// Each to all: in round k rank r sends to r + k and receives from r - k. Every rank adds all
-// vectors in the canonical order, so all ranks have the same bits.
+// Each rank sends to all others: in round k rank r sends to r + k and receives from r - k. Every
+// rank adds all vectors in the canonical order, so all ranks have the same bits.
 
 namespace trireme::algorithms {
 namespace {
@@ -49,8 +49,8 @@ int naive_all_gather(CommPlan& plan, const PlanRequest& request, std::span<const
   return n - 1;
 }
 
-// N-1 rounds; sends M - c_r, receives (N-1)c_r: N original pieces are added once, which is the most
-// exact way in bf16.
+// N-1 rounds; sends M - c_r, receives (N-1)c_r. All N original pieces are added at once, which is
+// the most exact order in bf16.
 int naive_reduce_scatter(CommPlan& plan, const PlanRequest& request,
                          std::span<const int64_t> counts) {
   const int n = request.size;
@@ -94,14 +94,14 @@ int pairwise_all_to_all(CommPlan& plan, const PlanRequest& request,
   return n - 1;
 }
 
-// Rank 0 serves and works: 2(N-1) rounds of one message; rank 0 sends and receives (N-1)M, each
-// other rank M. The server adds in the canonical order once all have come.
+// Rank 0 is the server and also a worker: 2(N-1) rounds of one message. Rank 0 sends and receives
+// (N-1)M, each other rank M. The server adds in the canonical order once all vectors have arrived.
 int parameter_server_all_reduce(CommPlan& plan, const PlanRequest& request) {
   const int n = request.size;
   const int64_t count = request.count;
   const Piece whole{Memory::Out, 0, count};
   if (n == 1) return 0;
-  plan.result_is_mean = true;  // the server has divided before it answers
+  plan.result_is_mean = true;  // the server divides before it answers
   if (request.rank != 0) {
     plan.steps.push_back(send_only(request.rank - 1, 0, whole));
     plan.steps.push_back(recv_only(n - 1 + request.rank - 1, 0, whole));
@@ -116,7 +116,7 @@ int parameter_server_all_reduce(CommPlan& plan, const PlanRequest& request) {
   return 2 * (n - 1);
 }
 
-// N-1 rounds; others send M, the root receives (N-1)M.
+// N-1 rounds; every other rank sends M, the root receives (N-1)M.
 int linear_reduce(CommPlan& plan, const PlanRequest& request) {
   const int n = request.size;
   const int64_t count = request.count;

@@ -4,8 +4,8 @@
 
 namespace trireme::algorithms {
 
-// N-1 rounds; member i sends M - c_{i+1} and receives M - c_i. All data flows to the next member,
-// so no round waits for two peers in a cycle: both directions move at once.
+// N-1 rounds; member i sends M - c_{i+1} and receives M - c_i. All data flow to the next member,
+// and each round sends and receives at once, so members cannot wait for each other in a cycle.
 int ring_reduce_scatter_in_place(CommPlan& plan, int round, const Members& m,
                                  std::span<const Piece> chunks) {
   const int n = m.size();
@@ -18,7 +18,7 @@ int ring_reduce_scatter_in_place(CommPlan& plan, int round, const Members& m,
   return n - 1;
 }
 
-// N-1 rounds; member i starts with chunk i + owned_offset.
+// N-1 rounds; member i begins with chunk i + owned_offset.
 int ring_all_gather_in_place(CommPlan& plan, int round, const Members& m,
                              std::span<const Piece> chunks, int owned_offset) {
   const int n = m.size();
@@ -30,8 +30,8 @@ int ring_all_gather_in_place(CommPlan& plan, int round, const Members& m,
   return n - 1;
 }
 
-// N-1 rounds; member i sends M - c_i and receives M - c_{i-1}: it first sends chunk i-1 and keeps
-// chunk i. The travelling partial sums alternate between two scratch chunks.
+// N-1 rounds; member i sends M - c_i and receives M - c_{i-1}. It first sends chunk i-1 and ends
+// with chunk i. The partial sums alternate between two scratch chunks.
 int ring_reduce_scatter(CommPlan& plan, int round, const Members& m,
                         std::span<const Piece> in_chunks, Piece result, int64_t tmp_begin) {
   const int n = m.size();
@@ -54,8 +54,8 @@ int ring_reduce_scatter(CommPlan& plan, int round, const Members& m,
   return n - 1;
 }
 
-// Store and forward, for contrast: (M/N) N(N-1)/2 per rank instead of M(N-1)/N. In round s every
-// rank passes on the blocks that still travel: those from rank r - s with distance > s.
+// Store and forward, for comparison: it sends (M/N) N(N-1)/2 per rank instead of M(N-1)/N. In round
+// s every rank forwards the blocks that have not arrived: those from rank r - s with distance > s.
 int ring_all_to_all(CommPlan& plan, const PlanRequest& request) {
   const int n = request.size;
   const int r = request.rank;
@@ -66,7 +66,8 @@ int ring_all_to_all(CommPlan& plan, const PlanRequest& request) {
   plan.steps.push_back(
       copy({Memory::Out, r * own, own}, {Memory::In, balanced_begin(total, n, r), own}));
   if (n == 1) return 0;
-  // The bundle of origin o lies in Tmp ordered by distance; the nearest block arrives and stays.
+  // The blocks of origin o are in Tmp in order of distance. The nearest block has arrived and
+  // stays.
   const int64_t half = total;
   plan.tmp_count = 2 * half;
   int64_t bundle = 0;
@@ -91,8 +92,8 @@ int ring_all_to_all(CommPlan& plan, const PlanRequest& request) {
   return n - 1;
 }
 
-// A chain from the root in S segments of at least 64 Ki elements, at most 64: N-2+S rounds; all but
-// the last rank send M.
+// A chain from the root in at most 64 segments (S) of at least 64 Ki elements. N-2+S rounds; all
+// ranks but the last send M.
 int chain_broadcast(CommPlan& plan, const PlanRequest& request) {
   const int n = request.size;
   if (n == 1) return 0;

@@ -2,8 +2,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 
-// Binomial trees over member indices: the parent of i is i without its lowest set bit, so a parent
-// receives its children's aligned subtrees in rising order and the sum is the canonical tree.
+// Binomial trees over member indices: the parent of i is i without its lowest set bit. A parent
+// receives the aligned subtrees of its children in rising order, so the sum is the canonical tree.
 
 namespace trireme::algorithms {
 namespace {
@@ -14,7 +14,8 @@ int num_levels(int n) {
   return levels;
 }
 
-// Levels on which member i receives: below its lowest set bit (all for member 0).
+// Number of levels on which member i receives: those below its lowest set bit (all levels for
+// member 0).
 int own_level(int i, int n) {
   int level = 0;
   while (level < num_levels(n) && (i & (1 << level)) == 0) ++level;
@@ -50,7 +51,7 @@ int tree_broadcast(CommPlan& plan, int round, const Members& m, Piece whole) {
   return levels;
 }
 
-// As in place, but the inputs stay: inner members sum in scratch.
+// Like the in-place version, but the inputs stay unchanged: inner members add in scratch.
 int tree_reduce(CommPlan& plan, int round, const Members& m, int64_t count) {
   const int n = m.size();
   const int level = own_level(m.me, n);
@@ -68,8 +69,9 @@ int tree_reduce(CommPlan& plan, int round, const Members& m, int64_t count) {
   return num_levels(n);
 }
 
-// L rounds; a member receives its whole subtree and passes on its children's parts: the root sends
-// M - c_root, in all (M/2) log2 N for N = 2^k. Subtrees are contiguous in the order from the root.
+// L rounds; a member receives its whole subtree and forwards its children's parts. The root sends M
+// - c_root; all members together send (M/2) log2 N for N = 2^k. Subtrees are contiguous in the
+// order from the root.
 int tree_scatter(CommPlan& plan, const PlanRequest& request, std::span<const int64_t> counts) {
   const int n = request.size;
   const Members m = ranks_from(request.root, n, request.rank);
@@ -107,7 +109,7 @@ int tree_scatter(CommPlan& plan, const PlanRequest& request, std::span<const int
   return levels;
 }
 
-// The mirror of tree_scatter.
+// The reverse of tree_scatter.
 int tree_gather(CommPlan& plan, const PlanRequest& request, std::span<const int64_t> counts) {
   const int n = request.size;
   const Members m = ranks_from(request.root, n, request.rank);

@@ -10,7 +10,7 @@
 namespace trireme {
 
 // One direction between two ranks that are threads of one process. A message is a pointer to the
-// sender's memory, which the receiver reads in place, or, up to kInlineBytes, a copy in the slot,
+// sender's memory, which the receiver reads in place. Up to kInlineBytes it is a copy in the slot,
 // so that short messages need no answer.
 struct Channel {
   static constexpr int kSlots = 32;
@@ -31,13 +31,13 @@ struct Channel {
 
   static uint64_t state_of(uint64_t ticket, Stage stage) { return 4 * ticket + stage; }
   Message& slot(uint64_t ticket) { return slots[ticket % kSlots]; }
-  // Also where the slot holds a later message: a state only grows.
+  // Also true if the slot already holds a later message, because a state only grows.
   bool is_taken(uint64_t ticket) {
     return slot(ticket).state.load(std::memory_order_seq_cst) >= state_of(ticket, Taken);
   }
 
-  alignas(64) uint64_t next_ticket = 1;    // the sender's
-  alignas(64) uint64_t first_untaken = 1;  // the receiver's
+  alignas(64) uint64_t next_ticket = 1;    // used by the sender
+  alignas(64) uint64_t first_untaken = 1;  // used by the receiver
   std::array<Message, kSlots> slots;
 };
 

@@ -58,7 +58,7 @@ LocalHost::GroupMemory& LocalHost::memory_of(const GroupShape& shape) {
 
 LocalBackend::LocalBackend(LocalHost& host, int rank, Progress* shown)
     : host_(host), rank_(rank), shown_(shown) {
-  // Where ranks share cores, a spinning rank keeps the core from the one that it waits for.
+  // If ranks share cores, a spinning rank takes the core from the rank that it waits for.
   const int cores = int(std::thread::hardware_concurrency());
   spins_ = host.fabric().size() <= cores ? 4000 : 50;
 }
@@ -93,7 +93,8 @@ void run_ranks(int size, const WorldOptions& options, const std::function<void(W
       World world(backend, options);
       try {
         function(world);
-      } catch (const std::exception& error) {  // before the world goes, whose thread may be waiting
+      } catch (const std::exception& error) {
+        // Abort before the world is destroyed, because its thread may be waiting.
         abort_with(host.fabric(), rank, error);
       }
     } catch (const std::exception& error) {

@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// What ranks that are threads of one process share: the fabric and, by group, the channels and the
-// slots of shared calls.
+// The state that ranks of one process share: the fabric, and for each group its channels and slots
+// of shared calls.
 class LocalHost {
  public:
   LocalHost(int size, const WorldOptions& options);
@@ -21,7 +21,7 @@ class LocalHost {
     std::shared_ptr<ChannelTable> channels;
     std::vector<std::unique_ptr<SharedSlot>> slots;
   };
-  // The same object for every member that asks.
+  // Returns the same object to every member of the group.
   GroupMemory& memory_of(const GroupShape& shape);
 
   Fabric& fabric() { return fabric_; }
@@ -35,12 +35,12 @@ class LocalHost {
   Fabric fabric_;
   std::vector<int> node_of_;
   std::mutex mutex_;
-  std::map<std::pair<int, int>, std::unique_ptr<GroupMemory>> groups_;  // (id, first member)
+  std::map<std::pair<int, int>, std::unique_ptr<GroupMemory>> groups_;  // key: (id, first member)
 };
 
 class LocalBackend : public Backend {
  public:
-  // `shown`: where progress is shown in the place of the rank's own cell, if not null.
+  // `shown` replaces the rank's own cell as the place of its progress, unless it is null.
   LocalBackend(LocalHost& host, int rank, Progress* shown = nullptr);
   int rank() const override { return rank_; }
   Fabric& fabric() override { return host_.fabric(); }

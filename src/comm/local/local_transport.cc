@@ -21,7 +21,7 @@ Channel& ChannelTable::channel(Lane lane, int from, int to) {
   if (place.compare_exchange_strong(channel, fresh.get(), std::memory_order_acq_rel)) {
     return *fresh.release();
   }
-  return *channel;  // the other end was first
+  return *channel;  // the other end has made it
 }
 
 LocalTransport::LocalTransport(Fabric& fabric, GroupShape shape,
@@ -90,10 +90,10 @@ bool LocalTransport::try_receive(Transfer& t) {
       continue;
     }
     uint64_t state = message.state.load(std::memory_order_seq_cst);
-    // Tickets are posted in order: nothing later is there either.
+    // Tickets are posted in order, so no later message is there either.
     if (state != Channel::state_of(ticket, Channel::Posted)) return false;
     if (message.tag != t.tag) continue;
-    // From here on the sender keeps its memory until the message is taken, even when it fails.
+    // From here the sender keeps its memory until the message is taken, even if the sender fails.
     if (!message.state.compare_exchange_strong(state, Channel::state_of(ticket, Channel::Taking))) {
       return false;
     }
@@ -112,7 +112,7 @@ bool LocalTransport::try_receive(Transfer& t) {
   }
 }
 
-// A failed sender takes its pointer back, or waits for the receiver that is reading.
+// A sender that fails takes its pointer back, or waits for the receiver that is reading it.
 void LocalTransport::cancel(Transfer& t) {
   if (!t.is_send || !t.started) return;
   std::atomic<uint64_t>& state = outgoing(t).slot(t.ticket).state;

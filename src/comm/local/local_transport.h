@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// The channels of one group, shared by its ranks; a channel is made when it is first used.
+// The channels of one group, shared by its ranks. A channel is made when it is first used.
 class ChannelTable {
  public:
   explicit ChannelTable(int size) : size_(size), channels_(size_t(2 * size * size)) {}

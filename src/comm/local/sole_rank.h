@@ -5,10 +5,11 @@
 
 namespace trireme {
 
-// A world of one rank in the calling thread, for what runs alone: generation, measurements, tests.
+// A world of one rank in the calling thread, for work without peers: generation, measurements,
+// tests.
 class SoleRank {
  public:
-  // `shown`: where its progress is shown, if not null, to the ranks of another world.
+  // If `shown` is not null, the rank shows its progress there, to the ranks of another world.
   explicit SoleRank(Progress* shown = nullptr)
       : host_(1, WorldOptions{}), backend_(host_, 0, shown), world_(backend_, host_.options()) {}
   ~SoleRank() { host_.fabric().leave(0); }

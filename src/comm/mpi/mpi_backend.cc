@@ -21,7 +21,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kWatchNs = 1'000'000;  // between two looks at the processes of this host
+constexpr int64_t kWatchNs = 1'000'000;  // between two checks of the processes of this host
 
 struct Introduction {
   int32_t rank;
@@ -66,7 +66,7 @@ MpiBackend::MpiBackend(const WorldOptions& options) : options_(options) {
   const auto deadline = std::chrono::duration<double>(options.timeout_s);
   if (options.on_hang && !changed_.wait_for(lock, deadline, is_done)) {
     options.on_hang({ErrorKind::Runtime,
-                     fmt::format("MPI_Init has not returned for {:.3g} s, run.comm_timeout_s: a "
+                     fmt::format("MPI_Init has not returned within run.comm_timeout_s = {:.3g}: a "
                                  "process of another rank is stopped or was not started",
                                  options.timeout_s)});
   }
@@ -101,8 +101,9 @@ std::thread MpiBackend::start_thread(std::function<void()> body) {
 void MpiBackend::initialise() {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  if (provided < MPI_THREAD_FUNNELED) throw CommError("this MPI cannot be used beside threads");
-  // A lost peer is for the fabric to report: an error here must not end the process.
+  if (provided < MPI_THREAD_FUNNELED)
+    throw CommError("this MPI does not support threads (MPI_THREAD_FUNNELED)");
+  // The fabric reports a lost peer, so an MPI error must not end the process.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
@@ -113,8 +114,8 @@ void MpiBackend::initialise() {
   }
 }
 
-// Ranks of one host exchange their windows and map them; where that is not allowed every rank is a
-// node of its own.
+// Ranks of one host exchange their windows and map them. If that is not allowed, every rank is its
+// own node.
 void MpiBackend::map_windows() {
   MPI_Comm host;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
@@ -169,7 +170,7 @@ void MpiBackend::make_fabric() {
       remote.push_back(r);
       remote_cells_[size_t(r)] = std::make_unique<RankCell>();
       cells[size_t(r)] = remote_cells_[size_t(r)].get();
-      // Unknown here, so never a reason to believe that the rank has not arrived.
+      // The counts of other hosts are unknown, so they must never show that a rank has not arrived.
       for (auto& issued : cells[size_t(r)]->issued) issued = std::numeric_limits<uint64_t>::max();
     }
   }
@@ -205,8 +206,8 @@ std::unique_ptr<SharedMemory> MpiBackend::allocate_shared(int64_t bytes) {
   return std::make_unique<WindowMemory>(window_, bytes);
 }
 
-// MPI progresses only when called: short naps while something is under way, and often enough for
-// the control messages of other hosts when nothing is.
+// MPI makes progress only when called, so naps are short while an operation is active. If none is
+// active, polls are frequent enough for the control messages of other hosts.
 int MpiBackend::polls(bool operations_under_way) const {
   return operations_under_way ? spins_ : 20;
 }
@@ -238,8 +239,8 @@ void MpiBackend::leave_thread() {
   control_->flush(500'000'000);
 }
 
-// After an abort MPI cannot be finalised: peers may be gone. The launcher ends the job when this
-// process leaves with an error.
+// After an abort MPI cannot be finalised, because peers may be gone. The launcher ends the job when
+// this process exits with an error.
 void MpiBackend::finalise() {
   if (!fabric_->aborted()) MPI_Finalize();
 }

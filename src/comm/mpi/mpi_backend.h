@@ -16,11 +16,11 @@ namespace trireme {
 
 class MpiControl;
 
-// One rank that is a process. All MPI calls are made on one thread, which becomes the rank's
-// communication thread: it initialises MPI, runs the operations, and finalises.
+// A rank that is a process. All MPI calls are made on one thread, which becomes the rank's
+// communication thread: it initialises MPI, runs the operations, and finalises MPI.
 class MpiBackend : public Backend {
  public:
-  // Returns once MPI is initialised and the ranks of this host see each other.
+  // Returns once MPI is initialised and the ranks of this host can see each other.
   explicit MpiBackend(const WorldOptions& options);
   ~MpiBackend() override;
 
@@ -54,14 +54,15 @@ class MpiBackend : public Backend {
   int spins_ = 0;
   std::vector<int> node_of_;
   SharedWindow window_;
-  std::vector<std::unique_ptr<SharedWindow>> mapped_;    // [world rank], null: another host, or own
-  std::vector<std::unique_ptr<RankCell>> remote_cells_;  // copies, kept by control messages
-  std::vector<int> pid_fds_;                             // [world rank], -1: none
+  // [world rank]; null: on another host, or this rank
+  std::vector<std::unique_ptr<SharedWindow>> mapped_;
+  std::vector<std::unique_ptr<RankCell>> remote_cells_;  // copies, updated by control messages
+  std::vector<int> pid_fds_;                             // [world rank]; -1: none
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<MpiControl> control_;
   int64_t last_watch_ns_ = 0;
 
-  // The thread waits between initialise() and the body that start_thread() hands to it.
+  // The thread waits between initialise() and the call of start_thread(), which gives it its body.
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -9,8 +9,8 @@ namespace trireme {
 namespace {
 
 constexpr int kTag = 1;
-constexpr int64_t kSayProgressNs = 200'000'000;
-constexpr int64_t kSayWaitNs = 20'000'000;  // waits longer than this are told to other hosts
+constexpr int64_t kAnnounceProgressNs = 200'000'000;
+constexpr int64_t kAnnounceWaitNs = 20'000'000;  // only longer waits are announced to other hosts
 
 }  // namespace
 
@@ -44,33 +44,34 @@ void MpiControl::say_left() {
   send_to_all(std::move(message), offsetof(Message, cause));
 }
 
-// Tells what this rank waits for, once it has waited long, and again when that changes.
-void MpiControl::say_wait() {
+// Announces what this rank waits for, once it has waited long, and again when that changes.
+void MpiControl::announce_wait() {
   const int64_t now = steady_now_ns();
-  if (now - last_said_ns_ < kSayWaitNs) return;
+  if (now - last_announced_ns_ < kAnnounceWaitNs) return;
   const std::optional<WaitRecord> record = fabric_.cell(rank_).waits[0].load();
   if (!record) return;
   WaitRecord wait = *record;
-  if (wait.since_ns != 0 && now - wait.since_ns < kSayWaitNs) return;
-  if (wait.since_ns == said_.since_ns && wait.peer == said_.peer) return;
-  last_said_ns_ = now;
-  said_ = wait;
+  if (wait.since_ns != 0 && now - wait.since_ns < kAnnounceWaitNs) return;
+  if (wait.since_ns == announced_wait_.since_ns && wait.peer == announced_wait_.peer) return;
+  last_announced_ns_ = now;
+  announced_wait_ = wait;
   auto message = std::make_shared<Message>();
   message->kind = Kind::Waits;
   message->rank = rank_;
-  if (wait.since_ns != 0) wait.since_ns = now - wait.since_ns;  // an age: clocks differ by host
+  // Sent as an age, because the clocks of hosts differ.
+  if (wait.since_ns != 0) wait.since_ns = now - wait.since_ns;
   message->wait = wait;
   send_to_all(std::move(message), offsetof(Message, cause));
 }
 
-// Tells the progress of this rank's own work, at most a few times a second.
-void MpiControl::say_progress() {
+// Announces the progress of this rank's own work, at most a few times per second.
+void MpiControl::announce_progress() {
   const int64_t now = steady_now_ns();
   const Progress& progress = fabric_.cell(rank_).progress;
   const uint64_t count = progress.count();
-  if (count == said_progress_ || now - progress_said_ns_ < kSayProgressNs) return;
-  said_progress_ = count;
-  progress_said_ns_ = now;
+  if (count == announced_progress_ || now - progress_announced_ns_ < kAnnounceProgressNs) return;
+  announced_progress_ = count;
+  progress_announced_ns_ = now;
   auto message = std::make_shared<Message>();
   message->kind = Kind::Progress;
   message->rank = rank_;
@@ -114,8 +115,8 @@ void MpiControl::poll() {
     message->cause[length] = '\0';
     send_to_all(std::move(message), int64_t(offsetof(Message, cause) + length + 1));
   }
-  say_wait();
-  say_progress();
+  announce_wait();
+  announce_progress();
   int found = 1;
   while (found != 0) {
     MPI_Status status;

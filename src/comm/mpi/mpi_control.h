@@ -13,20 +13,19 @@
 
 namespace trireme {
 
-// What ranks of different hosts tell each other beside their messages: aborts with the first cause,
-// what a rank waits for, the progress of what it does alone, and that it has left. Lives on the
-// communication thread.
+// Control messages between ranks of different hosts: aborts with the first cause, what a rank waits
+// for, the progress of its own work, and that it has left. Used on the communication thread.
 class MpiControl {
  public:
-  // `remote`: the world ranks of other hosts.
+  // `remote` lists the world ranks of other hosts.
   MpiControl(MPI_Comm comm, int rank, std::vector<int> remote, Fabric& fabric);
   ~MpiControl();
 
-  void poll();  // receives, and sends what is new
-  // Any thread: tells all other hosts at the next poll.
+  void poll();  // receives messages and sends news
+  // May be called from any thread. The next poll tells all other hosts.
   void spread_abort(int rank, const Error& error);
   void say_left();
-  // Polls until everything is sent, for at most this long.
+  // Polls until everything is sent, but no longer than `timeout_ns`.
   void flush(int64_t timeout_ns);
 
  private:
@@ -41,14 +40,14 @@ class MpiControl {
     char cause[sizeof FabricHeader::cause];
   };
   struct Sending {
-    std::shared_ptr<Message> message;  // shared by the sends of one broadcast
+    std::shared_ptr<Message> message;  // shared by all sends of one broadcast
     std::vector<MPI_Request> requests;
   };
 
   void send_to_all(std::shared_ptr<Message> message, int64_t bytes);
   void receive(const Message& message);
-  void say_wait();
-  void say_progress();
+  void announce_wait();
+  void announce_progress();
 
   MPI_Comm comm_;
   int rank_;
@@ -56,10 +55,10 @@ class MpiControl {
   Fabric& fabric_;
   Message incoming_;
   std::vector<Sending> sending_;
-  WaitRecord said_;
-  int64_t last_said_ns_ = 0;
-  uint64_t said_progress_ = 0;
-  int64_t progress_said_ns_ = 0;
+  WaitRecord announced_wait_;
+  int64_t last_announced_ns_ = 0;
+  uint64_t announced_progress_ = 0;
+  int64_t progress_announced_ns_ = 0;
   std::mutex mutex_;
   std::atomic<bool> abort_pending_{false};
   int abort_rank_ = 0;

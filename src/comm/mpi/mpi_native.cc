@@ -36,7 +36,7 @@ struct Native {
   int size;
   int rank;
   MPI_Datatype type;
-  std::vector<int> counts;  // balanced parts
+  std::vector<int> counts;  // counts of balanced parts
   std::vector<int> begins;
 
   Native(const SharedBoard::Call& c, int ranks, int own)

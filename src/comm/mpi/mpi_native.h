@@ -7,7 +7,8 @@
 namespace trireme {
 
 // Makes the call `repeat` times with MPI's own blocking collective over all ranks, each after an
-// MPI barrier, and returns the seconds of each; empty where MPI has none for the dtype.
+// MPI barrier, and returns the seconds of each. Returns an empty vector if MPI has no collective
+// for the dtype.
 std::vector<double> time_native_collective(const SharedBoard::Call& call, int size, int rank,
                                            int repeat);
 

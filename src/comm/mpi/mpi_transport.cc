@@ -22,8 +22,8 @@ MpiTransport::MpiTransport(MPI_Comm comm, Fabric& fabric, GroupShape shape, Faul
   TRIREME_CHECK(shape_.id < kMaxGroups, "too many groups");
 }
 
-// After an abort MPI may still write to what was given up, until the process leaves: then the pool
-// is not given back.
+// After an abort MPI may still write to cancelled transfers until the process exits, so the pool is
+// not freed then.
 MpiTransport::~MpiTransport() {
   if (!fabric_.aborted()) return;
   for (std::unique_ptr<State>& state : pool_) static_cast<void>(state.release());
@@ -40,7 +40,7 @@ MpiTransport::State* MpiTransport::acquire() {
   return state;
 }
 
-// group | lane | frame or payload | the caller's tag: below 2^29.
+// Fields of the tag: group | lane | frame or payload | the caller's tag. It must be below 2^29.
 int MpiTransport::tag_of(const Transfer& t, bool payload) const {
   TRIREME_CHECK(t.tag >= 0 && t.tag < 1 << kTagBits, fmt::format("tag {} is too large", t.tag));
   return ((shape_.id * 2 + int(t.lane)) * 2 + int(payload)) << kTagBits | t.tag;
@@ -82,7 +82,8 @@ void MpiTransport::check_call(const Transfer& t, const Frame& frame) {
 
 bool MpiTransport::test_frame(Transfer& t, State& state) {
   if (state.frame_done) return true;
-  // A frame that came after an earlier one was looked for must not be handled before it.
+  // A frame that arrived after an earlier transfer was polled must not be handled before that
+  // transfer.
   if (!t.is_send && !turns_.is_next(t)) return false;
   int done = 0;
   MPI_Test(&state.frame_request, &done, MPI_STATUS_IGNORE);
@@ -94,7 +95,7 @@ bool MpiTransport::test_frame(Transfer& t, State& state) {
   return true;
 }
 
-// Keeps kWindow segments under way; received ones land in order.
+// Keeps up to kWindow segments in flight. Received ones are written in order.
 bool MpiTransport::test_segments(Transfer& t, State& state) {
   if (t.bytes <= kInlineBytes) {
     if (!state.passed) turns_.pass(t);
@@ -142,7 +143,8 @@ bool MpiTransport::test_segments(Transfer& t, State& state) {
 
 bool MpiTransport::test(Transfer& t) {
   State& state = *static_cast<State*>(t.state);
-  // A sender's segments need not wait for its frame: the peer asks for them once it has that.
+  // A sender may send its segments before its frame is complete; the peer posts their receives once
+  // it has the frame.
   const bool frame_done = test_frame(t, state);
   if (!t.is_send && !frame_done) return false;
   if (!test_segments(t, state) || !frame_done) return false;
@@ -151,7 +153,7 @@ bool MpiTransport::test(Transfer& t) {
   return true;
 }
 
-// The job is over: what has not been matched will not be, and nothing is waited for.
+// The job is over: unmatched transfers will never match, so nothing is waited for.
 void MpiTransport::cancel(Transfer& t) {
   if (t.state == nullptr) return;
   State& state = *static_cast<State*>(t.state);

@@ -13,9 +13,9 @@
 
 namespace trireme {
 
-// Messages between processes. A message is a frame, which carries the caller's signature and up to
-// kInlineBytes of payload, followed by the rest of the payload in segments; a receiver that reduces
-// adds one segment while the next ones arrive. Used by the communication thread alone.
+// Sends messages between processes. A message is a frame with the caller's signature and up to
+// kInlineBytes of payload, followed by the rest of the payload in segments. A receiver that reduces
+// adds one segment while the next ones arrive. Used only by the communication thread.
 class MpiTransport : public Transport {
  public:
   MpiTransport(MPI_Comm comm, Fabric& fabric, GroupShape shape, FaultHook hook);
@@ -27,7 +27,7 @@ class MpiTransport : public Transport {
  private:
   static constexpr int64_t kInlineBytes = 4096;
   static constexpr int64_t kSegmentBytes = int64_t{256} << 10;
-  static constexpr int kWindow = 4;  // segments under way
+  static constexpr int kWindow = 4;  // maximum number of segments in flight
 
   struct Frame {
     int64_t bytes;  // of the whole payload
@@ -41,8 +41,8 @@ class MpiTransport : public Transport {
     int64_t begun = 0;  // segments posted
     int64_t ended = 0;  // segments complete, in order
     bool frame_done = false;
-    bool passed = false;             // its turn is over
-    std::vector<std::byte> staging;  // segments that are reduced
+    bool passed = false;             // it no longer blocks later transfers
+    std::vector<std::byte> staging;  // received segments that must be reduced
   };
 
   State* acquire();

@@ -41,7 +41,7 @@ SharedWindow::SharedWindow(int pid, int fd, uint64_t nonce) {
   if (layout().nonce != nonce) throw IoError("shared window: " + path + " is not a rank's window");
 }
 
-// At an address that huge pages fit to.
+// Maps the window at an address that is aligned for huge pages.
 void SharedWindow::map() {
   struct stat size;
   if (fstat(fd_, &size) != 0 || size.st_size != bytes()) throw IoError("shared window: no window");
@@ -57,7 +57,7 @@ void SharedWindow::map() {
       mmap(first + head, size_t(bytes()), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
   if (base == MAP_FAILED) fail("mmap");
   base_ = first + head;
-  madvise(base, size_t(bytes()), MADV_HUGEPAGE);  // a wish
+  madvise(base, size_t(bytes()), MADV_HUGEPAGE);  // only a hint, errors do not matter
 }
 
 SharedWindow::~SharedWindow() {
@@ -77,7 +77,7 @@ void* SharedWindow::allocate(int64_t bytes) {
     if (begin + wanted < offset + length) free_[begin + wanted] = offset + length - begin - wanted;
     return base_ + kArenaBegin + begin;
   }
-  throw DeviceError(fmt::format("the shared window has no {} bytes left", bytes));
+  throw DeviceError(fmt::format("the shared window has less than {} bytes left", bytes));
 }
 
 void SharedWindow::release(void* data, int64_t bytes) {

@@ -11,14 +11,15 @@
 
 namespace trireme {
 
-// Memory of one process that the other processes of its host map. Sparse: pages exist once touched.
+// Memory of one process that the other processes of its host map. It is sparse: a page exists only
+// after it is touched.
 struct WindowLayout {
-  static constexpr int kGroups = 32;  // group ids below it can use Algorithm::Shared
+  static constexpr int kGroups = 32;  // groups with lower ids can use Algorithm::Shared
   static constexpr int64_t kStageBytes = int64_t{4} << 20;
   static constexpr int64_t kArenaBytes = int64_t{64} << 30;
 
-  uint64_t nonce;       // proves that a mapped window is the one that was meant
-  FabricHeader header;  // that of the host's first rank is everyone's
+  uint64_t nonce;       // proves that the right window was mapped
+  FabricHeader header;  // all ranks use that of the host's first rank
   RankCell cell;
   SharedSlot slots[kGroups];
 };
@@ -27,8 +28,8 @@ class SharedWindow {
  public:
   // Creates this process's window.
   SharedWindow();
-  // Maps the window of another process of this host; throws IoError where that is not allowed or
-  // the process is not the one that was meant.
+  // Maps the window of another process of this host. Throws IoError if that is not allowed or the
+  // process is not the expected one.
   SharedWindow(int pid, int fd, uint64_t nonce);
   ~SharedWindow();
   SharedWindow(const SharedWindow&) = delete;
@@ -37,13 +38,14 @@ class SharedWindow {
   int fd() const { return fd_; }
   WindowLayout& layout() const { return *reinterpret_cast<WindowLayout*>(base_); }
   std::byte* base() const { return base_; }
-  // A group's own: calls of several groups are under way at one time. Pages are backed when used.
+  // Each group has its own stage, because calls of several groups may run at once. Pages are backed
+  // when used.
   std::byte* stage(int group) const {
     return base_ + kStageBegin + group * WindowLayout::kStageBytes;
   }
   static int64_t bytes() { return kArenaBegin + WindowLayout::kArenaBytes; }
 
-  // Parts of the arena, page-aligned.
+  // Allocates a page-aligned part of the arena.
   void* allocate(int64_t bytes);
   void release(void* data, int64_t bytes);
 

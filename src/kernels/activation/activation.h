@@ -5,7 +5,8 @@
 
 namespace trireme {
 
-// Element-wise, computed in fp32, rounded once; all matrices of one dtype (fp32, bf16 or fp16).
+// Element-wise functions, computed in fp32 and rounded once. All matrices have one dtype (fp32,
+// bf16 or fp16).
 // GeluTanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)));  GeluErf: 0.5 x (1 + erf(x / sqrt 2)).
 // Relu2: max(0, x)^2 (So et al. 2021).
 enum class Activation { GeluTanh, GeluErf, Relu, Relu2 };
@@ -21,7 +22,7 @@ void check_activation_forward(const ActivationForwardArgs& args);  // throws Con
 struct ActivationBackwardArgs {
   Activation kind = Activation::GeluTanh;
   MatrixRef dy_TF;
-  MatrixRef x_TF;   // what forward read
+  MatrixRef x_TF;   // the input of forward
   MatrixRef dx_TF;  // written; may be dy
 };
 void activation_backward_ref(Stream& stream, const ActivationBackwardArgs& args);

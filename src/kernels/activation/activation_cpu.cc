@@ -5,8 +5,8 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// 0.5 (1 + tanh(u)) = sigmoid(2 u): one exponential, and no cancellation for negative x.
-// 2 u = x (kInner + kInnerCubic x^2).
+// 0.5 (1 + tanh(u)) = sigmoid(2 u) needs one exponential and has no cancellation for negative x. 2
+// u = x (kInner + kInnerCubic x^2).
 constexpr float kInner = 1.59576912f;         // 2 sqrt(2 / pi)
 constexpr float kInnerCubic = 0.0713548163f;  // 0.044715 kInner
 
@@ -41,7 +41,7 @@ TRIREME_INLINE F32x16 times_slope(F32x16 dy, F32x16 x) {
   return select(zeros() < x, dy, zeros());
 }
 
-// Calls body(kind) with the kind as a type, so that the loops are compiled for it.
+// Calls body(kind) with the kind as a type, so that the loops are compiled for each kind.
 template <Activation kKind>
 struct KindTag {
   static constexpr Activation kValue = kKind;

@@ -24,7 +24,7 @@ struct Operands {
   SwigluForwardArgs swiglu_forward() { return {x, up, y}; }
   SwigluBackwardArgs swiglu_backward() { return {dy, x, up, dx, dup}; }
 
-  RandomMatrix x, up, y, dy, dx, dup;  // x is SwiGLU's gate
+  RandomMatrix x, up, y, dy, dx, dup;  // x is the gate of SwiGLU
 };
 
 template <typename Body>
@@ -85,7 +85,7 @@ TEST(Activation, MayOverwriteWhatItReads) {
   }
 }
 
-// An element's result does not depend on where its row's vectors end.
+// The result of an element does not depend on its position in a vector.
 TEST(Activation, AnElementDoesNotDependOnItsPlace) {
   Teams teams;
   for (Isa isa : supported_isas()) {

@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// Causal attention over packed sequences with an online softmax: no seq x seq matrix is stored.
+// Causal attention over packed sequences with an online softmax, so no seq x seq matrix is stored.
 // Legend: T rows = num_sequences * q_len (queries) or * kv_len (keys), H heads, K kv heads (H is a
-// multiple of K; head h reads kv head h / (H/K)), D head_dim. Causal: query i of a sequence sees
-// the keys 0 .. kv_len - q_len + i; else it sees all. All matrices of one dtype (fp32, bf16 or
-// fp16); columns are heads x D.
+// multiple of K; head h reads kv head h / (H/K)), D head_dim. If causal, query i of a sequence sees
+// the keys 0 .. kv_len - q_len + i; otherwise it sees all. All matrices have one dtype (fp32, bf16
+// or fp16); columns are heads x D.
 struct AttentionShape {
   int64_t num_sequences = 0;
   int64_t q_len = 0;
@@ -25,15 +25,15 @@ struct AttentionShape {
   int64_t num_visible(int64_t query) const { return causal ? kv_len - q_len + query + 1 : kv_len; }
 };
 
-// The element (head, query, key) of global sample s is kept iff uniform(philox(key, {query << 32 |
-// key, s << 16 | head})) >= probability, and then divided by 1 - probability. Query and key are
-// positions of the sequence, head is global. 0: no dropout.
+// The element (head, query, key) of global sample s is kept if uniform(philox(key, {query << 32 |
+// key, s << 16 | head})) >= probability, and is then divided by 1 - probability. Query and key are
+// positions in the sequence; head is global. 0 means no dropout.
 struct AttentionDropout {
   float probability = 0.0f;
   RngKey key;
   uint64_t first_sample = 0;  // global number of the first sequence
   uint64_t first_head = 0;    // global number of the first head
-  PositionMap queries;        // of kv_len - q_len + i, for query i
+  PositionMap queries;        // for query i: the position of index kv_len - q_len + i
   PositionMap keys;
 };
 
@@ -44,7 +44,7 @@ struct AttentionForwardArgs {
   MatrixRef k_T_KD;
   MatrixRef v_T_KD;
   MatrixRef out_T_HD;  // written
-  TensorRef lse_HT;    // fp32, written: log-sum-exp of the scaled scores; absent: not wanted
+  TensorRef lse_HT;    // fp32, written: log-sum-exp of the scaled scores; absent: not computed
 };
 void attention_forward_ref(Stream& stream, const AttentionForwardArgs& args);
 
@@ -53,27 +53,28 @@ struct AttentionBackwardArgs {
   AttentionDropout dropout;
   MatrixRef q_T_HD, k_T_KD, v_T_KD, out_T_HD, dout_T_HD;
   TensorRef lse_HT;
-  TensorRef delta_HT;                   // fp32 scratch of lse's shape: rowsum(dout * out)
+  TensorRef delta_HT;                   // fp32 scratch with the shape of lse: rowsum(dout * out)
   MatrixRef dq_T_HD, dk_T_KD, dv_T_KD;  // written
 };
 void attention_backward_ref(Stream& stream, const AttentionBackwardArgs& args);
 
-// Attention over two sets of keys from the attention over each: out and lse become those of both.
+// Merges attention over two sets of keys: out and lse become those over both sets.
 struct AttentionMergeArgs {
   int64_t num_heads = 0;
   MatrixRef part_T_HD;  // fp32, bf16 or fp16
   MatrixRef part_lse_HT;
   MatrixRef out_T_HD;  // fp32, read and written
-  MatrixRef lse_HT;    // fp32, read and written; -inf: over no key yet
+  MatrixRef lse_HT;    // fp32, read and written; -inf: no key so far
 };
 void attention_merge_ref(Stream& stream, const AttentionMergeArgs& args);
 
-// Throw ContractError when shapes or dtypes do not fit; every implementation calls them first.
+// These throw ContractError if shapes or dtypes do not match; every implementation calls them
+// first.
 void check_attention(const AttentionForwardArgs& args);
 void check_attention(const AttentionBackwardArgs& args);
 void check_attention(const AttentionMergeArgs& args);
 
-// FLOPs of the forward pass counted causally; the backward pass does 2.5 times as many.
+// FLOPs of the forward pass, counted causally. The backward pass takes 2.5 times as many.
 int64_t attention_forward_flops(const AttentionShape& shape);
 
 }  // namespace trireme

@@ -6,10 +6,11 @@ namespace {
 constexpr double kSerialFlops = 2e5;
 constexpr int64_t kMaxQueryGradientBytes = int64_t{2} << 20;
 
-// A unit of work: one kv head of one sequence, a range of its keys and one of its queries, and
-// which gradients of the two are wanted. Whole ranges and both gradients cost five products of
-// scores' size. Keys and queries apart cost seven, but are many units, of bounded memory. Sums run
-// over the same tiles in the same order, so the bits are the same.
+// A unit of work: a range of keys and a range of queries of one kv head of one sequence, and which
+// of their gradients are computed. A unit with whole ranges and both gradients takes five products
+// of the size of the scores. Separate units for keys and queries take seven, but there are many of
+// them and each needs bounded memory. Sums run over the same tiles in the same order, so both have
+// the same bits.
 struct Unit {
   int64_t sequence, kv_head;
   int64_t first_key, end_key;
@@ -17,21 +18,21 @@ struct Unit {
   bool wants_keys, wants_queries;
 };
 
-// One thread's memory for a unit.
+// The memory of one thread for a unit.
 template <typename U>
 struct BackwardState {
-  uint32_t* k_steps;  // block of keys as steps
-  U* k_copy;          // [key][P], where rows cannot be read in place
+  uint32_t* k_steps;  // the block of keys as steps
+  U* k_copy;          // [key][P], if rows cannot be read in place
   U* v_copy;
   float* dk;  // [key][P]
   float* dv;
-  uint32_t* q_columns;  // a tile of queries, and its dout
+  uint32_t* q_columns;  // a tile of queries, then its dout
   uint32_t* dout_columns;
   uint32_t* q_steps;
   uint32_t* dout_steps;
-  float* lse;              // [kTile], in powers of two; +inf: no such query
+  float* lse;              // [kTile], in powers of two; +inf: the query does not exist
   float* delta;            // [kTile]
-  float* scores;           // [kGroupRows][kTile]: transposed, a row is a key
+  float* scores;           // [kGroupRows][kTile], transposed: a row is a key
   float* dprobabilities;   // [kGroupRows][kTile]
   U* probabilities;        // [kGroupRows][kTile]
   U* dscores;              // [key][kTile]
@@ -165,20 +166,21 @@ void Backward<T>::load_queries(const Unit& unit, const QueryTile& tile,
       tile.head * shape.num_sequences * shape.q_len + unit.sequence * shape.q_len + tile.first;
   const float* lse_HT = static_cast<const float*>(args.lse_HT.data) + statistic;
   const float* delta_HT = static_cast<const float*>(args.delta_HT.data) + statistic;
-  for (int64_t i = 0; i < kTile; ++i) {  // a query that is not there has no probabilities
+  for (int64_t i = 0; i < kTile; ++i) {  // a query that does not exist has no probabilities
     s.lse[i] = i < tile.count ? lse_HT[i] * kLog2E : __builtin_inff();
     s.delta[i] = i < tile.count ? delta_HT[i] : 0.0f;
   }
 }
 
-// One key's row of scores and of dprobabilities becomes one of probabilities and of dscores. In
-// the vectors before first_col's no query sees the key.
+// Turns one key's row of scores into probabilities, and its row of dprobabilities into dscores. In
+// the vectors before that of first_col no query sees the key.
 template <typename T>
 TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const QueryTile& tile,
                                                    int64_t key, int64_t first_col, int64_t r,
                                                    U* dscores, const BackwardState<U>& s) const {
   const F32x16 to_powers_of_two = broadcast(shape.scale * kLog2E);
-  const int64_t first_seeing = key - last_visible(tile.first);  // first query of the tile that does
+  // The first query of the tile that sees the key.
+  const int64_t first_seeing = key - last_visible(tile.first);
   int64_t col = 0;
   for (; col < first_col; col += kLanes) store_operand(dscores + col, zeros());
   for (; col < kTile; col += kLanes) {
@@ -202,7 +204,7 @@ TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const Query
   }
 }
 
-// Keys i .. i + kGroupRows of the block against one tile of queries, from first_col on.
+// Computes keys i .. i + kGroupRows of the block against one tile of queries, from first_col on.
 template <typename T>
 void Backward<T>::run_group(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
                             int64_t i, int64_t first_col, const BackwardState<U>& s) const {
@@ -228,7 +230,7 @@ void Backward<T>::run_group(const Unit& unit, const KeyBlock& keys, const QueryT
                    num_steps, shape.head_dim, s.dk + i * width());
 }
 
-// dq of a tile += dscores^T k, the dscores of the block's first num_keys keys.
+// dq of a tile += dscores^T k, with the dscores of the block's first num_keys keys.
 template <typename T>
 void Backward<T>::add_query_gradients(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
                                       int64_t num_keys, const BackwardState<U>& s) const {
@@ -301,11 +303,11 @@ void Backward<T>::run_unit(const Unit& unit, std::byte* workspace) const {
   }
 }
 
-// How one call is cut into units. No bit of the result depends on it.
+// How a call is split into units. It does not change any bit of the result.
 struct Split {
-  int64_t num_pairs;  // of sequence and kv head
-  bool whole;         // keys and queries of a pair in one unit
-  int64_t unit_keys;  // of a unit that wants keys, and of one that wants queries
+  int64_t num_pairs;  // pairs of sequence and kv head
+  bool whole;         // a unit has all keys and queries of a pair
+  int64_t unit_keys;  // keys of a unit for key gradients, queries of a unit for query gradients
   int64_t unit_queries;
 };
 
@@ -317,7 +319,7 @@ Split choose_split(const Backward<T>& backward, int num_threads) {
   const int64_t width = padded_dim(shape.head_dim);
   const int64_t query_bytes = backward.heads_per_kv() * width * int64_t(sizeof(float));
   const bool fits = query_bytes * shape.q_len <= kMaxQueryGradientBytes;
-  // One more unit than the others have costs less than two more products of seven.
+  // An extra unit on one thread is cheaper than two more of the seven products.
   const bool balances = split.num_pairs % num_threads == 0 || split.num_pairs >= 3 * num_threads;
   split.whole = fits && balances;
   split.unit_keys = backward.block_keys();
@@ -367,7 +369,7 @@ void run(Stream& stream, const AttentionBackwardArgs& args) {
     const int64_t part = i / split.num_pairs;
     unit.wants_keys = part < key_parts;
     unit.wants_queries = !unit.wants_keys;
-    if (unit.wants_keys) {  // the first keys are seen by most queries
+    if (unit.wants_keys) {  // most queries see the first keys
       unit.first_key = part * split.unit_keys;
       unit.end_key = std::min(unit.first_key + split.unit_keys, shape.kv_len);
     } else {

@@ -20,7 +20,7 @@ Tensor filled(DType dtype, int64_t rows, int64_t cols, int64_t step) {
   return tensor;
 }
 
-// Causal: query i meets i + 1 keys; 2 products of 2 FLOPs forward, 5 backward.
+// Causal: query i meets i + 1 keys. Forward has 2 products of 2 FLOPs per pair, backward 5.
 BenchRow row_of(const std::string& name, DType dtype, double seconds, double flops) {
   BenchRow row;
   row.family = "attention";

@@ -32,8 +32,8 @@ inline AttentionShape not_causal(AttentionShape shape) {
   return shape;
 }
 
-// Every way to miss a multiple of a tile, a vector or a pair; shared kv heads; decoding; queries
-// that see all keys, fewer and more than there are queries.
+// Shapes that miss every multiple of a tile, a vector or a pair; shared kv heads; decoding;
+// non-causal queries, fewer and more than keys.
 inline std::vector<AttentionShape> odd_attention_shapes() {
   return {not_causal(attention_shape(2, 65, 65, 2, 1, 16)),
           not_causal(attention_shape(1, 140, 70, 4, 2, 20)),
@@ -54,7 +54,7 @@ inline std::vector<AttentionShape> odd_attention_shapes() {
           attention_shape(1, 210, 210, 1, 1, 64)};
 }
 
-// What is trained here: GPT-2 124M, 6 layers x 384, nano-char, and a model of shared kv heads.
+// Shapes that are trained: GPT-2 124M, 6 layers x 384, nano-char, and a model with shared kv heads.
 inline std::vector<AttentionShape> training_attention_shapes() {
   return {attention_shape(1, 1024, 1024, 12, 12, 64), attention_shape(4, 64, 64, 12, 12, 64),
           attention_shape(8, 256, 256, 6, 6, 64),     attention_shape(12, 64, 64, 4, 4, 32),

@@ -81,7 +81,7 @@ void check_attention(const AttentionMergeArgs& args) {
 }
 
 int64_t attention_forward_flops(const AttentionShape& shape) {
-  // Query i sees kv_len - q_len + i + 1 keys; q k^T and p v cost 2 head_dim FLOPs a pair each.
+  // Query i sees kv_len - q_len + i + 1 keys. q k^T and p v take 2 head_dim FLOPs per pair each.
   const int64_t pairs = !shape.causal ? shape.q_len * shape.kv_len
                                       : shape.q_len * (shape.kv_len - shape.q_len) +
                                             shape.q_len * (shape.q_len + 1) / 2;

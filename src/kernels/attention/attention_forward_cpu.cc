@@ -6,22 +6,22 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// The reference that scores are exponentiated against follows their maximum only when that has
-// grown by this much, in powers of two: sums stay exact enough, and rows are rarely rescaled.
+// The reference value of the exponentials follows the maximum of the scores only when that has
+// grown by this much, in powers of two. So sums stay exact enough and rows are rarely rescaled.
 constexpr float kSlack = 8.0f;
-constexpr int64_t kBlockRows = 384;  // rows that share one packing of a tile of keys
+constexpr int64_t kBlockRows = 384;  // rows that share the packing of a tile of keys
 constexpr double kSerialFlops = 4e5;
 
-// One thread's memory for one block of queries of all the heads that share a kv head.
+// The memory of one thread for a block of queries of all heads that share a kv head.
 template <typename U>
 struct ForwardState {
   uint32_t* k_panels;
   uint32_t* v_panels;
   float* scores;     // [kGroupRows][kTile]
   U* probabilities;  // [kGroupRows][kTile]
-  U* q_copy;         // [row][P], where rows of q cannot be read in place
-  float* reference;  // [row]: what scores are exponentiated against
-  float* sum;        // [row][kLanes]: of exponentials, lanes apart
+  U* q_copy;         // [row][P], if rows of q cannot be read in place
+  float* reference;  // [row]: reference value of the exponentials
+  float* sum;        // [row][kLanes]: sums of exponentials by lane
   float* out;        // [row][P]
 };
 
@@ -40,17 +40,17 @@ struct Forward {
   void run_unit(int64_t unit, std::byte* workspace) const;
 
  private:
-  // Queries first .. first + count of the heads head .. head + num_heads of one sequence.
+  // Queries first .. first + count of heads head .. head + num_heads of one sequence.
   struct Block {
     int64_t sequence, kv_head;
     int64_t head, num_heads;
     int64_t first, count;
   };
-  // At most kGroupRows rows of one head, over the keys of one tile.
+  // At most kGroupRows rows of one head, with the keys of one tile.
   struct Group {
-    int64_t head, row;      // row: in the state
+    int64_t head, row;      // row: index in the state
     int64_t query, count;   // first query, number of queries
-    int64_t key, num_keys;  // the tile; num_keys: what the last query sees of it
+    int64_t key, num_keys;  // the tile; num_keys: how many of its keys the last query sees
   };
 
   int64_t num_visible(int64_t query) const { return shape.num_visible(query); }
@@ -87,8 +87,8 @@ ForwardState<ComputeType<T>> Forward<T>::start(const Block& block, std::byte* wo
   return s;
 }
 
-// One row of scores becomes a row of exponentials; its sum and its output follow the reference.
-// Vectors beyond kVectors hold no key that the row sees: they would add zeros.
+// Turns a row of scores into exponentials; its sum and output are rescaled to a new reference value
+// if necessary. Vectors after kVectors hold no key that the row sees, so they would add zeros.
 template <typename T>
 template <int kVectors, bool kMasked>
 TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& block, int64_t r,
@@ -188,7 +188,7 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
   const int64_t num_next = std::min(kTile, num_visible(last_query) - key - kTile);
   prefetch_rows(k + kTile * k_T_KD.stride, k_T_KD.stride, num_next, shape.head_dim);
   prefetch_rows(v + kTile * v_T_KD.stride, v_T_KD.stride, num_next, shape.head_dim);
-  // Queries before this one see no key of the tile.
+  // Earlier queries see no key of the tile.
   const int64_t first_seeing = std::max<int64_t>(0, key - num_visible(block.first) + 1);
   const int64_t width = padded_dim(shape.head_dim);
   for (int64_t h = 0; h < block.num_heads; ++h) {
@@ -232,7 +232,7 @@ void Forward<T>::finish(const Block& block, const ForwardState<U>& s) const {
 
 template <typename T>
 void Forward<T>::run_unit(int64_t unit, std::byte* workspace) const {
-  // The blocks that see most keys first: the last tiles of a job should be the small ones.
+  // Blocks that see the most keys come first, so that the last tiles of a job are small ones.
   const int64_t num_pairs = shape.num_sequences * shape.num_kv_heads;
   const int64_t block_index = num_blocks() - 1 - unit / num_pairs;
   Block block;

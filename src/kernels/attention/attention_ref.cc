@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Reads and writes one head's columns of one sequence's rows, in double.
+// Reads and writes the columns of one head in the rows of one sequence, in double.
 struct HeadView {
   MatrixRef matrix;
   int64_t first_row;
@@ -44,7 +44,7 @@ struct Head {
     for (int64_t d = 0; d < shape.head_dim; ++d) sum += x.get(x_row, d) * y.get(y_row, d);
     return sum;
   }
-  // 0, or what a kept probability is multiplied by.
+  // Returns 0 or the factor of a kept probability.
   double keep(int64_t query, int64_t key) const {
     if (dropout.probability == 0.0f) return 1.0;
     const uint64_t sample = dropout.first_sample + uint64_t(sequence);
@@ -94,7 +94,7 @@ void forward(const Head& head, const AttentionForwardArgs& args) {
   }
 }
 
-// Gradients of one kv head: sums over all the heads that read it.
+// The gradients of one kv head, summed over all heads that read it.
 struct KeyGradients {
   std::vector<double> dk, dv;
 };
@@ -140,7 +140,8 @@ void attention_forward_ref(Stream&, const AttentionForwardArgs& args) {
   }
 }
 
-// An oracle of its own: probabilities and delta come from q, k, v and dout, not from lse and out.
+// An independent oracle: probabilities and delta are computed from q, k, v and dout, not from lse
+// and out.
 void attention_backward_ref(Stream&, const AttentionBackwardArgs& args) {
   check_attention(args);
   const AttentionShape& shape = args.shape;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr DType kDTypes[] = {DType::F32, DType::BF16, DType::F16};
 
-// One attention's matrices: q, k and v are columns of one matrix when q_len is kv_len, as a fused
-// projection writes them, and apart otherwise; NaN surrounds them all.
+// The matrices of one attention. If q_len equals kv_len, q, k and v are columns of one matrix, as a
+// fused projection writes them; otherwise they are separate. NaN surrounds all of them.
 struct Operands {
   Operands(const AttentionShape& shape, DType dtype, float dropout_probability)
       : shape(shape),
@@ -48,8 +48,8 @@ struct Operands {
   RandomMatrix qkv, dqkv, out, dout, lse, delta;
 };
 
-// Entries near the largest of a matrix carry its rounding errors: bf16 rounds probabilities,
-// dscores and the result to 8 bits, fp32 sums a few hundred terms.
+// Rounding errors are relative to the largest elements of a matrix: bf16 rounds probabilities,
+// dscores and the result to 8 bits; fp32 sums a few hundred terms.
 void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType dtype) {
   float greatest = 0.0f;
   for (int64_t row = 0; row < want.rows(); ++row) {
@@ -101,8 +101,8 @@ TEST(Attention, AgreesWithReferenceForEveryInstructionSetAndDType) {
   });
 }
 
-// Also between units of whole pairs (one thread) and of keys and queries apart (an odd number of
-// units for several threads).
+// Tests units of whole pairs (one thread) and separate units for keys and queries (several threads
+// and an odd number of units).
 TEST(Attention, BitsDoNotDependOnThreads) {
   TestStream one(1), two(2), four(4);
   for_every_case([&](const KernelTable& kernels, Operands& want, DType) {
@@ -121,7 +121,7 @@ TEST(Attention, BitsDoNotDependOnThreads) {
   });
 }
 
-// A query's output is the same when it is computed alone, after its keys, as in decoding.
+// The output of a query is the same if it is computed alone after its keys, as in decoding.
 TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
   TestStream threads(2);
   for_every_case([&](const KernelTable& kernels, Operands& want, DType) {
@@ -144,8 +144,8 @@ TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
   });
 }
 
-// Attention over parts of the keys, merged, is attention over all of them; and with the merged lse
-// each part gives its keys' gradients and its share of the queries'.
+// Attention over parts of the keys, merged, equals attention over all keys. With the merged lse
+// each part gives the gradients of its keys and its share of the gradients of the queries.
 TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   TestStream threads(2);
   for_every_case([&](const KernelTable& kernels, Operands& whole, DType dtype) {
@@ -206,7 +206,7 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   });
 }
 
-// Keys and values that a query may not see cannot reach it, whatever they hold.
+// Keys and values that a query may not see do not affect it, whatever they contain.
 TEST(Attention, IsCausal) {
   TestStream threads(2);
   for (Isa isa : supported_isas()) {
@@ -225,7 +225,8 @@ TEST(Attention, IsCausal) {
   }
 }
 
-// Scores of hundreds: exponentials relative to a growing maximum neither overflow nor vanish.
+// With scores of several hundred, exponentials relative to a growing maximum neither overflow nor
+// vanish.
 TEST(Attention, LargeScoresStayFinite) {
   TestStream threads(1);
   for (Isa isa : supported_isas()) {
@@ -235,7 +236,8 @@ TEST(Attention, LargeScoresStayFinite) {
       Operands got = want;
       attention_forward_ref(threads.stream, want.forward());
       cpu_kernels(isa).attention_forward(threads.stream, got.forward());
-      // A score of 1,500 has an absolute error of 1e-4 in fp32, which is one of a probability's.
+      // A score of 1,500 has an absolute error of 1e-4 in fp32, which gives the same relative error
+      // of a probability.
       for (int64_t row = 0; row < 150; ++row) {
         for (int64_t col = 0; col < 16; ++col) {
           ASSERT_NEAR(got.out.get(row, col), want.out.get(row, col),
@@ -246,7 +248,7 @@ TEST(Attention, LargeScoresStayFinite) {
   }
 }
 
-// dL/dx of L = sum(dout * out), by central differences of the reference in fp32.
+// Compares with dL/dx of L = sum(dout * out), by central differences of the reference in fp32.
 TEST(Attention, ReferenceBackwardIsTheDerivativeOfForward) {
   TestStream threads(1);
   for (float probability : {0.0f, 0.3f}) {

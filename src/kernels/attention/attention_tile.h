@@ -1,7 +1,7 @@
 #pragma once
 
-// What the passes of attention are made of, for *_cpu.cc files only. Legend: D head_dim, P head_dim
-// in whole vectors, U the type of the registers' products (micro_kernel.h).
+// Building blocks of the attention passes, for *_cpu.cc files only. Legend: D head_dim, P head_dim
+// rounded up to whole vectors, U the type that the registers multiply (micro_kernel.h).
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kTile = 64;  // queries or keys of a tile: the width of a row of scores
+constexpr int64_t kTile = 64;  // queries or keys per tile: the width of a row of scores
 constexpr int64_t kTileVectors = kTile / kLanes;
 static_assert(kTile % kPanelCols == 0);
 constexpr float kLog2E = 1.44269504f;
@@ -22,7 +22,7 @@ constexpr float kLn2 = 0.693147181f;
 constexpr int64_t padded_dim(int64_t head_dim) { return num_steps_of(head_dim, kLanes) * kLanes; }
 constexpr int64_t num_dim_panels(int64_t head_dim) { return num_steps_of(head_dim, kPanelCols); }
 
-// Hands out a thread's workspace, 64-byte aligned.
+// Hands out parts of a thread's workspace, 64-byte aligned.
 class WorkspaceCursor {
  public:
   explicit WorkspaceCursor(std::byte* begin) : next_(begin) {}
@@ -38,8 +38,8 @@ class WorkspaceCursor {
 };
 
 #if !defined(__AVX512F__)
-// p 2^whole for p in [1, 2]; 0 where x, of which whole is the integral part, lies below -126. NaN
-// stays.
+// Returns p 2^whole for p in [1, 2], where `whole` is the integral part of x; 0 if x is below -126.
+// NaN stays NaN.
 TRIREME_INLINE __m256 scale_normal(__m256 p, __m256 whole, __m256 x) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(whole), 23);
   const __m256i scaled = _mm256_add_epi32(_mm256_castps_si256(p), exponent);
@@ -48,8 +48,8 @@ TRIREME_INLINE __m256 scale_normal(__m256 p, __m256 whole, __m256 x) {
 }
 #endif
 
-// 2^x for x below 100, with a relative error of 3e-6 for T of two bytes, of 2e-8 for fp32; 0 for x
-// = -inf, and on some instruction sets for every x below -126.
+// Returns 2^x for x below 100, with a relative error of 3e-6 if T has two bytes and 2e-8 for fp32.
+// Returns 0 for x = -inf, and on some instruction sets for every x below -126.
 template <typename T>
 TRIREME_INLINE F32x16 exp2_of(F32x16 x) {
 #if defined(__AVX512F__)
@@ -100,7 +100,8 @@ struct LeftRows {
   int64_t row_bytes = 0;
 };
 
-// In place where they are of U in whole steps; else widened or padded into `copy`.
+// Uses the rows in place if they have type U and whole steps; else copies them, widened or padded,
+// to `copy`.
 template <typename T>
 constexpr bool reads_in_place(int64_t head_dim) {
   using U = ComputeType<T>;
@@ -122,7 +123,8 @@ LeftRows left_rows(const T* rows, int64_t stride, int64_t num_rows, int64_t head
   return {reinterpret_cast<const char*>(copy), width * int64_t(sizeof(U))};
 }
 
-// Rows of one head lie far apart: what is read next is asked for while this tile is computed.
+// The rows of one head are far apart in memory, so the next ones are prefetched while this tile is
+// computed.
 template <typename T>
 TRIREME_INLINE void prefetch_rows(const T* rows, int64_t stride, int64_t num_rows,
                                   int64_t head_dim) {
@@ -132,7 +134,7 @@ TRIREME_INLINE void prefetch_rows(const T* rows, int64_t stride, int64_t num_row
   }
 }
 
-// kTile rows of D as columns: [panel][step of D][kPanelCols]; rows that are not there are zero.
+// Packs kTile rows of D elements as columns: [panel][step of D][kPanelCols]. Missing rows are zero.
 template <typename T>
 void pack_columns(const T* rows, int64_t stride, int64_t num_rows, int64_t head_dim,
                   uint32_t* panels) {
@@ -143,7 +145,8 @@ void pack_columns(const T* rows, int64_t stride, int64_t num_rows, int64_t head_
   }
 }
 
-// Rows of D as steps: [panel of D][step of rows][kPanelCols], panels panel_steps apart.
+// Packs rows of D elements as steps: [panel of D][step of rows][kPanelCols]; panels are panel_steps
+// apart.
 template <typename T>
 void pack_steps(const T* rows, int64_t stride, int64_t num_rows, int64_t head_dim,
                 int64_t panel_steps, uint32_t* panels) {
@@ -153,8 +156,8 @@ void pack_steps(const T* rows, int64_t stride, int64_t num_rows, int64_t head_di
   }
 }
 
-// scores[r][c] = row r times packed column c, for first_col <= c < end_col; first_col is a
-// multiple of kLanes. Rows of scores are kTile apart.
+// scores[r][c] = row r times packed column c, for first_col <= c < end_col. first_col is a multiple
+// of kLanes. Rows of scores are kTile apart.
 template <typename U>
 TRIREME_INLINE void score_product(LeftRows rows, int64_t num_rows, const uint32_t* panels,
                                   int64_t num_steps, int64_t first_col, int64_t end_col,
@@ -175,8 +178,8 @@ TRIREME_INLINE void score_product(LeftRows rows, int64_t num_rows, const uint32_
   }
 }
 
-// out[r][d] += sum over steps of left[r][step] packed[step][d]; left.data is at the first of the
-// steps, `panels` at its rows. Rows of out are padded_dim(D) apart.
+// out[r][d] += sum over steps of left[r][step] packed[step][d]. left.data points to the first step,
+// `panels` to the same rows. Rows of out are padded_dim(D) apart.
 template <typename U>
 TRIREME_INLINE void value_product(LeftRows left, int64_t left_step_bytes, int64_t num_rows,
                                   const uint32_t* panels, int64_t panel_steps, int64_t num_steps,
@@ -196,7 +199,7 @@ TRIREME_INLINE void value_product(LeftRows left, int64_t left_step_bytes, int64_
   }
 }
 
-// Which probabilities of one head of one sequence dropout keeps.
+// The probabilities of one head of one sequence that dropout keeps.
 struct DropoutOfHead {
   const AttentionDropout& dropout;
   uint64_t sample_and_head = 0;
@@ -208,8 +211,8 @@ TRIREME_INLINE DropoutOfHead dropout_of(const AttentionDropout& dropout, int64_t
                        (dropout.first_head + uint64_t(head))};
 }
 
-// 0, or what a kept probability is multiplied by, for 16 pairs of query and key, one of which
-// advances by one from pair to pair. The query counts with the keys: kv_len - q_len + i.
+// Returns 0 or the factor of a kept probability for 16 pairs of query and key; either the query or
+// the key advances by one from pair to pair. The query is given as a key index: kv_len - q_len + i.
 [[gnu::noinline]] void keep_factors(const DropoutOfHead& head, int64_t query, bool queries_advance,
                                     int64_t key, float* factors) {
   const AttentionDropout& dropout = head.dropout;

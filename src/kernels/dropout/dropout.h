@@ -7,19 +7,19 @@
 
 namespace trireme {
 
-// y = residual + mask(x) / (1 - p). Element e (row-major by positions inside its sample) of global
-// sample s is kept iff uniform_float(philox(key, counter_of(s, e / 4))[e mod 4]) >= p. The backward
-// pass is the same call on dy without a residual.
+// y = residual + mask(x) / (1 - p). Element e of global sample s (counted row-major by position in
+// the sample) is kept if uniform_float(philox(key, counter_of(s, e / 4))[e mod 4]) >= p. The
+// backward pass is the same call on dy without a residual.
 struct DropoutArgs {
   MatrixRef x_TC;         // fp32, bf16 or fp16
   MatrixRef residual_TC;  // absent: 0
   MatrixRef y_TC;         // written; may be x or residual
   float probability = 0.0f;
   RngKey key;
-  uint64_t first_sample = 0;  // global number of the sample that rows count from
+  uint64_t first_sample = 0;  // global number of the sample of row 0
   int64_t rows_per_sample = 0;
-  PositionMap positions;  // of a row inside its sample
-  int64_t first_row = 0;  // of first_sample: what row 0 is
+  PositionMap positions;  // position in the sample of a row's index
+  int64_t first_row = 0;  // index of row 0 in first_sample
 };
 void dropout_ref(Stream& stream, const DropoutArgs& args);
 void check_dropout(const DropoutArgs& args);  // throws ContractError

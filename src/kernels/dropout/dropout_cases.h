@@ -10,7 +10,8 @@ struct DropoutShape {
   int64_t rows_per_sample;
 };
 
-// Row lengths of every remainder modulo 4 (a counter's words), samples of one row and of several.
+// Row lengths with every remainder modulo 4 (words of a counter), samples of one row and of
+// several.
 inline constexpr DropoutShape kDropoutShapes[] = {{1, 1, 1},   {6, 7, 3},    {5, 16, 2},
                                                   {4, 66, 2},  {9, 61, 4},   {2, 128, 2},
                                                   {7, 129, 7}, {60, 515, 20}};

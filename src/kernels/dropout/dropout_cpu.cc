@@ -5,9 +5,9 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kVectorElements = 64;  // of 16 Philox counters
+constexpr int64_t kVectorElements = 64;  // elements of 16 Philox counters
 
-// The uniform numbers of kVectors * 64 elements of a sample from `first` on, a multiple of 4.
+// The uniform numbers of kVectors * 64 elements of a sample, starting at `first`, a multiple of 4.
 template <int kVectors>
 TRIREME_INLINE void uniforms_of(RngKey key, uint64_t sample, uint64_t first, float* uniform) {
   PhiloxWords words[kVectors];
@@ -25,7 +25,7 @@ TRIREME_INLINE void uniforms_of(RngKey key, uint64_t sample, uint64_t first, flo
   }
 }
 
-// count elements from `element` of the sample on.
+// Processes `count` elements of the sample, starting at `element`.
 template <int kVectors, typename T>
 void drop_block(const DropoutArgs& args, uint64_t sample, uint64_t element, int64_t count,
                 const T* x, const T* residual, T* y) {

@@ -20,7 +20,8 @@ struct Operands {
             .y_TC = y,
             .probability = probability,
             .key = {0x0123456789abcdefu},
-            .first_sample = (uint64_t{1} << 32) - 1,  // samples cross the counter's words
+            // Sample numbers cross 32 bits, the word of a counter.
+            .first_sample = (uint64_t{1} << 32) - 1,
             .rows_per_sample = rows_per_sample};
   }
 
@@ -91,11 +92,10 @@ TEST(Dropout, KeepsItsShareAndTheMean) {
   for (int64_t row = 0; row < 400; ++row) {
     for (int64_t col = 0; col < 1000; ++col) kept += o.y.get(row, col) != 0.0f;
   }
-  EXPECT_NEAR(double(kept) / 400'000, 0.7, 0.004);  // 5 standard deviations
+  EXPECT_NEAR(double(kept) / 400'000, 0.7, 0.004);  // within 5 standard deviations
 }
 
-// The mask is linear, so that the same call on dy is the backward pass: <mask(x), dy> = <x,
-// mask(dy)>.
+// The mask is linear, so the same call on dy is the backward pass: <mask(x), dy> = <x, mask(dy)>.
 TEST(Dropout, IsItsOwnBackward) {
   Teams teams;
   Operands o(DType::F32, {6, 7, 3}), back = o;

@@ -32,8 +32,8 @@ struct SumArgs {
 void sum_ref(Stream& stream, const SumArgs& args);
 void check_sum(const SumArgs& args);  // throws ContractError
 
-// y_TN = x_TN, or y_TN += x_TN where y is fp32; x and y are fp32, bf16 or fp16 each, and their rows
-// may be apart.
+// y_TN = x_TN, or y_TN += x_TN if y is fp32. x and y may each be fp32, bf16 or fp16, and their rows
+// may be strided.
 struct CopyMatrixArgs {
   MatrixRef x_TN;
   MatrixRef y_TN;
@@ -47,10 +47,11 @@ struct ZeroArgs {
 };
 void zero_ref(Stream& stream, const ZeroArgs& args);
 
-// Normal numbers: elements 4i .. 4i+3 of a parameter come from philox(key, counter_of(0, i)) by
-// Box-Muller in fp32 (pairs of words (0,1) and (2,3), the upper 24 bits of each; cosine first, sine
-// second), so an element's value depends on its index alone and has the same bits on every
-// instruction set and in the reference. first_element lets a shard fill its own part.
+// Fills with normal random numbers. Elements 4i .. 4i+3 of a parameter come from philox(key,
+// counter_of(0, i)) by Box-Muller in fp32 (pairs of words (0,1) and (2,3), the upper 24 bits of
+// each; cosine first, sine second). So the value of an element depends only on its index and has
+// the same bits on every instruction set and in the reference. first_element lets a shard fill its
+// own part.
 struct FillNormalArgs {
   RngKey key;
   float stddev = 0.0f;

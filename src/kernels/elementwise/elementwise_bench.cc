@@ -6,7 +6,7 @@ namespace trireme {
 void bench_elementwise(std::vector<BenchRow>& rows, const BenchContext& context) {
   const KernelTable& kernels = context.kernels;
   Stream& stream = context.stream;
-  // One size that only memory holds, and one that a cache may.
+  // One size larger than the caches and one that may fit into a cache.
   for (int64_t n : {kElementwiseBenchCount, kElementwiseBenchCount / 16}) {
     Tensor a = varied(DType::F32, {n}), b = varied(DType::F32, {n}), c(DType::F32, {n});
     Tensor half(DType::BF16, {n});

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// 1, around the vector's width and a Philox block, one tile and several.
+// 1, sizes around the vector width and a Philox block, one tile and several tiles.
 inline constexpr int64_t kElementCounts[] = {1, 7, 16, 17, 63, 64, 65, 1000, 16384, 50001};
 inline constexpr int64_t kElementwiseBenchCount = int64_t{1} << 25;
 

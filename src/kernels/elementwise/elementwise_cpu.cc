@@ -4,10 +4,10 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// Writes past the caches pay when the result is larger than what the caches hold.
+// Writing past the caches is faster if the result does not fit into them.
 constexpr int64_t kStreamingBytes = int64_t{64} << 20;
 
-// y_N = value(position, lanes) over the whole tensor.
+// Writes y_N = value(position, lanes) over the whole tensor.
 template <typename T, typename Value>
 TRIREME_INLINE void map(Stream& stream, int64_t n, T* y_N, Value value) {
   const bool aligned = reinterpret_cast<uintptr_t>(y_N) % 64 == 0;

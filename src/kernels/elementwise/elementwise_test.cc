@@ -46,7 +46,7 @@ TEST(Elementwise, ConvertAddAndSumAgreeWithTheReferenceEverywhere) {
   }
 }
 
-// Every upper half of an fp32 beside its neighbours: rounding up, down, ties, denormals, NaN.
+// Tests every upper half of an fp32 and its neighbours: rounding up and down, ties, denormals, NaN.
 TEST(Elementwise, ConversionRoundsAsBf16DoesForEveryPattern) {
   Teams teams;
   std::vector<float> x;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kBlock = 128;  // elements of two vectors of Philox counters
 
-// Elements first .. first + 127 of the parameter; first is a multiple of 4.
+// Fills elements first .. first + 127 of the parameter. first is a multiple of 4.
 TRIREME_INLINE void fill_block(RngKey key, float stddev, int64_t first, float* x) {
   PhiloxWords words[2];
   philox_of_groups(key, 0, uint64_t(first) / 4, words);
@@ -26,7 +26,7 @@ TRIREME_INLINE void fill_block(RngKey key, float stddev, int64_t first, float* x
   }
 }
 
-// Elements [begin, end) of the parameter, into x.
+// Fills elements [begin, end) of the parameter into x.
 void fill(const FillNormalArgs& args, int64_t begin, int64_t end, float* x) {
   int64_t element = begin;
   while (element < end) {
@@ -38,7 +38,7 @@ void fill(const FillNormalArgs& args, int64_t begin, int64_t end, float* x) {
     }
     float block[kBlock];
     fill_block(args.key, args.stddev, element - skipped, block);
-    const int64_t usable = skipped == 0 ? kBlock : 4 - skipped;  // then groups are whole
+    const int64_t usable = skipped == 0 ? kBlock : 4 - skipped;  // then the next groups are whole
     const int64_t count = usable < end - element ? usable : end - element;
     __builtin_memcpy(x + (element - begin), block + skipped, size_t(count) * sizeof(float));
     element += count;

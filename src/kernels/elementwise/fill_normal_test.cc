@@ -47,7 +47,7 @@ TEST(FillNormal, AnElementDependsOnItsIndexAlone) {
   }
 }
 
-// Against Box-Muller in double on the same 24 bits.
+// Compares with Box-Muller in double on the same 24 bits.
 TEST(FillNormal, FollowsTheDefinition) {
   OwnStream one(1);
   const std::vector<float> x = filled(cpu_kernels(supported_isas().back()), one, 0, 40'000, 1.0f);
@@ -72,7 +72,7 @@ TEST(FillNormal, HasTheMomentsOfANormalDistribution) {
     for (int k = 1; k <= 4; ++k) moment[k] += std::pow(z, k) / double(n);
     beyond_two += std::abs(z) > 2.0;
   }
-  EXPECT_NEAR(moment[1], 0.0, 0.005);  // five standard errors each
+  EXPECT_NEAR(moment[1], 0.0, 0.005);  // within five standard errors
   EXPECT_NEAR(moment[2], 1.0, 0.0075);
   EXPECT_NEAR(moment[3], 0.0, 0.02);
   EXPECT_NEAR(moment[4], 3.0, 0.05);

@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// The rows of a vocabulary's table that are here: first .. first + V - 1 of `num_tokens`.
+// The rows of the vocabulary's table on this rank: first .. first + V - 1 of `num_tokens`.
 struct TokenRange {
   int64_t first = 0;
-  int64_t num_tokens = 0;  // 0: all rows are here
+  int64_t num_tokens = 0;  // 0: this rank has all rows
 };
 
-// y_t = table[token_t - first] + positions[first_position + map(t mod seq_len)], rounded once. A
-// token whose row is elsewhere has zeros for it.
+// y_t = table[token_t - first] + positions[first_position + map(t mod seq_len)], rounded once. If
+// this rank does not have the token's row, the row counts as zeros.
 struct EmbeddingForwardArgs {
   TensorRef tokens_T;      // int32, each in [0, num_tokens)
   MatrixRef table_VC;      // fp32, bf16 or fp16
@@ -28,8 +28,8 @@ struct EmbeddingForwardArgs {
 void embedding_forward_ref(Stream& stream, const EmbeddingForwardArgs& args);
 void check_embedding_forward(const EmbeddingForwardArgs& args);  // throws ContractError
 
-// Adds dy_t to the rows of the tables in the order of t, whatever the number of threads; a token
-// whose row is elsewhere is left out of `dtable`. Overwrite zeroes the tables first.
+// Adds dy_t to the rows of the tables in the order of t, whatever the number of threads. Tokens
+// whose row is on another rank are not added to `dtable`. Overwrite sets the tables to zero first.
 struct EmbeddingBackwardArgs {
   TensorRef tokens_T;       // int32
   MatrixRef dy_TC;          // fp32, bf16 or fp16

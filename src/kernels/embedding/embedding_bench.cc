@@ -6,7 +6,7 @@ namespace trireme {
 void bench_embedding(std::vector<BenchRow>& rows, const BenchContext& context) {
   const auto [T, V, C, S] = kEmbeddingBenchShape;
   Tensor tokens(DType::I32, {T});
-  for (int64_t t = 0; t < T; ++t) {  // as text has them: a third of the tokens is frequent
+  for (int64_t t = 0; t < T; ++t) {  // as in text: a third of the tokens are frequent ones
     tokens.ref().as<int32_t>()[t] = int32_t(t % 3 == 0 ? t * 31 % 40 : t * 7919 % V);
   }
   for (DType dtype : {DType::BF16, DType::F32}) {

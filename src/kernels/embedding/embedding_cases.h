@@ -11,7 +11,7 @@ struct EmbeddingShape {
   int64_t seq_len;
 };
 
-// 1, odd, one tile and several; vocabularies small enough for tokens to repeat.
+// 1, odd sizes, one tile and several; vocabularies so small that tokens repeat.
 inline constexpr EmbeddingShape kEmbeddingShapes[] = {
     {1, 1, 1, 1}, {6, 5, 7, 3}, {8, 3, 16, 8}, {9, 11, 65, 3}, {96, 40, 515, 32}};
 inline constexpr EmbeddingShape kEmbeddingBenchShape = {4096, 50257, 768, 1024};

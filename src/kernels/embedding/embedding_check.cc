@@ -4,7 +4,8 @@
 namespace trireme {
 namespace {
 
-// Also that every token has a row: a wrong one would read or write foreign memory.
+// Also checks that every token has a row; otherwise the kernel would access memory outside the
+// table.
 void check_tokens(const TensorRef& tokens_T, int64_t rows, const TokenRange& range,
                   int64_t table_rows) {
   const int64_t vocab_size = range.num_tokens > 0 ? range.num_tokens : table_rows;
@@ -17,7 +18,7 @@ void check_tokens(const TensorRef& tokens_T, int64_t rows, const TokenRange& ran
   check_argument(inside, "every token lies in [0, vocab_size)");
 }
 
-// Behind the last position that a row has.
+// Returns the end of the positions that the rows have.
 int64_t end_position(int64_t rows, int64_t seq_len, const PositionMap& map) {
   const int64_t count = rows < seq_len ? rows : seq_len;
   return count == 0 ? 0 : map.of(count - 1) + 1;

@@ -45,7 +45,7 @@ TRIREME_INLINE void add_row(const T* dy_C, float* sum_C, int64_t cols) {
   });
 }
 
-// Threads own columns, so that every sum takes its tokens in their order.
+// Each thread has its own columns, so that every sum takes its tokens in order.
 constexpr int64_t kTileCols = 128;
 constexpr int64_t kSerialElements = kTileElements;
 

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// dtable_RC (+)= the rows of dy, each added to the row that row_of(t) names, if there is one.
+// dtable_RC (+)= the rows of dy. Each is added to the row that row_of(t) returns, if there is one.
 template <typename RowOf>
 void scatter(const MatrixRef& dy_TC, const MatrixRef& dtable_RC, Write mode, RowOf row_of) {
   std::vector<double> sum_RC(dtable_RC.rows * dtable_RC.cols, 0.0);

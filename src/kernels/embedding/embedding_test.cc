@@ -67,7 +67,7 @@ TEST(Embedding, AgreesWithTheReferenceEverywhere) {
   });
 }
 
-// The sums take tokens in their order, so two calls add up like one, to the bit.
+// Sums take their tokens in order, so two calls give the same bits as one.
 TEST(Embedding, TwoHalvesAccumulateLikeTheWhole) {
   Teams teams;
   for (Isa isa : supported_isas()) {
@@ -87,7 +87,8 @@ TEST(Embedding, TwoHalvesAccumulateLikeTheWhole) {
   }
 }
 
-// <embed(table), dy> is linear in the tables: the gradient's product with them gives it back.
+// <embed(table), dy> is linear in the tables, so the product of the gradient and the tables equals
+// it.
 TEST(Embedding, ReferenceBackwardIsTheAdjointOfForward) {
   Teams teams;
   Operands o(DType::F32, {9, 11, 7, 3}, true);
@@ -104,7 +105,7 @@ TEST(Embedding, ReferenceBackwardIsTheAdjointOfForward) {
   EXPECT_NEAR(inner_product(o.y, o.dy), through_tables, 1e-5);
 }
 
-// Every part of the table gives the rows that it has; positions enter with the first.
+// Every part of the table adds the rows that it has; positions are added with the first part.
 TEST(Embedding, PartsOfTheTableAddUpToTheWhole) {
   Teams teams;
   for_every_case([&](const Operands& start) {
@@ -131,7 +132,7 @@ TEST(Embedding, PartsOfTheTableAddUpToTheWhole) {
       EXPECT_TRUE(low.dpositions == whole.dpositions);
       for (int64_t c = 0; c < whole.table.cols(); ++c) {
         for (int64_t t = 0; t < whole.y.rows(); ++t) {
-          const float sum = low.y.get(t, c) + high.y.get(t, c);  // as the ranks' sum is rounded
+          const float sum = low.y.get(t, c) + high.y.get(t, c);  // rounded as the sum over ranks is
           const DType dtype = whole.y.ref().dtype;
           ASSERT_EQ(dtype == DType::BF16  ? float(bf16(sum))
                     : dtype == DType::F16 ? float(f16(sum))

@@ -6,7 +6,8 @@ namespace trireme::TRIREME_ISA {
 namespace {
 
 constexpr float kLowest = -3.40282347e38f;
-// Elements whose maximum is taken, and whose exponentials are summed, while they are in L1.
+// Elements per block: their maximum and the sum of their exponentials are computed while they are
+// in L1.
 constexpr int64_t kBlock = 4096;
 
 TRIREME_INLINE float max_of(const float* x, int64_t n) {
@@ -27,8 +28,8 @@ TRIREME_INLINE float max_of(const float* x, int64_t n) {
 TRIREME_INLINE float exp_of(float x) { return first_lane(exp_f32(broadcast(x))); }
 TRIREME_INLINE float log_of(float x) { return first_lane(log_f32(broadcast(x))); }
 
-// A row is taken block by block: each block's exponentials are relative to the greatest number seen
-// so far, and summed while the block is in L1.
+// Takes a row block by block. The exponentials of each block are relative to the largest number
+// seen so far and are summed while the block is in L1.
 struct Softmax {
   float max = kLowest;
   float sum = 0.0f;
@@ -87,7 +88,7 @@ void join_parts(const CrossEntropyArgs& args, int64_t begin, int64_t end) {
       target_logit += part(r + 2);
     }
     const bool ignored = static_cast<const int32_t*>(args.targets_T.data)[t] == kIgnoredTarget;
-    // A sum that is not finite has no logarithm here; the last term carries it into the loss.
+    // log_of cannot take a sum that is not finite; the last term carries it into the loss.
     const float loss = log_of(sum) + (max - target_logit) + (sum - sum);
     static_cast<float*>(args.loss_T.data)[t] = ignored ? 0.0f : loss;
     static_cast<float*>(args.max_T.data)[t] = ignored ? 0.0f : max;
@@ -95,7 +96,7 @@ void join_parts(const CrossEntropyArgs& args, int64_t begin, int64_t end) {
   }
 }
 
-// dlogits = softmax - onehot, by the same blocks.
+// Computes dlogits = softmax - onehot in the same blocks.
 template <typename T>
 void rows_of_gradient(const CrossEntropyGradientArgs& args, int64_t first, int64_t last) {
   const int64_t cols = args.logits_TV.cols;
@@ -111,7 +112,7 @@ void rows_of_gradient(const CrossEntropyGradientArgs& args, int64_t first, int64
     const float row_sum = static_cast<const float*>(args.sum_T.data)[t];
     const int64_t col = target - args.first_token;
     const float target_logit =
-        col >= 0 && col < cols ? x_V[col] : 0.0f;  // before it is overwritten
+        col >= 0 && col < cols ? x_V[col] : 0.0f;  // before the row is overwritten
     float max = kLowest;
     for (int64_t begin = 0; begin < cols; begin += kBlock) {
       const int64_t n = block_size(begin, cols);

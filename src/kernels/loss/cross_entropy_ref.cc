@@ -47,7 +47,8 @@ void cross_entropy_gradient_ref(Stream&, const CrossEntropyGradientArgs& args) {
   for (int64_t t = 0; t < args.logits_TV.rows; ++t) {
     const int64_t target = args.targets_T.as<int32_t>()[t];
     const double lse = read(args.max_T, t) + std::log(read(args.sum_T, t));
-    for (int64_t v = 0; v < args.logits_TV.cols; ++v) {  // dlogits may be the logits
+    // dlogits may be the logits, so the order matters
+    for (int64_t v = 0; v < args.logits_TV.cols; ++v) {
       const double p = std::exp(read(args.logits_TV, t, v) - lse);
       const double here = args.first_token + v == target ? 1.0 : 0.0;
       write(args.dlogits_TV, t, v, target == kIgnoredTarget ? 0.0 : (p - here) * args.scale);

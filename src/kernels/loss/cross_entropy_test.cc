@@ -26,13 +26,13 @@ struct Operands {
     return {row.data, DType::F32, Shape{row.cols}};
   }
   int64_t begin(int part) const { return logits.cols() * part / num_parts; }
-  // The columns of one part of the vocabulary.
+  // Returns the columns of one part of the vocabulary.
   MatrixRef part_of(const MatrixRef& x_TV, int part) const {
     return cols_of(x_TV, begin(part), begin(part + 1) - begin(part));
   }
   float loss(int64_t t) const { return statistics.get(0, t); }
 
-  int num_parts;  // ranks that share the vocabulary
+  int num_parts;  // number of ranks that share the vocabulary
   RandomMatrix logits;
   std::vector<int32_t> targets;
   RandomMatrix parts, statistics, dlogits;
@@ -60,13 +60,14 @@ TEST(CrossEntropy, AgreesWithTheReferenceEverywhere) {
   Teams teams;
   for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const LossShape& shape : kLossShapes) {
-      for (float scale : {5.0f, 60.0f}) {  // soft, and with nearly one token's share
+      // Soft distributions, and some in which one token has nearly everything.
+      for (float scale : {5.0f, 60.0f}) {
         SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(shape.vocab_size));
         const Operands start(dtype, shape, scale);
         const Operands got = same_bits_everywhere(teams, start, run);
         const Operands want = by_reference(teams, start, run);
         expect_near(got.statistics, want.statistics, 2e-6, "loss, max and sum");
-        // bf16 rounds 1 - p of the target: an absolute unit near 1, not one of the difference.
+        // bf16 rounds 1 - p of the target to a unit near 1, not to one of the difference.
         expect_near(got.dlogits, want.dlogits, 2e-6, "dlogits");
       }
     }
@@ -84,7 +85,7 @@ TEST(CrossEntropy, GradientsMayOverwriteTheLogits) {
   }
 }
 
-// A bf16 row may begin where the fp32 row does: its writes never overtake the reads.
+// A bf16 row may begin where its fp32 row does, because its writes never overtake the reads.
 TEST(CrossEntropy, Bf16GradientsMayShareTheLogitsMemory) {
   Teams teams;
   for (Isa isa : supported_isas()) {
@@ -157,7 +158,7 @@ TEST(CrossEntropy, WhatIsNotFiniteShows) {
       EXPECT_FALSE(std::isfinite(o.loss(0)));
       EXPECT_FALSE(std::isfinite(o.dlogits.get(0, 4098)));
     }
-    // A masked token, on the other hand, takes no share.
+    // A masked token has no share of the softmax.
     Operands o(DType::F32, {1, 4099}), masked = o;
     for (int64_t v = 10; v < 4099; ++v) masked.logits.set(0, v, -INFINITY);
     run(cpu_kernels(isa), teams.of_1, masked);

@@ -6,7 +6,8 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// Rows are summed in chunks and the chunks' sums in order: a shorter chain, fixed by T alone.
+// Rows are summed in chunks, then the sums of the chunks in order: shorter chains that depend only
+// on T.
 constexpr int64_t kChunkRows = 64;
 constexpr int64_t kTileVectors = 4;
 constexpr int64_t kTileCols = kTileVectors * kLanes;

@@ -4,12 +4,12 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// One cut for all groups, as for a group of mean size; tiles of all of them are taken by all
-// threads together.
+// One tiling for all groups, chosen for a group of mean size. All threads together take the tiles
+// of all groups.
 struct GroupTiling {
   Tiling tiling;
   const GroupedMatmulArgs& args;
-  bool is_by_rows;  // groups have rows of the result; else each has all of a result
+  bool is_by_rows;  // each group has its own rows of the result; else its own result
 
   int64_t row_blocks(int64_t rows) const {
     return is_by_rows ? (rows + tiling.tile_rows - 1) / tiling.tile_rows : tiling.num_row_blocks;
@@ -27,7 +27,7 @@ GroupTiling tiling_of(Stream& stream, const GroupedMatmulArgs& args, int64_t num
   const int64_t groups = int64_t(args.w_G.size());
   const int64_t mean_rows = std::max<int64_t>(1, num_rows / groups);
   const int64_t k = is_by_rows ? args.x.cols : mean_rows;
-  // Groups are work for several threads already.
+  // The groups already give work to several threads.
   const int64_t threads = serial ? 1 : std::max<int64_t>(1, 2 * stream.team().size() / groups);
   return {choose_tiling({is_by_rows ? mean_rows : args.x.cols, args.y.cols,
                          num_steps_of(k, Product<T>::kElements), kPanelCols, !is_by_rows,

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Rows of every group; the extents of w.
+// The number of rows of every group, and the extents of w.
 struct GroupedShape {
   std::vector<int32_t> rows;
   int64_t in, out;
@@ -21,7 +21,7 @@ struct Operands {
   Operands(MatmulForm form, DType dtype, const GroupedShape& shape, Write write)
       : form(form), write(write), begin{int32_t(shape.first_row)} {
     for (const int32_t rows : shape.rows) begin.push_back(begin.back() + rows);
-    const int64_t rows = begin.back() + 2;  // the last two belong to no group
+    const int64_t rows = begin.back() + 2;  // the last two rows belong to no group
     const int64_t x_cols = form == MatmulForm::NT ? shape.in : shape.out;
     const int64_t y_cols = form == MatmulForm::NT ? shape.out : shape.in;
     x.emplace_back(dtype, rows, x_cols, 1, 1);
@@ -42,10 +42,10 @@ struct Operands {
   MatmulForm form;
   Write write;
   std::vector<int32_t> begin;
-  std::vector<RandomMatrix> x, w;  // x and y; every group's matrix
+  std::vector<RandomMatrix> x, w;  // x and y; the matrix of every group
 };
 
-// Also that rows of no group are left alone.
+// Also tests that rows of no group are not written.
 TEST(GroupedMatmul, EveryGroupHasTheBitsOfAProductOfItsOwn) {
   Teams teams;
   for (Isa isa : supported_isas()) {

@@ -6,36 +6,36 @@
 
 namespace trireme {
 
-// Which operand is stored transposed; N is stored as the product reads it.
+// Which operands are stored transposed. N means stored as the product reads it, T means transposed.
 enum class MatmulForm {
   NT,  // c_MN = a_MK b_NK^T    forward:  y_TF = x_TC w_FC^T
   NN,  // c_MN = a_MK b_KN      dX:      dx_TC = dy_TF w_FC
   TN,  // c_MN = a_KM^T b_KN    dW:      dw_FC = dy_TF^T x_TC
 };
 
-// a and b have one dtype (fp32, bf16 or fp16); c is of any of these for NT and NN, fp32 for TN.
-// Products are summed in fp32 in an order that depends on k alone, so a row of c has the same bits
-// however many rows, tiles or threads there are. 2 M N K FLOPs. c = a b [+ bias in every row]
-// [+ residual], rounded once; or c += a b (fp32 c only).
+// a and b have one dtype (fp32, bf16 or fp16). c has any of these dtypes for NT and NN, and fp32
+// for TN. Products are summed in fp32 in an order that depends only on k, so a row of c has the
+// same bits whatever the number of rows, tiles or threads. 2 M N K FLOPs. c = a b [+ bias in every
+// row] [+ residual], rounded once; or c += a b (fp32 c only).
 struct MatmulArgs {
   MatmulForm form = MatmulForm::NT;
   MatrixRef a;
   MatrixRef b;
-  MatrixRef c;            // written, or accumulated into when write says so
-  TensorRef bias_N;       // absent, or of a's dtype
-  MatrixRef residual_MN;  // absent, or of c's dtype; may be c itself
+  MatrixRef c;            // written or added to, as `write` says
+  TensorRef bias_N;       // absent, or of the dtype of a
+  MatrixRef residual_MN;  // absent, or of the dtype of c; may be c itself
   Write write = Write::Overwrite;
 };
 void matmul_ref(Stream& stream, const MatmulArgs& args);  // accumulates in double
 
-// The extent that is summed over.
+// Returns the extent over which the product sums.
 inline int64_t inner_extent(const MatmulArgs& args) {
   return args.form == MatmulForm::TN ? args.a.rows : args.a.cols;
 }
-// Throws ContractError when shapes or dtypes do not fit; every implementation calls it first.
+// Throws ContractError if shapes or dtypes do not match; every implementation calls it first.
 void check_matmul(const MatmulArgs& args);
 
-// db_N (+)= the sum of dy_TN over its rows, in fp32 (oracle: double), order fixed by T alone.
+// db_N (+)= the sum of dy_TN over its rows, in fp32 (oracle: double). The order depends only on T.
 struct ColumnSumArgs {
   MatrixRef dy_TN;  // fp32, bf16 or fp16
   TensorRef sum_N;  // fp32

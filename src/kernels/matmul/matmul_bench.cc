@@ -15,7 +15,7 @@ std::string name_of_product(MatmulForm form, const MatmulShape& shape) {
   return fmt::format("{} {}x{}x{}", kFormNames[int(form)], shape.rows, shape.cols, shape.k);
 }
 
-// The product in the baseline's own words; it writes fp32 whatever the operands are.
+// Seconds of the same product in the baseline's convention; its result is always fp32.
 double baseline_seconds(const MatmulBaseline& baseline, const MatmulArgs& args) {
   Tensor c(DType::F32, Shape{args.c.rows, args.c.cols});
   return median_seconds([&] { baseline.run(args, c.ref().as<float>()); });
@@ -52,7 +52,7 @@ BenchRow bench_product(const BenchContext& context, MatmulForm form, const Matmu
 
 void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context) {
   for (DType dtype : {DType::BF16, DType::F32}) {
-    BenchRow all[3];  // one form each: the sum over the shapes, which weights them by FLOPs
+    BenchRow all[3];  // per form: the sum over all shapes, which weights them by FLOPs
     for (const LinearShape& linear : training_linear_shapes()) {
       for (MatmulForm form : kForms) {
         const MatmulShape shape = product_of(linear, form);

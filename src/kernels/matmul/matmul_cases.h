@@ -6,14 +6,14 @@
 
 namespace trireme {
 
-// c is rows x cols, k is summed over.
+// c is rows x cols; the product sums over k.
 struct MatmulShape {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t k = 0;
 };
 
-// Every way to miss a multiple of a vector, a panel, a group of rows, a pair or a block of k.
+// Shapes that miss every multiple of a vector, a panel, a group of rows, a pair or a block of k.
 inline std::vector<MatmulShape> odd_matmul_shapes() {
   return {{1, 1, 1},    {1, 1, 2},     {2, 3, 0},     {1, 17, 33},   {5, 16, 15},   {6, 64, 32},
           {7, 63, 31},  {13, 65, 64},  {16, 16, 16},  {48, 128, 7},  {49, 129, 65}, {97, 31, 130},

@@ -42,8 +42,8 @@ struct Operands {
   RandomMatrix a, b, bias, residual, c;
 };
 
-// fp32: k roundings of sums of numbers below 1; bf16 and fp16 in c: half a unit in the last
-// of 8 and 11 bits.
+// The tolerance for fp32 is k roundings of sums of numbers below 1; a c in bf16 or fp16 adds half a
+// unit in the last of 8 or 11 bits.
 void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType c_dtype,
                  const MatmulShape& shape) {
   for (int64_t row = 0; row < shape.rows; ++row) {
@@ -169,7 +169,8 @@ TEST(Matmul, ResidualMayBeTheResultItself) {
   });
 }
 
-// More tiles, panels and blocks of k than the odd shapes have; too many numbers for the reference.
+// Has more tiles, panels and blocks of k than the odd shapes, and too many elements for the
+// reference.
 TEST(Matmul, ALargeProductOfSmallIntegersIsExact) {
   TestStream threads(2);
   const MatmulShape shape{600, 330, 2300};
@@ -189,7 +190,8 @@ TEST(Matmul, ALargeProductOfSmallIntegersIsExact) {
         fill(operands.b, 2, 3);
         RandomMatrix got = operands.c;
         cpu_kernels(isa).matmul(threads.stream, operands.plain(got));
-        // Any element of the reference costs k; a lattice of them meets every tile.
+        // Each element of the reference takes k operations, so only a lattice that meets every tile
+        // is compared.
         for (int64_t row = 0; row < shape.rows; row += 7) {
           for (int64_t col = 0; col < shape.cols; col += 11) {
             float want = 0.0f;

@@ -1,10 +1,10 @@
 #pragma once
 
-// The inner product of matmul and attention, for *_cpu.cc files only: a tile of up to 6 rows by
-// one panel of columns stays in registers while k runs. One step of k is a dword: one fp32, or a
-// pair of bf16 where the processor multiplies pairs; elsewhere bf16 is widened when it is packed.
-// Every element of a tile is one chain of multiply-adds in the order of k, begun from what the
-// tile held: its bits depend on neither the tile's place nor how k was cut into blocks.
+// The inner product of matmul and attention, for *_cpu.cc files only: a tile of up to 6 rows by one
+// panel of columns stays in registers while k runs. One step of k is a dword: one fp32, or a pair
+// of bf16 if the processor multiplies pairs; otherwise bf16 is widened when it is packed. Every
+// element of a tile is one chain of multiply-adds in the order of k that starts from the tile's old
+// value. So its bits depend neither on the tile's place nor on how k is split into blocks.
 
 #include <type_traits>
 
@@ -12,7 +12,7 @@
 #include "kernels/simd.h"
 
 namespace trireme::TRIREME_ISA {
-namespace {  // one copy per file: nothing here may be shared between instruction sets
+namespace {  // one copy per file, because nothing may be shared between instruction sets
 
 #if defined(__AVX512F__)
 using Register = __m512;
@@ -30,18 +30,18 @@ constexpr bool kBf16Pairs = false;
 constexpr int64_t kRegisterLanes = sizeof(Register) / sizeof(float);
 constexpr int64_t kPanelCols = kPanelRegisters * kRegisterLanes;
 
-// What the registers multiply for matrices of T.
+// The type that the registers multiply for matrices of T.
 template <typename T>
 using ComputeType = std::conditional_t<std::is_same_v<T, bf16> && kBf16Pairs, bf16, float>;
-// Elements of k in one step.
+// Number of elements of k in one step.
 template <typename U>
 constexpr int64_t kStepElements = sizeof(float) / sizeof(U);
 
-// c[r][n] += sum over the steps s of a[r][s] b[s][n], rows of a and b being dwords of U.
+// c[r][n] += sum over the steps s of a[r][s] b[s][n]. Rows of a and b are dwords of U.
 struct TileProduct {
   const void* a = nullptr;
-  int64_t a_row_bytes = 0;   // from one row of the tile to the next
-  int64_t a_step_bytes = 0;  // from one step to the next
+  int64_t a_row_bytes = 0;   // distance from one row of the tile to the next
+  int64_t a_step_bytes = 0;  // distance from one step to the next
   const void* b = nullptr;   // [step][kPanelCols], 64-byte aligned
   float* c = nullptr;        // whole vectors are read and written
   int64_t c_stride = 0;
@@ -135,7 +135,7 @@ constexpr TileProductFunction kTileProductsOfRows[] = {
 #endif
 };
 
-// The product for 1 .. kGroupRows rows and at least 1 .. kPanelCols columns.
+// Computes the product for 1 .. kGroupRows rows and 1 .. kPanelCols columns.
 template <typename U>
 TRIREME_INLINE TileProductFunction tile_product_for(int64_t rows, int64_t cols) {
   constexpr const TileProductFunction* kByRows[] = {

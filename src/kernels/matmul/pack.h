@@ -1,7 +1,7 @@
 #pragma once
 
-// Panels for the micro-kernel, for *_cpu.cc files only. A panel is [step][kPanelCols] dwords;
-// columns and halves of a pair that the matrix does not have are zero, and are never read.
+// Packs panels for the micro-kernel, for *_cpu.cc files only. A panel is [step][kPanelCols] dwords.
+// Columns and halves of a pair that the matrix does not have are zero and are never read from it.
 
 #include "kernels/matmul/micro_kernel.h"
 
@@ -21,7 +21,7 @@ TRIREME_INLINE uint32_t low_bits(int64_t count) {  // count in 0 .. 32
   return static_cast<uint32_t>((uint64_t{1} << count) - 1);
 }
 
-// The next kRegisterLanes steps of one row as dwords; `valid` elements are there, the others are
+// Loads the next kRegisterLanes steps of one row as dwords. `valid` elements exist; the others are
 // zero.
 template <typename U>
 TRIREME_INLINE IntVector load_steps(const float* p, int64_t valid) {
@@ -46,7 +46,7 @@ TRIREME_INLINE IntVector load_steps(const f16* p, int64_t valid) {
   return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p)));
 }
 
-// rows[i][j] becomes rows[j][i], in dwords.
+// Transposes dwords: rows[i][j] becomes rows[j][i].
 TRIREME_INLINE void transpose_lanes(IntVector (&rows)[16]) {
   IntVector pairs[16];
 #pragma GCC unroll 8
@@ -55,7 +55,7 @@ TRIREME_INLINE void transpose_lanes(IntVector (&rows)[16]) {
     pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {  // rows[4 g + c]: column 4 l + c of rows 4 g .. in lane l
+  for (int i = 0; i < 16; i += 4) {  // lane l of rows[4 g + c]: column 4 l + c of rows 4 g ..
     rows[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
     rows[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
     rows[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
@@ -77,8 +77,8 @@ TRIREME_INLINE void transpose_lanes(IntVector (&rows)[16]) {
   }
 }
 
-// One step of kRegisterLanes columns from `first` and, for pairs, the next row of k (or null:
-// zero).
+// Makes one step of kRegisterLanes columns from row `first` and, for pairs, the next row of k
+// (null: zeros).
 TRIREME_INLINE void interleave(const float* first, const float*, int64_t valid, uint32_t* out) {
   store_dwords(out, load_steps<float>(first, valid));
 }
@@ -106,7 +106,7 @@ TRIREME_INLINE IntVector load_steps(const float* p, int64_t valid) {
   for (int64_t i = 0; i < valid; ++i) padded[i] = p[i];
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(padded));
 }
-// Eight elements of two bytes, those that are not there as zeros.
+// Loads eight elements of two bytes; elements that do not exist are zero.
 template <typename T>
 TRIREME_INLINE __m128i load_halves(const T* p, int64_t valid) {
   if (valid >= kRegisterLanes) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -157,8 +157,8 @@ TRIREME_INLINE void interleave(const f16* first, const f16*, int64_t valid, uint
 }
 #endif
 
-// One line of each of the rows that the next columns of a panel are made from. Beyond the matrix
-// a prefetch does nothing.
+// Prefetches one line of each row from which the next columns of a panel are made. A prefetch
+// beyond the matrix does nothing.
 template <typename T>
 TRIREME_INLINE void prefetch_next_columns(const T* row, int64_t stride) {
   for (int64_t lane = kRegisterLanes; lane < 2 * kRegisterLanes; ++lane) {
@@ -166,7 +166,7 @@ TRIREME_INLINE void prefetch_next_columns(const T* row, int64_t stride) {
   }
 }
 
-// A panel from `cols` (at most kPanelCols) rows of b, whose elements run along k.
+// Packs a panel from `cols` (at most kPanelCols) rows of b, whose elements run along k.
 template <typename T>
 void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32_t* panel) {
   using U = ComputeType<T>;
@@ -199,7 +199,7 @@ void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32
   }
 }
 
-// Rows lie far apart, where no hardware prefetcher follows.
+// Rows are far apart in memory, which hardware prefetchers do not follow.
 constexpr int64_t kRowsAhead = 16;
 
 template <typename T>
@@ -213,8 +213,8 @@ TRIREME_INLINE void prefetch_rows_ahead(const T* row, int64_t stride, int64_t ro
   }
 }
 
-// [step][width] dwords from k rows of b, whose elements run along the `cols` columns; width is a
-// multiple of kRegisterLanes.
+// Packs [step][width] dwords from k rows of b, whose elements run along the `cols` columns. width
+// is a multiple of kRegisterLanes.
 template <typename T>
 void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64_t width,
                       uint32_t* out) {
@@ -233,20 +233,20 @@ void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64
   }
 }
 
-// Rows in groups for the micro-kernel, of nearly equal height.
+// Splits rows into groups of nearly equal height for the micro-kernel.
 struct RowGroups {
   int64_t rows = 0;
   int64_t count() const { return num_steps_of(rows, kGroupRows); }
   int64_t begin(int64_t group) const { return group * rows / count(); }
 };
 
-// Whole vectors are written: the last one of a group ends behind it.
+// Whole vectors are written, so the last vector of a group may end after the group.
 constexpr int64_t packed_group_dwords(int64_t num_steps) {
   return num_steps * kGroupRows + kRegisterLanes;
 }
 
-// [group][step][kGroupRows] dwords from k rows of the transposed a, whose elements run along its
-// columns. A group is one stream of whole cache lines.
+// Packs [group][step][kGroupRows] dwords from k rows of the transposed a, whose elements run along
+// its columns. A group is one stream of whole cache lines.
 template <typename T>
 void pack_groups(const T* a, int64_t stride, int64_t k, RowGroups groups, int64_t group_dwords,
                  uint32_t* out) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// One product, tile by tile, for *_cpu.cc files only.
+// Computes one product tile by tile, for *_cpu.cc files only.
 
 #include <algorithm>
 
@@ -12,16 +12,17 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kSubRows = 144;  // rows of a that are packed or widened at once
+constexpr int64_t kSubRows = 144;  // rows of a that are packed or widened at a time
 static_assert(kSubRows % kGroupRows == 0);
 
 // One thread's part of the stream's workspace.
 struct Workspace {
-  int64_t* packed_cols;  // first_key + the first column of b that b_panels hold for all of k, or -1
-  float* bias;           // [tile_cols]
-  uint32_t* b_panels;    // [panel][step][kPanelCols]
-  uint32_t* a_rows;      // kSubRows rows of a, packed or widened
-  float* sums;           // partial sums of the tile, where c itself cannot hold them
+  // first_key + the first column of b that b_panels hold for all of k; -1: none
+  int64_t* packed_cols;
+  float* bias;         // [tile_cols]
+  uint32_t* b_panels;  // [panel][step][kPanelCols]
+  uint32_t* a_rows;    // kSubRows rows of a, packed or widened
+  float* sums;         // partial sums of the tile, if c itself cannot hold them
 };
 
 Workspace workspace_of(Stream& stream, int thread, int64_t tile_cols, int64_t block_steps) {
@@ -36,14 +37,14 @@ Workspace workspace_of(Stream& stream, int thread, int64_t tile_cols, int64_t bl
   return ws;
 }
 
-// Up to kSubRows rows of a over one block of k, as the micro-kernel reads them.
+// Up to kSubRows rows of a over one block of k, in the form that the micro-kernel reads.
 struct RowsOfA {
   const char* data = nullptr;
-  int64_t group_bytes = 0;  // from a group of packed rows to the next; 0: rows follow each other
+  int64_t group_bytes = 0;  // from one group of packed rows to the next; 0: rows are contiguous
   int64_t row_bytes = 0;
   int64_t step_bytes = 0;
-  int64_t num_steps = 0;      // whole steps
-  const bf16* odd = nullptr;  // where rows are read in place: the element of an incomplete pair
+  int64_t num_steps = 0;      // number of whole steps
+  const bf16* odd = nullptr;  // the element of an incomplete pair, if rows are read in place
   int64_t odd_stride = 0;
 };
 
@@ -56,7 +57,7 @@ struct Product {
   const MatmulArgs& args;
   const Tiling tiling;
   const int64_t k;
-  const int64_t first_key = 0;  // of several products, each has keys of its own
+  const int64_t first_key = 0;  // distinguishes the panels of several products
 
   void multiply_tile(int64_t tile, const Workspace& ws) const;
 
@@ -156,7 +157,7 @@ void Product<T>::finish(const Block& group, int64_t col, int64_t cols, const flo
   }
 }
 
-// A group of at most kGroupRows rows times one panel.
+// Multiplies a group of at most kGroupRows rows by one panel.
 template <typename T>
 void Product<T>::multiply_group(const Block& group, const RowsOfA& a, int64_t panel,
                                 const Workspace& ws) const {
@@ -214,7 +215,7 @@ void Product<T>::multiply_group(const Block& group, const RowsOfA& a, int64_t pa
   }
 }
 
-// A panel stays in the first-level cache while the groups pass by it.
+// The panel stays in the L1 cache while all groups are multiplied by it.
 template <typename T>
 void Product<T>::multiply_rows(const Block& block, const Workspace& ws) const {
   const RowsOfA a = rows_of_a(block, ws);
@@ -242,7 +243,7 @@ void Product<T>::multiply_tile(int64_t tile, const Workspace& ws) const {
   block.col = tile / tiling.num_row_blocks * tiling.tile_cols;
   block.cols = std::min(tiling.tile_cols, args.c.cols - block.col);
   if (args.bias_N) widen_bias(block, ws);
-  do {  // also for k = 0
+  do {  // runs once even if k = 0
     block.k_count = std::min(tiling.block_steps * kElements, k - block.k_begin);
     const bool whole_k = block.k_count == k;
     if (!whole_k || *ws.packed_cols != first_key + block.col) pack_b(block, ws);
@@ -256,14 +257,14 @@ void Product<T>::multiply_tile(int64_t tile, const Workspace& ws) const {
   } while (block.k_begin < k);
 }
 
-// Below this the work is done before a second thread would have started.
+// With fewer FLOPs the work is done before a second thread would have started.
 constexpr double kSerialFlops = 4e5;
 
 // Calls multiply(tile, thread) for all tiles.
 template <typename Multiply>
 void run_tiles(Stream& stream, int64_t num_tiles, bool serial, Multiply&& multiply) {
   for (int thread = 0; thread < stream.team().size(); ++thread) {
-    *reinterpret_cast<int64_t*>(stream.workspace(thread)) = -1;  // no panel is packed
+    *reinterpret_cast<int64_t*>(stream.workspace(thread)) = -1;  // no panel is packed yet
   }
   if (!serial) return stream.team().parallel_for(num_tiles, multiply);
   for (int64_t tile = 0; tile < num_tiles; ++tile) multiply(tile, 0);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Vectors at a row's end, for *_cpu.cc files only: `valid` elements of the vector exist (kLanes or
-// more: all); the others read as zero and are not written.
+// Vectors at the end of a row, for *_cpu.cc files only: `valid` elements of the vector exist (all
+// of them if it is kLanes or more). The others read as zero and are not written.
 
 #include <type_traits>
 
@@ -15,8 +15,8 @@ TRIREME_INLINE F32x16 load_row(const T* p, int64_t valid) {
   return valid >= kLanes ? load(p) : load(p, FirstLanes{valid});
 }
 
-// Rounds to bf16 with the processor's own instruction, which flushes denormals: the products of
-// bf16 that it rounds have flushed theirs already.
+// Rounds to bf16 with the processor's instruction, which flushes denormals. That changes nothing,
+// because the bf16 products have flushed theirs already.
 TRIREME_INLINE __m256i round_to_bf16(F32x16 x) {
 #if defined(__AVX512BF16__)
   return (__m256i)_mm512_cvtneps_pbh(x.v);

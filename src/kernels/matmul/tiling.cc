@@ -8,8 +8,8 @@ namespace {
 int64_t blocks(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
 int64_t rounded_up(int64_t extent, int64_t unit) { return blocks(extent, unit) * unit; }
 
-// Either every thread gets as many tiles as the others, or tiles are so many that one more or less
-// does not matter.
+// True if every thread gets the same number of tiles, or so many that one more or less does not
+// matter.
 bool balances(int64_t num_tiles, int64_t num_threads, int64_t least) {
   if (num_tiles >= 16 * num_threads) return true;
   return num_tiles >= least * num_threads && num_tiles % num_threads == 0;
@@ -22,11 +22,11 @@ int64_t num_tiles(const TilingRequest& request, int64_t tile_rows, int64_t tile_
 }  // namespace
 
 Tiling choose_tiling(const TilingRequest& request) {
-  // The panels of b and, where packed, the rows of a stay in a 1 MiB second-level cache.
+  // The panels of b and the packed rows of a stay in a 1 MiB L2 cache.
   constexpr int64_t kMinRows = 8 * kGroupRows;
   const int64_t max_rows = request.packs_a ? 384 : 510;
-  // Where k runs through several blocks, b is packed for every tile whatever its width: wide ones
-  // read a less often.
+  // If k has several blocks, b is packed again for every tile, whatever the tile's width. Then wide
+  // tiles are better, because they read a less often.
   constexpr int64_t kNarrowSteps = 1024;
   const bool wide = request.packs_a || request.steps > kNarrowSteps;
   const int64_t max_cols = wide ? 256 : request.widens_a ? 128 : 64;

@@ -4,14 +4,15 @@
 
 namespace trireme {
 
-// Rows of c that stay in registers together: one of an unrolled product.
+// Rows of c that are in registers together, in one unrolled product.
 inline constexpr int64_t kGroupRows = 6;
 
-// How c is cut into tiles for threads, and k into blocks for caches. No bit of c depends on it.
+// How c is cut into tiles for threads, and k into blocks for caches. It does not change any bit of
+// c.
 struct Tiling {
   int64_t tile_rows = 0;
   int64_t tile_cols = 0;    // a multiple of the panel's
-  int64_t block_steps = 0;  // steps of k for which b is packed at once
+  int64_t block_steps = 0;  // steps of k for which b is packed at a time
   int64_t num_row_blocks = 0;
   int64_t num_col_blocks = 0;
 };
@@ -19,10 +20,10 @@ struct Tiling {
 struct TilingRequest {
   int64_t rows = 0;
   int64_t cols = 0;
-  int64_t steps = 0;  // of k
+  int64_t steps = 0;  // number of steps of k
   int64_t panel_cols = 0;
-  bool packs_a = false;   // as b is: tiles should be nearly square
-  bool widens_a = false;  // rows are copied for every tile: it should not be narrow
+  bool packs_a = false;   // a is packed like b, so tiles should be nearly square
+  bool widens_a = false;  // rows of a are copied for every tile, so tiles should not be narrow
   int64_t num_threads = 1;
 };
 

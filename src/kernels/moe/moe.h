@@ -5,48 +5,51 @@
 
 namespace trireme {
 
-// Mixtures of experts. Legend: T tokens, n sequences, E experts, k experts of a token, A rows (the
-// visits of tokens to experts, sorted by expert and then by token), C d_model, F width of an
-// expert, U = 2 F. Rows from begin_E[E] on are neither read nor written.
+// Kernels of mixtures of experts. Legend: T tokens, n sequences, E experts, k experts per token, A
+// rows (the visits of tokens to experts, sorted by expert and then by token), C d_model, F width of
+// an expert, U = 2 F. Rows from begin_E[E] on are neither read nor written.
 
 enum class RouterScore {
   Softmax,  // over the experts
-  Sigmoid,  // of every logit
+  Sigmoid,  // of each logit
 };
 
-// Scores; the k best experts of every token, best first, a tie to the lower one; their weights,
-// which are their scores over the sum of them.
+// Computes the scores, the k best experts of every token (best first, the lower index wins a tie),
+// and their weights, which are their scores divided by the sum of them.
 struct RouteArgs {
   RouterScore score = RouterScore::Softmax;
-  int64_t groups = 1;  // neighbouring experts; a token stays inside the top_groups best of them,
-  int64_t top_groups = 1;  // by the sum of their two best, a tie to the lower one
-  MatrixRef score_TE;      // fp32: logits; the scores are written over them
-  TensorRef bias_E;        // absent, fp32, bf16 or fp16: added to scores for the choice alone
-  TensorRef lse_T;         // fp32, written: the logarithm of the sum of the logits' exponentials
+  // Groups of neighbouring experts. A token stays in its top_groups best groups, by the sum of each
+  // group's two best scores; the lower index wins a tie.
+  int64_t groups = 1;
+  int64_t top_groups = 1;
+  MatrixRef score_TE;  // fp32: logits; the scores are written over them
+  TensorRef bias_E;    // absent, fp32, bf16 or fp16: added to scores only for the choice of experts
+  TensorRef lse_T;     // fp32, written: the logarithm of the sum of the logits' exponentials
   MatrixRef expert_Tk;     // int32, written
   MatrixRef weight_Tk;     // fp32, written
-  bool is_chosen = false;  // expert_Tk is read instead: the choice is made
+  bool is_chosen = false;  // true: the choice is given, expert_Tk is read instead of written
 };
 void route_ref(Stream& stream, const RouteArgs& args);
 void check_route(const RouteArgs& args);  // throws ContractError
 
-// The gradient of sum(weights * dweight) + balance sum_te(count_ne share_te) + z sum_t(lse_t^2),
-// where n is t's sequence and share_te the scores of a token over their sum.
+// Computes the gradient of sum(weights * dweight) + balance sum_te(count_ne share_te) + z
+// sum_t(lse_t^2), where n is the sequence of t and share_te is the score of a token divided by the
+// sum of its scores.
 struct RouteBackwardArgs {
   RouterScore score = RouterScore::Softmax;
   MatrixRef score_TE, expert_Tk, weight_Tk;
   TensorRef lse_T;
-  MatrixRef row_Tk;     // int32: where dweight has a visit; -1: it was dropped
+  MatrixRef row_Tk;     // int32: row of the visit in dweight; -1: dropped
   TensorRef dweight_A;  // fp32
   MatrixRef count_nE;   // int32
   float balance = 0.0f;
-  float z = 0.0f;        // softmax only
+  float z = 0.0f;        // only for softmax
   MatrixRef dlogits_TE;  // fp32, bf16 or fp16, written
 };
 void route_backward_ref(Stream& stream, const RouteBackwardArgs& args);
 void check_route_backward(const RouteBackwardArgs& args);  // throws ContractError
 
-// How often the tokens of every stretch visit every expert; stretches are equally long.
+// Counts the visits to every expert from the tokens of every chunk. Chunks have equal length.
 struct CountVisitsArgs {
   MatrixRef expert_Tk;  // int32, each in [0, E)
   MatrixRef count_cE;   // int32, written
@@ -54,8 +57,8 @@ struct CountVisitsArgs {
 void count_visits_ref(Stream& stream, const CountVisitsArgs& args);
 void check_count_visits(const CountVisitsArgs& args);  // throws ContractError
 
-// Where every visit lies among the rows. An expert takes `capacity` tokens, the first ones; later
-// visits are dropped: they have no row and count in load_E[E].
+// Assigns a row to every visit. An expert takes the first `capacity` tokens; later visits are
+// dropped: they have no row and are counted in load_E[E].
 struct SortVisitsArgs {
   MatrixRef expert_Tk;  // int32, each in [0, E)
   MatrixRef weight_Tk;  // fp32
@@ -64,16 +67,17 @@ struct SortVisitsArgs {
   TensorRef token_A;   // int32, written
   TensorRef weight_A;  // fp32, written
   TensorRef begin_E;   // int32 [E + 1], written: the first row of every expert, and the end
-  MatrixRef count_nE;  // int32, written: visits of every sequence, dropped ones too
-  TensorRef load_E;    // int32 [E + 1], written: their sums, and how many were dropped
-  // Absent, or int32: to every expert before each of equally long stretches of these tokens, where
-  // some are elsewhere.
+  MatrixRef count_nE;  // int32, written: visits of every sequence, dropped ones included
+  // int32 [E + 1], written: the sums of count_nE, then the number of dropped visits
+  TensorRef load_E;
+  // Absent, or int32: visits to every expert before each chunk of these tokens, if other ranks have
+  // the tokens between. Chunks have equal length.
   MatrixRef before_cE = {};
 };
 void sort_visits_ref(Stream& stream, const SortVisitsArgs& args);
 void check_sort_visits(const SortVisitsArgs& args);  // throws ContractError
 
-// y_a = x of row a's token.
+// y_a = x of the token of row a.
 struct GatherRowsArgs {
   MatrixRef x_TC;  // fp32, bf16 or fp16
   TensorRef token_A;
@@ -93,7 +97,7 @@ struct CombineRowsArgs {
 void combine_rows_ref(Stream& stream, const CombineRowsArgs& args);
 void check_combine_rows(const CombineRowsArgs& args);  // throws ContractError
 
-// y_a = weight_a silu(gate_a) up_a, where u has gate and up side by side.
+// y_a = weight_a silu(gate_a) up_a; u holds gate and up side by side.
 struct ExpertActivationArgs {
   MatrixRef u_AU;      // fp32, bf16 or fp16
   TensorRef weight_A;  // fp32

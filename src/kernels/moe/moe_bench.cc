@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// Groups of unequal size, as a router gives them: 2/3 to 4/3 of the mean.
+// Groups of unequal size, as a router makes them: 2/3 to 4/3 of the mean.
 std::vector<int32_t> uneven_groups(int64_t rows, int64_t groups) {
   std::vector<int32_t> begin = {0};
   for (int64_t g = 0; g < groups; ++g) {
@@ -16,7 +16,7 @@ std::vector<int32_t> uneven_groups(int64_t rows, int64_t groups) {
   return begin;
 }
 
-// The products of experts, beside one product of the same FLOPs and the same matrices' extents.
+// The products of experts, compared with one product that has the same FLOPs and matrix extents.
 void bench_products(std::vector<BenchRow>& rows, const BenchContext& context, DType dtype) {
   const MoeShape& shape = kMoeBenchShape;
   const int64_t A = shape.rows(), C = shape.d_model, F = shape.d_ff, E = shape.experts;

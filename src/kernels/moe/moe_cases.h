@@ -20,7 +20,8 @@ struct MoeShape {
   }
 };
 
-// One of everything; few and many experts; groups; experts that overflow; widths off a vector's.
+// Sizes of one; few and many experts; groups; experts that overflow; widths that are no multiple of
+// a vector.
 inline constexpr MoeShape kMoeShapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},      {6, 2, 4, 2, 1, 1, 6, 7, 5},
     {40, 4, 8, 2, 4, 2, 40, 17, 33},  {40, 4, 8, 2, 1, 1, 7, 16, 16},

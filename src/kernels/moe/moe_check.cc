@@ -22,7 +22,7 @@ void check_like(const char* name, const MatrixRef& x, const MatrixRef& model, DT
   check_matrix(name, x, model.rows, model.cols, dtype);
 }
 
-// The rows in use lie among `rows`.
+// Checks that the rows in use are within `rows`.
 void check_begin(const TensorRef& begin_E, int64_t rows) {
   check_tensor("begin", begin_E, begin_E.num_elements(), DType::I32);
   check_argument(begin_E.num_elements() >= 1, "rows have an end");

@@ -5,7 +5,7 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr float kLeastSum = 1e-20f;  // below it weights are scores over this
+constexpr float kLeastSum = 1e-20f;  // smallest divisor of the scores of a token
 constexpr float kLowest = -3.40282347e38f;
 
 TRIREME_INLINE int64_t num_rows(const TensorRef& begin_E) {
@@ -14,7 +14,7 @@ TRIREME_INLINE int64_t num_rows(const TensorRef& begin_E) {
 
 TRIREME_INLINE float at_least_sum(float sum) { return sum < kLeastSum ? kLeastSum : sum; }
 
-// Logits become scores; returns the logarithm of the sum of their exponentials.
+// Turns logits into scores and returns the logarithm of the sum of the logits' exponentials.
 TRIREME_INLINE float score_row(RouterScore score, float* x_E, int64_t E, float* exp_E) {
   float highest = kLowest;
   for (int64_t e = 0; e < E; ++e) highest = x_E[e] > highest ? x_E[e] : highest;
@@ -33,8 +33,8 @@ TRIREME_INLINE float score_row(RouterScore score, float* x_E, int64_t E, float* 
   return highest + first_lane(log_f32(broadcast(sum)));
 }
 
-// The largest value that is free, a tie to the lower position; the first free one where no value is
-// a number.
+// Returns the largest value that is not taken; the lower position wins a tie. If no value is a
+// number, returns the first free one.
 TRIREME_INLINE int64_t take_largest(const float* x, uint8_t* taken, int64_t n) {
   int64_t best = -1;
   for (int64_t i = 0; i < n; ++i) {
@@ -44,7 +44,7 @@ TRIREME_INLINE int64_t take_largest(const float* x, uint8_t* taken, int64_t n) {
   return best;
 }
 
-// What one thread needs for a token.
+// The scratch memory of one thread for a token.
 struct RouteScratch {
   float *exp_E, *choice_E, *worth_G;
   uint8_t *taken_E, *taken_G;
@@ -56,7 +56,7 @@ TRIREME_INLINE RouteScratch route_scratch(Stream& stream, int thread, int64_t E)
   return {base, base + padded, base + 2 * padded, flags, flags + padded};
 }
 
-// Experts outside the best groups count as taken.
+// Marks the experts outside the best groups as taken.
 void leave_groups(const RouteArgs& args, const RouteScratch& scratch) {
   const int64_t size = args.score_TE.cols / args.groups;
   for (int64_t g = 0; g < args.groups; ++g) {
@@ -107,7 +107,7 @@ void route_rows(const RouteArgs& args, const RouteScratch& scratch, int64_t begi
   }
 }
 
-// The gradient of a token's scores; then of its logits.
+// Computes the gradient of a token's scores, then the gradient of its logits.
 void score_gradient(const RouteBackwardArgs& args, int64_t t, float* dscore_E) {
   const int64_t E = args.score_TE.cols, k = args.expert_Tk.cols;
   const float* score_E = args.score_TE.row<float>(t);
@@ -253,7 +253,8 @@ void count_visits(Stream&, const CountVisitsArgs& args) {
 
 namespace {
 
-// For each visit, token by token, and whether its expert takes it. earlier_E: scratch.
+// Calls visit for each visit, token by token, with whether its expert takes it. earlier_E is
+// scratch.
 template <typename Visit>
 void for_each_visit(const SortVisitsArgs& args, int32_t* earlier_E, Visit&& visit) {
   const int64_t T = args.expert_Tk.rows, E = args.count_nE.cols;
@@ -273,7 +274,7 @@ void for_each_visit(const SortVisitsArgs& args, int32_t* earlier_E, Visit&& visi
 
 }  // namespace
 
-// One pass counts, one places: a few integers per visit, on one thread.
+// One pass counts and one assigns rows, with a few integer operations per visit, on one thread.
 void sort_visits(Stream& stream, const SortVisitsArgs& args) {
   check_sort_visits(args);
   const int64_t E = args.count_nE.cols;

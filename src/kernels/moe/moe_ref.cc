@@ -14,7 +14,8 @@ int64_t num_rows(const TensorRef& begin_E) {
   return begin_E.as<int32_t>()[begin_E.num_elements() - 1];
 }
 
-// The positions of the `count` largest values, largest first, a tie to the lower position.
+// Returns the positions of the `count` largest values, largest first; the lower position wins a
+// tie.
 std::vector<int64_t> largest(const std::vector<double>& values, int64_t count) {
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -24,7 +25,7 @@ std::vector<int64_t> largest(const std::vector<double>& values, int64_t count) {
   return order;
 }
 
-// Keeps the best groups; the others' experts are never chosen.
+// Keeps only the best groups; experts of the others cannot be chosen.
 void leave_groups(std::vector<double>& choice, int64_t groups, int64_t top_groups) {
   const int64_t size = int64_t(choice.size()) / groups;
   std::vector<double> worth;

@@ -16,7 +16,7 @@ struct Integers {
   std::vector<int32_t> values;
 };
 
-// A whole layer's routing and what its experts read and write.
+// The routing of a whole layer, and what its experts read and write.
 struct Operands {
   Operands(DType dtype, const MoeShape& s, RouterScore score = RouterScore::Softmax)
       : shape(s),
@@ -193,8 +193,8 @@ TEST(Moe, AnExpertTakesItsFirstTokensAndEveryVisitIsCounted) {
   });
 }
 
-// Ranks that have every second stretch of the tokens and are told what comes before each take
-// together what one rank takes.
+// Ranks hold every second chunk of the tokens and know the counts of the chunks before. Together
+// they take the same visits as a single rank.
 TEST(Moe, VisitsOfPartsOfTheTokensAreThoseOfAll) {
   Teams teams;
   for_every_case([&](Operands o) {
@@ -284,7 +284,7 @@ TEST(Moe, ReferenceActivationBackwardIsTheDerivativeOfForward) {
   EXPECT_NEAR(inner_product(weight, o.dweight_A), slope(&Operands::weight_A, weight), 5e-4);
 }
 
-// Of the weights, the balance and the z loss together; visits stay where they are.
+// Tests the weights, the balance loss and the z loss together. The choice of experts is fixed.
 TEST(Moe, ReferenceRouteBackwardIsTheDerivativeOfForward) {
   Teams teams;
   const MoeShape shape = {12, 3, 7, 3, 1, 1, 4, 1, 1};

@@ -7,8 +7,8 @@
 namespace trireme {
 
 // Layer: y = (x - mean) * rstd * gain + bias.  Rms: y = x * rstd * gain, rstd =
-// 1/sqrt(mean(x^2)+eps). Statistics and arithmetic in fp32; x, y, gain, bias of one dtype (fp32 or
-// bf16), rounded once.
+// 1/sqrt(mean(x^2)+eps). Statistics and arithmetic are fp32. x, y, gain and bias have one dtype
+// (fp32 or bf16); y is rounded once.
 enum class NormKind { Layer, Rms };
 
 struct NormForwardArgs {
@@ -38,7 +38,7 @@ struct NormBackwardInputArgs {
 void norm_backward_input_ref(Stream& stream, const NormBackwardInputArgs& args);
 void check_norm_backward_input(const NormBackwardInputArgs& args);  // throws ContractError
 
-// Sums over tokens in an order that depends on T alone.
+// Sums over tokens in an order that depends only on T.
 struct NormBackwardWeightArgs {
   NormKind kind = NormKind::Layer;
   MatrixRef dy_TC;

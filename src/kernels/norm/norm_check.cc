@@ -4,7 +4,7 @@
 namespace trireme {
 namespace {
 
-// The parameters of a row, in fp32, share one thread's workspace.
+// The parameters of a row in fp32 must fit into the workspace of one thread.
 void check_width(int64_t cols) {
   check_argument(2 * cols * size_of(DType::F32) <= kWorkspaceBytesPerThread,
                  "a normalized row has at most 524288 columns");

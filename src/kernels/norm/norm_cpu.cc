@@ -4,7 +4,7 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// Of a row that is in the nearest cache after the first pass.
+// A second pass over a row reads it from the L1 cache.
 template <typename T>
 TRIREME_INLINE float mean_of(const T* x_C, int64_t cols) {
   float sum[1];
@@ -14,7 +14,7 @@ TRIREME_INLINE float mean_of(const T* x_C, int64_t cols) {
   return sum[0] / float(cols);
 }
 
-// The mean of (x - center)^2.
+// Returns the mean of (x - center)^2.
 template <typename T>
 TRIREME_INLINE float mean_square(const T* x_C, float center, int64_t cols) {
   float sum[1];
@@ -25,7 +25,7 @@ TRIREME_INLINE float mean_square(const T* x_C, float center, int64_t cols) {
   return sum[0] / float(cols);
 }
 
-// A parameter in fp32, converted once for all rows into one half of thread 0's workspace.
+// Converts a parameter to fp32 once for all rows, into one half of thread 0's workspace.
 template <typename T>
 const float* in_fp32(Stream& stream, int half, const TensorRef& param_C, int64_t cols,
                      float absent) {
@@ -70,7 +70,7 @@ void backward_input_rows(const NormBackwardInputArgs& args, const float* gain_C,
     T* dx_C = args.dx_TC.row<T>(t);
     const F32x16 mean = broadcast(centered ? static_cast<float*>(args.mean_T.data)[t] : 0.0f);
     const F32x16 rstd = broadcast(static_cast<float*>(args.rstd_T.data)[t]);
-    float sums[2];  // of g = gain dy, and of g x_hat
+    float sums[2];  // sums of g = gain dy and of g x_hat
     sum_row(cols, sums, [&](int64_t c, auto lanes, F32x16* chain) TRIREME_INLINE_LAMBDA {
       const F32x16 g = load(dy_C + c, lanes) * load(gain_C + c, lanes);
       chain[0] = chain[0] + g;

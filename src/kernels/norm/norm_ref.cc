@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// The statistics as backward reads them: rounded to fp32 once.
+// The statistics that backward reads, rounded once to fp32.
 struct Statistics {
   double mean = 0.0;
   double rstd = 0.0;

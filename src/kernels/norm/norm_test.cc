@@ -83,7 +83,7 @@ void for_every_case(Body&& body) {
   }
 }
 
-// Operands whose statistics are those of x.
+// Makes operands whose statistics are those of x.
 Operands with_statistics(Teams& teams, const NormCase& c) {
   return by_reference(teams, Operands(c), [&](const KernelTable& kernels, Stream& s, Operands& o) {
     kernels.norm_forward(s, forward_args(c, o));
@@ -99,7 +99,7 @@ TEST(Norm, ForwardAgreesWithTheReferenceEverywhere) {
     const Operands start(c);
     const Operands got = same_bits_everywhere(teams, start, run);
     const Operands want = by_reference(teams, start, run);
-    // One column has no variance: its rstd is 1 / sqrt(eps), and multiplies rounding errors.
+    // One column has no variance: rstd is 1 / sqrt(eps) and amplifies rounding errors.
     const double tolerance = c.shape.cols < 16 ? 1e-4 : 4e-6;
     expect_near(got.y, want.y, tolerance, "y");
     expect_near(got.mean, want.mean, 1e-6, "mean");
@@ -114,7 +114,7 @@ TEST(Norm, BackwardAgreesWithTheReferenceEverywhere) {
     const auto input = [&](const KernelTable& kernels, Stream& s, Operands& o) {
       kernels.norm_backward_input(s, backward_input_args(c, o));
     };
-    const double scale = c.shape.cols < 16 ? 300.0 : 10.0;  // rstd multiplies rounding errors
+    const double scale = c.shape.cols < 16 ? 300.0 : 10.0;  // rstd amplifies rounding errors
     expect_near(same_bits_everywhere(teams, start, input).dx, by_reference(teams, start, input).dx,
                 1e-6 * scale, "dx");
     for (Write write : {Write::Overwrite, Write::Accumulate}) {
@@ -174,7 +174,7 @@ TEST(Norm, ResidualGradientMayBeTheResultItself) {
   }
 }
 
-// d/dstep of sum(weights * y) along a random direction, against the backward kernels.
+// Compares d/dstep of sum(weights * y) along a random direction with the backward kernels.
 TEST(Norm, ReferenceBackwardIsTheDerivativeOfForward) {
   Teams teams;
   for (NormKind kind : {NormKind::Layer, NormKind::Rms}) {

@@ -7,8 +7,8 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// Squares by the exponent of what is squared. Neighbours go to different copies, so that they do
-// not wait for each other's sums.
+// Sums squares by the exponent of the squared number. Neighbours go to different copies, so that
+// one addition does not wait for the other.
 constexpr int kCopies = 4;
 constexpr int64_t kElementsOfTile = kCopies * kTileElements;
 static_assert(kElementsOfTile <= 1 << 16, "as many squares of 48 bits have a sum of 64");

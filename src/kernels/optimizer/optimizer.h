@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// One double per chunk: the sum of squares of its gradients.
+// Writes one double per chunk: the sum of squares of its gradients.
 struct SquaredNormArgs {
   TensorRef grad_N;      // fp32
   TensorRef partials_P;  // fp64 [ceil(N / kNormChunk)], written
@@ -15,7 +15,7 @@ struct SquaredNormArgs {
 void squared_norm_ref(Stream& stream, const SquaredNormArgs& args);
 void check_squared_norm(const SquaredNormArgs& args);  // throws ContractError
 
-// The same as an exact sum (NormSum::Exact): any order, any split, the same integer.
+// Computes the sum exactly (NormSum::Exact): any order and any split give the same integer.
 struct ExactSquaredNormArgs {
   TensorRef grad_N;   // fp32
   TensorRef words_W;  // int64 [kExactNormWords], added to
@@ -23,16 +23,16 @@ struct ExactSquaredNormArgs {
 void exact_squared_norm_ref(Stream& stream, const ExactSquaredNormArgs& args);
 void check_exact_squared_norm(const ExactSquaredNormArgs& args);  // throws ContractError
 
-// AdamW (Loshchilov and Hutter 2019), g = grad * grad_scale:
-//   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
-//   w = w - lr (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w)
-// Element-wise: the same bits for any split of the range.
+// AdamW (Loshchilov and Hutter 2019), with g = grad * grad_scale:
+// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+// w = w - lr (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w)
+// It is element-wise, so any split of the range gives the same bits.
 struct AdamWArgs {
   TensorRef grad_N;        // fp32
   TensorRef master_N;      // fp32, updated
   TensorRef exp_avg_N;     // fp32, updated
   TensorRef exp_avg_sq_N;  // fp32, updated
-  TensorRef param_N;       // bf16: written from master; absent when the parameter is its own master
+  TensorRef param_N;       // bf16: written from master; absent if the parameter is its own master
   float lr = 0.0f;
   float beta1 = 0.9f;
   float beta2 = 0.95f;
@@ -40,7 +40,7 @@ struct AdamWArgs {
   float weight_decay = 0.0f;
   float correction1 = 1.0f;  // 1 - beta1^t
   float correction2 = 1.0f;  // 1 - beta2^t
-  float grad_scale = 1.0f;   // 1 / valid tokens, clipping and loss scale in one factor
+  float grad_scale = 1.0f;   // product of 1 / valid tokens, clipping and 1 / loss scale
 };
 void adamw_ref(Stream& stream, const AdamWArgs& args);
 void check_adamw(const AdamWArgs& args);  // throws ContractError

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// 1, around the vector's width, around kNormChunk, one tile and several.
+// 1, sizes around the vector width and around kNormChunk, one tile and several tiles.
 inline constexpr int64_t kParameterSizes[] = {1, 7, 16, 17, 1000, 4096, 4097, 16384, 50001};
 inline constexpr int64_t kOptimizerBenchSize = int64_t{1} << 25;
 

@@ -8,7 +8,7 @@ namespace {
 
 static_assert(kTileElements % kNormChunk == 0);
 
-// In one lane order on every instruction set.
+// Sums in the same lane order on every instruction set.
 TRIREME_INLINE double sum_of_squares(const float* x, int64_t n) {
   F64x16 even = zeros_f64(), odd = zeros_f64();
   int64_t i = 0;
@@ -22,7 +22,7 @@ TRIREME_INLINE double sum_of_squares(const float* x, int64_t n) {
   return reduce_sum(even + odd);
 }
 
-// Null when the tensor is absent.
+// Returns null if the tensor is absent.
 template <typename T>
 TRIREME_INLINE T* part_of(const TensorRef& x_N, int64_t begin) {
   return x_N ? static_cast<T*>(x_N.data) + begin : nullptr;
@@ -41,7 +41,7 @@ TRIREME_INLINE AdamWConstants constants_of(const AdamWArgs& args) {
           broadcast(args.weight_decay),       broadcast(-args.lr)};
 }
 
-// What parameters are written as beside their masters; NoParam: they are their own.
+// Type of the parameters beside their masters. NoParam: parameters are their own masters.
 struct NoParam {};
 
 template <typename Param>
@@ -86,7 +86,7 @@ void sgd_range(const SgdArgs& args, int64_t begin, int64_t end) {
   });
 }
 
-// Calls body(param) with a value of the type that parameters are written as.
+// Calls body(param) with a value of the type in which parameters are written.
 template <typename Body>
 void with_param(const TensorRef& param_N, Body&& body) {
   if (!param_N) {

@@ -113,7 +113,8 @@ TEST(Optimizer, ExactSquaredNormIsTheReferencesEverywhere) {
     const auto run = [](const KernelTable& kernels, Stream& stream, ExactNorm& norm) {
       kernels.exact_squared_norm(stream, norm.args());
     };
-    // Limbs are joined in any order: the integer is the same, not how it lies in them.
+    // Limbs may be added in any order: the integer is the same, but its distribution over limbs may
+    // differ.
     ExactNorm start(n), want = start;
     run(reference_kernels(), teams.of_1, want);
     double sum = 0.0;
@@ -129,7 +130,7 @@ TEST(Optimizer, ExactSquaredNormIsTheReferencesEverywhere) {
   }
 }
 
-// From the smallest to the greatest square, and what has none.
+// From the smallest to the largest square, and values whose square is not finite.
 TEST(Optimizer, ExactSquaredNormSpansTheRangeOfFp32) {
   Teams teams;
   constexpr float kLeast = std::numeric_limits<float>::denorm_min();
@@ -160,7 +161,7 @@ TensorRef part(const TensorRef& x, int64_t begin, int64_t count) {
   return {static_cast<char*>(x.data) + begin * size_of(x.dtype), x.dtype, Shape{count}};
 }
 
-// Shards of a parameter are updated apart: no border may show.
+// Shards of a parameter are updated separately, so no border may change the result.
 TEST(Optimizer, AnySplitOfARangeLeavesTheSameBits) {
   Teams teams;
   for (Isa isa : supported_isas()) {
@@ -186,7 +187,8 @@ TEST(Optimizer, AnySplitOfARangeLeavesTheSameBits) {
   }
 }
 
-// Without momentum and decay of the averages AdamW's first step is lr times the gradient's sign.
+// Without momentum and decay of the averages, the first step of AdamW is lr times the sign of the
+// gradient.
 TEST(Optimizer, AdamWsFirstStepIsTheSignOfTheGradient) {
   Teams teams;
   Operands o(1000);

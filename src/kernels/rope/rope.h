@@ -6,8 +6,8 @@
 namespace trireme {
 
 // Rotary positions (Su et al. 2021) in the rotate-half convention: pair (j, j + D/2) of every head
-// turns by the angle of its row's position. In place, in fp32, rounded once. Row t stands at
-// position first_position + t mod seq_len. Inverse turns back: it is the backward pass.
+// is rotated by the angle of its row's position. It works in place, in fp32, and rounds once. Row t
+// has position first_position + t mod seq_len. Inverse rotates back, which is the backward pass.
 enum class Rotation { Forward, Inverse };
 
 struct RopeArgs {

@@ -7,7 +7,7 @@ void bench_rope(std::vector<BenchRow>& rows, const BenchContext& context) {
   const RopeShape& s = kRopeBenchShape;
   const int64_t cols = s.num_heads * s.head_dim;
   Tensor cos(DType::F32, {s.seq_len, s.head_dim / 2}), sin(DType::F32, {s.seq_len, s.head_dim / 2});
-  for (int64_t i = 0; i < cos.ref().num_elements(); ++i) {  // a turn of 3-4-5
+  for (int64_t i = 0; i < cos.ref().num_elements(); ++i) {  // a rotation with cos 4/5 and sin 3/5
     cos.ref().as<float>()[i] = 0.8f;
     sin.ref().as<float>()[i] = 0.6f;
   }

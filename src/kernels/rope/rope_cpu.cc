@@ -7,7 +7,7 @@ namespace {
 template <typename T>
 void rotate_rows(const RopeArgs& args, int64_t begin, int64_t end) {
   const int64_t half = args.head_dim / 2;
-  // The sign of sin flips for the inverse.
+  // The inverse flips the sign of sin.
   const U32x16 flip = broadcast_u32(args.rotation == Rotation::Forward ? 0u : 1u << 31);
   for (int64_t t = begin; t < end; ++t) {
     const int64_t position = args.first_position + t % args.seq_len;

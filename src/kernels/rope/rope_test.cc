@@ -63,7 +63,7 @@ TEST(Rope, InverseTurnsBack) {
   }
 }
 
-// <rotate(x), y> = <x, rotate back(y)>: the inverse is the backward pass.
+// <rotate(x), y> = <x, rotate back(y)>, so the inverse is the backward pass.
 TEST(Rope, InverseIsTheAdjoint) {
   Teams teams;
   for (const RopeShape& shape : kRopeShapes) {
@@ -76,7 +76,7 @@ TEST(Rope, InverseIsTheAdjoint) {
   }
 }
 
-// A query and a key keep their product when both move by as many positions.
+// The product of a query and a key does not change if both move by the same number of positions.
 TEST(Rope, ProductsDependOnTheDistanceAlone) {
   Teams teams;
   const RopeShape shape{8, 8, 1, 32, 0};

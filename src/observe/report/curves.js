@@ -1,7 +1,8 @@
-// Curves over the run: loss, throughput, learning rate, gradient norm. Runs lie over each other.
+// Curves over the run: loss, throughput, learning rate, gradient norm. Several runs share one
+// chart.
 const curveChoices = {x: 'step', y: 'linear'};
 
-// Where a line of metrics stands on the x axis.
+// Returns the position of a metrics line on the x axis.
 function xOf(run, line) {
   if (curveChoices.x === 'time') return (line.time - run.begin_time) / 60;
   if (curveChoices.x === 'tokens') return (line.step || 0) * run.tokens_per_step;
@@ -13,7 +14,7 @@ function pointsOf(run, lines, key) {
   return lines.filter(line => line[key] != null).map(line => [xOf(run, line), line[key]]);
 }
 
-// An average that forgets over about a sixtieth of the points.
+// A running average with a memory of about a sixtieth of the points.
 function smooth(points) {
   const keep = Math.exp(-1 / Math.max(1, points.length / 60));
   let sum = 0, mass = 0;
@@ -24,13 +25,13 @@ function smooth(points) {
   });
 }
 
-// 1, 2 or 5 times a power of ten.
+// Returns 1, 2 or 5 times a power of ten.
 function niceStep(length, count) {
   const rough = length / count, power = Math.pow(10, Math.floor(Math.log10(rough)));
   return [1, 2, 5].map(factor => factor * power).find(step => step >= rough) || 10 * power;
 }
 
-// The y axis of a chart: from values to [0, 1], and where its ticks stand.
+// The y axis of a chart: the map from values to [0, 1], and the ticks.
 function yScale(values, log, fromZero) {
   const usable = log ? values.filter(y => y > 0) : values;
   let low = Math.min(...usable), high = Math.max(...usable);
@@ -64,7 +65,7 @@ function nearest(points, x) {
   return low > 0 && x - points[low - 1][0] < points[low][0] - x ? points[low - 1] : points[low];
 }
 
-// series: [{name, color, points, width, dots, quiet}]; quiet ones are not named by the tip.
+// series: [{name, color, points, width, dots, quiet}]; the tip does not name quiet ones.
 function chart(title, series, options = {}) {
   series = series.filter(one => one.points.length);
   if (!series.length) return null;

@@ -1,4 +1,5 @@
-// How the visits of a step lie on the experts: a row an expert, steps from left to right.
+// How the visits of a step are spread over the experts: one row per expert, steps from left to
+// right.
 const mostColumns = 160;
 
 function expertMap(run) {

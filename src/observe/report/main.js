@@ -1,4 +1,4 @@
-// Puts the page together: one run in full, or several beside each other.
+// Builds the page: one run in full, or several side by side.
 function prepareRun(run) {
   const first = run.metrics.run[0] || {}, train = run.metrics.train;
   run.first = first;
@@ -10,7 +10,7 @@ function prepareRun(run) {
   return run;
 }
 
-// Key numbers: [name, value as text or null].
+// Key numbers: [name, value as text, or null].
 function keyNumbers(run) {
   const {summary, last, evaluation} = run;
   const fixed = (value, digits) => value == null ? null : value.toFixed(digits);

@@ -1,5 +1,5 @@
-// The memory map of a rank: actions of its Program from left to right, addresses upwards, and above
-// it the bytes that are live.
+// The memory map of a rank: the actions of its Program from left to right, addresses from bottom to
+// top, and the live bytes above it.
 const classNames = {params: 'parameters', grads: 'gradients', optimizer: 'optimizer state',
                     activations: 'activations', comm: 'messages', scratch: 'scratch'};
 const curveHeight = 76;
@@ -28,7 +28,7 @@ class MemoryMap {
     this.viewport.reset();
   }
 
-  // Canvas coordinates of an action's begin and of an address.
+  // Canvas coordinates of the begin of an action, and of an address.
   toX(action) { return this.viewport.toX(action / this.count); }
   toY(address) { return this.viewport.toY(1 - address / this.memory.arena_bytes); }
 

@@ -1,4 +1,4 @@
-// What all parts of the page draw and write with.
+// Functions with which all parts of the page draw and write.
 const data = JSON.parse(document.getElementById('data').textContent);
 const byId = id => document.getElementById(id);
 const html = (name, className, ...children) => {
@@ -42,14 +42,14 @@ function numberText(value) {
   return Math.abs(value) >= 1e4 ? countText(value) : String(+value.toPrecision(4));
 }
 const percentText = (part, digits = 1) => (100 * part).toFixed(digits) + ' %';
-// Of a prediction beside what was measured.
+// The relative error of a prediction, shown beside the measured value.
 function errorText(predicted, measured) {
   if (predicted == null || !measured) return '–';
   const error = predicted / measured - 1;
   return (error < 0 ? '−' : '+') + percentText(Math.abs(error));
 }
 
-// ---- the tip that follows the pointer
+// ---- the tip at the pointer
 
 function showTip(event, text) {
   const tip = byId('tip');
@@ -71,7 +71,7 @@ function button(text, title, onClick) {
   element.addEventListener('click', onClick);
   return element;
 }
-// One of several; `id` names the group, each button has data-value.
+// A choice of one option. `id` names the group; each button has data-value.
 function choice(id, values, chosen, onChoose) {
   const group = html('span', 'choice');
   group.id = id;
@@ -117,7 +117,7 @@ function table(head, rows) {
 }
 const cell = (className, text) => html('td', className, text);
 
-// A section of the page is shown once it has something to show.
+// A section of the page is shown once it has content.
 function fill(id, ...children) {
   const section = byId(id);
   if (!section.children.length) section.append(html('h2', '', section.dataset.title));

@@ -1,4 +1,4 @@
-// The page of a plan or of a schedule: what is predicted, where nothing has run.
+// The page of a plan or of a schedule: predictions of a run that has not been made.
 function rankBars(ranks, label, amounts, color, names) {
   const rows = ranks.map(rank => ({rank, name: '', parts: Object.entries(amounts(rank))
       .filter(([, amount]) => amount > 0)}));

@@ -1,7 +1,8 @@
-// What was predicted beside what was measured: time by what it was spent on, memory, traffic.
+// Predicted values beside measured ones: the parts of a step's time, memory, traffic.
 const axes = ['dp', 'tp', 'pp', 'cp', 'ep', 'world', 'file'];
 
-// The parts of a step that can be seen; compute holds data and optimizer, which stand by themselves.
+// The visible parts of a step. Compute includes data and optimizer, which are also shown
+// separately.
 function partsOf(time) {
   if (!time) return [];
   const data = time.data || 0, optimizer = time.optimizer || 0;
@@ -16,7 +17,7 @@ function partsOf(time) {
   parts.push(['bubble', time.bubble]);
   return parts.filter(part => part[1] > 5e-4 * time.step);
 }
-// Those that occur, in one order.
+// The parts that occur, in a fixed order.
 function namesOfParts(all) {
   const used = new Set(all.flatMap(parts => parts.map(part => part[0])));
   return ['compute', 'optimizer', 'data', ...axes.map(axis => 'exposed ' + axis), 'exposed',
@@ -24,8 +25,8 @@ function namesOfParts(all) {
 }
 const partColor = name => `var(--time-${name.replace('exposed ', '')})`;
 
-// Stacked bars: rows are {rank, name, parts: [[name, amount]]}, those of a rank together. `color` of
-// a part's name, `text` of an amount.
+// Stacked bars. Rows are {rank, name, parts: [[name, amount]]}, grouped by rank. `color` maps the
+// name of a part to a colour, `text` formats an amount.
 function stackedBars(rows, label, color, text) {
   const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
   const longest = Math.max(...rows.map(total), 1e-12);
@@ -62,7 +63,7 @@ function stackedBars(rows, label, color, text) {
   return html('div', 'scroll', picture);
 }
 
-// Two bars a rank: predicted above measured.
+// Two bars per rank: predicted above measured.
 function timeBars(ranks) {
   const rows = ranks.flatMap(rank => [
     {rank, name: 'predicted', parts: partsOf(rank.time.predicted)},
@@ -89,7 +90,7 @@ function timeTable(ranks) {
   return table(['', '', ...names, 'step', 'error'], rows);
 }
 
-// Of many ranks those of the timeline, by rank number.
+// If there are many ranks, shows those of the timeline, by rank number.
 function someRanks(summary, ranks) {
   const all = summary.ranks || [];
   if (all.length <= 16 || !ranks) return all.slice(0, 16);
@@ -109,7 +110,7 @@ function drawAttribution(summary, ranks) {
   fill('attribution', error, html('div', 'card', ...timeBars(shown)), details);
 }
 
-// What is sent to experts depends on the router; the prediction is that of an even one.
+// The traffic of experts depends on the router; the prediction assumes a balanced one.
 function equality(predicted, measured, axis) {
   if (measured == null) return cell('soft', 'not measured');
   if (axis === 'ep') return cell('soft', 'assumes an even router: ' + errorText(predicted, measured));

@@ -1,13 +1,13 @@
-// The timeline of a step: for every rank what was predicted above what was measured, on one axis.
+// The timeline of a step: for every rank the predicted row above the measured one, on one axis.
 const kindNames = {
   F: 'forward', B: 'input gradient', W: 'weight gradient', BW: 'both gradients',
   FB: 'forward and gradients overlapped', Sum: 'sum of gradients', transfer: 'transfer',
   memory: 'offload', Step: 'optimizer', waited: 'waiting'};
-// Of a schedule alone in its own unit.
+// For a schedule without a run: durations in its own unit.
 const timeText = s => data.plan && data.plan.is_unitless ? String(+s.toPrecision(5)) : secondsText(s);
 const kindColor = kind => cssValue('--op-' + (kindNames[kind] ? kind : 'transfer'));
 
-// The boxes of a rank's two rows, in microseconds from the step's begin.
+// The boxes of a rank's two rows, in microseconds since the start of the step.
 function boxesOf(rank, step) {
   const boxes = (names, kinds, times, waited) => names.map((name, i) => ({
     name, kind: kinds[i], begin: times.begin_us[i], end: times.end_us[i],
@@ -27,7 +27,7 @@ class Timeline {
     this.numRanks = ranks.num_ranks;
     this.steps = [...new Set(this.ranks.flatMap(rank => (rank.measured || []).map(m => m.step)))];
     this.showLayers = false;
-    // Room for the rank's place in the mesh, and for the name of the row behind it.
+    // Reserves room for the rank's place in the mesh and the name of the row.
     this.left = 70 + 6.2 * Math.max(7, ...this.ranks.map(rank => (rank.coords || '').length));
     this.viewport = new Viewport('timeline-canvas', 'timeline of a step', 100,
         (context, width, height, view) => this.paint(context, width, height, view), {
@@ -62,7 +62,7 @@ class Timeline {
     this.viewport.draw();
   }
 
-  // The place in the mesh is written below a row that has no other beside it.
+  // The place in the mesh is written below a row if the rank has no second row.
   standsAlone(i) {
     const {rank} = this.rows[i];
     return rank.coords && (i === 0 || this.rows[i - 1].rank !== rank);

@@ -1,9 +1,10 @@
-// A canvas that is zoomed and moved: by wheel, dragging, buttons and keys. What is drawn lies in
-// [0, 1] x [0, 1]; the view is the part of it that is seen, inside the canvas's margins.
+// A canvas that can be zoomed and moved with the wheel, by dragging, with buttons and keys. The
+// content has coordinates in [0, 1] x [0, 1]; the view is the visible part of it, inside the
+// margins of the canvas.
 class Viewport {
-  // draw(context, width, height, view). Options: margins {left, top, bottom}; both: the wheel zooms
-  // y too; least: the smallest part that may fill the canvas; onHover(place) gives the tip's text;
-  // onView(view) follows the view.
+  // draw(context, width, height, view) draws the view. Options: margins {left, top, bottom}; both:
+  // the wheel also zooms y; least: the smallest part that may fill the canvas; onHover(place)
+  // returns the text of the tip; onView(view) is called when the view changes.
   constructor(id, label, height, draw, options = {}) {
     this.whole = {x0: 0, x1: 1, y0: 0, y1: 1};
     this.view = {...this.whole};
@@ -46,7 +47,7 @@ class Viewport {
     this.draw();
   }
   reset() { this.show(this.whole); }
-  // factor < 1 comes nearer; around the point (at_x, at_y) of the canvas in [0, 1].
+  // factor < 1 zooms in, around the point (at_x, at_y) of the canvas in [0, 1].
   zoom(factor, at_x = 0.5, at_y = 0.5) {
     const {x0, x1, y0, y1} = this.view, x = x0 + at_x * (x1 - x0), y = y0 + at_y * (y1 - y0);
     const far = factor > 1 && x1 - x0 >= 1;
@@ -72,7 +73,8 @@ class Viewport {
             named('whole', 'whole', 'show all of it (0)', () => this.reset())];
   }
 
-  // The pointer on the canvas (left, top), inside its margins (at_x, at_y), and in what is drawn.
+  // The pointer on the canvas (left, top), inside its margins (at_x, at_y), and in the content (x,
+  // y).
   place(event) {
     const box = this.canvas.getBoundingClientRect(), {left, top, bottom} = this.margins;
     const at_x = (event.clientX - box.left - left) / (box.width - left);
@@ -81,7 +83,7 @@ class Viewport {
     return {at_x, at_y, x: x0 + at_x * (x1 - x0), y: y0 + at_y * (y1 - y0),
             left: event.clientX - box.left, top: event.clientY - box.top};
   }
-  // Where a point of what is drawn lies on the canvas.
+  // Returns the position on the canvas of a point of the content.
   toX(x) {
     const {left} = this.margins, {x0, x1} = this.view;
     return left + (x - x0) / (x1 - x0) * (this.canvas.clientWidth - left);
@@ -132,7 +134,7 @@ class Viewport {
   }
 }
 
-// Text inside a box, left out where it has no room.
+// Draws text inside a box if there is room for it.
 function boxText(context, text, x, y, width, height) {
   if (width < 12 || height < 11) return;
   if (context.measureText(text).width > width - 4) return;
