@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "config/config_load.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_text.h"
 
 using namespace trireme;
 

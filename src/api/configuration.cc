@@ -2,7 +2,7 @@
 
 #include "api/content.h"
 #include "config/config_load.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_text.h"
 
 namespace trireme::api {
 

@@ -5,7 +5,7 @@
 
 #include "api/loaded_model.h"
 #include "base/result.h"
-#include "spec/run_config.h"
+#include "schema/run_config.h"
 #include "trireme/configuration.h"
 #include "trireme/failure.h"
 #include "trireme/model.h"

@@ -2,8 +2,8 @@
 
 #include "base/result.h"
 #include "compile/run_plan.h"
-#include "spec/hardware.h"
-#include "spec/run_config.h"
+#include "schema/hardware.h"
+#include "schema/run_config.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include "device/buffer.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
-#include "spec/hardware.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 namespace {

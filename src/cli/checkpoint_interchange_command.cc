@@ -17,7 +17,7 @@
 #include "interchange/foreign_model.h"
 #include "interchange/interchange.h"
 #include "interchange/logits.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_text.h"
 
 namespace trireme {
 namespace {

@@ -10,10 +10,10 @@
 #include "config/unknown_key.h"
 #include "graph/param_table.h"
 #include "graph/work.h"
-#include "spec/batch.h"
-#include "spec/model_spec.h"
-#include "spec/run_config_fields.h"
-#include "spec/run_config_text.h"
+#include "schema/batch.h"
+#include "schema/model_spec.h"
+#include "schema/run_config_fields.h"
+#include "schema/run_config_text.h"
 
 namespace trireme {
 namespace {
@@ -187,7 +187,7 @@ std::string configuration_markdown() {
   std::string text =
       "# RUN.toml\n\n"
       "`trireme config docs` prints this page from the table that the parser reads\n"
-      "(src/spec/run_config_fields.cc). A test checks that the two are equal.\n\n"
+      "(src/schema/run_config_fields.cc). A test checks that the two are equal.\n\n"
       "A run may be described by several files: later files override earlier ones, and\n"
       "`--set section.key=value` overrides all files. The value is TOML or a bare word. A "
       "`model.preset`\n"

@@ -10,8 +10,8 @@
 #include "cli/app.h"
 #include "cli/repository.h"
 #include "program/make_schedule.h"
-#include "spec/run_config_fields.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_fields.h"
+#include "schema/run_config_text.h"
 
 namespace trireme {
 namespace {

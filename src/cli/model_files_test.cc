@@ -5,7 +5,7 @@
 #include "cli/repository.h"
 #include "config/config_load.h"
 #include "graph/param_table.h"
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
-#include "spec/placement.h"
+#include "schema/placement.h"
 
 namespace trireme {
 

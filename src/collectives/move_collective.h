@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "collectives/plan.h"
-#include "spec/placement.h"
+#include "schema/placement.h"
 
 namespace trireme {
 

@@ -2,7 +2,7 @@
 
 #include "collectives/cost_model.h"
 #include "comm/world.h"
-#include "spec/hardware.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 

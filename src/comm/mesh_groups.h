@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/world.h"
-#include "spec/mesh.h"
+#include "schema/mesh.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include "compile/stage_cost.h"
 #include "program/check_ranks.h"
 #include "program/lookahead.h"
-#include "spec/sum_tree_rules.h"
+#include "schema/sum_tree_rules.h"
 
 namespace trireme {
 namespace {

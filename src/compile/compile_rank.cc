@@ -8,8 +8,8 @@
 #include "program/data_parallel.h"
 #include "program/offload.h"
 #include "program/stage_graph.h"
-#include "spec/norm_chunk.h"
-#include "spec/workspace.h"
+#include "schema/norm_chunk.h"
+#include "schema/workspace.h"
 
 namespace trireme {
 namespace {

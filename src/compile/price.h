@@ -1,8 +1,8 @@
 #pragma once
 
 #include "compile/run_plan.h"
-#include "spec/ceilings.h"
-#include "spec/hardware.h"
+#include "schema/ceilings.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 

@@ -13,7 +13,7 @@
 #include "predict/predict.h"
 #include "program/check_ranks.h"
 #include "program/make_schedule.h"
-#include "spec/run_config_validate.h"
+#include "schema/run_config_validate.h"
 
 namespace trireme {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "spec/batch.h"
-#include "spec/optimizer_state.h"
-#include "spec/run_config_validate.h"
+#include "schema/batch.h"
+#include "schema/optimizer_state.h"
+#include "schema/run_config_validate.h"
 
 namespace trireme {
 

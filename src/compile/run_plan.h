@@ -7,8 +7,8 @@
 #include "base/result.h"
 #include "graph/work.h"
 #include "program/rank_plan.h"
-#include "spec/hardware.h"
-#include "spec/run_config.h"
+#include "schema/hardware.h"
+#include "schema/run_config.h"
 
 namespace trireme {
 

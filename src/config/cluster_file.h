@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "spec/hardware.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 

@@ -7,8 +7,8 @@
 
 #include "base/result.h"
 #include "config/config_toml.h"
-#include "spec/run_config.h"
-#include "spec/run_config_validate.h"
+#include "schema/run_config.h"
+#include "schema/run_config_validate.h"
 
 namespace trireme {
 

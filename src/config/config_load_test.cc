@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "spec/run_config_fields.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_fields.h"
+#include "schema/run_config_text.h"
 
 namespace trireme {
 namespace {

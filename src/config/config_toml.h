@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "spec/run_config_fields.h"
+#include "schema/run_config_fields.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "spec/run_config_fields.h"
+#include "schema/run_config_fields.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/nearest_name.h"
 #include "config/foreign_key.h"
-#include "spec/run_config_fields.h"
+#include "schema/run_config_fields.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "device/thread_team.h"
-#include "spec/workspace.h"
+#include "schema/workspace.h"
 
 namespace trireme {
 

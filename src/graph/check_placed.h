@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "graph/param_layout.h"
-#include "spec/stage_shape.h"
+#include "schema/stage_shape.h"
 
 namespace trireme {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/axis.h"
-#include "spec/mesh.h"
-#include "spec/placement.h"
+#include "schema/mesh.h"
+#include "schema/placement.h"
 
 namespace trireme {
 

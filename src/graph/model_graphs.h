@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 

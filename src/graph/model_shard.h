@@ -3,10 +3,10 @@
 #include <array>
 
 #include "base/result.h"
-#include "spec/context_chunks.h"
-#include "spec/model_spec.h"
-#include "spec/placement.h"
-#include "spec/stage_shape.h"
+#include "schema/context_chunks.h"
+#include "schema/model_spec.h"
+#include "schema/placement.h"
+#include "schema/stage_shape.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "spec/stage_shape.h"
+#include "schema/stage_shape.h"
 
 namespace trireme {
 

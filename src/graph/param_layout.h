@@ -6,7 +6,7 @@
 #include "base/shape.h"
 #include "graph/graph.h"
 #include "graph/model_shard.h"
-#include "spec/placement.h"
+#include "schema/placement.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 
 #include "graph/graph.h"
 #include "graph/place.h"
-#include "spec/model_spec.h"
-#include "spec/stage_shape.h"
+#include "schema/model_spec.h"
+#include "schema/stage_shape.h"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 

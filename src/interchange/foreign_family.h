@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 

@@ -15,7 +15,7 @@
 #include "interchange/interchange.h"
 #include "interchange/interchange_fixture.h"
 #include "interchange/print_hugging_face_config.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_text.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "interchange/weights.h"
-#include "spec/run_config.h"
+#include "schema/run_config.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {

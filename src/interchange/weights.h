@@ -7,7 +7,7 @@
 #include "device/buffer.h"
 #include "graph/param_table.h"
 #include "nn/frame.h"
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 

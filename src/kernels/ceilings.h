@@ -2,7 +2,7 @@
 
 #include "device/isa.h"
 #include "device/stream.h"
-#include "spec/ceilings.h"
+#include "schema/ceilings.h"
 
 namespace trireme {
 

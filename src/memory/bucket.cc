@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "graph/model_graphs.h"
 #include "graph/param_layout.h"
-#include "spec/norm_chunk.h"
+#include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "memory/stage_tables.h"
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include "base/align.h"
 #include "base/check.h"
 #include "graph/model_graphs.h"
-#include "spec/norm_chunk.h"
+#include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {

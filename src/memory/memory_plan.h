@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "memory/chunk_tables.h"
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

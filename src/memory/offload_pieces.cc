@@ -4,7 +4,7 @@
 
 #include "base/align.h"
 #include "base/check.h"
-#include "spec/norm_chunk.h"
+#include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "spec/norm_chunk.h"
+#include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include "graph/model_shard.h"
 #include "graph/param_table.h"
 #include "memory/tensor_table.h"
-#include "spec/model_spec.h"
-#include "spec/stage_shape.h"
+#include "schema/model_spec.h"
+#include "schema/stage_shape.h"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "nn/ctx.h"
-#include "spec/context_chunks.h"
+#include "schema/context_chunks.h"
 #include "tensor/matrix.h"
 
 namespace trireme {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/position_map.h"
-#include "spec/context_chunks.h"
+#include "schema/context_chunks.h"
 
 namespace trireme {
 

@@ -2,7 +2,7 @@
 
 #include "nn/context_attention.h"
 #include "nn/ctx.h"
-#include "spec/context_chunks.h"
+#include "schema/context_chunks.h"
 
 namespace trireme {
 

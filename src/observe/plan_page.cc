@@ -10,7 +10,7 @@
 #include "observe/rank_view.h"
 #include "observe/report_page.h"
 #include "observe/summary.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_text.h"
 
 namespace trireme {
 namespace {

@@ -84,7 +84,7 @@ class CommonClock {
 
 // ---- which ranks
 
-// Parses a list whose form has been checked (spec/run_config_validate.cc).
+// Parses a list whose form has been checked (schema/run_config_validate.cc).
 std::vector<int> numbers_of(const std::string& list) {
   std::vector<int> numbers;
   const char* const end = list.data() + list.size();

@@ -9,7 +9,7 @@
 
 #include "base/align.h"
 #include "memory/memory_plan.h"
-#include "spec/norm_chunk.h"
+#include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {

@@ -7,8 +7,8 @@
 #include "memory/chunk_tables.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
-#include "spec/norm_sum.h"
-#include "spec/run_config.h"
+#include "schema/norm_sum.h"
+#include "schema/run_config.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "compile/run_plan.h"
-#include "spec/hardware.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 

@@ -1,9 +1,8 @@
 #include "planner/asynchronous_plan.h"
 
-#include "spec/batch.h"
-#include "spec/run_config_validate.h"
-
 #include "planner/make_plan.h"
+#include "schema/batch.h"
+#include "schema/run_config_validate.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 #include "memory/chunk_tables.h"
 #include "memory/stage_tables.h"
 #include "program/make_schedule.h"
-#include "spec/norm_chunk.h"
+#include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "planner/alternatives.h"
 #include "program/make_schedule.h"
-#include "spec/run_config_fields.h"
+#include "schema/run_config_fields.h"
 
 namespace trireme {
 namespace {

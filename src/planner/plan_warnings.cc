@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "spec/run_config_fields.h"
+#include "schema/run_config_fields.h"
 
 namespace trireme {
 namespace {

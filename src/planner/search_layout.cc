@@ -13,8 +13,8 @@
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
 #include "predict/price_schedule.h"
-#include "spec/batch.h"
-#include "spec/run_config_validate.h"
+#include "schema/batch.h"
+#include "schema/run_config_validate.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "planner/layout_choice.h"
 #include "predict/predict.h"
-#include "spec/hardware.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 

@@ -14,7 +14,7 @@
 #include "planner/make_plan.h"
 #include "predict/price_schedule.h"
 #include "program/make_schedule.h"
-#include "spec/run_config_validate.h"
+#include "schema/run_config_validate.h"
 
 namespace trireme {
 namespace {

@@ -10,8 +10,8 @@
 #include "compile/run_plan.h"
 #include "predict/collective_bytes.h"
 #include "predict/price_schedule.h"
+#include "schema/hardware.h"
 #include "sim/simulate.h"
-#include "spec/hardware.h"
 
 namespace trireme {
 

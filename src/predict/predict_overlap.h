@@ -3,8 +3,8 @@
 #include "compile/price.h"
 #include "compile/run_plan.h"
 #include "predict/collective_bytes.h"
+#include "schema/hardware.h"
 #include "sim/simulate_overlap.h"
-#include "spec/hardware.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include "compile/run_plan.h"
 #include "predict/collective_bytes.h"
 #include "predict/layer_comm.h"
+#include "schema/hardware.h"
 #include "sim/simulate.h"
-#include "spec/hardware.h"
 
 namespace trireme {
 

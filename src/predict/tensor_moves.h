@@ -2,7 +2,7 @@
 
 #include "compile/run_plan.h"
 #include "predict/collective_bytes.h"
-#include "spec/hardware.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

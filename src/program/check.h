@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

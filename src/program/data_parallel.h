@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "program/rank_plan.h"
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "spec/schedule_shape.h"
+#include "schema/schedule_shape.h"
 
 namespace trireme {
 

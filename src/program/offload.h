@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "program/check.h"
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

@@ -5,9 +5,9 @@
 #include "memory/chunk_tables.h"
 #include "memory/memory_plan.h"
 #include "program/accumulate.h"
-#include "spec/mesh.h"
-#include "spec/norm_sum.h"
-#include "spec/program.h"
+#include "schema/mesh.h"
+#include "schema/norm_sum.h"
+#include "schema/program.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "program/stage_graph.h"
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

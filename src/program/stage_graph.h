@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 
 #include "base/chrome_trace.h"
 #include "program/timeline.h"
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

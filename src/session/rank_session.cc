@@ -16,9 +16,9 @@
 #include "observe/tensorboard.h"
 #include "observe/write_trace.h"
 #include "planner/plan_warnings.h"
+#include "schema/run_config_text.h"
 #include "session/resume.h"
 #include "session/resumed_config.h"
-#include "spec/run_config_text.h"
 #include "train/run_state.h"
 
 namespace trireme {
@@ -101,10 +101,9 @@ Result<TrainPosition> RankSession::start() {
   }
   const RunSection& run = plan_.config.run;
   if (run.stop_after > 0 && position.step >= run.stop_after && position.step < run.steps) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("run.stop_after = {}, but the run is at step {}: "
-                             "remove it or increase it to resume",
-                             run.stop_after, position.step)};
+    return Error{ErrorKind::Usage, fmt::format("run.stop_after = {}, but the run is at step {}: "
+                                               "remove it or increase it to resume",
+                                               run.stop_after, position.step)};
   }
   return position;
 }

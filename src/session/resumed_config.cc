@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "config/config_load.h"
-#include "spec/run_config_fields.h"
+#include "schema/run_config_fields.h"
 
 namespace trireme {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/file_lock.h"
 #include "base/result.h"
 #include "compile/run_plan.h"
-#include "spec/hardware.h"
+#include "schema/hardware.h"
 #include "train/observer.h"
 #include "train/trainer.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "data/token_source.h"
-#include "spec/run_config.h"
+#include "schema/run_config.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {

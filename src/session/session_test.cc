@@ -7,9 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "schema/run_config_fields.h"
 #include "session/resumed_config.h"
 #include "session/session_fixture.h"
-#include "spec/run_config_fields.h"
 #include "tokenizer/byte_tokenizer.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "comm/group.h"
-#include "spec/placement.h"
+#include "schema/placement.h"
 #include "tensor/tensor.h"
 
 namespace trireme {

@@ -4,7 +4,7 @@
 
 #include "collectives/move_collective.h"
 #include "comm/group_driver.h"
-#include "spec/placement.h"
+#include "schema/placement.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "program/timeline.h"
-#include "spec/program.h"
+#include "schema/program.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 #include "base/allocation_count.h"
 #include "data/synthetic_source.h"
 #include "planner/make_plan.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_text.h"
 #include "train/kernel_choice.h"
 #include "train/run_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "spec/model_spec.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 

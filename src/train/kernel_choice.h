@@ -2,7 +2,7 @@
 
 #include "base/result.h"
 #include "kernels/kernel_table.h"
-#include "spec/run_config_choices.h"
+#include "schema/run_config_choices.h"
 
 namespace trireme {
 

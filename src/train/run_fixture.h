@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/run_config.h"
+#include "schema/run_config.h"
 
 namespace trireme {
 

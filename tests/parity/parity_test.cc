@@ -9,7 +9,7 @@
 #include "pairwise.h"
 #include "planner/make_plan.h"
 #include "program/make_schedule.h"
-#include "spec/run_config_validate.h"
+#include "schema/run_config_validate.h"
 #include "train/expert_load.h"
 
 namespace trireme {

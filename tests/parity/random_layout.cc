@@ -11,8 +11,8 @@
 #include "compile/run_plan.h"
 #include "planner/make_plan.h"
 #include "program/make_schedule.h"
-#include "spec/run_config_fields.h"
-#include "spec/run_config_validate.h"
+#include "schema/run_config_fields.h"
+#include "schema/run_config_validate.h"
 
 namespace trireme {
 namespace {

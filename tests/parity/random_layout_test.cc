@@ -9,7 +9,7 @@
 #include "layout_laws.h"
 #include "layout_run.h"
 #include "planner/make_plan.h"
-#include "spec/run_config_text.h"
+#include "schema/run_config_text.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "spec/run_config_fields.h"
+#include "schema/run_config_fields.h"
 
 namespace trireme {
 namespace {
@@ -144,8 +144,8 @@ class RunDraw {
     model.activation = any_of({ActivationChoice::Default, any_choice<ActivationChoice>()});
     model.norm = any_choice<NormChoice>();
     model.positions = any_choice<PositionsChoice>();
-    for (bool* flag : {&model.bias, &model.norm_gain, &model.embedding_norm, &model.parallel_block, &model.final_norm,
-                       &model.tied_head, &model.init_scale_residual}) {
+    for (bool* flag : {&model.bias, &model.norm_gain, &model.embedding_norm, &model.parallel_block,
+                       &model.final_norm, &model.tied_head, &model.init_scale_residual}) {
       *flag = is_one_of(2);
     }
     model.dropout = any_of({0.0, 0.0, 0.1});

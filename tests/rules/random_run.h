@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "spec/run_config.h"
+#include "schema/run_config.h"
 
 namespace trireme {
 

@@ -18,10 +18,10 @@
 #include "planner/make_plan.h"
 #include "predict/predict.h"
 #include "random_run.h"
+#include "schema/run_config_fields.h"
+#include "schema/run_config_text.h"
+#include "schema/run_config_validate.h"
 #include "session/session.h"
-#include "spec/run_config_fields.h"
-#include "spec/run_config_text.h"
-#include "spec/run_config_validate.h"
 
 namespace trireme {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "device/stream.h"
-#include "spec/norm_chunk.h"
-#include "spec/norm_sum.h"
+#include "schema/norm_chunk.h"
+#include "schema/norm_sum.h"
 #include "tensor/tensor.h"
 
 namespace trireme {

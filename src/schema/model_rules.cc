@@ -1,0 +1,151 @@
+#include "schema/model_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/input_limits.h"
+#include "schema/model_spec.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kMostRopeTokens = int64_t{1} << 31;
+
+void sizes_of_model(ConfigRules& rules, const ModelConfig& model) {
+  rules.size("model.layers", model.layers, 1, limits::kLayers);
+  rules.size("model.d_model", model.d_model, 1, limits::kWidth);
+  rules.size("model.heads", model.heads, 1, limits::kWidth);
+  rules.size("model.kv_heads", model.kv_heads, 0, limits::kWidth);
+  rules.size("model.head_dim", model.head_dim, 0, limits::kWidth);
+  rules.size("model.d_ff", model.d_ff, 0, 4 * limits::kWidth);  // as wide as its default may be
+  rules.size("model.vocab_size", model.vocab_size, 0, limits::kVocabSize);
+  rules.size("model.seq_len", model.seq_len, 1, limits::kSeqLen);
+  rules.divides("model.kv_heads", model.kv_heads, "model.heads", model.heads);
+  if (model.head_dim == 0 && model.heads >= 1) {
+    rules.require(model.d_model % model.heads == 0, "model.heads",
+                  fmt::format("must divide model.d_model = {}", model.d_model),
+                  "change one of them, or set model.head_dim");
+  }
+}
+
+void head_rules(ConfigRules& rules, const ModelConfig& model) {
+  const ModelSpec spec = with_defaults(model, 0);
+  rules.require(!spec.rope || spec.head_dim % 2 == 0,
+                model.head_dim != 0 ? "model.head_dim" : "model.heads",
+                fmt::format("gives a head of {}, and rotary positions turn pairs", spec.head_dim),
+                "choose an even width of a head");
+  const bool are_sizes = model.heads >= 1 && model.heads <= limits::kWidth;
+  const double width = double(spec.heads) * double(spec.head_dim);
+  rules.require(
+      !are_sizes || width <= double(limits::kWidth), "model.heads",
+      fmt::format("heads of {} are wider than {} together", spec.head_dim, limits::kWidth),
+      "take fewer or narrower heads");
+}
+
+void number_rules(ConfigRules& rules, const ModelConfig& model) {
+  rules.in_range("model.dropout", model.dropout, 0.0, 1.0);
+  rules.at_least("model.norm_eps", model.norm_eps, 0.0);
+  rules.at_least("model.init_stddev", model.init_stddev, 0.0);
+  rules.require(model.rope_theta > 0.0 && std::isfinite(model.rope_theta), "model.rope_theta",
+                "must be positive and finite", "try 10000.0");
+  rules.at_least("model.rope_scaling_factor", model.rope_scaling_factor, 1.0);
+  if (model.rope_scaling_factor > 1.0) {
+    rules.require(model.rope_low_freq_factor > 0.0, "model.rope_low_freq_factor",
+                  "must be positive", "try 1.0");
+    rules.require(
+        model.rope_high_freq_factor > model.rope_low_freq_factor &&
+            std::isfinite(model.rope_high_freq_factor),
+        "model.rope_high_freq_factor",
+        fmt::format("must be above model.rope_low_freq_factor = {}", model.rope_low_freq_factor),
+        "try 4.0");
+    rules.size("model.rope_original_seq_len", model.rope_original_seq_len, 1, kMostRopeTokens);
+  }
+}
+
+constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
+
+// How many of the experts, of which there are some, a token may visit.
+void chosen_expert_rules(ConfigRules& rules, const ModelConfig& model) {
+  const int64_t groups = model.expert_groups, top_groups = model.top_groups;
+  rules.size("model.top_k", model.top_k, 1, model.experts);
+  rules.divides("model.expert_groups", groups, "model.experts", model.experts);
+  if (model.top_k > model.experts || groups < 1 || top_groups < 1) return;
+  if (model.experts % groups != 0 || top_groups >= groups) return;
+  const int64_t reachable = model.experts / groups * top_groups;
+  rules.require(model.top_k <= reachable, "model.top_k",
+                fmt::format("must not exceed the {} expert{} of {} group{}", reachable,
+                            reachable == 1 ? "" : "s", top_groups, top_groups == 1 ? "" : "s"),
+                fmt::format("raise model.top_groups, or try {}", reachable));
+}
+
+void expert_rules(ConfigRules& rules, const ModelConfig& model) {
+  if (model.family != ModelFamily::Moe) return;
+  rules.size("model.experts", model.experts, 1, kMostExperts);
+  rules.size("model.shared_experts", model.shared_experts, 0, kMostExperts);
+  rules.size("model.expert_groups", model.expert_groups, 1, kMostExperts);
+  rules.size("model.top_groups", model.top_groups, 1, std::max<int64_t>(1, model.expert_groups));
+  if (model.experts >= 1) chosen_expert_rules(rules, model);
+  rules.require(
+      model.activation == ActivationChoice::Default || model.activation == ActivationChoice::Swiglu,
+      "model.activation", "is not what experts are built of", "use \"swiglu\"");
+  rules.at_least("model.capacity_factor", model.capacity_factor, 0.0);
+  rules.at_least("model.aux_loss", model.aux_loss, 0.0);
+  rules.at_least("model.z_loss", model.z_loss, 0.0);
+  rules.require(model.z_loss == 0.0 || model.router == RouterType::Softmax, "model.z_loss",
+                "is a loss of the softmax router", "set it to 0, or model.router = \"softmax\"");
+  rules.at_least("model.balance_rate", model.balance_rate, 0.0);
+}
+
+// Refuses models whose tables would take more time and memory than the model is worth, before any
+// table is made.
+void tensor_count_rules(ConfigRules& rules, const ModelConfig& model) {
+  const bool has_experts = model.family == ModelFamily::Moe;
+  const double experts = has_experts ? double(model.experts) + double(model.shared_experts) : 1.0;
+  const double of_layer = 16.0 + (has_experts ? 3.0 * experts : 0.0);
+  rules.require(double(model.layers) * of_layer <= double(limits::kModelTensors), "model.layers",
+                fmt::format("with {:.0f} experts each makes more than {} tensors", experts,
+                            limits::kModelTensors),
+                "take fewer layers or experts");
+}
+
+// Sums are doubles, which do not overflow.
+double most_parameters(const ModelSpec& model) {
+  const double C = double(model.d_model);
+  const double experts =
+      model.has_experts() ? double(model.experts) + double(model.shared_experts) : 1.0;
+  const double layer = 4.0 * C * double(model.heads) * double(model.head_dim) +
+                       3.0 * C * double(model.d_ff) * experts;
+  return double(model.layers) * layer +
+         2.0 * C * (double(model.vocab_size) + double(model.seq_len));
+}
+
+}  // namespace
+
+void model_rules(ConfigRules& rules, const ModelConfig& model) {
+  sizes_of_model(rules, model);
+  head_rules(rules, model);
+  number_rules(rules, model);
+  expert_rules(rules, model);
+  tensor_count_rules(rules, model);
+}
+
+void vocabulary_rules(ConfigRules& rules, const ModelConfig& model, int64_t data_vocab_size) {
+  const ModelSpec spec = with_defaults(model, data_vocab_size);
+  if (spec.vocab_size <= 0) {
+    return rules.require(false, "model.vocab_size", "must be positive",
+                         "set it, or name token files in data.train, which have a vocabulary");
+  }
+  rules.require(data_vocab_size <= spec.vocab_size, "model.vocab_size",
+                fmt::format("is smaller than the data's vocabulary of {}", data_vocab_size),
+                fmt::format("try {}, or 0 for the data's", data_vocab_size));
+  rules.size("model.vocab_size", spec.vocab_size, 1, limits::kVocabSize);
+  const double parameters = most_parameters(spec);
+  rules.require(parameters <= limits::kParameters, "model.d_model",
+                fmt::format("gives up to {:.1e} parameters; a model has at most {:.0e}", parameters,
+                            limits::kParameters),
+                "take fewer layers, a smaller width or a smaller vocabulary");
+}
+
+}  // namespace trireme

@@ -1,0 +1,137 @@
+#include "schema/model_spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/align.h"
+#include "base/input_limits.h"
+#include "schema/model_rules.h"
+#include "schema/stage_shape.h"
+
+namespace trireme {
+namespace {
+
+NormType norm_of(const ModelConfig& config) {
+  const bool is_default = config.norm == NormChoice::Default;
+  const bool is_layer_norm =
+      is_default ? config.family == ModelFamily::Gpt2 : config.norm == NormChoice::LayerNorm;
+  return is_layer_norm ? NormType::LayerNorm : NormType::RmsNorm;
+}
+
+MlpType mlp_of(const ModelConfig& config) {
+  switch (config.activation) {
+    case ActivationChoice::Default:
+      return config.family == ModelFamily::Gpt2 ? MlpType::GeluTanh : MlpType::Swiglu;
+    case ActivationChoice::GeluTanh:
+      return MlpType::GeluTanh;
+    case ActivationChoice::GeluErf:
+      return MlpType::GeluErf;
+    case ActivationChoice::Relu:
+      return MlpType::Relu;
+    case ActivationChoice::Relu2:
+      return MlpType::Relu2;
+    case ActivationChoice::Swiglu:
+      return MlpType::Swiglu;
+  }
+  return MlpType::Swiglu;
+}
+
+bool has_rope(const ModelConfig& config) {
+  const bool is_default = config.positions == PositionsChoice::Default;
+  return is_default ? config.family != ModelFamily::Gpt2
+                    : config.positions == PositionsChoice::Rope;
+}
+
+// Products of sizes that validation refuses do not overflow, either.
+int64_t default_d_ff(const ModelConfig& config, MlpType mlp) {
+  const int64_t d_model = std::clamp<int64_t>(config.d_model, 0, limits::kWidth);
+  return mlp == MlpType::Swiglu ? round_up(d_model * 8 / 3, 64) : 4 * d_model;
+}
+
+}  // namespace
+
+ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
+  ModelSpec model;
+  model.family = config.family;
+  model.layers = config.layers;
+  model.d_model = config.d_model;
+  model.heads = config.heads;
+  model.kv_heads = config.kv_heads == 0 ? config.heads : config.kv_heads;
+  model.head_dim = config.head_dim != 0 ? config.head_dim
+                   : config.heads > 0   ? config.d_model / config.heads
+                                        : 0;
+  model.vocab_size = config.vocab_size == 0 ? data_vocab_size : config.vocab_size;
+  model.seq_len = config.seq_len;
+  model.norm = norm_of(config);
+  model.mlp = mlp_of(config);
+  model.rope = has_rope(config);
+  model.d_ff = config.d_ff != 0 ? config.d_ff : default_d_ff(config, model.mlp);
+  model.bias = config.bias && config.family == ModelFamily::Gpt2;
+  model.norm_gain = config.norm_gain;
+  model.parallel_block = config.parallel_block;
+  model.embedding_norm = config.embedding_norm;
+  model.final_norm = config.final_norm;
+  model.tied_head = config.tied_head;
+  model.norm_eps = config.norm_eps;
+  model.dropout = config.dropout;
+  model.init_stddev = config.init_stddev;
+  model.init_scale_residual = config.init_scale_residual;
+  model.rope_theta = config.rope_theta;
+  model.rope_scaling_factor = config.rope_scaling_factor;
+  model.rope_low_freq_factor = config.rope_low_freq_factor;
+  model.rope_high_freq_factor = config.rope_high_freq_factor;
+  model.rope_original_seq_len = config.rope_original_seq_len;
+  if (config.family != ModelFamily::Moe) return model;
+  model.router = config.router;
+  model.experts = config.experts;
+  model.held_experts = config.experts;
+  model.top_k = config.top_k;
+  model.shared_experts = config.shared_experts;
+  model.expert_groups = config.expert_groups;
+  model.top_groups = config.top_groups;
+  model.capacity_factor = config.capacity_factor;
+  model.aux_loss = config.aux_loss;
+  model.z_loss = config.z_loss;
+  model.balance_rate = config.balance_rate;
+  return model;
+}
+
+Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_size) {
+  const RunConfig run{.model = config};
+  ConfigRules rules(run);
+  model_rules(rules, config);
+  vocabulary_rules(rules, config, data_vocab_size);
+  const std::vector<ConfigProblem> problems = rules.take();
+  if (!problems.empty()) return usage(problems.front().message());
+  return with_defaults(config, data_vocab_size);
+}
+
+int most_slices(const ModelSpec& model) {
+  int slices = 1;
+  const auto divides = [](int64_t extent, int by) { return extent % by == 0; };
+  while (2 * slices <= kMostSlices && divides(model.heads, 2 * slices) &&
+         divides(model.kv_heads, 2 * slices) && divides(model.d_ff, 2 * slices) &&
+         model.vocab_size >= 2 * slices) {
+    slices *= 2;
+  }
+  return slices;
+}
+
+StageSpec whole_model(const ModelSpec& model) { return {0, model.layers, true, true}; }
+
+int64_t ModelSpec::expert_capacity(int64_t num_tokens) const {
+  if (capacity_factor == 0.0) return num_tokens;
+  const double even = double(num_tokens) * double(top_k) / double(experts);
+  return std::clamp<int64_t>(int64_t(std::ceil(capacity_factor * even)), 1, num_tokens);
+}
+
+int64_t ModelSpec::expert_rows(int64_t num_tokens) const {
+  return std::min(num_tokens * top_k, experts * expert_capacity(num_tokens));
+}
+
+int64_t ModelSpec::active_mlp_width() const {
+  const int64_t one = up_width() + d_ff;
+  return has_experts() ? experts + (top_k + shared_experts) * one : one;
+}
+
+}  // namespace trireme

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "schema/run_config.h"
+
+namespace trireme {
+
+enum class NormType { LayerNorm, RmsNorm };
+enum class MlpType { GeluTanh, GeluErf, Relu, Relu2, Swiglu };
+
+// A transformer with every default resolved. It is pure data; tables, layers and plan all read this
+// one description.
+struct ModelSpec {
+  ModelFamily family = ModelFamily::Gpt2;
+  int64_t layers = 0;
+  int64_t d_model = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t d_ff = 0;
+  int64_t vocab_size = 0;
+  int64_t seq_len = 0;
+  NormType norm = NormType::LayerNorm;
+  MlpType mlp = MlpType::GeluTanh;
+  bool rope = false;  // false: learned positions
+  bool bias = true;
+  bool norm_gain = true;
+  bool parallel_block = false;  // attention and MLP read the same norm, and are added together
+  bool embedding_norm = false;
+  bool final_norm = true;
+  bool tied_head = true;
+  double norm_eps = 1e-5;
+  double dropout = 0.0;
+  double init_stddev = 0.02;
+  bool init_scale_residual = true;
+  double rope_theta = 10000.0;
+  double rope_scaling_factor = 1.0;
+  double rope_low_freq_factor = 1.0;
+  double rope_high_freq_factor = 4.0;
+  int64_t rope_original_seq_len = 8192;
+
+  // Experts, each of width d_ff, replace the MLP. 0: a dense MLP.
+  int64_t experts = 0;
+  int64_t top_k = 0;
+  int64_t shared_experts = 0;
+  RouterType router = RouterType::Softmax;
+  int64_t expert_groups = 1;
+  int64_t top_groups = 1;
+  double capacity_factor = 0.0;  // 0: dropless
+  double aux_loss = 0.0;
+  double z_loss = 0.0;
+  double balance_rate = 0.0;
+  int64_t first_expert = 0;  // first of the experts on this rank
+  int64_t held_experts = 0;
+
+  bool has_experts() const { return experts > 0; }
+  int64_t shared_width() const { return shared_experts * d_ff; }
+  // Number of tokens of a micro-batch that an expert accepts.
+  int64_t expert_capacity(int64_t num_tokens) const;
+  // Rows of all experts together: tokens * top_k, or fewer if capacities are smaller.
+  int64_t expert_rows(int64_t num_tokens) const;
+  // Number of rows of d_model by which a token is multiplied in a layer's MLP, router included.
+  int64_t active_mlp_width() const;
+  int64_t q_width() const { return heads * head_dim; }
+  int64_t kv_width() const { return kv_heads * head_dim; }
+  int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
+  // Gate and up together.
+  int64_t up_width() const { return mlp == MlpType::Swiglu ? 2 * d_ff : d_ff; }
+};
+
+// The model with every default filled in. `data_vocab_size` fills model.vocab_size = 0; it is 0 if
+// the data has no vocabulary.
+ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size);
+
+// The same for a model that keeps the rules of schema/model_rules.h, or the first that it breaks.
+Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_size);
+
+// Into how many slices run.reproducible = "mesh" cuts every layer, whatever tp is.
+int most_slices(const ModelSpec& model);
+
+// The consecutive part of the model in one stage.
+struct StageSpec {
+  int64_t first_layer = 0;
+  int64_t num_layers = 0;
+  bool has_embedding = true;
+  bool has_head = true;
+};
+StageSpec whole_model(const ModelSpec& model);
+
+}  // namespace trireme

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schema/run_config_choices.h"
+
+namespace trireme {
+
+// One struct per section of RUN.toml; the defaults stand here, the words about each field in
+// run_config_fields.cc, from which parsing, printing and help are made. The names of enums are in
+// run_config_choices.h.
+
+struct ModelConfig {
+  std::string preset;  // "" or the name of a file in models/
+  ModelFamily family = ModelFamily::Gpt2;
+  int64_t layers = 4;
+  int64_t d_model = 128;
+  int64_t heads = 4;
+  int64_t kv_heads = 0;    // 0: as many as heads
+  int64_t head_dim = 0;    // 0: d_model / heads
+  int64_t d_ff = 0;        // 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (llama)
+  int64_t vocab_size = 0;  // 0: that of the tokenizer
+  int64_t seq_len = 128;
+  ActivationChoice activation = ActivationChoice::Default;  // gpt2: GeluTanh; llama: Swiglu
+  NormChoice norm = NormChoice::Default;                    // gpt2: LayerNorm; llama: RmsNorm
+  PositionsChoice positions = PositionsChoice::Default;     // gpt2: Learned; llama: Rope
+  bool bias = true;                                         // gpt2: biases of linears and norms
+  bool norm_gain = true;                                    // false: norms without parameters
+  bool parallel_block = false;  // attention and MLP beside each other (GPT-J, PaLM)
+  bool embedding_norm = false;  // a norm right after the embedding (microgpt)
+  bool final_norm = true;
+  bool tied_head = true;  // the head uses the embedding's table (false in the files of llama)
+  double norm_eps = 1e-5;
+  double dropout = 0.0;  // of embedding, residual and attention
+  double init_stddev = 0.02;
+  // Projections into the residual stream use stddev / sqrt(2 layers).
+  bool init_scale_residual = true;
+  double rope_theta = 10000.0;
+  double rope_scaling_factor = 1.0;  // Llama-3 scaling; 1: none
+  double rope_low_freq_factor = 1.0;
+  double rope_high_freq_factor = 4.0;
+  int64_t rope_original_seq_len = 8192;
+  // The next fields are only for moe. d_ff is the width of one expert.
+  int64_t experts = 8;  // experts to which tokens are routed
+  int64_t top_k = 2;    // how many of them each token visits
+  int64_t shared_experts = 0;
+  RouterType router = RouterType::Softmax;
+  int64_t expert_groups = 1;  // a token's experts lie in the best top_groups of so many groups
+  int64_t top_groups = 1;
+  double capacity_factor = 0.0;  // 0: dropless
+  double aux_loss = 0.01;
+  double z_loss = 0.0;
+  double balance_rate = 0.0;
+};
+
+struct DataConfig {
+  DataSource source = DataSource::Files;
+  std::string train;      // token file
+  std::string val;        // token file; "": no validation
+  std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; copied into checkpoints
+};
+
+struct BatchConfig {
+  int64_t global_sequences = 0;  // set one of the two, or neither (then micro_sequences * dp)
+  int64_t global_tokens = 0;
+  int64_t micro_sequences = 8;
+};
+
+struct OptimConfig {
+  OptimizerKind name = OptimizerKind::AdamW;
+  double lr = 6e-4;
+  double min_lr = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // matrices only
+  double momentum = 0.9;      // sgd
+  LrScheduleKind schedule = LrScheduleKind::Cosine;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
+  double clip_norm = 1.0;   // 0: no clipping
+  bool post_validate = false;
+};
+
+struct ParallelConfig {
+  int dp = 1;
+  int tp = 1;
+  int pp = 1;
+  int cp = 1;
+  int ep = 1;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int chunks = 0;  // model chunks per rank; 0: default of the schedule
+  int zero = 0;
+  int hsdp_shard = 0;
+  GradSync sync = GradSync::AllReduce;
+  int servers = 1;    // of the dp ranks: those that keep what is updated
+  int staleness = 0;  // pushes that a worker may be ahead; 0: synchronous
+  bool sequence = false;
+  bool tp_overlap = false;
+  ContextExchange context = ContextExchange::Ring;
+  int64_t bucket_bytes = 0;  // gradients that are reduced together; 0: each unit separately
+  int prefetch = 1;          // units whose parameters or gradients are in transfer
+};
+
+struct MemoryConfig {
+  Recompute recompute = Recompute::None;
+  OffloadChoice offload = OffloadChoice::None;
+  std::string offload_folder;  // "": the run's
+  int64_t offload_buffer_bytes = 16 << 20;
+  int64_t limit_bytes = 0;  // larger plans are refused; 0: the memory of the host
+};
+
+struct PrecisionConfig {
+  ComputeChoice compute = ComputeChoice::Bf16;
+  double loss_scale = 256.0;         // fp16: at the first step
+  int64_t loss_scale_window = 1000;  // fp16: good steps before it is doubled
+};
+
+struct CheckpointConfig {
+  int64_t every = 0;  // in steps; 0: only at the end and on a signal
+  int64_t keep = 3;
+  int64_t keep_every = 0;       // in steps; 0: none
+  std::string fallback_folder;  // "": none
+  bool at_end = true;
+  double timeout_s = 300.0;  // limit without progress
+};
+
+struct RunSection {
+  uint64_t seed = 1337;
+  int64_t steps = 100;
+  int64_t stop_after = 0;
+  Reproducible reproducible = Reproducible::Fixed;
+  int threads_per_rank = 0;  // 0: max(1, cores / ranks on this host)
+  BackendChoice backend = BackendChoice::Local;
+  double comm_timeout_s = 60.0;
+  int64_t eval_every = 0;  // in steps; 0: only at the last step
+  int64_t eval_sequences = 64;
+  int64_t sample_every = 0;
+  int64_t sample_tokens = 64;
+  std::string sample_prompt = "\n";
+  IsaChoice isa = IsaChoice::Auto;
+  std::string hardware;  // a hardware file; "": measured for a moment at the start
+  bool tensorboard = true;
+  int64_t histograms_every = 0;  // in steps; 0: never
+  std::string prometheus_file;   // "": none
+  int prometheus_port = 0;       // 0: none
+  std::string prometheus_host = "127.0.0.1";
+};
+
+struct TraceConfig {
+  int64_t first_step = 2;  // traced steps: first_step .. first_step + steps - 1
+  int64_t steps = 3;
+  std::string ranks;  // such as "3,17": added to the ranks that the report chooses
+};
+
+struct RunConfig {
+  ModelConfig model;
+  DataConfig data;
+  BatchConfig batch;
+  OptimConfig optim;
+  ParallelConfig parallel;
+  MemoryConfig memory;
+  PrecisionConfig precision;
+  CheckpointConfig checkpoint;
+  RunSection run;
+  TraceConfig trace;
+};
+
+}  // namespace trireme

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/dtype.h"
+
+namespace trireme {
+
+// A field of RUN.toml that is one of several names is an enum of one byte. Each enum has one table
+// of names: the name of a value stands at the place of that value. Parsing, printing, help and the
+// messages of refusals read this table.
+using ChoiceNames = std::span<const std::string_view>;
+
+template <typename E>
+struct ChoiceTable;  // `names`, and `last`, the last value of the enum
+
+enum class ModelFamily : uint8_t { Gpt2, Llama, Moe };
+template <>
+struct ChoiceTable<ModelFamily> {
+  static constexpr std::string_view names[] = {"gpt2", "llama", "moe"};
+  static constexpr ModelFamily last = ModelFamily::Moe;
+};
+
+// Default: the family's. It is written "" in RUN.toml.
+enum class ActivationChoice : uint8_t { Default, GeluTanh, GeluErf, Relu, Relu2, Swiglu };
+template <>
+struct ChoiceTable<ActivationChoice> {
+  static constexpr std::string_view names[] = {"",     "gelu_tanh", "gelu_erf",
+                                               "relu", "relu2",     "swiglu"};
+  static constexpr ActivationChoice last = ActivationChoice::Swiglu;
+};
+
+enum class NormChoice : uint8_t { Default, LayerNorm, RmsNorm };
+template <>
+struct ChoiceTable<NormChoice> {
+  static constexpr std::string_view names[] = {"", "layer_norm", "rms_norm"};
+  static constexpr NormChoice last = NormChoice::RmsNorm;
+};
+
+enum class PositionsChoice : uint8_t { Default, Learned, Rope };
+template <>
+struct ChoiceTable<PositionsChoice> {
+  static constexpr std::string_view names[] = {"", "learned", "rope"};
+  static constexpr PositionsChoice last = PositionsChoice::Rope;
+};
+
+enum class RouterType : uint8_t { Softmax, Sigmoid };
+template <>
+struct ChoiceTable<RouterType> {
+  static constexpr std::string_view names[] = {"softmax", "sigmoid"};
+  static constexpr RouterType last = RouterType::Sigmoid;
+};
+
+enum class DataSource : uint8_t { Files, Synthetic };
+template <>
+struct ChoiceTable<DataSource> {
+  static constexpr std::string_view names[] = {"files", "synthetic"};
+  static constexpr DataSource last = DataSource::Synthetic;
+};
+
+enum class OptimizerKind : uint8_t { AdamW, Sgd };
+template <>
+struct ChoiceTable<OptimizerKind> {
+  static constexpr std::string_view names[] = {"adamw", "sgd"};
+  static constexpr OptimizerKind last = OptimizerKind::Sgd;
+};
+
+enum class LrScheduleKind : uint8_t { Cosine, Linear, Constant, Wsd };
+template <>
+struct ChoiceTable<LrScheduleKind> {
+  static constexpr std::string_view names[] = {"cosine", "linear", "constant", "wsd"};
+  static constexpr LrScheduleKind last = LrScheduleKind::Wsd;
+};
+
+// Auto: the schedule that a search finds.
+enum class ScheduleKind : uint8_t {
+  Naive,
+  Gpipe,
+  OneFOneB,
+  Interleaved,
+  ZbH1,
+  ZbH2,
+  ZbV,
+  Dualpipe,
+  DualpipeV,
+  Auto,
+};
+template <>
+struct ChoiceTable<ScheduleKind> {
+  static constexpr std::string_view names[] = {"naive", "gpipe", "1f1b",     "interleaved", "zb_h1",
+                                               "zb_h2", "zb_v",  "dualpipe", "dualpipev",   "auto"};
+  static constexpr ScheduleKind last = ScheduleKind::Auto;
+};
+
+enum class GradSync : uint8_t { AllReduce, ParameterServer };
+template <>
+struct ChoiceTable<GradSync> {
+  static constexpr std::string_view names[] = {"all_reduce", "parameter_server"};
+  static constexpr GradSync last = GradSync::ParameterServer;
+};
+
+// How queries meet keys whose tokens lie on other context-parallel ranks: keys and values go round
+// a ring, or every rank takes part of the heads of whole sequences.
+enum class ContextExchange : uint8_t { Ring, AllToAll };
+template <>
+struct ChoiceTable<ContextExchange> {
+  static constexpr std::string_view names[] = {"ring", "all_to_all"};
+  static constexpr ContextExchange last = ContextExchange::AllToAll;
+};
+
+enum class Recompute : uint8_t { None, Selective, Full };
+template <>
+struct ChoiceTable<Recompute> {
+  static constexpr std::string_view names[] = {"none", "selective", "full"};
+  static constexpr Recompute last = Recompute::Full;
+};
+
+enum class OffloadChoice : uint8_t { None, Optimizer, All };
+template <>
+struct ChoiceTable<OffloadChoice> {
+  static constexpr std::string_view names[] = {"none", "optimizer", "all"};
+  static constexpr OffloadChoice last = OffloadChoice::All;
+};
+
+enum class ComputeChoice : uint8_t { Fp32, Bf16, Fp16 };
+template <>
+struct ChoiceTable<ComputeChoice> {
+  static constexpr std::string_view names[] = {"fp32", "bf16", "fp16"};
+  static constexpr ComputeChoice last = ComputeChoice::Fp16;
+};
+constexpr DType compute_dtype(ComputeChoice compute) {
+  return compute == ComputeChoice::Fp32   ? DType::F32
+         : compute == ComputeChoice::Bf16 ? DType::BF16
+                                          : DType::F16;
+}
+
+enum class Reproducible : uint8_t { Fixed, Layout, Mesh };
+template <>
+struct ChoiceTable<Reproducible> {
+  static constexpr std::string_view names[] = {"fixed", "layout", "mesh"};
+  static constexpr Reproducible last = Reproducible::Mesh;
+};
+
+enum class BackendChoice : uint8_t { Local, Mpi };
+template <>
+struct ChoiceTable<BackendChoice> {
+  static constexpr std::string_view names[] = {"local", "mpi"};
+  static constexpr BackendChoice last = BackendChoice::Mpi;
+};
+
+enum class IsaChoice : uint8_t { Auto, Avx2, Avx512, Avx512Bf16, Reference };
+template <>
+struct ChoiceTable<IsaChoice> {
+  static constexpr std::string_view names[] = {"auto", "avx2", "avx512", "avx512_bf16",
+                                               "reference"};
+  static constexpr IsaChoice last = IsaChoice::Reference;
+};
+
+template <typename E>
+concept Choice = requires {
+  ChoiceTable<E>::names;
+};
+
+template <Choice E>
+constexpr ChoiceNames choice_names() {
+  static_assert(sizeof(E) == 1 &&
+                std::size(ChoiceTable<E>::names) == static_cast<size_t>(ChoiceTable<E>::last) + 1);
+  return ChoiceTable<E>::names;
+}
+
+template <Choice E>
+constexpr std::string_view name_of(E value) {
+  return choice_names<E>()[static_cast<size_t>(value)];
+}
+
+// The value of a name, or nullopt if no value has this name.
+template <Choice E>
+constexpr std::optional<E> choice_of(std::string_view name) {
+  const ChoiceNames names = choice_names<E>();
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace trireme

@@ -1,0 +1,296 @@
+#include "schema/run_config_validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <optional>
+
+#include "base/input_limits.h"
+#include "schema/batch.h"
+#include "schema/config_rules.h"
+#include "schema/degree_rules.h"
+#include "schema/model_rules.h"
+#include "schema/schedule_shape.h"
+#include "schema/sum_tree_rules.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 31;
+constexpr int64_t kMostBatchTokens = int64_t{1} << 40;
+constexpr int64_t kMostRanks = int64_t{1} << 20;
+
+// True for "" and for numbers of up to six digits separated by commas.
+bool is_rank_list(std::string_view text) {
+  int digits = 0;
+  for (const char c : text) {
+    if (c == ',' && digits == 0) return false;
+    if (c != ',' && (c < '0' || c > '9' || digits == 6)) return false;
+    digits = c == ',' ? 0 : digits + 1;
+  }
+  return text.empty() || digits > 0;
+}
+
+void batch_rules(ConfigRules& rules, const RunConfig& config) {
+  const BatchConfig& batch = config.batch;
+  const int64_t seq_len = config.model.seq_len;
+  rules.size("batch.global_sequences", batch.global_sequences, 0, kMostTokens);
+  rules.size("batch.global_tokens", batch.global_tokens, 0, kMostBatchTokens);
+  rules.size("batch.micro_sequences", batch.micro_sequences, 1, kMostTokens);
+  if (batch.global_tokens > 0 && seq_len > 0) {
+    if (batch.global_sequences > 0) {
+      // Uses division, because the product of two large values may overflow.
+      rules.require(batch.global_tokens % seq_len == 0 &&
+                        batch.global_tokens / seq_len == batch.global_sequences,
+                    "batch.global_tokens",
+                    fmt::format("contradicts batch.global_sequences = {} at model.seq_len = {}",
+                                batch.global_sequences, seq_len),
+                    "set one of the two");
+    } else {
+      rules.require(
+          batch.global_tokens % seq_len == 0, "batch.global_tokens",
+          fmt::format("must be a multiple of model.seq_len = {}", seq_len),
+          fmt::format("try {}", std::max<int64_t>(1, batch.global_tokens / seq_len) * seq_len));
+    }
+  }
+  if (batch.global_sequences == 0 && batch.global_tokens == 0) return;
+  const int64_t sequences = sequences_of_step(config);
+  const int64_t dp = config.parallel.dp;
+  if (sequences <= 0 || batch.micro_sequences < 1 || dp < 1) return;
+  const int64_t micro = sequences % batch.micro_sequences == 0 ? batch.micro_sequences : 1;
+  rules.require(sequences % dp == 0, "parallel.dp",
+                fmt::format("must divide the {} sequences of a step", sequences),
+                try_divisors_of(sequences / micro));
+  if (sequences % dp != 0) return;
+  rules.divides("batch.micro_sequences", batch.micro_sequences, "the sequences of a rank and step",
+                sequences / dp);
+}
+
+// What a rank takes at once, and all ranks in a step.
+void token_rules(ConfigRules& rules, const RunConfig& config) {
+  const BatchConfig& batch = config.batch;
+  const double seq_len = double(config.model.seq_len);
+  if (config.parallel.cp < 1) return;
+  const double tokens = double(batch.micro_sequences) * seq_len / double(config.parallel.cp);
+  rules.require(tokens <= double(limits::kMicroBatchTokens), "batch.micro_sequences",
+                fmt::format("of model.seq_len = {} are {:.1e} tokens on a rank; at most {} are "
+                            "planned",
+                            config.model.seq_len, tokens, limits::kMicroBatchTokens),
+                "take a smaller micro-batch, shorter sequences or a larger parallel.cp",
+                ErrorKind::Infeasible);
+  const double of_step = double(sequences_of_step(config)) * seq_len;
+  rules.require(
+      of_step <= double(kMostBatchTokens),
+      batch.global_tokens > 0 ? "batch.global_tokens" : "batch.global_sequences",
+      fmt::format("gives a step {:.1e} tokens; it has at most {}", of_step, kMostBatchTokens),
+      "take fewer or shorter sequences");
+}
+
+void optim_rules(ConfigRules& rules, const RunConfig& config) {
+  const OptimConfig& optim = config.optim;
+  const OptimConfig usual;
+  rules.at_least("optim.lr", optim.lr, 0.0, usual.lr);
+  rules.at_least("optim.min_lr", optim.min_lr, 0.0);
+  const bool has_lr = optim.lr >= 0.0;
+  rules.require(!has_lr || !(optim.min_lr > optim.lr), "optim.min_lr",
+                fmt::format("must not be above optim.lr = {}", optim.lr),
+                fmt::format("try {}", optim.lr / 10));
+  rules.in_range("optim.beta1", optim.beta1, 0.0, 1.0, usual.beta1);
+  rules.in_range("optim.beta2", optim.beta2, 0.0, 1.0, usual.beta2);
+  rules.require(optim.eps > 0.0 && std::isfinite(optim.eps), "optim.eps",
+                "must be positive and finite", "try 1e-08");
+  rules.at_least("optim.weight_decay", optim.weight_decay, 0.0);
+  rules.in_range("optim.momentum", optim.momentum, 0.0, 1.0, usual.momentum);
+  rules.at_least("optim.warmup_steps", optim.warmup_steps, 0);
+  rules.at_least("optim.decay_steps", optim.decay_steps, 0);
+  rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
+  rules.require(
+      !optim.post_validate || config.memory.offload == OffloadChoice::None, "optim.post_validate",
+      fmt::format("keeps copies of weights and the optimizer's state in memory from Step "
+                  "to Validate, so that what memory.offload = \"{}\" takes out of it "
+                  "would stand there again; what it would hide, ranks wait for while the "
+                  "first pieces of the state are read anyway",
+                  name_of(config.memory.offload)),
+      "set optim.post_validate = false or memory.offload = \"none\"", ErrorKind::Infeasible);
+}
+
+void rank_count_rules(ConfigRules& rules, const ParallelConfig& parallel) {
+  const double ranks =
+      double(parallel.dp) * double(parallel.tp) * double(parallel.pp) * double(parallel.cp);
+  rules.require(ranks <= double(kMostRanks), "parallel.dp",
+                fmt::format("gives {:.0f} ranks (dp * tp * pp * cp); a run has at most {}", ranks,
+                            kMostRanks),
+                "take smaller degrees");
+}
+
+// Chunks per rank. A search for a schedule begins with one.
+int chunks_of(const ParallelConfig& parallel) {
+  if (parallel.chunks > 0) return parallel.chunks;
+  return parallel.schedule == ScheduleKind::Auto ? 1 : default_chunks(parallel.schedule);
+}
+
+// Every stage has a layer, and the schedule takes the numbers of stages, chunks and micro-batches.
+void schedule_rules(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const int64_t layers = config.model.layers;
+  if (parallel.pp < 1 || parallel.chunks < 0 || layers < 1) return;
+  const bool is_auto = parallel.schedule == ScheduleKind::Auto;
+  const int chunks = chunks_of(parallel);
+  const int64_t num_stages = int64_t{parallel.pp} * chunks;
+  rules.require(
+      num_stages <= layers, parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
+      fmt::format("gives {} stages (pp * chunks) for model.layers = {}", num_stages, layers),
+      "take fewer stages or more layers",
+      parallel.chunks > 0 ? ErrorKind::Usage : ErrorKind::Infeasible);
+  const int64_t num_microbatches = microbatches_of_step(config);
+  if (num_microbatches < 1) return;  // reported by batch_rules
+  const ScheduleShape shape{parallel.pp, int(std::min<int64_t>(num_microbatches, INT_MAX)), chunks};
+  const std::optional<ShapeProblem> problem =
+      is_auto ? problem_of_counts(shape) : problem_of_shape(parallel.schedule, shape);
+  if (!problem) return;
+  rules.require(false, "parallel.schedule", "cannot be: " + problem->rule, problem->remedy,
+                problem->kind);
+}
+
+// Workers that do not wait for each other are copies of the whole model.
+void staleness_rules(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  rules.at_least("parallel.staleness", parallel.staleness, 0);
+  if (parallel.staleness <= 0) return;
+  const auto need = [&](bool holds, std::string remedy, ErrorKind kind = ErrorKind::Infeasible) {
+    rules.require(holds, "parallel.staleness",
+                  "trains copies of the whole model that do not wait for each other",
+                  std::move(remedy), kind);
+  };
+  need(parallel.sync == GradSync::ParameterServer && parallel.servers == 1,
+       "set parallel.sync = \"parameter_server\" and parallel.servers = 1", ErrorKind::Usage);
+  const bool is_whole = parallel.tp == 1 && parallel.pp == 1 && parallel.cp == 1 &&
+                        parallel.ep == 1 && parallel.zero == 0;
+  need(is_whole, "set parallel.tp, pp, cp and ep to 1 and parallel.zero to 0");
+  const bool has_one_stage = parallel.schedule != ScheduleKind::Auto && chunks_of(parallel) == 1;
+  need(has_one_stage, "set parallel.schedule = \"1f1b\" and parallel.chunks = 0");
+  need(config.memory.offload == OffloadChoice::None && !config.optim.post_validate,
+       "set memory.offload = \"none\" and optim.post_validate = false");
+  need(config.precision.compute != ComputeChoice::Fp16,
+       "they have no loss scale: set precision.compute = \"bf16\"");
+  need(config.run.backend != BackendChoice::Mpi,
+       "its ranks are threads: set run.backend = \"local\"");
+}
+
+void parallel_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vocab_size) {
+  const ParallelConfig& parallel = config.parallel;
+  rules.size("parallel.dp", parallel.dp, 1, kMostRanks);
+  rules.size("parallel.tp", parallel.tp, 1, kMostRanks);
+  rules.size("parallel.pp", parallel.pp, 1, kMostRanks);
+  rules.size("parallel.cp", parallel.cp, 1, kMostRanks);
+  rules.size("parallel.ep", parallel.ep, 1, kMostRanks);
+  rules.size("parallel.chunks", parallel.chunks, 0, kMostRanks);
+  rank_count_rules(rules, parallel);
+  schedule_rules(rules, config);
+  degree_rules(rules, config, data_vocab_size);
+  rules.require(parallel.zero >= 0 && parallel.zero <= 3, "parallel.zero", "is unknown",
+                "use 0, 1, 2 or 3");
+  rules.at_least("parallel.hsdp_shard", parallel.hsdp_shard, 0);
+  const bool has_servers = parallel.sync == GradSync::ParameterServer;
+  rules.require(parallel.servers >= 1 && (!has_servers || parallel.servers <= parallel.dp),
+                "parallel.servers", "must be between 1 and parallel.dp", "try 1");
+  rules.require(
+      !has_servers || (parallel.ep == 1 && parallel.hsdp_shard == 0), "parallel.sync",
+      "keeps all parameters on the servers, so experts and shards cannot be on other ranks",
+      "set parallel.ep = 1 and parallel.hsdp_shard = 0, or sync = \"all_reduce\"");
+  staleness_rules(rules, config);
+  rules.at_least("parallel.bucket_bytes", double(parallel.bucket_bytes), 0);
+  rules.in_range("parallel.prefetch", parallel.prefetch, 0, 1024);
+  rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);
+}
+
+void run_rules(ConfigRules& rules, const RunConfig& config) {
+  const RunSection& run = config.run;
+  rules.at_least("memory.limit_bytes", config.memory.limit_bytes, 0);
+  rules.at_least("memory.offload_buffer_bytes", double(config.memory.offload_buffer_bytes), 4096);
+  int exponent = 0;
+  const double scale = config.precision.loss_scale;
+  const bool is_power = scale > 0.0 && std::frexp(scale, &exponent) == 0.5;
+  rules.require(is_power && exponent > -24 && exponent <= 25, "precision.loss_scale",
+                "must be a power of two between 2^-24 and 2^24", "try 256.0");
+  rules.at_least("precision.loss_scale_window", config.precision.loss_scale_window, 1);
+  rules.at_least("checkpoint.every", config.checkpoint.every, 0);
+  rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
+  rules.at_least("checkpoint.keep_every", config.checkpoint.keep_every, 0);
+  const int64_t every = config.checkpoint.every, keep_every = config.checkpoint.keep_every;
+  if (every > 0 && keep_every > 0) {
+    rules.require(keep_every % every == 0, "checkpoint.keep_every",
+                  fmt::format("must be a multiple of checkpoint.every = {}", every),
+                  fmt::format("try {}", (keep_every / every + 1) * every));
+  }
+  rules.require(config.checkpoint.timeout_s > 0.0, "checkpoint.timeout_s", "must be positive",
+                "try 300.0");
+  rules.at_least("run.steps", run.steps, 1);
+  rules.at_least("run.stop_after", run.stop_after, 0);
+  rules.require(
+      run.reproducible != Reproducible::Mesh || config.model.family != ModelFamily::Moe,
+      "run.reproducible",
+      "is for model.family = \"gpt2\" and \"llama\": a router's gradient is summed over tp "
+      "ranks at the end of a step",
+      "take \"layout\"");
+  rules.require(run.reproducible != Reproducible::Mesh || !config.model.parallel_block,
+                "run.reproducible",
+                "is \"mesh\", which keeps the sums of attention and MLP apart; with "
+                "model.parallel_block they are one sum",
+                "set run.reproducible = \"layout\", or model.parallel_block = false");
+  rules.require(run.reproducible != Reproducible::Mesh || !config.parallel.sequence,
+                "run.reproducible",
+                "with parallel.sequence = true would sum gradients of norms over micro-batches "
+                "before tp ranks",
+                "set parallel.sequence = false or take \"layout\"");
+  rules.in_range("run.threads_per_rank", run.threads_per_rank, 0, 4097);
+  rules.require(run.comm_timeout_s > 0.0, "run.comm_timeout_s", "must be positive", "try 60.0");
+  rules.at_least("run.eval_every", run.eval_every, 0);
+  rules.at_least("run.eval_sequences", run.eval_sequences, 1);
+  rules.at_least("run.sample_every", run.sample_every, 0);
+  rules.at_least("run.sample_tokens", run.sample_tokens, 0);
+  rules.at_least("trace.first_step", config.trace.first_step, 1);
+  rules.at_least("trace.steps", config.trace.steps, 0);
+  rules.require(is_rank_list(config.trace.ranks), "trace.ranks",
+                "must be rank numbers between commas", "try \"0,3\"");
+  rules.at_least("run.histograms_every", run.histograms_every, 0);
+  rules.in_range("run.prometheus_port", run.prometheus_port, 0, 65536);
+}
+
+}  // namespace
+
+std::string ConfigProblem::message() const {
+  return fmt::format("{} = {} {}; {}", key, value, rule, remedy);
+}
+
+namespace {
+
+std::vector<ConfigProblem> broken_rules(const RunConfig& config,
+                                        std::optional<int64_t> data_vocab_size) {
+  ConfigRules rules(config);
+  model_rules(rules, config.model);
+  if (data_vocab_size) vocabulary_rules(rules, config.model, *data_vocab_size);
+  batch_rules(rules, config);
+  token_rules(rules, config);
+  optim_rules(rules, config);
+  parallel_rules(rules, config, data_vocab_size.value_or(0));
+  sum_tree_rules(rules, config);
+  run_rules(rules, config);
+  return rules.take();
+}
+
+}  // namespace
+
+std::vector<ConfigProblem> validate(const RunConfig& config) {
+  // A vocabulary that the configuration gives is known without the data.
+  const bool has_vocabulary = config.model.vocab_size > 0;
+  return broken_rules(config, has_vocabulary ? std::optional<int64_t>(0) : std::nullopt);
+}
+
+std::vector<ConfigProblem> validate_with_data(const RunConfig& config, int64_t data_vocab_size) {
+  return broken_rules(config, data_vocab_size);
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "schema/run_config_choices.h"
+
+namespace trireme {
+
+inline constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
+
+// Rows of the vocabulary projection whose fp32 logits exist at a time.
+inline constexpr int64_t kLossTileTokens = 128;
+
+// Maximum number of slices of a layer in the mode in which sums do not depend on tp.
+inline constexpr int kMostSlices = 8;
+
+// The optimizer state of a parameter table. The optimizer decides which moments exist.
+struct OptimizerStateSpec {
+  bool exp_avg = true;
+  bool exp_avg_sq = true;
+};
+
+// Everything beside the model that decides the memory of one stage.
+struct StageShape {
+  int64_t micro_sequences = 1;
+  DType compute = DType::F32;
+  Recompute recompute = Recompute::None;
+  bool split_backward = false;  // B and W are separate actions: inputs of W live from B to W
+  bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum
+  OptimizerStateSpec optimizer_state = {};
+  int tp = 1;  // number of ranks that share every layer
+  int tp_rank = 0;
+  // Number of slices into which every layer is cut whatever tp is, so that sums do not depend on
+  // tp. 0: one slice per tp rank (LayerSlices).
+  // for each tp rank (LayerSlices).
+  int slices = 0;
+  bool sequence_parallel = false;  // tp ranks also share the tokens of the residual stream
+  bool tp_overlap = false;         // some rows are transferred while others are multiplied
+  int cp = 1;                      // number of ranks that share every sequence (ContextChunks)
+  int cp_rank = 0;
+  ContextExchange context_exchange = ContextExchange::Ring;
+  int ep = 1;  // ranks that share the experts, first along cp, then along dp
+  int ep_rank = 0;
+};
+
+}  // namespace trireme
