@@ -46,8 +46,8 @@ install(DIRECTORY examples/library DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
 # The program itself prints its manual page and its shell completions.
 set(manual_dir ${CMAKE_BINARY_DIR}/manual)
 file(MAKE_DIRECTORY ${manual_dir})
-add_custom_command(OUTPUT ${manual_dir}/trireme.1.gz ${manual_dir}/trireme.bash ${manual_dir}/_trireme
-                          ${manual_dir}/trireme.fish
+add_custom_command(OUTPUT ${manual_dir}/trireme.1.gz ${manual_dir}/trireme.bash
+                          ${manual_dir}/_trireme ${manual_dir}/trireme.fish
                    COMMAND $<TARGET_FILE:trireme> help --man | gzip -9n >${manual_dir}/trireme.1.gz
                    COMMAND $<TARGET_FILE:trireme> completion bash >${manual_dir}/trireme.bash
                    COMMAND $<TARGET_FILE:trireme> completion zsh >${manual_dir}/_trireme
@@ -59,7 +59,8 @@ install(TARGETS trireme RUNTIME COMPONENT program)
 install(FILES ${manual_dir}/trireme.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
 install(FILES ${manual_dir}/trireme.bash RENAME trireme
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
-install(FILES ${manual_dir}/trireme.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+install(FILES ${manual_dir}/trireme.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT program)
 # Debian's zsh searches site-functions below /usr/local and vendor-completions below /usr.
 set(zsh_script ${manual_dir}/_trireme)

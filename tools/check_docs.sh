@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the pages: links and source paths in back quotes must exist, and the terms of the glossary must be
-# unique and sorted, each with one sentence.
+# Checks the pages: links and source paths in back quotes must exist, and the terms of the glossary
+# must be unique and sorted, each with one sentence.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wrong=0
@@ -23,10 +23,12 @@ done < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sed 
 # A row is "* **term**: One sentence."; a full stop inside a sentence is followed by no space.
 glossary=docs/glossary.md
 terms=$(sed -nE 's/^\* \*\*([^*]+)\*\*: .*/\1/p' "$glossary")
-LC_ALL=C sort --check --ignore-case <<<"$terms" || { echo "$glossary: the terms are not sorted"; wrong=1; }
+LC_ALL=C sort --check --ignore-case <<<"$terms" ||
+  { echo "$glossary: the terms are not sorted"; wrong=1; }
 repeated=$(sort --ignore-case <<<"$terms" | uniq --ignore-case --repeated)
 [[ -z $repeated ]] || { echo "$glossary: more than one entry for: $repeated"; wrong=1; }
-not_one_sentence=$(grep '^\*' "$glossary" | grep -vE '^\* \*\*[^*]+\*\*: [A-Z]([^.]|\.[^ ])*\.$' || true)
+not_one_sentence=$(grep '^\*' "$glossary" |
+  grep -vE '^\* \*\*[^*]+\*\*: [A-Z]([^.]|\.[^ ])*\.$' || true)
 [[ -z $not_one_sentence ]] || { echo "$glossary: not one sentence: $not_one_sentence"; wrong=1; }
 
 ((wrong == 0)) && echo "links and source paths in the pages exist; the glossary is sorted"

@@ -76,7 +76,7 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
     RunConfig config = some_run();
     config.memory.recompute = recompute;
     const double recompute_s = price_compute(plan_of(config), some_hardware()).recompute_s;
-    EXPECT_TRUE(none == 0.0 ? recompute_s >= 0.0 : recompute_s > none) << recompute;
+    EXPECT_TRUE(none == 0.0 ? recompute_s >= 0.0 : recompute_s > none) << name_of(recompute);
     none = recompute_s;
   }
 }

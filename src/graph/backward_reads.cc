@@ -9,6 +9,7 @@ bool has_weight_grad(const Op& op) { return !op.params.empty(); }
 std::vector<ValueId> read_by_backward(const Op& op) {
   switch (op.kind) {
     case OpKind::Norm:
+    case OpKind::Scale:
     case OpKind::Linear:
     case OpKind::GroupedLinear:
     case OpKind::Activation:

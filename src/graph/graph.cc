@@ -40,9 +40,9 @@ std::string fused_text(const Graph& graph, const Op& op) {
   std::string text;
   const auto edge = [&](const char* word, const std::optional<EdgeChange>& edge_change) {
     if (!edge_change) return;
-    text += fmt::format(", {} tp: {} to {}{}", word, to_string(edge_change->change.from),
-                        to_string(edge_change->change.to),
-                        edge_change->in_pieces ? ", in pieces" : "");
+    text +=
+        fmt::format(", {} tp: {} to {}{}", word, to_string(edge_change->change.from),
+                    to_string(edge_change->change.to), edge_change->in_pieces ? ", in pieces" : "");
   };
   const auto value = [&](const char* word, ValueId id) {
     if (id >= 0) text += fmt::format(", {} {}", word, graph.values[size_t(id)].name);
@@ -62,9 +62,10 @@ std::string fused_text(const Graph& graph, const Op& op) {
 
 std::string_view name_of(OpKind kind) {
   constexpr std::string_view kNames[] = {
-      "lookup",     "norm",    "linear",        "grouped_linear", "rope",        "attention",
-      "activation", "dropout", "add",           "route",          "count",       "choose",
-      "dispatch",   "combine", "softmax_parts", "cross_entropy",  "redistribute"};
+      "lookup",        "norm",          "linear",      "grouped_linear", "rope",
+      "attention",     "activation",    "dropout",     "scale",          "add",
+      "route",         "count",         "choose",      "dispatch",       "combine",
+      "softmax_parts", "cross_entropy", "redistribute"};
   return kNames[int(kind)];
 }
 

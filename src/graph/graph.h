@@ -42,7 +42,7 @@ struct Value {
   ValuePlacement placement = {};
 };
 
-enum class ParamInit { Normal, Zero, One };
+enum class ParamInit { Normal, Zero, One, Constant };
 
 // A trained parameter. A matrix has rows and columns, a vector rows alone; several axes of one dim
 // are flattened, the last one fastest.
@@ -52,6 +52,7 @@ struct Param {
   std::vector<Axis> columns;
   ParamInit init = ParamInit::Normal;
   double stddev = 0.0;  // Normal only
+  double value = 0.0;   // Constant only
   // Above 0: the parameter is not trained by gradient. Its gradient counts the tokens of every
   // expert, and Step moves it by so much towards an even load.
   double balance_rate = 0.0;
@@ -69,6 +70,7 @@ enum class OpKind : uint8_t {
   Attention,      // causal softmax(q k^T) v
   Activation,     // one function of one input, or SwiGLU of gate and up; then optionally weighted
   Dropout,
+  Scale,         // every channel times a number of its own
   Add,           // sum of the inputs
   Route,         // scores of every expert for every token
   Count,         // how often every expert is visited

@@ -150,6 +150,15 @@ ValueId GraphBuilder::swiglu(ValueId gate, ValueId up) {
                 dims_of(gate));
 }
 
+ValueId GraphBuilder::layer_scale(const std::string& name, ValueId x) {
+  if (model_.layer_scale == 0.0) return x;
+  const ParamId gain = add_param({.name = name + ".gain",
+                                  .rows = columns_of(dims_of(x)),
+                                  .init = ParamInit::Constant,
+                                  .value = model_.layer_scale});
+  return add_op(OpKind::Scale, name, {x}, {gain}, dims_of(x));
+}
+
 ValueId GraphBuilder::dropout(const std::string& site, ValueId x) {
   if (model_.dropout == 0.0) return x;
   return add_op(OpKind::Dropout, site, {x}, {}, dims_of(x));

@@ -31,6 +31,8 @@ class GraphBuilder {
   ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v);
   ValueId activation(ValueId x);
   ValueId swiglu(ValueId gate, ValueId up);
+  // x itself where the model has no layer scale.
+  ValueId layer_scale(const std::string& name, ValueId x);
   ValueId dropout(const std::string& site, ValueId x);
   ValueId add(const std::string& name, ValueId x, ValueId y);
 

@@ -66,11 +66,14 @@ Graph layer_graph(const ModelSpec& model, int64_t layer) {
   const ValueId a = attention(g, model, h1);
   if (model.parallel_block) {  // x + attention(norm(x)) + mlp(norm(x))
     const ValueId sum = g.add("block.sum", a, feed_forward(h1));
-    return stack(g.output(g.add("y", x, g.dropout("block.residual_dropout", sum))));
+    return stack(g.output(
+        g.add("y", x, g.dropout("block.residual_dropout", g.layer_scale("block.scale", sum)))));
   }
-  const ValueId x1 = g.add("x1", x, g.dropout("attn.residual_dropout", a));
+  const ValueId x1 =
+      g.add("x1", x, g.dropout("attn.residual_dropout", g.layer_scale("attn.scale", a)));
   const ValueId p = feed_forward(g.norm("norm2", x1));
-  return stack(g.output(g.add("y", x1, g.dropout("mlp.residual_dropout", p))));
+  return stack(
+      g.output(g.add("y", x1, g.dropout("mlp.residual_dropout", g.layer_scale("mlp.scale", p)))));
 }
 
 Graph head_graph(const ModelSpec& model) {

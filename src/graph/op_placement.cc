@@ -61,6 +61,7 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
     case OpKind::Activation:
       return {columnwise_over_tp(graph, op, residual)};
     case OpKind::Norm:
+    case OpKind::Scale:
     case OpKind::Dropout:
       return {all_alike(op, residual)};
     case OpKind::Add:

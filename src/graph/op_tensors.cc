@@ -49,8 +49,8 @@ class TensorLister {
   }
 
   void add_statistics() {
-    const bool is_split = graph_.values[size_t(op_.inputs.front())].placement.tp ==
-                          Placement::shard(0);
+    const bool is_split =
+        graph_.values[size_t(op_.inputs.front())].placement.tp == Placement::shard(0);
     const int64_t rows = is_split ? tokens_.residual : tokens_.all;
     if (model_.norm == NormType::LayerNorm) {
       add(op_.name + ".mean_T", Shape{rows}, DType::F32, Lifetime::Forward);

@@ -16,7 +16,8 @@ std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
   std::vector<ParamSpec> table;
   for_each_param(model, stage, shard, [&](const Graph& unit, const Param& param) {
     table.push_back({full_name(unit, param), shape_of(param, model, shard), param.init,
-                     param.stddev, param.is_matrix(), param.adjoins_previous, param.balance_rate});
+                     param.stddev, param.value, param.is_matrix(), param.adjoins_previous,
+                     param.balance_rate});
   });
   return table;
 }

@@ -16,6 +16,7 @@ struct ParamSpec {
   Shape shape;
   ParamInit init = ParamInit::Normal;
   double stddev = 0.0;            // Normal only
+  double value = 0.0;             // Constant only
   bool decay = false;             // weight decay: matrices only
   bool adjoins_previous = false;  // as Param
   double balance_rate = 0.0;      // as Param

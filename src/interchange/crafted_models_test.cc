@@ -29,7 +29,7 @@ TEST(CraftedIndex, OfHuggingFaceWithManyTensors) {
     const auto files = parse_hugging_face_index(json + "}}");
     return files.ok() ? std::string("read") : files.error().message;
   });
-  EXPECT_NE(outcome.said.find("more than 524288 tensors"), std::string::npos) << outcome.said;
+  EXPECT_NE(outcome.output.find("more than 524288 tensors"), std::string::npos) << outcome.output;
   EXPECT_LT(outcome.seconds, kDeadlineS);
 }
 
@@ -60,8 +60,9 @@ class CraftedModel : public FolderTest {
                         : fmt::format("{} {}", int(model.error().kind), model.error().message);
     });
     EXPECT_EQ(outcome.failure, "") << said;
-    EXPECT_EQ(outcome.said.substr(0, 1), std::to_string(int(ErrorKind::Damaged))) << outcome.said;
-    EXPECT_NE(outcome.said.find(said), std::string::npos) << outcome.said;
+    EXPECT_EQ(outcome.output.substr(0, 1), std::to_string(int(ErrorKind::Damaged)))
+        << outcome.output;
+    EXPECT_NE(outcome.output.find(said), std::string::npos) << outcome.output;
     EXPECT_LT(outcome.seconds, kDeadlineS);
     if (kMeasuresMemory) {
       EXPECT_LT(outcome.peak_bytes, kExtraBytes) << said;
@@ -95,7 +96,7 @@ TEST_F(CraftedModel, ArraysOfAHeaderHaveALimitTogether) {
     const auto read = parse_gguf_header(std::as_bytes(std::span(file)), int64_t(file.size()));
     return read.ok() ? std::string("read") : read.error().message;
   });
-  EXPECT_NE(outcome.said.find("elements of arrays"), std::string::npos) << outcome.said;
+  EXPECT_NE(outcome.output.find("elements of arrays"), std::string::npos) << outcome.output;
   if (kMeasuresMemory) {
     EXPECT_LT(outcome.peak_bytes, 2 * kExtraBytes);
   }

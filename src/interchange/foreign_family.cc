@@ -27,6 +27,7 @@ Result<ForeignFamily> foreign_family(const ModelSpec& model) {
   if (model.parallel_block) {
     return refuse("attention and MLP beside each other (model.parallel_block)");
   }
+  if (model.layer_scale != 0.0) return refuse("gains of its blocks (model.layer_scale)");
   if (model.embedding_norm) return refuse("a norm after the embedding (model.embedding_norm)");
   if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
   if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&

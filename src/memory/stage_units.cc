@@ -7,7 +7,8 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kStageGrad = "dx_TC";  // of the stage's input; of every layer where B is with W
+constexpr const char* kStageGrad =
+    "dx_TC";  // of the stage's input; of every layer where B is with W
 
 bool is_layer(const Graph& graph) { return graph.unit.starts_with("layers."); }
 
@@ -48,7 +49,7 @@ StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const Sta
     }
     unit.kind = int(result.kinds.size()) - 1;
     const bool is_tokens = graph.unit == "embedding";
-    unit.input = {Space::Saved, is_tokens          ? "tokens_T"
+    unit.input = {Space::Saved, is_tokens         ? "tokens_T"
                                 : is_layer(graph) ? unit.prefix + "x_TC"
                                                   : std::string(kStageOutput)};
     result.units.push_back(std::move(unit));

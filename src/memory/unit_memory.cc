@@ -23,7 +23,7 @@ struct ValueBuffer {
   std::string name;
   int64_t rows = 0;
   int64_t cols = 0;
-  bool is_kept = true;      // where there is a choice
+  bool is_kept = true;         // where there is a choice
   bool is_read_later = false;  // by B or W
   bool is_again = false;       // computed again
 };
@@ -91,7 +91,8 @@ class UnitPlanner {
     return int(buffers_.size()) - 1;
   }
   int edge_buffer() {
-    if (edge_ < 0) edge_ = add_buffer({ValueBuffer::Kind::Edge, kEdge, tokens_.all, shard_.d_model});
+    if (edge_ < 0)
+      edge_ = add_buffer({ValueBuffer::Kind::Edge, kEdge, tokens_.all, shard_.d_model});
     return edge_;
   }
 
@@ -192,8 +193,8 @@ class UnitPlanner {
 
   void choose_again() {
     for (ValueBuffer& buffer : buffers_) {
-      buffer.is_again = buffer.kind == ValueBuffer::Kind::Own && buffer.is_read_later &&
-                        !buffer.is_kept;
+      buffer.is_again =
+          buffer.kind == ValueBuffer::Kind::Own && buffer.is_read_later && !buffer.is_kept;
     }
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
@@ -264,8 +265,8 @@ class UnitPlanner {
     const bool is_edge = buffer.kind == ValueBuffer::Kind::Edge;
     const std::string name = is_edge ? buffer.name : "d" + buffer.name;
     if (!is_edge) own_grads_.insert({name, {buffer.rows, buffer.cols}});
-    return {Space::Scratch, name, shape_.compute, buffer.rows, place.cols, place.column,
-            buffer.cols};
+    return {Space::Scratch, name,         shape_.compute, buffer.rows,
+            place.cols,     place.column, buffer.cols};
   }
   Stored whole(Space space, const ValueBuffer& buffer) const {
     return {space, "", shape_.compute, buffer.rows, buffer.cols, 0, buffer.cols};
@@ -320,9 +321,8 @@ class UnitPlanner {
       case OpKind::CrossEntropy:  // computed in F
         grads_[size_t(op.inputs.front())] = saved_matrix("head.dh_TC", tokens_.residual);
         m.input_grads.front() = {grads_[size_t(op.inputs.front())], {}};
-        m.gathered_input_grad =
-            tokens_.is_split ? scratch_matrix("head.dh_full_TC", tokens_.all)
-                             : m.input_grads.front().dest;
+        m.gathered_input_grad = tokens_.is_split ? scratch_matrix("head.dh_full_TC", tokens_.all)
+                                                 : m.input_grads.front().dest;
         return;
       case OpKind::Add:
         for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -364,8 +364,7 @@ class UnitPlanner {
     return {Space::Scratch, name, shape_.compute, rows, shard_.d_model, 0, shard_.d_model};
   }
   Stored saved_matrix(const std::string& name, int64_t rows) const {
-    return {Space::Saved, name, shape_.compute, rows, shard_.d_model, 0,
-            shard_.d_model};
+    return {Space::Saved, name, shape_.compute, rows, shard_.d_model, 0, shard_.d_model};
   }
 
   // ---- memory of values and gradients
@@ -378,8 +377,13 @@ class UnitPlanner {
     if (buffer.kind == ValueBuffer::Kind::Output) return whole(Space::Output, buffer);
     const bool is_saved = is_stored(buffer);
     const std::string& name = is_saved ? buffer.name : scratch_names_.at(size_t(place.buffer));
-    return {is_saved ? Space::Saved : Space::Scratch, name, shape_.compute, buffer.rows, place.cols,
-            place.column, buffer.cols};
+    return {is_saved ? Space::Saved : Space::Scratch,
+            name,
+            shape_.compute,
+            buffer.rows,
+            place.cols,
+            place.column,
+            buffer.cols};
   }
 
   // A value that is neither stored nor computed again lives in F alone. It shares the memory of a
@@ -421,8 +425,7 @@ class UnitPlanner {
                          : op.inputs.empty()          ? Stored{}
                                                       : m.inputs.front();
       if (op.enter && tokens_.is_split) add_edge();
-      m.partial = op.leave && tokens_.is_split ? scratch_matrix(kEdge, tokens_.all)
-                                               : m.all_outputs;
+      m.partial = op.leave && tokens_.is_split ? scratch_matrix(kEdge, tokens_.all) : m.all_outputs;
       if (op.leave && tokens_.is_split) add_edge();
       m.early_residual = stored(op.early_residual);
       m.late_residual = stored(op.late_residual);
@@ -445,8 +448,8 @@ class UnitPlanner {
     };
     for (OpMemory& m : memory_.ops) {
       for (Stored& grad : m.output_grads) move(grad);
-      for (Stored* grad : {&m.all_output_grads, &m.dropped_grad, &m.gathered_grad,
-                           &m.gathered_input_grad}) {
+      for (Stored* grad :
+           {&m.all_output_grads, &m.dropped_grad, &m.gathered_grad, &m.gathered_input_grad}) {
         move(*grad);
       }
       for (InputGrad& grad : m.input_grads) {
@@ -471,7 +474,7 @@ class UnitPlanner {
   std::vector<ValueBuffer> buffers_;
   std::vector<Columns> columns_;  // [value]
   int edge_ = -1;
-  std::vector<Stored> grads_;  // [value]: as far as B has come
+  std::vector<Stored> grads_;                                     // [value]: as far as B has come
   std::map<std::string, std::pair<int64_t, int64_t>> own_grads_;  // name to rows and columns
   std::set<std::string> read_by_weights_;                         // names of gradients
   std::set<std::string> taken_;

@@ -120,8 +120,7 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
   const int64_t n = static_cast<int64_t>(tokens.size());
   TRIREME_CHECK(n >= 1 && length_ + n <= capacity(), "the context does not take so many tokens");
   std::copy(tokens.begin(), tokens.end(), tokens_S_.as<int32_t>());
-  const MicrobatchInfo info{
-      .num_sequences = 1, .training = false, .first_position = length_};
+  const MicrobatchInfo info{.num_sequences = 1, .training = false, .first_position = length_};
   SlotMemory m;
   m.tokens = n;
   m.bases[size_t(Base::Saved)] = m.bases[size_t(Base::Scratch)] =

@@ -6,8 +6,8 @@
 
 #include "device/buffer.h"
 #include "memory/stage_units.h"
-#include "nn/op_body.h"
 #include "nn/op_binding.h"
+#include "nn/op_body.h"
 
 namespace trireme {
 

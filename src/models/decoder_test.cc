@@ -9,8 +9,8 @@
 #include "kernels/kernel_table.h"
 #include "memory/bucket.h"
 #include "models/init.h"
-#include "models/stage_fixture.h"
 #include "models/stage.h"
+#include "models/stage_fixture.h"
 #include "tensor/tensor.h"
 
 namespace trireme {

@@ -38,6 +38,9 @@ void init_param(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, int
     case ParamInit::Zero:
       ctx.kernels.zero(ctx.stream, {x_N});
       return;
+    case ParamInit::Constant:
+      std::fill_n(x_N.as<float>(), x_N.num_elements(), static_cast<float>(param.value));
+      return;
     case ParamInit::One:
       std::fill_n(x_N.as<float>(), x_N.num_elements(), 1.0f);
       return;

@@ -44,9 +44,7 @@ void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint6
   const bool has_embedding = units.units.front().name == "embedding";
   StageBinding binding{model_, shape_, tables_, static_cast<char*>(memory.scratch), seed};
   binding.has_head = has_head;
-  const auto params = [&](size_t unit) {
-    return Frame(tables_.params, memory.unit_params[unit]);
-  };
+  const auto params = [&](size_t unit) { return Frame(tables_.params, memory.unit_params[unit]); };
   for (size_t u = 0; u < units.units.size(); ++u) {
     const StageUnit& unit = units.units[u];
     const UnitKind& kind = units.kind_of(unit);

@@ -72,6 +72,10 @@ inline ModelSpec model_of(const std::string& name) {
     config.embedding_norm = true;
     config.final_norm = false;
   }
+  if (name.starts_with("scaled")) {
+    config.layer_scale = 0.3;
+    config.dropout = name == "scaled_dropout" ? 0.2 : 0.0;
+  }
   if (name.starts_with("parallel")) {
     config.parallel_block = true;
     config.activation = ActivationChoice::Relu2;
@@ -87,7 +91,8 @@ inline ModelSpec model_of(const std::string& name) {
 inline const char* const kModels[] = {"gpt2_tied", "gpt2_dropout_tied", "gpt2_erf_embedding_norm",
                                       "llama",     "llama_dropout",     "microgpt",
                                       "moe",       "moe_sigmoid",       "moe_capacity",
-                                      "parallel",  "parallel_dropout",  "moe_parallel"};
+                                      "parallel",  "parallel_dropout",  "moe_parallel",
+                                      "scaled",    "scaled_dropout"};
 
 class TestStage;
 

@@ -44,8 +44,7 @@ void AttentionBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemo
   const ContextForward over_contexts{dropout_of(info), q, k, v, o, lse_HT};
   if (ring_) return ring_->forward(ctx, over_contexts);
   if (all_to_all_) return all_to_all_->forward(ctx, over_contexts);
-  ctx.kernels.attention_forward(ctx.stream,
-                                {shape_of(info), dropout_of(info), q, k, v, o, lse_HT});
+  ctx.kernels.attention_forward(ctx.stream, {shape_of(info), dropout_of(info), q, k, v, o, lse_HT});
 }
 
 void AttentionBody::backward_input(Ctx& ctx, const MicrobatchInfo& info,

@@ -28,6 +28,8 @@ std::unique_ptr<OpBody> bind_op(const OpBinding& b) {
       return std::make_unique<ActivationBody>(b);
     case OpKind::Dropout:
       return std::make_unique<DropoutBody>(b);
+    case OpKind::Scale:
+      return std::make_unique<ScaleBody>(b);
     case OpKind::Add:
       return std::make_unique<AddBody>(b);
     case OpKind::Route:

@@ -27,8 +27,7 @@ void CachedAttention::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMe
                              model_.head_dim,
                              1.0f / std::sqrt(static_cast<float>(model_.head_dim))};
   ctx.kernels.attention_forward(
-      ctx.stream,
-      {shape, {}, q_TQ, cols_of(cache, 0, K), cols_of(cache, K, K), m(o_TQ_), {}});
+      ctx.stream, {shape, {}, q_TQ, cols_of(cache, 0, K), cols_of(cache, K, K), m(o_TQ_), {}});
 }
 
 }  // namespace trireme

@@ -20,9 +20,9 @@ struct Ctx {
 // Which samples a micro-batch holds, for everything that is keyed by sample.
 struct MicrobatchInfo {
   int64_t num_sequences = 0;
-  uint64_t first_sample = 0;  // global number of its first sequence
-  bool training = true;       // false: no dropout, no gradients
-  bool is_routed = false;     // tokens go to the experts that the saved tensors name already
+  uint64_t first_sample = 0;   // global number of its first sequence
+  bool training = true;        // false: no dropout, no gradients
+  bool is_routed = false;      // tokens go to the experts that the saved tensors name already
   int64_t first_position = 0;  // of the sequence's tokens that are computed (generation)
 };
 

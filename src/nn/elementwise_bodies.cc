@@ -71,8 +71,7 @@ void ActivationBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& 
 void ActivationBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   if (is_of_experts_) {
     ctx.kernels.expert_activation_backward(
-        ctx.stream,
-        {m(dy_TF_), m(u_TU_), m(weight_R_), m(begin_R_), m(du_TU_), m(dweight_R_)});
+        ctx.stream, {m(dy_TF_), m(u_TU_), m(weight_R_), m(begin_R_), m(du_TU_), m(dweight_R_)});
   } else if (is_gated_) {
     ctx.kernels.swiglu_backward(ctx.stream,
                                 {m(dy_TF_), m(x_TF_), m(up_TF_), m(dx_TF_), m(dup_TF_)});
@@ -97,6 +96,27 @@ void RopeBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m
 void RopeBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   ctx.kernels.rope(ctx.stream, {Rotation::Inverse, m(dx_TD_), head_dim_, m(cos_SD_), m(sin_SD_),
                                 seq_len_, info.first_position});
+}
+
+ScaleBody::ScaleBody(const OpBinding& b)
+    : gain_C_(b.vector()),
+      x_TC_(b.input()),
+      y_TC_(b.output()),
+      dy_TC_(b.output_grad()),
+      dx_{b.input_grad(), b.input_grad_addend()},
+      dgain_C_(b.vector_grad()) {}
+
+void ScaleBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  ctx.kernels.scale_forward(ctx.stream, {m(x_TC_), gain_C_, m(y_TC_)});
+}
+
+void ScaleBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  ctx.kernels.scale_backward_input(ctx.stream, {m(dy_TC_), gain_C_, m(dx_.addend), m(dx_.dest)});
+}
+
+void ScaleBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
+                                Write write) const {
+  ctx.kernels.scale_backward_weight(ctx.stream, {m(dy_TC_), m(x_TC_), m(dgain_C_), write});
 }
 
 AddBody::AddBody(const OpBinding& b)

@@ -35,6 +35,22 @@ class RopeBody final : public OpBody {
   TensorAt cos_SD_, sin_SD_;
 };
 
+// y = gain x, every channel with its own gain.
+class ScaleBody final : public OpBody {
+ public:
+  explicit ScaleBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_weight(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
+                       Write write) const override;
+
+ private:
+  TensorRef gain_C_;
+  MatrixAt x_TC_, y_TC_, dy_TC_;
+  InputGradAt dx_;
+  TensorAt dgain_C_;
+};
+
 // y = a + b.
 class AddBody final : public OpBody {
  public:

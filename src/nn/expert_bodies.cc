@@ -60,8 +60,7 @@ void GroupedLinearBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemor
                              {MatmulForm::NT, m(x_RI_), m(y_RO_), weight_E_, m(begin_R_)});
 }
 
-void GroupedLinearBody::backward_input(Ctx& ctx, const MicrobatchInfo&,
-                                       const SlotMemory& m) const {
+void GroupedLinearBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   ctx.kernels.grouped_matmul(ctx.stream,
                              {MatmulForm::NN, m(dy_RO_), m(dx_RI_), weight_E_, m(begin_R_)});
 }
@@ -112,8 +111,7 @@ void CombineBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory
 void CombineBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const Route r = route_(m);
   sum_.backward(ctx, info, m, [&](int64_t, int64_t) {
-    ctx.kernels.gather_rows(ctx.stream,
-                            {m(sum_.dp_full_TC), r.token_A, r.begin_E, m(dsent_AC_)});
+    ctx.kernels.gather_rows(ctx.stream, {m(sum_.dp_full_TC), r.token_A, r.begin_E, m(dsent_AC_)});
     r.exchange().dispatch(ctx, m(dsent_AC_), m(dx_RC_));
   });
 }

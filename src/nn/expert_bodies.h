@@ -20,7 +20,7 @@ class DispatchBody final : public OpBody {
  private:
   RouteAt route_;
   MatrixAt x_TC_, y_RC_, dy_RC_, dx_TC_, dx_addend_TC_;
-  MatrixAt sent_AC_, dback_AC_;  // scratch; y and dy themselves where one rank has all experts
+  MatrixAt sent_AC_, dback_AC_;     // scratch; y and dy themselves where one rank has all experts
   TensorAt dweight_R_, dweight_A_;  // of the visits' weights; the same where one rank has all
 };
 

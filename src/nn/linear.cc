@@ -15,8 +15,7 @@ void Linear::forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residua
   });
 }
 
-void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC,
-                            MatrixRef addend_TC) const {
+void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC, MatrixRef addend_TC) const {
   const std::array<int64_t, 3> all = {dy_TF.cols};
   over_y(ctx, dx_TC, [&](int slice, const MatrixRef& of_slice_TC) {
     const MatrixRef before = slice == 0 ? addend_TC : MatrixRef{};

@@ -24,10 +24,10 @@ class LinearBody final : public OpBody {
 
   ModelShard model_;
   Linear linear_;
-  SumOnResidual sum_;   // what becomes of y
+  SumOnResidual sum_;  // what becomes of y
   std::optional<EdgeChange> enter_;
   BlockEdge enter_edge_;
-  bool is_summed_;      // y is an addend of a sum over ranks; one of them adds the bias
+  bool is_summed_;       // y is an addend of a sum over ranks; one of them adds the bias
   bool adds_to_output_;  // y has another addend of the sum already
   MatrixAt x_TC_, x_full_TC_, y_TF_;
   MatrixAt dy_TF_, dx_TC_, dx_addend_TC_, dx_full_TC_;

@@ -34,9 +34,9 @@ LossBody::LossBody(const OpBinding& b)
       dweight_VC_(b.weight_grad()) {}
 
 LossBody::Tensors LossBody::tensors_of(const SlotMemory& m) const {
-  return {m(h_TC_),      m(h_full_TC_), m(dh_full_TC_), m(dh_TC_), m(dlogits_TV_),
-          m(targets_T_), m(loss_T_),    m(max_T_),      m(sum_T_), m(logits_tile_tV_),
-          m(part_3t_),   m(parts_3Rt_)};
+  return {m(h_TC_),       m(h_full_TC_),      m(dh_full_TC_), m(dh_TC_),
+          m(dlogits_TV_), m(targets_T_),      m(loss_T_),     m(max_T_),
+          m(sum_T_),      m(logits_tile_tV_), m(part_3t_),    m(parts_3Rt_)};
 }
 
 void LossBody::gather(Ctx& ctx, const Tensors& s) const {
@@ -67,9 +67,9 @@ void LossBody::loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef
   const TensorRef parts_3Rt{s.parts_3Rt.data, DType::F32, parts};
   for (int slice = 0; slice < slices.count; ++slice) {
     const auto [first, rows] = rows_of_slice(slice);
-    ctx.kernels.softmax_part(ctx.stream,
-                             {cols_of(logits_tV, first, rows), targets_t, model_.first_token + first,
-                              model_.num_tokens, rows_of(matrix(part_3t), 3 * slice, 3)});
+    ctx.kernels.softmax_part(
+        ctx.stream, {cols_of(logits_tV, first, rows), targets_t, model_.first_token + first,
+                     model_.num_tokens, rows_of(matrix(part_3t), 3 * slice, 3)});
   }
   redistribute(ctx.tp, join_softmax(), parts, part_3t, parts_3Rt, {});
   ctx.kernels.cross_entropy(ctx.stream,
@@ -78,7 +78,7 @@ void LossBody::loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef
 }
 
 void LossBody::gradient_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV,
-                                 MatrixRef dlogits_tV) const {
+                                MatrixRef dlogits_tV) const {
   const int64_t count = logits_tV.rows;
   for (int slice = 0; slice < over_slices_.slices().count; ++slice) {
     const auto [first, rows] = rows_of_slice(slice);

@@ -18,8 +18,8 @@ NormBody::NormBody(const OpBinding& b)
       dbias_C_(b.vector_grad(".bias")) {}
 
 void NormBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
-  ctx.kernels.norm_forward(ctx.stream, {kind_, eps_, m(x_TC_), gain_C_, bias_C_, m(y_TC_),
-                                        m(mean_T_), m(rstd_T_)});
+  ctx.kernels.norm_forward(
+      ctx.stream, {kind_, eps_, m(x_TC_), gain_C_, bias_C_, m(y_TC_), m(mean_T_), m(rstd_T_)});
 }
 
 void NormBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {

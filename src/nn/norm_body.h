@@ -18,10 +18,10 @@ class NormBody final : public OpBody {
  private:
   NormKind kind_;
   float eps_;
-  TensorRef gain_C_, bias_C_;    // absent: 1, 0
+  TensorRef gain_C_, bias_C_;  // absent: 1, 0
   MatrixAt x_TC_, y_TC_, dy_TC_;
-  MatrixAt dx_TC_, addend_TC_;   // dx = addend + the norm's own gradient
-  TensorAt mean_T_, rstd_T_;     // mean: layer norm only
+  MatrixAt dx_TC_, addend_TC_;  // dx = addend + the norm's own gradient
+  TensorAt mean_T_, rstd_T_;    // mean: layer norm only
   TensorAt dgain_C_, dbias_C_;
 };
 

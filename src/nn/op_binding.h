@@ -18,7 +18,7 @@ struct StageBinding {
   char* scratch = nullptr;
   uint64_t seed = 0;
   bool has_head = false;  // the stage ends the model
-  bool trains = true;  // false: forward alone; there are no gradients
+  bool trains = true;     // false: forward alone; there are no gradients
 };
 
 // Where B writes the gradient of an input: dest = addend + own part.
@@ -68,7 +68,9 @@ class OpBinding {
   // The first parameter that is a matrix, or a vector; -1: there is none.
   ParamId first_param(bool is_matrix, const std::string& ending = "") const;
 
-  RngKey key_of(const std::string& site) const { return rng_key(stage_.seed, unit_.param_prefix + site); }
+  RngKey key_of(const std::string& site) const {
+    return rng_key(stage_.seed, unit_.param_prefix + site);
+  }
   // Sums over this rank's slices.
   SliceSum slice_sum() const { return {stage_.model.slices, scratch()}; }
 

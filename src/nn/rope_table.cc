@@ -1,7 +1,7 @@
+#include "nn/rope_table.h"
+
 #include <cmath>
 #include <numbers>
-
-#include "nn/rope_table.h"
 
 namespace trireme {
 namespace {

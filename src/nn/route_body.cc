@@ -34,10 +34,8 @@ RouteBody::RouteBody(const OpBinding& b)
 
 void RouteBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const Route r = route_(m);
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
-                                  .a = m(x_TC_),
-                                  .b = weight_EC_,
-                                  .c = r.score_TE});
+  ctx.kernels.matmul(ctx.stream,
+                     {.form = MatmulForm::NT, .a = m(x_TC_), .b = weight_EC_, .c = r.score_TE});
   ctx.kernels.route(ctx.stream, {.score = score_of(model_.router),
                                  .groups = model_.expert_groups,
                                  .top_groups = model_.top_groups,

@@ -30,7 +30,7 @@ struct Routed {
 
   // Of tokens that lie one behind the other in each of `sequences`.
   static Route route_of(std::vector<float>& score, std::vector<float>& lse,
-                                  std::vector<int32_t>& count, int64_t E) {
+                        std::vector<int32_t>& count, int64_t E) {
     const int64_t T = int64_t(lse.size()), n = int64_t(count.size()) / E;
     Route route;
     route.score_TE = matrix({score.data(), DType::F32, Shape{T, E}});

@@ -28,8 +28,8 @@ RouteAt RouteAt::bind(const OpBinding& b) {
 }
 
 Route RouteAt::operator()(const SlotMemory& m) const {
-  return {m(score_TE), m(expert_Tk), m(weight_Tk), m(row_Tk),  m(count_nE),
-          m(lse_T),    m(token_A),   m(weight_A),  m(begin_E), m(load_E),
+  return {m(score_TE), m(expert_Tk), m(weight_Tk), m(row_Tk),   m(count_nE),
+          m(lse_T),    m(token_A),   m(weight_A),  m(begin_E),  m(load_E),
           m(weight_R), m(begin_R),   m(taken_E),   m(counts_2P)};
 }
 

@@ -11,9 +11,9 @@ namespace trireme {
 struct Route {
   MatrixRef score_TE, expert_Tk, weight_Tk, row_Tk, count_nE;
   TensorRef lse_T, token_A, weight_A, begin_E;
-  TensorRef load_E;  // int32 [E + 1]: visits of every expert, and dropped ones
-  TensorRef weight_R, begin_R;       // weight_A and begin_E where one rank has all experts
-  TensorRef taken_E, counts_2P;      // scratch of the exchange; absent with one rank
+  TensorRef load_E;              // int32 [E + 1]: visits of every expert, and dropped ones
+  TensorRef weight_R, begin_R;   // weight_A and begin_E where one rank has all experts
+  TensorRef taken_E, counts_2P;  // scratch of the exchange; absent with one rank
 
   ExpertExchange exchange() const { return {begin_E, begin_R, taken_E, counts_2P}; }
 };

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/xml.h"
-#include "program/palette.h"
 #include "observe/graph_layout.h"
+#include "program/palette.h"
 
 namespace trireme {
 namespace {

@@ -126,9 +126,7 @@ class Executor {
   bool ends_chunk(const Action& action) const;  // has its last unit
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;
-  const Stage& stage_of(const Action& action) const {
-    return parts_.stages[size_t(action.chunk)];
-  }
+  const Stage& stage_of(const Action& action) const { return parts_.stages[size_t(action.chunk)]; }
   int64_t waited_ns() const {
     return parts_.pipeline.waited_ns() + parts_.data_parallel.waited_ns() +
            parts_.offload.waited_ns() + exchange_.waited_ns() + addends_waited_ns_;

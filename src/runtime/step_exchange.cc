@@ -30,8 +30,8 @@ StepExchange::StepExchange(const RankPlan& plan, const RankMemory& memory, Group
       whole_(static_cast<int64_t*>(memory.at(plan.memory.exchange)),
              size_t(places_.num_words * (plan.num_ahead > 0 ? 2 : 1))),
       open_(whole_.first(size_t(places_.num_words))),
-      told_(open_) {
-  const TensorRef words{told_.data(), DType::I64, Shape{places_.num_words}};
+      exchanged_(open_) {
+  const TensorRef words{exchanged_.data(), DType::I64, Shape{places_.num_words}};
   world_.reserve({.in = words, .out = words});
 }
 
@@ -64,9 +64,9 @@ std::span<int64_t> StepExchange::norm_of(std::span<int64_t> words) const {
 double StepExchange::own_squared_norm() const { return squared_norm_of(norm_sum_, norm_words()); }
 
 TensorRef StepExchange::tell(bool stop) {
-  told_ = open_;
-  told_[size_t(places_.stop)] = stop ? 1 : 0;
-  return {told_.data(), DType::I64, Shape{places_.num_words}};
+  exchanged_ = open_;
+  exchanged_[size_t(places_.stop)] = stop ? 1 : 0;
+  return {exchanged_.data(), DType::I64, Shape{places_.num_words}};
 }
 
 void StepExchange::run(bool stop) {
@@ -88,26 +88,26 @@ void StepExchange::finish() {
 }
 
 double StepExchange::loss_sum() const {
-  const double* losses = reinterpret_cast<const double*>(told_.data() + places_.losses);
+  const double* losses = reinterpret_cast<const double*>(exchanged_.data() + places_.losses);
   return tree_sum({losses, size_t(places_.valid_tokens - places_.losses)});
 }
 
 int64_t StepExchange::valid_tokens() const {
-  return std::accumulate(told_.begin() + places_.valid_tokens, told_.begin() + places_.stop,
+  return std::accumulate(exchanged_.begin() + places_.valid_tokens, exchanged_.begin() + places_.stop,
                          int64_t{0});
 }
 
-bool StepExchange::stop() const { return told_[size_t(places_.stop)] != 0; }
+bool StepExchange::stop() const { return exchanged_[size_t(places_.stop)] != 0; }
 
 std::span<const int64_t> StepExchange::expert_loads() const {
-  return told_.subspan(size_t(places_.expert_loads),
+  return exchanged_.subspan(size_t(places_.expert_loads),
                        size_t(places_.router_losses - places_.expert_loads));
 }
 
 std::span<const int64_t> StepExchange::router_losses() const {
-  return told_.subspan(size_t(places_.router_losses), size_t(places_.norm - places_.router_losses));
+  return exchanged_.subspan(size_t(places_.router_losses), size_t(places_.norm - places_.router_losses));
 }
 
-double StepExchange::squared_norm() const { return squared_norm_of(norm_sum_, norm_of(told_)); }
+double StepExchange::squared_norm() const { return squared_norm_of(norm_sum_, norm_of(exchanged_)); }
 
 }  // namespace trireme

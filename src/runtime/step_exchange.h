@@ -48,7 +48,7 @@ class StepExchange {
   Group& world_;
   std::span<int64_t> whole_;  // of one step, or two in turns
   std::span<int64_t> open_;   // of the step that runs
-  std::span<int64_t> told_;
+  std::span<int64_t> exchanged_;
   Work work_;
   int64_t waited_ns_ = 0;
 };

@@ -47,6 +47,7 @@ void head_rules(ConfigRules& rules, const ModelConfig& model) {
 void number_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.in_range("model.dropout", model.dropout, 0.0, 1.0);
   rules.at_least("model.norm_eps", model.norm_eps, 0.0);
+  rules.at_least("model.layer_scale", model.layer_scale, 0.0);
   rules.at_least("model.init_stddev", model.init_stddev, 0.0);
   rules.require(model.rope_theta > 0.0 && std::isfinite(model.rope_theta), "model.rope_theta",
                 "must be positive and finite", "try 10000.0");

@@ -69,6 +69,7 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.bias = config.bias && config.family == ModelFamily::Gpt2;
   model.norm_gain = config.norm_gain;
   model.parallel_block = config.parallel_block;
+  model.layer_scale = config.layer_scale;
   model.embedding_norm = config.embedding_norm;
   model.final_norm = config.final_norm;
   model.tied_head = config.tied_head;

@@ -28,6 +28,7 @@ struct ModelSpec {
   bool bias = true;
   bool norm_gain = true;
   bool parallel_block = false;  // attention and MLP read the same norm, and are added together
+  double layer_scale = 0.0;     // initial gain of what a block adds to the residual stream; 0: none
   bool embedding_norm = false;
   bool final_norm = true;
   bool tied_head = true;

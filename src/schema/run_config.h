@@ -28,6 +28,7 @@ struct ModelConfig {
   bool bias = true;                                         // gpt2: biases of linears and norms
   bool norm_gain = true;                                    // false: norms without parameters
   bool parallel_block = false;  // attention and MLP beside each other (GPT-J, PaLM)
+  double layer_scale = 0.0;     // 0: none
   bool embedding_norm = false;  // a norm right after the embedding (microgpt)
   bool final_norm = true;
   bool tied_head = true;  // the head uses the embedding's table (false in the files of llama)

@@ -75,6 +75,9 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("norm_gain", model.norm_gain, kResults, "norms have a learned gain");
   list.add("parallel_block", model.parallel_block, kResults,
            "attention and MLP read the same norm of the layer's input, and both are added to it");
+  list.add("layer_scale", model.layer_scale, kResults,
+           "what attention and MLP add to the residual stream is multiplied by a trained gain per "
+           "channel, which starts at this value; 0: no gains");
   list.add("embedding_norm", model.embedding_norm, kResults, "a norm follows the embedding");
   list.add("final_norm", model.final_norm, kResults, "a norm precedes the head");
   list.add("tied_head", model.tied_head, kResults,

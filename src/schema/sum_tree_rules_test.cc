@@ -82,11 +82,11 @@ TEST(SumTreeRules, WhatARefusalNamesIsTaken) {
 // Tests sums of neighbouring ranks, of their copies and of two directions over any number of ranks.
 TEST(SumTreeRules, EveryDegreeIsTakenWhoseSumsAreNodes) {
   for (int dp = 1; dp <= 12; ++dp) {
-    EXPECT_TRUE(validate(some_run(dp, 1, 0, "1f1b", 4)).empty()) << dp;
-    EXPECT_TRUE(validate(some_run(dp, 1, 0, "dualpipe", 4)).empty()) << dp;
-    EXPECT_TRUE(validate(some_run(dp, 1, dp, "dualpipe", 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, 0, ScheduleKind::OneFOneB, 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, 0, ScheduleKind::Dualpipe, 4)).empty()) << dp;
+    EXPECT_TRUE(validate(some_run(dp, 1, dp, ScheduleKind::Dualpipe, 4)).empty()) << dp;
     if (dp % 2 == 0) {
-      EXPECT_TRUE(validate(some_run(dp, 1, 2, "1f1b", 4)).empty()) << dp;
+      EXPECT_TRUE(validate(some_run(dp, 1, 2, ScheduleKind::OneFOneB, 4)).empty()) << dp;
     }
   }
 }

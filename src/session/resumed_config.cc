@@ -37,6 +37,7 @@ constexpr ModelKey kModelKeys[] = {
     {"model.bias", same<&ModelSpec::bias>},
     {"model.norm_gain", same<&ModelSpec::norm_gain>},
     {"model.parallel_block", same<&ModelSpec::parallel_block>},
+    {"model.layer_scale", same<&ModelSpec::layer_scale>},
     {"model.embedding_norm", same<&ModelSpec::embedding_norm>},
     {"model.final_norm", same<&ModelSpec::final_norm>},
     {"model.tied_head", same<&ModelSpec::tied_head>},

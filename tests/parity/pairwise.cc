@@ -42,8 +42,8 @@ Selection group_of(const Selection& choice, const std::vector<int>& factors) {
 }  // namespace
 
 std::vector<Selection> pairwise_cover(std::vector<Selection> choices,
-                                   const std::function<bool(const Selection&)>& is_possible,
-                                   const std::vector<int>& group) {
+                                      const std::function<bool(const Selection&)>& is_possible,
+                                      const std::vector<int>& group) {
   std::shuffle(choices.begin(), choices.end(), std::mt19937(7));
   PairsSeen pairs;
   std::vector<Selection> cover;
@@ -76,7 +76,7 @@ int count_groups(const std::vector<Selection>& choices, const std::vector<int>& 
 }
 
 std::vector<Selection> all_choices(const std::vector<int>& sizes,
-                                const std::function<bool(const Selection&)>& is_meant) {
+                                   const std::function<bool(const Selection&)>& is_meant) {
   std::vector<Selection> result;
   Selection choice(sizes.size(), 0);
   for (size_t factor = 0; factor < sizes.size();) {

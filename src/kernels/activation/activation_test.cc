@@ -7,7 +7,7 @@ namespace trireme {
 namespace {
 
 constexpr Activation kKinds[] = {Activation::GeluTanh, Activation::GeluErf, Activation::Relu,
-                                Activation::Relu2};
+                                 Activation::Relu2};
 
 struct Operands {
   Operands(DType dtype, ActivationShape shape)
