@@ -162,7 +162,7 @@ TEST_F(DamageTest, AnIndexThatContradictsItselfIsRefusedWithTheReason) {
            {"\"shape\":[3,4]", "\"shape\":[4294967296,4294967296]", "more than 2^63 bytes"},
            {"\"begin\":[0,2]", "\"begin\":[0,1]", "overlap"},
            {"\"begin\":[0,2]", "\"begin\":[0]", "lies outside"},
-           {"\"file\":\"shard-", "\"file\":\"../shard-", "no name of a file"},
+           {"\"file\":\"shard-", "\"file\":\"../shard-", "is not a file name in this folder"},
            {"\"file\":\"shard-", "\"file\":\"other-", "which is not listed"},
            {"\"offset\":", "\"offset\":1", "reaches over the end"},
            {"\"tensors\":{", "\"tensors\":{\"x\":[],", "not an object"},

@@ -121,11 +121,19 @@ Command plan_command() {
                    .value_name = "R",
                    .doc = "print only this rank as JSON, in the form of an element of \"ranks\"",
                    .target = &options->rank},
+                  {.name = "graph",
+                   .value_name = "FILE",
+                   .doc = "draw the graph of every unit of the model with shapes and placements, "
+                          "before and after each pass: FILE.svg, .html or .txt; without FILE, "
+                          "print it as text; with --rank, draw it for that rank",
+                   .target = &options->graph,
+                   .completion = Completion::File},
                   json_option(options->json)},
       .examples =
           {"trireme plan configs/tiny-gpt2.toml --set model.preset=gpt2-1.5b",
            "trireme plan configs/tiny-gpt2.toml --cluster clusters/dgx-a100-80g.toml "
            "--explain",
+           "trireme plan configs/tiny-llama.toml --set parallel.tp=2 --graph graph.svg",
            "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
       .run = [options](CommandIo& io) { return run_plan(*options, io); }};
 }

@@ -82,7 +82,7 @@ TEST_F(CraftedModel, NoListIsMadeOfLayersThatTheFileDoesNotHave) {
                                .padded_vocab_size = 1};
   std::string llmc = print_llmc_model_header(header);
   llmc.resize(static_cast<size_t>(llmc_file_bytes(header)));
-  expect_damaged(llmc, "model.layers = 65535 must be at most 4096");
+  expect_damaged(llmc, "model.layers = 65535 must be at least 1 and at most 4096");
 }
 
 TEST_F(CraftedModel, ArraysOfAHeaderHaveALimitTogether) {

@@ -114,10 +114,10 @@ Shard shard_of(const Bucket& bucket, int degree, int index) {
   return shard;
 }
 
-std::vector<UnitGroup> unit_groups(const StageSpec& stage, const StageTables& tables,
+std::vector<UnitGroup> unit_groups(const StageSpec& stage, const TensorTable& grads,
                                    int64_t least_bytes) {
   std::vector<int64_t> bytes(size_t(num_units(stage)), 0);
-  for (const TensorSpec& grad : tables.grads.tensors()) {
+  for (const TensorSpec& grad : grads.tensors()) {
     bytes[size_t(unit_of(stage, grad.name))] += grad.bytes();
   }
   const bool first_is_apart = stage.has_embedding && stage.has_head;

@@ -102,6 +102,13 @@ std::vector<ChunkTables::UnitRange> unit_ranges(const ChunkTables& chunk,
   return ranges;
 }
 
+// The gradients of the first tp rank, which has no smaller part of a parameter than any other.
+// Units are grouped by them, so that all tp ranks group alike.
+TensorTable largest_grads(const ModelSpec& model, const StageSpec& stage, StageShape shape) {
+  shape.tp_rank = 0;
+  return stage_tables(model, stage, shape).grads;
+}
+
 }  // namespace
 
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
@@ -113,7 +120,9 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
   chunk.params = local_param_table(model, stage, shape);
   chunk.layouts = param_layouts(model, stage, shape);
   chunk.tables = stage_tables(model, stage, shape);
-  chunk.groups = unit_groups(stage, chunk.tables, bucket_bytes);
+  const bool is_largest = shape.tp_rank == 0;
+  chunk.groups = unit_groups(
+      stage, is_largest ? chunk.tables.grads : largest_grads(model, stage, shape), bucket_bytes);
   for (Bucket& bucket : buckets_of(stage, chunk.tables, chunk.groups)) {
     chunk.buckets.push_back({.bucket = std::move(bucket), .shard = {}});
   }

@@ -93,21 +93,24 @@ double StepExchange::loss_sum() const {
 }
 
 int64_t StepExchange::valid_tokens() const {
-  return std::accumulate(exchanged_.begin() + places_.valid_tokens, exchanged_.begin() + places_.stop,
-                         int64_t{0});
+  return std::accumulate(exchanged_.begin() + places_.valid_tokens,
+                         exchanged_.begin() + places_.stop, int64_t{0});
 }
 
 bool StepExchange::stop() const { return exchanged_[size_t(places_.stop)] != 0; }
 
 std::span<const int64_t> StepExchange::expert_loads() const {
   return exchanged_.subspan(size_t(places_.expert_loads),
-                       size_t(places_.router_losses - places_.expert_loads));
+                            size_t(places_.router_losses - places_.expert_loads));
 }
 
 std::span<const int64_t> StepExchange::router_losses() const {
-  return exchanged_.subspan(size_t(places_.router_losses), size_t(places_.norm - places_.router_losses));
+  return exchanged_.subspan(size_t(places_.router_losses),
+                            size_t(places_.norm - places_.router_losses));
 }
 
-double StepExchange::squared_norm() const { return squared_norm_of(norm_sum_, norm_of(exchanged_)); }
+double StepExchange::squared_norm() const {
+  return squared_norm_of(norm_sum_, norm_of(exchanged_));
+}
 
 }  // namespace trireme

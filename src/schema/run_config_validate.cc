@@ -138,7 +138,9 @@ void schedule_rules(ConfigRules& rules, const RunConfig& config) {
   if (parallel.pp < 1 || parallel.chunks < 0 || layers < 1) return;
   const bool is_auto = parallel.schedule == ScheduleKind::Auto;
   const int chunks = chunks_of(parallel);
-  const int64_t num_stages = int64_t{parallel.pp} * chunks;
+  // Where two ranks hold every stage, there are half as many.
+  const int copies = is_auto ? 1 : traits_of(parallel.schedule).param_copies();
+  const int64_t num_stages = int64_t{parallel.pp} * chunks / copies;
   rules.require(
       num_stages <= layers, parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
       fmt::format("gives {} stages (pp * chunks) for model.layers = {}", num_stages, layers),

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/local/sole_rank.h"
+#include "compile/compile_rank.h"
 #include "kernels/kernel_table.h"
 #include "models/decoder.h"
-#include "compile/compile_rank.h"
 #include "planner/make_plan.h"
 #include "train/engine.h"
 
