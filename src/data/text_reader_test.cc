@@ -107,7 +107,8 @@ TEST_F(TextReaderTest, RefusalsNameTheFileAndTheRemedy) {
   const std::string empty = write("empty.txt", "");
   EXPECT_EQ(error_of(empty), empty + ": the file is empty");
   EXPECT_NE(error_of(folder_.string() + "/absent.txt").find("absent.txt"), std::string::npos);
-  EXPECT_NE(error_of(write("a.txt.xz", "x")).find("compression that is not supported"), std::string::npos);
+  EXPECT_NE(error_of(write("a.txt.xz", "x")).find("compression that is not supported"),
+            std::string::npos);
   EXPECT_NE(error_of(write("a.parquet", "x")).find("not text"), std::string::npos);
   fs::create_directories(folder_ / "void");
   EXPECT_NE(error_of((folder_ / "void").string()).find("no file with text"), std::string::npos);

@@ -23,7 +23,7 @@ struct Item {
 };
 
 // An edge between items of neighbouring layers; long edges are chains of them.
-struct Link {
+struct Connection {
   int upper = 0, lower = 0;
   double upper_offset = 0, lower_offset = 0;
   double weight = 1;  // how straight it is to be
@@ -92,8 +92,8 @@ class LayerLayout {
     int crossings = 0;
     for (size_t i = 0; i < links_.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
-        const Link& a = links_[i];
-        const Link& b = links_[j];
+        const Connection& a = links_[i];
+        const Connection& b = links_[j];
         if (items_[size_t(a.upper)].layer != items_[size_t(b.upper)].layer) continue;
         const double above = place(a.upper, a.upper_offset) - place(b.upper, b.upper_offset);
         const double below = place(a.lower, a.lower_offset) - place(b.lower, b.lower_offset);
@@ -109,7 +109,7 @@ class LayerLayout {
     for (const int item : layer) {
       double sum = 0;
       int count = 0;
-      for (const Link& link : links_) {
+      for (const Connection& link : links_) {
         if ((by_upper ? link.lower : link.upper) != item) continue;
         sum +=
             by_upper ? place(link.upper, link.upper_offset) : place(link.lower, link.lower_offset);
@@ -153,7 +153,7 @@ class LayerLayout {
     double start = 0;
     for (const int item : layer) {
       double sum = 0, weight = 0;
-      for (const Link& link : links_) {
+      for (const Connection& link : links_) {
         if (link.upper != item && link.lower != item) continue;
         const bool is_upper = link.upper == item;
         const Item& other = items_[size_t(is_upper ? link.lower : link.upper)];
@@ -247,7 +247,7 @@ class LayerLayout {
 
   GraphLayout& layout_;
   std::vector<Item> items_;
-  std::vector<Link> links_;
+  std::vector<Connection> links_;
   std::vector<std::vector<int>> layers_;  // items from left to right
   std::vector<std::vector<int>> chains_;  // [edge] items that it passes
   std::vector<double> heights_, tops_;    // [layer]

@@ -225,7 +225,7 @@ source ./completion.bash
 [[ $(complete_words trireme tra) == train ]] || fail "completion of a command"
 [[ $(complete_words trireme config ex) == explain ]] || fail "completion of a subcommand"
 [[ $(complete_words trireme train --res) == --resume ]] || fail "completion of an option"
-[[ $(complete_words trireme train --set model.lay) == model.layers= ]] || fail "completion of a key"
+[[ $(complete_words trireme train --set model.layers) == model.layers= ]] || fail "completion of a key"
 [[ $(complete_words trireme train --set parallel.schedule = zb_v) == zb_v ]] ||
   fail "completion of a key's value"
 [[ $(complete_words trireme schedule dualpipev) == dualpipev ]] || fail "completion of a choice"
@@ -238,7 +238,7 @@ if command -v fish >/dev/null; then
   [[ $(offered 'trireme tra') == train ]] || fail "fish: completion of a command"
   [[ $(offered 'trireme config ex') == explain ]] || fail "fish: completion of a subcommand"
   [[ $(offered 'trireme train --res') == --resume ]] || fail "fish: completion of an option"
-  [[ $(offered 'trireme train --set model.lay') == model.layers= ]] ||
+  [[ $(offered 'trireme train --set model.layers') == model.layers= ]] ||
     fail "fish: completion of a key"
   [[ $(offered 'trireme schedule dualpipev') == dualpipev ]] || fail "fish: completion of a choice"
 fi
@@ -265,7 +265,7 @@ END
     fail "zsh: completion of a subcommand"
   [[ $(offered 'trireme train --res') == 'trireme train --resume'* ]] ||
     fail "zsh: completion of an option"
-  [[ $(offered 'trireme train --set model.lay') == *model.layers=* ]] ||
+  [[ $(offered 'trireme train --set model.layers') == *model.layers=* ]] ||
     fail "zsh: completion of a key"
 fi
 
