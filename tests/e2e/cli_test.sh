@@ -225,7 +225,8 @@ source ./completion.bash
 [[ $(complete_words trireme tra) == train ]] || fail "completion of a command"
 [[ $(complete_words trireme config ex) == explain ]] || fail "completion of a subcommand"
 [[ $(complete_words trireme train --res) == --resume ]] || fail "completion of an option"
-[[ $(complete_words trireme train --set model.layers) == model.layers= ]] || fail "completion of a key"
+[[ $(complete_words trireme train --set model.layers) == model.layers= ]] ||
+  fail "completion of a key"
 [[ $(complete_words trireme train --set parallel.schedule = zb_v) == zb_v ]] ||
   fail "completion of a key's value"
 [[ $(complete_words trireme schedule dualpipev) == dualpipev ]] || fail "completion of a choice"
