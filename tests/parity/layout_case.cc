@@ -24,10 +24,16 @@ std::string Case::name() const {
 RunConfig config_of(const Case& c) {
   RunConfig config;
   const bool has_experts = c.family.starts_with("moe");
-  config.model.family = c.family == "llama" ? ModelFamily::Llama
-                        : has_experts       ? ModelFamily::Moe
-                                            : ModelFamily::Gpt2;
-  config.model.tied_head = c.family == "gpt2";
+  const bool is_llama = c.family.starts_with("llama"), is_gpt2 = c.family.starts_with("gpt2");
+  config.model.family = is_llama      ? ModelFamily::Llama
+                        : has_experts ? ModelFamily::Moe
+                                      : ModelFamily::Gpt2;
+  config.model.tied_head = is_gpt2;
+  if (c.family == "gpt2_parallel") {
+    config.model.parallel_block = true;
+    config.model.activation = ActivationChoice::Relu2;
+  }
+  if (c.family == "llama_scaled") config.model.layer_scale = 0.5;
   if (has_experts) {
     config.model.d_ff = 8;
     config.model.experts = 4;
@@ -40,11 +46,11 @@ RunConfig config_of(const Case& c) {
   config.model.layers = c.layers;
   config.model.d_model = 8;
   config.model.heads = 2;
-  if (c.family == "llama") config.model.kv_heads = 1;  // both of two tensor-parallel ranks hold it
+  if (is_llama) config.model.kv_heads = 1;  // both of two tensor-parallel ranks hold it
   if (c.is_wide) {
     config.model.d_model = 16;
     config.model.heads = 8;
-    config.model.kv_heads = c.family == "gpt2" ? 8 : 4;
+    config.model.kv_heads = is_gpt2 ? 8 : 4;
     if (has_experts && c.family != "moe_all") config.model.experts = 8;
   }
   config.model.vocab_size = 19;

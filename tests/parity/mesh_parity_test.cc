@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-const char* const kFamilies[] = {"gpt2", "llama", "moe", "moe_capacity"};
+const char* const kFamilies[] = {"gpt2",         "llama",         "moe",
+                                 "moe_capacity", "gpt2_parallel", "llama_scaled"};
 constexpr ScheduleKind kSchedules[] = {ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
                                        ScheduleKind::ZbH1,     ScheduleKind::ZbV,
                                        ScheduleKind::Dualpipe, ScheduleKind::Gpipe};
@@ -79,7 +80,7 @@ Case case_of(const Selection& choice) {
 // every pair of values of these, of schedules, recomputation and the ways to split a layer.
 TEST(ParityOfMeshes, EveryDegreeWithEveryZeroStageAndEveryPairOfTheRest) {
   const std::vector<Selection> all =
-      all_choices({4, 4, kNumSchedules, 4, 3, 4, 4, 4, 4, 2, 2, 4},
+      all_choices({4, 4, kNumSchedules, 4, 3, int(std::size(kFamilies)), 4, 4, 4, 2, 2, 4},
                   [](const Selection& choice) { return is_meant(case_of(choice)); });
   const std::vector<int> degrees = {kDp, kPp, kZero, kFamily, kTp, kCp, kEp};
   const std::vector<Selection> cover = pairwise_cover(

@@ -18,7 +18,8 @@ namespace {
 // Visits every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in
 // turn.
 void enumerate(int ranks, bool every_recomputation) {
-  const std::vector<std::string> families = {"gpt2", "llama", "moe", "moe_capacity"};
+  const std::vector<std::string> families = {"gpt2",         "llama",         "moe",
+                                             "moe_capacity", "gpt2_parallel", "llama_scaled"};
   int run = 0;
   for (int pp = 1; pp <= ranks; pp *= 2) {
     for (const ScheduleKind schedule : kNamedSchedules) {
