@@ -34,7 +34,8 @@ struct TokenCounts {
   bool is_split;  // each tp rank has its own part of the residual stream
 };
 
-// What an op of a fused graph stores beside its inputs and outputs: statistics, routes, scratch.
+// Lists the tensors that an op of a fused graph needs beside its inputs and outputs: statistics,
+// routes, scratch.
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
                                  const StageShape& shape);
 

@@ -32,7 +32,8 @@ void add_tensors(StageTables& tables, const StageUnits& units, bool constant) {
   }
 }
 
-// What units hand to each other. Only token ids, which come from outside, are no residual stream.
+// Adds the tensors that neighbouring units share. All of them are the residual stream or its
+// gradient, except the token ids, which come from outside.
 void add_ends(StageTables& tables, const StageUnits& units, const TokenCounts& tokens,
               int64_t d_model, DType compute) {
   const Shape RC{tokens.residual, d_model};

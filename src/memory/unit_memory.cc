@@ -173,7 +173,7 @@ class UnitPlanner {
       for (const ValueId id : read_by_backward(op)) mark_read(id);
     }
   }
-  // What was gathered is gathered again from where it came.
+  // A gathered value is not stored: W gathers it again from the input of the redistribution.
   void mark_read(ValueId id) {
     ValueBuffer* buffer = buffer_of(id);
     if (buffer == nullptr) return;
@@ -435,8 +435,8 @@ class UnitPlanner {
     add_tensor({Space::Scratch, kEdge, Shape{tokens_.all, shard_.d_model}, shape_.compute});
   }
 
-  // What W reads is kept from B to W where these are apart; but a unit with nothing before it does
-  // all of its backward pass in W.
+  // Gradients that W reads are kept from B to W if these are separate actions. A unit with nothing
+  // before it does all of its backward pass in W, so its gradients stay in scratch.
   void store_gradients() {
     const bool is_split = shape_.split_backward && !is_first_;
     const auto lies_in_weight_grads = [&](const std::string& name) {

@@ -35,7 +35,7 @@ struct Stored {
   friend bool operator==(const Stored&, const Stored&) = default;
 };
 
-// Where B writes the gradient of an input: dest = addend + own part. Without a destination the
+// B writes the gradient of an input like this: dest = addend + own part. Without a destination the
 // gradient is that of the output itself, or none flows.
 struct InputGrad {
   Stored dest;

@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// Where a stage's memory lies; the pointers outlive the stage.
+// The memory of a stage. The pointers outlive the stage.
 struct StageMemory {
   // [unit]: where the chunk's table would begin for the unit's tensors to lie where they do. The
   // same for all units where the table lies in one piece.
@@ -51,7 +51,7 @@ class Stage {
   void backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
                             int unit) const;
 
-  // What stages hand to each other.
+  // These tensors are sent between stages.
   MatrixRef input_TC(int saved_slot) const;
   MatrixRef output_TC(int saved_slot) const;
   MatrixRef input_grad_TC(int weight_grad_slot) const;
@@ -62,7 +62,7 @@ class Stage {
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
 
-  // Where the tokens of a unit go; empty where it has no experts.
+  // Returns the experts that the tokens of a unit visit. It is empty if the unit has no experts.
   Route route(int saved_slot, int unit) const;
   // Visits of every expert of a unit, and those that were dropped; empty where it has no experts.
   std::span<const int32_t> expert_load(int saved_slot, int unit) const;

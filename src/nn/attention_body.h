@@ -23,7 +23,7 @@ class AttentionBody final : public OpBody {
 
   ModelShard model_;
   RngKey dropout_key_;
-  // Where sequences lie over several ranks, one of these.
+  // One of these is present if sequences lie over several ranks.
   std::optional<RingAttention> ring_;
   std::optional<AllToAllAttention> all_to_all_;
   MatrixAt q_TQ_, k_TK_, v_TK_, o_TQ_;

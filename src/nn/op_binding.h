@@ -21,7 +21,7 @@ struct StageBinding {
   bool trains = true;     // false: forward alone; there are no gradients
 };
 
-// Where B writes the gradient of an input: dest = addend + own part.
+// The places that B uses for the gradient of an input: dest = addend + own part.
 struct InputGradAt {
   MatrixAt dest, addend;
 };
