@@ -46,8 +46,7 @@ Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& 
   Hardware hardware = assumed_hardware(ceilings);
   hardware.threads = team.size();
   hardware.memory_bytes = host.memory_bytes;
-  hardware.ranks_per_node = num_ranks;
-  hardware.inside_node = num_ranks == 1 ? LinkSpec{} : measure_link();
+  hardware.set_nodes(num_ranks, num_ranks == 1 ? LinkSpec{} : measure_link());
   return hardware;
 }
 

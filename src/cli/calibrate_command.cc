@@ -28,10 +28,11 @@ Hardware hardware_of(const Ceilings& ceilings, const CommCost& comm, int num_thr
   hardware.threads = num_threads;
   hardware.fp32_flops = ceilings.compute.fp32_flops_per_s;
   hardware.bf16_flops = ceilings.compute.bf16_flops_per_s;
+  hardware.fp16_flops = ceilings.compute.fp32_flops_per_s;  // fp16 is computed in fp32
   hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s;
   hardware.memory_bytes = available_memory_bytes();
   hardware.reduce_bytes_per_s = 1.0 / comm.gamma_s_per_byte;
-  hardware.inside_node = {comm.inside.alpha_s, 1.0 / comm.inside.beta_s_per_byte};
+  hardware.set_nodes(0, {comm.inside.alpha_s, 1.0 / comm.inside.beta_s_per_byte});
   return hardware;
 }
 

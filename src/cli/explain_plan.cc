@@ -33,25 +33,21 @@ StepTimes slowest_rank(const RunPlan& plan, const Hardware& hardware) {
 // Returns the parts of the slowest rank's step. Its compute is divided in the proportions of the
 // whole model.
 std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) {
-  const ComputeCost cost = price_compute(plan, hardware);
+  const ComputeTimes whole =
+      price_units(plan.model, plan.shape, hardware).of(whole_model(plan.model));
   const StepTimes times = slowest_rank(plan, hardware);
-  const double m = double(plan.num_microbatches);
-  std::vector<TimePart> parts = {
-      {"matmuls", 3.0 * m * cost.matmul_s, "tokens x matmul FLOPs / (peak x matmul_share)"},
-      {"attention", 3.5 * m * cost.attention_s,
-       "tokens x causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
-      {"memory", 3.0 * m * cost.touch_s,
-       "saved tensors and scratch once in F, B and W / memory_bytes_per_s"},
-      {"recomputation", m * cost.recompute_s,
-       "forward pass of the layers again, or the memory traffic of it"},
-      {"update", cost.step_s, "2 (gradients + state + parameters) / memory_bytes_per_s"}};
-  double whole_s = 0.0;
-  for (const TimePart& part : parts) whole_s += part.seconds;
-  for (TimePart& part : parts) part.seconds *= times.compute / whole_s;
-  parts.push_back(
-      {"communication", times.exposed_comm, "transfers that are not hidden behind computation"});
-  parts.push_back({"bubble", times.bubble, "waiting for other pipeline stages"});
-  return parts;
+  const double work_s = (times.compute - times.optimizer) / whole.total_s();
+  return {{"matmuls", work_s * whole.products_s,
+           "FLOPs of each product / (peak x matmul_share x depth / (depth + matmul_depth))"},
+          {"attention", work_s * whole.attention_s,
+           "causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
+          {"memory", work_s * whole.memory_s,
+           "bytes that other kernels read and write / (memory_bytes_per_s x memory_share)"},
+          {"recomputation", work_s * whole.again_s, "kernels of the forward pass that run again"},
+          {"update", times.optimizer,
+           "2 (gradients + state + parameters) / memory bandwidth, and step_s"},
+          {"communication", times.exposed_comm, "transfers that are not hidden behind computation"},
+          {"bubble", times.bubble, "waiting for other pipeline stages"}};
 }
 
 // A tensor of the plan and how many copies of it the arena holds.

@@ -43,7 +43,7 @@ HostFacts random_host(unsigned seed) {
   host.hardware = nominal_hardware();
   host.hardware->matmul_share = 1 / draw(random);
   host.hardware->memory_bytes_per_s *= draw(random);
-  host.hardware->inside_node = {1e4 * draw(random), 0.02 * draw(random)};
+  host.hardware->set_nodes(0, {1e4 * draw(random), 0.02 * draw(random)});
   return host;
 }
 
@@ -135,7 +135,8 @@ TEST(AutoSchedule, IsTheSameForEveryRankAndRun) {
 TEST(StageCost, StagesTogetherAreTheModel) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     const RunPlan plan = make_plan(random_run(seed), {}).value();
-    const ComputeCost whole = price_compute(plan, nominal_hardware());
+    const ComputeTimes whole =
+        price_units(plan.model, plan.shape, nominal_hardware()).of(whole_model(plan.model));
     for (int stages = 1; stages <= 4; ++stages) {
       const Costs costs =
           pipeline_costs(plan, split_stages(plan, stages).value(), nominal_hardware());
@@ -143,9 +144,9 @@ TEST(StageCost, StagesTogetherAreTheModel) {
       for (const StageTimes& stage : costs.stages) {
         sum = {sum.f_s + stage.f_s, sum.b_s + stage.b_s, sum.w_s + stage.w_s};
       }
-      EXPECT_NEAR(sum.f_s, whole.forward_s, 1e-9 * whole.forward_s);
-      EXPECT_NEAR(sum.b_s, whole.backward_input_s, 1e-9 * whole.backward_input_s);
-      EXPECT_NEAR(sum.w_s, whole.backward_weight_s, 1e-9 * whole.backward_weight_s);
+      EXPECT_NEAR(sum.f_s, whole.f_s, 1e-9 * whole.f_s);
+      EXPECT_NEAR(sum.b_s, whole.b_s, 1e-9 * whole.b_s);
+      EXPECT_NEAR(sum.w_s, whole.w_s, 1e-9 * whole.w_s);
     }
   }
 }

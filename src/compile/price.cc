@@ -1,82 +1,202 @@
 #include "compile/price.h"
 
+#include <algorithm>
+
+#include "graph/backward_reads.h"
+#include "graph/fuse.h"
+#include "graph/model_graphs.h"
+#include "graph/place.h"
+
 namespace trireme {
 namespace {
 
 constexpr double kAssumedCopyBytesPerFlop = 0.3;
+constexpr double kBackwardAttention = 2.5;  // FLOPs of its backward pass / of its forward pass
+constexpr double kGradBytes = 4.0;          // gradients and moments are fp32
 
-// Full recomputation runs the layers forward again, but not the head. Selective recomputation runs
-// norms and activations again, which only read and write memory.
-double recompute_seconds(const RunPlan& plan, double layers_share, const ComputeCost& cost) {
-  switch (plan.shape.recompute) {
-    case Recompute::None:
-      return 0.0;
-    case Recompute::Selective:
-      return cost.touch_s;
-    case Recompute::Full:
-      return layers_share * cost.matmul_s + cost.attention_s + cost.touch_s;
+// Bytes that kernels move for every score of materialized attention. They are counted, not fitted:
+// the product writes a score, the softmax reads and writes it, and so on (docs/prices.md).
+struct ScoreBytes {
+  double forward = 0.0, backward = 0.0;
+  int calls = 0;
+};
+ScoreBytes score_bytes(AttentionPractice practice, bool has_dropout) {
+  const bool is_unfused = practice == AttentionPractice::MaterializedUnfusedSoftmax;
+  ScoreBytes bytes = is_unfused ? ScoreBytes{29.0, 19.0, 5} : ScoreBytes{8.0, 14.0, 1};
+  if (has_dropout) {  // reads and writes a score, and writes or reads its mask
+    bytes.forward += 5.0;
+    bytes.backward += 5.0;
+    ++bytes.calls;
   }
-  return 0.0;
+  return bytes;
 }
 
-struct TableBytes {
-  double params = 0.0, grads = 0.0, optimizer = 0.0, saved = 0.0, scratch = 0.0;
+// The seconds of one half of an op, by what they are spent on.
+struct HalfTimes {
+  double products_s = 0.0, attention_s = 0.0, memory_s = 0.0;
+  double total_s() const { return products_s + attention_s + memory_s; }
 };
 
-TableBytes bytes_of(const ModelSpec& model, int64_t layers, const StageShape& shape) {
-  const StageTables tables = stage_tables(model, {0, layers, true, true}, shape);
-  return {double(tables.params.bytes()), double(tables.grads.bytes()),
-          double(tables.optimizer.bytes()), double(tables.saved.bytes()),
-          double(tables.scratch.bytes())};
-}
+class UnitPricer {
+ public:
+  UnitPricer(const ModelSpec& model, const StageShape& shape, const Hardware& hardware)
+      : shard_(shard_model(model, shape)), shape_(shape), hardware_(hardware) {}
 
-// All layers have the same size, so the size of many follows from the sizes of one and of two.
-TableBytes whole_model_bytes(const ModelSpec& model, const StageShape& shape) {
-  TableBytes one = bytes_of(model, 1, shape);
-  if (model.layers == 1) return one;
-  const TableBytes two = bytes_of(model, 2, shape);
-  const double more = double(model.layers - 1);
-  for (double TableBytes::*bytes :
-       {&TableBytes::params, &TableBytes::grads, &TableBytes::optimizer, &TableBytes::saved}) {
-    one.*bytes += more * (two.*bytes - one.*bytes);
+  ComputeTimes price(const Graph& stated, Recompute recompute) const {
+    const Graph placed = place(stated, shape_);
+    const Graph unit = hardware_.practice.fuses_kernels ? fuse(placed) : placed;
+    const std::vector<OpWork> works = op_works(unit, shard_, shape_);
+    const std::vector<bool> again = ops_again(unit, recompute);
+    ComputeTimes times;
+    for (size_t i = 0; i < works.size(); ++i) {
+      const OpWork& work = works[i];
+      const HalfTimes f = price(work.forward, work, 1.0);
+      const HalfTimes b = price(work.input_grad, work, kBackwardAttention);
+      const HalfTimes w = price(work.weight_grad);
+      times.f_s += f.total_s();
+      times.b_s += b.total_s();
+      times.w_s += w.total_s();
+      for (const HalfTimes& half : {f, b, w}) {
+        times.products_s += half.products_s;
+        times.attention_s += half.attention_s;
+        times.memory_s += half.memory_s;
+      }
+      if (again[i]) times.again_s += f.total_s();
+    }
+    times.b_s += times.again_s;
+    return times;
   }
-  return one;
-}
+
+ private:
+  // The ops whose forward pass runs again before their backward pass.
+  std::vector<bool> ops_again(const Graph& unit, Recompute recompute) const {
+    if (recompute == Recompute::None) return std::vector<bool>(unit.ops.size(), false);
+    const TrainerPractice& practice = hardware_.practice;
+    if (recompute == Recompute::Full) {
+      return practice.recomputes_whole_layers ? std::vector<bool>(unit.ops.size(), true)
+                                              : computed_again(unit);
+    }
+    std::vector<bool> again;
+    for (const Op& op : unit.ops) {
+      again.push_back(practice.recomputes_attention
+                          ? op.kind == OpKind::Attention
+                          : op.kind == OpKind::Norm || op.kind == OpKind::Activation);
+    }
+    return again;
+  }
+
+  HalfTimes price(const HalfWork& half) const {
+    HalfTimes times;
+    for (const Product& product : half.products) {
+      times.products_s += price_product(product, shape_.compute, hardware_);
+    }
+    times.memory_s = price_memory(half.bytes, half.calls, hardware_);
+    return times;
+  }
+  HalfTimes price(const HalfWork& half, const OpWork& work, double attention_factor) const {
+    HalfTimes times = price(half);
+    if (work.attention) times.attention_s = price_attention(*work.attention, attention_factor);
+    return times;
+  }
+
+  double price_attention(const AttentionWork& work, double factor) const {
+    const AttentionPractice practice = hardware_.practice.attention;
+    if (practice != AttentionPractice::Fused) return price_scores(work, practice, factor > 1.0);
+    const double peak = hardware_.peak_flops(shape_.compute);
+    return std::max(factor * work.forward_flops() / (peak * hardware_.attention_share),
+                    hardware_.launch_s);
+  }
+
+  // Two products of all queries and keys in F, four in B, and what is done with their scores.
+  double price_scores(const AttentionWork& work, AttentionPractice practice,
+                      bool is_backward) const {
+    const int64_t batch = work.sequences * work.heads;
+    const double to_scores_s =
+        price_product({work.queries, work.keys, work.head_dim, batch}, shape_.compute, hardware_);
+    const double to_values_s =
+        price_product({work.queries, work.head_dim, work.keys, batch}, shape_.compute, hardware_);
+    const ScoreBytes bytes = score_bytes(practice, shard_.dropout > 0.0);
+    const double moved = work.scores() * (is_backward ? bytes.backward : bytes.forward);
+    return to_scores_s + (is_backward ? 3.0 : 1.0) * to_values_s +
+           price_memory(moved, bytes.calls, hardware_);
+  }
+
+  ModelShard shard_;
+  const StageShape& shape_;
+  const Hardware& hardware_;
+};
 
 }  // namespace
 
-double peak_flops(const RunPlan& plan, const Hardware& hardware) {
-  return plan.shape.compute == DType::BF16 ? hardware.bf16_flops : hardware.fp32_flops;
+ComputeTimes& ComputeTimes::operator+=(const ComputeTimes& other) {
+  for (double ComputeTimes::*part :
+       {&ComputeTimes::f_s, &ComputeTimes::b_s, &ComputeTimes::w_s, &ComputeTimes::products_s,
+        &ComputeTimes::attention_s, &ComputeTimes::memory_s, &ComputeTimes::again_s}) {
+    this->*part += other.*part;
+  }
+  return *this;
 }
 
-ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
-  const double peak = peak_flops(plan, hardware);
-  const double tokens = double(plan.shape.micro_sequences * plan.model.seq_len);
-  ComputeCost cost;
-  // Forward, dX and dW take a third of the matmul FLOPs each. Attention has no dW; its backward
-  // pass takes 2.5 times its forward, all of it in B.
-  cost.matmul_s = tokens * plan.flops_per_token.matmul / 3.0 / (peak * hardware.matmul_share);
-  cost.attention_s =
-      tokens * plan.flops_per_token.attention / 3.0 / (peak * hardware.attention_share);
-  // Saved tensors are written once in F and read once in each half of the backward pass.
-  StageShape shape = plan.shape;
-  shape.tp = shape.cp = shape.ep = 1;
-  shape.slices = 0;
-  // So that the price does not depend on the schedule or on its split.
-  shape.split_backward = false;
-  const TableBytes bytes = whole_model_bytes(plan.model, shape);
-  cost.touch_s = (bytes.saved + bytes.scratch) / hardware.memory_bytes_per_s;
-  const double head_flops = 6.0 * double(plan.model.vocab_size * plan.model.d_model);
-  cost.recompute_s = recompute_seconds(plan, 1.0 - head_flops / plan.flops_per_token.matmul, cost);
+ComputeTimes operator*(double factor, const ComputeTimes& times) {
+  return {factor * times.f_s,        factor * times.b_s,         factor * times.w_s,
+          factor * times.products_s, factor * times.attention_s, factor * times.memory_s,
+          factor * times.again_s};
+}
 
-  cost.forward_s = cost.matmul_s + cost.attention_s + cost.touch_s;
-  cost.backward_input_s = cost.matmul_s + 2.5 * cost.attention_s + cost.touch_s + cost.recompute_s;
-  cost.backward_weight_s = cost.matmul_s + cost.touch_s;
-  // Step reads the gradients for the norm and again for the update. The update reads and writes the
-  // optimizer state and writes the parameters.
-  const double update_bytes = 2.0 * (bytes.grads + bytes.optimizer + bytes.params);
-  cost.step_s = update_bytes / hardware.memory_bytes_per_s;
-  return cost;
+double price_product(const Product& product, DType compute, const Hardware& hardware) {
+  const double deep_flops = 2.0 * double(product.m) * double(product.n) *
+                            (double(product.k) + hardware.matmul_depth) * double(product.count);
+  const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
+  const double bytes = product.elements() * double(size_of(compute));
+  return std::max(flops_s, price_memory(bytes, 1, hardware));
+}
+
+double price_memory(double bytes, int calls, const Hardware& hardware) {
+  const double bytes_s = bytes / (hardware.memory_bytes_per_s * hardware.memory_share);
+  return std::max(bytes_s, calls * hardware.launch_s);
+}
+
+ComputeTimes UnitPrices::of(const StageSpec& stage) const {
+  ComputeTimes times = double(stage.num_layers) * layer;
+  if (stage.has_embedding) times += embedding;
+  if (stage.has_head) times += head;
+  return times;
+}
+
+ComputeTimes UnitPrices::of(const StageSpec& stage, const Action& action) const {
+  const int units = num_units(stage);
+  const int end = action.num_units == 0 ? units : action.first_unit + action.num_units;
+  StageSpec part{.num_layers = 0, .has_embedding = false, .has_head = false};
+  for (int unit = action.first_unit; unit < end; ++unit) {
+    const bool is_embedding = stage.has_embedding && unit == 0;
+    const bool is_head = stage.has_head && unit == units - 1;
+    part.has_embedding |= is_embedding;
+    part.has_head |= is_head;
+    if (!is_embedding && !is_head) ++part.num_layers;
+  }
+  return of(part);
+}
+
+UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware) {
+  const UnitPricer pricer(model, shape, hardware);
+  return {pricer.price(embedding_graph(model), Recompute::None),
+          pricer.price(layer_graph(model, 0), shape.recompute),
+          pricer.price(head_graph(model), Recompute::None)};
+}
+
+double price_update(double elements, const StageShape& shape, const Hardware& hardware) {
+  if (hardware.practice.update_bytes > 0.0) {
+    return price_memory(elements * hardware.practice.update_bytes, 0, hardware);
+  }
+  const bool has_master = shape.compute != DType::F32;
+  const OptimizerStateSpec& state = shape.optimizer_state;
+  const double state_bytes = kGradBytes * (state.exp_avg + state.exp_avg_sq + has_master);
+  const double bytes = 2.0 * (kGradBytes + state_bytes + double(size_of(shape.compute)));
+  return price_memory(elements * bytes, 0, hardware);
+}
+
+double peak_flops(const RunPlan& plan, const Hardware& hardware) {
+  return hardware.peak_flops(plan.shape.compute);
 }
 
 Hardware assumed_hardware(const ComputeCeilings& ceilings) {
@@ -84,6 +204,7 @@ Hardware assumed_hardware(const ComputeCeilings& ceilings) {
   hardware.name = "this machine";
   hardware.fp32_flops = ceilings.fp32_flops_per_s;
   hardware.bf16_flops = ceilings.bf16_flops_per_s;
+  hardware.fp16_flops = ceilings.fp32_flops_per_s;  // fp16 is computed in fp32
   hardware.memory_bytes_per_s = kAssumedCopyBytesPerFlop * ceilings.fp32_flops_per_s;
   return hardware;
 }

@@ -1,28 +1,50 @@
 #pragma once
 
 #include "compile/run_plan.h"
+#include "graph/op_work.h"
 #include "schema/ceilings.h"
 #include "schema/hardware.h"
+#include "sim/simulate.h"
 
 namespace trireme {
 
-// Seconds of one micro-batch and of the update if one rank held the whole model.
-struct ComputeCost {
-  double forward_s = 0.0;
-  double backward_input_s = 0.0;   // includes recomputation
-  double backward_weight_s = 0.0;  // W as the second half of BW
-  double step_s = 0.0;
+// Seconds of the three halves of a training step for one micro-batch, and of their parts.
+struct ComputeTimes {
+  double f_s = 0.0;
+  double b_s = 0.0;  // includes what is computed again
+  double w_s = 0.0;
 
-  // The parts of forward_s, backward_input_s and backward_weight_s.
-  double matmul_s = 0.0;  // forward; the input gradient and the weight gradient take as long each
-  double attention_s = 0.0;  // forward; backward takes 2.5 times as long
-  double touch_s = 0.0;  // reads and writes of saved tensors and scratch, once in each of the three
-  double recompute_s = 0.0;
+  double products_s = 0.0;
+  double attention_s = 0.0;
+  double memory_s = 0.0;  // kernels whose time is that of their reads and writes
+  double again_s = 0.0;   // recomputation
+
+  double total_s() const { return f_s + b_s + w_s; }
+  ComputeTimes& operator+=(const ComputeTimes& other);
+  friend ComputeTimes operator*(double factor, const ComputeTimes& times);
 };
 
-// Prices each part by a roofline: matmuls and attention at their share of the compute ceiling,
-// everything else by the bytes of the tables at memory bandwidth.
-ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware);
+// Seconds of one call that makes a product: its FLOPs at the share of the peak that products of its
+// depth reach, or its reads and writes, or the launch of the next kernel, whichever is longest.
+double price_product(const Product& product, DType compute, const Hardware& hardware);
+
+// Seconds of kernels that read and write so many bytes.
+double price_memory(double bytes, int calls, const Hardware& hardware);
+
+// Prices of the units of a model on one rank, for one micro-batch.
+struct UnitPrices {
+  ComputeTimes embedding, layer, head;
+
+  ComputeTimes of(const StageSpec& stage) const;
+  // Counts only the units that the action names.
+  ComputeTimes of(const StageSpec& stage, const Action& action) const;
+};
+// Prices every op of the graphs of the units (graph/op_work.h). Transfers are not included.
+UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware);
+
+// Seconds in which Step updates so many parameters: it reads the gradients for the norm and again
+// for the update, reads and writes the optimizer state, and writes the parameters.
+double price_update(double elements, const StageShape& shape, const Hardware& hardware);
 
 // Compute ceiling of the compute dtype, by which MFU is computed.
 double peak_flops(const RunPlan& plan, const Hardware& hardware);

@@ -46,16 +46,19 @@ TEST(Price, EveryFlopOfTheModelIsPricedOnceAtThePeak) {
       const RunPlan plan = plan_of(config);
       Hardware hardware = some_hardware();
       hardware.matmul_share = hardware.attention_share = 1.0;
-      const ComputeCost cost = price_compute(plan, hardware);
+      hardware.memory_bytes_per_s = 1e15;  // no product waits for its operands
+      const ComputeTimes times =
+          price_units(plan.model, plan.shape, hardware).of(whole_model(plan.model));
       const double m = double(plan.num_microbatches);
       // The model's FLOPs count attention's backward as 2 forwards, but it does 2.5.
-      const double counted = m * (3.0 * cost.matmul_s + 3.0 * cost.attention_s);
+      const double counted = m * (times.products_s + 3.0 / 3.5 * times.attention_s);
       EXPECT_NEAR(counted * peak_flops(plan, hardware),
                   double(plan.tokens_per_step()) * plan.flops_per_token.total(),
                   1e-6 * counted * peak_flops(plan, hardware));
-      const double step_s = m * (3.0 * cost.matmul_s + 3.5 * cost.attention_s + 3.0 * cost.touch_s +
-                                 cost.recompute_s) +
-                            cost.step_s;
+      const double parts_s = times.products_s + times.attention_s + times.memory_s + times.again_s;
+      EXPECT_NEAR(times.total_s(), parts_s, 1e-9 * parts_s);
+      const double step_s =
+          m * parts_s + price_update(double(plan.num_params), plan.shape, hardware);
       EXPECT_NEAR(predicted_step_s(plan, hardware), step_s, 1e-9 * step_s);
     }
   }
@@ -75,7 +78,8 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
   for (const Recompute recompute : kRecomputes) {
     RunConfig config = some_run();
     config.memory.recompute = recompute;
-    const double recompute_s = price_compute(plan_of(config), some_hardware()).recompute_s;
+    const RunPlan way = plan_of(config);
+    const double recompute_s = price_units(way.model, way.shape, some_hardware()).layer.again_s;
     EXPECT_TRUE(none == 0.0 ? recompute_s >= 0.0 : recompute_s > none) << name_of(recompute);
     none = recompute_s;
   }

@@ -58,9 +58,7 @@ Hardware hardware_of(int ranks_per_node) {
   Hardware hardware;
   hardware.fp32_flops = hardware.bf16_flops = 1e11;
   hardware.memory_bytes_per_s = 1e10;
-  hardware.ranks_per_node = ranks_per_node;
-  hardware.inside_node = {1e-6, 5e9};
-  hardware.between_nodes = {3e-6, 1e9};
+  hardware.set_nodes(ranks_per_node, {1e-6, 5e9}, {3e-6, 1e9});
   return hardware;
 }
 

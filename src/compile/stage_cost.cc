@@ -2,58 +2,68 @@
 
 #include <algorithm>
 
+#include "compile/link_cost.h"
 #include "memory/stage_tables.h"
 #include "program/split_layers.h"
 
 namespace trireme {
 namespace {
 
-WorkShare share_of(const ModelSpec& model, int64_t num_layers, bool has_head) {
-  const double layer = double(model.qkv_width() + model.q_width() + model.active_mlp_width());
-  const double head = double(model.vocab_size);
-  const double own = double(num_layers) * layer + (has_head ? head : 0.0);
-  return {own / (double(model.layers) * layer + head), double(num_layers) / double(model.layers)};
+// What one stage sends to the next for one micro-batch, and how long it takes.
+struct StageMessage {
+  double bytes = 0.0;
+  double gather_s = 0.0;  // tp ranks that each received a part gather the whole
+};
+
+StageMessage message_of(const RunPlan& plan, const StageSpec& stage, const Hardware& hardware) {
+  const StageTables tables = stage_tables(plan.model, stage, plan.shape);
+  StageMessage message{double(tables.saved.at("y_TC").bytes())};
+  const double tp = plan.mesh.tp;
+  if (!hardware.practice.splits_messages || plan.shape.sequence_parallel || tp == 1.0) {
+    return message;
+  }
+  message.bytes /= tp;
+  message.gather_s =
+      transfer_s(group_link(hardware, span_of(plan.mesh, MeshAxis::Tp)), (tp - 1) * message.bytes);
+  return message;
+}
+
+LinkSpec link_between(const RunPlan& plan, const Hardware& hardware, int from, int to) {
+  const auto position = [&](int pp) { return position_of(plan.mesh, {.pp = pp}); };
+  return pair_link(hardware, position(from), position(to));
+}
+
+// A trainer whose stages wait for their messages: every stage with a neighbour sends and receives
+// one message in F and one in B.
+void block_on_transfers(const RunPlan& plan, const StageMessage& message, const Hardware& hardware,
+                        Costs& costs) {
+  const int pp = plan.mesh.pp;
+  for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const int rank = int(stage) % pp;
+    const LinkSpec link = link_between(plan, hardware, rank, (rank + 1) % pp);
+    const double seconds = transfer_s(link, message.bytes) + message.gather_s;
+    costs.stages[stage].f_s += seconds;
+    costs.stages[stage].b_s += seconds;
+  }
 }
 
 }  // namespace
 
-WorkShare share_of(const ModelSpec& model, const StageSpec& stage) {
-  return share_of(model, stage.num_layers, stage.has_head);
-}
-
-WorkShare share_of(const ModelSpec& model, const StageSpec& stage, const Action& action) {
-  const int units = num_units(stage);
-  const int end = action.num_units == 0 ? units : action.first_unit + action.num_units;
-  int64_t num_layers = 0;
-  bool has_head = false;
-  for (int unit = action.first_unit; unit < end; ++unit) {
-    const bool is_embedding = stage.has_embedding && unit == 0;
-    const bool is_head = stage.has_head && unit == units - 1;
-    has_head = has_head || is_head;
-    if (!is_embedding && !is_head) ++num_layers;
-  }
-  return share_of(model, num_layers, has_head);
-}
-
-StageTimes stage_times(const ComputeCost& whole, const WorkShare& share, const Mesh& mesh) {
-  const double split = double(mesh.tp) * mesh.cp;
-  const double matmul_s = share.matmul * whole.matmul_s;
-  const double backward_s = 2.5 * whole.attention_s + whole.touch_s + whole.recompute_s;
-  return {.f_s = (matmul_s + share.layers * (whole.attention_s + whole.touch_s)) / split,
-          .b_s = (matmul_s + share.layers * backward_s) / split,
-          .w_s = (matmul_s + share.layers * whole.touch_s) / split};
+StageTimes stage_times(const ComputeTimes& times) {
+  return {.f_s = times.f_s, .b_s = times.b_s, .w_s = times.w_s};
 }
 
 Hardware nominal_hardware() { return assumed_hardware({1.0, 1.0}); }
 
 Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages) {
-  const ComputeCost whole = price_compute(plan, nominal_hardware());
-  const auto cost = [&](int64_t num_layers, bool has_head) {
-    const StageTimes times = stage_times(whole, share_of(plan.model, num_layers, has_head), {});
-    return times.f_s + times.b_s + times.w_s;
-  };
-  const std::vector<double> layers(size_t(plan.model.layers), cost(1, false));
-  TRIREME_TRY(counts, split_layers(layers, num_stages, {.first = 0.0, .last = cost(0, true)}));
+  StageShape whole = plan.shape;
+  whole.tp = whole.cp = whole.ep = 1;
+  whole.tp_rank = whole.cp_rank = whole.ep_rank = 0;
+  whole.slices = 0;
+  const UnitPrices prices = price_units(plan.model, whole, nominal_hardware());
+  const std::vector<double> layers(size_t(plan.model.layers), prices.layer.total_s());
+  TRIREME_TRY(counts,
+              split_layers(layers, num_stages, {.first = 0.0, .last = prices.head.total_s()}));
   std::vector<StageSpec> stages;
   int64_t first_layer = 0;
   for (int stage = 0; stage < num_stages; ++stage) {
@@ -65,24 +75,27 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
 
 Costs pipeline_costs(const RunPlan& plan, const std::vector<StageSpec>& stages,
                      const Hardware& hardware) {
-  const ComputeCost whole = price_compute(plan, hardware);
+  const UnitPrices prices = price_units(plan.model, plan.shape, hardware);
   Costs costs;
   costs.stages.clear();
-  for (const StageSpec& stage : stages) {
-    costs.stages.push_back(stage_times(whole, share_of(plan.model, stage), plan.mesh));
+  for (const StageSpec& stage : stages) costs.stages.push_back(stage_times(prices.of(stage)));
+  const StageMessage message = message_of(plan, stages.front(), hardware);
+  if (hardware.practice.blocks_on_transfers && plan.mesh.pp > 1) {
+    block_on_transfers(plan, message, hardware, costs);
+    return costs;
   }
-  const Link inside{hardware.inside_node.latency_s, hardware.inside_node.bytes_per_s};
-  const Link between{hardware.between_nodes.latency_s, hardware.between_nodes.bytes_per_s};
-  costs.link = inside;
-  if (between.bytes_per_s > 0.0) {
-    const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
-    costs.link_of = [inside, between, ranks_per_node, mesh = plan.mesh](int from, int to) {
-      const auto node = [&](int pp) { return position_of(mesh, {.pp = pp}) / ranks_per_node; };
-      return node(from) == node(to) ? inside : between;
-    };
+  costs.message_bytes = message.bytes;
+  if (plan.mesh.pp == 1) return costs;
+  std::vector<Link> links;
+  for (int from = 0; from < plan.mesh.pp; ++from) {
+    for (int to = 0; to < plan.mesh.pp; ++to) {
+      const LinkSpec link = link_between(plan, hardware, from, to);
+      links.push_back({link.latency_s, link.bytes_per_s});
+    }
   }
-  const StageTables tables = stage_tables(plan.model, stages.front(), plan.shape);
-  costs.message_bytes = double(tables.saved.at("y_TC").bytes());
+  costs.link_of = [links = std::move(links), pp = plan.mesh.pp](int from, int to) {
+    return links[size_t(from * pp + to)];
+  };
   return costs;
 }
 

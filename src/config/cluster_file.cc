@@ -33,6 +33,54 @@ std::string unknown_key(const std::string& key, const std::vector<ConfigField>& 
                                      : "; did you mean " + nearest + "?");
 }
 
+// A short form for nodes and the links between them, as two tiers.
+std::string long_form(const std::string& key) {
+  for (const auto& [short_name, tier] :
+       {std::pair{"node.ranks", "tiers.node.ranks"},
+        {"inside_node.latency_s", "tiers.node.latency_s"},
+        {"inside_node.bytes_per_s", "tiers.node.bytes_per_s"},
+        {"between_nodes.latency_s", "tiers.cluster.latency_s"},
+        {"between_nodes.bytes_per_s", "tiers.cluster.bytes_per_s"}}) {
+    if (key == short_name) return tier;
+  }
+  return key;
+}
+
+// The last tier may leave out how many ranks it joins: all.
+bool joins_fewer_ranks(const LinkTier& a, const LinkTier& b) {
+  return a.ranks != 0 && (b.ranks == 0 || a.ranks < b.ranks);
+}
+
+LinkTier& tier_of(Hardware& hardware, std::string_view name) {
+  for (LinkTier& tier : hardware.tiers) {
+    if (tier.name == name) return tier;
+  }
+  return hardware.tiers.emplace_back(LinkTier{.name = std::string(name)});
+}
+
+// Stores the value of a line, in the device or in the tier that the key names.
+Status assign_hardware(Hardware& hardware, const ConfigAssignment& assignment) {
+  const std::string key = long_form(assignment.key);
+  const size_t end_of_name = key.rfind('.');
+  const std::string prefix = "tiers.";
+  const bool is_of_tier = key.starts_with(prefix) && end_of_name > prefix.size();
+  LinkTier none;
+  std::vector<ConfigField> fields = hardware_fields(hardware);
+  std::string wanted = key;
+  if (is_of_tier) {
+    const std::string name = key.substr(prefix.size(), end_of_name - prefix.size());
+    wanted = prefix + key.substr(end_of_name + 1);
+    fields = tier_fields(none);
+    const bool is_known = std::any_of(fields.begin(), fields.end(),
+                                      [&](const ConfigField& f) { return f.key() == wanted; });
+    if (is_known) fields = tier_fields(tier_of(hardware, name));
+  }
+  const auto field = std::find_if(fields.begin(), fields.end(),
+                                  [&](const ConfigField& f) { return f.key() == wanted; });
+  if (field == fields.end()) return Error{ErrorKind::Usage, unknown_key(assignment.key, fields)};
+  return assign(*field, assignment);
+}
+
 }  // namespace
 
 Result<Hardware> parse_hardware(std::string_view text, const std::string& source) {
@@ -45,21 +93,17 @@ Result<Hardware> parse_hardware(std::string_view text, const std::string& source
                     line->origin.where(), line->key)};
   }
   Hardware hardware;
-  const std::vector<ConfigField> fields = hardware_fields(hardware);
   std::vector<std::string> problems;
   for (const ConfigAssignment& assignment : assignments) {
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const ConfigField& f) {
-      return f.key() == assignment.key;
-    });
-    const Status assigned = field == fields.end()
-                                ? Error{ErrorKind::Usage, unknown_key(assignment.key, fields)}
-                                : assign(*field, assignment);
+    const Status assigned = assign_hardware(hardware, assignment);
     if (!assigned.ok()) {
       problems.push_back(
           fmt::format("{}: {}", assignment.origin.where(), assigned.error().message));
     }
   }
   if (hardware.bf16_flops == 0.0) hardware.bf16_flops = hardware.fp32_flops;
+  if (hardware.fp16_flops == 0.0) hardware.fp16_flops = hardware.bf16_flops;
+  std::stable_sort(hardware.tiers.begin(), hardware.tiers.end(), joins_fewer_ranks);
   if (problems.empty()) {
     for (const std::string& problem : validate(hardware)) {
       problems.push_back(fmt::format("{}: {}", source, problem));

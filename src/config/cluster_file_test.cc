@@ -56,7 +56,7 @@ TEST(ClusterFile, AbsentBf16IsFp32AndTheRestHasItsDefaults) {
   EXPECT_EQ(hardware.bf16_flops, 1e12);
   EXPECT_EQ(hardware.memory_bytes_per_s, 1e9);
   EXPECT_EQ(hardware.matmul_share, Hardware{}.matmul_share);
-  EXPECT_EQ(hardware.ranks_per_node, 1);
+  EXPECT_EQ(hardware.ranks_per_node(), 1);
 }
 
 TEST(ClusterFile, EveryProblemIsSaidWithItsLine) {
@@ -82,7 +82,7 @@ TEST(ClusterFile, WhatCannotBePricedWithIsRefused) {
   EXPECT_NE(missing.find("device.fp32_flops = 0"), std::string::npos) << missing;
   EXPECT_NE(missing.find("device.memory_bytes_per_s"), std::string::npos) << missing;
   for (const char* wrong :
-       {"matmul_share = 1.5\n", "matmul_share = 0\n", "memory_bytes = -1\n", "[node]\nranks = 0\n",
+       {"matmul_share = 1.5\n", "matmul_share = 0\n", "memory_bytes = -1\n", "[node]\nranks = -1\n",
         "[inside_node]\nbytes_per_s = -1\n", "[inside_node]\nlatency_s = nan\n",
         "[between_nodes]\nlatency_s = inf\n"}) {
     EXPECT_NE(error_of(fmt::format("{}{}", kLeast, wrong)), "") << wrong;

@@ -129,6 +129,9 @@ std::string ConfigOrigin::where() const {
   return line > 0 ? fmt::format("{}:{}", source, line) : source;
 }
 
+// The section whose tables have names of the user's choice: [tiers.node] of a hardware file.
+constexpr std::string_view kNamedTables = "tiers";
+
 Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
                                                         const std::string& source) {
   const Status within = check_toml_limits(text);
@@ -147,8 +150,16 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
       continue;
     }
     for (const auto& [name, node] : *table) {
-      assignments.push_back(
-          make_assignment(fmt::format("{}.{}", section.str(), name.str()), node, source));
+      const std::string key = fmt::format("{}.{}", section.str(), name.str());
+      const toml::table* inner = section.str() == kNamedTables ? node.as_table() : nullptr;
+      if (inner == nullptr || inner->empty()) {
+        assignments.push_back(make_assignment(key, node, source));
+        continue;
+      }
+      for (const auto& [inner_name, inner_node] : *inner) {
+        assignments.push_back(
+            make_assignment(fmt::format("{}.{}", key, inner_name.str()), inner_node, source));
+      }
     }
     // An empty section with a misspelt name is reported too.
     const auto& known = config_sections();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compile/link_cost.h"
 #include "compile/shape_for_mesh.h"
 #include "compile/stage_cost.h"
 #include "memory/chunk_tables.h"
@@ -55,14 +56,13 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
   return &found->second.value();
 }
 
-const ComputeCost& LayoutBounds::compute_cost(const LayoutChoice& layout) {
-  const auto [found, is_new] =
-      compute_costs_.try_emplace({layout.micro_sequences, layout.recompute});
+const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout) {
+  const Mesh& mesh = layout.mesh;
+  const auto [found, is_new] = unit_prices_.try_emplace(
+      {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute});
   if (is_new) {
-    RunPlan plan = started_;
-    plan.shape.micro_sequences = layout.micro_sequences;
-    plan.shape.recompute = layout.recompute;
-    found->second = price_compute(plan, hardware_);
+    const RunPlan plan = shaped(layout);
+    found->second = price_units(plan.model, plan.shape, hardware_);
   }
   return found->second;
 }
@@ -138,8 +138,9 @@ const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutCho
 // Bandwidth of the link of reductions and gathers; 0 if no bound is known for them.
 double LayoutBounds::dp_bytes_per_s(const Mesh& mesh) const {
   const bool is_simple = started_.config.parallel.hsdp_shard == 0 && !started_.model.has_experts();
-  const bool is_inside = mesh.size() <= std::max(hardware_.ranks_per_node, 1);
-  return is_simple && !is_inside && mesh.dp > 1 ? hardware_.between_nodes.bytes_per_s : 0.0;
+  const bool is_inside = mesh.size() <= hardware_.ranks_per_node();
+  if (!is_simple || is_inside || mesh.dp == 1) return 0.0;
+  return group_link(hardware_, span_of(mesh, MeshAxis::Dp)).bytes_per_s;
 }
 
 // A rank sends every gradient at least once, except those of its own part. Its part is a whole
@@ -151,7 +152,7 @@ double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double 
   const double dp = layout.mesh.dp;
   const LayerParams& params = params_of_layer(layout.mesh);
   const double own = (params.elements + params.tensors * double(kNormChunk)) / dp;
-  const double sent_bytes = std::max(0.0, params.elements - own) * 4.0;
+  const double sent_bytes = std::max(0.0, params.elements - own) * hardware_.practice.grad_bytes;
   return sent_bytes * (layout.zero >= 2 ? num_microbatches : 1.0) / bytes_per_s;
 }
 
@@ -163,11 +164,24 @@ double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double 
   const LayerParams& params = params_of_layer(layout.mesh);
   const bool is_alone = params.grads_bytes >= double(started_.config.parallel.bucket_bytes);
   if (bytes_per_s <= 0.0 || layout.zero < 3 || !is_alone) return 0.0;
-  const double dp = layout.mesh.dp;
-  const double least_part =
-      std::max(0.0, params.elements / dp - (params.tensors + 1.0) * double(kNormChunk));
-  const double sent_bytes = (dp - 1.0) * least_part * double(size_of(started_.shape.compute));
+  const double others = layout.mesh.dp - 1.0;
+  const double sent_bytes =
+      others * least_part_of_layer(layout) * double(size_of(started_.shape.compute));
   return 2.0 * num_microbatches * sent_bytes / bytes_per_s;
+}
+
+// Parameters of a layer that every rank of dp holds at least: its part is a whole number of norm
+// chunks.
+double LayoutBounds::least_part_of_layer(const LayoutChoice& layout) {
+  const LayerParams& params = params_of_layer(layout.mesh);
+  return std::max(0.0,
+                  params.elements / layout.mesh.dp - (params.tensors + 1.0) * double(kNormChunk));
+}
+
+double LayoutBounds::update_seconds_of_layer(const LayoutChoice& layout) {
+  const double elements =
+      layout.zero == 0 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
+  return price_update(elements, shaped(layout).shape, hardware_);
 }
 
 const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
@@ -183,16 +197,14 @@ const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice
 std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& layout,
                                                            const Stages& stages) {
   const Mesh& mesh = layout.mesh;
-  const ComputeCost& cost = compute_cost(layout);
+  const UnitPrices& prices = unit_prices(layout);
   const ExchangeTimes& exchanges = layer_exchanges(layout);
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
-  std::vector<double> share, compute_s, backward_compute_s, forward_s, backward_s;
+  std::vector<double> compute_s, backward_compute_s, forward_s, backward_s;
   std::vector<double> forward_before = {0}, backward_before = {0};
   for (const StageSpec& stage : stages) {
-    const WorkShare work = share_of(started_.model, stage);
-    const StageTimes times = stage_times(cost, work, mesh);
+    const StageTimes times = stage_times(prices.of(stage));
     const double layers = double(stage.num_layers);
-    share.push_back(work.matmul / mesh.tp);
     compute_s.push_back(times.f_s + times.b_s + times.w_s);
     backward_compute_s.push_back(times.b_s + times.w_s);
     forward_s.push_back(times.f_s + layers * exchanges.forward_s);
@@ -212,7 +224,6 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
       const size_t stage = size_t(stage_of(schedule, rank, chunk));
       const double num_layers = double(stages[stage].num_layers);
       busy_s += own_m * (forward_s[stage] + backward_s[stage]);
-      own.share += share[stage];
       own.compute_s += own_m * compute_s[stage];
       own.layers += num_layers;
       own.inner_layers += std::max(0.0, num_layers - 2.0);
@@ -236,7 +247,7 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const double own_m = m / traits_of(layout.schedule).param_copies();
   const double reduce_s = reduce_seconds_of_layer(layout, own_m);
   const double gather_s = gather_seconds_of_layer(layout, own_m);
-  const double update_s = compute_cost(layout).step_s / (layout.zero == 0 ? 1 : mesh.dp);
+  const double update_s = update_seconds_of_layer(layout);
   double step_s = 0.0;
   for (const RankWork& own : work(layout, *found)) {
     // Compute hides at most its own time of transfers. At ZeRO levels 0 and 1 the reductions of a
@@ -247,7 +258,7 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
       exposed_s = std::max(exposed_s, own.least_layers * reduce_s - own.most_backward_s);
     }
     const double before_s = with_schedule ? own.step_s : 0.0;
-    step_s = std::max(step_s, before_s + own.share * update_s + exposed_s);
+    step_s = std::max(step_s, before_s + own.layers * update_s + exposed_s);
   }
   return step_s * kRounding;
 }

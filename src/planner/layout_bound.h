@@ -65,7 +65,6 @@ class LayoutBounds {
   struct RankWork {
     double step_s = 0.0;     // with the start and the tail on other ranks, without the update
     double compute_s = 0.0;  // this rank's own compute
-    double share = 0.0;      // share of the whole model's update
     double layers = 0.0;
     double inner_layers = 0.0;     // layers that are neither the first nor the last of their chunk
     double least_layers = 0.0;     // layers of the smallest chunk
@@ -74,7 +73,7 @@ class LayoutBounds {
   using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
-  const ComputeCost& compute_cost(const LayoutChoice& layout);
+  const UnitPrices& unit_prices(const LayoutChoice& layout);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
   const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages);
@@ -82,6 +81,8 @@ class LayoutBounds {
   double reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
   double gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
   double dp_bytes_per_s(const Mesh& mesh) const;
+  double least_part_of_layer(const LayoutChoice& layout);
+  double update_seconds_of_layer(const LayoutChoice& layout);
   Result<double> step_s(const LayoutChoice& layout, bool with_schedule);
   const LayerParams& params_of_layer(const Mesh& mesh);
   double stored_bytes_of_layer(const LayoutChoice& layout);
@@ -89,10 +90,10 @@ class LayoutBounds {
   RunPlan started_;
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
-  std::map<std::tuple<int64_t, Recompute>, ComputeCost> compute_costs_;
   // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch and
   // recomputation; for exchanges also whether ranks share nodes.
   std::map<std::tuple<int, int, int, int64_t, Recompute>, double> layer_saved_bytes_;
+  std::map<std::tuple<int, int, int, int64_t, Recompute>, UnitPrices> unit_prices_;
   std::map<std::tuple<int, int, int, int, int, int64_t, Recompute>, ExchangeTimes> layer_exchanges_;
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
   Mesh mesh_of_work_;

@@ -40,9 +40,7 @@ Hardware two_nodes() {
   hardware.fp32_flops = 1e11;
   hardware.bf16_flops = 2e11;
   hardware.memory_bytes_per_s = 1e11;
-  hardware.ranks_per_node = 2;
-  hardware.inside_node = {1e-6, 5e9};
-  hardware.between_nodes = {3e-6, 1e9};
+  hardware.set_nodes(2, {1e-6, 5e9}, {3e-6, 1e9});
   return hardware;
 }
 
@@ -203,14 +201,15 @@ TEST(SearchLayout, CallsThatCostMoreThanTheirBytesMakeDpFasterThanTp) {
   RunConfig config = small_run(ModelFamily::Gpt2);
   config.batch.global_sequences = 8;
   Hardware hardware = two_nodes();
-  hardware.inside_node = {5e-5, 8e9};
+  hardware.tiers[0].link = {5e-5, 8e9};
   const auto time_of = [&](const Mesh& mesh) {
     const RunConfig own = with_layout(config, {.mesh = mesh});
     return predict_stages(make_plan(own, {}).value(), hardware).front();
   };
   const StepTimes tp = time_of({2, 1, 1, 1, 1}), dp = time_of({1, 1, 1, 2, 1});
   EXPECT_GT(tp.step, dp.step);
-  EXPECT_GT(tp.exposed_comm, 8 * 4 * 4 * hardware.inside_node.latency_s);  // micro-batches x layers
+  EXPECT_GT(tp.exposed_comm,
+            8 * 4 * 4 * hardware.tiers[0].link.latency_s);  // micro-batches x layers
 }
 
 // The ranks of a host share its memory, so a layout is refused if the sum of its plans does not

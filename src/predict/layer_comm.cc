@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "compile/link_cost.h"
 #include "predict/predict.h"
 #include "predict/tensor_moves.h"
 
@@ -15,34 +16,29 @@ constexpr double kExchangesOfLayer = 2.0;
 LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& action,
                   const Hardware& hardware, CollectiveBytes& collective_bytes) {
   const Mesh& mesh = plan.mesh;
-  const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
+  const bool is_of_chunk = action.chunk >= 0;
   const double layers =
-      action.chunk < 0 ? 1.0 : double(rank.chunks[size_t(action.chunk)].stage.num_layers);
-  const AxisBytes traffic = predict_traffic(plan, rank, ranks_per_node,
+      is_of_chunk ? double(rank.chunks[size_t(action.chunk)].stage.num_layers) : 1.0;
+  const AxisBytes traffic = predict_traffic(plan, rank, hardware.ranks_per_node(),
                                             std::span<const Action>(&action, 1), collective_bytes);
-  const auto seconds = [&](std::string_view axis, bool is_inside, double exchanges) {
+  const auto seconds = [&](std::string_view axis, const LinkSpec& link, double exchanges) {
     const auto found = std::find_if(traffic.begin(), traffic.end(),
                                     [&](const auto& entry) { return entry.first == axis; });
-    if (found == traffic.end() || found->second == 0) return 0.0;
-    const LinkSpec& link = is_inside ? hardware.inside_node : hardware.between_nodes;
-    if (link.bytes_per_s <= 0.0) return 0.0;
-    return double(found->second) / link.bytes_per_s + layers * exchanges * link.latency_s;
+    if (found == traffic.end()) return 0.0;
+    return transfer_s(link, double(found->second), layers * exchanges);
   };
-  const auto is_inside = [&](int count, int stride) {
-    return is_inside_node(count, stride, ranks_per_node);
-  };
-  const bool experts_inside =
-      is_inside(mesh.ep_cp(), mesh.tp) && is_inside(mesh.ep_dp(), mesh.tp * mesh.cp * mesh.pp);
+  const LinkSpec tp_link = group_link(hardware, span_of(mesh, MeshAxis::Tp));
   LayerComm comm;
-  const bool tp_inside = is_inside(mesh.tp, 1);
-  comm.tp = action.chunk < 0 ? seconds("tp", tp_inside, kExchangesOfLayer)
-                             : price_tensor_moves(
-                                   plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
-                                   tp_inside ? hardware.inside_node : hardware.between_nodes,
-                                   hardware, collective_bytes)
-                                   .seconds;
-  comm.cp = seconds("cp", is_inside(mesh.cp, mesh.tp), mesh.cp - 1);
-  comm.ep = seconds("ep", experts_inside, kExchangesOfLayer);
+  comm.tp = is_of_chunk ? price_tensor_moves(plan, rank, rank.chunks[size_t(action.chunk)].stage,
+                                             action.kind, tp_link, hardware, collective_bytes)
+                              .seconds
+                        : seconds("tp", tp_link, kExchangesOfLayer);
+  const RankSpan cp = span_of(mesh, MeshAxis::Cp);
+  const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;
+  // In a ring every rank waits for the slowest neighbour.
+  comm.cp = is_ring ? seconds("cp", pair_link(hardware, 0, (cp.count - 1) * cp.stride), mesh.cp - 1)
+                    : seconds("cp", exchange_link(hardware, cp), kExchangesOfLayer);
+  comm.ep = seconds("ep", exchange_link(hardware, span_of(mesh, MeshAxis::Ep)), kExchangesOfLayer);
   return comm;
 }
 
@@ -53,10 +49,6 @@ LayerComm& LayerComm::operator+=(const LayerComm& other) {
   cp += other.cp;
   ep += other.ep;
   return *this;
-}
-
-bool is_inside_node(int count, int stride, int ranks_per_node) {
-  return count == 1 || count * stride <= std::max(ranks_per_node, 1);
 }
 
 LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Action& action,

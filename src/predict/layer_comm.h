@@ -17,9 +17,6 @@ struct LayerComm {
   LayerComm& operator+=(const LayerComm& other);
 };
 
-// True if `count` ranks of an axis, `stride` positions apart, are on one node.
-bool is_inside_node(int count, int stride, int ranks_per_node);
-
 // Prices the collectives of F, B, W or BW of a chunk, or of Step: for each axis the bytes that this
 // rank sends divided by the bandwidth of the link, and the link's latency for each exchange of a
 // layer. Reads the chunk's stage and, for Step, the shards that the rank owns.

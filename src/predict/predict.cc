@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compile/price.h"
-#include "compile/stage_cost.h"
 #include "predict/layer_comm.h"
 #include "predict/predict_overlap.h"
 #include "sim/simulate.h"
@@ -27,26 +26,26 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
 }
 
 // All ranks of one stage take the same time.
-StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
+StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
                    const PricedSchedule& priced, const Hardware& hardware,
                    CollectiveBytes& collective_bytes) {
   const RankSimulation& simulated = priced.simulation->ranks[size_t(rank.coords.pp)];
-  double own_share = 0.0;
-  for (const ChunkTables& chunk : rank.chunks)
-    own_share += share_of(plan.model, chunk.stage).matmul;
-  const int shards = rank.zero.level == 0 ? 1 : rank.zero.num_holders();
+  double own_elements = 0.0;
+  for (const ChunkTables& chunk : rank.chunks) {
+    for (const OwnedParam& owned : chunk.owned) own_elements += double(owned.count);
+  }
   const LayerComm in_layers = layer_comm_of(plan, rank, priced.comm);
   const LayerComm in_step =
       predict_layer_comm(plan, rank, {.kind = ActionKind::Step, .chunk = -1, .microbatch = -1},
                          hardware, collective_bytes);
   StepTimes time;
-  time.optimizer = own_share * whole.step_s / (plan.mesh.tp * shards);
+  time.optimizer = price_update(own_elements, plan.shape, hardware) + hardware.step_s;
   time.compute = simulated.busy_s - in_layers.total() + time.optimizer;
   const auto expose = [&](std::string_view axis, double seconds) {
     time.exposed[axis_index(axis)] = seconds;
     time.exposed_comm += seconds;
   };
-  const double dp_s = predict_overlap(plan, rank, whole, hardware, collective_bytes).exposed_s;
+  const double dp_s = predict_overlap(plan, rank, prices, hardware, collective_bytes).exposed_s;
   expose("pp", simulated.exposed_comm_s);
   expose("dp", dp_s);
   expose("tp", in_layers.tp + in_step.tp);
@@ -74,11 +73,12 @@ std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardw
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
                                       const PricedSchedule& priced,
                                       CollectiveBytes& collective_bytes) {
-  const ComputeCost whole = price_compute(plan, hardware);
+  const UnitPrices prices = price_units(plan.model, plan.shape, hardware);
   std::vector<StepTimes> times(size_t(plan.mesh.pp));
   if (!priced.simulation.ok()) return times;
   for (const RankPlan& rank : plan.pipeline) {
-    times[size_t(rank.coords.pp)] = times_of(plan, rank, whole, priced, hardware, collective_bytes);
+    times[size_t(rank.coords.pp)] =
+        times_of(plan, rank, prices, priced, hardware, collective_bytes);
   }
   return times;
 }

@@ -1,12 +1,13 @@
 #include "predict/predict_overlap.h"
 
-#include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "compile/stage_cost.h"
+#include "compile/link_cost.h"
+#include "compile/price.h"
 #include "predict/predict.h"
 
 namespace trireme {
@@ -36,15 +37,58 @@ std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
   return shape;
 }
 
+// The links of data parallelism. Gradients are summed among the ranks that shard the parameters,
+// and then among the replicas of these groups, which lie farther apart (hybrid sharding).
+class DataLinks {
+ public:
+  DataLinks(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware)
+      : grad_factor_(hardware.practice.grad_bytes / double(size_of(DType::F32))) {
+    const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp);
+    const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
+    const int64_t replicas = dp.count / shards;
+    sharding_ = group_link(hardware, {shards, dp.stride});
+    replicating_ = group_link(hardware, {replicas, dp.stride * shards});
+    // Of a vector of one byte: what a rank sends to scatter it, and to sum its own part.
+    const double scattered = 1.0 - 1.0 / double(shards);
+    const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / double(shards);
+    scattered_share_ = scattered + summed > 0.0 ? scattered / (scattered + summed) : 0.0;
+  }
+
+  double seconds(ActionKind kind, double sent_bytes) const {
+    if (kind != ActionKind::ReduceGrad) return transfer_s(sharding_, sent_bytes);
+    const double bytes = sent_bytes * grad_factor_;
+    return transfer_s(sharding_, scattered_share_ * bytes) +
+           transfer_s(replicating_, (1.0 - scattered_share_) * bytes);
+  }
+
+ private:
+  double grad_factor_;
+  LinkSpec sharding_, replicating_;
+  double scattered_share_ = 0.0;
+};
+
+// The collectives of a trainer that reduces gradients once the last one is computed.
+Overlap reduced_at_the_end(const Program& program,
+                           const std::function<double(const Action&)>& collective_s) {
+  Overlap overlap;
+  for (const Action& action : program) {
+    const bool is_collective =
+        action.kind == ActionKind::ReduceGrad || action.kind == ActionKind::Unshard;
+    if (is_collective) overlap.exposed_s += collective_s(action);
+  }
+  overlap.link_s = overlap.exposed_s;
+  return overlap;
+}
+
 }  // namespace
 
-Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
+Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
                         const Hardware& hardware, CollectiveBytes& collective_bytes) {
   if (plan.mesh.dp == 1) return {};
   const auto compute_s = [&](const Action& action) {
     if (action.chunk < 0) return 0.0;
     const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
-    const StageTimes times = stage_times(whole, share_of(plan.model, stage, action), plan.mesh);
+    const ComputeTimes times = prices.of(stage, action);
     switch (action.kind) {
       case ActionKind::F:
         return times.f_s;
@@ -62,24 +106,25 @@ Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const Compute
   // times are cached.
   std::map<std::tuple<ActionKind, int, int, int>, double> seconds;
   std::map<std::pair<ActionKind, std::vector<int64_t>>, double> seconds_of_shape;
-  const int ranks_per_node = std::max(hardware.ranks_per_node, 1);
-  const bool is_inside = plan.num_ranks() <= ranks_per_node;
-  const LinkSpec& link = is_inside ? hardware.inside_node : hardware.between_nodes;
+  const DataLinks links(plan, rank, hardware);
   const auto collective_s = [&](const Action& action) {
-    const auto [found, is_new] = seconds.try_emplace(
-        {action.kind, action.chunk, action.first_unit, action.num_units}, link.latency_s);
-    if (!is_new || link.bytes_per_s <= 0.0) return found->second;
+    const auto [found, is_new] =
+        seconds.try_emplace({action.kind, action.chunk, action.first_unit, action.num_units}, 0.0);
+    if (!is_new) return found->second;
     const auto [alike, is_new_shape] =
-        seconds_of_shape.try_emplace({action.kind, shape_of(rank, action)}, found->second);
+        seconds_of_shape.try_emplace({action.kind, shape_of(rank, action)}, 0.0);
     if (is_new_shape) {
       const std::span<const Action> alone(&action, 1);
-      const int64_t bytes =
-          dp_bytes(predict_traffic(plan, rank, ranks_per_node, alone, collective_bytes));
-      alike->second += double(bytes) / link.bytes_per_s;
+      const AxisBytes traffic =
+          predict_traffic(plan, rank, hardware.ranks_per_node(), alone, collective_bytes);
+      alike->second = links.seconds(action.kind, double(dp_bytes(traffic)));
     }
     found->second = alike->second;
     return found->second;
   };
+  if (!hardware.practice.reduces_beside_compute && rank.zero.level < 3) {
+    return reduced_at_the_end(rank.program, collective_s);
+  }
   return simulate_overlap(rank.program, data_parallel_shape(rank), {compute_s, collective_s});
 }
 

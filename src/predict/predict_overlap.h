@@ -11,7 +11,7 @@ namespace trireme {
 // Simulates how far a rank's reductions and gathers over dp hide behind its compute. Its program
 // runs with the prices of its units; each collective takes the link's latency plus its bytes over
 // the bandwidth. The time of Step itself is not included.
-Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const ComputeCost& whole,
+Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
                         const Hardware& hardware, CollectiveBytes& collective_bytes);
 
 }  // namespace trireme

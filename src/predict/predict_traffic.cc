@@ -120,7 +120,7 @@ Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
   CollectiveBytes collective_bytes;
   const std::vector<StepTimes> times = predict_stages(
       plan, hardware, price_schedule(plan, hardware, collective_bytes), collective_bytes);
-  ActionTraffic counter(plan, std::max(hardware.ranks_per_node, 1), collective_bytes);
+  ActionTraffic counter(plan, hardware.ranks_per_node(), collective_bytes);
   TrafficOfRanks traffic(plan, counter);
   std::vector<const std::vector<AxisCounts>*> of_stage;
   for (int pp = 0; pp < plan.mesh.pp; ++pp) of_stage.push_back(&traffic.of_stage(pp));

@@ -71,13 +71,13 @@ class Pricer {
     PieceTimes times;
     times.matmul_s = flops / (peak_flops(plan_, hardware_) * hardware_.matmul_share);
     if (hardware_.memory_bytes_per_s > 0.0) {
-      times.weights_s = double(elements * size_of(move.dtype)) / hardware_.memory_bytes_per_s;
+      times.weights_s = price_memory(double(elements * size_of(move.dtype)), 1, hardware_);
     }
     return times;
   }
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
-    const bool shares_memory = plan_.num_ranks() <= std::max(hardware_.ranks_per_node, 1);
+    const bool shares_memory = plan_.num_ranks() <= hardware_.ranks_per_node();
     return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), size_of(dtype),
                                   move.algorithm() == Algorithm::Canonical, shares_memory);
   }
@@ -106,7 +106,9 @@ TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const 
     pricer.add(moves.forward);
     return pricer.sum();
   }
-  pricer.add(moves.recompute);
+  const bool runs_all_again =
+      hardware.practice.recomputes_whole_layers && rank.shape.recompute == Recompute::Full;
+  pricer.add(runs_all_again ? moves.forward : moves.recompute);
   if (kind != ActionKind::W) pricer.add(moves.backward_input);
   if (kind != ActionKind::B) pricer.add(moves.backward_weight);
   return pricer.sum();

@@ -40,8 +40,7 @@ Hardware hardware_of(double bytes_per_s, double latency_s) {
   Hardware hardware;
   hardware.fp32_flops = hardware.bf16_flops = 1e11;
   hardware.memory_bytes_per_s = 1e10;
-  hardware.ranks_per_node = 8;
-  hardware.inside_node = hardware.between_nodes = {latency_s, bytes_per_s};
+  hardware.set_nodes(8, {latency_s, bytes_per_s});
   return hardware;
 }
 
@@ -64,8 +63,8 @@ constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::B, ActionKind::W, Ac
 TensorMoves moves_of(const RunPlan& plan, const RankPlan& rank, ActionKind kind,
                      const Hardware& hardware) {
   CollectiveBytes collective_bytes;
-  return price_tensor_moves(plan, rank, rank.chunks[0].stage, kind, hardware.inside_node, hardware,
-                            collective_bytes);
+  return price_tensor_moves(plan, rank, rank.chunks[0].stage, kind, hardware.tiers[0].link,
+                            hardware, collective_bytes);
 }
 
 // The priced bytes are exactly those that the ranks send.
@@ -78,7 +77,7 @@ TEST(TensorMoves, AreTheTransfersOfTheProgram) {
         RankPlan alone = rank;
         for (const ActionKind kind : kKinds) {
           alone.program = {{.kind = kind, .chunk = 0}};
-          const AxisBytes sent = predict_traffic(plan, alone, hardware.ranks_per_node);
+          const AxisBytes sent = predict_traffic(plan, alone, hardware.ranks_per_node());
           const auto tp = std::find_if(sent.begin(), sent.end(),
                                        [](const auto& axis) { return axis.first == "tp"; });
           EXPECT_EQ(moves_of(plan, rank, kind, hardware).sent_bytes, tp->second);

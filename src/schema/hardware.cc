@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 namespace trireme {
 namespace {
@@ -20,19 +21,39 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.memory_bytes_per_s", false, kNoLimit},
                              {"device.memory_bytes", true, kNoLimit},
                              {"device.reduce_bytes_per_s", true, kNoLimit},
+                             {"device.fp16_flops", false, kNoLimit},
                              {"device.matmul_share", false, 1.0},
+                             {"device.matmul_depth", true, 1e6},
                              {"device.attention_share", false, 1.0},
-                             {"node.ranks", false, 1e6},
-                             {"inside_node.latency_s", true, kNoLimit},
-                             {"inside_node.bytes_per_s", true, kNoLimit},
-                             {"between_nodes.latency_s", true, kNoLimit},
-                             {"between_nodes.bytes_per_s", true, kNoLimit}};
+                             {"device.memory_share", false, 1.0},
+                             {"device.launch_s", true, 1.0},
+                             {"device.collective_s", true, 1.0},
+                             {"device.step_s", true, 1e6},
+                             {"tiers.ranks", true, 1e9},
+                             {"tiers.latency_s", true, kNoLimit},
+                             {"tiers.bytes_per_s", true, kNoLimit},
+                             {"tiers.oversubscription", false, 1e6}};
 
 double number_of(const FieldValue& value) {
   if (const auto* number = std::get_if<double*>(&value)) return **number;
   if (const auto* number = std::get_if<int64_t*>(&value)) return double(**number);
   if (const auto* number = std::get_if<int*>(&value)) return double(**number);
   return 0.0;
+}
+
+// Says why a field's value cannot be used, or nothing.
+std::string problem_of(const ConfigField& field, const std::string& prefix) {
+  for (const Bound& bound : kBounds) {
+    if (field.key() != bound.key) continue;
+    const double value = number_of(field.value);
+    const bool low = bound.may_be_zero ? value < 0.0 : value <= 0.0;
+    if (std::isfinite(value) && !low && value <= bound.most) return "";
+    return fmt::format("{}{} = {} must be {}{} ({})", prefix, field.name, toml_text(field),
+                       bound.may_be_zero ? "at least 0" : "above 0",
+                       bound.most < kNoLimit ? fmt::format(" and at most {}", bound.most) : "",
+                       field.doc);
+  }
+  return "";
 }
 
 }  // namespace
@@ -48,32 +69,45 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("threads", &hardware.threads, "threads of a rank");
   add("fp32_flops", &hardware.fp32_flops, "fp32 FLOPs per second of a rank at its peak");
   add("bf16_flops", &hardware.bf16_flops, "the same in bf16; absent: fp32's");
+  add("fp16_flops", &hardware.fp16_flops, "the same in fp16; absent: bf16's");
   add("memory_bytes_per_s", &hardware.memory_bytes_per_s, "read plus written by a copy");
   add("memory_bytes", &hardware.memory_bytes, "of a rank; 0: unknown, nothing is refused");
   add("reduce_bytes_per_s", &hardware.reduce_bytes_per_s, "adding one vector to another");
   add("matmul_share", &hardware.matmul_share, "of the peak that matmuls reach");
+  add("matmul_depth", &hardware.matmul_depth, "a product of depth k takes the time of k + this");
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");
-  section = "node";
-  add("ranks", &hardware.ranks_per_node, "ranks of one node");
-  section = "inside_node";
-  add("latency_s", &hardware.inside_node.latency_s, "seconds before the first byte of a message");
-  add("bytes_per_s", &hardware.inside_node.bytes_per_s, "one way; 0: unknown");
-  section = "between_nodes";
-  add("latency_s", &hardware.between_nodes.latency_s, "seconds before the first byte of a message");
-  add("bytes_per_s", &hardware.between_nodes.bytes_per_s, "one way; 0: unknown");
+  add("memory_share", &hardware.memory_share, "of memory_bytes_per_s that other kernels reach");
+  add("launch_s", &hardware.launch_s, "shortest time of a kernel");
+  add("collective_s", &hardware.collective_s, "time of a collective beside its messages");
+  add("step_s", &hardware.step_s, "time of a step that no kernel accounts for");
+  return fields;
+}
+
+std::vector<ConfigField> tier_fields(LinkTier& tier) {
+  std::vector<ConfigField> fields;
+  const auto add = [&](std::string_view name, FieldValue value, std::string_view doc) {
+    fields.push_back({"tiers", name, doc, FieldEffect::Speed, {}, value});
+  };
+  add("ranks", &tier.ranks, "neighbouring ranks that the tier joins");
+  add("latency_s", &tier.link.latency_s, "seconds before the first byte of a message");
+  add("bytes_per_s", &tier.link.bytes_per_s, "of one rank, one way; 0: unknown");
+  add("oversubscription", &tier.oversubscription, "links of the ranks / links of the tier");
+  add("is_torus", &tier.is_torus, "neighbours are joined in rings, without a switch");
+  add("sums_in_switch", &tier.sums_in_switch, "the switch adds what the ranks send");
   return fields;
 }
 
 std::string to_toml(const Hardware& hardware) {
   Hardware copy = hardware;
-  std::string text;
-  std::string_view section;
+  std::string text = "[device]\n";
   for (const ConfigField& field : hardware_fields(copy)) {
-    if (field.section != section) {
-      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", field.section);
-      section = field.section;
-    }
     text += fmt::format("{} = {}\n", field.name, toml_text(field));
+  }
+  for (LinkTier& tier : copy.tiers) {
+    text += fmt::format("\n[tiers.{}]\n", tier.name);
+    for (const ConfigField& field : tier_fields(tier)) {
+      text += fmt::format("{} = {}\n", field.name, toml_text(field));
+    }
   }
   return text;
 }
@@ -81,19 +115,55 @@ std::string to_toml(const Hardware& hardware) {
 std::vector<std::string> validate(const Hardware& hardware) {
   Hardware copy = hardware;
   std::vector<std::string> problems;
-  for (const ConfigField& field : hardware_fields(copy)) {
-    for (const Bound& bound : kBounds) {
-      if (field.key() != bound.key) continue;
-      const double value = number_of(field.value);
-      const bool low = bound.may_be_zero ? value < 0.0 : value <= 0.0;
-      if (std::isfinite(value) && !low && value <= bound.most) continue;
-      problems.push_back(fmt::format(
-          "{} = {} must be {}{} ({})", field.key(), toml_text(field),
-          bound.may_be_zero ? "at least 0" : "above 0",
-          bound.most < kNoLimit ? fmt::format(" and at most {}", bound.most) : "", field.doc));
+  const auto check = [&](const std::vector<ConfigField>& fields, const std::string& prefix) {
+    for (const ConfigField& field : fields) {
+      const std::string problem = problem_of(field, prefix);
+      if (!problem.empty()) problems.push_back(problem);
     }
+  };
+  check(hardware_fields(copy), "device.");
+  for (size_t i = 0; i < copy.tiers.size(); ++i) {
+    LinkTier& tier = copy.tiers[i];
+    check(tier_fields(tier), fmt::format("tiers.{}.", tier.name));
+    const bool is_last = i + 1 == copy.tiers.size();
+    if (tier.ranks == 0 && !is_last) {
+      problems.push_back(
+          fmt::format("tiers.{}.ranks is missing: only the outermost tier may leave "
+                      "it out, and then joins all ranks",
+                      tier.name));
+    }
+    if (i == 0 || tier.ranks <= 0) continue;
+    const LinkTier& inner = copy.tiers[i - 1];
+    if (inner.ranks > 0 && tier.ranks > inner.ranks && tier.ranks % inner.ranks == 0) continue;
+    problems.push_back(fmt::format(
+        "tiers.{}.ranks = {} must be a multiple of tiers.{}.ranks = {}, whose groups it joins: "
+        "change one of them",
+        tier.name, tier.ranks, inner.name, inner.ranks));
   }
   return problems;
+}
+
+int Hardware::ranks_per_node() const {
+  if (tiers.empty()) return 1;
+  const int64_t ranks = tiers.front().ranks;
+  return ranks == 0 ? std::numeric_limits<int>::max() : int(ranks);
+}
+
+void Hardware::set_nodes(int64_t ranks, LinkSpec inside, LinkSpec between) {
+  tiers = {{.name = "node", .ranks = ranks, .link = inside}};
+  if (between.bytes_per_s <= 0.0 && between.latency_s <= 0.0) return;
+  tiers.push_back({.name = "cluster", .ranks = 0, .link = between});
+}
+
+double Hardware::peak_flops(DType compute) const {
+  switch (compute) {
+    case DType::BF16:
+      return bf16_flops;
+    case DType::F16:
+      return fp16_flops;
+    default:
+      return fp32_flops;
+  }
 }
 
 }  // namespace trireme

@@ -4,35 +4,51 @@
 #include <string>
 #include <vector>
 
+#include "schema/link_tier.h"
 #include "schema/run_config_fields.h"
+#include "schema/trainer_practice.h"
 
 namespace trireme {
 
-// A link between ranks: a message of n bytes takes latency + n / bandwidth.
-struct LinkSpec {
-  double latency_s = 0.0;
-  double bytes_per_s = 0.0;  // one way
-};
-
 // The speed and memory of a rank's device and of its links. It is measured by `trireme calibrate`
-// or described in a file of clusters/ (docs/formats/hardware.md).
+// or described in a file of clusters/ (docs/formats/hardware.md). docs/prices.md has the formulas
+// in which these numbers stand.
 struct Hardware {
   std::string name;
   int threads = 1;          // of a rank
   double fp32_flops = 0.0;  // measured or stated peak of one rank with all its threads
   double bf16_flops = 0.0;
+  double fp16_flops = 0.0;
   double memory_bytes_per_s = 0.0;
-  int64_t memory_bytes = 0;    // of one rank; 0: unknown
-  double matmul_share = 0.85;  // share of the ceiling that matmuls of training shapes reach
-  double attention_share = 0.6;
-  int ranks_per_node = 1;
-  LinkSpec inside_node;
-  LinkSpec between_nodes;
-  double reduce_bytes_per_s = 0.0;  // speed of adding one vector to another
+  int64_t memory_bytes = 0;  // of one rank; 0: unknown
+
+  // The free numbers, fitted to single kernels and collectives.
+  double matmul_share = 0.85;     // share of the peak that large products reach
+  double matmul_depth = 0.0;      // a product of depth k takes the time of one of k + this
+  double attention_share = 0.6;   // share of the peak that fused attention reaches
+  double memory_share = 1.0;      // share of memory_bytes_per_s that other kernels reach
+  double launch_s = 0.0;          // shortest time of a kernel, in which the next one is launched
+  double collective_s = 0.0;      // time of a collective beside its messages
+  double step_s = 0.0;            // time of a step that no kernel accounts for
+  double reduce_bytes_per_s = 0;  // speed of adding one vector to another
+
+  std::vector<LinkTier> tiers;  // innermost first
+
+  // How the trainer that runs on the device executes a model. Not part of a file.
+  TrainerPractice practice;
+
+  // Ranks that share memory.
+  int ranks_per_node() const;
+  // Describes nodes of `ranks` ranks, and the links between nodes if there are any.
+  void set_nodes(int64_t ranks, LinkSpec inside, LinkSpec between = {});
+  // Peak of products of the dtype: F32, BF16 or F16.
+  double peak_flops(DType compute) const;
 };
 
-// Returns the fields of a hardware file in its order. The pointers are valid as long as `hardware`.
+// Returns the fields of a hardware file in its order, those of the tiers last. The pointers are
+// valid as long as `hardware` and its tiers.
 std::vector<ConfigField> hardware_fields(Hardware& hardware);
+std::vector<ConfigField> tier_fields(LinkTier& tier);
 
 // Returns the text of the whole file.
 std::string to_toml(const Hardware& hardware);

@@ -53,12 +53,12 @@ std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
 // One rank's share of this machine.
 Hardware hardware_of(const Ceilings& ceilings, const LinkSpec& calls, int num_ranks) {
   Hardware hardware;
-  hardware.ranks_per_node = num_ranks;
   hardware.name = "this machine, measured at the start";
   hardware.fp32_flops = ceilings.compute.fp32_flops_per_s / num_ranks;
   hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
+  hardware.fp16_flops = hardware.fp32_flops;  // fp16 is computed in fp32
   hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
-  hardware.inside_node = calls;
+  hardware.set_nodes(num_ranks, calls);
   return hardware;
 }
 
@@ -67,9 +67,10 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
   const double used = std::min(double(ranks) * plan.num_threads, double(host.num_cores));
   const double share = used / std::max(1, hardware.threads) / ranks;
-  hardware.ranks_per_node = ranks;
+  if (!hardware.tiers.empty()) hardware.tiers.front().ranks = ranks;
   hardware.fp32_flops *= share;
   hardware.bf16_flops *= share;
+  hardware.fp16_flops *= share;
   hardware.memory_bytes_per_s *= share;
   return hardware;
 }

@@ -1,0 +1,102 @@
+#include "compile/link_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+// Rounds in which a message reaches `parts` parts that are joined by one tier.
+double rounds(const TierPart& part) {
+  return part.tier->is_torus ? double(part.parts / 2) : std::ceil(std::log2(double(part.parts)));
+}
+
+double latency_s(const Hardware& hardware, const std::vector<TierPart>& parts) {
+  double seconds = hardware.collective_s;
+  for (const TierPart& part : parts) {
+    if (part.parts > 1) seconds += rounds(part) * part.tier->link.latency_s;
+  }
+  return seconds;
+}
+
+// The lower of two bandwidths, of which 0 is unknown.
+double slower(double a, double b) {
+  if (a <= 0.0 || b <= 0.0) return std::max(a, b);
+  return std::min(a, b);
+}
+
+}  // namespace
+
+RankSpan span_of(const Mesh& mesh, MeshAxis axis) {
+  switch (axis) {
+    case MeshAxis::Tp:
+      return {mesh.tp, 1};
+    case MeshAxis::Cp:
+      return {mesh.cp, mesh.tp};
+    case MeshAxis::Pp:
+      return {mesh.pp, int64_t(mesh.tp) * mesh.cp};
+    case MeshAxis::Dp:
+      return {mesh.dp, int64_t(mesh.tp) * mesh.cp * mesh.pp};
+    case MeshAxis::Ep:
+      return mesh.ep_dp() > 1 ? RankSpan{mesh.ep_dp(), int64_t(mesh.tp) * mesh.cp * mesh.pp}
+                              : RankSpan{mesh.ep_cp(), mesh.tp};
+  }
+  return {};
+}
+
+LinkSpec group_link(const Hardware& hardware, RankSpan span) {
+  const std::vector<TierPart> parts = parts_of(hardware.tiers, span);
+  LinkSpec link{latency_s(hardware, parts), 0.0};
+  double torus_bytes_per_s = 0.0;  // every axis of a torus has links of its own
+  for (const TierPart& part : parts) {
+    if (part.parts == 1) continue;
+    if (part.tier->is_torus) {
+      torus_bytes_per_s += part.tier->bytes_per_s();
+    } else {
+      link.bytes_per_s = slower(link.bytes_per_s, double(part.below) * part.tier->bytes_per_s());
+    }
+  }
+  link.bytes_per_s = slower(link.bytes_per_s, torus_bytes_per_s);
+  return link;
+}
+
+LinkSpec exchange_link(const Hardware& hardware, RankSpan span) {
+  const std::vector<TierPart> parts = parts_of(hardware.tiers, span);
+  LinkSpec link{latency_s(hardware, parts), 0.0};
+  const double sent = double(span.count - 1);
+  for (const TierPart& part : parts) {
+    if (part.parts == 1) continue;
+    // Of what a rank sends, the share for ranks beyond its own part of the group. On a ring of D
+    // ranks a message goes D / 4 hops on average, over two directions.
+    const double beyond = double(span.count - part.below) / sent;
+    const double hops = part.tier->is_torus ? std::max(1.0, double(part.parts) / 4.0) : 1.0;
+    link.bytes_per_s = slower(link.bytes_per_s, part.tier->bytes_per_s() / (beyond * hops));
+  }
+  return link;
+}
+
+LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to) {
+  for (const LinkTier& tier : hardware.tiers) {
+    const bool is_last = &tier == &hardware.tiers.back();
+    if (is_last || from / tier.ranks == to / tier.ranks) {
+      return {tier.link.latency_s, tier.bytes_per_s()};
+    }
+  }
+  return {};
+}
+
+double all_reduce_bytes_per_s(const Hardware& hardware, RankSpan span) {
+  const std::vector<TierPart> parts = parts_of(hardware.tiers, span);
+  const bool sums_in_switch = std::all_of(parts.begin(), parts.end(), [](const TierPart& part) {
+    return part.parts == 1 || part.tier->sums_in_switch;
+  });
+  // Every byte is sent twice, as an addend and as a sum; once where the switch adds.
+  return group_link(hardware, span).bytes_per_s / (sums_in_switch ? 1.0 : 2.0);
+}
+
+double transfer_s(const LinkSpec& link, double sent_bytes, double messages) {
+  if (link.bytes_per_s <= 0.0 || sent_bytes <= 0.0) return 0.0;
+  return sent_bytes / link.bytes_per_s + messages * link.latency_s;
+}
+
+}  // namespace trireme

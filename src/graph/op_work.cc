@@ -1,0 +1,199 @@
+#include "graph/op_work.h"
+
+#include <algorithm>
+
+#include "graph/axis_part.h"
+#include "graph/op_tensors.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kFloatBytes = 4.0;
+
+// Legend: T tokens of the rank, R those of its residual stream, C d_model.
+class WorkLister {
+ public:
+  WorkLister(const Graph& graph, const Op& op, const ModelShard& shard, const StageShape& shape)
+      : graph_(graph),
+        op_(op),
+        shard_(shard),
+        shape_(shape),
+        tokens_(shard, shape),
+        element_bytes_(double(size_of(shape.compute))) {
+    work_.kind = op.kind;
+  }
+
+  OpWork run() {
+    switch (op_.kind) {
+      case OpKind::Lookup:
+        forward({}, out() + out(), 1);
+        weight_grad({}, out() + 2.0 * kFloatBytes / element_bytes_ * out(), 1);
+        break;
+      case OpKind::Norm:
+        forward({}, in() + out(), 1);
+        input_grad({}, out() + 2.0 * in(), 1);
+        weight_grad({}, out() + in(), 1);
+        break;
+      case OpKind::Linear:
+        add_product(tokens_.all, outputs_cols(), cols_of(op_.inputs.front()));
+        add_residual();
+        break;
+      case OpKind::GroupedLinear:
+        add_grouped_product();
+        break;
+      case OpKind::Route:
+        add_product(tokens_.all, shard_.experts, shard_.d_model);
+        break;
+      case OpKind::Attention:
+        work_.attention = attention();
+        break;
+      case OpKind::Scale:
+        forward({}, in() + out(), 1);
+        input_grad({}, in() + out(), 1);
+        weight_grad({}, in() + out(), 1);
+        break;
+      case OpKind::Rope:
+      case OpKind::Dropout:
+      case OpKind::Dispatch:
+      case OpKind::Combine:
+        forward({}, in() + out(), 1);
+        input_grad({}, in() + out(), 1);
+        add_residual();
+        break;
+      case OpKind::Activation:
+        forward({}, in() + out(), 1);
+        input_grad({}, 2.0 * in() + out(), 1);
+        break;
+      case OpKind::Add:  // a value that is read twice has two gradients, which are summed
+        forward({}, in() + out(), 1);
+        input_grad({}, 3.0 * out(), 1);
+        break;
+      case OpKind::SoftmaxParts:
+        add_product(tokens_.all, shard_.vocab_size, shard_.d_model);
+        add_softmax();
+        break;
+      case OpKind::CrossEntropy:
+        if (!op_.params.empty()) add_fused_loss();
+        break;
+      case OpKind::Count:
+      case OpKind::Choose:
+      case OpKind::Redistribute:
+        break;
+    }
+    return std::move(work_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
+
+  // Rows of experts that this rank takes when every expert is visited equally often.
+  int64_t visits() const {
+    return shard_.expert_rows(shape_.micro_sequences * shard_.seq_len) / shape_.cp;
+  }
+  int64_t rows_of(ValueId id) const {
+    const Value& v = value(id);
+    if (v.dims.front() == Axis::Visit) return visits();
+    return v.placement.tp == Placement::shard(0) ? tokens_.residual : tokens_.all;
+  }
+  int64_t cols_of(ValueId id) const {
+    const Value& v = value(id);
+    if (v.dims.size() < 2) return 1;
+    return part_of(std::span(v.dims).subspan(1), shard_, shard_).count;
+  }
+  int64_t outputs_cols() const {
+    int64_t cols = 0;
+    for (const ValueId id : op_.outputs) cols += cols_of(id);
+    return cols;
+  }
+  // Bytes of all inputs and of all outputs in the dtype of the run.
+  double bytes_of(const std::vector<ValueId>& ids) const {
+    double bytes = 0.0;
+    for (const ValueId id : ids) {
+      const Numbers numbers = value(id).numbers;
+      if (numbers == Numbers::Compute) bytes += double(rows_of(id) * cols_of(id)) * element_bytes_;
+    }
+    return bytes;
+  }
+  double in() const { return bytes_of(op_.inputs); }
+  double out() const { return bytes_of(op_.outputs); }
+
+  static void add(HalfWork& half, std::vector<Product> products, double bytes, int calls) {
+    for (const Product& product : products) half.products.push_back(product);
+    half.bytes += bytes;
+    half.calls += calls;
+  }
+  void forward(std::vector<Product> products, double bytes, int calls) {
+    add(work_.forward, std::move(products), bytes, calls);
+  }
+  void input_grad(std::vector<Product> products, double bytes, int calls) {
+    add(work_.input_grad, std::move(products), bytes, calls);
+  }
+  void weight_grad(std::vector<Product> products, double bytes, int calls) {
+    add(work_.weight_grad, std::move(products), bytes, calls);
+  }
+
+  void add_product(int64_t rows, int64_t out, int64_t in, int64_t count = 1) {
+    forward({{rows, out, in, count}}, 0.0, 0);
+    input_grad({{rows, in, out, count}}, 0.0, 0);
+    weight_grad({{out, in, rows, count}}, 0.0, 0);
+  }
+  void add_grouped_product() {
+    const int64_t experts = std::max<int64_t>(1, shard_.experts / shape_.ep);
+    const int64_t rows = std::max<int64_t>(1, visits() / experts);
+    add_product(rows, outputs_cols(), cols_of(op_.inputs.front()), experts);
+  }
+
+  // What a fused op does to the residual stream. Without dropout the product adds to it, which
+  // only reads it.
+  void add_residual() {
+    const double stream = double(tokens_.residual * shard_.d_model) * element_bytes_;
+    if (!op_.dropout.empty()) {
+      forward({}, 3.0 * stream, 1);
+      input_grad({}, 2.0 * stream, 1);
+    } else if (op_.early_residual >= 0 || op_.late_residual >= 0) {
+      forward({}, stream, 0);
+    }
+  }
+
+  AttentionWork attention() const {
+    // All-to-all gives a rank every token of some heads instead; the work is the same.
+    return {shape_.micro_sequences, shard_.heads, shard_.local_len(), shard_.seq_len,
+            shard_.head_dim};
+  }
+
+  // The softmax as other trainers compute it, one kernel after the other on fp32 logits of all
+  // tokens: a cast, the maximum, a subtraction, the exponential, the sum; then the gradient.
+  void add_softmax() {
+    const double logits = double(tokens_.all) * double(shard_.vocab_size);
+    const double forward_bytes = (element_bytes_ + 4.0) + 4.0 + 8.0 + 8.0 + 4.0;
+    forward({}, logits * forward_bytes, 5);
+    input_grad({}, logits * (4.0 + 4.0 + 4.0 + element_bytes_), 2);
+  }
+
+  // The loss computes the gradient of its input in F, tile by tile; the logits of one tile stay in
+  // the caches, and their gradient is stored for W.
+  void add_fused_loss() {
+    const int64_t rows = tokens_.all, vocab = shard_.vocab_size, width = shard_.d_model;
+    forward({{rows, vocab, width}, {rows, width, vocab}}, 0.0, 0);
+    forward({}, double(rows) * double(vocab) * (2.0 * kFloatBytes + element_bytes_), 1);
+    weight_grad({{vocab, width, rows}}, 0.0, 0);
+  }
+
+  const Graph& graph_;
+  const Op& op_;
+  const ModelShard& shard_;
+  const StageShape& shape_;
+  TokenCounts tokens_;
+  double element_bytes_;
+  OpWork work_;
+};
+
+}  // namespace
+
+std::vector<OpWork> op_works(const Graph& unit, const ModelShard& shard, const StageShape& shape) {
+  std::vector<OpWork> works;
+  for (const Op& op : unit.ops) works.push_back(WorkLister(unit, op, shard, shape).run());
+  return works;
+}
+
+}  // namespace trireme

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/model_shard.h"
+
+namespace trireme {
+
+// `count` products of an [m, k] and a [k, n] matrix, made by one call.
+struct Product {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t count = 1;
+
+  double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(count); }
+  // Elements of both operands and of the result.
+  double elements() const {
+    return (double(m) * double(k) + double(k) * double(n) + double(m) * double(n)) * double(count);
+  }
+};
+
+// What the forward pass, the input gradient or the weight gradient of an op computes.
+struct HalfWork {
+  std::vector<Product> products;
+  double bytes = 0.0;  // read and written by everything that is not a product
+  int calls = 0;       // kernels that do this
+};
+
+// Causal attention of one micro-batch. Every query meets half of the keys on average.
+struct AttentionWork {
+  int64_t sequences = 0;
+  int64_t heads = 0;
+  int64_t queries = 0;  // of one sequence
+  int64_t keys = 0;
+  int64_t head_dim = 0;
+
+  // Scores of all queries and keys, those behind a query included.
+  double scores() const {
+    return double(sequences) * double(heads) * double(queries) * double(keys);
+  }
+  // FLOPs of the forward pass, of causal pairs alone. The backward pass takes 2.5 times as many.
+  double forward_flops() const {
+    return 2.0 * scores() * double(head_dim) * (1.0 + 1.0 / double(keys));
+  }
+};
+
+// The work of one op on one rank for one micro-batch.
+struct OpWork {
+  OpKind kind = OpKind::Norm;
+  HalfWork forward;
+  HalfWork input_grad;   // in B
+  HalfWork weight_grad;  // in W
+  std::optional<AttentionWork> attention = {};
+};
+
+// Lists the work of every op of a placed graph, or of a fused one, where a product also adds the
+// residual stream. Transfers between ranks are not counted (moves.h). Experts are visited evenly.
+std::vector<OpWork> op_works(const Graph& unit, const ModelShard& shard, const StageShape& shape);
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+#include "schema/link_tier.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+// Ranks of the group among `ranks` neighbouring positions that begin with a rank of the group.
+int64_t members_of(RankSpan span, int64_t ranks) {
+  return std::clamp<int64_t>(ranks / std::max<int64_t>(span.stride, 1), 1, span.count);
+}
+
+}  // namespace
+
+std::vector<TierPart> parts_of(const std::vector<LinkTier>& tiers, RankSpan span) {
+  std::vector<TierPart> parts;
+  int64_t below = 1;
+  for (size_t i = 0; i < tiers.size(); ++i) {
+    const bool is_last = i + 1 == tiers.size();
+    const int64_t members = is_last ? span.count : members_of(span, tiers[i].ranks);
+    parts.push_back({&tiers[i], below, (members + below - 1) / below});
+    below = members;
+  }
+  return parts;
+}
+
+}  // namespace trireme
