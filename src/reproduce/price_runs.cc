@@ -1,0 +1,42 @@
+#include "reproduce/price_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/make_plan.h"
+#include "reproduce/baselines.h"
+
+namespace trireme {
+
+Result<StepTimes> price_run(const PublishedRun& run, const Hardware& hardware) {
+  const Result<RunPlan> plan = make_plan(config_of(run), {.hardware = hardware});
+  if (!plan.ok()) {
+    return Error{plan.error().kind,
+                 fmt::format("{} cannot be planned: {}", run.row, plan.error().message)};
+  }
+  const std::vector<StepTimes> stages = predict_stages(*plan, hardware);
+  return *std::max_element(stages.begin(), stages.end(),
+                           [](const auto& a, const auto& b) { return a.step < b.step; });
+}
+
+Status price_runs(std::span<const PublishedRun> runs, const Hardware& hardware,
+                  Reproduction& reproduction) {
+  reproduction.table.quantity = "step time";
+  reproduction.table.unit = "s";
+  reproduction.constant_flops = best_constant_flops(runs);
+  for (const PublishedRun& run : runs) {
+    TRIREME_TRY(time, price_run(run, hardware));
+    reproduction.table.rows.push_back(
+        {.row = run.row,
+         .part = run.part,
+         .measured = run.step_s,
+         .predicted = time.step,
+         .constant = constant_step_s(run, reproduction.constant_flops),
+         .roofline = roofline_step_s(run, hardware),
+         .time = time});
+  }
+  return Done{};
+}
+
+}  // namespace trireme
