@@ -11,10 +11,13 @@ constexpr double kActivationBytes = 2.0;
 constexpr double kGradientBytes = 4.0;
 constexpr double kParameterBytes = 2.0;
 
-// Bandwidth of the link that an axis of `count` ranks uses, `stride` positions apart.
+// Bandwidth of a rank on an axis of `count` ranks, `stride` positions apart. Ranks of the axis that
+// are on one node share their adapters, because only the first and the last of them send outside.
 double bytes_per_s(const Hardware& hardware, int count, int stride) {
-  const bool is_inside = count * stride <= hardware.ranks_per_node;
-  return is_inside ? hardware.inside_node.bytes_per_s : hardware.between_nodes.bytes_per_s;
+  const double inside = hardware.inside_node.bytes_per_s;
+  if (count * stride <= hardware.ranks_per_node) return inside;
+  const int on_node = std::max(1, hardware.ranks_per_node / stride);
+  return std::min(inside, on_node * hardware.between_nodes.bytes_per_s);
 }
 
 // Parameters of the layers and of the embedding on one rank.

@@ -65,7 +65,7 @@ Result<Reproduction> reproduce_korthikanti_t5() {
       "The paper's selective recomputation repeats the scores of attention, which it stores "
       "otherwise; ours never stores scores and repeats norms and activation functions.",
   };
-  TRIREME_TRY_DONE(price_runs(korthikanti_t5_runs(), dgx_a100_80g(), result));
+  TRIREME_TRY_DONE(price_runs({{korthikanti_t5_runs(), dgx_a100_80g()}}, result));
   return result;
 }
 

@@ -20,21 +20,24 @@ Result<StepTimes> price_run(const PublishedRun& run, const Hardware& hardware) {
                            [](const auto& a, const auto& b) { return a.step < b.step; });
 }
 
-Status price_runs(std::span<const PublishedRun> runs, const Hardware& hardware,
-                  Reproduction& reproduction) {
+Status price_runs(std::initializer_list<RunsOfCluster> clusters, Reproduction& reproduction) {
   reproduction.table.quantity = "step time";
   reproduction.table.unit = "s";
-  reproduction.constant_flops = best_constant_flops(runs);
-  for (const PublishedRun& run : runs) {
-    TRIREME_TRY(time, price_run(run, hardware));
-    reproduction.table.rows.push_back(
-        {.row = run.row,
-         .part = run.part,
-         .measured = run.step_s,
-         .predicted = time.step,
-         .constant = constant_step_s(run, reproduction.constant_flops),
-         .roofline = roofline_step_s(run, hardware),
-         .time = time});
+  std::vector<PublishedRun> all;
+  for (const auto& [runs, hardware] : clusters) all.insert(all.end(), runs.begin(), runs.end());
+  const double flops = best_constant_flops(all);
+  reproduction.constant_flops = flops;
+  for (const auto& [runs, hardware] : clusters) {
+    for (const PublishedRun& run : runs) {
+      TRIREME_TRY(time, price_run(run, hardware));
+      reproduction.table.rows.push_back({.row = run.row,
+                                         .part = run.part,
+                                         .measured = run.step_s,
+                                         .predicted = time.step,
+                                         .constant = constant_step_s(run, flops),
+                                         .roofline = roofline_step_s(run, hardware),
+                                         .time = time});
+    }
   }
   return Done{};
 }

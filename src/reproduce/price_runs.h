@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <span>
 
 #include "base/result.h"
@@ -13,9 +14,13 @@ namespace trireme {
 // limit of memory: the run did fit. Returns the times of the slowest rank.
 Result<StepTimes> price_run(const PublishedRun& run, const Hardware& hardware);
 
-// Prices published runs of one cluster with both baselines, and fills in `table` and
-// `constant_flops`.
-Status price_runs(std::span<const PublishedRun> runs, const Hardware& hardware,
-                  Reproduction& reproduction);
+// Runs of one cluster.
+struct RunsOfCluster {
+  std::span<const PublishedRun> runs;
+  const Hardware& hardware;
+};
+
+// Prices published runs with both baselines, and fills in `table` and `constant_flops`.
+Status price_runs(std::initializer_list<RunsOfCluster> clusters, Reproduction& reproduction);
 
 }  // namespace trireme

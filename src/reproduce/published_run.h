@@ -18,6 +18,9 @@ struct GptShape {
   double dropout = 0.1;
 };
 
+// parallel.bucket_bytes of a run that sums all its gradients at once, behind the backward pass.
+inline constexpr int64_t kOneBucket = int64_t{1} << 50;
+
 // One published training run: its model, layout and batch, and the time of its step.
 struct PublishedRun {
   std::string row;   // what the printed row is called

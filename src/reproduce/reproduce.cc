@@ -14,9 +14,9 @@ struct NamedTable {
 };
 
 constexpr NamedTable kTables[] = {
-    {"megatron-t1", reproduce_megatron_t1},
-    {"korthikanti-t5", reproduce_korthikanti_t5},
-    {"zero-bubble-t5", reproduce_zero_bubble_t5},
+    {"megatron-t1", reproduce_megatron_t1},           {"korthikanti-t5", reproduce_korthikanti_t5},
+    {"zero-bubble-t5", reproduce_zero_bubble_t5},     {"vtrain-multi", reproduce_vtrain_multi},
+    {"llm-foundry-a100", reproduce_llm_foundry_a100},
 };
 
 }  // namespace

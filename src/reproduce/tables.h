@@ -19,4 +19,11 @@ Result<Reproduction> reproduce_korthikanti_t5();
 
 Result<Reproduction> reproduce_zero_bubble_t5();
 
+std::vector<PublishedRun> vtrain_multi_runs();
+Result<Reproduction> reproduce_vtrain_multi();
+
+std::vector<PublishedRun> llm_foundry_80g_runs();
+std::vector<PublishedRun> llm_foundry_40g_runs();
+Result<Reproduction> reproduce_llm_foundry_a100();
+
 }  // namespace trireme
