@@ -1,5 +1,5 @@
 # Two commands for a machine with Debian 12, git and make: `make demo` and `make test`.
-.PHONY: help build install test test-all demo bench check sbom clean
+.PHONY: help build install test test-all demo bench reproduce check sbom clean
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export JOBS
@@ -10,6 +10,7 @@ help:
 	@echo "make build     the release program: build/trireme"
 	@echo "make install   program, manual page, completions and library below PREFIX (/usr/local)"
 	@echo "make bench     the benchmarks"
+	@echo "make reproduce published training runs: measured, predicted, error"
 	@echo "make check     layers, format, build and tests of one preset: before every commit"
 	@echo "make sbom      the packages that the program is made of: build/trireme.spdx"
 	@echo "make clean     remove build/"
@@ -43,6 +44,9 @@ demo:
 bench:
 	@tools/install_packages.sh test
 	@tools/bench.sh
+
+reproduce: build
+	@build/trireme reproduce
 
 check:
 	@tools/install_packages.sh test

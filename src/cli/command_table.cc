@@ -9,7 +9,9 @@
 #include "cli/generate_command.h"
 #include "cli/plan_command.h"
 #include "cli/report_command.h"
+#include "cli/reproduce_command.h"
 #include "cli/train_command.h"
+#include "reproduce/reproduce.h"
 
 namespace trireme {
 
@@ -397,6 +399,28 @@ Command config_docs_command() {
 
 }  // namespace
 
+Command reproduce_command() {
+  auto options = std::make_shared<ReproduceOptions>();
+  return {
+      .name = "reproduce",
+      .summary = "Predict published training runs and compare with what was measured.",
+      .details =
+          "The command plans every run of a published table for the cluster that it ran on, and "
+          "prints measured, predicted and error beside two baselines: one constant speed of "
+          "each device, and a roofline. Without NAME it prints all tables.",
+      .arguments = {{.name = "NAME",
+                     .doc = "the table",
+                     .target = &options->name,
+                     .required = false,
+                     .choices = reproduction_names()}},
+      .options = {{.name = "split",
+                   .doc = "also print what each predicted step is spent on",
+                   .target = &options->split},
+                  json_option(options->json)},
+      .examples = {"trireme reproduce", "trireme reproduce megatron-t1 --split"},
+      .run = [options](CommandIo& io) { return run_reproduce(*options, io); }};
+}
+
 Command config_command() {
   return {.name = "config",
           .summary = "Show, explain and compare configurations.",
@@ -419,8 +443,8 @@ Command command_table(const Environment& environment) {
           .details = "Standard output carries data. Standard error carries progress and logs.",
           .subcommands = {train_command(), plan_command(), generate_command(), schedule_command(),
                           tokenizer_command(), data_command(), checkpoint_command(),
-                          bench_command(), calibrate_command(), report_command(), config_command(),
-                          doctor_command(environment)}};
+                          bench_command(), calibrate_command(), reproduce_command(),
+                          report_command(), config_command(), doctor_command(environment)}};
 }
 
 }  // namespace trireme

@@ -20,6 +20,7 @@ Command checkpoint_command();
 Command bench_command();
 Command calibrate_command();
 Command report_command();
+Command reproduce_command();
 Command config_command();
 Command doctor_command(const Environment& environment);
 

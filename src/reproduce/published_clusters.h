@@ -1,0 +1,19 @@
+#pragma once
+
+#include "schema/hardware.h"
+
+namespace trireme {
+
+// The machines of the published tables, from the files of clusters/ that are built into the
+// program.
+
+// DGX A100 with 80 GB, one 200 Gbit/s adapter for each device.
+Hardware dgx_a100_80g();
+
+// The same node with the devices of 40 GB and their slower memory.
+Hardware dgx_a100_40g();
+
+// The devices with 80 GB and one 200 Gbit/s adapter for every two of them.
+Hardware a100_80g_of_half_the_adapters();
+
+}  // namespace trireme

@@ -1,0 +1,73 @@
+#include "reproduce/reproduce.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace trireme {
+namespace {
+
+// What the errors of a table, or of one of its parts, may be. A bound is tightened as soon as the
+// prices reach a better one.
+struct Bound {
+  const char* name;
+  const char* part;  // "": the whole table
+  size_t num_rows;
+  double mean_abs, max_abs;
+};
+
+constexpr Bound kBounds[] = {
+    {"megatron-t1", "", 10, 0.22, 0.29},          {"korthikanti-t5", "", 8, 0.15, 0.30},
+    {"zero-bubble-t5", "", 36, 0.0, 0.0},         {"vtrain-multi", "3.6B", 26, 0.72, 2.69},
+    {"vtrain-multi", "39.1B", 47, 0.20, 0.45},    {"llm-foundry-a100", "80GB", 61, 0.23, 0.84},
+    {"llm-foundry-a100", "40GB", 78, 0.23, 0.43},
+};
+
+void check_bounds(const Reproduction& result) {
+  bool is_bounded = false;
+  for (const Bound& bound : kBounds) {
+    if (result.name != bound.name) continue;
+    is_bounded = true;
+    const std::string part = bound.part;
+    const ReproducedRows table = part.empty() ? result.table : result.part(part);
+    EXPECT_EQ(table.rows.size(), bound.num_rows) << bound.name << " " << part;
+    EXPECT_LE(table.errors().mean_abs, bound.mean_abs) << bound.name << " " << part;
+    EXPECT_LE(table.errors().max_abs, bound.max_abs) << bound.name << " " << part;
+  }
+  EXPECT_TRUE(is_bounded) << result.name;
+}
+
+void check_rows(const std::string& name, const ReproducedRows& table) {
+  EXPECT_FALSE(table.quantity.empty()) << name;
+  std::set<std::string> labels;
+  for (const ReproducedRow& row : table.rows) {
+    EXPECT_GT(row.measured, 0.0) << name;
+    EXPECT_TRUE(labels.insert(row.row).second) << name << ": two rows " << row.row;
+    if (!row.time) continue;
+    EXPECT_EQ(row.time->step, row.predicted);
+    EXPECT_GT(*row.constant, 0.0);
+    EXPECT_GT(*row.roofline, 0.0);
+  }
+}
+
+TEST(Reproduce, EveryTableKeepsItsBoundAndNamesItsSourceAndItsRows) {
+  for (const std::string& name : reproduction_names()) {
+    const Result<Reproduction> result = reproduce(name);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_EQ(result->name, name);
+    EXPECT_FALSE(result->source.empty()) << name;
+    check_rows(name, result->table);
+    if (!result->memory.rows.empty()) check_rows(name, result->memory);
+    check_bounds(*result);
+  }
+}
+
+TEST(Reproduce, SuggestsTheNearestName) {
+  const Result<Reproduction> refused = reproduce("megatron-t2");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
+  EXPECT_NE(refused.error().message.find("did you mean 'megatron-t1'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "reproduce/published_run.h"
+#include "reproduce/reproduction.h"
+
+namespace trireme {
+
+// The published tables. Each file holds the figures of one table with their source, and reproduces
+// it. No price was fitted on any of them.
+
+std::vector<PublishedRun> megatron_t1_runs();
+Result<Reproduction> reproduce_megatron_t1();
+
+std::vector<PublishedRun> korthikanti_t5_runs();
+Result<Reproduction> reproduce_korthikanti_t5();
+
+Result<Reproduction> reproduce_zero_bubble_t5();
+
+std::vector<PublishedRun> vtrain_multi_runs();
+Result<Reproduction> reproduce_vtrain_multi();
+
+std::vector<PublishedRun> llm_foundry_80g_runs();
+std::vector<PublishedRun> llm_foundry_40g_runs();
+Result<Reproduction> reproduce_llm_foundry_a100();
+
+}  // namespace trireme
