@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "compile/link_cost.h"
+
 namespace trireme {
 namespace {
 
@@ -11,13 +13,9 @@ constexpr double kActivationBytes = 2.0;
 constexpr double kGradientBytes = 4.0;
 constexpr double kParameterBytes = 2.0;
 
-// Bandwidth of a rank on an axis of `count` ranks, `stride` positions apart. Ranks of the axis that
-// are on one node share their adapters, because only the first and the last of them send outside.
+// Bandwidth of a rank on an axis of `count` ranks, `stride` positions apart.
 double bytes_per_s(const Hardware& hardware, int count, int stride) {
-  const double inside = hardware.inside_node.bytes_per_s;
-  if (count * stride <= hardware.ranks_per_node) return inside;
-  const int on_node = std::max(1, hardware.ranks_per_node / stride);
-  return std::min(inside, on_node * hardware.between_nodes.bytes_per_s);
+  return group_link(hardware, {count, stride}).bytes_per_s;
 }
 
 // Parameters of the layers and of the embedding on one rank.
@@ -89,10 +87,13 @@ double roofline_step_s(const PublishedRun& run, const Hardware& hardware) {
   const double num_microbatches =
       double(run.global_sequences) / double(parallel.dp) / double(run.micro_sequences);
   const int stage = parallel.tp * parallel.cp;
-  const double tp_s = tp_bytes(run) / bytes_per_s(hardware, parallel.tp, 1);
-  const double pp_s = pp_bytes(run) / bytes_per_s(hardware, parallel.pp, stage);
+  const auto seconds = [&](double bytes, int count, int stride) {
+    return bytes > 0.0 ? bytes / bytes_per_s(hardware, count, stride) : 0.0;
+  };
+  const double tp_s = seconds(tp_bytes(run), parallel.tp, 1);
+  const double pp_s = seconds(pp_bytes(run), parallel.pp, stage);
   const double dp_s =
-      dp_bytes(run, num_microbatches) / bytes_per_s(hardware, parallel.dp, stage * parallel.pp);
+      seconds(dp_bytes(run, num_microbatches), parallel.dp, stage * parallel.pp);
   return constant_step_s(run, hardware.bf16_flops) + num_microbatches * (tp_s + pp_s) + dp_s;
 }
 

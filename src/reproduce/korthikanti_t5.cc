@@ -40,6 +40,7 @@ PublishedRun korthikanti_run(const KorthikantiRow& row, bool is_present_work) {
     run.parallel.chunks = row.chunks;
   }
   run.parallel.sequence = is_present_work;
+  run.practice = practice_of(TrainerKind::Megatron);
   run.recompute = is_present_work ? Recompute::Selective : Recompute::Full;
   run.global_sequences = row.global_sequences;
   run.micro_sequences = row.micro_sequences;

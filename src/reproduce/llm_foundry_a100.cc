@@ -46,6 +46,7 @@ PublishedRun mpt_run(const LlmFoundryRow& row, const char* device) {
   run.model = mpt_shape(row.model, row.seq_len);
   run.parallel.dp = row.num_ranks;
   run.parallel.zero = 3;
+  run.practice = practice_of(TrainerKind::Torchtitan);
   run.recompute = row.recomputes ? Recompute::Full : Recompute::None;
   run.micro_sequences = row.micro_sequences;
   run.global_sequences = row.num_ranks * row.micro_sequences * row.num_microbatches;

@@ -49,6 +49,7 @@ PublishedRun megatron_run(const MegatronRow& row) {
     run.parallel.chunks = row.chunks;
   }
   run.recompute = Recompute::Full;
+  run.practice = practice_of(TrainerKind::Megatron);
   run.global_sequences = row.global_sequences;
   run.micro_sequences = row.micro_sequences;
   run.step_s = executed_flops(run) / run.num_ranks() / (row.tflops * 1e12);

@@ -9,7 +9,9 @@
 
 namespace trireme {
 
-Result<StepTimes> price_run(const PublishedRun& run, const Hardware& hardware) {
+Result<StepTimes> price_run(const PublishedRun& run, const Hardware& cluster) {
+  Hardware hardware = cluster;
+  hardware.practice = run.practice;
   const Result<RunPlan> plan = make_plan(config_of(run), {.hardware = hardware});
   if (!plan.ok()) {
     return Error{plan.error().kind,

@@ -20,7 +20,7 @@ Hardware dgx_a100_40g() {
 Hardware a100_80g_of_half_the_adapters() {
   Hardware hardware = dgx_a100_80g();
   hardware.name = "A100 80GB, four adapters for eight devices";
-  hardware.between_nodes.bytes_per_s /= 2.0;
+  hardware.tiers.back().link.bytes_per_s /= 2.0;
   return hardware;
 }
 

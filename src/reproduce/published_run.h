@@ -4,6 +4,7 @@
 #include <string>
 
 #include "schema/run_config.h"
+#include "schema/trainer_practice.h"
 
 namespace trireme {
 
@@ -28,6 +29,7 @@ struct PublishedRun {
   GptShape model;
   ParallelConfig parallel;
   Recompute recompute = Recompute::None;
+  TrainerPractice practice;  // of the program that ran it
   int64_t global_sequences = 0;
   int64_t micro_sequences = 0;
   double step_s = 0.0;  // measured

@@ -65,6 +65,7 @@ PublishedRun vtrain_run(const VtrainModel& model, const VtrainRow& row) {
   run.parallel.dp = model.num_ranks / (row.tp * row.pp);
   run.parallel.bucket_bytes = kOneBucket;
   run.recompute = Recompute::Full;
+  run.practice = practice_of(TrainerKind::DeepSpeed);
   run.global_sequences = model.global_sequences;
   run.micro_sequences = row.micro_sequences;
   run.step_s = row.step_ms * 1e-3;

@@ -1,27 +1,38 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 namespace trireme {
 
-// How a trainer computes attention. Materialized: the scores of all queries and keys are stored and
-// read by several kernels.
+// How a trainer computes attention. Materialized: the scores of all queries and keys are stored,
+// and several kernels read and write them.
 enum class AttentionPractice : uint8_t { Fused, Materialized, MaterializedUnfusedSoftmax };
 
-// What differs between trainers in the execution of one and the same layout. The defaults are those
-// of this program. Only prices depend on it.
+// What differs between trainers in the execution of the same layout. The defaults are those of this
+// program. Only prices depend on it.
 struct TrainerPractice {
   AttentionPractice attention = AttentionPractice::Fused;
-  bool fuses_kernels = true;             // residual stream and loss are computed inside products
+  bool fuses_kernels = true;  // the residual stream and the loss are computed inside products
   bool reduces_beside_compute = true;    // gradients are reduced while others are computed
   bool blocks_on_transfers = false;      // a stage waits for what it sends and receives
-  bool splits_messages = false;          // tp ranks each send a part of what stages exchange
-  bool recomputes_attention = false;     // recompute = "selective" means the core of attention
-  bool recomputes_whole_layers = false;  // recompute = "full" runs every op of a layer again
+  bool splits_messages = false;          // each tp rank sends a part of what stages exchange
+  bool recomputes_attention = false;     // recompute = "selective": the core of attention
+  bool recomputes_whole_layers = false;  // recompute = "full": every op of a layer
   int grad_bytes = 4;                    // of a gradient that is reduced
-  double update_bytes = 0.0;             // of a parameter, moved by the update; 0: by the tables
+  double update_bytes = 0.0;  // of a parameter, moved by the update; 0: those of our tables
 
   friend bool operator==(const TrainerPractice&, const TrainerPractice&) = default;
 };
+
+// Trainers whose practice is known, as `trireme plan --as` names them.
+enum class TrainerKind : uint8_t { Trireme, Megatron, DeepSpeed, Torchtitan };
+TrainerPractice practice_of(TrainerKind trainer);
+
+std::string_view name_of(TrainerKind trainer);
+std::optional<TrainerKind> trainer_of(std::string_view name);
+std::vector<std::string_view> trainer_names();
 
 }  // namespace trireme
