@@ -101,10 +101,20 @@ class UnitPricer {
 
   double price_attention(const AttentionWork& work, double factor) const {
     const AttentionPractice practice = hardware_.practice.attention;
-    if (practice != AttentionPractice::Fused) return price_scores(work, practice, factor > 1.0);
-    const double peak = hardware_.peak_flops(shape_.compute);
-    return std::max(factor * work.forward_flops() / (peak * hardware_.attention_share),
-                    hardware_.launch_s);
+    const double copies_s = hardware_.practice.fuses_kernels ? 0.0 : price_copies(work);
+    if (practice != AttentionPractice::Fused) {
+      return copies_s + price_scores(work, practice, factor > 1.0);
+    }
+    const double attention_share = hardware_.practice.attention_share > 0.0
+                                       ? hardware_.practice.attention_share
+                                       : hardware_.attention_share;
+    const double flops = hardware_.peak_flops(shape_.compute) * attention_share;
+    return copies_s + std::max(factor * work.forward_flops() / flops, hardware_.launch_s);
+  }
+
+  // Queries, keys and values of every head are copied, so that each head lies by itself.
+  double price_copies(const AttentionWork& work) const {
+    return price_memory(2.0 * work.elements() * double(size_of(shape_.compute)), 1, hardware_);
   }
 
   // Two products of all queries and keys in F, four in B, and what is done with their scores.

@@ -36,6 +36,7 @@ class WorkLister {
         break;
       case OpKind::Linear:
         add_product(tokens_.all, outputs_cols(), cols_of(op_.inputs.front()));
+        if (has_bias()) weight_grad({}, double(tokens_.all * outputs_cols()) * element_bytes_, 1);
         add_residual();
         break;
       case OpKind::GroupedLinear:
@@ -143,6 +144,12 @@ class WorkLister {
     add_product(rows, outputs_cols(), cols_of(op_.inputs.front()), experts);
   }
 
+  bool has_bias() const {
+    return std::any_of(op_.params.begin(), op_.params.end(), [&](ParamId id) {
+      return !graph_.params[size_t(id)].is_matrix();
+    });
+  }
+
   // What a fused op does to the residual stream. Without dropout the product adds to it, which
   // only reads it.
   void add_residual() {
@@ -157,8 +164,8 @@ class WorkLister {
 
   AttentionWork attention() const {
     // All-to-all gives a rank every token of some heads instead; the work is the same.
-    return {shape_.micro_sequences, shard_.heads, shard_.local_len(), shard_.seq_len,
-            shard_.head_dim};
+    return {shape_.micro_sequences, shard_.heads,   shard_.kv_heads,
+            shard_.local_len(),     shard_.seq_len, shard_.head_dim};
   }
 
   // The softmax as other trainers compute it, one kernel after the other on fp32 logits of all

@@ -34,6 +34,7 @@ struct HalfWork {
 struct AttentionWork {
   int64_t sequences = 0;
   int64_t heads = 0;
+  int64_t kv_heads = 0;
   int64_t queries = 0;  // of one sequence
   int64_t keys = 0;
   int64_t head_dim = 0;
@@ -41,6 +42,10 @@ struct AttentionWork {
   // Scores of all queries and keys, those behind a query included.
   double scores() const {
     return double(sequences) * double(heads) * double(queries) * double(keys);
+  }
+  // Numbers in the queries, keys and values.
+  double elements() const {
+    return double(sequences) * double(queries) * double(heads + 2 * kv_heads) * double(head_dim);
   }
   // FLOPs of the forward pass, of causal pairs alone. The backward pass takes 2.5 times as many.
   double forward_flops() const {

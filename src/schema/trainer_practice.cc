@@ -25,7 +25,7 @@ TrainerPractice practice_of(TrainerKind trainer) {
               .fuses_kernels = false,
               .reduces_beside_compute = false,
               .blocks_on_transfers = true,
-              .splits_messages = trainer == TrainerKind::Megatron,
+              .splits_messages = true,
               .recomputes_attention = true,
               .recomputes_whole_layers = true,
               .grad_bytes = 2,
