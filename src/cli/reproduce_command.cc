@@ -17,9 +17,9 @@ std::string percent(const ReproducedRow& row, const std::optional<double>& value
   return value ? percent(row.error_of(*value)) : "";
 }
 
-// Width of the first column.
-size_t label_width(const std::vector<ReproducedRow>& rows) {
-  size_t width = 0;
+// Width of the first column below this title.
+size_t label_width(const std::string& title, const std::vector<ReproducedRow>& rows) {
+  size_t width = title.size();
   for (const ReproducedRow& row : rows) width = std::max(width, row.row.size());
   return width;
 }
@@ -34,10 +34,10 @@ bool has_baselines(const ReproducedRows& table) {
 }
 
 std::string rows_text(const ReproducedRows& table) {
-  const size_t width = label_width(table.rows);
-  const std::string unit = table.unit.empty() ? "" : ", " + table.unit;
-  std::string text = fmt::format("  {:<{}} {:>10} {:>10} {:>8}", table.quantity + unit, width,
-                                 "measured", "predicted", "error");
+  const std::string title = table.quantity + (table.unit.empty() ? "" : ", " + table.unit);
+  const size_t width = label_width(title, table.rows);
+  std::string text =
+      fmt::format("  {:<{}} {:>10} {:>10} {:>8}", title, width, "measured", "predicted", "error");
   if (has_baselines(table)) text += fmt::format(" {:>9} {:>9}", "constant", "roofline");
   text += "\n";
   for (const ReproducedRow& row : table.rows) {
@@ -53,9 +53,9 @@ std::string rows_text(const ReproducedRows& table) {
 
 // What each predicted step is spent on.
 std::string split_text(const ReproducedRows& table) {
-  const size_t width = label_width(table.rows);
-  std::string text = fmt::format("\n  {:<{}} {:>9} {:>9}", "seconds of the slowest rank", width,
-                                 "step", "compute");
+  const std::string title = "seconds of the slowest rank";
+  const size_t width = label_width(title, table.rows);
+  std::string text = fmt::format("\n  {:<{}} {:>9} {:>9}", title, width, "step", "compute");
   for (const std::string_view axis : kTrafficAxes) text += fmt::format(" {:>8}", axis);
   text += fmt::format(" {:>9}\n", "bubble");
   for (const ReproducedRow& row : table.rows) {

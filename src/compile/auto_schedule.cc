@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "compile/plan_stages.h"
 #include "compile/stage_cost.h"
 #include "program/data_parallel.h"
 #include "program/make_schedule.h"
@@ -76,7 +77,7 @@ Result<Schedule> auto_schedule(const RunPlan& plan) {
   Contest contest;
   std::optional<Error> refusal;
   for (int chunks = fewest; chunks <= (may_have_two ? 2 : fewest); ++chunks) {
-    TRIREME_TRY(stages, split_stages(plan, parallel.pp * chunks));
+    TRIREME_TRY(stages, plan_stages(plan, parallel.pp * chunks));
     const Costs costs = pipeline_costs(plan, stages, hardware);
     const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), chunks};
     const Status offered = offer_all(contest, shape, costs, double(plan.max_live) * chunks);

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "compile/compile_rank.h"
+#include "compile/plan_stages.h"
 #include "compile/rank_classes.h"
 #include "compile/shape_for_mesh.h"
-#include "compile/stage_cost.h"
 #include "program/check_ranks.h"
 #include "program/lookahead.h"
 #include "schema/sum_tree_rules.h"
@@ -44,7 +44,7 @@ Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
   for (const Program& program : plan.schedule.programs) {
     plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
   }
-  TRIREME_TRY(stages, split_stages(plan, num_stages(plan.schedule)));
+  TRIREME_TRY(stages, plan_stages(plan, num_stages(plan.schedule)));
   for (const StageSpec& stage : stages) {
     TRIREME_TRY_DONE(parts.check_placements(plan, stage));
   }

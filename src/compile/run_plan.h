@@ -41,6 +41,9 @@ struct RunPlan {
   AccumulateMode mode = AccumulateMode::Fixed;
   Schedule schedule;              // of one pipeline, with transfers, before data parallelism
   std::vector<StageSpec> stages;  // [stage] of the pipeline
+  // [stage] if another program has split the model, such as one whose published run is priced;
+  // empty: layers are split into stages of equal cost.
+  std::vector<int64_t> layers_of_stage;
   std::shared_ptr<const NormChunks> norm_chunks;  // shared by all plans of one search
   std::vector<RankPlan> pipeline;                 // [pp] the ranks with index 0 on all other axes
   std::vector<RankClass> classes;                 // sorted by their first ranks

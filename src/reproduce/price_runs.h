@@ -4,15 +4,21 @@
 #include <span>
 
 #include "base/result.h"
+#include "compile/run_plan.h"
 #include "reproduce/published_run.h"
 #include "reproduce/reproduction.h"
 #include "schema/hardware.h"
 
 namespace trireme {
 
-// Plans a published run and predicts its step as `trireme plan --cluster` does, but without a
-// limit of memory: the run did fit. Returns the times of the slowest rank.
-Result<StepTimes> price_run(const PublishedRun& run, const Hardware& hardware);
+// The cluster as the program of a published run executes a plan on it.
+Hardware hardware_of(const PublishedRun& run, Hardware cluster);
+
+// Plans a published run without a limit of memory: the run did fit.
+Result<RunPlan> plan_run(const PublishedRun& run, const Hardware& hardware);
+
+// Predicts the step of a plan as `trireme plan --cluster` does: the times of its slowest stage.
+StepTimes slowest_stage(const RunPlan& plan, const Hardware& hardware);
 
 // Runs of one cluster.
 struct RunsOfCluster {
@@ -20,7 +26,8 @@ struct RunsOfCluster {
   const Hardware& hardware;
 };
 
-// Prices published runs with both baselines, and fills in `table` and `constant_flops`.
+// Prices published runs with both baselines, and fills in `table`, `memory` where it is published,
+// and `constant_flops`.
 Status price_runs(std::initializer_list<RunsOfCluster> clusters, Reproduction& reproduction);
 
 }  // namespace trireme

@@ -1,5 +1,9 @@
 #include "reproduce/published_run.h"
 
+#include <algorithm>
+
+#include "base/check.h"
+
 namespace trireme {
 namespace {
 
@@ -39,6 +43,14 @@ RunConfig config_of(const PublishedRun& run) {
   config.memory.recompute = run.recompute;
   config.precision.compute = ComputeChoice::Bf16;
   return config;
+}
+
+std::vector<int64_t> layers_of_stages(const PublishedRun& run) {
+  if (!run.layers_of_stage.empty()) return run.layers_of_stage;
+  const size_t num_stages = size_t(run.parallel.pp) * size_t(std::max(run.parallel.chunks, 1));
+  TRIREME_CHECK(run.model.layers % int64_t(num_stages) == 0,
+                "the stages of a published run have the same number of layers");
+  return std::vector<int64_t>(num_stages, run.model.layers / int64_t(num_stages));
 }
 
 double model_flops(const PublishedRun& run) {

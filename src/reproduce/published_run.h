@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schema/run_config.h"
 #include "schema/trainer_practice.h"
@@ -32,7 +33,11 @@ struct PublishedRun {
   TrainerPractice practice;  // of the program that ran it
   int64_t global_sequences = 0;
   int64_t micro_sequences = 0;
-  double step_s = 0.0;  // measured
+  double step_s = 0.0;      // measured
+  double memory_gib = 0.0;  // measured, greatest of all ranks; 0: not published
+  // [stage]; empty: all stages have the same number of layers.
+  std::vector<int64_t> layers_of_stage = {};
+  int64_t max_live = 0;  // for the schedule "auto": micro-batches alive on a rank; 0: any number
 
   int num_ranks() const { return parallel.tp * parallel.pp * parallel.dp * parallel.cp; }
 };
@@ -40,6 +45,9 @@ struct PublishedRun {
 // Returns the run as a configuration that can be planned. Its numbers have 16 bits (bf16), also
 // where the publication used fp16: both take the same time and memory.
 RunConfig config_of(const PublishedRun& run);
+
+// Returns the layers of each stage of the run.
+std::vector<int64_t> layers_of_stages(const PublishedRun& run);
 
 // Returns the FLOPs of one step that the devices execute, recomputation included. They count full
 // attention, as the papers do: 96 B L s h^2 (1 + s / 6h + V / 16Lh) with full recomputation.

@@ -14,9 +14,15 @@ struct NamedTable {
 };
 
 constexpr NamedTable kTables[] = {
-    {"megatron-t1", reproduce_megatron_t1},           {"korthikanti-t5", reproduce_korthikanti_t5},
-    {"zero-bubble-t5", reproduce_zero_bubble_t5},     {"vtrain-multi", reproduce_vtrain_multi},
+    {"megatron-t1", reproduce_megatron_t1},
+    {"korthikanti-t5", reproduce_korthikanti_t5},
+    {"zero-bubble-t4", reproduce_zero_bubble_t4},
+    {"zero-bubble-t5", reproduce_zero_bubble_t5},
+    {"vtrain-multi", reproduce_vtrain_multi},
     {"llm-foundry-a100", reproduce_llm_foundry_a100},
+    {"zero-t1", reproduce_zero_t1},
+    {"lecture-8xa100", reproduce_lecture_8xa100},
+    {"korthikanti-t2", reproduce_korthikanti_t2},
 };
 
 }  // namespace

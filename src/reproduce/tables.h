@@ -17,6 +17,9 @@ Result<Reproduction> reproduce_megatron_t1();
 std::vector<PublishedRun> korthikanti_t5_runs();
 Result<Reproduction> reproduce_korthikanti_t5();
 
+std::vector<PublishedRun> zero_bubble_t4_runs();
+Result<Reproduction> reproduce_zero_bubble_t4();
+
 Result<Reproduction> reproduce_zero_bubble_t5();
 
 std::vector<PublishedRun> vtrain_multi_runs();
@@ -25,5 +28,9 @@ Result<Reproduction> reproduce_vtrain_multi();
 std::vector<PublishedRun> llm_foundry_80g_runs();
 std::vector<PublishedRun> llm_foundry_40g_runs();
 Result<Reproduction> reproduce_llm_foundry_a100();
+
+Result<Reproduction> reproduce_zero_t1();
+Result<Reproduction> reproduce_lecture_8xa100();
+Result<Reproduction> reproduce_korthikanti_t2();
 
 }  // namespace trireme

@@ -1,9 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string_view>
-#include <vector>
 
 namespace trireme {
 
@@ -28,12 +25,9 @@ struct TrainerPractice {
   friend bool operator==(const TrainerPractice&, const TrainerPractice&) = default;
 };
 
-// Trainers whose practice is known, as `trireme plan --as` names them.
-enum class TrainerKind : uint8_t { Trireme, Megatron, DeepSpeed, Torchtitan };
+// Other programs that train. Each keeps other copies of the parameters and other activations, and
+// executes a layout in another way.
+enum class TrainerKind : uint8_t { Megatron, Torchtitan, DeepSpeed };
 TrainerPractice practice_of(TrainerKind trainer);
-
-std::string_view name_of(TrainerKind trainer);
-std::optional<TrainerKind> trainer_of(std::string_view name);
-std::vector<std::string_view> trainer_names();
 
 }  // namespace trireme
