@@ -27,6 +27,7 @@ constexpr FreeNumber kFreeNumbers[] = {
     {"matmul_share", [](Hardware& h) { return &h.matmul_share; }},
     {"matmul_depth", [](Hardware& h) { return &h.matmul_depth; }},
     {"memory_share", [](Hardware& h) { return &h.memory_share; }},
+    {"speed_spread", [](Hardware& h) { return &h.speed_spread; }},
     {"launch_s", [](Hardware& h) { return &h.launch_s; }},
     {"collective_s", [](Hardware& h) { return &h.collective_s; }},
     {"step_s", [](Hardware& h) { return &h.step_s; }},
@@ -66,11 +67,21 @@ class Measurements {
     layer_model_ = model_of(layer);
     for (const MeasuredStage& row : kMeasuredStages) {
       PublishedRun stage;
-      stage.model = {.layers = 1, .d_model = row.d_model, .heads = row.heads, .seq_len = 1024,
-                     .dropout = 0.0};
+      stage.model = {
+          .layers = 1, .d_model = row.d_model, .heads = row.heads, .seq_len = 1024};
       stage.global_sequences = stage.micro_sequences = row.micro_sequences;
       stage_models_.push_back(model_of(stage));
     }
+  }
+
+  Errors products(const Hardware& hardware) const {
+    Errors errors;
+    for (const MeasuredProduct& row : kMeasuredProducts) {
+      const Product product{row.m, row.n, row.k};
+      errors.add(price_product(product, DType::BF16, hardware),
+                 product.flops() / (row.tflops * 1e12));
+    }
+    return errors;
   }
 
   Errors all_reduces(const Hardware& hardware) const {
@@ -167,8 +178,8 @@ int fit(int max_evaluations) {
   const auto loss = [&](const std::vector<double>& factors) {
     const Hardware hardware = with(factors);
     double sum = 0.0;
-    for (const Errors& errors : {measured.all_reduces(hardware), measured.layers(hardware),
-                                 measured.stages(hardware), measured.iterations(hardware)}) {
+    for (const Errors& errors : {measured.products(hardware), measured.all_reduces(hardware),
+                                 measured.layers(hardware), measured.stages(hardware), measured.iterations(hardware)}) {
       sum += errors.robust / errors.count;
     }
     return sum;
@@ -178,6 +189,7 @@ int fit(int max_evaluations) {
   for (const FreeNumber& number : kFreeNumbers) {
     fmt::print("{} = {:.4g}\n", number.name, *number.in(best));
   }
+  print("products", measured.products(best));
   print("all-reduces", measured.all_reduces(best));
   print("layers", measured.layers(best));
   print("stages", measured.stages(best));

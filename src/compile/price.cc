@@ -1,6 +1,7 @@
 #include "compile/price.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/backward_reads.h"
 #include "graph/fuse.h"
@@ -192,6 +193,17 @@ UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Ha
   return {pricer.price(embedding_graph(model), Recompute::None),
           pricer.price(layer_graph(model, 0), shape.recompute),
           pricer.price(head_graph(model), Recompute::None)};
+}
+
+UnitPrices price_units(const RunPlan& plan, const Hardware& hardware) {
+  UnitPrices prices = price_units(plan.model, plan.shape, hardware);
+  // The expected maximum of n normal variates is about sqrt(2 ln n) standard deviations.
+  const double slowest = std::sqrt(2.0 * std::log(double(plan.num_ranks())));
+  const double factor = 1.0 + hardware.speed_spread * slowest;
+  for (ComputeTimes* times : {&prices.embedding, &prices.layer, &prices.head}) {
+    *times = factor * *times;
+  }
+  return prices;
 }
 
 double price_update(double elements, const StageShape& shape, const Hardware& hardware) {

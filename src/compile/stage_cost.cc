@@ -75,7 +75,7 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
 
 Costs pipeline_costs(const RunPlan& plan, const std::vector<StageSpec>& stages,
                      const Hardware& hardware) {
-  const UnitPrices prices = price_units(plan.model, plan.shape, hardware);
+  const UnitPrices prices = price_units(plan, hardware);
   Costs costs;
   costs.stages.clear();
   for (const StageSpec& stage : stages) costs.stages.push_back(stage_times(prices.of(stage)));

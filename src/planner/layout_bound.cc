@@ -61,8 +61,7 @@ const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout) {
   const auto [found, is_new] = unit_prices_.try_emplace(
       {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute});
   if (is_new) {
-    const RunPlan plan = shaped(layout);
-    found->second = price_units(plan.model, plan.shape, hardware_);
+    found->second = price_units(shaped(layout), hardware_);
   }
   return found->second;
 }

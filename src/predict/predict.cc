@@ -73,7 +73,7 @@ std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardw
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
                                       const PricedSchedule& priced,
                                       CollectiveBytes& collective_bytes) {
-  const UnitPrices prices = price_units(plan.model, plan.shape, hardware);
+  const UnitPrices prices = price_units(plan, hardware);
   std::vector<StepTimes> times(size_t(plan.mesh.pp));
   if (!priced.simulation.ok()) return times;
   for (const RankPlan& rank : plan.pipeline) {

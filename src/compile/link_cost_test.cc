@@ -1,0 +1,89 @@
+#include "compile/link_cost.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+Hardware hardware_with(std::vector<LinkTier> tiers) {
+  Hardware hardware;
+  hardware.tiers = std::move(tiers);
+  return hardware;
+}
+
+Hardware two_tiers() {
+  return hardware_with({{.name = "node", .ranks = 8, .link = {2e-6, 100e9}},
+                        {.name = "cluster", .link = {10e-6, 10e9}}});
+}
+
+TEST(LinkCost, GroupsInsideANodeDoNotPayForTheLinksBetweenNodes) {
+  EXPECT_EQ(group_link(two_tiers(), {8, 1}).bytes_per_s, 100e9);
+  EXPECT_EQ(group_link(two_tiers(), {4, 2}).bytes_per_s, 100e9);
+  // One rank of every node: its own adapter. All ranks of every node: the adapters of all.
+  EXPECT_EQ(group_link(two_tiers(), {4, 8}).bytes_per_s, 10e9);
+  EXPECT_EQ(group_link(two_tiers(), {32, 1}).bytes_per_s, 80e9);
+  EXPECT_EQ(group_link(two_tiers(), {1, 8}).bytes_per_s, 0.0);
+}
+
+// Hybrid sharding: gathering inside a node and summing one eighth between nodes costs less than
+// gathering over all nodes.
+TEST(LinkCost, ShardsInsideANodeAreFasterThanShardsOverNodes) {
+  const double bytes = 1e9;
+  const double everywhere = transfer_s(group_link(two_tiers(), {64, 1}), bytes * 63 / 64);
+  const double inside = transfer_s(group_link(two_tiers(), {8, 1}), bytes * 7 / 8);
+  EXPECT_LT(inside, everywhere);
+}
+
+TEST(LinkCost, EqualTiersMerge) {
+  const LinkSpec link{3e-6, 20e9};
+  const Hardware one = hardware_with({{.name = "all", .link = link}});
+  const Hardware three = hardware_with({{.name = "a", .ranks = 4, .link = link},
+                                        {.name = "b", .ranks = 16, .link = link},
+                                        {.name = "c", .link = link}});
+  for (const RankSpan span : {RankSpan{2, 1}, {4, 1}, {16, 1}, {64, 1}, {8, 4}, {4, 16}, {64, 2}}) {
+    EXPECT_EQ(group_link(one, span), group_link(three, span)) << span.count << " x " << span.stride;
+    EXPECT_NEAR(exchange_link(one, span).bytes_per_s, exchange_link(three, span).bytes_per_s, 1.0);
+  }
+}
+
+// No collective is faster than the adapters of a node let its data out.
+TEST(LinkCost, NothingBeatsTheBandwidthOutOfANode) {
+  for (const int64_t ranks : {16, 64, 512}) {
+    const double least_s = 1e9 * double(ranks - 8) / double(ranks) / (8 * 10e9);
+    const double sent = 1e9 * double(ranks - 1) / double(ranks);
+    EXPECT_GE(transfer_s(group_link(two_tiers(), {ranks, 1}), sent), least_s);
+    EXPECT_GE(transfer_s(exchange_link(two_tiers(), {ranks, 1}), sent), least_s);
+  }
+}
+
+TEST(LinkCost, SlowerOrOversubscribedLinksAreNeverFaster) {
+  for (const RankSpan span : {RankSpan{8, 1}, {64, 1}, {8, 8}}) {
+    const double before_s = transfer_s(group_link(two_tiers(), span), 1e8);
+    for (size_t tier = 0; tier < 2; ++tier) {
+      Hardware slower = two_tiers(), narrower = two_tiers();
+      slower.tiers[tier].link.latency_s *= 2.0;
+      narrower.tiers[tier].oversubscription = 2.0;
+      EXPECT_GE(transfer_s(group_link(slower, span), 1e8), before_s);
+      EXPECT_GE(transfer_s(group_link(narrower, span), 1e8), before_s);
+    }
+  }
+}
+
+TEST(LinkCost, PairsUseTheInnermostTierThatJoinsThem) {
+  EXPECT_EQ(pair_link(two_tiers(), 0, 7).bytes_per_s, 100e9);
+  EXPECT_EQ(pair_link(two_tiers(), 7, 8).bytes_per_s, 10e9);
+  EXPECT_EQ(pair_link(hardware_with({}), 0, 1).bytes_per_s, 0.0);
+}
+
+// The axes of a torus have links of their own, so a group over two axes has both.
+TEST(LinkCost, AxesOfATorusAddTheirLinks) {
+  const Hardware torus =
+      hardware_with({{.name = "x", .ranks = 16, .link = {1e-6, 90e9}, .is_torus = true},
+                     {.name = "y", .ranks = 256, .link = {1e-6, 90e9}, .is_torus = true}});
+  EXPECT_EQ(group_link(torus, {16, 1}).bytes_per_s, 90e9);
+  EXPECT_EQ(group_link(torus, {256, 1}).bytes_per_s, 180e9);
+  EXPECT_NEAR(group_link(torus, {256, 1}).latency_s, 16e-6, 1e-12);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,103 @@
+#include "graph/op_work.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/fuse.h"
+#include "graph/model_graphs.h"
+#include "graph/place.h"
+#include "graph/work.h"
+#include "schema/run_config.h"
+
+namespace trireme {
+namespace {
+
+ModelSpec small_model(ModelFamily family) {
+  RunConfig config;
+  config.model.family = family;
+  config.model.layers = 2;
+  config.model.d_model = 64;
+  config.model.heads = 8;
+  config.model.kv_heads = family == ModelFamily::Gpt2 ? 8 : 4;
+  config.model.vocab_size = 304;
+  config.model.seq_len = 32;
+  if (family == ModelFamily::Moe) {
+    config.model.experts = 8;
+    config.model.top_k = 2;
+  }
+  return resolve_model(config.model, 0).value();
+}
+
+// FLOPs of all products of a unit in F, B and W.
+double product_flops(const std::vector<OpWork>& works) {
+  double flops = 0.0;
+  for (const OpWork& work : works) {
+    for (const HalfWork* half : {&work.forward, &work.input_grad, &work.weight_grad}) {
+      for (const Product& product : half->products) flops += product.flops();
+    }
+  }
+  return flops;
+}
+
+double attention_flops(const std::vector<OpWork>& works) {
+  double flops = 0.0;
+  for (const OpWork& work : works) {
+    if (work.attention) flops += work.attention->forward_flops();
+  }
+  return flops;
+}
+
+// The ranks of tp and cp together do the FLOPs of the model, whether ops are fused or not.
+TEST(OpWork, RanksTogetherDoTheFlopsOfTheModel) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
+    const ModelSpec model = small_model(family);
+    for (const auto& [tp, cp] : {std::pair{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}) {
+      for (const bool fuses : {false, true}) {
+        StageShape shape{.micro_sequences = 4, .compute = DType::BF16};
+        shape.tp = tp;
+        shape.cp = cp;
+        const ModelShard shard = shard_model(model, shape);
+        for (const Graph& stated : {layer_graph(model, 0), head_graph(model)}) {
+          const Graph placed = place(stated, shape);
+          const auto works = op_works(fuses ? fuse(placed) : placed, shard, shape);
+          const double tokens = 4.0 * double(model.seq_len);
+          const ModelFlops flops = flops_per_token(stated, model);
+          double replicated = 0.0;  // the router runs on every tp rank
+          for (const OpWork& work : works) {
+            if (work.kind == OpKind::Route) replicated += (tp - 1) * product_flops({work}) * cp;
+          }
+          EXPECT_NEAR(product_flops(works) * tp * cp - replicated, tokens * flops.matmul,
+                      1e-9 * tokens * flops.matmul)
+              << stated.unit << " tp " << tp << " cp " << cp;
+          EXPECT_NEAR(3.0 * attention_flops(works) * tp * cp, tokens * flops.attention,
+                      1e-9 * (1.0 + tokens * flops.attention))
+              << stated.unit << " tp " << tp << " cp " << cp;
+        }
+      }
+    }
+  }
+}
+
+// Fusing kernels leaves products as they are, and only saves reads and writes.
+TEST(OpWork, FusedOpsMoveFewerBytes) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
+    const ModelSpec model = small_model(family);
+    const StageShape shape{.micro_sequences = 2};
+    const ModelShard shard = shard_model(model, shape);
+    const auto bytes_of = [](const std::vector<OpWork>& works) {
+      double bytes = 0.0;
+      for (const OpWork& work : works) {
+        bytes += work.forward.bytes + work.input_grad.bytes + work.weight_grad.bytes;
+      }
+      return bytes;
+    };
+    for (const Graph& stated : {layer_graph(model, 0), head_graph(model)}) {
+      const Graph placed = place(stated, shape);
+      const auto apart = op_works(placed, shard, shape), fused = op_works(fuse(placed), shard, shape);
+      EXPECT_EQ(product_flops(apart), product_flops(fused));
+      EXPECT_LT(bytes_of(fused), bytes_of(apart)) << stated.unit;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
