@@ -9,6 +9,7 @@
 #include "graph/moves.h"
 #include "graph/op_placement.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -68,9 +69,8 @@ void for_every_case(const std::function<void(const Case&)>& visit) {
 }
 
 std::vector<Graph> placed_units(const Case& c) {
-  std::vector<Graph> units;
-  for (const Graph& unit : stage_graphs(c.model, c.stage)) units.push_back(place(unit, c.shape));
-  return units;
+  return stage_graphs(c.model, c.stage,
+                      [&](Graph unit) { return place(stack(std::move(unit)), c.shape); });
 }
 
 // The message of the check; "" where it finds nothing.

@@ -183,8 +183,8 @@ class RunDraw {
     BatchConfig& batch = config_.batch;
     batch.micro_sequences = 1 + below(3);
     int64_t microbatches = any_of({1, 2, 3, 4, 8, 2 * parallel.pp, 4 * parallel.pp});
-    const bool has_directions = parallel.schedule == ScheduleKind::Dualpipe ||
-                                parallel.schedule == ScheduleKind::DualpipeV;
+    const bool has_directions =
+        parallel.schedule == ScheduleKind::Dualpipe || parallel.schedule == ScheduleKind::DualpipeV;
     if (has_directions && !is_one_of(4)) {
       microbatches = std::max<int64_t>(microbatches, std::bit_ceil(2u * unsigned(parallel.pp)));
     }
