@@ -12,6 +12,7 @@
 #include "graph/param_table.h"
 #include "graph/place.h"
 #include "graph/stack.h"
+#include "schema/degree_rules.h"
 
 namespace trireme {
 namespace {
@@ -213,7 +214,8 @@ Status check_placed(const std::vector<Graph>& units, const std::vector<ParamLayo
 }
 
 Status check_placements(const ModelSpec& model, const StageSpec& stage, StageShape shape) {
-  TRIREME_TRY_DONE(check_tensor_parallel(model, shape.tp));
+  const Mesh mesh{.tp = shape.tp, .cp = shape.cp, .ep = shape.ep};
+  TRIREME_TRY_DONE(check_degrees(model, mesh, shape.context_exchange));
   const std::vector<Graph> units =
       stage_graphs(model, stage, [&](Graph unit) { return place(stack(std::move(unit)), shape); });
   std::vector<std::vector<ParamLayout>> of_rank;
