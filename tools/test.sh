@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The whole test suite: layers, pages, format, then the tests under each preset, then
-# short fuzzing.
+# The whole test suite: layers, pages, format, clang-tidy, then the tests under each
+# preset, then short fuzzing.
 # tools/test.sh [all]: with `all`, the tests labelled slow run too, the address sanitizer takes
 # every layout of tests/parity, the thread sanitizer the layers that train, and each fuzz target
 # two minutes.
@@ -61,6 +61,7 @@ build() {
 step "layers" tools/check_layers.sh
 step "pages" tools/check_docs.sh
 step "format" tools/check_format.sh
+step "clang-tidy" tools/check_tidy.sh
 preset ci build/ci "${skip[@]}"
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
 # Under the address sanitizer a pairwise cover of the layouts stands for all of them, and no ten

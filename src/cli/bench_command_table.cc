@@ -7,6 +7,7 @@
 #include "cli/bench_train_command.h"
 #include "cli/calibrate_command.h"
 #include "cli/command_table.h"
+#include "kernels/bench.h"
 
 namespace trireme {
 namespace {
@@ -26,6 +27,12 @@ Command bench_train_command() {
           .run = [options](CommandIo& io) { return run_bench_train(*options, io); }};
 }
 
+std::vector<std::string> kernel_families() {
+  std::vector<std::string> names;
+  for (const BenchFamily& family : bench_families()) names.push_back(family.name);
+  return names;
+}
+
 Command bench_kernels_command() {
   auto options = std::make_shared<BenchKernelsOptions>();
   return {.name = "kernels",
@@ -34,8 +41,7 @@ Command bench_kernels_command() {
                        .value_name = "NAME",
                        .doc = "time only this family",
                        .target = &options->family,
-                       .choices = {"matmul", "attention", "norm", "activation", "moe", "embedding",
-                                   "rope", "loss", "dropout", "elementwise", "optimizer"}},
+                       .choices = kernel_families()},
                       {.name = "filter",
                        .value_name = "TEXT",
                        .doc = "time only rows whose name contains this text",

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+
+#include "cli/command_table.h"
+#include "cli/repository.h"
+#include "kernels/bench.h"
 
 namespace trireme {
 namespace {
@@ -45,6 +51,22 @@ TEST_F(BenchKernels, EveryRowSaysWhatItCountsAndItsShareOfTheCeiling) {
   }
   // A product with its sum, two forms and two dtypes of this shape, and two rows of rope.
   EXPECT_GE(num_rows, 6);
+}
+
+// Every folder of src/kernels is a family. It has a benchmark, and --family takes its name.
+TEST_F(BenchKernels, EveryFamilyOfKernelsIsListedAndTaken) {
+  std::set<std::string> folders, listed;
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "src/kernels")) {
+    if (entry.is_directory()) folders.insert(entry.path().filename().string());
+  }
+  for (const BenchFamily& family : bench_families()) listed.insert(family.name);
+  EXPECT_EQ(listed, folders);
+  const Command bench = bench_command();
+  for (const std::string& family : folders) {
+    const std::string args[] = {"kernels", "--family", family};
+    const auto parsed = parse_arguments(bench, args);
+    EXPECT_TRUE(parsed.ok()) << family;
+  }
 }
 
 TEST_F(BenchKernels, AFilterThatNamesNothingIsWrongUsageAndPrintsNothing) {

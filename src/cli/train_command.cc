@@ -26,7 +26,7 @@ namespace {
 
 // Number of signals that asked the run to stop. It is global, because a signal handler can reach
 // nothing else.
-std::atomic<int> stop_signals{0};
+std::atomic<int> stop_signals{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 // The first signal lets the step finish and saves; the second ends the process at once.
 void handle_stop_signal(int) {

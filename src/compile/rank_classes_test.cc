@@ -45,8 +45,8 @@ void for_each_mesh(int most_ranks, const std::function<void(const Mesh&)>& visit
       for (int pp = 1; tp * cp * pp <= most_ranks; ++pp) {
         for (int dp = 1; tp * cp * pp * dp <= most_ranks; ++dp) {
           for (int ep = 1; ep <= dp * cp; ++ep) {
-            const Mesh mesh{tp, cp, pp, dp, ep};
-            if (problems_of(mesh).empty()) visit(mesh);
+            const bool is_nested = cp % ep == 0 || ep % cp == 0;
+            if (dp * cp % ep == 0 && is_nested) visit(Mesh{tp, cp, pp, dp, ep});
           }
         }
       }

@@ -11,6 +11,8 @@
 #include "graph/op_placement.h"
 #include "graph/param_table.h"
 #include "graph/place.h"
+#include "graph/stack.h"
+#include "schema/degree_rules.h"
 
 namespace trireme {
 namespace {
@@ -212,9 +214,10 @@ Status check_placed(const std::vector<Graph>& units, const std::vector<ParamLayo
 }
 
 Status check_placements(const ModelSpec& model, const StageSpec& stage, StageShape shape) {
-  TRIREME_TRY_DONE(check_tensor_parallel(model, shape.tp));
-  std::vector<Graph> units;
-  for (const Graph& unit : stage_graphs(model, stage)) units.push_back(place(unit, shape));
+  const Mesh mesh{.tp = shape.tp, .cp = shape.cp, .ep = shape.ep};
+  TRIREME_TRY_DONE(check_degrees(model, mesh, shape.context_exchange));
+  const std::vector<Graph> units =
+      stage_graphs(model, stage, [&](Graph unit) { return place(stack(std::move(unit)), shape); });
   std::vector<std::vector<ParamLayout>> of_rank;
   for (shape.tp_rank = 0; shape.tp_rank < shape.tp; ++shape.tp_rank) {
     of_rank.push_back(param_layouts(model, stage, shape));

@@ -9,6 +9,7 @@
 #include "graph/moves.h"
 #include "graph/op_placement.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -68,9 +69,8 @@ void for_every_case(const std::function<void(const Case&)>& visit) {
 }
 
 std::vector<Graph> placed_units(const Case& c) {
-  std::vector<Graph> units;
-  for (const Graph& unit : stage_graphs(c.model, c.stage)) units.push_back(place(unit, c.shape));
-  return units;
+  return stage_graphs(c.model, c.stage,
+                      [&](Graph unit) { return place(stack(std::move(unit)), c.shape); });
 }
 
 // The message of the check; "" where it finds nothing.
@@ -208,21 +208,19 @@ TEST(PlacedGraph, ALayerMovesWhatTheClosedFormSays) {
 
 TEST(PlacedGraph, DegreesThatDoNotFitAreRefusedByKeyAndRule) {
   const ModelSpec model = model_of(ModelFamily::Llama, false);
-  const Status three = check_tensor_parallel(model, 3);
-  ASSERT_FALSE(three.ok());
-  EXPECT_NE(three.error().message.find("parallel.tp = 3 must divide model.heads = 8"),
-            std::string::npos);
-  StageShape over_five;
-  over_five.cp = 5;
-  const Status five = check_context_parallel(model, over_five);
-  ASSERT_FALSE(five.ok());
-  EXPECT_NE(five.error().message.find("model.seq_len = 32 must be a multiple of 10"),
-            std::string::npos);
-  ModelSpec odd = model;
-  odd.heads = 12;
-  odd.kv_heads = 6;
-  EXPECT_FALSE(check_tensor_parallel(odd, 4).ok());
-  EXPECT_TRUE(check_tensor_parallel(odd, 2).ok());
+  const auto refusal_of = [&](StageShape shape) {
+    const Status status = check_placements(model, whole_model(model), shape);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(refusal_of({.tp = 2}), "");
+  EXPECT_EQ(refusal_of({.tp = 3}), "parallel.tp = 3 must divide model.heads = 8");
+  EXPECT_EQ(refusal_of({.cp = 5}),
+            "parallel.cp = 5 must divide half of model.seq_len = 32, because every rank has two "
+            "chunks");
+  EXPECT_EQ(refusal_of({.ep = 2}), "parallel.ep = 2 splits experts");
+  EXPECT_EQ(refusal_of({.tp = 4, .cp = 2, .context_exchange = ContextExchange::AllToAll}),
+            "parallel.context = \"all_to_all\" shares heads out: parallel.cp = 2 must divide the 1 "
+            "kv heads of a rank");
 }
 
 }  // namespace

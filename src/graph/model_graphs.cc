@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "graph/graph_builder.h"
-#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -66,14 +65,13 @@ Graph layer_graph(const ModelSpec& model, int64_t layer) {
   const ValueId a = attention(g, model, h1);
   if (model.parallel_block) {  // x + attention(norm(x)) + mlp(norm(x))
     const ValueId sum = g.add("block.sum", a, feed_forward(h1));
-    return stack(g.output(
-        g.add("y", x, g.dropout("block.residual_dropout", g.layer_scale("block.scale", sum)))));
+    return g.output(
+        g.add("y", x, g.dropout("block.residual_dropout", g.layer_scale("block.scale", sum))));
   }
   const ValueId x1 =
       g.add("x1", x, g.dropout("attn.residual_dropout", g.layer_scale("attn.scale", a)));
   const ValueId p = feed_forward(g.norm("norm2", x1));
-  return stack(
-      g.output(g.add("y", x1, g.dropout("mlp.residual_dropout", g.layer_scale("mlp.scale", p)))));
+  return g.output(g.add("y", x1, g.dropout("mlp.residual_dropout", g.layer_scale("mlp.scale", p))));
 }
 
 Graph head_graph(const ModelSpec& model) {
@@ -98,10 +96,10 @@ void for_each_unit(const ModelSpec& model, const StageSpec& stage,
   if (stage.has_head) visit(pass(head_graph(model)));
 }
 
-std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage) {
+std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage,
+                                const std::function<Graph(Graph)>& pass) {
   std::vector<Graph> units;
-  const auto unchanged = [](Graph graph) { return graph; };
-  for_each_unit(model, stage, unchanged, [&](const Graph& unit) { units.push_back(unit); });
+  for_each_unit(model, stage, pass, [&](const Graph& unit) { units.push_back(unit); });
   return units;
 }
 

@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-// The graphs of a model, one for each unit. Everything else that a stage needs is derived from
-// them: parameters, placements, sums of gradients, FLOPs, transfers.
+// The graphs of a model, one for each unit, as their formulas read. Everything else that a stage
+// needs is derived from them, once `stack` has joined their products: parameters, placements, sums
+// of gradients, FLOPs, transfers.
 Graph embedding_graph(const ModelSpec& model);
 Graph layer_graph(const ModelSpec& model, int64_t layer);
 // A head whose weight is the table of the embedding has a parameter of the embedding's name.
@@ -22,8 +23,9 @@ void for_each_unit(const ModelSpec& model, const StageSpec& stage,
                    const std::function<Graph(Graph)>& pass,
                    const std::function<void(const Graph& unit)>& visit);
 
-// The units of a stage in the order of F.
-std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage);
+// The same as a list.
+std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage,
+                                const std::function<Graph(Graph)>& pass);
 
 inline constexpr std::string_view kTokenTable = "embedding.tokens";
 

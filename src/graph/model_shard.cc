@@ -1,57 +1,14 @@
 #include "graph/model_shard.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/check.h"
+#include "schema/degree_rules.h"
 
 namespace trireme {
 LayerSlices LayerSlices::of(const StageShape& shape) {
   const int all = shape.slices > 0 ? shape.slices : shape.tp, count = all / shape.tp;
   return {all, shape.tp_rank * count, count, shape.slices > 0};
-}
-
-Status check_tensor_parallel(const ModelSpec& model, int tp) {
-  const auto refuse = [&](const char* rule, const char* key, int64_t value) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("parallel.tp = {} {} model.{} = {}", tp, rule, key, value)};
-  };
-  if (model.heads % tp != 0) return refuse("must divide", "heads", model.heads);
-  if (model.kv_heads % tp != 0 && tp % model.kv_heads != 0) {
-    return refuse("must divide, or be a multiple of,", "kv_heads", model.kv_heads);
-  }
-  if (model.d_ff < tp) return refuse("must not exceed", "d_ff", model.d_ff);
-  if (model.vocab_size < tp) return refuse("must not exceed", "vocab_size", model.vocab_size);
-  return Done{};
-}
-
-Status check_context_parallel(const ModelSpec& model, const StageShape& shape) {
-  const int cp = shape.cp;
-  if (!ContextChunks::fits(model.seq_len, cp)) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("parallel.cp = {}: model.seq_len = {} must be a multiple of {}, two "
-                             "chunks for every rank",
-                             cp, model.seq_len, 2 * cp)};
-  }
-  const int64_t kv_heads = std::max<int64_t>(1, model.kv_heads / shape.tp);
-  if (shape.context_exchange == ContextExchange::AllToAll && kv_heads % cp != 0) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("parallel.context = \"all_to_all\" shares heads out: parallel.cp = {} "
-                             "must divide the {} kv heads of a rank; try \"ring\"",
-                             cp, kv_heads)};
-  }
-  return Done{};
-}
-
-Status check_expert_parallel(const ModelSpec& model, int ep) {
-  if (ep == 1 || (model.has_experts() && model.experts % ep == 0)) return Done{};
-  if (!model.has_experts()) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("parallel.ep = {} splits experts; set model.family = \"moe\"", ep)};
-  }
-  return Error{ErrorKind::Usage,
-               fmt::format("parallel.ep = {} must divide model.experts = {}", ep, model.experts)};
 }
 
 int64_t ModelShard::sent_rows(int64_t num_tokens) const {
@@ -74,7 +31,8 @@ std::array<int64_t, 3> ModelShard::up_blocks() const {
 }
 
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
-  const Status fits = check_tensor_parallel(model, shape.tp);
+  const Mesh mesh{.tp = shape.tp, .cp = shape.cp, .ep = shape.ep};
+  const Status fits = check_degrees(model, mesh, shape.context_exchange);
   TRIREME_CHECK(fits.ok(), fits.error().message);
   TRIREME_CHECK(shape.tp_rank >= 0 && shape.tp_rank < shape.tp, "no such tp rank");
   const int tp = shape.tp, rank = shape.tp_rank;
@@ -95,12 +53,8 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   shard.vocab_size = count(model.vocab_size);
   shard.first_token = begin(model.vocab_size);
   shard.num_tokens = model.vocab_size;
-  const Status sequences_fit = check_context_parallel(model, shape);
-  TRIREME_CHECK(sequences_fit.ok(), sequences_fit.error().message);
   TRIREME_CHECK(shape.cp_rank >= 0 && shape.cp_rank < shape.cp, "no such cp rank");
   shard.chunks = {model.seq_len, shape.cp, shape.cp_rank};
-  const Status experts_fit = check_expert_parallel(model, shape.ep);
-  TRIREME_CHECK(experts_fit.ok(), experts_fit.error().message);
   TRIREME_CHECK(shape.ep_rank >= 0 && shape.ep_rank < shape.ep, "no such ep rank");
   shard.ep = shape.ep;
   shard.held_experts = model.held_experts / shape.ep;

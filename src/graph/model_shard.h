@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/result.h"
 #include "schema/context_chunks.h"
 #include "schema/model_spec.h"
 #include "schema/placement.h"
@@ -82,10 +81,5 @@ static_assert(backward_of(enter_block(Placement::shard(0))) == leave_block(Place
 constexpr Redistribution join_softmax() { return {Placement::shard(0), Placement::invariant()}; }
 
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape);
-
-// Why these degrees do not fit the model: key, value, rule, remedy.
-Status check_tensor_parallel(const ModelSpec& model, int tp);
-Status check_context_parallel(const ModelSpec& model, const StageShape& shape);
-Status check_expert_parallel(const ModelSpec& model, int ep);
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include "graph/model_graphs.h"
 #include "graph/param_table.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -87,7 +88,7 @@ class MoveList {
 
 StageMoves stage_moves(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   MoveList moves(model, shape);
-  const auto placed = [&](const Graph& unit) { return place(unit, shape); };
+  const auto placed = [&](Graph unit) { return place(stack(std::move(unit)), shape); };
   for_each_unit(model, stage, placed, [&](const Graph& unit) { moves.add(unit); });
   return moves.take();
 }

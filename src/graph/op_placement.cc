@@ -128,6 +128,12 @@ Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Pla
   return std::move(fits == strategies.end() ? strategies.front() : *fits);
 }
 
+ContextStrategy context_strategy(const StageShape& layout) {
+  if (layout.cp == 1) return ContextStrategy::WholeSequences;
+  return layout.context_exchange == ContextExchange::Ring ? ContextStrategy::Ring
+                                                          : ContextStrategy::AllToAll;
+}
+
 Placement residual_placement(const StageShape& layout) {
   return layout.sequence_parallel ? Placement::shard(0) : Placement::invariant();
 }

@@ -24,6 +24,11 @@ std::vector<Strategy> strategies_of(const Graph& graph, const Op& op, MeshAxis a
 // The strategy whose inputs lie as they do; the usual one where there is none.
 Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Placement>& inputs);
 
+// How attention reaches the keys of its queries: every rank has whole sequences, keys and values go
+// round a ring, or an all-to-all brings all tokens of some heads together.
+enum class ContextStrategy : uint8_t { WholeSequences, Ring, AllToAll };
+ContextStrategy context_strategy(const StageShape& layout);
+
 // How the residual stream lies over the tp ranks: its tokens are parts with sequence parallelism.
 Placement residual_placement(const StageShape& layout);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "graph/op_placement.h"
+
 namespace trireme {
 namespace {
 
@@ -80,8 +82,14 @@ class TensorLister {
     const Shape HT{model_.heads, tokens_.all};
     add(op_.name + ".lse_HT", HT, DType::F32, Lifetime::Forward);
     add(op_.name + ".delta_HT", HT, DType::F32, Lifetime::Scratch);
-    if (shape_.cp == 1) return;
-    shape_.context_exchange == ContextExchange::Ring ? add_ring() : add_heads();
+    switch (context_strategy(shape_)) {
+      case ContextStrategy::WholeSequences:
+        break;
+      case ContextStrategy::Ring:
+        return add_ring();
+      case ContextStrategy::AllToAll:
+        return add_heads();
+    }
   }
 
   // Legend: L tokens of one sequence, W keys and values side by side. The buffers of all chunks of

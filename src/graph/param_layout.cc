@@ -60,6 +60,4 @@ int cp_addends(const Param& param, const StageShape& shape) {
   return param.expert >= 0 ? shape.cp / std::min(shape.cp, shape.ep) : shape.cp;
 }
 
-bool is_of_expert(std::string_view param) { return param.find(".mlp.experts.") != param.npos; }
-
 }  // namespace trireme

@@ -37,6 +37,4 @@ std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& 
 // that share them.
 int cp_addends(const Param& param, const StageShape& shape);
 
-bool is_of_expert(std::string_view param);
-
 }  // namespace trireme

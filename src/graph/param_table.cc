@@ -17,7 +17,7 @@ std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
   for_each_param(model, stage, shard, [&](const Graph& unit, const Param& param) {
     table.push_back({full_name(unit, param), shape_of(param, model, shard), param.init,
                      param.stddev, param.value, param.is_matrix(), param.adjoins_previous,
-                     param.balance_rate});
+                     param.balance_rate, param.expert});
   });
   return table;
 }

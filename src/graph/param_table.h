@@ -20,6 +20,7 @@ struct ParamSpec {
   bool decay = false;             // weight decay: matrices only
   bool adjoins_previous = false;  // as Param
   double balance_rate = 0.0;      // as Param
+  int64_t expert = -1;            // as Param
 };
 
 // "layers.3.attn.wq"; what belongs to the embedding or the head has its full name already.

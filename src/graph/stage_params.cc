@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "graph/model_graphs.h"
+#include "graph/stack.h"
 
 namespace trireme {
 
 void for_each_param(const ModelSpec& model, const StageSpec& stage, const ModelShard& shard,
                     const std::function<void(const Graph& unit, const Param& param)>& visit) {
   bool has_table = false;
-  const auto unchanged = [](Graph graph) { return graph; };
-  for_each_unit(model, stage, unchanged, [&](const Graph& unit) {
+  for_each_unit(model, stage, stack, [&](const Graph& unit) {
     for (const Param& param : unit.params) {
       if (param.name == kTokenTable && std::exchange(has_table, true)) continue;
       const int64_t held = param.expert - shard.first_expert;

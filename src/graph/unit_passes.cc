@@ -37,39 +37,7 @@ bool is_alike(const Graph& a, const Graph& b) {
          are_alike(a.params, b.params) && are_alike(a.ops, b.ops);
 }
 
-// The op of one output of a joined product: its matrix and, where there are biases, its bias. The
-// matrices of a joined op stand before the biases, each in the order of the outputs.
-Op part_of_product(const Graph& graph, const Op& product, size_t output) {
-  const ValueId value = product.outputs[output];
-  Op op{.kind = product.kind,
-        .name = graph.values[size_t(value)].name,
-        .inputs = product.inputs,
-        .params = {},
-        .outputs = {value}};
-  for (size_t i = output; i < product.params.size(); i += product.outputs.size()) {
-    op.params.push_back(product.params[i]);
-  }
-  return op;
-}
-
 }  // namespace
-
-Graph unstack(const Graph& stacked) {
-  Graph graph = stacked;
-  graph.ops.clear();
-  for (const Op& op : stacked.ops) {
-    if (op.kind != OpKind::Linear || op.outputs.size() == 1) {
-      graph.ops.push_back(op);
-      continue;
-    }
-    TRIREME_CHECK(op.params.size() % op.outputs.size() == 0, "each output has its parameters");
-    for (size_t i = 0; i < op.outputs.size(); ++i) {
-      graph.ops.push_back(part_of_product(stacked, op, i));
-    }
-    for (const ParamId id : op.params) graph.params[size_t(id)].adjoins_previous = false;
-  }
-  return graph;
-}
 
 std::vector<ValuePlacement> placements_of(const Graph& placed, const StageShape& layout) {
   std::vector<ValuePlacement> placements(placed.values.size());
@@ -95,22 +63,22 @@ std::vector<ValuePlacement> placements_of(const Graph& placed, const StageShape&
 
 std::vector<UnitPasses> unit_passes(const ModelSpec& model, const StageShape& layout) {
   std::vector<UnitPasses> units;
-  for (Graph& unit : stage_graphs(model, whole_model(model))) {
-    Graph stated = unstack(unit);
+  const auto add = [&](const Graph& stated) {
     const auto alike = std::find_if(units.begin(), units.end(), [&](const UnitPasses& other) {
       return is_alike(other.stated, stated);
     });
     if (alike != units.end()) {
       alike->names.push_back(stated.unit);
-      continue;
+      return;
     }
-    std::vector<std::string> names = {stated.unit};
-    Graph stacked = stack(std::move(unit));
+    Graph stacked = stack(stated);
     Graph placed = place(stacked, layout);
     std::vector<ValuePlacement> placements = placements_of(placed, layout);
-    units.push_back({std::move(names), std::move(stated), std::move(stacked), std::move(placed),
-                     std::move(placements)});
-  }
+    units.push_back(
+        {{stated.unit}, stated, std::move(stacked), std::move(placed), std::move(placements)});
+  };
+  const auto as_stated = [](Graph unit) { return unit; };
+  for_each_unit(model, whole_model(model), as_stated, add);
   return units;
 }
 

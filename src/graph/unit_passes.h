@@ -22,9 +22,6 @@ struct UnitPasses {
 // Every kind of unit of a model once: the embedding, the layers that differ, the head.
 std::vector<UnitPasses> unit_passes(const ModelSpec& model, const StageShape& layout);
 
-// The inverse of `stack`: every linear op has one output again.
-Graph unstack(const Graph& stacked);
-
 // How the values of a placed graph lie, by the strategies of its ops.
 std::vector<ValuePlacement> placements_of(const Graph& placed, const StageShape& layout);
 

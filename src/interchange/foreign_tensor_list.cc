@@ -2,56 +2,90 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "base/check.h"
+
 namespace trireme {
 
 ForeignTensorList::ForeignTensorList(const ModelSpec& model)
-    : d_model_(model.d_model), head_dim_(model.head_dim) {
+    : d_model_(model.d_model), head_dim_(model.head_dim), experts_(model.experts) {
   for (ParamSpec& param : param_table(model, whole_model(model))) {
-    params_.insert(std::move(param.name));
+    params_.emplace(std::move(param.name), Known{param.shape});
   }
 }
 
-void ForeignTensorList::add(const std::string& name, const Shape& shape,
-                            std::vector<std::string> params, float fill) {
-  if (!params_.contains(params.front())) params.clear();
-  tensors_.push_back({.name = name, .shape = shape, .params = std::move(params), .fill = fill});
+Shape ForeignTensorList::stacked(const std::vector<std::string>& params) {
+  int64_t rows = 0;
+  Shape last;
+  for (const std::string& name : params) {
+    const auto known = params_.find(name);
+    TRIREME_CHECK(known != params_.end(), "the model has no parameter " + name);
+    TRIREME_CHECK(!std::exchange(known->second.is_added, true), name + " has two tensors");
+    last = known->second.shape;
+    rows += last[0];
+  }
+  return last.rank() == 1 ? Shape{rows} : Shape{rows, last[1]};
 }
 
-void ForeignTensorList::add_interleaved(const std::string& name, const Shape& shape,
-                                        const std::string& param) {
-  add(name, shape, {param});
+void ForeignTensorList::add(const std::string& name, std::vector<std::string> params) {
+  const Shape shape = stacked(params);
+  tensors_.push_back({.name = name, .shape = shape, .params = std::move(params)});
+}
+
+void ForeignTensorList::add_filled(const std::string& name, const Shape& shape,
+                                   std::vector<std::string> params, float fill) {
+  if (has(params.front())) {
+    add(name, std::move(params));
+  } else {
+    tensors_.push_back({.name = name});
+  }
+  tensors_.back().shape = shape;
+  tensors_.back().fill = fill;
+}
+
+void ForeignTensorList::add_interleaved(const std::string& name, const std::string& param) {
+  add(name, {param});
   tensors_.back().interleaved_head_dim = head_dim_;
 }
 
-void ForeignTensorList::add_experts(const std::string& name, const Shape& shape,
-                                    const std::string& layer,
+void ForeignTensorList::add_experts(const std::string& name, const std::string& layer,
                                     const std::vector<std::string>& ours) {
   std::vector<std::string> params;
-  for (int64_t expert = 0; expert < shape[0]; ++expert) {
+  for (int64_t expert = 0; expert < experts_; ++expert) {
     for (const std::string& matrix : ours) {
       params.push_back(fmt::format("{}mlp.experts.{}.{}", layer, expert, matrix));
     }
   }
-  add(name, shape, std::move(params));
+  add(name, std::move(params));
+  Shape& shape = tensors_.back().shape;
+  shape = Shape{experts_, shape[0] / experts_, shape[1]};
 }
 
-void ForeignTensorList::linear(const std::string& name, const Shape& shape,
-                               std::vector<std::string> weights, std::vector<std::string> biases) {
-  add(name + ".weight", shape, std::move(weights));
-  add(name + ".bias", Shape{shape[0]}, std::move(biases));
+void ForeignTensorList::linear(const std::string& name, std::vector<std::string> weights,
+                               std::vector<std::string> biases) {
+  add(name + ".weight", std::move(weights));
+  add_filled(name + ".bias", Shape{tensors_.back().shape[0]}, std::move(biases));
 }
 
-void ForeignTensorList::transposed_linear(const std::string& name, const Shape& shape,
-                                          std::vector<std::string> weights,
+void ForeignTensorList::transposed_linear(const std::string& name, std::vector<std::string> weights,
                                           std::vector<std::string> biases) {
-  add(name + ".weight", shape, std::move(weights));
-  tensors_.back().transposed = true;
-  add(name + ".bias", Shape{shape[1]}, std::move(biases));
+  linear(name, std::move(weights), std::move(biases));
+  ForeignTensor& weight = tensors_[tensors_.size() - 2];
+  weight.shape = Shape{weight.shape[1], weight.shape[0]};
+  weight.transposed = true;
 }
 
 void ForeignTensorList::norm(const std::string& name, const std::string& ours, bool has_bias) {
-  add(name + ".weight", Shape{d_model_}, {ours + ".gain"}, 1.0f);
-  if (has_bias) add(name + ".bias", Shape{d_model_}, {ours + ".bias"});
+  add_filled(name + ".weight", Shape{d_model_}, {ours + ".gain"}, 1.0f);
+  if (has_bias) add_filled(name + ".bias", Shape{d_model_}, {ours + ".bias"});
+}
+
+std::vector<ForeignTensor> ForeignTensorList::take() {
+  for (const auto& [name, known] : params_) {
+    TRIREME_CHECK(known.is_added, "no tensor of the format holds " + name);
+  }
+  return std::move(tensors_);
 }
 
 }  // namespace trireme

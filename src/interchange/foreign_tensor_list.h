@@ -1,42 +1,54 @@
 #pragma once
 
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "interchange/foreign_tensor.h"
 
 namespace trireme {
 
-// Builds the tensor list of a format. If the model lacks the parameters of a tensor, such as
-// biases, the tensor is a constant that changes nothing.
+// Builds the tensor list of a format from pairs of names: the name of a tensor in the file, and
+// those of our parameters in it. Shapes follow from the parameter table of the model.
 class ForeignTensorList {
  public:
   explicit ForeignTensorList(const ModelSpec& model);
 
-  void add(const std::string& name, const Shape& shape, std::vector<std::string> params,
-           float fill = 0.0f);
+  bool has(const std::string& param) const { return params_.contains(param); }
+  // Adds a tensor that holds these parameters of the model, stacked by rows.
+  void add(const std::string& name, std::vector<std::string> params);
+  // Adds a tensor with `fill` in elements without a parameter: rows of padding, or all of them if
+  // the model lacks the parameters, such as biases.
+  void add_filled(const std::string& name, const Shape& shape, std::vector<std::string> params,
+                  float fill = 0.0f);
   // Adds rows of heads with interleaved halves.
-  void add_interleaved(const std::string& name, const Shape& shape, const std::string& param);
+  void add_interleaved(const std::string& name, const std::string& param);
   // Adds the matrices of all experts of a layer, stacked; each expert's matrices are in the order
   // of `ours`.
-  void add_experts(const std::string& name, const Shape& shape, const std::string& layer,
+  void add_experts(const std::string& name, const std::string& layer,
                    const std::vector<std::string>& ours);
   // Adds NAME.weight [out, in] and NAME.bias [out].
-  void linear(const std::string& name, const Shape& shape, std::vector<std::string> weights,
+  void linear(const std::string& name, std::vector<std::string> weights,
               std::vector<std::string> biases);
   // Adds NAME.weight [in, out] and NAME.bias [out].
-  void transposed_linear(const std::string& name, const Shape& shape,
-                         std::vector<std::string> weights, std::vector<std::string> biases);
+  void transposed_linear(const std::string& name, std::vector<std::string> weights,
+                         std::vector<std::string> biases);
   // Adds NAME.weight and NAME.bias of a norm.
   void norm(const std::string& name, const std::string& ours, bool has_bias);
 
-  std::vector<ForeignTensor> take() { return std::move(tensors_); }
+  // Every parameter of the model must have been added, each once.
+  std::vector<ForeignTensor> take();
 
  private:
-  int64_t d_model_;
-  int64_t head_dim_;
-  std::unordered_set<std::string> params_;  // parameters of the model
+  struct Known {
+    Shape shape;
+    bool is_added = false;
+  };
+  // The shape of the parameters one above the other; each is marked as added.
+  Shape stacked(const std::vector<std::string>& params);
+
+  int64_t d_model_, head_dim_, experts_;
+  std::unordered_map<std::string, Known> params_;  // parameters of the model
   std::vector<ForeignTensor> tensors_;
 };
 

@@ -120,13 +120,11 @@ ModelConfig read_model(const GgufHeader& header) {
 }
 
 // GGUF stores each kind of matrix of all experts as one tensor.
-void add_experts(ForeignTensorList& list, const ModelSpec& model, const std::string& theirs,
-                 const std::string& ours) {
-  const int64_t C = model.d_model, F = model.d_ff, E = model.experts;
-  list.add(theirs + "ffn_gate_inp.weight", Shape{E, C}, {ours + "mlp.router"});
-  list.add_experts(theirs + "ffn_gate_exps.weight", Shape{E, F, C}, ours, {"w_gate"});
-  list.add_experts(theirs + "ffn_up_exps.weight", Shape{E, F, C}, ours, {"w_up"});
-  list.add_experts(theirs + "ffn_down_exps.weight", Shape{E, C, F}, ours, {"w_down"});
+void add_experts(ForeignTensorList& list, const std::string& theirs, const std::string& ours) {
+  list.add(theirs + "ffn_gate_inp.weight", {ours + "mlp.router"});
+  list.add_experts(theirs + "ffn_gate_exps.weight", ours, {"w_gate"});
+  list.add_experts(theirs + "ffn_up_exps.weight", ours, {"w_up"});
+  list.add_experts(theirs + "ffn_down_exps.weight", ours, {"w_down"});
 }
 
 void add_rope(const ModelSpec& model, GgufHeader& header) {
@@ -190,42 +188,39 @@ Result<ModelConfig> gguf_model_of(const GgufHeader& header) {
 }
 
 std::vector<ForeignTensor> gguf_tensors(const ModelSpec& model, ForeignFamily family) {
-  const int64_t C = model.d_model;
-  const int64_t F = model.d_ff;
   // GGUF stores Mixtral as a llama with experts
   const bool is_llama = family != ForeignFamily::Gpt2;
   ForeignTensorList list(model);
-  list.add("token_embd.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
-  if (!is_llama) list.add("position_embd.weight", Shape{model.seq_len, C}, {"embedding.positions"});
+  list.add("token_embd.weight", {"embedding.tokens"});
+  if (!is_llama) list.add("position_embd.weight", {"embedding.positions"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string theirs = fmt::format("blk.{}.", i);
     const std::string ours = fmt::format("layers.{}.", i);
     list.norm(theirs + "attn_norm", ours + "norm1", !is_llama);
     if (is_llama) {
-      list.add_interleaved(theirs + "attn_q.weight", Shape{model.q_width(), C}, ours + "attn.wq");
-      list.add_interleaved(theirs + "attn_k.weight", Shape{model.kv_width(), C}, ours + "attn.wk");
-      list.add(theirs + "attn_v.weight", Shape{model.kv_width(), C}, {ours + "attn.wv"});
-      list.add(theirs + "attn_output.weight", Shape{C, model.q_width()}, {ours + "attn.wo"});
+      list.add_interleaved(theirs + "attn_q.weight", ours + "attn.wq");
+      list.add_interleaved(theirs + "attn_k.weight", ours + "attn.wk");
+      list.add(theirs + "attn_v.weight", {ours + "attn.wv"});
+      list.add(theirs + "attn_output.weight", {ours + "attn.wo"});
       list.norm(theirs + "ffn_norm", ours + "norm2", false);
       if (model.has_experts()) {
-        add_experts(list, model, theirs, ours);
+        add_experts(list, theirs, ours);
         continue;
       }
-      list.add(theirs + "ffn_gate.weight", Shape{F, C}, {ours + "mlp.w_gate"});
-      list.add(theirs + "ffn_up.weight", Shape{F, C}, {ours + "mlp.w_up"});
-      list.add(theirs + "ffn_down.weight", Shape{C, F}, {ours + "mlp.w_down"});
+      list.add(theirs + "ffn_gate.weight", {ours + "mlp.w_gate"});
+      list.add(theirs + "ffn_up.weight", {ours + "mlp.w_up"});
+      list.add(theirs + "ffn_down.weight", {ours + "mlp.w_down"});
       continue;
     }
-    list.linear(theirs + "attn_qkv", Shape{3 * C, C},
-                {ours + "attn.wq", ours + "attn.wk", ours + "attn.wv"},
+    list.linear(theirs + "attn_qkv", {ours + "attn.wq", ours + "attn.wk", ours + "attn.wv"},
                 {ours + "attn.bq", ours + "attn.bk", ours + "attn.bv"});
-    list.linear(theirs + "attn_output", Shape{C, C}, {ours + "attn.wo"}, {ours + "attn.bo"});
+    list.linear(theirs + "attn_output", {ours + "attn.wo"}, {ours + "attn.bo"});
     list.norm(theirs + "ffn_norm", ours + "norm2", true);
-    list.linear(theirs + "ffn_up", Shape{F, C}, {ours + "mlp.w_up"}, {ours + "mlp.b_up"});
-    list.linear(theirs + "ffn_down", Shape{C, F}, {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
+    list.linear(theirs + "ffn_up", {ours + "mlp.w_up"}, {ours + "mlp.b_up"});
+    list.linear(theirs + "ffn_down", {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
   }
   list.norm("output_norm", "final_norm", !is_llama);
-  if (!model.tied_head) list.add("output.weight", Shape{model.vocab_size, C}, {"head.weight"});
+  if (list.has("head.weight")) list.add("output.weight", {"head.weight"});
   return list.take();
 }
 

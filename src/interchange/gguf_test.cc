@@ -33,7 +33,8 @@ TEST_F(Gguf, EveryModelComesBackAsItsTypeRoundsIt) {
     const InterchangeModel model = random_model(name);
     for (const auto& [type, rounding] : kTypes) {
       const Status written = write_gguf(model, path(), {.matrices = type});
-      if (std::string(name) == "gpt2_erf_untied") {
+      const MlpType mlp = model.weights.model().mlp;
+      if (mlp != MlpType::GeluTanh && mlp != MlpType::Swiglu) {  // no key names the activation
         EXPECT_EQ(written.error().kind, ErrorKind::Infeasible);
         continue;
       }

@@ -8,77 +8,67 @@ namespace trireme {
 namespace {
 
 std::vector<ForeignTensor> gpt2_tensors(const ModelSpec& model) {
-  const int64_t C = model.d_model;
   ForeignTensorList list(model);
-  list.add("transformer.wte.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
-  list.add("transformer.wpe.weight", Shape{model.seq_len, C}, {"embedding.positions"});
+  list.add("transformer.wte.weight", {"embedding.tokens"});
+  list.add("transformer.wpe.weight", {"embedding.positions"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string theirs = fmt::format("transformer.h.{}.", i);
     const std::string ours = fmt::format("layers.{}.", i);
     list.norm(theirs + "ln_1", ours + "norm1", true);
-    list.transposed_linear(theirs + "attn.c_attn", Shape{C, 3 * C},
+    list.transposed_linear(theirs + "attn.c_attn",
                            {ours + "attn.wq", ours + "attn.wk", ours + "attn.wv"},
                            {ours + "attn.bq", ours + "attn.bk", ours + "attn.bv"});
-    list.transposed_linear(theirs + "attn.c_proj", Shape{C, C}, {ours + "attn.wo"},
-                           {ours + "attn.bo"});
+    list.transposed_linear(theirs + "attn.c_proj", {ours + "attn.wo"}, {ours + "attn.bo"});
     list.norm(theirs + "ln_2", ours + "norm2", true);
-    list.transposed_linear(theirs + "mlp.c_fc", Shape{C, model.d_ff}, {ours + "mlp.w_up"},
-                           {ours + "mlp.b_up"});
-    list.transposed_linear(theirs + "mlp.c_proj", Shape{model.d_ff, C}, {ours + "mlp.w_down"},
-                           {ours + "mlp.b_down"});
+    list.transposed_linear(theirs + "mlp.c_fc", {ours + "mlp.w_up"}, {ours + "mlp.b_up"});
+    list.transposed_linear(theirs + "mlp.c_proj", {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
   }
   list.norm("transformer.ln_f", "final_norm", true);
-  if (!model.tied_head) list.add("lm_head.weight", Shape{model.vocab_size, C}, {"head.weight"});
+  if (list.has("head.weight")) list.add("lm_head.weight", {"head.weight"});
   return list.take();
 }
 
 void add_mixtral_mlp(ForeignTensorList& list, const ModelSpec& model, ExpertSpelling experts,
                      const std::string& theirs, const std::string& ours) {
-  const int64_t C = model.d_model, F = model.d_ff, E = model.experts;
   if (experts == ExpertSpelling::Fused) {
-    list.add(theirs + "mlp.gate.weight", Shape{E, C}, {ours + "mlp.router"});
-    list.add_experts(theirs + "mlp.experts.gate_up_proj", Shape{E, 2 * F, C}, ours,
-                     {"w_gate", "w_up"});
-    list.add_experts(theirs + "mlp.experts.down_proj", Shape{E, C, F}, ours, {"w_down"});
+    list.add(theirs + "mlp.gate.weight", {ours + "mlp.router"});
+    list.add_experts(theirs + "mlp.experts.gate_up_proj", ours, {"w_gate", "w_up"});
+    list.add_experts(theirs + "mlp.experts.down_proj", ours, {"w_down"});
     return;
   }
   const std::string block = theirs + "block_sparse_moe.";
-  list.add(block + "gate.weight", Shape{E, C}, {ours + "mlp.router"});
-  for (int64_t i = 0; i < E; ++i) {
+  list.add(block + "gate.weight", {ours + "mlp.router"});
+  for (int64_t i = 0; i < model.experts; ++i) {
     const std::string expert = fmt::format("{}experts.{}.", block, i);
     const std::string own = fmt::format("{}mlp.experts.{}.", ours, i);
-    list.add(expert + "w1.weight", Shape{F, C}, {own + "w_gate"});
-    list.add(expert + "w2.weight", Shape{C, F}, {own + "w_down"});
-    list.add(expert + "w3.weight", Shape{F, C}, {own + "w_up"});
+    list.add(expert + "w1.weight", {own + "w_gate"});
+    list.add(expert + "w2.weight", {own + "w_down"});
+    list.add(expert + "w3.weight", {own + "w_up"});
   }
 }
 
 std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ExpertSpelling experts) {
-  const int64_t C = model.d_model;
-  const int64_t Q = model.q_width();
-  const int64_t K = model.kv_width();
-  const int64_t F = model.d_ff;
   ForeignTensorList list(model);
-  list.add("model.embed_tokens.weight", Shape{model.vocab_size, C}, {"embedding.tokens"});
+  list.add("model.embed_tokens.weight", {"embedding.tokens"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string theirs = fmt::format("model.layers.{}.", i);
     const std::string ours = fmt::format("layers.{}.", i);
     list.norm(theirs + "input_layernorm", ours + "norm1", false);
-    list.add(theirs + "self_attn.q_proj.weight", Shape{Q, C}, {ours + "attn.wq"});
-    list.add(theirs + "self_attn.k_proj.weight", Shape{K, C}, {ours + "attn.wk"});
-    list.add(theirs + "self_attn.v_proj.weight", Shape{K, C}, {ours + "attn.wv"});
-    list.add(theirs + "self_attn.o_proj.weight", Shape{C, Q}, {ours + "attn.wo"});
+    list.add(theirs + "self_attn.q_proj.weight", {ours + "attn.wq"});
+    list.add(theirs + "self_attn.k_proj.weight", {ours + "attn.wk"});
+    list.add(theirs + "self_attn.v_proj.weight", {ours + "attn.wv"});
+    list.add(theirs + "self_attn.o_proj.weight", {ours + "attn.wo"});
     list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
     if (model.has_experts()) {
       add_mixtral_mlp(list, model, experts, theirs, ours);
       continue;
     }
-    list.add(theirs + "mlp.gate_proj.weight", Shape{F, C}, {ours + "mlp.w_gate"});
-    list.add(theirs + "mlp.up_proj.weight", Shape{F, C}, {ours + "mlp.w_up"});
-    list.add(theirs + "mlp.down_proj.weight", Shape{C, F}, {ours + "mlp.w_down"});
+    list.add(theirs + "mlp.gate_proj.weight", {ours + "mlp.w_gate"});
+    list.add(theirs + "mlp.up_proj.weight", {ours + "mlp.w_up"});
+    list.add(theirs + "mlp.down_proj.weight", {ours + "mlp.w_down"});
   }
   list.norm("model.norm", "final_norm", false);
-  if (!model.tied_head) list.add("lm_head.weight", Shape{model.vocab_size, C}, {"head.weight"});
+  if (list.has("head.weight")) list.add("lm_head.weight", {"head.weight"});
   return list.take();
 }
 

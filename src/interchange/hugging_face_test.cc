@@ -282,6 +282,20 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
   EXPECT_FALSE(foreign_family(*resolve_model(micro, 0)).ok());
 }
 
+// The tables of names list every parameter of a model, or name the one that they lack.
+TEST_F(HuggingFace, AParameterWithoutATensorIsNamed) {
+  ModelConfig config = small_model("gpt2");
+  config.layer_scale = 0.1;
+  const ModelSpec model = *resolve_model(config, 0);
+  EXPECT_EQ(foreign_family(model).error().kind, ErrorKind::Infeasible);
+  try {
+    hugging_face_tensors(model, ForeignFamily::Gpt2, ExpertSpelling::Separate);
+    ADD_FAILURE() << "gains of layer scale are left out";
+  } catch (const ContractError& error) {
+    EXPECT_NE(std::string(error.what()).find("scale.gain"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(HuggingFace, DamageIsSaidWithTheTensor) {
   InterchangeModel model = random_model("gpt2");
   write(model);

@@ -26,6 +26,8 @@ inline ModelConfig small_model(const std::string& name) {
   }
   config.tied_head = !name.ends_with("untied");
   if (name == "gpt2_erf_untied") config.activation = ActivationChoice::GeluErf;
+  if (name == "gpt2_relu") config.activation = ActivationChoice::Relu;
+  if (name == "gpt2_relu2") config.activation = ActivationChoice::Relu2;
   if (name == "gpt2_no_bias") config.bias = false;
   if (name == "gpt2_no_gain") config.norm_gain = false;
   if (name == "llama_head_dim") config.head_dim = 10;
@@ -37,9 +39,10 @@ inline ModelConfig small_model(const std::string& name) {
   return config;
 }
 
-inline const char* const kSmallModels[] = {
-    "gpt2",         "gpt2_erf_untied", "gpt2_no_bias",  "gpt2_no_gain", "llama",
-    "llama_untied", "llama_head_dim",  "llama3_untied", "mixtral",      "mixtral_untied"};
+inline const char* const kSmallModels[] = {"gpt2",          "gpt2_erf_untied", "gpt2_relu",
+                                           "gpt2_relu2",    "gpt2_no_bias",    "gpt2_no_gain",
+                                           "llama",         "llama_untied",    "llama_head_dim",
+                                           "llama3_untied", "mixtral",         "mixtral_untied"};
 
 // Values that use all mantissa bits; gains are near one.
 inline InterchangeModel random_model(const std::string& name) {

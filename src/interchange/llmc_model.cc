@@ -52,17 +52,18 @@ std::vector<ForeignTensor> llmc_tensors(const ModelSpec& model, int64_t padded_v
       {"fcprojb", {C}, {"mlp.b_down"}, 0.0f},
   };
   ForeignTensorList list(model);
-  list.add("wte", Shape{padded_vocab_size, C}, {"embedding.tokens"});
-  list.add("wpe", Shape{model.seq_len, C}, {"embedding.positions"});
+  list.add_filled("wte", Shape{padded_vocab_size, C}, {"embedding.tokens"});
+  list.add("wpe", {"embedding.positions"});
   for (const Kind& kind : kinds) {
     for (int64_t i = 0; i < model.layers; ++i) {
       std::vector<std::string> params;
       for (const char* param : kind.params) params.push_back(fmt::format("layers.{}.{}", i, param));
-      list.add(fmt::format("{}[{}]", kind.name, i), kind.shape, std::move(params), kind.fill);
+      list.add_filled(fmt::format("{}[{}]", kind.name, i), kind.shape, std::move(params),
+                      kind.fill);
     }
   }
-  list.add("lnfw", Shape{C}, {"final_norm.gain"}, 1.0f);
-  list.add("lnfb", Shape{C}, {"final_norm.bias"});
+  list.add_filled("lnfw", Shape{C}, {"final_norm.gain"}, 1.0f);
+  list.add_filled("lnfb", Shape{C}, {"final_norm.bias"});
   return list.take();
 }
 

@@ -59,7 +59,7 @@ TEST_F(LlmcModel, TheFileIsAListOfKinds) {
 }
 
 TEST_F(LlmcModel, OtherModelsAreRefusedAndSoAreDamagedFiles) {
-  for (const char* name : {"llama", "gpt2_erf_untied"}) {
+  for (const char* name : {"llama", "gpt2_erf_untied", "gpt2_relu2"}) {
     EXPECT_EQ(write_llmc_model(random_model(name), path(), DType::F32).error().kind,
               ErrorKind::Infeasible);
   }

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "graph/model_graphs.h"
-#include "graph/param_layout.h"
 #include "schema/norm_chunk.h"
 
 namespace trireme {
@@ -141,20 +140,23 @@ std::vector<UnitGroup> unit_groups(const StageSpec& stage, const TensorTable& gr
   return groups;
 }
 
-std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables,
-                               const std::vector<UnitGroup>& groups) {
+std::vector<Bucket> buckets_of(const StageSpec& stage, const std::vector<ParamSpec>& params,
+                               const StageTables& tables, const std::vector<UnitGroup>& groups) {
   std::vector<int> first_unit_of;  // [unit]
   for (const UnitGroup& group : groups) {
     first_unit_of.insert(first_unit_of.end(), size_t(group.num_units), group.first_unit);
   }
   std::vector<Bucket> buckets;
   bool previous_is_table = false;
-  for (const TensorSpec& grad : tables.grads.tensors()) {
+  const std::vector<TensorSpec>& grads = tables.grads.tensors();
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const TensorSpec& grad = grads[i];
+    // The gradients of all parameters come first, then that of the second use of a tied one.
+    const bool is_of_expert = i < params.size() && params[i].expert >= 0;
     const int unit = first_unit_of[size_t(unit_of(stage, grad.name))];
     const bool begins = buckets.empty() || buckets.back().unit != unit || previous_is_table ||
-                        is_table(grad.name) ||
-                        buckets.back().is_of_experts != is_of_expert(grad.name);
-    if (begins) buckets.push_back({unit, is_of_expert(grad.name), {}});
+                        is_table(grad.name) || buckets.back().is_of_experts != is_of_expert;
+    if (begins) buckets.push_back({unit, is_of_expert, {}});
     BucketTensor tensor{grad.name, grad.shape.num_elements(), grad.offset / size_of(grad.dtype)};
     if (tables.params.contains(grad.name)) {
       const TensorSpec& param = tables.params.at(grad.name);

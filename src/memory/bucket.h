@@ -66,9 +66,9 @@ Shard shard_ranges(const Bucket& bucket, int degree, int index);
 std::vector<UnitGroup> unit_groups(const StageSpec& stage, const TensorTable& grads,
                                    int64_t least_bytes);
 
-// The buckets of a chunk in model order.
-std::vector<Bucket> buckets_of(const StageSpec& stage, const StageTables& tables,
-                               const std::vector<UnitGroup>& groups);
+// The buckets of a chunk in model order. `params` are the parameters of its tables.
+std::vector<Bucket> buckets_of(const StageSpec& stage, const std::vector<ParamSpec>& params,
+                               const StageTables& tables, const std::vector<UnitGroup>& groups);
 
 int num_units(const StageSpec& stage);
 

@@ -123,7 +123,7 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
   const bool is_largest = shape.tp_rank == 0;
   chunk.groups = unit_groups(
       stage, is_largest ? chunk.tables.grads : largest_grads(model, stage, shape), bucket_bytes);
-  for (Bucket& bucket : buckets_of(stage, chunk.tables, chunk.groups)) {
+  for (Bucket& bucket : buckets_of(stage, chunk.params, chunk.tables, chunk.groups)) {
     chunk.buckets.push_back({.bucket = std::move(bucket), .shard = {}});
   }
   cut_shards(chunk, shape, zero, expert_zero);

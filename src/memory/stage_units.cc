@@ -3,6 +3,7 @@
 #include "graph/fuse.h"
 #include "graph/model_graphs.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -35,7 +36,7 @@ TensorPlace StageUnit::place(Space space, const std::string& name_inside) const 
 StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   StageUnits result;
   const ModelShard shard = shard_model(model, shape);
-  const auto fused = [&](const Graph& graph) { return fuse(place(graph, shape)); };
+  const auto fused = [&](Graph graph) { return fuse(place(stack(std::move(graph)), shape)); };
   bool is_known_layer = false;
   for_each_unit(model, stage, fused, [&](const Graph& graph) {
     StageUnit unit;

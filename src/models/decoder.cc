@@ -8,6 +8,7 @@
 #include "graph/fuse.h"
 #include "graph/model_graphs.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 #include "nn/cached_attention.h"
 #include "nn/rope_table.h"
 
@@ -39,8 +40,8 @@ Graph without_loss(Graph graph) {
 // Layers come one after the other, so their tensors share memory: no name has a layer in it.
 StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const StageShape& shape) {
   StageUnits result;
-  const auto forward_graph = [&](const Graph& graph) {
-    return without_loss(fuse(place(graph, shape)));
+  const auto forward_graph = [&](Graph graph) {
+    return without_loss(fuse(place(stack(std::move(graph)), shape)));
   };
   for_each_unit(model, whole_model(model), forward_graph, [&](const Graph& graph) {
     result.kinds.push_back({graph, unit_memory(graph, shard, shape, Recompute::None, true)});

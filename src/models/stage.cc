@@ -44,35 +44,14 @@ void Stage::forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, i
   run(ctx, info, u, u.forward, memory_of({.saved = saved_slot}, unit), Write::Overwrite);
 }
 
-void Stage::backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                          int unit) const {
+void Stage::backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit,
+                          Backward half) const {
   const Unit& u = units_[size_t(unit)];
   const SlotMemory m = memory_of(slots, unit);
   run(ctx, info, u, u.again, m, slots.write);
-  run(ctx, info, u, u.backward, m, slots.write);
-  copy_input_grad(ctx, u, m);
-}
-
-void Stage::backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                                int unit) const {
-  const Unit& u = units_[size_t(unit)];
-  const SlotMemory m = memory_of(slots, unit);
-  run(ctx, info, u, u.again, m, slots.write);
-  run(ctx, info, u, u.backward_input, m, slots.write);
-  copy_input_grad(ctx, u, m);
-}
-
-void Stage::backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                                 int unit) const {
-  const Unit& u = units_[size_t(unit)];
-  const SlotMemory m = memory_of(slots, unit);
-  run(ctx, info, u, u.again, m, slots.write);
-  run(ctx, info, u, u.backward_weight, m, slots.write);
-}
-
-void Stage::copy_input_grad(Ctx& ctx, const Unit& unit, const SlotMemory& m) const {
-  if (!unit.copied_grad) return;
-  ctx.kernels.convert(ctx.stream, {flat(m(unit.copied_grad)), flat(m(unit.input_grad))});
+  run(ctx, info, u, u.backward[size_t(half)], m, slots.write);
+  if (half == Backward::Weight || !u.copied_grad) return;
+  ctx.kernels.convert(ctx.stream, {flat(m(u.copied_grad)), flat(m(u.input_grad))});
 }
 
 MatrixRef Stage::input_TC(int saved_slot) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,6 +32,10 @@ struct StageSlots {
   Write write = Write::Overwrite;
 };
 
+// Which part of the backward pass runs: all of it (BW), the gradient of the input (B), or those of
+// the weights (W).
+enum class Backward : uint8_t { Whole, Input, Weight };
+
 // A consecutive part of a model, bound to planned memory before step 1: for each unit the bodies of
 // its ops and the order in which F, B, W and BW call them. Nothing is allocated or looked up in
 // these calls.
@@ -43,13 +48,10 @@ class Stage {
   // lie together, so a unit is what data parallelism unshards and reduces.
   int num_units() const { return int(units_.size()); }
   void forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const;
-  // B and W of one op after the other, so that the gradients between layers live in one layer's
-  // scratch.
-  void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit) const;
-  void backward_input_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                           int unit) const;
-  void backward_weight_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots,
-                            int unit) const;
+  // The whole pass runs B and W of one op after the other, so that the gradients between layers
+  // live in one layer's scratch.
+  void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit,
+                     Backward half) const;
 
   // These tensors are sent between stages.
   MatrixRef input_TC(int saved_slot) const;
@@ -80,8 +82,8 @@ class Stage {
   };
   struct Unit {
     std::vector<std::unique_ptr<OpBody>> ops;
-    std::vector<Call> forward, again;  // again: what B and W need and is not stored
-    std::vector<Call> backward, backward_input, backward_weight;
+    std::vector<Call> forward, again;           // again: what B and W need and is not stored
+    std::array<std::vector<Call>, 3> backward;  // [Backward]
     MatrixAt copied_grad, input_grad;  // the gradient of the unit's input, where it lies elsewhere
     RouteAt route;
   };
@@ -91,7 +93,6 @@ class Stage {
   void run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const std::vector<Call>& calls,
            const SlotMemory& memory, Write write) const;
   SlotMemory memory_of(const StageSlots& slots, int unit) const;
-  void copy_input_grad(Ctx& ctx, const Unit& unit, const SlotMemory& memory) const;
   MatrixAt residual_at(const TensorPlace& place) const;
   TensorRef saved_tensor(const char* name, int saved_slot) const;
 

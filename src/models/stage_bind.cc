@@ -73,29 +73,30 @@ void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
     unit.forward.push_back({op, Half::Forward});
     if (kind.memory.ops[size_t(op)].is_computed_again) unit.again.push_back({op, Half::Forward});
   }
+  auto& [whole, input, weight] = unit.backward;
   int gathered = -1;
   for (int op = num_ops; op-- > 0;) {
-    unit.backward_input.push_back({op, Half::BackwardInput});
-    unit.backward.push_back({op, Half::BackwardInput});
+    input.push_back({op, Half::BackwardInput});
+    whole.push_back({op, Half::BackwardInput});
     const bool has_weights = has_weight_grad(ops[size_t(op)]);
-    if (has_weights && gather(op) < 0) unit.backward.push_back({op, Half::BackwardWeight});
+    if (has_weights && gather(op) < 0) whole.push_back({op, Half::BackwardWeight});
     if (has_weights) {
       if (gather(op) >= 0 && gather(op) != std::exchange(gathered, gather(op))) {
-        unit.backward_weight.push_back({gathered, Half::Forward});
+        weight.push_back({gathered, Half::Forward});
       }
-      unit.backward_weight.push_back({op, Half::BackwardWeight});
+      weight.push_back({op, Half::BackwardWeight});
     }
     std::vector<Call> readers;
     for (int reader = num_ops; reader-- > op + 1;) {
       if (gather(reader) == op) readers.push_back({reader, Half::BackwardWeight});
     }
     if (readers.empty()) continue;
-    unit.backward.push_back({op, Half::Forward});
-    unit.backward.insert(unit.backward.end(), readers.begin(), readers.end());
+    whole.push_back({op, Half::Forward});
+    whole.insert(whole.end(), readers.begin(), readers.end());
   }
   if (!is_first) return;
-  unit.backward_weight = unit.backward;  // nothing lies before the unit: all of it is W
-  unit.backward_input.clear();
+  weight = whole;  // nothing lies before the unit: all of it is W
+  input.clear();
 }
 
 MatrixAt Stage::residual_at(const TensorPlace& place) const {

@@ -185,16 +185,16 @@ class TestStage {
 
   void backward(Write write = Write::Overwrite) {
     const StageSlots slots{0, 0, 0, write};
-    const auto run = [&](auto backward_of_unit) {
+    const auto run = [&](Backward half) {
       for (int unit = stage_.num_units(); unit-- > 0;) {
-        (stage_.*backward_of_unit)(ctx_, info(true), slots, unit);
+        stage_.backward_unit(ctx_, info(true), slots, unit, half);
       }
     };
     if (way_.split_backward) {
-      run(&Stage::backward_input_unit);
-      run(&Stage::backward_weight_unit);
+      run(Backward::Input);
+      run(Backward::Weight);
     } else {
-      run(&Stage::backward_unit);
+      run(Backward::Whole);
     }
   }
 

@@ -3,7 +3,6 @@
 #include <span>
 
 #include "nn/context_attention.h"
-#include "nn/ctx.h"
 #include "schema/context_chunks.h"
 
 namespace trireme {
@@ -16,14 +15,14 @@ class Frame;
 // the results back. Every head is computed as on one rank, with the same bits. Needs heads and kv
 // heads that the number of ranks divides. Legend: T this rank's tokens, N = cp T those of whole
 // sequences, H this rank's heads of the latter.
-class AllToAllAttention {
+class AllToAllAttention final : public ContextAttention {
  public:
   // `local`: of this rank's tokens and all heads (q_len = kv_len = chunks.local_len()). Nothing in
   // the scratch is kept between calls.
   AllToAllAttention(const AttentionShape& local, const ContextChunks& chunks, const Frame& scratch);
 
-  void forward(Ctx& ctx, const ContextForward& args) const;
-  void backward(Ctx& ctx, const ContextBackward& args) const;
+  void forward(Ctx& ctx, const ContextForward& args) const override;
+  void backward(Ctx& ctx, const ContextBackward& args) const override;
 
  private:
   // The columns of an operand in scratch that holds several side by side.

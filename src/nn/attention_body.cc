@@ -2,11 +2,58 @@
 
 #include <cmath>
 
+#include "graph/op_placement.h"
+#include "nn/all_to_all_attention.h"
+#include "nn/ring_attention.h"
+
 namespace trireme {
+namespace {
+
+// Attention of sequences that lie whole on this rank.
+class WholeAttention final : public ContextAttention {
+ public:
+  explicit WholeAttention(const AttentionShape& shape) : shape_(shape) {}
+
+  void forward(Ctx& ctx, const ContextForward& f) const override {
+    ctx.kernels.attention_forward(ctx.stream,
+                                  {shape_, f.dropout, f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT});
+  }
+  void backward(Ctx& ctx, const ContextBackward& b) const override {
+    ctx.kernels.attention_backward(
+        ctx.stream, {shape_, b.dropout, b.q_TQ, b.k_TK, b.v_TK, b.out_TQ, b.dout_TQ, b.lse_HT,
+                     b.delta_HT, b.dq_TQ, b.dk_TK, b.dv_TK});
+  }
+
+ private:
+  AttentionShape shape_;
+};
+
+std::unique_ptr<ContextAttention> context_attention(const OpBinding& b) {
+  const ModelShard& model = b.model();
+  const AttentionShape local{b.shape().micro_sequences,
+                             model.local_len(),
+                             model.local_len(),
+                             model.heads,
+                             model.kv_heads,
+                             model.head_dim,
+                             1.0f / std::sqrt(static_cast<float>(model.head_dim))};
+  switch (context_strategy(b.shape())) {
+    case ContextStrategy::WholeSequences:
+      break;
+    case ContextStrategy::Ring:
+      return std::make_unique<RingAttention>(local, model.chunks, b.scratch());
+    case ContextStrategy::AllToAll:
+      return std::make_unique<AllToAllAttention>(local, model.chunks, b.scratch());
+  }
+  return std::make_unique<WholeAttention>(local);
+}
+
+}  // namespace
 
 AttentionBody::AttentionBody(const OpBinding& b)
     : model_(b.model()),
       dropout_key_(b.key_of(b.op().name + ".dropout")),
+      over_contexts_(context_attention(b)),
       q_TQ_(b.input(0)),
       k_TK_(b.input(1)),
       v_TK_(b.input(2)),
@@ -16,22 +63,7 @@ AttentionBody::AttentionBody(const OpBinding& b)
       dk_TK_(b.input_grad(1)),
       dv_TK_(b.input_grad(2)),
       lse_HT_(b.tensor(b.op().name + ".lse_HT")),
-      delta_HT_(b.tensor(b.op().name + ".delta_HT")) {
-  const AttentionShape local = shape_of({b.shape().micro_sequences});
-  const Frame scratch = b.scratch();
-  if (scratch.contains("ring.sum_TQ")) ring_.emplace(local, model_.chunks, scratch);
-  if (scratch.contains("heads.send_TX")) all_to_all_.emplace(local, model_.chunks, scratch);
-}
-
-AttentionShape AttentionBody::shape_of(const MicrobatchInfo& info) const {
-  return {info.num_sequences,
-          model_.local_len(),
-          model_.local_len(),
-          model_.heads,
-          model_.kv_heads,
-          model_.head_dim,
-          1.0f / std::sqrt(static_cast<float>(model_.head_dim))};
-}
+      delta_HT_(b.tensor(b.op().name + ".delta_HT")) {}
 
 AttentionDropout AttentionBody::dropout_of(const MicrobatchInfo& info) const {
   return {info.training ? static_cast<float>(model_.dropout) : 0.0f, dropout_key_,
@@ -39,25 +71,15 @@ AttentionDropout AttentionBody::dropout_of(const MicrobatchInfo& info) const {
 }
 
 void AttentionBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  const MatrixRef q = m(q_TQ_), k = m(k_TK_), v = m(v_TK_), o = m(o_TQ_);
-  const TensorRef lse_HT = m(lse_HT_);
-  const ContextForward over_contexts{dropout_of(info), q, k, v, o, lse_HT};
-  if (ring_) return ring_->forward(ctx, over_contexts);
-  if (all_to_all_) return all_to_all_->forward(ctx, over_contexts);
-  ctx.kernels.attention_forward(ctx.stream, {shape_of(info), dropout_of(info), q, k, v, o, lse_HT});
+  over_contexts_->forward(ctx,
+                          {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_), m(lse_HT_)});
 }
 
 void AttentionBody::backward_input(Ctx& ctx, const MicrobatchInfo& info,
                                    const SlotMemory& m) const {
-  const MatrixRef q = m(q_TQ_), k = m(k_TK_), v = m(v_TK_), o = m(o_TQ_), d_o = m(do_TQ_);
-  const MatrixRef dq = m(dq_TQ_), dk = m(dk_TK_), dv = m(dv_TK_);
-  const TensorRef lse_HT = m(lse_HT_), delta_HT = m(delta_HT_);
-  const ContextBackward over_contexts{dropout_of(info), q,        k,  v,  o, d_o,
-                                      lse_HT,           delta_HT, dq, dk, dv};
-  if (ring_) return ring_->backward(ctx, over_contexts);
-  if (all_to_all_) return all_to_all_->backward(ctx, over_contexts);
-  ctx.kernels.attention_backward(ctx.stream, {shape_of(info), dropout_of(info), q, k, v, o, d_o,
-                                              lse_HT, delta_HT, dq, dk, dv});
+  over_contexts_->backward(
+      ctx, {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_), m(do_TQ_), m(lse_HT_),
+            m(delta_HT_), m(dq_TQ_), m(dk_TK_), m(dv_TK_)});
 }
 
 }  // namespace trireme

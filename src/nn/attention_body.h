@@ -1,11 +1,10 @@
 #pragma once
 
-#include <optional>
+#include <memory>
 
-#include "nn/all_to_all_attention.h"
+#include "nn/context_attention.h"
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
-#include "nn/ring_attention.h"
 
 namespace trireme {
 
@@ -18,14 +17,11 @@ class AttentionBody final : public OpBody {
   void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
-  AttentionShape shape_of(const MicrobatchInfo& info) const;
   AttentionDropout dropout_of(const MicrobatchInfo& info) const;
 
   ModelShard model_;
   RngKey dropout_key_;
-  // One of these is present if sequences lie over several ranks.
-  std::optional<RingAttention> ring_;
-  std::optional<AllToAllAttention> all_to_all_;
+  std::unique_ptr<ContextAttention> over_contexts_;
   MatrixAt q_TQ_, k_TK_, v_TK_, o_TQ_;
   MatrixAt do_TQ_, dq_TQ_, dk_TK_, dv_TK_;
   TensorAt lse_HT_, delta_HT_;

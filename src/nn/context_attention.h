@@ -1,12 +1,13 @@
 #pragma once
 
 #include "kernels/attention/attention.h"
+#include "nn/ctx.h"
 #include "tensor/matrix.h"
 
 namespace trireme {
 
-// What causal attention over sequences that lie on several ranks reads and writes of this rank's
-// tokens. Legend: T this rank's tokens of all sequences, H heads, Q = H head_dim, K = kv heads
+// What causal attention reads and writes of this rank's tokens, whose sequences may lie on several
+// ranks. Legend: T this rank's tokens of all sequences, H heads, Q = H head_dim, K = kv heads
 // head_dim.
 struct ContextForward {
   AttentionDropout dropout;  // first_sample and first_head; positions are the chunks'
@@ -21,6 +22,14 @@ struct ContextBackward {
   TensorRef lse_HT;
   TensorRef delta_HT;             // scratch
   MatrixRef dq_TQ, dk_TK, dv_TK;  // written
+};
+
+// How attention reaches the keys of its queries (ContextStrategy).
+class ContextAttention {
+ public:
+  virtual ~ContextAttention() = default;
+  virtual void forward(Ctx& ctx, const ContextForward& args) const = 0;
+  virtual void backward(Ctx& ctx, const ContextBackward& args) const = 0;
 };
 
 }  // namespace trireme

@@ -30,19 +30,17 @@ void redistribute_tokens(Ctx& ctx, const Redistribution& change, int64_t num_tok
 
 void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,
                  MatrixRef x_TC, MatrixRef residual_TC, MatrixRef y_TC) {
-  const bool is_split = model.residual.kind == Placement::Kind::Shard;
   const int64_t num_tokens = info.num_sequences * model.local_len();
-  ctx.kernels.dropout(
-      ctx.stream,
-      {.x_TC = x_TC,
-       .residual_TC = residual_TC,
-       .y_TC = y_TC,
-       .probability = static_cast<float>(model.dropout),
-       .key = key,
-       .first_sample = info.first_sample,
-       .rows_per_sample = model.local_len(),
-       .positions = positions_of(model.chunks),
-       .first_row = is_split ? own_tokens(ctx.tp, model.residual, num_tokens).begin : 0});
+  ctx.kernels.dropout(ctx.stream,
+                      {.x_TC = x_TC,
+                       .residual_TC = residual_TC,
+                       .y_TC = y_TC,
+                       .probability = static_cast<float>(model.dropout),
+                       .key = key,
+                       .first_sample = info.first_sample,
+                       .rows_per_sample = model.local_len(),
+                       .positions = positions_of(model.chunks),
+                       .first_row = own_tokens(ctx.tp, model.residual, num_tokens).begin});
 }
 
 SumOnResidual SumOnResidual::bind(const OpBinding& b) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "nn/context_attention.h"
-#include "nn/ctx.h"
 #include "schema/context_chunks.h"
 
 namespace trireme {
@@ -13,14 +12,14 @@ class Frame;
 // attended to, and the results over each rank's keys are merged online. Backward, the gradients of
 // keys and values go round behind them and end where they began. Legend: T this rank's tokens of
 // all sequences, L of one, H heads, D head_dim, K kv heads, Q = H D, W = 2 K D: keys, then values.
-class RingAttention {
+class RingAttention final : public ContextAttention {
  public:
   // `local`: of this rank's tokens (q_len = kv_len = chunks.local_len()). Nothing in the scratch is
   // kept between calls.
   RingAttention(const AttentionShape& local, const ContextChunks& chunks, const Frame& scratch);
 
-  void forward(Ctx& ctx, const ContextForward& args) const;
-  void backward(Ctx& ctx, const ContextBackward& args) const;
+  void forward(Ctx& ctx, const ContextForward& args) const override;
+  void backward(Ctx& ctx, const ContextBackward& args) const override;
 
  private:
   // Queries and keys of one sequence that meet, all with all.

@@ -9,8 +9,8 @@ RouterScore score_of(RouterType router) {
   return router == RouterType::Softmax ? RouterScore::Softmax : RouterScore::Sigmoid;
 }
 
-EarlierVisits earlier_visits_of(const Frame& scratch) {
-  if (!scratch.contains("visits.count_KE")) return {};
+EarlierVisits earlier_visits_of(const ModelShard& model, const Frame& scratch) {
+  if (!model.counts_earlier_visits()) return {};
   return {matrix(scratch.at("visits.count_KE")), matrix(scratch.at("visits.before_cE"))};
 }
 
@@ -20,7 +20,7 @@ RouteBody::RouteBody(const OpBinding& b)
     : model_(b.model()),
       weight_EC_(b.weight()),
       bias_E_(b.vector()),
-      earlier_(earlier_visits_of(b.scratch())),
+      earlier_(earlier_visits_of(b.model(), b.scratch())),
       route_(RouteAt::bind(b)),
       x_TC_(b.input()),
       dx_TC_(b.input_grad()),

@@ -87,7 +87,8 @@ class GradTree {
   struct Node {
     int level = 0;
     int64_t index = 0;
-    auto operator<=>(const Node&) const = default;
+    // clang-tidy 14 finds a zero in the comparison that the compiler writes.
+    auto operator<=>(const Node&) const = default;  // NOLINT(modernize-use-nullptr)
   };
 
   static int64_t first_of(const Node& node) { return node.index << node.level; }

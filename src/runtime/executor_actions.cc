@@ -98,20 +98,17 @@ void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& 
                          action.accumulate ? Write::Accumulate : Write::Overwrite};
   const MicrobatchInfo info = info_of(action.microbatch);
   const UnitSpan units = units_of(action, stage.num_units());
-  const bool makes_input_grad = action.kind != ActionKind::W;
+  const Backward half = action.kind == ActionKind::B   ? Backward::Input
+                        : action.kind == ActionKind::W ? Backward::Weight
+                                                       : Backward::Whole;
+  const bool makes_input_grad = half != Backward::Weight;
   if (makes_input_grad && units.end == stage.num_units()) {
     parts_.pipeline.take_output_grad(action, memory);
   }
   wait_for_params(action);
   for (int unit = units.end; unit-- > units.begin;) {
     const int64_t begin_ns = monotonic_ns();
-    if (action.kind == ActionKind::B) {
-      stage.backward_input_unit(ctx, info, slots, unit);
-    } else if (action.kind == ActionKind::W) {
-      stage.backward_weight_unit(ctx, info, slots, unit);
-    } else {
-      stage.backward_unit(ctx, info, slots, unit);
-    }
+    stage.backward_unit(ctx, info, slots, unit, half);
     times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
   }
   if (makes_input_grad && units.begin == 0) parts_.pipeline.give_input_grad(action, memory);

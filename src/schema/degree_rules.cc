@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "schema/context_chunks.h"
@@ -12,56 +11,87 @@
 namespace trireme {
 namespace {
 
+// What a degree must satisfy beside a size `whole` of the model or of the mesh.
 struct DegreeRule {
-  std::string text;
-  std::function<bool(int64_t)> holds;
+  enum class Kind { Divides, FitsInto, IsAtMost, CutsInTwo };
+  Kind kind;
+  std::string_view key;  // of the size
+  int64_t whole;
+
+  bool holds(int64_t degree) const {
+    switch (kind) {
+      case Kind::Divides:
+        return whole % degree == 0;
+      case Kind::FitsInto:
+        return whole % degree == 0 || degree % whole == 0;
+      case Kind::IsAtMost:
+        return degree <= whole;
+      case Kind::CutsInTwo:
+        return ContextChunks::fits(whole, int(degree));
+    }
+    return false;
+  }
+  std::string text() const {
+    switch (kind) {
+      case Kind::Divides:
+        return fmt::format("must divide {} = {}", key, whole);
+      case Kind::FitsInto:
+        return fmt::format("must divide {} = {} or be a multiple of it", key, whole);
+      case Kind::IsAtMost:
+        return fmt::format("must not exceed {} = {}", key, whole);
+      case Kind::CutsInTwo:
+        return fmt::format("must divide half of {} = {}, because every rank has two chunks", key,
+                           whole);
+    }
+    return "";
+  }
 };
+using Kind = DegreeRule::Kind;
+using DegreeRules = std::vector<DegreeRule>;
 
-DegreeRule divides(std::string_view key, int64_t whole) {
-  return {fmt::format("must divide {} = {}", key, whole),
-          [whole](int64_t degree) { return whole % degree == 0; }};
+// Returns the first rule that the degree breaks, or null.
+const DegreeRule* broken_rule(const DegreeRules& requirements, int64_t degree) {
+  const auto broken = std::find_if(requirements.begin(), requirements.end(),
+                                   [&](const DegreeRule& rule) { return !rule.holds(degree); });
+  return broken == requirements.end() ? nullptr : &*broken;
 }
 
-// The degree and `whole` must divide one another, in either direction.
-DegreeRule fits_into(std::string_view key, int64_t whole) {
-  return {
-      fmt::format("must divide {} = {} or be a multiple of it", key, whole),
-      [whole](int64_t degree) { return whole % degree == 0 || degree % whole == 0; },
-  };
+// What a model asks of each degree. A rule about an invalid size is left out, because the size is
+// reported elsewhere.
+DegreeRules valid(DegreeRules requirements) {
+  std::erase_if(requirements, [](const DegreeRule& rule) { return rule.whole < 1; });
+  return requirements;
+}
+DegreeRules tensor_requirements(const ModelSpec& model) {
+  return valid({{Kind::Divides, "model.heads", model.heads},
+                {Kind::FitsInto, "model.kv_heads", model.kv_heads},
+                {Kind::IsAtMost, "model.d_ff", model.d_ff},
+                {Kind::IsAtMost, "model.vocab_size", model.vocab_size}});
+}
+DegreeRules context_requirements(int64_t seq_len) {
+  return valid({{Kind::CutsInTwo, "model.seq_len", seq_len}});
+}
+DegreeRules expert_requirements(int64_t experts, int64_t cp) {
+  return valid({{Kind::FitsInto, "parallel.cp", cp}, {Kind::Divides, "model.experts", experts}});
 }
 
-bool satisfies_all(const std::vector<DegreeRule>& requirements, int64_t degree) {
-  return std::all_of(requirements.begin(), requirements.end(),
-                     [&](const DegreeRule& requirement) { return requirement.holds(degree); });
+// Heads of keys and values that a tp rank has; the cp ranks share them out by all-to-all.
+int64_t kv_heads_of_rank(const ModelSpec& model, int tp) {
+  return std::max<int64_t>(1, model.kv_heads / tp);
 }
 
-// Reports a degree that breaks a rule, suggesting degrees up to `most`. An invalid degree, or a
-// rule about an invalid size, is reported elsewhere.
+// Reports a degree that breaks a rule, suggesting degrees up to `most`. An invalid degree is
+// reported elsewhere.
 void check_degree(ConfigRules& rules, std::string_view key, int64_t degree,
-                  const std::vector<DegreeRule>& requirements, int64_t most,
+                  const DegreeRules& requirements, int64_t most,
                   const std::string& other_way = "") {
   if (degree < 1) return;
-  for (const DegreeRule& requirement : requirements) {
-    if (requirement.holds(degree)) continue;
-    const std::string others = try_those(std::max<int64_t>(1, most),
-                                         [&](int64_t d) { return satisfies_all(requirements, d); });
-    return rules.require(false, key, requirement.text, other_way + others);
-  }
-}
-
-DegreeRule is_at_most(std::string_view key, int64_t whole) {
-  return {fmt::format("must not exceed {} = {}", key, whole),
-          [whole](int64_t degree) { return degree <= whole; }};
-}
-
-void tensor_rules(ConfigRules& rules, const ParallelConfig& parallel, const ModelSpec& model) {
-  std::vector<DegreeRule> requirements;
-  if (model.heads >= 1) requirements.push_back(divides("model.heads", model.heads));
-  if (model.kv_heads >= 1) requirements.push_back(fits_into("model.kv_heads", model.kv_heads));
-  if (model.d_ff >= 1) requirements.push_back(is_at_most("model.d_ff", model.d_ff));
-  if (model.vocab_size >= 1)
-    requirements.push_back(is_at_most("model.vocab_size", model.vocab_size));
-  check_degree(rules, "parallel.tp", parallel.tp, requirements, model.heads);
+  const DegreeRule* broken = broken_rule(requirements, degree);
+  if (broken == nullptr) return;
+  const std::string others = try_those(std::max<int64_t>(1, most), [&](int64_t other) {
+    return broken_rule(requirements, other) == nullptr;
+  });
+  rules.require(false, key, broken->text(), other_way + others);
 }
 
 // The slices of run.reproducible = "mesh" are shared out among the tp ranks.
@@ -79,43 +109,35 @@ void slice_rules(ConfigRules& rules, const RunConfig& config, const ModelSpec& m
                 "take a smaller parallel.tp or \"layout\"");
 }
 
-// Heads of keys and values are shared out among the cp ranks.
+constexpr const char* kSplitsExperts = "splits experts";
+
+std::string sharing_of_heads(int cp, int64_t kv_heads) {
+  return fmt::format("shares heads out: parallel.cp = {} must divide the {} kv heads of a rank", cp,
+                     kv_heads);
+}
+
 void head_exchange_rules(ConfigRules& rules, const ParallelConfig& parallel,
                          const ModelSpec& model) {
   if (parallel.context != ContextExchange::AllToAll || parallel.tp < 1 || parallel.cp < 1) return;
   if (model.kv_heads < 1) return;
-  const int64_t kv_heads = std::max<int64_t>(1, model.kv_heads / parallel.tp);
+  const int64_t kv_heads = kv_heads_of_rank(model, parallel.tp);
   rules.require(kv_heads % parallel.cp == 0, "parallel.context",
-                fmt::format("shares heads out: parallel.cp = {} must divide the {} kv heads of a "
-                            "rank",
-                            parallel.cp, kv_heads),
-                "try \"ring\"");
-}
-
-void context_rules(ConfigRules& rules, const RunConfig& config) {
-  const int64_t seq_len = config.model.seq_len;
-  if (seq_len < 1) return;
-  const DegreeRule two_chunks = {
-      fmt::format("must divide half of model.seq_len = {}, because every rank has two chunks",
-                  seq_len),
-      [seq_len](int64_t cp) { return ContextChunks::fits(seq_len, int(cp)); }};
-  check_degree(rules, "parallel.cp", config.parallel.cp, {two_chunks}, seq_len);
+                sharing_of_heads(parallel.cp, kv_heads), "try \"ring\"");
 }
 
 void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const int64_t experts = config.model.experts, cp = parallel.cp, dp = parallel.dp;
-  rules.require(config.model.family == ModelFamily::Moe, "parallel.ep", "splits experts",
+  rules.require(config.model.family == ModelFamily::Moe, "parallel.ep", kSplitsExperts,
                 "set model.family = \"moe\", or parallel.ep = 1");
   if (experts < 1 || cp < 1 || dp < 1) return;
-  const std::vector<DegreeRule> of_model = {fits_into("parallel.cp", cp),
-                                            divides("model.experts", experts)};
-  std::vector<DegreeRule> requirements = {divides("parallel.dp * parallel.cp", dp * cp)};
+  const DegreeRules of_model = expert_requirements(experts, cp);
+  DegreeRules requirements = {{Kind::Divides, "parallel.dp * parallel.cp", dp * cp}};
   requirements.insert(requirements.end(), of_model.begin(), of_model.end());
   // The least dp, from the present one on, with which ep fits together with cp.
   const int64_t step = parallel.ep / std::gcd(int64_t{parallel.ep}, cp);
   const int64_t wide_dp = (dp + step - 1) / step * step;
-  const std::string other_way = wide_dp != dp && satisfies_all(of_model, parallel.ep)
+  const std::string other_way = wide_dp != dp && broken_rule(of_model, parallel.ep) == nullptr
                                     ? fmt::format("set parallel.dp = {} too, or ", wide_dp)
                                     : "";
   check_degree(rules, "parallel.ep", parallel.ep, requirements, experts, other_way);
@@ -123,13 +145,36 @@ void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
 
 }  // namespace
 
+Status check_degrees(const ModelSpec& model, const Mesh& mesh, ContextExchange exchange) {
+  const auto check = [](const char* axis, int degree, const DegreeRules& requirements) -> Status {
+    const DegreeRule* broken = broken_rule(requirements, degree);
+    if (broken == nullptr) return Done{};
+    return Error{ErrorKind::Usage,
+                 fmt::format("parallel.{} = {} {}", axis, degree, broken->text())};
+  };
+  TRIREME_TRY_DONE(check("tp", mesh.tp, tensor_requirements(model)));
+  TRIREME_TRY_DONE(check("cp", mesh.cp, context_requirements(model.seq_len)));
+  TRIREME_TRY_DONE(check("ep", mesh.ep, expert_requirements(model.experts, mesh.cp)));
+  if (mesh.ep > 1 && !model.has_experts()) {
+    return Error{ErrorKind::Usage, fmt::format("parallel.ep = {} {}", mesh.ep, kSplitsExperts)};
+  }
+  const int64_t kv_heads = kv_heads_of_rank(model, mesh.tp);
+  if (exchange == ContextExchange::AllToAll && kv_heads % mesh.cp != 0) {
+    return Error{ErrorKind::Usage, fmt::format("parallel.context = \"all_to_all\" {}",
+                                               sharing_of_heads(mesh.cp, kv_heads))};
+  }
+  return Done{};
+}
+
 void degree_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vocab_size) {
   const ModelSpec model = with_defaults(config.model, data_vocab_size);
-  tensor_rules(rules, config.parallel, model);
+  const ParallelConfig& parallel = config.parallel;
+  check_degree(rules, "parallel.tp", parallel.tp, tensor_requirements(model), model.heads);
   slice_rules(rules, config, model);
-  context_rules(rules, config);
-  head_exchange_rules(rules, config.parallel, model);
-  if (config.parallel.ep > 1) expert_rules_of(rules, config);
+  const int64_t seq_len = config.model.seq_len;
+  check_degree(rules, "parallel.cp", parallel.cp, context_requirements(seq_len), seq_len);
+  head_exchange_rules(rules, parallel, model);
+  if (parallel.ep > 1) expert_rules_of(rules, config);
 }
 
 }  // namespace trireme

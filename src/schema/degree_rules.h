@@ -1,6 +1,9 @@
 #pragma once
 
+#include "base/result.h"
 #include "schema/config_rules.h"
+#include "schema/mesh.h"
+#include "schema/model_spec.h"
 
 namespace trireme {
 
@@ -8,5 +11,9 @@ namespace trireme {
 // broken is named, and with it the values that keep all of them. They are rules of the model with
 // its defaults filled in; `data_vocab_size` is 0 where nobody knows it.
 void degree_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vocab_size);
+
+// The same rules for the ranks of one copy of a model: whether the tp, cp and ep ranks of the mesh
+// can share it out. Names the first rule that is broken.
+Status check_degrees(const ModelSpec& model, const Mesh& mesh, ContextExchange exchange);
 
 }  // namespace trireme

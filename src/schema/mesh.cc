@@ -1,7 +1,5 @@
 #include "schema/mesh.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -24,30 +22,6 @@ std::string_view name_of(MeshAxis axis) {
       return "ep";
   }
   return "?";
-}
-
-std::vector<std::string> problems_of(const Mesh& mesh) {
-  std::vector<std::string> problems;
-  for (const auto& [name, degree] : {std::pair{"tp", mesh.tp},
-                                     {"cp", mesh.cp},
-                                     {"pp", mesh.pp},
-                                     {"dp", mesh.dp},
-                                     {"ep", mesh.ep}}) {
-    if (degree < 1) {
-      problems.push_back(fmt::format("parallel.{} = {} must be at least 1", name, degree));
-    }
-  }
-  if (problems.empty() && mesh.dp * mesh.cp % mesh.ep != 0) {
-    problems.push_back(
-        fmt::format("parallel.ep = {} must divide dp * cp = {} * {}, inside which "
-                    "experts lie; change ep or dp",
-                    mesh.ep, mesh.dp, mesh.cp));
-  } else if (problems.empty() && mesh.cp % mesh.ep != 0 && mesh.ep % mesh.cp != 0) {
-    problems.push_back(fmt::format(
-        "parallel.ep = {} must divide parallel.cp = {} or be a multiple of it; change ep or cp",
-        mesh.ep, mesh.cp));
-  }
-  return problems;
 }
 
 MeshCoords coords_of(const Mesh& mesh, int position) {

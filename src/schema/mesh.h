@@ -42,9 +42,6 @@ struct MeshCoords {
   int expert_dp = 0;
 };
 
-// Returns one text per degree with key, value, rule and remedy; "" if the degree is valid.
-std::vector<std::string> problems_of(const Mesh& mesh);
-
 MeshCoords coords_of(const Mesh& mesh, int position);
 int position_of(const Mesh& mesh, const MeshCoords& coords);  // reads tp, cp, pp, dp
 

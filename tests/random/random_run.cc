@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "schema/run_config_fields.h"
 
 namespace trireme {
 namespace {
-
-constexpr int kMostRunRanks = 16;
 
 // A field with another value: near the present one, at a border, or beyond it.
 class OtherValue {
@@ -66,7 +65,8 @@ class OtherValue {
 
 class RunDraw {
  public:
-  explicit RunDraw(uint64_t seed) : random_(seed) {}
+  RunDraw(std::mt19937_64& random, const RunConfig& base, DrawnFor use)
+      : random_(random), config_(base), is_trained_(use == DrawnFor::Training) {}
 
   RunConfig run() {
     degrees();
@@ -75,6 +75,7 @@ class RunDraw {
     batch();
     storage();
     rest();
+    if (is_trained_) return config_;
     const int num_changes = std::max(0, below(6) - 2);
     for (int i = 0; i < num_changes; ++i) change_a_field();
     return config_;
@@ -101,14 +102,16 @@ class RunDraw {
     return parallel.tp * parallel.cp * parallel.pp * parallel.dp;
   }
 
+  // Half of the trained layouts have five or six ranks.
   void degrees() {
     ParallelConfig& parallel = config_.parallel;
+    const int least = !is_trained_ ? 1 : is_one_of(2) ? 2 : 5, most = is_trained_ ? 6 : 16;
     do {
       for (int* degree : {&parallel.tp, &parallel.cp, &parallel.pp, &parallel.dp}) {
-        *degree = is_one_of(2) ? 1 : 1 + below(is_one_of(4) ? kMostRunRanks : 4);
+        *degree = is_one_of(2) ? 1 : 1 + below(is_one_of(4) ? most : 4);
       }
-    } while (ranks() > kMostRunRanks);
-    if (is_one_of(12)) {  // workers that do not wait
+    } while (ranks() < least || ranks() > most);
+    if (!is_trained_ && is_one_of(12)) {  // workers that do not wait
       parallel.tp = parallel.cp = parallel.pp = 1;
       parallel.staleness = 1 + below(3);
       parallel.sync = GradSync::ParameterServer;
@@ -122,7 +125,8 @@ class RunDraw {
     if (parallel.schedule == ScheduleKind::Auto && !is_one_of(8)) {
       parallel.schedule = ScheduleKind::OneFOneB;
     }
-    if (is_one_of(4)) parallel.chunks = 1 + below(3);
+    const bool takes_chunks = parallel.schedule == ScheduleKind::Interleaved;
+    if (is_one_of(takes_chunks ? 2 : 4)) parallel.chunks = 1 + below(3);
   }
 
   void model() {
@@ -136,7 +140,7 @@ class RunDraw {
       if (!is_one_of(3)) model.heads *= parallel.cp;
     }
     if (is_one_of(2)) model.kv_heads = divisor_of(int(model.heads));
-    model.d_model = model.heads * any_of({2, 4});
+    model.d_model = model.heads * (is_trained_ ? 4 : any_of({2, 4}));
     if (is_one_of(3)) model.head_dim = any_of({2, 4, 6});
     if (is_one_of(2)) model.d_ff = parallel.tp * 4 + below(4);
     model.vocab_size = is_one_of(8) ? 0 : 17 + below(8);
@@ -148,6 +152,7 @@ class RunDraw {
                        &model.final_norm, &model.tied_head, &model.init_scale_residual}) {
       *flag = is_one_of(2);
     }
+    model.layer_scale = any_of({0.0, 0.0, 0.5});
     model.dropout = any_of({0.0, 0.0, 0.1});
     model.rope_scaling_factor = any_of({1.0, 1.0, 8.0});
     if (model.family == ModelFamily::Moe) experts();
@@ -172,13 +177,20 @@ class RunDraw {
     model.balance_rate = any_of({0.0, 0.01});
   }
 
+  // A schedule of two directions needs many micro-batches.
   void batch() {
     const ParallelConfig& parallel = config_.parallel;
     BatchConfig& batch = config_.batch;
     batch.micro_sequences = 1 + below(3);
     int64_t microbatches = any_of({1, 2, 3, 4, 8, 2 * parallel.pp, 4 * parallel.pp});
+    const bool has_directions =
+        parallel.schedule == ScheduleKind::Dualpipe || parallel.schedule == ScheduleKind::DualpipeV;
+    if (has_directions && !is_one_of(4)) {
+      microbatches = std::max<int64_t>(microbatches, std::bit_ceil(2u * unsigned(parallel.pp)));
+    }
     const int64_t sequences = batch.micro_sequences * microbatches * parallel.dp;
-    switch (below(3)) {
+    batch.global_sequences = 0;
+    switch (below(is_trained_ ? 2 : 3)) {
       case 0:
         batch.global_tokens = sequences * config_.model.seq_len;
         break;
@@ -213,21 +225,31 @@ class RunDraw {
   }
 
   void rest() {
-    config_.data.source = is_one_of(4) ? DataSource::Files : DataSource::Synthetic;
+    const bool has_files = !is_trained_ && is_one_of(4);
+    config_.data.source = has_files ? DataSource::Files : DataSource::Synthetic;
     OptimConfig& optim = config_.optim;
     optim.name = any_choice<OptimizerKind>();
     optim.schedule = any_choice<LrScheduleKind>();
     optim.momentum = any_of({0.0, 0.9});
-    optim.clip_norm = any_of({0.0, 1.0});
+    optim.clip_norm = any_of({0.0, 1.0, 1e6});
     optim.post_validate = is_one_of(4);
-    config_.precision.compute = any_choice<ComputeChoice>();
-    config_.run.reproducible = any_choice<Reproducible>();
-    if (!is_one_of(3) && config_.parallel.sequence) {
-      config_.run.reproducible = any_of({Reproducible::Fixed, Reproducible::Layout});
+    RunSection& run = config_.run;
+    if (is_trained_) {
+      // Only these sum in an order that no layout changes.
+      run.reproducible = is_one_of(3) ? Reproducible::Mesh : Reproducible::Layout;
+      run.threads_per_rank = 1 + below(2);
+      config_.precision.compute = any_of(
+          {ComputeChoice::Fp32, ComputeChoice::Fp32, ComputeChoice::Bf16, ComputeChoice::Fp16});
+      return;
     }
-    config_.run.threads_per_rank = below(3);
-    config_.run.backend = is_one_of(10) ? BackendChoice::Mpi : BackendChoice::Local;
-    config_.run.isa = any_choice<IsaChoice>();
+    config_.precision.compute = any_choice<ComputeChoice>();
+    run.reproducible = any_choice<Reproducible>();
+    if (!is_one_of(3) && config_.parallel.sequence) {
+      run.reproducible = any_of({Reproducible::Fixed, Reproducible::Layout});
+    }
+    run.threads_per_rank = below(3);
+    run.backend = is_one_of(10) ? BackendChoice::Mpi : BackendChoice::Local;
+    run.isa = any_choice<IsaChoice>();
   }
 
   // Names of files stay: a plan would read them.
@@ -240,17 +262,20 @@ class RunDraw {
     std::visit(OtherValue(random_), fields[size_t(below(int(fields.size())))].value);
   }
 
-  std::mt19937_64 random_;
+  std::mt19937_64& random_;
   RunConfig config_;
+  bool is_trained_;
 };
 
 }  // namespace
 
-RunConfig random_run(uint64_t seed) { return RunDraw(seed).run(); }
+RunConfig random_run(std::mt19937_64& random, const RunConfig& base, DrawnFor use) {
+  return RunDraw(random, base, use).run();
+}
 
-std::string overrides_of(const RunConfig& config) {
-  const RunConfig usual;
-  const std::vector<ConfigField> before = config_fields(usual), fields = config_fields(config);
+std::string overrides_of(const RunConfig& config, const RunConfig& base) {
+  RunConfig changed = config, unchanged = base;
+  const std::vector<ConfigField> before = config_fields(unchanged), fields = config_fields(changed);
   std::string text;
   for (size_t i = 0; i < fields.size(); ++i) {
     const std::string value = toml_text(fields[i]);
