@@ -18,7 +18,7 @@ constexpr size_t kMostWordBytes = size_t{1} << 16;
 constexpr size_t kMostWords = size_t{1} << 16;
 constexpr size_t kMostBytes = size_t{1} << 22;
 
-bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -145,6 +145,7 @@ class ShellReader {
   }
 
   std::vector<ShellWord> read_word() {
+    const size_t begin = at_;
     Piece piece;
     while (at_ < text_.size() && problem_.empty()) {
       const char c = text_[at_];
@@ -165,8 +166,7 @@ class ShellReader {
         ++at_;
       }
     }
-    // A stray character that starts no word must not stop the reader.
-    if (at_ < text_.size() && !piece.is_begun && piece.done.empty() && text_[at_] == '\\') ++at_;
+    if (at_ == begin) ++at_;  // a stray character that starts no word
     if (piece.is_begun) piece.done.push_back({std::move(piece.text), line_});
     return std::move(piece.done);
   }

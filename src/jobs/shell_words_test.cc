@@ -45,6 +45,17 @@ TEST(ShellWords, RefusesWhatIsNotClosed) {
   EXPECT_EQ(shown("A=(b\nc"), "job.sh:2: an array has no )");
 }
 
+// Every byte is read, wherever it stands: the reader always ends.
+TEST(ShellWords, EndsOnEveryByte) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string one(1, static_cast<char>(byte));
+    for (const std::string& script : {one, "a" + one, "a " + one + " b", "A=" + one,
+                                      "A=(" + one + ")", "\"" + one, "$" + one}) {
+      EXPECT_TRUE(parse_shell(script, "job.sh").ok() || shown(script).starts_with("job.sh:"));
+    }
+  }
+}
+
 // Expansion cannot make a small script large.
 TEST(ShellWords, RefusesWordsThatGrow) {
   std::string script = "A=xxxxxxxxxxxxxxxx\n";
