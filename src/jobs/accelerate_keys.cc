@@ -3,11 +3,11 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kServers = "it has no parameter servers";
+constexpr std::string_view kAccelerateServers = "it has no parameter servers";
 
 // Accelerate 16cb6eb8: utils/dataclasses.py, parallelism_config.py, commands/launch.py. The model,
 // the batch and the optimizer are in the script that it launches: their rows say so.
-constexpr KeyPair kPairs[] = {
+constexpr KeyPair kAcceleratePairs[] = {
     {"model.preset", Say::Code},
     {"model.family", Say::Code},
     {"model.layers", Say::Code},
@@ -74,8 +74,8 @@ constexpr KeyPair kPairs[] = {
     {"parallel.chunks", Say::Only, {}, "1", "it has no pipelines"},
     {"parallel.zero", Say::Code, "fsdp_config.fsdp_reshard_after_forward"},
     {"parallel.hsdp_shard", Say::Code, "parallelism_config.parallelism_config_dp_shard_size"},
-    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kServers},
-    {"parallel.servers", Say::Only, {}, "1", kServers},
+    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kAccelerateServers},
+    {"parallel.servers", Say::Only, {}, "1", kAccelerateServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Code},
     {"parallel.tp_overlap", Say::Tuning},
@@ -94,6 +94,6 @@ constexpr KeyPair kPairs[] = {
 
 }  // namespace
 
-KeyTable accelerate_keys() { return kPairs; }
+KeyTable accelerate_keys() { return kAcceleratePairs; }
 
 }  // namespace trireme

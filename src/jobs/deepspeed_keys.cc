@@ -3,12 +3,12 @@
 namespace trireme {
 namespace {
 
-constexpr WordPair kNorms[] = {{"layer_norm", "layernorm"}, {"rms_norm", "rmsnorm"}};
-constexpr std::string_view kServers = "it has no parameter servers";
+constexpr WordPair kDeepspeedNorms[] = {{"layer_norm", "layernorm"}, {"rms_norm", "rmsnorm"}};
+constexpr std::string_view kDeepspeedServers = "it has no parameter servers";
 
 // Keys with -- are flags of Megatron-DeepSpeed (4efb479d), the others of ds_config.json
 // (DeepSpeed edaa7221).
-constexpr KeyPair kPairs[] = {
+constexpr KeyPair kDeepspeedPairs[] = {
     {"model.preset", Say::Tuning},
     {"model.family", Say::Code, "--num-experts --disable-bias-linear"},
     {"model.layers", Say::Same, "--num-layers"},
@@ -20,7 +20,7 @@ constexpr KeyPair kPairs[] = {
     {"model.vocab_size", Say::Code, "--vocab-size --tokenizer-type --make-vocab-size-divisible-by"},
     {"model.seq_len", Say::Same, "--seq-length"},
     {"model.activation", Say::Code, "--swiglu --squared-relu --no-bias-gelu-fusion"},
-    {"model.norm", Say::Same, "--normalization", {}, {}, kNorms},
+    {"model.norm", Say::Same, "--normalization", {}, {}, kDeepspeedNorms},
     {"model.positions", Say::Code, "--use-rotary-position-embeddings"},
     {"model.bias", Say::NoFlag, "--disable-bias-linear"},
     {"model.norm_gain", Say::Only, {}, "true", "its norms have a gain"},
@@ -79,8 +79,8 @@ constexpr KeyPair kPairs[] = {
     {"parallel.chunks", Say::Only, {}, "1", "its ranks have one stage each"},
     {"parallel.zero", Say::Code, "zero_optimization.stage --zero-stage"},
     {"parallel.hsdp_shard", Say::Code, "zero_optimization.mics_shard_size"},
-    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kServers},
-    {"parallel.servers", Say::Only, {}, "1", kServers},
+    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kDeepspeedServers},
+    {"parallel.servers", Say::Only, {}, "1", kDeepspeedServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Flag, "--sequence-parallel"},
     {"parallel.tp_overlap", Say::Tuning},
@@ -100,6 +100,6 @@ constexpr KeyPair kPairs[] = {
 
 }  // namespace
 
-KeyTable deepspeed_keys() { return kPairs; }
+KeyTable deepspeed_keys() { return kDeepspeedPairs; }
 
 }  // namespace trireme

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-void check_layout(JobWriter& job) {
+void check_accelerate_layout(JobWriter& job) {
   const RunConfig& config = job.config();
   const ParallelConfig& parallel = config.parallel;
   job.require(parallel.zero > 1, "parallel.zero",
@@ -28,7 +28,7 @@ Result<ExportedJob> export_accelerate(const ExportRequest& request) {
   JobWriter job(request, accelerate_keys());
   const RunConfig& config = job.config();
   const ParallelConfig& parallel = config.parallel;
-  check_layout(job);
+  check_accelerate_layout(job);
   const int64_t shard = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : parallel.dp;
   const Nodes nodes = nodes_of(job.num_ranks());
   job.set("compute_environment", std::string("LOCAL_MACHINE"));

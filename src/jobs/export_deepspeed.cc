@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-void write_zero(JobWriter& job) {
+void write_deepspeed_zero(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
   job.require(parallel.pp == 1 || parallel.zero < 2, "parallel.zero",
               "its pipelines take ZeRO 0 and 1", "set parallel.zero = 1 or parallel.pp = 1");
@@ -32,7 +32,7 @@ void write_zero(JobWriter& job) {
   }
 }
 
-void write_pipeline(JobWriter& job) {
+void write_deepspeed_pipeline(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
   const bool is_zb = parallel.schedule == ScheduleKind::ZbH1;
   job.require(is_zb || parallel.schedule == ScheduleKind::OneFOneB, "parallel.schedule",
@@ -58,7 +58,7 @@ void write_pipeline(JobWriter& job) {
   }
 }
 
-void write_context(JobWriter& job) {
+void write_deepspeed_context(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
   job.require(parallel.cp == 1 || parallel.context == ContextExchange::AllToAll, "parallel.context",
               "its sequence parallelism exchanges heads", "use \"all_to_all\"");
@@ -66,7 +66,7 @@ void write_context(JobWriter& job) {
               "it excludes tp and pp", "set parallel.tp and parallel.pp to 1");
 }
 
-void write_model(JobWriter& job) {
+void write_deepspeed_model(JobWriter& job) {
   const ModelConfig& model = job.config().model;
   job.rows("model.");
   job.set("--vocab-size", model.vocab_size);
@@ -95,7 +95,7 @@ void write_model(JobWriter& job) {
   if (model.capacity_factor > 0.0) job.set("--moe-train-capacity-factor", model.capacity_factor);
 }
 
-void write_batch(JobWriter& job) {
+void write_deepspeed_batch(JobWriter& job) {
   const RunConfig& config = job.config();
   job.set("train_micro_batch_size_per_gpu", config.batch.micro_sequences);
   job.set("gradient_accumulation_steps", job.num_microbatches());
@@ -105,7 +105,7 @@ void write_batch(JobWriter& job) {
   job.set("--train-iters", config.run.steps);
 }
 
-void write_precision(JobWriter& job) {
+void write_deepspeed_precision(JobWriter& job) {
   const ComputeChoice compute = job.config().precision.compute;
   const bool is_bf16 = compute == ComputeChoice::Bf16, is_fp16 = compute == ComputeChoice::Fp16;
   job.set("bf16.enabled", is_bf16);
@@ -130,7 +130,7 @@ ForeignJob settings_of(const JobWriter& job, bool is_flag) {
   return part;
 }
 
-std::string script_text(const JobWriter& job, const std::string& config_file) {
+std::string deepspeed_script_text(const JobWriter& job, const std::string& config_file) {
   const Nodes nodes = nodes_of(job.num_ranks());
   return fmt::format(
       "#!/usr/bin/env bash\n# Layout of `trireme plan` for Megatron-DeepSpeed.\n\n"
@@ -152,20 +152,20 @@ Result<ExportedJob> export_deepspeed(const ExportRequest& request) {
                     request.path));
   }
   JobWriter job(request, deepspeed_keys());
-  write_batch(job);
-  write_zero(job);
-  write_precision(job);
+  write_deepspeed_batch(job);
+  write_deepspeed_zero(job);
+  write_deepspeed_precision(job);
   job.rows("optim.");
   job.rows("parallel.");
-  write_pipeline(job);
-  write_context(job);
-  write_model(job);
+  write_deepspeed_pipeline(job);
+  write_deepspeed_context(job);
+  write_deepspeed_model(job);
   TRIREME_TRY_DONE(job.status());
   const std::string script = with_ending(request.path, ".sh");
   const std::string config_file = request.path.empty() ? "ds_config.json" : request.path;
-  return ExportedJob{
-      {{request.path, json_text(settings_of(job, false))}, {script, script_text(job, config_file)}},
-      std::move(job.notes())};
+  return ExportedJob{{{request.path, json_text(settings_of(job, false))},
+                      {script, deepspeed_script_text(job, config_file)}},
+                     std::move(job.notes())};
 }
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-void write_model(JobWriter& job) {
+void write_megatron_model(JobWriter& job) {
   const ModelConfig& model = job.config().model;
   job.rows("model.");
   job.flag("--group-query-attention", model.kv_heads != model.heads);
@@ -89,7 +89,7 @@ std::string layout_of(const std::vector<int64_t>& stage_layers) {
   return text + "L";
 }
 
-void write_pipeline(JobWriter& job) {
+void write_megatron_pipeline(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
   const bool is_interleaved = parallel.schedule == ScheduleKind::Interleaved;
   job.require(is_interleaved || parallel.schedule == ScheduleKind::OneFOneB, "parallel.schedule",
@@ -123,7 +123,7 @@ void write_order(JobWriter& job) {
   }
 }
 
-void write_zero(JobWriter& job) {
+void write_megatron_zero(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
   if (parallel.zero == 1) {
     for (const char* key :
@@ -169,7 +169,7 @@ void write_memory(JobWriter& job) {
   job.flag("--use-precision-aware-optimizer", true);
 }
 
-std::string script_text(const JobWriter& job) {
+std::string megatron_script_text(const JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
   const Nodes nodes = nodes_of(job.num_ranks());
   std::string text = "#!/usr/bin/env bash\n# Layout of `trireme plan` for Megatron-LM.\n";
@@ -188,16 +188,16 @@ std::string script_text(const JobWriter& job) {
 Result<ExportedJob> export_megatron(const ExportRequest& request) {
   JobWriter job(request, megatron_keys());
   job.rows("parallel.");
-  write_pipeline(job);
+  write_megatron_pipeline(job);
   write_order(job);
-  write_zero(job);
+  write_megatron_zero(job);
   job.rows("batch.");
   write_memory(job);
   job.rows("memory.");
   const ComputeChoice compute = job.config().precision.compute;
   job.flag("--bf16", compute == ComputeChoice::Bf16);
   job.flag("--fp16", compute == ComputeChoice::Fp16);
-  write_model(job);
+  write_megatron_model(job);
   write_experts(job);
   job.rows("optim.");
   if (job.config().optim.schedule == LrScheduleKind::Wsd && job.config().optim.decay_steps > 0) {
@@ -205,7 +205,7 @@ Result<ExportedJob> export_megatron(const ExportRequest& request) {
   }
   job.set("--train-iters", job.config().run.steps);
   TRIREME_TRY_DONE(job.status());
-  return ExportedJob{{{request.path, script_text(job)}}, std::move(job.notes())};
+  return ExportedJob{{{request.path, megatron_script_text(job)}}, std::move(job.notes())};
 }
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-void check_layout(JobWriter& job) {
+void check_nanotron_layout(JobWriter& job) {
   const RunConfig& config = job.config();
   const ParallelConfig& parallel = config.parallel;
   const ModelConfig& model = config.model;
@@ -33,7 +33,7 @@ void check_layout(JobWriter& job) {
 }
 
 // Mixtures of experts and context parallelism are parts of its qwen2.
-void write_model(JobWriter& job) {
+void write_nanotron_model(JobWriter& job) {
   const RunConfig& config = job.config();
   const bool is_qwen2 = job.has_experts() || config.parallel.cp > 1;
   const std::string root = "model.model_config.";
@@ -90,7 +90,7 @@ ForeignJob in_sections(const ForeignJob& job) {
 Result<ExportedJob> export_nanotron(const ExportRequest& request) {
   JobWriter job(request, nanotron_keys());
   const RunConfig& config = job.config();
-  check_layout(job);
+  check_nanotron_layout(job);
   job.set("general.project", std::string("trireme"));
   job.set("general.run", std::string("exported"));
   job.set("general.seed", static_cast<int64_t>(config.run.seed % (uint64_t{1} << 31)));
@@ -100,7 +100,7 @@ Result<ExportedJob> export_nanotron(const ExportRequest& request) {
   job.rows("batch.");
   job.set("tokens.batch_accumulation_per_replica", job.num_microbatches());
   job.set("tokens.train_steps", config.run.steps);
-  write_model(job);
+  write_nanotron_model(job);
   job.set("optimizer.zero_stage", int64_t{config.parallel.zero});
   job.set("optimizer.accumulate_grad_in_fp32", true);
   job.set("optimizer.optimizer_factory.name", std::string("adamW"));

@@ -27,7 +27,7 @@ void check_model(JobWriter& job) {
               "take a divisor");
 }
 
-void write_batch(JobWriter& job) {
+void write_torchtitan_batch(JobWriter& job) {
   const RunConfig& config = job.config();
   const ParallelConfig& parallel = config.parallel;
   const int64_t seq_len = config.model.seq_len, micro = config.batch.micro_sequences;
@@ -53,7 +53,7 @@ void write_batch(JobWriter& job) {
   job.rows("optim.");
 }
 
-void write_precision(JobWriter& job) {
+void write_torchtitan_precision(JobWriter& job) {
   const RunConfig& config = job.config();
   job.require(config.precision.compute != ComputeChoice::Fp16, "precision.compute",
               "it has bfloat16 and float32", "use \"bf16\"");
@@ -108,7 +108,7 @@ std::vector<int64_t> even_stages(int64_t layers, int64_t stages) {
   return counts;
 }
 
-void write_pipeline(JobWriter& job) {
+void write_torchtitan_pipeline(JobWriter& job) {
   const RunConfig& config = job.config();
   const ParallelConfig& parallel = config.parallel;
   const std::string_view name = torchtitan_schedule(parallel.schedule);
@@ -135,7 +135,7 @@ void write_pipeline(JobWriter& job) {
                      is_toml(job.request()) ? "output" : "lm_head"));
 }
 
-void write_context(JobWriter& job) {
+void write_torchtitan_context(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
   job.require(parallel.context == ContextExchange::Ring, "parallel.context",
               "it exchanges keys and values, not heads", "use \"ring\"");
@@ -160,7 +160,7 @@ void write_context(JobWriter& job) {
 }
 
 // Sizes are in its code, never in its TOML.
-std::string sizes_text(const ModelConfig& model) {
+std::string sizes_comment(const ModelConfig& model) {
   std::string text = fmt::format(
       "# Register a flavor of this model under the name below: dim={}, n_layers={}, n_heads={},\n"
       "# n_kv_heads={}, head_dim={}, hidden_dim={}, vocab_size={}, norm_eps={}, rope_theta={}",
@@ -189,7 +189,7 @@ std::string toml_file(JobWriter& job) {
   }
   file.set("optimizer.name", std::string("AdamW"));
   file.set("optimizer.lr", config.optim.lr);
-  return "# Layout of `trireme plan` for torchtitan v0.2.2.\n" + sizes_text(config.model) +
+  return "# Layout of `trireme plan` for torchtitan v0.2.2.\n" + sizes_comment(config.model) +
          toml_text(file);
 }
 
@@ -206,12 +206,12 @@ Result<ExportedJob> export_torchtitan(const ExportRequest& request) {
   JobWriter job(request, torchtitan_keys());
   check_model(job);
   job.rows("model.");
-  write_batch(job);
-  write_precision(job);
+  write_torchtitan_batch(job);
+  write_torchtitan_precision(job);
   write_data_parallel(job);
   job.rows("parallel.");
-  write_context(job);
-  write_pipeline(job);
+  write_torchtitan_context(job);
+  write_torchtitan_pipeline(job);
   TRIREME_TRY_DONE(job.status());
   const std::string text = is_toml(request) ? toml_file(job) : torchtitan_module(job);
   return ExportedJob{{{request.path, text}}, std::move(job.notes())};

@@ -6,9 +6,9 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostOfAProduct = int64_t{1} << 31;
+constexpr int64_t kDeepspeedMostOfAProduct = int64_t{1} << 31;
 
-constexpr ForeignRefusal kRefusals[] = {
+constexpr ForeignRefusal kDeepspeedRefusals[] = {
     {"zero_optimization.offload_optimizer.device", "none", "it goes to a device that we lack",
      "use cpu"},
     {"zero_optimization.offload_param.device", "none", "it goes to a device that we lack",
@@ -27,31 +27,33 @@ constexpr ForeignRefusal kRefusals[] = {
      "set parallel.cp and remove it"},
 };
 
-std::optional<int64_t> count(JobReader& job, std::string_view key) {
+std::optional<int64_t> deepspeed_count(JobReader& job, std::string_view key) {
   if (job.word(key).value_or("") == "auto") {
     job.wrong(key, "is \"auto\"", "write the number");
     return std::nullopt;
   }
   const auto value = job.integer(key);
-  if (!value || (*value >= 1 && *value <= kMostOfAProduct)) return value;
-  job.wrong(key, fmt::format("must be from 1 to {}", kMostOfAProduct), "take another number");
+  if (!value || (*value >= 1 && *value <= kDeepspeedMostOfAProduct)) return value;
+  job.wrong(key, fmt::format("must be from 1 to {}", kDeepspeedMostOfAProduct),
+            "take another number");
   return std::nullopt;
 }
 
 // Two of the three batch sizes give the third; all three give dp.
-void read_batch(JobReader& job) {
+void read_deepspeed_batch(JobReader& job) {
   const std::string_view step_key = "train_batch_size";
   const std::string_view micro_key = "train_micro_batch_size_per_gpu";
   const std::string_view accumulation_key = "gradient_accumulation_steps";
-  const auto step = count(job, step_key), micro = count(job, micro_key);
-  const auto accumulation = count(job, accumulation_key);
+  const auto step = deepspeed_count(job, step_key), micro = deepspeed_count(job, micro_key);
+  const auto accumulation = deepspeed_count(job, accumulation_key);
   const int64_t base_dp = std::max(1, job.request().base.parallel.dp);
   if (!step && !micro) {
     return job.wrong(step_key, "is missing, and train_micro_batch_size_per_gpu as well",
                      "add two of the three batch sizes");
   }
   if (step && micro && accumulation) {
-    const int64_t of_rank = *micro <= kMostOfAProduct / *accumulation ? *micro * *accumulation : 0;
+    const int64_t of_rank =
+        *micro <= kDeepspeedMostOfAProduct / *accumulation ? *micro * *accumulation : 0;
     if (of_rank == 0 || *step % of_rank != 0) {
       return job.wrong(step_key,
                        fmt::format("must be a multiple of {} * gradient_accumulation_steps = {} "
@@ -65,7 +67,7 @@ void read_batch(JobReader& job) {
   }
   if (micro) {
     const int64_t m = accumulation.value_or(1);
-    const bool fits = *micro <= kMostOfAProduct / m / base_dp;
+    const bool fits = *micro <= kDeepspeedMostOfAProduct / m / base_dp;
     if (!step && !fits) return job.wrong(micro_key, "gives too large a step", "take less");
     job.assign("batch.micro_sequences", *micro, micro_key);
     const int64_t derived = step ? *step : *micro * m * base_dp;
@@ -82,7 +84,7 @@ void read_batch(JobReader& job) {
   job.assign("batch.micro_sequences", *step / base_dp / m, step_key);
 }
 
-void read_zero(JobReader& job) {
+void read_deepspeed_zero(JobReader& job) {
   const std::string_view key = "zero_optimization.stage";
   const int64_t stage = job.integer(key).value_or(0);
   job.assign("parallel.zero", stage, key);
@@ -120,8 +122,8 @@ Result<ImportedJob> import_deepspeed(const ImportRequest& request) {
   }
   TRIREME_TRY(settings, read_json_job(request.text, request.source));
   JobReader job(request, deepspeed_keys(), std::move(settings));
-  read_batch(job);
-  read_zero(job);
+  read_deepspeed_batch(job);
+  read_deepspeed_zero(job);
   const bool is_bf16 = job.flag("bf16.enabled"), is_fp16 = job.flag("fp16.enabled");
   if (is_bf16 && is_fp16) {
     job.wrong("fp16.enabled", "and bf16.enabled exclude each other", "switch one of them off");
@@ -136,7 +138,7 @@ Result<ImportedJob> import_deepspeed(const ImportRequest& request) {
   if (dtype != "fp32") {
     job.refuse("data_types.grad_accum_dtype", "gradients are summed in fp32 here", "use fp32");
   }
-  job.refuse_all(kRefusals);
+  job.refuse_all(kDeepspeedRefusals);
   return job.finish();
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 // Settings that ours lacks. An empty reason says that a setting is harmless although a pattern
 // below would match it.
-constexpr ForeignRefusal kRefusals[] = {
+constexpr ForeignRefusal kMegatronRefusals[] = {
     {"--yaml-cfg", "", "the model is in another file", "write its settings as flags"},
     {"--use-checkpoint-args", "", "the model is in a checkpoint", "write its sizes as flags"},
     {"--use-mp-args-from-checkpoint-args", "", "degrees are in a checkpoint",
@@ -269,7 +269,7 @@ void read_experts(JobReader& job) {
   }
 }
 
-void read_pipeline(JobReader& job) {
+void read_megatron_pipeline(JobReader& job) {
   const int64_t pp = std::max<int64_t>(1, degree(job, "--pipeline-model-parallel-size"));
   int64_t chunks = value_or(job.integer("--num-virtual-stages-per-pipeline-rank"), 1);
   std::string_view key = "--num-virtual-stages-per-pipeline-rank";
@@ -305,7 +305,7 @@ void read_pipeline(JobReader& job) {
   }
 }
 
-void read_zero(JobReader& job) {
+void read_megatron_zero(JobReader& job) {
   int64_t zero = job.flag("--use-distributed-optimizer") ? 1 : 0;
   std::string_view key = "--use-distributed-optimizer";
   const std::string strategy = job.word("--data-parallel-sharding-strategy").value_or("no_shard");
@@ -426,8 +426,8 @@ Result<ImportedJob> import_megatron_words(const ShellCommand& words, const Impor
   job.has("--expert-tensor-parallel-size");  // a dense model has no use for it
   job.rows("batch.");
   job.rows("parallel.");
-  read_pipeline(job);
-  read_zero(job);
+  read_megatron_pipeline(job);
+  read_megatron_zero(job);
   read_memory(job);
   const bool is_bf16 = job.flag("--bf16"), is_fp16 = job.flag("--fp16");
   job.assign("precision.compute",
@@ -438,7 +438,7 @@ Result<ImportedJob> import_megatron_words(const ShellCommand& words, const Impor
   job.rows("optim.");
   read_number(job, "optim.decay_steps", "--lr-wsd-decay-iters");
   read_number(job, "run.steps", "--train-iters");
-  job.refuse_all(kRefusals);
+  job.refuse_all(kMegatronRefusals);
   return job.finish();
 }
 

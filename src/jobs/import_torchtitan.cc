@@ -11,9 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostOfAProduct = int64_t{1} << 31;
+constexpr int64_t kTorchtitanMostOfAProduct = int64_t{1} << 31;
 
-constexpr ForeignRefusal kRefusals[] = {
+constexpr ForeignRefusal kTorchtitanRefusals[] = {
     {"parallelism.enable_*", "", ""},
     {"parallelism.disable_*", "", ""},
     {"parallelism.spmd_backend", "", ""},
@@ -39,10 +39,11 @@ constexpr ForeignRefusal kRefusals[] = {
 };
 
 // A whole number above zero, so that products of two do not overflow.
-int64_t count(JobReader& job, std::string_view key, int64_t otherwise) {
+int64_t torchtitan_count(JobReader& job, std::string_view key, int64_t otherwise) {
   const int64_t value = job.integer(key).value_or(otherwise);
-  if (value >= 1 && value <= kMostOfAProduct) return value;
-  job.wrong(key, fmt::format("must be from 1 to {}", kMostOfAProduct), "take another number");
+  if (value >= 1 && value <= kTorchtitanMostOfAProduct) return value;
+  job.wrong(key, fmt::format("must be from 1 to {}", kTorchtitanMostOfAProduct),
+            "take another number");
   return 1;
 }
 
@@ -52,10 +53,10 @@ struct Degrees {
 };
 
 Degrees read_data_parallel(JobReader& job) {
-  const int64_t replicas = count(job, "parallelism.data_parallel_replicate_degree", 1);
-  const int64_t pp = count(job, "parallelism.pipeline_parallel_degree", 1);
-  const int64_t tp = count(job, "parallelism.tensor_parallel_degree", 1);
-  const int64_t cp = count(job, "parallelism.context_parallel_degree", 1);
+  const int64_t replicas = torchtitan_count(job, "parallelism.data_parallel_replicate_degree", 1);
+  const int64_t pp = torchtitan_count(job, "parallelism.pipeline_parallel_degree", 1);
+  const int64_t tp = torchtitan_count(job, "parallelism.tensor_parallel_degree", 1);
+  const int64_t cp = torchtitan_count(job, "parallelism.context_parallel_degree", 1);
   const std::string_view key = "parallelism.data_parallel_shard_degree";
   int64_t shard = job.integer(key).value_or(-1);
   if (shard == -1) {
@@ -69,7 +70,7 @@ Degrees read_data_parallel(JobReader& job) {
                 ranks > 0 ? "change --ranks" : "give --ranks N");
     }
     shard = fits ? ranks / int64_t(others) : 1;
-  } else if (shard < 1 || shard > kMostOfAProduct) {
+  } else if (shard < 1 || shard > kTorchtitanMostOfAProduct) {
     job.wrong(key, "must be -1 or at least 1", "use -1");
     shard = 1;
   }
@@ -81,7 +82,7 @@ Degrees read_data_parallel(JobReader& job) {
               "use default, always or never");
   }
   const bool keeps = reshard == "never" || (reshard == "default" && pp > 1);
-  const int64_t dp = std::min(replicas * shard, kMostOfAProduct);
+  const int64_t dp = std::min(replicas * shard, kTorchtitanMostOfAProduct);
   job.assign("parallel.dp", dp, key);
   job.assign("parallel.zero",
              int64_t{shard == 1 ? 0
@@ -95,19 +96,19 @@ Degrees read_data_parallel(JobReader& job) {
   return {dp, pp};
 }
 
-// v0.2 counts sequences; later versions count tokens.
-void read_batch(JobReader& job, const Degrees& degrees) {
+// v0.2 counts sequences; later versions torchtitan_count tokens.
+void read_torchtitan_batch(JobReader& job, const Degrees& degrees) {
   const std::string_view tokens_key = "training.num_tokens_per_microbatch_per_dp_rank";
   const bool counts_sequences = job.has("training.local_batch_size") || job.has("training.seq_len");
   const std::string_view seq_key =
       counts_sequences ? "training.seq_len" : "training.max_context_length";
-  const int64_t seq_len = count(job, seq_key, 2048);
+  const int64_t seq_len = torchtitan_count(job, seq_key, 2048);
   job.assign("model.seq_len", seq_len, seq_key);
   int64_t micro = 1, of_pass = 1, global = -1;
   std::string_view global_key = "training.global_batch_size";
   if (counts_sequences) {
-    const int64_t local = count(job, "training.local_batch_size", 8);
-    const int64_t part = count(job, "parallelism.pipeline_parallel_microbatch_size", 1);
+    const int64_t local = torchtitan_count(job, "training.local_batch_size", 8);
+    const int64_t part = torchtitan_count(job, "parallelism.pipeline_parallel_microbatch_size", 1);
     micro = degrees.pp > 1 ? part : local;
     of_pass = local;
     global = job.integer(global_key).value_or(-1);
@@ -116,8 +117,8 @@ void read_batch(JobReader& job, const Degrees& degrees) {
                               : "training.local_batch_size");
   } else {
     global_key = "training.num_tokens_per_train_step";
-    const int64_t tokens = count(job, tokens_key, 16384);
-    const int64_t passes = count(job, "parallelism.num_pp_microbatches", 1);
+    const int64_t tokens = torchtitan_count(job, tokens_key, 16384);
+    const int64_t passes = torchtitan_count(job, "parallelism.num_pp_microbatches", 1);
     const int64_t of_step = job.integer(global_key).value_or(-1);
     if (tokens % seq_len != 0 || (of_step > 0 && of_step % seq_len != 0)) {
       job.refuse(
@@ -126,12 +127,12 @@ void read_batch(JobReader& job, const Degrees& degrees) {
           "take a multiple of training.max_context_length");
     }
     micro = std::max<int64_t>(1, tokens / seq_len);
-    of_pass = micro * (degrees.pp > 1 ? std::min(passes, kMostOfAProduct / micro) : 1);
+    of_pass = micro * (degrees.pp > 1 ? std::min(passes, kTorchtitanMostOfAProduct / micro) : 1);
     global = of_step > 0 ? of_step / seq_len : -1;
     job.assign("batch.micro_sequences", micro, tokens_key);
   }
-  const bool is_product_small = of_pass <= kMostOfAProduct / degrees.dp;
-  const int64_t of_all = is_product_small ? of_pass * degrees.dp : kMostOfAProduct;
+  const bool is_product_small = of_pass <= kTorchtitanMostOfAProduct / degrees.dp;
+  const int64_t of_all = is_product_small ? of_pass * degrees.dp : kTorchtitanMostOfAProduct;
   if (global < 1) global = of_all;
   if (degrees.pp > 1 && global != of_all) {
     job.refuse(
@@ -142,7 +143,7 @@ void read_batch(JobReader& job, const Degrees& degrees) {
   job.assign("batch.global_sequences", global, global_key);
 }
 
-void read_pipeline(JobReader& job, int64_t pp) {
+void read_torchtitan_pipeline(JobReader& job, int64_t pp) {
   const std::string_view key = "parallelism.pipeline_parallel_schedule";
   const std::string name = job.word(key).value_or("1F1B");
   const auto kind = schedule_of_torchtitan(name);
@@ -248,8 +249,8 @@ Result<ImportedJob> import_torchtitan(const ImportRequest& request) {
     read_flavor(job);
   }
   const Degrees degrees = read_data_parallel(job);
-  read_batch(job, degrees);
-  read_pipeline(job, degrees.pp);
+  read_torchtitan_batch(job, degrees);
+  read_torchtitan_pipeline(job, degrees.pp);
   job.rows("parallel.");
   const bool is_new = job.has("training.max_context_length");
   const bool splits = !is_new || !job.has("parallelism.enable_sequence_parallel") ||
@@ -275,7 +276,7 @@ Result<ImportedJob> import_torchtitan(const ImportRequest& request) {
   if (const auto steps = job.integer("training.steps")) {
     job.assign("run.steps", *steps, "training.steps");
   }
-  job.refuse_all(kRefusals);
+  job.refuse_all(kTorchtitanRefusals);
   return job.finish();
 }
 

@@ -3,7 +3,7 @@
 namespace trireme {
 namespace {
 
-constexpr WordPair kNorms[] = {{"layer_norm", "LayerNorm"}, {"rms_norm", "RMSNorm"}};
+constexpr WordPair kMegatronNorms[] = {{"layer_norm", "LayerNorm"}, {"rms_norm", "RMSNorm"}};
 constexpr WordPair kPositions[] = {{"learned", "learned_absolute"}, {"rope", "rope"}};
 constexpr WordPair kOptimizers[] = {{"adamw", "adam"}, {"sgd", "sgd"}};
 constexpr WordPair kDecays[] = {
@@ -11,7 +11,7 @@ constexpr WordPair kDecays[] = {
 constexpr WordPair kContexts[] = {{"ring", "p2p"}, {"all_to_all", "a2a"}};
 
 // Megatron-LM d98e8a64: megatron/training/arguments.py and the dataclasses that it reads.
-constexpr KeyPair kPairs[] = {
+constexpr KeyPair kMegatronPairs[] = {
     {"model.preset", Say::Tuning},
     {"model.family", Say::Code, "--num-experts --disable-bias-linear"},
     {"model.layers", Say::Same, "--num-layers"},
@@ -23,7 +23,7 @@ constexpr KeyPair kPairs[] = {
     {"model.vocab_size", Say::Code, "--vocab-size --tokenizer-type --make-vocab-size-divisible-by"},
     {"model.seq_len", Say::Same, "--seq-length"},
     {"model.activation", Say::Code, "--swiglu --squared-relu --no-bias-gelu-fusion"},
-    {"model.norm", Say::Same, "--normalization", "LayerNorm", {}, kNorms},
+    {"model.norm", Say::Same, "--normalization", "LayerNorm", {}, kMegatronNorms},
     {"model.positions",
      Say::Code,
      "--position-embedding-type --use-rotary-position-embeddings",
@@ -112,6 +112,6 @@ constexpr KeyPair kPairs[] = {
 
 }  // namespace
 
-KeyTable megatron_keys() { return kPairs; }
+KeyTable megatron_keys() { return kMegatronPairs; }
 
 }  // namespace trireme

@@ -3,13 +3,13 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kBlock = "its model is a llama";
-constexpr std::string_view kServers = "it has no parameter servers";
+constexpr std::string_view kNanotronBlock = "its model is a llama";
+constexpr std::string_view kNanotronServers = "it has no parameter servers";
 constexpr std::string_view kExperts = "its router is a softmax without groups, losses or drops";
 constexpr std::string_view kRope = "its configuration has no such stretching";
 
 // nanotron 2411b022: config/config.py, config/parallelism_config.py, config/models_config.py.
-constexpr KeyPair kPairs[] = {
+constexpr KeyPair kNanotronPairs[] = {
     {"model.preset", Say::Tuning},
     {"model.family", Say::Code,
      "model.model_config.is_llama_config model.model_config.is_qwen2_config"},
@@ -21,15 +21,15 @@ constexpr KeyPair kPairs[] = {
     {"model.d_ff", Say::Same, "model.model_config.intermediate_size"},
     {"model.vocab_size", Say::Same, "model.model_config.vocab_size"},
     {"model.seq_len", Say::Same, "tokens.sequence_length"},
-    {"model.activation", Say::Only, {}, "\"swiglu\"", kBlock},
-    {"model.norm", Say::Only, {}, "\"rms_norm\"", kBlock},
-    {"model.positions", Say::Only, {}, "\"rope\"", kBlock},
-    {"model.bias", Say::Only, {}, "false", kBlock},
-    {"model.norm_gain", Say::Only, {}, "true", kBlock},
-    {"model.parallel_block", Say::Only, {}, "false", kBlock},
-    {"model.layer_scale", Say::Only, {}, "0.0", kBlock},
-    {"model.embedding_norm", Say::Only, {}, "false", kBlock},
-    {"model.final_norm", Say::Only, {}, "true", kBlock},
+    {"model.activation", Say::Only, {}, "\"swiglu\"", kNanotronBlock},
+    {"model.norm", Say::Only, {}, "\"rms_norm\"", kNanotronBlock},
+    {"model.positions", Say::Only, {}, "\"rope\"", kNanotronBlock},
+    {"model.bias", Say::Only, {}, "false", kNanotronBlock},
+    {"model.norm_gain", Say::Only, {}, "true", kNanotronBlock},
+    {"model.parallel_block", Say::Only, {}, "false", kNanotronBlock},
+    {"model.layer_scale", Say::Only, {}, "0.0", kNanotronBlock},
+    {"model.embedding_norm", Say::Only, {}, "false", kNanotronBlock},
+    {"model.final_norm", Say::Only, {}, "true", kNanotronBlock},
     {"model.tied_head", Say::Same, "model.model_config.tie_word_embeddings"},
     {"model.norm_eps", Say::Same, "model.model_config.rms_norm_eps"},
     {"model.dropout", Say::Only, {}, "0.0", "it has no dropout"},
@@ -75,8 +75,8 @@ constexpr KeyPair kPairs[] = {
     {"parallel.chunks", Say::Only, {}, "1", "its ranks have one stage each"},
     {"parallel.zero", Say::Code, "optimizer.zero_stage"},
     {"parallel.hsdp_shard", Say::Only, {}, "0", "it shards over all dp ranks"},
-    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kServers},
-    {"parallel.servers", Say::Only, {}, "1", kServers},
+    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kNanotronServers},
+    {"parallel.servers", Say::Only, {}, "1", kNanotronServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Code, "parallelism.tp_mode"},
     {"parallel.tp_overlap", Say::Tuning},
@@ -95,6 +95,6 @@ constexpr KeyPair kPairs[] = {
 
 }  // namespace
 
-KeyTable nanotron_keys() { return kPairs; }
+KeyTable nanotron_keys() { return kNanotronPairs; }
 
 }  // namespace trireme

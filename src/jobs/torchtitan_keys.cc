@@ -3,12 +3,12 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kBlock = "its model is a llama";
-constexpr std::string_view kServers = "it has no parameter servers";
+constexpr std::string_view kTorchtitanBlock = "its model is a llama";
+constexpr std::string_view kTorchtitanServers = "it has no parameter servers";
 
 // torchtitan b5bcd76c: torchtitan/config/configs.py; keys of v0.2.2 behind them. Keys of `model.`
 // are parameters of the module that we write.
-constexpr KeyPair kPairs[] = {
+constexpr KeyPair kTorchtitanPairs[] = {
     {"model.preset", Say::Tuning},
     {"model.family", Say::Code},
     {"model.layers", Say::Code, "n_layers"},
@@ -19,15 +19,15 @@ constexpr KeyPair kPairs[] = {
     {"model.d_ff", Say::Code, "hidden_dim"},
     {"model.vocab_size", Say::Code, "vocab_size"},
     {"model.seq_len", Say::Code, "training.max_context_length training.seq_len"},
-    {"model.activation", Say::Only, {}, "\"swiglu\"", kBlock},
-    {"model.norm", Say::Only, {}, "\"rms_norm\"", kBlock},
-    {"model.positions", Say::Only, {}, "\"rope\"", kBlock},
-    {"model.bias", Say::Only, {}, "false", kBlock},
-    {"model.norm_gain", Say::Only, {}, "true", kBlock},
-    {"model.parallel_block", Say::Only, {}, "false", kBlock},
-    {"model.layer_scale", Say::Only, {}, "0.0", kBlock},
-    {"model.embedding_norm", Say::Only, {}, "false", kBlock},
-    {"model.final_norm", Say::Only, {}, "true", kBlock},
+    {"model.activation", Say::Only, {}, "\"swiglu\"", kTorchtitanBlock},
+    {"model.norm", Say::Only, {}, "\"rms_norm\"", kTorchtitanBlock},
+    {"model.positions", Say::Only, {}, "\"rope\"", kTorchtitanBlock},
+    {"model.bias", Say::Only, {}, "false", kTorchtitanBlock},
+    {"model.norm_gain", Say::Only, {}, "true", kTorchtitanBlock},
+    {"model.parallel_block", Say::Only, {}, "false", kTorchtitanBlock},
+    {"model.layer_scale", Say::Only, {}, "0.0", kTorchtitanBlock},
+    {"model.embedding_norm", Say::Only, {}, "false", kTorchtitanBlock},
+    {"model.final_norm", Say::Only, {}, "true", kTorchtitanBlock},
     {"model.tied_head", Say::Code, "enable_weight_tying"},
     {"model.norm_eps", Say::Code, "eps"},
     {"model.dropout", Say::Only, {}, "0.0", "it has no dropout"},
@@ -77,8 +77,8 @@ constexpr KeyPair kPairs[] = {
     {"parallel.chunks", Say::Code, "parallelism.module_fqns_per_model_part"},
     {"parallel.zero", Say::Code, "parallelism.fsdp_reshard_after_forward"},
     {"parallel.hsdp_shard", Say::Code, "parallelism.data_parallel_shard_degree"},
-    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kServers},
-    {"parallel.servers", Say::Only, {}, "1", kServers},
+    {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kTorchtitanServers},
+    {"parallel.servers", Say::Only, {}, "1", kTorchtitanServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Code, "parallelism.enable_sequence_parallel"},
     {"parallel.tp_overlap", Say::Tuning},
@@ -97,6 +97,6 @@ constexpr KeyPair kPairs[] = {
 
 }  // namespace
 
-KeyTable torchtitan_keys() { return kPairs; }
+KeyTable torchtitan_keys() { return kTorchtitanPairs; }
 
 }  // namespace trireme

@@ -119,7 +119,7 @@ std::string dict_text(std::string_view name, std::string_view section, const For
   return text + ")\n";
 }
 
-std::string sizes_text(const RunConfig& config) {
+std::string sizes_constants(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const bool is_scaled = model.rope_scaling_factor != 1.0;
   std::string rope = fmt::format("    max_context_length={},\n    theta={},\n", model.seq_len,
@@ -152,7 +152,7 @@ std::string torchtitan_module(const JobWriter& writer) {
                                   : recompute == Recompute::Full ? "FullAC.Config()"
                                                                  : "SelectiveAC.Config()";
   return fmt::format("{}\n{}\n{}\n{}\nACTIVATION_CHECKPOINT = {}\n\n{}", imports,
-                     sizes_text(config), dict_text("TRAINING", "training.", writer.job()),
+                     sizes_constants(config), dict_text("TRAINING", "training.", writer.job()),
                      dict_text("PARALLELISM", "parallelism.", writer.job()), policy, kModel);
 }
 
