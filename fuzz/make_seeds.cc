@@ -19,6 +19,7 @@
 #include "checkpoint/checkpoint_index.h"
 #include "data/foreign_token_file.h"
 #include "data/token_file_writer.h"
+#include "jobs/export_job.h"
 #include "schema/hardware.h"
 #include "schema/run_config_text.h"
 #include "scratch_folder.h"
@@ -210,6 +211,41 @@ void add_configurations(Seeds& seeds) {
   }
 }
 
+// Jobs of other trainers as we write them.
+void add_jobs(Seeds& seeds) {
+  RunConfig config;
+  config.model.family = ModelFamily::Llama;
+  config.model.vocab_size = 256;
+  config.model.tied_head = false;
+  config.batch.micro_sequences = 1;
+  config.batch.global_sequences = 16;
+  config.parallel.dp = 2;
+  config.parallel.pp = 2;
+  config.parallel.zero = 1;
+  const auto add = [&](Trainer trainer, const char* target, const char* path) {
+    const auto job = export_job({.trainer = trainer, .config = config, .path = path});
+    if (!job.ok()) expect(job.error());
+    seeds.add(target, job->files.front().text);
+  };
+  add(Trainer::Megatron, "megatron_job_fuzz", "job.sh");
+  add(Trainer::Deepspeed, "deepspeed_job_fuzz", "ds_config.json");
+  config.parallel.zero = 3;
+  add(Trainer::Torchtitan, "torchtitan_job_fuzz", "job.toml");
+  config.model.family = ModelFamily::Moe;
+  config.parallel.zero = 1;
+  config.parallel.schedule = ScheduleKind::Interleaved;
+  add(Trainer::Megatron, "megatron_job_fuzz", "job.sh");
+  seeds.add("megatron_job_fuzz",
+            "N=2\nA=(--num-layers 24 --hidden-size $((N * 512)) # size\n)\n"
+            "torchrun --nproc_per_node ${G:-8} pretrain_gpt.py \"${A[@]}\" \\\n --bf16 '--swiglu'");
+  seeds.add("torchtitan_job_fuzz",
+            R"({"model_spec":{"name":"llama3","model":{"dim":64,"vocab_size":256,"layers":[)"
+            R"({"attention":{"n_heads":4,"n_kv_heads":2,"head_dim":16,"qk_norm":null},)"
+            R"("feed_forward":{"w1":{"out_features":192}}}]}},)"
+            R"("training":{"max_context_length":64,"num_tokens_per_microbatch_per_dp_rank":128},)"
+            R"("parallelism":{"data_parallel_shard_degree":2},"activation_checkpoint":null})");
+}
+
 void add_run_files(Seeds& seeds) {
   const std::string metrics =
       R"({"event":"run","config":{"model":{"layers":4},"optim":{"lr":0.003}},"world_size":2})"
@@ -255,6 +291,7 @@ int main(int argc, char** argv) {
   add_token_files(seeds, scratch);
   add_models(seeds, scratch);
   add_configurations(seeds);
+  add_jobs(seeds);
   add_run_files(seeds);
   add_edits(seeds);
   seeds.write_dictionaries();

@@ -8,6 +8,7 @@
 #include "cli/doctor_command.h"
 #include "cli/generate_command.h"
 #include "cli/plan_command.h"
+#include "cli/plan_jobs.h"
 #include "cli/report_command.h"
 #include "cli/reproduce_command.h"
 #include "cli/train_command.h"
@@ -98,9 +99,12 @@ Command plan_command() {
       .details =
           "If the run does not fit into memory, the exit code is 3. The message names the tensor "
           "and the action that exceed the limit, and the cheapest change that would fit.",
-      .arguments = {run_config_argument(options->config.files)},
+      .arguments = {run_config_argument(options->config.files, false)},
       .options = {set_option(options->config.overrides),
                   ranks_option(options->config.ranks),
+                  from_option(options->jobs),
+                  export_option(options->jobs),
+                  job_out_option(options->jobs),
                   {.name = "cluster",
                    .value_name = "FILE",
                    .doc = "hardware file to predict for; by default this machine",
@@ -136,6 +140,8 @@ Command plan_command() {
            "trireme plan configs/tiny-gpt2.toml --cluster clusters/dgx-a100-80g.toml "
            "--explain",
            "trireme plan configs/tiny-llama.toml --set parallel.tp=2 --graph graph.svg",
+           "trireme plan my.toml --cluster clusters/dgx-h100.toml --export megatron -o train.sh",
+           "trireme plan --from megatron train.sh --cluster clusters/dgx-h100.toml --search",
            "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
       .run = [options](CommandIo& io) { return run_plan(*options, io); }};
 }

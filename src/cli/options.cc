@@ -155,6 +155,7 @@ class Parser {
       if (equals == std::string::npos) return take_option(option, "--" + name);
       const std::string value = arg.substr(equals + 1);
       if (!is_flag(option)) {
+        take_second(option);
         return store_value(path_, "--" + name, value, option.target, option.choices);
       }
       return usage(path_, fmt::format("--{} does not take a value", name));
@@ -192,7 +193,14 @@ class Parser {
     if (next_ == args_.size()) {
       return usage(path_, fmt::format("{} needs a value, {} {}", name, name, option.value_name));
     }
-    return store_value(path_, name, args_[next_++], option.target, option.choices);
+    const std::string& value = args_[next_++];
+    take_second(option);
+    return store_value(path_, name, value, option.target, option.choices);
+  }
+
+  void take_second(const Option& option) {
+    if (option.second == nullptr || next_ == args_.size() || is_option(args_[next_])) return;
+    *option.second = args_[next_++];
   }
 
   // If keys of RUN.toml can be set, explains that they are not options: --tp 2 is --set

@@ -35,6 +35,8 @@ struct Option {
   OptionTarget target;
   std::vector<std::string> choices = {};
   Completion completion = Completion::None;
+  // Not null: the word behind the value belongs to the option as well, unless it is an option.
+  std::string* second = nullptr;
 };
 
 struct Argument {

@@ -183,17 +183,28 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   TRIREME_TRY(search,
               search_layout(config, priced.host, priced.hardware, num_ranks, kShownLayouts));
   order_near_ties(search.best);
-  const FoundLayouts found{search, priced.hardware, config, options_text(options.config),
-                           num_ranks};
-  const bool prints_layouts = !options.json && !prints_graph(options);
+  const JobWords words = job_words(options.config, options.jobs);
+  const std::string typed = options_text(words.config);
+  const bool is_job = !words.before.empty();
+  const FoundLayouts found{.search = search,
+                           .hardware = priced.hardware,
+                           .config = config,
+                           .options = typed + (is_job && !typed.empty() ? " " : "") + words.before,
+                           .num_ranks = num_ranks,
+                           .program = is_job ? "trireme plan" : "trireme train",
+                           .arguments = words.behind};
+  const bool prints_layouts =
+      !options.json && !prints_graph(options) && !prints_export(options.jobs);
   if (prints_layouts) io.out << search_text(found, options.explain);
-  if (prints_layouts && options.html.empty() && !options.graph) return 0;
+  const bool is_done = options.html.empty() && !options.graph && options.jobs.to.empty();
+  if (prints_layouts && is_done) return 0;
   RunConfig winner = with_layout(config, search.best.front().layout);
   winner.batch.global_sequences = search.global_sequences;
   TRIREME_TRY(plan, make_plan(winner, priced.host));
   TRIREME_TRY_DONE(write_page(options, plan, priced.hardware, search_table(search)));
   TRIREME_TRY_DONE(write_graph(options, plan, io));
-  if (!options.json) return 0;
+  TRIREME_TRY_DONE(write_export(options.jobs, plan, io));
+  if (!options.json || prints_export(options.jobs)) return 0;
   auto json = priced_json(plan, priced.hardware);
   json["search"] = search_json(found);
   io.out << json.dump(2) << "\n";
@@ -204,7 +215,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
 
 Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_graph_options(options));
-  TRIREME_TRY(loaded, load_config(options.config, io, options.search));
+  TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, options.search, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   if (options.search) return run_search(options, loaded.config, priced, io);
   const Hardware& hardware = priced.hardware;
@@ -212,6 +223,8 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   if (!planned.ok()) return loaded.located(planned.error());
   const RunPlan& plan = planned.value();
   io.err << warning_lines(plan);
+  TRIREME_TRY_DONE(write_export(options.jobs, plan, io));
+  if (prints_export(options.jobs)) return 0;
   TRIREME_TRY_DONE(write_graph(options, plan, io));
   if (prints_graph(options)) {
     TRIREME_TRY_DONE(write_page(options, plan, hardware));

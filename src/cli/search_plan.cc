@@ -20,7 +20,8 @@ std::string set_options(const FoundLayouts& found, const PricedLayout& priced) {
 
 std::string command_of(const FoundLayouts& found) {
   const std::string set = set_options(found, found.search.best.front());
-  return fmt::format("trireme train {}{}{}", found.options, set.empty() ? "" : " ", set);
+  return fmt::format("{} {}{}{}{}", found.program, found.options, set.empty() ? "" : " ", set,
+                     found.arguments);
 }
 
 // Returns how many layouts were ruled out by a bound on their time: neither refused nor among the

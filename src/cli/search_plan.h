@@ -15,6 +15,8 @@ struct FoundLayouts {
   const RunConfig& config;  // the configuration of the command
   std::string options;      // options that give it the found layout
   int num_ranks = 1;
+  std::string program = "trireme train";  // what can be run with the options
+  std::string arguments;                  // of a job, behind all options
 };
 
 // The best layouts, one row each.

@@ -61,6 +61,10 @@ class Loader {
     return Done{};
   }
 
+  void add_layer(const std::string& source, const std::vector<ConfigAssignment>& assignments) {
+    if (!assignments.empty()) layers_.push_back({source, assignments});
+  }
+
   // All overrides are one layer, so two contradicting overrides are an error.
   void read_overrides(const std::vector<std::string>& overrides) {
     Layer layer{"--set", {}};
@@ -282,6 +286,7 @@ Error LoadedConfig::located(const Error& error) const {
 Result<LoadedConfig> load_config(const ConfigRequest& request) {
   Loader loader(request.model_folders);
   for (const std::string& file : request.files) TRIREME_TRY_DONE(loader.read_file(file));
+  loader.add_layer(request.imported_from, request.imported);
   loader.read_overrides(request.overrides);
   return loader.finish(request);
 }

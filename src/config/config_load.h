@@ -19,6 +19,9 @@ struct ConfigRequest {
   std::vector<std::string> model_folders;
   std::optional<int> ranks;              // derives parallel.dp if it is not set
   std::string ranks_option = "--ranks";  // the option or launcher that set `ranks`
+  // What a job of another trainer says: a layer above the files and below the overrides.
+  std::vector<ConfigAssignment> imported;
+  std::string imported_from;   // the name of that job
   bool lays_out_anew = false;  // skips rules about the layout of ranks, which will be chosen anew
 };
 

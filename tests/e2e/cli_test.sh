@@ -65,6 +65,29 @@ printed "the first of them runs with"
 [[ -s page.html ]] || fail "no page of the search"
 read -r -a found <<<"$(tail -n 1 out)"
 expect 0 plan "${found[@]:2}" --cluster "$root/clusters/dgx-a100-80g.toml"
+# A layout goes to another trainer and comes back.
+expect 0 plan "$tiny" --set parallel.dp=2 --set parallel.zero=1 --export megatron -o job.sh
+said "wrote job.sh"
+expect 0 plan --from megatron job.sh --json
+printed '"params"'
+expect 0 plan --from=megatron job.sh --search "${searched[@]:0:2}"
+printed "trireme plan --from megatron job.sh"
+expect 0 plan "$tiny" --export nanotron --set model.family=llama --set model.bias=false
+printed 'pp_engine: "1f1b"'
+expect 0 plan --from megatron "${searched[@]:0:2}" -- --num-layers 2 --hidden-size 64 \
+  --num-attention-heads 4 --seq-length 64 --vocab-size 256 --micro-batch-size 1
+said "--ranks N"
+expect 2 plan --from megatron
+said 'name its file'
+expect 2 plan --from megatron nowhere.sh
+said 'nowhere.sh: no such file'
+expect 2 plan --from nemo job.sh
+expect 2 plan "$tiny" -o job.sh
+said 'add --export TRAINER'
+expect 2 plan
+said 'RUN.toml is missing'
+expect 3 plan "$tiny" --set parallel.pp=2 --set parallel.schedule=gpipe --export megatron
+said 'parallel.schedule = "gpipe" cannot be written for Megatron-LM'
 expect 0 calibrate --out here.toml
 expect 0 plan "$tiny" --cluster here.toml --explain --json
 printed '"alternatives"'

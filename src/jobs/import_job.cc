@@ -1,0 +1,40 @@
+#include "jobs/import_job.h"
+
+#include <fmt/format.h>
+
+#include "jobs/import_forms.h"
+
+namespace trireme {
+
+Result<ImportedJob> import_job(const ImportRequest& request) {
+  switch (request.trainer) {
+    case Trainer::Megatron:
+      return import_megatron(request);
+    case Trainer::Torchtitan:
+      return import_torchtitan(request);
+    case Trainer::Deepspeed:
+      return import_deepspeed(request);
+    case Trainer::Nanotron:
+    case Trainer::Accelerate:
+      break;
+  }
+  return usage(
+      fmt::format("jobs of {} are not read; read one of Megatron-LM, torchtitan or "
+                  "DeepSpeed",
+                  title_of(request.trainer)));
+}
+
+Result<ImportedJob> import_arguments(const std::vector<std::string>& words,
+                                     const ImportRequest& request) {
+  if (request.trainer != Trainer::Megatron) {
+    return usage(fmt::format("{} reads a file, not arguments; name the file after --from",
+                             title_of(request.trainer)));
+  }
+  ShellCommand command;
+  for (const std::string& word : words) {
+    command.push_back({word, static_cast<int>(command.size()) + 1});
+  }
+  return import_megatron_words(command, request);
+}
+
+}  // namespace trireme

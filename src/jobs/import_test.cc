@@ -1,0 +1,210 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "jobs/random_layout_fixture.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kScript = R"(#!/bin/bash
+# Trains a GPT with 1.3 billion parameters.
+GPUS_PER_NODE=8
+NNODES=${SLURM_NNODES:-4}
+TP=4; PP=2
+MODEL_ARGS=(
+    --num-layers 24 --hidden-size 2048
+    --num-attention-heads 16
+    --seq-length=2048 --max-position-embeddings 2048
+    --vocab-size 50257
+)
+python3 prepare.py --corpus "$1"
+torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \
+    "${MODEL_ARGS[@]}" \
+    --micro-batch-size 2 --global-batch-size $((NNODES * 32)) \
+    --tensor-model-parallel-size $TP --pipeline-model-parallel-size ${PP} \
+    --num-layers-per-virtual-pipeline-stage 4 \
+    --use-distributed-optimizer --sequence-parallel --bf16 \
+    --log-interval 10
+)";
+
+Result<ImportedJob> imported(Trainer trainer, std::string_view text, const std::string& base = "") {
+  ImportRequest request{.trainer = trainer, .text = text, .source = "job"};
+  if (!base.empty()) {
+    request.base = load_config_text(base, "base.toml", {}).value().config;
+    request.has_base = true;
+  }
+  return import_job(request);
+}
+
+TEST(ImportMegatron, ReadsALaunchScript) {
+  const ImportedJob job = imported(Trainer::Megatron, kScript).value();
+  const RunConfig config = configuration_of(job).value();
+  EXPECT_EQ(config.model.layers, 24);
+  EXPECT_EQ(config.model.d_ff, 4 * 2048);
+  EXPECT_EQ(config.model.vocab_size, 50688);  // a multiple of 128 * tp
+  EXPECT_EQ(config.model.family, ModelFamily::Gpt2);
+  EXPECT_EQ(config.model.dropout, 0.1);  // their default
+  EXPECT_EQ(config.batch.global_sequences, 128);
+  EXPECT_EQ(config.parallel.tp, 4);
+  EXPECT_EQ(config.parallel.pp, 2);
+  EXPECT_EQ(config.parallel.dp, 4);
+  EXPECT_EQ(config.parallel.schedule, ScheduleKind::Interleaved);
+  EXPECT_EQ(config.parallel.chunks, 3);
+  EXPECT_EQ(config.parallel.zero, 1);
+  EXPECT_TRUE(config.parallel.sequence);
+  EXPECT_EQ(config.precision.compute, ComputeChoice::Bf16);
+  EXPECT_EQ(job.not_used, std::vector<std::string>{"job:19: --log-interval 10"});
+}
+
+// A rule of ours that the job breaks names the line of the job.
+TEST(ImportMegatron, RulesNameTheLineOfTheJob) {
+  std::string script(kScript);
+  script.replace(script.find("heads 16"), 8, "heads 15");
+  const Result<RunConfig> config = configuration_of(imported(Trainer::Megatron, script).value());
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.error().kind, ErrorKind::Usage);
+  EXPECT_NE(config.error().message.find("job:8: --num-attention-heads 15: model.heads = 15 must"),
+            std::string::npos)
+      << config.error().message;
+}
+
+TEST(ImportMegatron, ReadsArguments) {
+  const std::vector<std::string> words = {"--num-layers",
+                                          "4",
+                                          "--hidden-size=64",
+                                          "--num-attention-heads",
+                                          "4",
+                                          "--seq-length",
+                                          "64",
+                                          "--vocab-size",
+                                          "99",
+                                          "--micro-batch-size",
+                                          "1",
+                                          "--swiglu"};
+  const ImportedJob job =
+      import_arguments(words, {.trainer = Trainer::Megatron, .source = "argument"}).value();
+  const RunConfig config = configuration_of(job).value();
+  EXPECT_EQ(config.model.vocab_size, 128);
+  EXPECT_EQ(config.model.d_ff, 128);  // two thirds of 256, down to a multiple of 64
+  const std::vector<std::string> wrong = {"--num-layers", "four"};
+  const auto refused =
+      import_arguments(wrong, {.trainer = Trainer::Megatron, .source = "argument"});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("argument: --hidden-size: is missing"), std::string::npos);
+}
+
+struct BadJob {
+  Trainer trainer;
+  std::string text;
+  ErrorKind kind;
+  std::vector<std::string> says;
+  std::string base = "";
+};
+
+// Each error names the place, their setting and a remedy.
+TEST(Import, RefusesWithPlaceReasonAndRemedy) {
+  const std::string model = "[model]\nvocab_size = 256\n";
+  const std::string batch = "[training]\nlocal_batch_size = 1\nseq_len = 64\n";
+  const std::vector<BadJob> jobs = {
+      {Trainer::Megatron,
+       "--num-layers 2 --fp8-format hybrid",
+       ErrorKind::Usage,
+       {"job:1: --fp8-format hybrid", "fp8", "--bf16"}},
+      {Trainer::Megatron, "--yaml-cfg a.yaml", ErrorKind::Usage, {"job:1: --yaml-cfg a.yaml"}},
+      {Trainer::Megatron, "echo hello", ErrorKind::Usage, {"job", "--num-layers"}},
+      {Trainer::Megatron, "run '", ErrorKind::Usage, {"job:1", "not closed"}},
+      {Trainer::Megatron,
+       "--num-layers 2\n--tensor-model-parallel-size $TP",
+       ErrorKind::Usage,
+       {"job:2: --tensor-model-parallel-size $TP", "integer"}},
+      {Trainer::Torchtitan, "[model\n", ErrorKind::Usage, {"job:1"}},
+      {Trainer::Torchtitan,
+       "[model]\nname = \"llama3\"\nflavor = \"7B\"\n" + batch,
+       ErrorKind::Usage,
+       {"job:3: model.flavor 7B", "RUN.toml"}},
+      {Trainer::Torchtitan,
+       batch + "[parallelism]\ndata_parallel_shard_degree = 1\npipeline_parallel_degree = 2\n"
+               "pipeline_parallel_schedule = \"Mine\"",
+       ErrorKind::Infeasible,
+       {"job:7: parallelism.pipeline_parallel_schedule Mine", "1F1B"},
+       model},
+      {Trainer::Torchtitan,
+       batch + "[parallelism]\ntensor_parallel_degree = 2\n",
+       ErrorKind::Usage,
+       {"parallelism.data_parallel_shard_degree", "--ranks"},
+       model},
+      {Trainer::Deepspeed, "{\n\"train_batch_size\": 8,\n}", ErrorKind::Usage, {"job:3"}, model},
+      {Trainer::Deepspeed, "{\"train_batch_size\": 8}", ErrorKind::Usage, {"RUN.toml"}},
+      {Trainer::Deepspeed,
+       "{\n\"train_batch_size\": \"auto\"}",
+       ErrorKind::Usage,
+       {"job:2: train_batch_size auto", "number"},
+       model},
+      {Trainer::Deepspeed,
+       "{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 3,\n"
+       "\"gradient_accumulation_steps\": 1}",
+       ErrorKind::Usage,
+       {"job:1: train_batch_size 8", "multiple"},
+       model},
+      {Trainer::Deepspeed, "[]", ErrorKind::Usage, {"job:1"}, model},
+      {Trainer::Nanotron, "", ErrorKind::Usage, {"nanotron", "Megatron-LM"}},
+  };
+  for (const BadJob& bad : jobs) {
+    const Result<ImportedJob> job = imported(bad.trainer, bad.text, bad.base);
+    ASSERT_FALSE(job.ok()) << bad.text;
+    EXPECT_EQ(job.error().kind, bad.kind) << job.error().message;
+    for (const std::string& word : bad.says) {
+      EXPECT_NE(job.error().message.find(word), std::string::npos)
+          << word << " in " << job.error().message;
+    }
+  }
+}
+
+// A whole job with one setting that we do not have is Infeasible; the rest of it is understood.
+TEST(ImportMegatron, RefusesWhatChangesTheLayout) {
+  for (const std::string setting :
+       {"--fp8-format hybrid", "--mtp-num-layers 1", "--multi-latent-attention",
+        "--tensor-parallel-num-weight-shards 2", "--hybrid-layer-pattern M-M",
+        "--moe-layer-freq [1,0]", "--recompute-granularity full --recompute-num-layers 2",
+        "--qk-layernorm", "--decoder-first-pipeline-num-layers 3", "--some-new-parallel-size 2"}) {
+    std::string script(kScript);
+    script.insert(script.find(" --bf16"), " " + setting);
+    const Result<ImportedJob> job = imported(Trainer::Megatron, script);
+    ASSERT_FALSE(job.ok()) << setting;
+    EXPECT_EQ(job.error().kind, ErrorKind::Infeasible) << setting;
+    EXPECT_NE(job.error().message.find("job:18: --"), std::string::npos) << job.error().message;
+  }
+}
+
+TEST(ImportTorchtitan, KnowsTheReleasedLlamas) {
+  const ImportedJob job =
+      imported(Trainer::Torchtitan,
+               "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n"
+               "seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 8\n")
+          .value();
+  const auto preset = std::find_if(job.assignments.begin(), job.assignments.end(),
+                                   [](const auto& one) { return one.key == "model.preset"; });
+  ASSERT_NE(preset, job.assignments.end());
+  EXPECT_EQ(preset->text, "\"llama3-8b\"");
+}
+
+// Two of DeepSpeed's three batch sizes give the third.
+TEST(ImportDeepspeed, DerivesTheMissingBatchSize) {
+  const std::string base = "[model]\nvocab_size = 256\n[parallel]\ndp = 4\n";
+  for (const char* text :
+       {"{\"train_batch_size\": 24, \"train_micro_batch_size_per_gpu\": 2}",
+        "{\"train_batch_size\": 24, \"gradient_accumulation_steps\": 3}",
+        "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 3}",
+        "{\"train_batch_size\": 24, \"train_micro_batch_size_per_gpu\": 2,"
+        "\"gradient_accumulation_steps\": 3}"}) {
+    const RunConfig config =
+        configuration_of(imported(Trainer::Deepspeed, text, base).value(), base).value();
+    EXPECT_EQ(config.parallel.dp, 4) << text;
+    EXPECT_EQ(config.batch.global_sequences, 24) << text;
+    EXPECT_EQ(config.batch.micro_sequences, 2) << text;
+  }
+}
+
+}  // namespace
+}  // namespace trireme

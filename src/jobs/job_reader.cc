@@ -1,0 +1,175 @@
+#include "jobs/job_reader.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/nearest_name.h"
+#include "schema/run_config_fields.h"
+
+namespace trireme {
+namespace {
+
+// Messages quote no more than this of a value.
+constexpr size_t kShownBytes = 80;
+
+struct ToToml {
+  TomlValue operator()(bool value) const { return value; }
+  TomlValue operator()(int64_t value) const { return value; }
+  TomlValue operator()(double value) const { return value; }
+  TomlValue operator()(const std::string& value) const { return value; }
+  TomlValue operator()(const NameLists&) const { return OtherToml{"array"}; }
+};
+
+std::string text_of(const TomlValue& value) {
+  TomlValue copy = value;
+  ConfigField field;
+  if (auto* v = std::get_if<bool>(&copy)) field.value = v;
+  if (auto* v = std::get_if<int64_t>(&copy)) field.value = v;
+  if (auto* v = std::get_if<double>(&copy)) field.value = v;
+  if (auto* v = std::get_if<std::string>(&copy)) field.value = v;
+  if (std::holds_alternative<OtherToml>(copy)) return "(array)";
+  return toml_text(field);
+}
+
+std::string shown(const ForeignSetting& setting) {
+  const auto* is_there = std::get_if<bool>(&setting.value);
+  const bool is_bare = is_there != nullptr && *is_there && setting.key.starts_with("--");
+  const std::string text =
+      is_bare ? setting.key : fmt::format("{} {}", setting.key, word_text(setting.value));
+  return text.substr(0, kShownBytes);
+}
+
+bool matches(std::string_view pattern, std::string_view key) {
+  const bool is_open_left = pattern.starts_with('*');
+  const bool is_open_right = pattern.ends_with('*');
+  if (is_open_left) pattern.remove_prefix(1);
+  if (is_open_right) pattern.remove_suffix(1);
+  if (is_open_left && is_open_right) return key.find(pattern) != std::string_view::npos;
+  if (is_open_left) return key.ends_with(pattern);
+  return is_open_right ? key.starts_with(pattern) : key == pattern;
+}
+
+}  // namespace
+
+JobReader::JobReader(const ImportRequest& request, KeyTable table, ForeignJob job)
+    : request_(request), table_(table), job_(std::move(job)) {
+  imported_.source = request.source;
+}
+
+std::string JobReader::place(std::string_view their_key) {
+  const ForeignSetting* setting = take(their_key);
+  return setting == nullptr ? request_.source : setting->where;
+}
+
+void JobReader::assign(std::string_view key, TomlValue value, std::string_view their_key) {
+  const ForeignSetting* setting = their_key.empty() ? nullptr : take(their_key);
+  const std::string origin =
+      setting == nullptr ? request_.source : setting->where + ": " + shown(*setting);
+  std::string text = text_of(value);
+  imported_.assignments.push_back(
+      {std::string(key), std::move(text), std::move(value), {origin, 0}});
+}
+
+void JobReader::read_row(const KeyPair& pair) {
+  const ForeignSetting* setting = take(pair.theirs);
+  if (pair.say == Say::Flag || pair.say == Say::NoFlag) {
+    return assign(pair.ours, flag(pair.theirs) == (pair.say == Say::Flag), pair.theirs);
+  }
+  if (setting == nullptr && pair.value.empty()) return;
+  const ForeignValue value = setting != nullptr ? setting->value : value_of_word(pair.value);
+  if (pair.words.empty()) return assign(pair.ours, std::visit(ToToml{}, value), pair.theirs);
+  std::string others;
+  for (const WordPair& words : pair.words) {
+    if (words.theirs == word_text(value)) {
+      return assign(pair.ours, std::string(words.ours), pair.theirs);
+    }
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", words.theirs);
+  }
+  refuse(pair.theirs, fmt::format("{} has no such value", pair.ours), "use one of " + others);
+}
+
+void JobReader::rows(std::string_view section) {
+  for (const KeyPair& pair : table_) {
+    const bool is_row = pair.say == Say::Same || pair.say == Say::Flag || pair.say == Say::NoFlag;
+    if (is_row && pair.ours.substr(0, section.size()) == section) read_row(pair);
+  }
+}
+
+std::optional<int64_t> JobReader::integer(std::string_view key) {
+  const ForeignSetting* setting = take(key);
+  if (setting == nullptr) return std::nullopt;
+  if (const auto* value = std::get_if<int64_t>(&setting->value)) return *value;
+  wrong(key, "must be an integer", "write the number itself");
+  return std::nullopt;
+}
+
+std::optional<std::string> JobReader::word(std::string_view key) {
+  const ForeignSetting* setting = take(key);
+  if (setting == nullptr) return std::nullopt;
+  return word_text(setting->value);
+}
+
+bool JobReader::flag(std::string_view key) {
+  const ForeignSetting* setting = take(key);
+  if (setting == nullptr) return false;
+  if (const auto* value = std::get_if<bool>(&setting->value)) return *value;
+  if (const std::string text = word_text(setting->value); text == "true" || text == "false") {
+    return text == "true";
+  }
+  wrong(key, "must be true or false", "write one of them");
+  return false;
+}
+
+std::optional<size_t> JobReader::num_lists(std::string_view key) {
+  const ForeignSetting* setting = take(key);
+  if (setting == nullptr) return std::nullopt;
+  if (const auto* lists = std::get_if<NameLists>(&setting->value)) return lists->size();
+  wrong(key, "must be a list of lists", "write one list of modules for each stage");
+  return std::nullopt;
+}
+
+bool JobReader::has(std::string_view key) { return take(key) != nullptr; }
+
+void JobReader::wrong(std::string_view their_key, std::string_view why, std::string_view remedy) {
+  refuse(their_key, why, remedy);
+  kind_ = ErrorKind::Usage;
+}
+
+void JobReader::refuse(std::string_view their_key, std::string_view why, std::string_view remedy) {
+  const ForeignSetting* setting = take(their_key);
+  const std::string what = setting == nullptr ? std::string(their_key) : shown(*setting);
+  problems_.push_back(fmt::format("{}: {}: {}; {}", place(their_key), what, why, remedy));
+}
+
+void JobReader::refuse_all(std::span<const ForeignRefusal> refusals) {
+  for (size_t i = 0; i < job_.settings().size(); ++i) {
+    const ForeignSetting setting = job_.settings()[i];  // refuse() marks the job's own
+    if (setting.is_used) continue;
+    for (const ForeignRefusal& refusal : refusals) {
+      if (!matches(refusal.pattern, setting.key)) continue;
+      const std::string value = word_text(setting.value);
+      const bool is_off = value == "false" || value == "null" || value == "None";
+      const bool is_allowed = refusal.why.empty() || is_off;
+      if (!is_allowed && (refusal.harmless.empty() || value != refusal.harmless)) {
+        refuse(setting.key, refusal.why, refusal.remedy);
+      }
+      break;
+    }
+  }
+}
+
+void JobReader::need(std::string_view their_key) {
+  if (has(their_key) || request_.has_base) return;
+  wrong(their_key, "is missing", "add it to the job, or name a RUN.toml that has it");
+}
+
+Result<ImportedJob> JobReader::finish() {
+  if (!problems_.empty()) return Error{kind_, fmt::format("{}", fmt::join(problems_, "\n"))};
+  for (const ForeignSetting& setting : job_.settings()) {
+    if (!setting.is_used) imported_.not_used.push_back(setting.where + ": " + shown(setting));
+  }
+  return std::move(imported_);
+}
+
+}  // namespace trireme

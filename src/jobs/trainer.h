@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace trireme {
+
+// The programs for which `plan --export` writes a layout. `plan --from` reads the first three.
+enum class Trainer : uint8_t { Megatron, Torchtitan, Deepspeed, Nanotron, Accelerate };
+
+inline constexpr Trainer kTrainers[] = {Trainer::Megatron, Trainer::Torchtitan, Trainer::Deepspeed,
+                                        Trainer::Nanotron, Trainer::Accelerate};
+inline constexpr Trainer kReadTrainers[] = {Trainer::Megatron, Trainer::Torchtitan,
+                                            Trainer::Deepspeed};
+
+// "megatron": the word of the command line.
+constexpr std::string_view name_of(Trainer trainer) {
+  constexpr std::string_view names[] = {"megatron", "torchtitan", "deepspeed", "nanotron",
+                                        "accelerate"};
+  return names[static_cast<int>(trainer)];
+}
+
+// "Megatron-LM": the name in messages.
+constexpr std::string_view title_of(Trainer trainer) {
+  constexpr std::string_view titles[] = {"Megatron-LM", "torchtitan", "DeepSpeed", "nanotron",
+                                         "Accelerate"};
+  return titles[static_cast<int>(trainer)];
+}
+
+}  // namespace trireme
