@@ -42,6 +42,8 @@ void check_bounds(const Reproduction& result) {
     EXPECT_LE(table.errors().max_abs, bound.max_abs) << bound.name << " " << part;
   }
   EXPECT_TRUE(is_bounded) << result.name;
+  EXPECT_LE(result.memory.errors().mean_abs, 0.06) << result.name;
+  EXPECT_LE(result.memory.errors().max_abs, 0.15) << result.name;
 }
 
 void check_rows(const std::string& name, const ReproducedRows& table) {
