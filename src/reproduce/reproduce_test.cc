@@ -28,6 +28,7 @@ constexpr Bound kBounds[] = {
     {"zero-t1", "", 54, 0.0, 0.0},
     {"lecture-8xa100", "", 4, 0.0, 0.0},
     {"korthikanti-t2", "", 24, 0.0, 0.0},
+    {"superpod", "", 12, 0.0, 0.0},
 };
 
 void check_bounds(const Reproduction& result) {
