@@ -11,7 +11,7 @@ namespace trireme {
 
 // What another trainer would hold for a plan (`trireme plan --as`).
 struct PlanAs {
-  OtherTrainer trainer = OtherTrainer::Megatron;
+  TrainerKind trainer = TrainerKind::Megatron;
   std::vector<TrainerMemory> stages;  // [pp]
 };
 

@@ -101,8 +101,8 @@ TEST(MemoryAs, InterleavingKeepsMoreOfTheFirstStage) {
 }
 
 TEST(MemoryAs, RecomputationNeverKeepsMore) {
-  for (const OtherTrainer trainer :
-       {OtherTrainer::Megatron, OtherTrainer::Torchtitan, OtherTrainer::DeepSpeed}) {
+  for (const TrainerKind trainer :
+       {TrainerKind::Megatron, TrainerKind::Torchtitan, TrainerKind::DeepSpeed}) {
     double before = std::numeric_limits<double>::infinity();
     for (const Recompute recompute : kRecomputes) {
       RunConfig config = pipeline_of(2, 8, 4);
@@ -119,19 +119,19 @@ TEST(MemoryAs, RefusesWhatTheTrainerCannotDo) {
   config.parallel.dp = 2;
   config.parallel.zero = 3;
   const RunPlan plan = make_plan(config, {}).value();
-  const auto refused = memory_as(plan, rules_of(OtherTrainer::Megatron));
+  const auto refused = memory_as(plan, rules_of(TrainerKind::Megatron));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);
   EXPECT_NE(refused.error().message.find("parallel.zero = 1"), std::string::npos);
-  EXPECT_TRUE(memory_as(plan, rules_of(OtherTrainer::DeepSpeed)).ok());
+  EXPECT_TRUE(memory_as(plan, rules_of(TrainerKind::DeepSpeed)).ok());
 }
 
 TEST(Trainer, NamesAreFoundAndTheNearestIsSuggested) {
-  for (const OtherTrainer trainer :
-       {OtherTrainer::Megatron, OtherTrainer::Torchtitan, OtherTrainer::DeepSpeed}) {
+  for (const TrainerKind trainer :
+       {TrainerKind::Megatron, TrainerKind::Torchtitan, TrainerKind::DeepSpeed}) {
     EXPECT_EQ(trainer_named(name_of(trainer)).value(), trainer);
   }
-  const Result<OtherTrainer> refused = trainer_named("megatorn");
+  const Result<TrainerKind> refused = trainer_named("megatorn");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
   EXPECT_NE(refused.error().message.find("did you mean 'megatron'"), std::string::npos);

@@ -35,11 +35,11 @@ double mlp_bytes(const ModelSpec& model, const TrainerRules& rules) {
 
 }  // namespace
 
-std::string_view name_of(OtherTrainer trainer) { return kTrainerNames[size_t(trainer)]; }
+std::string_view name_of(TrainerKind trainer) { return kTrainerNames[size_t(trainer)]; }
 
-Result<OtherTrainer> trainer_named(std::string_view name) {
+Result<TrainerKind> trainer_named(std::string_view name) {
   const auto found = std::find(kTrainerNames.begin(), kTrainerNames.end(), name);
-  if (found != kTrainerNames.end()) return OtherTrainer(found - kTrainerNames.begin());
+  if (found != kTrainerNames.end()) return TrainerKind(found - kTrainerNames.begin());
   const std::string nearest = nearest_name(name, {kTrainerNames.begin(), kTrainerNames.end()});
   const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
   return Error{ErrorKind::Usage, fmt::format("unknown trainer '{}'{} (one of {})", name, meant,
@@ -51,13 +51,13 @@ StateBytes StateBytes::shared(int zero, int ranks) const {
   return {part(params, 3), part(grads, 2), part(optimizer, 1)};
 }
 
-TrainerRules rules_of(OtherTrainer trainer) {
+TrainerRules rules_of(TrainerKind trainer) {
   switch (trainer) {
-    case OtherTrainer::Megatron:  // fp32 gradients; the distributed optimizer is ZeRO 1
+    case TrainerKind::Megatron:  // fp32 gradients; the distributed optimizer is ZeRO 1
       return {.state = {2, 4, 12}, .most_zero = 1};
-    case OtherTrainer::Torchtitan:  // fp32 parameters, and 16-bit blocks while they compute
+    case TrainerKind::Torchtitan:  // fp32 parameters, and 16-bit blocks while they compute
       return {.state = {4, 4, 8}, .rebuilds_blocks = true, .fuses_gate = false};
-    case OtherTrainer::DeepSpeed:  // fp32 gradients beside those of 16 bits that are sent
+    case TrainerKind::DeepSpeed:  // fp32 gradients beside those of 16 bits that are sent
       return {.state = {2, 2, 16}, .rebuilds_blocks = true, .fuses_gate = false};
   }
   TRIREME_CHECK(false, "every trainer has rules");
@@ -65,7 +65,7 @@ TrainerRules rules_of(OtherTrainer trainer) {
 }
 
 TrainerRules megatron_with_scores() {
-  TrainerRules rules = rules_of(OtherTrainer::Megatron);
+  TrainerRules rules = rules_of(TrainerKind::Megatron);
   rules.stores_scores = true;
   return rules;
 }

@@ -11,11 +11,11 @@
 namespace trireme {
 
 // Other programs that train. Each keeps other copies of the parameters, and other activations.
-enum class OtherTrainer : uint8_t { Megatron, Torchtitan, DeepSpeed };
+enum class TrainerKind : uint8_t { Megatron, Torchtitan, DeepSpeed };
 
-std::string_view name_of(OtherTrainer trainer);
+std::string_view name_of(TrainerKind trainer);
 // A Usage error names the nearest trainer.
-Result<OtherTrainer> trainer_named(std::string_view name);
+Result<TrainerKind> trainer_named(std::string_view name);
 
 // Bytes of a parameter that are stored all the time, before they are shared out.
 struct StateBytes {
@@ -42,7 +42,7 @@ struct TrainerRules {
   bool stores_scores = false;    // attention without a fused kernel
   bool fuses_gate = true;        // false: SwiGLU also keeps the activated gate
 };
-TrainerRules rules_of(OtherTrainer trainer);
+TrainerRules rules_of(TrainerKind trainer);
 
 // Megatron-LM before fused attention: what the papers of 2022 and 2023 measured.
 TrainerRules megatron_with_scores();
