@@ -123,6 +123,12 @@ Command plan_command() {
                    .doc = "write an HTML page with the timelines, memory and traffic of the ranks",
                    .target = &options->html,
                    .completion = Completion::File},
+                  {.name = "as",
+                   .value_name = "TRAINER",
+                   .doc = "also print the memory that this trainer would hold; only its memory "
+                          "decides then whether the run fits",
+                   .target = &options->as,
+                   .choices = {"megatron", "torchtitan", "deepspeed"}},
                   {.name = "rank",
                    .value_name = "R",
                    .doc = "print only this rank as JSON, in the form of an element of \"ranks\"",

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "cli/explain_plan.h"
+#include "cli/plan_as.h"
 #include "cli/plan_graph.h"
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
@@ -218,6 +219,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, options.search, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   if (options.search) return run_search(options, loaded.config, priced, io);
+  if (!options.as.empty()) drop_memory_limits(loaded.config, priced.host);
   const Hardware& hardware = priced.hardware;
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
   if (!planned.ok()) return loaded.located(planned.error());
@@ -231,6 +233,11 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
     return 0;
   }
   if (options.rank) return print_rank(*options.rank, plan, hardware, io);
+  std::optional<PlanAs> as;
+  if (!options.as.empty()) {
+    TRIREME_TRY(described, plan_as(options.as, plan, hardware.memory_bytes));
+    as = described;
+  }
   PlanExplanation explanation{plan, hardware, {}};
   if (options.explain) {
     TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), priced.host, hardware));
@@ -238,10 +245,12 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   }
   if (options.json) {
     auto json = priced_json(plan, hardware);
+    if (as) json["as"] = plan_as_json(*as);
     if (options.explain) json["explanation"] = explanation_json(explanation);
     io.out << json.dump(2) << "\n";
   } else {
     io.out << describe_plan(plan) << priced_line(plan, hardware);
+    if (as) io.out << plan_as_text(*as);
     if (options.explain) io.out << explanation_text(explanation);
   }
   TRIREME_TRY_DONE(write_page(options, plan, hardware));

@@ -20,6 +20,7 @@ struct PlanOptions {
   bool json = false;
   std::string html;                  // file for the plan's page; "": none
   std::optional<int> rank;           // print this one alone
+  std::string as;                    // another trainer whose memory is printed; "": none
   std::optional<std::string> graph;  // file for the units' graphs; "" and "-": text on `out`
   PlanJobOptions jobs;               // of other trainers, to be read or written
 };

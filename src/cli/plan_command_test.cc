@@ -122,5 +122,51 @@ TEST(PlanCommand, TheGraphIsThatOfTheRank) {
   EXPECT_EQ(beside_json.error().kind, ErrorKind::Usage);
 }
 
+// Plans a model on one H100 as another trainer.
+Result<Json> planned_as(const std::string& trainer, const std::vector<std::string>& overrides) {
+  std::ostringstream out, err;
+  CommandIo io{out, err};
+  PlanOptions options{
+      .cluster = (kRoot / "clusters" / "dgx-h100.toml").string(), .json = true, .as = trainer};
+  options.config.files = {(kRoot / "models" / "gpt3-1.3b.toml").string()};
+  options.config.overrides = {"data.source=synthetic", "precision.compute=bf16",
+                              "batch.micro_sequences=1"};
+  options.config.overrides.insert(options.config.overrides.end(), overrides.begin(),
+                                  overrides.end());
+  TRIREME_TRY(code, run_plan(options, io));
+  EXPECT_EQ(code, 0);
+  return Json::parse(out.str());
+}
+
+TEST(PlanCommand, AnotherTrainersMemoryIsItsPartsOfTheLargestStage) {
+  const std::vector<std::string> layout = {"parallel.pp=2", "batch.global_sequences=4"};
+  for (const char* trainer : {"megatron", "torchtitan", "deepspeed"}) {
+    const Json as = planned_as(trainer, layout).value()["as"];
+    EXPECT_EQ(as["trainer"], trainer);
+    ASSERT_EQ(as["stages"].size(), 2u);
+    int64_t peak = 0;
+    for (const Json& stage : as["stages"]) {
+      int64_t sum = 0;
+      for (const char* part : {"params", "grads", "optimizer", "blocks", "activations", "logits"}) {
+        sum += stage[part].get<int64_t>();
+      }
+      EXPECT_NEAR(double(sum), stage["total"].get<double>(), 6.0);  // each is cut to a byte
+      peak = std::max(peak, stage["total"].get<int64_t>());
+    }
+    EXPECT_EQ(as["peak"], peak);
+  }
+}
+
+// Only the other trainer's memory decides whether the run fits.
+TEST(PlanCommand, AnotherTrainersMemoryIsComparedWithTheDevice) {
+  EXPECT_TRUE(planned_as("megatron", {"memory.limit_bytes=1000000"}).ok());
+  const Result<Json> refused =
+      planned_as("megatron", {"batch.micro_sequences=64", "batch.global_sequences=64"});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);
+  EXPECT_NE(refused.error().message.find("megatron would need"), std::string::npos);
+  EXPECT_EQ(planned_as("nemo", {}).error().kind, ErrorKind::Usage);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -24,7 +24,7 @@ size_t label_width(const std::string& title, const std::vector<ReproducedRow>& r
   return width;
 }
 
-std::string line_of(const std::string& name, const ErrorSummary& errors) {
+std::string error_line(const std::string& name, const ErrorSummary& errors) {
   return fmt::format("  {:<34} mean {:5.1f}%   greatest {:5.1f}%   bias {:>7}\n", name,
                      100.0 * errors.mean_abs, 100.0 * errors.max_abs, percent(errors.bias));
 }
@@ -69,10 +69,10 @@ std::string split_text(const ReproducedRows& table) {
 }
 
 std::string errors_text(const Reproduction& result) {
-  std::string text = "\n" + line_of("predicted", result.table.errors());
+  std::string text = "\n" + error_line("predicted", result.table.errors());
   for (const std::string& name : result.parts()) {
     const ReproducedRows part = result.part(name);
-    text += line_of("  " + name, part.errors());
+    text += error_line("  " + name, part.errors());
     if (!result.compares_layouts) continue;
     const LayoutRegret regret = regret_of(part.rows);
     text += fmt::format("    we would choose {}, measured {} against the best, {}\n", regret.chosen,
@@ -80,13 +80,13 @@ std::string errors_text(const Reproduction& result) {
   }
   if (const auto errors = result.table.errors_of(&ReproducedRow::constant)) {
     const std::string rate = fmt::format("constant, {:.0f} TFLOP/s", result.constant_flops / 1e12);
-    text += line_of(rate, *errors);
+    text += error_line(rate, *errors);
   }
   if (const auto errors = result.table.errors_of(&ReproducedRow::roofline)) {
-    text += line_of("roofline", *errors);
+    text += error_line("roofline", *errors);
   }
   if (!result.memory.rows.empty()) {
-    text += line_of(result.memory.quantity, result.memory.errors());
+    text += error_line(result.memory.quantity, result.memory.errors());
   }
   return text;
 }

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Result<std::string> printed(const ReproduceOptions& options) {
+Result<std::string> printed_table(const ReproduceOptions& options) {
   std::ostringstream out, err;
   CommandIo io{out, err};
   TRIREME_TRY(code, run_reproduce(options, io));
@@ -19,7 +19,7 @@ Result<std::string> printed(const ReproduceOptions& options) {
 }
 
 TEST(ReproduceCommand, JsonHasTheErrorsOfItsRows) {
-  const Json json = Json::parse(printed({.name = "korthikanti-t5", .json = true}).value());
+  const Json json = Json::parse(printed_table({.name = "korthikanti-t5", .json = true}).value());
   EXPECT_EQ(json["name"], "korthikanti-t5");
   EXPECT_TRUE(json["source"].is_string());
   double sum = 0.0, greatest = 0.0, bias = 0.0;
@@ -42,23 +42,24 @@ TEST(ReproduceCommand, JsonHasTheErrorsOfItsRows) {
 
 // A computed table has nothing that a constant speed could predict.
 TEST(ReproduceCommand, BaselinesOfAComputedTableAreNull) {
-  const Json json = Json::parse(printed({.name = "zero-bubble-t5", .json = true}).value());
+  const Json json = Json::parse(printed_table({.name = "zero-bubble-t5", .json = true}).value());
   EXPECT_TRUE(json["baselines"]["constant"].is_null());
   EXPECT_TRUE(json["baselines"]["roofline"].is_null());
   EXPECT_EQ(json["max_abs_error"], 0.0);
 }
 
 TEST(ReproduceCommand, TextHasEveryRowAndTheSplitOnRequest) {
-  const std::string text = printed({.name = "megatron-t1"}).value();
+  const std::string text = printed_table({.name = "megatron-t1"}).value();
   EXPECT_EQ(text.find("megatron-t1: "), 0u);
   EXPECT_NE(text.find("1008B on 3072"), text.npos);
   EXPECT_NE(text.find("constant, 142 TFLOP/s"), text.npos);
   EXPECT_EQ(text.find("bubble"), text.npos);
-  EXPECT_NE(printed({.name = "megatron-t1", .split = true}).value().find("bubble"), text.npos);
+  EXPECT_NE(printed_table({.name = "megatron-t1", .split = true}).value().find("bubble"),
+            text.npos);
 }
 
 TEST(ReproduceCommand, RefusesAnUnknownTable) {
-  const Result<std::string> refused = printed({.name = "megatron"});
+  const Result<std::string> refused = printed_table({.name = "megatron"});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
 }

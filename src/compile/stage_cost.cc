@@ -33,6 +33,10 @@ LinkSpec link_between(const RunPlan& plan, const Hardware& hardware, int from, i
   return pair_link(hardware, position(from), position(to));
 }
 
+// Kernels that a stage launches one by one behind a message for which it has waited: until then
+// none was queued.
+constexpr double kLaunchesBehindMessage = 8.0;
+
 // A trainer whose stages wait for their messages: every stage with a neighbour sends and receives
 // one message in F and one in B.
 void block_on_transfers(const RunPlan& plan, const StageMessage& message, const Hardware& hardware,
@@ -41,7 +45,8 @@ void block_on_transfers(const RunPlan& plan, const StageMessage& message, const 
   for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const int rank = int(stage) % pp;
     const LinkSpec link = link_between(plan, hardware, rank, (rank + 1) % pp);
-    const double seconds = transfer_s(link, message.bytes) + message.gather_s;
+    const double seconds = transfer_s(link, message.bytes) + message.gather_s +
+                           kLaunchesBehindMessage * hardware.launch_s;
     costs.stages[stage].f_s += seconds;
     costs.stages[stage].b_s += seconds;
   }

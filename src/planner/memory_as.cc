@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 constexpr double kLogitBytes = 4.0;
-constexpr double kMaskBytes = 1.0;
+constexpr double kDropoutMaskBytes = 1.0;
 
 Status check_rules(const RunPlan& plan, const TrainerRules& rules) {
   if (plan.config.parallel.zero > rules.most_zero) {
@@ -55,7 +55,7 @@ double saved_by_stage(const RunPlan& plan, const TrainerRules& rules, const Stag
   const double width = double(plan.model.d_model) * tokens_of(plan);
   const double parts = plan.shape.sequence_parallel ? plan.mesh.tp : 1;
   double bytes = double(stage.num_layers) * kept_bytes(plan.model, rules, plan.shape);
-  if (stage.has_embedding && plan.model.dropout > 0.0) bytes += kMaskBytes * width / parts;
+  if (stage.has_embedding && plan.model.dropout > 0.0) bytes += kDropoutMaskBytes * width / parts;
   if (stage.has_head) bytes += 4.0 * width / parts;  // inputs of the last norm and of the head
   return bytes;
 }

@@ -101,7 +101,8 @@ TEST(MemoryAs, InterleavingKeepsMoreOfTheFirstStage) {
 }
 
 TEST(MemoryAs, RecomputationNeverKeepsMore) {
-  for (const TrainerKind trainer : {TrainerKind::Megatron, TrainerKind::Torchtitan, TrainerKind::DeepSpeed}) {
+  for (const TrainerKind trainer :
+       {TrainerKind::Megatron, TrainerKind::Torchtitan, TrainerKind::DeepSpeed}) {
     double before = std::numeric_limits<double>::infinity();
     for (const Recompute recompute : kRecomputes) {
       RunConfig config = pipeline_of(2, 8, 4);
@@ -126,7 +127,8 @@ TEST(MemoryAs, RefusesWhatTheTrainerCannotDo) {
 }
 
 TEST(Trainer, NamesAreFoundAndTheNearestIsSuggested) {
-  for (const TrainerKind trainer : {TrainerKind::Megatron, TrainerKind::Torchtitan, TrainerKind::DeepSpeed}) {
+  for (const TrainerKind trainer :
+       {TrainerKind::Megatron, TrainerKind::Torchtitan, TrainerKind::DeepSpeed}) {
     EXPECT_EQ(trainer_named(name_of(trainer)).value(), trainer);
   }
   const Result<TrainerKind> refused = trainer_named("megatorn");

@@ -40,6 +40,7 @@ RunConfig config_of(const PublishedRun& run) {
   config.batch.global_sequences = run.global_sequences;
   config.batch.micro_sequences = run.micro_sequences;
   config.parallel = run.parallel;
+  config.optim.post_validate = run.post_validates;
   config.memory.recompute = run.recompute;
   config.precision.compute = ComputeChoice::Bf16;
   return config;

@@ -37,6 +37,7 @@ struct PublishedRun {
   double memory_gib = 0.0;  // measured, greatest of all ranks; 0: not published
   // [stage]; empty: all stages have the same number of layers.
   std::vector<int64_t> layers_of_stage = {};
+  bool post_validates = false;  // ranks update before the global norm is known
   int64_t max_live = 0;  // for the schedule "auto": micro-batches alive on a rank; 0: any number
 
   int num_ranks() const { return parallel.tp * parallel.pp * parallel.dp * parallel.cp; }

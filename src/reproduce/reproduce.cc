@@ -23,6 +23,7 @@ constexpr NamedTable kTables[] = {
     {"zero-t1", reproduce_zero_t1},
     {"lecture-8xa100", reproduce_lecture_8xa100},
     {"korthikanti-t2", reproduce_korthikanti_t2},
+    {"superpod", reproduce_superpod},
 };
 
 }  // namespace

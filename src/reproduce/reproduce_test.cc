@@ -28,6 +28,7 @@ constexpr Bound kBounds[] = {
     {"zero-t1", "", 54, 0.0, 0.0},
     {"lecture-8xa100", "", 4, 0.0, 0.0},
     {"korthikanti-t2", "", 24, 0.0, 0.0},
+    {"superpod", "", 12, 0.0, 0.0},
 };
 
 void check_bounds(const Reproduction& result) {
@@ -42,6 +43,8 @@ void check_bounds(const Reproduction& result) {
     EXPECT_LE(table.errors().max_abs, bound.max_abs) << bound.name << " " << part;
   }
   EXPECT_TRUE(is_bounded) << result.name;
+  EXPECT_LE(result.memory.errors().mean_abs, 0.06) << result.name;
+  EXPECT_LE(result.memory.errors().max_abs, 0.15) << result.name;
 }
 
 void check_rows(const std::string& name, const ReproducedRows& table) {

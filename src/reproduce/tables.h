@@ -32,5 +32,6 @@ Result<Reproduction> reproduce_llm_foundry_a100();
 Result<Reproduction> reproduce_zero_t1();
 Result<Reproduction> reproduce_lecture_8xa100();
 Result<Reproduction> reproduce_korthikanti_t2();
+Result<Reproduction> reproduce_superpod();
 
 }  // namespace trireme
