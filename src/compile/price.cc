@@ -1,5 +1,7 @@
 #include "compile/price.h"
 
+#include "compile/again_price.h"
+
 namespace trireme {
 namespace {
 
@@ -7,7 +9,8 @@ constexpr double kAssumedCopyBytesPerFlop = 0.3;
 
 // Full recomputation runs the layers forward again, but not the head. Selective recomputation runs
 // norms and activations again, which only read and write memory.
-double recompute_seconds(const RunPlan& plan, double layers_share, const ComputeCost& cost) {
+double recompute_seconds(const RunPlan& plan, const Hardware& hardware, double layers_share,
+                         const ComputeCost& cost) {
   switch (plan.shape.recompute) {
     case Recompute::None:
       return 0.0;
@@ -15,6 +18,8 @@ double recompute_seconds(const RunPlan& plan, double layers_share, const Compute
       return cost.touch_s;
     case Recompute::Full:
       return layers_share * cost.matmul_s + cost.attention_s + cost.touch_s;
+    case Recompute::Fit:
+      return again_seconds(plan, hardware);
   }
   return 0.0;
 }
@@ -64,10 +69,12 @@ ComputeCost price_compute(const RunPlan& plan, const Hardware& hardware) {
   shape.slices = 0;
   // So that the price does not depend on the schedule or on its split.
   shape.split_backward = false;
+  shape.again = 0;  // a value that `fit` computes again is written in F, too
   const TableBytes bytes = whole_model_bytes(plan.model, shape);
   cost.touch_s = (bytes.saved + bytes.scratch) / hardware.memory_bytes_per_s;
   const double head_flops = 6.0 * double(plan.model.vocab_size * plan.model.d_model);
-  cost.recompute_s = recompute_seconds(plan, 1.0 - head_flops / plan.flops_per_token.matmul, cost);
+  cost.recompute_s =
+      recompute_seconds(plan, hardware, 1.0 - head_flops / plan.flops_per_token.matmul, cost);
 
   cost.forward_s = cost.matmul_s + cost.attention_s + cost.touch_s;
   cost.backward_input_s = cost.matmul_s + 2.5 * cost.attention_s + cost.touch_s + cost.recompute_s;
