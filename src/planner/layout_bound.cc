@@ -55,13 +55,14 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
   return &found->second.value();
 }
 
-const ComputeCost& LayoutBounds::compute_cost(const LayoutChoice& layout) {
+const ComputeCost& LayoutBounds::compute_cost(const LayoutChoice& layout, uint64_t again) {
   const auto [found, is_new] =
-      compute_costs_.try_emplace({layout.micro_sequences, layout.recompute});
+      compute_costs_.try_emplace({layout.micro_sequences, layout.recompute, again});
   if (is_new) {
     RunPlan plan = started_;
     plan.shape.micro_sequences = layout.micro_sequences;
     plan.shape.recompute = layout.recompute;
+    plan.shape.again = again;
     found->second = price_compute(plan, hardware_);
   }
   return found->second;
@@ -103,7 +104,8 @@ double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
       {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute}, 0.0);
   if (!is_new) return found->second;
   RunPlan plan = shaped(layout);
-  plan.shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
+  plan.shape.again = kEverythingAgain;  // "fit" then saves the least
+  plan.shape.tp_rank = mesh.tp - 1;     // the first tp rank holds at least as much
   const auto saved_bytes = [&](int64_t layers) {
     return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
   };
@@ -184,6 +186,7 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
                                                            const Stages& stages) {
   const Mesh& mesh = layout.mesh;
   const ComputeCost& cost = compute_cost(layout);
+  const ComputeCost& most_cost = compute_cost(layout, kEverythingAgain);  // it hides the most
   const ExchangeTimes& exchanges = layer_exchanges(layout);
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
   std::vector<double> share, compute_s, backward_compute_s, forward_s, backward_s;
@@ -191,10 +194,11 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   for (const StageSpec& stage : stages) {
     const WorkShare work = share_of(started_.model, stage);
     const StageTimes times = stage_times(cost, work, mesh);
+    const StageTimes most = stage_times(most_cost, work, mesh);
     const double layers = double(stage.num_layers);
     share.push_back(work.matmul / mesh.tp);
-    compute_s.push_back(times.f_s + times.b_s + times.w_s);
-    backward_compute_s.push_back(times.b_s + times.w_s);
+    compute_s.push_back(most.f_s + most.b_s + most.w_s);
+    backward_compute_s.push_back(most.b_s + most.w_s);
     forward_s.push_back(times.f_s + layers * exchanges.forward_s);
     backward_s.push_back(times.b_s + times.w_s + layers * exchanges.backward_s);
     forward_before.push_back(forward_before.back() + forward_s.back());

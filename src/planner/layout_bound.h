@@ -7,6 +7,7 @@
 
 #include "compile/price.h"
 #include "planner/layout_choice.h"
+#include "planner/needed_bytes.h"
 #include "predict/collective_bytes.h"
 #include "predict/layer_comm.h"
 
@@ -15,11 +16,6 @@ namespace trireme {
 // Summing the parts in another order can give a result greater by this factor, so every bound is
 // multiplied by it.
 inline constexpr double kRounding = 1.0 - 1e-9;
-
-struct NeededBytes {
-  int64_t of_rank = 0;  // the rank that needs the most
-  int64_t of_all = 0;
-};
 
 // Lower bounds of the time and memory that the plan of a layout needs, found without compiling its
 // programs. They count the compute of its stages, the earliest start and the tail on other stages,
@@ -41,7 +37,9 @@ class LayoutBounds {
   // A closer bound after the schedule was simulated. saved_bytes[pp] is the peak of saved
   // activations when a layer has layer_saved_bytes.
   Result<NeededBytes> bytes(const LayoutChoice& layout, std::span<const double> saved_bytes);
-  // Saved activations of one layer for one micro-batch, on the rank that saves the least.
+  // Saved activations of one layer for one micro-batch, on the rank that saves the least. With
+  // memory.recompute = "fit" it is the least of all sets of values, and the bounds of time are
+  // those of the empty set, which costs the least.
   double layer_saved_bytes(const LayoutChoice& layout);
 
  private:
@@ -74,7 +72,8 @@ class LayoutBounds {
   using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
-  const ComputeCost& compute_cost(const LayoutChoice& layout);
+  // With memory.recompute = "fit" of the empty set of values, or of the set of all of them.
+  const ComputeCost& compute_cost(const LayoutChoice& layout, uint64_t again = 0);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
   const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages);
@@ -89,7 +88,7 @@ class LayoutBounds {
   RunPlan started_;
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
-  std::map<std::tuple<int64_t, Recompute>, ComputeCost> compute_costs_;
+  std::map<std::tuple<int64_t, Recompute, uint64_t>, ComputeCost> compute_costs_;
   // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch and
   // recomputation; for exchanges also whether ranks share nodes.
   std::map<std::tuple<int, int, int, int64_t, Recompute>, double> layer_saved_bytes_;

@@ -10,8 +10,10 @@
 #include "base/units.h"
 #include "compile/compile_plan.h"
 #include "compile/shape_for_mesh.h"
+#include "compile/stage_cost.h"
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
+#include "planner/recompute_to_fit.h"
 #include "predict/price_schedule.h"
 #include "schema/batch.h"
 #include "schema/run_config_validate.h"
@@ -59,12 +61,13 @@ NeededBytes needed_bytes(const RunPlan& plan) {
 class Search {
  public:
   Search(RunConfig config, const HostFacts& host, const Hardware& hardware, RunPlan started,
-         int num_ranks, size_t num_best)
+         Recompute configured, int num_ranks, size_t num_best)
       : config_(std::move(config)),
         host_(host),
         hardware_(hardware),
         started_(std::move(started)),
         bounds_(started_, hardware),
+        recomputes_(recomputes_of(configured)),
         num_ranks_(num_ranks),
         num_best_(num_best) {
     rank_limit_ = config_.memory.limit_bytes;
@@ -119,7 +122,7 @@ class Search {
 
   void add_layouts(const Mesh& mesh) {
     const std::vector<LayoutChoice> layouts =
-        layouts_of(mesh, started_.model, started_.global_sequences);
+        layouts_of(mesh, started_.model, started_.global_sequences, recomputes_);
     const int64_t count = std::max<int64_t>(1, int64_t(layouts.size()));
     result_.num_layouts += count;
     if (const auto refusal = refusal_of(mesh)) return refuse({.mesh = mesh}, *refusal, count);
@@ -177,13 +180,29 @@ class Search {
       // Every other rule has passed.
       return refuse(layout, {"run.reproducible", outlined.error().message});
     }
-    const PricedSchedule schedule =
+    PricedSchedule schedule =
         price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
     if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
     simulated->second = summary_of(*schedule.simulation);
     if (is_ruled_out(layout, simulated->second)) return;
     compile_outlined(plan, parts_);
+    if (recomputes_to_fit(plan)) {
+      compile_outlined(plan, parts_);
+      schedule = price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+      if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
+    }
     offer(candidate, std::move(plan), schedule);
+  }
+
+  // With memory.recompute = "fit", gives a compiled plan that needs too much the cheapest values
+  // with which it fits. Returns true if there are such values.
+  bool recomputes_to_fit(RunPlan& plan) {
+    if (plan.shape.recompute != Recompute::Fit || is_available(needed_bytes(plan))) return false;
+    if (!choice_) choice_.emplace(plan, plan.hardware.value_or(nominal_hardware()));
+    const auto again =
+        choice_->cheapest(plan, [&](const NeededBytes& needed) { return is_available(needed); });
+    plan.shape.again = again.value_or(0);
+    return again.has_value();
   }
 
   // True if the layout needs too much memory or is slower than the layouts found so far.
@@ -232,6 +251,7 @@ class Search {
   // that is not in the layers.
   std::string leanest_text() {
     RunPlan plan = plan_of(*leanest_);
+    plan.shape.again = kEverythingAgain;
     std::string bytes = "at least " + format_bytes(leanest_bytes_);
     if (outline_pipeline(plan, parts_).ok()) {
       compile_outlined(plan, parts_);
@@ -252,6 +272,8 @@ class Search {
   const Hardware& hardware_;
   RunPlan started_;
   LayoutBounds bounds_;
+  std::vector<Recompute> recomputes_;
+  std::optional<RecomputeChoice> choice_;
   PlanParts parts_;
   CollectiveBytes collectives_;
   int num_ranks_;
@@ -287,8 +309,8 @@ Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& hos
   HostFacts facts = host;
   if (facts.ranks_on_host == 0) facts.ranks_on_host = num_ranks;
   TRIREME_TRY(started, start_plan(alone, facts));
-  return Search(std::move(alone), facts, hardware, std::move(started), num_ranks,
-                size_t(std::max(num_best, 1)))
+  return Search(std::move(alone), facts, hardware, std::move(started), config.memory.recompute,
+                num_ranks, size_t(std::max(num_best, 1)))
       .run();
 }
 
