@@ -1,6 +1,7 @@
 #include "compile/again_price.h"
 
 #include "compile/price.h"
+#include "graph/forward_work.h"
 #include "graph/layer_keep.h"
 
 namespace trireme {
@@ -14,7 +15,7 @@ AgainPrice::AgainPrice(const RunPlan& plan, const Hardware& hardware)
     : layer_(layer_of_one_rank(plan)) {
   const double peak = peak_flops(plan, hardware);
   for (const Op& op : layer_.ops) {
-    const OpWork work = forward_work(layer_, op, plan.model);
+    const ForwardWork work = forward_work(layer_, op, plan.model);
     const double bytes = work.elements * double(size_of(plan.shape.compute));
     seconds_.push_back(work.matmul_flops / (peak * hardware.matmul_share) +
                        work.attention_flops / (peak * hardware.attention_share) +

@@ -206,10 +206,10 @@ std::string to_string(const Graph& fused, const Keep& kept) {
   for (size_t i = 0; i < fused.ops.size(); ++i) {
     if (kept.runs_again[i]) ops.push_back(fused.ops[i].name);
   }
-  std::string text = fmt::format("stored: {}\n", fmt::join(stored, ", "));
-  if (again.empty()) return text + "nothing is computed again\n";
-  return text +
-         fmt::format("computed again: {}, by {}\n", fmt::join(again, ", "), fmt::join(ops, ", "));
+  std::string text = fmt::format("    stored          {}\n", fmt::join(stored, ", "));
+  if (again.empty()) return text;
+  return text + fmt::format("    computed again  {}\n    by              {}\n",
+                            fmt::join(again, ", "), fmt::join(ops, ", "));
 }
 
 }  // namespace trireme

@@ -48,7 +48,7 @@ uint64_t all_again(const Graph& fused);
 // The same decision for the ops of the graph before `fuse`: [op of placed].
 std::vector<bool> runs_again_before_fuse(const Graph& placed, const Graph& fused, const Keep& kept);
 
-// "keep: h, x1 are stored; a is computed again by attn"
+// Lines that list what is stored, what is computed again, and by which ops.
 std::string to_string(const Graph& fused, const Keep& kept);
 
 }  // namespace trireme

@@ -1,73 +1,19 @@
 #include "graph/work.h"
 
-#include "graph/axis_part.h"
+#include "graph/forward_work.h"
 #include "graph/model_graphs.h"
 
 namespace trireme {
-namespace {
 
-int64_t total_of(std::span<const Axis> axes, const ModelSpec& model, const ModelShard& whole) {
-  return part_of(axes, model, whole).total;
-}
-
-bool multiplies(const Op& op) {
-  return op.kind == OpKind::Linear || op.kind == OpKind::GroupedLinear ||
-         op.kind == OpKind::Route || op.kind == OpKind::SoftmaxParts;
-}
-
-// Elements of the matrices that a token multiplies.
-double elements_of_weights(const Graph& unit, const Op& op, const ModelSpec& model,
-                           const ModelShard& whole) {
-  double elements = 0.0;
-  for (const ParamId id : op.params) {
-    const Param& param = unit.params[size_t(id)];
-    // A token visits top_k of the experts.
-    if (!multiplies(op) || !param.is_matrix() || param.expert >= model.top_k) continue;
-    elements += double(total_of(param.rows, model, whole) * total_of(param.columns, model, whole));
-  }
-  return elements;
-}
-
-int64_t columns_of(const Value& value, const ModelSpec& model, const ModelShard& whole) {
-  return total_of(std::span(value.dims).subspan(1), model, whole);
-}
-
-// Scores and values: 2 * 2 FLOPs for each number of a head and key met.
-double attention_flops(const Graph& unit, const Op& op, const ModelSpec& model,
-                       const ModelShard& whole) {
-  if (op.kind != OpKind::Attention) return 0.0;
-  const int64_t q_width = columns_of(unit.values[size_t(op.inputs.front())], model, whole);
-  return 4.0 * double(q_width) * (double(model.seq_len) + 1.0) / 2.0;
-}
-
-}  // namespace
-
+// dX and dW take as many FLOPs as the forward pass each.
 ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
-  const ModelShard whole = shard_model(model, {});
   ModelFlops flops;
   for (const Op& op : unit.ops) {
-    flops.matmul += 6.0 * elements_of_weights(unit, op, model, whole);
-    flops.attention += 3.0 * attention_flops(unit, op, model, whole);  // of a training step
+    const ForwardWork work = forward_work(unit, op, model);
+    flops.matmul += 3.0 * work.matmul_flops;
+    flops.attention += 3.0 * work.attention_flops;
   }
   return flops;
-}
-
-OpWork forward_work(const Graph& unit, const Op& op, const ModelSpec& model) {
-  const ModelShard whole = shard_model(model, {});
-  OpWork work{2.0 * elements_of_weights(unit, op, model, whole),
-              attention_flops(unit, op, model, whole), 0.0};
-  std::vector<ValueId> touched = op.inputs;
-  touched.insert(touched.end(), op.outputs.begin(), op.outputs.end());
-  for (const ValueId id : {op.addend, op.late_residual}) {
-    if (id >= 0) touched.push_back(id);
-  }
-  for (const ValueId id : touched) {
-    const Value& value = unit.values[size_t(id)];
-    if (!is_matrix(value)) continue;
-    const int64_t rows = value.dims.front() == Axis::Visit ? model.top_k : 1;
-    work.elements += double(rows * columns_of(value, model, whole));
-  }
-  return work;
 }
 
 ModelFlops model_flops_per_token(const ModelSpec& model) {

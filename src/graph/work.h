@@ -14,12 +14,4 @@ struct ModelFlops {
 ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model);
 ModelFlops model_flops_per_token(const ModelSpec& model);
 
-// The work of the forward half of one op per token, on a rank that has the whole model.
-struct OpWork {
-  double matmul_flops = 0.0;
-  double attention_flops = 0.0;
-  double elements = 0.0;  // of the matrices that it reads and writes; weights are not counted
-};
-OpWork forward_work(const Graph& unit, const Op& op, const ModelSpec& model);
-
 }  // namespace trireme
