@@ -173,19 +173,20 @@ double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double 
 }
 
 const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
-                                                              const Stages& stages) {
+                                                              const Stages& stages,
+                                                              uint64_t again) {
   if (mesh_of_work_ != layout.mesh) work_.clear();
   mesh_of_work_ = layout.mesh;
-  const auto [found, is_new] =
-      work_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute});
-  if (is_new) found->second = work_out(layout, stages);
+  const auto [found, is_new] = work_.try_emplace(
+      {layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute, again});
+  if (is_new) found->second = work_out(layout, stages, again);
   return found->second;
 }
 
 std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& layout,
-                                                           const Stages& stages) {
+                                                           const Stages& stages, uint64_t again) {
   const Mesh& mesh = layout.mesh;
-  const ComputeCost& cost = compute_cost(layout);
+  const ComputeCost& cost = compute_cost(layout, again);
   const ComputeCost& most_cost = compute_cost(layout, kEverythingAgain);  // it hides the most
   const ExchangeTimes& exchanges = layer_exchanges(layout);
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
@@ -233,7 +234,8 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
 }
 
 // If `with_schedule` is false, bounds only the part after the schedule.
-Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule) {
+Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule,
+                                    uint64_t again) {
   const Mesh& mesh = layout.mesh;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
@@ -242,7 +244,7 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const double gather_s = gather_seconds_of_layer(layout, own_m);
   const double update_s = compute_cost(layout).step_s / (layout.zero == 0 ? 1 : mesh.dp);
   double step_s = 0.0;
-  for (const RankWork& own : work(layout, *found)) {
+  for (const RankWork& own : work(layout, *found, again)) {
     // Compute hides at most its own time of transfers. At ZeRO levels 0 and 1 the reductions of a
     // chunk wait for its last gradients, and no compute follows those of the last chunk.
     const double link_s = own.layers * reduce_s + own.inner_layers * gather_s;
@@ -256,10 +258,12 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   return step_s * kRounding;
 }
 
-Result<double> LayoutBounds::step_s(const LayoutChoice& layout) { return step_s(layout, true); }
+Result<double> LayoutBounds::step_s(const LayoutChoice& layout, uint64_t again) {
+  return step_s(layout, true, again);
+}
 
 Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
-  return step_s(layout, false);
+  return step_s(layout, false, 0);
 }
 
 // Bytes of parameters, gradients and optimizer state after ZeRO.
@@ -300,18 +304,65 @@ Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout,
   return NeededBytes{int64_t(most * kRounding), int64_t(of_pipeline * pipelines * kRounding)};
 }
 
-Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout) {
+// Saved bytes of every rank, when as few micro-batches live as the schedule allows.
+std::vector<double> LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
+                                                    const Stages& stages) {
   const Schedule schedule = outline(layout);
-  TRIREME_TRY(found, stages(layout, num_stages(schedule)));
   const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
   const ScheduleShape shape{layout.mesh.pp, int(m)};
   const double saved = layer_saved_bytes(layout);
   std::vector<double> saved_bytes;
   for (int rank = 0; rank < layout.mesh.pp; ++rank) {
     const double live = double(least_live(name_of(layout.schedule), shape, rank));
-    saved_bytes.push_back(layers_of(schedule, rank, *found) * live * saved);
+    saved_bytes.push_back(layers_of(schedule, rank, stages) * live * saved);
   }
-  return bytes(layout, saved_bytes);
+  return saved_bytes;
+}
+
+Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout) {
+  TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
+  return bytes(layout, least_saved_bytes(layout, *found));
+}
+
+RecomputeChoice& LayoutBounds::recompute_choice() {
+  if (!recompute_choice_) {
+    recompute_choice_.emplace(started_, started_.hardware.value_or(nominal_hardware()));
+  }
+  return *recompute_choice_;
+}
+
+uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBytes& limit) {
+  if (layout.recompute != Recompute::Fit) return 0;
+  const Result<const Stages*> found = stages(layout, num_stages(outline(layout)));
+  return found.ok() ? cheapest_again(layout, limit, least_saved_bytes(layout, *found.value())) : 0;
+}
+
+uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBytes& limit,
+                                      std::span<const double> saved_bytes) {
+  if (layout.recompute != Recompute::Fit) return 0;
+  const Mesh& mesh = layout.mesh;
+  const auto [known, is_new] =
+      saved_sets_.try_emplace({mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences});
+  const std::vector<RecomputeChoice::SavedSet>& sets = known->second;
+  if (is_new) {
+    RunPlan plan = shaped(layout);
+    plan.shape.tp_rank = mesh.tp - 1;
+    known->second = recompute_choice().cheapest_by_saved_bytes(plan, plan.shape);
+  }
+  const double least = layer_saved_bytes(layout);
+  std::vector<double> more(saved_bytes.size());
+  for (const RecomputeChoice::SavedSet& set : sets) {
+    const double saved = least + double(set.saved_by_layer - sets.back().saved_by_layer);
+    for (size_t rank = 0; rank < more.size(); ++rank) {
+      more[rank] = saved_bytes[rank] * (saved / least);
+    }
+    const Result<NeededBytes> needed = bytes(layout, more);
+    if (!needed.ok()) break;
+    const bool may_fit = (limit.of_rank == 0 || needed->of_rank <= limit.of_rank) &&
+                         (limit.of_all == 0 || needed->of_all <= limit.of_all);
+    if (may_fit) return set.again;
+  }
+  return sets.back().again;
 }
 
 }  // namespace trireme

@@ -104,6 +104,17 @@ std::optional<uint64_t> RecomputeChoice::cheapest(
   return std::nullopt;
 }
 
+std::vector<RecomputeChoice::SavedSet> RecomputeChoice::cheapest_by_saved_bytes(
+    const RunPlan& plan, const StageShape& shape) {
+  Sizes& layer = *sizes_of(plan, {0, 1, false, false}, shape);
+  std::vector<SavedSet> sets;
+  for (const uint64_t again : sets_) {
+    const int64_t saved = layer.with(again).saved_by_layer;
+    if (sets.empty() || saved < sets.back().saved_by_layer) sets.push_back({again, saved});
+  }
+  return sets;
+}
+
 Status recompute_to_fit(RunPlan& plan, int64_t limit) {
   RecomputeChoice choice(plan, plan.hardware.value_or(nominal_hardware()));
   const bool limits_ranks = plan.config.memory.limit_bytes > 0;

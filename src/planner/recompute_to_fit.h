@@ -28,6 +28,13 @@ class RecomputeChoice {
                                    const std::function<bool(const NeededBytes&)>& fits);
   // What `plan`, compiled with an empty set, needs with another one.
   NeededBytes needed(const RunPlan& plan, uint64_t again);
+  // The sets that save less than all cheaper ones, cheapest first, for layers on a rank of this
+  // shape.
+  struct SavedSet {
+    uint64_t again = 0;
+    int64_t saved_by_layer = 0;
+  };
+  std::vector<SavedSet> cheapest_by_saved_bytes(const RunPlan& plan, const StageShape& shape);
   // Every value that there is a choice for.
   uint64_t all_again() const { return all_again_; }
 

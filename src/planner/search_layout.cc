@@ -10,10 +10,8 @@
 #include "base/units.h"
 #include "compile/compile_plan.h"
 #include "compile/shape_for_mesh.h"
-#include "compile/stage_cost.h"
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
-#include "planner/recompute_to_fit.h"
 #include "predict/price_schedule.h"
 #include "schema/batch.h"
 #include "schema/run_config_validate.h"
@@ -25,20 +23,25 @@ struct Candidate {
   LayoutChoice layout;
   double least_s = 0.0;
   int64_t index = 0;
+  uint64_t again = 0;  // with memory.recompute = "fit" the cheapest values that may fit
 };
 
-// The simulated schedule of a layout. It is the same for every ZeRO level.
+// The simulated schedule of a layout with a set of values that are computed again. It is the same
+// for every ZeRO level.
 struct Simulated {
   double makespan_s = 0.0;
   std::vector<double> saved_bytes;  // [pp]
 };
-using SimulatedKey = std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute>;
+using SimulatedKey =
+    std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute, uint64_t>;
 
-SimulatedKey simulated_key(const LayoutChoice& layout) {
+SimulatedKey simulated_key(const LayoutChoice& layout, uint64_t again) {
   const Mesh& mesh = layout.mesh;
-  return {mesh.tp,         mesh.cp,         mesh.pp,       mesh.dp,
-          mesh.ep,         layout.schedule, layout.chunks, layout.micro_sequences,
-          layout.recompute};
+  return {mesh.tp,          mesh.cp,
+          mesh.pp,          mesh.dp,
+          mesh.ep,          layout.schedule,
+          layout.chunks,    layout.micro_sequences,
+          layout.recompute, again};
 }
 
 Simulated summary_of(const Simulation& simulation) {
@@ -138,8 +141,9 @@ class Search {
       } else if (!is_available(*bytes)) {
         refuse_memory(layout, *bytes);
       } else {
-        const double least_s = bounds_.step_s(layout).value();
-        candidates_.push_back({layout, least_s, int64_t(candidates_.size())});
+        const uint64_t again = bounds_.cheapest_again(layout, limit());
+        const double least_s = bounds_.step_s(layout, again).value();
+        candidates_.push_back({layout, least_s, int64_t(candidates_.size()), again});
       }
     }
   }
@@ -151,6 +155,7 @@ class Search {
     return (rank_limit_ == 0 || needed.of_rank <= rank_limit_) &&
            (all_limit_ == 0 || needed.of_all <= all_limit_);
   }
+  NeededBytes limit() const { return {rank_limit_, all_limit_}; }
   std::string available() const { return format_bytes(std::max(rank_limit_, all_limit_)); }
   bool is_slower(double step_s) const {
     return found_.size() == num_best_ && step_s > found_.rbegin()->second.time.step;
@@ -170,8 +175,8 @@ class Search {
   // Compiling the plan, the most expensive part, comes last.
   void try_candidate(const Candidate& candidate) {
     const LayoutChoice& layout = candidate.layout;
-    const auto [simulated, is_new] = simulated_.try_emplace(simulated_key(layout));
-    if (!is_new && is_ruled_out(layout, simulated->second)) return;
+    const auto known = simulated_.find(simulated_key(layout, candidate.again));
+    if (known != simulated_.end() && is_ruled_out(layout, known->second)) return;
     ++result_.num_simulated;
     RunPlan plan = plan_of(layout);
     const Status outlined = outline_pipeline(plan, parts_);
@@ -180,27 +185,54 @@ class Search {
       // Every other rule has passed.
       return refuse(layout, {"run.reproducible", outlined.error().message});
     }
-    PricedSchedule schedule =
-        price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+    PricedSchedule schedule = simulate(plan, layout, candidate.again);
     if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
-    simulated->second = summary_of(*schedule.simulation);
-    if (is_ruled_out(layout, simulated->second)) return;
+    if (is_ruled_out(layout, summary_of(*schedule.simulation))) return;
+    if (layout.recompute == Recompute::Fit) {
+      if (is_ruled_out_by_values(candidate, plan, schedule)) return;
+      plan.shape.again = 0;
+    }
     compile_outlined(plan, parts_);
-    if (recomputes_to_fit(plan)) {
-      compile_outlined(plan, parts_);
-      schedule = price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+    if (layout.recompute == Recompute::Fit) {
+      if (recomputes_to_fit(plan)) compile_outlined(plan, parts_);
+      schedule = price(plan, layout);
       if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
     }
     offer(candidate, std::move(plan), schedule);
+  }
+
+  PricedSchedule price(const RunPlan& plan, const LayoutChoice& layout) {
+    return price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+  }
+
+  // Simulates an outlined plan. Its ranks exchange nothing again, so that the time is a bound for
+  // all sets of values that cost as much as `again`.
+  PricedSchedule simulate(RunPlan& plan, const LayoutChoice& layout, uint64_t again) {
+    plan.shape.again = again;
+    PricedSchedule schedule = price(plan, layout);
+    if (schedule.simulation.ok()) {
+      simulated_[simulated_key(layout, again)] = summary_of(*schedule.simulation);
+    }
+    return schedule;
+  }
+
+  // More micro-batches live in a simulation than in the bound, so more values may have to be
+  // computed again than the candidate names.
+  bool is_ruled_out_by_values(const Candidate& candidate, RunPlan& plan,
+                              const PricedSchedule& schedule) {
+    const Simulated simulated = summary_of(*schedule.simulation);
+    const uint64_t again = bounds_.cheapest_again(candidate.layout, limit(), simulated.saved_bytes);
+    if (again == candidate.again) return false;
+    const PricedSchedule closer = simulate(plan, candidate.layout, again);
+    return closer.simulation.ok() && is_ruled_out(candidate.layout, summary_of(*closer.simulation));
   }
 
   // With memory.recompute = "fit", gives a compiled plan that needs too much the cheapest values
   // with which it fits. Returns true if there are such values.
   bool recomputes_to_fit(RunPlan& plan) {
     if (plan.shape.recompute != Recompute::Fit || is_available(needed_bytes(plan))) return false;
-    if (!choice_) choice_.emplace(plan, plan.hardware.value_or(nominal_hardware()));
-    const auto again =
-        choice_->cheapest(plan, [&](const NeededBytes& needed) { return is_available(needed); });
+    const auto again = bounds_.recompute_choice().cheapest(
+        plan, [&](const NeededBytes& needed) { return is_available(needed); });
     plan.shape.again = again.value_or(0);
     return again.has_value();
   }
@@ -273,7 +305,6 @@ class Search {
   RunPlan started_;
   LayoutBounds bounds_;
   std::vector<Recompute> recomputes_;
-  std::optional<RecomputeChoice> choice_;
   PlanParts parts_;
   CollectiveBytes collectives_;
   int num_ranks_;
