@@ -93,8 +93,9 @@ TEST(ConfigExplain, OfAKeySaysWhatItIsForAndItsValue) {
       row + "parallel.tp = 2                       # --set parallel.tp=2; replaces default 1\n");
   EXPECT_EQ(output_of({"help", "memory.recompute"}),
             "memory.recompute: activations that the backward pass computes again instead of "
-            "keeping them; none: no activations; selective: the cheap ones; full: whole layers\n  "
-            "one of none, selective, full, default \"none\"; "
+            "keeping them; none: no activations; selective: the cheap ones; full: whole layers; "
+            "fit: the cheapest ones with which the plan keeps within the memory limit\n  "
+            "one of none, selective, full, fit, default \"none\"; "
             "changes speed "
             "only\n");
   EXPECT_EQ(output_of({"help", "parallel.tpp"}, 2), "");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "compile/layer_values.h"
 
 namespace trireme {
 namespace {
@@ -135,6 +136,23 @@ std::string memory_text(const RunPlan& plan) {
   return text;
 }
 
+std::string recompute_text(const RunPlan& plan) {
+  std::string text = fmt::format(
+      "memory.recompute = \"{}\": what every layer does with its values, for one micro-batch of "
+      "rank 0\n",
+      name_of(plan.shape.recompute));
+  for (const LayerValue& value : layer_values(plan)) {
+    if (!value.is_again) {
+      text += fmt::format("  {:<14}{:>10}  {}\n", "kept", format_bytes(value.bytes), value.name);
+      continue;
+    }
+    text += fmt::format("  {:<14}{:>10}  {} for {} FLOPs{}\n", "computed again",
+                        format_bytes(value.bytes), value.name, format_count(value.flops),
+                        value.bytes == 0 ? ", because another value needs it" : "");
+  }
+  return text;
+}
+
 std::string alternatives_text(const std::vector<Alternative>& alternatives) {
   std::string text =
       "alternatives\n  memory.recompute  batch.micro_sequences      arena       step\n";
@@ -150,7 +168,7 @@ std::string alternatives_text(const std::vector<Alternative>& alternatives) {
 
 std::string explanation_text(const PlanExplanation& explanation) {
   return time_text(explanation.plan, explanation.hardware) + memory_text(explanation.plan) +
-         alternatives_text(explanation.alternatives);
+         recompute_text(explanation.plan) + alternatives_text(explanation.alternatives);
 }
 
 nlohmann::ordered_json explanation_json(const PlanExplanation& explanation) {

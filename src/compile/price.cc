@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/backward_reads.h"
 #include "graph/fuse.h"
+#include "graph/keep.h"
 #include "graph/model_graphs.h"
 #include "graph/place.h"
 
@@ -38,6 +38,15 @@ struct HalfTimes {
   double total_s() const { return products_s + attention_s + memory_s; }
 };
 
+// Attention by one kernel that stores no scores. `factor`: FLOPs of the pass / of the forward pass.
+double price_fused_attention(const AttentionWork& work, double factor, DType compute,
+                             const Hardware& hardware) {
+  const double of_practice = hardware.practice.attention_share;
+  const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
+  const double flops = factor * work.forward_flops();
+  return std::max(flops / (hardware.peak_flops(compute) * share), hardware.launch_s);
+}
+
 class UnitPricer {
  public:
   UnitPricer(const ModelSpec& model, const StageShape& shape, const Hardware& hardware)
@@ -45,9 +54,10 @@ class UnitPricer {
 
   ComputeTimes price(const Graph& stated, Recompute recompute) const {
     const Graph placed = place(stated, shape_);
-    const Graph unit = hardware_.practice.fuses_kernels ? fuse(placed) : placed;
-    const std::vector<OpWork> works = op_works(unit, shard_, shape_);
-    const std::vector<bool> again = ops_again(unit, recompute);
+    const Graph fused = fuse(placed);
+    const std::vector<OpWork> works =
+        op_works(hardware_.practice.fuses_kernels ? fused : placed, shard_, shape_);
+    const std::vector<bool> again = ops_again(placed, fused, recompute);
     ComputeTimes times;
     for (size_t i = 0; i < works.size(); ++i) {
       const OpWork& work = works[i];
@@ -70,20 +80,18 @@ class UnitPricer {
 
  private:
   // The ops whose forward pass runs again before their backward pass.
-  std::vector<bool> ops_again(const Graph& unit, Recompute recompute) const {
-    if (recompute == Recompute::None) return std::vector<bool>(unit.ops.size(), false);
+  std::vector<bool> ops_again(const Graph& placed, const Graph& fused, Recompute recompute) const {
     const TrainerPractice& practice = hardware_.practice;
-    if (recompute == Recompute::Full) {
-      return practice.recomputes_whole_layers ? std::vector<bool>(unit.ops.size(), true)
-                                              : computed_again(unit);
+    if (recompute == Recompute::Full && practice.recomputes_whole_layers) {
+      return std::vector<bool>(placed.ops.size(), true);
     }
-    std::vector<bool> again;
-    for (const Op& op : unit.ops) {
-      again.push_back(practice.recomputes_attention
-                          ? op.kind == OpKind::Attention
-                          : op.kind == OpKind::Norm || op.kind == OpKind::Activation);
+    if (recompute == Recompute::Selective && practice.recomputes_attention) {
+      std::vector<bool> again;
+      for (const Op& op : placed.ops) again.push_back(op.kind == OpKind::Attention);
+      return again;
     }
-    return again;
+    const Keep kept = keep(fused, {recompute, shape_.again});
+    return practice.fuses_kernels ? kept.runs_again : runs_again_before_fuse(placed, fused, kept);
   }
 
   HalfTimes price(const HalfWork& half) const {
@@ -106,11 +114,7 @@ class UnitPricer {
     if (practice != AttentionPractice::Fused) {
       return copies_s + price_scores(work, practice, factor > 1.0);
     }
-    const double attention_share = hardware_.practice.attention_share > 0.0
-                                       ? hardware_.practice.attention_share
-                                       : hardware_.attention_share;
-    const double flops = hardware_.peak_flops(shape_.compute) * attention_share;
-    return copies_s + std::max(factor * work.forward_flops() / flops, hardware_.launch_s);
+    return copies_s + price_fused_attention(work, factor, shape_.compute, hardware_);
   }
 
   // Queries, keys and values of every head are copied, so that each head lies by itself.
@@ -186,6 +190,15 @@ ComputeTimes UnitPrices::of(const StageSpec& stage, const Action& action) const 
     if (!is_embedding && !is_head) ++part.num_layers;
   }
   return of(part);
+}
+
+double price_forward(const OpWork& work, DType compute, const Hardware& hardware) {
+  double seconds = price_memory(work.forward.bytes, work.forward.calls, hardware);
+  for (const Product& product : work.forward.products) {
+    seconds += price_product(product, compute, hardware);
+  }
+  if (work.attention) seconds += price_fused_attention(*work.attention, 1.0, compute, hardware);
+  return seconds;
 }
 
 UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware) {

@@ -31,6 +31,9 @@ double price_product(const Product& product, DType compute, const Hardware& hard
 // Seconds of kernels that read and write so many bytes.
 double price_memory(double bytes, int calls, const Hardware& hardware);
 
+// Seconds of the forward pass of one op.
+double price_forward(const OpWork& work, DType compute, const Hardware& hardware);
+
 // Prices of the units of a model on one rank, for one micro-batch.
 struct UnitPrices {
   ComputeTimes embedding, layer, head;

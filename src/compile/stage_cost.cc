@@ -65,6 +65,7 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
   whole.tp = whole.cp = whole.ep = 1;
   whole.tp_rank = whole.cp_rank = whole.ep_rank = 0;
   whole.slices = 0;
+  whole.again = 0;  // the stages of `fit` are those of a plan that computes nothing again
   const UnitPrices prices = price_units(plan.model, whole, nominal_hardware());
   const std::vector<double> layers(size_t(plan.model.layers), prices.layer.total_s());
   TRIREME_TRY(counts,

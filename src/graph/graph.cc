@@ -69,6 +69,19 @@ std::string_view name_of(OpKind kind) {
   return kNames[int(kind)];
 }
 
+bool is_matrix(const Value& value) {
+  return value.numbers == Numbers::Compute && value.dims.size() > 1;
+}
+
+bool is_addend(const Value& value) {
+  return value.placement.tp == Placement::partial() && is_matrix(value) &&
+         value.dims.front() == Axis::Token;
+}
+
+bool gathers(const Op& op) {
+  return op.kind == OpKind::Redistribute && op.change.to == Placement::replicate();
+}
+
 const Op* producer_of(const Graph& graph, ValueId value) {
   for (const Op& op : graph.ops) {
     if (std::count(op.outputs.begin(), op.outputs.end(), value) > 0) return &op;

@@ -127,6 +127,14 @@ struct Graph {
   ValueId output = -1;
 };
 
+// Whether the gradient flows through a value of the graph: tokens, routes and weights of visits
+// have none of their own.
+bool is_matrix(const Value& value);
+// Whether a value of a placed graph is an addend of the residual stream. It lies where the sum is
+// made. The addends of experts are combined first.
+bool is_addend(const Value& value);
+// Whether the op makes a value whole on every tp rank.
+bool gathers(const Op& op);
 // The op that writes a value, or null for the input of the graph.
 const Op* producer_of(const Graph& graph, ValueId value);
 // Whether an op reads the value in its forward pass.

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "graph/fuse.h"
+#include "graph/keep.h"
+
 namespace trireme {
 namespace {
 
@@ -54,6 +57,15 @@ int64_t number_of(const std::string& layer) {
 // Layers alone can have the graph of another unit.
 bool follows(const std::string& layer, const std::string& other) {
   return number_of(layer) == number_of(other) + 1;
+}
+
+// What becomes of the values behind F, after `fuse`. Only layers compute anything again.
+std::string keep_text(const UnitPasses& unit, const StageShape& layout) {
+  const bool is_layer = unit.placed.unit.starts_with("layers.");
+  const Graph fused = fuse(unit.placed);
+  const Keep kept = keep(fused, is_layer ? keep_policy_of(layout) : KeepPolicy{});
+  return fmt::format("  keep: with memory.recompute = \"{}\" W and B find these values\n{}",
+                     name_of(layout.recompute), to_string(fused, kept));
 }
 
 size_t num_redistributions(const Graph& graph) {
@@ -115,6 +127,7 @@ std::string units_text(std::span<const UnitPasses> units, const ModelSpec& model
       if (!view.changes_graph && view.placements.empty()) continue;
       text += graph_text(view.graph, GraphLabels(view.graph, view.placements, model, layout));
     }
+    text += keep_text(unit, layout);
   }
   return text;
 }

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "graph/backward_reads.h"
+#include "graph/fuse.h"
+#include "graph/keep.h"
 #include "graph/model_graphs.h"
 #include "graph/param_table.h"
 #include "graph/place.h"
@@ -29,7 +30,7 @@ class MoveList {
 
   void add(const Graph& unit) {
     const bool is_layer = unit.unit.starts_with("layers.");
-    const std::vector<bool> again = computed_again(unit);
+    if (is_layer && again_.empty()) again_ = runs_again(unit);  // all layers are alike
     for (size_t i = 0; i < unit.ops.size(); ++i) {
       const Op& op = unit.ops[i];
       if (op.kind != OpKind::Redistribute || op.axis != MeshAxis::Tp) continue;
@@ -49,10 +50,13 @@ class MoveList {
         moves_.backward_weight.push_back(move);
         moves_.backward_weight.back().in_pieces = false;
       }
-      if (is_layer && shape_.recompute == Recompute::Full && again[i]) {
-        moves_.recompute.push_back(move);
-      }
+      if (is_layer && again_[i]) moves_.recompute.push_back(move);
     }
+  }
+  std::vector<bool> runs_again(const Graph& placed) const {
+    if (!shape_.recomputes()) return std::vector<bool>(placed.ops.size(), false);
+    const Graph fused = fuse(placed);
+    return runs_again_before_fuse(placed, fused, keep(fused, keep_policy_of(shape_)));
   }
   StageMoves take() { return std::move(moves_); }
 
@@ -81,6 +85,7 @@ class MoveList {
   const StageShape& shape_;
   int64_t num_tokens_;  // of this rank of cp
   int64_t d_model_;
+  std::vector<bool> again_;  // [op of a layer]
   StageMoves moves_;
 };
 

@@ -1,7 +1,6 @@
 #include "memory/stage_tables.h"
 
 #include "base/check.h"
-#include "memory/stage_units.h"
 
 namespace trireme {
 namespace {
@@ -76,11 +75,15 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
     tables.grads.add("embedding.tokens@head", Shape{shard.vocab_size, model.d_model}, DType::F32);
   }
   tables.optimizer = optimizer_table(params, shape.compute, shape.optimizer_state);
-  const StageUnits units = stage_units(model, stage, shape);
-  add_tensors(tables, units, true);  // first: at the same place in every chunk of a rank
-  add_ends(tables, units, TokenCounts(shard, shape), model.d_model, shape.compute);
-  add_tensors(tables, units, false);
+  add_activations(tables, stage_units(model, stage, shape), shard, shape);
   return tables;
+}
+
+void add_activations(StageTables& tables, const StageUnits& units, const ModelShard& shard,
+                     const StageShape& shape) {
+  add_tensors(tables, units, true);  // first: at the same place in every chunk of a rank
+  add_ends(tables, units, TokenCounts(shard, shape), shard.d_model, shape.compute);
+  add_tensors(tables, units, false);
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 
 #include "graph/model_shard.h"
 #include "graph/param_table.h"
+#include "memory/stage_units.h"
 #include "memory/tensor_table.h"
 #include "schema/model_spec.h"
 #include "schema/stage_shape.h"
@@ -23,6 +24,10 @@ struct StageTables {
 };
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
+
+// Adds what the units of a stage save and what they need as scratch.
+void add_activations(StageTables& tables, const StageUnits& units, const ModelShard& shard,
+                     const StageShape& shape);
 
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
                             const OptimizerStateSpec& state);

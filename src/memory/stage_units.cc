@@ -43,9 +43,10 @@ StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const Sta
     unit.name = graph.unit;
     if (is_layer(graph)) unit.prefix = unit.param_prefix = graph.unit + ".";
     if (!is_layer(graph) || !is_known_layer) {
-      const Recompute recompute = is_layer(graph) ? shape.recompute : Recompute::None;
+      // Only layers compute anything again.
+      const Keep kept = keep(graph, is_layer(graph) ? keep_policy_of(shape) : KeepPolicy{});
       const bool is_first = graph.values[size_t(graph.input)].numbers == Numbers::I32;
-      result.kinds.push_back({graph, unit_memory(graph, shard, shape, recompute, is_first)});
+      result.kinds.push_back({graph, kept, unit_memory(graph, shard, shape, kept, is_first)});
       is_known_layer |= is_layer(graph);
     }
     unit.kind = int(result.kinds.size()) - 1;

@@ -11,6 +11,7 @@ namespace trireme {
 // Units that are alike, such as the layers of a model, differ in their names alone.
 struct UnitKind {
   Graph graph;  // fused
+  Keep kept;
   UnitMemory memory;
 };
 

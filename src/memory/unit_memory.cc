@@ -23,9 +23,7 @@ struct ValueBuffer {
   std::string name;
   int64_t rows = 0;
   int64_t cols = 0;
-  bool is_kept = true;         // where there is a choice
-  bool is_read_later = false;  // by B or W
-  bool is_again = false;       // computed again
+  Fate fate = Fate::Dropped;
 };
 struct Columns {
   int buffer = -1;
@@ -33,22 +31,14 @@ struct Columns {
   int64_t cols = 0;
 };
 
-// The policies of recomputation: everything that B and W read is stored; all but what norms and
-// activation functions make, which costs little to compute again; or nothing but the unit's input.
-bool keeps(Recompute recompute, const Op& op) {
-  if (recompute == Recompute::None) return true;
-  return recompute == Recompute::Selective && op.kind != OpKind::Norm &&
-         op.kind != OpKind::Activation;
-}
-
 class UnitPlanner {
  public:
   UnitPlanner(const Graph& graph, const ModelShard& shard, const StageShape& shape,
-              Recompute recompute, bool is_first)
+              const Keep& kept, bool is_first)
       : graph_(graph),
         shard_(shard),
         shape_(shape),
-        recompute_(recompute),
+        kept_(kept),
         is_first_(is_first),
         tokens_(shard, shape),
         columns_(graph.values.size()),
@@ -59,8 +49,6 @@ class UnitPlanner {
   UnitMemory run() {
     list_op_tensors();
     place_values();
-    find_reads_of_backward();
-    choose_again();
     flow_back();
     store_values();
     store_gradients();
@@ -100,7 +88,8 @@ class UnitPlanner {
     const Value& input = value(graph_.input);
     const int64_t width = is_matrix(input) ? cols_of(input) : 1;
     columns(graph_.input) = {
-        add_buffer({ValueBuffer::Kind::Input, input.name, rows_of(input), width}), 0, width};
+        add_buffer({ValueBuffer::Kind::Input, input.name, rows_of(input), width, Fate::Stored}), 0,
+        width};
     std::vector<ValueId> addends;
     for (const Op& op : graph_.ops) {
       const bool is_in_place = op.kind == OpKind::Rope || keeps_tokens(op);
@@ -110,11 +99,11 @@ class UnitPlanner {
         }
         continue;
       }
-      if (op.kind == OpKind::Redistribute && gathers(op)) {
+      if (gathers(op)) {
         columns(op.outputs.front()) = {edge_buffer(), 0, shard_.d_model};
         continue;
       }
-      if (is_partial(op.outputs.front())) {
+      if (is_addend(value(op.outputs.front()))) {
         addends.push_back(op.outputs.front());
         continue;
       }
@@ -128,15 +117,7 @@ class UnitPlanner {
   }
 
   // A redistribution that leaves every number where it is.
-  bool keeps_tokens(const Op& op) const {
-    return op.kind == OpKind::Redistribute && gathers(op) && !tokens_.is_split;
-  }
-  bool gathers(const Op& op) const { return op.change.to == Placement::replicate(); }
-  // Whether the value is an addend of the residual stream; those of experts are combined first.
-  bool is_partial(ValueId id) const {
-    return value(id).placement.tp == Placement::partial() && is_matrix(value(id)) &&
-           value(id).dims.front() == Axis::Token;
-  }
+  bool keeps_tokens(const Op& op) const { return gathers(op) && !tokens_.is_split; }
   ValueId sum_of(ValueId addend) const {
     for (const Op& op : graph_.ops) {
       if (reads(op, addend)) return op.outputs.front();
@@ -152,9 +133,9 @@ class UnitPlanner {
     if (cols == 0) return;
     const Value& first = value(op.outputs.front());
     const bool is_output = op.outputs.front() == graph_.output;
-    const int buffer =
-        add_buffer({is_output ? ValueBuffer::Kind::Output : ValueBuffer::Kind::Own,
-                    name_of_buffer(first), rows_of(first), cols, keeps(recompute_, op)});
+    const int buffer = add_buffer({is_output ? ValueBuffer::Kind::Output : ValueBuffer::Kind::Own,
+                                   name_of_buffer(first), rows_of(first), cols,
+                                   kept_.fates[size_t(op.outputs.front())]});
     int64_t column = 0;
     for (const ValueId id : op.outputs) {
       if (!is_matrix(value(id))) continue;
@@ -168,60 +149,12 @@ class UnitPlanner {
     return buffer < 0 ? nullptr : &buffers_[size_t(buffer)];
   }
 
-  void find_reads_of_backward() {
-    for (const Op& op : graph_.ops) {
-      for (const ValueId id : read_by_backward(op)) mark_read(id);
-    }
-  }
-  // A gathered value is not stored: W gathers it again from the input of the redistribution.
-  void mark_read(ValueId id) {
-    ValueBuffer* buffer = buffer_of(id);
-    if (buffer == nullptr) return;
-    if (buffer->kind == ValueBuffer::Kind::Edge) {
-      return mark_read(producer_of(graph_, id)->inputs.front());
-    }
-    buffer->is_read_later = true;
-  }
-
-  // ---- recomputation
-
-  bool is_stored(const ValueBuffer& buffer) const {
-    using Kind = ValueBuffer::Kind;
-    if (buffer.kind == Kind::Input || buffer.kind == Kind::Output) return true;
-    return buffer.kind == Kind::Own && buffer.is_read_later && buffer.is_kept;
-  }
-
-  void choose_again() {
-    for (ValueBuffer& buffer : buffers_) {
-      buffer.is_again =
-          buffer.kind == ValueBuffer::Kind::Own && buffer.is_read_later && !buffer.is_kept;
-    }
-    for (size_t i = graph_.ops.size(); i-- > 0;) {
-      const Op& op = graph_.ops[i];
-      bool& again = memory_.ops[i].is_computed_again;
-      for (const ValueId id : op.outputs) {
-        const ValueBuffer* buffer = buffer_of(id);
-        again |= buffer != nullptr && buffer->is_again;
-      }
-      if (!again) continue;
-      std::vector<ValueId> inputs = op.inputs;
-      for (const ValueId id : {op.addend, op.early_residual}) {
-        if (id >= 0) inputs.push_back(id);
-      }
-      for (const ValueId id : inputs) {
-        ValueBuffer* buffer = buffer_of(id);
-        if (buffer != nullptr && !is_stored(*buffer)) buffer->is_again = true;
-      }
-    }
-  }
-
   // ---- tensors of ops
 
   void list_op_tensors() {
-    for (const Op& op : graph_.ops) {
-      const bool kept = recompute_ != Recompute::Full;
-      for (const OpTensor& tensor : op_tensors(graph_, op, shard_, shape_)) {
-        add_op_tensor(tensor, kept);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      for (const OpTensor& tensor : op_tensors(graph_, graph_.ops[i], shard_, shape_)) {
+        add_op_tensor(tensor, kept_.keeps_statistics[i]);
       }
     }
   }
@@ -375,7 +308,7 @@ class UnitPlanner {
     const ValueBuffer& buffer = buffers_[size_t(place.buffer)];
     if (buffer.kind == ValueBuffer::Kind::Input) return whole(Space::Input, buffer);
     if (buffer.kind == ValueBuffer::Kind::Output) return whole(Space::Output, buffer);
-    const bool is_saved = is_stored(buffer);
+    const bool is_saved = buffer.fate == Fate::Stored;
     const std::string& name = is_saved ? buffer.name : scratch_names_.at(size_t(place.buffer));
     return {is_saved ? Space::Saved : Space::Scratch,
             name,
@@ -389,7 +322,7 @@ class UnitPlanner {
   // A value that is neither stored nor computed again lives in F alone. It shares the memory of a
   // gradient of its shape that lives in B alone.
   std::string scratch_name(const ValueBuffer& buffer) {
-    if (buffer.kind != ValueBuffer::Kind::Own || buffer.is_again) return buffer.name;
+    if (buffer.kind != ValueBuffer::Kind::Own || buffer.fate == Fate::Again) return buffer.name;
     for (const auto& [name, extent] : own_grads_) {
       const bool fits = extent == std::pair{buffer.rows, buffer.cols};
       if (fits && read_by_weights_.count(name) == 0 && taken_.insert(name).second) return name;
@@ -404,7 +337,7 @@ class UnitPlanner {
         continue;
       }
       const Shape shape{buffer.rows, buffer.cols};
-      if (is_stored(buffer)) {
+      if (buffer.fate == Fate::Stored) {
         add_tensor({Space::Saved, buffer.name, shape, shape_.compute});
         continue;
       }
@@ -468,7 +401,7 @@ class UnitPlanner {
   const Graph& graph_;
   const ModelShard& shard_;
   const StageShape& shape_;
-  Recompute recompute_;
+  const Keep& kept_;
   bool is_first_;
   TokenCounts tokens_;
   std::vector<ValueBuffer> buffers_;
@@ -484,13 +417,9 @@ class UnitPlanner {
 
 }  // namespace
 
-bool is_matrix(const Value& value) {
-  return value.numbers == Numbers::Compute && value.dims.size() > 1;
-}
-
 UnitMemory unit_memory(const Graph& fused, const ModelShard& shard, const StageShape& shape,
-                       Recompute recompute, bool is_first) {
-  return UnitPlanner(fused, shard, shape, recompute, is_first).run();
+                       const Keep& kept, bool is_first) {
+  return UnitPlanner(fused, shard, shape, kept, is_first).run();
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/keep.h"
 #include "graph/model_shard.h"
 #include "graph/op_tensors.h"
 
@@ -58,7 +59,6 @@ struct OpMemory {
   Stored gathered_grad;        // that, for all tokens
   Stored gathered_input_grad;  // of the first input, before the sum that Op::enter asks for
   std::vector<InputGrad> input_grads;
-  bool is_computed_again = false;  // before B, and before W where that is apart
 };
 
 struct UnitTensor {
@@ -70,7 +70,7 @@ struct UnitTensor {
   bool is_gradient = false;  // not used in F
 };
 
-// All memory of a unit that is no parameter, derived from its graph.
+// All memory of a unit that is no parameter, derived from its graph and from what it keeps.
 struct UnitMemory {
   std::vector<OpMemory> ops;  // [op]
   std::vector<UnitTensor> tensors;
@@ -80,10 +80,6 @@ struct UnitMemory {
 // Nothing lies before the first unit of a model: no gradient flows out of it, and its whole
 // backward pass is W.
 UnitMemory unit_memory(const Graph& fused, const ModelShard& shard, const StageShape& shape,
-                       Recompute recompute, bool is_first);
-
-// Whether the gradient flows through a value of the graph: tokens, routes and weights of visits
-// have none of their own.
-bool is_matrix(const Value& value);
+                       const Keep& kept, bool is_first);
 
 }  // namespace trireme

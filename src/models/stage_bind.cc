@@ -71,7 +71,7 @@ void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
   const auto gather = [&](int op) { return gathering_of(kind.graph, ops[size_t(op)]); };
   for (int op = 0; op < num_ops; ++op) {
     unit.forward.push_back({op, Half::Forward});
-    if (kind.memory.ops[size_t(op)].is_computed_again) unit.again.push_back({op, Half::Forward});
+    if (kind.kept.runs_again[size_t(op)]) unit.again.push_back({op, Half::Forward});
   }
   auto& [whole, input, weight] = unit.backward;
   int gathered = -1;

@@ -105,6 +105,7 @@ struct Way {
   bool sequence_parallel = false;
   bool tp_overlap = false;
   int slices = 0;
+  uint64_t again = 0;  // Recompute::Fit: the values that are computed again
   // [layer][token of the whole micro-batch]: the experts that it goes to; empty: as routed.
   std::vector<std::vector<std::vector<int32_t>>> routes = {};
   std::function<void(TestStage&)> change = {};  // of parameters, before anything runs
@@ -135,7 +136,8 @@ class TestStage {
                .cp = cp_.size(),
                .cp_rank = cp_.rank(),
                .ep = ep_.size(),
-               .ep_rank = ep_.rank()},
+               .ep_rank = ep_.rank(),
+               .again = way.again},
         layouts_(param_layouts(model, whole_model(model), shape_)),
         tables_(stage_tables(model, whole_model(model), shape_)),
         params_(memory(tables_.params)),

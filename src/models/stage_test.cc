@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
 
+#include "graph/layer_keep.h"
 #include "models/stage_fixture.h"
 
 namespace trireme {
@@ -41,6 +44,49 @@ TEST(TransformerStage, RecomputationSplittingAndThreadsChangeNoBit) {
           }
         }
       }
+    }
+  }
+}
+
+// Every set of values can be computed again: all sets of a model that has few, else some of them.
+TEST(TransformerStage, EverySetOfValuesComputedAgainChangesNoBit) {
+  constexpr int kMostSets = 128;
+  for (const char* name : kModels) {
+    const ModelSpec model = model_of(name);
+    TestStage base(model, *all_kernels().back(), DType::F32);
+    base.forward();
+    base.backward();
+    const auto expected = base.all_grads();
+    const uint64_t num_sets = all_again(layer_keep(model, base.shape()).fused) + 1;
+    const uint64_t step = num_sets / kMostSets | 1;  // odd, so that every value is in some sets
+    for (uint64_t again = 0; again < num_sets; again += step) {
+      const bool split = std::popcount(again) % 2 == 0;
+      SCOPED_TRACE(fmt::format("{} set {:b} split {}", name, again, split));
+      TestStage stage(model, *all_kernels().back(), DType::F32,
+                      {.recompute = Recompute::Fit, .split_backward = split, .again = again});
+      stage.forward();
+      stage.backward();
+      EXPECT_TRUE(same_bits(stage.losses(), base.losses()));
+      for (const auto& [param, grad] : stage.all_grads()) {
+        EXPECT_TRUE(same_bits(grad, expected.at(param))) << param;
+      }
+    }
+  }
+}
+
+// A set of nothing needs the tables of `none`, a set of everything those of `full`.
+TEST(TransformerStage, TheEmptySetAndTheWholeSetHaveTheTablesOfNoneAndFull) {
+  for (const char* name : kModels) {
+    const ModelSpec model = model_of(name);
+    for (const bool split : {false, true}) {
+      const auto bytes = [&](Recompute recompute, uint64_t again) {
+        const StageTables tables =
+            stage_tables(model, whole_model(model),
+                         {.recompute = recompute, .split_backward = split, .again = again});
+        return std::array{tables.saved.bytes(), tables.weight_grad.bytes(), tables.scratch.bytes()};
+      };
+      EXPECT_EQ(bytes(Recompute::Fit, 0), bytes(Recompute::None, 0)) << name;
+      EXPECT_EQ(bytes(Recompute::Fit, kEverythingAgain), bytes(Recompute::Full, 0)) << name;
     }
   }
 }

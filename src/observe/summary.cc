@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "compile/layer_values.h"
 #include "compile/price.h"
 
 namespace trireme {
@@ -69,6 +70,19 @@ Json measured_rank(const RunPlan& plan, const Predictions& predicted, int number
   return json;
 }
 
+// What every layer keeps and computes again, for one micro-batch of rank 0.
+Json recompute_json(const RunPlan& plan) {
+  Json kept = Json::array(), again = Json::array();
+  for (const LayerValue& value : layer_values(plan)) {
+    if (value.is_again) {
+      again.push_back({{"value", value.name}, {"bytes", value.bytes}, {"flops", value.flops}});
+    } else {
+      kept.push_back({{"value", value.name}, {"bytes", value.bytes}});
+    }
+  }
+  return {{"policy", name_of(plan.shape.recompute)}, {"kept", kept}, {"again", again}};
+}
+
 Json common(const RunPlan& plan) {
   // The traffic of the router is known only on average.
   const Json on_average = plan.mesh.ep > 1 ? Json::array({"ep"}) : Json::array();
@@ -108,6 +122,7 @@ std::string plan_json(const RunPlan& plan, const Predictions& predicted, const H
   json["mfu"] = number(tokens_per_s * plan.flops_per_token.total() /
                        (peak_flops(plan, hardware) * plan.num_ranks()));
   json["peak"] = plan.greatest_peak_bytes();
+  json["recompute"] = recompute_json(plan);
   json["classes"] = Json::array();
   for (const PredictedClass& alike : predicted.classes) {
     json["classes"].push_back(class_json(plan, alike));

@@ -32,6 +32,13 @@ std::vector<int64_t> micro_batches(int64_t configured, int64_t global) {
   return sizes;
 }
 
+// Every policy without a limit, and the configured one.
+std::vector<Recompute> tried(Recompute configured) {
+  std::vector<Recompute> all(std::begin(kRecomputes), std::end(kRecomputes));
+  if (configured == Recompute::Fit) all.push_back(configured);
+  return all;
+}
+
 }  // namespace
 
 Result<std::vector<Alternative>> alternatives(const RunConfig& config, const HostFacts& host,
@@ -46,12 +53,15 @@ Result<std::vector<Alternative>> alternatives(const RunConfig& config, const Hos
   std::vector<Alternative> all;
   for (const int64_t micro :
        micro_batches(configured.shape.micro_sequences, configured.global_sequences)) {
-    for (const Recompute recompute : kRecomputes) {
+    for (const Recompute recompute : tried(config.memory.recompute)) {
       other.batch.micro_sequences = micro;
       other.batch.global_sequences = configured.global_sequences;
       other.batch.global_tokens = 0;
       other.memory.recompute = recompute;
-      const Result<RunPlan> plan = make_plan(other, boundless);
+      // What "fit" computes again depends on the limit, so its rows are plans that keep within it.
+      const bool fits = recompute == Recompute::Fit;
+      other.memory.limit_bytes = fits ? config.memory.limit_bytes : 0;
+      const Result<RunPlan> plan = make_plan(other, fits ? host : boundless);
       if (!plan.ok()) continue;
       const int64_t needed = needed_bytes(*plan, limits_ranks);
       all.push_back(

@@ -6,6 +6,7 @@
 
 #include "compile/compile_plan.h"
 #include "compile/stage_cost.h"
+#include "planner/recompute_to_fit.h"
 #include "predict/predict.h"
 #include "program/make_schedule.h"
 
@@ -69,8 +70,12 @@ int64_t bytes_to_fit(const RunPlan& plan) {
 
 Status compile_to_fit(RunPlan& plan, int64_t limit) {
   TRIREME_TRY_DONE(compile_plan(plan));
-  const bool is_auto = plan.config.parallel.schedule == ScheduleKind::Auto;
-  if (!is_auto || limit <= 0 || bytes_to_fit(plan) <= limit) return Done{};
+  if (limit <= 0 || bytes_to_fit(plan) <= limit) return Done{};
+  if (plan.shape.recompute == Recompute::Fit) {
+    TRIREME_TRY_DONE(recompute_to_fit(plan, limit));
+    if (bytes_to_fit(plan) <= limit) return Done{};
+  }
+  if (plan.config.parallel.schedule != ScheduleKind::Auto) return Done{};
   Fitting fitting(limit);
   offer_narrower(plan, fitting);
   offer_named(plan, fitting);

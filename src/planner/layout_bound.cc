@@ -56,12 +56,14 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
   return &found->second.value();
 }
 
-const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout) {
+const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout, uint64_t again) {
   const Mesh& mesh = layout.mesh;
   const auto [found, is_new] = unit_prices_.try_emplace(
-      {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute});
+      {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute, again});
   if (is_new) {
-    found->second = price_units(shaped(layout), hardware_);
+    RunPlan plan = shaped(layout);
+    plan.shape.again = again;
+    found->second = price_units(plan, hardware_);
   }
   return found->second;
 }
@@ -102,7 +104,8 @@ double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
       {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute}, 0.0);
   if (!is_new) return found->second;
   RunPlan plan = shaped(layout);
-  plan.shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
+  plan.shape.again = kEverythingAgain;  // "fit" then saves the least
+  plan.shape.tp_rank = mesh.tp - 1;     // the first tp rank holds at least as much
   const auto saved_bytes = [&](int64_t layers) {
     return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
   };
@@ -184,28 +187,31 @@ double LayoutBounds::update_seconds_of_layer(const LayoutChoice& layout) {
 }
 
 const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
-                                                              const Stages& stages) {
+                                                              const Stages& stages,
+                                                              uint64_t again) {
   if (mesh_of_work_ != layout.mesh) work_.clear();
   mesh_of_work_ = layout.mesh;
-  const auto [found, is_new] =
-      work_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute});
-  if (is_new) found->second = work_out(layout, stages);
+  const auto [found, is_new] = work_.try_emplace(
+      {layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute, again});
+  if (is_new) found->second = work_out(layout, stages, again);
   return found->second;
 }
 
 std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& layout,
-                                                           const Stages& stages) {
+                                                           const Stages& stages, uint64_t again) {
   const Mesh& mesh = layout.mesh;
-  const UnitPrices& prices = unit_prices(layout);
+  const UnitPrices& prices = unit_prices(layout, again);
+  const UnitPrices& most_prices = unit_prices(layout, kEverythingAgain);  // it hides the most
   const ExchangeTimes& exchanges = layer_exchanges(layout);
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
   std::vector<double> compute_s, backward_compute_s, forward_s, backward_s;
   std::vector<double> forward_before = {0}, backward_before = {0};
   for (const StageSpec& stage : stages) {
     const StageTimes times = stage_times(prices.of(stage));
+    const StageTimes most = stage_times(most_prices.of(stage));
     const double layers = double(stage.num_layers);
-    compute_s.push_back(times.f_s + times.b_s + times.w_s);
-    backward_compute_s.push_back(times.b_s + times.w_s);
+    compute_s.push_back(most.f_s + most.b_s + most.w_s);
+    backward_compute_s.push_back(most.b_s + most.w_s);
     forward_s.push_back(times.f_s + layers * exchanges.forward_s);
     backward_s.push_back(times.b_s + times.w_s + layers * exchanges.backward_s);
     forward_before.push_back(forward_before.back() + forward_s.back());
@@ -239,7 +245,8 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
 }
 
 // If `with_schedule` is false, bounds only the part after the schedule.
-Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule) {
+Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule,
+                                    uint64_t again) {
   const Mesh& mesh = layout.mesh;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
@@ -248,7 +255,7 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const double gather_s = gather_seconds_of_layer(layout, own_m);
   const double update_s = update_seconds_of_layer(layout);
   double step_s = 0.0;
-  for (const RankWork& own : work(layout, *found)) {
+  for (const RankWork& own : work(layout, *found, again)) {
     // Compute hides at most its own time of transfers. At ZeRO levels 0 and 1 the reductions of a
     // chunk wait for its last gradients, and no compute follows those of the last chunk.
     const double link_s = own.layers * reduce_s + own.inner_layers * gather_s;
@@ -262,10 +269,12 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   return step_s * kRounding;
 }
 
-Result<double> LayoutBounds::step_s(const LayoutChoice& layout) { return step_s(layout, true); }
+Result<double> LayoutBounds::step_s(const LayoutChoice& layout, uint64_t again) {
+  return step_s(layout, true, again);
+}
 
 Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
-  return step_s(layout, false);
+  return step_s(layout, false, 0);
 }
 
 // Bytes of parameters, gradients and optimizer state after ZeRO.
@@ -306,18 +315,65 @@ Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout,
   return NeededBytes{int64_t(most * kRounding), int64_t(of_pipeline * pipelines * kRounding)};
 }
 
-Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout) {
+// Saved bytes of every rank, when as few micro-batches live as the schedule allows.
+std::vector<double> LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
+                                                    const Stages& stages) {
   const Schedule schedule = outline(layout);
-  TRIREME_TRY(found, stages(layout, num_stages(schedule)));
   const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
   const ScheduleShape shape{layout.mesh.pp, int(m)};
   const double saved = layer_saved_bytes(layout);
   std::vector<double> saved_bytes;
   for (int rank = 0; rank < layout.mesh.pp; ++rank) {
     const double live = double(least_live(name_of(layout.schedule), shape, rank));
-    saved_bytes.push_back(layers_of(schedule, rank, *found) * live * saved);
+    saved_bytes.push_back(layers_of(schedule, rank, stages) * live * saved);
   }
-  return bytes(layout, saved_bytes);
+  return saved_bytes;
+}
+
+Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout) {
+  TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
+  return bytes(layout, least_saved_bytes(layout, *found));
+}
+
+RecomputeChoice& LayoutBounds::recompute_choice() {
+  if (!recompute_choice_) {
+    recompute_choice_.emplace(started_, started_.hardware.value_or(nominal_hardware()));
+  }
+  return *recompute_choice_;
+}
+
+uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBytes& limit) {
+  if (layout.recompute != Recompute::Fit) return 0;
+  const Result<const Stages*> found = stages(layout, num_stages(outline(layout)));
+  return found.ok() ? cheapest_again(layout, limit, least_saved_bytes(layout, *found.value())) : 0;
+}
+
+uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBytes& limit,
+                                      std::span<const double> saved_bytes) {
+  if (layout.recompute != Recompute::Fit) return 0;
+  const Mesh& mesh = layout.mesh;
+  const auto [known, is_new] =
+      saved_sets_.try_emplace({mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences});
+  const std::vector<RecomputeChoice::SavedSet>& sets = known->second;
+  if (is_new) {
+    RunPlan plan = shaped(layout);
+    plan.shape.tp_rank = mesh.tp - 1;
+    known->second = recompute_choice().cheapest_by_saved_bytes(plan, plan.shape);
+  }
+  const double least = layer_saved_bytes(layout);
+  std::vector<double> more(saved_bytes.size());
+  for (const RecomputeChoice::SavedSet& set : sets) {
+    const double saved = least + double(set.saved_by_layer - sets.back().saved_by_layer);
+    for (size_t rank = 0; rank < more.size(); ++rank) {
+      more[rank] = saved_bytes[rank] * (saved / least);
+    }
+    const Result<NeededBytes> needed = bytes(layout, more);
+    if (!needed.ok()) break;
+    const bool may_fit = (limit.of_rank == 0 || needed->of_rank <= limit.of_rank) &&
+                         (limit.of_all == 0 || needed->of_all <= limit.of_all);
+    if (may_fit) return set.again;
+  }
+  return sets.back().again;
 }
 
 }  // namespace trireme

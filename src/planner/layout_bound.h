@@ -1,12 +1,15 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
 
 #include "compile/price.h"
 #include "planner/layout_choice.h"
+#include "planner/needed_bytes.h"
+#include "planner/recompute_to_fit.h"
 #include "predict/collective_bytes.h"
 #include "predict/layer_comm.h"
 
@@ -15,11 +18,6 @@ namespace trireme {
 // Summing the parts in another order can give a result greater by this factor, so every bound is
 // multiplied by it.
 inline constexpr double kRounding = 1.0 - 1e-9;
-
-struct NeededBytes {
-  int64_t of_rank = 0;  // the rank that needs the most
-  int64_t of_all = 0;
-};
 
 // Lower bounds of the time and memory that the plan of a layout needs, found without compiling its
 // programs. They count the compute of its stages, the earliest start and the tail on other stages,
@@ -30,8 +28,9 @@ class LayoutBounds {
   LayoutBounds(RunPlan started, const Hardware& hardware)
       : started_(std::move(started)), hardware_(hardware) {}
 
-  // Here and below the result is Infeasible if there are more stages than layers.
-  Result<double> step_s(const LayoutChoice& layout);
+  // Here and below the result is Infeasible if there are more stages than layers. `again`: with
+  // memory.recompute = "fit" a set of values that costs no more than the one that is chosen.
+  Result<double> step_s(const LayoutChoice& layout, uint64_t again = 0);
   // Bound of the part after the schedule: the update and the reductions that nothing hides.
   Result<double> after_schedule_s(const LayoutChoice& layout);
 
@@ -41,8 +40,17 @@ class LayoutBounds {
   // A closer bound after the schedule was simulated. saved_bytes[pp] is the peak of saved
   // activations when a layer has layer_saved_bytes.
   Result<NeededBytes> bytes(const LayoutChoice& layout, std::span<const double> saved_bytes);
-  // Saved activations of one layer for one micro-batch, on the rank that saves the least.
+  // Saved activations of one layer for one micro-batch, on the rank that saves the least. With
+  // memory.recompute = "fit" it is the least of all sets of values, and the bounds of time are
+  // those of the empty set, which costs the least.
   double layer_saved_bytes(const LayoutChoice& layout);
+
+  // With memory.recompute = "fit": the cheapest set of values that may fit, by the same bounds of
+  // memory. It costs no more than the set that is chosen. Limits of 0 do not limit.
+  uint64_t cheapest_again(const LayoutChoice& layout, const NeededBytes& limit);
+  uint64_t cheapest_again(const LayoutChoice& layout, const NeededBytes& limit,
+                          std::span<const double> saved_bytes);
+  RecomputeChoice& recompute_choice();
 
  private:
   // The stages of a pipeline, first to last.
@@ -70,20 +78,23 @@ class LayoutBounds {
     double least_layers = 0.0;     // layers of the smallest chunk
     double most_backward_s = 0.0;  // longest backward compute of a chunk and micro-batch
   };
-  using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute>;
+  using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute, uint64_t>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
-  const UnitPrices& unit_prices(const LayoutChoice& layout);
+  // With memory.recompute = "fit" of the empty set of values, or of the set of all of them.
+  const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again = 0);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
-  const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages);
-  std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages);
+  const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages,
+                                    uint64_t again);
+  std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
+  std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
   double reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
   double gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
   double dp_bytes_per_s(const Mesh& mesh) const;
   double least_part_of_layer(const LayoutChoice& layout);
   double update_seconds_of_layer(const LayoutChoice& layout);
-  Result<double> step_s(const LayoutChoice& layout, bool with_schedule);
+  Result<double> step_s(const LayoutChoice& layout, bool with_schedule, uint64_t again);
   const LayerParams& params_of_layer(const Mesh& mesh);
   double stored_bytes_of_layer(const LayoutChoice& layout);
 
@@ -93,8 +104,10 @@ class LayoutBounds {
   // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch and
   // recomputation; for exchanges also whether ranks share nodes.
   std::map<std::tuple<int, int, int, int64_t, Recompute>, double> layer_saved_bytes_;
-  std::map<std::tuple<int, int, int, int64_t, Recompute>, UnitPrices> unit_prices_;
+  std::map<std::tuple<int, int, int, int64_t, Recompute, uint64_t>, UnitPrices> unit_prices_;
   std::map<std::tuple<int, int, int, int, int, int64_t, Recompute>, ExchangeTimes> layer_exchanges_;
+  std::optional<RecomputeChoice> recompute_choice_;
+  std::map<std::tuple<int, int, int, int64_t>, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
   Mesh mesh_of_work_;
   std::map<WorkKey, std::vector<RankWork>> work_;  // only of mesh_of_work_

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "planner/alternatives.h"
 #include "program/make_schedule.h"
 #include "schema/run_config_fields.h"
@@ -111,15 +113,21 @@ std::vector<Mesh> meshes_of(int num_ranks, const ModelSpec& model) {
   return meshes;
 }
 
+std::vector<Recompute> recomputes_of(Recompute configured) {
+  if (configured == Recompute::Fit) return {Recompute::Fit};
+  return {std::begin(kRecomputes), std::end(kRecomputes)};
+}
+
 std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
-                                     int64_t global_sequences) {
+                                     int64_t global_sequences,
+                                     const std::vector<Recompute>& recomputes) {
   std::vector<LayoutChoice> all;
   if (global_sequences % mesh.dp != 0) return all;
   const std::vector<int64_t> micros = divisors_of(global_sequences / mesh.dp);
   for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
     for (const ScheduleChoice& schedule : schedules_of(mesh.pp, model.layers)) {
       for (const int64_t micro : micros) {
-        for (const Recompute recompute : kRecomputes) {
+        for (const Recompute recompute : recomputes) {
           all.push_back({mesh, zero, schedule.kind, schedule.chunks, micro, recompute});
         }
       }

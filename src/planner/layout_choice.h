@@ -34,9 +34,14 @@ std::string set_options(const LayoutChoice& layout, int64_t global_sequences,
 // Returns every mesh of `num_ranks` ranks.
 std::vector<Mesh> meshes_of(int num_ranks, const ModelSpec& model);
 
+// Returns the policies of recomputation that a search tries for a configured one. "fit" is tried
+// alone: it finds a set of values for each layout.
+std::vector<Recompute> recomputes_of(Recompute configured);
+
 // Returns every combination of ZeRO level, schedule, chunks, micro-batch and recomputation on one
 // mesh. Some of them may be infeasible.
 std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
-                                     int64_t global_sequences);
+                                     int64_t global_sequences,
+                                     const std::vector<Recompute>& recomputes);
 
 }  // namespace trireme

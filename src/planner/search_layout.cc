@@ -23,20 +23,25 @@ struct Candidate {
   LayoutChoice layout;
   double least_s = 0.0;
   int64_t index = 0;
+  uint64_t again = 0;  // with memory.recompute = "fit" the cheapest values that may fit
 };
 
-// The simulated schedule of a layout. It is the same for every ZeRO level.
+// The simulated schedule of a layout with a set of values that are computed again. It is the same
+// for every ZeRO level.
 struct Simulated {
   double makespan_s = 0.0;
   std::vector<double> saved_bytes;  // [pp]
 };
-using SimulatedKey = std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute>;
+using SimulatedKey =
+    std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute, uint64_t>;
 
-SimulatedKey simulated_key(const LayoutChoice& layout) {
+SimulatedKey simulated_key(const LayoutChoice& layout, uint64_t again) {
   const Mesh& mesh = layout.mesh;
-  return {mesh.tp,         mesh.cp,         mesh.pp,       mesh.dp,
-          mesh.ep,         layout.schedule, layout.chunks, layout.micro_sequences,
-          layout.recompute};
+  return {mesh.tp,          mesh.cp,
+          mesh.pp,          mesh.dp,
+          mesh.ep,          layout.schedule,
+          layout.chunks,    layout.micro_sequences,
+          layout.recompute, again};
 }
 
 Simulated summary_of(const Simulation& simulation) {
@@ -59,12 +64,13 @@ NeededBytes needed_bytes(const RunPlan& plan) {
 class Search {
  public:
   Search(RunConfig config, const HostFacts& host, const Hardware& hardware, RunPlan started,
-         int num_ranks, size_t num_best)
+         Recompute configured, int num_ranks, size_t num_best)
       : config_(std::move(config)),
         host_(host),
         hardware_(hardware),
         started_(std::move(started)),
         bounds_(started_, hardware),
+        recomputes_(recomputes_of(configured)),
         num_ranks_(num_ranks),
         num_best_(num_best) {
     rank_limit_ = config_.memory.limit_bytes;
@@ -119,7 +125,7 @@ class Search {
 
   void add_layouts(const Mesh& mesh) {
     const std::vector<LayoutChoice> layouts =
-        layouts_of(mesh, started_.model, started_.global_sequences);
+        layouts_of(mesh, started_.model, started_.global_sequences, recomputes_);
     const int64_t count = std::max<int64_t>(1, int64_t(layouts.size()));
     result_.num_layouts += count;
     if (const auto refusal = refusal_of(mesh)) return refuse({.mesh = mesh}, *refusal, count);
@@ -135,8 +141,9 @@ class Search {
       } else if (!is_available(*bytes)) {
         refuse_memory(layout, *bytes);
       } else {
-        const double least_s = bounds_.step_s(layout).value();
-        candidates_.push_back({layout, least_s, int64_t(candidates_.size())});
+        const uint64_t again = bounds_.cheapest_again(layout, limit());
+        const double least_s = bounds_.step_s(layout, again).value();
+        candidates_.push_back({layout, least_s, int64_t(candidates_.size()), again});
       }
     }
   }
@@ -148,6 +155,7 @@ class Search {
     return (rank_limit_ == 0 || needed.of_rank <= rank_limit_) &&
            (all_limit_ == 0 || needed.of_all <= all_limit_);
   }
+  NeededBytes limit() const { return {rank_limit_, all_limit_}; }
   std::string available() const { return format_bytes(std::max(rank_limit_, all_limit_)); }
   bool is_slower(double step_s) const {
     return found_.size() == num_best_ && step_s > found_.rbegin()->second.time.step;
@@ -167,8 +175,8 @@ class Search {
   // Compiling the plan, the most expensive part, comes last.
   void try_candidate(const Candidate& candidate) {
     const LayoutChoice& layout = candidate.layout;
-    const auto [simulated, is_new] = simulated_.try_emplace(simulated_key(layout));
-    if (!is_new && is_ruled_out(layout, simulated->second)) return;
+    const auto known = simulated_.find(simulated_key(layout, candidate.again));
+    if (known != simulated_.end() && is_ruled_out(layout, known->second)) return;
     ++result_.num_simulated;
     RunPlan plan = plan_of(layout);
     const Status outlined = outline_pipeline(plan, parts_);
@@ -177,13 +185,56 @@ class Search {
       // Every other rule has passed.
       return refuse(layout, {"run.reproducible", outlined.error().message});
     }
-    const PricedSchedule schedule =
-        price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+    PricedSchedule schedule = simulate(plan, layout, candidate.again);
     if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
-    simulated->second = summary_of(*schedule.simulation);
-    if (is_ruled_out(layout, simulated->second)) return;
+    if (is_ruled_out(layout, summary_of(*schedule.simulation))) return;
+    if (layout.recompute == Recompute::Fit) {
+      if (is_ruled_out_by_values(candidate, plan, schedule)) return;
+      plan.shape.again = 0;
+    }
     compile_outlined(plan, parts_);
+    if (layout.recompute == Recompute::Fit) {
+      if (recomputes_to_fit(plan)) compile_outlined(plan, parts_);
+      schedule = price(plan, layout);
+      if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
+    }
     offer(candidate, std::move(plan), schedule);
+  }
+
+  PricedSchedule price(const RunPlan& plan, const LayoutChoice& layout) {
+    return price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+  }
+
+  // Simulates an outlined plan. Its ranks exchange nothing again, so that the time is a bound for
+  // all sets of values that cost as much as `again`.
+  PricedSchedule simulate(RunPlan& plan, const LayoutChoice& layout, uint64_t again) {
+    plan.shape.again = again;
+    PricedSchedule schedule = price(plan, layout);
+    if (schedule.simulation.ok()) {
+      simulated_[simulated_key(layout, again)] = summary_of(*schedule.simulation);
+    }
+    return schedule;
+  }
+
+  // More micro-batches live in a simulation than in the bound, so more values may have to be
+  // computed again than the candidate names.
+  bool is_ruled_out_by_values(const Candidate& candidate, RunPlan& plan,
+                              const PricedSchedule& schedule) {
+    const Simulated simulated = summary_of(*schedule.simulation);
+    const uint64_t again = bounds_.cheapest_again(candidate.layout, limit(), simulated.saved_bytes);
+    if (again == candidate.again) return false;
+    const PricedSchedule closer = simulate(plan, candidate.layout, again);
+    return closer.simulation.ok() && is_ruled_out(candidate.layout, summary_of(*closer.simulation));
+  }
+
+  // With memory.recompute = "fit", gives a compiled plan that needs too much the cheapest values
+  // with which it fits. Returns true if there are such values.
+  bool recomputes_to_fit(RunPlan& plan) {
+    if (plan.shape.recompute != Recompute::Fit || is_available(needed_bytes(plan))) return false;
+    const auto again = bounds_.recompute_choice().cheapest(
+        plan, [&](const NeededBytes& needed) { return is_available(needed); });
+    plan.shape.again = again.value_or(0);
+    return again.has_value();
   }
 
   // True if the layout needs too much memory or is slower than the layouts found so far.
@@ -232,6 +283,7 @@ class Search {
   // that is not in the layers.
   std::string leanest_text() {
     RunPlan plan = plan_of(*leanest_);
+    plan.shape.again = kEverythingAgain;
     std::string bytes = "at least " + format_bytes(leanest_bytes_);
     if (outline_pipeline(plan, parts_).ok()) {
       compile_outlined(plan, parts_);
@@ -252,6 +304,7 @@ class Search {
   const Hardware& hardware_;
   RunPlan started_;
   LayoutBounds bounds_;
+  std::vector<Recompute> recomputes_;
   PlanParts parts_;
   CollectiveBytes collectives_;
   int num_ranks_;
@@ -287,8 +340,8 @@ Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& hos
   HostFacts facts = host;
   if (facts.ranks_on_host == 0) facts.ranks_on_host = num_ranks;
   TRIREME_TRY(started, start_plan(alone, facts));
-  return Search(std::move(alone), facts, hardware, std::move(started), num_ranks,
-                size_t(std::max(num_best, 1)))
+  return Search(std::move(alone), facts, hardware, std::move(started), config.memory.recompute,
+                num_ranks, size_t(std::max(num_best, 1)))
       .run();
 }
 

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "compile/compile_plan.h"
 #include "planner/alternatives.h"
+#include "planner/compile_to_fit.h"
 #include "planner/layout_bound.h"
 #include "planner/make_plan.h"
 #include "predict/price_schedule.h"
@@ -86,8 +87,11 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
   const auto visit = [&](const LayoutChoice& layout) {
     const RunConfig own = with_layout(config, layout);
     if (!validate(own).empty()) return;
-    const Result<RunPlan> plan = make_plan(own, {});
-    if (!plan.ok()) return;
+    // As make_plan, but without the remedies of a refusal.
+    Result<RunPlan> plan = start_plan(own, {});
+    const int64_t limit = own.memory.limit_bytes;
+    if (!plan.ok() || !compile_to_fit(*plan, limit).ok()) return;
+    if (limit > 0 && bytes_to_fit(*plan) > limit) return;
     all.push_back(
         {layout, predicted_step_s(*plan, hardware), most_arena_bytes(*plan), plan->arena_bytes()});
     Result<RunPlan> outlined = start_plan(own, {});
@@ -104,7 +108,7 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
       for (int chunks = is_interleaved ? 2 : 0; chunks <= (is_interleaved ? 4 : 0); ++chunks) {
         for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
           for (int64_t micro = 1; micro <= config.batch.global_sequences; ++micro) {
-            for (const Recompute recompute : kRecomputes) {
+            for (const Recompute recompute : recomputes_of(config.memory.recompute)) {
               visit({mesh, zero, kind, chunks, micro, recompute});
             }
           }
@@ -192,6 +196,26 @@ TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().kind, ErrorKind::Infeasible);
     EXPECT_NE(none.error().message.find("memory"), std::string::npos) << none.error().message;
+  }
+}
+
+TEST(SearchLayout, WithFitEveryLayoutHasTheCheapestValuesForItsMemory) {
+  for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Llama, 5, 2},
+                        Case{ModelFamily::Moe, 2, 2}}) {
+    RunConfig config = small_run(c.family, c.layers);
+    config.model.seq_len = 64;  // so that activations count
+    const Hardware hardware = two_nodes();
+    int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+    for (const PlannedLayout& planned : brute_force(config, hardware, c.num_ranks)) {
+      least = std::min(least, planned.rank_bytes);
+      most = std::max(most, planned.rank_bytes);
+    }
+    config.memory.recompute = Recompute::Fit;
+    for (const double share : {0.0, 0.05, 0.2}) {
+      config.memory.limit_bytes = least + int64_t(share * double(most - least));
+      const std::vector<PlannedLayout> all = brute_force(config, hardware, c.num_ranks);
+      expect_found(config, hardware, c.num_ranks, config.memory.limit_bytes, all);
+    }
   }
 }
 

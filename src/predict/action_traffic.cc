@@ -1,10 +1,12 @@
 #include "predict/action_traffic.h"
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "collectives/move_collective.h"
+#include "graph/layer_keep.h"
 #include "graph/moves.h"
 #include "graph/param_layout.h"
 #include "memory/offload_pieces.h"
@@ -156,15 +158,22 @@ class ActionTraffic::Work {
     if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
   }
 
-  // Transfers between cp ranks. Full recomputation runs the forward pass again.
+  // Number of ops of a kind that each layer runs again. It is the same for all ranks.
+  int num_again(OpKind kind) {
+    if (!rank_->shape.recomputes()) return 0;
+    if (!layer_) layer_ = layer_keep(plan_.model, rank_->shape);
+    return layer_->num_again(kind);
+  }
+
+  // Transfers between cp ranks.
   void count_contexts(const Action& action) {
     if (plan_.mesh.cp == 1) return;
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
     const ModelShard model = shard_model(plan_.model, rank_->shape);
     const bool is_ring = rank_->shape.context_exchange == ContextExchange::Ring;
     const auto [forward, backward] = is_ring ? ring_bytes(model) : all_to_all_bytes(model);
-    const bool attends = action.kind == ActionKind::F || rank_->shape.recompute == Recompute::Full;
-    if (attends) bytes_[kCp] += stage.num_layers * forward;
+    const int times = action.kind == ActionKind::F ? 1 : num_again(OpKind::Attention);
+    bytes_[kCp] += times * stage.num_layers * forward;
     const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
     if (differentiates) bytes_[kCp] += stage.num_layers * backward;
   }
@@ -226,8 +235,8 @@ class ActionTraffic::Work {
       bytes_[kEp] += layers * collective(Collective::AllToAll, plan_.mesh.ep, rank_->coords.ep,
                                          plan_.model.experts, {}, DType::I32, false);
       bytes_[kEp] += 2 * rows + numbers;
-    } else if (shape.recompute == Recompute::Full) {
-      bytes_[kEp] += rows;
+    } else {
+      bytes_[kEp] += (num_again(OpKind::Dispatch) + num_again(OpKind::Combine)) * rows;
     }
     const bool goes_back = action.kind == ActionKind::B || action.kind == ActionKind::BW;
     if (goes_back) bytes_[kEp] += 2 * rows + numbers;
@@ -373,6 +382,7 @@ class ActionTraffic::Work {
   const RunPlan& plan_;
   bool shares_memory_;
   CollectiveBytes& collective_bytes_;
+  std::optional<LayerKeep> layer_;
   std::map<std::tuple<int64_t, bool, bool, int>, StageMoves> moves_;  // stage, tp rank
   std::map<std::vector<int64_t>, ShardedBucket> buckets_;
   // Arguments of the call that is running.

@@ -201,7 +201,7 @@ void gather_updated(Program& program, const DataParallelShape& shape) {
 // Returns which units' parameters W reads: those of the head, which projects again in fp32, and
 // those of units whose activations are recomputed.
 std::vector<bool> units_whose_w_reads(const StageSpec& stage, const StageShape& shape) {
-  std::vector<bool> reads(size_t(num_units(stage)), shape.recompute != Recompute::None);
+  std::vector<bool> reads(size_t(num_units(stage)), shape.recomputes());
   if (stage.has_embedding) reads.front() = true;
   if (stage.has_head) reads.back() = true;
   return reads;

@@ -113,11 +113,12 @@ struct ChoiceTable<ContextExchange> {
   static constexpr ContextExchange last = ContextExchange::AllToAll;
 };
 
-enum class Recompute : uint8_t { None, Selective, Full };
+// Fit: the planner chooses the values one by one.
+enum class Recompute : uint8_t { None, Selective, Full, Fit };
 template <>
 struct ChoiceTable<Recompute> {
-  static constexpr std::string_view names[] = {"none", "selective", "full"};
-  static constexpr Recompute last = Recompute::Full;
+  static constexpr std::string_view names[] = {"none", "selective", "full", "fit"};
+  static constexpr Recompute last = Recompute::Fit;
 };
 
 enum class OffloadChoice : uint8_t { None, Optimizer, All };

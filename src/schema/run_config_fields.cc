@@ -223,9 +223,11 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
 
 void memory_fields(FieldList& list, MemoryConfig& memory) {
   list.section("memory");
-  list.add("recompute", memory.recompute, kSpeed,
-           "activations that the backward pass computes again instead of keeping them; none: no "
-           "activations; selective: the cheap ones; full: whole layers");
+  list.add(
+      "recompute", memory.recompute, kSpeed,
+      "activations that the backward pass computes again instead of keeping them; none: no "
+      "activations; selective: the cheap ones; full: whole layers; fit: the cheapest ones with "
+      "which the plan keeps within the memory limit");
   list.add("offload", memory.offload, kSpeed,
            "what is stored in a file and is in memory only while it is used; none: nothing; "
            "optimizer: moments and master weights; all: parameters too");

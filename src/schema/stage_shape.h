@@ -7,7 +7,11 @@
 
 namespace trireme {
 
+// The policies that name no limit of memory.
 inline constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selective, Recompute::Full};
+
+// StageShape::again for all values at once.
+inline constexpr uint64_t kEverythingAgain = ~uint64_t{0};
 
 // Rows of the vocabulary projection whose fp32 logits exist at a time.
 inline constexpr int64_t kLossTileTokens = 128;
@@ -33,7 +37,6 @@ struct StageShape {
   int tp_rank = 0;
   // Number of slices into which every layer is cut whatever tp is, so that sums do not depend on
   // tp. 0: one slice per tp rank (LayerSlices).
-  // for each tp rank (LayerSlices).
   int slices = 0;
   bool sequence_parallel = false;  // tp ranks also share the tokens of the residual stream
   bool tp_overlap = false;         // some rows are transferred while others are multiplied
@@ -42,6 +45,12 @@ struct StageShape {
   ContextExchange context_exchange = ContextExchange::Ring;
   int ep = 1;  // ranks that share the experts, first along cp, then along dp
   int ep_rank = 0;
+  uint64_t again = 0;  // Recompute::Fit: the values that layers compute again (graph/keep.h)
+
+  // True if the layers compute anything again.
+  bool recomputes() const {
+    return recompute == Recompute::Fit ? again != 0 : recompute != Recompute::None;
+  }
 };
 
 }  // namespace trireme

@@ -20,6 +20,9 @@ std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
   const Mesh& mesh = plan.mesh;
   std::vector<std::pair<std::string, std::string>> parts = {
       {"the mesh", fmt::format("{} {} {} {} {}", mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep)}};
+  // Ranks that share a layer run the same of its transfers again.
+  parts.emplace_back("the choice of values that are computed again",
+                     fmt::format("{} {}", name_of(plan.shape.recompute), plan.shape.again));
   for (const RankPlan& rank : plan.pipeline) {
     parts.emplace_back(fmt::format("the program of pipeline rank {}", rank.coords.pp),
                        text(rank.program));

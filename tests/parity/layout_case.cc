@@ -13,12 +13,12 @@ std::string Case::name() const {
   return fmt::format(
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
-      "bucket {} prefetch {} clip {}{}{}{}{} servers {} layers {} sequences {}",
+      "bucket {} prefetch {} clip {}{}{}{}{} servers {} layers {} sequences {} room {}",
       family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep, dp, pp,
       name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
       bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
       is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
-      servers, layers, sequences);
+      servers, layers, sequences, room);
 }
 
 RunConfig config_of(const Case& c) {
@@ -87,8 +87,20 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
+// The limit at which "fit" has part of the room between "full" and "none".
+int64_t limit_of(Case c) {
+  const auto bytes = [&](Recompute recompute) {
+    c.recompute = recompute;
+    return make_plan(config_of(c), {}).value().largest().memory.arena_bytes;
+  };
+  const int64_t least = bytes(Recompute::Full), most = bytes(Recompute::None);
+  return least + int64_t(c.room * double(most - least));
+}
+
 RunPlan plan_of(const Case& c) {
-  Result<RunPlan> plan = make_plan(config_of(c), {});
+  RunConfig config = config_of(c);
+  if (c.recompute == Recompute::Fit) config.memory.limit_bytes = limit_of(c);
+  Result<RunPlan> plan = make_plan(config, {});
   TRIREME_CHECK(plan.ok(), c.name() + ": " + plan.error().message);
   return *plan;
 }

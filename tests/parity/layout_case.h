@@ -34,6 +34,8 @@ struct Case {
   bool is_wide = false;    // a model that eight ranks can share along every axis
   int layers = 8;
   int sequences = 16;  // of one step
+  // Recompute::Fit: how much of what "none" stores more than "full" the limit leaves.
+  double room = 1.0;
 
   std::string name() const;
   int ranks() const { return tp * cp * pp * dp; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "graph/layer_keep.h"
 #include "layout_case.h"
 #include "layout_laws.h"
 #include "pairwise.h"
@@ -14,6 +15,11 @@
 
 namespace trireme {
 namespace {
+
+// Every value of a layer that can be computed again.
+uint64_t layer_choices(const RunPlan& plan) {
+  return all_again(layer_keep(plan.model, plan.shape).fused);
+}
 
 // Visits every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in
 // turn.
@@ -52,6 +58,42 @@ TEST(Parity, EightRanks) { enumerate(8, false); }
 TEST(ParityInFull, TwoRanks) { enumerate(2, true); }
 TEST(ParityInFull, FourRanks) { enumerate(4, true); }
 TEST(ParityInFull, EightRanks) { enumerate(8, true); }
+
+// "fit" within limits that force a mixed set of values has the bits of "none", and its memory and
+// traffic are the predicted ones.
+TEST(Parity, ValuesChosenToFit) {
+  const std::vector<Case> layouts = {
+      {.family = "gpt2", .dropout = 0.2},
+      {.dp = 2, .zero = 3, .family = "llama", .offload = OffloadChoice::All},
+      {.pp = 2, .schedule = ScheduleKind::ZbH1, .family = "gpt2_parallel"},
+      {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbV, .zero = 2, .family = "llama"},
+      {.pp = 2, .schedule = ScheduleKind::ZbH1, .family = "llama", .tp = 2, .sequence = true},
+      {.family = "gpt2", .tp = 2, .sequence = true, .tp_overlap = true},
+      {.pp = 4, .schedule = ScheduleKind::Interleaved, .family = "llama_scaled", .dropout = 0.2},
+      {.pp = 2, .schedule = ScheduleKind::Dualpipe, .family = "moe"},
+      {.family = "llama", .cp = 2},
+      {.family = "moe_capacity", .tp = 2, .sequence = true},
+      {.dp = 2, .family = "moe", .cp = 2, .ep = 4},
+      {.family = "gpt2", .tp = 2, .in_slices = true}};
+  int num_mixed = 0;
+  for (const Case& layout : layouts) {
+    Case none = layout;
+    const LayoutRun expected = run_layout(plan_of(none));
+    for (const double room : {0.25, 0.5, 0.75}) {
+      Case c = layout;
+      c.recompute = Recompute::Fit;
+      c.room = room;
+      SCOPED_TRACE(c.name());
+      const RunPlan plan = plan_of(c);
+      EXPECT_NE(plan.shape.again, 0u);
+      num_mixed += plan.shape.again != layer_choices(plan);
+      const LayoutRun run = run_layout(plan);
+      EXPECT_EQ(run.differences, "");
+      EXPECT_EQ(difference(run, expected), "");
+    }
+  }
+  EXPECT_GE(num_mixed, 2 * int(layouts.size()));
+}
 
 // Experts on several ranks: the results are within the bound of one rank, with the same visits.
 // They have the bits of the same ranks for every schedule, recomputation, and storage of gradients

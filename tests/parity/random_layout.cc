@@ -34,6 +34,19 @@ RunConfig tiny_gpt2() {
 
 bool meets_in_experts(const RunConfig& config) { return config.parallel.ep > config.parallel.cp; }
 
+// Gives memory.recompute = "fit" a limit in the middle between what "none" and "full" need, so that
+// some values are computed again.
+RunConfig limited(RunConfig config, const RunPlan& plan) {
+  if (config.memory.recompute != Recompute::Fit) return config;
+  RunConfig full = config;
+  full.memory.recompute = Recompute::Full;
+  const int64_t least = make_plan(full, {}).value().largest().memory.arena_bytes;
+  const int64_t most = plan.largest().memory.arena_bytes;
+  RunConfig within = config;
+  within.memory.limit_bytes = (least + most) / 2;
+  return least < most && make_plan(within, {}).ok() ? within : config;
+}
+
 }  // namespace
 
 RunConfig random_layout(uint64_t seed) {
@@ -46,7 +59,7 @@ RunConfig random_layout(uint64_t seed) {
     if (!validate(config).empty()) continue;
     try {
       const Result<RunPlan> plan = make_plan(config, {});
-      if (plan.ok()) return config;
+      if (plan.ok()) return limited(config, *plan);
       const ErrorKind kind = plan.error().kind;
       TRIREME_CHECK(kind == ErrorKind::Usage || kind == ErrorKind::Infeasible,
                     plan.error().message);
@@ -68,6 +81,7 @@ RunConfig on_one_rank(const RunConfig& config) {
   result.parallel = one;
   result.optim.post_validate = false;
   result.memory.recompute = Recompute::None;
+  result.memory.limit_bytes = 0;
   result.memory.offload = OffloadChoice::None;
   result.run.threads_per_rank = 1;
   return result;
