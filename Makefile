@@ -1,5 +1,5 @@
 # Two commands for a machine with Debian 12, git and make: `make demo` and `make test`.
-.PHONY: help build install test test-all demo bench reproduce check sbom clean
+.PHONY: help build install test test-all demo bench reproduce fit check sbom clean
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export JOBS
@@ -11,6 +11,7 @@ help:
 	@echo "make install   program, manual page, completions and library below PREFIX (/usr/local)"
 	@echo "make bench     the benchmarks"
 	@echo "make reproduce published training runs: measured, predicted, error"
+	@echo "make fit       the free numbers of an A100, from measured kernels and collectives"
 	@echo "make check     layers, format, build and tests of one preset: before every commit"
 	@echo "make sbom      the packages that the program is made of: build/trireme.spdx"
 	@echo "make clean     remove build/"
@@ -47,6 +48,12 @@ bench:
 
 reproduce: build
 	@build/trireme reproduce
+
+fit:
+	@tools/install_packages.sh build
+	@cmake --preset ci >/dev/null
+	@ninja -C build/ci -j$(JOBS) fit_prices
+	@build/ci/bench/fit_prices
 
 check:
 	@tools/install_packages.sh test

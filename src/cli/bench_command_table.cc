@@ -1,4 +1,4 @@
-// The table of the commands that measure, with their options.
+// The table of the commands that measure or compare with measurements, with their options.
 
 #include <memory>
 
@@ -7,7 +7,9 @@
 #include "cli/bench_train_command.h"
 #include "cli/calibrate_command.h"
 #include "cli/command_table.h"
+#include "cli/reproduce_command.h"
 #include "kernels/bench.h"
+#include "reproduce/reproduce.h"
 
 namespace trireme {
 namespace {
@@ -138,6 +140,28 @@ Command calibrate_command() {
                        .completion = Completion::File},
                       threads_option(options->threads)},
           .run = [options](CommandIo& io) { return run_calibrate(*options, io); }};
+}
+
+Command reproduce_command() {
+  auto options = std::make_shared<ReproduceOptions>();
+  return {
+      .name = "reproduce",
+      .summary = "Predict published training runs and compare with what was measured.",
+      .details =
+          "The command plans every run of a published table for the cluster that it ran on, and "
+          "prints measured, predicted and error beside two baselines: one constant speed of "
+          "each device, and a roofline. Without NAME it prints all tables.",
+      .arguments = {{.name = "NAME",
+                     .doc = "the table",
+                     .target = &options->name,
+                     .required = false,
+                     .choices = reproduction_names()}},
+      .options = {{.name = "split",
+                   .doc = "also print what each predicted step is spent on",
+                   .target = &options->split},
+                  json_option(options->json)},
+      .examples = {"trireme reproduce", "trireme reproduce megatron-t1 --split"},
+      .run = [options](CommandIo& io) { return run_reproduce(*options, io); }};
 }
 
 }  // namespace trireme

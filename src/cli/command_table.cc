@@ -10,9 +10,7 @@
 #include "cli/plan_command.h"
 #include "cli/plan_jobs.h"
 #include "cli/report_command.h"
-#include "cli/reproduce_command.h"
 #include "cli/train_command.h"
-#include "reproduce/reproduce.h"
 
 namespace trireme {
 
@@ -410,28 +408,6 @@ Command config_docs_command() {
 }
 
 }  // namespace
-
-Command reproduce_command() {
-  auto options = std::make_shared<ReproduceOptions>();
-  return {
-      .name = "reproduce",
-      .summary = "Predict published training runs and compare with what was measured.",
-      .details =
-          "The command plans every run of a published table for the cluster that it ran on, and "
-          "prints measured, predicted and error beside two baselines: one constant speed of "
-          "each device, and a roofline. Without NAME it prints all tables.",
-      .arguments = {{.name = "NAME",
-                     .doc = "the table",
-                     .target = &options->name,
-                     .required = false,
-                     .choices = reproduction_names()}},
-      .options = {{.name = "split",
-                   .doc = "also print what each predicted step is spent on",
-                   .target = &options->split},
-                  json_option(options->json)},
-      .examples = {"trireme reproduce", "trireme reproduce megatron-t1 --split"},
-      .run = [options](CommandIo& io) { return run_reproduce(*options, io); }};
-}
 
 Command config_command() {
   return {.name = "config",

@@ -1,12 +1,12 @@
 #include "compile/price.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "graph/fuse.h"
 #include "graph/keep.h"
 #include "graph/model_graphs.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -53,7 +53,7 @@ class UnitPricer {
       : shard_(shard_model(model, shape)), shape_(shape), hardware_(hardware) {}
 
   ComputeTimes price(const Graph& stated, Recompute recompute) const {
-    const Graph placed = place(stated, shape_);
+    const Graph placed = place(stack(stated), shape_);
     const Graph fused = fuse(placed);
     const std::vector<OpWork> works =
         op_works(hardware_.practice.fuses_kernels ? fused : placed, shard_, shape_);
@@ -209,14 +209,7 @@ UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Ha
 }
 
 UnitPrices price_units(const RunPlan& plan, const Hardware& hardware) {
-  UnitPrices prices = price_units(plan.model, plan.shape, hardware);
-  // The expected maximum of n normal variates is about sqrt(2 ln n) standard deviations.
-  const double slowest = std::sqrt(2.0 * std::log(double(plan.num_ranks())));
-  const double factor = 1.0 + hardware.speed_spread * slowest;
-  for (ComputeTimes* times : {&prices.embedding, &prices.layer, &prices.head}) {
-    *times = factor * *times;
-  }
-  return prices;
+  return price_units(plan.model, plan.shape, hardware);
 }
 
 double price_update(double elements, const StageShape& shape, const Hardware& hardware) {

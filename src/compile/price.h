@@ -44,7 +44,6 @@ struct UnitPrices {
 };
 // Prices every op of the graphs of the units (graph/op_work.h). Transfers are not included.
 UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware);
-// Does the same for the slowest of the plan's ranks, for which all others wait.
 UnitPrices price_units(const RunPlan& plan, const Hardware& hardware);
 
 // Seconds in which Step updates so many parameters: it reads the gradients for the norm and again

@@ -5,6 +5,7 @@
 #include "graph/fuse.h"
 #include "graph/model_graphs.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 #include "graph/work.h"
 #include "schema/run_config.h"
 
@@ -57,7 +58,7 @@ TEST(OpWork, RanksTogetherDoTheFlopsOfTheModel) {
         shape.cp = cp;
         const ModelShard shard = shard_model(model, shape);
         for (const Graph& stated : {layer_graph(model, 0), head_graph(model)}) {
-          const Graph placed = place(stated, shape);
+          const Graph placed = place(stack(stated), shape);
           const auto works = op_works(fuses ? fuse(placed) : placed, shard, shape);
           const double tokens = 4.0 * double(model.seq_len);
           const ModelFlops flops = flops_per_token(stated, model);
@@ -91,8 +92,9 @@ TEST(OpWork, FusedOpsMoveFewerBytes) {
       return bytes;
     };
     for (const Graph& stated : {layer_graph(model, 0), head_graph(model)}) {
-      const Graph placed = place(stated, shape);
-      const auto apart = op_works(placed, shard, shape), fused = op_works(fuse(placed), shard, shape);
+      const Graph placed = place(stack(stated), shape);
+      const auto apart = op_works(placed, shard, shape),
+                 fused = op_works(fuse(placed), shard, shape);
       EXPECT_EQ(product_flops(apart), product_flops(fused));
       EXPECT_LT(bytes_of(fused), bytes_of(apart)) << stated.unit;
     }

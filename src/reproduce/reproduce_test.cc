@@ -17,14 +17,14 @@ struct Bound {
 };
 
 constexpr Bound kBounds[] = {
-    {"megatron-t1", "", 10, 0.22, 0.29},
-    {"korthikanti-t5", "", 8, 0.15, 0.30},
-    {"zero-bubble-t4", "", 48, 0.20, 0.29},
+    {"megatron-t1", "", 10, 0.09, 0.14},
+    {"korthikanti-t5", "", 8, 0.04, 0.08},
+    {"zero-bubble-t4", "", 48, 0.05, 0.09},
     {"zero-bubble-t5", "", 36, 0.0, 0.0},
-    {"vtrain-multi", "3.6B", 26, 0.72, 2.69},
-    {"vtrain-multi", "39.1B", 47, 0.20, 0.45},
-    {"llm-foundry-a100", "80GB", 61, 0.23, 0.84},
-    {"llm-foundry-a100", "40GB", 78, 0.23, 0.43},
+    {"vtrain-multi", "3.6B", 26, 0.12, 0.48},
+    {"vtrain-multi", "39.1B", 47, 0.12, 0.41},
+    {"llm-foundry-a100", "80GB", 61, 0.11, 0.35},
+    {"llm-foundry-a100", "40GB", 78, 0.16, 0.41},
     {"zero-t1", "", 54, 0.0, 0.0},
     {"lecture-8xa100", "", 4, 0.0, 0.0},
     {"korthikanti-t2", "", 24, 0.0, 0.0},

@@ -4,35 +4,41 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
-#include <span>
+#include <iterator>
 
+#include "compile/link_cost.h"
 #include "reproduce/printed_digits.h"
 #include "reproduce/tables.h"
 
 namespace trireme {
 namespace {
 
-// A tier of links that joins groups of the tier below.
-struct PodTier {
-  int ranks;        // devices that one group of this tier holds
-  double gb_per_s;  // one way, of a device, behind the oversubscription
-};
-
 struct PodSpec {
   const char* name;
   double device_tflops;
-  bool sums_in_network;  // switches add what passes them, so that a device sends its vector once
-  PodTier tiers[2];      // inside a node, and above
+  bool sums_in_switch;                 // so that a device sends its vector once
+  double node_gb_per_s, pod_gb_per_s;  // of a device, one way, inside a node and above
 };
 
 // A100: 312 TFLOP/s, NVLink of 300 GB/s one way, an adapter of 200 Gbit/s for each device.
 // H100: 2 PFLOP/s of FP8, NVLink of 450 GB/s one way, and between nodes half of it.
 constexpr PodSpec kPods[] = {
-    {"A100", 312.0, false, {{8, 300.0}, {256, 25.0}}},
-    {"H100", 2000.0, true, {{8, 450.0}, {256, 225.0}}},
+    {"A100", 312.0, false, 300.0, 25.0},
+    {"H100", 2000.0, true, 450.0, 225.0},
 };
+
+Hardware tiers_of(const PodSpec& pod) {
+  Hardware hardware;
+  const auto tier = [&](const char* name, int64_t ranks, double gb_per_s) {
+    hardware.tiers.push_back({.name = name,
+                              .ranks = ranks,
+                              .link = {0.0, gb_per_s * 1e9},
+                              .sums_in_switch = pod.sums_in_switch});
+  };
+  tier("node", 8, pod.node_gb_per_s);
+  tier("pod", 256, pod.pod_gb_per_s);
+  return hardware;
+}
 
 // What is published for each of kPods.
 struct PodRow {
@@ -48,27 +54,13 @@ constexpr PodRow kPodRows[] = {
     {256, {80, 512}, {0, 0}, {6400, 57600}, {100, 450}},
 };
 
-std::span<const PodTier> tiers_of(const PodSpec& pod, int ranks) {
-  const size_t count = pod.tiers[0].ranks >= ranks ? 1 : 2;
-  return {pod.tiers, count};
-}
-
 // The table adds up the one-way links of all devices at the outermost tier in use.
-double bisection_gb_per_s(const PodSpec& pod, int ranks) {
-  return ranks * tiers_of(pod, ranks).back().gb_per_s;
+double bisection_gb_per_s(const Hardware& pod, int ranks) {
+  return ranks * pair_link(pod, 0, ranks - 1).bytes_per_s * 1e-9;
 }
 
-// Each tier sums what the tier below has left to a device, one part of the vector for every device
-// of a group. A ring sends every part twice, to be summed and to be spread.
-double reduce_gb_per_s(const PodSpec& pod, int ranks) {
-  const double times_sent = pod.sums_in_network ? 1.0 : 2.0;
-  double slowest = std::numeric_limits<double>::infinity();
-  int group = 1;
-  for (const PodTier& tier : tiers_of(pod, ranks)) {
-    slowest = std::min(slowest, group * tier.gb_per_s / times_sent);
-    group = tier.ranks;
-  }
-  return slowest;
+double reduce_gb_per_s(const Hardware& pod, int ranks) {
+  return all_reduce_bytes_per_s(pod, {ranks, 1}) * 1e-9;
 }
 
 ReproducedRow pod_row(const PodSpec& pod, int ranks, const char* what, double predicted, int digits,
@@ -95,10 +87,10 @@ Result<Reproduction> reproduce_superpod() {
       const double pflops = row.ranks * pod.device_tflops / 1e3;
       for (const ReproducedRow& reproduced :
            {pod_row(pod, row.ranks, "PFLOP/s", pflops, row.pflops_digits[i], row.pflops[i]),
-            pod_row(pod, row.ranks, "bisection, GB/s", bisection_gb_per_s(pod, row.ranks), 0,
-                    row.bisection_gb_per_s[i]),
-            pod_row(pod, row.ranks, "all-reduce, GB/s", reduce_gb_per_s(pod, row.ranks), 0,
-                    row.reduce_gb_per_s[i])}) {
+            pod_row(pod, row.ranks, "bisection, GB/s", bisection_gb_per_s(tiers_of(pod), row.ranks),
+                    0, row.bisection_gb_per_s[i]),
+            pod_row(pod, row.ranks, "all-reduce, GB/s", reduce_gb_per_s(tiers_of(pod), row.ranks),
+                    0, row.reduce_gb_per_s[i])}) {
         result.table.rows.push_back(reproduced);
       }
     }

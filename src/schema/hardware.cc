@@ -27,7 +27,6 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.attention_share", false, 1.0},
                              {"device.memory_share", false, 1.0},
                              {"device.launch_s", true, 1.0},
-                             {"device.speed_spread", true, 0.5},
                              {"device.collective_s", true, 1.0},
                              {"device.step_s", true, 1e6},
                              {"tiers.ranks", true, 1e9},
@@ -79,7 +78,6 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");
   add("memory_share", &hardware.memory_share, "of memory_bytes_per_s that other kernels reach");
   add("launch_s", &hardware.launch_s, "shortest time of a kernel");
-  add("speed_spread", &hardware.speed_spread, "standard deviation of the speed of devices");
   add("collective_s", &hardware.collective_s, "time of a collective beside its messages");
   add("step_s", &hardware.step_s, "time of a step that no kernel accounts for");
   return fields;

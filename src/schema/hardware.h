@@ -28,7 +28,6 @@ struct Hardware {
   double attention_share = 0.6;   // share of the peak that fused attention reaches
   double memory_share = 1.0;      // share of memory_bytes_per_s that other kernels reach
   double launch_s = 0.0;          // shortest time of a kernel, in which the next one is launched
-  double speed_spread = 0.0;      // standard deviation of the speed of devices, of their mean
   double collective_s = 0.0;      // time of a collective beside its messages
   double step_s = 0.0;            // time of a step that no kernel accounts for
   double reduce_bytes_per_s = 0;  // speed of adding one vector to another
