@@ -269,7 +269,10 @@ std::string draw_roofline(const Roofline& roof, const std::string& title) {
                   fmt::format("{}FLOP/s, {}B/s; every op of a layer and of the head, for one "
                               "micro-batch on one rank",
                               format_count(roof.peak_flops), format_count(roof.bytes_per_s)));
-  text += picture.axes() + picture.roof() + picture.points() + picture.list();
+  text += picture.axes();
+  text += picture.roof();  // before the points, whose labels it keeps away
+  text += picture.points();
+  text += picture.list();
   text += text_at(kLeft, kTop + kHeight + 56, "faint",
                   "circle F: forward; square B: input gradient; triangle W: weight gradient");
   return text + "</svg>\n";

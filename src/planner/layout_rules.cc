@@ -7,9 +7,11 @@
 #include <optional>
 
 #include "base/units.h"
+#include "compile/compile_plan.h"
 #include "compile/link_cost.h"
 #include "compile/price.h"
 #include "graph/param_table.h"
+#include "planner/compile_to_fit.h"
 #include "planner/make_plan.h"
 #include "schema/batch.h"
 #include "schema/run_config_validate.h"
@@ -201,12 +203,14 @@ class Rules {
     return {int(inside), int(all)};
   }
 
-  std::optional<Tried> plan_of(const LayoutChoice& layout) const {
+  std::optional<Tried> plan_of(const LayoutChoice& layout) {
     const RunConfig config = with_layout(config_, layout);
     if (!validate_with_data(config, host_.data_vocab_size).empty()) return std::nullopt;
-    Result<SizedPlan> sized = make_sized_plan(config, host_);
-    if (!sized.ok()) return std::nullopt;
-    return Tried{layout, std::move(*sized)};
+    Result<RunPlan> plan = start_plan(config, host_);
+    if (!plan.ok() || !outline_pipeline(*plan, parts_).ok()) return std::nullopt;
+    compile_outlined(*plan, parts_);
+    const int64_t needed = bytes_to_fit(*plan), limit = memory_limit(*plan, host_);
+    return Tried{layout, {std::move(*plan), needed, limit}};
   }
 
   RuledLayout finished(Tried tried) {
@@ -250,7 +254,7 @@ class Rules {
   }
 
   // The largest micro-batch that fits, and that leaves a pipeline enough of them.
-  void grow_micro_batch(Tried& tried) const {
+  void grow_micro_batch(Tried& tried) {
     const Mesh& mesh = tried.layout.mesh;
     const int64_t sequences = result_.global_sequences / mesh.dp;
     const int64_t least_count = mesh.pp > 1 ? kMicrobatchesOfStage * mesh.pp : 1;
@@ -291,6 +295,7 @@ class Rules {
   int64_t layers_ = 0;
   int64_t seq_len_ = 0;
   std::string last_refusal_;
+  PlanParts parts_;
   RuledLayout result_;
 };
 
