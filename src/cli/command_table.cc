@@ -91,7 +91,7 @@ Command train_command() {
 
 Command plan_command() {
   auto options = std::make_shared<PlanOptions>();
-  return {
+  Command command = {
       .name = "plan",
       .summary = "Predict parameters, FLOPs, memory and time of a run without running it.",
       .details =
@@ -146,8 +146,13 @@ Command plan_command() {
            "trireme plan configs/tiny-llama.toml --set parallel.tp=2 --graph graph.svg",
            "trireme plan my.toml --cluster clusters/dgx-h100.toml --export megatron -o train.sh",
            "trireme plan --from megatron train.sh --cluster clusters/dgx-h100.toml --search",
+           "trireme plan my.toml --ranks 256 --rules --cluster clusters/dgx-a100-80g.toml",
+           "trireme plan my.toml --cluster clusters/dgx-h100.toml --tokens 15e12 "
+           "--price-per-hour 2.5",
            "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
       .run = [options](CommandIo& io) { return run_plan(*options, io); }};
+  for (Option& option : advice_options(options->advice)) command.options.push_back(option);
+  return command;
 }
 
 Command generate_command() {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 #include "api/this_machine.h"
 #include "base/file.h"
@@ -176,7 +177,7 @@ std::string options_text(const RunConfigOptions& options) {
 }
 
 Result<int> run_search(const PlanOptions& options, const RunConfig& config, Priced priced,
-                       CommandIo& io) {
+                       PlanAdvice advice, CommandIo& io) {
   TRIREME_TRY(vocab_size, data_vocab_size(config));
   priced.host.data_vocab_size = vocab_size;
   const ParallelConfig& parallel = config.parallel;
@@ -196,7 +197,11 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
                            .arguments = words.behind};
   const bool prints_layouts =
       !options.json && !prints_graph(options) && !prints_export(options.jobs);
-  if (prints_layouts) io.out << search_text(found, options.explain);
+  advice.cost = cost_of_tokens(
+      options.advice, {.tokens_per_step = double(search.global_sequences * config.model.seq_len),
+                       .step_s = search.best.front().time.step,
+                       .num_ranks = num_ranks});
+  if (prints_layouts) io.out << search_text(found, options.explain) << advice_text(advice);
   const bool is_done = options.html.empty() && !options.graph && options.jobs.to.empty();
   if (prints_layouts && is_done) return 0;
   RunConfig winner = with_layout(config, search.best.front().layout);
@@ -208,7 +213,19 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   if (!options.json || prints_export(options.jobs)) return 0;
   auto json = priced_json(plan, priced.hardware);
   json["search"] = search_json(found);
+  add_advice(advice, json);
   io.out << json.dump(2) << "\n";
+  return 0;
+}
+
+// Prints the advice alone, where the configured layout is refused.
+Result<int> print_advice_alone(const PlanOptions& options, const PlanAdvice& advice,
+                               const Error& refused, CommandIo& io) {
+  io.err << "note: the configured layout is refused: " << refused.message << "\n";
+  nlohmann::ordered_json json;
+  json["hardware"] = advice.hardware_name;
+  add_advice(advice, json);
+  io.out << (options.json ? json.dump(2) + "\n" : advice_text(advice));
   return 0;
 }
 
@@ -216,14 +233,26 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
 
 Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_graph_options(options));
-  TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, options.search, io));
+  TRIREME_TRY_DONE(check_advice_options(options.advice));
+  const bool lays_out_anew = options.search || options.advice.rules;
+  TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, lays_out_anew, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
-  if (options.search) return run_search(options, loaded.config, priced, io);
+  TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware));
+  if (options.search) return run_search(options, loaded.config, priced, std::move(advice), io);
   if (!options.as.empty()) drop_memory_limits(loaded.config, priced.host);
   const Hardware& hardware = priced.hardware;
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
-  if (!planned.ok()) return loaded.located(planned.error());
+  if (!planned.ok()) {
+    const Error refused = loaded.located(planned.error());
+    if (!advice.stands_alone() || options.advice.tokens) return refused;
+    return print_advice_alone(options, advice, refused, io);
+  }
   const RunPlan& plan = planned.value();
+  if (options.advice.tokens) {
+    advice.cost = cost_of_tokens(options.advice, {.tokens_per_step = double(plan.tokens_per_step()),
+                                                  .step_s = predicted_step_s(plan, hardware),
+                                                  .num_ranks = plan.num_ranks()});
+  }
   io.err << warning_lines(plan);
   TRIREME_TRY_DONE(write_export(options.jobs, plan, io));
   if (prints_export(options.jobs)) return 0;
@@ -247,11 +276,13 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
     auto json = priced_json(plan, hardware);
     if (as) json["as"] = plan_as_json(*as);
     if (options.explain) json["explanation"] = explanation_json(explanation);
+    add_advice(advice, json);
     io.out << json.dump(2) << "\n";
   } else {
     io.out << describe_plan(plan) << priced_line(plan, hardware);
     if (as) io.out << plan_as_text(*as);
     if (options.explain) io.out << explanation_text(explanation);
+    io.out << advice_text(advice);
   }
   TRIREME_TRY_DONE(write_page(options, plan, hardware));
   return 0;

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "cli/command_io.h"
+#include "cli/plan_advice.h"
 #include "cli/plan_jobs.h"
 #include "cli/run_config_options.h"
 #include "compile/run_plan.h"
@@ -22,7 +23,8 @@ struct PlanOptions {
   std::optional<int> rank;           // print this one alone
   std::string as;                    // another trainer whose memory is printed; "": none
   std::optional<std::string> graph;  // file for the units' graphs; "" and "-": text on `out`
-  PlanJobOptions jobs;               // of other trainers, to be read or written
+  PlanAdviceOptions advice;
+  PlanJobOptions jobs;  // of other trainers, to be read or written
 };
 
 // Prints the plan and its predicted cost without running it. An infeasible plan is an error.

@@ -42,20 +42,6 @@ std::string refused_text(const LayoutSearch& search) {
   return text;
 }
 
-Json layout_json(const LayoutChoice& layout) {
-  const Mesh& mesh = layout.mesh;
-  return {{"tp", mesh.tp},
-          {"cp", mesh.cp},
-          {"pp", mesh.pp},
-          {"dp", mesh.dp},
-          {"ep", mesh.ep},
-          {"zero", layout.zero},
-          {"schedule", layout.schedule},
-          {"chunks", layout.chunks},
-          {"micro_sequences", layout.micro_sequences},
-          {"recompute", name_of(layout.recompute)}};
-}
-
 std::string cell_of_share(double part_s, double step_s) {
   return fmt::format("{:.1f}%", 100.0 * share(part_s, step_s));
 }
@@ -90,6 +76,20 @@ std::string search_text(const FoundLayouts& found, bool explain) {
       "most;\naccum: micro-batches of a step and rank\n";
   if (explain) text += "\n" + refused_text(search);
   return text + "\nthe first of them runs with\n  " + command_of(found) + "\n";
+}
+
+Json layout_json(const LayoutChoice& layout) {
+  const Mesh& mesh = layout.mesh;
+  return {{"tp", mesh.tp},
+          {"cp", mesh.cp},
+          {"pp", mesh.pp},
+          {"dp", mesh.dp},
+          {"ep", mesh.ep},
+          {"zero", layout.zero},
+          {"schedule", layout.schedule},
+          {"chunks", layout.chunks},
+          {"micro_sequences", layout.micro_sequences},
+          {"recompute", name_of(layout.recompute)}};
 }
 
 Json search_json(const FoundLayouts& found) {

@@ -26,5 +26,6 @@ PageTable search_table(const LayoutSearch& search);
 // others were refused.
 std::string search_text(const FoundLayouts& found, bool explain);
 nlohmann::ordered_json search_json(const FoundLayouts& found);
+nlohmann::ordered_json layout_json(const LayoutChoice& layout);
 
 }  // namespace trireme

@@ -12,8 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr double kAssumedCopyBytesPerFlop = 0.3;
-constexpr double kBackwardAttention = 2.5;  // FLOPs of its backward pass / of its forward pass
-constexpr double kGradBytes = 4.0;          // gradients and moments are fp32
+constexpr double kGradBytes = 4.0;  // gradients and moments are fp32
 
 // Bytes that kernels move for every score of materialized attention. They are counted, not fitted:
 // the product writes a score, the softmax reads and writes it, and so on (docs/prices.md).
@@ -37,15 +36,6 @@ struct HalfTimes {
   double products_s = 0.0, attention_s = 0.0, memory_s = 0.0;
   double total_s() const { return products_s + attention_s + memory_s; }
 };
-
-// Attention by one kernel that stores no scores. `factor`: FLOPs of the pass / of the forward pass.
-double price_fused_attention(const AttentionWork& work, double factor, DType compute,
-                             const Hardware& hardware) {
-  const double of_practice = hardware.practice.attention_share;
-  const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
-  const double flops = factor * work.forward_flops();
-  return std::max(flops / (hardware.peak_flops(compute) * share), hardware.launch_s);
-}
 
 class UnitPricer {
  public:
@@ -169,6 +159,21 @@ double price_product(const Product& product, DType compute, const Hardware& hard
 double price_memory(double bytes, int calls, const Hardware& hardware) {
   const double bytes_s = bytes / (hardware.memory_bytes_per_s * hardware.memory_share);
   return std::max(bytes_s, calls * hardware.launch_s);
+}
+
+double fused_attention_bytes(const AttentionWork& work, DType compute) {
+  const double outputs =
+      double(work.sequences) * double(work.heads) * double(work.queries) * double(work.head_dim);
+  return (work.elements() + outputs) * double(size_of(compute));
+}
+
+double price_fused_attention(const AttentionWork& work, double factor, DType compute,
+                             const Hardware& hardware) {
+  const double of_practice = hardware.practice.attention_share;
+  const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
+  const double flops_s = factor * work.forward_flops() / (hardware.peak_flops(compute) * share);
+  const double bytes = (factor > 1.0 ? 2.0 : 1.0) * fused_attention_bytes(work, compute);
+  return std::max(flops_s, price_memory(bytes, 1, hardware));
 }
 
 ComputeTimes UnitPrices::of(const StageSpec& stage) const {

@@ -34,6 +34,18 @@ double price_memory(double bytes, int calls, const Hardware& hardware);
 // Seconds of the forward pass of one op.
 double price_forward(const OpWork& work, DType compute, const Hardware& hardware);
 
+// FLOPs of the backward pass of attention / of its forward pass.
+inline constexpr double kBackwardAttention = 2.5;
+
+// Bytes that attention by one kernel, which stores no scores, reads and writes in its forward pass:
+// queries, keys, values and its output. Its backward pass moves twice as many: the same again, and
+// their gradients.
+double fused_attention_bytes(const AttentionWork& work, DType compute);
+
+// Seconds of attention by such a kernel. `factor`: FLOPs of the pass / of the forward pass.
+double price_fused_attention(const AttentionWork& work, double factor, DType compute,
+                             const Hardware& hardware);
+
 // Prices of the units of a model on one rank, for one micro-batch.
 struct UnitPrices {
   ComputeTimes embedding, layer, head;

@@ -27,6 +27,9 @@ JobWriter::JobWriter(const ExportRequest& request, KeyTable table)
       config_(spelled_out(request.config)),
       fields_(config_fields(config_)),
       table_(table) {
+  require(config_.memory.recompute != Recompute::Fit, "memory.recompute",
+          "it cannot choose value by value what is computed again",
+          "use \"none\", \"selective\" or \"full\"");
   const RunConfig usual_config;
   const std::vector<ConfigField> usual = config_fields(usual_config);
   for (const KeyPair& pair : table_) {

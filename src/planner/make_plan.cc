@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/input_limits.h"
 #include "planner/asynchronous_plan.h"
 #include "planner/compile_to_fit.h"
@@ -28,14 +30,20 @@ Status check_share_of_rank(const RunPlan& plan) {
 
 }  // namespace
 
-Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
-  if (config.parallel.staleness > 0) return make_asynchronous_plan(config, host);
+Result<SizedPlan> make_sized_plan(const RunConfig& config, const HostFacts& host) {
   TRIREME_TRY(plan, start_plan(config, host));
   TRIREME_TRY_DONE(check_share_of_rank(plan));
   const int64_t limit = memory_limit(plan, host);
   TRIREME_TRY_DONE(compile_to_fit(plan, limit));
-  if (limit > 0 && bytes_to_fit(plan) > limit) return memory_refusal(plan, limit, host);
-  return plan;
+  const int64_t needed = bytes_to_fit(plan);
+  return SizedPlan{std::move(plan), needed, limit};
+}
+
+Result<RunPlan> make_plan(const RunConfig& config, const HostFacts& host) {
+  if (config.parallel.staleness > 0) return make_asynchronous_plan(config, host);
+  TRIREME_TRY(sized, make_sized_plan(config, host));
+  if (!sized.fits()) return memory_refusal(sized.plan, sized.available_bytes, host);
+  return std::move(sized.plan);
 }
 
 }  // namespace trireme

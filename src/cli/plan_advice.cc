@@ -1,0 +1,108 @@
+#include "cli/plan_advice.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "base/file.h"
+#include "observe/draw_roofline.h"
+#include "session/session_data.h"
+
+namespace trireme {
+namespace {
+
+std::string ending_of(const std::string& file) {
+  return std::filesystem::path(file).extension().string();
+}
+
+Result<RulesAdvice> rules_advice(const RunConfig& config, const HostFacts& host,
+                                 const Hardware& hardware) {
+  const ParallelConfig& parallel = config.parallel;
+  const int num_ranks = parallel.tp * parallel.cp * parallel.pp * parallel.dp;
+  TRIREME_TRY(ruled, layout_by_rules(config, host, hardware, num_ranks));
+  TRIREME_TRY(search, search_layout(config, host, hardware, num_ranks, 1));
+  const std::string set = set_options(ruled.priced.layout, ruled.global_sequences, config);
+  return RulesAdvice{std::move(ruled), search.best.front(), set};
+}
+
+std::string title_of(const RunPlan& started) {
+  const ModelSpec& model = started.model;
+  return fmt::format("{} layers x {}, {} x {} tokens, {}", model.layers, model.d_model,
+                     started.shape.micro_sequences, model.seq_len,
+                     name_of(started.config.precision.compute));
+}
+
+Status write_roofline(const std::string& file, const Roofline& roof, const std::string& title) {
+  TRIREME_TRY_DONE(make_folders_of(file));
+  const bool is_text = ending_of(file) == ".txt";
+  return write_file_atomically(file, is_text ? roofline_text(roof) : draw_roofline(roof, title));
+}
+
+}  // namespace
+
+std::vector<Option> advice_options(PlanAdviceOptions& options) {
+  return {{.name = "tokens",
+           .value_name = "N",
+           .doc = "print the days and device hours of training on N tokens, such as 15e12",
+           .target = &options.tokens},
+          {.name = "price-per-hour",
+           .value_name = "P",
+           .doc = "with --tokens, print the cost if one device costs P for one hour",
+           .target = &options.price_per_hour},
+          {.name = "max-model",
+           .doc = "print the largest model of this shape that fits, for each ZeRO level and "
+                  "memory.offload",
+           .target = &options.max_model},
+          {.name = "rules",
+           .doc = "print the layout that the textbook's rules give, each step with its reason, and "
+                  "how much slower it is than the best of --search",
+           .target = &options.rules},
+          {.name = "roofline",
+           .value_name = "FILE",
+           .doc = "write where the ops of a layer and of the head lie under the device's roof, and "
+                  "what bounds them: FILE.svg or .txt",
+           .target = &options.roofline,
+           .completion = Completion::File}};
+}
+
+Status check_advice_options(const PlanAdviceOptions& options) {
+  TRIREME_TRY_DONE(check_token_options(options.tokens, options.price_per_hour));
+  if (options.roofline.empty()) return Done{};
+  const std::string ending = ending_of(options.roofline);
+  if (ending == ".svg" || ending == ".txt") return Done{};
+  return usage(
+      fmt::format("--roofline {}: the name must end in .svg or .txt, which says what is "
+                  "written",
+                  options.roofline));
+}
+
+Result<PlanAdvice> plan_advice(const PlanAdviceOptions& options, const RunConfig& config,
+                               HostFacts host, const Hardware& hardware) {
+  PlanAdvice advice;
+  advice.hardware_name = hardware.name;
+  if (!options.max_model && !options.rules && options.roofline.empty()) return advice;
+  TRIREME_TRY(vocab_size, data_vocab_size(config));
+  host.data_vocab_size = vocab_size;
+  if (options.max_model) {
+    TRIREME_TRY(models, max_models(config, host));
+    advice.max_models = std::move(models);
+  }
+  if (options.rules) {
+    TRIREME_TRY(rules, rules_advice(config, host, hardware));
+    advice.rules = std::move(rules);
+  }
+  if (!options.roofline.empty()) {
+    TRIREME_TRY(started, start_plan(config, host));
+    advice.roof = roofline(started.model, started.shape, hardware);
+    TRIREME_TRY_DONE(write_roofline(options.roofline, *advice.roof, title_of(started)));
+  }
+  return advice;
+}
+
+std::optional<TokenCost> cost_of_tokens(const PlanAdviceOptions& options, const RunSpeed& speed) {
+  if (!options.tokens) return std::nullopt;
+  return token_cost(*options.tokens, speed, options.price_per_hour);
+}
+
+}  // namespace trireme

@@ -1,0 +1,51 @@
+#include "planner/token_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace trireme {
+namespace {
+
+// Days and device hours are proportional to the tokens and to the seconds of a step; twice the
+// ranks at the same speed take the same days and twice the device hours.
+TEST(TokenCost, IsLinear) {
+  const RunSpeed speed{.tokens_per_step = 4e6, .step_s = 10.0, .num_ranks = 64};
+  const TokenCost one = token_cost(1e12, speed, 2.5);
+  EXPECT_DOUBLE_EQ(one.days * 86400.0, 1e12 / 4e6 * 10.0);
+  for (const double factor : {0.5, 2.0, 15.0}) {
+    const TokenCost more = token_cost(factor * 1e12, speed, 2.5);
+    EXPECT_DOUBLE_EQ(more.days, factor * one.days);
+    EXPECT_DOUBLE_EQ(more.device_hours, factor * one.device_hours);
+    EXPECT_DOUBLE_EQ(*more.cost, factor * *one.cost);
+    RunSpeed slower = speed;
+    slower.step_s *= factor;
+    EXPECT_DOUBLE_EQ(token_cost(1e12, slower, {}).days, factor * one.days);
+  }
+  RunSpeed larger = speed;
+  larger.num_ranks *= 2;
+  const TokenCost twice = token_cost(1e12, larger, 5.0);
+  EXPECT_DOUBLE_EQ(twice.days, one.days);
+  EXPECT_DOUBLE_EQ(twice.device_hours, 2.0 * one.device_hours);
+  EXPECT_DOUBLE_EQ(*twice.cost, 4.0 * *one.cost);
+  EXPECT_FALSE(token_cost(1e12, speed, {}).cost);
+}
+
+TEST(TokenCost, NumbersThatAreNotPositiveAreRefusedWithTheirOption) {
+  EXPECT_TRUE(check_token_options({}, {}).ok());
+  EXPECT_TRUE(check_token_options(1.0, 0.01).ok());
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (const double bad : {0.0, -1.0, std::nan(""), infinite, -infinite}) {
+    const Status tokens = check_token_options(bad, {}), price = check_token_options(1e12, bad);
+    ASSERT_TRUE(!tokens.ok() && !price.ok()) << bad;
+    EXPECT_EQ(tokens.error().kind, ErrorKind::Usage);
+    EXPECT_EQ(tokens.error().message.find("--tokens"), 0u);
+    EXPECT_EQ(price.error().message.find("--price-per-hour"), 0u);
+  }
+  EXPECT_FALSE(check_token_options({}, 2.0).ok());
+  EXPECT_FALSE(check_token_options(1e19, {}).ok());
+}
+
+}  // namespace
+}  // namespace trireme
