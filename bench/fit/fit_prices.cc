@@ -50,9 +50,7 @@ struct Errors {
   }
 };
 
-ModelSpec model_of(const PublishedRun& run) {
-  return start_plan(config_of(run), {}).value().model;
-}
+ModelSpec model_of(const PublishedRun& run) { return start_plan(config_of(run), {}).value().model; }
 
 class Measurements {
  public:
@@ -67,8 +65,7 @@ class Measurements {
     layer_model_ = model_of(layer);
     for (const MeasuredStage& row : kMeasuredStages) {
       PublishedRun stage;
-      stage.model = {
-          .layers = 1, .d_model = row.d_model, .heads = row.heads, .seq_len = 1024};
+      stage.model = {.layers = 1, .d_model = row.d_model, .heads = row.heads, .seq_len = 1024};
       stage.global_sequences = stage.micro_sequences = row.micro_sequences;
       stage_models_.push_back(model_of(stage));
     }
@@ -138,8 +135,7 @@ class Measurements {
   static PublishedRun iteration_of(const MeasuredIteration& row) {
     PublishedRun run;
     run.row = "iteration";
-    run.model = {
-        .layers = row.layers, .d_model = row.d_model, .heads = row.heads, .seq_len = 1024};
+    run.model = {.layers = row.layers, .d_model = row.d_model, .heads = row.heads, .seq_len = 1024};
     run.parallel.tp = row.tp;
     run.parallel.dp = row.dp;
     run.parallel.pp = row.pp;
@@ -178,8 +174,9 @@ int fit(int max_evaluations) {
   const auto loss = [&](const std::vector<double>& factors) {
     const Hardware hardware = with(factors);
     double sum = 0.0;
-    for (const Errors& errors : {measured.products(hardware), measured.all_reduces(hardware),
-                                 measured.layers(hardware), measured.stages(hardware), measured.iterations(hardware)}) {
+    for (const Errors& errors :
+         {measured.products(hardware), measured.all_reduces(hardware), measured.layers(hardware),
+          measured.stages(hardware), measured.iterations(hardware)}) {
       sum += errors.robust / errors.count;
     }
     return sum;

@@ -34,8 +34,7 @@ StepTimes slowest_rank(const RunPlan& plan, const Hardware& hardware) {
 // Returns the parts of the slowest rank's step. Its compute is divided in the proportions of the
 // whole model.
 std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) {
-  const ComputeTimes whole =
-      price_units(plan, hardware).of(whole_model(plan.model));
+  const ComputeTimes whole = price_units(plan, hardware).of(whole_model(plan.model));
   const StepTimes times = slowest_rank(plan, hardware);
   const double work_s = (times.compute - times.optimizer) / whole.total_s();
   return {{"matmuls", work_s * whole.products_s,

@@ -184,16 +184,24 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   TRIREME_TRY(search,
               search_layout(config, priced.host, priced.hardware, num_ranks, kShownLayouts));
   order_near_ties(search.best);
+  LayoutSearch front;
+  if (options.pareto) {
+    TRIREME_TRY(searched, search_front(config, priced.host, priced.hardware, num_ranks));
+    front = std::move(searched);
+  }
   const JobWords words = job_words(options.config, options.jobs);
   const std::string typed = options_text(words.config);
   const bool is_job = !words.before.empty();
-  const FoundLayouts found{.search = search,
-                           .hardware = priced.hardware,
-                           .config = config,
-                           .options = typed + (is_job && !typed.empty() ? " " : "") + words.before,
-                           .num_ranks = num_ranks,
-                           .program = is_job ? "trireme plan" : "trireme train",
-                           .arguments = words.behind};
+  const FoundLayouts found{
+      .search = search,
+      .hardware = priced.hardware,
+      .config = config,
+      .options = typed + (is_job && !typed.empty() ? " " : "") + words.before,
+      .num_ranks = num_ranks,
+      .program = is_job ? "trireme plan" : "trireme train",
+      .arguments = words.behind,
+      .simple = price_simple_choices(config, priced.host, priced.hardware, num_ranks),
+      .front = front.best};
   const bool prints_layouts =
       !options.json && !prints_graph(options) && !prints_export(options.jobs);
   if (prints_layouts) io.out << search_text(found, options.explain);
@@ -216,9 +224,10 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
 
 Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_graph_options(options));
-  TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, options.search, io));
+  const bool searches = options.search || options.pareto;
+  TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, searches, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
-  if (options.search) return run_search(options, loaded.config, priced, io);
+  if (searches) return run_search(options, loaded.config, priced, io);
   if (!options.as.empty()) drop_memory_limits(loaded.config, priced.host);
   const Hardware& hardware = priced.hardware;
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);

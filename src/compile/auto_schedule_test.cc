@@ -135,8 +135,7 @@ TEST(AutoSchedule, IsTheSameForEveryRankAndRun) {
 TEST(StageCost, StagesTogetherAreTheModel) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     const RunPlan plan = make_plan(random_run(seed), {}).value();
-    const ComputeTimes whole =
-        price_units(plan, nominal_hardware()).of(whole_model(plan.model));
+    const ComputeTimes whole = price_units(plan, nominal_hardware()).of(whole_model(plan.model));
     for (int stages = 1; stages <= 4; ++stages) {
       const Costs costs =
           pipeline_costs(plan, split_stages(plan, stages).value(), nominal_hardware());

@@ -145,9 +145,8 @@ class WorkLister {
   }
 
   bool has_bias() const {
-    return std::any_of(op_.params.begin(), op_.params.end(), [&](ParamId id) {
-      return !graph_.params[size_t(id)].is_matrix();
-    });
+    return std::any_of(op_.params.begin(), op_.params.end(),
+                       [&](ParamId id) { return !graph_.params[size_t(id)].is_matrix(); });
   }
 
   // What a fused op does to the residual stream. Without dropout the product adds to it, which

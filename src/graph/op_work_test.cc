@@ -92,7 +92,8 @@ TEST(OpWork, FusedOpsMoveFewerBytes) {
     };
     for (const Graph& stated : {layer_graph(model, 0), head_graph(model)}) {
       const Graph placed = place(stated, shape);
-      const auto apart = op_works(placed, shard, shape), fused = op_works(fuse(placed), shard, shape);
+      const auto apart = op_works(placed, shard, shape),
+                 fused = op_works(fuse(placed), shard, shape);
       EXPECT_EQ(product_flops(apart), product_flops(fused));
       EXPECT_LT(bytes_of(fused), bytes_of(apart)) << stated.unit;
     }

@@ -92,8 +92,7 @@ double roofline_step_s(const PublishedRun& run, const Hardware& hardware) {
   };
   const double tp_s = seconds(tp_bytes(run), parallel.tp, 1);
   const double pp_s = seconds(pp_bytes(run), parallel.pp, stage);
-  const double dp_s =
-      seconds(dp_bytes(run, num_microbatches), parallel.dp, stage * parallel.pp);
+  const double dp_s = seconds(dp_bytes(run, num_microbatches), parallel.dp, stage * parallel.pp);
   return constant_step_s(run, hardware.bf16_flops) + num_microbatches * (tp_s + pp_s) + dp_s;
 }
 

@@ -101,9 +101,11 @@ PublishedRun zero_bubble_run(const ZeroBubbleModel& model, const ThroughputRow& 
   run.row = fmt::format("{} on {}: {} x {}, {}", model.name, model.num_stages, row.num_microbatches,
                         model.micro_sequences, name);
   run.part = name;
-  run.model = {
-      .layers = model.layers, .d_model = model.d_model, .heads = model.heads, .seq_len = 1024,
-      .vocab_size = kImpliedVocabulary};
+  run.model = {.layers = model.layers,
+               .d_model = model.d_model,
+               .heads = model.heads,
+               .seq_len = 1024,
+               .vocab_size = kImpliedVocabulary};
   run.practice = practice_of(TrainerKind::Megatron);
   run.practice.attention = AttentionPractice::MaterializedUnfusedSoftmax;
   run.parallel.pp = model.num_stages;

@@ -3,9 +3,9 @@
 namespace trireme {
 namespace {
 
-// The update of mixed precision with one kernel for all parameters, bytes of a parameter: the 16-bit
-// gradient is read and written in fp32 (6), read for the norm (4), and read again with the master
-// weight and both moments, which are written (28); then the 16-bit weight is written (2).
+// The update of mixed precision with one kernel for all parameters, bytes of a parameter: the
+// 16-bit gradient is read and written in fp32 (6), read for the norm (4), and read again with the
+// master weight and both moments, which are written (28); then the 16-bit weight is written (2).
 constexpr double kMixedUpdateBytes = 40.0;
 
 }  // namespace
@@ -24,7 +24,8 @@ TrainerPractice practice_of(TrainerKind trainer) {
               .grad_bytes = 2,
               .update_bytes = kMixedUpdateBytes};
     case TrainerKind::Torchtitan:
-      return {.fuses_kernels = false, .recomputes_attention = true, .recomputes_whole_layers = true};
+      return {
+          .fuses_kernels = false, .recomputes_attention = true, .recomputes_whole_layers = true};
   }
   return {};
 }

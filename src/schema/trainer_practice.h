@@ -13,7 +13,7 @@ enum class AttentionPractice : uint8_t { Fused, Materialized, MaterializedUnfuse
 struct TrainerPractice {
   AttentionPractice attention = AttentionPractice::Fused;
   double attention_share = 0.0;  // of the peak, that its fused kernel reaches; 0: the device's
-  bool fuses_kernels = true;  // the residual stream and the loss are computed inside products
+  bool fuses_kernels = true;     // the residual stream and the loss are computed inside products
   bool reduces_beside_compute = true;    // gradients are reduced while others are computed
   bool blocks_on_transfers = false;      // a stage waits for what it sends and receives
   bool splits_messages = false;          // each tp rank sends a part of what stages exchange
