@@ -109,9 +109,14 @@ Command plan_command() {
                    .target = &options->cluster,
                    .completion = Completion::File},
                   {.name = "search",
-                   .doc = "search the fastest layouts that fit; varies degrees, ZeRO stage, "
-                          "schedule, micro-batch size and recomputation",
+                   .doc = "search the fastest layouts that fit; varies degrees, ZeRO stage and "
+                          "shards, schedule, micro-batch size, recomputation, sequence and context "
+                          "parallelism and overlap",
                    .target = &options->search},
+                  {.name = "pareto",
+                   .doc = "search, and also list the layouts that nothing beats in both step time "
+                          "and memory",
+                   .target = &options->pareto},
                   {.name = "explain",
                    .doc = "explain where time and memory go and what alternatives would cost; with "
                           "--search, explain why other layouts were rejected",

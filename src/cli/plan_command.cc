@@ -185,16 +185,24 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   TRIREME_TRY(search,
               search_layout(config, priced.host, priced.hardware, num_ranks, kShownLayouts));
   order_near_ties(search.best);
+  LayoutSearch front;
+  if (options.pareto) {
+    TRIREME_TRY(searched, search_front(config, priced.host, priced.hardware, num_ranks));
+    front = std::move(searched);
+  }
   const JobWords words = job_words(options.config, options.jobs);
   const std::string typed = options_text(words.config);
   const bool is_job = !words.before.empty();
-  const FoundLayouts found{.search = search,
-                           .hardware = priced.hardware,
-                           .config = config,
-                           .options = typed + (is_job && !typed.empty() ? " " : "") + words.before,
-                           .num_ranks = num_ranks,
-                           .program = is_job ? "trireme plan" : "trireme train",
-                           .arguments = words.behind};
+  const FoundLayouts found{
+      .search = search,
+      .hardware = priced.hardware,
+      .config = config,
+      .options = typed + (is_job && !typed.empty() ? " " : "") + words.before,
+      .num_ranks = num_ranks,
+      .program = is_job ? "trireme plan" : "trireme train",
+      .arguments = words.behind,
+      .simple = price_simple_choices(config, priced.host, priced.hardware, num_ranks),
+      .front = front.best};
   const bool prints_layouts =
       !options.json && !prints_graph(options) && !prints_export(options.jobs);
   advice.cost = cost_of_tokens(
@@ -234,11 +242,12 @@ Result<int> print_advice_alone(const PlanOptions& options, const PlanAdvice& adv
 Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_graph_options(options));
   TRIREME_TRY_DONE(check_advice_options(options.advice));
-  const bool lays_out_anew = options.search || options.advice.rules;
+  const bool searches = options.search || options.pareto;
+  const bool lays_out_anew = searches || options.advice.rules;
   TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, lays_out_anew, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware));
-  if (options.search) return run_search(options, loaded.config, priced, std::move(advice), io);
+  if (searches) return run_search(options, loaded.config, priced, std::move(advice), io);
   if (!options.as.empty()) drop_memory_limits(loaded.config, priced.host);
   const Hardware& hardware = priced.hardware;
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);

@@ -17,6 +17,7 @@ struct PlanOptions {
   RunConfigOptions config;
   std::string cluster;  // hardware file; "": this machine
   bool search = false;  // search the best layout of the same number of ranks
+  bool pareto = false;  // search, and list what nothing beats in both time and memory
   bool explain = false;
   bool json = false;
   std::string html;                  // file for the plan's page; "": none

@@ -42,6 +42,68 @@ std::string refused_text(const LayoutSearch& search) {
   return text;
 }
 
+Json priced_json(const FoundLayouts& found, const PricedLayout& priced) {
+  return {{"layout", layout_json(priced.layout)},
+          {"num_microbatches", priced.num_microbatches},
+          {"step_s", priced.time.step},
+          {"mfu", priced.mfu},
+          {"peak", priced.peak_bytes},
+          {"arena", priced.arena_bytes},
+          {"bubble", priced.time.bubble},
+          {"exposed_comm", priced.time.exposed_comm},
+          {"set", set_options(found, priced)}};
+}
+
+Json regrets_json(const FoundLayouts& found) {
+  Json all = Json::array();
+  for (const SimpleChoice& choice : found.simple) {
+    Json json = {{"name", choice.name}};
+    if (choice.best) {
+      json["regret"] = regret_of(*choice.best, found.search.best);
+      json.update(priced_json(found, *choice.best));
+    } else {
+      json["refusal"] = choice.refusal;
+    }
+    all.push_back(json);
+  }
+  return all;
+}
+
+std::string second_best_text(const LayoutSearch& search) {
+  if (search.best.size() < 2) return "";
+  return fmt::format("\nthe second differs from the first in {}\n",
+                     difference_text(search.best[0], search.best[1]));
+}
+
+std::string regrets_text(const FoundLayouts& found) {
+  if (found.simple.empty()) return "";
+  std::string text = "\nsimple choices, beside the fastest layout\n";
+  for (const SimpleChoice& choice : found.simple) {
+    if (!choice.best) {
+      text += fmt::format("  {}: not feasible: {}\n", choice.name, choice.refusal);
+      continue;
+    }
+    text += fmt::format("  {}: +{:.1f} % ({})\n", choice.name,
+                        100.0 * regret_of(*choice.best, found.search.best),
+                        describe(choice.best->layout));
+  }
+  return text;
+}
+
+std::string front_text(const std::vector<PricedLayout>& front) {
+  if (front.empty()) return "";
+  std::string text = fmt::format(
+      "\nlayouts that nothing beats in both step time and memory of the largest rank, up to {:g} "
+      "times the fastest step\n\n  {:>10} {:>6} {:>10}  {}\n",
+      kFrontSlowest, "step", "MFU", "memory", "layout");
+  for (const PricedLayout& priced : front) {
+    text +=
+        fmt::format("  {:>10} {:>5.1f}% {:>10}  {}\n", format_seconds(priced.time.step),
+                    100.0 * priced.mfu, format_bytes(priced.arena_bytes), describe(priced.layout));
+  }
+  return text;
+}
+
 std::string cell_of_share(double part_s, double step_s) {
   return fmt::format("{:.1f}%", 100.0 * share(part_s, step_s));
 }
@@ -74,6 +136,7 @@ std::string search_text(const FoundLayouts& found, bool explain) {
   text +=
       "\nstep, bubble and exposed communication of the slowest rank; peak of the rank that needs "
       "most;\naccum: micro-batches of a step and rank\n";
+  text += second_best_text(search) + regrets_text(found) + front_text(found.front);
   if (explain) text += "\n" + refused_text(search);
   return text + "\nthe first of them runs with\n  " + command_of(found) + "\n";
 }
@@ -89,22 +152,19 @@ Json layout_json(const LayoutChoice& layout) {
           {"schedule", layout.schedule},
           {"chunks", layout.chunks},
           {"micro_sequences", layout.micro_sequences},
-          {"recompute", name_of(layout.recompute)}};
+          {"recompute", name_of(layout.recompute)},
+          {"sequence", layout.exchange.sequence},
+          {"tp_overlap", layout.exchange.tp_overlap},
+          {"context", name_of(layout.exchange.context)},
+          {"hsdp_shard", layout.hsdp_shard}};
 }
 
 Json search_json(const FoundLayouts& found) {
   const LayoutSearch& search = found.search;
   Json best = Json::array();
-  for (const PricedLayout& priced : search.best) {
-    best.push_back({{"layout", layout_json(priced.layout)},
-                    {"num_microbatches", priced.num_microbatches},
-                    {"step_s", priced.time.step},
-                    {"mfu", priced.mfu},
-                    {"peak", priced.peak_bytes},
-                    {"bubble", priced.time.bubble},
-                    {"exposed_comm", priced.time.exposed_comm},
-                    {"set", set_options(found, priced)}});
-  }
+  for (const PricedLayout& priced : search.best) best.push_back(priced_json(found, priced));
+  Json front = Json::array();
+  for (const PricedLayout& priced : found.front) front.push_back(priced_json(found, priced));
   Json refused = Json::array();
   for (const RefusedLayouts& group : search.refused) {
     refused.push_back({{"rule", group.rule},
@@ -112,12 +172,18 @@ Json search_json(const FoundLayouts& found) {
                        {"example", layout_json(group.example)},
                        {"message", group.message}});
   }
-  return {{"num_layouts", search.num_layouts},
-          {"num_simulated", search.num_simulated},
-          {"num_slower", num_slower(search)},
-          {"best", best},
-          {"refused", refused},
-          {"command", command_of(found)}};
+  Json json = {{"num_layouts", search.num_layouts},
+               {"num_simulated", search.num_simulated},
+               {"num_slower", num_slower(search)},
+               {"best", best},
+               {"refused", refused},
+               {"regrets", regrets_json(found)},
+               {"command", command_of(found)}};
+  if (search.best.size() > 1) {
+    json["second_differs"] = difference_text(search.best[0], search.best[1]);
+  }
+  if (!found.front.empty()) json["pareto"] = front;
+  return json;
 }
 
 }  // namespace trireme

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "observe/plan_page.h"
 #include "planner/search_layout.h"
+#include "planner/simple_choices.h"
 
 namespace trireme {
 
@@ -17,6 +19,8 @@ struct FoundLayouts {
   int num_ranks = 1;
   std::string program = "trireme train";  // what can be run with the options
   std::string arguments;                  // of a job, behind all options
+  std::vector<SimpleChoice> simple;       // what rules of thumb would choose
+  std::vector<PricedLayout> front;        // for --pareto: what nothing beats in time and memory
 };
 
 // The best layouts, one row each.

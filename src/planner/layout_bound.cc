@@ -32,6 +32,44 @@ double unaligned_bytes(const TensorTable& table) {
   return bytes;
 }
 
+// The result for the exchange of a layout, or the results for any of some exchanges, taken together
+// by `join`.
+template <typename T, typename Join, typename Of>
+T joined_of(const std::vector<LayerExchange>& any_of, LayoutChoice layout, Join join, Of of) {
+  if (any_of.empty()) return of(layout);
+  layout.exchange = any_of.front();
+  T joined = of(layout);
+  for (size_t i = 1; i < any_of.size(); ++i) {
+    layout.exchange = any_of[i];
+    joined = join(joined, of(layout));
+  }
+  return joined;
+}
+
+template <typename Pick>
+UnitPrices pick_prices(UnitPrices a, const UnitPrices& b, Pick pick) {
+  for (ComputeTimes UnitPrices::*unit :
+       {&UnitPrices::embedding, &UnitPrices::layer, &UnitPrices::head}) {
+    for (double ComputeTimes::*half :
+         {&ComputeTimes::f_s, &ComputeTimes::b_s, &ComputeTimes::w_s}) {
+      (a.*unit).*half = pick((a.*unit).*half, (b.*unit).*half);
+    }
+  }
+  return a;
+}
+UnitPrices least_prices(const UnitPrices& a, const UnitPrices& b) {
+  return pick_prices(a, b, [](double x, double y) { return std::min(x, y); });
+}
+UnitPrices greatest_prices(const UnitPrices& a, const UnitPrices& b) {
+  return pick_prices(a, b, [](double x, double y) { return std::max(x, y); });
+}
+
+// The ranks among which a gradient is first summed.
+double num_shards(const LayoutChoice& layout) {
+  const bool is_hybrid = layout.zero > 0 && layout.hsdp_shard > 0;
+  return is_hybrid ? layout.hsdp_shard : layout.mesh.dp;
+}
+
 double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec>& stages) {
   double layers = 0.0;
   for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
@@ -56,14 +94,41 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
   return &found->second.value();
 }
 
-const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout, uint64_t again) {
+void LayoutBounds::take_any_of(std::vector<LayerExchange> exchanges) {
+  any_of_ = std::move(exchanges);
+}
+
+LayoutBounds::ExchangeKey LayoutBounds::exchange_key(const LayoutChoice& layout) const {
+  return any_of_.empty() ? ExchangeKey(layout.exchange) : std::nullopt;
+}
+
+LayoutBounds::LayerKey LayoutBounds::layer_key(const LayoutChoice& layout) const {
   const Mesh& mesh = layout.mesh;
-  const auto [found, is_new] = unit_prices_.try_emplace(
-      {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute, again});
+  return {
+      mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute, exchange_key(layout)};
+}
+
+UnitPrices LayoutBounds::price(const LayoutChoice& layout, uint64_t again) {
+  RunPlan plan = shaped(layout);
+  plan.shape.again = again;
+  return price_units(plan, hardware_);
+}
+
+const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout, uint64_t again) {
+  const auto [found, is_new] = unit_prices_.try_emplace({layer_key(layout), again});
   if (is_new) {
-    RunPlan plan = shaped(layout);
-    plan.shape.again = again;
-    found->second = price_units(plan, hardware_);
+    found->second = joined_of<UnitPrices>(any_of_, layout, least_prices,
+                                          [&](const auto& one) { return price(one, again); });
+  }
+  return found->second;
+}
+
+const UnitPrices& LayoutBounds::most_prices(const LayoutChoice& layout) {
+  const auto [found, is_new] = most_prices_.try_emplace(layer_key(layout));
+  if (is_new) {
+    found->second = joined_of<UnitPrices>(any_of_, layout, greatest_prices, [&](const auto& one) {
+      return price(one, kEverythingAgain);
+    });
   }
   return found->second;
 }
@@ -94,37 +159,37 @@ RunPlan LayoutBounds::shaped(const LayoutChoice& layout) const {
   plan.mesh = layout.mesh;
   plan.shape.micro_sequences = layout.micro_sequences;
   plan.shape.recompute = layout.recompute;
+  set_exchange(plan.config.parallel, layout.exchange);
   shape_for_mesh(plan);
   return plan;
 }
 
-double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
-  const Mesh& mesh = layout.mesh;
-  const auto [found, is_new] = layer_saved_bytes_.try_emplace(
-      {mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute}, 0.0);
-  if (!is_new) return found->second;
+double LayoutBounds::price_saved_bytes(const LayoutChoice& layout) {
   RunPlan plan = shaped(layout);
-  plan.shape.again = kEverythingAgain;  // "fit" then saves the least
-  plan.shape.tp_rank = mesh.tp - 1;     // the first tp rank holds at least as much
+  plan.shape.again = kEverythingAgain;      // "fit" then saves the least
+  plan.shape.tp_rank = layout.mesh.tp - 1;  // the first tp rank holds at least as much
   const auto saved_bytes = [&](int64_t layers) {
     return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
   };
   // The difference between two layers and one leaves out what a stage has only once.
-  found->second = saved_bytes(2) - saved_bytes(1);
+  return saved_bytes(2) - saved_bytes(1);
+}
+
+double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
+  const auto [found, is_new] = layer_saved_bytes_.try_emplace(layer_key(layout), 0.0);
+  if (is_new) {
+    found->second = joined_of<double>(
+        any_of_, layout, [](double a, double b) { return std::min(a, b); },
+        [&](const LayoutChoice& one) { return price_saved_bytes(one); });
+  }
   return found->second;
 }
 
-const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutChoice& layout) {
-  const Mesh& mesh = layout.mesh;
-  const int pp_between_experts = mesh.ep_dp() > 1 ? mesh.pp : 1;
-  const auto [found, is_new] =
-      layer_exchanges_.try_emplace({mesh.tp, mesh.cp, mesh.ep, pp_between_experts, mesh.size(),
-                                    layout.micro_sequences, layout.recompute});
-  if (!is_new) return found->second;
+LayoutBounds::ExchangeTimes LayoutBounds::price_exchanges(const LayoutChoice& layout) {
   const RunPlan plan = shaped(layout);
   RankPlan rank;
   rank.shape = plan.shape;
-  ExchangeTimes& times = found->second;
+  ExchangeTimes times;
   for (const int64_t layers : {1, 2}) {  // the difference, as in layer_saved_bytes
     rank.chunks = {ChunkTables{.stage = {0, layers, false, false}}};
     const auto comm_s = [&](ActionKind kind) {
@@ -137,23 +202,50 @@ const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutCho
   return times;
 }
 
-// Bandwidth of the link of reductions and gathers; 0 if no bound is known for them.
-double LayoutBounds::dp_bytes_per_s(const Mesh& mesh) const {
-  const bool is_simple = started_.config.parallel.hsdp_shard == 0 && !started_.model.has_experts();
+const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutChoice& layout) {
+  const Mesh& mesh = layout.mesh;
+  const int pp_between_experts = mesh.ep_dp() > 1 ? mesh.pp : 1;
+  const auto [found, is_new] =
+      layer_exchanges_.try_emplace({layer_key(layout), pp_between_experts, mesh.size()});
+  if (is_new) {
+    const auto least = [](const ExchangeTimes& a, const ExchangeTimes& b) {
+      return ExchangeTimes{std::min(a.forward_s, b.forward_s),
+                           std::min(a.backward_s, b.backward_s)};
+    };
+    found->second = joined_of<ExchangeTimes>(
+        any_of_, layout, least, [&](const LayoutChoice& one) { return price_exchanges(one); });
+  }
+  return found->second;
+}
+
+// Bytes per second of reductions or gathers over dp; 0 if no bound is known for them. With hybrid
+// sharding a gradient takes two links: a rank scatters all of it among the ranks that shard the
+// parameters, and sums its own part with the replicas of these.
+double LayoutBounds::dp_bytes_per_s(const LayoutChoice& layout, bool is_reduction) const {
+  const Mesh& mesh = layout.mesh;
   const bool is_inside = mesh.size() <= hardware_.ranks_per_node();
-  if (!is_simple || is_inside || mesh.dp == 1) return 0.0;
-  return group_link(hardware_, span_of(mesh, MeshAxis::Dp)).bytes_per_s;
+  if (started_.model.has_experts() || is_inside || mesh.dp == 1) return 0.0;
+  const RankSpan dp = span_of(mesh, MeshAxis::Dp);
+  const double shards = num_shards(layout);
+  const auto of_shards = int64_t(shards);
+  const double near = group_link(hardware_, {of_shards, dp.stride}).bytes_per_s;
+  const int64_t replicas = dp.count / of_shards;
+  if (!is_reduction || replicas == 1) return near;
+  const double far = group_link(hardware_, {replicas, dp.stride * of_shards}).bytes_per_s;
+  const double scattered = 1.0 - 1.0 / shards;
+  const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / shards;
+  if (near <= 0.0 || far <= 0.0) return 0.0;
+  return (scattered + summed) / (scattered / near + summed / far);
 }
 
 // A rank sends every gradient at least once, except those of its own part. Its part is a whole
 // number of norm chunks; the last chunk of each tensor is small. ZeRO levels 2 and 3 reduce every
 // micro-batch.
 double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
-  const double bytes_per_s = dp_bytes_per_s(layout.mesh);
+  const double bytes_per_s = dp_bytes_per_s(layout, true);
   if (bytes_per_s <= 0.0) return 0.0;
-  const double dp = layout.mesh.dp;
   const LayerParams& params = params_of_layer(layout.mesh);
-  const double own = (params.elements + params.tensors * double(kNormChunk)) / dp;
+  const double own = (params.elements + params.tensors * double(kNormChunk)) / num_shards(layout);
   const double sent_bytes = std::max(0.0, params.elements - own) * hardware_.practice.grad_bytes;
   return sent_bytes * (layout.zero >= 2 ? num_microbatches : 1.0) / bytes_per_s;
 }
@@ -162,11 +254,11 @@ double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double 
 // a chunk may still be unsharded from the action before. A rank sends its part to each other rank,
 // so the bound takes the smallest part.
 double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
-  const double bytes_per_s = dp_bytes_per_s(layout.mesh);
+  const double bytes_per_s = dp_bytes_per_s(layout, false);
   const LayerParams& params = params_of_layer(layout.mesh);
   const bool is_alone = params.grads_bytes >= double(started_.config.parallel.bucket_bytes);
   if (bytes_per_s <= 0.0 || layout.zero < 3 || !is_alone) return 0.0;
-  const double others = layout.mesh.dp - 1.0;
+  const double others = num_shards(layout) - 1.0;
   const double sent_bytes =
       others * least_part_of_layer(layout) * double(size_of(started_.shape.compute));
   return 2.0 * num_microbatches * sent_bytes / bytes_per_s;
@@ -176,14 +268,14 @@ double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double 
 // chunks.
 double LayoutBounds::least_part_of_layer(const LayoutChoice& layout) {
   const LayerParams& params = params_of_layer(layout.mesh);
-  return std::max(0.0,
-                  params.elements / layout.mesh.dp - (params.tensors + 1.0) * double(kNormChunk));
+  return std::max(
+      0.0, params.elements / num_shards(layout) - (params.tensors + 1.0) * double(kNormChunk));
 }
 
 double LayoutBounds::update_seconds_of_layer(const LayoutChoice& layout) {
   const double elements =
       layout.zero == 0 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
-  return price_update(elements, shaped(layout).shape, hardware_);
+  return price_update(elements, started_.shape, hardware_);
 }
 
 const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
@@ -191,8 +283,9 @@ const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice
                                                               uint64_t again) {
   if (mesh_of_work_ != layout.mesh) work_.clear();
   mesh_of_work_ = layout.mesh;
-  const auto [found, is_new] = work_.try_emplace(
-      {layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute, again});
+  const auto [found, is_new] =
+      work_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute,
+                         again, exchange_key(layout)});
   if (is_new) found->second = work_out(layout, stages, again);
   return found->second;
 }
@@ -201,14 +294,14 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
                                                            const Stages& stages, uint64_t again) {
   const Mesh& mesh = layout.mesh;
   const UnitPrices& prices = unit_prices(layout, again);
-  const UnitPrices& most_prices = unit_prices(layout, kEverythingAgain);  // it hides the most
+  const UnitPrices& hiding = most_prices(layout);  // they hide the most
   const ExchangeTimes& exchanges = layer_exchanges(layout);
   const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
   std::vector<double> compute_s, backward_compute_s, forward_s, backward_s;
   std::vector<double> forward_before = {0}, backward_before = {0};
   for (const StageSpec& stage : stages) {
     const StageTimes times = stage_times(prices.of(stage));
-    const StageTimes most = stage_times(most_prices.of(stage));
+    const StageTimes most = stage_times(hiding.of(stage));
     const double layers = double(stage.num_layers);
     compute_s.push_back(most.f_s + most.b_s + most.w_s);
     backward_compute_s.push_back(most.b_s + most.w_s);
@@ -279,8 +372,7 @@ Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
 
 // Bytes of parameters, gradients and optimizer state after ZeRO.
 double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
-  const int configured_shard = started_.config.parallel.hsdp_shard;
-  const ZeroShape zero{layout.zero, configured_shard > 0 ? configured_shard : layout.mesh.dp};
+  const ZeroShape zero{layout.zero, int(num_shards(layout))};
   const auto part = [&](double bytes, bool is_sharded) {
     return is_sharded ? bytes / zero.degree : bytes;
   };
@@ -352,8 +444,7 @@ uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBy
                                       std::span<const double> saved_bytes) {
   if (layout.recompute != Recompute::Fit) return 0;
   const Mesh& mesh = layout.mesh;
-  const auto [known, is_new] =
-      saved_sets_.try_emplace({mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences});
+  const auto [known, is_new] = saved_sets_.try_emplace(layer_key(layout));
   const std::vector<RecomputeChoice::SavedSet>& sets = known->second;
   if (is_new) {
     RunPlan plan = shaped(layout);

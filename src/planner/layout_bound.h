@@ -28,6 +28,11 @@ class LayoutBounds {
   LayoutBounds(RunPlan started, const Hardware& hardware)
       : started_(std::move(started)), hardware_(hardware) {}
 
+  // Makes all bounds hold for each of these exchanges of a mesh, whichever one a layout names, so
+  // that one bound stands for many layouts. With none, they are those of the exchange that the
+  // layout names, as at first. A mesh must always come with the same exchanges.
+  void take_any_of(std::vector<LayerExchange> exchanges);
+
   // Here and below the result is Infeasible if there are more stages than layers. `again`: with
   // memory.recompute = "fit" a set of values that costs no more than the one that is chosen.
   Result<double> step_s(const LayoutChoice& layout, uint64_t again = 0);
@@ -78,11 +83,18 @@ class LayoutBounds {
     double least_layers = 0.0;     // layers of the smallest chunk
     double most_backward_s = 0.0;  // longest backward compute of a chunk and micro-batch
   };
-  using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute, uint64_t>;
+  // What the caches of a layer are for; no exchange: the least of all that are taken.
+  using ExchangeKey = std::optional<LayerExchange>;
+  using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute, uint64_t, ExchangeKey>;
+  using LayerKey = std::tuple<int, int, int, int64_t, Recompute, ExchangeKey>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
-  // With memory.recompute = "fit" of the empty set of values, or of the set of all of them.
-  const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again = 0);
+  ExchangeKey exchange_key(const LayoutChoice& layout) const;
+  LayerKey layer_key(const LayoutChoice& layout) const;
+  const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again);
+  // Of all sets of values and all exchanges that are taken.
+  const UnitPrices& most_prices(const LayoutChoice& layout);
+  UnitPrices price(const LayoutChoice& layout, uint64_t again);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
   const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages,
@@ -91,7 +103,9 @@ class LayoutBounds {
   std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
   double reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
   double gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
-  double dp_bytes_per_s(const Mesh& mesh) const;
+  double dp_bytes_per_s(const LayoutChoice& layout, bool is_reduction) const;
+  double price_saved_bytes(const LayoutChoice& layout);
+  ExchangeTimes price_exchanges(const LayoutChoice& layout);
   double least_part_of_layer(const LayoutChoice& layout);
   double update_seconds_of_layer(const LayoutChoice& layout);
   Result<double> step_s(const LayoutChoice& layout, bool with_schedule, uint64_t again);
@@ -101,13 +115,15 @@ class LayoutBounds {
   RunPlan started_;
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
-  // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch and
-  // recomputation; for exchanges also whether ranks share nodes.
-  std::map<std::tuple<int, int, int, int64_t, Recompute>, double> layer_saved_bytes_;
-  std::map<std::tuple<int, int, int, int64_t, Recompute, uint64_t>, UnitPrices> unit_prices_;
-  std::map<std::tuple<int, int, int, int, int, int64_t, Recompute>, ExchangeTimes> layer_exchanges_;
+  std::vector<LayerExchange> any_of_;
+  // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch,
+  // recomputation and exchange; for the times of exchanges also whether ranks share nodes.
+  std::map<LayerKey, double> layer_saved_bytes_;
+  std::map<std::pair<LayerKey, uint64_t>, UnitPrices> unit_prices_;
+  std::map<LayerKey, UnitPrices> most_prices_;
+  std::map<std::tuple<LayerKey, int, int>, ExchangeTimes> layer_exchanges_;
   std::optional<RecomputeChoice> recompute_choice_;
-  std::map<std::tuple<int, int, int, int64_t>, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
+  std::map<LayerKey, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
   Mesh mesh_of_work_;
   std::map<WorkKey, std::vector<RankWork>> work_;  // only of mesh_of_work_

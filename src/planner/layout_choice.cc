@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <numeric>
 
 #include "planner/alternatives.h"
 #include "program/make_schedule.h"
@@ -40,6 +41,12 @@ std::vector<ScheduleChoice> schedules_of(int pp, int64_t layers) {
 
 }  // namespace
 
+void set_exchange(ParallelConfig& parallel, const LayerExchange& exchange) {
+  parallel.sequence = exchange.sequence;
+  parallel.tp_overlap = exchange.tp_overlap;
+  parallel.context = exchange.context;
+}
+
 RunConfig with_layout(RunConfig config, const LayoutChoice& layout) {
   config.parallel.tp = layout.mesh.tp;
   config.parallel.cp = layout.mesh.cp;
@@ -51,6 +58,8 @@ RunConfig with_layout(RunConfig config, const LayoutChoice& layout) {
   config.parallel.chunks = layout.chunks;
   config.batch.micro_sequences = layout.micro_sequences;
   config.memory.recompute = layout.recompute;
+  set_exchange(config.parallel, layout.exchange);
+  config.parallel.hsdp_shard = layout.hsdp_shard;
   return config;
 }
 
@@ -65,7 +74,13 @@ std::string describe(const LayoutChoice& layout) {
                                      {"ep", mesh.ep}}) {
     if (degree > 1) add(fmt::format("{} {}", name, degree));
   }
+  if (layout.exchange.sequence) add("sequence");
+  if (layout.exchange.tp_overlap) add("tp_overlap");
+  if (layout.exchange.context != ContextExchange::Ring) {
+    add(fmt::format("context {}", name_of(layout.exchange.context)));
+  }
   if (layout.zero > 0) add(fmt::format("ZeRO {}", layout.zero));
+  if (layout.hsdp_shard > 0) add(fmt::format("hsdp_shard {}", layout.hsdp_shard));
   if (mesh.pp > 1) {
     const std::string_view schedule = name_of(layout.schedule);
     add(layout.chunks > 0 ? fmt::format("{} x {}", schedule, layout.chunks)
@@ -118,20 +133,43 @@ std::vector<Recompute> recomputes_of(Recompute configured) {
   return {std::begin(kRecomputes), std::end(kRecomputes)};
 }
 
+std::vector<LayerExchange> exchanges_of(const Mesh& mesh) {
+  std::vector<LayerExchange> all;
+  for (const bool sequence : {false, true}) {
+    for (const bool overlap : {false, true}) {
+      if ((sequence || overlap) && mesh.tp == 1) continue;
+      for (const ContextExchange context : {ContextExchange::Ring, ContextExchange::AllToAll}) {
+        if (context != ContextExchange::Ring && mesh.cp == 1) continue;
+        all.push_back({sequence, overlap, context});
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<int> shards_of(const Mesh& mesh, int zero, int ranks_per_node) {
+  const int near = std::gcd(mesh.dp, ranks_per_node / (mesh.tp * mesh.cp * mesh.pp));
+  const bool is_apart = zero > 0 && mesh.dp > near && near > 1;
+  return is_apart ? std::vector<int>{0, near} : std::vector<int>{0};
+}
+
 std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
                                      int64_t global_sequences,
-                                     const std::vector<Recompute>& recomputes) {
+                                     const std::vector<Recompute>& recomputes, int ranks_per_node) {
   std::vector<LayoutChoice> all;
   if (global_sequences % mesh.dp != 0) return all;
   const std::vector<int64_t> micros = divisors_of(global_sequences / mesh.dp);
-  for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
+  const auto add_all = [&](int zero, int shard) {
     for (const ScheduleChoice& schedule : schedules_of(mesh.pp, model.layers)) {
       for (const int64_t micro : micros) {
         for (const Recompute recompute : recomputes) {
-          all.push_back({mesh, zero, schedule.kind, schedule.chunks, micro, recompute});
+          all.push_back({mesh, zero, schedule.kind, schedule.chunks, micro, recompute, {}, shard});
         }
       }
     }
+  };
+  for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
+    for (const int shard : shards_of(mesh, zero, ranks_per_node)) add_all(zero, shard);
   }
   return all;
 }

@@ -1,11 +1,21 @@
 #pragma once
 
+#include <compare>
 #include <string>
 #include <vector>
 
 #include "compile/run_plan.h"
 
 namespace trireme {
+
+// How the ranks of one layer share its tokens and exchange them.
+struct LayerExchange {
+  bool sequence = false;
+  bool tp_overlap = false;
+  ContextExchange context = ContextExchange::Ring;
+
+  friend auto operator<=>(const LayerExchange&, const LayerExchange&) = default;
+};
 
 // The settings of a run that do not change what is trained: how its ranks share the work.
 struct LayoutChoice {
@@ -15,10 +25,13 @@ struct LayoutChoice {
   int chunks = 0;
   int64_t micro_sequences = 1;
   Recompute recompute = Recompute::None;
+  LayerExchange exchange;
+  int hsdp_shard = 0;
 
   friend bool operator==(const LayoutChoice&, const LayoutChoice&) = default;
 };
 
+void set_exchange(ParallelConfig& parallel, const LayerExchange& exchange);
 RunConfig with_layout(RunConfig config, const LayoutChoice& layout);
 
 // Returns text such as "tp 8, pp 4, dp 2, ZeRO 1, interleaved x 2, micro 1, full"; settings at
@@ -38,10 +51,18 @@ std::vector<Mesh> meshes_of(int num_ranks, const ModelSpec& model);
 // alone: it finds a set of values for each layout.
 std::vector<Recompute> recomputes_of(Recompute configured);
 
-// Returns every combination of ZeRO level, schedule, chunks, micro-batch and recomputation on one
-// mesh. Some of them may be infeasible.
+// Returns the exchanges that differ on a mesh: those of tp, if there is any, with and without
+// sequence parallelism and overlap, and those of cp.
+std::vector<LayerExchange> exchanges_of(const Mesh& mesh);
+
+// Returns the values of parallel.hsdp_shard that differ on a mesh at this ZeRO level: 0, which
+// shards over all of dp, and the data-parallel ranks that share a node, if there are others.
+std::vector<int> shards_of(const Mesh& mesh, int zero, int ranks_per_node);
+
+// Returns every combination of ZeRO level, shards, schedule, chunks, micro-batch and recomputation
+// on one mesh, with the first of its exchanges. Some of them may be infeasible.
 std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
                                      int64_t global_sequences,
-                                     const std::vector<Recompute>& recomputes);
+                                     const std::vector<Recompute>& recomputes, int ranks_per_node);
 
 }  // namespace trireme

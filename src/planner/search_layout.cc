@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/units.h"
 #include "compile/compile_plan.h"
@@ -14,17 +15,30 @@
 #include "planner/memory_refusal.h"
 #include "predict/price_schedule.h"
 #include "schema/batch.h"
+#include "schema/model_spec.h"
 #include "schema/run_config_validate.h"
 
 namespace trireme {
 namespace {
 
+// A layout and the bounds of its time and of the memory of its largest rank.
 struct Candidate {
   LayoutChoice layout;
   double least_s = 0.0;
+  int64_t least_bytes = 0;
   int64_t index = 0;
   uint64_t again = 0;  // with memory.recompute = "fit" the cheapest values that may fit
+  // If positive: stands for the layouts with any of exchanges_[mesh - 1].
+  int mesh = 0;
 };
+
+// True if a comes after b: the candidate with the lowest bound is taken first.
+bool comes_after(const Candidate& a, const Candidate& b) {
+  return std::tie(a.least_s, a.index) > std::tie(b.least_s, b.index);
+}
+
+// Exchanges of one mesh at most, so that every layout has an index of its own.
+constexpr int64_t kMostExchanges = 8;
 
 // The simulated schedule of a layout with a set of values that are computed again. It is the same
 // for every ZeRO level.
@@ -32,16 +46,14 @@ struct Simulated {
   double makespan_s = 0.0;
   std::vector<double> saved_bytes;  // [pp]
 };
-using SimulatedKey =
-    std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute, uint64_t>;
+using SimulatedKey = std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute,
+                                LayerExchange, uint64_t>;
 
 SimulatedKey simulated_key(const LayoutChoice& layout, uint64_t again) {
   const Mesh& mesh = layout.mesh;
-  return {mesh.tp,          mesh.cp,
-          mesh.pp,          mesh.dp,
-          mesh.ep,          layout.schedule,
-          layout.chunks,    layout.micro_sequences,
-          layout.recompute, again};
+  return {mesh.tp,          mesh.cp,         mesh.pp,       mesh.dp,
+          mesh.ep,          layout.schedule, layout.chunks, layout.micro_sequences,
+          layout.recompute, layout.exchange, again};
 }
 
 Simulated summary_of(const Simulation& simulation) {
@@ -61,33 +73,109 @@ NeededBytes needed_bytes(const RunPlan& plan) {
   return {plan.largest().memory.arena_bytes, plan.arena_bytes()};
 }
 
+// What a search keeps of the layouts that it has priced, and which others it no longer needs.
+class Kept {
+ public:
+  virtual ~Kept() = default;
+  // True if no layout that takes at least so long is needed.
+  virtual bool is_done(double least_s) const = 0;
+  // True if a layout that takes at least so long and needs at least so much is not needed.
+  virtual bool is_beaten(double least_s, int64_t least_bytes) const = 0;
+  virtual void keep(const PricedLayout& priced, int64_t index) = 0;
+  // Sorted by time.
+  virtual std::vector<PricedLayout> layouts() const = 0;
+};
+
+class Fastest : public Kept {
+ public:
+  explicit Fastest(size_t num_best) : num_best_(num_best) {}
+  bool is_done(double least_s) const override {
+    return found_.size() == num_best_ && least_s > found_.rbegin()->second.time.step;
+  }
+  bool is_beaten(double least_s, int64_t) const override { return is_done(least_s); }
+  void keep(const PricedLayout& priced, int64_t index) override {
+    found_.emplace(std::tuple(priced.time.step, priced.peak_bytes, index), priced);
+    if (found_.size() > num_best_) found_.erase(std::prev(found_.end()));
+  }
+  std::vector<PricedLayout> layouts() const override {
+    std::vector<PricedLayout> all;
+    for (const auto& [key, priced] : found_) all.push_back(priced);
+    return all;
+  }
+
+ private:
+  size_t num_best_;
+  std::map<std::tuple<double, int64_t, int64_t>, PricedLayout> found_;
+};
+
+class Front : public Kept {
+ public:
+  bool is_done(double least_s) const override {
+    return !by_time_.empty() && least_s > kFrontSlowest * by_time_.begin()->first;
+  }
+  bool is_beaten(double least_s, int64_t least_bytes) const override {
+    if (is_done(least_s)) return true;
+    const auto slower = by_time_.upper_bound(least_s);
+    if (slower == by_time_.begin()) return false;
+    // Of those that are at most as slow, the last one needs the least.
+    const int64_t bytes = std::prev(slower)->second.arena_bytes;
+    return double(bytes) <= (1.0 + kFrontStep) * double(least_bytes);
+  }
+  void keep(const PricedLayout& priced, int64_t) override {
+    const auto own = by_time_.insert_or_assign(priced.time.step, priced).first;
+    auto next = std::next(own);
+    while (next != by_time_.end() && next->second.arena_bytes >= priced.arena_bytes) {
+      next = by_time_.erase(next);
+    }
+  }
+  std::vector<PricedLayout> layouts() const override {
+    std::vector<PricedLayout> all;
+    for (const auto& [step_s, priced] : by_time_) {
+      if (!is_done(step_s)) all.push_back(priced);
+    }
+    return all;
+  }
+
+ private:
+  std::map<double, PricedLayout> by_time_;  // with falling memory
+};
+
 class Search {
  public:
   Search(RunConfig config, const HostFacts& host, const Hardware& hardware, RunPlan started,
-         Recompute configured, int num_ranks, size_t num_best)
+         Recompute configured, const LayoutSpace& space, Kept& kept)
       : config_(std::move(config)),
         host_(host),
         hardware_(hardware),
         started_(std::move(started)),
         bounds_(started_, hardware),
         recomputes_(recomputes_of(configured)),
-        num_ranks_(num_ranks),
-        num_best_(num_best) {
+        space_(space),
+        num_ranks_(space.meshes.front().size()),
+        kept_(kept) {
     rank_limit_ = config_.memory.limit_bytes;
-    if (rank_limit_ == 0) all_limit_ = host.memory_bytes / host.ranks_on_host * num_ranks;
-    shares_machine_ = rank_limit_ == 0 && host.ranks_on_host >= num_ranks;
+    if (rank_limit_ == 0) all_limit_ = host.memory_bytes / host.ranks_on_host * num_ranks_;
+    shares_machine_ = rank_limit_ == 0 && host.ranks_on_host >= num_ranks_;
     result_.global_sequences = started_.global_sequences;
   }
 
   Result<LayoutSearch> run() {
-    for (const Mesh& mesh : meshes_of(num_ranks_, started_.model)) add_layouts(mesh);
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.least_s < b.least_s; });
-    for (const Candidate& candidate : candidates_) {
-      if (is_slower(candidate.least_s)) break;
-      try_candidate(candidate);
+    for (const Mesh& mesh : space_.meshes) add_layouts(mesh);
+    bounds_.take_any_of({});
+    std::make_heap(candidates_.begin(), candidates_.end(), comes_after);
+    while (!candidates_.empty()) {
+      std::pop_heap(candidates_.begin(), candidates_.end(), comes_after);
+      const Candidate candidate = candidates_.back();
+      candidates_.pop_back();
+      if (kept_.is_done(candidate.least_s)) break;
+      if (kept_.is_beaten(candidate.least_s, candidate.least_bytes)) continue;
+      if (candidate.mesh > 0) {
+        add_exchanges(candidate);
+      } else {
+        try_candidate(candidate);
+      }
     }
-    for (auto& [key, priced] : found_) result_.best.push_back(std::move(priced));
+    result_.best = kept_.layouts();
     for (auto& [rule, refused] : refused_) result_.refused.push_back(std::move(refused));
     if (result_.best.empty()) return nothing_fits();
     return std::move(result_);
@@ -99,23 +187,25 @@ class Search {
     if (is_new) found->second = {refusal.rule, 0, layout, refusal.message};
     found->second.count += count;
   }
-  void refuse_schedule(const LayoutChoice& layout, const Error& error) {
-    refuse(layout, {"schedule", error.message});
+  void refuse_schedule(const LayoutChoice& layout, const Error& error, int64_t count = 1) {
+    refuse(layout, {"schedule", error.message}, count);
   }
-  void refuse_memory(const LayoutChoice& layout, const NeededBytes& needed) {
+  void refuse_memory(const LayoutChoice& layout, const NeededBytes& needed, int64_t count = 1) {
     const int64_t bytes = compared(needed);
     if (!leanest_ || bytes < leanest_bytes_) {
       leanest_ = layout;
       leanest_bytes_ = bytes;
     }
-    refuse(layout, {"memory", fmt::format("needs at least {}, {} available", format_bytes(bytes),
-                                          available())});
+    refuse(layout,
+           {"memory",
+            fmt::format("needs at least {}, {} available", format_bytes(bytes), available())},
+           count);
   }
 
   // Why no layout of the mesh can be, or nullopt if one may be. The layout that is asked has
   // micro-batches of one sequence: a rule that refuses these may take others.
-  std::optional<Refusal> refusal_of(const Mesh& mesh) const {
-    const RunConfig config = with_layout(config_, {.mesh = mesh});
+  std::optional<Refusal> refusal_of(const Mesh& mesh, const LayerExchange& exchange) const {
+    const RunConfig config = with_layout(config_, {.mesh = mesh, .exchange = exchange});
     for (const ConfigProblem& problem : validate_with_data(config, host_.data_vocab_size)) {
       if (problem.key == "batch.micro_sequences") continue;
       return Refusal{problem.key, problem.message()};
@@ -123,28 +213,76 @@ class Search {
     return std::nullopt;
   }
 
-  void add_layouts(const Mesh& mesh) {
-    const std::vector<LayoutChoice> layouts =
-        layouts_of(mesh, started_.model, started_.global_sequences, recomputes_);
-    const int64_t count = std::max<int64_t>(1, int64_t(layouts.size()));
-    result_.num_layouts += count;
-    if (const auto refusal = refusal_of(mesh)) return refuse({.mesh = mesh}, *refusal, count);
-    for (const LayoutChoice& layout : layouts) {
-      const NeededBytes even = bounds_.even_bytes(layout);
-      if (!is_available(even)) {
-        refuse_memory(layout, even);
+  // The exchanges of a mesh that no rule refuses. The first one, which shares nothing, breaks no
+  // rule that others keep.
+  std::vector<LayerExchange> allowed_exchanges(const Mesh& mesh, int64_t num_layouts) {
+    std::vector<LayerExchange> allowed;
+    const std::vector<LayerExchange> all = exchanges_of(mesh);
+    result_.num_layouts += int64_t(all.size()) * num_layouts;
+    for (const LayerExchange& exchange : all) {
+      const auto refusal = refusal_of(mesh, exchange);
+      if (!refusal) {
+        allowed.push_back(exchange);
         continue;
       }
-      const Result<NeededBytes> bytes = bounds_.bytes(layout);
-      if (!bytes.ok()) {
-        refuse_schedule(layout, bytes.error());
-      } else if (!is_available(*bytes)) {
-        refuse_memory(layout, *bytes);
-      } else {
-        const uint64_t again = bounds_.cheapest_again(layout, limit());
-        const double least_s = bounds_.step_s(layout, again).value();
-        candidates_.push_back({layout, least_s, int64_t(candidates_.size()), again});
+      const bool refuses_all = exchange == all.front();
+      refuse({.mesh = mesh, .exchange = exchange}, *refusal,
+             (refuses_all ? int64_t(all.size()) : 1) * num_layouts);
+      if (refuses_all) break;
+    }
+    return allowed;
+  }
+
+  // Adds one candidate for all exchanges of each layout of a mesh. Only if its bound is among the
+  // lowest it is replaced by one for each exchange.
+  void add_layouts(const Mesh& mesh) {
+    std::vector<LayoutChoice> layouts = layouts_of(mesh, started_.model, started_.global_sequences,
+                                                   recomputes_, hardware_.ranks_per_node());
+    std::erase_if(layouts, [&](const LayoutChoice& layout) {
+      return std::count(space_.zero_levels.begin(), space_.zero_levels.end(), layout.zero) == 0;
+    });
+    std::vector<LayerExchange> exchanges =
+        allowed_exchanges(mesh, std::max<int64_t>(1, int64_t(layouts.size())));
+    if (exchanges.empty()) return;
+    bounds_.take_any_of(exchanges);
+    const int64_t count = int64_t(exchanges.size());
+    exchanges_.push_back(std::move(exchanges));
+    for (LayoutChoice& layout : layouts) {
+      layout.exchange = exchanges_.back().front();
+      const NeededBytes even = bounds_.even_bytes(layout);
+      if (!is_available(even)) {
+        refuse_memory(layout, even, count);
+        continue;
       }
+      add_candidate({.layout = layout,
+                     .index = kMostExchanges * int64_t(candidates_.size()),
+                     .mesh = int(exchanges_.size())},
+                    count);
+    }
+  }
+
+  // Adds a candidate with its bounds, unless they refuse all the layouts for which it stands.
+  void add_candidate(Candidate candidate, int64_t num_layouts) {
+    const LayoutChoice& layout = candidate.layout;
+    const Result<NeededBytes> bytes = bounds_.bytes(layout);
+    if (!bytes.ok()) return refuse_schedule(layout, bytes.error(), num_layouts);
+    if (!is_available(*bytes)) return refuse_memory(layout, *bytes, num_layouts);
+    candidate.least_bytes = bytes->of_rank;
+    if (candidate.mesh == 0) candidate.again = bounds_.cheapest_again(layout, limit());
+    candidate.least_s = bounds_.step_s(layout, candidate.again).value();
+    candidates_.push_back(candidate);
+  }
+
+  void add_exchanges(Candidate candidate) {
+    const int mesh = std::exchange(candidate.mesh, 0);
+    for (const LayerExchange& exchange : exchanges_[size_t(mesh - 1)]) {
+      candidate.layout.exchange = exchange;
+      const size_t before = candidates_.size();
+      add_candidate(candidate, 1);
+      if (candidates_.size() > before) {
+        std::push_heap(candidates_.begin(), candidates_.end(), comes_after);
+      }
+      ++candidate.index;
     }
   }
 
@@ -157,9 +295,6 @@ class Search {
   }
   NeededBytes limit() const { return {rank_limit_, all_limit_}; }
   std::string available() const { return format_bytes(std::max(rank_limit_, all_limit_)); }
-  bool is_slower(double step_s) const {
-    return found_.size() == num_best_ && step_s > found_.rbegin()->second.time.step;
-  }
 
   RunPlan plan_of(const LayoutChoice& layout) const {
     RunPlan plan = started_;
@@ -246,7 +381,7 @@ class Search {
       return true;
     }
     const double after_s = bounds_.after_schedule_s(layout).value();
-    return is_slower(simulated.makespan_s * kRounding + after_s);
+    return kept_.is_beaten(simulated.makespan_s * kRounding + after_s, least.of_rank);
   }
 
   void offer(const Candidate& candidate, RunPlan plan, const PricedSchedule& schedule) {
@@ -257,14 +392,14 @@ class Search {
     for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
       if (stage.step > priced.time.step) priced.time = stage;
     }
-    if (is_slower(priced.time.step)) return;
+    priced.arena_bytes = needed.of_rank;
+    if (kept_.is_beaten(priced.time.step, priced.arena_bytes)) return;
     priced.layout = layout;
     priced.num_microbatches = plan.num_microbatches;
     priced.peak_bytes = plan.greatest_peak_bytes();
     priced.mfu = double(plan.tokens_per_step()) * plan.flops_per_token.total() / priced.time.step /
                  (peak_flops(plan, hardware_) * plan.num_ranks());
-    found_.emplace(std::tuple(priced.time.step, priced.peak_bytes, candidate.index), priced);
-    if (found_.size() > num_best_) found_.erase(std::prev(found_.end()));
+    kept_.keep(priced, candidate.index);
   }
 
   Error nothing_fits() {
@@ -307,42 +442,65 @@ class Search {
   std::vector<Recompute> recomputes_;
   PlanParts parts_;
   CollectiveBytes collectives_;
+  const LayoutSpace& space_;
   int num_ranks_;
-  size_t num_best_;
+  Kept& kept_;
   // At most one of the two limits is set; 0: no limit.
   int64_t rank_limit_ = 0;  // of each rank, from memory.limit_bytes
   int64_t all_limit_ = 0;   // of all ranks together, from the memory of their hosts
   bool shares_machine_ = false;
   std::optional<LayoutChoice> leanest_;  // smallest of the layouts that need too much
   int64_t leanest_bytes_ = 0;            // its lower bound
-  std::vector<Candidate> candidates_;
+  std::vector<Candidate> candidates_;    // a heap while they are tried
+  std::vector<std::vector<LayerExchange>> exchanges_;
   std::map<SimulatedKey, Simulated> simulated_;
-  std::map<std::tuple<double, int64_t, int64_t>, PricedLayout> found_;
   std::map<std::string, RefusedLayouts> refused_;
   LayoutSearch result_;
 };
 
-}  // namespace
-
-Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
-                                   const Hardware& hardware, int num_ranks, int num_best) {
+// The search keeps the model and batch of the configuration and ignores its layout.
+Result<LayoutSearch> search(const RunConfig& config, const HostFacts& host,
+                            const Hardware& hardware, const LayoutSpace& space, Kept& kept) {
   if (config.parallel.sync != GradSync::AllReduce || config.parallel.staleness > 0) {
     return Error{
         ErrorKind::Usage,
         "the layout search needs parallel.sync = \"all_reduce\" and parallel.staleness = 0"};
   }
-  // The search keeps the model and batch of the configuration and ignores its layout.
   RunConfig alone = with_layout(config, {});
   if (const int64_t global = sequences_of_step(config); global > 0) {
     alone.batch.global_sequences = global;
     alone.batch.global_tokens = 0;
   }
   HostFacts facts = host;
-  if (facts.ranks_on_host == 0) facts.ranks_on_host = num_ranks;
+  if (facts.ranks_on_host == 0) facts.ranks_on_host = space.meshes.front().size();
   TRIREME_TRY(started, start_plan(alone, facts));
   return Search(std::move(alone), facts, hardware, std::move(started), config.memory.recompute,
-                num_ranks, size_t(std::max(num_best, 1)))
+                space, kept)
       .run();
+}
+
+}  // namespace
+
+LayoutSpace all_layouts(int num_ranks, const RunConfig& config) {
+  return {.meshes = meshes_of(num_ranks, with_defaults(config.model, 0))};
+}
+
+Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
+                                   const Hardware& hardware, const LayoutSpace& space,
+                                   int num_best) {
+  Fastest fastest(size_t(std::max(num_best, 1)));
+  return search(config, host, hardware, space, fastest);
+}
+
+Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
+                                   const Hardware& hardware, int num_ranks, int num_best) {
+  return search_layout(config, host, hardware, all_layouts(num_ranks, config), num_best);
+}
+
+Result<LayoutSearch> search_front(const RunConfig& config, const HostFacts& host,
+                                  const Hardware& hardware, int num_ranks) {
+  Front front;
+  return search(config, host, hardware, all_layouts(num_ranks, config), front);
 }
 
 }  // namespace trireme

@@ -15,7 +15,8 @@ struct PricedLayout {
   int64_t num_microbatches = 0;
   StepTimes time;  // of the slowest rank
   double mfu = 0.0;
-  int64_t peak_bytes = 0;  // of the rank that needs the most
+  int64_t peak_bytes = 0;   // of the rank that needs the most
+  int64_t arena_bytes = 0;  // of the rank that needs the most
 };
 
 // A rule that refuses layouts, with one example.
@@ -34,12 +35,35 @@ struct LayoutSearch {
   int64_t num_simulated = 0;  // layouts that the lower bounds did not rule out
 };
 
-// Finds the `num_best` fastest layouts of `num_ranks` ranks that fit, for this model and batch. The
-// search is exact: it leaves out a layout only if a lower bound of its step time is above the times
-// found so far, or a lower bound of its memory is above what is available. It keeps
-// parallel.sequence, context, hsdp_shard and every other key as configured, and does not try the
-// schedule "auto". Infeasible if no layout fits.
+// Which layouts are searched.
+struct LayoutSpace {
+  std::vector<Mesh> meshes;
+  std::vector<int> zero_levels = {0, 1, 2, 3};
+};
+LayoutSpace all_layouts(int num_ranks, const RunConfig& config);
+
+// Finds the `num_best` fastest layouts of a space that fit, for this model and batch. The search is
+// exact: it leaves out a layout only if a lower bound of its step time is above the times found so
+// far, or a lower bound of its memory is above what is available. It keeps memory.offload and every
+// other key that LayoutChoice does not have, and does not try the schedule "auto". Infeasible if no
+// layout fits.
+Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
+                                   const Hardware& hardware, const LayoutSpace& space,
+                                   int num_best);
+// Of all layouts of `num_ranks` ranks.
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, int num_ranks, int num_best);
+
+// A layout of the front may need so much more memory than one that is as slow and left out.
+inline constexpr double kFrontStep = 0.02;
+// No layout of the front is slower than the fastest by more than this factor.
+inline constexpr double kFrontSlowest = 2.0;
+
+// Finds the layouts that nothing beats in both step time and memory of the rank that needs the
+// most, within these two constants: for every layout that fits and is at most kFrontSlowest times
+// as slow as the fastest, `best` has one that is at most as slow and needs at most (1 + kFrontStep)
+// times its memory. Sorted by time.
+Result<LayoutSearch> search_front(const RunConfig& config, const HostFacts& host,
+                                  const Hardware& hardware, int num_ranks);
 
 }  // namespace trireme

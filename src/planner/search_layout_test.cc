@@ -60,6 +60,25 @@ void expect_at_most(const NeededBytes& bound, const PlannedLayout& planned) {
   EXPECT_GE(bound.of_all, bound.of_rank);
 }
 
+// The exchanges of a mesh that the rules of a configuration take.
+std::vector<LayerExchange> allowed_exchanges(const RunConfig& config, const Mesh& mesh) {
+  std::vector<LayerExchange> allowed = exchanges_of(mesh);
+  std::erase_if(allowed, [&](const LayerExchange& exchange) {
+    return !validate(with_layout(config, {.mesh = mesh, .exchange = exchange})).empty();
+  });
+  return allowed;
+}
+
+// One bound for all exchanges of a layout's mesh is not above what any of their plans takes.
+void expect_within_common_bounds(const PlannedLayout& planned, LayoutBounds& bounds,
+                                 std::vector<LayerExchange> exchanges) {
+  bounds.take_any_of(std::move(exchanges));
+  EXPECT_LE(*bounds.step_s(planned.layout), planned.step_s);
+  expect_at_most(bounds.even_bytes(planned.layout), planned);
+  expect_at_most(*bounds.bytes(planned.layout), planned);
+  bounds.take_any_of({});
+}
+
 // No lower bound is above what the plan takes, and neither are the closer bounds of its schedule.
 void expect_within_bounds(const PlannedLayout& planned, LayoutBounds& bounds,
                           const Simulation& simulation) {
@@ -74,6 +93,26 @@ void expect_within_bounds(const PlannedLayout& planned, LayoutBounds& bounds,
   expect_at_most(*bounds.bytes(planned.layout, saved_bytes), planned);
   EXPECT_LE(simulation.makespan_s * (1.0 - 1e-9) + *bounds.after_schedule_s(planned.layout),
             planned.step_s);
+}
+
+// Every exchange and value of hsdp_shard for a layout, found by loops of the test's own.
+std::vector<LayoutChoice> with_exchanges(LayoutChoice layout, int ranks_per_node) {
+  std::vector<LayoutChoice> all;
+  for (int bits = 0; bits < 8; ++bits) {
+    const bool sequence = (bits & 1) != 0, overlap = (bits & 2) != 0, to_all = (bits & 4) != 0;
+    if (layout.mesh.tp == 1 && (sequence || overlap)) continue;
+    if (layout.mesh.cp == 1 && to_all) continue;
+    layout.exchange = {sequence, overlap,
+                       to_all ? ContextExchange::AllToAll : ContextExchange::Ring};
+    layout.hsdp_shard = 0;
+    all.push_back(layout);
+    const Mesh& mesh = layout.mesh;
+    const bool is_across = mesh.dp > ranks_per_node && mesh.tp * mesh.cp * mesh.pp == 1;
+    if (layout.zero == 0 || !is_across || mesh.dp % ranks_per_node != 0) continue;
+    layout.hsdp_shard = ranks_per_node;
+    all.push_back(layout);
+  }
+  return all;
 }
 
 // Returns every layout that make_plan accepts, found by loops of the test's own and whole plans of
@@ -100,6 +139,9 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
         price_schedule(*outlined, hardware, collectives, bounds.layer_saved_bytes(layout));
     ASSERT_TRUE(priced.simulation.ok()) << priced.simulation.error().message;
     expect_within_bounds(all.back(), bounds, *priced.simulation);
+    if (layout.recompute != Recompute::Fit) {
+      expect_within_common_bounds(all.back(), bounds, allowed_exchanges(config, layout.mesh));
+    }
   };
   const auto visit_mesh = [&](const Mesh& mesh) {
     for (const ScheduleKind kind : kNamedSchedules) {
@@ -109,7 +151,10 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
         for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
           for (int64_t micro = 1; micro <= config.batch.global_sequences; ++micro) {
             for (const Recompute recompute : recomputes_of(config.memory.recompute)) {
-              visit({mesh, zero, kind, chunks, micro, recompute});
+              for (const LayoutChoice& layout : with_exchanges(
+                       {mesh, zero, kind, chunks, micro, recompute}, hardware.ranks_per_node())) {
+                visit(layout);
+              }
             }
           }
         }
@@ -199,6 +244,32 @@ TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   }
 }
 
+// For every layout within reach the front has one that is as fast and hardly larger, and none of
+// its own layouts is beaten in both.
+TEST(SearchLayout, NothingBeatsTheLayoutsOfTheFront) {
+  for (const Case& c : {Case{ModelFamily::Gpt2, 4, 4}, Case{ModelFamily::Llama, 5, 3}}) {
+    RunConfig config = small_run(c.family, c.layers);
+    config.model.d_model = 128;
+    config.model.d_ff = 512;
+    const std::vector<PlannedLayout> all = brute_force(config, two_nodes(), c.num_ranks);
+    const Result<LayoutSearch> search = search_front(config, {}, two_nodes(), c.num_ranks);
+    ASSERT_TRUE(search.ok()) << search.error().message;
+    const std::vector<PricedLayout>& front = search->best;
+    for (size_t i = 1; i < front.size(); ++i) {
+      EXPECT_LT(front[i - 1].time.step, front[i].time.step);
+      EXPECT_GT(front[i - 1].arena_bytes, front[i].arena_bytes);
+    }
+    for (const PlannedLayout& planned : all) {
+      EXPECT_GE(planned.step_s, front.front().time.step * (1.0 - 1e-9));
+      if (planned.step_s > kFrontSlowest * front.front().time.step) continue;
+      EXPECT_TRUE(std::any_of(front.begin(), front.end(), [&](const PricedLayout& priced) {
+        return priced.time.step <= planned.step_s * (1.0 + 1e-9) &&
+               double(priced.arena_bytes) <= (1.0 + kFrontStep) * double(planned.rank_bytes);
+      })) << describe(planned.layout);
+    }
+  }
+}
+
 TEST(SearchLayout, WithFitEveryLayoutHasTheCheapestValuesForItsMemory) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Llama, 5, 2},
                         Case{ModelFamily::Moe, 2, 2}}) {
@@ -214,6 +285,11 @@ TEST(SearchLayout, WithFitEveryLayoutHasTheCheapestValuesForItsMemory) {
     for (const double share : {0.0, 0.05, 0.2}) {
       config.memory.limit_bytes = least + int64_t(share * double(most - least));
       const std::vector<PlannedLayout> all = brute_force(config, hardware, c.num_ranks);
+      // The smallest layout of the other policies may need less than "fit" can.
+      if (all.empty()) {
+        EXPECT_FALSE(search_layout(config, {}, hardware, c.num_ranks, 3).ok());
+        continue;
+      }
       expect_found(config, hardware, c.num_ranks, config.memory.limit_bytes, all);
     }
   }

@@ -65,6 +65,9 @@ printed "the first of them runs with"
 [[ -s page.html ]] || fail "no page of the search"
 read -r -a found <<<"$(tail -n 1 out)"
 expect 0 plan "${found[@]:2}" --cluster "$root/clusters/dgx-a100-80g.toml"
+expect 0 plan "$tiny" --ranks 8 "${searched[@]}" --pareto
+printed "pure FSDP: "
+printed "layouts that nothing beats"
 # A layout goes to another trainer and comes back.
 expect 0 plan "$tiny" --set parallel.dp=2 --set parallel.zero=1 --export megatron -o job.sh
 said "wrote job.sh"

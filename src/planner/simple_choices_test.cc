@@ -1,0 +1,69 @@
+#include "planner/simple_choices.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+RunConfig small_run() {
+  RunConfig config;
+  config.model.layers = 4;
+  config.model.d_model = 64;
+  config.model.heads = 4;
+  config.model.d_ff = 128;
+  config.model.vocab_size = 96;
+  config.model.seq_len = 16;
+  config.batch.global_sequences = 8;
+  return config;
+}
+
+Hardware two_nodes() {
+  Hardware hardware;
+  hardware.fp32_flops = 1e11;
+  hardware.bf16_flops = 2e11;
+  hardware.memory_bytes_per_s = 1e11;
+  hardware.set_nodes(2, {1e-6, 5e9}, {3e-6, 1e9});
+  return hardware;
+}
+
+// No rule of thumb is faster than the search, and each keeps to its rule.
+TEST(SimpleChoices, AreLayoutsOfTheirRulesThatAreNeverFasterThanTheFastest) {
+  const RunConfig config = small_run();
+  const LayoutSearch all = search_layout(config, {}, two_nodes(), 8, 1).value();
+  const std::vector<SimpleChoice> simple = price_simple_choices(config, {}, two_nodes(), 8);
+  ASSERT_EQ(simple.size(), 3u);
+  for (const SimpleChoice& choice : simple) {
+    ASSERT_TRUE(choice.best.has_value()) << choice.refusal;
+    EXPECT_GE(regret_of(*choice.best, all.best), 0.0) << choice.name;
+  }
+  EXPECT_EQ(simple[0].best->layout.mesh, (Mesh{.dp = 8}));
+  EXPECT_EQ(simple[0].best->layout.zero, 3);
+  EXPECT_EQ(simple[1].best->layout.mesh, (Mesh{.tp = 2, .dp = 4}));
+  EXPECT_EQ(simple[2].best->layout.mesh.tp, 2);
+  EXPECT_GT(simple[2].best->layout.mesh.pp, 1);
+}
+
+TEST(SimpleChoices, ARuleWithoutAFeasibleLayoutSaysWhy) {
+  RunConfig config = small_run();
+  config.batch.global_sequences = 4;  // fewer than the ranks of pure FSDP
+  const std::vector<SimpleChoice> simple = price_simple_choices(config, {}, two_nodes(), 8);
+  ASSERT_FALSE(simple.empty());
+  EXPECT_FALSE(simple[0].best.has_value());
+  EXPECT_NE(simple[0].refusal.find("parallel.dp"), std::string::npos) << simple[0].refusal;
+}
+
+TEST(SimpleChoices, ADifferenceNamesTheSettingsAndTheirCost) {
+  PricedLayout best, other;
+  best.layout.mesh = {.tp = 2};
+  best.time.step = 1.0;
+  best.peak_bytes = 3 << 20;
+  other = best;
+  other.layout.exchange.sequence = true;
+  other.time.step = 1.25;
+  other.peak_bytes = 2 << 20;
+  EXPECT_EQ(difference_text(best, other),
+            "parallel.sequence = true instead of false: 25.0 % slower, 1.0 MiB less memory");
+}
+
+}  // namespace
+}  // namespace trireme
