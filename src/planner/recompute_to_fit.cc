@@ -49,7 +49,10 @@ RecomputeChoice::Sizes* RecomputeChoice::sizes_of(const RunPlan& plan, const Sta
                 stage.has_embedding,
                 stage.has_head,
                 stage.num_layers > 0,
-                shape.split_backward};
+                shape.split_backward,
+                shape.sequence_parallel,
+                shape.tp_overlap,
+                shape.context_exchange};
   std::shared_ptr<Sizes>& sizes = sizes_[key];
   if (sizes == nullptr) {
     sizes = std::make_shared<Sizes>(SizesOfStage(plan.model, stage, shape));
