@@ -58,8 +58,8 @@ class RecomputeChoice {
   uint64_t all_again_ = 0;
   // micro-batch, tp, tp rank, cp, ep, with embedding, with head, with layers, B and W apart,
   // sequence, tp_overlap, context
-  using Key = std::tuple<int64_t, int, int, int, int, bool, bool, bool, bool, bool, bool,
-                         ContextExchange>;
+  using Key =
+      std::tuple<int64_t, int, int, int, int, bool, bool, bool, bool, bool, bool, ContextExchange>;
   std::map<Key, std::shared_ptr<Sizes>> sizes_;
 };
 
