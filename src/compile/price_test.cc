@@ -65,9 +65,7 @@ TEST(Price, EveryFlopOfTheModelIsPricedOnceAtThePeak) {
 }
 
 TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
-  RunConfig long_run = some_run();
-  long_run.model.seq_len = 2048;  // attention over few tokens is bound by its reads and writes
-  const RunPlan plan = plan_of(long_run);
+  const RunPlan plan = plan_of(some_run());
   const double step_s = predicted_step_s(plan, some_hardware());
   EXPECT_GT(step_s, 0.0);
   for (double Hardware::*rate : {&Hardware::bf16_flops, &Hardware::memory_bytes_per_s,

@@ -85,8 +85,12 @@ class RoofPricer {
       seconds += price_product(product, shape_.compute, hardware);
     }
     if (work.attention) {
-      seconds +=
-          price_fused_attention(*work.attention, work.attention_factor, shape_.compute, hardware);
+      // The price leaves out reads and writes, which bound attention over few tokens.
+      const double passes = work.attention_factor > 1.0 ? 2.0 : 1.0;
+      const double bytes = passes * fused_attention_bytes(*work.attention, shape_.compute);
+      seconds += std::max(
+          price_fused_attention(*work.attention, work.attention_factor, shape_.compute, hardware),
+          price_memory(bytes, 1, hardware));
     }
     return seconds;
   }
