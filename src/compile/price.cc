@@ -172,8 +172,7 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
   const double of_practice = hardware.practice.attention_share;
   const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
   const double flops_s = factor * work.forward_flops() / (hardware.peak_flops(compute) * share);
-  const double bytes = (factor > 1.0 ? 2.0 : 1.0) * fused_attention_bytes(work, compute);
-  return std::max(flops_s, price_memory(bytes, 1, hardware));
+  return std::max(flops_s, hardware.launch_s);
 }
 
 ComputeTimes UnitPrices::of(const StageSpec& stage) const {

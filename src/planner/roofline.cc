@@ -9,6 +9,7 @@
 #include "graph/model_graphs.h"
 #include "graph/op_work.h"
 #include "graph/place.h"
+#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -42,7 +43,7 @@ class RoofPricer {
   }
 
   void add(const std::string& unit, const Graph& stated, std::vector<RoofPoint>& points) const {
-    const Graph graph = fuse(place(stated, shape_));
+    const Graph graph = fuse(place(stack(stated), shape_));
     const std::vector<OpWork> works = op_works(graph, shard_, shape_);
     for (size_t i = 0; i < works.size(); ++i) {
       const OpWork& work = works[i];
@@ -85,8 +86,12 @@ class RoofPricer {
       seconds += price_product(product, shape_.compute, hardware);
     }
     if (work.attention) {
-      seconds +=
-          price_fused_attention(*work.attention, work.attention_factor, shape_.compute, hardware);
+      // The price leaves out reads and writes, which bound attention over few tokens.
+      const double passes = work.attention_factor > 1.0 ? 2.0 : 1.0;
+      const double bytes = passes * fused_attention_bytes(*work.attention, shape_.compute);
+      seconds += std::max(
+          price_fused_attention(*work.attention, work.attention_factor, shape_.compute, hardware),
+          price_memory(bytes, 1, hardware));
     }
     return seconds;
   }
