@@ -128,8 +128,8 @@ Command plan_command() {
                    .completion = Completion::File},
                   {.name = "as",
                    .value_name = "TRAINER",
-                   .doc = "also print the memory that this trainer would hold; only its memory "
-                          "decides then whether the run fits",
+                   .doc = "price the run as this trainer executes it, and print the memory that it "
+                          "would hold; only its memory decides then whether the run fits",
                    .target = &options->as,
                    .choices = {"megatron", "torchtitan", "deepspeed"}},
                   {.name = "rank",

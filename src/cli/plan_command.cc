@@ -23,6 +23,7 @@
 #include "planner/make_plan.h"
 #include "planner/near_ties.h"
 #include "planner/plan_warnings.h"
+#include "planner/trainer_rules.h"
 #include "predict/predict.h"
 #include "session/session.h"
 #include "session/session_data.h"
@@ -248,7 +249,11 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware));
   if (searches) return run_search(options, loaded.config, priced, std::move(advice), io);
-  if (!options.as.empty()) drop_memory_limits(loaded.config, priced.host);
+  if (!options.as.empty()) {
+    TRIREME_TRY(trainer, trainer_named(options.as));
+    priced.hardware.practice = practice_of(trainer);
+    drop_memory_limits(loaded.config, priced.host);
+  }
   const Hardware& hardware = priced.hardware;
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
   if (!planned.ok()) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compile/link_cost.h"
-#include "memory/stage_tables.h"
+#include "graph/op_tensors.h"
 #include "program/split_layers.h"
 
 namespace trireme {
@@ -15,9 +15,10 @@ struct StageMessage {
   double gather_s = 0.0;  // tp ranks that each received a part gather the whole
 };
 
-StageMessage message_of(const RunPlan& plan, const StageSpec& stage, const Hardware& hardware) {
-  const StageTables tables = stage_tables(plan.model, stage, plan.shape);
-  StageMessage message{double(tables.saved.at("y_TC").bytes())};
+StageMessage message_of(const RunPlan& plan, const Hardware& hardware) {
+  const ModelShard shard = shard_model(plan.model, plan.shape);
+  const int64_t elements = TokenCounts(shard, plan.shape).residual * shard.d_model;
+  StageMessage message{double(elements * size_of(plan.shape.compute))};
   const double tp = plan.mesh.tp;
   if (!hardware.practice.splits_messages || plan.shape.sequence_parallel || tp == 1.0) {
     return message;
@@ -85,7 +86,7 @@ Costs pipeline_costs(const RunPlan& plan, const std::vector<StageSpec>& stages,
   Costs costs;
   costs.stages.clear();
   for (const StageSpec& stage : stages) costs.stages.push_back(stage_times(prices.of(stage)));
-  const StageMessage message = message_of(plan, stages.front(), hardware);
+  const StageMessage message = message_of(plan, hardware);
   if (hardware.practice.blocks_on_transfers && plan.mesh.pp > 1) {
     block_on_transfers(plan, message, hardware, costs);
     return costs;
