@@ -34,7 +34,7 @@ inline Result<RunConfig> read_checked(const ImportRequest& request) {
 
 // Any text is read or refused. What was read is written again or refused, and what is written can
 // be read.
-inline void check_job(Trainer trainer, std::string_view text, const char* path, bool has_base) {
+inline void check_job(JobTrainer trainer, std::string_view text, const char* path, bool has_base) {
   ImportRequest request{.trainer = trainer, .text = text, .source = path, .has_base = has_base};
   if (has_base) request.base = base_of_jobs();
   const Result<RunConfig> config = read_checked(request);

@@ -222,19 +222,19 @@ void add_jobs(Seeds& seeds) {
   config.parallel.dp = 2;
   config.parallel.pp = 2;
   config.parallel.zero = 1;
-  const auto add = [&](Trainer trainer, const char* target, const char* path) {
+  const auto add = [&](JobTrainer trainer, const char* target, const char* path) {
     const auto job = export_job({.trainer = trainer, .config = config, .path = path});
     if (!job.ok()) expect(job.error());
     seeds.add(target, job->files.front().text);
   };
-  add(Trainer::Megatron, "megatron_job_fuzz", "job.sh");
-  add(Trainer::Deepspeed, "deepspeed_job_fuzz", "ds_config.json");
+  add(JobTrainer::Megatron, "megatron_job_fuzz", "job.sh");
+  add(JobTrainer::Deepspeed, "deepspeed_job_fuzz", "ds_config.json");
   config.parallel.zero = 3;
-  add(Trainer::Torchtitan, "torchtitan_job_fuzz", "job.toml");
+  add(JobTrainer::Torchtitan, "torchtitan_job_fuzz", "job.toml");
   config.model.family = ModelFamily::Moe;
   config.parallel.zero = 1;
   config.parallel.schedule = ScheduleKind::Interleaved;
-  add(Trainer::Megatron, "megatron_job_fuzz", "job.sh");
+  add(JobTrainer::Megatron, "megatron_job_fuzz", "job.sh");
   seeds.add("megatron_job_fuzz",
             "N=2\nA=(--num-layers 24 --hidden-size $((N * 512)) # size\n)\n"
             "torchrun --nproc_per_node ${G:-8} pretrain_gpt.py \"${A[@]}\" \\\n --bf16 '--swiglu'");

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-Error usage(const std::string& path, const std::string& message) {
+Error wrong_usage(const std::string& path, const std::string& message) {
   return {ErrorKind::Usage, fmt::format("{}: {}", path, message)};
 }
 
@@ -76,11 +76,13 @@ struct WantedType {
 Status store_value(const std::string& path, const std::string& name, const std::string& text,
                    const OptionTarget& target, const std::vector<std::string>& choices) {
   if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-    return usage(path, fmt::format("{} {} is unknown; use {}{}", name, text,
-                                   fmt::join(choices, ", "), meant(nearest_name(text, choices))));
+    return wrong_usage(
+        path, fmt::format("{} {} is unknown; use {}{}", name, text, fmt::join(choices, ", "),
+                          meant(nearest_name(text, choices))));
   }
   if (std::visit(Store{text}, target)) return Done{};
-  return usage(path, fmt::format("{} {} must be {}", name, text, std::visit(WantedType{}, target)));
+  return wrong_usage(path,
+                     fmt::format("{} {} must be {}", name, text, std::visit(WantedType{}, target)));
 }
 
 class Parser {
@@ -129,17 +131,17 @@ class Parser {
       names.push_back(subcommand.name);
     }
     const std::string nearest = nearest_name(name, names);
-    return usage(path_, fmt::format("{} is not a command{}", name,
-                                    nearest.empty() ? fmt::format("; the commands are {}",
-                                                                  fmt::join(names, ", "))
-                                                    : meant(nearest)));
+    return wrong_usage(path_, fmt::format("{} is not a command{}", name,
+                                          nearest.empty() ? fmt::format("; the commands are {}",
+                                                                        fmt::join(names, ", "))
+                                                          : meant(nearest)));
   }
 
   Status take_argument(const std::string& text) {
     const auto& arguments = command_->arguments;
     if (num_arguments_ >= arguments.size()) {
       if (arguments.empty() || !is_repeatable(arguments.back().target)) {
-        return usage(path_, fmt::format("{} is one argument too many", text));
+        return wrong_usage(path_, fmt::format("{} is one argument too many", text));
       }
       num_arguments_ = arguments.size() - 1;
     }
@@ -158,7 +160,7 @@ class Parser {
         take_second(option);
         return store_value(path_, "--" + name, value, option.target, option.choices);
       }
-      return usage(path_, fmt::format("--{} does not take a value", name));
+      return wrong_usage(path_, fmt::format("--{} does not take a value", name));
     }
     return unknown_option("--" + name, equals == arg.npos ? "" : arg.substr(equals + 1));
   }
@@ -191,7 +193,8 @@ class Parser {
       return store_value(path_, name, "", option.target, option.choices);
     }
     if (next_ == args_.size()) {
-      return usage(path_, fmt::format("{} needs a value, {} {}", name, name, option.value_name));
+      return wrong_usage(path_,
+                         fmt::format("{} needs a value, {} {}", name, name, option.value_name));
     }
     const std::string& value = args_[next_++];
     take_second(option);
@@ -216,17 +219,17 @@ class Parser {
     const bool has_next = next_ < args_.size() && !is_option(args_[next_]);
     if (value.empty()) value = has_next ? args_[next_] : "VALUE";
     if (const std::string set = sets_keys ? write_set(word, value) : ""; !set.empty()) {
-      return usage(path_, fmt::format("{} is unknown; {}", name, set));
+      return wrong_usage(path_, fmt::format("{} is unknown; {}", name, set));
     }
     const std::string nearest = nearest_name(word, names);
-    return usage(
+    return wrong_usage(
         path_, fmt::format("{} is unknown{}", name, meant(nearest.empty() ? "" : "--" + nearest)));
   }
 
   Status check_arguments() const {
     for (size_t i = num_arguments_; i < command_->arguments.size(); ++i) {
       const Argument& argument = command_->arguments[i];
-      if (argument.required) return usage(path_, fmt::format("{} is missing", argument.name));
+      if (argument.required) return wrong_usage(path_, fmt::format("{} is missing", argument.name));
     }
     return Done{};
   }

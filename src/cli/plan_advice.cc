@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-std::string ending_of(const std::string& file) {
+std::string roofline_ending(const std::string& file) {
   return std::filesystem::path(file).extension().string();
 }
 
@@ -35,7 +35,7 @@ std::string title_of(const RunPlan& started) {
 
 Status write_roofline(const std::string& file, const Roofline& roof, const std::string& title) {
   TRIREME_TRY_DONE(make_folders_of(file));
-  const bool is_text = ending_of(file) == ".txt";
+  const bool is_text = roofline_ending(file) == ".txt";
   return write_file_atomically(file, is_text ? roofline_text(roof) : draw_roofline(roof, title));
 }
 
@@ -69,7 +69,7 @@ std::vector<Option> advice_options(PlanAdviceOptions& options) {
 Status check_advice_options(const PlanAdviceOptions& options) {
   TRIREME_TRY_DONE(check_token_options(options.tokens, options.price_per_hour));
   if (options.roofline.empty()) return Done{};
-  const std::string ending = ending_of(options.roofline);
+  const std::string ending = roofline_ending(options.roofline);
   if (ending == ".svg" || ending == ".txt") return Done{};
   return usage(
       fmt::format("--roofline {}: the name must end in .svg or .txt, which says what is "

@@ -15,16 +15,16 @@
 namespace trireme {
 namespace {
 
-std::vector<std::string> names_of(std::span<const Trainer> trainers) {
+std::vector<std::string> names_of(std::span<const JobTrainer> trainers) {
   std::vector<std::string> names;
-  for (const Trainer trainer : trainers) names.emplace_back(name_of(trainer));
+  for (const JobTrainer trainer : trainers) names.emplace_back(name_of(trainer));
   return names;
 }
 
 // `name` is one of the choices of the options.
-Trainer trainer_of(const std::string& name) {
+JobTrainer trainer_of(const std::string& name) {
   return *std::find_if(std::begin(kTrainers), std::end(kTrainers) - 1,
-                       [&](Trainer trainer) { return name_of(trainer) == name; });
+                       [&](JobTrainer trainer) { return name_of(trainer) == name; });
 }
 
 // Words behind -- that belong to the job, which follow the files.

@@ -74,9 +74,9 @@ Status outline_pipeline(RunPlan& plan, PlanParts& parts) {
   // With memory.recompute = "fit" the schedule and the stages do not depend on the values that are
   // chosen, so that the memory of one plan says what the others need.
   const uint64_t again = std::exchange(plan.shape.again, 0);
-  const Status laid_out = lay_out_pipeline(plan, parts);
+  Status laid_out = lay_out_pipeline(plan, parts);
   plan.shape.again = again;
-  TRIREME_TRY_DONE(laid_out);
+  if (!laid_out.ok()) return laid_out;
   plan.pipeline.clear();
   for (int pp = 0; pp < plan.mesh.pp; ++pp) {
     plan.pipeline.push_back(outline_rank(plan, position_of(plan.mesh, {.pp = pp})));

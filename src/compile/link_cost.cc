@@ -8,7 +8,8 @@ namespace {
 
 // Rounds in which a message reaches `parts` parts that are joined by one tier.
 double rounds(const TierPart& part) {
-  return part.tier->is_torus ? double(part.parts / 2) : std::ceil(std::log2(double(part.parts)));
+  const double parts = double(part.parts);
+  return part.tier->is_torus ? std::floor(parts / 2.0) : std::ceil(std::log2(parts));
 }
 
 double latency_s(const Hardware& hardware, const std::vector<TierPart>& parts) {

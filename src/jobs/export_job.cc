@@ -7,18 +7,18 @@ namespace trireme {
 
 Result<ExportedJob> export_job(const ExportRequest& request) {
   switch (request.trainer) {
-    case Trainer::Megatron:
+    case JobTrainer::Megatron:
       return export_megatron(request);
-    case Trainer::Torchtitan:
+    case JobTrainer::Torchtitan:
       return export_torchtitan(request);
-    case Trainer::Deepspeed:
+    case JobTrainer::Deepspeed:
       return export_deepspeed(request);
-    case Trainer::Nanotron:
+    case JobTrainer::Nanotron:
       return export_nanotron(request);
-    case Trainer::Accelerate:
+    case JobTrainer::Accelerate:
       return export_accelerate(request);
   }
-  TRIREME_CHECK(false, "unknown Trainer");
+  TRIREME_CHECK(false, "unknown JobTrainer");
 }
 
 }  // namespace trireme

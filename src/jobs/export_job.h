@@ -12,7 +12,7 @@ namespace trireme {
 
 // A layout to be written for another trainer. The configuration has a plan.
 struct ExportRequest {
-  Trainer trainer = Trainer::Megatron;
+  JobTrainer trainer = JobTrainer::Megatron;
   RunConfig config;                   // with the vocabulary of its data
   std::vector<int64_t> stage_layers;  // [stage] of the pipeline; empty: all alike
   std::string path;  // the file's name; its ending may choose the form, "" the usual one

@@ -12,7 +12,7 @@ namespace {
 const std::filesystem::path kHere = std::filesystem::path(__FILE__).parent_path();
 
 struct GoldenJob {
-  Trainer trainer;
+  JobTrainer trainer;
   std::string file;
   std::string configuration;
   std::vector<std::string> overrides;
@@ -27,20 +27,20 @@ TEST(ExportGolden, FilesAreAsTheyWere) {
   const std::vector<std::string> sharded = {"parallel.pp=2", "parallel.dp=2", "parallel.zero=3",
                                             "memory.recompute=full", "precision.compute=bf16"};
   const std::vector<GoldenJob> jobs = {
-      {Trainer::Megatron,
+      {JobTrainer::Megatron,
        "megatron.sh",
        "tiny-moe",
        {"parallel.pp=2", "parallel.dp=2", "parallel.zero=1", "precision.compute=bf16",
         "parallel.tp=2", "parallel.sequence=true", "parallel.schedule=interleaved"}},
-      {Trainer::Torchtitan, "torchtitan.py", "tiny-llama", sharded, {2, 2}},
-      {Trainer::Torchtitan, "torchtitan.toml", "tiny-llama", sharded, {2, 2}},
-      {Trainer::Deepspeed, "ds_config.json", "tiny-llama", pipeline},
-      {Trainer::Nanotron,
+      {JobTrainer::Torchtitan, "torchtitan.py", "tiny-llama", sharded, {2, 2}},
+      {JobTrainer::Torchtitan, "torchtitan.toml", "tiny-llama", sharded, {2, 2}},
+      {JobTrainer::Deepspeed, "ds_config.json", "tiny-llama", pipeline},
+      {JobTrainer::Nanotron,
        "nanotron.yaml",
        "tiny-llama",
        {"parallel.pp=2", "parallel.dp=2", "parallel.zero=1", "precision.compute=bf16",
         "parallel.tp=2", "parallel.sequence=true"}},
-      {Trainer::Accelerate,
+      {JobTrainer::Accelerate,
        "accelerate.yaml",
        "tiny-llama",
        {"parallel.dp=4", "parallel.tp=2", "parallel.zero=3", "parallel.hsdp_shard=2"}},
@@ -69,7 +69,7 @@ TEST(Export, WritesUnevenStages) {
   config.parallel.pp = 4;
   config.batch.micro_sequences = 1;
   config.batch.global_sequences = 8;
-  const ExportedJob job = export_job({.trainer = Trainer::Megatron,
+  const ExportedJob job = export_job({.trainer = JobTrainer::Megatron,
                                       .config = config,
                                       .stage_layers = {7, 9, 9, 7},
                                       .path = "job.sh"})
@@ -77,7 +77,7 @@ TEST(Export, WritesUnevenStages) {
   const std::string& text = job.files.front().text;
   EXPECT_NE(text.find("--pipeline-model-parallel-layout 'Et*7|t*9|t*9|t*7L'"), std::string::npos);
   const ImportedJob read =
-      import_job({.trainer = Trainer::Megatron, .text = text, .source = "job.sh"}).value();
+      import_job({.trainer = JobTrainer::Megatron, .text = text, .source = "job.sh"}).value();
   const RunConfig again = configuration_of(read).value();
   EXPECT_EQ(again.parallel.pp, 4);
   EXPECT_EQ(again.parallel.chunks, 1);
@@ -104,30 +104,30 @@ TEST(Export, EveryKeyIsOnThePage) {
 // Every refusal names our key, its value, the trainer and a remedy.
 TEST(Export, RefusesWhatATrainerCannotExpress) {
   struct Refused {
-    Trainer trainer;
+    JobTrainer trainer;
     std::string override_text;
     std::string says;
   };
   const std::vector<Refused> all = {
-      {Trainer::Megatron, "parallel.schedule=\"zb_h1\"", "parallel.schedule = \"zb_h1\""},
-      {Trainer::Megatron, "memory.offload=\"all\"", "memory.offload = \"all\""},
-      {Trainer::Megatron, "model.parallel_block=true", "model.parallel_block = true"},
-      {Trainer::Megatron, "model.rope_theta=10000.5", "model.rope_theta = 10000.5"},
-      {Trainer::Torchtitan, "parallel.zero=1", "parallel.zero = 1"},
-      {Trainer::Torchtitan, "precision.compute=\"fp16\"", "precision.compute = \"fp16\""},
-      {Trainer::Deepspeed, "memory.recompute=\"selective\"", "memory.recompute = \"selective\""},
-      {Trainer::Deepspeed, "parallel.hsdp_shard=2", "parallel.hsdp_shard = 2"},
-      {Trainer::Nanotron, "parallel.zero=2", "parallel.zero = 2"},
-      {Trainer::Nanotron, "memory.offload=\"optimizer\"", "memory.offload = \"optimizer\""},
-      {Trainer::Accelerate, "parallel.zero=1", "parallel.zero = 1"},
-      {Trainer::Accelerate, "parallel.pp=2", "parallel.pp = 2"},
+      {JobTrainer::Megatron, "parallel.schedule=\"zb_h1\"", "parallel.schedule = \"zb_h1\""},
+      {JobTrainer::Megatron, "memory.offload=\"all\"", "memory.offload = \"all\""},
+      {JobTrainer::Megatron, "model.parallel_block=true", "model.parallel_block = true"},
+      {JobTrainer::Megatron, "model.rope_theta=10000.5", "model.rope_theta = 10000.5"},
+      {JobTrainer::Torchtitan, "parallel.zero=1", "parallel.zero = 1"},
+      {JobTrainer::Torchtitan, "precision.compute=\"fp16\"", "precision.compute = \"fp16\""},
+      {JobTrainer::Deepspeed, "memory.recompute=\"selective\"", "memory.recompute = \"selective\""},
+      {JobTrainer::Deepspeed, "parallel.hsdp_shard=2", "parallel.hsdp_shard = 2"},
+      {JobTrainer::Nanotron, "parallel.zero=2", "parallel.zero = 2"},
+      {JobTrainer::Nanotron, "memory.offload=\"optimizer\"", "memory.offload = \"optimizer\""},
+      {JobTrainer::Accelerate, "parallel.zero=1", "parallel.zero = 1"},
+      {JobTrainer::Accelerate, "parallel.pp=2", "parallel.pp = 2"},
   };
   for (const Refused& refused : all) {
     const std::string path = (kHere / ".." / ".." / "configs" / "tiny-llama.toml").string();
     std::vector<std::string> overrides = {"parallel.dp=4", refused.override_text};
     if (refused.override_text.find("zero") == std::string::npos) {
-      overrides.push_back(refused.trainer == Trainer::Accelerate ? "parallel.zero=3"
-                                                                 : "parallel.zero=1");
+      overrides.push_back(refused.trainer == JobTrainer::Accelerate ? "parallel.zero=3"
+                                                                    : "parallel.zero=1");
     }
     const LoadedConfig loaded = load_config({.files = {path}, .overrides = overrides}).value();
     const auto job = export_job({.trainer = refused.trainer, .config = loaded.config});

@@ -8,14 +8,14 @@ namespace trireme {
 
 Result<ImportedJob> import_job(const ImportRequest& request) {
   switch (request.trainer) {
-    case Trainer::Megatron:
+    case JobTrainer::Megatron:
       return import_megatron(request);
-    case Trainer::Torchtitan:
+    case JobTrainer::Torchtitan:
       return import_torchtitan(request);
-    case Trainer::Deepspeed:
+    case JobTrainer::Deepspeed:
       return import_deepspeed(request);
-    case Trainer::Nanotron:
-    case Trainer::Accelerate:
+    case JobTrainer::Nanotron:
+    case JobTrainer::Accelerate:
       break;
   }
   return usage(
@@ -26,7 +26,7 @@ Result<ImportedJob> import_job(const ImportRequest& request) {
 
 Result<ImportedJob> import_arguments(const std::vector<std::string>& words,
                                      const ImportRequest& request) {
-  if (request.trainer != Trainer::Megatron) {
+  if (request.trainer != JobTrainer::Megatron) {
     return usage(fmt::format("{} reads a file, not arguments; name the file after --from",
                              title_of(request.trainer)));
   }

@@ -14,7 +14,7 @@ namespace trireme {
 
 // A job of another trainer to be read.
 struct ImportRequest {
-  Trainer trainer = Trainer::Megatron;
+  JobTrainer trainer = JobTrainer::Megatron;
   std::string_view text;  // of the file
   std::string source;     // the file's name, for messages and, by its ending, for the form
   std::optional<int> ranks;

@@ -28,7 +28,8 @@ torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \
     --log-interval 10
 )";
 
-Result<ImportedJob> imported(Trainer trainer, std::string_view text, const std::string& base = "") {
+Result<ImportedJob> imported(JobTrainer trainer, std::string_view text,
+                             const std::string& base = "") {
   ImportRequest request{.trainer = trainer, .text = text, .source = "job"};
   if (!base.empty()) {
     request.base = load_config_text(base, "base.toml", {}).value().config;
@@ -38,7 +39,7 @@ Result<ImportedJob> imported(Trainer trainer, std::string_view text, const std::
 }
 
 TEST(ImportMegatron, ReadsALaunchScript) {
-  const ImportedJob job = imported(Trainer::Megatron, kScript).value();
+  const ImportedJob job = imported(JobTrainer::Megatron, kScript).value();
   const RunConfig config = configuration_of(job).value();
   EXPECT_EQ(config.model.layers, 24);
   EXPECT_EQ(config.model.d_ff, 4 * 2048);
@@ -61,7 +62,7 @@ TEST(ImportMegatron, ReadsALaunchScript) {
 TEST(ImportMegatron, RulesNameTheLineOfTheJob) {
   std::string script(kScript);
   script.replace(script.find("heads 16"), 8, "heads 15");
-  const Result<RunConfig> config = configuration_of(imported(Trainer::Megatron, script).value());
+  const Result<RunConfig> config = configuration_of(imported(JobTrainer::Megatron, script).value());
   ASSERT_FALSE(config.ok());
   EXPECT_EQ(config.error().kind, ErrorKind::Usage);
   EXPECT_NE(config.error().message.find("job:8: --num-attention-heads 15: model.heads = 15 must"),
@@ -83,19 +84,19 @@ TEST(ImportMegatron, ReadsArguments) {
                                           "1",
                                           "--swiglu"};
   const ImportedJob job =
-      import_arguments(words, {.trainer = Trainer::Megatron, .source = "argument"}).value();
+      import_arguments(words, {.trainer = JobTrainer::Megatron, .source = "argument"}).value();
   const RunConfig config = configuration_of(job).value();
   EXPECT_EQ(config.model.vocab_size, 128);
   EXPECT_EQ(config.model.d_ff, 128);  // two thirds of 256, down to a multiple of 64
   const std::vector<std::string> wrong = {"--num-layers", "four"};
   const auto refused =
-      import_arguments(wrong, {.trainer = Trainer::Megatron, .source = "argument"});
+      import_arguments(wrong, {.trainer = JobTrainer::Megatron, .source = "argument"});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("argument: --hidden-size: is missing"), std::string::npos);
 }
 
 struct BadJob {
-  Trainer trainer;
+  JobTrainer trainer;
   std::string text;
   ErrorKind kind;
   std::vector<std::string> says;
@@ -107,48 +108,48 @@ TEST(Import, RefusesWithPlaceReasonAndRemedy) {
   const std::string model = "[model]\nvocab_size = 256\n";
   const std::string batch = "[training]\nlocal_batch_size = 1\nseq_len = 64\n";
   const std::vector<BadJob> jobs = {
-      {Trainer::Megatron,
+      {JobTrainer::Megatron,
        "--num-layers 2 --fp8-format hybrid",
        ErrorKind::Usage,
        {"job:1: --fp8-format hybrid", "fp8", "--bf16"}},
-      {Trainer::Megatron, "--yaml-cfg a.yaml", ErrorKind::Usage, {"job:1: --yaml-cfg a.yaml"}},
-      {Trainer::Megatron, "echo hello", ErrorKind::Usage, {"job", "--num-layers"}},
-      {Trainer::Megatron, "run '", ErrorKind::Usage, {"job:1", "not closed"}},
-      {Trainer::Megatron,
+      {JobTrainer::Megatron, "--yaml-cfg a.yaml", ErrorKind::Usage, {"job:1: --yaml-cfg a.yaml"}},
+      {JobTrainer::Megatron, "echo hello", ErrorKind::Usage, {"job", "--num-layers"}},
+      {JobTrainer::Megatron, "run '", ErrorKind::Usage, {"job:1", "not closed"}},
+      {JobTrainer::Megatron,
        "--num-layers 2\n--tensor-model-parallel-size $TP",
        ErrorKind::Usage,
        {"job:2: --tensor-model-parallel-size $TP", "integer"}},
-      {Trainer::Torchtitan, "[model\n", ErrorKind::Usage, {"job:1"}},
-      {Trainer::Torchtitan,
+      {JobTrainer::Torchtitan, "[model\n", ErrorKind::Usage, {"job:1"}},
+      {JobTrainer::Torchtitan,
        "[model]\nname = \"llama3\"\nflavor = \"7B\"\n" + batch,
        ErrorKind::Usage,
        {"job:3: model.flavor 7B", "RUN.toml"}},
-      {Trainer::Torchtitan,
+      {JobTrainer::Torchtitan,
        batch + "[parallelism]\ndata_parallel_shard_degree = 1\npipeline_parallel_degree = 2\n"
                "pipeline_parallel_schedule = \"Mine\"",
        ErrorKind::Infeasible,
        {"job:7: parallelism.pipeline_parallel_schedule Mine", "1F1B"},
        model},
-      {Trainer::Torchtitan,
+      {JobTrainer::Torchtitan,
        batch + "[parallelism]\ntensor_parallel_degree = 2\n",
        ErrorKind::Usage,
        {"parallelism.data_parallel_shard_degree", "--ranks"},
        model},
-      {Trainer::Deepspeed, "{\n\"train_batch_size\": 8,\n}", ErrorKind::Usage, {"job:3"}, model},
-      {Trainer::Deepspeed, "{\"train_batch_size\": 8}", ErrorKind::Usage, {"RUN.toml"}},
-      {Trainer::Deepspeed,
+      {JobTrainer::Deepspeed, "{\n\"train_batch_size\": 8,\n}", ErrorKind::Usage, {"job:3"}, model},
+      {JobTrainer::Deepspeed, "{\"train_batch_size\": 8}", ErrorKind::Usage, {"RUN.toml"}},
+      {JobTrainer::Deepspeed,
        "{\n\"train_batch_size\": \"auto\"}",
        ErrorKind::Usage,
        {"job:2: train_batch_size auto", "number"},
        model},
-      {Trainer::Deepspeed,
+      {JobTrainer::Deepspeed,
        "{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 3,\n"
        "\"gradient_accumulation_steps\": 1}",
        ErrorKind::Usage,
        {"job:1: train_batch_size 8", "multiple"},
        model},
-      {Trainer::Deepspeed, "[]", ErrorKind::Usage, {"job:1"}, model},
-      {Trainer::Nanotron, "", ErrorKind::Usage, {"nanotron", "Megatron-LM"}},
+      {JobTrainer::Deepspeed, "[]", ErrorKind::Usage, {"job:1"}, model},
+      {JobTrainer::Nanotron, "", ErrorKind::Usage, {"nanotron", "Megatron-LM"}},
   };
   for (const BadJob& bad : jobs) {
     const Result<ImportedJob> job = imported(bad.trainer, bad.text, bad.base);
@@ -170,7 +171,7 @@ TEST(ImportMegatron, RefusesWhatChangesTheLayout) {
         "--qk-layernorm", "--decoder-first-pipeline-num-layers 3", "--some-new-parallel-size 2"}) {
     std::string script(kScript);
     script.insert(script.find(" --bf16"), " " + setting);
-    const Result<ImportedJob> job = imported(Trainer::Megatron, script);
+    const Result<ImportedJob> job = imported(JobTrainer::Megatron, script);
     ASSERT_FALSE(job.ok()) << setting;
     EXPECT_EQ(job.error().kind, ErrorKind::Infeasible) << setting;
     EXPECT_NE(job.error().message.find("job:18: --"), std::string::npos) << job.error().message;
@@ -179,7 +180,7 @@ TEST(ImportMegatron, RefusesWhatChangesTheLayout) {
 
 TEST(ImportTorchtitan, KnowsTheReleasedLlamas) {
   const ImportedJob job =
-      imported(Trainer::Torchtitan,
+      imported(JobTrainer::Torchtitan,
                "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n"
                "seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 8\n")
           .value();
@@ -199,7 +200,7 @@ TEST(ImportDeepspeed, DerivesTheMissingBatchSize) {
         "{\"train_batch_size\": 24, \"train_micro_batch_size_per_gpu\": 2,"
         "\"gradient_accumulation_steps\": 3}"}) {
     const RunConfig config =
-        configuration_of(imported(Trainer::Deepspeed, text, base).value(), base).value();
+        configuration_of(imported(JobTrainer::Deepspeed, text, base).value(), base).value();
     EXPECT_EQ(config.parallel.dp, 4) << text;
     EXPECT_EQ(config.batch.global_sequences, 24) << text;
     EXPECT_EQ(config.batch.micro_sequences, 2) << text;

@@ -36,7 +36,7 @@ struct KeyPair {
 
 using KeyTable = std::span<const KeyPair>;
 
-// Tables, [Trainer].
+// Tables, [JobTrainer].
 KeyTable megatron_keys();
 KeyTable torchtitan_keys();
 KeyTable deepspeed_keys();

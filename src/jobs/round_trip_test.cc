@@ -75,7 +75,7 @@ std::string base_without(const RunConfig& config, const std::set<std::string>& l
 
 // Writes each of many layouts and reads it back. Every one is either refused with a reason or the
 // same afterwards.
-void expect_round_trips(Trainer trainer, const std::string& path, KeyTable table,
+void expect_round_trips(JobTrainer trainer, const std::string& path, KeyTable table,
                         const std::set<std::string>& from_base, int at_least) {
   RandomLayouts layouts(7);
   int num_written = 0;
@@ -113,11 +113,11 @@ void expect_round_trips(Trainer trainer, const std::string& path, KeyTable table
 }
 
 TEST(RoundTrip, MegatronKeepsEveryLayout) {
-  expect_round_trips(Trainer::Megatron, "job.sh", megatron_keys(), {}, 200);
+  expect_round_trips(JobTrainer::Megatron, "job.sh", megatron_keys(), {}, 200);
 }
 
 TEST(RoundTrip, TorchtitanTomlKeepsEveryLayout) {
-  expect_round_trips(Trainer::Torchtitan, "job.toml", torchtitan_keys(), {"model", "optim"}, 25);
+  expect_round_trips(JobTrainer::Torchtitan, "job.toml", torchtitan_keys(), {"model", "optim"}, 25);
 }
 
 TEST(RoundTrip, TorchtitanModuleKeepsEveryLayout) {
@@ -130,7 +130,7 @@ TEST(RoundTrip, TorchtitanModuleKeepsEveryLayout) {
   lost.insert("model.activation");
   lost.insert("model.norm");
   lost.insert("model.positions");
-  expect_round_trips(Trainer::Torchtitan, "job.py", torchtitan_keys(), lost, 25);
+  expect_round_trips(JobTrainer::Torchtitan, "job.py", torchtitan_keys(), lost, 25);
 }
 
 TEST(RoundTrip, DeepspeedKeepsEveryLayout) {
@@ -145,7 +145,7 @@ TEST(RoundTrip, DeepspeedKeepsEveryLayout) {
                                 "parallel.sequence",
                                 "parallel.context",
                                 "memory.recompute"};
-  expect_round_trips(Trainer::Deepspeed, "job.json", deepspeed_keys(), lost, 60);
+  expect_round_trips(JobTrainer::Deepspeed, "job.json", deepspeed_keys(), lost, 60);
 }
 
 // Nothing of a configuration is lost in silence: each table says something of each key.

@@ -52,9 +52,9 @@ LogAxis axis_over(double least, double most) {
   return {std::log10(least) - 0.3, std::log10(most) + 0.3};
 }
 
-struct Box {
+struct LabelBox {
   double x = 0, y = 0, width = 0, height = 0;
-  bool overlaps(const Box& other) const {
+  bool overlaps(const LabelBox& other) const {
     return x < other.x + other.width && other.x < x + width && y < other.y + other.height &&
            other.y < y + height;
   }
@@ -234,11 +234,12 @@ class RoofPicture {
         const double angle = (1.5 + turn) * std::acos(-1.0) / 6.0;
         const double middle_x = x + std::cos(angle) * (away + width / 2);
         const double middle_y = y + std::sin(angle) * (away + height / 2);
-        const Box box{middle_x - width / 2, middle_y - height / 2, width, height};
+        const LabelBox box{middle_x - width / 2, middle_y - height / 2, width, height};
         const bool is_inside = box.x >= kLeft && box.x + width <= kLeft + kWidth && box.y >= kTop &&
                                box.y + height <= kTop + kHeight;
-        const bool is_free = std::none_of(taken_.begin(), taken_.end(),
-                                          [&](const Box& other) { return box.overlaps(other); });
+        const bool is_free = std::none_of(taken_.begin(), taken_.end(), [&](const LabelBox& other) {
+          return box.overlaps(other);
+        });
         if (!is_inside || !is_free) continue;
         taken_.push_back(box);
         return (ring > 0 ? line_of("lead", x, y, middle_x, middle_y) : "") +
@@ -250,7 +251,7 @@ class RoofPicture {
 
   const Roofline& roof_;
   LogAxis x_axis_, y_axis_;
-  std::vector<Box> taken_;
+  std::vector<LabelBox> taken_;
 };
 
 }  // namespace

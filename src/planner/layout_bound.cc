@@ -296,7 +296,8 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   const UnitPrices& prices = unit_prices(layout, again);
   const UnitPrices& hiding = most_prices(layout);  // they hide the most
   const ExchangeTimes& exchanges = layer_exchanges(layout);
-  const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
+  const int64_t num_microbatches = started_.global_sequences / mesh.dp / layout.micro_sequences;
+  const double m = double(num_microbatches);
   std::vector<double> compute_s, backward_compute_s, forward_s, backward_s;
   std::vector<double> forward_before = {0}, backward_before = {0};
   for (const StageSpec& stage : stages) {
@@ -342,7 +343,8 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
                                     uint64_t again) {
   const Mesh& mesh = layout.mesh;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
-  const double m = double(started_.global_sequences / mesh.dp / layout.micro_sequences);
+  const int64_t num_microbatches = started_.global_sequences / mesh.dp / layout.micro_sequences;
+  const double m = double(num_microbatches);
   const double own_m = m / traits_of(layout.schedule).param_copies();
   const double reduce_s = reduce_seconds_of_layer(layout, own_m);
   const double gather_s = gather_seconds_of_layer(layout, own_m);

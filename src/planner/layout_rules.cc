@@ -127,11 +127,10 @@ class Rules {
                                 "{:.0f} behind which the links keep up",
                                 tokens, tokens < needed ? "below" : "at least", needed)
                           : std::string("ZeRO-3 alone does not fit");
-    std::optional<Tried> found =
-        by_zero && tokens >= needed ? std::move(by_zero) : piped(layout, 1);
+    std::optional<Tried> found = by_zero && tokens >= needed ? by_zero : piped(layout, 1);
     if (!found && by_zero) {
       why += ", but no pipeline fits";
-      found = std::move(by_zero);
+      found = by_zero;
     }
     if (!found) {
       why += ", and neither does a pipeline alone";

@@ -15,8 +15,8 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kEvenWidth = 64;  // d_ff stays a multiple of this if it is one
-constexpr OffloadChoice kOffloads[] = {OffloadChoice::None, OffloadChoice::Optimizer,
-                                       OffloadChoice::All};
+constexpr OffloadChoice kSizedOffloads[] = {OffloadChoice::None, OffloadChoice::Optimizer,
+                                            OffloadChoice::All};
 
 // The multiple of `step` that is nearest to `value`, and at least `least`.
 int64_t nearest_multiple(double value, int64_t step, int64_t least) {
@@ -133,7 +133,7 @@ Result<MaxModels> max_models(const RunConfig& config, const HostFacts& host) {
   }
   const ModelSizes sizes(started);
   for (int zero = 0; zero <= 3; ++zero) {
-    for (const OffloadChoice offload : kOffloads) {
+    for (const OffloadChoice offload : kSizedOffloads) {
       RunConfig other = config;
       other.parallel.zero = zero;
       other.memory.offload = offload;

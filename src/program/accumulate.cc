@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 // The storage of a leaf is live from its W to the join that adds it to its left neighbour.
-struct Lifetime {
+struct PartialSumLife {
   size_t begin = 0;
   size_t end = SIZE_MAX;
 };
@@ -47,7 +47,7 @@ class GradTree {
   // First fit in the order of birth, which is optimal for intervals. The leftmost leaf, whose
   // storage holds the sum in the end, swaps its slot with the leaf that has slot 0.
   std::map<int64_t, int16_t> assign_slots(int& num_slots) const {
-    std::vector<std::pair<Lifetime, int64_t>> by_birth;
+    std::vector<std::pair<PartialSumLife, int64_t>> by_birth;
     for (const auto& [leaf, lifetime] : lifetimes_) by_birth.emplace_back(lifetime, leaf);
     std::sort(by_birth.begin(), by_birth.end(),
               [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
@@ -99,7 +99,7 @@ class GradTree {
   int64_t num_global_;
   size_t clock_ = 0;
   std::map<Node, int64_t> complete_;  // node -> leaf whose storage holds its sum
-  std::map<int64_t, Lifetime> lifetimes_;
+  std::map<int64_t, PartialSumLife> lifetimes_;
 };
 
 bool makes_weight_gradient(const Action& action) {

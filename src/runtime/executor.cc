@@ -5,7 +5,7 @@
 namespace trireme {
 
 Executor::Executor(Parts parts)
-    : parts_(std::move(parts)),
+    : parts_(parts),
       exchange_(parts_.plan, parts_.memory, parts_.world),
       whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
       whole_targets_(whole_tokens_.size()) {

@@ -128,7 +128,7 @@ Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
   const SaveOptions options{.keep = 0, .progress = &world.progress()};
   const auto begin = [&]() -> Result<std::string> {
     if (!is_first) return std::string();
-    TRIREME_TRY_DONE(root);
+    if (!root.ok()) return root.error();
     return begin_checkpoint(*root, info.step, options);
   };
   const Result<std::string> begun = begin();
