@@ -2,33 +2,24 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/small_run_fixture.h"
+
 namespace trireme {
 namespace {
 
-RunConfig small_run() {
-  RunConfig config;
-  config.model.layers = 4;
+// Wide enough that tensor parallelism pays.
+RunConfig wide_run() {
+  RunConfig config = small_run(ModelFamily::Gpt2);
   config.model.d_model = 64;
-  config.model.heads = 4;
   config.model.d_ff = 128;
-  config.model.vocab_size = 96;
-  config.model.seq_len = 16;
   config.batch.global_sequences = 8;
+  config.batch.micro_sequences = 8;
   return config;
-}
-
-Hardware two_nodes() {
-  Hardware hardware;
-  hardware.fp32_flops = 1e11;
-  hardware.bf16_flops = 2e11;
-  hardware.memory_bytes_per_s = 1e11;
-  hardware.set_nodes(2, {1e-6, 5e9}, {3e-6, 1e9});
-  return hardware;
 }
 
 // No rule of thumb is faster than the search, and each keeps to its rule.
 TEST(SimpleChoices, AreLayoutsOfTheirRulesThatAreNeverFasterThanTheFastest) {
-  const RunConfig config = small_run();
+  const RunConfig config = wide_run();
   const LayoutSearch all = search_layout(config, {}, two_nodes(), 8, 1).value();
   const std::vector<SimpleChoice> simple = price_simple_choices(config, {}, two_nodes(), 8);
   ASSERT_EQ(simple.size(), 3u);
@@ -44,7 +35,7 @@ TEST(SimpleChoices, AreLayoutsOfTheirRulesThatAreNeverFasterThanTheFastest) {
 }
 
 TEST(SimpleChoices, ARuleWithoutAFeasibleLayoutSaysWhy) {
-  RunConfig config = small_run();
+  RunConfig config = wide_run();
   config.batch.global_sequences = 4;  // fewer than the ranks of pure FSDP
   const std::vector<SimpleChoice> simple = price_simple_choices(config, {}, two_nodes(), 8);
   ASSERT_FALSE(simple.empty());
