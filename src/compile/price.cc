@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "graph/all_passes.h"
 #include "graph/fuse.h"
 #include "graph/keep.h"
 #include "graph/model_graphs.h"
-#include "graph/place.h"
-#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -43,7 +42,7 @@ class UnitPricer {
       : shard_(shard_model(model, shape)), shape_(shape), hardware_(hardware) {}
 
   ComputeTimes price(const Graph& stated, Recompute recompute) const {
-    const Graph placed = place(stack(stated), shape_);
+    const Graph placed = placed_graph(stated, shape_);
     const Graph fused = fuse(placed);
     const std::vector<OpWork> works =
         op_works(hardware_.practice.fuses_kernels ? fused : placed, shard_, shape_);

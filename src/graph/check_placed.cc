@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "graph/all_passes.h"
 #include "graph/model_graphs.h"
 #include "graph/op_placement.h"
 #include "graph/param_table.h"
 #include "graph/place.h"
-#include "graph/stack.h"
 #include "schema/degree_rules.h"
 
 namespace trireme {
@@ -217,7 +217,7 @@ Status check_placements(const ModelSpec& model, const StageSpec& stage, StageSha
   const Mesh mesh{.tp = shape.tp, .cp = shape.cp, .ep = shape.ep};
   TRIREME_TRY_DONE(check_degrees(model, mesh, shape.context_exchange));
   const std::vector<Graph> units =
-      stage_graphs(model, stage, [&](Graph unit) { return place(stack(std::move(unit)), shape); });
+      stage_graphs(model, stage, [&](Graph unit) { return placed_graph(std::move(unit), shape); });
   std::vector<std::vector<ParamLayout>> of_rank;
   for (shape.tp_rank = 0; shape.tp_rank < shape.tp; ++shape.tp_rank) {
     of_rank.push_back(param_layouts(model, stage, shape));

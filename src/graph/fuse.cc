@@ -89,6 +89,7 @@ class Fuser {
     }
     loss.inputs = joined->inputs;
     loss.params = joined->params;
+    loss.slices = joined->slices;
     remove(*joined);
   }
 

@@ -94,6 +94,13 @@ bool reads(const Op& op, ValueId value) {
          op.early_residual == value || op.late_residual == value;
 }
 
+std::string to_string(const OpSlices& slices) {
+  std::vector<std::string> sums;
+  if (slices.forward > 0) sums.push_back(fmt::format("F sums {} slices", slices.forward));
+  if (slices.backward > 0) sums.push_back(fmt::format("B sums {} slices", slices.backward));
+  return fmt::format("{}", fmt::join(sums, ", "));
+}
+
 std::string to_string(const Graph& graph) {
   std::string text = graph.unit + "\n";
   for (const Op& op : graph.ops) {
@@ -104,8 +111,8 @@ std::string to_string(const Graph& graph) {
       text += fmt::format(" over {}: {} to {}{}", name_of(op.axis), to_string(op.change.from),
                           to_string(op.change.to), op.in_pieces ? ", in pieces" : "");
     }
-    text += fused_text(graph, op);
-    text += "\n";
+    if (op.slices != OpSlices{}) text += ", " + to_string(op.slices);
+    text += fused_text(graph, op) + "\n";
   }
   return text;
 }

@@ -89,6 +89,15 @@ struct EdgeChange {
   bool in_pieces = false;  // beside the product, piece by piece (parallel.tp_overlap)
 };
 
+// What the pass `slice` adds: into how many slices of this rank an op cuts the sums of F (of its
+// output) and of B (of the gradient of its input). Where there are slices, outputs that stand side
+// by side are summed apart. 0: the product makes the sum as one.
+struct OpSlices {
+  int forward = 0;
+  int backward = 0;
+  friend bool operator==(const OpSlices&, const OpSlices&) = default;
+};
+
 // A node: what it reads, what it writes, and with which parameters. Redistribute alone has an axis
 // and a change.
 struct Op {
@@ -102,6 +111,7 @@ struct Op {
   // A redistribution whose only neighbour is a linear op may run beside its product, piece by piece
   // (parallel.tp_overlap); the parameters are those of that op.
   bool in_pieces = false;
+  OpSlices slices = {};
 
   // What the pass `fuse` joins to a product so that one call does it, in this order: the first
   // input is gathered (enter), the product is added to another addend of the same sum (addend) and,
@@ -140,6 +150,8 @@ const Op* producer_of(const Graph& graph, ValueId value);
 // Whether an op reads the value in its forward pass.
 bool reads(const Op& op, ValueId value);
 
+// "F sums 4 slices"; empty where there are none.
+std::string to_string(const OpSlices& slices);
 // One line for each op: name, kind, inputs with their axes, parameters, outputs.
 std::string to_string(const Graph& graph);
 

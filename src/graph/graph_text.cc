@@ -44,7 +44,10 @@ std::string op_line(const Graph& graph, const GraphLabels& labels, const Op& op,
   std::string line =
       fmt::format("    {:<{}}  {:<14}  {} -> {}", op.name, width, name_of(op.kind),
                   values_text(graph, labels, op.inputs), values_text(graph, labels, op.outputs));
-  if (op.kind != OpKind::Redistribute) return line + params_text(graph, labels, op) + "\n";
+  if (op.kind != OpKind::Redistribute) {
+    const std::string sums = to_string(op.slices);
+    return line + params_text(graph, labels, op) + (sums.empty() ? "" : ", ") + sums + "\n";
+  }
   return line + fmt::format(" over {}: {} to {}{}{}\n", name_of(op.axis), to_string(op.change.from),
                             to_string(op.change.to), op.in_pieces ? ", in pieces" : "",
                             labels.moves_nothing(op) ? " (one rank: nothing moves)" : "");
@@ -62,10 +65,15 @@ bool follows(const std::string& layer, const std::string& other) {
 // What becomes of the values behind F, after `fuse`. Only layers compute anything again.
 std::string keep_text(const UnitPasses& unit, const StageShape& layout) {
   const bool is_layer = unit.placed.unit.starts_with("layers.");
-  const Graph fused = fuse(unit.placed);
+  const Graph fused = fuse(unit.sliced);
   const Keep kept = keep(fused, is_layer ? keep_policy_of(layout) : KeepPolicy{});
   return fmt::format("  keep: with memory.recompute = \"{}\" W and B find these values\n{}",
                      name_of(layout.recompute), to_string(fused, kept));
+}
+
+bool has_slices(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(),
+                     [](const Op& op) { return op.slices != OpSlices{}; });
 }
 
 size_t num_redistributions(const Graph& graph) {
@@ -76,12 +84,16 @@ size_t num_redistributions(const Graph& graph) {
 }  // namespace
 
 std::vector<PassView> views_of(const UnitPasses& unit) {
+  const bool stacks = unit.stacked.ops.size() != unit.stated.ops.size();
+  const bool moves = num_redistributions(unit.placed) > 0, slices = has_slices(unit.sliced);
   return {{"stated", "this is the graph as the function of the unit states it", unit.stated,
            kNotPlaced},
           {"stack", "linear ops of one module that read the same value are one product",
-           unit.stacked, kNotPlaced, unit.stacked.ops.size() != unit.stated.ops.size()},
+           unit.stacked, kNotPlaced, stacks, stacks},
           {"place", "a redistribution stands wherever an op needs a value in another placement",
-           unit.placed, unit.placements, num_redistributions(unit.placed) > 0}};
+           unit.placed, unit.placements, moves, true},
+          {"slice", "a sum over what tp shares out is cut into slices, so that tp changes no bit",
+           unit.sliced, unit.placements, slices, slices}};
 }
 
 std::string title_of(const UnitPasses& unit) {
@@ -121,10 +133,9 @@ std::string units_text(std::span<const UnitPasses> units, const ModelSpec& model
     text += "\n" + title_of(unit) + "\n";
     for (const PassView& view : views_of(unit)) {
       text += fmt::format("  {}: {}", view.name, view.meaning);
-      // The placed graph says how values lie even where nothing has to move.
       if (!view.changes_graph) text += "; it changes nothing here";
       text += "\n";
-      if (!view.changes_graph && view.placements.empty()) continue;
+      if (!view.is_shown) continue;
       text += graph_text(view.graph, GraphLabels(view.graph, view.placements, model, layout));
     }
     text += keep_text(unit, layout);

@@ -15,8 +15,9 @@ struct PassView {
   const Graph& graph;
   const std::vector<ValuePlacement>& placements;  // empty before `place`
   bool changes_graph = true;
+  bool is_shown = true;  // in full: the placed graph says how values lie even where none moves
 };
-// As stated, after `stack`, after `place`.
+// As stated, after `stack`, after `place`, after `slice`.
 std::vector<PassView> views_of(const UnitPasses& unit);
 
 // "head"; "layers.0 to layers.2, layers.5, which are alike"

@@ -2,10 +2,8 @@
 
 #include <utility>
 
-#include "graph/fuse.h"
+#include "graph/all_passes.h"
 #include "graph/model_graphs.h"
-#include "graph/place.h"
-#include "graph/stack.h"
 
 namespace trireme {
 
@@ -18,7 +16,7 @@ int LayerKeep::num_again(OpKind kind) const {
 }
 
 LayerKeep layer_keep(const ModelSpec& model, const StageShape& shape) {
-  Graph fused = fuse(place(stack(layer_graph(model, 0)), shape));
+  Graph fused = fused_graph(layer_graph(model, 0), shape);
   Keep kept = keep(fused, keep_policy_of(shape));
   return {std::move(fused), std::move(kept)};
 }

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 
+#include "graph/all_passes.h"
 #include "graph/fuse.h"
 #include "graph/keep.h"
 #include "graph/model_graphs.h"
 #include "graph/param_table.h"
-#include "graph/place.h"
-#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -93,7 +92,7 @@ class MoveList {
 
 StageMoves stage_moves(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   MoveList moves(model, shape);
-  const auto placed = [&](Graph unit) { return place(stack(std::move(unit)), shape); };
+  const auto placed = [&](Graph unit) { return placed_graph(std::move(unit), shape); };
   for_each_unit(model, stage, placed, [&](const Graph& unit) { moves.add(unit); });
   return moves.take();
 }

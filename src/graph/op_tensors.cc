@@ -62,12 +62,16 @@ class TensorLister {
 
   // Where addends of a sum over slices, or over ranks piece by piece, wait for the others.
   void add_sums() {
-    const Shape TC{tokens_.all, model_.d_model};
     if (tokens_.is_split && shape_.tp_overlap) {  // the largest part of a rank
       const Shape part{balanced_count(tokens_.all, shape_.tp, 0), model_.d_model};
       add("edge.sum_RC", part, shape_.compute, Lifetime::Scratch);
     }
-    for (int level = 0; 1 << level < model_.slices.count; ++level) {
+    add_slice_sums();
+  }
+  void add_slice_sums() {
+    const Shape TC{tokens_.all, model_.d_model};
+    const int slices = std::max(op_.slices.forward, op_.slices.backward);
+    for (int level = 0; 1 << level < slices; ++level) {
       add(slice_sum_name(level), TC, shape_.compute, Lifetime::Scratch);
     }
   }
@@ -188,9 +192,7 @@ class TensorLister {
     scratch("head.part_3t", Shape{3 * model_.slices.count, tile}, DType::F32);
     scratch("head.parts_3Rt", Shape{3 * model_.slices.all, tile}, DType::F32);
     if (tokens_.is_split) scratch("head.dh_full_TC", Shape{T, C}, shape_.compute);
-    for (int level = 0; 1 << level < model_.slices.count; ++level) {
-      scratch(slice_sum_name(level).c_str(), Shape{T, C}, shape_.compute);
-    }
+    add_slice_sums();
   }
 
   const Graph& graph_;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "graph/model_graphs.h"
 #include "graph/op_placement.h"
+#include "graph/slice.h"
 #include "graph/stack.h"
 
 namespace trireme {
@@ -73,9 +74,14 @@ std::vector<UnitPasses> unit_passes(const ModelSpec& model, const StageShape& la
     }
     Graph stacked = stack(stated);
     Graph placed = place(stacked, layout);
+    Graph sliced = slice(placed, layout);
     std::vector<ValuePlacement> placements = placements_of(placed, layout);
-    units.push_back(
-        {{stated.unit}, stated, std::move(stacked), std::move(placed), std::move(placements)});
+    units.push_back({{stated.unit},
+                     stated,
+                     std::move(stacked),
+                     std::move(placed),
+                     std::move(sliced),
+                     std::move(placements)});
   };
   const auto as_stated = [](Graph unit) { return unit; };
   for_each_unit(model, whole_model(model), as_stated, add);

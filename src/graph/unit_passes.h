@@ -16,7 +16,8 @@ struct UnitPasses {
   Graph stated;                    // as the function of the unit writes it
   Graph stacked;
   Graph placed;
-  std::vector<ValuePlacement> placements;  // [value of placed]
+  Graph sliced;
+  std::vector<ValuePlacement> placements;  // [value of placed, and of sliced]
 };
 
 // Every kind of unit of a model once: the embedding, the layers that differ, the head.

@@ -177,7 +177,8 @@ TEST(GraphLabels, ParametersHaveTheShapesOfTheTable) {
 }
 
 TEST(GraphText, UnitsThatAreAlikeAreNamedTogether) {
-  UnitPasses unit{.names = {"head"}, .stated = {}, .stacked = {}, .placed = {}, .placements = {}};
+  UnitPasses unit;
+  unit.names = {"head"};
   EXPECT_EQ(title_of(unit), "head");
   unit.names = {"layers.0", "layers.1", "layers.2", "layers.5", "layers.9", "layers.10"};
   EXPECT_EQ(title_of(unit),

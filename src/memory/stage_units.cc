@@ -1,9 +1,7 @@
 #include "memory/stage_units.h"
 
-#include "graph/fuse.h"
+#include "graph/all_passes.h"
 #include "graph/model_graphs.h"
-#include "graph/place.h"
-#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -36,7 +34,7 @@ TensorPlace StageUnit::place(Space space, const std::string& name_inside) const 
 StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   StageUnits result;
   const ModelShard shard = shard_model(model, shape);
-  const auto fused = [&](Graph graph) { return fuse(place(stack(std::move(graph)), shape)); };
+  const auto fused = [&](Graph graph) { return fused_graph(std::move(graph), shape); };
   bool is_known_layer = false;
   for_each_unit(model, stage, fused, [&](const Graph& graph) {
     StageUnit unit;

@@ -5,10 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/fuse.h"
+#include "graph/all_passes.h"
 #include "graph/model_graphs.h"
-#include "graph/place.h"
-#include "graph/stack.h"
 #include "nn/cached_attention.h"
 #include "nn/rope_table.h"
 
@@ -41,7 +39,7 @@ Graph without_loss(Graph graph) {
 StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const StageShape& shape) {
   StageUnits result;
   const auto forward_graph = [&](Graph graph) {
-    return without_loss(fuse(place(stack(std::move(graph)), shape)));
+    return without_loss(fused_graph(std::move(graph), shape));
   };
   for_each_unit(model, whole_model(model), forward_graph, [&](const Graph& graph) {
     const Keep kept = keep(graph, {});

@@ -3,7 +3,7 @@
 namespace trireme {
 
 void Linear::forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residual_TF) const {
-  const int64_t width = x_TC.cols / over_x.slices().count;
+  const int64_t width = x_TC.cols / over_x.num_slices();
   over_x(ctx, y_TF, [&](int slice, const MatrixRef& addend_TF) {
     const bool is_first = slice == 0;
     ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
@@ -22,7 +22,7 @@ void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC, MatrixRe
     int64_t begin = 0;
     for (const int64_t cols : blocks[0] > 0 ? blocks : all) {
       if (cols == 0) break;
-      const int64_t width = cols / over_y.slices().count, first = begin + slice * width;
+      const int64_t width = cols / over_y.num_slices(), first = begin + slice * width;
       ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
                                       .a = cols_of(dy_TF, first, width),
                                       .b = rows_of(params.w_FC, first, width),

@@ -4,29 +4,25 @@
 #include <array>
 
 #include "base/check.h"
-#include "graph/op_placement.h"
 
 namespace trireme {
 namespace {
 
-bool has_cut_columns(const Value& value) {
-  return std::any_of(value.dims.begin() + 1, value.dims.end(), is_cut_by_tp);
-}
-
 // Columns of what stands side by side in y, where slices of each are summed for themselves.
 std::array<int64_t, 3> blocks_of(const OpBinding& b) {
   std::array<int64_t, 3> blocks = {};
-  if (!b.model().slices.are_fixed) return blocks;
+  if (b.op().slices.backward == 0) return blocks;
   TRIREME_CHECK(b.memory().outputs.size() <= blocks.size(), "three products are one at most");
   for (size_t i = 0; i < b.memory().outputs.size(); ++i) blocks[i] = b.memory().outputs[i].cols;
   return blocks;
 }
 
 Linear linear_of(const OpBinding& b) {
-  Linear linear{{b.weight(), b.vector()}, {}, {}, blocks_of(b)};
-  if (has_cut_columns(b.input_value())) linear.over_x = b.slice_sum();
-  if (has_cut_columns(b.output_value())) linear.over_y = b.slice_sum();
-  return linear;
+  const OpSlices& slices = b.op().slices;
+  return {{b.weight(), b.vector()},
+          b.slice_sum(slices.forward),
+          b.slice_sum(slices.backward),
+          blocks_of(b)};
 }
 
 }  // namespace

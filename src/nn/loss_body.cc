@@ -17,7 +17,7 @@ TensorRef tokens_of(const TensorRef& x_T, int64_t begin, int64_t count) {
 LossBody::LossBody(const OpBinding& b)
     : model_(b.model()),
       weight_VC_(b.weight()),
-      over_slices_(b.slice_sum()),
+      over_slices_(b.slice_sum(b.op().slices.backward)),
       enter_(b.op().enter),
       h_TC_(b.input()),
       h_full_TC_(b.at(b.memory().gathered_input)),
@@ -44,7 +44,7 @@ void LossBody::gather(Ctx& ctx, const Tensors& s) const {
 }
 
 LossBody::Rows LossBody::rows_of_slice(int slice) const {
-  const LayerSlices& slices = over_slices_.slices();
+  const LayerSlices& slices = model_.slices;
   const int64_t begin = slices.begin(model_.num_tokens, slice);
   return {begin - model_.first_token, slices.begin(model_.num_tokens, slice + 1) - begin};
 }
@@ -61,7 +61,7 @@ MatrixRef LossBody::project_tile(Ctx& ctx, const Tensors& s, int64_t begin, int6
 void LossBody::loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV) const {
   const int64_t count = logits_tV.rows;
   const TensorRef targets_t = tokens_of(s.targets_T, begin, count);
-  const LayerSlices& slices = over_slices_.slices();
+  const LayerSlices& slices = model_.slices;
   const Shape part{3 * slices.count, count}, parts{3 * slices.all, count};
   const TensorRef part_3t{s.part_3t.data, DType::F32, part};
   const TensorRef parts_3Rt{s.parts_3Rt.data, DType::F32, parts};
@@ -80,7 +80,7 @@ void LossBody::loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef
 void LossBody::gradient_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV,
                                 MatrixRef dlogits_tV) const {
   const int64_t count = logits_tV.rows;
-  for (int slice = 0; slice < over_slices_.slices().count; ++slice) {
+  for (int slice = 0; slice < model_.slices.count; ++slice) {
     const auto [first, rows] = rows_of_slice(slice);
     ctx.kernels.cross_entropy_gradient(
         ctx.stream,

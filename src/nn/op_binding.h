@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "memory/stage_tables.h"
@@ -71,8 +72,8 @@ class OpBinding {
   RngKey key_of(const std::string& site) const {
     return rng_key(stage_.seed, unit_.param_prefix + site);
   }
-  // Sums over this rank's slices.
-  SliceSum slice_sum() const { return {stage_.model.slices, scratch()}; }
+  // A sum over so many slices of this rank (OpSlices); 0: the product makes it as one.
+  SliceSum slice_sum(int num_slices) const { return {std::max(num_slices, 1), scratch()}; }
 
  private:
   const Value& value(ValueId id) const { return kind_.graph.values[size_t(id)]; }

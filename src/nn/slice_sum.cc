@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-SliceSum::SliceSum(const LayerSlices& slices, const Frame& scratch) : slices_(slices) {
-  for (int level = 0; 1 << level < slices.count; ++level) {
+SliceSum::SliceSum(int num_slices, const Frame& scratch) : num_slices_(num_slices) {
+  for (int level = 0; 1 << level < num_slices; ++level) {
     right_TC_[size_t(level)] = matrix(scratch.at(slice_sum_name(level)));
   }
 }

@@ -2,25 +2,25 @@
 
 #include <array>
 
-#include "graph/model_shard.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
+#include "schema/stage_shape.h"
 
 namespace trireme {
 
-// Sums over a rank's slices of a layer (LayerSlices): the part of their binary tree that lies on
-// this rank. One slice: its addend.
+// A sum over a rank's slices (graph/slice.h): the part of their binary tree that lies on this rank.
+// One slice: its addend.
 class SliceSum {
  public:
   SliceSum() = default;
-  SliceSum(const LayerSlices& slices, const Frame& scratch);
+  SliceSum(int num_slices, const Frame& scratch);
 
-  const LayerSlices& slices() const { return slices_; }
+  int num_slices() const { return num_slices_; }
 
   // y_TC, which has no gaps, = the sum of what addend_of(slice, y_TC) writes for each slice.
   template <typename AddendOf>
   void operator()(Ctx& ctx, const MatrixRef& y_TC, const AddendOf& addend_of) const {
-    add_up(ctx, 0, slices_.count, 0, y_TC, addend_of);
+    add_up(ctx, 0, num_slices_, 0, y_TC, addend_of);
   }
 
  private:
@@ -38,7 +38,7 @@ class SliceSum {
   static constexpr int kLevels = 3;
   static_assert(1 << kLevels == kMostSlices);
 
-  LayerSlices slices_;
+  int num_slices_ = 1;
   std::array<MatrixRef, kLevels> right_TC_;  // the sum of the right half
 };
 

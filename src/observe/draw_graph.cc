@@ -117,6 +117,7 @@ class GraphPicture {
     } else {
       box.lines.front() += " " + op.name;
       add_params(box.lines, op);
+      if (op.slices != OpSlices{}) box.lines.push_back(to_string(op.slices));
     }
     for (const ValueId value : op.outputs) box.labels.push_back(label_of(value));
     return box;
@@ -316,7 +317,7 @@ std::string draw_units(std::span<const UnitPasses> units, const ModelSpec& model
     text += left_text(kMargin, y, "ink name title", title_of(unit));
     double x = kMargin, height = 0;
     for (const PassView& view : views_of(unit)) {
-      if (!view.changes_graph && view.placements.empty()) continue;
+      if (!view.is_shown) continue;
       const GraphPicture picture(view, model, layout);
       text += left_text(x, y + kTitle, "ink name", view.name);
       text += left_text(x, y + kTitle + kLine, "ink", view.meaning);
@@ -364,7 +365,7 @@ std::string graph_page(std::span<const UnitPasses> units, const ModelSpec& model
       text +=
           fmt::format("<h3>{}</h3>\n<p>{}{}.</p>\n", xml_escaped(view.name), xml_escaped(meaning),
                       view.changes_graph ? "" : "; it changes nothing here");
-      if (!view.changes_graph && view.placements.empty()) continue;
+      if (!view.is_shown) continue;
       text += "<figure>" + draw_graph(view, model, layout) + "</figure>\n";
     }
   }

@@ -1,0 +1,20 @@
+#include "graph/all_passes.h"
+
+#include <utility>
+
+#include "graph/fuse.h"
+#include "graph/place.h"
+#include "graph/slice.h"
+#include "graph/stack.h"
+
+namespace trireme {
+
+Graph placed_graph(Graph stated, const StageShape& layout) {
+  return slice(place(stack(std::move(stated)), layout), layout);
+}
+
+Graph fused_graph(Graph stated, const StageShape& layout) {
+  return fuse(placed_graph(std::move(stated), layout));
+}
+
+}  // namespace trireme
