@@ -135,12 +135,18 @@ std::string memory_text(const RunPlan& plan) {
   return text;
 }
 
-std::string recompute_text(const RunPlan& plan) {
-  std::string text = fmt::format(
-      "memory.recompute = \"{}\": what every layer does with its values, for one micro-batch of "
-      "rank 0\n",
-      name_of(plan.shape.recompute));
-  for (const LayerValue& value : layer_values(plan)) {
+std::string layers_text(const ModelSpec& model, const LayerRun& kind) {
+  if (kind.count == model.layers) return "every layer does with its values";
+  if (kind.count == 1) return fmt::format("layer {} does with its values", kind.first);
+  return fmt::format("layers {} to {} do with their values", kind.first,
+                     kind.first + kind.count - 1);
+}
+
+std::string recompute_text(const RunPlan& plan, const LayerRun& kind) {
+  std::string text =
+      fmt::format("memory.recompute = \"{}\": what {}, for one micro-batch of rank 0\n",
+                  name_of(plan.shape.recompute), layers_text(plan.model, kind));
+  for (const LayerValue& value : layer_values(plan, kind.first)) {
     if (!value.is_again) {
       text += fmt::format("  {:<14}{:>10}  {}\n", "kept", format_bytes(value.bytes), value.name);
       continue;
@@ -149,6 +155,12 @@ std::string recompute_text(const RunPlan& plan) {
                         format_bytes(value.bytes), value.name, format_count(value.flops),
                         value.bytes == 0 ? ", because another value needs it" : "");
   }
+  return text;
+}
+
+std::string recompute_text(const RunPlan& plan) {
+  std::string text;
+  for (const LayerRun& kind : layer_kinds(plan.model)) text += recompute_text(plan, kind);
   return text;
 }
 

@@ -35,6 +35,7 @@ TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
       {"llama3-70b", 70553706496},
       {"llama3-405b", 405853388800},
       {"mixtral-8x7b", 46702792704},
+      {"deepseek-moe-16b", 16375728128},
       // From llm-foundry's throughput tables, with 2,048 tokens.
       {"mpt-125m", 125311488},
       {"mpt-30b", 29975214080},

@@ -6,18 +6,31 @@
 namespace trireme {
 
 AgainPrice::AgainPrice(const RunPlan& plan, const Hardware& hardware)
-    : layer_(layer_keep(plan.model, {}).fused), num_tokens_(double(plan.model.seq_len)) {
+    : model_(plan.model),
+      num_tokens_(double(plan.model.seq_len)),
+      all_again_((uint64_t{1} << again_names(plan.model).size()) - 1) {
   const StageShape shape{.compute = plan.shape.compute};
-  for (const OpWork& work : op_works(layer_, shard_model(plan.model, shape), shape)) {
-    seconds_.push_back(price_forward(work, shape.compute, hardware));
+  const ModelShard whole = shard_model(model_, shape);
+  for (const LayerRun& kind : layer_kinds(model_)) {
+    LayerPrice& layer = layers_.emplace_back();
+    layer.share = double(kind.count) / double(model_.layers);
+    layer.fused = layer_keep(model_, {}, kind.first).fused;
+    for (const OpWork& work : op_works(layer.fused, whole, shape)) {
+      layer.seconds.push_back(price_forward(work, shape.compute, hardware));
+    }
   }
 }
 
 double AgainPrice::seconds_per_token(uint64_t again) const {
-  const Keep kept = keep(layer_, {Recompute::Fit, again});
+  StageShape shape;
+  shape.recompute = Recompute::Fit;
+  shape.again = again;
   double seconds = 0.0;
-  for (size_t op = 0; op < seconds_.size(); ++op) {
-    if (kept.runs_again[op]) seconds += seconds_[op];
+  for (const LayerPrice& layer : layers_) {
+    const Keep kept = keep(layer.fused, policy_of_layer(model_, shape, layer.fused));
+    for (size_t op = 0; op < layer.seconds.size(); ++op) {
+      if (kept.runs_again[op]) seconds += layer.share * layer.seconds[op];
+    }
   }
   return seconds / num_tokens_;
 }

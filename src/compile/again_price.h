@@ -7,20 +7,27 @@
 
 namespace trireme {
 
-// Prices the ops that a layer runs again, as if one rank had the whole model: so the order of sets
-// of values by their price does not depend on the layout.
+// Prices the ops that layers run again, as if one rank had the whole model: so the order of sets of
+// values by their price does not depend on the layout.
 class AgainPrice {
  public:
   AgainPrice(const RunPlan& plan, const Hardware& hardware);
 
-  // Of one layer and one token, for the values that `again` names (KeepPolicy).
+  // Of a layer and a token, on average over the layers, for the values that `again` names
+  // (StageShape::again).
   double seconds_per_token(uint64_t again) const;
-  uint64_t all_again() const { return trireme::all_again(layer_); }
+  uint64_t all_again() const { return all_again_; }
 
  private:
-  Graph layer_;                  // fused
-  double num_tokens_;            // of the priced sequence
-  std::vector<double> seconds_;  // [op]
+  struct LayerPrice {
+    double share = 0.0;  // of the layers
+    Graph fused;
+    std::vector<double> seconds;  // [op]
+  };
+  ModelSpec model_;
+  std::vector<LayerPrice> layers_;  // [kind]
+  double num_tokens_;               // of the priced sequence
+  uint64_t all_again_;
 };
 
 }  // namespace trireme

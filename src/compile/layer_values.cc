@@ -16,11 +16,11 @@ int64_t aligned_size(const Shape& shape, DType dtype) {
 
 class ValueLister {
  public:
-  ValueLister(const RunPlan& plan, const StageShape& shape)
+  ValueLister(const RunPlan& plan, const StageShape& shape, int64_t layer)
       : model_(plan.model),
         shape_(shape),
         shard_(shard_model(plan.model, shape)),
-        layer_(layer_keep(plan.model, shape)),
+        layer_(layer_keep(plan.model, shape, layer)),
         stored_(unit_memory(layer_.fused, shard_, shape, keep(layer_.fused, {}), false)),
         choice_of_(layer_.fused.ops.size(), -1) {
     choices_ = keep_choices(layer_.fused);
@@ -113,8 +113,8 @@ class ValueLister {
 
 }  // namespace
 
-std::vector<LayerValue> layer_values(const RunPlan& plan) {
-  return ValueLister(plan, plan.pipeline.front().shape).run();
+std::vector<LayerValue> layer_values(const RunPlan& plan, int64_t layer) {
+  return ValueLister(plan, plan.pipeline.front().shape, layer).run();
 }
 
 }  // namespace trireme

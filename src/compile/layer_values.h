@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What one layer of rank 0 does with a value for one micro-batch. All layers do the same.
+// What one layer of rank 0 does with a value for one micro-batch. All layers of a kind do the same.
 struct LayerValue {
   std::string name;    // the values of one product together: "attn.wq attn.wk attn.wv"
   int64_t bytes = 0;   // stored from F to W, or saved because they are computed again
@@ -15,9 +15,9 @@ struct LayerValue {
   bool is_again = false;
 };
 
-// Every value of a layer that is stored or computed again, in the order of the graph. The bytes of
-// a value contain the statistics of the op that writes it. A value that has no bytes is computed
-// again only because another one needs it.
-std::vector<LayerValue> layer_values(const RunPlan& plan);
+// Every value of this layer of the model that is stored or computed again, in the order of the
+// graph. The bytes of a value contain the statistics of the op that writes it. A value that has no
+// bytes is computed again only because another one needs it.
+std::vector<LayerValue> layer_values(const RunPlan& plan, int64_t layer);
 
 }  // namespace trireme

@@ -55,7 +55,7 @@ TEST(LayerValues, TheirBytesAreThoseOfTheTables) {
         }
         for (const RunPlan& plan : plans) {
           int64_t kept = 0, again = 0;
-          for (const LayerValue& value : layer_values(plan)) {
+          for (const LayerValue& value : layer_values(plan, 0)) {
             (value.is_again ? again : kept) += value.bytes;
           }
           const auto policy = name_of(plan.config.memory.recompute);

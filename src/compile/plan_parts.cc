@@ -59,8 +59,7 @@ std::shared_ptr<const NormChunks> PlanParts::norm_chunks(const RunPlan& plan) {
 
 Status PlanParts::check_placements(const RunPlan& plan, const StageSpec& stage) {
   const Mesh& mesh = plan.mesh;
-  const std::tuple alike(mesh.tp, mesh.cp, mesh.ep, stage.num_layers, stage.has_embedding,
-                         stage.has_head);
+  const std::tuple alike(mesh.tp, mesh.cp, mesh.ep, content_of(plan.model, stage));
   if (placed_.contains(alike)) return Done{};
   TRIREME_TRY_DONE(trireme::check_placements(plan.model, stage, plan.shape));
   placed_.insert(alike);

@@ -28,7 +28,7 @@ class PlanParts {
   size_t num_actions_ = 0;
   std::map<int, std::shared_ptr<const NormChunks>> norm_chunks_;  // [tp]
   // tp, cp, ep, units of the stage
-  std::set<std::tuple<int, int, int, int64_t, bool, bool>> placed_;
+  std::set<std::tuple<int, int, int, std::vector<int64_t>>> placed_;
 };
 
 }  // namespace trireme

@@ -4,7 +4,7 @@
 
 #include "graph/all_passes.h"
 #include "graph/fuse.h"
-#include "graph/keep.h"
+#include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
 
 namespace trireme {
@@ -79,7 +79,8 @@ class UnitPricer {
       for (const Op& op : placed.ops) again.push_back(op.kind == OpKind::Attention);
       return again;
     }
-    const Keep kept = keep(fused, {recompute, shape_.again});
+    const bool is_layer = recompute != Recompute::None;
+    const Keep kept = keep(fused, is_layer ? policy_of_layer(shard_, shape_, fused) : KeepPolicy{});
     return practice.fuses_kernels ? kept.runs_again : runs_again_before_fuse(placed, fused, kept);
   }
 
@@ -175,7 +176,10 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
 }
 
 ComputeTimes UnitPrices::of(const StageSpec& stage) const {
-  ComputeTimes times = double(stage.num_layers) * layer;
+  ComputeTimes times;
+  for (const LayerRun& run : layer_runs(kinds, stage)) {
+    times += double(run.count) * layers[size_t(run.kind)];
+  }
   if (stage.has_embedding) times += embedding;
   if (stage.has_head) times += head;
   return times;
@@ -185,6 +189,8 @@ ComputeTimes UnitPrices::of(const StageSpec& stage, const Action& action) const 
   const int units = num_units(stage);
   const int end = action.num_units == 0 ? units : action.first_unit + action.num_units;
   StageSpec part{.num_layers = 0, .has_embedding = false, .has_head = false};
+  const int before = std::max(0, action.first_unit - (stage.has_embedding ? 1 : 0));
+  part.first_layer = stage.first_layer + before;
   for (int unit = action.first_unit; unit < end; ++unit) {
     const bool is_embedding = stage.has_embedding && unit == 0;
     const bool is_head = stage.has_head && unit == units - 1;
@@ -206,9 +212,14 @@ double price_forward(const OpWork& work, DType compute, const Hardware& hardware
 
 UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware) {
   const UnitPricer pricer(model, shape, hardware);
-  return {pricer.price(embedding_graph(model), Recompute::None),
-          pricer.price(layer_graph(model, 0), shape.recompute),
-          pricer.price(head_graph(model), Recompute::None)};
+  UnitPrices prices{pricer.price(embedding_graph(model), Recompute::None),
+                    pricer.price(head_graph(model), Recompute::None),
+                    {},
+                    layer_kinds(model)};
+  for (const LayerRun& kind : prices.kinds) {
+    prices.layers.push_back(pricer.price(layer_graph(model, kind.first), shape.recompute));
+  }
+  return prices;
 }
 
 UnitPrices price_units(const RunPlan& plan, const Hardware& hardware) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "compile/run_plan.h"
 #include "graph/op_work.h"
 #include "schema/ceilings.h"
@@ -48,7 +50,9 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
 
 // Prices of the units of a model on one rank, for one micro-batch.
 struct UnitPrices {
-  ComputeTimes embedding, layer, head;
+  ComputeTimes embedding, head;
+  std::vector<ComputeTimes> layers;  // [kind of layer]
+  std::vector<LayerRun> kinds;       // layer_kinds of the model
 
   ComputeTimes of(const StageSpec& stage) const;
   // Counts only the units that the action names.

@@ -79,7 +79,8 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
     RunConfig config = some_run();
     config.memory.recompute = recompute;
     const RunPlan way = plan_of(config);
-    const double recompute_s = price_units(way.model, way.shape, some_hardware()).layer.again_s;
+    const double recompute_s =
+        price_units(way.model, way.shape, some_hardware()).layers.front().again_s;
     EXPECT_TRUE(none == 0.0 ? recompute_s >= 0.0 : recompute_s > none) << name_of(recompute);
     none = recompute_s;
   }

@@ -24,8 +24,8 @@ class Numbers {
 };
 
 // The sizes that depend on the tp index: those of every tensor.
-Sizes sizes_of_tables(const RankPlan& rank) {
-  Sizes sizes = content_of(rank);
+Sizes sizes_of_tables(const ModelSpec& model, const RankPlan& rank) {
+  Sizes sizes = content_of(model, rank);
   for (const ChunkTables& chunk : rank.chunks) {
     const StageTables& tables = chunk.tables;
     for (const TensorTable* table :
@@ -69,12 +69,12 @@ class Holdings {
   // Returns for each dp index the number of its tables and the number of its shards, for the ranks
   // of a stage with this tp index.
   const std::vector<std::pair<int, int>>& of(int pp, int tp) {
-    Sizes content = content_of(plan_.pipeline[size_t(pp)]);
+    Sizes content = content_of(plan_.model, plan_.pipeline[size_t(pp)]);
     content.push_back(tp);
     const auto cached = of_content_.find(content);
     if (cached != of_content_.end()) return of_tables_.at(cached->second);
     RankPlan rank = stored_rank(plan_, position_of(plan_.mesh, {.tp = tp, .pp = pp}));
-    const int tables = tables_.of(sizes_of_tables(rank));
+    const int tables = tables_.of(sizes_of_tables(plan_.model, rank));
     of_content_.emplace(std::move(content), tables);
     const auto [found, is_new] = of_tables_.try_emplace(tables);
     for (int dp = 0; is_new && dp < plan_.mesh.dp; ++dp) {
@@ -93,11 +93,12 @@ class Holdings {
 
 }  // namespace
 
-std::vector<int64_t> content_of(const RankPlan& rank) {
+std::vector<int64_t> content_of(const ModelSpec& model, const RankPlan& rank) {
   std::vector<int64_t> content;
   for (const ChunkTables& chunk : rank.chunks) {
-    const StageSpec& stage = chunk.stage;
-    content.insert(content.end(), {stage.num_layers, stage.has_embedding, stage.has_head});
+    const std::vector<int64_t> of_stage = content_of(model, chunk.stage);
+    content.insert(content.end(), of_stage.begin(), of_stage.end());
+    content.push_back(-1);
   }
   return content;
 }

@@ -8,8 +8,8 @@ namespace trireme {
 // is not set.
 void classify_ranks(RunPlan& plan);
 
-// Returns what decides the memory of a rank's stages: for every chunk the number of its layers and
-// whether it has the embedding and the head.
-std::vector<int64_t> content_of(const RankPlan& rank);
+// Returns what decides the memory of a rank's stages: the contents of its chunks, one after the
+// other.
+std::vector<int64_t> content_of(const ModelSpec& model, const RankPlan& rank);
 
 }  // namespace trireme

@@ -68,7 +68,10 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
   whole.slices = 0;
   whole.again = 0;  // the stages of `fit` are those of a plan that computes nothing again
   const UnitPrices prices = price_units(plan.model, whole, nominal_hardware());
-  const std::vector<double> layers(size_t(plan.model.layers), prices.layer.total_s());
+  std::vector<double> layers;
+  for (const LayerRun& kind : prices.kinds) {
+    layers.insert(layers.end(), size_t(kind.count), prices.layers[size_t(kind.kind)].total_s());
+  }
   TRIREME_TRY(counts,
               split_layers(layers, num_stages, {.first = 0.0, .last = prices.head.total_s()}));
   std::vector<StageSpec> stages;

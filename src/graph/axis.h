@@ -16,6 +16,7 @@ enum class Axis : uint8_t {
   KvHead,        // heads of keys and values
   HeadWidth,     // numbers of one head
   Hidden,        // hidden units of an MLP, or of one expert
+  DenseHidden,   // hidden units of the MLP of a layer without experts in a model with experts
   SharedHidden,  // hidden units of all shared experts
   Vocabulary,    // words of the vocabulary
   Position,      // learned positions

@@ -17,6 +17,8 @@ AxisPart part_of(Axis axis, const ModelSpec& model, const ModelShard& shard) {
       return all(model.head_dim);
     case Axis::Hidden:
       return {model.d_ff, shard.first_ff, shard.d_ff};
+    case Axis::DenseHidden:
+      return {model.dense_d_ff, shard.first_dense_ff, shard.dense_d_ff};
     case Axis::SharedHidden:
       return {model.shared_width(), model.shared_experts * shard.first_ff, shard.shared_width()};
     case Axis::Vocabulary:

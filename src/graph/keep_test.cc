@@ -74,7 +74,7 @@ std::vector<ValueId> reads_of(const Op& op) {
 TEST(Keep, TheChoicesOfALayerDoNotDependOnTheLayout) {
   std::vector<std::string> expected;
   for_each_layer([&](const ModelSpec& model, const StageShape& shape) {
-    const std::vector<std::string> names = names_of_choices(layer_keep(model, shape).fused);
+    const std::vector<std::string> names = names_of_choices(layer_keep(model, shape, 0).fused);
     const bool is_first = shape.tp == 1 && !shape.sequence_parallel && shape.cp == 1;
     if (is_first) expected = names;
     EXPECT_EQ(names, expected);
@@ -84,7 +84,7 @@ TEST(Keep, TheChoicesOfALayerDoNotDependOnTheLayout) {
 // None, selective and full are sets.
 TEST(Keep, EveryPolicyIsASet) {
   for_each_layer([&](const ModelSpec& model, const StageShape& shape) {
-    const Graph fused = layer_keep(model, shape).fused;
+    const Graph fused = layer_keep(model, shape, 0).fused;
     const std::vector<KeepChoice> choices = keep_choices(fused);
     uint64_t cheap = 0;
     for (size_t i = 0; i < choices.size(); ++i) {
@@ -104,7 +104,7 @@ TEST(Keep, EveryPolicyIsASet) {
 // For every set: what B, W and the ops that run again read is there, and no op runs in vain.
 TEST(Keep, EverySetHasWhatItNeedsAndNoMore) {
   for_each_layer([&](const ModelSpec& model, const StageShape& shape) {
-    const Graph fused = layer_keep(model, shape).fused;
+    const Graph fused = layer_keep(model, shape, 0).fused;
     const std::vector<KeepChoice> choices = keep_choices(fused);
     const auto num_ops = fused.ops.size();
     for (uint64_t again = 0; again <= all_again(fused); again = 2 * again + again % 3 + 1) {
@@ -144,7 +144,7 @@ TEST(Keep, EverySetHasWhatItNeedsAndNoMore) {
 
 TEST(Keep, ALargerSetRunsNoOpLess) {
   const ModelSpec model = layer_model(ModelFamily::Moe, false, 0.5);
-  const Graph fused = layer_keep(model, {}).fused;
+  const Graph fused = layer_keep(model, {}, 0).fused;
   const uint64_t all = all_again(fused);
   for (uint64_t again = 0; again <= all; again += 7) {
     const Keep smaller = keep(fused, {Recompute::Fit, again});

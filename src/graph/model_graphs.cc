@@ -57,8 +57,8 @@ Graph embedding_graph(const ModelSpec& model) {
 Graph layer_graph(const ModelSpec& model, int64_t layer) {
   GraphBuilder g(model, layer_name(layer));
   const auto feed_forward = [&](ValueId h) {
-    return model.has_experts() ? mixture_of_experts(g, model, h)
-                               : mlp(g, model, "mlp.", Axis::Hidden, h);
+    if (model.has_experts(layer)) return mixture_of_experts(g, model, h);
+    return mlp(g, model, "mlp.", model.has_experts() ? Axis::DenseHidden : Axis::Hidden, h);
   };
   const ValueId x = g.input("x", {Axis::Token, Axis::Width});
   const ValueId h1 = g.norm("norm1", x);
@@ -84,22 +84,22 @@ Graph head_graph(const ModelSpec& model) {
 
 void for_each_unit(const ModelSpec& model, const StageSpec& stage,
                    const std::function<Graph(Graph)>& pass,
-                   const std::function<void(const Graph& unit)>& visit) {
-  if (stage.has_embedding) visit(pass(embedding_graph(model)));
-  if (stage.num_layers > 0) {
-    Graph layer = pass(layer_graph(model, stage.first_layer));
-    for (int64_t i = 0; i < stage.num_layers; ++i) {
-      layer.unit = layer_name(stage.first_layer + i);
-      visit(layer);
+                   const std::function<void(const Graph& unit, bool is_new)>& visit) {
+  if (stage.has_embedding) visit(pass(embedding_graph(model)), true);
+  for (const LayerRun& run : layer_runs(model, stage)) {
+    Graph layer = pass(layer_graph(model, run.first));
+    for (int64_t i = 0; i < run.count; ++i) {
+      layer.unit = layer_name(run.first + i);
+      visit(layer, i == 0);
     }
   }
-  if (stage.has_head) visit(pass(head_graph(model)));
+  if (stage.has_head) visit(pass(head_graph(model)), true);
 }
 
 std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage,
                                 const std::function<Graph(Graph)>& pass) {
   std::vector<Graph> units;
-  for_each_unit(model, stage, pass, [&](const Graph& unit) { units.push_back(unit); });
+  for_each_unit(model, stage, pass, [&](const Graph& unit, bool) { units.push_back(unit); });
   return units;
 }
 

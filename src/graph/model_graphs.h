@@ -17,11 +17,12 @@ Graph layer_graph(const ModelSpec& model, int64_t layer);
 // A head whose weight is the table of the embedding has a parameter of the embedding's name.
 Graph head_graph(const ModelSpec& model);
 
-// Visits the units of a stage in the order of F, each passed through `pass` before. Layers that are
-// alike are built and passed once: the same graph is visited under their names.
+// Visits the units of a stage in the order of F, each passed through `pass` before. Layers that
+// compute the same (layer_runs) are built and passed once: the graph of the first, for which
+// `is_new` is true, is visited under the names of the others.
 void for_each_unit(const ModelSpec& model, const StageSpec& stage,
                    const std::function<Graph(Graph)>& pass,
-                   const std::function<void(const Graph& unit)>& visit);
+                   const std::function<void(const Graph& unit, bool is_new)>& visit);
 
 // The same as a list.
 std::vector<Graph> stage_graphs(const ModelSpec& model, const StageSpec& stage,

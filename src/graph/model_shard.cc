@@ -50,6 +50,8 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   };
   shard.d_ff = count(model.d_ff);
   shard.first_ff = begin(model.d_ff);
+  shard.dense_d_ff = count(model.dense_d_ff);
+  shard.first_dense_ff = begin(model.dense_d_ff);
   shard.vocab_size = count(model.vocab_size);
   shard.first_token = begin(model.vocab_size);
   shard.num_tokens = model.vocab_size;

@@ -28,12 +28,13 @@ struct LayerSlices {
 };
 
 // What one tensor-parallel rank holds of a model: a model of its own, with this rank's heads,
-// kv_heads, d_ff and rows of the vocabulary. Nothing is padded: slices are balanced, and may differ
-// by one. Where kv heads are fewer than ranks, neighbouring ranks hold the same one.
+// kv_heads, d_ff, dense_d_ff and rows of the vocabulary. Nothing is padded: slices are balanced,
+// and may differ by one. Where kv heads are fewer than ranks, neighbouring ranks hold the same one.
 struct ModelShard : ModelSpec {
   int64_t first_head = 0;
   int64_t first_kv_head = 0;
   int64_t first_ff = 0;
+  int64_t first_dense_ff = 0;
   int64_t first_token = 0;
   int64_t num_tokens = 0;  // of the whole vocabulary; vocab_size counts this rank's rows
   LayerSlices slices;

@@ -154,6 +154,51 @@ TEST(ModelSpec, Mixtral8x7BHasItsPublishedTotalAndActiveParameters) {
   EXPECT_DOUBLE_EQ(model_flops_per_token(model).matmul, 6.0 * weights);
 }
 
+ModelConfig deepseek_moe_16b() {
+  ModelConfig config = llama(28, 2048, 16, 16, 1408, 102400);
+  config.family = ModelFamily::Moe;
+  config.experts = 64;
+  config.top_k = 6;
+  config.shared_experts = 2;
+  config.dense_layers = 1;
+  config.dense_d_ff = 10944;
+  return config;
+}
+
+// Dai et al. 2024: 16.4 billion parameters, of which a token uses 2.8 billion.
+TEST(ModelSpec, DeepSeekMoe16BWithItsDenseFirstLayerHasItsPublishedParameters) {
+  const ModelSpec model = resolved(deepseek_moe_16b());
+  EXPECT_EQ(num_params(model), 16375728128);
+  EXPECT_EQ(num_active_params(model), 2828650496);
+  const double weights = 2828650496.0 - 102400.0 * 2048 - 57.0 * 2048;
+  EXPECT_DOUBLE_EQ(model_flops_per_token(model).matmul, 6.0 * weights);
+}
+
+// However a model is cut into stages, its layers are those of its kinds, in order.
+TEST(ModelSpec, TheRunsOfConsecutiveStagesAreTheLayersOfTheModel) {
+  ModelConfig config = deepseek_moe_16b();
+  config.layers = 5;
+  for (config.dense_layers = 0; config.dense_layers < 5; ++config.dense_layers) {
+    config.dense_d_ff = 0;
+    const ModelSpec model = resolved(config);
+    EXPECT_EQ(layer_kinds(model).size(), config.dense_layers == 0 ? 1u : 2u);
+    for (int64_t cut = 0; cut <= model.layers; ++cut) {
+      int64_t next = 0;
+      for (const StageSpec& stage : {StageSpec{0, cut}, StageSpec{cut, model.layers - cut}}) {
+        for (const LayerRun& run : layer_runs(model, stage)) {
+          EXPECT_EQ(run.first, next);
+          next += run.count;
+          for (int64_t layer = run.first; layer < next; ++layer) {
+            EXPECT_EQ(model.has_experts(layer),
+                      model.has_experts(layer_kinds(model)[size_t(run.kind)].first));
+          }
+        }
+      }
+      EXPECT_EQ(next, model.layers);
+    }
+  }
+}
+
 TEST(ModelSpec, ExpertsTakeEveryVisitOrTheirCapacity) {
   ModelConfig config = llama(2, 64, 8, 2, 96, 77);
   config.family = ModelFamily::Moe;
@@ -179,6 +224,9 @@ TEST(ModelSpec, RefusesExpertsThatCannotBeWithTheKeyInTheMessage) {
       {"model.expert_groups", [](ModelConfig& config) { config.expert_groups = 3; }},
       {"model.top_groups", [](ModelConfig& config) { config.top_groups = 2; }},
       {"model.activation", [](ModelConfig& config) { config.activation = ActivationChoice::Relu; }},
+      {"model.dense_layers", [](ModelConfig& config) { config.dense_layers = 2; }},
+      {"model.dense_layers", [](ModelConfig& config) { config.dense_layers = -1; }},
+      {"model.dense_d_ff", [](ModelConfig& config) { config.dense_d_ff = 64; }},
       {"model.z_loss",
        [](ModelConfig& config) {
          config.router = RouterType::Sigmoid;

@@ -6,7 +6,7 @@
 
 #include "graph/all_passes.h"
 #include "graph/fuse.h"
-#include "graph/keep.h"
+#include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
 #include "graph/param_table.h"
 
@@ -23,13 +23,14 @@ TensorMove backward_move(const TensorMove& forward) {
 class MoveList {
  public:
   MoveList(const ModelSpec& model, const StageShape& shape)
-      : shape_(shape),
+      : model_(model),
+        shape_(shape),
         num_tokens_(shape.micro_sequences * model.seq_len / shape.cp),
         d_model_(model.d_model) {}
 
-  void add(const Graph& unit) {
+  void add(const Graph& unit, bool is_new) {
     const bool is_layer = unit.unit.starts_with("layers.");
-    if (is_layer && again_.empty()) again_ = runs_again(unit);  // all layers are alike
+    if (is_layer && is_new) again_ = runs_again(unit);
     for (size_t i = 0; i < unit.ops.size(); ++i) {
       const Op& op = unit.ops[i];
       if (op.kind != OpKind::Redistribute || op.axis != MeshAxis::Tp) continue;
@@ -55,7 +56,8 @@ class MoveList {
   std::vector<bool> runs_again(const Graph& placed) const {
     if (!shape_.recomputes()) return std::vector<bool>(placed.ops.size(), false);
     const Graph fused = fuse(placed);
-    return runs_again_before_fuse(placed, fused, keep(fused, keep_policy_of(shape_)));
+    return runs_again_before_fuse(placed, fused,
+                                  keep(fused, policy_of_layer(model_, shape_, fused)));
   }
   StageMoves take() { return std::move(moves_); }
 
@@ -81,6 +83,7 @@ class MoveList {
     }
   }
 
+  const ModelSpec& model_;
   const StageShape& shape_;
   int64_t num_tokens_;  // of this rank of cp
   int64_t d_model_;
@@ -93,7 +96,8 @@ class MoveList {
 StageMoves stage_moves(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   MoveList moves(model, shape);
   const auto placed = [&](Graph unit) { return placed_graph(std::move(unit), shape); };
-  for_each_unit(model, stage, placed, [&](const Graph& unit) { moves.add(unit); });
+  for_each_unit(model, stage, placed,
+                [&](const Graph& unit, bool is_new) { moves.add(unit, is_new); });
   return moves.take();
 }
 

@@ -134,6 +134,10 @@ ContextStrategy context_strategy(const StageShape& layout) {
                                                           : ContextStrategy::AllToAll;
 }
 
+ExpertStrategy expert_strategy(const StageShape& layout) {
+  return layout.ep == 1 ? ExpertStrategy::AllExperts : ExpertStrategy::AllToAll;
+}
+
 Placement residual_placement(const StageShape& layout) {
   return layout.sequence_parallel ? Placement::shard(0) : Placement::invariant();
 }
@@ -143,6 +147,7 @@ bool is_cut_by_tp(Axis axis) {
     case Axis::Head:
     case Axis::KvHead:
     case Axis::Hidden:
+    case Axis::DenseHidden:
     case Axis::SharedHidden:
     case Axis::Vocabulary:
       return true;

@@ -29,6 +29,11 @@ Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Pla
 enum class ContextStrategy : uint8_t { WholeSequences, Ring, AllToAll };
 ContextStrategy context_strategy(const StageShape& layout);
 
+// How rows reach their experts: every rank has all experts, or an all-to-all sends each row to the
+// rank that has its expert.
+enum class ExpertStrategy : uint8_t { AllExperts, AllToAll };
+ExpertStrategy expert_strategy(const StageShape& layout);
+
 // How the residual stream lies over the tp ranks: its tokens are parts with sequence parallelism.
 Placement residual_placement(const StageShape& layout);
 

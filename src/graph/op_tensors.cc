@@ -157,7 +157,7 @@ class TensorLister {
           Lifetime::Scratch);
       add("visits.before_cE", Shape{2 * n, E}, DType::I32, Lifetime::Scratch);
     }
-    if (model_.ep == 1) return;
+    if (expert_strategy(shape_) == ExpertStrategy::AllExperts) return;
     keep("route.weight_R", Shape{X}, DType::F32);
     keep("route.begin_R", Shape{E + 1}, DType::I32);
     add("route.dweight_A", Shape{A}, DType::F32, Lifetime::Scratch);
@@ -166,7 +166,7 @@ class TensorLister {
   }
 
   void add_exchange() {
-    if (model_.ep == 1) return;
+    if (expert_strategy(shape_) == ExpertStrategy::AllExperts) return;
     add("exchange.sent_AC", Shape{model_.sent_rows(tokens_.all), model_.d_model}, shape_.compute,
         Lifetime::Scratch);
   }

@@ -31,7 +31,7 @@ std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& 
                                        const StageShape& shape) {
   const ModelShard shard = shard_model(model, shape);
   std::vector<ParamLayout> layouts;
-  for_each_param(model, stage, shard, [&](const Graph& unit, const Param& param) {
+  for_each_param(model, stage, shard, [&](int, const Graph& unit, const Param& param) {
     const AxisPart rows = part_of(param.rows, model, shard);
     ParamLayout layout{.name = full_name(unit, param), .placement = placement_of(param)};
     if (param.is_matrix()) {

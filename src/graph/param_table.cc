@@ -1,6 +1,7 @@
 #include "graph/param_table.h"
 
 #include "graph/axis_part.h"
+#include "graph/model_graphs.h"
 #include "graph/stage_params.h"
 
 namespace trireme {
@@ -14,10 +15,10 @@ Shape shape_of(const Param& param, const ModelSpec& model, const ModelShard& sha
 std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
                                 const ModelShard& shard) {
   std::vector<ParamSpec> table;
-  for_each_param(model, stage, shard, [&](const Graph& unit, const Param& param) {
-    table.push_back({full_name(unit, param), shape_of(param, model, shard), param.init,
+  for_each_param(model, stage, shard, [&](int unit, const Graph& graph, const Param& param) {
+    table.push_back({full_name(graph, param), shape_of(param, model, shard), param.init,
                      param.stddev, param.value, param.is_matrix(), param.adjoins_previous,
-                     param.balance_rate, param.expert});
+                     param.balance_rate, param.expert, unit, param.name == kTokenTable});
   });
   return table;
 }
@@ -48,7 +49,7 @@ int64_t num_params(const ModelSpec& model) {
 
 int64_t num_active_params(const ModelSpec& model) {
   const int64_t idle = model.has_experts() ? model.experts - model.top_k : 0;
-  return num_params(model) - model.layers * idle * 3 * model.d_ff * model.d_model;
+  return num_params(model) - model.num_expert_layers() * idle * 3 * model.d_ff * model.d_model;
 }
 
 }  // namespace trireme

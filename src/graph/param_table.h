@@ -21,6 +21,8 @@ struct ParamSpec {
   bool adjoins_previous = false;  // as Param
   double balance_rate = 0.0;      // as Param
   int64_t expert = -1;            // as Param
+  int unit = 0;                   // of the stage
+  bool is_table = false;          // the token table, which the head may use too
 };
 
 // "layers.3.attn.wq"; what belongs to the embedding or the head has its full name already.

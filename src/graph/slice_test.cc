@@ -37,7 +37,7 @@ void for_every_unit(
       const StageShape layout{.tp = tp, .tp_rank = tp - 1};
       for_each_unit(
           model, whole_model(model), [](Graph unit) { return unit; },
-          [&](const Graph& unit) { visit(unit, layout); });
+          [&](const Graph& unit, bool) { visit(unit, layout); });
     }
   }
 }

@@ -7,15 +7,18 @@
 
 namespace trireme {
 
-void for_each_param(const ModelSpec& model, const StageSpec& stage, const ModelShard& shard,
-                    const std::function<void(const Graph& unit, const Param& param)>& visit) {
+void for_each_param(
+    const ModelSpec& model, const StageSpec& stage, const ModelShard& shard,
+    const std::function<void(int unit, const Graph& graph, const Param& param)>& visit) {
   bool has_table = false;
-  for_each_unit(model, stage, stack, [&](const Graph& unit) {
-    for (const Param& param : unit.params) {
+  int unit = -1;
+  for_each_unit(model, stage, stack, [&](const Graph& graph, bool) {
+    ++unit;
+    for (const Param& param : graph.params) {
       if (param.name == kTokenTable && std::exchange(has_table, true)) continue;
       const int64_t held = param.expert - shard.first_expert;
       if (param.expert >= 0 && (held < 0 || held >= shard.held_experts)) continue;
-      visit(unit, param);
+      visit(unit, graph, param);
     }
   });
 }

@@ -91,6 +91,13 @@ TEST(UnitPasses, EveryUnitOfTheModelIsOneOfTheKinds) {
     EXPECT_EQ(num_units, model.layers + 2);
     EXPECT_EQ(unit_passes(model, {}).size(), 3u);
   }
+  ModelSpec model = drawn_model(ModelFamily::Moe);
+  model.dense_layers = 1;
+  model.dense_d_ff = 96;
+  const std::vector<UnitPasses> units = unit_passes(model, {});
+  ASSERT_EQ(units.size(), 4u);
+  EXPECT_EQ(title_of(units[1]), "layers.0");
+  EXPECT_EQ(title_of(units[2]), "layers.1 to layers.2, which are alike");
 }
 
 // Every op finds its inputs as one of its strategies needs them, and the unit ends as it must.

@@ -17,10 +17,13 @@ ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
 }
 
 ModelFlops model_flops_per_token(const ModelSpec& model) {
-  const ModelFlops layer = flops_per_token(layer_graph(model, 0), model);
-  const ModelFlops head = flops_per_token(head_graph(model), model);
-  return {double(model.layers) * layer.matmul + head.matmul,
-          double(model.layers) * layer.attention};
+  ModelFlops all = flops_per_token(head_graph(model), model);
+  for (const LayerRun& run : layer_kinds(model)) {
+    const ModelFlops layer = flops_per_token(layer_graph(model, run.first), model);
+    all.matmul += double(run.count) * layer.matmul;
+    all.attention += double(run.count) * layer.attention;
+  }
+  return all;
 }
 
 }  // namespace trireme

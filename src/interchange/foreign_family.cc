@@ -35,6 +35,7 @@ Result<ForeignFamily> foreign_family(const ModelSpec& model) {
     if (!model.has_experts()) return ForeignFamily::Llama;
     if (model.router != RouterType::Softmax) return refuse("a sigmoid router");
     if (model.shared_experts > 0) return refuse("shared experts (model.shared_experts)");
+    if (model.dense_layers > 0) return refuse("layers without experts (model.dense_layers)");
     if (model.expert_groups > 1) return refuse("groups of experts (model.expert_groups)");
     if (model.balance_rate > 0.0) return refuse("a bias of its router (model.balance_rate)");
     if (model.capacity_factor > 0.0)

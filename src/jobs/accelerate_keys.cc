@@ -40,6 +40,8 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"model.experts", Say::Code},
     {"model.top_k", Say::Code},
     {"model.shared_experts", Say::Code},
+    {"model.dense_layers", Say::Code},
+    {"model.dense_d_ff", Say::Code},
     {"model.router", Say::Code},
     {"model.expert_groups", Say::Code},
     {"model.top_groups", Say::Code},

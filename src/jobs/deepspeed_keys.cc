@@ -45,6 +45,8 @@ constexpr KeyPair kDeepspeedPairs[] = {
     {"model.experts", Say::Code, "--num-experts --expert-interval"},
     {"model.top_k", Say::Code, "--topk"},
     {"model.shared_experts", Say::Only, {}, "0", "it has no shared experts"},
+    {"model.dense_layers", Say::Only, {}, "0", "we write no layers without experts for it"},
+    {"model.dense_d_ff", Say::Only, {}, "0", "we write no layers without experts for it"},
     {"model.router", Say::Only, {}, "\"softmax\"", "its router is a softmax"},
     {"model.expert_groups", Say::Only, {}, "1", "it has no groups of experts"},
     {"model.top_groups", Say::Only, {}, "1", "it has no groups of experts"},

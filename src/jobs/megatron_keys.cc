@@ -53,6 +53,8 @@ constexpr KeyPair kMegatronPairs[] = {
     {"model.experts", Say::Code, "--num-experts"},
     {"model.top_k", Say::Code, "--moe-router-topk --moe-router-pre-softmax"},
     {"model.shared_experts", Say::Code, "--moe-shared-expert-intermediate-size"},
+    {"model.dense_layers", Say::Only, {}, "0", "we write no layers without experts for it"},
+    {"model.dense_d_ff", Say::Only, {}, "0", "we write no layers without experts for it"},
     {"model.router", Say::Code, "--moe-router-score-function"},
     {"model.expert_groups", Say::Code, "--moe-router-num-groups"},
     {"model.top_groups", Say::Code, "--moe-router-group-topk"},

@@ -43,6 +43,8 @@ constexpr KeyPair kNanotronPairs[] = {
     {"model.experts", Say::Code, "model.model_config.moe_config.num_experts"},
     {"model.top_k", Say::Code, "model.model_config.moe_config.top_k"},
     {"model.shared_experts", Say::Only, {}, "0", "we write no shared experts for it"},
+    {"model.dense_layers", Say::Only, {}, "0", "we write no layers without experts for it"},
+    {"model.dense_d_ff", Say::Only, {}, "0", "we write no layers without experts for it"},
     {"model.router", Say::Only, {}, "\"softmax\"", kExperts},
     {"model.expert_groups", Say::Only, {}, "1", kExperts},
     {"model.top_groups", Say::Only, {}, "1", kExperts},

@@ -46,6 +46,8 @@ void spell_out_model(ModelConfig& model) {
   model.experts = usual.experts;
   model.top_k = usual.top_k;
   model.shared_experts = usual.shared_experts;
+  model.dense_layers = usual.dense_layers;
+  model.dense_d_ff = usual.dense_d_ff;
   model.router = usual.router;
   model.expert_groups = usual.expert_groups;
   model.top_groups = usual.top_groups;

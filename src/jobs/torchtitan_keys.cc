@@ -41,6 +41,8 @@ constexpr KeyPair kTorchtitanPairs[] = {
     {"model.experts", Say::Code},
     {"model.top_k", Say::Code},
     {"model.shared_experts", Say::Code},
+    {"model.dense_layers", Say::Only, {}, "0", "we write no layers without experts for it"},
+    {"model.dense_d_ff", Say::Only, {}, "0", "we write no layers without experts for it"},
     {"model.router", Say::Code},
     {"model.expert_groups", Say::Code},
     {"model.top_groups", Say::Code},

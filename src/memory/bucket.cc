@@ -1,31 +1,23 @@
 #include "memory/bucket.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 
 #include "base/check.h"
-#include "graph/model_graphs.h"
 #include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::string_view kLayerPrefix = "layers.";
-
-int unit_of(const StageSpec& stage, std::string_view name) {
-  const int first_layer_unit = stage.has_embedding ? 1 : 0;
-  if (name.substr(0, kLayerPrefix.size()) == kLayerPrefix) {
-    int64_t layer = 0;
-    std::from_chars(name.data() + kLayerPrefix.size(), name.data() + name.size(), layer);
-    return first_layer_unit + int(layer - stage.first_layer);
-  }
-  const bool is_second_use = name.find('@') != std::string_view::npos;
-  if (stage.has_embedding && !is_second_use && name.substr(0, 10) == "embedding.") return 0;
-  return num_units(stage) - 1;
+// The unit of a gradient. Behind the gradients of all parameters stands that of the second use of a
+// tied one, which is the head's.
+int unit_of_grad(const StageSpec& stage, const std::vector<ParamSpec>& params, size_t grad) {
+  return grad < params.size() ? params[grad].unit : num_units(stage) - 1;
 }
 
-bool is_table(std::string_view name) { return name.substr(0, kTokenTable.size()) == kTokenTable; }
+// Whether a gradient is one of the token table's.
+bool is_of_table(const std::vector<ParamSpec>& params, size_t grad) {
+  return grad >= params.size() || params[grad].is_table;
+}
 
 int64_t num_blocks(const Bucket& bucket) {
   int64_t blocks = 0;
@@ -113,11 +105,11 @@ Shard shard_of(const Bucket& bucket, int degree, int index) {
   return shard;
 }
 
-std::vector<UnitGroup> unit_groups(const StageSpec& stage, const TensorTable& grads,
-                                   int64_t least_bytes) {
+std::vector<UnitGroup> unit_groups(const StageSpec& stage, const std::vector<ParamSpec>& params,
+                                   const TensorTable& grads, int64_t least_bytes) {
   std::vector<int64_t> bytes(size_t(num_units(stage)), 0);
-  for (const TensorSpec& grad : grads.tensors()) {
-    bytes[size_t(unit_of(stage, grad.name))] += grad.bytes();
+  for (size_t i = 0; i < grads.tensors().size(); ++i) {
+    bytes[size_t(unit_of_grad(stage, params, i))] += grads.tensors()[i].bytes();
   }
   const bool first_is_apart = stage.has_embedding && stage.has_head;
   std::vector<UnitGroup> groups;
@@ -151,11 +143,10 @@ std::vector<Bucket> buckets_of(const StageSpec& stage, const std::vector<ParamSp
   const std::vector<TensorSpec>& grads = tables.grads.tensors();
   for (size_t i = 0; i < grads.size(); ++i) {
     const TensorSpec& grad = grads[i];
-    // The gradients of all parameters come first, then that of the second use of a tied one.
     const bool is_of_expert = i < params.size() && params[i].expert >= 0;
-    const int unit = first_unit_of[size_t(unit_of(stage, grad.name))];
+    const int unit = first_unit_of[size_t(unit_of_grad(stage, params, i))];
     const bool begins = buckets.empty() || buckets.back().unit != unit || previous_is_table ||
-                        is_table(grad.name) || buckets.back().is_of_experts != is_of_expert;
+                        is_of_table(params, i) || buckets.back().is_of_experts != is_of_expert;
     if (begins) buckets.push_back({unit, is_of_expert, {}});
     BucketTensor tensor{grad.name, grad.shape.num_elements(), grad.offset / size_of(grad.dtype)};
     if (tables.params.contains(grad.name)) {
@@ -163,7 +154,7 @@ std::vector<Bucket> buckets_of(const StageSpec& stage, const std::vector<ParamSp
       tensor.param_begin = param.offset / size_of(param.dtype);
     }
     buckets.back().tensors.push_back(std::move(tensor));
-    previous_is_table = is_table(grad.name);
+    previous_is_table = is_of_table(params, i);
   }
   for (size_t i = 1; i < buckets.size(); ++i) {
     TRIREME_CHECK(buckets[i - 1].unit <= buckets[i].unit, "tables list units in order");

@@ -63,8 +63,8 @@ Shard shard_ranges(const Bucket& bucket, int degree, int index);
 // Units in order, as few in a group as make least_bytes of gradients; what is left at the end joins
 // the last group. The embedding of a chunk with both ends stays alone: its table may be gathered
 // for longer than the rest.
-std::vector<UnitGroup> unit_groups(const StageSpec& stage, const TensorTable& grads,
-                                   int64_t least_bytes);
+std::vector<UnitGroup> unit_groups(const StageSpec& stage, const std::vector<ParamSpec>& params,
+                                   const TensorTable& grads, int64_t least_bytes);
 
 // The buckets of a chunk in model order. `params` are the parameters of its tables.
 std::vector<Bucket> buckets_of(const StageSpec& stage, const std::vector<ParamSpec>& params,

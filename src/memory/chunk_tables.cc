@@ -121,8 +121,9 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
   chunk.layouts = param_layouts(model, stage, shape);
   chunk.tables = stage_tables(model, stage, shape);
   const bool is_largest = shape.tp_rank == 0;
-  chunk.groups = unit_groups(
-      stage, is_largest ? chunk.tables.grads : largest_grads(model, stage, shape), bucket_bytes);
+  chunk.groups = unit_groups(stage, chunk.params,
+                             is_largest ? chunk.tables.grads : largest_grads(model, stage, shape),
+                             bucket_bytes);
   for (Bucket& bucket : buckets_of(stage, chunk.params, chunk.tables, chunk.groups)) {
     chunk.buckets.push_back({.bucket = std::move(bucket), .shard = {}});
   }

@@ -1,37 +1,47 @@
 #include "memory/stage_sizes.h"
 
-#include <algorithm>
-
 #include "base/align.h"
+#include "graph/layer_keep.h"
 
 namespace trireme {
 namespace {
 
-StageSpec with_one_layer(StageSpec stage) {
-  stage.num_layers = std::min<int64_t>(stage.num_layers, 1);
+// The stage with one layer of each kind that it has.
+StageSpec with_few_layers(const ModelSpec& model, StageSpec stage) {
+  const std::vector<LayerRun> runs = layer_runs(model, stage);
+  if (runs.empty()) return stage;
+  stage.first_layer = runs.front().first + runs.front().count - 1;
+  stage.num_layers = runs.back().first + 1 - stage.first_layer;
   return stage;
 }
 
 }  // namespace
 
 SizesOfStage::SizesOfStage(const ModelSpec& model, const StageSpec& stage, const StageShape& shape)
-    : shard_(shard_model(model, shape)),
+    : model_(model),
+      shard_(shard_model(model, shape)),
       shape_(shape),
-      units_(stage_units(model, with_one_layer(stage), shape)) {
-  for (const StageUnit& unit : units_.units) {
-    if (!unit.prefix.empty()) layer_ = unit.kind;
+      units_(stage_units(model, with_few_layers(model, stage), shape)),
+      unit_of_layer_(layer_kinds(model).size(), -1) {
+  shape_.recompute = Recompute::Fit;
+  size_t unit = stage.has_embedding ? 1 : 0;
+  for (const LayerRun& run : layer_runs(model, stage)) {
+    unit_of_layer_[size_t(run.kind)] = units_.units[unit++].kind;
   }
 }
 
 StageSizes SizesOfStage::with(uint64_t again) {
   StageSizes sizes;
-  if (layer_ >= 0) {
-    UnitKind& layer = units_.kinds[size_t(layer_)];
-    layer.kept = keep(layer.graph, {Recompute::Fit, again});
+  shape_.again = again;
+  for (const int unit : unit_of_layer_) {
+    int64_t& saved = sizes.saved_by_layer.emplace_back(0);
+    if (unit < 0) continue;
+    UnitKind& layer = units_.kinds[size_t(unit)];
+    layer.kept = keep(layer.graph, policy_of_layer(model_, shape_, layer.graph));
     layer.memory = unit_memory(layer.graph, shard_, shape_, layer.kept, false);
     for (const UnitTensor& tensor : layer.memory.tensors) {
       if (tensor.space != Space::Saved) continue;
-      sizes.saved_by_layer += aligned_bytes(tensor.shape.num_elements() * size_of(tensor.dtype));
+      saved += aligned_bytes(tensor.shape.num_elements() * size_of(tensor.dtype));
     }
   }
   StageTables tables;

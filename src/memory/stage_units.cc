@@ -1,6 +1,7 @@
 #include "memory/stage_units.h"
 
 #include "graph/all_passes.h"
+#include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
 
 namespace trireme {
@@ -35,17 +36,16 @@ StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const Sta
   StageUnits result;
   const ModelShard shard = shard_model(model, shape);
   const auto fused = [&](Graph graph) { return fused_graph(std::move(graph), shape); };
-  bool is_known_layer = false;
-  for_each_unit(model, stage, fused, [&](const Graph& graph) {
+  for_each_unit(model, stage, fused, [&](const Graph& graph, bool is_new) {
     StageUnit unit;
     unit.name = graph.unit;
     if (is_layer(graph)) unit.prefix = unit.param_prefix = graph.unit + ".";
-    if (!is_layer(graph) || !is_known_layer) {
+    if (is_new) {
       // Only layers compute anything again.
-      const Keep kept = keep(graph, is_layer(graph) ? keep_policy_of(shape) : KeepPolicy{});
+      const Keep kept =
+          keep(graph, is_layer(graph) ? policy_of_layer(model, shape, graph) : KeepPolicy{});
       const bool is_first = graph.values[size_t(graph.input)].numbers == Numbers::I32;
       result.kinds.push_back({graph, kept, unit_memory(graph, shard, shape, kept, is_first)});
-      is_known_layer |= is_layer(graph);
     }
     unit.kind = int(result.kinds.size()) - 1;
     const bool is_tokens = graph.unit == "embedding";

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Units that are alike, such as the layers of a model, differ in their names alone.
+// Units that are alike, such as neighbouring layers of one kind, differ in their names alone.
 struct UnitKind {
   Graph graph;  // fused
   Keep kept;

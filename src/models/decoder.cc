@@ -41,9 +41,11 @@ StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const 
   const auto forward_graph = [&](Graph graph) {
     return without_loss(fused_graph(std::move(graph), shape));
   };
-  for_each_unit(model, whole_model(model), forward_graph, [&](const Graph& graph) {
-    const Keep kept = keep(graph, {});
-    result.kinds.push_back({graph, kept, unit_memory(graph, shard, shape, kept, true)});
+  for_each_unit(model, whole_model(model), forward_graph, [&](const Graph& graph, bool is_new) {
+    if (is_new) {
+      const Keep kept = keep(graph, {});
+      result.kinds.push_back({graph, kept, unit_memory(graph, shard, shape, kept, true)});
+    }
     StageUnit unit{.kind = int(result.kinds.size()) - 1, .name = graph.unit};
     const bool is_first = result.units.empty(), is_head = graph.unit == "head";
     if (!is_first && !is_head) unit.param_prefix = graph.unit + ".";

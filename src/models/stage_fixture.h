@@ -63,6 +63,7 @@ inline ModelSpec model_of(const std::string& name) {
   }
   if (name == "moe_parallel") config.parallel_block = true;
   if (name == "moe_capacity") config.capacity_factor = 0.75;
+  if (name == "moe_dense_first") config.dense_layers = 1;
   if (name == "llama_dropout") config.dropout = 0.3;
   if (name == "microgpt") {
     config.norm = NormChoice::RmsNorm;
@@ -88,11 +89,21 @@ inline ModelSpec model_of(const std::string& name) {
   return *resolve_model(config, 0);
 }
 
-inline const char* const kModels[] = {"gpt2_tied", "gpt2_dropout_tied", "gpt2_erf_embedding_norm",
-                                      "llama",     "llama_dropout",     "microgpt",
-                                      "moe",       "moe_sigmoid",       "moe_capacity",
-                                      "parallel",  "parallel_dropout",  "moe_parallel",
-                                      "scaled",    "scaled_dropout"};
+inline const char* const kModels[] = {"gpt2_tied",
+                                      "gpt2_dropout_tied",
+                                      "gpt2_erf_embedding_norm",
+                                      "llama",
+                                      "llama_dropout",
+                                      "microgpt",
+                                      "moe",
+                                      "moe_sigmoid",
+                                      "moe_capacity",
+                                      "moe_dense_first",
+                                      "parallel",
+                                      "parallel_dropout",
+                                      "moe_parallel",
+                                      "scaled",
+                                      "scaled_dropout"};
 
 class TestStage;
 

@@ -57,7 +57,7 @@ TEST(TransformerStage, EverySetOfValuesComputedAgainChangesNoBit) {
     base.forward();
     base.backward();
     const auto expected = base.all_grads();
-    const uint64_t num_sets = all_again(layer_keep(model, base.shape()).fused) + 1;
+    const uint64_t num_sets = all_again(layer_keep(model, base.shape(), 0).fused) + 1;
     const uint64_t step = num_sets / kMostSets | 1;  // odd, so that every value is in some sets
     for (uint64_t again = 0; again < num_sets; again += step) {
       const bool split = std::popcount(again) % 2 == 0;

@@ -70,17 +70,31 @@ Json measured_rank(const RunPlan& plan, const Predictions& predicted, int number
   return json;
 }
 
-// What every layer keeps and computes again, for one micro-batch of rank 0.
-Json recompute_json(const RunPlan& plan) {
+Json values_json(const RunPlan& plan, int64_t layer) {
   Json kept = Json::array(), again = Json::array();
-  for (const LayerValue& value : layer_values(plan)) {
+  for (const LayerValue& value : layer_values(plan, layer)) {
     if (value.is_again) {
       again.push_back({{"value", value.name}, {"bytes", value.bytes}, {"flops", value.flops}});
     } else {
       kept.push_back({{"value", value.name}, {"bytes", value.bytes}});
     }
   }
-  return {{"policy", name_of(plan.shape.recompute)}, {"kept", kept}, {"again", again}};
+  return {{"kept", kept}, {"again", again}};
+}
+
+// What the layers keep and compute again, for one micro-batch of rank 0: those of the last kind,
+// and all kinds where there are several.
+Json recompute_json(const RunPlan& plan) {
+  const std::vector<LayerRun> kinds = layer_kinds(plan.model);
+  Json json = {{"policy", name_of(plan.shape.recompute)}};
+  json.update(values_json(plan, kinds.back().first));
+  if (kinds.size() == 1) return json;
+  for (const LayerRun& kind : kinds) {
+    Json of_kind = {{"first_layer", kind.first}, {"layers", kind.count}};
+    of_kind.update(values_json(plan, kind.first));
+    json["kinds"].push_back(std::move(of_kind));
+  }
+  return json;
 }
 
 Json common(const RunPlan& plan) {

@@ -1,13 +1,16 @@
 #include "planner/layout_bound.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "base/align.h"
 #include "compile/link_cost.h"
 #include "compile/shape_for_mesh.h"
 #include "compile/stage_cost.h"
 #include "memory/chunk_tables.h"
 #include "memory/stage_tables.h"
+#include "memory/stage_units.h"
 #include "program/make_schedule.h"
 #include "schema/norm_chunk.h"
 
@@ -48,13 +51,15 @@ T joined_of(const std::vector<LayerExchange>& any_of, LayoutChoice layout, Join 
 
 template <typename Pick>
 UnitPrices pick_prices(UnitPrices a, const UnitPrices& b, Pick pick) {
-  for (ComputeTimes UnitPrices::*unit :
-       {&UnitPrices::embedding, &UnitPrices::layer, &UnitPrices::head}) {
+  const auto pick_unit = [&](ComputeTimes& unit, const ComputeTimes& other) {
     for (double ComputeTimes::*half :
          {&ComputeTimes::f_s, &ComputeTimes::b_s, &ComputeTimes::w_s}) {
-      (a.*unit).*half = pick((a.*unit).*half, (b.*unit).*half);
+      unit.*half = pick(unit.*half, other.*half);
     }
-  }
+  };
+  pick_unit(a.embedding, b.embedding);
+  pick_unit(a.head, b.head);
+  for (size_t kind = 0; kind < a.layers.size(); ++kind) pick_unit(a.layers[kind], b.layers[kind]);
   return a;
 }
 UnitPrices least_prices(const UnitPrices& a, const UnitPrices& b) {
@@ -133,6 +138,27 @@ const UnitPrices& LayoutBounds::most_prices(const LayoutChoice& layout) {
   return found->second;
 }
 
+// Of the kind of layer that has the fewest, and the most tensors.
+LayoutBounds::LayerParams LayoutBounds::least_params(const ModelSpec& model,
+                                                     const StageShape& shape) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  LayerParams least{kMost, 0.0, kMost, kMost, kMost};
+  for (const LayerRun& kind : layer_kinds(model)) {
+    const StageTables tables = stage_tables(model, {kind.first, 1, false, false}, shape);
+    double elements = 0.0;
+    for (const TensorSpec& param : tables.params.tensors()) {
+      elements += double(param.shape.num_elements());
+    }
+    const double tensors = double(tables.params.tensors().size()) + kSmallTensorsOfEnds;
+    least.elements = std::min(least.elements, elements);
+    least.tensors = std::max(least.tensors, tensors);
+    least.params_bytes = std::min(least.params_bytes, unaligned_bytes(tables.params));
+    least.grads_bytes = std::min(least.grads_bytes, unaligned_bytes(tables.grads));
+    least.optimizer_bytes = std::min(least.optimizer_bytes, unaligned_bytes(tables.optimizer));
+  }
+  return least;
+}
+
 const LayoutBounds::LayerParams& LayoutBounds::params_of_layer(const Mesh& mesh) {
   const auto [found, is_new] = params_of_layer_.try_emplace({mesh.tp, mesh.ep});
   if (is_new) {
@@ -140,16 +166,7 @@ const LayoutBounds::LayerParams& LayoutBounds::params_of_layer(const Mesh& mesh)
     shape.tp = mesh.tp;
     shape.ep = mesh.ep;
     shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
-    const StageTables tables = stage_tables(started_.model, {0, 1, false, false}, shape);
-    LayerParams& params = found->second;
-    for (const TensorSpec& param : tables.params.tensors()) {
-      params.elements += double(param.shape.num_elements());
-      params.tensors += 1.0;
-    }
-    params.tensors += kSmallTensorsOfEnds;
-    params.params_bytes = unaligned_bytes(tables.params);
-    params.grads_bytes = unaligned_bytes(tables.grads);
-    params.optimizer_bytes = unaligned_bytes(tables.optimizer);
+    found->second = least_params(started_.model, shape);
   }
   return found->second;
 }
@@ -168,11 +185,14 @@ double LayoutBounds::price_saved_bytes(const LayoutChoice& layout) {
   RunPlan plan = shaped(layout);
   plan.shape.again = kEverythingAgain;      // "fit" then saves the least
   plan.shape.tp_rank = layout.mesh.tp - 1;  // the first tp rank holds at least as much
-  const auto saved_bytes = [&](int64_t layers) {
-    return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
-  };
-  // The difference between two layers and one leaves out what a stage has only once.
-  return saved_bytes(2) - saved_bytes(1);
+  double least = std::numeric_limits<double>::max();
+  for (const LayerRun& kind : layer_kinds(plan.model)) {
+    const StageSpec layer{kind.first, 1, false, false};
+    const TensorTable saved = stage_tables(plan.model, layer, plan.shape).saved;
+    const int64_t of_stage = aligned_bytes(saved.at(kStageOutput).bytes());  // only once
+    least = std::min(least, double(saved.bytes() - of_stage));
+  }
+  return least;
 }
 
 double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
@@ -189,17 +209,17 @@ LayoutBounds::ExchangeTimes LayoutBounds::price_exchanges(const LayoutChoice& la
   const RunPlan plan = shaped(layout);
   RankPlan rank;
   rank.shape = plan.shape;
-  ExchangeTimes times;
-  for (const int64_t layers : {1, 2}) {  // the difference, as in layer_saved_bytes
-    rank.chunks = {ChunkTables{.stage = {0, layers, false, false}}};
+  constexpr double kMost = std::numeric_limits<double>::max();
+  ExchangeTimes least{kMost, kMost};
+  for (const LayerRun& run : layer_kinds(plan.model)) {
+    rank.chunks = {ChunkTables{.stage = {run.first, 1, false, false}}};
     const auto comm_s = [&](ActionKind kind) {
       return predict_layer_comm(plan, rank, {.kind = kind}, hardware_, collectives_).total();
     };
-    const double sign = layers == 1 ? -1.0 : 1.0;
-    times.forward_s += sign * comm_s(ActionKind::F);
-    times.backward_s += sign * comm_s(ActionKind::BW);
+    least.forward_s = std::min(least.forward_s, comm_s(ActionKind::F));
+    least.backward_s = std::min(least.backward_s, comm_s(ActionKind::BW));
   }
-  return times;
+  return least;
 }
 
 const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutChoice& layout) {

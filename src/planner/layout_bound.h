@@ -60,8 +60,8 @@ class LayoutBounds {
  private:
   // The stages of a pipeline, first to last.
   using Stages = std::vector<StageSpec>;
-  // The parameters of one layer on one rank, with the bytes of its tables before ZeRO and without
-  // alignment.
+  // The parameters of one layer on one rank, of the kind of layer that has the fewest, with the
+  // bytes of its tables before ZeRO and without alignment. `tensors` is that of the kind with most.
   struct LayerParams {
     double elements = 0.0;
     double tensors = 0.0;
@@ -69,7 +69,7 @@ class LayoutBounds {
     double grads_bytes = 0.0;
     double optimizer_bytes = 0.0;
   };
-  // Seconds of the collectives in F and BW of one layer.
+  // Seconds of the collectives in F and BW of one layer, of the kind that needs the fewest.
   struct ExchangeTimes {
     double forward_s = 0.0;
     double backward_s = 0.0;
@@ -95,6 +95,7 @@ class LayoutBounds {
   // Of all sets of values and all exchanges that are taken.
   const UnitPrices& most_prices(const LayoutChoice& layout);
   UnitPrices price(const LayoutChoice& layout, uint64_t again);
+  static LayerParams least_params(const ModelSpec& model, const StageShape& shape);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
   const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages,

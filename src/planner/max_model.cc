@@ -117,6 +117,11 @@ ModelConfig ModelSizes::at(int64_t size) const {
   config.d_model = heads * model_.d_model / model_.heads;
   config.d_ff = nearest_multiple(ratio * double(model_.d_ff), d_ff_step_, d_ff_step_);
   config.layers = nearest_multiple(ratio * double(model_.layers), layers_step_, least_layers_);
+  config.dense_layers = std::min(model_.dense_layers, config.layers - 1);
+  config.dense_d_ff = 0;
+  if (config.dense_layers > 0) {
+    config.dense_d_ff = nearest_multiple(ratio * double(model_.dense_d_ff), d_ff_step_, d_ff_step_);
+  }
   return config;
 }
 

@@ -11,9 +11,9 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kOfExperts[] = {
-    "model.experts",       "model.top_k",       "model.shared_experts",  "model.router",
-    "model.expert_groups", "model.top_groups",  "model.capacity_factor", "model.aux_loss",
-    "model.z_loss",        "model.balance_rate"};
+    "model.experts",         "model.top_k",    "model.shared_experts", "model.dense_layers",
+    "model.dense_d_ff",      "model.router",   "model.expert_groups",  "model.top_groups",
+    "model.capacity_factor", "model.aux_loss", "model.z_loss",         "model.balance_rate"};
 
 // Returns text such as "model.experts, model.top_k": the expert keys that are not at their
 // defaults.

@@ -39,6 +39,16 @@ RecomputeChoice::RecomputeChoice(const RunPlan& plan, const Hardware& hardware) 
   for (const auto& [seconds, again] : priced) sets_.push_back(again);
 }
 
+namespace {
+
+std::vector<int> kinds_of(const ModelSpec& model, const StageSpec& stage) {
+  std::vector<int> kinds;
+  for (const LayerRun& run : layer_runs(model, stage)) kinds.push_back(run.kind);
+  return kinds;
+}
+
+}  // namespace
+
 RecomputeChoice::Sizes* RecomputeChoice::sizes_of(const RunPlan& plan, const StageSpec& stage,
                                                   const StageShape& shape) {
   const Key key{shape.micro_sequences,
@@ -48,7 +58,7 @@ RecomputeChoice::Sizes* RecomputeChoice::sizes_of(const RunPlan& plan, const Sta
                 shape.ep,
                 stage.has_embedding,
                 stage.has_head,
-                stage.num_layers > 0,
+                kinds_of(plan.model, stage),
                 shape.split_backward,
                 shape.sequence_parallel,
                 shape.tp_overlap,
@@ -71,7 +81,11 @@ std::vector<RecomputeChoice::ClassNeeds> RecomputeChoice::needs_of(const RunPlan
     for (size_t c = 0; c < of_stage.chunks.size(); ++c) {
       const StageSpec& stage = of_stage.chunks[c].stage;
       const auto slots = int64_t(of_stage.memory.chunks[c].saved_slots.size());
-      needs.chunks.push_back({sizes_of(plan, stage, rank.shape), slots * stage.num_layers});
+      SavedLayers& saved =
+          needs.chunks.emplace_back(SavedLayers{sizes_of(plan, stage, rank.shape), {}});
+      for (const LayerRun& run : layer_runs(plan.model, stage)) {
+        saved.layers.emplace_back(run.kind, slots * run.count);
+      }
     }
   }
   return classes;
@@ -83,7 +97,9 @@ NeededBytes RecomputeChoice::needed(const std::vector<ClassNeeds>& classes, uint
     int64_t bytes = alike.arena_bytes, scratch_before = 0, scratch = 0;
     for (const SavedLayers& chunk : alike.chunks) {
       const StageSizes &before = chunk.sizes->with(0), &after = chunk.sizes->with(again);
-      bytes += chunk.count * (after.saved_by_layer - before.saved_by_layer);
+      for (const auto& [kind, count] : chunk.layers) {
+        bytes += count * (after.saved_by_layer[size_t(kind)] - before.saved_by_layer[size_t(kind)]);
+      }
       scratch_before = std::max(scratch_before, before.scratch);
       scratch = std::max(scratch, after.scratch);
     }
@@ -109,10 +125,11 @@ std::optional<uint64_t> RecomputeChoice::cheapest(
 
 std::vector<RecomputeChoice::SavedSet> RecomputeChoice::cheapest_by_saved_bytes(
     const RunPlan& plan, const StageShape& shape) {
-  Sizes& layer = *sizes_of(plan, {0, 1, false, false}, shape);
+  Sizes& layers = *sizes_of(plan, {0, plan.model.layers, false, false}, shape);
   std::vector<SavedSet> sets;
   for (const uint64_t again : sets_) {
-    const int64_t saved = layer.with(again).saved_by_layer;
+    const std::vector<int64_t>& by_kind = layers.with(again).saved_by_layer;
+    const int64_t saved = *std::min_element(by_kind.begin(), by_kind.end());
     if (sets.empty() || saved < sets.back().saved_by_layer) sets.push_back({again, saved});
   }
   return sets;

@@ -29,7 +29,7 @@ class RecomputeChoice {
   // What `plan`, compiled with an empty set, needs with another one.
   NeededBytes needed(const RunPlan& plan, uint64_t again);
   // The sets that save less than all cheaper ones, cheapest first, for layers on a rank of this
-  // shape.
+  // shape: by the bytes of the kind of layer that saves the least.
   struct SavedSet {
     uint64_t again = 0;
     int64_t saved_by_layer = 0;
@@ -43,7 +43,7 @@ class RecomputeChoice {
   // The layers of one chunk that a class of ranks saves: those of every slot.
   struct SavedLayers {
     Sizes* sizes = nullptr;
-    int64_t count = 0;
+    std::vector<std::pair<int, int64_t>> layers;  // kind and number
   };
   struct ClassNeeds {
     int64_t arena_bytes = 0;  // with the empty set
@@ -56,10 +56,10 @@ class RecomputeChoice {
 
   std::vector<uint64_t> sets_;  // cheapest first
   uint64_t all_again_ = 0;
-  // micro-batch, tp, tp rank, cp, ep, with embedding, with head, with layers, B and W apart,
+  // micro-batch, tp, tp rank, cp, ep, with embedding, with head, kinds of layers, B and W apart,
   // sequence, tp_overlap, context
-  using Key =
-      std::tuple<int64_t, int, int, int, int, bool, bool, bool, bool, bool, bool, ContextExchange>;
+  using Key = std::tuple<int64_t, int, int, int, int, bool, bool, std::vector<int>, bool, bool,
+                         bool, ContextExchange>;
   std::map<Key, std::shared_ptr<Sizes>> sizes_;
 };
 

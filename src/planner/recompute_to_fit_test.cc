@@ -69,6 +69,12 @@ std::vector<RunConfig> layouts_to_fit() {
     c.memory.offload_buffer_bytes = 4096;
   });
   add(ModelFamily::Moe, [](RunConfig& c) {
+    c.model.dense_layers = 1;  // the first stage has layers of two kinds
+    c.model.dense_d_ff = 80;
+    c.parallel.pp = 2;
+    c.batch.micro_sequences = 2;
+  });
+  add(ModelFamily::Moe, [](RunConfig& c) {
     c.model.shared_experts = 1;
     c.model.layer_scale = 0.1;
     c.parallel.pp = 2;

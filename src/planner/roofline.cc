@@ -1,5 +1,7 @@
 #include "planner/roofline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -131,7 +133,11 @@ double Roofline::roof_at(double flops_per_byte) const {
 Roofline roofline(const ModelSpec& model, const StageShape& shape, const Hardware& hardware) {
   Roofline roof{hardware.name, hardware.peak_flops(shape.compute), hardware.memory_bytes_per_s, {}};
   const RoofPricer pricer(model, shape, hardware);
-  pricer.add("layer", layer_graph(model, 0), roof.points);
+  const std::vector<LayerRun> kinds = layer_kinds(model);
+  for (const LayerRun& kind : kinds) {
+    const std::string name = kinds.size() == 1 ? "layer" : fmt::format("layers.{}", kind.first);
+    pricer.add(name, layer_graph(model, kind.first), roof.points);
+  }
   pricer.add("head", head_graph(model), roof.points);
   return roof;
 }

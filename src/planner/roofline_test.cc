@@ -46,7 +46,7 @@ TEST(Roofline, PointsLieUnderTheRoofAndAddUpToThePrice) {
             (point.unit == "layer" ? layer_s : head_s) += point.seconds;
           }
           const UnitPrices prices = price_units(plan.model, plan.shape, hardware);
-          EXPECT_GE(layer_s, prices.layer.total_s() * (1.0 - 1e-9));
+          EXPECT_GE(layer_s, prices.layers.front().total_s() * (1.0 - 1e-9));
           EXPECT_NEAR(head_s, prices.head.total_s(), 1e-9 * head_s);
           EXPECT_DOUBLE_EQ(roof.roof_at(roof.ridge()), roof.peak_flops);
         }

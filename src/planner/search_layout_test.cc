@@ -154,6 +154,7 @@ struct Case {
   ModelFamily family;
   int64_t layers;
   int num_ranks;
+  int64_t dense_layers = 0;
 };
 
 // The limits at which a larger memory allows a faster layout, in rising order.
@@ -199,8 +200,9 @@ void expect_found(RunConfig config, const Hardware& hardware, int num_ranks, int
 TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
                         Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 4, 2},
-                        Case{ModelFamily::Moe, 2, 4}}) {
+                        Case{ModelFamily::Moe, 2, 4}, Case{ModelFamily::Moe, 4, 2, 1}}) {
     RunConfig config = small_run(c.family, c.layers);
+    config.model.dense_layers = c.dense_layers;
     config.model.d_model = 256;  // gives every matrix several blocks of the norm
     config.model.d_ff = 1024;
     const Hardware hardware = two_nodes();

@@ -1,13 +1,13 @@
 #include "predict/action_traffic.h"
 
 #include <map>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "collectives/move_collective.h"
 #include "graph/layer_keep.h"
 #include "graph/moves.h"
+#include "graph/op_placement.h"
 #include "graph/param_layout.h"
 #include "memory/offload_pieces.h"
 
@@ -146,8 +146,8 @@ class ActionTraffic::Work {
   // Transfers between tp ranks, once for all units of a chunk.
   void count_moves(const Action& action) {
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
-    const auto [found, is_new] = moves_.try_emplace(
-        {stage.num_layers, stage.has_embedding, stage.has_head, rank_->shape.tp_rank});
+    const auto [found, is_new] =
+        moves_.try_emplace({content_of(plan_.model, stage), rank_->shape.tp_rank});
     StageMoves& moves = found->second;
     if (is_new) {
       moves = stage_moves(plan_.model, stage, rank_->shape);
@@ -158,29 +158,52 @@ class ActionTraffic::Work {
     if (action.kind != ActionKind::B) count_moves(moves.backward_weight);
   }
 
-  // Number of ops of a kind that each layer runs again. It is the same for all ranks.
-  int num_again(OpKind kind) {
+  // Number of ops of a kind that the layers of a stage run again. It is the same for all ranks of
+  // the stage.
+  int64_t num_again(OpKind kind, const StageSpec& stage) {
     if (!rank_->shape.recomputes()) return 0;
-    if (!layer_) layer_ = layer_keep(plan_.model, rank_->shape);
-    return layer_->num_again(kind);
+    int64_t count = 0;
+    for (const LayerRun& run : layer_runs(plan_.model, stage)) {
+      const auto [layer, is_new] = layers_.try_emplace(run.kind);
+      if (is_new) layer->second = layer_keep(plan_.model, rank_->shape, run.first);
+      count += run.count * layer->second.num_again(kind);
+    }
+    return count;
+  }
+
+  int64_t num_expert_layers(const StageSpec& stage) const {
+    int64_t count = 0;
+    for (const LayerRun& run : layer_runs(plan_.model, stage)) {
+      if (plan_.model.has_experts(run.first)) count += run.count;
+    }
+    return count;
   }
 
   // Transfers between cp ranks.
   void count_contexts(const Action& action) {
-    if (plan_.mesh.cp == 1) return;
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
-    const ModelShard model = shard_model(plan_.model, rank_->shape);
-    const bool is_ring = rank_->shape.context_exchange == ContextExchange::Ring;
-    const auto [forward, backward] = is_ring ? ring_bytes(model) : all_to_all_bytes(model);
-    const int times = action.kind == ActionKind::F ? 1 : num_again(OpKind::Attention);
-    bytes_[kCp] += times * stage.num_layers * forward;
+    const auto [forward, backward] = context_bytes_of_layer();
+    const bool is_first = action.kind == ActionKind::F;
+    bytes_[kCp] += (is_first ? stage.num_layers : num_again(OpKind::Attention, stage)) * forward;
     const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
     if (differentiates) bytes_[kCp] += stage.num_layers * backward;
   }
 
   struct ContextBytes {
-    int64_t forward, backward;  // of one layer
+    int64_t forward = 0, backward = 0;
   };
+  ContextBytes context_bytes_of_layer() const {
+    const ModelShard model = shard_model(plan_.model, rank_->shape);
+    switch (context_strategy(rank_->shape)) {
+      case ContextStrategy::WholeSequences:
+        return {};
+      case ContextStrategy::Ring:
+        return ring_bytes(model);
+      case ContextStrategy::AllToAll:
+        return all_to_all_bytes(model);
+    }
+    return {};
+  }
 
   // In F the keys and values of this rank's tokens travel once round the ring. In B they travel
   // again, with their fp32 gradients, which then return to this rank.
@@ -204,11 +227,11 @@ class ActionTraffic::Work {
     return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
   }
 
-  // In every layer the cp ranks sum how many tokens of each sequence visit each expert, and, if
-  // tokens compete for expert capacity, of each chunk of a sequence too.
+  // In every layer with experts the cp ranks sum how many tokens of each sequence visit each
+  // expert, and, if tokens compete for expert capacity, of each chunk of a sequence too.
   void count_expert_counts(const Action& action) {
     if (action.kind != ActionKind::F) return;
-    const int64_t layers = rank_->chunks[size_t(action.chunk)].stage.num_layers;
+    const int64_t layers = num_expert_layers(rank_->chunks[size_t(action.chunk)].stage);
     const int64_t counts = rank_->shape.micro_sequences * plan_.model.experts;
     const auto sum_bytes = [&](int64_t count) {
       return layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_->coords.cp, count, {},
@@ -222,24 +245,25 @@ class ActionTraffic::Work {
   // Tokens sent to experts on other ep ranks and back, if the router is balanced: their number, a
   // float for each, and their rows. Only the number is known before the step.
   void count_visits(const Action& action) {
-    const int64_t ep = plan_.mesh.ep;
-    if (ep == 1) return;
     const StageShape& shape = rank_->shape;
-    const int64_t layers = rank_->chunks[size_t(action.chunk)].stage.num_layers;
+    const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
+    const int64_t layers = num_expert_layers(stage), ep = plan_.mesh.ep;
     const int64_t tokens = shape.micro_sequences * plan_.model.seq_len;
-    const int64_t visits =
-        layers * (plan_.model.expert_rows(tokens) / plan_.mesh.cp) * (ep - 1) / ep;
-    const int64_t rows = visits * plan_.model.d_model * size_of(shape.compute);
-    const int64_t numbers = visits * size_of(DType::F32);
+    const auto visits_of = [&](int64_t num_ops) {
+      return num_ops * (plan_.model.expert_rows(tokens) / plan_.mesh.cp) * (ep - 1) / ep;
+    };
+    const int64_t row_bytes = plan_.model.d_model * size_of(shape.compute);
+    const int64_t there_and_back = visits_of(layers) * (2 * row_bytes + size_of(DType::F32));
     if (action.kind == ActionKind::F) {
       bytes_[kEp] += layers * collective(Collective::AllToAll, plan_.mesh.ep, rank_->coords.ep,
                                          plan_.model.experts, {}, DType::I32, false);
-      bytes_[kEp] += 2 * rows + numbers;
+      bytes_[kEp] += there_and_back;
     } else {
-      bytes_[kEp] += (num_again(OpKind::Dispatch) + num_again(OpKind::Combine)) * rows;
+      const int64_t again = num_again(OpKind::Dispatch, stage) + num_again(OpKind::Combine, stage);
+      bytes_[kEp] += visits_of(again) * row_bytes;
     }
     const bool goes_back = action.kind == ActionKind::B || action.kind == ActionKind::BW;
-    if (goes_back) bytes_[kEp] += 2 * rows + numbers;
+    if (goes_back) bytes_[kEp] += there_and_back;
   }
 
   void count_moves(const std::vector<TensorMove>& moves) {
@@ -382,8 +406,8 @@ class ActionTraffic::Work {
   const RunPlan& plan_;
   bool shares_memory_;
   CollectiveBytes& collective_bytes_;
-  std::optional<LayerKeep> layer_;
-  std::map<std::tuple<int64_t, bool, bool, int>, StageMoves> moves_;  // stage, tp rank
+  std::map<int, LayerKeep> layers_;                                   // by kind
+  std::map<std::pair<std::vector<int64_t>, int>, StageMoves> moves_;  // content of a stage, tp rank
   std::map<std::vector<int64_t>, ShardedBucket> buckets_;
   // Arguments of the call that is running.
   const RankPlan* rank_ = nullptr;

@@ -51,29 +51,28 @@ LayerComm& LayerComm::operator+=(const LayerComm& other) {
   return *this;
 }
 
+LayerComm operator*(double factor, const LayerComm& comm) {
+  return {factor * comm.tp, factor * comm.cp, factor * comm.ep};
+}
+
 LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Action& action,
                              const Hardware& hardware, CollectiveBytes& collective_bytes) {
-  const Mesh& mesh = plan.mesh;
-  if (mesh.tp * mesh.cp * mesh.ep == 1) return {};
+  if (plan.mesh.tp * plan.mesh.cp * plan.mesh.ep == 1) return {};
   if (action.chunk < 0) return comm_of(plan, rank, action, hardware, collective_bytes);
-  // All layers exchange the same bytes, so the cost of many layers follows from the costs of one
-  // and of two.
+  // All layers of a kind exchange the same bytes, so the cost of many follows from that of one.
   const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
   RankPlan outline;
   outline.coords = rank.coords;
   outline.shape = rank.shape;
-  const auto of_layers = [&](int64_t layers) {
-    StageSpec part = stage;
-    part.num_layers = layers;
+  const auto of_part = [&](const StageSpec& part) {
     outline.chunks.assign(1, ChunkTables{.stage = part});
     return comm_of(plan, outline, {.kind = action.kind}, hardware, collective_bytes);
   };
-  const LayerComm one = of_layers(1);
-  if (stage.num_layers == 1) return one;
-  const LayerComm two = of_layers(2);
-  const double more = double(stage.num_layers - 1);
-  return {one.tp + more * (two.tp - one.tp), one.cp + more * (two.cp - one.cp),
-          one.ep + more * (two.ep - one.ep)};
+  LayerComm comm = of_part({stage.first_layer, 0, stage.has_embedding, stage.has_head});
+  for (const LayerRun& run : layer_runs(plan.model, stage)) {
+    comm += double(run.count) * of_part({run.first, 1, false, false});
+  }
+  return comm;
 }
 
 }  // namespace trireme

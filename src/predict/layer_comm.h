@@ -15,6 +15,7 @@ struct LayerComm {
 
   double total() const { return tp + cp + ep; }
   LayerComm& operator+=(const LayerComm& other);
+  friend LayerComm operator*(double factor, const LayerComm& comm);
 };
 
 // Prices the collectives of F, B, W or BW of a chunk, or of Step: for each axis the bytes that this

@@ -43,9 +43,10 @@ class TrafficOfRanks {
     }
     std::vector<RepeatedAction> repeated = repeated_actions(program, pp);
     for (const StageTraffic& traffic : counted_) {
-      if (traffic.content == content_of(first) && traffic.repeated == repeated) return traffic.sent;
+      if (traffic.content == content_of(plan_.model, first) && traffic.repeated == repeated)
+        return traffic.sent;
     }
-    counted_.push_back({content_of(first), std::move(repeated), {}});
+    counted_.push_back({content_of(plan_.model, first), std::move(repeated), {}});
     StageTraffic& traffic = counted_.back();
     const Mesh& mesh = plan_.mesh;
     traffic.sent.resize(size_t(mesh.tp) * size_t(mesh.cp) * size_t(mesh.dp));

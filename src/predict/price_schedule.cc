@@ -39,7 +39,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
                               CollectiveBytes& collective_bytes, double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   std::vector<StageComm> comm(stages.size());
-  std::map<std::tuple<int64_t, bool, bool>, StageComm> comm_of_shape;
+  std::map<std::vector<int64_t>, StageComm> comm_of_content;
   const std::set<ActionKind> kinds = kinds_of(plan.schedule);
   for (const RankPlan& rank : plan.pipeline) {
     for (size_t c = 0; c < rank.chunks.size(); ++c) {
@@ -50,8 +50,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
         return predict_layer_comm(plan, rank, {.kind = kind, .chunk = int16_t(c)}, hardware,
                                   collective_bytes);
       };
-      const auto [alike, is_new] =
-          comm_of_shape.try_emplace({spec.num_layers, spec.has_embedding, spec.has_head});
+      const auto [alike, is_new] = comm_of_content.try_emplace(content_of(plan.model, spec));
       if (is_new) {
         alike->second = {comm_of(ActionKind::F), comm_of(ActionKind::B), comm_of(ActionKind::W),
                          comm_of(ActionKind::BW)};

@@ -66,6 +66,7 @@ DegreeRules tensor_requirements(const ModelSpec& model) {
   return valid({{Kind::Divides, "model.heads", model.heads},
                 {Kind::FitsInto, "model.kv_heads", model.kv_heads},
                 {Kind::IsAtMost, "model.d_ff", model.d_ff},
+                {Kind::IsAtMost, "model.dense_d_ff", model.dense_d_ff},
                 {Kind::IsAtMost, "model.vocab_size", model.vocab_size}});
 }
 DegreeRules context_requirements(int64_t seq_len) {

@@ -85,6 +85,11 @@ void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   if (model.family != ModelFamily::Moe) return;
   rules.size("model.experts", model.experts, 1, kMostExperts);
   rules.size("model.shared_experts", model.shared_experts, 0, kMostExperts);
+  rules.size("model.dense_layers", model.dense_layers, 0, std::max<int64_t>(0, model.layers - 1));
+  rules.size("model.dense_d_ff", model.dense_d_ff, 0, 4 * limits::kWidth);
+  rules.require(model.dense_d_ff == 0 || model.dense_layers > 0, "model.dense_d_ff",
+                "is the width of layers that this model does not have",
+                "set model.dense_layers, or leave it out");
   rules.size("model.expert_groups", model.expert_groups, 1, kMostExperts);
   rules.size("model.top_groups", model.top_groups, 1, std::max<int64_t>(1, model.expert_groups));
   if (model.experts >= 1) chosen_expert_rules(rules, model);
@@ -116,9 +121,10 @@ double most_parameters(const ModelSpec& model) {
   const double C = double(model.d_model);
   const double experts =
       model.has_experts() ? double(model.experts) + double(model.shared_experts) : 1.0;
-  const double layer = 4.0 * C * double(model.heads) * double(model.head_dim) +
-                       3.0 * C * double(model.d_ff) * experts;
-  return double(model.layers) * layer +
+  const double attention = 4.0 * C * double(model.heads) * double(model.head_dim);
+  const double mlp = 3.0 * C * double(model.d_ff) * experts;
+  const double dense = double(model.dense_layers) * 3.0 * C * double(model.dense_d_ff);
+  return double(model.layers) * (attention + mlp) + dense +
          2.0 * C * (double(model.vocab_size) + double(model.seq_len));
 }
 

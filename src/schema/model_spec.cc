@@ -48,6 +48,13 @@ int64_t default_d_ff(const ModelConfig& config, MlpType mlp) {
   return mlp == MlpType::Swiglu ? round_up(d_model * 8 / 3, 64) : 4 * d_model;
 }
 
+// As many hidden units as a token visits in a layer with experts.
+int64_t default_dense_d_ff(const ModelConfig& config, const ModelSpec& model) {
+  const auto bounded = [](int64_t count) { return std::clamp<int64_t>(count, 0, limits::kWidth); };
+  const int64_t visited = bounded(config.top_k) + bounded(config.shared_experts);
+  return std::min(visited, 4 * limits::kWidth / std::max<int64_t>(1, model.d_ff)) * model.d_ff;
+}
+
 }  // namespace
 
 ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
@@ -88,6 +95,11 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.held_experts = config.experts;
   model.top_k = config.top_k;
   model.shared_experts = config.shared_experts;
+  model.dense_layers = config.dense_layers;
+  if (config.dense_layers > 0) {
+    model.dense_d_ff =
+        config.dense_d_ff != 0 ? config.dense_d_ff : default_dense_d_ff(config, model);
+  }
   model.expert_groups = config.expert_groups;
   model.top_groups = config.top_groups;
   model.capacity_factor = config.capacity_factor;
@@ -119,6 +131,34 @@ int most_slices(const ModelSpec& model) {
 }
 
 StageSpec whole_model(const ModelSpec& model) { return {0, model.layers, true, true}; }
+
+std::vector<LayerRun> layer_kinds(const ModelSpec& model) {
+  const int64_t dense = model.has_experts() ? model.dense_layers : 0;
+  if (dense == 0) return {{0, 0, model.layers}};
+  return {{0, 0, dense}, {1, dense, model.layers - dense}};
+}
+
+std::vector<LayerRun> layer_runs(const ModelSpec& model, const StageSpec& stage) {
+  return layer_runs(layer_kinds(model), stage);
+}
+
+std::vector<LayerRun> layer_runs(std::span<const LayerRun> kinds, const StageSpec& stage) {
+  std::vector<LayerRun> runs;
+  for (const LayerRun& kind : kinds) {
+    const int64_t begin = std::max(kind.first, stage.first_layer);
+    const int64_t end = std::min(kind.first + kind.count, stage.first_layer + stage.num_layers);
+    if (begin < end) runs.push_back({kind.kind, begin, end - begin});
+  }
+  return runs;
+}
+
+std::vector<int64_t> content_of(const ModelSpec& model, const StageSpec& stage) {
+  std::vector<int64_t> content = {stage.has_embedding, stage.has_head};
+  for (const LayerRun& run : layer_runs(model, stage)) {
+    content.insert(content.end(), {run.kind, run.count});
+  }
+  return content;
+}
 
 int64_t ModelSpec::expert_capacity(int64_t num_tokens) const {
   if (capacity_factor == 0.0) return num_tokens;

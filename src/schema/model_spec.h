@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "schema/run_config.h"
@@ -46,6 +48,8 @@ struct ModelSpec {
   int64_t experts = 0;
   int64_t top_k = 0;
   int64_t shared_experts = 0;
+  int64_t dense_layers = 0;  // the first layers, which have a dense MLP of width dense_d_ff
+  int64_t dense_d_ff = 0;
   RouterType router = RouterType::Softmax;
   int64_t expert_groups = 1;
   int64_t top_groups = 1;
@@ -57,12 +61,15 @@ struct ModelSpec {
   int64_t held_experts = 0;
 
   bool has_experts() const { return experts > 0; }
+  bool has_experts(int64_t layer) const { return has_experts() && layer >= dense_layers; }
+  int64_t num_expert_layers() const { return has_experts() ? layers - dense_layers : 0; }
   int64_t shared_width() const { return shared_experts * d_ff; }
   // Number of tokens of a micro-batch that an expert accepts.
   int64_t expert_capacity(int64_t num_tokens) const;
   // Rows of all experts together: tokens * top_k, or fewer if capacities are smaller.
   int64_t expert_rows(int64_t num_tokens) const;
-  // Number of rows of d_model by which a token is multiplied in a layer's MLP, router included.
+  // Number of rows of d_model by which a token is multiplied in the MLP of a layer with experts,
+  // or of any layer where there are none; router included.
   int64_t active_mlp_width() const;
   int64_t q_width() const { return heads * head_dim; }
   int64_t kv_width() const { return kv_heads * head_dim; }
@@ -89,5 +96,22 @@ struct StageSpec {
   bool has_head = true;
 };
 StageSpec whole_model(const ModelSpec& model);
+
+// Consecutive layers that compute the same: they differ in their weights and names alone. Kinds of
+// layers are counted from 0 in the order of the model.
+struct LayerRun {
+  int kind = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+// Every kind once, with all its layers: kind k is element k.
+std::vector<LayerRun> layer_kinds(const ModelSpec& model);
+// What a stage has of them.
+std::vector<LayerRun> layer_runs(std::span<const LayerRun> kinds, const StageSpec& stage);
+std::vector<LayerRun> layer_runs(const ModelSpec& model, const StageSpec& stage);
+
+// What a stage computes, as numbers: stages with equal ones have equal tables, prices and
+// transfers.
+std::vector<int64_t> content_of(const ModelSpec& model, const StageSpec& stage);
 
 }  // namespace trireme

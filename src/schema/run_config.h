@@ -46,6 +46,8 @@ struct ModelConfig {
   int64_t experts = 8;  // experts to which tokens are routed
   int64_t top_k = 2;    // how many of them each token visits
   int64_t shared_experts = 0;
+  int64_t dense_layers = 0;  // the first layers, which have an MLP instead of experts
+  int64_t dense_d_ff = 0;    // of their MLP; 0: (top_k + shared_experts) d_ff
   RouterType router = RouterType::Softmax;
   int64_t expert_groups = 1;  // a token's experts lie in the best top_groups of so many groups
   int64_t top_groups = 1;

@@ -108,6 +108,11 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("shared_experts", model.shared_experts, kResults,
            "moe: number of experts that every token visits in addition to the routed ones; each "
            "has the width d_ff");
+  list.add("dense_layers", model.dense_layers, kResults,
+           "moe: number of layers, from the first on, that have a dense MLP instead of experts");
+  list.add("dense_d_ff", model.dense_d_ff, kResults,
+           "moe: width of the MLP of the dense layers; 0: as wide as the experts that a token "
+           "visits, (top_k + shared_experts) * d_ff");
   list.add("router", model.router, kResults,
            "moe: function that turns the logits of a token into the scores of the experts");
   list.add("expert_groups", model.expert_groups, kResults,

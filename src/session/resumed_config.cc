@@ -50,6 +50,8 @@ constexpr ModelKey kModelKeys[] = {
     {"model.experts", same<&ModelSpec::experts>},
     {"model.top_k", same<&ModelSpec::top_k>},
     {"model.shared_experts", same<&ModelSpec::shared_experts>},
+    {"model.dense_layers", same<&ModelSpec::dense_layers>},
+    {"model.dense_d_ff", same<&ModelSpec::dense_d_ff>},
     {"model.router", same<&ModelSpec::router>},
     {"model.expert_groups", same<&ModelSpec::expert_groups>},
     {"model.top_groups", same<&ModelSpec::top_groups>},

@@ -29,8 +29,8 @@ RouterLossMeans router_loss_means(std::span<const int64_t> losses, const ModelSp
   const auto mean_of = [&](size_t which) {
     double sum = 0.0;  // a sum of whole numbers in a fixed order has the same bits on every layout
     for (size_t i = which; i < losses.size(); i += 2) sum += double(losses[i]);
-    const size_t num_layers = losses.size() / 2;
-    return sum / double(kRouterLossUnit) / (double(num_layers) * double(num_tokens));
+    const double num_tokens_routed = double(model.num_expert_layers()) * double(num_tokens);
+    return sum / double(kRouterLossUnit) / num_tokens_routed;
   };
   RouterLossMeans means;
   if (model.aux_loss > 0.0) means.aux = mean_of(0);

@@ -41,6 +41,7 @@ RunConfig config_of(const Case& c) {
     config.model.z_loss = 0.001;
     config.model.balance_rate = 0.01;
     if (c.family == "moe_capacity") config.model.capacity_factor = 1.0;
+    if (c.family == "moe_dense_first") config.model.dense_layers = 1;
     if (c.family == "moe_all") config.model.top_k = config.model.experts;
   }
   config.model.layers = c.layers;

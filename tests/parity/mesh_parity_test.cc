@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-const char* const kFamilies[] = {"gpt2",         "llama",         "moe",
-                                 "moe_capacity", "gpt2_parallel", "llama_scaled"};
+const char* const kFamilies[] = {
+    "gpt2", "llama", "moe", "moe_capacity", "moe_dense_first", "gpt2_parallel", "llama_scaled"};
 constexpr ScheduleKind kSchedules[] = {ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
                                        ScheduleKind::ZbH1,     ScheduleKind::ZbV,
                                        ScheduleKind::Dualpipe, ScheduleKind::Gpipe};

@@ -18,14 +18,14 @@ namespace {
 
 // Every value of a layer that can be computed again.
 uint64_t layer_choices(const RunPlan& plan) {
-  return all_again(layer_keep(plan.model, plan.shape).fused);
+  return all_again(layer_keep(plan.model, plan.shape, 0).fused);
 }
 
 // Visits every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in
 // turn.
 void enumerate(int ranks, bool every_recomputation) {
-  const std::vector<std::string> families = {"gpt2",         "llama",         "moe",
-                                             "moe_capacity", "gpt2_parallel", "llama_scaled"};
+  const std::vector<std::string> families = {
+      "gpt2", "llama", "moe", "moe_capacity", "moe_dense_first", "gpt2_parallel", "llama_scaled"};
   int run = 0;
   for (int pp = 1; pp <= ranks; pp *= 2) {
     for (const ScheduleKind schedule : kNamedSchedules) {

@@ -171,6 +171,8 @@ class RunDraw {
     model.top_groups = 1 + below(int(model.expert_groups));
     model.top_k = 1 + below(int(model.experts / model.expert_groups * model.top_groups));
     model.shared_experts = below(3);
+    model.dense_layers = below(int(model.layers));
+    if (model.dense_layers > 0 && is_one_of(2)) model.dense_d_ff = parallel.tp + below(40);
     model.router = any_choice<RouterType>();
     model.capacity_factor = any_of({0.0, 1.0, 1.25});
     model.z_loss = model.router == RouterType::Softmax ? any_of({0.0, 0.001}) : 0.0;
