@@ -82,14 +82,24 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   return session;
 }
 
-// Compares the predicted step time with the measured one.
+// With less of its time lost to other processes a run counts as undisturbed.
+constexpr double kUndisturbed = 0.97;
+
+// Compares the predicted step time with the measured one. Where other processes took some of the
+// cores, it is compared with the part of the time that was left.
 std::string prediction_line(const SessionResult& result) {
   if (result.step_s <= 0.0 || result.predicted_step_s <= 0.0) return "";
-  const double ratio = result.predicted_step_s / result.step_s;
+  const double ratio = result.predicted_step_s / (result.step_s * result.share_left);
   const std::string off = ratio < 0.5 ? fmt::format("{:.1f} times slower", 1.0 / ratio)
                                       : fmt::format("{:+.1f} % off", 100.0 * (ratio - 1.0));
-  return fmt::format("step       {} predicted, {} measured: {}\n",
-                     format_seconds(result.predicted_step_s), format_seconds(result.step_s), off);
+  const std::string load =
+      result.share_left > kUndisturbed
+          ? ""
+          : fmt::format("others took {:.0f} % of the cores, so with {:.0f} % of that time ",
+                        100.0 * result.taken_by_others, 100.0 * result.share_left);
+  return fmt::format("step       {} predicted, {} measured: {}{}\n",
+                     format_seconds(result.predicted_step_s), format_seconds(result.step_s), load,
+                     off);
 }
 
 // Under a launcher every process is a rank, whatever the configuration says.

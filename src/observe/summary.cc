@@ -164,6 +164,8 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   const double predicted_s = predicted.step_s();
   json["step_s_predicted"] = number(predicted_s);
   json["step_s_error"] = number(predicted_s / summary.step_s - 1.0);
+  json["cores_taken_by_others"] = number(summary.taken_by_others);
+  json["step_s_undisturbed"] = number(summary.step_s * summary.share_left);
   json["hardware"] = summary.hardware;
   json["tokens_per_s"] = number(tokens_per_s);
   json["mfu"] = summary.peak_flops > 0.0

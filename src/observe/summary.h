@@ -25,10 +25,12 @@ nlohmann::ordered_json planned_rank(const RunPlan& plan, const Predictions& pred
 struct RunSummary {
   int64_t steps = 0;
   double final_loss = 0.0;
-  double val_loss = 0.0;       // 0: not evaluated
-  double bits_per_byte = 0.0;  // 0: unknown
-  double step_s = 0.0;         // median
-  double peak_flops = 0.0;     // compute ceiling by which MFU is computed
+  double val_loss = 0.0;         // 0: not evaluated
+  double bits_per_byte = 0.0;    // 0: unknown
+  double step_s = 0.0;           // median
+  double peak_flops = 0.0;       // compute ceiling by which MFU is computed
+  double taken_by_others = 0.0;  // share of the cores
+  double share_left = 1.0;       // of the time of a step
   int64_t skipped_steps = 0;
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;

@@ -17,6 +17,8 @@
 #include "observe/write_trace.h"
 #include "planner/plan_warnings.h"
 #include "schema/run_config_text.h"
+#include "session/first_steps.h"
+#include "session/learned_hardware.h"
 #include "session/resume.h"
 #include "session/resumed_config.h"
 #include "train/run_state.h"
@@ -59,6 +61,17 @@ Hardware hardware_of(const Ceilings& ceilings, const LinkSpec& calls, int num_ra
   hardware.fp16_flops = hardware.fp32_flops;  // fp16 is computed in fp32
   hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
   hardware.set_nodes(num_ranks, calls);
+  return hardware;
+}
+
+// The file of which one rank's share is `hardware`.
+Hardware of_all_ranks(Hardware hardware, const RunPlan& plan) {
+  const double ranks = plan.num_ranks();
+  hardware.threads = plan.num_ranks() * plan.num_threads;
+  hardware.fp32_flops *= ranks;
+  hardware.bf16_flops *= ranks;
+  hardware.fp16_flops *= ranks;
+  hardware.memory_bytes_per_s *= ranks;
   return hardware;
 }
 
@@ -177,7 +190,9 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.bits_per_byte = summary_observer_.eval().bits_per_byte;
   summary.step_s = trainer.median_step_s();
   summary.hardware = hardware_.name;
-  summary.peak_flops = peak_flops();
+  summary.peak_flops = trainer.peak_flops();
+  summary.taken_by_others = result.taken_by_others;
+  summary.share_left = result.share_left;
   summary.skipped_steps = result.position.skipped_steps;
   summary.rss_peak_bytes = rss_peak_bytes();
   summary.seconds = seconds;
@@ -186,6 +201,17 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.environment.emplace_back("kernels", choice_.kernels->name);
   return write_file_atomically(folder + "/summary.json",
                                summary_json(plan_, predictions_, measured, summary), &progress());
+}
+
+// What a file of this machine would say whose prediction is the measurement of rank 0.
+Status RankSession::write_learned_hardware(const SessionResult& result,
+                                           const std::vector<RankMeasurement>& measured) {
+  const RankPrediction& predicted = predictions_.at(measured.front().position);
+  Hardware learned =
+      learned_hardware(hardware_, predicted.time, measured.front().time, result.share_left);
+  learned.name = "this machine, as a run has found it";
+  return write_file_atomically(result.report_folder + "/hardware.toml",
+                               to_toml(of_all_ranks(learned, plan_)), &progress());
 }
 
 // Writes the first cause of a failure to the metrics before the rank ends.
@@ -260,6 +286,16 @@ Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position)
       .end = TrainEnd::Finished, .position = position, .report_folder = folder_.report_folder()};
 }
 
+// The load of others is known where all ranks are threads of this process.
+void RankSession::take_load(const std::optional<CpuTimes>& before, SessionResult& result) const {
+  const std::optional<CpuTimes> now = load_.read();
+  const bool is_one_process = options_.host.ranks_on_host == 0;
+  if (!before || !now || !is_one_process) return;
+  result.taken_by_others = share_of_others(*before, *now);
+  result.share_left = share_left(result.taken_by_others, plan_.num_ranks() * plan_.num_threads,
+                                 options_.host.num_cores);
+}
+
 Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
   if (position.step >= plan_.config.run.steps) return leave_as_it_is(position);
@@ -285,15 +321,23 @@ Result<SessionResult> RankSession::run() {
                      .trace = &trace,
                      .observers = records.observers};
   steps_->direct(parts);
+  std::optional<FirstSteps> first_steps;
+  if (is_first() && parts.meter != nullptr) {
+    first_steps.emplace(*parts.meter, predictions_.at(engine_.rank_plan().position).time,
+                        [this](const std::string& text) { tell(text); });
+    parts.observers.push_back(&*first_steps);
+  }
   steps_->begin(position);
   TRIREME_TRY(trainer, Trainer::make(std::move(parts),
                                      [this](const TrainPosition& at) { return save(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
+  const std::optional<CpuTimes> cpu_before = load_.read();
   TRIREME_TRY(end, train(trainer, position, records.metrics ? &*records.metrics : nullptr));
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
   SessionResult result{end, trainer.position(), trainer.last_loss(), trainer.median_step_s()};
   result.predicted_step_s = predictions_.step_s();
+  take_load(cpu_before, result);
   result.report_folder = folder_.report_folder();
   const bool has_reports = !result.report_folder.empty();
   if (has_reports) {
@@ -308,6 +352,7 @@ Result<SessionResult> RankSession::run() {
   if (!is_first() || !has_reports) return result;
   warn(write_file_atomically(result.report_folder + "/ranks.json", ranks, &progress()));
   warn(write_summary(result.report_folder, trainer, result, measured, seconds));
+  warn(write_learned_hardware(result, measured));
   return result;
 }
 

@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/world.h"
+#include "device/cpu_load.h"
 #include "kernels/ceilings.h"
 #include "observe/metrics.h"
 #include "predict/predict.h"
@@ -26,6 +28,7 @@ struct SessionParts {
   const KernelChoice& choice;
   const std::string& checkpoint_folder;  // checkpoint to resume from; "": a fresh start
   RunFolder& folder;
+  const CpuLoad& load;
 };
 
 // Makes the StepMaker of a rank's session.
@@ -53,6 +56,7 @@ class RankSession {
         choice_(parts.choice),
         checkpoint_folder_(parts.checkpoint_folder),
         folder_(parts.folder),
+        load_(parts.load),
         world_(world),
         data_(std::move(data)),
         engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
@@ -78,6 +82,9 @@ class RankSession {
   // Reports a file that could not be written. That does not end the run, because its weights are
   // saved.
   void warn(const Status& report) const;
+  void take_load(const std::optional<CpuTimes>& before, SessionResult& result) const;
+  Status write_learned_hardware(const SessionResult& result,
+                                const std::vector<RankMeasurement>& measured);
   Status write_summary(const std::string& folder, const Trainer& trainer,
                        const SessionResult& result, const std::vector<RankMeasurement>& measured,
                        double seconds);
@@ -89,6 +96,7 @@ class RankSession {
   const KernelChoice& choice_;
   std::string checkpoint_folder_;
   RunFolder& folder_;
+  const CpuLoad& load_;
   World& world_;
   SessionData data_;
   Engine engine_;

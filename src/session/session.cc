@@ -168,7 +168,8 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   sweep_folders(options);
   TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
   TRIREME_TRY(folder, RunFolder::hold(options.out_dir, options.config.checkpoint.fallback_folder));
-  const SessionParts parts{options, plan, choice, checkpoint_folder, folder};
+  const CpuLoad load;
+  const SessionParts parts{options, plan, choice, checkpoint_folder, folder, load};
   SessionResult first_result;
   const auto rank = [&](World& world, const MakeSteps& make_steps) {
     if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {

@@ -50,6 +50,10 @@ struct SessionResult {
   double final_loss = 0.0;
   double step_s = 0.0;  // median
   double predicted_step_s = 0.0;
+  // Share of the cores that other processes took during the run, and the share of its time in which
+  // the run could have its threads at work.
+  double taken_by_others = 0.0;
+  double share_left = 1.0;
   std::string report_folder;    // folder of the run's reports; "" if it is lost
   std::vector<FileLock> locks;  // locks on its folders; keep them while writing there
 };

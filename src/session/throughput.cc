@@ -90,7 +90,9 @@ Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& 
   });
   result.median_step_s = median(result.step_seconds);
   result.tokens_per_s = double(plan.tokens_per_step()) / result.median_step_s;
-  result.mfu = result.tokens_per_s * plan.flops_per_token.total() / result.peak_flops;
+  const double flops_per_s = result.tokens_per_s * plan.flops_per_token.total();
+  result.peak_flops = std::max(result.peak_flops, flops_per_s);  // a step may beat the ceiling
+  result.mfu = flops_per_s / result.peak_flops;
   result.rss_peak_bytes = rss_peak_bytes();
   return result;
 }

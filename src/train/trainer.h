@@ -27,8 +27,9 @@ struct TrainerParts {
   const TokenSource* validation = nullptr;  // absent: no evaluation
   const Tokenizer* tokenizer = nullptr;     // absent: no samples
   double bytes_per_token = 0.0;             // of the validation text; 0: unknown
-  double peak_flops = 0.0;                  // measured ceiling by which MFU is computed
-  const std::atomic<int>& stop_signals;     // 1: finish the step, save and stop
+  // The ceiling by which MFU is computed: measured, and raised by every step that beats it.
+  double peak_flops = 0.0;
+  const std::atomic<int>& stop_signals;  // 1: finish the step, save and stop
   // Checked in addition to the signals; absent: never.
   const std::atomic<bool>* must_stop = nullptr;
   StepTrace* trace = nullptr;  // absent: no timeline is kept
@@ -58,6 +59,7 @@ class Trainer {
   using Save = std::function<Result<std::string>(const TrainPosition&)>;
 
   static Result<Trainer> make(TrainerParts parts, Save save);
+  double peak_flops() const { return parts_.peak_flops; }
 
   // Trains from `position` to the last step, or until it is stopped. If a save fails, the run
   // fails.
