@@ -10,8 +10,9 @@ namespace {
 StageSpec with_few_layers(const ModelSpec& model, StageSpec stage) {
   const std::vector<LayerRun> runs = layer_runs(model, stage);
   if (runs.empty()) return stage;
-  stage.first_layer = runs.front().first + runs.front().count - 1;
-  stage.num_layers = runs.back().first + 1 - stage.first_layer;
+  const int64_t last_of_first_kind = runs.front().first + runs.front().count - 1;
+  stage.num_layers = int64_t(runs.size());
+  stage.first_layer = runs.size() == 1 ? runs.front().first : last_of_first_kind;
   return stage;
 }
 
