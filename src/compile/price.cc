@@ -148,6 +148,21 @@ ComputeTimes operator*(double factor, const ComputeTimes& times) {
           factor * times.again_s};
 }
 
+double seconds_of(const ComputeTimes& times, ActionKind kind) {
+  switch (kind) {
+    case ActionKind::F:
+      return times.f_s;
+    case ActionKind::B:
+      return times.b_s;
+    case ActionKind::W:
+      return times.w_s;
+    case ActionKind::BW:
+      return times.b_s + times.w_s;
+    default:
+      return 0.0;
+  }
+}
+
 double price_product(const Product& product, DType compute, const Hardware& hardware) {
   const double deep_flops = 2.0 * double(product.m) * double(product.n) *
                             (double(product.k) + hardware.matmul_depth) * double(product.count);

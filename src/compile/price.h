@@ -26,6 +26,9 @@ struct ComputeTimes {
   friend ComputeTimes operator*(double factor, const ComputeTimes& times);
 };
 
+// Seconds of the half that an action of this kind computes: F, B, W or BW; 0 for other kinds.
+double seconds_of(const ComputeTimes& times, ActionKind kind);
+
 // Seconds of one call that makes a product: its FLOPs at the share of the peak that products of its
 // depth reach, or its reads and writes, or the launch of the next kernel, whichever is longest.
 double price_product(const Product& product, DType compute, const Hardware& hardware);

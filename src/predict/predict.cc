@@ -4,6 +4,7 @@
 
 #include "compile/price.h"
 #include "predict/layer_comm.h"
+#include "predict/predict_offload.h"
 #include "predict/predict_overlap.h"
 #include "sim/simulate.h"
 
@@ -46,14 +47,16 @@ StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const UnitPrices& 
     time.exposed_comm += seconds;
   };
   const double dp_s = predict_overlap(plan, rank, prices, hardware, collective_bytes).exposed_s;
+  const double file_s = predict_offload(plan, rank, prices, hardware, collective_bytes).exposed_s;
   expose("pp", simulated.exposed_comm_s);
   expose("dp", dp_s);
+  expose("file", file_s);
   expose("tp", in_layers.tp + in_step.tp);
   expose("cp", in_layers.cp + in_step.cp);
   expose("ep", in_layers.ep + in_step.ep);
   const double makespan_s = priced.simulation->makespan_s;
   time.bubble = makespan_s - simulated.busy_s - simulated.exposed_comm_s;
-  time.step = makespan_s + time.optimizer + dp_s + in_step.total();
+  time.step = makespan_s + time.optimizer + dp_s + file_s + in_step.total();
   return time;
 }
 

@@ -88,19 +88,7 @@ Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPri
   const auto compute_s = [&](const Action& action) {
     if (action.chunk < 0) return 0.0;
     const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
-    const ComputeTimes times = prices.of(stage, action);
-    switch (action.kind) {
-      case ActionKind::F:
-        return times.f_s;
-      case ActionKind::B:
-        return times.b_s;
-      case ActionKind::W:
-        return times.w_s;
-      case ActionKind::BW:
-        return times.b_s + times.w_s;
-      default:
-        return 0.0;
-    }
+    return seconds_of(prices.of(stage, action), action.kind);
   };
   // A program repeats a few collectives for many micro-batches, and most of its units are alike, so
   // times are cached.

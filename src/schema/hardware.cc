@@ -21,6 +21,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.memory_bytes_per_s", false, kNoLimit},
                              {"device.memory_bytes", true, kNoLimit},
                              {"device.reduce_bytes_per_s", true, kNoLimit},
+                             {"device.offload_bytes_per_s", true, kNoLimit},
                              {"device.fp16_flops", false, kNoLimit},
                              {"device.matmul_share", false, 1.0},
                              {"device.matmul_depth", true, 1e6},
@@ -73,6 +74,8 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("memory_bytes_per_s", &hardware.memory_bytes_per_s, "read plus written by a copy");
   add("memory_bytes", &hardware.memory_bytes, "of a rank; 0: unknown, nothing is refused");
   add("reduce_bytes_per_s", &hardware.reduce_bytes_per_s, "adding one vector to another");
+  add("offload_bytes_per_s", &hardware.offload_bytes_per_s,
+      "read or written by memory.offload; 0: unknown, it takes no time");
   add("matmul_share", &hardware.matmul_share, "of the peak that matmuls reach");
   add("matmul_depth", &hardware.matmul_depth, "a product of depth k takes the time of k + this");
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");

@@ -31,6 +31,9 @@ struct Hardware {
   double collective_s = 0.0;      // time of a collective beside its messages
   double step_s = 0.0;            // time of a step that no kernel accounts for
   double reduce_bytes_per_s = 0;  // speed of adding one vector to another
+  // Of a rank, read or written, through which memory.offload moves its data: the disk here, the
+  // link to the host's memory on a cluster of other devices. 0: unknown, and not priced.
+  double offload_bytes_per_s = 0;
 
   std::vector<LinkTier> tiers;  // innermost first
 

@@ -19,6 +19,7 @@
 #include "schema/run_config_text.h"
 #include "session/first_steps.h"
 #include "session/learned_hardware.h"
+#include "session/measure_offload.h"
 #include "session/resume.h"
 #include "session/resumed_config.h"
 #include "train/run_state.h"
@@ -72,6 +73,7 @@ Hardware of_all_ranks(Hardware hardware, const RunPlan& plan) {
   hardware.bf16_flops *= ranks;
   hardware.fp16_flops *= ranks;
   hardware.memory_bytes_per_s *= ranks;
+  hardware.offload_bytes_per_s *= ranks;
   return hardware;
 }
 
@@ -85,6 +87,7 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   hardware.bf16_flops *= share;
   hardware.fp16_flops *= share;
   hardware.memory_bytes_per_s *= share;
+  hardware.offload_bytes_per_s /= ranks;
   return hardware;
 }
 
@@ -148,6 +151,9 @@ void RankSession::measure_machine() {
     ceilings_.compute.fp32_flops_per_s *= std::max(1.0, share);
     ceilings_.compute.bf16_flops_per_s *= std::max(1.0, share);
     ceilings_.copy_bytes_per_s = assumed_hardware(ceilings_.compute).memory_bytes_per_s;
+    if (plan_.config.memory.offload != OffloadChoice::None) {
+      offload_bytes_per_s_ = measure_offload(offload_folder());
+    }
   }
   world_.group().barrier();
   calls_ = measure_calls(world_);
@@ -156,6 +162,9 @@ void RankSession::measure_machine() {
 Status RankSession::write_plan_files() {
   hardware_ = options_.hardware ? share_of(*options_.hardware, plan_, options_.host)
                                 : hardware_of(ceilings_, calls_, plan_.num_ranks());
+  if (!options_.hardware) {
+    hardware_.offload_bytes_per_s = offload_bytes_per_s_ / plan_.num_ranks();
+  }
   predictions_ = predict_ranks(plan_, hardware_);
   steps_->complete(predictions_);
   TRIREME_TRY_DONE(write_file_atomically(options_.out_dir + "/config.resolved.toml",

@@ -90,6 +90,10 @@ class RankSession {
                        double seconds);
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   double peak_flops() const;
+  const std::string& offload_folder() const {
+    const std::string& folder = plan_.config.memory.offload_folder;
+    return folder.empty() ? options_.out_dir : folder;
+  }
 
   const SessionOptions& options_;
   const RunPlan& plan_;
@@ -102,8 +106,9 @@ class RankSession {
   Engine engine_;
   std::unique_ptr<StepMaker> steps_;
   Ceilings ceilings_;
-  LinkSpec calls_;     // measured links between the ranks
-  Hardware hardware_;  // of one rank; set on rank 0
+  LinkSpec calls_;                    // measured links between the ranks
+  double offload_bytes_per_s_ = 0.0;  // measured; of all ranks together
+  Hardware hardware_;                 // of one rank; set on rank 0
   Predictions predictions_;
   SummaryObserver summary_observer_;
   std::unique_ptr<RetentionThread> retention_;  // only on rank 0
