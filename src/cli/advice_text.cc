@@ -16,8 +16,16 @@ using Json = nlohmann::ordered_json;
 std::string cost_text(const TokenCost& cost) {
   std::string text = fmt::format("tokens     {:.4g} tokens take {:.1f} days, {:.4g} device hours",
                                  cost.tokens, cost.days, cost.device_hours);
+  if (cost.megawatt_hours) text += fmt::format(", {:.4g} MWh", *cost.megawatt_hours);
   if (cost.cost) text += fmt::format(", and cost {:.4g}", *cost.cost);
-  return text + " (without failures, evaluation and checkpoints)\n";
+  text += " (without failures, evaluation and checkpoints)\n";
+  if (!cost.with_failures) return text;
+  if (!std::isfinite(cost.with_failures->days)) {
+    return text +
+           "           with failures it never ends: they come faster than the run starts again\n";
+  }
+  return text + fmt::format("           with {:.0f} failures {:.1f} days\n",
+                            cost.with_failures->failures, cost.with_failures->days);
 }
 
 std::string shape_text(const ModelConfig& model) {
@@ -136,6 +144,12 @@ void add_advice(const PlanAdvice& advice, Json& json) {
     json["days"] = advice.cost->days;
     json["device_hours"] = advice.cost->device_hours;
     if (advice.cost->cost) json["cost"] = *advice.cost->cost;
+    if (advice.cost->megawatt_hours) json["megawatt_hours"] = *advice.cost->megawatt_hours;
+    if (const auto& failures = advice.cost->with_failures) {
+      const bool ends = std::isfinite(failures->days);
+      json["failures"] = ends ? Json(failures->failures) : Json(nullptr);
+      json["days_with_failures"] = ends ? Json(failures->days) : Json(nullptr);
+    }
   }
   if (advice.max_models) {
     json["max_params"] = advice.max_models->configured.params;

@@ -206,10 +206,10 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
       .front = front.best};
   const bool prints_layouts =
       !options.json && !prints_graph(options) && !prints_export(options.jobs);
-  advice.cost = cost_of_tokens(
-      options.advice, {.tokens_per_step = double(search.global_sequences * config.model.seq_len),
-                       .step_s = search.best.front().time.step,
-                       .num_ranks = num_ranks});
+  advice.cost = cost_of_tokens(options.advice,
+                               run_speed(double(search.global_sequences * config.model.seq_len),
+                                         search.best.front().time.step, num_ranks, priced.hardware,
+                                         config.checkpoint.every));
   if (prints_layouts) io.out << search_text(found, options.explain) << advice_text(advice);
   const bool is_done = options.html.empty() && !options.graph && options.jobs.to.empty();
   if (prints_layouts && is_done) return 0;
@@ -263,9 +263,9 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   }
   const RunPlan& plan = planned.value();
   if (options.advice.tokens) {
-    advice.cost = cost_of_tokens(options.advice, {.tokens_per_step = double(plan.tokens_per_step()),
-                                                  .step_s = predicted_step_s(plan, hardware),
-                                                  .num_ranks = plan.num_ranks()});
+    advice.cost = cost_of_tokens(
+        options.advice, run_speed(double(plan.tokens_per_step()), predicted_step_s(plan, hardware),
+                                  plan.num_ranks(), hardware, plan.config.checkpoint.every));
   }
   io.err << warning_lines(plan);
   TRIREME_TRY_DONE(write_export(options.jobs, plan, io));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 namespace trireme {
 namespace {
@@ -15,7 +16,33 @@ bool is_between(double value, double least, double most) {
   return std::isfinite(value) && value >= least && value <= most;
 }
 
+// Failures come once in the devices' mean time between failures / their number, also while a run
+// repeats what it has lost.
+FailureCost failure_cost(double work_hours, const RunSpeed& speed) {
+  const double between_hours = speed.mtbf_hours / speed.num_ranks;
+  const double checkpoint_hours =
+      speed.steps_of_checkpoint > 0
+          ? double(speed.steps_of_checkpoint) * speed.step_s / kSecondsOfHour
+          : 1.0;
+  const double lost_hours = speed.restart_s / kSecondsOfHour + 0.5 * checkpoint_hours;
+  const double working_share = 1.0 - lost_hours / between_hours;
+  if (working_share <= 0.0) {
+    const double never = std::numeric_limits<double>::infinity();
+    return {never, never};
+  }
+  const double hours = work_hours / working_share;
+  return {hours / between_hours, hours / kHoursOfDay};
+}
+
 }  // namespace
+
+RunSpeed run_speed(double tokens_per_step, double step_s, int num_ranks, const Hardware& hardware,
+                   int64_t steps_of_checkpoint) {
+  return {tokens_per_step,     step_s,
+          num_ranks,           hardware.watts,
+          hardware.mtbf_hours, hardware.restart_s,
+          steps_of_checkpoint};
+}
 
 Status check_token_options(std::optional<double> tokens, std::optional<double> price_per_hour) {
   if (tokens && !is_between(*tokens, 1.0, kMostTokens)) {
@@ -37,8 +64,10 @@ Status check_token_options(std::optional<double> tokens, std::optional<double> p
 
 TokenCost token_cost(double tokens, const RunSpeed& speed, std::optional<double> price_per_hour) {
   const double hours = tokens / speed.tokens_per_step * speed.step_s / kSecondsOfHour;
-  TokenCost cost{tokens, hours / kHoursOfDay, hours * double(speed.num_ranks), {}};
+  TokenCost cost{tokens, hours / kHoursOfDay, hours * double(speed.num_ranks), {}, {}, {}};
   if (price_per_hour) cost.cost = cost.device_hours * *price_per_hour;
+  if (speed.watts > 0.0) cost.megawatt_hours = 1e-6 * speed.watts * cost.device_hours;
+  if (speed.mtbf_hours > 0.0) cost.with_failures = failure_cost(hours, speed);
   return cost;
 }
 

@@ -3,23 +3,39 @@
 #include <optional>
 
 #include "base/result.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 
-// How fast a run goes, as the plan or the search predicts it.
+// How fast a run goes, as the plan or the search predicts it, and how it is interrupted.
 struct RunSpeed {
   double tokens_per_step = 0.0;
   double step_s = 0.0;
   int num_ranks = 1;
+  double watts = 0.0;               // of a device; 0: unknown
+  double mtbf_hours = 0.0;          // of a device; 0: unknown
+  double restart_s = 0.0;           // after a failure
+  int64_t steps_of_checkpoint = 0;  // between two of them; 0: one every hour
+};
+RunSpeed run_speed(double tokens_per_step, double step_s, int num_ranks, const Hardware& hardware,
+                   int64_t steps_of_checkpoint);
+
+// Failures of a run, and the days that it takes with them. Every failure costs the restart and, on
+// average, half the time between two checkpoints.
+struct FailureCost {
+  double failures = 0.0;
+  double days = 0.0;  // infinite where failures come faster than restarts
 };
 
-// What it takes to train on so many tokens at the predicted speed. Failures, evaluation and
-// checkpoints are not counted.
+// What it takes to train on so many tokens at the predicted speed. Evaluation and the writing of
+// checkpoints are not counted; failures only in `with_failures`.
 struct TokenCost {
   double tokens = 0.0;
   double days = 0.0;
-  double device_hours = 0.0;   // of all ranks
-  std::optional<double> cost;  // if the price of a device hour is given
+  double device_hours = 0.0;                 // of all ranks
+  std::optional<double> cost;                // if the price of a device hour is given
+  std::optional<double> megawatt_hours;      // if the power of a device is known
+  std::optional<FailureCost> with_failures;  // if failures of a device are known
 };
 
 // Refuses numbers of tokens and prices that are not positive and finite, each with its option.

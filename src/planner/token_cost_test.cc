@@ -32,6 +32,47 @@ TEST(TokenCost, IsLinear) {
   EXPECT_FALSE(token_cost(1e12, speed, {}).cost);
 }
 
+TEST(TokenCost, EnergyIsThatOfAllDevices) {
+  RunSpeed speed{.tokens_per_step = 4e6, .step_s = 10.0, .num_ranks = 64};
+  EXPECT_FALSE(token_cost(1e12, speed, {}).megawatt_hours);
+  speed.watts = 700.0;
+  const TokenCost cost = token_cost(1e12, speed, {});
+  EXPECT_DOUBLE_EQ(*cost.megawatt_hours, 700e-6 * cost.device_hours);
+}
+
+// The time with failures is that of the work and of what every failure costs.
+TEST(TokenCost, TheDaysWithFailuresAreWorkAndWhatFailuresCost) {
+  RunSpeed speed{.tokens_per_step = 4e6, .step_s = 10.0, .num_ranks = 64};
+  EXPECT_FALSE(token_cost(1e12, speed, {}).with_failures);
+  speed.restart_s = 600.0;
+  double before = 0.0;
+  for (const int64_t every : {1, 60, 360}) {
+    speed.steps_of_checkpoint = every;
+    speed.mtbf_hours = 20000.0;
+    const TokenCost cost = token_cost(1e12, speed, {});
+    const double lost_days = (600.0 + 5.0 * double(every)) / 86400.0;
+    EXPECT_NEAR(cost.with_failures->days, cost.days + cost.with_failures->failures * lost_days,
+                1e-9 * cost.days);
+    EXPECT_GT(cost.with_failures->days, before);
+    before = cost.with_failures->days;
+  }
+  speed.mtbf_hours = 1.0;
+  EXPECT_TRUE(std::isinf(token_cost(1e12, speed, {}).with_failures->days));
+}
+
+// Llama 3 (Grattafiori et al. 2024): 419 unexpected interruptions of 16,384 devices in 54 days.
+TEST(TokenCost, ARunWithThePublishedRateHasThePublishedNumberOfFailures) {
+  const double mtbf_hours = 54.0 * 24.0 * 16384.0 / 419.0;
+  const RunSpeed speed{.tokens_per_step = 1e6,
+                       .step_s = 10.0,
+                       .num_ranks = 16384,
+                       .mtbf_hours = mtbf_hours,
+                       .restart_s = 0.0,
+                       .steps_of_checkpoint = 30};
+  const double tokens = 54.0 * 86400.0 / speed.step_s * speed.tokens_per_step;
+  EXPECT_NEAR(token_cost(tokens, speed, {}).with_failures->failures, 419.0, 0.02 * 419.0);
+}
+
 TEST(TokenCost, NumbersThatAreNotPositiveAreRefusedWithTheirOption) {
   EXPECT_TRUE(check_token_options({}, {}).ok());
   EXPECT_TRUE(check_token_options(1.0, 0.01).ok());

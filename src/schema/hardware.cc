@@ -30,6 +30,9 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.launch_s", true, 1.0},
                              {"device.collective_s", true, 1.0},
                              {"device.step_s", true, 1e6},
+                             {"device.watts", true, 1e6},
+                             {"device.mtbf_hours", true, kNoLimit},
+                             {"device.restart_s", true, 1e6},
                              {"tiers.ranks", true, 1e9},
                              {"tiers.latency_s", true, kNoLimit},
                              {"tiers.bytes_per_s", true, kNoLimit},
@@ -83,6 +86,10 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("launch_s", &hardware.launch_s, "shortest time of a kernel");
   add("collective_s", &hardware.collective_s, "time of a collective beside its messages");
   add("step_s", &hardware.step_s, "time of a step that no kernel accounts for");
+  add("watts", &hardware.watts, "power of a device at work; 0: unknown");
+  add("mtbf_hours", &hardware.mtbf_hours,
+      "of a device, between failures that stop a run; 0: unknown");
+  add("restart_s", &hardware.restart_s, "from a failure to the next step");
   return fields;
 }
 

@@ -35,6 +35,11 @@ struct Hardware {
   // link to the host's memory on a cluster of other devices. 0: unknown, and not priced.
   double offload_bytes_per_s = 0;
 
+  // What a long run needs beside time (planner/token_cost.h); 0: unknown, and not told.
+  double watts = 0;       // of one device at work
+  double mtbf_hours = 0;  // of one device: mean time between failures that stop a run
+  double restart_s = 0;   // from a failure to the next step
+
   std::vector<LinkTier> tiers;  // innermost first
 
   // How the trainer that runs on the device executes a model. Not part of a file.
