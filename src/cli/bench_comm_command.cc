@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cli/bench_comm_table.h"
+#include "cli/measure_collective.h"
 #include "comm/collective_check.h"
 #include "comm/group_driver.h"
 #include "comm/mpi/mpi_world.h"
@@ -18,17 +20,6 @@
 
 namespace trireme {
 namespace {
-
-struct Sample {
-  double seconds_median = 0;
-  bool correct = true;
-  std::string wrong;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 Result<DType> parse_dtype(const std::string& name) {
   for (DType dtype : {DType::F32, DType::BF16, DType::I32, DType::I64}) {
@@ -76,29 +67,6 @@ Status check_case(const CollectiveCase& c, int ranks) {
   return Done{};
 }
 
-// Returns the time of the slowest rank for each repeat. Short calls are timed in batches of about 2
-// ms.
-std::vector<double> time_calls(Group& group, CollectiveRun& run) {
-  group.barrier();
-  int64_t once_ns = steady_now_ns();
-  run.run();
-  once_ns = steady_now_ns() - once_ns;
-  group.all_reduce({&once_ns, DType::I64, Shape{1}}, ReduceOp::Max);
-  const int batch = int(std::clamp<int64_t>(2'000'000 / std::max<int64_t>(once_ns, 1), 1, 200));
-  const int repeats = once_ns > 20'000'000 ? 7 : 15;
-  std::vector<int64_t> mine;
-  for (int repeat = 0; repeat < repeats; ++repeat) {
-    group.barrier();
-    const int64_t begin = steady_now_ns();
-    for (int i = 0; i < batch; ++i) run.run();
-    mine.push_back((steady_now_ns() - begin) / batch);
-  }
-  group.all_reduce({mine.data(), DType::I64, Shape{int64_t(mine.size())}}, ReduceOp::Max);
-  std::vector<double> seconds;
-  for (int64_t ns : mine) seconds.push_back(double(ns) * 1e-9);
-  return seconds;
-}
-
 // Copies `bytes` from one buffer to another on all ranks at once. This is the limit for an
 // all-reduce, in which a rank also reads and writes that many bytes.
 double time_copies(World& world, int64_t bytes) {
@@ -115,23 +83,7 @@ double time_copies(World& world, int64_t bytes) {
     mine.push_back((steady_now_ns() - begin) / batch);
   }
   world.group().all_reduce({mine.data(), DType::I64, Shape{9}}, ReduceOp::Max);
-  return median({mine.begin(), mine.end()}) * 1e-9;
-}
-
-Sample measure(World& world, const CollectiveCase& c, bool visible) {
-  Group& group = world.group();
-  CollectiveRun run(world, group, c, visible);
-  run.fill();
-  if (c.algorithm == Algorithm::Native) {
-    const std::vector<double> seconds = group.driver().time_native(run.args(), 1);
-    const std::string wrong = run.verify();
-    return {median(group.driver().time_native(run.args(), 15)), wrong.empty(), wrong};
-  }
-  run.run();
-  const std::string wrong = run.verify();
-  int64_t num_wrong = wrong.empty() ? 0 : 1;
-  group.all_reduce({&num_wrong, DType::I64, Shape{1}});
-  return {median(time_calls(group, run)), num_wrong == 0, wrong};
+  return median_of({mine.begin(), mine.end()}) * 1e-9;
 }
 
 struct Report {
@@ -155,7 +107,7 @@ void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c
   std::vector<int64_t> all(size_t(2 * group.size()));
   group.all_gather({moved.data(), DType::I64, Shape{2}},
                    {all.data(), DType::I64, Shape{int64_t(all.size())}});
-  const Sample sample = measure(world, c, !o.private_memory);
+  const CollectiveSample sample = measure_collective(world, c, !o.private_memory);
   if (world.rank() != 0) return;
   nlohmann::ordered_json json = {{"op", name_of(c.collective)},
                                  {"algorithm", name_of(c.algorithm)},
@@ -203,7 +155,7 @@ void report_comparison(World& world, const BenchCommOptions& o, CollectiveCase c
     c.count = bytes / size_of(c.dtype);
     const auto seconds = [&](Algorithm algorithm, bool visible) {
       c.algorithm = algorithm;
-      const Sample sample = measure(world, c, visible);
+      const CollectiveSample sample = measure_collective(world, c, visible);
       if (!sample.correct && world.rank() == 0) {
         report.status = Error{ErrorKind::Runtime, "wrong result: " + sample.wrong};
       }
@@ -245,6 +197,7 @@ Status run_bench_comm(const BenchCommOptions& o, std::ostream& out) {
   if (!mpi && o.backend != "local") {
     return Error{ErrorKind::Usage, "--backend " + o.backend + " is not local or mpi"};
   }
+  if (o.table) return print_cost_table(o, c, out);
   if (!mpi && c.algorithm == Algorithm::Native) {
     return Error{ErrorKind::Usage, "--algorithm native needs --backend mpi"};
   }

@@ -23,6 +23,7 @@ struct BenchCommOptions {
   int root = 0;                    // --root
   bool private_memory = false;     // --private: buffers that peers cannot access (mpi)
   bool compare = false;     // --compare: shared, ring, native and the copy limit for each size
+  bool table = false;       // --table: all algorithms by sizes and numbers of ranks
   bool json = false;        // --json: one object per line
   double timeout_s = 60.0;  // --timeout: deadline of every wait
 };

@@ -33,6 +33,23 @@ TEST(BenchComm, ReportsRoundsAndBytesOfThePublishedExamples) {
   EXPECT_EQ(alone["sent_bytes"], nlohmann::json({0}));
 }
 
+// Every message algorithm sends what its closed form says.
+TEST(BenchComm, TheTableHasTheBytesOfTheClosedForms) {
+  for (const char* op : {"all_reduce", "all_gather"}) {
+    std::ostringstream out;
+    ASSERT_TRUE(run_bench_comm({.op = op, .ranks = 3, .table = true, .json = true}, out).ok());
+    std::istringstream lines(out.str());
+    int num_rows = 0;
+    for (std::string line; std::getline(lines, line); ++num_rows) {
+      const auto row = nlohmann::json::parse(line);
+      EXPECT_EQ(row["formula_bytes"], row["sent_bytes"]) << line;
+      EXPECT_GT(row["priced_s"], 0.0);
+      EXPECT_GT(row["seconds_median"], 0.0);
+    }
+    EXPECT_GE(num_rows, 2 * 4 * 3);
+  }
+}
+
 TEST(BenchComm, RefusesWhatHasNoMeaning) {
   std::ostringstream out;
   for (const BenchCommOptions& options :
@@ -40,7 +57,8 @@ TEST(BenchComm, RefusesWhatHasNoMeaning) {
         BenchCommOptions{.dtype = "fp8"}, BenchCommOptions{.ranks = 0},
         BenchCommOptions{.op = "all_gather", .algorithm = "tree"},
         BenchCommOptions{.op = "broadcast", .root = 2}, BenchCommOptions{.backend = "tcp"},
-        BenchCommOptions{.algorithm = "native"}}) {
+        BenchCommOptions{.algorithm = "native"}, BenchCommOptions{.ranks = 1, .table = true},
+        BenchCommOptions{.backend = "mpi", .table = true}}) {
     const Status status = run_bench_comm(options, out);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().kind, ErrorKind::Usage);

@@ -112,6 +112,10 @@ Command bench_comm_command() {
            {.name = "compare",
             .doc = "compare shared, ring and native with the copy limit for many sizes",
             .target = &options->compare},
+           {.name = "table",
+            .doc = "print the costs of all algorithms of the collective for 2 to --ranks ranks and "
+                   "several sizes: formula and measured bytes, latency, bandwidth, seconds",
+            .target = &options->table},
            {.name = "timeout",
             .value_name = "S",
             .doc = "deadline of every wait, in seconds",

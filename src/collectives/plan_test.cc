@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "collectives/closed_form.h"
+
 namespace trireme {
 namespace {
 
@@ -457,6 +459,19 @@ TEST(CommPlan, RefusesWithTheAlgorithmsThatApply) {
                                         .size = 6});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("it has: naive ring"), std::string::npos);
+}
+
+TEST(ClosedForm, IsWhatThePlansOfAllRanksSend) {
+  int num_forms = 0;
+  for_each_case([&](const Case& c) {
+    const std::optional<ClosedForm> form = closed_form(c.collective, c.algorithm, c.size, c.count);
+    if (!form) return;
+    int64_t sent = 0;
+    for (const CommPlan& plan : plans_of(c)) sent += traffic_of(plan).sent;
+    EXPECT_EQ(form->elements, sent) << c.name();
+    ++num_forms;
+  });
+  EXPECT_GT(num_forms, 1000);
 }
 
 }  // namespace

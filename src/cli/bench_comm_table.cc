@@ -1,0 +1,139 @@
+#include "cli/bench_comm_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+
+#include "cli/measure_collective.h"
+#include "collectives/closed_form.h"
+#include "comm/calibrate_comm.h"
+#include "comm/group_driver.h"
+#include "comm/world.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kSizes[] = {1 << 10, 1 << 16, 1 << 20, 1 << 24};  // bytes
+
+// One line of the table.
+struct CostRow {
+  int ranks = 0;
+  Algorithm algorithm = Algorithm::Ring;
+  int64_t bytes = 0;  // of the full vector
+  std::optional<ClosedForm> form;
+  int64_t sent_bytes = 0;  // measured, of all ranks
+  int rounds = 0;
+  double latency_s = 0.0, bandwidth_s = 0.0, priced_s = 0.0, measured_s = 0.0;
+};
+
+// Bytes that all ranks send in one call, and those of the busiest one.
+struct SentBytes {
+  int64_t all = 0, most = 0;
+};
+SentBytes count_sent(World& world, const CollectiveCase& c) {
+  Group& group = world.group();
+  CollectiveRun run(world, group, c, true);
+  run.fill();
+  const Traffic before = group.traffic(c.collective);
+  run.run();
+  const int64_t own = group.traffic(c.collective).sent_bytes - before.sent_bytes;
+  SentBytes sent{own, own};
+  group.all_reduce({&sent.all, DType::I64, Shape{1}});
+  group.all_reduce({&sent.most, DType::I64, Shape{1}}, ReduceOp::Max);
+  return sent;
+}
+
+CostRow row_of(World& world, const CollectiveCase& c, const CommCost& cost, Status& status) {
+  const int64_t element_bytes = size_of(c.dtype);
+  const PlanRequest request{.collective = c.collective,
+                            .algorithm = c.algorithm,
+                            .size = world.size(),
+                            .root = c.root,
+                            .count = c.count};
+  CostRow row{.ranks = world.size(), .algorithm = c.algorithm, .bytes = c.count * element_bytes};
+  row.form = closed_form(c.collective, c.algorithm, world.size(), c.count);
+  const SentBytes sent = count_sent(world, c);
+  row.sent_bytes = sent.all;
+  row.rounds = plan_collective(request).value().rounds;
+  row.latency_s = row.rounds * cost.inside.alpha_s;
+  row.bandwidth_s = double(sent.most) * cost.inside.beta_s_per_byte;
+  row.priced_s = predict_seconds(request, element_bytes, cost);
+  const CollectiveSample sample = measure_collective(world, c, true);
+  row.measured_s = sample.seconds_median;
+  if (!sample.correct) status = Error{ErrorKind::Runtime, "wrong result: " + sample.wrong};
+  return row;
+}
+
+std::string heading() {
+  return fmt::format("{:>5} {:<16} {:>10} {:>14} {:>12} {:>12} {:>6} {:>11} {:>12} {:>10} {:>11}\n",
+                     "ranks", "algorithm", "bytes", "formula", "= bytes", "sent bytes", "rounds",
+                     "latency us", "bandwidth us", "priced us", "measured us");
+}
+
+std::string text_of(const CostRow& row, int64_t element_bytes) {
+  const std::string form_bytes =
+      row.form ? std::to_string(row.form->elements * element_bytes) : "-";
+  return fmt::format(
+      "{:>5} {:<16} {:>10} {:>14} {:>12} {:>12} {:>6} {:>11.2f} {:>12.2f} {:>10.2f} {:>11.2f}\n",
+      row.ranks, name_of(row.algorithm), row.bytes, row.form ? row.form->text : "-", form_bytes,
+      row.sent_bytes, row.rounds, row.latency_s * 1e6, row.bandwidth_s * 1e6, row.priced_s * 1e6,
+      row.measured_s * 1e6);
+}
+
+std::string json_of(const CostRow& row, const CollectiveCase& c) {
+  nlohmann::ordered_json json = {{"op", name_of(c.collective)},
+                                 {"ranks", row.ranks},
+                                 {"algorithm", name_of(row.algorithm)},
+                                 {"bytes", row.bytes},
+                                 {"sent_bytes", row.sent_bytes},
+                                 {"rounds", row.rounds},
+                                 {"latency_s", row.latency_s},
+                                 {"bandwidth_s", row.bandwidth_s},
+                                 {"priced_s", row.priced_s},
+                                 {"seconds_median", row.measured_s}};
+  if (row.form) {
+    json["formula"] = row.form->text;
+    json["formula_bytes"] = row.form->elements * size_of(c.dtype);
+  }
+  return json.dump() + "\n";
+}
+
+}  // namespace
+
+Status print_cost_table(const BenchCommOptions& o, const CollectiveCase& c, std::ostream& out) {
+  if (o.backend != "local") {
+    return usage("--table runs worlds of several sizes, and --backend " + o.backend +
+                 " has one: leave out --backend");
+  }
+  if (o.ranks < 2) return usage(fmt::format("--ranks {}: --table begins with 2 ranks", o.ranks));
+  const WorldOptions options{.timeout_s = o.timeout_s, .ranks_per_node = o.ranks_per_node};
+  Status status = Done{};
+  if (!o.json) out << heading();
+  try {
+    for (int ranks = 2; ranks <= o.ranks; ++ranks) {
+      run_ranks(ranks, options, [&](World& world) {
+        const CommCost cost = calibrate_comm(world);
+        for (const Algorithm algorithm : algorithms_of(c.collective, ranks)) {
+          for (const int64_t bytes : kSizes) {
+            CollectiveCase one = c;
+            one.algorithm = algorithm;
+            one.count = bytes / size_of(c.dtype);
+            Status of_rank = Done{};
+            const CostRow row = row_of(world, one, cost, of_rank);
+            if (world.rank() != 0) continue;
+            if (!of_rank.ok()) status = of_rank;
+            out << (o.json ? json_of(row, one) : text_of(row, size_of(c.dtype)));
+          }
+        }
+      });
+    }
+  } catch (const CommError& error) {
+    return Error{ErrorKind::Runtime, error.what()};
+  }
+  return status;
+}
+
+}  // namespace trireme
