@@ -13,13 +13,17 @@
 #include "api/this_machine.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "cli/diagnosis_text.h"
 #include "cli/explain_plan.h"
 #include "cli/plan_as.h"
 #include "cli/plan_graph.h"
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
+#include "observe/diagnosis_json.h"
 #include "observe/plan_page.h"
 #include "observe/summary.h"
+#include "observe/what_if_json.h"
+#include "planner/diagnose_run.h"
 #include "planner/make_plan.h"
 #include "planner/near_ties.h"
 #include "planner/plan_warnings.h"
@@ -152,11 +156,11 @@ Result<int> print_rank(int rank, const RunPlan& plan, const Hardware& hardware, 
 }
 
 Status write_page(const PlanOptions& options, const RunPlan& plan, const Hardware& hardware,
-                  const PageTable& layouts = {}) {
+                  const PlanPageParts& parts) {
   if (options.html.empty()) return Done{};
   TRIREME_TRY_DONE(make_folders_of(options.html));
   return write_file_atomically(options.html,
-                               plan_page(plan, hardware, name_of_configuration(options), layouts));
+                               plan_page(plan, hardware, name_of_configuration(options), parts));
 }
 
 // Returns the options as a user would type them.
@@ -216,12 +220,15 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   RunConfig winner = with_layout(config, search.best.front().layout);
   winner.batch.global_sequences = search.global_sequences;
   TRIREME_TRY(plan, make_plan(winner, priced.host));
-  TRIREME_TRY_DONE(write_page(options, plan, priced.hardware, search_table(search)));
+  const std::vector<StepFinding> findings = diagnose_plan(plan, priced.host, priced.hardware);
+  TRIREME_TRY_DONE(write_page(options, plan, priced.hardware,
+                              {.layouts = search_table(search), .findings = findings}));
   TRIREME_TRY_DONE(write_graph(options, plan, io));
   TRIREME_TRY_DONE(write_export(options.jobs, plan, io));
   if (!options.json || prints_export(options.jobs)) return 0;
   auto json = priced_json(plan, priced.hardware);
   json["search"] = search_json(found);
+  json["diagnosis"] = diagnosis_json(findings);
   add_advice(advice, json);
   io.out << json.dump(2) << "\n";
   return 0;
@@ -238,11 +245,95 @@ Result<int> print_advice_alone(const PlanOptions& options, const PlanAdvice& adv
   return 0;
 }
 
+Status check_what_if_options(const PlanOptions& options) {
+  if (options.what_if.empty()) return Done{};
+  if (options.search || options.pareto) {
+    return usage(
+        "--slow-rank, --slow-link and --jitter disturb the configured layout; search first, and "
+        "then plan the layout that it prints with them");
+  }
+  if (options.rank) {
+    return usage(
+        "--rank prints one rank of the undisturbed plan; leave it out to see what "
+        "--slow-rank, --slow-link and --jitter do to the step");
+  }
+  const Result<Disturbances> described = disturbances_of(options.what_if);
+  return described.ok() ? Status(Done{}) : Status(described.error());
+}
+
+// Why a step takes as long as it does, and what disturbances do to it.
+struct DiagnosedPlan {
+  std::vector<StepFinding> findings;
+  std::optional<WhatIf> what_if;  // absent: no option asks for it
+};
+
+Result<DiagnosedPlan> diagnosed_plan(const PlanOptions& options, const RunPlan& plan,
+                                     const Priced& priced) {
+  DiagnosedPlan diagnosed;
+  if (!options.what_if.empty()) {
+    TRIREME_TRY(disturbances, disturbances_of(options.what_if));
+    TRIREME_TRY(found, what_if(plan, priced.hardware, disturbances));
+    diagnosed.findings = diagnose_disturbed(found);
+    diagnosed.what_if = std::move(found);
+  }
+  const bool is_shown = !prints_graph(options) || !options.html.empty();
+  if (!is_shown) return diagnosed;
+  for (StepFinding& finding : diagnose_plan(plan, priced.host, priced.hardware)) {
+    diagnosed.findings.push_back(std::move(finding));
+  }
+  return diagnosed;
+}
+
+PlanPageParts page_parts(const DiagnosedPlan& diagnosed) {
+  return {.findings = diagnosed.findings,
+          .what_if = diagnosed.what_if ? &*diagnosed.what_if : nullptr};
+}
+
+// What is printed below a plan.
+struct PlanRemarks {
+  const PlanAdvice& advice;
+  const DiagnosedPlan& diagnosed;
+};
+
+Result<int> print_plan(const PlanOptions& options, const RunConfig& config, const Priced& priced,
+                       const RunPlan& plan, const PlanRemarks& remarks, CommandIo& io) {
+  const Hardware& hardware = priced.hardware;
+  const auto& [advice, diagnosed] = remarks;
+  std::optional<PlanAs> as;
+  if (!options.as.empty()) {
+    TRIREME_TRY(described, plan_as(options.as, plan, hardware.memory_bytes));
+    as = described;
+  }
+  PlanExplanation explanation{plan, hardware, {}};
+  if (options.explain) {
+    TRIREME_TRY(ways, alternatives(with_vocabulary_of(config, plan), priced.host, hardware));
+    explanation.alternatives = ways;
+  }
+  if (options.json) {
+    auto json = priced_json(plan, hardware);
+    if (as) json["as"] = plan_as_json(*as);
+    if (options.explain) json["explanation"] = explanation_json(explanation);
+    add_advice(advice, json);
+    json["diagnosis"] = diagnosis_json(diagnosed.findings);
+    if (diagnosed.what_if) json["what_if"] = what_if_json(*diagnosed.what_if);
+    io.out << json.dump(2) << "\n";
+    return 0;
+  }
+  io.out << describe_plan(plan) << priced_line(plan, hardware);
+  if (as) io.out << plan_as_text(*as);
+  if (options.explain) io.out << explanation_text(explanation);
+  io.out << advice_text(advice);
+  if (diagnosed.what_if) io.out << what_if_text(*diagnosed.what_if);
+  io.out << diagnosis_text(diagnosed.findings);
+  return 0;
+}
+
 }  // namespace
 
 Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_graph_options(options));
   TRIREME_TRY_DONE(check_advice_options(options.advice));
+  TRIREME_TRY_DONE(check_what_if_options(options));
   const bool searches = options.search || options.pareto;
   const bool lays_out_anew = searches || options.advice.rules;
   TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, lays_out_anew, io));
@@ -271,35 +362,11 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(write_export(options.jobs, plan, io));
   if (prints_export(options.jobs)) return 0;
   TRIREME_TRY_DONE(write_graph(options, plan, io));
-  if (prints_graph(options)) {
-    TRIREME_TRY_DONE(write_page(options, plan, hardware));
-    return 0;
-  }
-  if (options.rank) return print_rank(*options.rank, plan, hardware, io);
-  std::optional<PlanAs> as;
-  if (!options.as.empty()) {
-    TRIREME_TRY(described, plan_as(options.as, plan, hardware.memory_bytes));
-    as = described;
-  }
-  PlanExplanation explanation{plan, hardware, {}};
-  if (options.explain) {
-    TRIREME_TRY(ways, alternatives(with_vocabulary_of(loaded.config, plan), priced.host, hardware));
-    explanation.alternatives = ways;
-  }
-  if (options.json) {
-    auto json = priced_json(plan, hardware);
-    if (as) json["as"] = plan_as_json(*as);
-    if (options.explain) json["explanation"] = explanation_json(explanation);
-    add_advice(advice, json);
-    io.out << json.dump(2) << "\n";
-  } else {
-    io.out << describe_plan(plan) << priced_line(plan, hardware);
-    if (as) io.out << plan_as_text(*as);
-    if (options.explain) io.out << explanation_text(explanation);
-    io.out << advice_text(advice);
-  }
-  TRIREME_TRY_DONE(write_page(options, plan, hardware));
-  return 0;
+  if (options.rank && !prints_graph(options)) return print_rank(*options.rank, plan, hardware, io);
+  TRIREME_TRY(diagnosed, diagnosed_plan(options, plan, priced));
+  TRIREME_TRY_DONE(write_page(options, plan, hardware, page_parts(diagnosed)));
+  if (prints_graph(options)) return 0;
+  return print_plan(options, loaded.config, priced, plan, {advice, diagnosed}, io);
 }
 
 }  // namespace trireme

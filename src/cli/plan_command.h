@@ -7,6 +7,7 @@
 #include "cli/command_io.h"
 #include "cli/plan_advice.h"
 #include "cli/plan_jobs.h"
+#include "cli/plan_what_if.h"
 #include "cli/run_config_options.h"
 #include "compile/run_plan.h"
 
@@ -25,6 +26,7 @@ struct PlanOptions {
   std::string as;                    // another trainer whose memory is printed; "": none
   std::optional<std::string> graph;  // file for the units' graphs; "" and "-": text on `out`
   PlanAdviceOptions advice;
+  WhatIfOptions what_if;
   PlanJobOptions jobs;  // of other trainers, to be read or written
 };
 

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/units.h"
 #include "compile/price.h"
+#include "observe/diagnosis_json.h"
 #include "observe/rank_view.h"
 #include "observe/report_page.h"
 #include "observe/summary.h"
+#include "observe/what_if_json.h"
 #include "schema/run_config_text.h"
 
 namespace trireme {
@@ -17,21 +20,72 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns all ranks if there are few, else the first rank of as many stages as the page has room
-// for.
-std::vector<int> shown_positions(const RunPlan& plan) {
-  std::vector<int> shown;
+struct ShownPosition {
+  int position = 0;
+  std::string why;
+};
+
+// Returns the slowest rank and the median one, and behind them all ranks if there are few, else the
+// first rank of as many stages as the page has room for.
+std::vector<ShownPosition> shown_positions(const RunPlan& plan, const DisturbedStep* step) {
+  std::vector<ShownPosition> shown;
+  const auto add = [&](int position, std::string why) {
+    const bool is_shown = std::any_of(shown.begin(), shown.end(), [&](const ShownPosition& one) {
+      return one.position == position;
+    });
+    if (!is_shown) shown.push_back({position, std::move(why)});
+  };
   const size_t pp = size_t(plan.mesh.pp), num_ranks = size_t(plan.num_ranks());
+  if (step != nullptr && num_ranks > 1) {
+    add(step->slowest(), "slowest");
+    add(step->median(), "median");
+  }
   for (size_t i = 0; i < std::min(num_ranks, kMostRanks); ++i) {
     if (num_ranks <= kMostRanks) {
-      shown.push_back(int(i));
+      add(int(i), "");
       continue;
     }
     // Takes the first and the last stage and evenly spaced stages between them.
     const size_t count = std::min(pp, kMostRanks);
     if (i >= count) break;
     const int stage = int(count == 1 ? 0 : i * (pp - 1) / (count - 1));
-    shown.push_back(position_of(plan.mesh, {.pp = stage}));
+    add(position_of(plan.mesh, {.pp = stage}), fmt::format("first of pp {}", stage));
+  }
+  return shown;
+}
+
+Json disturbed_timeline(const RunPlan& plan, const DisturbedStep& step, int position) {
+  Program program = plan.schedule.programs[size_t(coords_of(plan.mesh, position).pp)];
+  program.push_back({.kind = ActionKind::Step, .chunk = -1, .microbatch = -1});
+  return timeline_view(program, step.timeline(position), plan.schedule.num_chunks);
+}
+
+// The ranks of the page in full, and what bars show of them.
+struct PageRanks {
+  Json in_full = Json::array();
+  Json summaries = Json::array();
+  TensorTables tables;
+};
+
+PageRanks page_ranks(const RunPlan& plan, const Hardware& hardware, const Predictions& predictions,
+                     const WhatIf* what_if) {
+  const Result<Simulation> simulation = simulate_plan(plan, hardware);
+  const Result<PricedPlan> priced = price_plan(plan, hardware);
+  std::optional<DisturbedStep> undisturbed;
+  if (priced.ok()) undisturbed.emplace(*priced, std::vector<SlowRank>(), Jitter{});
+  const DisturbedStep* step = what_if != nullptr ? what_if->step.get()
+                              : undisturbed      ? &*undisturbed
+                                                 : nullptr;
+  PageRanks shown;
+  for (const auto& [position, why] : shown_positions(plan, step)) {
+    const RankPlan rank = rank_plan(plan, position);
+    Json one = {{"rank", position}, {"why", why}};
+    one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,
+                         predictions.at(position).time, shown.tables));
+    if (what_if != nullptr) one["what_if"] = disturbed_timeline(plan, *what_if->step, position);
+    shown.in_full.push_back(std::move(one));
+    shown.summaries.push_back(planned_rank(plan, predictions, position));
+    shown.summaries.back().erase("program");
   }
   return shown;
 }
@@ -44,23 +98,13 @@ std::string page_of(Json plan) {
 }  // namespace
 
 std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name,
-                      const PageTable& layouts) {
+                      const PlanPageParts& parts) {
   const Predictions predictions = predict_ranks(plan, hardware);
-  const Result<Simulation> simulation = simulate_plan(plan, hardware);
   Json summary = Json::parse(plan_json(plan, predictions, hardware));
   const double step_s = summary["step_s"].get<double>();
-  TensorTables tables;
-  Json ranks = Json::array(), summaries = Json::array();
-  for (const int position : shown_positions(plan)) {
-    const RankPlan rank = rank_plan(plan, position);
-    Json one = {{"rank", position}, {"why", fmt::format("first of pp {}", rank.coords.pp)}};
-    one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,
-                         predictions.at(position).time, tables));
-    ranks.push_back(std::move(one));
-    summaries.push_back(planned_rank(plan, predictions, position));
-    summaries.back().erase("program");
-  }
-  summary["ranks"] = std::move(summaries);
+  PageRanks shown = page_ranks(plan, hardware, predictions, parts.what_if);
+  summary["ranks"] = std::move(shown.summaries);
+  if (!parts.findings.empty()) summary["diagnosis"] = diagnosis_json(parts.findings);
   const double mfu = double(plan.tokens_per_step()) * plan.flops_per_token.total() /
                      (step_s * peak_flops(plan, hardware) * plan.num_ranks());
   const Mesh& mesh = plan.mesh;
@@ -84,10 +128,13 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
                     hardware.name, plan.num_ranks(), mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
                     schedule, plan.config.parallel.zero, name_of(plan.config.memory.recompute))},
        {"facts", facts},
-       {"layouts", layouts.empty() ? Json() : Json(layouts)},
+       {"layouts", parts.layouts.empty() ? Json() : Json(parts.layouts)},
+       {"what_if", parts.what_if == nullptr ? Json() : what_if_json(*parts.what_if)},
        {"summary", std::move(summary)},
        {"ranks",
-        {{"num_ranks", plan.num_ranks()}, {"tables", tables.json()}, {"ranks", std::move(ranks)}}},
+        {{"num_ranks", plan.num_ranks()},
+         {"tables", shown.tables.json()},
+         {"ranks", std::move(shown.in_full)}}},
        {"config", to_toml(plan.config)}});
 }
 

@@ -4,18 +4,27 @@
 #include <utility>
 #include <vector>
 
-#include "predict/predict.h"
+#include "planner/diagnosis.h"
+#include "predict/what_if.h"
 
 namespace trireme {
 
 // Rows of text; the first row is the head.
 using PageTable = std::vector<std::vector<std::string>>;
 
-// Makes the page of a plan, in the style of a run's report: timelines and memory of its ranks, the
-// time of a step by cause, memory by class, traffic by axis. If `layouts` has rows, it begins with
-// the layouts from which the plan was chosen. The page is one self-contained file.
+// What a plan's page shows beside the plan.
+struct PlanPageParts {
+  PageTable layouts;  // from which the plan was chosen; empty: it was not
+  std::vector<StepFinding> findings;
+  const WhatIf* what_if = nullptr;  // null: nothing is disturbed
+};
+
+// Makes the page of a plan, in the style of a run's report: timelines and memory of its ranks, with
+// the slowest beside the median, the time of a step by cause, the diagnosis, memory by class,
+// traffic by axis. If ranks are disturbed, every timeline stands beside the disturbed one. The page
+// is one self-contained file.
 std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name,
-                      const PageTable& layouts = {});
+                      const PlanPageParts& parts);
 
 // The page of a schedule alone: its timeline below a list of facts (name, value).
 struct SchedulePage {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "comm/gather_text.h"
 #include "observe/rank_view.h"
@@ -118,12 +119,16 @@ std::vector<ShownRank> shown_ranks(const std::vector<RankMeasurement>& measured,
     if (rank < measured.size() && why.size() < kMostRanks) why.try_emplace(int(rank), reason);
   };
   // The slowest rank is the one that computes longest, because all ranks end a step together.
-  const auto busy = [](const RankMeasurement& a, const RankMeasurement& b) {
-    return a.time.compute < b.time.compute;
-  };
-  const auto [fastest, slowest] = std::minmax_element(measured.begin(), measured.end(), busy);
-  add(size_t(slowest - measured.begin()), "slowest");
-  add(size_t(fastest - measured.begin()), "fastest");
+  std::vector<size_t> by_compute(measured.size());
+  std::iota(by_compute.begin(), by_compute.end(), size_t{0});
+  std::stable_sort(by_compute.begin(), by_compute.end(), [&](size_t a, size_t b) {
+    return measured[a].time.compute < measured[b].time.compute;
+  });
+  if (!by_compute.empty()) {
+    add(by_compute.back(), "slowest");
+    add(by_compute.front(), "fastest");
+    add(by_compute[by_compute.size() / 2], "median");
+  }
   for (const int rank : numbers_of(chosen)) add(size_t(rank), "chosen");
   std::map<int, bool> stages;
   for (size_t rank = 0; rank < measured.size(); ++rank) {

@@ -17,8 +17,8 @@ struct ShownRank {
 };
 
 // Chooses the ranks to show, sorted by rank number: all ranks if there are at most 16; else the
-// slowest, the fastest, those named in `chosen` ("3,17"), and the first rank of each pipeline stage
-// until the page is full.
+// slowest, the fastest and the median by compute time, those named in `chosen` ("3,17"), and the
+// first rank of each pipeline stage until the page is full.
 std::vector<ShownRank> shown_ranks(const std::vector<RankMeasurement>& measured,
                                    const RunPlan& plan, const std::string& chosen);
 

@@ -222,11 +222,15 @@ TEST(ShownRanks, AreAllOfAFewAndTheTellingOnesOfMany) {
       EXPECT_GT(one.rank, previous);
       previous = one.rank;
       reasons.push_back(one.why);
+      if (one.why == "median") {
+        EXPECT_EQ(measured[size_t(one.rank)].time.compute, count / 2);
+      }
       if (one.why == "slowest") {
         EXPECT_EQ(measured[size_t(one.rank)].time.compute, count - 1);
       }
     }
     EXPECT_EQ(std::count(reasons.begin(), reasons.end(), "slowest"), 1);
+    EXPECT_EQ(std::count(reasons.begin(), reasons.end(), "median"), count > 2 ? 1 : 0);
     if (count == 400) {
       EXPECT_EQ(std::count(reasons.begin(), reasons.end(), "chosen"), 2);
     }

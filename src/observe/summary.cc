@@ -6,6 +6,7 @@
 
 #include "compile/layer_values.h"
 #include "compile/price.h"
+#include "observe/diagnosis_json.h"
 
 namespace trireme {
 namespace {
@@ -178,6 +179,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["seconds"] = number(summary.seconds);
   json["environment"] = Json::object();
   for (const auto& [key, value] : summary.environment) json["environment"][key] = value;
+  json["diagnosis"] = diagnosis_json(summary.findings);
   json["ranks"] = Json::array();
   for (size_t i = 0; i < measured.size(); ++i) {
     json["ranks"].push_back(measured_rank(plan, predicted, int(i), measured[i]));

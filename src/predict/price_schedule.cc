@@ -69,7 +69,8 @@ PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
     times.w_s += comm[stage].w.total();
     costs.saved_bytes.push_back(double(stages[stage].num_layers) * layer_saved_bytes);
   }
-  return {simulate(plan.schedule, costs), std::move(comm)};
+  Result<Simulation> simulation = simulate(plan.schedule, costs);
+  return {std::move(simulation), std::move(comm), std::move(costs)};
 }
 
 }  // namespace trireme

@@ -21,6 +21,7 @@ struct StageComm {
 struct PricedSchedule {
   Result<Simulation> simulation;
   std::vector<StageComm> comm;  // [stage]
+  Costs costs;
 };
 
 // Simulates the schedule of one pipeline with the prices of its stages, up to Step. Reads only the

@@ -15,6 +15,7 @@
 #include "observe/summary.h"
 #include "observe/tensorboard.h"
 #include "observe/write_trace.h"
+#include "planner/diagnose_run.h"
 #include "planner/plan_warnings.h"
 #include "schema/run_config_text.h"
 #include "session/first_steps.h"
@@ -89,6 +90,12 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   hardware.memory_bytes_per_s *= share;
   hardware.offload_bytes_per_s /= ranks;
   return hardware;
+}
+
+std::vector<MeasuredStep> measured_steps(const std::vector<RankMeasurement>& measured) {
+  std::vector<MeasuredStep> steps;
+  for (const RankMeasurement& rank : measured) steps.push_back({rank.position, rank.time});
+  return steps;
 }
 
 }  // namespace
@@ -206,6 +213,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.rss_peak_bytes = rss_peak_bytes();
   summary.seconds = seconds;
   summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";
+  summary.findings = diagnose_run(plan_, options_.host, hardware_, measured_steps(measured));
   summary.environment = options_.environment;
   summary.environment.emplace_back("kernels", choice_.kernels->name);
   return write_file_atomically(folder + "/summary.json",

@@ -182,7 +182,8 @@ class Simulator {
     Start start{clock_[rank], clock_[rank]};
     if (has_f) wait_for(message_at(rank, action.chunk, action.microbatch, true), start);
     if (has_b) wait_for(message_at(rank, chunk_b, k_b, false), start);
-    const double seconds = duration(rank, action);
+    const double seconds =
+        duration(rank, action) + (costs_.extra_s ? costs_.extra_s(rank, index) : 0.0);
     const double end = start.at_s + seconds;
     RankSimulation& here = result_.ranks[rank];
     here.exposed_comm_s += start.at_s - std::max(start.made_s, clock_[rank]);

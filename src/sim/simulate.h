@@ -34,6 +34,9 @@ struct Costs {
   bool blocking = false;  // Send and Recv occupy their rank until the message has arrived
   // Seconds of any other action (Step, Unshard, ReduceGrad, ...); if empty they take no time.
   std::function<double(int rank, const Action&)> other_s;
+  // Seconds by which an action of a rank takes longer than these costs say, by its index in the
+  // program; if empty, none does. Transfers between stages are not asked for.
+  std::function<double(int rank, size_t index)> extra_s;
 };
 
 // Three quantities are called "the bubble". For equal ranks with work W each, and makespan M:

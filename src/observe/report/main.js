@@ -135,6 +135,7 @@ function drawRuns(runs) {
   drawCurves(runs);
   drawTimeline(run.ranks);
   drawAttribution(run.summary, run.ranks);
+  drawDiagnosis(run.summary.diagnosis);
   drawMemory(run.ranks);
   drawBytes(run.summary, run.ranks);
   drawSamples(runs);

@@ -23,9 +23,11 @@ function drawPlan(plan) {
                                               rows.map(row => withText(row, 'td')))));
   }
   byId('bytes').dataset.title = 'Memory and traffic of the ranks';
+  drawWhatIf(plan.what_if);
   drawTimeline(plan.ranks);
   if (!plan.summary) return;
   drawAttribution(plan.summary, plan.ranks);
+  drawDiagnosis(plan.summary.diagnosis);
   drawMemory(plan.ranks);
   const shown = plan.summary.ranks;
   const axisNames = Object.fromEntries(axes.map(axis => [axis, axis]));

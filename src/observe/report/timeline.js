@@ -7,18 +7,24 @@ const kindNames = {
 const timeText = s => data.plan && data.plan.is_unitless ? String(+s.toPrecision(5)) : secondsText(s);
 const kindColor = kind => cssValue('--op-' + (kindNames[kind] ? kind : 'transfer'));
 
-// The boxes of a rank's two rows, in microseconds since the start of the step.
+// The slowest, the median and the fastest rank say so.
+const rankLabel = rank => 'rank ' + rank.rank +
+    (['slowest', 'median', 'fastest'].includes(rank.why) ? ', ' + rank.why : '');
+
+// The boxes of a rank's rows, in microseconds since the start of the step.
 function boxesOf(rank, step) {
   const boxes = (names, kinds, times, waited) => names.map((name, i) => ({
     name, kind: kinds[i], begin: times.begin_us[i], end: times.end_us[i],
     waited: waited ? waited[i] : 0})).filter(box => box.end > box.begin);
   const predicted = rank.predicted ?
       boxes(rank.predicted.actions, rank.predicted.kinds, rank.predicted) : [];
+  const disturbed = rank.what_if ?
+      boxes(rank.what_if.actions, rank.what_if.kinds, rank.what_if) : [];
   const traced = (rank.measured || []).find(one => one.step === step);
   const measured = traced ? boxes(rank.actions, rank.kinds, traced, traced.waited_us) : [];
   const units = traced ? traced.units.map(([action, name, begin, end]) => ({
     name, action: rank.actions[action], kind: rank.kinds[action], begin, end, waited: 0})) : [];
-  return {predicted, measured, units};
+  return {predicted, disturbed, measured, units};
 }
 
 class Timeline {
@@ -28,7 +34,8 @@ class Timeline {
     this.steps = [...new Set(this.ranks.flatMap(rank => (rank.measured || []).map(m => m.step)))];
     this.showLayers = false;
     // Reserves room for the rank's place in the mesh and the name of the row.
-    this.left = 70 + 6.2 * Math.max(7, ...this.ranks.map(rank => (rank.coords || '').length));
+    this.left = 70 + 6.2 * Math.max(7, ...this.ranks.map(
+        rank => Math.max((rank.coords || '').length, rankLabel(rank).length)));
     this.viewport = new Viewport('timeline-canvas', 'timeline of a step', 100,
         (context, width, height, view) => this.paint(context, width, height, view), {
           margins: {left: this.left, bottom: 20},
@@ -45,6 +52,7 @@ class Timeline {
     for (const rank of this.ranks) {
       const boxes = boxesOf(rank, step);
       if (boxes.predicted.length) this.rows.push({rank, name: 'predicted', boxes: boxes.predicted});
+      if (boxes.disturbed.length) this.rows.push({rank, name: 'what if', boxes: boxes.disturbed});
       if (boxes.measured.length) this.rows.push({rank, name: 'measured', boxes: boxes.measured});
       if (this.showLayers && boxes.units.length) {
         this.rows.push({rank, name: 'layers', boxes: boxes.units});
@@ -116,7 +124,7 @@ class Timeline {
       if (i > 0 && this.rows[i - 1].rank === row.rank) return;
       context.textAlign = 'left';
       context.fillStyle = ink;
-      context.fillText('rank ' + row.rank.rank, 0, row.y + row.height / 2);
+      context.fillText(rankLabel(row.rank), 0, row.y + row.height / 2);
       if (row.rank.coords) {
         context.fillStyle = soft;
         context.fillText(row.rank.coords, 0, row.y + row.height * 1.5 + 2);

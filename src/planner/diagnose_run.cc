@@ -1,0 +1,82 @@
+#include "planner/diagnose_run.h"
+
+#include <fmt/format.h>
+
+#include "planner/make_plan.h"
+
+namespace trireme {
+namespace {
+
+// What the plan has taken from the data and from defaults is set, so that other layouts of this
+// configuration train the same.
+RunConfig planned_config(const RunPlan& plan) {
+  RunConfig config = plan.config;
+  config.model.vocab_size = plan.model.vocab_size;
+  config.batch.global_sequences = plan.global_sequences;
+  config.batch.global_tokens = 0;
+  return config;
+}
+
+std::vector<StepFinding> diagnose_shares(const RunPlan& plan, const HostFacts& host,
+                                         const Hardware& hardware, Symptoms symptoms,
+                                         RemedyPrices prices) {
+  symptoms.num_microbatches = plan.num_microbatches;
+  symptoms.ranks_per_node = hardware.ranks_per_node();
+  prices.step_s = predicted_step_s(plan, hardware);
+  prices.with = [&](const RunConfig& other) -> std::optional<double> {
+    const Result<RunPlan> planned = make_plan(other, host);
+    if (!planned.ok()) return std::nullopt;
+    return predicted_step_s(*planned, hardware);
+  };
+  return diagnose(symptoms, prices);
+}
+
+}  // namespace
+
+std::vector<StepFinding> diagnose_plan(const RunPlan& plan, const HostFacts& host,
+                                       const Hardware& hardware) {
+  const std::vector<StepTimes> stages = predict_stages(plan, hardware);
+  const StepShares shares = shares_of(stages);
+  const RunConfig config = planned_config(plan);
+  return diagnose_shares(
+      plan, host, hardware,
+      {.config = config, .shares = shares, .rank_name = fmt::format("Stage {}", shares.slowest)},
+      {});
+}
+
+std::vector<StepFinding> diagnose_disturbed(const WhatIf& what_if) {
+  std::vector<StepFinding> findings;
+  for (const Cause& cause : what_if.causes) {
+    const double share = (cause.alone_s - what_if.undisturbed_s) / what_if.step_s();
+    if (share < kLeastShare) continue;
+    findings.push_back({.kind = cause.is_of_links ? FindingKind::Sync : FindingKind::Straggler,
+                        .share = share,
+                        .sentence = fmt::format("{}, and {:.1f} % of the step is waiting for this.",
+                                                cause.what, 100.0 * share),
+                        .setting = cause.remedy,
+                        .gain = 1.0 - cause.without_s / what_if.step_s()});
+  }
+  return findings;
+}
+
+std::vector<StepFinding> diagnose_run(const RunPlan& plan, const HostFacts& host,
+                                      const Hardware& hardware,
+                                      std::span<const MeasuredStep> measured) {
+  std::vector<StepTimes> times;
+  for (const MeasuredStep& rank : measured) times.push_back(rank.time);
+  const StepShares shares = shares_of(times);
+  const RunConfig config = planned_config(plan);
+  RemedyPrices prices;
+  prices.with_slow_rank = [&](double factor) -> std::optional<double> {
+    const int position = measured[size_t(shares.slowest)].position;
+    const Result<WhatIf> slowed = what_if(plan, hardware, {.ranks = {{position, factor}}});
+    if (!slowed.ok()) return std::nullopt;
+    return slowed->step_s();
+  };
+  return diagnose_shares(
+      plan, host, hardware,
+      {.config = config, .shares = shares, .rank_name = fmt::format("Rank {}", shares.slowest)},
+      prices);
+}
+
+}  // namespace trireme
