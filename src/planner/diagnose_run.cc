@@ -35,13 +35,12 @@ std::vector<StepFinding> diagnose_shares(const RunPlan& plan, const HostFacts& h
 
 std::vector<StepFinding> diagnose_plan(const RunPlan& plan, const HostFacts& host,
                                        const Hardware& hardware) {
-  const std::vector<StepTimes> stages = predict_stages(plan, hardware);
-  const StepShares shares = shares_of(stages);
+  std::vector<RankStep> stages;
+  for (const StepTimes& time : predict_stages(plan, hardware)) {
+    stages.push_back({int(stages.size()), time});
+  }
   const RunConfig config = planned_config(plan);
-  return diagnose_shares(
-      plan, host, hardware,
-      {.config = config, .shares = shares, .rank_name = fmt::format("Stage {}", shares.slowest)},
-      {});
+  return diagnose_shares(plan, host, hardware, {.config = config, .shares = shares_of(stages)}, {});
 }
 
 std::vector<StepFinding> diagnose_disturbed(const WhatIf& what_if) {
@@ -52,9 +51,8 @@ std::vector<StepFinding> diagnose_disturbed(const WhatIf& what_if) {
     findings.push_back({.kind = cause.is_of_links ? FindingKind::Sync : FindingKind::Straggler,
                         .share = share,
                         .sentence = fmt::format("{}, and {:.1f} % of the step is waiting for this.",
-                                                cause.what, 100.0 * share),
-                        .setting = cause.remedy,
-                        .gain = 1.0 - cause.without_s / what_if.step_s()});
+                                                cause.what, 100.0 * share)});
+    offer(cause.remedy, 1.0 - cause.without_s / what_if.step_s(), findings.back());
   }
   return findings;
 }
@@ -62,21 +60,20 @@ std::vector<StepFinding> diagnose_disturbed(const WhatIf& what_if) {
 std::vector<StepFinding> diagnose_run(const RunPlan& plan, const HostFacts& host,
                                       const Hardware& hardware,
                                       std::span<const MeasuredStep> measured) {
-  std::vector<StepTimes> times;
-  for (const MeasuredStep& rank : measured) times.push_back(rank.time);
-  const StepShares shares = shares_of(times);
+  std::vector<RankStep> ranks;
+  for (const MeasuredStep& rank : measured) {
+    ranks.push_back({coords_of(plan.mesh, rank.position).pp, rank.time});
+  }
   const RunConfig config = planned_config(plan);
   RemedyPrices prices;
-  prices.with_slow_rank = [&](double factor) -> std::optional<double> {
-    const int position = measured[size_t(shares.slowest)].position;
+  prices.with_slow_rank = [&](int rank, double factor) -> std::optional<double> {
+    const int position = measured[size_t(rank)].position;
     const Result<WhatIf> slowed = what_if(plan, hardware, {.ranks = {{position, factor}}});
     if (!slowed.ok()) return std::nullopt;
     return slowed->step_s();
   };
-  return diagnose_shares(
-      plan, host, hardware,
-      {.config = config, .shares = shares, .rank_name = fmt::format("Rank {}", shares.slowest)},
-      prices);
+  return diagnose_shares(plan, host, hardware, {.config = config, .shares = shares_of(ranks)},
+                         prices);
 }
 
 }  // namespace trireme

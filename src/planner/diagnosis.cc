@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "planner/layout_choice.h"
@@ -29,10 +28,7 @@ class Remedies {
       const auto [entry, is_new] = seconds_.try_emplace(setting);
       if (is_new) entry->second = prices_.with(change);
       if (!entry->second) continue;
-      const double gain = 1.0 - *entry->second / prices_.step_s;
-      if (gain < std::max(kLeastGain, finding.gain)) continue;
-      finding.setting = setting;
-      finding.gain = gain;
+      offer(setting, 1.0 - *entry->second / prices_.step_s, finding);
     }
   }
 
@@ -96,25 +92,32 @@ StepFinding exposure_finding(const Exposure& exposure, const Symptoms& symptoms,
   return finding;
 }
 
-StepFinding straggler_finding(const Symptoms& symptoms, const RemedyPrices& prices,
-                              Remedies& remedies) {
-  const StepShares& shares = symptoms.shares;
-  const double more_s = shares.slowest_compute_s - shares.median_compute_s;
-  StepFinding finding{.kind = FindingKind::Straggler, .share = more_s / shares.step_s};
+StepFinding uneven_finding(const Symptoms& symptoms, Remedies& remedies) {
+  const Slower& stage = symptoms.shares.stage;
+  StepFinding finding{.kind = FindingKind::Straggler,
+                      .share = stage.more_s() / symptoms.shares.step_s};
   finding.sentence = fmt::format(
-      "{} computes {} of the step longer than the median, and the others wait for it: their waits "
-      "contain this.",
-      symptoms.rank_name, percent(finding.share));
-  if (!prices.with_slow_rank) {
-    remedies.take_best(changes_against_uneven_stages(symptoms.config), finding);
-    return finding;
-  }
-  const double factor = shares.slowest_compute_s / shares.median_compute_s;
-  const std::optional<double> slowed_s = prices.with_slow_rank(factor);
-  const double gain = slowed_s ? 1.0 - prices.step_s / *slowed_s : 0.0;
-  if (gain < kLeastGain) return finding;
-  finding.setting = fmt::format("replace the device or the host of {}", symptoms.rank_name);
-  finding.gain = gain;
+      "Stage {} computes {} of the step longer than the median stage, and the others wait for it: "
+      "their waits contain this.",
+      stage.index, percent(finding.share));
+  remedies.take_best(changes_against_uneven_stages(symptoms.config), finding);
+  return finding;
+}
+
+StepFinding slow_rank_finding(const Symptoms& symptoms, const RemedyPrices& prices) {
+  const Slower& rank = symptoms.shares.rank;
+  StepFinding finding{.kind = FindingKind::Straggler,
+                      .share = rank.more_s() / symptoms.shares.step_s};
+  finding.sentence = fmt::format(
+      "Rank {} computes {} of the step longer than the median rank of its stage, and the others "
+      "wait for it: their waits contain this.",
+      rank.index, percent(finding.share));
+  if (!prices.with_slow_rank) return finding;
+  const std::optional<double> slowed_s =
+      prices.with_slow_rank(rank.index, rank.compute_s / rank.median_s);
+  if (!slowed_s) return finding;
+  offer(fmt::format("free the host of rank {} of other work, or replace its device", rank.index),
+        1.0 - prices.step_s / *slowed_s, finding);
   return finding;
 }
 
@@ -123,6 +126,12 @@ StepFinding straggler_finding(const Symptoms& symptoms, const RemedyPrices& pric
 std::string_view name_of(FindingKind kind) {
   constexpr std::string_view names[] = {"idle", "sync", "missing overlap", "straggler"};
   return names[size_t(kind)];
+}
+
+void offer(const std::string& setting, double gain, StepFinding& finding) {
+  if (gain < std::max(kLeastGain, finding.gain)) return;
+  finding.setting = setting;
+  finding.gain = gain;
 }
 
 std::vector<StepFinding> diagnose(const Symptoms& symptoms, const RemedyPrices& prices) {
@@ -136,9 +145,8 @@ std::vector<StepFinding> diagnose(const Symptoms& symptoms, const RemedyPrices& 
     if (shares.exposed_of(exposure.axis) < least_s) continue;
     findings.push_back(exposure_finding(exposure, symptoms, remedies));
   }
-  if (shares.slowest_compute_s - shares.median_compute_s >= least_s) {
-    findings.push_back(straggler_finding(symptoms, prices, remedies));
-  }
+  if (shares.stage.more_s() >= least_s) findings.push_back(uneven_finding(symptoms, remedies));
+  if (shares.rank.more_s() >= least_s) findings.push_back(slow_rank_finding(symptoms, prices));
   std::stable_sort(findings.begin(), findings.end(),
                    [](const StepFinding& a, const StepFinding& b) { return a.share > b.share; });
   return findings;

@@ -27,14 +27,17 @@ struct StepFinding {
   double gain = 0.0;     // share of the step that `setting` saves, as predicted
 };
 
+// Takes a setting with its gain, unless it gains less than a thousandth of the step or less than
+// the one before.
+void offer(const std::string& setting, double gain, StepFinding& finding);
+
 // What a diagnosis reads.
 struct Symptoms {
   // The configuration as it is planned: its vocabulary and its sequences of a step are set.
   const RunConfig& config;
   int64_t num_microbatches = 0;
   int ranks_per_node = 1;
-  StepShares shares;      // predicted or measured
-  std::string rank_name;  // of shares.slowest, such as "stage 3" or "rank 17"
+  StepShares shares;  // predicted or measured
 };
 
 // Prices for the gains of a diagnosis, both in predicted seconds of a step.
@@ -42,8 +45,9 @@ struct RemedyPrices {
   double step_s = 0.0;  // as configured
   // With another configuration; nothing if it is refused.
   std::function<std::optional<double>(const RunConfig&)> with;
-  // If the slowest rank computes so many times as long; empty: its time is that of its stage.
-  std::function<std::optional<double>(double factor)> with_slow_rank;
+  // If the rank with this index computes so many times as long; empty: ranks of one stage are
+  // alike.
+  std::function<std::optional<double>(int rank, double factor)> with_slow_rank;
 };
 
 // A finding costs at least this share of the step.

@@ -85,11 +85,11 @@ TEST(Diagnosis, GainsAreThoseOfThePlanWithTheSetting) {
 TEST(Diagnosis, FindsWhatCostsAHundredthOfTheStepAndOrdersByShare) {
   const RunConfig config = small_run(ModelFamily::Gpt2);
   const RemedyPrices prices{.step_s = 1.0, .with = [](const RunConfig&) { return 0.9; }};
-  const auto kinds = [&](const StepTimes& a, const StepTimes& b) {
-    const std::vector<StepTimes> ranks = {a, b};
+  const auto kinds = [&](const StepTimes& a, const StepTimes& b, int stage_of_a = 0) {
+    const std::vector<RankStep> ranks = {{stage_of_a, a}, {1, b}};
     std::string text;
     for (const StepFinding& finding :
-         diagnose({.config = config, .shares = shares_of(ranks), .rank_name = "Rank 1"}, prices)) {
+         diagnose({.config = config, .shares = shares_of(ranks)}, prices)) {
       text += std::string(name_of(finding.kind)) + ";";
       EXPECT_NE(finding.sentence.find(" %"), std::string::npos);
     }
@@ -103,13 +103,14 @@ TEST(Diagnosis, FindsWhatCostsAHundredthOfTheStepAndOrdersByShare) {
   EXPECT_EQ(kinds(idle, idle), "idle;missing overlap;");
   EXPECT_EQ(kinds({.compute = 0.995, .bubble = 0.005, .step = 1.0}, compute), "");
   EXPECT_EQ(kinds({.compute = 0.5, .bubble = 0.5, .step = 1.0}, compute), "straggler;idle;");
+  EXPECT_EQ(kinds({.compute = 0.5, .bubble = 0.5, .step = 1.0}, compute, 1), "straggler;idle;");
   EXPECT_TRUE(diagnose({.config = config, .shares = shares_of({})}, prices).empty());
 }
 
 TEST(Diagnosis, OffersNoSettingThatIsRefusedOrSlower) {
   RunConfig config = small_run(ModelFamily::Gpt2);
   config.parallel.pp = 4;
-  const std::vector<StepTimes> ranks(4, {.compute = 0.6, .bubble = 0.4, .step = 1.0});
+  const std::vector<RankStep> ranks(4, {0, {.compute = 0.6, .bubble = 0.4, .step = 1.0}});
   const Symptoms symptoms{.config = config, .shares = shares_of(ranks)};
   for (const std::optional<double> price : {std::optional<double>(), std::optional<double>(1.0)}) {
     const RemedyPrices prices{.step_s = 1.0, .with = [&](const RunConfig&) { return price; }};

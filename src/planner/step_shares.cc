@@ -1,32 +1,48 @@
 #include "planner/step_shares.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 namespace trireme {
+namespace {
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + int64_t((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
 
 double StepShares::exposed_of(std::string_view axis) const {
   const auto found = std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis);
   return exposed_s[size_t(found - kTrafficAxes.begin())];
 }
 
-StepShares shares_of(std::span<const StepTimes> ranks) {
+StepShares shares_of(std::span<const RankStep> ranks) {
   StepShares shares;
   if (ranks.empty()) return shares;
-  std::vector<double> compute_s;
-  for (const StepTimes& rank : ranks) {
-    shares.step_s = std::max(shares.step_s, rank.step);
-    shares.idle_s += rank.bubble / double(ranks.size());
-    for (size_t axis = 0; axis < rank.exposed.size(); ++axis) {
-      shares.exposed_s[axis] += rank.exposed[axis] / double(ranks.size());
+  std::map<int, std::vector<double>> compute_s;  // [stage]
+  for (const auto& [stage, time] : ranks) {
+    shares.step_s = std::max(shares.step_s, time.step);
+    shares.idle_s += time.bubble / double(ranks.size());
+    for (size_t axis = 0; axis < time.exposed.size(); ++axis) {
+      shares.exposed_s[axis] += time.exposed[axis] / double(ranks.size());
     }
-    compute_s.push_back(rank.compute);
+    compute_s[stage].push_back(time.compute);
   }
-  const auto slowest = std::max_element(compute_s.begin(), compute_s.end());
-  shares.slowest = int(slowest - compute_s.begin());
-  shares.slowest_compute_s = *slowest;
-  std::sort(compute_s.begin(), compute_s.end());
-  shares.median_compute_s = compute_s[(compute_s.size() - 1) / 2];
+  std::map<int, double> of_stage;
+  std::vector<double> of_stages;
+  for (const auto& [stage, seconds] : compute_s) {
+    of_stages.push_back(of_stage[stage] = median_of(seconds));
+    if (of_stage[stage] > shares.stage.compute_s) shares.stage = {stage, of_stage[stage], 0.0};
+  }
+  shares.stage.median_s = median_of(of_stages);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Slower slower{int(rank), ranks[rank].time.compute, of_stage[ranks[rank].stage]};
+    if (rank == 0 || slower.more_s() > shares.rank.more_s()) shares.rank = slower;
+  }
   return shares;
 }
 

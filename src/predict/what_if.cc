@@ -62,7 +62,8 @@ std::vector<Cause> causes_of(const Disturbances& disturbances) {
     causes.push_back(
         {.option = fmt::format("--slow-rank {}={}", rank.position, rank.factor),
          .what = fmt::format("Rank {} computes {} times as long", rank.position, rank.factor),
-         .remedy = fmt::format("replace the device or the host of rank {}", rank.position)});
+         .remedy = fmt::format("free the host of rank {} of other work, or replace its device",
+                               rank.position)});
   }
   for (const SlowLink& link : disturbances.links) {
     causes.push_back(

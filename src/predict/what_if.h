@@ -12,7 +12,7 @@ namespace trireme {
 struct Cause {
   std::string option;  // of `trireme plan`, such as "--slow-rank 5=1.3"
   std::string what;    // such as "Rank 5 computes 1.3 times as long"
-  std::string remedy;  // such as "replace the device or the host of rank 5"
+  std::string remedy;  // such as "free the host of rank 5 of other work, or replace its device"
   bool is_of_links = false;
   double alone_s = 0.0;    // the step if there is no other disturbance
   double without_s = 0.0;  // the step if all others remain

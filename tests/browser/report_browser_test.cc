@@ -46,6 +46,13 @@ class ReportInABrowser : public testing::Test {
              "--set parallel.tp=2 --set parallel.schedule=zb_h1 --set batch.global_sequences=8 " +
              "--set batch.micro_sequences=1 --set precision.compute=bf16 --cluster " +
              TRIREME_SOURCE + "/clusters/dgx-a100-80g.toml --html " + folder() + "/plan.html");
+    // A plan of more ranks than a page shows, one of them slow.
+    must_run(std::string(TRIREME_PROGRAM) + " plan " + TRIREME_SOURCE +
+             "/configs/tiny-gpt2.toml --set model.preset=gpt2-774m --set parallel.pp=4 " +
+             "--set parallel.tp=2 --set parallel.dp=4 --set batch.global_sequences=32 " +
+             "--set batch.micro_sequences=1 --set precision.compute=bf16 --cluster " +
+             TRIREME_SOURCE + "/clusters/dgx-a100-80g.toml --slow-rank 13=1.5 " +
+             "--slow-link cluster=0.5 --html " + folder() + "/what_if.html");
     must_run(std::string(TRIREME_PROGRAM) + " plan " + TRIREME_SOURCE +
              "/configs/tiny-gpt2.toml --ranks 4 --search --cluster " + TRIREME_SOURCE +
              "/clusters/dgx-a100-80g.toml --html " + folder() + "/search.html");
@@ -105,8 +112,8 @@ class ReportInABrowser : public testing::Test {
 TEST_F(ReportInABrowser, EverySectionHasItsContent) {
   open({}, "/one/report.html");
   EXPECT_EQ(browser_->evaluate("document.title"), "Trireme: one");
-  for (const char* section :
-       {"curves", "timeline", "attribution", "memory", "bytes", "configuration", "reproduce"}) {
+  for (const char* section : {"curves", "timeline", "attribution", "diagnosis", "memory", "bytes",
+                              "configuration", "reproduce"}) {
     EXPECT_GT(
         browser_->evaluate(std::string("document.querySelector('#") + section + "').offsetHeight")
             .get<double>(),
@@ -266,6 +273,25 @@ TEST_F(ReportInABrowser, APlanHasItsPage) {
   look("plan_attribution");
   scroll_to("#bytes");
   look("plan_bytes");
+}
+
+TEST_F(ReportInABrowser, ADisturbedPlanShowsWhoWaitsAndWhatWouldChangeIt) {
+  open({}, "/what_if.html");
+  // A row for each cause, one for all of them and the head; four groups of ranks and the head.
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#what-if table')]"
+                               ".map(table => table.rows.length).join()"),
+            "4,5");
+  const std::string shown =
+      browser_->evaluate("document.querySelector('#timeline > p').textContent");
+  EXPECT_NE(shown.find("13 (slowest)"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("(median)"), std::string::npos) << shown;
+  const std::string first =
+      browser_->evaluate("document.querySelector('#diagnosis tr:nth-child(2)').textContent");
+  EXPECT_NE(first.find("straggler"), std::string::npos) << first;
+  EXPECT_NE(first.find("rank 13"), std::string::npos) << first;
+  look("what_if");
+  scroll_to("#diagnosis");
+  look("diagnosis");
 }
 
 TEST_F(ReportInABrowser, ASearchListsItsLayouts) {
