@@ -11,7 +11,6 @@ namespace trireme {
 namespace {
 
 constexpr double kAssumedCopyBytesPerFlop = 0.3;
-constexpr double kGradBytes = 4.0;  // gradients and moments are fp32
 
 // Bytes that kernels move for every score of materialized attention. They are counted, not fitted:
 // the product writes a score, the softmax reads and writes it, and so on (docs/prices.md).
@@ -245,11 +244,12 @@ double price_update(double elements, const StageShape& shape, const Hardware& ha
   if (hardware.practice.update_bytes > 0.0) {
     return price_memory(elements * hardware.practice.update_bytes, 0, hardware);
   }
-  const bool has_master = shape.compute != DType::F32;
   const OptimizerStateSpec& state = shape.optimizer_state;
-  const double state_bytes = kGradBytes * (state.exp_avg + state.exp_avg_sq + has_master);
-  const double bytes = 2.0 * (kGradBytes + state_bytes + double(size_of(shape.compute)));
-  return price_memory(elements * bytes, 0, hardware);
+  const int64_t moment_bytes = (state.exp_avg + state.exp_avg_sq) * size_of(state.moment);
+  const int64_t master_bytes = state.has_master(shape.compute) ? size_of(DType::F32) : 0;
+  const int64_t bytes =
+      2 * (size_of(shape.grad) + moment_bytes + master_bytes + size_of(shape.compute));
+  return price_memory(elements * double(bytes), 0, hardware);
 }
 
 double peak_flops(const RunPlan& plan, const Hardware& hardware) {

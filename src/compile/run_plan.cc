@@ -57,6 +57,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   // As many slices as tp ranks, which 0 stands for, or as many as the model allows.
   const bool follows_tp = config.run.reproducible != Reproducible::Mesh;
   plan.shape.slices = follows_tp ? 0 : most_slices(plan.model);
+  plan.shape.grad = state_dtype(config.optim.grad_dtype);
   plan.shape.optimizer_state = optimizer_state_of(config.optim);
   return plan;
 }

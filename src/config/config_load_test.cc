@@ -67,6 +67,8 @@ TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
   }
   all.model.router = RouterType::Softmax;       // a sigmoid router contradicts z_loss
   all.run.reproducible = Reproducible::Layout;  // "mesh" contradicts parallel.sequence
+  all.precision.compute = ComputeChoice::Bf16;  // others contradict optim.master = false
+  all.optim.grad_dtype = StateChoice::Fp32;     // "bf16" contradicts model.balance_rate
   const auto loaded = from_text(to_toml(all));
   ASSERT_TRUE(loaded.ok()) << error_of(loaded);
   EXPECT_EQ(to_toml(loaded.value().config), to_toml(all));
@@ -162,7 +164,7 @@ TEST(LoadConfig, AMisspeltChoiceIsRefusedWhereItIsWrittenWithTheChoices) {
         fmt::format("run.toml:2: {} = \"{}x\" is unknown; use {}; did you mean {}?", field.key(),
                     field.choices.back(), or_choices(field.choices), field.choices.back()));
   }
-  EXPECT_EQ(num_choices, 17);
+  EXPECT_EQ(num_choices, 19);
   EXPECT_EQ(
       error_of(with_overrides({"model.activation=gelu_tan"})),
       "--set model.activation=gelu_tan: model.activation = \"gelu_tan\" is unknown; use \"\", "
@@ -214,6 +216,24 @@ TEST(LoadConfig, ARefusedRateIsReportedOnceAndWhatToTryTrains) {
             "--set optim.lr=-1: optim.lr = -1.0 must be finite and at least 0; try 0.0006");
   EXPECT_EQ(error_of(with_overrides({"optim.beta2=1"})),
             "--set optim.beta2=1: optim.beta2 = 1.0 must be at least 0 and below 1; try 0.95");
+}
+
+TEST(LoadConfig, StateDTypesThatCannotBeCombinedAreRefused) {
+  EXPECT_EQ(error_of(with_overrides({"optim.master=false", "precision.compute=fp32"})),
+            "--set optim.master=false: optim.master = false leaves out the fp32 copy of 16-bit "
+            "weights, but precision.compute = \"fp32\" has fp32 weights and no copy; set "
+            "optim.master = true or precision.compute = \"bf16\"");
+  EXPECT_EQ(error_of(with_overrides({"optim.master=false", "precision.compute=fp16"})),
+            "--set optim.master=false: optim.master = false updates weights in bf16; those in fp16 "
+            "have too small a range; set optim.master = true or precision.compute = \"bf16\"");
+  EXPECT_EQ(error_of(with_overrides({"model.family=moe", "model.experts=4",
+                                     "model.balance_rate=0.001", "optim.grad_dtype=bf16"})),
+            "--set optim.grad_dtype=bf16: optim.grad_dtype = \"bf16\" counts exactly up to 256 "
+            "only, and with model.balance_rate the visits of every expert are counted in the place "
+            "of a gradient; set optim.grad_dtype = \"fp32\" or model.balance_rate = 0.0");
+  EXPECT_TRUE(with_overrides({"optim.master=false", "optim.grad_dtype=bf16",
+                              "optim.moment_dtype=bf16", "precision.compute=bf16"})
+                  .ok());
 }
 
 TEST(LoadConfig, SyntaxErrorsHaveLineAndColumn) {

@@ -56,6 +56,12 @@ std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& 
   return layouts;
 }
 
+BoxElements box_elements(const ParamLayout& layout) {
+  if (layout.global.rank() == 1) return {.origin = layout.begin[0]};
+  const int64_t whole_cols = layout.global[1];
+  return {layout.begin[0] * whole_cols + layout.begin[1], layout.extent[1], whole_cols};
+}
+
 int cp_addends(const Param& param, const StageShape& shape) {
   return param.expert >= 0 ? shape.cp / std::min(shape.cp, shape.ep) : shape.cp;
 }

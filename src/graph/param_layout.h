@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/box_elements.h"
 #include "base/shape.h"
 #include "graph/graph.h"
 #include "graph/model_shard.h"
@@ -28,6 +29,9 @@ struct ParamLayout {
   // The same over cp, where they are every (cp / cp_addends)-th rank.
   int cp_addends = 1;
 };
+
+// Where the elements of the box stand in the whole parameter.
+BoxElements box_elements(const ParamLayout& layout);
 
 // In the order of local_param_table.
 std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& stage,

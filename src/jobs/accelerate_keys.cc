@@ -64,6 +64,9 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"optim.warmup_steps", Say::Code},
     {"optim.decay_steps", Say::Code},
     {"optim.clip_norm", Say::Code},
+    {"optim.grad_dtype", Say::Code},
+    {"optim.moment_dtype", Say::Code},
+    {"optim.master", Say::Code},
     {"optim.post_validate", Say::Code},
     {"parallel.dp", Say::Code,
      "parallelism_config.parallelism_config_dp_replicate_size "

@@ -29,6 +29,14 @@ void check_tensor(std::string_view name, const TensorRef& x, int64_t num_element
                             x.shape.to_string(), name_of(dtype), num_elements));
 }
 
+void check_state(std::string_view name, const TensorRef& x, int64_t num_elements) {
+  check_tensor(name, x, num_elements, x.dtype == DType::BF16 ? DType::BF16 : DType::F32);
+}
+
+void check_state(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols) {
+  check_matrix(name, x, rows, cols, x.dtype == DType::BF16 ? DType::BF16 : DType::F32);
+}
+
 void check_argument(bool holds, std::string_view rule) { TRIREME_CHECK(holds, std::string(rule)); }
 
 void check_if_present(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,

@@ -13,6 +13,9 @@ void check_float(std::string_view name, const MatrixRef& x);  // checks for such
 void check_matrix(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,
                   DType dtype);
 void check_tensor(std::string_view name, const TensorRef& x, int64_t num_elements, DType dtype);
+// Checks for fp32 or bf16, the dtypes of gradients of parameters and of the optimizer's state.
+void check_state(std::string_view name, const TensorRef& x, int64_t num_elements);
+void check_state(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols);
 void check_argument(bool holds, std::string_view rule);
 // These checks accept an argument that is absent.
 void check_if_present(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,

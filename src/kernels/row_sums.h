@@ -26,8 +26,9 @@ TRIREME_INLINE int64_t rows_per_chunk(int64_t rows) {
 }
 
 // sum_C (+)= the chunks' sums, in their order.
+template <typename Sum>
 TRIREME_INLINE void combine_chunks(const float* chunks, int64_t num_chunks, int64_t chunk_stride,
-                                   int64_t cols, Write write, float* sum_C) {
+                                   int64_t cols, Write write, Sum* sum_C) {
   for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
     F32x16 sum = zeros();
     for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
@@ -38,10 +39,11 @@ TRIREME_INLINE void combine_chunks(const float* chunks, int64_t num_chunks, int6
 }
 
 // sum_C (+)= a sum over `rows` rows, for each of sums_C that is not null. sum_chunk(chunk, sums)
-// overwrites kSums vectors of chunk.cols elements, one after the other, with the chunk's sums.
-template <int kSums, typename SumChunk>
+// overwrites kSums vectors of chunk.cols elements, one after the other, with the chunk's sums. Sums
+// of type Sum, float or bf16, are rounded once.
+template <int kSums, typename Sum, typename SumChunk>
 TRIREME_INLINE void sum_rows(Stream& stream, int64_t rows, int64_t cols, Write write,
-                             float* const (&sums_C)[kSums], SumChunk&& sum_chunk) {
+                             Sum* const (&sums_C)[kSums], SumChunk&& sum_chunk) {
   static_assert(kSums * kMaxChunks * kBlockCols * sizeof(float) <=
                 size_t{kWorkspaceBytesPerThread});
   const int64_t chunk_rows = rows_per_chunk(rows);

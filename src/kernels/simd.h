@@ -53,6 +53,12 @@ TRIREME_INLINE F32x16 keep_lanes(F32x16 x, FirstLanes lanes, F32x16 other) {
 
 TRIREME_INLINE F32x16 abs(F32x16 x) { return from_bits(bits_of(x) & broadcast_u32(~(1u << 31))); }
 
+// The vector form of round_stochastically() (base/stochastic_rounding.h): every lane of the result
+// is a bf16. `random` has 16 bits.
+TRIREME_INLINE F32x16 round_stochastically(F32x16 x, U32x16 random) {
+  return select(is_nan(x), x, from_bits((bits_of(x) + random) & broadcast_u32(0xffff0000u)));
+}
+
 // Sums the lanes in a fixed order: i with i + 8, then i + 4, i + 2, i + 1.
 TRIREME_INLINE float reduce_sum(F32x16 x) {
   const __m256 eight = fold_sum(x);
@@ -100,6 +106,17 @@ TRIREME_INLINE float load_scalar(const bf16* p) {
   return __builtin_bit_cast(float, uint32_t{p->bits} << 16);
 }
 TRIREME_INLINE float load_scalar(const f16* p) { return _cvtsh_ss(p->bits); }
+
+// Calls body(element) with a value of the dtype's type: float or bf16, which gradients of
+// parameters and the optimizer's state have.
+template <typename Body>
+TRIREME_INLINE void with_state(DType dtype, Body&& body) {
+  if (dtype == DType::BF16) {
+    body(bf16{});
+  } else {
+    body(float{});
+  }
+}
 
 // Calls body(element) with a value of the dtype's type: float, bf16 or f16.
 template <typename Body>

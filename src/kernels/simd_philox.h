@@ -79,6 +79,23 @@ TRIREME_INLINE void philox_of_groups(RngKey key, uint64_t sample, uint64_t first
   philox(key, words);
 }
 
+// Writes the words of 128 consecutive elements of one sample, in order. first is a multiple of 4.
+TRIREME_INLINE void words_of_elements(RngKey key, uint64_t sample, uint64_t first,
+                                      uint32_t* words) {
+  PhiloxWords of_groups[2];
+  philox_of_groups(key, sample, first / 4, of_groups);
+#pragma GCC unroll 2
+  for (const PhiloxWords& vector : of_groups) {
+    F32x16 a = from_bits(vector.word[0]), b = from_bits(vector.word[1]);
+    F32x16 c = from_bits(vector.word[2]), d = from_bits(vector.word[3]);
+    transpose_blocks(a, b, c, d);
+    for (const F32x16& sixteen : {a, b, c, d}) {
+      store(words, bits_of(sixteen));
+      words += 16;
+    }
+  }
+}
+
 // The vector form of uniform_float() of base/philox.h.
 TRIREME_INLINE F32x16 uniform_float(U32x16 words) {
   return to_float(words >> 8) * broadcast(1.0f / 16777216.0f);

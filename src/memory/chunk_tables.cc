@@ -26,8 +26,8 @@ void place_shards(ChunkTables& chunk) {
     params_end = aligned_elements(params_end + placed.shard.params.count);
   }
   const DType dtype = chunk.tables.params.tensors().front().dtype;
-  chunk.grad_slot_bytes =
-      chunk.zero.shards_grads() ? grads_end * size_of(DType::F32) : chunk.tables.grads.bytes();
+  chunk.grad_slot_bytes = chunk.zero.shards_grads() ? grads_end * size_of(chunk.grad_dtype())
+                                                    : chunk.tables.grads.bytes();
   chunk.params_bytes =
       chunk.zero.shards_params() ? params_end * size_of(dtype) : chunk.tables.params.bytes();
 }

@@ -93,6 +93,7 @@ struct ChunkTables {
   std::vector<UnitRange> unit_params;  // [unit] of its group, level 3 or in a file
   std::vector<UnitRange> unit_grads;   // [unit] of its group, level 2 and 3
 
+  DType grad_dtype() const { return tables.grads.tensors().front().dtype; }
   bool gathers_params() const { return zero.shards_params() || params_in_file; }
 };
 

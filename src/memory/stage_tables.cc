@@ -53,12 +53,12 @@ void add_ends(StageTables& tables, const StageUnits& units, const TokenCounts& t
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
                             const OptimizerStateSpec& state) {
   TensorTable table;
-  const auto add_all = [&](const std::string& prefix) {
-    for (const ParamSpec& param : params) table.add(prefix + param.name, param.shape, DType::F32);
+  const auto add_all = [&](const std::string& prefix, DType dtype) {
+    for (const ParamSpec& param : params) table.add(prefix + param.name, param.shape, dtype);
   };
-  if (compute != DType::F32) add_all("master/");
-  if (state.exp_avg) add_all("exp_avg/");
-  if (state.exp_avg_sq) add_all("exp_avg_sq/");
+  if (state.has_master(compute)) add_all("master/", DType::F32);
+  if (state.exp_avg) add_all("exp_avg/", state.moment);
+  if (state.exp_avg_sq) add_all("exp_avg_sq/", state.moment);
   return table;
 }
 
@@ -68,11 +68,11 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
   const std::vector<ParamSpec> params = local_param_table(model, stage, shape);
   for (const ParamSpec& param : params) {
     tables.params.add(param.name, param.shape, shape.compute, param.adjoins_previous);
-    tables.grads.add(param.name, param.shape, DType::F32, param.adjoins_previous);
+    tables.grads.add(param.name, param.shape, shape.grad, param.adjoins_previous);
   }
   const bool tied_here = model.tied_head && stage.has_embedding && stage.has_head;
   if (tied_here && shape.tied_use_apart) {
-    tables.grads.add("embedding.tokens@head", Shape{shard.vocab_size, model.d_model}, DType::F32);
+    tables.grads.add("embedding.tokens@head", Shape{shard.vocab_size, model.d_model}, shape.grad);
   }
   tables.optimizer = optimizer_table(params, shape.compute, shape.optimizer_state);
   add_activations(tables, stage_units(model, stage, shape), shard, shape);

@@ -16,8 +16,8 @@ namespace trireme {
 // planner sums them.
 struct StageTables {
   TensorTable params;       // compute dtype, the whole run
-  TensorTable grads;        // fp32, per gradient slot
-  TensorTable optimizer;    // fp32, the whole run: master/NAME (bf16 only), exp_avg/, exp_avg_sq/
+  TensorTable grads;        // StageShape::grad, per gradient slot
+  TensorTable optimizer;    // the whole run: master/NAME in fp32, exp_avg/, exp_avg_sq/
   TensorTable saved;        // per micro-batch, from F to its W
   TensorTable weight_grad;  // per micro-batch, from B to its W (split backward only)
   TensorTable scratch;      // shared by all layers and micro-batches

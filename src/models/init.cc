@@ -11,18 +11,13 @@ void fill_normal(Ctx& ctx, const ParamSpec& param, const ParamLayout* layout, in
   const RngKey key = rng_key(seed, "init/" + param.name);
   const float stddev = static_cast<float>(param.stddev);
   const int64_t count = x_N.num_elements();
-  const bool is_matrix = layout != nullptr && layout->global.rank() == 2;
-  const int64_t row = is_matrix ? layout->global[1] : first + count;
-  const int64_t own_row = is_matrix ? layout->extent[1] : first + count;
-  const int64_t origin = is_matrix ? layout->begin[0] * row + layout->begin[1] : 0;
-  const bool has_whole_rows = own_row == row;
+  const BoxElements box = layout != nullptr ? box_elements(*layout) : BoxElements{};
   for (int64_t done = 0; done < count;) {
-    const int64_t element = first + done;
-    const int64_t run =
-        has_whole_rows ? count : std::min(count - done, own_row - element % own_row);
-    const int64_t in_whole = origin + element / own_row * row + element % own_row;
-    ctx.kernels.fill_normal(
-        ctx.stream, {key, stddev, in_whole, {x_N.as<float>() + done, DType::F32, Shape{run}}});
+    const int64_t run = box.run(first + done, count - done);
+    ctx.kernels.fill_normal(ctx.stream, {key,
+                                         stddev,
+                                         box.in_whole(first + done),
+                                         {x_N.as<float>() + done, DType::F32, Shape{run}}});
     done += run;
   }
 }

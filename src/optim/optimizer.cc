@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/align.h"
+#include "base/stochastic_rounding.h"
 #include "memory/memory_plan.h"
 #include "schema/norm_chunk.h"
 
@@ -32,7 +33,9 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
                                  const OptimizerMemory& memory) const {
   const DType compute = chunk.tables.params.tensors().front().dtype;
   const auto grad = [&](int64_t begin) {
-    return TensorRef{static_cast<float*>(memory.grads) + begin, DType::F32, Shape{owned.count}};
+    const DType dtype = chunk.grad_dtype();
+    return TensorRef{static_cast<char*>(memory.grads) + begin * size_of(dtype), dtype,
+                     Shape{owned.count}};
   };
   Param param;
   param.grad_N = grad(owned.grad_begin);
@@ -47,6 +50,9 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
   param.norm_word = owned.norm_word;
   param.decay = owned.decay;
   param.balance_rate = owned.balance_rate;
+  param.key = rng_key(seed_, "rounding/" + owned.name);
+  param.box = box_elements(chunk.layouts[owned.param]);
+  param.first = owned.first;
   return param;
 }
 
@@ -90,16 +96,18 @@ void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memo
         *tensor = part_of(*tensor, run.first, run.count);
       }
       param.second_use_N = {};  // already joined when the norm was computed
-      const auto staged = [&](int64_t at, DType dtype = DType::F32) {
+      param.first += run.first;
+      const auto staged = [&](int64_t at, DType dtype) {
         if (at < 0) return TensorRef{nullptr, dtype, Shape{0}};
         return TensorRef{static_cast<char*>(memory.staged[piece]) + at, dtype, Shape{run.count}};
       };
       const DType compute = chunk.tables.params.tensors().front().dtype;
       if (run.param >= 0)
         (run.master < 0 ? param.master_N : param.param_N) = staged(run.param, compute);
-      if (!param.master_N) param.master_N = staged(run.master);
-      param.exp_avg_N = staged(run.exp_avg);
-      param.exp_avg_sq_N = staged(run.exp_avg_sq);
+      if (!param.master_N) param.master_N = staged(run.master, DType::F32);
+      const DType moment = state_dtype(config_.moment_dtype);
+      param.exp_avg_N = staged(run.exp_avg, moment);
+      param.exp_avg_sq_N = staged(run.exp_avg_sq, moment);
       pieces[piece].push_back(param);
     }
   }
@@ -140,12 +148,20 @@ StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
 
 void Optimizer::balance(Ctx& ctx, const Param& param) const {
   const float* count_E = param.grad_N.as<float>();
-  float* bias_E = param.master_N.as<float>();
   const int64_t E = param.grad_N.num_elements();
   const double mean = std::accumulate(count_E, count_E + E, 0.0) / double(E);
   const float rate = static_cast<float>(param.balance_rate);
   for (int64_t e = 0; e < E; ++e) {
-    if (count_E[e] != mean) bias_E[e] += count_E[e] < mean ? rate : -rate;
+    if (count_E[e] == mean) continue;
+    const float step = count_E[e] < mean ? rate : -rate;
+    if (param.master_N.dtype == DType::F32) {
+      param.master_N.as<float>()[e] += step;
+      continue;
+    }
+    bf16& bias = param.master_N.as<bf16>()[e];
+    const uint64_t element = uint64_t(param.box.in_whole(param.first + e));
+    bias = round_stochastically(float(bias) + step,
+                                rounding_word(param.key, uint64_t(num_updates_), element));
   }
   if (param.param_N) ctx.kernels.convert(ctx.stream, {param.master_N, param.param_N});
 }
@@ -207,6 +223,7 @@ void Optimizer::update_piece(Ctx& ctx, int chunk, int piece) const {
 void Optimizer::update(Ctx& ctx, const Param& param) const {
   if (param.balance_rate > 0.0) return balance(ctx, param);
   const double decay = param.decay ? config_.weight_decay : 0.0;
+  const RoundingWords rounding{param.key, uint64_t(num_updates_), param.first, param.box};
   if (config_.name == OptimizerKind::Sgd) {
     ctx.kernels.sgd(ctx.stream, {.grad_N = param.grad_N,
                                  .master_N = param.master_N,
@@ -215,7 +232,8 @@ void Optimizer::update(Ctx& ctx, const Param& param) const {
                                  .lr = static_cast<float>(lr_),
                                  .momentum = static_cast<float>(config_.momentum),
                                  .weight_decay = static_cast<float>(decay),
-                                 .grad_scale = static_cast<float>(grad_scale_)});
+                                 .grad_scale = static_cast<float>(grad_scale_),
+                                 .rounding = rounding});
     return;
   }
   const double t = static_cast<double>(num_updates_);
@@ -232,7 +250,8 @@ void Optimizer::update(Ctx& ctx, const Param& param) const {
                      .weight_decay = static_cast<float>(decay),
                      .correction1 = static_cast<float>(1.0 - std::pow(config_.beta1, t)),
                      .correction2 = static_cast<float>(1.0 - std::pow(config_.beta2, t)),
-                     .grad_scale = static_cast<float>(grad_scale_)});
+                     .grad_scale = static_cast<float>(grad_scale_),
+                     .rounding = rounding});
 }
 
 }  // namespace trireme

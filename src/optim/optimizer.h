@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/box_elements.h"
 #include "memory/chunk_tables.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
@@ -37,8 +38,10 @@ struct OptimizerMemory {
 // allocates nothing.
 class Optimizer {
  public:
-  explicit Optimizer(const OptimConfig& config, NormSum norm_sum = NormSum::Chunks)
-      : config_(config), norm_sum_(norm_sum) {}
+  // `seed` of the run: that of stochastic rounding.
+  explicit Optimizer(const OptimConfig& config, NormSum norm_sum = NormSum::Chunks,
+                     uint64_t seed = 0)
+      : config_(config), norm_sum_(norm_sum), seed_(seed) {}
 
   // Adds the parameters of a chunk. Their memory must outlive the optimizer.
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
@@ -70,6 +73,9 @@ class Optimizer {
   struct Param {
     TensorRef grad_N, second_use_N, master_N, exp_avg_N, exp_avg_sq_N;
     TensorRef param_N;  // absent: the parameter is its own master
+    RngKey key;         // of stochastic rounding
+    BoxElements box;    // what the tensor-parallel rank holds of the parameter
+    int64_t first = 0;  // of the tensors, in the box
     int64_t norm_word = -1;
     bool decay = false;
     double balance_rate = 0.0;  // above 0: balanced by this rate instead of trained
@@ -93,6 +99,7 @@ class Optimizer {
 
   OptimConfig config_;
   NormSum norm_sum_;
+  uint64_t seed_;
   std::vector<Param> params_;
   std::vector<std::vector<std::vector<Param>>> pieces_;  // [chunk][piece]
   // The fields below belong to the update that is being made.

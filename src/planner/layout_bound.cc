@@ -266,7 +266,8 @@ double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double 
   if (bytes_per_s <= 0.0) return 0.0;
   const LayerParams& params = params_of_layer(layout.mesh);
   const double own = (params.elements + params.tensors * double(kNormChunk)) / num_shards(layout);
-  const double sent_bytes = std::max(0.0, params.elements - own) * hardware_.practice.grad_bytes;
+  const double sent_bytes = std::max(0.0, params.elements - own) *
+                            double(hardware_.practice.bytes_of_grad(started_.shape.grad));
   return sent_bytes * (layout.zero >= 2 ? num_microbatches : 1.0) / bytes_per_s;
 }
 

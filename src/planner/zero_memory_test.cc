@@ -7,8 +7,7 @@ namespace trireme {
 namespace {
 
 // The ZeRO paper counts 16 bytes per parameter in mixed precision: 2 of fp16 weight, 2 of fp16
-// gradient, 12 of fp32 state (master weight and two moments). Gradients are fp32 here, which makes
-// 18 bytes.
+// gradient, 12 of fp32 state (master weight and two moments).
 struct BytesPerParam {
   double param, grad, state;
   double total(int level, double degree) const {
@@ -17,7 +16,23 @@ struct BytesPerParam {
   }
 };
 constexpr BytesPerParam kPaper{2, 2, 12};
-constexpr BytesPerParam kOurs{2, 4, 12};
+
+// What is kept of a parameter whose weight is bf16, and how a run says so.
+struct KeptState {
+  BytesPerParam bytes;
+  OptimizerKind optimizer = OptimizerKind::AdamW;
+  StateChoice grad = StateChoice::Fp32;
+  StateChoice moment = StateChoice::Fp32;
+  bool master = true;
+};
+constexpr StateChoice kFp32 = StateChoice::Fp32, kBf16 = StateChoice::Bf16;
+constexpr KeptState kStates[] = {{{2, 4, 12}},  // 18 bytes: the default
+                                 {{2, 2, 12}, OptimizerKind::AdamW, kBf16},  // 16, as the paper
+                                 {{2, 2, 8}, OptimizerKind::AdamW, kBf16, kBf16},         // 12
+                                 {{2, 2, 4}, OptimizerKind::AdamW, kBf16, kBf16, false},  // 8
+                                 {{2, 2, 2}, OptimizerKind::Sgd, kBf16, kBf16, false},    // 6
+                                 {{2, 4, 8}, OptimizerKind::AdamW, kFp32, kBf16},
+                                 {{2, 2, 8}, OptimizerKind::AdamW, kBf16, kFp32, false}};
 
 // The sizes in the paper's table, in GB per device, of model states only.
 TEST(ZeroMemory, TheFormulaGivesThePublishedTable) {
@@ -68,7 +83,12 @@ double stored_bytes(const RankPlan& rank) {
   return bytes;
 }
 
-void expect_formula(RunConfig config, int degree, double tolerance) {
+void expect_formula(RunConfig config, const KeptState& kept, int degree, double tolerance) {
+  config.optim.name = kept.optimizer;
+  config.optim.grad_dtype = kept.grad;
+  config.optim.moment_dtype = kept.moment;
+  config.optim.master = kept.master;
+  SCOPED_TRACE(testing::Message() << kept.bytes.total(0, 1.0) << " bytes per parameter");
   for (int level = 0; level <= 3; ++level) {
     config.parallel.dp = degree;
     config.parallel.zero = level;
@@ -81,8 +101,8 @@ void expect_formula(RunConfig config, int degree, double tolerance) {
     }
     // If leaves are reduced, the two uses of a tied table have a gradient each.
     const double table = double(plan->model.vocab_size * plan->model.d_model);
-    const double second_use = level >= 2 && degree > 1 ? kOurs.grad * table / degree : 0.0;
-    const double wanted = double(plan->num_params) * kOurs.total(level, degree) + second_use;
+    const double second_use = level >= 2 && degree > 1 ? kept.bytes.grad * table / degree : 0.0;
+    const double wanted = double(plan->num_params) * kept.bytes.total(level, degree) + second_use;
     EXPECT_NEAR(sum / degree / wanted, 1.0, tolerance) << "level " << level << " of " << degree;
     EXPECT_NEAR(most / wanted, 1.0, 6 * tolerance) << "level " << level << " of " << degree;
   }
@@ -91,11 +111,18 @@ void expect_formula(RunConfig config, int degree, double tolerance) {
 TEST(ZeroMemory, PlansOfThePublishedSizeFollowTheFormulaWithOurBytes) {
   // The paper's model of 7.5 billion parameters.
   const RunConfig config = model_of(36, 4096, 50304, 1024);
-  for (const int degree : {1, 4, 64}) expect_formula(config, degree, 0.004);
+  expect_formula(config, kStates[0], 64, 0.004);
+  for (const KeptState& kept : kStates) {
+    for (const int degree : {1, 4}) expect_formula(config, kept, degree, 0.004);
+  }
 }
 
 TEST(ZeroMemory, SmallPlansToo) {
-  for (const int degree : {1, 2, 4, 8}) expect_formula(model_of(4, 256, 512, 32), degree, 0.02);
+  for (const KeptState& kept : kStates) {
+    for (const int degree : {1, 2, 4, 8}) {
+      expect_formula(model_of(4, 256, 512, 32), kept, degree, 0.02);
+    }
+  }
 }
 
 }  // namespace

@@ -292,7 +292,7 @@ class ActionTraffic::Work {
 
   int64_t context_bytes(int addends, int64_t count) const {
     const int rank = rank_->coords.cp / (plan_.mesh.cp / addends);
-    return collective(Collective::AllReduce, addends, rank, count, {}, DType::F32, true);
+    return collective(Collective::AllReduce, addends, rank, count, {}, plan_.shape.grad, true);
   }
 
   // Partial gradients that tp and cp ranks hold and sum.
@@ -304,7 +304,7 @@ class ActionTraffic::Work {
         const int uses = owned.second_use_begin >= 0 ? 2 : 1;
         bytes_[kCp] += uses * context_bytes(layout.cp_addends, owned.count);
         bytes_[kTp] += collective(Collective::AllReduce, addends, rank_->coords.tp % addends,
-                                  owned.count, {}, DType::F32, true);
+                                  owned.count, {}, plan_.shape.grad, true);
       }
     }
   }
@@ -362,12 +362,12 @@ class ActionTraffic::Work {
       int64_t& bytes = bucket.reduced[size_t(index)];
       if (bytes < 0) {
         bytes = collective(Collective::ReduceScatter, shards, index, placed.bucket.grads().count,
-                           bucket.grads, DType::F32, is_canonical());
+                           bucket.grads, plan_.shape.grad, is_canonical());
       }
       bytes_[kDp] += bytes;
     }
     bytes_[kDp] += collective(Collective::AllReduce, replicas, replica, placed.shard.grads.count,
-                              {}, DType::F32, is_canonical());
+                              {}, plan_.shape.grad, is_canonical());
   }
 
   void count_gather(const PlacedBucket& placed) {
@@ -391,8 +391,8 @@ class ActionTraffic::Work {
 
   // Gradients summed with another rank of the pipeline.
   int64_t pair_bytes(int side, int64_t count) const {
-    return collective(Collective::AllReduce, 2, side == kPeerBehind ? 0 : 1, count, {}, DType::F32,
-                      is_canonical());
+    return collective(Collective::AllReduce, 2, side == kPeerBehind ? 0 : 1, count, {},
+                      plan_.shape.grad, is_canonical());
   }
 
   int64_t collective(Collective collective, int size, int rank, int64_t count,

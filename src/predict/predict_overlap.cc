@@ -42,7 +42,8 @@ std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
 class DataLinks {
  public:
   DataLinks(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware)
-      : grad_factor_(hardware.practice.grad_bytes / double(size_of(DType::F32))) {
+      : grad_factor_(double(hardware.practice.bytes_of_grad(plan.shape.grad)) /
+                     double(size_of(plan.shape.grad))) {
     const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp);
     const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
     const int64_t replicas = dp.count / shards;

@@ -35,6 +35,7 @@ DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& plac
   const ChunkRegions& regions = plan_.memory.chunks[size_t(chunk)];
   const ChunkTables& tables = plan_.chunks[size_t(chunk)];
   const DType compute = tables.tables.params.tensors().front().dtype;
+  const DType grad = tables.grad_dtype();
   const int unit = placed.bucket.unit;
   const auto ref = [](void* base, DType dtype, int64_t first, int64_t count) {
     return TensorRef{static_cast<char*>(base) + first * size_of(dtype), dtype, Shape{count}};
@@ -45,11 +46,11 @@ DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& plac
   Piece piece;
   void* grads =
       zero().shards_grads() ? memory_.unit_grads(chunk, unit) : memory_.at(regions.grad_slots[0]);
-  piece.grads = range(grads, DType::F32, placed.bucket.grads());
-  piece.grad_shard = range(grads, DType::F32, placed.shard.grads);
+  piece.grads = range(grads, grad, placed.bucket.grads());
+  piece.grad_shard = range(grads, grad, placed.shard.grads);
   for (int region : regions.grad_slots) {
     piece.stored_grads.push_back(
-        ref(memory_.at(region), DType::F32, placed.grad_storage, placed.shard.grads.count));
+        ref(memory_.at(region), grad, placed.grad_storage, placed.shard.grads.count));
   }
   void* whole = memory_.unit_params(chunk, unit);
   piece.params = range(whole, compute, placed.bucket.params());
@@ -184,12 +185,13 @@ void DataParallel::join_directions(const Action& action) {
 }
 
 TensorRef DataParallel::tied_grad(int chunk) const {
+  const DType grad = plan_.chunks[size_t(chunk)].grad_dtype();
   for (const OwnedParam& owned : plan_.chunks[size_t(chunk)].owned) {
     if (owned.name != "embedding.tokens") continue;
     const int region = plan_.memory.chunks[size_t(chunk)].grad_slots[0];
-    return memory_.elements(region, DType::F32, owned.grad_begin, owned.count);
+    return memory_.elements(region, grad, owned.grad_begin, owned.count);
   }
-  return {nullptr, DType::F32, Shape{0}};
+  return {nullptr, grad, Shape{0}};
 }
 
 void DataParallel::join_tied_table(Ctx& ctx, const Action& action) {

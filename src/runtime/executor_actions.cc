@@ -223,12 +223,13 @@ void Executor::join_gradients(Ctx& ctx, const Action& action) const {
   const ChunkTables& chunk = parts_.plan.chunks[size_t(action.chunk)];
   const int into = regions.grad_slots[size_t(action.grad_slot)];
   const int from = regions.grad_slots[size_t(action.grad_slot_b)];
+  const DType grad = chunk.grad_dtype();
   const auto add = [&](int64_t begin, int64_t count) {
-    ctx.kernels.add(ctx.stream, {parts_.memory.elements(from, DType::F32, begin, count),
-                                 parts_.memory.elements(into, DType::F32, begin, count)});
+    ctx.kernels.add(ctx.stream, {parts_.memory.elements(from, grad, begin, count),
+                                 parts_.memory.elements(into, grad, begin, count)});
   };
   if (action.num_units == 0) {
-    add(0, chunk.grad_slot_bytes / size_of(DType::F32));
+    add(0, chunk.grad_slot_bytes / size_of(grad));
     return;
   }
   for (const PlacedBucket& placed : chunk.buckets) {

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Which moments of the gradient an optimizer keeps.
+// What an optimizer keeps of every parameter, and in which dtype.
 OptimizerStateSpec optimizer_state_of(const OptimConfig& optim);
 
 }  // namespace trireme

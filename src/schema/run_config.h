@@ -83,6 +83,9 @@ struct OptimConfig {
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
   double clip_norm = 1.0;   // 0: no clipping
+  StateChoice grad_dtype = StateChoice::Fp32;
+  StateChoice moment_dtype = StateChoice::Fp32;
+  bool master = true;  // fp32 weights beside 16-bit ones
   bool post_validate = false;
 };
 

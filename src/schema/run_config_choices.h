@@ -140,6 +140,17 @@ constexpr DType compute_dtype(ComputeChoice compute) {
                                           : DType::F16;
 }
 
+// Of gradients and of the optimizer's moments.
+enum class StateChoice : uint8_t { Fp32, Bf16 };
+template <>
+struct ChoiceTable<StateChoice> {
+  static constexpr std::string_view names[] = {"fp32", "bf16"};
+  static constexpr StateChoice last = StateChoice::Bf16;
+};
+constexpr DType state_dtype(StateChoice state) {
+  return state == StateChoice::Fp32 ? DType::F32 : DType::BF16;
+}
+
 enum class Reproducible : uint8_t { Fixed, Layout, Mesh };
 template <>
 struct ChoiceTable<Reproducible> {

@@ -179,6 +179,15 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
            "wsd: number of steps in the final decay; 0: a fifth of the run");
   list.add("clip_norm", optim.clip_norm, kResults,
            "gradients with a larger global norm are scaled down to this norm; 0: no clipping");
+  list.add("grad_dtype", optim.grad_dtype, kResults,
+           "gradients as they are kept between micro-batches and sent; sums are computed in fp32 "
+           "and rounded to it");
+  list.add("moment_dtype", optim.moment_dtype, kResults,
+           "moments of the optimizer; the update computes in fp32 and rounds them stochastically "
+           "to bf16");
+  list.add("master", optim.master, kResults,
+           "an fp32 copy of the weights is updated; false: the weights in bf16 are updated and "
+           "rounded stochastically");
   list.add("post_validate", optim.post_validate, kSpeed,
            "ranks update before the global norm is known and keep copies; if the gradient had to "
            "be clipped, they restore the copies and update again");
@@ -249,7 +258,7 @@ void memory_fields(FieldList& list, MemoryConfig& memory) {
 void run_fields(FieldList& list, RunSection& run) {
   list.section("run");
   list.add("seed", run.seed, kResults,
-           "seed of the initial weights, the data order, dropout and samples");
+           "seed of the initial weights, the data order, dropout, stochastic rounding and samples");
   list.add("steps", run.steps, kResults, "total number of steps, including those before a resume");
   list.add("stop_after", run.stop_after, kSpeed,
            "save and stop after this step, as a signal would; 0: run to the end");
@@ -291,8 +300,8 @@ void run_fields(FieldList& list, RunSection& run) {
 void remaining_fields(FieldList& list, RunConfig& config) {
   list.section("precision");
   list.add("compute", config.precision.compute, kResults,
-           "dtype of weights, activations and matrix products; bf16 and fp16 keep master weights "
-           "and gradients in fp32");
+           "dtype of weights, activations and matrix products; master weights, gradients and "
+           "moments are fp32, unless [optim] says bf16");
   list.add(
       "loss_scale", config.precision.loss_scale, kResults,
       "fp16: loss scale of the first step, a power of two; it is halved when gradients overflow");

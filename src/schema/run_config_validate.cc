@@ -116,6 +116,22 @@ void optim_rules(ConfigRules& rules, const RunConfig& config) {
       "set optim.post_validate = false or memory.offload = \"none\"", ErrorKind::Infeasible);
 }
 
+// What gradients, moments and weights are kept in.
+void state_dtype_rules(ConfigRules& rules, const RunConfig& config) {
+  const ComputeChoice compute = config.precision.compute;
+  rules.require(config.optim.master || compute == ComputeChoice::Bf16, "optim.master",
+                compute == ComputeChoice::Fp32
+                    ? "leaves out the fp32 copy of 16-bit weights, but precision.compute = "
+                      "\"fp32\" has fp32 weights and no copy"
+                    : "updates weights in bf16; those in fp16 have too small a range",
+                "set optim.master = true or precision.compute = \"bf16\"");
+  rules.require(config.optim.grad_dtype == StateChoice::Fp32 || config.model.balance_rate <= 0.0,
+                "optim.grad_dtype",
+                "counts exactly up to 256 only, and with model.balance_rate the visits of every "
+                "expert are counted in the place of a gradient",
+                "set optim.grad_dtype = \"fp32\" or model.balance_rate = 0.0");
+}
+
 void rank_count_rules(ConfigRules& rules, const ParallelConfig& parallel) {
   const double ranks =
       double(parallel.dp) * double(parallel.tp) * double(parallel.pp) * double(parallel.cp);
@@ -277,6 +293,7 @@ std::vector<ConfigProblem> broken_rules(const RunConfig& config,
   batch_rules(rules, config);
   token_rules(rules, config);
   optim_rules(rules, config);
+  state_dtype_rules(rules, config);
   parallel_rules(rules, config, data_vocab_size.value_or(0));
   sum_tree_rules(rules, config);
   run_rules(rules, config);

@@ -23,12 +23,17 @@ inline constexpr int kMostSlices = 8;
 struct OptimizerStateSpec {
   bool exp_avg = true;
   bool exp_avg_sq = true;
+  DType moment = DType::F32;
+  bool master = true;  // fp32 weights, where the parameters are not fp32 themselves
+
+  bool has_master(DType compute) const { return master && compute != DType::F32; }
 };
 
 // Everything beside the model that decides the memory of one stage.
 struct StageShape {
   int64_t micro_sequences = 1;
   DType compute = DType::F32;
+  DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
   Recompute recompute = Recompute::None;
   bool split_backward = false;  // B and W are separate actions: inputs of W live from B to W
   bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum

@@ -24,8 +24,10 @@ TrainerPractice practice_of(TrainerKind trainer) {
               .grad_bytes = 2,
               .update_bytes = kMixedUpdateBytes};
     case TrainerKind::Torchtitan:
-      return {
-          .fuses_kernels = false, .recomputes_attention = true, .recomputes_whole_layers = true};
+      return {.fuses_kernels = false,
+              .recomputes_attention = true,
+              .recomputes_whole_layers = true,
+              .grad_bytes = 4};
   }
   return {};
 }

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
+
 namespace trireme {
 
 // How a trainer computes attention. Materialized: the scores of all queries and keys are stored,
@@ -19,8 +21,11 @@ struct TrainerPractice {
   bool splits_messages = false;          // each tp rank sends a part of what stages exchange
   bool recomputes_attention = false;     // recompute = "selective": the core of attention
   bool recomputes_whole_layers = false;  // recompute = "full": every op of a layer
-  int grad_bytes = 4;                    // of a gradient that is reduced
+  int grad_bytes = 0;                    // of a gradient that is reduced; 0: those of our tables
   double update_bytes = 0.0;  // of a parameter, moved by the update; 0: those of our tables
+
+  // Bytes of a gradient that is reduced, where ours have this dtype.
+  int64_t bytes_of_grad(DType ours) const { return grad_bytes > 0 ? grad_bytes : size_of(ours); }
 
   friend bool operator==(const TrainerPractice&, const TrainerPractice&) = default;
 };

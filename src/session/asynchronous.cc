@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 
 #include "runtime/clock.h"
@@ -27,19 +26,21 @@ void for_each_owned(Engine& engine, Visit&& visit) {
   }
 }
 
-void copy_out(const TensorRef& tensor_N, float* to) {
-  std::memcpy(to, tensor_N.data, size_t(tensor_N.bytes()));
+// Messages are fp32, whatever dtype the tensors have; every bf16 is an fp32.
+void copy_out(Ctx& ctx, const TensorRef& tensor_N, float* to) {
+  ctx.kernels.convert(ctx.stream, {tensor_N, {to, DType::F32, tensor_N.shape}});
 }
-void copy_in(const float* from, const TensorRef& tensor_N) {
-  std::memcpy(tensor_N.data, from, size_t(tensor_N.bytes()));
+void copy_in(Ctx& ctx, const float* from, const TensorRef& tensor_N) {
+  ctx.kernels.convert(ctx.stream,
+                      {{const_cast<float*>(from), DType::F32, tensor_N.shape}, tensor_N});
 }
 
 // Sets the owned parameters and the copies that layers read.
 void set_params(Engine& engine, const std::vector<float>& params) {
+  Ctx& ctx = engine.ctx();
   for_each_owned(engine, [&](const OwnedTensors& owned, int64_t begin) {
-    copy_in(params.data() + begin, owned.master_N);
+    copy_in(ctx, params.data() + begin, owned.master_N);
     if (!owned.param_N) return;
-    Ctx& ctx = engine.ctx();
     ctx.kernels.convert(ctx.stream, {owned.master_N, owned.param_N});
   });
 }
@@ -85,7 +86,7 @@ void AsynchronousServer::direct(TrainerParts& parts) {
 
 void AsynchronousServer::begin(const TrainPosition& position) {
   for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
-    copy_out(owned.master_N, parameters_.data() + begin);
+    copy_out(engine_.ctx(), owned.master_N, parameters_.data() + begin);
   });
   int64_t next_sample = int64_t(position.next_sample);
   group_.monitored_barrier();  // until the server has read its checkpoint
@@ -98,7 +99,7 @@ void AsynchronousServer::begin(const TrainPosition& position) {
 void AsynchronousServer::update(const PushedGradient& pushed) {
   engine_.read_grads([&] {
     for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
-      copy_in(pushed.gradient.data() + begin, owned.grad_N);
+      copy_in(engine_.ctx(), pushed.gradient.data() + begin, owned.grad_N);
     });
     std::fill(norm_words_.begin(), norm_words_.end(), 0);
     engine_.optimizer().squared_norms(engine_.ctx(), norm_words_);
@@ -109,7 +110,7 @@ void AsynchronousServer::update(const PushedGradient& pushed) {
     round_.update.skipped = round_.update.skipped && output.skipped;
   });
   for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
-    copy_out(owned.master_N, parameters_.data() + begin);
+    copy_out(engine_.ctx(), owned.master_N, parameters_.data() + begin);
   });
   round_.loss_sum += pushed.values[0];
   round_.valid_tokens += int64_t(pushed.values[1]);
@@ -145,7 +146,7 @@ void run_asynchronous_worker(Group& group, const RunPlan& plan, Engine& engine) 
     const StepResult result = engine.step(uint64_t(next_sample), 0.0);
     engine.read_grads([&] {
       for_each_owned(engine, [&](const OwnedTensors& owned, int64_t begin) {
-        copy_out(owned.grad_N, gradient.data() + begin);
+        copy_out(engine.ctx(), owned.grad_N, gradient.data() + begin);
       });
     });
     computed_ns += monotonic_ns() - pulled_ns;

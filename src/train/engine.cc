@@ -21,6 +21,9 @@ bool holds_an_end(const RankPlan& rank, const RunPlan& plan) {
   });
 }
 
+// Initial values of weights in bf16 are computed in fp32, so many at a time.
+constexpr int64_t kInitElements = 1 << 18;
+
 Algorithm algorithm_of(const RunPlan& plan) {
   return plan.mode == AccumulateMode::Layout ? Algorithm::Canonical : Algorithm::Auto;
 }
@@ -56,7 +59,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
                plan.config.run.comm_timeout_s),
       stream_(team_, memory_.workspace()),
       ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
-      optimizer_(plan.config.optim, rank_.norm_sum) {
+      optimizer_(plan.config.optim, rank_.norm_sum, plan.config.run.seed) {
   TRIREME_CHECK(rank_.position == groups_.position(), "the plan of another rank");
   if (plan.shape.compute == DType::F16) {
     loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};
@@ -147,7 +150,7 @@ void Engine::bind_owned() {
       // The rank that counts it in the norm also writes it.
       tensors.in_checkpoint = owned.norm_word >= 0;
       const auto grad = [&](int64_t begin) {
-        return memory_.elements(regions.grad_slots[0], DType::F32, begin, owned.count);
+        return memory_.elements(regions.grad_slots[0], chunk.grad_dtype(), begin, owned.count);
       };
       tensors.grad_N = grad(owned.grad_begin);
       owned_.push_back(tensors);
@@ -169,9 +172,20 @@ void* Engine::params(int chunk) const {
 }
 
 void Engine::init_params(uint64_t seed) {
+  std::vector<float> piece(kInitElements);
   for (const OwnedTensors& owned : owned_) {
-    init_param(ctx_, *owned.spec, owned.layout, owned.first, owned.master_N, seed);
-    if (owned.param_N) ctx_.kernels.convert(stream_, {owned.master_N, owned.param_N});
+    if (owned.master_N.dtype == DType::F32) {
+      init_param(ctx_, *owned.spec, owned.layout, owned.first, owned.master_N, seed);
+      if (owned.param_N) ctx_.kernels.convert(stream_, {owned.master_N, owned.param_N});
+      continue;
+    }
+    for (int64_t done = 0; done < owned.count; done += kInitElements) {
+      const Shape count{std::min(owned.count - done, kInitElements)};
+      const TensorRef piece_N{piece.data(), DType::F32, count};
+      init_param(ctx_, *owned.spec, owned.layout, owned.first + done, piece_N, seed);
+      const TensorRef part_N{owned.master_N.as<bf16>() + done, DType::BF16, count};
+      ctx_.kernels.convert(stream_, {piece_N, part_N});
+    }
   }
   gather_params();
 }

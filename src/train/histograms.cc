@@ -47,8 +47,13 @@ size_t bucket_of(double value) {
 }
 
 void add_tensor(HistogramCounter& counter, const TensorRef& tensor, double scale) {
-  if (!tensor || tensor.dtype != DType::F32) return;
-  counter.add({static_cast<const float*>(tensor.data), size_t(tensor.num_elements())}, scale);
+  if (!tensor) return;
+  const size_t count = size_t(tensor.num_elements());
+  if (tensor.dtype == DType::F32) return counter.add({tensor.as<float>(), count}, scale);
+  if (tensor.dtype != DType::BF16) return;
+  const bf16* values = tensor.as<bf16>();
+  const std::vector<float> wide(values, values + count);
+  counter.add(wide, scale);
 }
 
 using Counters = std::map<std::string, HistogramCounter>;

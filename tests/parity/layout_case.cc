@@ -13,12 +13,22 @@ std::string Case::name() const {
   return fmt::format(
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
-      "bucket {} prefetch {} clip {}{}{}{}{} servers {} layers {} sequences {} room {}",
+      "bucket {} prefetch {} clip {}{}{}{}{} servers {} layers {} sequences {} room {} kept {}",
       family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep, dp, pp,
       name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
       bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
       is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
-      servers, layers, sequences, room);
+      servers, layers, sequences, room, int(kept));
+}
+
+void keep_state(RunConfig& config, Kept kept) {
+  OptimConfig& optim = config.optim;
+  if (kept >= Kept::In16) optim.grad_dtype = StateChoice::Bf16;
+  if (kept >= Kept::In12) optim.moment_dtype = StateChoice::Bf16;
+  optim.master = kept < Kept::In8;
+  if (kept == Kept::In6) optim.name = OptimizerKind::Sgd;
+  // The visits of experts are counted in the place of a gradient, in fp32 alone.
+  if (kept >= Kept::In16) config.model.balance_rate = 0.0;
 }
 
 RunConfig config_of(const Case& c) {
@@ -82,6 +92,7 @@ RunConfig config_of(const Case& c) {
   config.memory.offload = c.offload;
   config.memory.offload_buffer_bytes = 4096;  // small, so that there are many pieces
   config.precision.compute = c.compute;
+  keep_state(config, c.kept);
   config.run.reproducible = c.in_slices ? Reproducible::Mesh : Reproducible::Layout;
   config.run.threads_per_rank = 1;
   config.run.comm_timeout_s = 20.0;
@@ -115,6 +126,7 @@ const LayoutRun& reference_of(const Case& c) {
   static std::map<std::string, LayoutRun> runs;
   Case one{.family = c.family,
            .compute = c.compute,
+           .kept = c.kept,
            .dropout = c.dropout,
            .tp = c.tp,
            .sequence = c.sequence,

@@ -7,6 +7,10 @@
 
 namespace trireme {
 
+// What is kept of every parameter: the bytes beside a weight in bf16.
+enum class Kept { In18, In16, In12, In8, In6 };
+inline constexpr Kept kAllKept[] = {Kept::In18, Kept::In16, Kept::In12, Kept::In8, Kept::In6};
+
 // A layout and the settings that must not change a bit beside it.
 struct Case {
   int dp = 1;
@@ -17,6 +21,7 @@ struct Case {
   Recompute recompute = Recompute::None;
   std::string family = "gpt2";
   ComputeChoice compute = ComputeChoice::Fp32;
+  Kept kept = Kept::In18;
   double dropout = 0.0;
   int tp = 1;
   bool sequence = false;

@@ -32,7 +32,8 @@ void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
   const int64_t origin = layout.begin[0] * global_row + (is_matrix ? layout.begin[1] : 0);
   for (int64_t i = 0; i < owned.count; ++i) {
     const int64_t element = owned.first + i;
-    values[size_t(origin + element / row * global_row + element % row)] = tensor_N.as<float>()[i];
+    float& value = values[size_t(origin + element / row * global_row + element % row)];
+    value = tensor_N.dtype == DType::BF16 ? float(tensor_N.as<bf16>()[i]) : tensor_N.as<float>()[i];
   }
 }
 

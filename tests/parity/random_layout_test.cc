@@ -41,7 +41,10 @@ std::string broken_law(const RunConfig& config) {
   }
   // The bounds are for sums in fp32.
   const bool is_split = !(reference == on_one_rank(config)) || !has_bitwise_reference(config);
-  const bool has_bounds = is_split && config.precision.compute == ComputeChoice::Fp32;
+  const bool is_fp32 = config.precision.compute == ComputeChoice::Fp32 &&
+                       config.optim.grad_dtype == StateChoice::Fp32 &&
+                       config.optim.moment_dtype == StateChoice::Fp32;
+  const bool has_bounds = is_split && is_fp32;
   return has_bounds ? beyond_bounds_of_one_rank(config) : "";
 }
 

@@ -235,6 +235,11 @@ class RunDraw {
     optim.momentum = any_of({0.0, 0.9});
     optim.clip_norm = any_of({0.0, 1.0, 1e6});
     optim.post_validate = is_one_of(4);
+    if (is_one_of(4)) {
+      optim.grad_dtype = any_choice<StateChoice>();
+      optim.moment_dtype = any_choice<StateChoice>();
+      optim.master = is_one_of(2);
+    }
     RunSection& run = config_.run;
     if (is_trained_) {
       // Only these sum in an order that no layout changes.

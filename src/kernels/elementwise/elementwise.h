@@ -15,7 +15,8 @@ struct ConvertArgs {
 void convert_ref(Stream& stream, const ConvertArgs& args);
 void check_convert(const ConvertArgs& args);  // throws ContractError
 
-// sum_N += x_N, both fp32: joins two subtrees of the gradient's sum.
+// sum_N += x_N, both fp32 or both bf16, added in fp32 and rounded once: joins two subtrees of the
+// gradient's sum.
 struct AddArgs {
   TensorRef x_N;
   TensorRef sum_N;

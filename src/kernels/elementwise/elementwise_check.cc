@@ -10,8 +10,8 @@ void check_convert(const ConvertArgs& args) {
 }
 
 void check_add(const AddArgs& args) {
-  check_tensor("x", args.x_N, args.sum_N.num_elements(), DType::F32);
-  check_tensor("sum", args.sum_N, args.sum_N.num_elements(), DType::F32);
+  check_state("sum", args.sum_N, args.sum_N.num_elements());
+  check_tensor("x", args.x_N, args.sum_N.num_elements(), args.sum_N.dtype);
 }
 
 void check_sum(const SumArgs& args) {

@@ -61,15 +61,17 @@ void copy_matrix(Stream& stream, const CopyMatrixArgs& args) {
 
 void add(Stream& stream, const AddArgs& args) {
   check_add(args);
-  const float* x_N = static_cast<const float*>(args.x_N.data);
-  float* sum_N = static_cast<float*>(args.sum_N.data);
-  for_each_tile(stream, args.x_N.num_elements(), kTileElements,
-                [&](int64_t begin, int64_t end, int) {
-                  for_each_vector(end - begin, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
-                    float* sum = sum_N + begin + i;
-                    store(sum, load(sum, lanes) + load(x_N + begin + i, lanes), lanes);
+  with_state(args.sum_N.dtype, [&]<typename T>(T) {
+    const T* x_N = static_cast<const T*>(args.x_N.data);
+    T* sum_N = static_cast<T*>(args.sum_N.data);
+    for_each_tile(stream, args.x_N.num_elements(), kTileElements,
+                  [&](int64_t begin, int64_t end, int) {
+                    for_each_vector(end - begin, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
+                      T* sum = sum_N + begin + i;
+                      store(sum, load(sum, lanes) + load(x_N + begin + i, lanes), lanes);
+                    });
                   });
-                });
+  });
 }
 
 void sum(Stream& stream, const SumArgs& args) {

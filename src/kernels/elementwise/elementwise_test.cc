@@ -35,10 +35,12 @@ TEST(Elementwise, ConvertAddAndSumAgreeWithTheReferenceEverywhere) {
                          kernels.sum(stream, {o.x.row(), o.y.row(), o.out.row()});
                        });
     }
-    expect_agreement(teams, Operands(DType::F32, DType::F32, n), 0.0,
-                     [](const KernelTable& kernels, Stream& stream, Operands& o) {
-                       kernels.add(stream, {o.x.row(), o.out.row()});
-                     });
+    for (const DType dtype : {DType::F32, DType::BF16}) {
+      expect_agreement(teams, Operands(dtype, dtype, n), 0.0,
+                       [](const KernelTable& kernels, Stream& stream, Operands& o) {
+                         kernels.add(stream, {o.x.row(), o.out.row()});
+                       });
+    }
     expect_agreement(teams, Operands(DType::BF16, DType::BF16, n), 0.0,
                      [](const KernelTable& kernels, Stream& stream, Operands& o) {
                        kernels.zero(stream, {o.out.row()});

@@ -28,13 +28,17 @@ struct EmbeddingForwardArgs {
 void embedding_forward_ref(Stream& stream, const EmbeddingForwardArgs& args);
 void check_embedding_forward(const EmbeddingForwardArgs& args);  // throws ContractError
 
+inline constexpr int64_t kLinkedTokens = 4096;
+
 // Adds dy_t to the rows of the tables in the order of t, whatever the number of threads. Tokens
 // whose row is on another rank are not added to `dtable`. Overwrite sets the tables to zero first.
+// In tables of bf16, equal tokens are summed in fp32 and rounded once for every kLinkedTokens
+// tokens of the call, and equal positions once.
 struct EmbeddingBackwardArgs {
   TensorRef tokens_T;       // int32
   MatrixRef dy_TC;          // fp32, bf16 or fp16
-  MatrixRef dtable_VC;      // fp32
-  MatrixRef dpositions_SC;  // fp32; absent: no learned positions
+  MatrixRef dtable_VC;      // fp32 or bf16
+  MatrixRef dpositions_SC;  // of the dtype of dtable; absent: no learned positions
   int64_t seq_len = 0;
   Write write = Write::Overwrite;
   TokenRange range;

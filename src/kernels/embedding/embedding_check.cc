@@ -42,11 +42,12 @@ void check_embedding_forward(const EmbeddingForwardArgs& args) {
 void check_embedding_backward(const EmbeddingBackwardArgs& args) {
   const MatrixRef& dy_TC = args.dy_TC;
   check_float("dy", dy_TC);
-  check_matrix("dtable", args.dtable_VC, args.dtable_VC.rows, dy_TC.cols, DType::F32);
+  check_state("dtable", args.dtable_VC, args.dtable_VC.rows, dy_TC.cols);
   check_tokens(args.tokens_T, dy_TC.rows, args.range, args.dtable_VC.rows);
   if (!args.dpositions_SC) return;
   check_argument(args.seq_len > 0, "a sequence has at least one position");
-  check_matrix("dpositions", args.dpositions_SC, args.dpositions_SC.rows, dy_TC.cols, DType::F32);
+  check_matrix("dpositions", args.dpositions_SC, args.dpositions_SC.rows, dy_TC.cols,
+               args.dtable_VC.dtype);
   check_argument(end_position(dy_TC.rows, args.seq_len, args.map) <= args.dpositions_SC.rows,
                  "the table of positions holds every row's position");
 }

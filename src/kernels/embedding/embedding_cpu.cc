@@ -31,9 +31,11 @@ void look_up(const EmbeddingForwardArgs& args, int64_t begin, int64_t end) {
 }
 
 TRIREME_INLINE void zero_rows(Stream& stream, const MatrixRef& x_RC) {
+  char* first = static_cast<char*>(x_RC.data);
+  const int64_t element = size_of(x_RC.dtype);
   for_each_row_tile(stream, x_RC.rows, x_RC.cols, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      __builtin_memset(x_RC.row<float>(row), 0, size_t(x_RC.cols) * sizeof(float));
+      __builtin_memset(first + row * x_RC.stride * element, 0, size_t(x_RC.cols * element));
     }
   });
 }
@@ -64,6 +66,71 @@ void scatter_cols(const EmbeddingBackwardArgs& args, int64_t begin, int64_t end)
   }
 }
 
+// Equal tokens among at most kLinkedTokens, found with a hash table.
+struct EqualTokens {
+  int32_t next_T[kLinkedTokens];  // the next equal token, or kLinkedTokens
+  bool is_first_T[kLinkedTokens];
+  int32_t last_H[2 * kLinkedTokens];  // the last token so far of each slot, or -1
+
+  void link(const int32_t* token_T, int64_t count) {
+    __builtin_memset(last_H, 0xff, sizeof(last_H));
+    for (int64_t t = 0; t < count; ++t) {
+      uint32_t slot = uint32_t(token_T[t]) * 2654435761u >> 19;  // the upper 13 bits
+      while (last_H[slot] >= 0 && token_T[last_H[slot]] != token_T[t]) {
+        slot = (slot + 1) % uint32_t(2 * kLinkedTokens);
+      }
+      is_first_T[t] = last_H[slot] < 0;
+      if (!is_first_T[t]) next_T[last_H[slot]] = int32_t(t);
+      next_T[t] = int32_t(kLinkedTokens);
+      last_H[slot] = int32_t(t);
+    }
+  }
+};
+static_assert(2 * kLinkedTokens == 1 << 13);
+static_assert(sizeof(EqualTokens) <= size_t{kWorkspaceBytesPerThread});
+
+// sum_C += the rows t, next_of(t), ... of dy, rounded once, of columns [begin, end).
+template <typename T, typename NextOf>
+TRIREME_INLINE void add_rows_once(const MatrixRef& dy_TC, int64_t t, NextOf next_of, bf16* sum_C,
+                                  int64_t begin, int64_t end) {
+  for_each_vector(end - begin, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+    F32x16 sum = load(sum_C + begin + c, lanes);
+    for (int64_t row = t; row < dy_TC.rows; row = next_of(row)) {
+      sum = sum + load(dy_TC.row<T>(row) + begin + c, lanes);
+    }
+    store(sum_C + begin + c, sum, lanes);
+  });
+}
+
+template <typename T>
+void scatter_once(Stream& stream, const EmbeddingBackwardArgs& args) {
+  EqualTokens& equal = *reinterpret_cast<EqualTokens*>(stream.workspace(0));
+  const int64_t cols = args.dy_TC.cols, rows = args.dy_TC.rows;
+  for (int64_t first = 0; first < rows; first += kLinkedTokens) {
+    const int64_t count = rows - first < kLinkedTokens ? rows - first : kLinkedTokens;
+    const int32_t* token_T = static_cast<const int32_t*>(args.tokens_T.data) + first;
+    const MatrixRef dy_TC = rows_of(args.dy_TC, first, count);
+    equal.link(token_T, count);
+    for_each_tile(stream, cols, kTileCols, [&](int64_t begin, int64_t end, int) {
+      for (int64_t t = 0; t < count; ++t) {
+        const int64_t row = token_T[t] - args.range.first;
+        const bool is_here = row >= 0 && row < args.dtable_VC.rows;
+        if (!is_here || !equal.is_first_T[t]) continue;
+        const auto next = [&](int64_t u) TRIREME_INLINE_LAMBDA { return equal.next_T[u]; };
+        add_rows_once<T>(dy_TC, t, next, args.dtable_VC.row<bf16>(row), begin, end);
+      }
+    });
+  }
+  if (!args.dpositions_SC) return;
+  for_each_tile(stream, cols, kTileCols, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = 0; t < args.seq_len && t < rows; ++t) {
+      const auto next = [&](int64_t u) TRIREME_INLINE_LAMBDA { return u + args.seq_len; };
+      bf16* sum_C = args.dpositions_SC.row<bf16>(args.map.of(t));
+      add_rows_once<T>(args.dy_TC, t, next, sum_C, begin, end);
+    }
+  });
+}
+
 }  // namespace
 
 void embedding_forward(Stream& stream, const EmbeddingForwardArgs& args) {
@@ -83,6 +150,7 @@ void embedding_backward(Stream& stream, const EmbeddingBackwardArgs& args) {
   const int64_t cols = args.dy_TC.cols;
   const bool tiny = args.dy_TC.rows * cols < kSerialElements;
   with_element(args.dy_TC.dtype, [&]<typename T>(T) {
+    if (args.dtable_VC.dtype == DType::BF16) return scatter_once<T>(stream, args);
     for_each_tile(stream, cols, tiny ? cols : kTileCols,
                   [&](int64_t begin, int64_t end, int) { scatter_cols<T>(args, begin, end); });
   });

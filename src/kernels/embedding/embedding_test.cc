@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kFirstPosition = 2;
 
 struct Operands {
-  Operands(DType dtype, const EmbeddingShape& shape, bool has_positions)
+  Operands(DType dtype, const EmbeddingShape& shape, bool has_positions, DType grad = DType::F32)
       : seq_len(shape.seq_len),
         has_positions(has_positions),
         tokens(shape.num_tokens),
@@ -17,8 +17,8 @@ struct Operands {
         positions(dtype, kFirstPosition + shape.seq_len, shape.d_model, 2, 2),
         y(dtype, shape.num_tokens, shape.d_model, 3, 3),
         dy(dtype, shape.num_tokens, shape.d_model, 0, 4),
-        dtable(DType::F32, shape.vocab_size, shape.d_model, 1, 5),
-        dpositions(DType::F32, shape.seq_len, shape.d_model, 2, 6) {
+        dtable(grad, shape.vocab_size, shape.d_model, 1, 5),
+        dpositions(grad, shape.seq_len, shape.d_model, 2, 6) {
     for (int64_t t = 0; t < shape.num_tokens; ++t) tokens[t] = int32_t(t * t % shape.vocab_size);
   }
   bool operator==(const Operands&) const = default;
@@ -44,7 +44,9 @@ void for_every_case(Body&& body) {
     for (const EmbeddingShape& shape : kEmbeddingShapes) {
       for (bool has_positions : {false, true}) {
         SCOPED_TRACE(std::string(name_of(dtype)) + " d_model " + std::to_string(shape.d_model));
-        body(Operands(dtype, shape, has_positions));
+        for (DType grad : {DType::F32, DType::BF16}) {
+          body(Operands(dtype, shape, has_positions, grad));
+        }
       }
     }
   }
@@ -65,6 +67,26 @@ TEST(Embedding, AgreesWithTheReferenceEverywhere) {
       expect_near(got.dpositions, want.dpositions, 4e-6, "dpositions");
     }
   });
+}
+
+// More tokens than are linked at a time, of a few that repeat often: a sum that were rounded for
+// every token would stop long before its end.
+TEST(Embedding, SumsOfManyEqualTokensInBf16AreRoundedOnce) {
+  Teams teams;
+  constexpr int64_t kTokens = kLinkedTokens + 100;
+  Operands o(DType::F32, {kTokens, 3, 17, 8}, true, DType::BF16);
+  for (int64_t t = 0; t < kTokens; ++t) {
+    o.tokens[size_t(t)] = int32_t(t % 3);
+    for (int64_t c = 0; c < 17; ++c) o.dy.set(t, c, 1.0f);
+  }
+  const Operands got =
+      same_bits_everywhere(teams, o, [](const KernelTable& kernels, Stream& stream, Operands& at) {
+        kernels.embedding_backward(stream, at.backward(Write::Overwrite));
+      });
+  for (int64_t c = 0; c < 17; ++c) {
+    EXPECT_NEAR(got.dtable.get(0, c), kTokens / 3.0, kTokens / 3.0 / 128);
+    EXPECT_NEAR(got.dpositions.get(0, c), kTokens / 8.0, kTokens / 8.0 / 256);
+  }
 }
 
 // Sums take their tokens in order, so two calls give the same bits as one.

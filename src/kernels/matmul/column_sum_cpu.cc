@@ -13,11 +13,11 @@ constexpr int64_t kTileVectors = 4;
 constexpr int64_t kTileCols = kTileVectors * kLanes;
 constexpr int64_t kSerialElements = 65536;
 
-template <typename T>
+template <typename T, typename Sum>
 void sum_columns(const ColumnSumArgs& args, int64_t tile) {
   const MatrixRef& dy_TN = args.dy_TN;
   const int64_t first = tile * kTileCols;
-  float* sum_N = static_cast<float*>(args.sum_N.data);
+  Sum* sum_N = static_cast<Sum*>(args.sum_N.data);
   for (int64_t col = first; col < std::min(first + kTileCols, dy_TN.cols); col += kLanes) {
     const int64_t valid = dy_TN.cols - col;
     const bool accumulate = args.write == Write::Accumulate;
@@ -43,7 +43,9 @@ void sum_columns(const ColumnSumArgs& args, int64_t tile) {
 void column_sum(Stream& stream, const ColumnSumArgs& args) {
   check_column_sum(args);
   const auto sum_tile = [&](int64_t tile, int) {
-    with_element(args.dy_TN.dtype, [&]<typename T>(T) { sum_columns<T>(args, tile); });
+    with_element(args.dy_TN.dtype, [&]<typename T>(T) {
+      with_state(args.sum_N.dtype, [&]<typename Sum>(Sum) { sum_columns<T, Sum>(args, tile); });
+    });
   };
   const int64_t num_tiles = (args.dy_TN.cols + kTileCols - 1) / kTileCols;
   if (args.dy_TN.rows * args.dy_TN.cols >= kSerialElements) {

@@ -48,7 +48,7 @@ void run(Stream& stream, const GroupedMatmulArgs& args) {
   run_tiles(stream, num_tiles, serial, [&](int64_t tile, int thread) {
     size_t g = 0;
     for (; tile >= cut.num_tiles(g); ++g) tile -= cut.num_tiles(g);
-    const MatmulArgs group = product_of(args, g);
+    const MatmulArgs group = rounded_once(product_of(args, g));
     Tiling tiling = cut.tiling;
     tiling.num_row_blocks = cut.row_blocks(group.c.rows);
     const Product<T> product{group, tiling, inner_extent(group), int64_t(g) * args.y.cols};

@@ -18,7 +18,8 @@ std::vector<GroupedShape> grouped_shapes() {
 }
 
 struct Operands {
-  Operands(MatmulForm form, DType dtype, const GroupedShape& shape, Write write)
+  Operands(MatmulForm form, DType dtype, const GroupedShape& shape, Write write,
+           DType product = DType::F32)
       : form(form), write(write), begin{int32_t(shape.first_row)} {
     for (const int32_t rows : shape.rows) begin.push_back(begin.back() + rows);
     const int64_t rows = begin.back() + 2;  // the last two rows belong to no group
@@ -27,7 +28,7 @@ struct Operands {
     x.emplace_back(dtype, rows, x_cols, 1, 1);
     x.emplace_back(dtype, rows, y_cols, 3, 2);
     for (size_t g = 0; g < shape.rows.size(); ++g) {
-      w.emplace_back(form == MatmulForm::TN ? DType::F32 : dtype, shape.out, shape.in, 2, 10 + g);
+      w.emplace_back(form == MatmulForm::TN ? product : dtype, shape.out, shape.in, 2, 10 + g);
     }
   }
   bool operator==(const Operands& o) const { return x == o.x && w == o.w; }
@@ -55,7 +56,8 @@ TEST(GroupedMatmul, EveryGroupHasTheBitsOfAProductOfItsOwn) {
         for (Write write : {Write::Overwrite, Write::Accumulate}) {
           if (form != MatmulForm::TN && write == Write::Accumulate) continue;
           for (const GroupedShape& shape : grouped_shapes()) {
-            const Operands start(form, dtype, shape, write);
+            const DType product = shape.in % 2 == 0 ? DType::F32 : DType::BF16;
+            const Operands start(form, dtype, shape, write, product);
             Operands want = start;
             want.run([&](const GroupedMatmulArgs& args) {
               for (size_t g = 0; g < args.w_G.size(); ++g) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "device/stream.h"
+#include "kernels/inline.h"
 #include "kernels/write.h"
 #include "tensor/matrix.h"
 
@@ -13,10 +14,11 @@ enum class MatmulForm {
   TN,  // c_MN = a_KM^T b_KN    dW:      dw_FC = dy_TF^T x_TC
 };
 
-// a and b have one dtype (fp32, bf16 or fp16). c has any of these dtypes for NT and NN, and fp32
-// for TN. Products are summed in fp32 in an order that depends only on k, so a row of c has the
-// same bits whatever the number of rows, tiles or threads. 2 M N K FLOPs. c = a b [+ bias in every
-// row] [+ residual], rounded once; or c += a b (fp32 c only).
+// a and b have one dtype (fp32, bf16 or fp16). c has any of these dtypes for NT and NN, and fp32 or
+// bf16 for TN. Products are summed in fp32 in an order that depends only on k, so a row of c has
+// the same bits whatever the number of rows, tiles or threads. 2 M N K FLOPs. c = a b [+ bias in
+// every row] [+ residual], rounded once; or c += a b (fp32 or bf16 c), which is rounded once in
+// bf16.
 struct MatmulArgs {
   MatmulForm form = MatmulForm::NT;
   MatrixRef a;
@@ -32,13 +34,20 @@ void matmul_ref(Stream& stream, const MatmulArgs& args);  // accumulates in doub
 inline int64_t inner_extent(const MatmulArgs& args) {
   return args.form == MatmulForm::TN ? args.a.rows : args.a.cols;
 }
+// Returns the arguments without Write::Accumulate where c is bf16: what was there is a residual.
+TRIREME_INLINE MatmulArgs rounded_once(MatmulArgs args) {
+  if (args.c.dtype == DType::F32 || args.write == Write::Overwrite) return args;
+  args.residual_MN = args.c;
+  args.write = Write::Overwrite;
+  return args;
+}
 // Throws ContractError if shapes or dtypes do not match; every implementation calls it first.
 void check_matmul(const MatmulArgs& args);
 
 // db_N (+)= the sum of dy_TN over its rows, in fp32 (oracle: double). The order depends only on T.
 struct ColumnSumArgs {
   MatrixRef dy_TN;  // fp32, bf16 or fp16
-  TensorRef sum_N;  // fp32
+  TensorRef sum_N;  // fp32 or bf16
   Write write = Write::Overwrite;
 };
 void column_sum_ref(Stream& stream, const ColumnSumArgs& args);

@@ -30,7 +30,7 @@ void check_matmul(const MatmulArgs& args) {
   TRIREME_CHECK(is_float_matrix(a) && b.dtype == a.dtype,
                 "a and b have one dtype: fp32, bf16 or fp16");
   TRIREME_CHECK(is_float_matrix(c), "c is fp32, bf16 or fp16");
-  TRIREME_CHECK(form != MatmulForm::TN || c.dtype == DType::F32, "a TN product is fp32");
+  TRIREME_CHECK(form != MatmulForm::TN || c.dtype != DType::F16, "a TN product is fp32 or bf16");
   if (bias_N) {
     TRIREME_CHECK(bias_N.num_elements() == c.cols && bias_N.dtype == a.dtype,
                   "bias has one element of a's dtype for every column of c");
@@ -40,15 +40,14 @@ void check_matmul(const MatmulArgs& args) {
     TRIREME_CHECK(residual_MN.dtype == c.dtype, "the residual has c's dtype");
   }
   if (write == Write::Accumulate) {
-    TRIREME_CHECK(c.dtype == DType::F32 && !bias_N && !residual_MN,
-                  "only a plain fp32 product accumulates");
+    TRIREME_CHECK(c.dtype != DType::F16 && !bias_N && !residual_MN,
+                  "only a plain fp32 or bf16 product accumulates");
   }
 }
 
 void check_column_sum(const ColumnSumArgs& args) {
   TRIREME_CHECK(is_float_matrix(args.dy_TN), "dy is fp32, bf16 or fp16");
-  TRIREME_CHECK(args.sum_N.dtype == DType::F32 && args.sum_N.num_elements() == args.dy_TN.cols,
-                "the sum has one fp32 for every column");
+  check_state("sum", args.sum_N, args.dy_TN.cols);
 }
 
 }  // namespace trireme

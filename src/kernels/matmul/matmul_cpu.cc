@@ -23,7 +23,8 @@ void run(Stream& stream, const MatmulArgs& args) {
 void matmul(Stream& stream, const MatmulArgs& args) {
   check_matmul(args);
   if (args.c.rows == 0 || args.c.cols == 0) return;
-  with_element(args.a.dtype, [&]<typename T>(T) { run<T>(stream, args); });
+  const MatmulArgs once = rounded_once(args);
+  with_element(args.a.dtype, [&]<typename T>(T) { run<T>(stream, once); });
 }
 
 }  // namespace trireme::TRIREME_ISA

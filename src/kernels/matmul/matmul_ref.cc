@@ -34,11 +34,10 @@ void matmul_ref(Stream&, const MatmulArgs& args) {
 
 void column_sum_ref(Stream&, const ColumnSumArgs& args) {
   check_column_sum(args);
-  float* sum_N = args.sum_N.as<float>();
   for (int64_t col = 0; col < args.dy_TN.cols; ++col) {
-    double sum = args.write == Write::Accumulate ? sum_N[col] : 0.0;
+    double sum = args.write == Write::Accumulate ? read(args.sum_N, col) : 0.0;
     for (int64_t row = 0; row < args.dy_TN.rows; ++row) sum += read(args.dy_TN, row, col);
-    sum_N[col] = float(sum);
+    write(args.sum_N, col, sum);
   }
 }
 

@@ -65,7 +65,7 @@ void for_every_case(Body&& body) {
     for (MatmulForm form : kForms) {
       for (DType dtype : kDTypes) {
         for (DType c_dtype : {DType::F32, dtype}) {
-          if (form == MatmulForm::TN && c_dtype != DType::F32) continue;
+          if (form == MatmulForm::TN && c_dtype == DType::F16) continue;
           for (const MatmulShape& shape : odd_matmul_shapes()) {
             SCOPED_TRACE(std::string(name_of(isa)) + " form " + std::to_string(int(form)) + " " +
                          std::string(name_of(dtype)) + " -> " + std::string(name_of(c_dtype)) +
@@ -86,7 +86,7 @@ TEST(Matmul, AgreesWithReferenceForEveryInstructionSetFormAndDType) {
   for_every_case(
       [&](const KernelTable& kernels, Operands& operands, DType c_dtype, const MatmulShape& shape) {
         for (int variant = 0; variant < 3; ++variant) {
-          if (variant == 2 && c_dtype != DType::F32) continue;
+          if (variant == 2 && c_dtype == DType::F16) continue;
           RandomMatrix want = operands.c;
           RandomMatrix got = operands.c;
           const auto args = [&](RandomMatrix& c) {
@@ -222,17 +222,22 @@ TEST(ColumnSum, AgreesWithReferenceAndDoesNotDependOnThreadsOrColumns) {
     const KernelTable& kernels = cpu_kernels(isa);
     for (DType dtype : kDTypes) {
       for (const MatmulShape& shape : odd_matmul_shapes()) {
-        for (Write write : {Write::Overwrite, Write::Accumulate}) {
+        for (int variant = 0; variant < 4; ++variant) {
+          const Write write = variant % 2 == 0 ? Write::Overwrite : Write::Accumulate;
+          const DType sum_dtype = variant < 2 ? DType::F32 : DType::BF16;
           const int64_t rows = shape.k, cols = shape.cols;
           RandomMatrix dy(dtype, rows, cols, 2, 6);
-          RandomMatrix want(DType::F32, 1, cols, 0, 7);
+          RandomMatrix want(sum_dtype, 1, cols, 0, 7);
           RandomMatrix got = want, got_two = want, parts = want;
           column_sum_ref(one.stream, {dy, want.row(), write});
           kernels.column_sum(one.stream, {dy, got.row(), write});
           kernels.column_sum(two.stream, {dy, got_two.row(), write});
           for (int64_t col = 0; col < cols; ++col) {
-            ASSERT_NEAR(got.get(0, col), want.get(0, col), 1e-6 * (1 + double(rows)));
-            TensorRef part{parts.row().as<float>() + col, DType::F32, Shape{1}};
+            const double rounding =
+                sum_dtype == DType::BF16 ? std::abs(want.get(0, col)) / 128.0 : 0.0;
+            ASSERT_NEAR(got.get(0, col), want.get(0, col), 1e-6 * (1 + double(rows)) + rounding);
+            const MatrixRef at = cols_of(parts.ref(), col, 1);
+            TensorRef part{at.data, sum_dtype, Shape{1}};
             kernels.column_sum(one.stream, {cols_of(dy, col, 1), part, write});
           }
           ASSERT_TRUE(got == got_two);

@@ -137,13 +137,15 @@ void norm_backward_input(Stream& stream, const NormBackwardInputArgs& args) {
 
 void norm_backward_weight(Stream& stream, const NormBackwardWeightArgs& args) {
   check_norm_backward_weight(args);
-  float* const sums_C[] = {static_cast<float*>(args.dgain_C.data),
-                           static_cast<float*>(args.dbias_C.data)};
-  with_element(args.x_TC.dtype, [&]<typename T>(T) {
-    sum_rows(stream, args.x_TC.rows, args.x_TC.cols, args.write, sums_C,
-             [&](const RowChunk& chunk, float* sums) {
-               sum_chunk<T>(args, chunk, sums, sums + chunk.cols);
-             });
+  with_state(args.dgain_C.dtype, [&]<typename Sum>(Sum) {
+    Sum* const sums_C[] = {static_cast<Sum*>(args.dgain_C.data),
+                           static_cast<Sum*>(args.dbias_C.data)};
+    with_element(args.x_TC.dtype, [&]<typename T>(T) {
+      sum_rows(stream, args.x_TC.rows, args.x_TC.cols, args.write, sums_C,
+               [&](const RowChunk& chunk, float* sums) {
+                 sum_chunk<T>(args, chunk, sums, sums + chunk.cols);
+               });
+    });
   });
 }
 

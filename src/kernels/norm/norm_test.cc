@@ -12,6 +12,7 @@ struct NormCase {
   NormShape shape{};
   bool has_gain = true;
   bool has_residual = true;
+  DType grad = DType::F32;
 
   std::string name() const {
     return std::string(kind == NormKind::Layer ? "layer " : "rms ") + std::string(name_of(dtype)) +
@@ -30,8 +31,8 @@ struct Operands {
         dy(c.dtype, c.shape.rows, c.shape.cols, 2, 7),
         dresidual(c.dtype, c.shape.rows, c.shape.cols, 0, 8),
         dx(c.dtype, c.shape.rows, c.shape.cols, 5, 9),
-        dgain(DType::F32, 1, c.shape.cols, 0, 10),
-        dbias(DType::F32, 1, c.shape.cols, 0, 11) {}
+        dgain(c.grad, 1, c.shape.cols, 0, 10),
+        dbias(c.grad, 1, c.shape.cols, 0, 11) {}
   bool operator==(const Operands&) const = default;
 
   RandomMatrix x, gain, bias, y, mean, rstd, dy, dresidual, dx, dgain, dbias;
@@ -75,7 +76,8 @@ void for_every_case(Body&& body) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       for (const NormShape& shape : kNormShapes) {
         const bool present = shape.cols != 63;
-        const NormCase c{kind, dtype, shape, present, present};
+        const DType grad = shape.rows % 2 == 0 ? DType::BF16 : DType::F32;
+        const NormCase c{kind, dtype, shape, present, present, grad};
         SCOPED_TRACE(c.name());
         body(c);
       }

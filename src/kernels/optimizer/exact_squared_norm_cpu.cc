@@ -35,19 +35,23 @@ struct SquaresByExponent {
 
 void exact_squared_norm(Stream& stream, const ExactSquaredNormArgs& args) {
   check_exact_squared_norm(args);
-  const float* grad_N = static_cast<const float*>(args.grad_N.data);
   int64_t* words_W = static_cast<int64_t*>(args.words_W.data);
-  for_each_tile(stream, args.grad_N.num_elements(), kElementsOfTile,
-                [&](int64_t begin, int64_t end, int) {
-                  SquaresByExponent squares;
-                  for (int64_t i = begin; i < end; ++i) squares.add(grad_N[i], int(i % kCopies));
-                  int64_t words[kExactNormWords] = {};
-                  squares.add_to(words);
-                  for (int w = 0; w < kExactNormWords; ++w) {
-                    if (words[w] == 0) continue;
-                    std::atomic_ref(words_W[w]).fetch_add(words[w], std::memory_order_relaxed);
-                  }
-                });
+  with_state(args.grad_N.dtype, [&]<typename Grad>(Grad) {
+    const Grad* grad_N = static_cast<const Grad*>(args.grad_N.data);
+    for_each_tile(stream, args.grad_N.num_elements(), kElementsOfTile,
+                  [&](int64_t begin, int64_t end, int) {
+                    SquaresByExponent squares;
+                    for (int64_t i = begin; i < end; ++i) {
+                      squares.add(load_scalar(grad_N + i), int(i % kCopies));
+                    }
+                    int64_t words[kExactNormWords] = {};
+                    squares.add_to(words);
+                    for (int w = 0; w < kExactNormWords; ++w) {
+                      if (words[w] == 0) continue;
+                      std::atomic_ref(words_W[w]).fetch_add(words[w], std::memory_order_relaxed);
+                    }
+                  });
+  });
 }
 
 }  // namespace trireme::TRIREME_ISA

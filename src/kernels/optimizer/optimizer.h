@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/box_elements.h"
+#include "base/philox.h"
 #include "device/stream.h"
 #include "schema/norm_chunk.h"
 #include "schema/norm_sum.h"
@@ -9,7 +11,7 @@ namespace trireme {
 
 // Writes one double per chunk: the sum of squares of its gradients.
 struct SquaredNormArgs {
-  TensorRef grad_N;      // fp32
+  TensorRef grad_N;      // fp32 or bf16
   TensorRef partials_P;  // fp64 [ceil(N / kNormChunk)], written
 };
 void squared_norm_ref(Stream& stream, const SquaredNormArgs& args);
@@ -17,22 +19,34 @@ void check_squared_norm(const SquaredNormArgs& args);  // throws ContractError
 
 // Computes the sum exactly (NormSum::Exact): any order and any split give the same integer.
 struct ExactSquaredNormArgs {
-  TensorRef grad_N;   // fp32
+  TensorRef grad_N;   // fp32 or bf16
   TensorRef words_W;  // int64 [kExactNormWords], added to
 };
 void exact_squared_norm_ref(Stream& stream, const ExactSquaredNormArgs& args);
 void check_exact_squared_norm(const ExactSquaredNormArgs& args);  // throws ContractError
 
+// The random words by which masters and moments in bf16 are rounded (round_stochastically): of each
+// element of the whole parameter one word, so they are the same on every layout. Its lower half
+// rounds the master and the first moment of AdamW, its upper half the second moment or the momentum
+// of SGD. Rounding to nearest would stop them: it drops every change below 1/512 of the number.
+struct RoundingWords {
+  RngKey key;           // of the seed and the parameter
+  uint64_t update = 0;  // number of this update
+  int64_t first = 0;    // of the tensors' elements, in the box
+  BoxElements box;      // what this rank holds of the parameter
+};
+
 // AdamW (Loshchilov and Hutter 2019), with g = grad * grad_scale:
 // m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 // w = w - lr (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w)
-// It is element-wise, so any split of the range gives the same bits.
+// in fp32 and rounded once. It is element-wise, so any split of the range gives the same bits.
 struct AdamWArgs {
-  TensorRef grad_N;        // fp32
-  TensorRef master_N;      // fp32, updated
-  TensorRef exp_avg_N;     // fp32, updated
-  TensorRef exp_avg_sq_N;  // fp32, updated
-  TensorRef param_N;       // bf16: written from master; absent if the parameter is its own master
+  TensorRef grad_N;        // fp32 or bf16
+  TensorRef master_N;      // fp32 or bf16, updated
+  TensorRef exp_avg_N;     // fp32 or bf16, updated
+  TensorRef exp_avg_sq_N;  // of the dtype of exp_avg, updated
+  // bf16 or fp16: written from an fp32 master; absent if the parameter is its own master
+  TensorRef param_N;
   float lr = 0.0f;
   float beta1 = 0.9f;
   float beta2 = 0.95f;
@@ -41,20 +55,23 @@ struct AdamWArgs {
   float correction1 = 1.0f;  // 1 - beta1^t
   float correction2 = 1.0f;  // 1 - beta2^t
   float grad_scale = 1.0f;   // product of 1 / valid tokens, clipping and 1 / loss scale
+  RoundingWords rounding = {};
 };
 void adamw_ref(Stream& stream, const AdamWArgs& args);
 void check_adamw(const AdamWArgs& args);  // throws ContractError
 
 // SGD with momentum as PyTorch defines it: u = momentum u + (g + weight_decay w); w = w - lr u.
+// Dtypes are as those of AdamWArgs.
 struct SgdArgs {
   TensorRef grad_N;
   TensorRef master_N;
-  TensorRef momentum_N;  // fp32, updated; absent: no momentum
+  TensorRef momentum_N;  // updated; absent: no momentum
   TensorRef param_N;
   float lr = 0.0f;
   float momentum = 0.0f;
   float weight_decay = 0.0f;
   float grad_scale = 1.0f;
+  RoundingWords rounding = {};
 };
 void sgd_ref(Stream& stream, const SgdArgs& args);
 void check_sgd(const SgdArgs& args);  // throws ContractError

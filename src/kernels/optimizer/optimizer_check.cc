@@ -4,40 +4,41 @@
 namespace trireme {
 namespace {
 
-void check_param(const TensorRef& param_N, int64_t n) {
+void check_param(const TensorRef& param_N, const TensorRef& master_N) {
   const bool is_half = param_N.dtype == DType::BF16 || param_N.dtype == DType::F16;
-  check_argument(!param_N || is_half, "parameters beside masters are bf16 or fp16");
-  check_if_present("param", param_N, n, param_N.dtype);
+  check_argument(!param_N || (is_half && master_N.dtype == DType::F32),
+                 "parameters beside fp32 masters are bf16 or fp16");
+  check_if_present("param", param_N, master_N.num_elements(), param_N.dtype);
 }
 
 }  // namespace
 
 void check_squared_norm(const SquaredNormArgs& args) {
   const int64_t n = args.grad_N.num_elements();
-  check_tensor("grad", args.grad_N, n, DType::F32);
+  check_state("grad", args.grad_N, n);
   check_tensor("partials", args.partials_P, (n + kNormChunk - 1) / kNormChunk, DType::F64);
 }
 
 void check_exact_squared_norm(const ExactSquaredNormArgs& args) {
-  check_tensor("grad", args.grad_N, args.grad_N.num_elements(), DType::F32);
+  check_state("grad", args.grad_N, args.grad_N.num_elements());
   check_tensor("words", args.words_W, kExactNormWords, DType::I64);
 }
 
 void check_adamw(const AdamWArgs& args) {
   const int64_t n = args.grad_N.num_elements();
-  check_tensor("grad", args.grad_N, n, DType::F32);
-  check_tensor("master", args.master_N, n, DType::F32);
-  check_tensor("exp_avg", args.exp_avg_N, n, DType::F32);
-  check_tensor("exp_avg_sq", args.exp_avg_sq_N, n, DType::F32);
-  check_param(args.param_N, n);
+  check_state("grad", args.grad_N, n);
+  check_state("master", args.master_N, n);
+  check_state("exp_avg", args.exp_avg_N, n);
+  check_tensor("exp_avg_sq", args.exp_avg_sq_N, n, args.exp_avg_N.dtype);
+  check_param(args.param_N, args.master_N);
 }
 
 void check_sgd(const SgdArgs& args) {
   const int64_t n = args.grad_N.num_elements();
-  check_tensor("grad", args.grad_N, n, DType::F32);
-  check_tensor("master", args.master_N, n, DType::F32);
-  check_if_present("momentum", args.momentum_N, n, DType::F32);
-  check_param(args.param_N, n);
+  check_state("grad", args.grad_N, n);
+  check_state("master", args.master_N, n);
+  if (args.momentum_N) check_state("momentum", args.momentum_N, n);
+  check_param(args.param_N, args.master_N);
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "kernels/kernels_cpu.h"
+#include "kernels/simd_philox.h"
 #include "kernels/tiles.h"
 
 namespace trireme::TRIREME_ISA {
@@ -9,7 +10,8 @@ namespace {
 static_assert(kTileElements % kNormChunk == 0);
 
 // Sums in the same lane order on every instruction set.
-TRIREME_INLINE double sum_of_squares(const float* x, int64_t n) {
+template <typename T>
+TRIREME_INLINE double sum_of_squares(const T* x, int64_t n) {
   F64x16 even = zeros_f64(), odd = zeros_f64();
   int64_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
@@ -41,93 +43,153 @@ TRIREME_INLINE AdamWConstants constants_of(const AdamWArgs& args) {
           broadcast(args.weight_decay),       broadcast(-args.lr)};
 }
 
-// Type of the parameters beside their masters. NoParam: parameters are their own masters.
-struct NoParam {};
+// Type of a tensor that is absent.
+struct Absent {};
 
-template <typename Param>
+constexpr int64_t kWordsOfBlock = 128;
+
+// Calls body(position, lanes, words) for the vectors of elements [begin, end) of a tensor, with
+// positions from begin on and the elements' random words. kRounds: whether the body reads them.
+template <bool kRounds, typename Body>
+TRIREME_INLINE void for_each_rounded_vector(const RoundingWords& rounding, int64_t begin,
+                                            int64_t end, Body&& body) {
+  if constexpr (!kRounds) {
+    for_each_vector(end - begin, [&](int64_t i, auto lanes)
+                                     TRIREME_INLINE_LAMBDA { body(i, lanes, broadcast_u32(0)); });
+    return;
+  }
+  uint32_t words[kWordsOfBlock + kLanes] = {};  // the last vector may read behind its lanes
+  for (int64_t i = begin; i < end;) {
+    const int64_t of_box = rounding.first + i;
+    const uint64_t element = uint64_t(rounding.box.in_whole(of_box));
+    const int64_t skipped = int64_t(element % 4), run = rounding.box.run(of_box, end - i);
+    const int64_t count = run < kWordsOfBlock - skipped ? run : kWordsOfBlock - skipped;
+    words_of_elements(rounding.key, rounding.update, element - uint64_t(skipped), words);
+    for_each_vector(count, [&](int64_t j, auto lanes) TRIREME_INLINE_LAMBDA {
+      body(i - begin + j, lanes, load(words + skipped + j));
+    });
+    i += count;
+  }
+}
+
+// Stores to fp32, or to bf16 rounded by 16 random bits.
+template <typename Lanes>
+TRIREME_INLINE void store_rounded(float* p, F32x16 x, U32x16, Lanes lanes) {
+  store(p, x, lanes);
+}
+template <typename Lanes>
+TRIREME_INLINE void store_rounded(bf16* p, F32x16 x, U32x16 random, Lanes lanes) {
+  store(p, round_stochastically(x, random), lanes);
+}
+
+TRIREME_INLINE U32x16 lower_half(U32x16 words) { return words & broadcast_u32(0xffffu); }
+TRIREME_INLINE U32x16 upper_half(U32x16 words) { return words >> 16; }
+
+template <typename... T>
+constexpr bool kHasBf16 = (std::is_same_v<T, bf16> || ...);
+
+template <typename Grad, typename Master, typename Moment, typename Param>
 void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
   const AdamWConstants k = constants_of(args);
-  const float* grad = part_of<float>(args.grad_N, begin);
-  float* master = part_of<float>(args.master_N, begin);
-  float* exp_avg = part_of<float>(args.exp_avg_N, begin);
-  float* exp_avg_sq = part_of<float>(args.exp_avg_sq_N, begin);
+  const Grad* grad = part_of<Grad>(args.grad_N, begin);
+  Master* master = part_of<Master>(args.master_N, begin);
+  Moment* exp_avg = part_of<Moment>(args.exp_avg_N, begin);
+  Moment* exp_avg_sq = part_of<Moment>(args.exp_avg_sq_N, begin);
   Param* param = part_of<Param>(args.param_N, begin);
-  for_each_vector(end - begin, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
+  const auto update = [&](int64_t i, auto lanes, U32x16 words) TRIREME_INLINE_LAMBDA {
     const F32x16 g = load(grad + i, lanes) * k.grad_scale;
     const F32x16 m = fma(k.beta1, load(exp_avg + i, lanes), k.one_minus_beta1 * g);
     const F32x16 v = fma(k.beta2, load(exp_avg_sq + i, lanes), k.one_minus_beta2 * g * g);
     const F32x16 step = m * k.unbias1 / (sqrt(v * k.unbias2) + k.eps);
     const F32x16 w = load(master + i, lanes);
     const F32x16 updated = fma(k.minus_lr, fma(k.weight_decay, w, step), w);
-    store(exp_avg + i, m, lanes);
-    store(exp_avg_sq + i, v, lanes);
-    store(master + i, updated, lanes);
-    if constexpr (!std::is_same_v<Param, NoParam>) store(param + i, updated, lanes);
-  });
+    store_rounded(exp_avg + i, m, lower_half(words), lanes);
+    store_rounded(exp_avg_sq + i, v, upper_half(words), lanes);
+    store_rounded(master + i, updated, lower_half(words), lanes);
+    if constexpr (!std::is_same_v<Param, Absent>) store(param + i, updated, lanes);
+  };
+  for_each_rounded_vector<kHasBf16<Master, Moment>>(args.rounding, begin, end, update);
 }
 
-template <bool kHasMomentum, typename Param>
+template <typename Grad, typename Master, typename Momentum, typename Param>
 void sgd_range(const SgdArgs& args, int64_t begin, int64_t end) {
-  const float* grad = part_of<float>(args.grad_N, begin);
-  float* master = part_of<float>(args.master_N, begin);
-  float* momentum = part_of<float>(args.momentum_N, begin);
+  const Grad* grad = part_of<Grad>(args.grad_N, begin);
+  Master* master = part_of<Master>(args.master_N, begin);
+  Momentum* momentum = part_of<Momentum>(args.momentum_N, begin);
   Param* param = part_of<Param>(args.param_N, begin);
-  for_each_vector(end - begin, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
+  const auto update = [&](int64_t i, auto lanes, U32x16 words) TRIREME_INLINE_LAMBDA {
     const F32x16 w = load(master + i, lanes);
     const F32x16 g = load(grad + i, lanes) * broadcast(args.grad_scale);
     F32x16 u = fma(broadcast(args.weight_decay), w, g);
-    if constexpr (kHasMomentum) {
+    if constexpr (!std::is_same_v<Momentum, Absent>) {
       u = fma(broadcast(args.momentum), load(momentum + i, lanes), u);
-      store(momentum + i, u, lanes);
+      store_rounded(momentum + i, u, upper_half(words), lanes);
     }
     const F32x16 updated = fma(broadcast(-args.lr), u, w);
-    store(master + i, updated, lanes);
-    if constexpr (!std::is_same_v<Param, NoParam>) store(param + i, updated, lanes);
-  });
+    store_rounded(master + i, updated, lower_half(words), lanes);
+    if constexpr (!std::is_same_v<Param, Absent>) store(param + i, updated, lanes);
+  };
+  for_each_rounded_vector<kHasBf16<Master, Momentum>>(args.rounding, begin, end, update);
 }
 
-// Calls body(param) with a value of the type in which parameters are written.
+// Calls body(grad, master, param) with values of the types of these tensors. A master in bf16 is
+// the parameter itself.
 template <typename Body>
-void with_param(const TensorRef& param_N, Body&& body) {
-  if (!param_N) {
-    body(NoParam{});
-  } else if (param_N.dtype == DType::F16) {
-    body(f16{});
-  } else {
-    body(bf16{});
-  }
+void with_tensors(const TensorRef& grad_N, const TensorRef& master_N, const TensorRef& param_N,
+                  Body&& body) {
+  with_state(grad_N.dtype, [&](auto grad) {
+    if (master_N.dtype == DType::BF16) {
+      body(grad, bf16{}, Absent{});
+    } else if (!param_N) {
+      body(grad, float{}, Absent{});
+    } else if (param_N.dtype == DType::F16) {
+      body(grad, float{}, f16{});
+    } else {
+      body(grad, float{}, bf16{});
+    }
+  });
 }
 
 }  // namespace
 
 void squared_norm(Stream& stream, const SquaredNormArgs& args) {
   check_squared_norm(args);
-  const float* grad_N = static_cast<const float*>(args.grad_N.data);
   double* partials_P = static_cast<double*>(args.partials_P.data);
-  for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
-                [&](int64_t begin, int64_t end, int) {
-                  for (int64_t i = begin; i < end; i += kNormChunk) {
-                    const int64_t n = end - i < kNormChunk ? end - i : kNormChunk;
-                    partials_P[i / kNormChunk] = sum_of_squares(grad_N + i, n);
-                  }
-                });
+  with_state(args.grad_N.dtype, [&]<typename Grad>(Grad) {
+    const Grad* grad_N = static_cast<const Grad*>(args.grad_N.data);
+    for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
+                  [&](int64_t begin, int64_t end, int) {
+                    for (int64_t i = begin; i < end; i += kNormChunk) {
+                      const int64_t n = end - i < kNormChunk ? end - i : kNormChunk;
+                      partials_P[i / kNormChunk] = sum_of_squares(grad_N + i, n);
+                    }
+                  });
+  });
 }
 
 void adamw(Stream& stream, const AdamWArgs& args) {
   check_adamw(args);
-  with_param(args.param_N, [&]<typename Param>(Param) {
-    for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
-                  [&](int64_t begin, int64_t end, int) { adamw_range<Param>(args, begin, end); });
-  });
+  with_tensors(args.grad_N, args.master_N, args.param_N,
+               [&]<typename Grad, typename Master, typename Param>(Grad, Master, Param) {
+                 const bool has_bf16 = args.exp_avg_N.dtype == DType::BF16;
+                 const auto range = has_bf16 ? adamw_range<Grad, Master, bf16, Param>
+                                             : adamw_range<Grad, Master, float, Param>;
+                 for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
+                               [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
+               });
 }
 
 void sgd(Stream& stream, const SgdArgs& args) {
   check_sgd(args);
-  with_param(args.param_N, [&]<typename Param>(Param) {
-    const auto range = args.momentum_N ? sgd_range<true, Param> : sgd_range<false, Param>;
-    for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
-                  [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
-  });
+  with_tensors(args.grad_N, args.master_N, args.param_N,
+               [&]<typename Grad, typename Master, typename Param>(Grad, Master, Param) {
+                 const bool has_bf16 = args.momentum_N.dtype == DType::BF16;
+                 const auto range = !args.momentum_N ? sgd_range<Grad, Master, Absent, Param>
+                                    : has_bf16       ? sgd_range<Grad, Master, bf16, Param>
+                                                     : sgd_range<Grad, Master, float, Param>;
+                 for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
+                               [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
+               });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -2,10 +2,28 @@
 #include <bit>
 #include <cmath>
 
+#include "base/stochastic_rounding.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/ref_access.h"
 
 namespace trireme {
+namespace {
+
+// Writes fp32, or bf16 rounded by 16 random bits.
+void write_rounded(const TensorRef& x_N, int64_t i, double value, uint32_t random) {
+  if (x_N.dtype == DType::BF16) {
+    static_cast<bf16*>(x_N.data)[i] = round_stochastically(float(value), random);
+  } else {
+    write(x_N, i, value);
+  }
+}
+
+uint32_t word_of(const RoundingWords& rounding, int64_t i) {
+  return rounding_word(rounding.key, rounding.update,
+                       uint64_t(rounding.box.in_whole(rounding.first + i)));
+}
+
+}  // namespace
 
 void squared_norm_ref(Stream&, const SquaredNormArgs& args) {
   check_squared_norm(args);
@@ -24,7 +42,7 @@ void exact_squared_norm_ref(Stream&, const ExactSquaredNormArgs& args) {
   const std::span<int64_t, kExactNormWords> words(static_cast<int64_t*>(args.words_W.data),
                                                   kExactNormWords);
   for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(args.grad_N.as<float>()[i]);
+    const uint32_t bits = std::bit_cast<uint32_t>(float(read(args.grad_N, i)));
     const int exponent = int(bits >> 23 & 0xFF);
     const uint64_t significand = (bits & 0x7FFFFF) | (exponent > 0 ? 0x800000 : 0);
     add_squares(significand * significand, std::max(exponent, 1), words);
@@ -39,9 +57,10 @@ void adamw_ref(Stream&, const AdamWArgs& args) {
     const double v = args.beta2 * read(args.exp_avg_sq_N, i) + (1.0 - args.beta2) * g * g;
     const double w = read(args.master_N, i);
     const double step = m / args.correction1 / (std::sqrt(v / args.correction2) + args.eps);
-    write(args.exp_avg_N, i, m);
-    write(args.exp_avg_sq_N, i, v);
-    write(args.master_N, i, w - args.lr * (step + args.weight_decay * w));
+    const uint32_t word = word_of(args.rounding, i);
+    write_rounded(args.exp_avg_N, i, m, word & 0xffff);
+    write_rounded(args.exp_avg_sq_N, i, v, word >> 16);
+    write_rounded(args.master_N, i, w - args.lr * (step + args.weight_decay * w), word & 0xffff);
     if (args.param_N) write(args.param_N, i, read(args.master_N, i));
   }
 }
@@ -50,12 +69,13 @@ void sgd_ref(Stream&, const SgdArgs& args) {
   check_sgd(args);
   for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
     const double w = read(args.master_N, i);
+    const uint32_t word = word_of(args.rounding, i);
     double u = read(args.grad_N, i) * args.grad_scale + args.weight_decay * w;
     if (args.momentum_N) {
       u += args.momentum * read(args.momentum_N, i);
-      write(args.momentum_N, i, u);
+      write_rounded(args.momentum_N, i, u, word >> 16);
     }
-    write(args.master_N, i, w - args.lr * u);
+    write_rounded(args.master_N, i, w - args.lr * u, word & 0xffff);
     if (args.param_N) write(args.param_N, i, read(args.master_N, i));
   }
 }

@@ -1,17 +1,31 @@
 #include "kernels/optimizer/optimizer.h"
 
+#include "base/stochastic_rounding.h"
 #include "kernels/kernel_laws.h"
 #include "kernels/optimizer/optimizer_cases.h"
 
 namespace trireme {
 namespace {
 
+struct StateDTypes {
+  DType grad = DType::F32, master = DType::F32, moment = DType::F32;
+};
+std::vector<StateDTypes> all_state_dtypes() {
+  std::vector<StateDTypes> all;
+  for (const DType grad : {DType::F32, DType::BF16}) {
+    for (const DType master : {DType::F32, DType::BF16}) {
+      for (const DType moment : {DType::F32, DType::BF16}) all.push_back({grad, master, moment});
+    }
+  }
+  return all;
+}
+
 struct Operands {
-  explicit Operands(int64_t n)
-      : grad(DType::F32, 1, n, 0, 1, 50.0f),
-        master(DType::F32, 1, n, 0, 2),
-        exp_avg(DType::F32, 1, n, 0, 3),
-        exp_avg_sq(DType::F32, 1, n, 0, 4),
+  explicit Operands(int64_t n, const StateDTypes& dtypes = {})
+      : grad(dtypes.grad, 1, n, 0, 1, 50.0f),
+        master(dtypes.master, 1, n, 0, 2),
+        exp_avg(dtypes.moment, 1, n, 0, 3),
+        exp_avg_sq(dtypes.moment, 1, n, 0, 4),
         param(n % 2 == 0 ? DType::BF16 : DType::F16, 1, n, 0, 5),
         partials(size_t((n + kNormChunk - 1) / kNormChunk), -1.0) {
     for (int64_t i = 0; i < n; ++i) exp_avg_sq.set(0, i, std::abs(exp_avg_sq.get(0, i)));
@@ -28,7 +42,8 @@ struct Operands {
             .weight_decay = 0.1f,
             .correction1 = 1.0f - std::pow(0.9f, 3.0f),
             .correction2 = 1.0f - std::pow(0.95f, 3.0f),
-            .grad_scale = 0.125f};
+            .grad_scale = 0.125f,
+            .rounding = rounding()};
   }
   SgdArgs sgd(bool has_momentum, bool has_param) {
     return {.grad_N = grad.row(),
@@ -38,8 +53,12 @@ struct Operands {
             .lr = 0.01f,
             .momentum = 0.9f,
             .weight_decay = 0.1f,
-            .grad_scale = 0.125f};
+            .grad_scale = 0.125f,
+            .rounding = rounding()};
   }
+  // The tensors are the columns from 7 to 59 of a matrix with 100, from the element 3 on.
+  static RoundingWords rounding() { return {{11}, 5, 3, {7, 53, 100}}; }
+  bool has_param_beside() { return master.ref().dtype == DType::F32; }
   SquaredNormArgs squared_norm() {
     return {grad.row(), {partials.data(), DType::F64, Shape{int64_t(partials.size())}}};
   }
@@ -55,49 +74,58 @@ void expect_near_all(const Operands& got, const Operands& want) {
   expect_near(got.param, want.param, 1e-6, "param");
 }
 
-TEST(Optimizer, AdamWAgreesWithTheReferenceEverywhere) {
-  Teams teams;
-  for (int64_t n : kParameterSizes) {
-    for (bool has_param : {false, true}) {
-      const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
-        kernels.adamw(stream, o.adamw(has_param));
-      };
-      const Operands start(n);
-      expect_near_all(same_bits_everywhere(teams, start, run), by_reference(teams, start, run));
+// Calls body(operands, has_param) for all sizes and dtypes.
+template <typename Body>
+void for_every_state(Body&& body) {
+  for (const StateDTypes& dtypes : all_state_dtypes()) {
+    for (int64_t n : kParameterSizes) {
+      SCOPED_TRACE(testing::Message() << name_of(dtypes.grad) << " " << name_of(dtypes.master)
+                                      << " " << name_of(dtypes.moment) << " " << n);
+      Operands start(n, dtypes);
+      body(start, false);
+      if (start.has_param_beside()) body(start, true);
     }
   }
+}
+
+TEST(Optimizer, AdamWAgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for_every_state([&](const Operands& start, bool has_param) {
+    const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
+      kernels.adamw(stream, o.adamw(has_param));
+    };
+    expect_near_all(same_bits_everywhere(teams, start, run), by_reference(teams, start, run));
+  });
 }
 
 TEST(Optimizer, SgdAgreesWithTheReferenceEverywhere) {
   Teams teams;
-  for (int64_t n : kParameterSizes) {
-    for (int variant = 0; variant < 4; ++variant) {
+  for_every_state([&](const Operands& start, bool has_param) {
+    for (bool has_momentum : {false, true}) {
       const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
-        kernels.sgd(stream, o.sgd(variant & 1, variant & 2));
+        kernels.sgd(stream, o.sgd(has_momentum, has_param));
       };
-      const Operands start(n);
       expect_near_all(same_bits_everywhere(teams, start, run), by_reference(teams, start, run));
     }
-  }
+  });
 }
 
 TEST(Optimizer, SquaredNormAgreesWithTheReferenceEverywhere) {
   Teams teams;
-  for (int64_t n : kParameterSizes) {
+  for_every_state([&](const Operands& start, bool) {
     const auto run = [](const KernelTable& kernels, Stream& stream, Operands& o) {
       kernels.squared_norm(stream, o.squared_norm());
     };
-    const Operands start(n);
     const Operands got = same_bits_everywhere(teams, start, run);
     const Operands want = by_reference(teams, start, run);
     for (size_t p = 0; p < want.partials.size(); ++p) {
       EXPECT_NEAR(got.partials[p] / want.partials[p], 1.0, 1e-14);
     }
-  }
+  });
 }
 
 struct ExactNorm {
-  explicit ExactNorm(int64_t n) : grad(DType::F32, 1, n, 0, 1, 50.0f) {}
+  explicit ExactNorm(int64_t n, DType dtype = DType::F32) : grad(dtype, 1, n, 0, 1, 50.0f) {}
   bool operator==(const ExactNorm&) const = default;
   ExactSquaredNormArgs args() {
     return {grad.row(), {words.data(), DType::I64, Shape{kExactNormWords}}};
@@ -107,15 +135,14 @@ struct ExactNorm {
   std::vector<int64_t> words = std::vector<int64_t>(kExactNormWords);
 };
 
-TEST(Optimizer, ExactSquaredNormIsTheReferencesEverywhere) {
-  Teams teams;
+void expect_the_exact_norm(Teams& teams, DType dtype) {
   for (int64_t n : kParameterSizes) {
     const auto run = [](const KernelTable& kernels, Stream& stream, ExactNorm& norm) {
       kernels.exact_squared_norm(stream, norm.args());
     };
     // Limbs may be added in any order: the integer is the same, but its distribution over limbs may
     // differ.
-    ExactNorm start(n), want = start;
+    ExactNorm start(n, dtype), want = start;
     run(reference_kernels(), teams.of_1, want);
     double sum = 0.0;
     for (int64_t i = 0; i < n; ++i) sum += std::pow(double(start.grad.get(0, i)), 2.0);
@@ -128,6 +155,12 @@ TEST(Optimizer, ExactSquaredNormIsTheReferencesEverywhere) {
       }
     }
   }
+}
+
+TEST(Optimizer, ExactSquaredNormIsTheReferencesEverywhere) {
+  Teams teams;
+  expect_the_exact_norm(teams, DType::F32);
+  expect_the_exact_norm(teams, DType::BF16);
 }
 
 // From the smallest to the largest square, and values whose square is not finite.
@@ -164,16 +197,19 @@ TensorRef part(const TensorRef& x, int64_t begin, int64_t count) {
 // Shards of a parameter are updated separately, so no border may change the result.
 TEST(Optimizer, AnySplitOfARangeLeavesTheSameBits) {
   Teams teams;
-  for (Isa isa : supported_isas()) {
+  for (const StateDTypes& dtypes : all_state_dtypes()) {
     for (int64_t border : {1, 17, 4096, 49'999}) {
-      Operands whole(50'001), split = whole;
-      const KernelTable& kernels = cpu_kernels(isa);
-      kernels.adamw(teams.of_2, whole.adamw(true));
-      kernels.sgd(teams.of_2, whole.sgd(true, true));
+      Operands whole(50'001, dtypes), split = whole;
+      const bool has_param = whole.has_param_beside();
+      const KernelTable& kernels = cpu_kernels(supported_isas().back());
+      kernels.adamw(teams.of_2, whole.adamw(has_param));
+      kernels.sgd(teams.of_2, whole.sgd(true, has_param));
       for (const auto& [begin, count] : {std::pair<int64_t, int64_t>{0, border},
                                          std::pair<int64_t, int64_t>{border, 50'001 - border}}) {
-        AdamWArgs adamw = split.adamw(true);
-        SgdArgs sgd = split.sgd(true, true);
+        AdamWArgs adamw = split.adamw(has_param);
+        SgdArgs sgd = split.sgd(true, has_param);
+        adamw.rounding.first += begin;
+        sgd.rounding.first += begin;
         for (TensorRef* x :
              {&adamw.grad_N, &adamw.master_N, &adamw.exp_avg_N, &adamw.exp_avg_sq_N, &adamw.param_N,
               &sgd.grad_N, &sgd.master_N, &sgd.momentum_N, &sgd.param_N}) {
@@ -182,9 +218,67 @@ TEST(Optimizer, AnySplitOfARangeLeavesTheSameBits) {
         kernels.adamw(teams.of_1, adamw);
         kernels.sgd(teams.of_1, sgd);
       }
-      EXPECT_TRUE(whole == split) << name_of(isa) << " cut at " << border;
+      EXPECT_TRUE(whole == split) << name_of(dtypes.master) << " cut at " << border;
     }
   }
+}
+
+// Every number is one of the two bf16 beside x; a bf16 stays, and the mean over all random bits is
+// x.
+TEST(StochasticRounding, TheMeanOverAllRandomBitsIsTheNumber) {
+  for (const float x : {1.0f, -1.0f, 1.001f, -3.14159f, 0.9999f, 1e-30f, 1e-40f, 6.5e4f, 0.0f}) {
+    double sum = 0.0;
+    for (uint32_t random = 0; random < 1 << 16; ++random) {
+      const float rounded = float(round_stochastically(x, random));
+      EXPECT_LT(std::abs(rounded - x), std::abs(x) / 64 + 1e-40f);
+      EXPECT_EQ(float(round_stochastically(rounded, random)), rounded);
+      sum += rounded;
+    }
+    EXPECT_DOUBLE_EQ(sum / (1 << 16), x);
+  }
+  EXPECT_TRUE(std::isnan(float(round_stochastically(NAN, 0xffff))));
+  EXPECT_EQ(float(round_stochastically(INFINITY, 0xffff)), INFINITY);
+}
+
+// Steps of which rounding to nearest would drop every one move the weights by their sum.
+TEST(StochasticRounding, SmallStepsAddUpInWeightsOfBf16) {
+  Teams teams;
+  constexpr int64_t kN = 4096, kSteps = 200;
+  RandomMatrix grad(DType::F32, 1, kN, 0, 1), master(DType::BF16, 1, kN, 0, 2);
+  for (int64_t i = 0; i < kN; ++i) {
+    grad.set(0, i, 1.0f);
+    master.set(0, i, 1.0f);
+  }
+  const float lr = 1e-4f;  // a bf16 below 1 has steps of 1/256
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    cpu_kernels(supported_isas().back())
+        .sgd(teams.of_1, {.grad_N = grad.row(),
+                          .master_N = master.row(),
+                          .momentum_N = {},
+                          .param_N = {},
+                          .lr = lr,
+                          .rounding = {{3}, uint64_t(step), 0, {}}});
+  }
+  double mean = 0.0;
+  for (int64_t i = 0; i < kN; ++i) mean += master.get(0, i) / kN;
+  const double spread = std::sqrt(double(kSteps) * lr / 256.0 / kN);  // of the mean
+  EXPECT_NEAR(mean, 1.0 - double(kSteps) * lr, 5 * spread);
+}
+
+// Other updates and other elements have other bits.
+TEST(StochasticRounding, BitsAreKeyedByUpdateAndElement) {
+  Teams teams;
+  const auto updated = [&](uint64_t update, int64_t first) {
+    Operands o(1000, {DType::F32, DType::BF16, DType::BF16});
+    AdamWArgs args = o.adamw(false);
+    args.rounding.update = update;
+    args.rounding.first = first;
+    cpu_kernels(supported_isas().back()).adamw(teams.of_1, args);
+    return o;
+  };
+  EXPECT_TRUE(updated(1, 0) == updated(1, 0));
+  EXPECT_FALSE(updated(1, 0) == updated(2, 0));
+  EXPECT_FALSE(updated(1, 0) == updated(1, 1));
 }
 
 // Without momentum and decay of the averages, the first step of AdamW is lr times the sign of the

@@ -32,7 +32,7 @@ void check_scale_backward_input(const ScaleBackwardInputArgs& args);  // throws 
 struct ScaleBackwardWeightArgs {
   MatrixRef dy_TC;
   MatrixRef x_TC;
-  TensorRef dgain_C;  // fp32
+  TensorRef dgain_C;  // fp32 or bf16
   Write write = Write::Overwrite;
 };
 void scale_backward_weight_ref(Stream& stream, const ScaleBackwardWeightArgs& args);

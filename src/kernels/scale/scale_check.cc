@@ -22,7 +22,7 @@ void check_scale_backward_weight(const ScaleBackwardWeightArgs& args) {
   const MatrixRef& x_TC = args.x_TC;
   check_float("x", x_TC);
   check_matrix("dy", args.dy_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
-  check_tensor("dgain", args.dgain_C, x_TC.cols, DType::F32);
+  check_state("dgain", args.dgain_C, x_TC.cols);
 }
 
 }  // namespace trireme

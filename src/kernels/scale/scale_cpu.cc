@@ -65,11 +65,13 @@ void scale_backward_input(Stream& stream, const ScaleBackwardInputArgs& args) {
 
 void scale_backward_weight(Stream& stream, const ScaleBackwardWeightArgs& args) {
   check_scale_backward_weight(args);
-  float* const sums_C[] = {static_cast<float*>(args.dgain_C.data)};
-  with_element(args.x_TC.dtype, [&]<typename T>(T) {
-    sum_rows(
-        stream, args.x_TC.rows, args.x_TC.cols, args.write, sums_C,
-        [&](const RowChunk& chunk, float* dgain_C) { sum_scale_chunk<T>(args, chunk, dgain_C); });
+  with_state(args.dgain_C.dtype, [&]<typename Sum>(Sum) {
+    Sum* const sums_C[] = {static_cast<Sum*>(args.dgain_C.data)};
+    with_element(args.x_TC.dtype, [&]<typename T>(T) {
+      sum_rows(
+          stream, args.x_TC.rows, args.x_TC.cols, args.write, sums_C,
+          [&](const RowChunk& chunk, float* dgain_C) { sum_scale_chunk<T>(args, chunk, dgain_C); });
+    });
   });
 }
 

@@ -7,14 +7,14 @@ namespace trireme {
 namespace {
 
 struct Operands {
-  Operands(DType dtype, ScaleShape shape)
+  Operands(DType dtype, ScaleShape shape, DType grad = DType::F32)
       : x(dtype, shape.rows, shape.cols, 3, 1),
         gain(dtype, 1, shape.cols, 0, 2),
         y(dtype, shape.rows, shape.cols, 1, 3),
         dy(dtype, shape.rows, shape.cols, 2, 4),
         addend(dtype, shape.rows, shape.cols, 4, 5),
         dx(dtype, shape.rows, shape.cols, 5, 6),
-        dgain(DType::F32, 1, shape.cols, 0, 7) {}
+        dgain(grad, 1, shape.cols, 0, 7) {}
   bool operator==(const Operands&) const = default;
 
   ScaleForwardArgs forward() { return {x, gain.row(), y}; }
@@ -32,7 +32,7 @@ void for_every_case(Body&& body) {
     for (const ScaleShape& shape : kScaleShapes) {
       SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(shape.rows) + " x " +
                    std::to_string(shape.cols));
-      body(Operands(dtype, shape));
+      for (DType grad : {DType::F32, DType::BF16}) body(Operands(dtype, shape, grad));
     }
   }
 }
@@ -185,6 +185,7 @@ void expect_refused(Teams& teams, void (*KernelTable::*kernel)(Stream&, const Ar
 TEST(Scale, AWrongShapeOrDtypeNamesTheArgument) {
   Teams teams;
   Operands o(DType::BF16, {5, 16}), other(DType::F32, {5, 16}), narrow(DType::BF16, {5, 15});
+  Operands half(DType::F16, {5, 16});
 
   ScaleForwardArgs forward = o.forward();
   forward.gain_C = other.gain.row();
@@ -207,7 +208,7 @@ TEST(Scale, AWrongShapeOrDtypeNamesTheArgument) {
   weight.dy_TC = rows_of(weight.dy_TC, 0, 4);
   expect_refused(teams, &KernelTable::scale_backward_weight, weight, "dy");
   weight = o.backward_weight(Write::Overwrite);
-  weight.dgain_C = o.gain.row();
+  weight.dgain_C = half.gain.row();
   expect_refused(teams, &KernelTable::scale_backward_weight, weight, "dgain");
 }
 
