@@ -91,14 +91,21 @@ Hardware with_slow_links(Hardware hardware, const std::vector<SlowLink>& links) 
   return hardware;
 }
 
-// The method of Box and Muller.
-double jitter_factor(const Jitter& jitter, int position, size_t action) {
-  if (jitter.sigma == 0.0) return 1.0;
-  const PhiloxCounter words =
-      philox(rng_key(jitter.seed, "jitter"), counter_of(uint64_t(position), action));
-  const double radius = std::sqrt(-2.0 * std::log(uniform(words[0])));
-  const double z = radius * std::cos(2.0 * std::numbers::pi * uniform(words[1]));
-  return std::exp(jitter.sigma * (z - 0.5 * jitter.sigma));
+// The method of Box and Muller: two random words give two normal numbers. A block of the generator
+// has four words.
+void fill_jitter(const Jitter& jitter, int position, std::span<double> factors) {
+  std::fill(factors.begin(), factors.end(), 1.0);
+  if (jitter.sigma == 0.0) return;
+  const RngKey key = rng_key(jitter.seed, "jitter");
+  const auto factor = [&](double z) { return std::exp(jitter.sigma * (z - 0.5 * jitter.sigma)); };
+  PhiloxCounter words = {};
+  for (size_t i = 0; i < factors.size(); i += 2) {
+    if (i % 4 == 0) words = philox(key, counter_of(uint64_t(position), i / 4));
+    const double radius = std::sqrt(-2.0 * std::log(uniform(words[i % 4])));
+    const double angle = 2.0 * std::numbers::pi * uniform(words[i % 4 + 1]);
+    factors[i] = factor(radius * std::cos(angle));
+    if (i + 1 < factors.size()) factors[i + 1] = factor(radius * std::sin(angle));
+  }
 }
 
 }  // namespace trireme
