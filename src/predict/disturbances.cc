@@ -64,8 +64,8 @@ Status check_slow_links(const std::vector<SlowLink>& links, const Hardware& hard
   return Done{};
 }
 
-// A number in (0, 1) of 32 bits.
-double uniform(uint32_t word) { return (double(word) + 0.5) * 0x1p-32; }
+// A number in (0, 1].
+float uniform(uint32_t word) { return float((double(word) + 0.5) * 0x1p-32); }
 
 }  // namespace
 
@@ -92,17 +92,18 @@ Hardware with_slow_links(Hardware hardware, const std::vector<SlowLink>& links) 
 }
 
 // The method of Box and Muller: two random words give two normal numbers. A block of the generator
-// has four words.
+// has four words. Single precision is more than what is known of the times, and twice as fast.
 void fill_jitter(const Jitter& jitter, int position, std::span<double> factors) {
   std::fill(factors.begin(), factors.end(), 1.0);
   if (jitter.sigma == 0.0) return;
   const RngKey key = rng_key(jitter.seed, "jitter");
-  const auto factor = [&](double z) { return std::exp(jitter.sigma * (z - 0.5 * jitter.sigma)); };
+  const float sigma = float(jitter.sigma);
+  const auto factor = [&](float z) { return double(std::exp(sigma * (z - 0.5f * sigma))); };
   PhiloxCounter words = {};
   for (size_t i = 0; i < factors.size(); i += 2) {
     if (i % 4 == 0) words = philox(key, counter_of(uint64_t(position), i / 4));
-    const double radius = std::sqrt(-2.0 * std::log(uniform(words[i % 4])));
-    const double angle = 2.0 * std::numbers::pi * uniform(words[i % 4 + 1]);
+    const float radius = std::sqrt(-2.0f * std::log(uniform(words[i % 4])));
+    const float angle = 2.0f * std::numbers::pi_v<float> * uniform(words[i % 4 + 1]);
     factors[i] = factor(radius * std::cos(angle));
     if (i + 1 < factors.size()) factors[i + 1] = factor(radius * std::sin(angle));
   }
