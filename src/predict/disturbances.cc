@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kMostSigma = 1.0;  // times then vary by a factor of seven, three sigmas up or down
+constexpr double kMostSigma = 1.0;   // a third of the times are then off by a factor of e or more
 constexpr double kMostFactor = 1e6;  // a rank slower than that has failed
 
 Status check_slow_ranks(const std::vector<SlowRank>& ranks, int num_ranks) {
