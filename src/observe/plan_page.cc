@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/units.h"
 #include "compile/price.h"
@@ -70,11 +69,9 @@ struct PageRanks {
 PageRanks page_ranks(const RunPlan& plan, const Hardware& hardware, const Predictions& predictions,
                      const WhatIf* what_if) {
   const Result<Simulation> simulation = simulate_plan(plan, hardware);
-  const Result<PricedPlan> priced = price_plan(plan, hardware);
-  std::optional<DisturbedStep> undisturbed;
-  if (priced.ok()) undisturbed.emplace(*priced, std::vector<SlowRank>(), Jitter{});
+  const Result<WhatIf> undisturbed = trireme::what_if(plan, hardware, {});
   const DisturbedStep* step = what_if != nullptr ? what_if->step.get()
-                              : undisturbed      ? &*undisturbed
+                              : undisturbed.ok() ? undisturbed->step.get()
                                                  : nullptr;
   PageRanks shown;
   for (const auto& [position, why] : shown_positions(plan, step)) {

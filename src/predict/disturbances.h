@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,8 @@ Status check_disturbances(const Disturbances& disturbances, int num_ranks,
 // Returns the hardware with slower links. A tier that it does not have is a mistake of the caller.
 Hardware with_slow_links(Hardware hardware, const std::vector<SlowLink>& links);
 
-// Returns the factor of one action of a rank. It depends on nothing but its arguments, and is
-// exactly 1 if sigma is 0.
-double jitter_factor(const Jitter& jitter, int position, size_t action);
+// Fills in the factors of a rank's actions, [action]. A factor depends on the rank and the index of
+// the action alone, and is exactly 1 if sigma is 0.
+void fill_jitter(const Jitter& jitter, int position, std::span<double> factors);
 
 }  // namespace trireme

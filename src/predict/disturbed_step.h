@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "predict/disturbances.h"
+#include "predict/extra_times.h"
 #include "predict/predict.h"
 
 namespace trireme {
@@ -33,10 +34,8 @@ struct RankSpent {
 // A step in which some ranks compute more slowly than predicted, or in which all times vary. It is
 // simulated for all ranks:
 //
-// * Ranks of one stage that share layers take every action together: for the compute time of the
-//   slowest of them, and the collectives inside. These are the ranks of tp and cp, those that
-//   exchange tokens of experts, and with ZeRO 3 those that gather parameters from each other.
-//   Together with these ranks of the other stages they are one pipeline.
+// * Ranks of one stage that are together (Pipelines) take every action for the compute time of the
+//   slowest of them, and the collectives inside.
 // * A stage waits for the messages of its neighbours (sim/simulate.h).
 // * Pipelines meet at the end of the step, so the longest one decides. The exposed time of
 //   collectives over dp is that of the undisturbed step.
@@ -46,8 +45,9 @@ struct RankSpent {
 // PricedPlan::step_s().
 class DisturbedStep {
  public:
-  // `priced` must outlive the step. Slow links must be in its prices already (with_slow_links).
-  DisturbedStep(const PricedPlan& priced, const std::vector<SlowRank>& slow, const Jitter& jitter);
+  // `priced` and `extra` must outlive the step. Slow links must be in the prices already
+  // (with_slow_links).
+  DisturbedStep(const PricedPlan& priced, const std::vector<SlowRank>& slow, ExtraTimes& extra);
 
   double step_s() const { return step_s_; }
   const std::vector<RankSpent>& ranks() const { return ranks_; }  // [mesh position]
@@ -55,35 +55,22 @@ class DisturbedStep {
   // Ranks that are alike are told apart by their positions.
   int slowest() const { return by_busy_.back(); }
   int median() const { return by_busy_[by_busy_.size() / 2]; }
-  // The pipeline of a rank. Pipelines are numbered along dp.
-  int pipeline_of(int position) const;
-  // True if two ranks take every action together.
-  bool are_together(int position, int other) const;
+  const Pipelines& pipelines() const { return extra_.pipelines(); }
   // When the actions of the rank's schedule (RunPlan::schedule) run, and behind them Step.
   std::vector<Span> timeline(int position) const;
 
  private:
-  // Seconds by which the actions of a pipeline take longer, and by which its ranks then wait for
-  // the slowest of those that take an action together.
-  struct Extra {
-    std::vector<std::vector<double>> of_action;  // [pp][action]
-    std::vector<std::vector<double>> waited;     // [pp][rank of together()]
-  };
-
-  double factor_of(int position, size_t action) const;
-  double compute_s(int pp, const Action& action) const;
-  double step_extra_s(int position) const;  // of the update
-  std::vector<int> together(int pipeline, int pp) const;
-  Extra extra_of(int pipeline) const;
-  Simulation simulate_pipeline(const Extra& extra) const;
-  void spend(int pipeline, const Extra& extra, const Simulation& simulation);
+  PipelineExtra extra_of(int pipeline) const;
+  Simulation simulate_pipeline(const PipelineExtra& extra) const;
+  void spend(int pipeline, const PipelineExtra& extra, const Simulation& simulation);
   void end_step();
 
   const PricedPlan& priced_;
-  std::vector<double> slow_;  // [mesh position] its factor
-  Jitter jitter_;
-  int dp_together_ = 1;             // neighbours along dp that are in one pipeline
-  std::vector<double> makespan_s_;  // [pipeline]
+  ExtraTimes& extra_;
+  std::vector<double> factors_;         // [mesh position]
+  std::vector<bool> has_slow_rank_;     // [pipeline]
+  std::vector<double> makespan_s_;      // [pipeline]
+  std::vector<double> update_extra_s_;  // [mesh position]
   std::vector<RankSpent> ranks_;
   std::vector<int> by_busy_;  // positions
   double longest_s_ = 0.0;    // of makespan_s_

@@ -21,26 +21,28 @@ constexpr const char* kWho[] = {"the slow ranks", "ranks that share layers with 
                                 "other stages of a slow rank's pipeline",
                                 "ranks of other pipelines"};
 
-Nearness nearness(const DisturbedStep& step, int position, const std::vector<SlowRank>& slow) {
+Nearness nearness(const Mesh& mesh, const Pipelines& pipelines, int position,
+                  const std::vector<SlowRank>& slow) {
   Nearness nearest = kElsewhere;
   for (const SlowRank& rank : slow) {
     if (rank.position == position) return kIsSlow;
-    if (step.pipeline_of(rank.position) != step.pipeline_of(position)) continue;
-    nearest = std::min(
-        nearest, step.are_together(rank.position, position) ? kSharesLayers : kSharesPipeline);
+    if (pipelines.of(rank.position) != pipelines.of(position)) continue;
+    const bool is_same_stage = coords_of(mesh, rank.position).pp == coords_of(mesh, position).pp;
+    nearest = std::min(nearest, is_same_stage ? kSharesLayers : kSharesPipeline);
   }
   return nearest;
 }
 
 // Compares the waits of all ranks with those of the undisturbed step.
-std::vector<WaitingRanks> waiting_ranks(const DisturbedStep& before, const DisturbedStep& after,
+std::vector<WaitingRanks> waiting_ranks(const Mesh& mesh, const DisturbedStep& before,
+                                        const DisturbedStep& after,
                                         const std::vector<SlowRank>& slow) {
   std::vector<WaitingRanks> groups(std::size(kWho));
   for (size_t i = 0; i < groups.size(); ++i) groups[i].who = kWho[i];
   if (slow.empty()) groups[kElsewhere].who = "all ranks";
   for (size_t position = 0; position < after.ranks().size(); ++position) {
     const RankSpent &now = after.ranks()[position], &then = before.ranks()[position];
-    WaitingRanks& group = groups[nearness(after, int(position), slow)];
+    WaitingRanks& group = groups[nearness(mesh, after.pipelines(), int(position), slow)];
     ++group.num_ranks;
     group.in_layers_s += now.in_layers_s - then.in_layers_s;
     group.for_stages_s += now.for_stages_s - then.for_stages_s;
@@ -100,31 +102,46 @@ Disturbances all_but(Disturbances all, size_t index) {
   return all;
 }
 
-// Steps of one plan under several disturbances. Most leave the links alone, so their prices are
-// kept.
+// Steps of one plan under several disturbances. Most of them share their prices and their random
+// times.
 class Steps {
  public:
-  Steps(const RunPlan& plan, const Hardware& hardware) : plan_(plan), hardware_(hardware) {}
+  static Result<Steps> make(const RunPlan& plan, const Hardware& hardware, const Jitter& jitter) {
+    TRIREME_TRY(priced, price_plan(plan, hardware));
+    return Steps(plan, hardware, std::move(priced), jitter);
+  }
 
   Result<double> seconds(const Disturbances& disturbances) {
     TRIREME_TRY(priced, prices(disturbances.links));
-    return DisturbedStep(*priced, disturbances.ranks, disturbances.jitter).step_s();
+    return DisturbedStep(*priced, disturbances.ranks, *extra(disturbances.jitter)).step_s();
   }
   Result<std::shared_ptr<const PricedPlan>> prices(const std::vector<SlowLink>& links) {
-    std::shared_ptr<const PricedPlan>& kept = links.empty() ? undisturbed_ : disturbed_;
-    if (kept != nullptr && (links.empty() || links == links_)) return kept;
+    if (links.empty()) return undisturbed_;
+    if (disturbed_ != nullptr && links == links_) return disturbed_;
     TRIREME_TRY(priced, price_plan(plan_, with_slow_links(hardware_, links)));
-    kept = std::make_shared<const PricedPlan>(std::move(priced));
-    if (!links.empty()) links_ = links;
-    return kept;
+    disturbed_ = std::make_shared<const PricedPlan>(std::move(priced));
+    links_ = links;
+    return disturbed_;
+  }
+  // Kernels are as fast with slow links.
+  std::shared_ptr<ExtraTimes> extra(const Jitter& jitter) const {
+    return jitter.sigma == 0.0 ? calm_ : jittered_;
   }
 
  private:
+  Steps(const RunPlan& plan, const Hardware& hardware, PricedPlan priced, const Jitter& jitter)
+      : plan_(plan),
+        hardware_(hardware),
+        undisturbed_(std::make_shared<const PricedPlan>(std::move(priced))),
+        calm_(std::make_shared<ExtraTimes>(plan, undisturbed_->compute, Jitter{})),
+        jittered_(std::make_shared<ExtraTimes>(plan, undisturbed_->compute, jitter)) {}
+
   const RunPlan& plan_;
   const Hardware& hardware_;
   // WhatIf shares those of the whole step.
   std::shared_ptr<const PricedPlan> undisturbed_, disturbed_;
   std::vector<SlowLink> links_;  // of disturbed_
+  std::shared_ptr<ExtraTimes> calm_, jittered_;
 };
 
 }  // namespace
@@ -132,9 +149,9 @@ class Steps {
 Result<WhatIf> what_if(const RunPlan& plan, const Hardware& hardware, Disturbances disturbances) {
   TRIREME_TRY_DONE(check_disturbances(disturbances, plan.num_ranks(), hardware));
   sort(disturbances);
-  Steps steps(plan, hardware);
+  TRIREME_TRY(steps, Steps::make(plan, hardware, disturbances.jitter));
   TRIREME_TRY(undisturbed, steps.prices({}));
-  const DisturbedStep before(*undisturbed, {}, {});
+  const DisturbedStep before(*undisturbed, {}, *steps.extra({}));
   WhatIf result;
   result.undisturbed_s = before.step_s();
   result.causes = causes_of(disturbances);
@@ -146,9 +163,10 @@ Result<WhatIf> what_if(const RunPlan& plan, const Hardware& hardware, Disturbanc
   }
   TRIREME_TRY(priced, steps.prices(disturbances.links));
   result.priced = priced;
+  result.extra = steps.extra(disturbances.jitter);
   result.step =
-      std::make_unique<const DisturbedStep>(*priced, disturbances.ranks, disturbances.jitter);
-  result.waiting = waiting_ranks(before, *result.step, disturbances.ranks);
+      std::make_unique<const DisturbedStep>(*result.priced, disturbances.ranks, *result.extra);
+  result.waiting = waiting_ranks(plan.mesh, before, *result.step, disturbances.ranks);
   return result;
 }
 

@@ -35,6 +35,7 @@ struct WhatIf {
   std::vector<Cause> causes;                 // ranks by position, then links by name, then jitter
   std::vector<WaitingRanks> waiting;         // the nearest to a slow rank first
   std::shared_ptr<const PricedPlan> priced;  // read by `step`
+  std::shared_ptr<ExtraTimes> extra;         // read by `step`
   std::unique_ptr<const DisturbedStep> step;
 
   double step_s() const { return step->step_s(); }
