@@ -267,6 +267,10 @@ struct DiagnosedPlan {
   std::optional<WhatIf> what_if;  // absent: no option asks for it
 };
 
+// A diagnosis plans about ten other settings. Plans of more ranks, which should come at once, have
+// one only with --explain, a page or a what-if.
+constexpr int kMostRanksDiagnosedUnasked = 4096;
+
 Result<DiagnosedPlan> diagnosed_plan(const PlanOptions& options, const RunPlan& plan,
                                      const Priced& priced) {
   DiagnosedPlan diagnosed;
@@ -277,7 +281,8 @@ Result<DiagnosedPlan> diagnosed_plan(const PlanOptions& options, const RunPlan& 
     diagnosed.what_if = std::move(found);
   }
   const bool is_shown = !prints_graph(options) || !options.html.empty();
-  if (!is_shown) return diagnosed;
+  const bool is_asked = options.explain || !options.html.empty() || !options.what_if.empty();
+  if (!is_shown || (plan.num_ranks() > kMostRanksDiagnosedUnasked && !is_asked)) return diagnosed;
   for (StepFinding& finding : diagnose_plan(plan, priced.host, priced.hardware)) {
     diagnosed.findings.push_back(std::move(finding));
   }
