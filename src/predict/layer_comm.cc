@@ -64,9 +64,21 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
   outline.shape = rank.shape;
   const auto of_layers = [&](int64_t layers) {
     StageSpec part = stage;
+    part.first_layer = 0;
     part.num_layers = layers;
     outline.chunks.assign(1, ChunkTables{.stage = part});
-    return comm_of(plan, outline, {.kind = action.kind}, hardware, collective_bytes);
+    const LayerCommKey key{action.kind,
+                           part,
+                           outline.shape,
+                           span_of(mesh, MeshAxis::Tp),
+                           span_of(mesh, MeshAxis::Cp),
+                           span_of(mesh, MeshAxis::Ep),
+                           mesh.size()};
+    const auto [known, is_new] = collective_bytes.layer_comm.try_emplace(key);
+    if (is_new) {
+      known->second = comm_of(plan, outline, {.kind = action.kind}, hardware, collective_bytes);
+    }
+    return known->second;
   };
   const LayerComm one = of_layers(1);
   if (stage.num_layers == 1) return one;

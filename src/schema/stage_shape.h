@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -23,6 +24,8 @@ inline constexpr int kMostSlices = 8;
 struct OptimizerStateSpec {
   bool exp_avg = true;
   bool exp_avg_sq = true;
+
+  friend auto operator<=>(const OptimizerStateSpec&, const OptimizerStateSpec&) = default;
 };
 
 // Everything beside the model that decides the memory of one stage.
@@ -51,6 +54,7 @@ struct StageShape {
   bool recomputes() const {
     return recompute == Recompute::Fit ? again != 0 : recompute != Recompute::None;
   }
+  friend auto operator<=>(const StageShape&, const StageShape&) = default;
 };
 
 }  // namespace trireme
