@@ -169,7 +169,10 @@ double LayoutBounds::price_saved_bytes(const LayoutChoice& layout) {
   plan.shape.again = kEverythingAgain;      // "fit" then saves the least
   plan.shape.tp_rank = layout.mesh.tp - 1;  // the first tp rank holds at least as much
   const auto saved_bytes = [&](int64_t layers) {
-    return double(stage_tables(plan.model, {0, layers, false, false}, plan.shape).saved.bytes());
+    StageTables tables;
+    add_activations(tables, stage_units(plan.model, {0, layers, false, false}, plan.shape),
+                    shard_model(plan.model, plan.shape), plan.shape);
+    return double(tables.saved.bytes());
   };
   // The difference between two layers and one leaves out what a stage has only once.
   return saved_bytes(2) - saved_bytes(1);

@@ -150,6 +150,7 @@ class Search {
         started_(std::move(started)),
         bounds_(started_, hardware),
         recomputes_(recomputes_of(configured)),
+        collectives_(comm_cost(started_)),
         space_(space),
         num_ranks_(space.meshes.front().size()),
         kept_(kept) {
@@ -327,7 +328,7 @@ class Search {
       if (is_ruled_out_by_values(candidate, plan, schedule)) return;
       plan.shape.again = 0;
     }
-    if (layout.recompute == Recompute::Fit) return try_to_fit(candidate, plan, std::move(schedule));
+    if (layout.recompute == Recompute::Fit) return try_to_fit(candidate, plan);
     StepTimes time;
     const UnitPrices prices = price_units(plan, hardware_);
     for (const RankPlan& rank : plan.pipeline) {
@@ -341,18 +342,24 @@ class Search {
   }
 
   // With memory.recompute = "fit", compiles the plan with the cheapest values with which it fits.
-  void try_to_fit(const Candidate& candidate, RunPlan& plan, PricedSchedule schedule) {
+  // Programs and shards do not depend on these values, so the plan is priced before it is compiled
+  // with them.
+  void try_to_fit(const Candidate& candidate, RunPlan& plan) {
     const LayoutChoice& layout = candidate.layout;
     compile_outlined(plan);
-    if (recomputes_to_fit(plan)) compile_outlined(plan);
-    const NeededBytes needed = needed_bytes(plan);
-    if (!is_available(needed)) return refuse_memory(layout, needed);
-    schedule = price(plan, layout);
+    const bool recomputes = recomputes_to_fit(plan);
+    if (!recomputes && !is_available(needed_bytes(plan))) {
+      return refuse_memory(layout, needed_bytes(plan));
+    }
+    for (RankPlan& rank : plan.pipeline) rank.shape.again = plan.shape.again;
+    const PricedSchedule schedule = price(plan, layout);
     if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
     StepTimes time;
     for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
       if (stage.step > time.step) time = stage;
     }
+    if (kept_.is_beaten(time.step, candidate.least_bytes)) return;
+    if (recomputes) compile_outlined(plan);
     offer(candidate, plan, time);
   }
 
@@ -444,7 +451,7 @@ class Search {
                              result_.num_layouts, refused.rule, describe(refused.example),
                              refused.message);
     }
-    if (leanest_) message += "\n" + leanest_text();
+    if (leanest_ && space_.names_remedy) message += "\n" + leanest_text();
     return {ErrorKind::Infeasible, message};
   }
 

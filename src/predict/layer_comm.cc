@@ -61,7 +61,13 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
   const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
   RankPlan outline;
   outline.coords = rank.coords;
+  outline.coords.pp = outline.coords.dp = 0;  // prices are those of the first groups
   outline.shape = rank.shape;
+  // What is computed again does not change F.
+  if (action.kind == ActionKind::F) {
+    outline.shape.recompute = Recompute::None;
+    outline.shape.again = 0;
+  }
   const auto of_layers = [&](int64_t layers) {
     StageSpec part = stage;
     part.first_layer = 0;

@@ -28,12 +28,12 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
 }  // namespace
 
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes;
+  CollectiveBytes collective_bytes(comm_cost(plan));
   return price_schedule(plan, hardware, collective_bytes).simulation;
 }
 
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes;
+  CollectiveBytes collective_bytes(comm_cost(plan));
   return predict_stages(plan, hardware, price_schedule(plan, hardware, collective_bytes),
                         collective_bytes);
 }
