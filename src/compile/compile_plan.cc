@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "compile/compile_rank.h"
-#include "compile/plan_stages.h"
 #include "compile/rank_classes.h"
 #include "compile/shape_for_mesh.h"
 #include "program/check_ranks.h"
@@ -44,7 +43,7 @@ Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
   for (const Program& program : plan.schedule.programs) {
     plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
   }
-  TRIREME_TRY(stages, plan_stages(plan, num_stages(plan.schedule)));
+  TRIREME_TRY(stages, parts.stages(plan, num_stages(plan.schedule)));
   for (const StageSpec& stage : stages) {
     TRIREME_TRY_DONE(parts.check_placements(plan, stage));
   }
@@ -52,9 +51,37 @@ Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
   return Done{};
 }
 
+}  // namespace
+
+Status outline_pipeline(RunPlan& plan, PlanParts& parts) {
+  // With memory.recompute = "fit" the schedule and the stages do not depend on the values that are
+  // chosen, so that the memory of one plan says what the others need.
+  const uint64_t again = std::exchange(plan.shape.again, 0);
+  Status laid_out = lay_out_pipeline(plan, parts);
+  plan.shape.again = again;
+  if (!laid_out.ok()) return laid_out;
+  plan.norm_chunks = parts.norm_chunks(plan);
+  plan.pipeline.clear();
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
+    plan.pipeline.push_back(outline_rank(plan, position_of(plan.mesh, {.pp = pp})));
+  }
+  return Done{};
+}
+
+void compile_outlined_rank(RunPlan& plan, int pp) {
+  RankPlan& rank = plan.pipeline[size_t(pp)];
+  rank = compile_rank(plan, rank.position);
+}
+
+void plan_pipeline_memory(RunPlan& plan) {
+  set_num_ahead(plan);
+  for (RankPlan& rank : plan.pipeline) plan_rank_memory(rank, plan);
+}
+
 // The first rank of a class does the same as the rank of its stage in the pipeline, so its memory
 // is the memory of the class.
 void plan_class_memory(RunPlan& plan) {
+  classify_ranks(plan);
   for (RankClass& alike : plan.classes) {
     const RankPlan& of_stage = plan.pipeline[size_t(coords_of(plan.mesh, alike.first).pp)];
     if (of_stage.position == alike.first) {
@@ -68,35 +95,16 @@ void plan_class_memory(RunPlan& plan) {
   }
 }
 
-}  // namespace
-
-Status outline_pipeline(RunPlan& plan, PlanParts& parts) {
-  // With memory.recompute = "fit" the schedule and the stages do not depend on the values that are
-  // chosen, so that the memory of one plan says what the others need.
-  const uint64_t again = std::exchange(plan.shape.again, 0);
-  Status laid_out = lay_out_pipeline(plan, parts);
-  plan.shape.again = again;
-  if (!laid_out.ok()) return laid_out;
-  plan.pipeline.clear();
-  for (int pp = 0; pp < plan.mesh.pp; ++pp) {
-    plan.pipeline.push_back(outline_rank(plan, position_of(plan.mesh, {.pp = pp})));
-  }
-  return Done{};
-}
-
-void compile_outlined(RunPlan& plan, PlanParts& parts) {
-  plan.norm_chunks = parts.norm_chunks(plan);
-  for (RankPlan& rank : plan.pipeline) rank = compile_rank(plan, rank.position);
-  set_num_ahead(plan);
-  for (RankPlan& rank : plan.pipeline) plan_rank_memory(rank, plan);
-  classify_ranks(plan);
+void compile_outlined(RunPlan& plan) {
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) compile_outlined_rank(plan, pp);
+  plan_pipeline_memory(plan);
   plan_class_memory(plan);
 }
 
 Status compile_plan(RunPlan& plan) {
   PlanParts parts;
   TRIREME_TRY_DONE(outline_pipeline(plan, parts));
-  compile_outlined(plan, parts);
+  compile_outlined(plan);
   const std::vector<Problem> problems =
       check_ranks(plan.schedule, plan.mesh, plan.pipeline, plan.mode);
   TRIREME_CHECK(problems.empty(), explain(plan.schedule, plan.pipeline, problems.front()));

@@ -11,11 +11,18 @@ namespace trireme {
 // shape.
 Status compile_plan(RunPlan& plan);
 
-// compile_plan in two halves, for a search that prices most layouts without the second one. The
-// first half makes the schedule and the places and stages of the ranks of one pipeline, which is
+// compile_plan in three parts, for a search that prices most layouts without the later ones. The
+// first part makes the schedule and the places and stages of the ranks of one pipeline, which is
 // enough to simulate it.
 Status outline_pipeline(RunPlan& plan, PlanParts& parts);
-// The second half. It leaves out the checks of a whole pipeline (check_ranks.h).
-void compile_outlined(RunPlan& plan, PlanParts& parts);
+// The second part makes the program and the shards of one of these ranks, which are enough to price
+// its step.
+void compile_outlined_rank(RunPlan& plan, int pp);
+// The third part plans the memory of the pipeline, and then of all classes of ranks.
+void plan_pipeline_memory(RunPlan& plan);
+void plan_class_memory(RunPlan& plan);
+// The second part for all ranks, and the third one. It leaves out the checks of a whole pipeline
+// (check_ranks.h).
+void compile_outlined(RunPlan& plan);
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "compile/auto_schedule.h"
+#include "compile/plan_stages.h"
 #include "graph/check_placed.h"
 #include "program/check.h"
 #include "program/data_parallel.h"
@@ -64,6 +65,14 @@ Status PlanParts::check_placements(const RunPlan& plan, const StageSpec& stage) 
   TRIREME_TRY_DONE(trireme::check_placements(plan.model, stage, plan.shape));
   placed_.insert(alike);
   return Done{};
+}
+
+Result<std::vector<StageSpec>> PlanParts::stages(const RunPlan& plan, int num_stages) {
+  if (!plan.layers_of_stage.empty()) return plan_stages(plan, num_stages);
+  const std::tuple key(num_stages, plan.shape.micro_sequences, plan.shape.recompute);
+  const auto known = stages_.find(key);
+  if (known != stages_.end()) return known->second;
+  return stages_.emplace(key, plan_stages(plan, num_stages)).first->second;
 }
 
 }  // namespace trireme

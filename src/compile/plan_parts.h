@@ -19,6 +19,7 @@ class PlanParts {
   // The functions below need plan.shape.
   std::shared_ptr<const NormChunks> norm_chunks(const RunPlan& plan);
   Status check_placements(const RunPlan& plan, const StageSpec& stage);
+  Result<std::vector<StageSpec>> stages(const RunPlan& plan, int num_stages);
 
  private:
   static constexpr size_t kMostActions = 2'000'000;           // of all schedules that are kept
@@ -27,6 +28,8 @@ class PlanParts {
   std::map<Asked, Schedule> schedules_;
   size_t num_actions_ = 0;
   std::map<int, std::shared_ptr<const NormChunks>> norm_chunks_;  // [tp]
+  // [number of stages, micro_sequences, recompute]
+  std::map<std::tuple<int, int64_t, Recompute>, Result<std::vector<StageSpec>>> stages_;
   // tp, cp, ep, units of the stage
   std::set<std::tuple<int, int, int, std::vector<int64_t>>> placed_;
 };

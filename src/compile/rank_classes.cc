@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compile/compile_rank.h"
+#include "graph/model_shard.h"
 #include "memory/offload_pieces.h"
 
 namespace trireme {
@@ -64,13 +65,19 @@ Sizes sizes_of_shards(const RankPlan& rank) {
 // Numbers the sizes that ranks hold. Ranks that differ only in cp or ep hold the same.
 class Holdings {
  public:
-  explicit Holdings(const RunPlan& plan) : plan_(plan) {}
+  explicit Holdings(const RunPlan& plan) : plan_(plan) {
+    StageShape shape = plan.shape;
+    for (shape.tp_rank = 0; shape.tp_rank < plan.mesh.tp; ++shape.tp_rank) {
+      parts_.push_back(part_of(shape));
+    }
+  }
 
   // Returns for each dp index the number of its tables and the number of its shards, for the ranks
   // of a stage with this tp index.
   const std::vector<std::pair<int, int>>& of(int pp, int tp) {
     Sizes content = content_of(plan_.model, plan_.pipeline[size_t(pp)]);
-    content.push_back(tp);
+    const Sizes& part = parts_[size_t(tp)];
+    content.insert(content.end(), part.begin(), part.end());
     const auto cached = of_content_.find(content);
     if (cached != of_content_.end()) return of_tables_.at(cached->second);
     RankPlan rank = stored_rank(plan_, position_of(plan_.mesh, {.tp = tp, .pp = pp}));
@@ -85,9 +92,18 @@ class Holdings {
   }
 
  private:
+  // How much of a layer and of the vocabulary a tp rank holds. Ranks that hold as much have tables
+  // of the same sizes, unless fixed slices with borders of their own cut them.
+  Sizes part_of(const StageShape& shape) const {
+    const ModelShard shard = shard_model(plan_.model, shape);
+    return {shard.heads,      shard.kv_heads,   shard.d_ff,
+            shard.dense_d_ff, shard.vocab_size, shape.slices > 0 ? shape.tp_rank : 0};
+  }
+
   const RunPlan& plan_;
+  std::vector<Sizes> parts_;  // [tp]
   Numbers tables_, shards_;
-  std::map<Sizes, int> of_content_;  // (content, tp) -> number of the tables
+  std::map<Sizes, int> of_content_;  // (content, part) -> number of the tables
   std::map<int, std::vector<std::pair<int, int>>> of_tables_;
 };
 

@@ -102,7 +102,7 @@ void expect_classes_are_their_ranks(const RunPlan& plan) {
   }
   const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, ranks, plan.mode);
   EXPECT_TRUE(problems.empty()) << explain(plan.schedule, ranks, problems.front());
-  for (const int ranks_per_node : {1, 64}) {
+  for (const int ranks_per_node : {1, 2, 3, 64}) {
     const Predictions predictions = predict_ranks(plan, hardware_of(ranks_per_node));
     int predicted = 0;
     for (const PredictedClass& alike : predictions.classes) predicted += alike.num_ranks;

@@ -187,10 +187,11 @@ double LayoutBounds::price_saved_bytes(const LayoutChoice& layout) {
   plan.shape.tp_rank = layout.mesh.tp - 1;  // the first tp rank holds at least as much
   double least = std::numeric_limits<double>::max();
   for (const LayerRun& kind : layer_kinds(plan.model)) {
-    const StageSpec layer{kind.first, 1, false, false};
-    const TensorTable saved = stage_tables(plan.model, layer, plan.shape).saved;
-    const int64_t of_stage = aligned_bytes(saved.at(kStageOutput).bytes());  // only once
-    least = std::min(least, double(saved.bytes() - of_stage));
+    StageTables tables;
+    add_activations(tables, stage_units(plan.model, {kind.first, 1, false, false}, plan.shape),
+                    shard_model(plan.model, plan.shape), plan.shape);
+    const int64_t of_stage = aligned_bytes(tables.saved.at(kStageOutput).bytes());  // only once
+    least = std::min(least, double(tables.saved.bytes() - of_stage));
   }
   return least;
 }

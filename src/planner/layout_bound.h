@@ -26,7 +26,7 @@ inline constexpr double kRounding = 1.0 - 1e-9;
 class LayoutBounds {
  public:
   LayoutBounds(RunPlan started, const Hardware& hardware)
-      : started_(std::move(started)), hardware_(hardware) {}
+      : started_(std::move(started)), hardware_(hardware), collectives_(comm_cost(started_)) {}
 
   // Makes all bounds hold for each of these exchanges of a mesh, whichever one a layout names, so
   // that one bound stands for many layouts. With none, they are those of the exchange that the

@@ -150,6 +150,7 @@ class Search {
         started_(std::move(started)),
         bounds_(started_, hardware),
         recomputes_(recomputes_of(configured)),
+        collectives_(comm_cost(started_)),
         space_(space),
         num_ranks_(space.meshes.front().size()),
         kept_(kept) {
@@ -306,8 +307,8 @@ class Search {
     return plan;
   }
 
-  // Cheap checks come first: the simulated schedule of one pipeline rules out most layouts.
-  // Compiling the plan, the most expensive part, comes last.
+  // Cheap checks come first: the simulated schedule of one pipeline rules out most layouts, and the
+  // time of its compiled ranks most of the others. The memory of all classes comes last.
   void try_candidate(const Candidate& candidate) {
     const LayoutChoice& layout = candidate.layout;
     const auto known = simulated_.find(simulated_key(layout, candidate.again));
@@ -327,13 +328,57 @@ class Search {
       if (is_ruled_out_by_values(candidate, plan, schedule)) return;
       plan.shape.again = 0;
     }
-    compile_outlined(plan, parts_);
-    if (layout.recompute == Recompute::Fit) {
-      if (recomputes_to_fit(plan)) compile_outlined(plan, parts_);
-      schedule = price(plan, layout);
-      if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
+    if (layout.recompute == Recompute::Fit) return try_to_fit(candidate, plan);
+    StepTimes time;
+    const UnitPrices prices = price_units(plan, hardware_);
+    for (const RankPlan& rank : plan.pipeline) {
+      compile_outlined_rank(plan, rank.coords.pp);
+      const StepTimes of_rank =
+          predict_stage(plan, rank, prices, schedule, hardware_, collectives_);
+      if (of_rank.step > time.step) time = of_rank;
+      if (kept_.is_beaten(time.step, candidate.least_bytes)) return;
     }
-    offer(candidate, std::move(plan), schedule);
+    if (plan_memory(layout, plan)) offer(candidate, plan, time);
+  }
+
+  // With memory.recompute = "fit", compiles the plan with the cheapest values with which it fits.
+  // Programs and shards do not depend on these values, so the plan is priced before it is compiled
+  // with them.
+  void try_to_fit(const Candidate& candidate, RunPlan& plan) {
+    const LayoutChoice& layout = candidate.layout;
+    compile_outlined(plan);
+    const bool recomputes = recomputes_to_fit(plan);
+    if (!recomputes && !is_available(needed_bytes(plan))) {
+      return refuse_memory(layout, needed_bytes(plan));
+    }
+    for (RankPlan& rank : plan.pipeline) rank.shape.again = plan.shape.again;
+    const PricedSchedule schedule = price(plan, layout);
+    if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
+    StepTimes time;
+    for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
+      if (stage.step > time.step) time = stage;
+    }
+    if (kept_.is_beaten(time.step, candidate.least_bytes)) return;
+    if (recomputes) compile_outlined(plan);
+    offer(candidate, plan, time);
+  }
+
+  // Plans the memory of a compiled pipeline, and of all classes if the pipeline itself fits.
+  // Returns false, and refuses the layout, if they need too much.
+  bool plan_memory(const LayoutChoice& layout, RunPlan& plan) {
+    plan_pipeline_memory(plan);
+    NeededBytes needed;
+    for (const RankPlan& rank : plan.pipeline) {
+      needed.of_rank = std::max(needed.of_rank, rank.memory.arena_bytes);
+      needed.of_all += rank.memory.arena_bytes;
+    }
+    if (is_available(needed)) {
+      plan_class_memory(plan);
+      needed = needed_bytes(plan);
+    }
+    if (is_available(needed)) return true;
+    refuse_memory(layout, needed);
+    return false;
   }
 
   PricedSchedule price(const RunPlan& plan, const LayoutChoice& layout) {
@@ -384,17 +429,13 @@ class Search {
     return kept_.is_beaten(simulated.makespan_s * kRounding + after_s, least.of_rank);
   }
 
-  void offer(const Candidate& candidate, RunPlan plan, const PricedSchedule& schedule) {
-    const LayoutChoice& layout = candidate.layout;
-    const NeededBytes needed = needed_bytes(plan);
-    if (!is_available(needed)) return refuse_memory(layout, needed);
+  // Keeps a layout that fits, unless it is beaten.
+  void offer(const Candidate& candidate, const RunPlan& plan, const StepTimes& time) {
     PricedLayout priced;
-    for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
-      if (stage.step > priced.time.step) priced.time = stage;
-    }
-    priced.arena_bytes = needed.of_rank;
+    priced.time = time;
+    priced.arena_bytes = needed_bytes(plan).of_rank;
     if (kept_.is_beaten(priced.time.step, priced.arena_bytes)) return;
-    priced.layout = layout;
+    priced.layout = candidate.layout;
     priced.num_microbatches = plan.num_microbatches;
     priced.peak_bytes = plan.greatest_peak_bytes();
     priced.mfu = double(plan.tokens_per_step()) * plan.flops_per_token.total() / priced.time.step /
@@ -410,7 +451,7 @@ class Search {
                              result_.num_layouts, refused.rule, describe(refused.example),
                              refused.message);
     }
-    if (leanest_) message += "\n" + leanest_text();
+    if (leanest_ && space_.names_remedy) message += "\n" + leanest_text();
     return {ErrorKind::Infeasible, message};
   }
 
@@ -421,7 +462,7 @@ class Search {
     plan.shape.again = kEverythingAgain;
     std::string bytes = "at least " + format_bytes(leanest_bytes_);
     if (outline_pipeline(plan, parts_).ok()) {
-      compile_outlined(plan, parts_);
+      compile_outlined(plan);
       bytes = format_bytes(compared(needed_bytes(plan)));
     }
     const std::string needs =

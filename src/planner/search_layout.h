@@ -39,6 +39,8 @@ struct LayoutSearch {
 struct LayoutSpace {
   std::vector<Mesh> meshes;
   std::vector<int> zero_levels = {0, 1, 2, 3};
+  // If no layout fits, the error says what the smallest one needs and what would make it fit.
+  bool names_remedy = true;
 };
 LayoutSpace all_layouts(int num_ranks, const RunConfig& config);
 

@@ -98,7 +98,7 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
   std::vector<PlannedLayout> all;
   LayoutBounds bounds(start_plan(config, {}).value(), hardware);
   PlanParts parts;
-  CollectiveBytes collectives;
+  CollectiveBytes collectives(CommCost{});
   const auto visit = [&](const LayoutChoice& layout) {
     const RunConfig own = with_layout(config, layout);
     if (!validate(own).empty()) return;

@@ -30,16 +30,19 @@ int widest_tp(const ModelSpec& model, const Hardware& hardware, int num_ranks) {
 
 std::vector<Rule> rules_of(const ModelSpec& model, const Hardware& hardware, int num_ranks) {
   std::vector<Rule> rules;
-  if (num_ranks > 1) rules.push_back({"pure FSDP", {{{.dp = num_ranks}}, {3}}});
+  if (num_ranks > 1)
+    rules.push_back({"pure FSDP", {.meshes = {{.dp = num_ranks}}, .zero_levels = {3}}});
   const int tp = widest_tp(model, hardware, num_ranks);
   const int nodes = num_ranks / tp;
   if (tp == 1) return rules;
-  rules.push_back({"tp in the node + dp", {{{.tp = tp, .dp = nodes}}, {0, 1}}});
+  rules.push_back(
+      {"tp in the node + dp", {.meshes = {{.tp = tp, .dp = nodes}}, .zero_levels = {0, 1}}});
   std::vector<Mesh> across;
   for (int pp = 2; pp <= std::min<int64_t>(nodes, model.layers); ++pp) {
     if (nodes % pp == 0) across.push_back({.tp = tp, .pp = pp, .dp = nodes / pp});
   }
-  if (!across.empty()) rules.push_back({"pp across nodes + tp", {across, {0, 1}}});
+  if (!across.empty())
+    rules.push_back({"pp across nodes + tp", {.meshes = across, .zero_levels = {0, 1}}});
   return rules;
 }
 
@@ -63,7 +66,8 @@ std::vector<SimpleChoice> price_simple_choices(const RunConfig& config, const Ho
                                                const Hardware& hardware, int num_ranks) {
   const ModelSpec model = with_defaults(config.model, host.data_vocab_size);
   std::vector<SimpleChoice> choices;
-  for (const Rule& rule : rules_of(model, hardware, num_ranks)) {
+  for (Rule& rule : rules_of(model, hardware, num_ranks)) {
+    rule.space.names_remedy = false;
     const Result<LayoutSearch> search = search_layout(config, host, hardware, rule.space, 1);
     SimpleChoice choice{.name = rule.name, .best = std::nullopt, .refusal = ""};
     if (search.ok()) {

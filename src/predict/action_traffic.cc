@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/move_collective.h"
+#include "compile/link_cost.h"
 #include "graph/layer_keep.h"
 #include "graph/moves.h"
 #include "graph/op_placement.h"
@@ -81,9 +82,7 @@ std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, in
 class ActionTraffic::Work {
  public:
   Work(const RunPlan& plan, int ranks_per_node, CollectiveBytes& collective_bytes)
-      : plan_(plan),
-        shares_memory_(plan.num_ranks() <= ranks_per_node),
-        collective_bytes_(collective_bytes) {}
+      : plan_(plan), ranks_per_node_(ranks_per_node), collective_bytes_(collective_bytes) {}
 
   AxisCounts sent(const RankPlan& rank, const Action& action) {
     rank_ = &rank;
@@ -92,8 +91,8 @@ class ActionTraffic::Work {
     return bytes_;
   }
   int64_t sent_in_exchange(int position, int64_t num_words) {
-    return collective(Collective::AllReduce, plan_.num_ranks(), position, num_words, {}, DType::I64,
-                      false);
+    const GroupPlace world{0, {plan_.num_ranks(), 1}, {}, ranks_per_node_};
+    return collective(Collective::AllReduce, world, position, num_words, {}, DType::I64, false);
   }
 
  private:
@@ -149,9 +148,7 @@ class ActionTraffic::Work {
     const auto [found, is_new] =
         moves_.try_emplace({content_of(plan_.model, stage), rank_->shape.tp_rank});
     StageMoves& moves = found->second;
-    if (is_new) {
-      moves = stage_moves(plan_.model, stage, rank_->shape);
-    }
+    if (is_new) moves = collective_bytes_.moves(plan_.model, stage, rank_->shape);
     if (action.kind == ActionKind::F) return count_moves(moves.forward);
     count_moves(moves.recompute);
     if (action.kind != ActionKind::W) count_moves(moves.backward_input);
@@ -220,8 +217,8 @@ class ActionTraffic::Work {
   ContextBytes all_to_all_bytes(const ModelShard& model) const {
     const int64_t tokens = rank_->shape.micro_sequences * model.local_len();
     const auto sent = [&](int64_t width) {
-      return collective(Collective::AllToAll, plan_.mesh.cp, rank_->coords.cp, tokens * width, {},
-                        rank_->shape.compute, false);
+      return collective(Collective::AllToAll, along(MeshAxis::Cp, plan_.mesh.cp, 1),
+                        rank_->coords.cp, tokens * width, {}, rank_->shape.compute, false);
     };
     const int64_t qkv = model.qkv_width(), q = model.q_width();
     return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
@@ -234,8 +231,8 @@ class ActionTraffic::Work {
     const int64_t layers = num_expert_layers(rank_->chunks[size_t(action.chunk)].stage);
     const int64_t counts = rank_->shape.micro_sequences * plan_.model.experts;
     const auto sum_bytes = [&](int64_t count) {
-      return layers * collective(Collective::AllReduce, plan_.mesh.cp, rank_->coords.cp, count, {},
-                                 DType::I32, false);
+      return layers * collective(Collective::AllReduce, along(MeshAxis::Cp, plan_.mesh.cp, 1),
+                                 rank_->coords.cp, count, {}, DType::I32, false);
     };
     bytes_[kCp] += sum_bytes(counts);
     const ModelShard model = shard_model(plan_.model, rank_->shape);
@@ -255,7 +252,7 @@ class ActionTraffic::Work {
     const int64_t row_bytes = plan_.model.d_model * size_of(shape.compute);
     const int64_t there_and_back = visits_of(layers) * (2 * row_bytes + size_of(DType::F32));
     if (action.kind == ActionKind::F) {
-      bytes_[kEp] += layers * collective(Collective::AllToAll, plan_.mesh.ep, rank_->coords.ep,
+      bytes_[kEp] += layers * collective(Collective::AllToAll, ranks_of_experts(), rank_->coords.ep,
                                          plan_.model.experts, {}, DType::I32, false);
       bytes_[kEp] += there_and_back;
     } else {
@@ -286,13 +283,15 @@ class ActionTraffic::Work {
   }
 
   int64_t sent_over_tp(const MoveCollective& move, DType dtype) const {
-    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_->coords.tp), size_of(dtype),
-                                  move.algorithm() == Algorithm::Canonical, shares_memory_);
+    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_->coords.tp),
+                                  along(MeshAxis::Tp, plan_.mesh.tp, 1), size_of(dtype),
+                                  move.algorithm() == Algorithm::Canonical);
   }
 
   int64_t context_bytes(int addends, int64_t count) const {
-    const int rank = rank_->coords.cp / (plan_.mesh.cp / addends);
-    return collective(Collective::AllReduce, addends, rank, count, {}, plan_.shape.grad, true);
+    const int step = plan_.mesh.cp / addends;
+    return collective(Collective::AllReduce, along(MeshAxis::Cp, addends, step),
+                      rank_->coords.cp / step, count, {}, plan_.shape.grad, true);
   }
 
   // Partial gradients that tp and cp ranks hold and sum.
@@ -303,8 +302,9 @@ class ActionTraffic::Work {
         const int addends = layout.grad_addends;
         const int uses = owned.second_use_begin >= 0 ? 2 : 1;
         bytes_[kCp] += uses * context_bytes(layout.cp_addends, owned.count);
-        bytes_[kTp] += collective(Collective::AllReduce, addends, rank_->coords.tp % addends,
-                                  owned.count, {}, plan_.shape.grad, true);
+        bytes_[kTp] +=
+            collective(Collective::AllReduce, along(MeshAxis::Tp, addends, 1),
+                       rank_->coords.tp % addends, owned.count, {}, plan_.shape.grad, true);
       }
     }
   }
@@ -327,10 +327,11 @@ class ActionTraffic::Work {
     return zero_of(bucket).level == 0 ? 1 : zero_of(bucket).degree;
   }
 
-  // The size of each shard of a bucket and the bytes that its rank sends; -1 means not computed
-  // yet.
+  // The size of each shard of a bucket and the bytes that its rank sends, [shard, first position of
+  // its group in a node].
   struct ShardedBucket {
-    std::vector<int64_t> grads, params, reduced, gathered;
+    std::vector<int64_t> grads, params;
+    std::map<std::pair<int, int64_t>, int64_t> reduced, gathered;
   };
 
   ShardedBucket& sharded(const Bucket& bucket) {
@@ -345,8 +346,6 @@ class ActionTraffic::Work {
       result.grads.push_back(shard.grads.count);
       result.params.push_back(shard.params.count);
     }
-    result.reduced.assign(size_t(shards), -1);
-    result.gathered.assign(size_t(shards), -1);
     return result;
   }
 
@@ -359,15 +358,18 @@ class ActionTraffic::Work {
     if (shards > 1) {
       ShardedBucket& bucket = sharded(placed.bucket);
       const int index = zero_of(placed.bucket).index;
-      int64_t& bytes = bucket.reduced[size_t(index)];
-      if (bytes < 0) {
-        bytes = collective(Collective::ReduceScatter, shards, index, placed.bucket.grads().count,
-                           bucket.grads, plan_.shape.grad, is_canonical());
+      const GroupPlace place = along(MeshAxis::Dp, shards, stride);
+      const auto [bytes, is_new] = bucket.reduced.try_emplace({index, place.normalized().first}, 0);
+      if (is_new) {
+        bytes->second =
+            collective(Collective::ReduceScatter, place, index, placed.bucket.grads().count,
+                       bucket.grads, plan_.shape.grad, is_canonical());
       }
-      bytes_[kDp] += bytes;
+      bytes_[kDp] += bytes->second;
     }
-    bytes_[kDp] += collective(Collective::AllReduce, replicas, replica, placed.shard.grads.count,
-                              {}, plan_.shape.grad, is_canonical());
+    bytes_[kDp] +=
+        collective(Collective::AllReduce, along(MeshAxis::Dp, replicas, stride * shards), replica,
+                   placed.shard.grads.count, {}, plan_.shape.grad, is_canonical());
   }
 
   void count_gather(const PlacedBucket& placed) {
@@ -375,12 +377,14 @@ class ActionTraffic::Work {
     if (total == 0) return;
     ShardedBucket& bucket = sharded(placed.bucket);
     const int index = zero_of(placed.bucket).index;
-    int64_t& bytes = bucket.gathered[size_t(index)];
-    if (bytes < 0) {
-      bytes = collective(Collective::AllGather, shards(placed.bucket), index, total, bucket.params,
-                         plan_.shape.compute, is_canonical());
+    const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;
+    const GroupPlace place = along(MeshAxis::Dp, shards(placed.bucket), stride);
+    const auto [bytes, is_new] = bucket.gathered.try_emplace({index, place.normalized().first}, 0);
+    if (is_new) {
+      bytes->second = collective(Collective::AllGather, place, index, total, bucket.params,
+                                 plan_.shape.compute, is_canonical());
     }
-    bytes_[kDp] += bytes;
+    bytes_[kDp] += bytes->second;
   }
 
   void count_tied(const Action& action) {
@@ -391,20 +395,44 @@ class ActionTraffic::Work {
 
   // Gradients summed with another rank of the pipeline.
   int64_t pair_bytes(int side, int64_t count) const {
-    return collective(Collective::AllReduce, 2, side == kPeerBehind ? 0 : 1, count, {},
+    const GroupPlace pair{0, {2, plan_.num_ranks() - 1}, {}, ranks_per_node_};
+    return collective(Collective::AllReduce, pair, side == kPeerBehind ? 0 : 1, count, {},
                       plan_.shape.grad, is_canonical());
   }
 
-  int64_t collective(Collective collective, int size, int rank, int64_t count,
+  // `count` ranks of this rank's line along an axis, `step` coordinates apart: those of its block
+  // of count * step coordinates.
+  GroupPlace along(MeshAxis axis, int count, int step) const {
+    const MeshCoords& at = rank_->coords;
+    const int coord = axis == MeshAxis::Tp ? at.tp : axis == MeshAxis::Cp ? at.cp : at.dp;
+    const int64_t stride = span_of(plan_.mesh, axis).stride;
+    const int64_t index = coord / step % count;
+    const int64_t own = position_of(plan_.mesh, at);
+    return {own - index * step * stride, {count, step * stride}, {}, ranks_per_node_};
+  }
+  GroupPlace ranks_of_experts() const {
+    const Mesh& mesh = plan_.mesh;
+    const int fold = rank_->coords.expert_dp * mesh.ep;
+    MeshCoords first = rank_->coords;
+    first.cp = fold % mesh.cp;
+    first.dp = fold / mesh.cp;
+    return {position_of(mesh, first),
+            {mesh.ep_cp(), span_of(mesh, MeshAxis::Cp).stride},
+            {mesh.ep_dp(), span_of(mesh, MeshAxis::Dp).stride},
+            ranks_per_node_};
+  }
+
+  int64_t collective(Collective collective, const GroupPlace& place, int rank, int64_t count,
                      const std::vector<int64_t>& counts, DType dtype, bool canonical) const {
+    const auto size = int(place.inner.count * place.outer.count);
     if (size == 1) return 0;
     return collective_bytes_.sent(
         {.collective = collective, .rank = rank, .size = size, .count = count, .counts = counts},
-        size_of(dtype), canonical, shares_memory_);
+        place, size_of(dtype), canonical);
   }
 
   const RunPlan& plan_;
-  bool shares_memory_;
+  int64_t ranks_per_node_;
   CollectiveBytes& collective_bytes_;
   std::map<int, LayerKeep> layers_;                                   // by kind
   std::map<std::pair<std::vector<int64_t>, int>, StageMoves> moves_;  // content of a stage, tp rank

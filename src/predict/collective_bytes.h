@@ -3,31 +3,90 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "collectives/cost_model.h"
 #include "collectives/plan.h"
+#include "compile/run_plan.h"
+#include "graph/moves.h"
+#include "schema/link_tier.h"
+#include "schema/model_spec.h"
+#include "schema/program.h"
+#include "schema/stage_shape.h"
 
 namespace trireme {
 
-// Bytes that a rank sends in a collective with the algorithm that the runtime would choose. Caches
-// its answers, because choosing an algorithm is expensive and layouts ask for few different
-// collectives.
+// Seconds for which compute waits for the collectives inside layers. Time that parallel.tp_overlap
+// hides behind matmuls (tensor_moves.h) is not included.
+struct LayerComm {
+  double tp = 0.0;
+  double cp = 0.0;
+  double ep = 0.0;
+
+  double total() const { return tp + cp + ep; }
+  LayerComm& operator+=(const LayerComm& other);
+  friend LayerComm operator*(double factor, const LayerComm& comm);
+};
+
+// What the collectives inside the layers of a stage depend on, for one model and hardware.
+struct LayerCommKey {
+  ActionKind kind = ActionKind::F;
+  StageSpec stage;
+  StageShape shape;
+  RankSpan tp, cp, ep;
+  int num_ranks = 0;
+
+  friend auto operator<=>(const LayerCommKey&, const LayerCommKey&) = default;
+};
+
+// The ranks of a group by their positions: inner.count of them inner.stride apart, and these
+// outer.count times, outer.stride apart. Neighbouring positions share nodes of ranks_per_node.
+struct GroupPlace {
+  int64_t first = 0;  // position of the first rank
+  RankSpan inner, outer;
+  int64_t ranks_per_node = 1;
+
+  bool is_one_node() const;
+  std::vector<int> node_of() const;  // [rank of the group]
+  // The same for all groups whose ranks lie on nodes alike.
+  GroupPlace normalized() const;
+  friend auto operator<=>(const GroupPlace&, const GroupPlace&) = default;
+};
+
+// The costs by which the runtime of a plan chooses the algorithms of collectives: those of the
+// cluster file that all ranks have read, or else the usual ones.
+CommCost comm_cost(const RunPlan& plan);
+
+// Bytes that a rank sends in a collective with the algorithm that the runtime chooses: both ask
+// choose_algorithm, with the same costs and nodes. Caches its answers, because choosing an
+// algorithm is expensive and layouts ask for few different collectives. For the same reason it has
+// the seconds of the collectives inside layers that predict_layer_comm has priced, of one model and
+// hardware.
 class CollectiveBytes {
  public:
-  // `request.algorithm` is ignored. If the ranks share memory they are all on one node, else each
-  // rank is on a node of its own.
-  int64_t sent(const PlanRequest& request, int64_t element_bytes, bool canonical,
-               bool shares_memory);
+  explicit CollectiveBytes(const CommCost& cost) : cost_(cost) {}
+
+  std::map<LayerCommKey, LayerComm> layer_comm;
+
+  // The transfers of a stage between tp ranks, of one model.
+  const StageMoves& moves(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
+
+  // `request.algorithm` and `request.node_of` are ignored. Ranks of one node share memory.
+  int64_t sent(const PlanRequest& request, const GroupPlace& place, int64_t element_bytes,
+               bool canonical);
 
  private:
-  // Collective, size, root, count, counts, recv_counts, bytes per element, canonical.
+  // Collective, size, root, count, counts, recv_counts, bytes per element, canonical, place.
   using Asked = std::tuple<Collective, int, int, int64_t, std::vector<int64_t>,
-                           std::vector<int64_t>, int64_t, bool>;
+                           std::vector<int64_t>, int64_t, bool, GroupPlace>;
   struct Chosen {
     Algorithm algorithm = Algorithm::Auto;
     std::map<int, int64_t> sent;  // [rank]
   };
 
+  CommCost cost_;
+  std::map<std::pair<StageSpec, StageShape>, StageMoves> moves_;
   std::map<Asked, Chosen> chosen_;
 };
 

@@ -57,20 +57,40 @@ LayerComm operator*(double factor, const LayerComm& comm) {
 
 LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Action& action,
                              const Hardware& hardware, CollectiveBytes& collective_bytes) {
-  if (plan.mesh.tp * plan.mesh.cp * plan.mesh.ep == 1) return {};
+  const Mesh& mesh = plan.mesh;
+  if (mesh.tp * mesh.cp * mesh.ep == 1) return {};
   if (action.chunk < 0) return comm_of(plan, rank, action, hardware, collective_bytes);
   // All layers of a kind exchange the same bytes, so the cost of many follows from that of one.
   const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
   RankPlan outline;
   outline.coords = rank.coords;
+  outline.coords.pp = outline.coords.dp = 0;  // prices are those of the first groups
   outline.shape = rank.shape;
+  // What is computed again does not change F.
+  if (action.kind == ActionKind::F) {
+    outline.shape.recompute = Recompute::None;
+    outline.shape.again = 0;
+  }
   const auto of_part = [&](const StageSpec& part) {
     outline.chunks.assign(1, ChunkTables{.stage = part});
-    return comm_of(plan, outline, {.kind = action.kind}, hardware, collective_bytes);
+    const LayerCommKey key{action.kind,
+                           part,
+                           outline.shape,
+                           span_of(mesh, MeshAxis::Tp),
+                           span_of(mesh, MeshAxis::Cp),
+                           span_of(mesh, MeshAxis::Ep),
+                           mesh.size()};
+    const auto [known, is_new] = collective_bytes.layer_comm.try_emplace(key);
+    if (is_new) {
+      known->second = comm_of(plan, outline, {.kind = action.kind}, hardware, collective_bytes);
+    }
+    return known->second;
   };
-  LayerComm comm = of_part({stage.first_layer, 0, stage.has_embedding, stage.has_head});
-  for (const LayerRun& run : layer_runs(plan.model, stage)) {
-    comm += double(run.count) * of_part({run.first, 1, false, false});
+  LayerComm comm = of_part({0, 0, stage.has_embedding, stage.has_head});
+  const std::vector<LayerRun> kinds = layer_kinds(plan.model);
+  for (const LayerRun& run : layer_runs(kinds, stage)) {
+    const int64_t first = kinds[size_t(run.kind)].first;  // so that stages share prices
+    comm += double(run.count) * of_part({first, 1, false, false});
   }
   return comm;
 }

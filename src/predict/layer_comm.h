@@ -6,18 +6,6 @@
 
 namespace trireme {
 
-// Seconds for which compute waits for the collectives inside layers. Time that parallel.tp_overlap
-// hides behind matmuls (tensor_moves.h) is not included.
-struct LayerComm {
-  double tp = 0.0;
-  double cp = 0.0;
-  double ep = 0.0;
-
-  double total() const { return tp + cp + ep; }
-  LayerComm& operator+=(const LayerComm& other);
-  friend LayerComm operator*(double factor, const LayerComm& comm);
-};
-
 // Prices the collectives of F, B, W or BW of a chunk, or of Step: for each axis the bytes that this
 // rank sends divided by the bandwidth of the link, and the link's latency for each exchange of a
 // layer. Reads the chunk's stage and, for Step, the shards that the rank owns.

@@ -26,10 +26,36 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
   return sum;
 }
 
+}  // namespace
+
+Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
+  CollectiveBytes collective_bytes(comm_cost(plan));
+  return price_schedule(plan, hardware, collective_bytes).simulation;
+}
+
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
+  CollectiveBytes collective_bytes(comm_cost(plan));
+  return predict_stages(plan, hardware, price_schedule(plan, hardware, collective_bytes),
+                        collective_bytes);
+}
+
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
+                                      const PricedSchedule& priced,
+                                      CollectiveBytes& collective_bytes) {
+  const UnitPrices prices = price_units(plan, hardware);
+  std::vector<StepTimes> times(size_t(plan.mesh.pp));
+  if (!priced.simulation.ok()) return times;
+  for (const RankPlan& rank : plan.pipeline) {
+    times[size_t(rank.coords.pp)] =
+        predict_stage(plan, rank, prices, priced, hardware, collective_bytes);
+  }
+  return times;
+}
+
 // All ranks of one stage take the same time.
-StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
-                   const PricedSchedule& priced, const Hardware& hardware,
-                   CollectiveBytes& collective_bytes) {
+StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
+                        const PricedSchedule& priced, const Hardware& hardware,
+                        CollectiveBytes& collective_bytes) {
   const RankSimulation& simulated = priced.simulation->ranks[size_t(rank.coords.pp)];
   double own_elements = 0.0;
   for (const ChunkTables& chunk : rank.chunks) {
@@ -58,32 +84,6 @@ StepTimes times_of(const RunPlan& plan, const RankPlan& rank, const UnitPrices& 
   time.bubble = makespan_s - simulated.busy_s - simulated.exposed_comm_s;
   time.step = makespan_s + time.optimizer + dp_s + file_s + in_step.total();
   return time;
-}
-
-}  // namespace
-
-Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes;
-  return price_schedule(plan, hardware, collective_bytes).simulation;
-}
-
-std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes;
-  return predict_stages(plan, hardware, price_schedule(plan, hardware, collective_bytes),
-                        collective_bytes);
-}
-
-std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
-                                      const PricedSchedule& priced,
-                                      CollectiveBytes& collective_bytes) {
-  const UnitPrices prices = price_units(plan, hardware);
-  std::vector<StepTimes> times(size_t(plan.mesh.pp));
-  if (!priced.simulation.ok()) return times;
-  for (const RankPlan& rank : plan.pipeline) {
-    times[size_t(rank.coords.pp)] =
-        times_of(plan, rank, prices, priced, hardware, collective_bytes);
-  }
-  return times;
 }
 
 double Predictions::step_s() const {

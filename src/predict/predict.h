@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compile/price.h"
 #include "compile/run_plan.h"
 #include "predict/collective_bytes.h"
 #include "predict/price_schedule.h"
@@ -76,6 +77,11 @@ std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardw
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
                                       const PricedSchedule& priced,
                                       CollectiveBytes& collective_bytes);
+
+// The same for the ranks of the stage of one compiled rank, with the prices of the plan's units.
+StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
+                        const PricedSchedule& priced, const Hardware& hardware,
+                        CollectiveBytes& collective_bytes);
 
 // Predicts times and traffic of all ranks.
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "compile/compile_rank.h"
@@ -32,7 +33,8 @@ bool is_in_layers(const Action& action) {
 // it is counted once.
 class TrafficOfRanks {
  public:
-  TrafficOfRanks(const RunPlan& plan, ActionTraffic& counter) : plan_(plan), counter_(counter) {}
+  TrafficOfRanks(const RunPlan& plan, int ranks_per_node, ActionTraffic& counter)
+      : plan_(plan), counter_(counter), lies_alike_(lies_alike(plan.mesh, ranks_per_node)) {}
 
   // Returns what the ranks of a stage send, [tp, cp, dp] with tp fastest.
   const std::vector<AxisCounts>& of_stage(int pp) {
@@ -43,8 +45,9 @@ class TrafficOfRanks {
     }
     std::vector<RepeatedAction> repeated = repeated_actions(program, pp);
     for (const StageTraffic& traffic : counted_) {
-      if (traffic.content == content_of(plan_.model, first) && traffic.repeated == repeated)
-        return traffic.sent;
+      const bool is_alike =
+          traffic.content == content_of(plan_.model, first) && traffic.repeated == repeated;
+      if (is_alike && lies_alike_) return traffic.sent;
     }
     counted_.push_back({content_of(plan_.model, first), std::move(repeated), {}});
     StageTraffic& traffic = counted_.back();
@@ -55,6 +58,16 @@ class TrafficOfRanks {
   }
 
  private:
+  // True if no border between nodes cuts the groups of some stages or of some dp indices in another
+  // way than those of the others.
+  static bool lies_alike(const Mesh& mesh, int ranks_per_node) {
+    if (mesh.size() <= ranks_per_node) return true;
+    const auto is_even = [&](int ranks) {
+      return ranks_per_node % ranks == 0 || ranks % ranks_per_node == 0;
+    };
+    return is_even(mesh.tp) && is_even(mesh.tp * mesh.cp) && is_even(mesh.tp * mesh.cp * mesh.pp);
+  }
+
   struct StageTraffic {
     std::vector<int64_t> content;
     std::vector<RepeatedAction> repeated;
@@ -64,12 +77,13 @@ class TrafficOfRanks {
   void count_tp_rank(int pp, int tp, StageTraffic& traffic) {
     const Mesh& mesh = plan_.mesh;
     RankPlan rank = stored_rank(plan_, position_of(mesh, {.tp = tp, .pp = pp}));
-    std::map<std::pair<int, int>, AxisCounts> in_layers;  // (cp, ep)
+    std::map<std::tuple<int, int, int>, AxisCounts> in_layers;  // (cp, ep, dp unless all are alike)
     for (int dp = 0; dp < mesh.dp; ++dp) {
       move_along_dp(rank, dp, plan_);
       for (int cp = 0; cp < mesh.cp; ++cp) {
         move_to(rank, position_of(mesh, {.tp = tp, .cp = cp, .pp = pp, .dp = dp}), plan_);
-        const auto [layers, is_new] = in_layers.try_emplace({cp, rank.coords.ep});
+        const auto [layers, is_new] =
+            in_layers.try_emplace({cp, rank.coords.ep, lies_alike_ ? 0 : dp});
         AxisCounts sum = sent_by_pieces(rank);
         for (const RepeatedAction& entry : traffic.repeated) {
           if (!is_in_layers(entry.action)) {
@@ -95,13 +109,14 @@ class TrafficOfRanks {
 
   const RunPlan& plan_;
   ActionTraffic& counter_;
+  bool lies_alike_;
   std::deque<StageTraffic> counted_;  // a deque, because references to its elements must stay valid
 };
 
 }  // namespace
 
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
-  CollectiveBytes collective_bytes;
+  CollectiveBytes collective_bytes(comm_cost(plan));
   return predict_traffic(plan, rank, ranks_per_node, rank.program, collective_bytes);
 }
 
@@ -118,11 +133,11 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 }
 
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes;
+  CollectiveBytes collective_bytes(comm_cost(plan));
   const std::vector<StepTimes> times = predict_stages(
       plan, hardware, price_schedule(plan, hardware, collective_bytes), collective_bytes);
   ActionTraffic counter(plan, hardware.ranks_per_node(), collective_bytes);
-  TrafficOfRanks traffic(plan, counter);
+  TrafficOfRanks traffic(plan, hardware.ranks_per_node(), counter);
   std::vector<const std::vector<AxisCounts>*> of_stage;
   for (int pp = 0; pp < plan.mesh.pp; ++pp) of_stage.push_back(&traffic.of_stage(pp));
   const int64_t num_words = exchange_words(plan.pipeline.front());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "collectives/move_collective.h"
+#include "compile/link_cost.h"
 #include "compile/price.h"
 #include "graph/moves.h"
 #include "graph/param_table.h"
@@ -77,9 +78,9 @@ class Pricer {
   }
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
-    const bool shares_memory = plan_.num_ranks() <= hardware_.ranks_per_node();
-    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), size_of(dtype),
-                                  move.algorithm() == Algorithm::Canonical, shares_memory);
+    const GroupPlace place{0, span_of(plan_.mesh, MeshAxis::Tp), {}, hardware_.ranks_per_node()};
+    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), place,
+                                  size_of(dtype), move.algorithm() == Algorithm::Canonical);
   }
   double transfer_s(int64_t bytes) const {
     return link_.bytes_per_s > 0.0 ? link_.latency_s + double(bytes) / link_.bytes_per_s : 0.0;
@@ -100,7 +101,7 @@ TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const 
                                ActionKind kind, const LinkSpec& link, const Hardware& hardware,
                                CollectiveBytes& collective_bytes) {
   if (plan.mesh.tp == 1) return {};
-  const StageMoves moves = stage_moves(plan.model, stage, rank.shape);
+  const StageMoves& moves = collective_bytes.moves(plan.model, stage, rank.shape);
   Pricer pricer(plan, rank, stage, link, hardware, collective_bytes);
   if (kind == ActionKind::F) {
     pricer.add(moves.forward);

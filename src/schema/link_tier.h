@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct LinkTier {
 struct RankSpan {
   int64_t count = 1;
   int64_t stride = 1;
+
+  friend auto operator<=>(const RankSpan&, const RankSpan&) = default;
 };
 
 // How a group lies in the tiers: for each tier, how many ranks of the group are below one of its

@@ -94,6 +94,8 @@ struct StageSpec {
   int64_t num_layers = 0;
   bool has_embedding = true;
   bool has_head = true;
+
+  friend auto operator<=>(const StageSpec&, const StageSpec&) = default;
 };
 StageSpec whole_model(const ModelSpec& model);
 

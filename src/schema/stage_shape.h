@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -27,6 +28,8 @@ struct OptimizerStateSpec {
   bool master = true;  // fp32 weights, where the parameters are not fp32 themselves
 
   bool has_master(DType compute) const { return master && compute != DType::F32; }
+
+  friend auto operator<=>(const OptimizerStateSpec&, const OptimizerStateSpec&) = default;
 };
 
 // Everything beside the model that decides the memory of one stage.
@@ -56,6 +59,7 @@ struct StageShape {
   bool recomputes() const {
     return recompute == Recompute::Fit ? again != 0 : recompute != Recompute::None;
   }
+  friend auto operator<=>(const StageShape&, const StageShape&) = default;
 };
 
 }  // namespace trireme

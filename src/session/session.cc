@@ -14,6 +14,7 @@
 #include "comm/mpi/mpi_world.h"
 #include "config/cluster_file.h"
 #include "planner/make_plan.h"
+#include "predict/collective_bytes.h"
 #include "session/agree_on_plan.h"
 #include "session/asynchronous.h"
 #include "session/rank_session.h"
@@ -108,9 +109,10 @@ void sweep_folders(const SessionOptions& options) {
   for (RunObserver* observer : options.observers) observer->on_message(message);
 }
 
-WorldOptions world_options(const SessionOptions& options) {
+WorldOptions world_options(const SessionOptions& options, const RunPlan& plan) {
   return {.timeout_s = options.config.run.comm_timeout_s,
           .progress_timeout_s = options.config.checkpoint.timeout_s,
+          .cost = comm_cost(plan),
           .stop_signals = &options.stop_signals,
           .on_hang = options.on_hang};
 }
@@ -200,9 +202,9 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   };
   try {
     if (plan.is_asynchronous()) {
-      run_apart(plan, world_options(options), server_or_worker);
+      run_apart(plan, world_options(options, plan), server_or_worker);
     } else {
-      TRIREME_TRY_DONE(run_world(plan, world_options(options), together));
+      TRIREME_TRY_DONE(run_world(plan, world_options(options, plan), together));
     }
   } catch (const RankError& failure) {
     return failure.error();

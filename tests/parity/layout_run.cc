@@ -9,6 +9,7 @@
 #include "data/synthetic_source.h"
 #include "device/isa.h"
 #include "kernels/kernel_table.h"
+#include "predict/collective_bytes.h"
 #include "predict/predict.h"
 #include "train/run_state.h"
 
@@ -187,6 +188,7 @@ LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps) {
   run_ranks(plan.num_ranks(),
             {.timeout_s = plan.config.run.comm_timeout_s,
              .ranks_per_node = steps.ranks_per_node,
+             .cost = comm_cost(plan),
              .call_hook = steps.call_hook},
             RankRun(plan, steps, result, mutex));
   return result;

@@ -153,5 +153,41 @@ TEST(ParityOfTraffic, OfMessagesIsThePlannedToo) {
   }
 }
 
+// Between the nodes of a cluster file, of which the second has fast links inside its nodes and the
+// third a long latency.
+Hardware cluster_of(int64_t ranks_per_node, LinkSpec inside, LinkSpec between) {
+  Hardware hardware;
+  hardware.fp32_flops = hardware.bf16_flops = hardware.fp16_flops = 1e12;
+  hardware.memory_bytes_per_s = 1e11;
+  hardware.reduce_bytes_per_s = 1e11;
+  hardware.set_nodes(ranks_per_node, inside, between);
+  return hardware;
+}
+
+// The runtime chooses the algorithms that the plan names: with the costs of the cluster file, on
+// one to four nodes.
+TEST(ParityOfTraffic, OnNodesIsThePlannedForTheCostsOfTheirLinks) {
+  const LinkSpec fast{1e-7, 1e11}, slow{1e-5, 1e8}, late{1e-2, 1e11};
+  for (const Case& layout :
+       {Case{.dp = 4}, Case{.dp = 4, .zero = 1}, Case{.dp = 4, .zero = 3}, Case{.dp = 2, .tp = 2},
+        Case{.dp = 2, .pp = 2, .zero = 2}, Case{.tp = 2, .cp = 2}, Case{.tp = 4, .sequence = true},
+        Case{.dp = 4, .zero = 2, .hsdp_shard = 2},
+        Case{.dp = 2, .family = "moe_all", .cp = 2, .ep = 4}}) {
+    Case c = layout;
+    c.is_wide = true;
+    SCOPED_TRACE(c.name());
+    for (const int ranks_per_node : {1, 2, 3, 4}) {
+      for (const auto& [inside, between] : {std::pair{fast, slow}, {slow, slow}, {fast, late}}) {
+        const Hardware cluster = cluster_of(ranks_per_node, inside, between);
+        const Result<RunPlan> plan = make_plan(traffic_config(c, 2), {.hardware = cluster});
+        ASSERT_TRUE(plan.ok()) << plan.error().message;
+        const LayoutRun run =
+            run_layout(*plan, {.end = 2, .evaluates = false, .ranks_per_node = ranks_per_node});
+        EXPECT_EQ(run.differences, "") << ranks_per_node << " ranks on a node";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme
