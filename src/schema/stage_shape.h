@@ -33,7 +33,6 @@ struct OptimizerStateSpec {
 struct StageShape {
   int64_t micro_sequences = 1;
   DType compute = DType::F32;
-  DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
   Recompute recompute = Recompute::None;
   bool split_backward = false;  // B and W are separate actions: inputs of W live from B to W
   bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum
@@ -50,7 +49,8 @@ struct StageShape {
   ContextExchange context_exchange = ContextExchange::Ring;
   int ep = 1;  // ranks that share the experts, first along cp, then along dp
   int ep_rank = 0;
-  uint64_t again = 0;  // Recompute::Fit: the values that layers compute again (graph/keep.h)
+  uint64_t again = 0;       // Recompute::Fit: the values that layers compute again (graph/keep.h)
+  DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
 
   // True if the layers compute anything again.
   bool recomputes() const {
