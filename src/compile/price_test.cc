@@ -87,6 +87,26 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
 }
 
 // Every row of the list equals the plan of that row's configuration.
+// The update reads and writes gradients, state and parameters, so its price follows their dtypes.
+TEST(Price, AnUpdateMovesTheBytesThatAreKeptOfAParameter) {
+  const Hardware hardware = some_hardware();
+  const auto price = [&](const OptimizerStateSpec& state, DType grad) {
+    StageShape shape;
+    shape.compute = DType::BF16;
+    shape.grad = grad;
+    shape.optimizer_state = state;
+    return price_update(1e6, shape, hardware);
+  };
+  const double of_18 = price({}, DType::F32);
+  const OptimizerStateSpec moments{.moment = DType::BF16};
+  const OptimizerStateSpec no_master{.moment = DType::BF16, .master = false};
+  const OptimizerStateSpec momentum{.exp_avg_sq = false, .moment = DType::BF16, .master = false};
+  EXPECT_NEAR(price({}, DType::BF16) / of_18, 16.0 / 18.0, 1e-12);
+  EXPECT_NEAR(price(moments, DType::BF16) / of_18, 12.0 / 18.0, 1e-12);
+  EXPECT_NEAR(price(no_master, DType::BF16) / of_18, 8.0 / 18.0, 1e-12);
+  EXPECT_NEAR(price(momentum, DType::BF16) / of_18, 6.0 / 18.0, 1e-12);
+}
+
 TEST(Alternatives, AreThePlansOfTheirOwnConfigurations) {
   const RunConfig config = some_run();
   const auto ways = alternatives(config, {}, some_hardware());

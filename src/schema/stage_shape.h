@@ -53,7 +53,8 @@ struct StageShape {
   ContextExchange context_exchange = ContextExchange::Ring;
   int ep = 1;  // ranks that share the experts, first along cp, then along dp
   int ep_rank = 0;
-  uint64_t again = 0;  // Recompute::Fit: the values that layers compute again (graph/keep.h)
+  uint64_t again = 0;       // Recompute::Fit: the values that layers compute again (graph/keep.h)
+  DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
 
   // True if the layers compute anything again.
   bool recomputes() const {

@@ -36,10 +36,18 @@ class Asynchronous : public SessionTest {
 // A single worker reads its own pushes, so it repeats the run without a server bit for bit. The
 // same holds when either run resumes from a checkpoint of the other.
 TEST_F(Asynchronous, OneWorkerIsTheRunWithoutAServer) {
-  for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
+  struct Variant {
+    std::string name;
+    ComputeChoice compute;
+    StateChoice state = StateChoice::Fp32;
+  };
+  for (const auto& [name, compute, state] :
+       {Variant{"fp32", ComputeChoice::Fp32}, Variant{"bf16", ComputeChoice::Bf16},
+        Variant{"bf16_state", ComputeChoice::Bf16, StateChoice::Bf16}}) {
     RunConfig plain = eight_sequences(12);
     plain.precision.compute = compute;
-    const std::string name(name_of(compute));
+    plain.optim.grad_dtype = plain.optim.moment_dtype = state;
+    plain.optim.master = state == StateChoice::Fp32;
     const std::vector<double> expected = losses_of(plain, name);
     const RunConfig served = asynchronous(plain, 1, 2);
     EXPECT_EQ(losses_of(served, name + "_served"), expected);

@@ -27,6 +27,15 @@ std::vector<RunConfig> announcing_layouts() {
       c.parallel.zero = zero;
     });
   }
+  for (const int zero : {0, 3}) {
+    add([&](RunConfig& c) {
+      c.parallel.dp = 2;
+      c.parallel.zero = zero;
+      c.precision.compute = ComputeChoice::Bf16;
+      c.optim.grad_dtype = c.optim.moment_dtype = StateChoice::Bf16;
+      c.optim.master = false;
+    });
+  }
   add([](RunConfig& c) { c.parallel.pp = 2; });
   add([](RunConfig& c) {
     c.parallel.pp = 2;

@@ -8,6 +8,8 @@ void bench_optimizer(std::vector<BenchRow>& rows, const BenchContext& context) {
   const int64_t n = kOptimizerBenchSize;
   Tensor grad = varied(DType::F32, {n}), master = varied(DType::F32, {n});
   Tensor exp_avg(DType::F32, {n}), exp_avg_sq(DType::F32, {n}), param(DType::BF16, {n});
+  Tensor grad_bf16(DType::BF16, {n}), weight_bf16(DType::BF16, {n});
+  Tensor exp_avg_bf16(DType::BF16, {n}), exp_avg_sq_bf16(DType::BF16, {n});
   Tensor partials(DType::F64, {(n + kNormChunk - 1) / kNormChunk});
   const auto measure = [&](const char* name, DType dtype, double bytes, const char* formula,
                            auto&& call) {
@@ -37,6 +39,15 @@ void bench_optimizer(std::vector<BenchRow>& rows, const BenchContext& context) {
   measure("adamw ", DType::F32, 28, "read grad, read and write weight, 2 moments",
           [&] { adamw({}); });
   measure("adamw ", DType::BF16, 30, "the same, write bf16 param", [&] { adamw(param); });
+  measure("adamw, all in bf16 ", DType::BF16, 14, "the same bytes of 2, without a master", [&] {
+    kernels.adamw(context.stream, {.grad_N = grad_bf16,
+                                   .master_N = weight_bf16,
+                                   .exp_avg_N = exp_avg_bf16,
+                                   .exp_avg_sq_N = exp_avg_sq_bf16,
+                                   .param_N = {},
+                                   .lr = 1e-4f,
+                                   .weight_decay = 0.1f});
+  });
   measure("sgd with momentum ", DType::F32, 20, "read grad, read and write weight, momentum",
           [&] { sgd({}); });
   measure("sgd with momentum ", DType::BF16, 22, "the same, write bf16 param", [&] { sgd(param); });
