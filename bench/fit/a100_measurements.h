@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "schema/run_config.h"
+
 // Measured times of single kernels, collectives, layers and small runs on A100 80GB, to which the
 // free numbers of a device are fitted. Nothing of the tables of `trireme reproduce` is among them.
 
@@ -18,10 +20,15 @@ inline constexpr MeasuredProduct kMeasuredProducts[] = {{1024, 10240, 5120, 271.
 // One layer of the 22B model (64 heads, d_model 6144, 2,048 tokens, micro-batch 4) with tp = 8, in
 // milliseconds. Korthikanti et al. 2022 (arXiv:2205.05198), table 4.
 struct MeasuredLayer {
+  Recompute recompute;
   bool has_sequence_parallel;
   double forward_ms, backward_ms;
 };
-inline constexpr MeasuredLayer kMeasuredLayers[] = {{false, 7.7, 11.9}, {true, 7.2, 11.8}};
+inline constexpr MeasuredLayer kMeasuredLayers[] = {{Recompute::None, false, 7.7, 11.9},
+                                                    {Recompute::None, true, 7.2, 11.8},
+                                                    {Recompute::Full, false, 7.7, 19.5},
+                                                    {Recompute::Selective, false, 7.7, 13.2},
+                                                    {Recompute::Selective, true, 7.2, 13.1}};
 
 // F, B and W of an inner stage, in milliseconds, profiled. Qi et al. 2024 (arXiv:2401.10241),
 // tables 3 and 6; 1,024 tokens.

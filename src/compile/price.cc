@@ -12,15 +12,15 @@ namespace {
 
 constexpr double kAssumedCopyBytesPerFlop = 0.3;
 
-// Bytes that kernels move for every score of materialized attention. They are counted, not fitted:
-// the product writes a score, the softmax reads and writes it, and so on (docs/prices.md).
+// Bytes that kernels beside the products move for every score of materialized attention. They are
+// counted, not fitted: the softmax reads and writes a score, and so on (docs/prices.md).
 struct ScoreBytes {
   double forward = 0.0, backward = 0.0;
   int calls = 0;
 };
 ScoreBytes score_bytes(AttentionPractice practice, bool has_dropout) {
   const bool is_unfused = practice == AttentionPractice::MaterializedUnfusedSoftmax;
-  ScoreBytes bytes = is_unfused ? ScoreBytes{29.0, 19.0, 5} : ScoreBytes{8.0, 14.0, 1};
+  ScoreBytes bytes = is_unfused ? ScoreBytes{24.0, 10.0, 5} : ScoreBytes{4.0, 6.0, 1};
   if (has_dropout) {  // reads and writes a score, and writes or reads its mask
     bytes.forward += 5.0;
     bytes.backward += 5.0;
@@ -29,49 +29,128 @@ ScoreBytes score_bytes(AttentionPractice practice, bool has_dropout) {
   return bytes;
 }
 
-// The seconds of one half of an op, by what they are spent on.
+// Numbers of the results of one product call, those included whose multiprocessors idle: every
+// multiprocessor makes one tile after the other, and all wait for the last wave of tiles. The
+// library takes the tile that leaves the fewest idle, and cuts the sums of a product of less than
+// one wave into parts.
+double tiled_results(const Product& product, int multiprocessors) {
+  const double results = double(product.m) * double(product.n) * double(product.count);
+  if (multiprocessors == 0) return results;
+  const auto covered_by = [&](int64_t rows, int64_t cols) {
+    const int64_t tiles =
+        ((product.m + rows - 1) / rows) * ((product.n + cols - 1) / cols) * product.count;
+    const int64_t waves = (tiles + multiprocessors - 1) / multiprocessors;
+    const int64_t turns = waves == 1 ? tiles : waves * multiprocessors;
+    return double(turns) * double(rows * cols);
+  };
+  return std::min({covered_by(256, 128), covered_by(128, 256), covered_by(128, 128)});
+}
+
+// The seconds of the device in one half of an op or of a unit, by what they are spent on, and the
+// kernels that are launched for it.
 struct HalfTimes {
   double products_s = 0.0, attention_s = 0.0, memory_s = 0.0;
+  int calls = 0;
+
   double total_s() const { return products_s + attention_s + memory_s; }
+  // The host launches kernels while the device works, and the slower of the two sets the pace.
+  double waits_for_launches_s(double launch_s) const {
+    return std::max(0.0, calls * launch_s - total_s());
+  }
+  HalfTimes& operator+=(const HalfTimes& other) {
+    products_s += other.products_s;
+    attention_s += other.attention_s;
+    memory_s += other.memory_s;
+    calls += other.calls;
+    return *this;
+  }
 };
+
+// Numbers in the output of attention.
+double outputs_of(const AttentionWork& work) {
+  return double(work.sequences) * double(work.heads) * double(work.queries) * double(work.head_dim);
+}
+
+// The ops of a layer up to the last value that its backward pass needs. The product behind it is
+// not made again: its input is there. Nor are the sums behind that product, which no gradient
+// needs.
+std::vector<bool> up_to_last_needed(const Graph& placed) {
+  std::vector<bool> again(placed.ops.size(), true);
+  for (size_t i = placed.ops.size(); i-- > 0;) {
+    const OpKind kind = placed.ops[i].kind;
+    if (kind == OpKind::Linear) again[i] = false;
+    if (kind != OpKind::Add && kind != OpKind::Redistribute) break;
+    again[i] = false;
+  }
+  return again;
+}
+
+// The device alone, whose host is never too slow.
+Hardware with_free_launches(Hardware hardware) {
+  hardware.launch_s = 0.0;
+  return hardware;
+}
 
 class UnitPricer {
  public:
   UnitPricer(const ModelSpec& model, const StageShape& shape, const Hardware& hardware)
-      : shard_(shard_model(model, shape)), shape_(shape), hardware_(hardware) {}
+      : shard_(shard_model(model, shape)),
+        shape_(shape),
+        launch_s_(hardware.launch_s),
+        hardware_(with_free_launches(hardware)) {}
 
   ComputeTimes price(const Graph& stated, Recompute recompute) const {
     const Graph placed = placed_graph(stated, shape_);
     const Graph fused = fuse(placed);
-    const std::vector<OpWork> works =
+    std::vector<OpWork> works =
         op_works(hardware_.practice.fuses_kernels ? fused : placed, shard_, shape_);
+    if (hardware_.practice.fuses_dropout_add) join_dropouts(placed, works);
     const std::vector<bool> again = ops_again(placed, fused, recompute);
-    ComputeTimes times;
+    HalfTimes f, b, w, recomputed;
     for (size_t i = 0; i < works.size(); ++i) {
-      const OpWork& work = works[i];
-      const HalfTimes f = price(work.forward, work, 1.0);
-      const HalfTimes b = price(work.input_grad, work, kBackwardAttention);
-      const HalfTimes w = price(work.weight_grad);
-      times.f_s += f.total_s();
-      times.b_s += b.total_s();
-      times.w_s += w.total_s();
-      for (const HalfTimes& half : {f, b, w}) {
-        times.products_s += half.products_s;
-        times.attention_s += half.attention_s;
-        times.memory_s += half.memory_s;
-      }
-      if (again[i]) times.again_s += f.total_s();
+      const HalfTimes forward = price(works[i].forward, works[i], 1.0);
+      f += forward;
+      b += price(works[i].input_grad, works[i], kBackwardAttention);
+      w += price_weight_grad(works[i].weight_grad);
+      if (again[i]) recomputed += forward;
     }
-    times.b_s += times.again_s;
+    ComputeTimes times;
+    for (const HalfTimes& half : {f, b, w}) {
+      times.products_s += half.products_s;
+      times.attention_s += half.attention_s;
+      times.memory_s += half.memory_s + half.waits_for_launches_s(launch_s_);
+    }
+    const auto seconds = [&](const HalfTimes& half) {
+      return half.total_s() + half.waits_for_launches_s(launch_s_);
+    };
+    times.again_s = seconds(recomputed);
+    times.f_s = seconds(f);
+    times.b_s = seconds(b) + times.again_s;
+    times.w_s = seconds(w);
     return times;
   }
 
  private:
+  // One kernel drops numbers and adds them to the residual stream: beside the bytes of the sum, F
+  // writes a mask and B reads it, one byte for every 16-bit number.
+  static void join_dropouts(const Graph& placed, std::vector<OpWork>& works) {
+    for (size_t i = 0; i + 1 < works.size(); ++i) {
+      const Op& sum = placed.ops[i + 1];
+      const bool is_joined = placed.ops[i].kind == OpKind::Dropout && sum.kind == OpKind::Add &&
+                             reads(sum, placed.ops[i].outputs.front());
+      if (!is_joined) continue;
+      const double mask_bytes = works[i].forward.bytes / 4.0;
+      works[i].forward = {.products = {}, .bytes = mask_bytes, .calls = 0};
+      works[i].input_grad.bytes += mask_bytes;
+    }
+  }
+
   // The ops whose forward pass runs again before their backward pass.
   std::vector<bool> ops_again(const Graph& placed, const Graph& fused, Recompute recompute) const {
     const TrainerPractice& practice = hardware_.practice;
     if (recompute == Recompute::Full && practice.recomputes_whole_layers) {
-      return std::vector<bool>(placed.ops.size(), true);
+      return practice.stops_recompute_early ? up_to_last_needed(placed)
+                                            : std::vector<bool>(placed.ops.size(), true);
     }
     if (recompute == Recompute::Selective && practice.recomputes_attention) {
       std::vector<bool> again;
@@ -89,26 +168,53 @@ class UnitPricer {
       times.products_s += price_product(product, shape_.compute, hardware_);
     }
     times.memory_s = price_memory(half.bytes, half.calls, hardware_);
+    times.calls = half.calls + int(half.products.size());
+    return times;
+  }
+  HalfTimes price_weight_grad(const HalfWork& half) const {
+    HalfTimes times = price(half);
+    for (const Product& product : half.products) {
+      const double params = double(product.m) * double(product.n) * double(product.count);
+      times.memory_s += price_memory(params * hardware_.practice.grad_copy_bytes, 0, hardware_);
+      if (hardware_.practice.grad_copy_bytes > 0.0) ++times.calls;
+    }
     return times;
   }
   HalfTimes price(const HalfWork& half, const OpWork& work, double attention_factor) const {
     HalfTimes times = price(half);
-    if (work.attention) times.attention_s = price_attention(*work.attention, attention_factor);
+    if (!work.attention) return times;
+    times.attention_s = price_attention(*work.attention, attention_factor);
+    times.calls += attention_calls(attention_factor > 1.0);
     return times;
   }
 
   double price_attention(const AttentionWork& work, double factor) const {
     const AttentionPractice practice = hardware_.practice.attention;
-    const double copies_s = hardware_.practice.fuses_kernels ? 0.0 : price_copies(work);
+    const bool is_backward = factor > 1.0;
+    const double copies_s =
+        hardware_.practice.fuses_kernels ? 0.0 : price_copies(work, is_backward);
     if (practice != AttentionPractice::Fused) {
-      return copies_s + price_scores(work, practice, factor > 1.0);
+      return copies_s + price_scores(work, practice, is_backward);
     }
     return copies_s + price_fused_attention(work, factor, shape_.compute, hardware_);
   }
 
-  // Queries, keys and values of every head are copied, so that each head lies by itself.
-  double price_copies(const AttentionWork& work) const {
-    return price_memory(2.0 * work.elements() * double(size_of(shape_.compute)), 1, hardware_);
+  int attention_calls(bool is_backward) const {
+    const TrainerPractice& practice = hardware_.practice;
+    const int copies = practice.fuses_kernels ? 0 : 1;
+    if (practice.attention == AttentionPractice::Fused) return copies + 1;
+    const int products = is_backward ? 4 : 2;
+    return copies + products + score_bytes(practice.attention, shard_.dropout > 0.0).calls;
+  }
+
+  // The gradients of queries, keys and values are copied side by side, for the product that has
+  // made all three. Products of scores and values lie head by head, and are copied to lie token by
+  // token.
+  double price_copies(const AttentionWork& work, bool is_backward) const {
+    const bool lies_by_heads = hardware_.practice.attention != AttentionPractice::Fused;
+    double copied = is_backward ? work.elements() : 0.0;
+    if (lies_by_heads) copied += outputs_of(work);
+    return price_memory(2.0 * copied * double(size_of(shape_.compute)), 1, hardware_);
   }
 
   // Two products of all queries and keys in F, four in B, and what is done with their scores.
@@ -127,7 +233,8 @@ class UnitPricer {
 
   ModelShard shard_;
   const StageShape& shape_;
-  const Hardware& hardware_;
+  double launch_s_;
+  Hardware hardware_;
 };
 
 }  // namespace
@@ -163,8 +270,8 @@ double seconds_of(const ComputeTimes& times, ActionKind kind) {
 }
 
 double price_product(const Product& product, DType compute, const Hardware& hardware) {
-  const double deep_flops = 2.0 * double(product.m) * double(product.n) *
-                            (double(product.k) + hardware.matmul_depth) * double(product.count);
+  const double deep_flops = 2.0 * tiled_results(product, hardware.multiprocessors) *
+                            (double(product.k) + hardware.matmul_depth);
   const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
   const double bytes = product.elements() * double(size_of(compute));
   return std::max(flops_s, price_memory(bytes, 1, hardware));
@@ -176,9 +283,7 @@ double price_memory(double bytes, int calls, const Hardware& hardware) {
 }
 
 double fused_attention_bytes(const AttentionWork& work, DType compute) {
-  const double outputs =
-      double(work.sequences) * double(work.heads) * double(work.queries) * double(work.head_dim);
-  return (work.elements() + outputs) * double(size_of(compute));
+  return (work.elements() + outputs_of(work)) * double(size_of(compute));
 }
 
 double price_fused_attention(const AttentionWork& work, double factor, DType compute,

@@ -86,6 +86,78 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
   }
 }
 
+// Every multiprocessor makes whole tiles of 256 x 128 numbers, and all wait for the last wave. A
+// product of less than one wave is cut along its sums instead.
+TEST(Price, ProductsTakeWholeWavesOfTiles) {
+  Hardware tiled = some_hardware();
+  tiled.multiprocessors = 10;
+  tiled.memory_bytes_per_s = 1e15;
+  Hardware smooth = tiled;
+  smooth.multiprocessors = 0;
+  const auto seconds = [](int64_t m, int64_t n, int64_t k, const Hardware& hardware) {
+    return price_product({m, n, k}, DType::BF16, hardware);
+  };
+  for (const int64_t waves : {1, 2, 5}) {
+    const double full_s = seconds(256 * 10, 128 * waves, 512, tiled);
+    EXPECT_DOUBLE_EQ(full_s, seconds(256 * 10, 128 * waves, 512, smooth));
+    EXPECT_GT(seconds(256 * 10 + 1, 128 * waves, 512, tiled), full_s);
+  }
+  for (const int64_t m : {1, 127, 500, 2048, 4000}) {
+    for (const int64_t n : {1, 96, 700, 2560, 9000}) {
+      for (const int64_t k : {64, 1000}) {
+        const double whole_s = seconds(m, n, k, tiled);
+        EXPECT_GE(whole_s, seconds(m, n, k, smooth));
+        EXPECT_LE(whole_s, seconds(m + 60, n, k, tiled));
+        EXPECT_LE(whole_s, seconds(m, n + 60, k, tiled));
+        EXPECT_LT(whole_s, seconds(m, n, k + 60, tiled));
+      }
+    }
+  }
+}
+
+// The host launches kernels while the device works: a host that is fast enough costs nothing, a
+// slow one sets the pace.
+TEST(Price, TheSlowerOfHostAndDeviceSetsThePace) {
+  const RunPlan plan = plan_of(some_run());
+  const auto layer_s = [&](double launch_s, double speed) {
+    Hardware hardware = some_hardware();
+    hardware.launch_s = launch_s;
+    hardware.bf16_flops *= speed;
+    hardware.fp32_flops *= speed;
+    hardware.memory_bytes_per_s *= speed;
+    return price_units(plan, hardware).layers.front().total_s();
+  };
+  const double device_s = layer_s(0.0, 1.0);
+  EXPECT_DOUBLE_EQ(layer_s(device_s * 1e-6, 1.0), device_s);
+  const double host_s = layer_s(device_s, 1.0);
+  EXPECT_GT(host_s, 3.0 * device_s);
+  EXPECT_DOUBLE_EQ(layer_s(device_s, 1e3), host_s);
+  EXPECT_DOUBLE_EQ(layer_s(2.0 * device_s, 1.0), 2.0 * host_s);
+}
+
+// What a trainer moves for gradients, and what it computes again, is added to the price.
+TEST(Price, PracticesOfTrainersAreAddedUp) {
+  RunConfig config = some_run();
+  config.model.family = ModelFamily::Gpt2;
+  config.memory.recompute = Recompute::Full;
+  const RunPlan plan = plan_of(config);
+  const auto layer_of = [&](const TrainerPractice& practice) {
+    Hardware hardware = some_hardware();
+    hardware.practice = practice;
+    return price_units(plan, hardware).layers.front();
+  };
+  TrainerPractice practice = practice_of_megatron_2021();
+  const ComputeTimes adds_apart = layer_of(practice);
+  practice.grad_copy_bytes = 0.0;
+  const ComputeTimes whole = layer_of(practice);
+  EXPECT_LT(whole.w_s, adds_apart.w_s);
+  EXPECT_DOUBLE_EQ(whole.again_s, whole.f_s);
+  practice.stops_recompute_early = true;
+  const ComputeTimes early = layer_of(practice);
+  EXPECT_LT(early.again_s, whole.again_s);
+  EXPECT_GT(early.again_s, 0.5 * whole.again_s);
+}
+
 // Every row of the list equals the plan of that row's configuration.
 // The update reads and writes gradients, state and parameters, so its price follows their dtypes.
 TEST(Price, AnUpdateMovesTheBytesThatAreKeptOfAParameter) {

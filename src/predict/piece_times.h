@@ -8,10 +8,11 @@ namespace trireme {
 // each matmul, and the transfers run one after the other.
 struct PieceTimes {
   int pieces = 1;
-  bool goes_round = false;  // true for a ring, false for sums
-  double matmul_s = 0.0;    // of all pieces together
-  double weights_s = 0.0;   // every matmul after the first reads the weights again
-  double transfer_s = 0.0;  // of one piece
+  bool goes_round = false;   // true for a ring, false for sums
+  double matmul_s = 0.0;     // of all pieces together
+  double weights_s = 0.0;    // every matmul after the first reads the weights again
+  double transfer_s = 0.0;   // of one piece
+  double taken_share = 0.0;  // of the matmul's speed, that a transfer beside it takes
 
   double moved_s() const { return (goes_round ? pieces - 1 : pieces) * transfer_s; }
   double split_s() const { return (pieces - 1) * weights_s; }

@@ -114,7 +114,8 @@ Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPri
   if (!hardware.practice.reduces_beside_compute && rank.zero.level < 3) {
     return reduced_at_the_end(rank.program, collective_s);
   }
-  return simulate_overlap(rank.program, data_parallel_shape(rank), {compute_s, collective_s});
+  return simulate_overlap(rank.program, data_parallel_shape(rank),
+                          {compute_s, collective_s, hardware.overlap_share});
 }
 
 }  // namespace trireme

@@ -7,12 +7,44 @@
 #include "collectives/move_collective.h"
 #include "compile/link_cost.h"
 #include "compile/price.h"
+#include "graph/model_graphs.h"
 #include "graph/moves.h"
 #include "graph/param_table.h"
+#include "graph/place.h"
+#include "graph/stack.h"
 #include "predict/piece_times.h"
+#include "sim/simulate_overlap.h"
 
 namespace trireme {
 namespace {
+
+// Seconds of the products beside which a layer's transfers run in BW, in the order of stage_moves:
+// beside the sum of an input's gradient the weights' gradients are made, and beside the gather of
+// what a product has read, the input's gradient. 0: nothing runs beside it.
+struct ProductsBeside {
+  std::vector<double> input_moves_s, weight_moves_s;
+};
+
+ProductsBeside products_beside_moves(const ModelSpec& model, const StageShape& shape,
+                                     const Hardware& hardware) {
+  const Graph placed = place(stack(layer_graph(model, 0)), shape);
+  const std::vector<OpWork> works = op_works(placed, shard_model(model, shape), shape);
+  ProductsBeside beside;
+  for (const Op& move : placed.ops) {
+    if (move.kind != OpKind::Redistribute || move.axis != MeshAxis::Tp) continue;
+    double seconds = 0.0;
+    for (size_t i = 0; i < placed.ops.size(); ++i) {
+      if (!reads(placed.ops[i], move.outputs.front())) continue;
+      for (const Product& product : works[i].weight_grad.products) {
+        seconds += price_product(product, shape.compute, hardware);
+      }
+    }
+    const bool is_entry = !(move.change.from == Placement::partial());
+    beside.input_moves_s.push_back(is_entry ? seconds : 0.0);
+    if (is_entry) beside.weight_moves_s.push_back(seconds);
+  }
+  return beside;
+}
 
 class Pricer {
  public:
@@ -43,6 +75,21 @@ class Pricer {
       }
     }
   }
+  // Adds transfers of which those of a layer start together with products: beside_s has the seconds
+  // of these products for each transfer of one layer. Compute waits for the rest of the transfer.
+  void add_beside(const std::vector<TensorMove>& moves, const std::vector<double>& beside_s) {
+    size_t next = 0;
+    for (const TensorMove& move : moves) {
+      const bool is_of_layer = move.tensor.find("layers.") != std::string::npos;
+      const double before_s = sum_.seconds;
+      add({move});
+      if (!is_of_layer) continue;
+      const double product_s = beside_s[next++ % beside_s.size()];
+      const double whole_s = sum_.seconds - before_s;
+      const double slowed_s = slowdown_s(product_s, whole_s, hardware_.overlap_share);
+      sum_.seconds = before_s + std::max(slowed_s, whole_s - product_s);
+    }
+  }
   const TensorMoves& sum() const { return sum_; }
 
  private:
@@ -70,6 +117,7 @@ class Pricer {
     }
     const double flops = 2.0 * double(move.global[0]) * double(elements);
     PieceTimes times;
+    times.taken_share = hardware_.overlap_share;
     times.matmul_s = flops / (peak_flops(plan_, hardware_) * hardware_.matmul_share);
     if (hardware_.memory_bytes_per_s > 0.0) {
       times.weights_s = price_memory(double(elements * size_of(move.dtype)), 1, hardware_);
@@ -110,6 +158,12 @@ TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const 
   const bool runs_all_again =
       hardware.practice.recomputes_whole_layers && rank.shape.recompute == Recompute::Full;
   pricer.add(runs_all_again ? moves.forward : moves.recompute);
+  if (kind == ActionKind::BW && hardware.practice.hides_tp_sums) {
+    const ProductsBeside beside = products_beside_moves(plan.model, rank.shape, hardware);
+    pricer.add_beside(moves.backward_input, beside.input_moves_s);
+    pricer.add_beside(moves.backward_weight, beside.weight_moves_s);
+    return pricer.sum();
+  }
   if (kind != ActionKind::W) pricer.add(moves.backward_input);
   if (kind != ActionKind::B) pricer.add(moves.backward_weight);
   return pricer.sum();

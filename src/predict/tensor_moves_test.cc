@@ -120,5 +120,30 @@ TEST(TensorMoves, HideBehindMatmulsInThePredictedStep) {
   });
 }
 
+// A trainer that hides sums behind the gradients of weights sends the same bytes and never waits
+// longer; the more its transfers slow the products, the less it gains.
+TEST(TensorMoves, BesideWeightGradientsNeverCostMore) {
+  for_every_run([](const RunConfig& config) {
+    const RunPlan plan = plan_of(config, false);
+    for (const double bytes_per_s : {1e8, 1e9, 1e10, 1e15}) {
+      Hardware waits = hardware_of(bytes_per_s, 1e-6);
+      const TensorMoves whole = moves_of(plan, plan.pipeline[0], ActionKind::BW, waits);
+      double least_s = 0.0;
+      for (const double share : {0.0, 0.2, 0.5}) {
+        Hardware hides = waits;
+        hides.practice.hides_tp_sums = true;
+        hides.overlap_share = share;
+        const TensorMoves beside = moves_of(plan, plan.pipeline[0], ActionKind::BW, hides);
+        EXPECT_EQ(beside.sent_bytes, whole.sent_bytes);
+        EXPECT_LT(beside.seconds, whole.seconds);
+        EXPECT_GE(beside.seconds, least_s);
+        least_s = beside.seconds;
+        EXPECT_EQ(moves_of(plan, plan.pipeline[0], ActionKind::F, hides).seconds,
+                  moves_of(plan, plan.pipeline[0], ActionKind::F, waits).seconds);
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace trireme

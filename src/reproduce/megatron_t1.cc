@@ -49,7 +49,7 @@ PublishedRun megatron_run(const MegatronRow& row) {
     run.parallel.chunks = row.chunks;
   }
   run.recompute = Recompute::Full;
-  run.practice = practice_of(TrainerKind::Megatron);
+  run.practice = practice_of_megatron_2021();
   run.global_sequences = row.global_sequences;
   run.micro_sequences = row.micro_sequences;
   run.step_s = executed_flops(run) / run.num_ranks() / (row.tflops * 1e12);
@@ -71,10 +71,9 @@ Result<Reproduction> reproduce_megatron_t1() {
       "The paper prints TFLOP/s of a device; the measured step is the FLOPs of its equation 3 over "
       "that rate.",
       "The runs used fp16, which is priced as bf16: both take the same time.",
-      "Gradients are summed in one piece behind the backward pass (parallel.bucket_bytes), as the "
-      "authors' program of that time did; theirs have 16 bits, ours 32.",
-      "The paper scatters what a stage sends over the tensor-parallel ranks and gathers it behind "
-      "the link; our stages send whole activations.",
+      "The runs are priced as Megatron-LM of 2021 executed them: gradients of 16 bits are added "
+      "after every micro-batch and summed in one piece behind the backward pass, every sum over "
+      "the tensor-parallel ranks is waited for, and these ranks share what a stage sends.",
   };
   TRIREME_TRY_DONE(price_runs({{megatron_t1_runs(), dgx_a100_80g()}}, result));
   return result;

@@ -20,6 +20,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.bf16_flops", false, kNoLimit},
                              {"device.memory_bytes_per_s", false, kNoLimit},
                              {"device.memory_bytes", true, kNoLimit},
+                             {"device.multiprocessors", true, 1e6},
                              {"device.reduce_bytes_per_s", true, kNoLimit},
                              {"device.offload_bytes_per_s", true, kNoLimit},
                              {"device.fp16_flops", false, kNoLimit},
@@ -29,6 +30,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.memory_share", false, 1.0},
                              {"device.launch_s", true, 1.0},
                              {"device.collective_s", true, 1.0},
+                             {"device.overlap_share", true, 0.9},
                              {"device.step_s", true, 1e6},
                              {"device.watts", true, 1e6},
                              {"device.mtbf_hours", true, kNoLimit},
@@ -76,6 +78,8 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("fp16_flops", &hardware.fp16_flops, "the same in fp16; absent: bf16's");
   add("memory_bytes_per_s", &hardware.memory_bytes_per_s, "read plus written by a copy");
   add("memory_bytes", &hardware.memory_bytes, "of a rank; 0: unknown, nothing is refused");
+  add("multiprocessors", &hardware.multiprocessors,
+      "that take the tiles of a product; 0: no tiles");
   add("reduce_bytes_per_s", &hardware.reduce_bytes_per_s, "adding one vector to another");
   add("offload_bytes_per_s", &hardware.offload_bytes_per_s,
       "read or written by memory.offload; 0: unknown, it takes no time");
@@ -83,8 +87,9 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("matmul_depth", &hardware.matmul_depth, "a product of depth k takes the time of k + this");
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");
   add("memory_share", &hardware.memory_share, "of memory_bytes_per_s that other kernels reach");
-  add("launch_s", &hardware.launch_s, "shortest time of a kernel");
+  add("launch_s", &hardware.launch_s, "in which the host launches a kernel");
   add("collective_s", &hardware.collective_s, "time of a collective beside its messages");
+  add("overlap_share", &hardware.overlap_share, "of compute, that a collective beside it takes");
   add("step_s", &hardware.step_s, "time of a step that no kernel accounts for");
   add("watts", &hardware.watts, "power of a device at work; 0: unknown");
   add("mtbf_hours", &hardware.mtbf_hours,

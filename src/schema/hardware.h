@@ -21,16 +21,20 @@ struct Hardware {
   double fp16_flops = 0.0;
   double memory_bytes_per_s = 0.0;
   int64_t memory_bytes = 0;  // of one rank; 0: unknown
+  // Multiprocessors over which a product's tiles are dealt out; 0: products have no tiles that
+  // count.
+  int multiprocessors = 0;
 
   // The free numbers, fitted to single kernels and collectives.
   double matmul_share = 0.85;     // share of the peak that large products reach
   double matmul_depth = 0.0;      // a product of depth k takes the time of one of k + this
   double attention_share = 0.6;   // share of the peak that fused attention reaches
   double memory_share = 1.0;      // share of memory_bytes_per_s that other kernels reach
-  double launch_s = 0.0;          // shortest time of a kernel, in which the next one is launched
+  double launch_s = 0.0;          // time in which the host launches a kernel
   double collective_s = 0.0;      // time of a collective beside its messages
   double step_s = 0.0;            // time of a step that no kernel accounts for
   double reduce_bytes_per_s = 0;  // speed of adding one vector to another
+  double overlap_share = 0.0;     // of the compute, that a collective beside it takes
   // Of a rank, read or written, through which memory.offload moves its data: the disk here, the
   // link to the host's memory on a cluster of other devices. 0: unknown, and not priced.
   double offload_bytes_per_s = 0;

@@ -37,7 +37,6 @@ struct StageShape {
   int64_t micro_sequences = 1;
   DType compute = DType::F32;
   Recompute recompute = Recompute::None;
-  DType grad = DType::F32;      // of the parameters' gradients: fp32 or bf16
   bool split_backward = false;  // B and W are separate actions: inputs of W live from B to W
   bool tied_use_apart = false;  // each use of a tied parameter has its own gradient sum
   OptimizerStateSpec optimizer_state = {};

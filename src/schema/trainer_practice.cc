@@ -3,31 +3,52 @@
 namespace trireme {
 namespace {
 
-// The update of mixed precision with one kernel for all parameters, bytes of a parameter: the
-// 16-bit gradient is read and written in fp32 (6), read for the norm (4), and read again with the
-// master weight and both moments, which are written (28); then the 16-bit weight is written (2).
-constexpr double kMixedUpdateBytes = 40.0;
+// The update of mixed precision, bytes of a parameter: the 16-bit gradient is read and written in
+// fp32 (6), scaled back in place and checked for infinities (8), read for the norm (4) and clipped
+// in place (8). One kernel reads it with the master weight and both moments, which it writes (28).
+// The master weight is copied to the 16-bit weight (6), and the gradient is set to zero (2).
+constexpr double kMixedUpdateBytes = 62.0;
+
+// A 16-bit gradient is added to that of the micro-batches before: two are read, one is written.
+constexpr double kAddedGradBytes = 6.0;
+
+// Fully sharded data parallelism copies gathered parameters to their places before F and before B
+// (4 each), and a 16-bit gradient as fp32 to the buffer that is reduced (6).
+constexpr double kShardedCopyBytes = 14.0;
 
 }  // namespace
 
+TrainerPractice practice_of_megatron_2021() {
+  return {.attention = AttentionPractice::Materialized,
+          .fuses_kernels = false,
+          .fuses_dropout_add = true,
+          .reduces_beside_compute = false,
+          .blocks_on_transfers = true,
+          .splits_messages = true,
+          .recomputes_attention = true,
+          .recomputes_whole_layers = true,
+          .grad_bytes = 2,
+          .grad_copy_bytes = kAddedGradBytes,
+          .update_bytes = kMixedUpdateBytes};
+}
+
 TrainerPractice practice_of(TrainerKind trainer) {
   switch (trainer) {
-    case TrainerKind::Megatron:
-    case TrainerKind::DeepSpeed:  // Megatron-DeepSpeed runs the layers of Megatron-LM
-      return {.attention = AttentionPractice::Materialized,
-              .fuses_kernels = false,
-              .reduces_beside_compute = false,
-              .blocks_on_transfers = true,
-              .splits_messages = true,
-              .recomputes_attention = true,
-              .recomputes_whole_layers = true,
-              .grad_bytes = 2,
-              .update_bytes = kMixedUpdateBytes};
+    case TrainerKind::Megatron: {
+      TrainerPractice practice = practice_of_megatron_2021();
+      practice.hides_tp_sums = true;
+      practice.grad_copy_bytes = 0.0;  // the product adds the gradient itself
+      return practice;
+    }
+    case TrainerKind::DeepSpeed:  // Megatron-DeepSpeed runs the layers of the earlier Megatron-LM
+      return practice_of_megatron_2021();
     case TrainerKind::Torchtitan:
       return {.fuses_kernels = false,
               .recomputes_attention = true,
               .recomputes_whole_layers = true,
-              .grad_bytes = 4};
+              .stops_recompute_early = true,
+              .grad_bytes = 4,
+              .grad_copy_bytes = kShardedCopyBytes};
   }
   return {};
 }

@@ -14,14 +14,20 @@ enum class AttentionPractice : uint8_t { Fused, Materialized, MaterializedUnfuse
 // program. Only prices depend on it.
 struct TrainerPractice {
   AttentionPractice attention = AttentionPractice::Fused;
-  double attention_share = 0.0;  // of the peak, that its fused kernel reaches; 0: the device's
-  bool fuses_kernels = true;     // the residual stream and the loss are computed inside products
+  double attention_share = 0.0;    // of the peak, that its fused kernel reaches; 0: the device's
+  bool fuses_kernels = true;       // the residual stream and the loss are computed inside products
+  bool fuses_dropout_add = false;  // if not fuses_kernels: one kernel drops and adds the stream
   bool reduces_beside_compute = true;    // gradients are reduced while others are computed
   bool blocks_on_transfers = false;      // a stage waits for what it sends and receives
   bool splits_messages = false;          // each tp rank sends a part of what stages exchange
   bool recomputes_attention = false;     // recompute = "selective": the core of attention
   bool recomputes_whole_layers = false;  // recompute = "full": every op of a layer
-  int grad_bytes = 0;                    // of a gradient that is reduced; 0: those of our tables
+  bool stops_recompute_early = false;    // then: not behind the last value that B and W need
+  bool hides_tp_sums = false;  // sums of input gradients over tp run beside weight gradients
+  int grad_bytes = 0;          // of a gradient that is reduced; 0: those of our tables
+  // Bytes of a parameter that other kernels move in every micro-batch once a product has written
+  // its gradient: they add it to earlier ones, or copy it for its reduction.
+  double grad_copy_bytes = 0.0;
   double update_bytes = 0.0;  // of a parameter, moved by the update; 0: those of our tables
 
   // Bytes of a gradient that is reduced, where ours have this dtype.
@@ -34,5 +40,9 @@ struct TrainerPractice {
 // executes a layout in another way.
 enum class TrainerKind : uint8_t { Megatron, Torchtitan, DeepSpeed };
 TrainerPractice practice_of(TrainerKind trainer);
+
+// Megatron-LM before version 3.0 (2022), which waits for every sum over tp and adds gradients by
+// kernels of their own.
+TrainerPractice practice_of_megatron_2021();
 
 }  // namespace trireme

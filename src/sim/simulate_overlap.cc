@@ -85,8 +85,11 @@ class OverlapSimulator {
 
   void compute(const Action& action) {
     const double seconds = costs_.compute_s(action);
-    clock_s_ += seconds;
+    const double beside_s = std::max(0.0, link_free_s_ - clock_s_);
+    const double slowed_s = slowdown_s(seconds, beside_s, costs_.taken_share);
+    clock_s_ += seconds + slowed_s;
     result_.compute_s += seconds;
+    result_.exposed_s += slowed_s;
   }
 
   const Program& program_;
@@ -100,6 +103,11 @@ class OverlapSimulator {
 };
 
 }  // namespace
+
+double slowdown_s(double compute_s, double transfer_s, double taken_share) {
+  const double slow_to_the_end_s = compute_s * taken_share / (1.0 - taken_share);
+  return std::min(taken_share * transfer_s, slow_to_the_end_s);
+}
 
 Overlap simulate_overlap(const Program& program, const DataParallelShape& shape,
                          const OverlapCosts& costs) {

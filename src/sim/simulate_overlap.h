@@ -12,13 +12,18 @@ namespace trireme {
 struct OverlapCosts {
   std::function<double(const Action&)> compute_s;     // for F, B, W, BW, Sum, Step
   std::function<double(const Action&)> collective_s;  // for ReduceGrad over dp, and Unshard
+  double taken_share = 0.0;  // of the compute, that a collective takes while it runs
 };
+
+// Seconds by which compute becomes longer when a transfer runs beside it from its begin on and
+// takes a share of its speed. The compute, or else the transfer, may be over first.
+double slowdown_s(double compute_s, double transfer_s, double taken_share);
 
 struct Overlap {
   double makespan_s = 0;
   double compute_s = 0;
   double link_s = 0;           // of all collectives
-  double exposed_s = 0;        // time in which the rank waits for a collective
+  double exposed_s = 0;        // time in which the rank waits for a collective or is slowed by one
   std::vector<Span> timeline;  // [action] when it ran, waits included
 };
 

@@ -108,5 +108,40 @@ TEST(Overlap, LargerBucketsPayLessLatencyAndExposeALongerEnd) {
   EXPECT_GT(run(1, 0.1, 10.0).makespan_s, run(6, 0.1, 10.0).makespan_s);
 }
 
+// While both run, compute has the share that the transfer leaves; the compute that is done does not
+// change.
+TEST(Slowdown, TakesItsShareFromComputeWhileBothRun) {
+  for (const double compute_s : {0.0, 0.3, 1.0, 7.0}) {
+    for (const double transfer_s : {0.0, 0.2, 1.0, 9.0}) {
+      for (const double share : {0.0, 0.1, 0.5, 0.9}) {
+        const double end_s = compute_s + slowdown_s(compute_s, transfer_s, share);
+        const double both_s = std::min(end_s, transfer_s);
+        EXPECT_NEAR((1.0 - share) * both_s + (end_s - both_s), compute_s, 1e-9);
+      }
+    }
+  }
+}
+
+// A collective that takes more of the compute is never hidden better, and none is worse than
+// computing first and sending afterwards.
+TEST(Overlap, CollectivesThatSlowComputeCostMoreButNotMoreThanAlone) {
+  for (const int level : {0, 1, 2, 3}) {
+    for (const double each : {0.0, 0.1, 0.7, 5.0}) {
+      const DataParallelShape shape = shape_of(level, 6, 2);
+      const Program program = program_of(shape, 2);
+      double least_s = 0.0;
+      for (const double share : {0.0, 0.2, 0.6}) {
+        OverlapCosts costs = costs_of(shape, each, 0.01);
+        costs.taken_share = share;
+        const Overlap run = simulate_overlap(program, shape, costs);
+        EXPECT_GE(run.makespan_s, least_s);
+        EXPECT_NEAR(run.makespan_s, run.compute_s + run.exposed_s, 1e-9);
+        EXPECT_LE(run.makespan_s, run.compute_s + run.link_s + 1e-9);
+        least_s = run.makespan_s;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme
