@@ -102,8 +102,8 @@ class Measurements {
     for (size_t i = 0; i < layer_plans_.size(); ++i) {
       const RunPlan& plan = layer_plans_[i];
       const StageSpec layer{.num_layers = 1, .has_embedding = false, .has_head = false};
-      const ComputeTimes times = price_units(plan, hardware).layer;
-      CollectiveBytes collective_bytes;
+      const ComputeTimes times = price_units(plan, hardware).layers.front();
+      CollectiveBytes collective_bytes(comm_cost(plan));
       const auto sums_s = [&](ActionKind kind) {
         return price_tensor_moves(plan, plan.pipeline.front(), layer, kind,
                                   group_link(hardware, {8, 1}), hardware, collective_bytes)
@@ -124,7 +124,7 @@ class Measurements {
       const MeasuredStage& row = kMeasuredStages[i];
       const StageShape shape{.micro_sequences = row.micro_sequences, .compute = DType::BF16};
       const ComputeTimes times =
-          double(row.layers) * price_units(stage_models_[i], shape, hardware).layer;
+          double(row.layers) * price_units(stage_models_[i], shape, hardware).layers.front();
       errors.add(times.f_s, row.f_ms * 1e-3);
       errors.add(times.b_s, row.b_ms * 1e-3);
       errors.add(times.w_s, row.w_ms * 1e-3);

@@ -22,7 +22,7 @@ Result<PricedPlan> price_plan(const RunPlan& plan, const Hardware& hardware) {
         "a step of asynchronous workers has no slowest rank, because they do not wait for each "
         "other; set parallel.staleness = 0 to disturb ranks");
   }
-  CollectiveBytes collective_bytes;
+  CollectiveBytes collective_bytes(comm_cost(plan));
   PricedSchedule priced = price_schedule(plan, hardware, collective_bytes);
   if (!priced.simulation.ok()) return priced.simulation.error();
   PricedPlan result{.plan = plan,
