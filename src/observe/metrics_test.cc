@@ -131,8 +131,12 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
 
 TEST(RouterLossMeans, AreOverLayersAndTokensOfWhatTheModelIsTrainedOn) {
   const int64_t unit = kRouterLossUnit;
-  const int64_t losses[] = {8 * unit, 2 * unit, 12 * unit, 3 * unit};  // two layers of four tokens
+  // Of a layer without experts, and of two with experts, each for four tokens.
+  const int64_t losses[] = {0, 0, 8 * unit, 2 * unit, 12 * unit, 3 * unit};
   ModelSpec model;
+  model.layers = 3;
+  model.experts = 4;
+  model.dense_layers = 1;
   EXPECT_FALSE(router_loss_means(losses, model, 4).aux);
   EXPECT_FALSE(router_loss_means(losses, model, 4).z);
   model.aux_loss = 0.01;

@@ -13,6 +13,7 @@ RunConfig small_config(int dp) {
   config.model.vocab_size = 96;
   config.model.seq_len = 64;
   config.batch.global_sequences = 8;
+  config.batch.micro_sequences = 1;
   config.parallel.dp = dp;
   return config;
 }
