@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-bool multiplies(const Op& op) {
+bool can_be_cut(const Op& op) {
   return op.kind == OpKind::Linear || op.kind == OpKind::SoftmaxParts;
 }
 
@@ -26,7 +26,7 @@ Graph slice(Graph placed, const StageShape& layout) {
   const LayerSlices slices = LayerSlices::of(layout);
   if (!slices.are_fixed) return placed;
   for (Op& op : placed.ops) {
-    if (!multiplies(op)) continue;
+    if (!can_be_cut(op)) continue;
     if (has_parts(placed, op, 1)) op.slices.forward = slices.count;
     if (has_parts(placed, op, 0)) op.slices.backward = slices.count;
   }
