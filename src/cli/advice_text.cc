@@ -24,8 +24,8 @@ std::string cost_text(const TokenCost& cost) {
     return text +
            "           with failures it never ends: they come faster than the run starts again\n";
   }
-  return text + fmt::format("           with {:.0f} failures {:.1f} days\n",
-                            cost.with_failures->failures, cost.with_failures->days);
+  return text + fmt::format("           {:.1f} days with the failures to expect: {:.3g}\n",
+                            cost.with_failures->days, cost.with_failures->failures);
 }
 
 std::string shape_text(const ModelConfig& model) {

@@ -95,9 +95,9 @@ std::string prediction_line(const SessionResult& result) {
   const std::string load =
       result.share_left > kUndisturbed
           ? ""
-          : fmt::format("others took {:.0f} % of the cores, so with {:.0f} % of that time ",
+          : fmt::format("; others took {:.0f} % of the cores, so {:.0f} % of this time is compared",
                         100.0 * result.taken_by_others, 100.0 * result.share_left);
-  return fmt::format("step       {} predicted, {} measured: {}{}\n",
+  return fmt::format("step       {} predicted, {} measured{}: {}\n",
                      format_seconds(result.predicted_step_s), format_seconds(result.step_s), load,
                      off);
 }
