@@ -51,20 +51,19 @@ int64_t CollectiveBytes::sent(const PlanRequest& asked, const GroupPlace& place,
   const auto copy = [](std::span<const int64_t> counts) {
     return std::vector<int64_t>(counts.begin(), counts.end());
   };
-  const auto [chosen, is_new] = chosen_.try_emplace(
+  const auto [entry, is_new] = chosen_.try_emplace(
       Asked{asked.collective, asked.size, asked.root, asked.count, copy(asked.counts),
             copy(asked.recv_counts), element_bytes, canonical, place.normalized()});
-  const auto known = chosen->second.sent.find(asked.rank);
-  if (known != chosen->second.sent.end()) return known->second;
-  const std::vector<int> node_of = place.node_of();
+  Chosen& chosen = entry->second;
+  const auto known = chosen.sent.find(asked.rank);
+  if (known != chosen.sent.end()) return known->second;
+  if (is_new) chosen.node_of = place.node_of();
   PlanRequest request = asked;
-  request.node_of = node_of;
-  if (is_new) {
-    chosen->second.algorithm = choose_algorithm(request, element_bytes, cost_, canonical);
-  }
-  request.algorithm = chosen->second.algorithm;
+  request.node_of = chosen.node_of;
+  if (is_new) chosen.algorithm = choose_algorithm(request, element_bytes, cost_, canonical);
+  request.algorithm = chosen.algorithm;
   const int64_t bytes = sent_elements(request) * element_bytes;
-  chosen->second.sent.emplace(asked.rank, bytes);
+  chosen.sent.emplace(asked.rank, bytes);
   return bytes;
 }
 

@@ -82,6 +82,7 @@ class CollectiveBytes {
                            std::vector<int64_t>, int64_t, bool, GroupPlace>;
   struct Chosen {
     Algorithm algorithm = Algorithm::Auto;
+    std::vector<int> node_of;     // [rank]
     std::map<int, int64_t> sent;  // [rank]
   };
 
