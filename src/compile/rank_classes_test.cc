@@ -102,7 +102,8 @@ void expect_classes_are_their_ranks(const RunPlan& plan) {
   }
   const std::vector<Problem> problems = check_ranks(plan.schedule, plan.mesh, ranks, plan.mode);
   EXPECT_TRUE(problems.empty()) << explain(plan.schedule, ranks, problems.front());
-  for (const int ranks_per_node : {1, 2, 3, 64}) {
+  // Nodes of one, two or three ranks, which may be uneven, and one node.
+  for (const int ranks_per_node : {1 + plan.num_ranks() % 3, 64}) {
     const Predictions predictions = predict_ranks(plan, hardware_of(ranks_per_node));
     int predicted = 0;
     for (const PredictedClass& alike : predictions.classes) predicted += alike.num_ranks;
