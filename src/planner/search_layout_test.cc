@@ -199,8 +199,8 @@ void expect_found(RunConfig config, const Hardware& hardware, int num_ranks, int
 // tested exactly and with one byte less. Every layout is planned once, and its bounds are checked.
 TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
-                        Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 4, 2},
-                        Case{ModelFamily::Moe, 2, 4}, Case{ModelFamily::Moe, 4, 2, 1}}) {
+                        Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 2, 4},
+                        Case{ModelFamily::Moe, 4, 2, 1}}) {
     RunConfig config = small_run(c.family, c.layers);
     config.model.dense_layers = c.dense_layers;
     config.model.d_model = 256;  // gives every matrix several blocks of the norm
