@@ -26,7 +26,7 @@ struct RouteOf {
 struct Outcome {
   std::vector<float> losses;                 // the same on every rank
   Values params, grads;                      // of the whole model
-  std::vector<std::vector<RouteOf>> routes;  // [layer][token], with experts
+  std::vector<std::vector<RouteOf>> routes;  // [layer][token]; none without experts
 };
 
 // Elements of a rank's box in the whole parameter.
@@ -116,6 +116,7 @@ inline Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int
       EXPECT_TRUE(is_new || loss->second == stage.losses()[size_t(i)]);
     }
     for (size_t layer = 0; layer < outcome.routes.size(); ++layer) {
+      if (!model.has_experts(int64_t(layer))) continue;
       outcome.routes[layer].resize(size_t(kSequences * kSeqLen));
       add_routes(stage, int(layer), outcome.routes[layer]);
     }
