@@ -294,7 +294,7 @@ PlanPageParts page_parts(const DiagnosedPlan& diagnosed) {
           .what_if = diagnosed.what_if ? &*diagnosed.what_if : nullptr};
 }
 
-// What is printed below a plan.
+// These remarks are printed below a plan.
 struct PlanRemarks {
   const PlanAdvice& advice;
   const DiagnosedPlan& diagnosed;

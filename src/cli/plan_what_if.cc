@@ -31,7 +31,8 @@ std::string longer_text(double seconds, double before_s) {
   return fmt::format("{} (+{:.1f} %)", format_seconds(seconds), 100.0 * (seconds / before_s - 1.0));
 }
 
-// Where these ranks wait longer; waits below a thousandth of the step are left out.
+// Lists the places where these ranks wait longer. Waits below a thousandth of the step are left
+// out.
 std::string waits_text(const WaitingRanks& group, double step_s) {
   std::vector<std::string> waits;
   const auto add = [&](double seconds, const char* where) {

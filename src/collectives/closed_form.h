@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What all ranks of a collective send together, in closed form: N ranks, a full vector of M
+// All ranks of a collective send this together, in closed form: N ranks, a full vector of M
 // elements, P = 2^K the largest power of two that is at most N, R = N - P.
 struct ClosedForm {
   std::string_view text;  // "2 (N-1) M"

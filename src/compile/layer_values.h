@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What one layer of rank 0 does with a value for one micro-batch. All layers of a kind do the same.
+// One layer of rank 0 does this with a value for one micro-batch. All layers of a kind do the same.
 struct LayerValue {
   std::string name;    // the values of one product together: "attn.wq attn.wk attn.wv"
   int64_t bytes = 0;   // stored from F to W, or saved because they are computed again

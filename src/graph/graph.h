@@ -89,7 +89,7 @@ struct EdgeChange {
   bool in_pieces = false;  // beside the product, piece by piece (parallel.tp_overlap)
 };
 
-// What the pass `slice` adds: into how many slices of this rank an op cuts the sums of F (of its
+// The pass `slice` adds this: into how many slices of this rank an op cuts the sums of F (of its
 // output) and of B (of the gradient of its input). Where there are slices, outputs that stand side
 // by side are summed apart. 0: the product makes the sum as one.
 struct OpSlices {

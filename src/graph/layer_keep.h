@@ -22,7 +22,7 @@ LayerKeep layer_keep(const ModelSpec& model, const StageShape& shape, int64_t la
 // With Recompute::Fit, bit i of StageShape::again stands for the piece with the i-th name, in all
 // layers that have it.
 std::vector<std::string> again_names(const ModelSpec& model);
-// What such a choice means for one fused layer.
+// Returns the policy of one fused layer that follows from such a choice.
 KeepPolicy policy_of_layer(const ModelSpec& model, const StageShape& shape, const Graph& fused);
 
 }  // namespace trireme

@@ -30,7 +30,7 @@ struct ParamLayout {
   int cp_addends = 1;
 };
 
-// Where the elements of the box stand in the whole parameter.
+// Returns the places of the elements of the box in the whole parameter.
 BoxElements box_elements(const ParamLayout& layout);
 
 // In the order of local_param_table.

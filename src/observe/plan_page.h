@@ -12,7 +12,7 @@ namespace trireme {
 // Rows of text; the first row is the head.
 using PageTable = std::vector<std::vector<std::string>>;
 
-// What a plan's page shows beside the plan.
+// A plan's page shows these parts beside the plan.
 struct PlanPageParts {
   PageTable layouts;  // from which the plan was chosen; empty: it was not
   std::vector<StepFinding> findings;

@@ -31,7 +31,7 @@ struct StepFinding {
 // the one before.
 void offer(const std::string& setting, double gain, StepFinding& finding);
 
-// What a diagnosis reads.
+// A diagnosis reads these facts about a step.
 struct Symptoms {
   // The configuration as it is planned: its vocabulary and its sequences of a step are set.
   const RunConfig& config;

@@ -81,7 +81,7 @@ TEST(Diagnosis, GainsAreThoseOfThePlanWithTheSetting) {
   EXPECT_GE(num_checked, 5);
 }
 
-// What costs nothing is not found, and what costs most comes first.
+// A cause without costs is no finding, and the greatest costs come first.
 TEST(Diagnosis, FindsWhatCostsAHundredthOfTheStepAndOrdersByShare) {
   const RunConfig config = small_run(ModelFamily::Gpt2);
   const RemedyPrices prices{.step_s = 1.0, .with = [](const RunConfig&) { return 0.9; }};

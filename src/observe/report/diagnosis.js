@@ -1,4 +1,4 @@
-// What makes a step longer: the findings of a diagnosis, and what disturbances do to it.
+// This section shows the findings of a diagnosis and the effect of disturbances on a step.
 function drawDiagnosis(findings) {
   if (!findings || !findings.length) return;
   const rows = findings.map(finding => [
