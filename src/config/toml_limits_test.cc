@@ -72,7 +72,7 @@ TEST(TomlLimits, FortyThousandLevelsAreRefusedEverywhere) {
   std::filesystem::remove(path);
   EXPECT_EQ(outcome.failure, "");
   EXPECT_EQ(outcome.output, "222222");
-  EXPECT_LT(outcome.seconds, 10.0);
+  EXPECT_LT(outcome.seconds, kParserDeadlineS);
 }
 
 TEST(TomlLimits, ManyKeysAndLongKeysAreRefusedSoon) {
@@ -88,7 +88,7 @@ TEST(TomlLimits, ManyKeysAndLongKeysAreRefusedSoon) {
   EXPECT_EQ(outcome.failure, "");
   EXPECT_NE(outcome.output.find("a key of more than 256 bytes"), std::string::npos)
       << outcome.output;
-  EXPECT_LT(outcome.seconds, 20.0);
+  EXPECT_LT(outcome.seconds, kParserDeadlineS);
 }
 
 TEST(RegularFiles, APipeThatNobodyWritesToIsRefusedAtOnce) {
