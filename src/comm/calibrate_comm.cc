@@ -100,13 +100,28 @@ double time_short_call(World& world) {
   return of_call;
 }
 
-LinkSpec measure_calls(World& world) {
+int neighbours_per_node(const std::vector<int>& node_of) {
+  const auto differs = [&](int node) { return node != node_of[0]; };
+  const auto length = std::find_if(node_of.begin(), node_of.end(), differs) - node_of.begin();
+  for (int64_t r = 0; r < std::ssize(node_of); ++r) {
+    if (node_of[size_t(r)] != node_of[size_t(r - r % length)]) return 1;
+    if (r >= length && r % length == 0 && node_of[size_t(r)] == node_of[size_t(r - 1)]) return 1;
+  }
+  return static_cast<int>(length);
+}
+
+MeasuredCalls measure_calls(World& world) {
   if (world.size() == 1) return {};
   const double call_s = time_short_call(world);
   const CommCost cost = calibrate_comm(world);
+  const auto link = [](double latency_s, const LinkCost& measured) {
+    if (measured.beta_s_per_byte <= 0.0) return LinkSpec{};
+    return LinkSpec{latency_s, 1.0 / measured.beta_s_per_byte};
+  };
   const std::vector<int>& nodes = world.node_of();
   const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world.size();
-  return {call_s, 1.0 / (is_one_node ? cost.inside : cost.across).beta_s_per_byte};
+  return {neighbours_per_node(nodes), link(is_one_node ? call_s : cost.inside.alpha_s, cost.inside),
+          is_one_node ? LinkSpec{} : link(call_s, cost.across)};
 }
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "collectives/cost_model.h"
 #include "comm/world.h"
 #include "schema/hardware.h"
@@ -16,9 +18,19 @@ CommCost calibrate_comm(World& world);
 // ranks call it and get the same answer.
 double time_short_call(World& world);
 
-// Returns the link as layers see it: the latency is that of a short call, the bandwidth that of the
-// slowest link that calibrate_comm finds. With one rank both are 0. All ranks call it and get the
-// same answer.
-LinkSpec measure_calls(World& world);
+// The links of a world as layers see them. All numbers of a link that does not exist are 0.
+struct MeasuredCalls {
+  int ranks_per_node = 1;  // see neighbours_per_node
+  LinkSpec inside;         // a node
+  LinkSpec between;        // nodes
+};
+
+// Returns how many neighbouring ranks share a node: all blocks of that many ranks, but for a
+// shorter last one, are a node each. Returns 1 if the nodes of the world are no such blocks.
+int neighbours_per_node(const std::vector<int>& node_of);
+
+// The latency of a world's slowest link is that of a short call; the others are those of
+// calibrate_comm. All ranks call it and get the same answer.
+MeasuredCalls measure_calls(World& world);
 
 }  // namespace trireme

@@ -78,18 +78,33 @@ TEST(CalibrateComm, MeasuresTheSameFiniteNumbersForAllRanks) {
 TEST(CalibrateComm, CallsOfAWorldCostAllItsRanksTheSame) {
   for (const int size : {1, 2, 3}) {
     std::mutex mutex;
-    std::vector<LinkSpec> calls;
+    std::vector<MeasuredCalls> calls;
     run_ranks(size, {.timeout_s = 60, .ranks_per_node = 2}, [&](World& world) {
-      const LinkSpec measured = measure_calls(world);
+      const MeasuredCalls measured = measure_calls(world);
       const std::lock_guard lock(mutex);
       calls.push_back(measured);
     });
-    for (const LinkSpec& of_rank : calls) {
-      EXPECT_EQ(of_rank.latency_s, calls[0].latency_s);
-      EXPECT_EQ(of_rank.bytes_per_s, calls[0].bytes_per_s);
-      EXPECT_EQ(of_rank.latency_s > 0.0, size > 1);
-      EXPECT_EQ(of_rank.bytes_per_s > 0.0, size > 1);
+    for (const MeasuredCalls& of_rank : calls) {
+      EXPECT_EQ(of_rank.ranks_per_node, std::min(size, 2));
+      EXPECT_EQ(of_rank.inside, calls[0].inside);
+      EXPECT_EQ(of_rank.between, calls[0].between);
+      for (const double number : {of_rank.inside.latency_s, of_rank.inside.bytes_per_s}) {
+        EXPECT_EQ(number > 0.0, size > 1);
+      }
+      for (const double number : {of_rank.between.latency_s, of_rank.between.bytes_per_s}) {
+        EXPECT_EQ(number > 0.0, size > 2);
+      }
     }
+  }
+}
+
+TEST(CalibrateComm, NodesAreBlocksOfNeighboursOrEachRankIsTakenAlone) {
+  const std::pair<std::vector<int>, int> cases[] = {
+      {{0}, 1},          {{0, 0}, 2},       {{0, 1}, 1},       {{0, 0, 1, 1}, 2},
+      {{0, 0, 1}, 2},    {{0, 1, 1}, 1},    {{0, 1, 0, 1}, 1}, {{0, 0, 1, 1, 1}, 1},
+      {{0, 0, 0, 1}, 3}, {{0, 0, 1, 0}, 1}, {{5, 5, 3, 3}, 2}};
+  for (const auto& [node_of, expected] : cases) {
+    EXPECT_EQ(neighbours_per_node(node_of), expected);
   }
 }
 

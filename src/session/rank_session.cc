@@ -54,15 +54,15 @@ std::string run_fields(const SessionOptions& options, const RunPlan& plan) {
   return fields;
 }
 
-// One rank's share of this machine.
-Hardware hardware_of(const Ceilings& ceilings, const LinkSpec& calls, int num_ranks) {
+// One rank's share of the machines of the run.
+Hardware hardware_of(const Ceilings& ceilings, const MeasuredCalls& calls, int num_ranks) {
   Hardware hardware;
   hardware.name = "this machine, measured at the start";
   hardware.fp32_flops = ceilings.compute.fp32_flops_per_s / num_ranks;
   hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
   hardware.fp16_flops = hardware.fp32_flops;  // fp16 is computed in fp32
   hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
-  hardware.set_nodes(num_ranks, calls);
+  hardware.set_nodes(calls.ranks_per_node, calls.inside, calls.between);
   return hardware;
 }
 
@@ -78,9 +78,13 @@ Hardware of_all_ranks(Hardware hardware, const RunPlan& plan) {
   return hardware;
 }
 
+int ranks_on_host(const RunPlan& plan, const HostFacts& host) {
+  return host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
+}
+
 // One rank's share of a hardware file, whose rates are those of `threads` threads together.
 Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host) {
-  const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
+  const int ranks = ranks_on_host(plan, host);
   const double used = std::min(double(ranks) * plan.num_threads, double(host.num_cores));
   const double share = used / std::max(1, hardware.threads) / ranks;
   if (!hardware.tiers.empty()) hardware.tiers.front().ranks = ranks;
@@ -139,7 +143,7 @@ void RankSession::tell(const std::string& message) const {
 
 void RankSession::tell_crowding() const {
   const HostFacts& host = options_.host;
-  const int ranks = host.ranks_on_host > 0 ? host.ranks_on_host : plan_.num_ranks();
+  const int ranks = ranks_on_host(plan_, host);
   const int64_t threads = int64_t(ranks) * plan_.num_threads;
   if (host.num_cores <= 0 || threads <= host.num_cores) return;
   tell(fmt::format(
@@ -148,15 +152,26 @@ void RankSession::tell_crowding() const {
       ranks, plan_.num_threads, host.num_cores));
 }
 
-// Rank 0 measures its compute while the other ranks wait; ranks with their own cores add up. All
-// ranks measure the links together.
+void RankSession::tell_scattered() const {
+  const std::vector<int>& nodes = world_.node_of();
+  const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world_.size();
+  if (is_one_node || calls_.ranks_per_node == ranks_on_host(plan_, options_.host)) return;
+  tell(
+      "the ranks of a host do not follow each other, or hosts have different numbers of ranks; "
+      "times and bytes are predicted for other hosts than these: start the ranks host by host, "
+      "as many on each (mpirun --map-by slot)");
+}
+
+// Rank 0 measures its compute while the other ranks wait; ranks with their own cores add up, and
+// hosts are taken to be alike. All ranks measure the links together.
 void RankSession::measure_machine() {
   if (is_first()) {
     ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
-    const double threads = double(plan_.num_ranks()) * plan_.num_threads;
-    const double share = std::min(threads, double(options_.host.num_cores)) / plan_.num_threads;
-    ceilings_.compute.fp32_flops_per_s *= std::max(1.0, share);
-    ceilings_.compute.bf16_flops_per_s *= std::max(1.0, share);
+    const double on_host = ranks_on_host(plan_, options_.host);
+    const double cores = std::min(on_host * plan_.num_threads, double(options_.host.num_cores));
+    const double share = std::max(1.0, cores / plan_.num_threads) * (plan_.num_ranks() / on_host);
+    ceilings_.compute.fp32_flops_per_s *= share;
+    ceilings_.compute.bf16_flops_per_s *= share;
     ceilings_.copy_bytes_per_s = assumed_hardware(ceilings_.compute).memory_bytes_per_s;
     if (plan_.config.memory.offload != OffloadChoice::None) {
       offload_bytes_per_s_ = measure_offload(offload_folder());
@@ -164,6 +179,7 @@ void RankSession::measure_machine() {
   }
   world_.group().barrier();
   calls_ = measure_calls(world_);
+  tell_scattered();
 }
 
 Status RankSession::write_plan_files() {

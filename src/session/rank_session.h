@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/calibrate_comm.h"
 #include "comm/world.h"
 #include "device/cpu_load.h"
 #include "kernels/ceilings.h"
@@ -73,6 +74,7 @@ class RankSession {
   Progress& progress() { return world_.group().progress(); }
   void tell(const std::string& message) const;  // tells the user; only on rank 0
   void tell_crowding() const;
+  void tell_scattered() const;  // if the ranks do not lie on hosts as predictions take them to
   Result<TrainPosition> start();
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
   void measure_machine();
@@ -106,7 +108,7 @@ class RankSession {
   Engine engine_;
   std::unique_ptr<StepMaker> steps_;
   Ceilings ceilings_;
-  LinkSpec calls_;                    // measured links between the ranks
+  MeasuredCalls calls_;               // measured links between the ranks
   double offload_bytes_per_s_ = 0.0;  // measured; of all ranks together
   Hardware hardware_;                 // of one rank; set on rank 0
   Predictions predictions_;

@@ -1,10 +1,13 @@
 #!/bin/bash
 # Simulates separate hosts: network namespaces joined by a bridge, each behind a link limited to 200
-# Mbit/s. Checks that the hierarchical algorithm beats a flat ring there, and that the ranks of a
-# host that is cut off, and the other ranks, end at their deadline and name the rank for which they
-# wait. Usage: PROGRAM MPIRUN. Exit code 77: skipped.
+# Mbit/s. Checks that the hierarchical algorithm beats a flat ring there, that ranks that train send
+# the predicted bytes, and that the ranks of a host that is cut off, and the other ranks, end at
+# their deadline and name the rank for which they wait.
+# Usage: PROGRAM MPIRUN TRIREME CONFIGS. Exit code 77: skipped.
 set -u
 . "$(dirname "$0")/mpirun.sh"
+TRIREME=$3
+CONFIGS=$4
 
 tag=tr$((RANDOM % 1000))
 hosts=()
@@ -33,7 +36,7 @@ command -v ip >/dev/null && command -v tc >/dev/null || skip "ip and tc are not 
 ip link add "$tag" type bridge 2>/dev/null || skip "network namespaces cannot be made here"
 net=10.$((RANDOM % 200 + 20)).$((RANDOM % 250)).0/24
 ip addr add "${net%.0/24}.254/24" dev "$tag" && ip link set "$tag" up || skip "no bridge"
-for i in 1 2 3; do
+for i in 1 2 3 4; do
   host=${tag}h$i
   ip netns add "$host" 2>/dev/null || skip "network namespaces cannot be made here"
   hosts+=("$host")
@@ -56,13 +59,33 @@ exec ip netns exec "$host" unshare -u bash -c "hostname $host; $*"
 AGENT
 chmod +x "$agent"
 
-# across COUNT HOSTS ARG...: two ranks per host, numbered round robin.
-across() {
-  local list=$1
-  shift
+# hosts_run ORDER HOSTS COMMAND...: ORDER is "node" for ranks numbered round robin over the hosts,
+# "slot" for host by host.
+hosts_run() {
+  local order=$1 list=$2
+  shift 2
   timeout --foreground 100 "$MPIRUN" --mca plm_rsh_agent "$agent" --mca plm_rsh_no_tree_spawn 1 \
     --mca btl_tcp_if_include "$net" --mca oob_tcp_if_include "$net" --mca btl self,vader,tcp \
-    --bind-to none --map-by node --host "$list" "$PROGRAM" "$@"
+    --bind-to none --map-by "$order" --host "$list" "$@" </dev/null
+}
+
+# across HOSTS ARG...: two ranks per host, numbered round robin.
+across() { hosts_run node "$1" "$PROGRAM" "${@:2}"; }
+
+# trains HOSTS SETTING...: every rank sends the bytes that the run has predicted.
+trains() {
+  local list=$1 options=() setting
+  shift
+  for setting in "$@"; do options+=(--set "$setting"); done
+  rm -rf "$reports/run"
+  hosts_run slot "$list" "$TRIREME" train "$CONFIGS/tiny-gpt2.toml" --out "$reports/run" \
+    --set run.steps=2 --set run.threads_per_rank=1 --set model.layers=2 "${options[@]}" \
+    >"$log" 2>&1 || { echo "FAILED on $list: $*"; tail -n 5 "$log"; exit 1; }
+  local traffic='"traffic":[{]"predicted":([{][^}]*[}]),"measured":([{][^}]*[}])'
+  tr -d ' \n' <"$reports/run/summary.json" | grep -oE "$traffic" | sed -E "s/$traffic/\1 \2/" |
+    awk '{if ($1 != $2) {print "predicted " $1 ", sent " $2; bad = 1}}
+         END {exit bad || NR == 0}' || { echo "OTHER BYTES on $list: $*"; exit 1; }
+  echo "bytes as predicted: $(tr ',' '\n' <<<"$list" | wc -l) hosts, $*"
 }
 
 two=${hosts[0]}:2,${hosts[1]}:2
@@ -79,8 +102,15 @@ for list in "$two" "$two,${hosts[2]}:2"; do
 done
 across "$two" collectives 60 || exit 1
 
+three=$two,${hosts[2]}:2
+four=$three,${hosts[3]}:2
+trains "$two" parallel.tp=2 parallel.dp=2 parallel.zero=1
+trains "$two" parallel.pp=2 parallel.dp=2 parallel.zero=2
+trains "$three" parallel.dp=6 parallel.zero=3 batch.global_sequences=12
+trains "$four" parallel.dp=4 parallel.cp=2 parallel.zero=3 parallel.hsdp_shard=2
+
 # The launcher itself hangs when it loses a host, so the test reads the reports of the ranks.
-export -f across
+export -f across hosts_run
 export PROGRAM MPIRUN agent net
 setsid bash -c "across $two endless 2 $reports/rank" >"$log" 2>&1 &
 job=$!
