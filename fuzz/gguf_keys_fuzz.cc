@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto model = gguf_model_of(header);
   if (!model.ok() && model.error().message.empty()) std::abort();
   if (model.ok()) {
-    const auto resolved = resolve_model(*model, 0);
+    const auto resolved = resolve_model(model->config, 0);
     if (!resolved.ok() && resolved.error().message.empty()) std::abort();
   }
   const auto tokenizer = gguf_tokenizer_of(header);

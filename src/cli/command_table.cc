@@ -232,12 +232,10 @@ Command checkpoint_import_command() {
       .name = "import",
       .summary = "Convert a model of another program into a checkpoint.",
       .details = "The command reads the result back and compares weights and logits bit for bit.",
-      .arguments =
-          {{.name = "DIR_OR_FILE",
-            .doc =
-                "a Hugging Face folder of GPT-2, Llama or Mixtral, a GGUF file, or a .bin of llm.c",
-            .target = &options->path,
-            .completion = Completion::File}},
+      .arguments = {{.name = "DIR_OR_FILE",
+                     .doc = "a Hugging Face folder, a GGUF file, or a .bin of llm.c",
+                     .target = &options->path,
+                     .completion = Completion::File}},
       .options =
           {{.name = "out",
             .letter = 'o',

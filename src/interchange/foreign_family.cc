@@ -1,6 +1,53 @@
 #include "interchange/foreign_family.h"
 
 namespace trireme {
+namespace {
+
+Error refuse(const std::string& what) {
+  return {ErrorKind::Infeasible, "the model has " + what +
+                                     ": neither GPT-2, Llama, Arcee, Command R, Mixtral, "
+                                     "DeepSeek-MoE nor ERNIE 4.5 can hold it"};
+}
+
+bool has_even_heads(const ModelSpec& model) {
+  return model.heads * model.head_dim == model.d_model;
+}
+
+Result<ForeignFamily> expert_family(const ModelSpec& model) {
+  if (model.router != RouterType::Softmax) return refuse("a sigmoid router");
+  if (model.expert_groups > 1) return refuse("groups of experts (model.expert_groups)");
+  if (model.capacity_factor > 0.0) return refuse("experts with a capacity (model.capacity_factor)");
+  if (model.balance_rate > 0.0) return ForeignFamily::Ernie;
+  if (model.shared_experts == 0 && model.dense_layers == 0) return ForeignFamily::Mixtral;
+  const std::string without_bias =
+      "shared experts or dense layers without a bias of the router (model.balance_rate) and ";
+  if (model.top_k == 1) return refuse(without_bias + "one expert of a token (model.top_k)");
+  if (!has_even_heads(model)) return refuse(without_bias + "heads * head_dim other than d_model");
+  if (model.rope_scaling_factor != 1.0) {
+    return refuse(without_bias + "scaled rotary positions (model.rope_scaling_factor)");
+  }
+  return ForeignFamily::Deepseek;
+}
+
+Result<ForeignFamily> rotary_family(const ModelSpec& model) {
+  const bool has_swiglu = model.mlp == MlpType::Swiglu;
+  const bool has_rms_norm = model.norm == NormType::RmsNorm;
+  if (model.bias) return refuse("rotary positions with biases");
+  if (model.parallel_block) {
+    const bool is_command_r = has_swiglu && !has_rms_norm && !model.has_experts();
+    if (is_command_r) return ForeignFamily::Cohere;
+    return refuse(
+        "attention and MLP beside each other (model.parallel_block) without swiglu and layer_norm, "
+        "or with experts");
+  }
+  if (!has_rms_norm) return refuse("rotary positions with layer_norm");
+  if (model.has_experts()) return expert_family(model);
+  if (has_swiglu) return ForeignFamily::Llama;
+  if (model.mlp == MlpType::Relu2) return ForeignFamily::Arcee;
+  return refuse("rotary positions without swiglu or relu2");
+}
+
+}  // namespace
 
 Result<ModelSpec> resolve_foreign(const ModelConfig& config) {
   auto model = resolve_model(config, 0);
@@ -8,47 +55,18 @@ Result<ModelSpec> resolve_foreign(const ModelConfig& config) {
   return model;
 }
 
-ForeignFamily family_of(const ModelConfig& config) {
-  switch (config.family) {
-    case ModelFamily::Llama:
-      return ForeignFamily::Llama;
-    case ModelFamily::Moe:
-      return ForeignFamily::Mixtral;
-    default:
-      return ForeignFamily::Gpt2;
-  }
-}
-
 Result<ForeignFamily> foreign_family(const ModelSpec& model) {
-  const auto refuse = [](const std::string& what) {
-    return Error{ErrorKind::Infeasible,
-                 "the model has " + what + ": neither GPT-2, Llama nor Mixtral can hold it"};
-  };
-  if (model.parallel_block) {
-    return refuse("attention and MLP beside each other (model.parallel_block)");
-  }
   if (model.layer_scale != 0.0) return refuse("gains of its blocks (model.layer_scale)");
   if (model.embedding_norm) return refuse("a norm after the embedding (model.embedding_norm)");
   if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");
-  if (model.mlp == MlpType::Swiglu && model.norm == NormType::RmsNorm && model.rope &&
-      !model.bias) {
-    if (!model.has_experts()) return ForeignFamily::Llama;
-    if (model.router != RouterType::Softmax) return refuse("a sigmoid router");
-    if (model.shared_experts > 0) return refuse("shared experts (model.shared_experts)");
-    if (model.dense_layers > 0) return refuse("layers without experts (model.dense_layers)");
-    if (model.expert_groups > 1) return refuse("groups of experts (model.expert_groups)");
-    if (model.balance_rate > 0.0) return refuse("a bias of its router (model.balance_rate)");
-    if (model.capacity_factor > 0.0)
-      return refuse("experts with a capacity (model.capacity_factor)");
-    return ForeignFamily::Mixtral;
-  }
-  if (model.has_experts()) return refuse("experts without rotary positions and rms_norm");
-  if (model.rope) return refuse("rotary positions without swiglu and rms_norm");
+  if (model.rope) return rotary_family(model);
+  if (model.has_experts()) return refuse("experts without rotary positions");
+  if (model.parallel_block) return refuse("learned positions with model.parallel_block");
   if (model.norm != NormType::LayerNorm) return refuse("learned positions with rms_norm");
   if (model.mlp == MlpType::Swiglu) return refuse("learned positions with swiglu");
   if (model.kv_heads != model.heads)
     return refuse("learned positions with grouped keys and values");
-  if (model.heads * model.head_dim != model.d_model) {
+  if (!has_even_heads(model)) {
     return refuse("learned positions with heads * head_dim other than d_model");
   }
   return ForeignFamily::Gpt2;

@@ -55,7 +55,9 @@ void gather(const ForeignTensor& tensor, const Weights& weights, std::span<float
   std::fill(out.begin(), out.end(), tensor.fill);
   for_each_run(tensor, weights,
                [&](std::span<float> param, int64_t ours, int64_t theirs, int64_t count) {
-                 std::copy_n(param.begin() + ours, count, out.begin() + theirs);
+                 for (int64_t i = 0; i < count; ++i) {
+                   out[size_t(theirs + i)] = param[size_t(ours + i)] / tensor.scale;
+                 }
                });
 }
 
@@ -64,7 +66,9 @@ void scatter(const ForeignTensor& tensor, std::span<const float> elements, const
                 "not the elements of " + tensor.name);
   for_each_run(tensor, weights,
                [&](std::span<float> param, int64_t ours, int64_t theirs, int64_t count) {
-                 std::copy_n(elements.begin() + theirs, count, param.begin() + ours);
+                 for (int64_t i = 0; i < count; ++i) {
+                   param[size_t(ours + i)] = elements[size_t(theirs + i)] * tensor.scale;
+                 }
                });
 }
 

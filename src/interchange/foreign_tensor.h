@@ -22,6 +22,8 @@ struct ForeignTensor {
   // halves of a head: its row 2 p + s is our row s D/2 + p. Programs whose rotary positions rotate
   // neighbours need this, because ours rotate halves.
   int64_t interleaved_head_dim = 0;
+  // Our elements are those of the file times this.
+  float scale = 1.0f;
   // Value of elements without a parameter: rows of padding, or a bias or gain that the model lacks.
   float fill = 0.0f;
 };

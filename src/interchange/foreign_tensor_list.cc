@@ -81,6 +81,11 @@ void ForeignTensorList::norm(const std::string& name, const std::string& ours, b
   if (has_bias) add_filled(name + ".bias", Shape{d_model_}, {ours + ".bias"});
 }
 
+void ForeignTensorList::final_norm(const std::string& name, bool has_bias, double logit_scale) {
+  norm(name, "final_norm", has_bias);
+  tensors_.back().scale = float(logit_scale);
+}
+
 std::vector<ForeignTensor> ForeignTensorList::take() {
   for (const auto& [name, known] : params_) {
     TRIREME_CHECK(known.is_added, "no tensor of the format holds " + name);

@@ -21,6 +21,8 @@ class ForeignTensorList {
   // the model lacks the parameters, such as biases.
   void add_filled(const std::string& name, const Shape& shape, std::vector<std::string> params,
                   float fill = 0.0f);
+  // Adds the final norm, whose gain the file has without the factor `logit_scale` of all logits.
+  void final_norm(const std::string& name, bool has_bias, double logit_scale = 1.0);
   // Adds rows of heads with interleaved halves.
   void add_interleaved(const std::string& name, const std::string& param);
   // Adds the matrices of all experts of a layer, stacked; each expert's matrices are in the order

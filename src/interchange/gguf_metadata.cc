@@ -8,8 +8,6 @@
 #include <numbers>
 #include <optional>
 
-#include "interchange/foreign_tensor_list.h"
-
 namespace trireme {
 namespace {
 
@@ -58,11 +56,54 @@ std::string word(const GgufHeader& header, const std::string& key) {
   return *text;
 }
 
-void read_scaling(const GgufHeader& header, ModelConfig& model) {
-  if (header.find("llama.rope.scaling.type") != nullptr &&
-      word(header, "llama.rope.scaling.type") != "none") {
-    throw KeyError{ErrorKind::Infeasible,
-                   "llama.rope.scaling.type: scaled positions are not supported"};
+// general.architecture of a family. Mixtral is a llama with experts.
+std::string architecture_of(ForeignFamily family) {
+  switch (family) {
+    case ForeignFamily::Gpt2:
+      return "gpt2";
+    case ForeignFamily::Llama:
+    case ForeignFamily::Mixtral:
+      return "llama";
+    case ForeignFamily::Arcee:
+      return "arcee";
+    case ForeignFamily::Cohere:
+      return "command-r";
+    case ForeignFamily::Deepseek:
+      return "deepseek";
+    case ForeignFamily::Ernie:
+      return "ernie4_5-moe";
+  }
+  return {};
+}
+
+constexpr const char* kUndivided =
+    "a GGUF of deepseek means weights of experts that are not divided by their sum";
+
+ForeignFamily family_of(const GgufHeader& header) {
+  const std::string name = word(header, "general.architecture");
+  if (name == architecture_of(ForeignFamily::Deepseek)) {
+    throw KeyError{ErrorKind::Infeasible, std::string(kUndivided) + "; ours are"};
+  }
+  if (name == "llama" && count(header, "llama.expert_count", 0) > 0) return ForeignFamily::Mixtral;
+  for (const ForeignFamily family :
+       {ForeignFamily::Gpt2, ForeignFamily::Llama, ForeignFamily::Arcee, ForeignFamily::Cohere,
+        ForeignFamily::Ernie}) {
+    if (name == architecture_of(family)) return family;
+  }
+  throw KeyError{ErrorKind::Infeasible,
+                 "general.architecture is \"" + name +
+                     "\"; gpt2, llama, arcee, command-r and ernie4_5-moe are supported"};
+}
+
+const char* norm_eps_key(ForeignFamily family) {
+  const bool has_layer_norm = family == ForeignFamily::Gpt2 || family == ForeignFamily::Cohere;
+  return has_layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon";
+}
+
+void read_scaling(const GgufHeader& header, const std::string& name, ModelConfig& model) {
+  const std::string type = name + ".rope.scaling.type";
+  if (header.find(type) != nullptr && word(header, type) != "none") {
+    throw KeyError{ErrorKind::Infeasible, type + ": scaled positions are not supported"};
   }
   if (header.find_tensor("rope_freqs.weight") == nullptr) return;
   if (header.find(kScaling[0]) == nullptr) {
@@ -75,61 +116,121 @@ void read_scaling(const GgufHeader& header, ModelConfig& model) {
   model.rope_original_seq_len = count(header, kOriginalSeqLen);
 }
 
-ModelConfig read_model(const GgufHeader& header) {
-  const std::string family = word(header, "general.architecture");
-  if (family != "gpt2" && family != "llama") {
-    throw KeyError{ErrorKind::Infeasible,
-                   "general.architecture is \"" + family + "\"; gpt2 and llama are supported"};
+void read_experts(const GgufHeader& header, const std::string& name, ModelConfig& model) {
+  model.family = ModelFamily::Moe;
+  model.experts = count(header, name + ".expert_count");
+  model.top_k = count(header, name + ".expert_used_count");
+  if (model.experts * model.layers > kMostForeignExperts) {
+    throw KeyError{ErrorKind::Damaged, name + ".expert_count is too great for its layers"};
   }
-  const bool is_llama = family == "llama";
-  ModelConfig model{.family = is_llama ? ModelFamily::Llama : ModelFamily::Gpt2};
-  model.layers = count(header, family + ".block_count");
+}
+
+// The first layers have no experts, and the others may have shared ones.
+void read_leading_dense_layers(const GgufHeader& header, const std::string& name,
+                               ModelConfig& model) {
+  model.dense_layers = count(header, name + ".leading_dense_block_count");
+  if (model.dense_layers > 0) model.dense_d_ff = model.d_ff;
+  model.d_ff = count(header, name + ".expert_feed_forward_length");
+  const std::string shared_key = name + ".expert_shared_feed_forward_length";
+  const int64_t shared = count(header, shared_key, 0);
+  if (model.d_ff < 1 || shared % model.d_ff != 0) {
+    throw KeyError{ErrorKind::Infeasible,
+                   shared_key + ": shared experts are as wide as the others here"};
+  }
+  model.shared_experts = shared / model.d_ff;
+  if (count(header, name + ".interleave_moe_layer_step", 1) != 1) {
+    throw KeyError{ErrorKind::Infeasible,
+                   name +
+                       ".interleave_moe_layer_step: only the first layers may be without "
+                       "experts"};
+  }
+  const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", model.dense_layers);
+  if (header.find_tensor(bias) != nullptr) model.balance_rate = kForeignBalanceRate;
+}
+
+void read_logit_scale(const GgufHeader& header, const std::string& name, GgufModel& model) {
+  model.config.norm = NormChoice::LayerNorm;
+  model.config.parallel_block = true;
+  model.logit_scale = real(header, name + ".logit_scale", 1.0);
+  if (!(model.logit_scale > 0.0 && std::isfinite(model.logit_scale))) {
+    throw KeyError{ErrorKind::Damaged, name + ".logit_scale is not positive"};
+  }
+}
+
+void read_rotary(const GgufHeader& header, const std::string& name, GgufModel& described) {
+  ModelConfig& model = described.config;
+  model.family = ModelFamily::Llama;
+  model.activation =
+      described.family == ForeignFamily::Arcee ? ActivationChoice::Relu2 : ActivationChoice::Swiglu;
+  model.bias = false;
+  model.kv_heads = count(header, name + ".attention.head_count_kv", model.heads);
+  model.head_dim = count(header, name + ".attention.key_length", 0);
+  model.rope_theta = real(header, name + ".rope.freq_base", 10000.0);
+  read_scaling(header, name, model);
+  if (described.family == ForeignFamily::Cohere) read_logit_scale(header, name, described);
+  if (described.family == ForeignFamily::Ernie) read_leading_dense_layers(header, name, model);
+  const bool has_experts =
+      described.family == ForeignFamily::Mixtral || described.family == ForeignFamily::Ernie;
+  if (has_experts) read_experts(header, name, model);
+}
+
+GgufModel read_model(const GgufHeader& header) {
+  GgufModel described{.family = family_of(header)};
+  const std::string name = architecture_of(described.family);
+  ModelConfig& model = described.config;
+  model.layers = count(header, name + ".block_count");
   if (model.layers > static_cast<int64_t>(header.tensors.size())) {
     throw KeyError{ErrorKind::Damaged,
-                   fmt::format("{}.block_count = {}, but the file has {} tensors in all", family,
+                   fmt::format("{}.block_count = {}, but the file has {} tensors in all", name,
                                model.layers, header.tensors.size())};
   }
-  model.d_model = count(header, family + ".embedding_length");
-  model.heads = count(header, family + ".attention.head_count");
-  model.d_ff = count(header, family + ".feed_forward_length");
-  model.seq_len = count(header, family + ".context_length");
+  model.d_model = count(header, name + ".embedding_length");
+  model.heads = count(header, name + ".attention.head_count");
+  model.d_ff = count(header, name + ".feed_forward_length");
+  model.seq_len = count(header, name + ".context_length");
+  model.norm_eps = real(header, name + norm_eps_key(described.family));
   const GgufTensor* embedding = header.find_tensor("token_embd.weight");
   if (embedding == nullptr) throw KeyError{ErrorKind::Damaged, "no tensor token_embd.weight"};
   model.vocab_size = embedding->shape[0];
   model.tied_head = header.find_tensor("output.weight") == nullptr;
-  if (!is_llama) {
-    model.norm_eps = real(header, "gpt2.attention.layer_norm_epsilon");
-    return model;
-  }
-  model.activation = ActivationChoice::Swiglu;
-  model.bias = false;
-  model.kv_heads = count(header, "llama.attention.head_count_kv", model.heads);
-  model.head_dim = count(header, "llama.attention.key_length", 0);
-  model.norm_eps = real(header, "llama.attention.layer_norm_rms_epsilon");
-  model.rope_theta = real(header, "llama.rope.freq_base", 10000.0);
-  read_scaling(header, model);
-  const int64_t experts = count(header, "llama.expert_count", 0);
-  if (experts == 0) return model;
-  model.family = ModelFamily::Moe;
-  model.experts = experts;
-  model.top_k = count(header, "llama.expert_used_count");
-  if (model.experts * model.layers > kMostForeignExperts) {
-    throw KeyError{ErrorKind::Damaged, "llama.expert_count is too great for its layers"};
-  }
-  return model;
+  if (described.family != ForeignFamily::Gpt2) read_rotary(header, name, described);
+  return described;
 }
 
-// GGUF stores each kind of matrix of all experts as one tensor.
-void add_experts(ForeignTensorList& list, const std::string& theirs, const std::string& ours) {
-  list.add(theirs + "ffn_gate_inp.weight", {ours + "mlp.router"});
-  list.add_experts(theirs + "ffn_gate_exps.weight", ours, {"w_gate"});
-  list.add_experts(theirs + "ffn_up_exps.weight", ours, {"w_up"});
-  list.add_experts(theirs + "ffn_down_exps.weight", ours, {"w_down"});
+Status check_gguf(const ModelSpec& model, ForeignFamily family) {
+  const auto refuse = [](const std::string& why) { return Error{ErrorKind::Infeasible, why}; };
+  const bool is_cohere = family == ForeignFamily::Cohere;
+  if (family == ForeignFamily::Deepseek) return refuse(std::string(kUndivided));
+  if (family == ForeignFamily::Gpt2 && model.mlp != MlpType::GeluTanh) {
+    return refuse("a GGUF of gpt2 means GELU by tanh; the model has another activation");
+  }
+  if (is_cohere && !model.tied_head) return refuse("a GGUF of command-r has a tied head");
+  if ((is_cohere || family == ForeignFamily::Ernie) && model.rope_scaling_factor != 1.0) {
+    return refuse("a GGUF of " + architecture_of(family) + " has no table of scaled positions");
+  }
+  return Done{};
 }
 
-void add_rope(const ModelSpec& model, GgufHeader& header) {
-  header.values.emplace_back("llama.rope.dimension_count", gguf_u32(uint64_t(model.head_dim)));
-  header.values.emplace_back("llama.rope.freq_base", gguf_f32(model.rope_theta));
+// Adds keys that begin with the name of the architecture.
+class KeyAdder {
+ public:
+  KeyAdder(GgufHeader& header, std::string name) : header_(header), name_(std::move(name)) {}
+
+  void count(const char* key, int64_t value) { add(key, gguf_u32(uint64_t(value))); }
+  void real(const char* key, double value) { add(key, gguf_f32(value)); }
+
+ private:
+  void add(const char* key, GgufValue value) {
+    header_.values.emplace_back(name_ + key, std::move(value));
+  }
+
+  GgufHeader& header_;
+  std::string name_;
+};
+
+void add_rope(const ModelSpec& model, KeyAdder& keys, GgufHeader& header) {
+  keys.count(".rope.dimension_count", model.head_dim);
+  keys.real(".rope.freq_base", model.rope_theta);
   if (model.rope_scaling_factor == 1.0) return;
   const double numbers[] = {model.rope_scaling_factor, model.rope_low_freq_factor,
                             model.rope_high_freq_factor};
@@ -137,91 +238,54 @@ void add_rope(const ModelSpec& model, GgufHeader& header) {
   header.values.emplace_back(kOriginalSeqLen, gguf_u32(uint64_t(model.rope_original_seq_len)));
 }
 
+void add_expert_keys(const ModelSpec& model, ForeignFamily family, KeyAdder& keys) {
+  keys.count(".expert_count", model.experts);
+  keys.count(".expert_used_count", model.top_k);
+  if (family != ForeignFamily::Ernie) return;
+  keys.count(".leading_dense_block_count", model.dense_layers);
+  keys.count(".interleave_moe_layer_step", 1);
+  keys.count(".expert_feed_forward_length", model.d_ff);
+  keys.count(".expert_shared_count", model.shared_experts);
+  keys.count(".expert_shared_feed_forward_length", model.shared_width());
+}
+
 }  // namespace
 
 Status add_gguf_model(const ModelSpec& model, GgufHeader& header) {
   TRIREME_TRY(family, foreign_family(model));
-  // GGUF stores Mixtral as a llama with experts
-  const bool is_llama = family != ForeignFamily::Gpt2;
-  if (!is_llama && model.mlp != MlpType::GeluTanh) {
-    return Error{ErrorKind::Infeasible,
-                 "a GGUF of gpt2 means GELU by tanh; the model has another activation"};
-  }
-  const std::string name = is_llama ? "llama" : "gpt2";
-  const auto add = [&](const std::string& key, GgufValue value) {
-    header.values.emplace_back(name + "." + key, std::move(value));
-  };
+  TRIREME_TRY_DONE(check_gguf(model, family));
+  const std::string name = architecture_of(family);
+  KeyAdder keys(header, name);
   header.values.emplace_back("general.architecture", gguf_string(name));
-  add("context_length", gguf_u32(uint64_t(model.seq_len)));
-  add("embedding_length", gguf_u32(uint64_t(model.d_model)));
-  add("feed_forward_length", gguf_u32(uint64_t(model.d_ff)));
-  add("block_count", gguf_u32(uint64_t(model.layers)));
-  add("attention.head_count", gguf_u32(uint64_t(model.heads)));
-  add("vocab_size", gguf_u32(uint64_t(model.vocab_size)));
-  if (!is_llama) {
-    add("attention.layer_norm_epsilon", gguf_f32(model.norm_eps));
-    return Done{};
-  }
-  add("attention.head_count_kv", gguf_u32(uint64_t(model.kv_heads)));
-  add("attention.key_length", gguf_u32(uint64_t(model.head_dim)));
-  add("attention.value_length", gguf_u32(uint64_t(model.head_dim)));
-  add("attention.layer_norm_rms_epsilon", gguf_f32(model.norm_eps));
-  if (model.has_experts()) {
-    add("expert_count", gguf_u32(uint64_t(model.experts)));
-    add("expert_used_count", gguf_u32(uint64_t(model.top_k)));
-  }
-  add_rope(model, header);
+  keys.count(".context_length", model.seq_len);
+  keys.count(".embedding_length", model.d_model);
+  keys.count(".feed_forward_length", model.dense_layers > 0 ? model.dense_d_ff : model.d_ff);
+  keys.count(".block_count", model.layers);
+  keys.count(".attention.head_count", model.heads);
+  keys.count(".vocab_size", model.vocab_size);
+  keys.real(norm_eps_key(family), model.norm_eps);
+  if (family == ForeignFamily::Gpt2) return Done{};
+  keys.count(".attention.head_count_kv", model.kv_heads);
+  keys.count(".attention.key_length", model.head_dim);
+  keys.count(".attention.value_length", model.head_dim);
+  if (family == ForeignFamily::Cohere) keys.real(".logit_scale", 1.0);  // the final norm has it
+  if (model.has_experts()) add_expert_keys(model, family, keys);
+  add_rope(model, keys, header);
   return Done{};
 }
 
-Result<ModelConfig> gguf_model_of(const GgufHeader& header) {
+Result<GgufModel> gguf_model_of(const GgufHeader& header) {
   try {
-    const ModelConfig model = read_model(header);
+    GgufModel described = read_model(header);
+    const ModelConfig& model = described.config;
     if (model.heads > (int64_t{1} << 24) / std::max<int64_t>(1, model.head_dim) ||
         !(model.norm_eps > 0.0)) {
       return Error{ErrorKind::Damaged, "the numbers of the model contradict each other"};
     }
-    return model;
+    return described;
   } catch (const KeyError& failure) {
     return Error{failure.kind, failure.message};
   }
-}
-
-std::vector<ForeignTensor> gguf_tensors(const ModelSpec& model, ForeignFamily family) {
-  // GGUF stores Mixtral as a llama with experts
-  const bool is_llama = family != ForeignFamily::Gpt2;
-  ForeignTensorList list(model);
-  list.add("token_embd.weight", {"embedding.tokens"});
-  if (!is_llama) list.add("position_embd.weight", {"embedding.positions"});
-  for (int64_t i = 0; i < model.layers; ++i) {
-    const std::string theirs = fmt::format("blk.{}.", i);
-    const std::string ours = fmt::format("layers.{}.", i);
-    list.norm(theirs + "attn_norm", ours + "norm1", !is_llama);
-    if (is_llama) {
-      list.add_interleaved(theirs + "attn_q.weight", ours + "attn.wq");
-      list.add_interleaved(theirs + "attn_k.weight", ours + "attn.wk");
-      list.add(theirs + "attn_v.weight", {ours + "attn.wv"});
-      list.add(theirs + "attn_output.weight", {ours + "attn.wo"});
-      list.norm(theirs + "ffn_norm", ours + "norm2", false);
-      if (model.has_experts()) {
-        add_experts(list, theirs, ours);
-        continue;
-      }
-      list.add(theirs + "ffn_gate.weight", {ours + "mlp.w_gate"});
-      list.add(theirs + "ffn_up.weight", {ours + "mlp.w_up"});
-      list.add(theirs + "ffn_down.weight", {ours + "mlp.w_down"});
-      continue;
-    }
-    list.linear(theirs + "attn_qkv", {ours + "attn.wq", ours + "attn.wk", ours + "attn.wv"},
-                {ours + "attn.bq", ours + "attn.bk", ours + "attn.bv"});
-    list.linear(theirs + "attn_output", {ours + "attn.wo"}, {ours + "attn.bo"});
-    list.norm(theirs + "ffn_norm", ours + "norm2", true);
-    list.linear(theirs + "ffn_up", {ours + "mlp.w_up"}, {ours + "mlp.b_up"});
-    list.linear(theirs + "ffn_down", {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
-  }
-  list.norm("output_norm", "final_norm", !is_llama);
-  if (list.has("head.weight")) list.add("output.weight", {"head.weight"});
-  return list.take();
 }
 
 std::vector<float> gguf_rope_freqs(const ModelSpec& model) {

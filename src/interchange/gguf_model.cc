@@ -113,9 +113,11 @@ Status read_tensors(const GgufHeader& header, const TensorsByName& places, const
 
 Result<InterchangeModel> read_model(const InputFile& file) {
   TRIREME_TRY(header, read_header(file));
-  TRIREME_TRY(config, gguf_model_of(header));
+  TRIREME_TRY(described, gguf_model_of(header));
+  const ModelConfig& config = described.config;
   TRIREME_TRY(spec, resolve_foreign(config));
-  const std::vector<ForeignTensor> tensors = gguf_tensors(spec, family_of(config));
+  const std::vector<ForeignTensor> tensors =
+      gguf_tensors(spec, described.family, described.logit_scale);
   const TensorsByName places = by_name(header);
   TRIREME_TRY_DONE(
       // Checked before memory is allocated for what the keys claim.

@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "base/input_limits.h"
-#include "checkpoint/strict_json.h"
-#include "interchange/foreign_family.h"
+#include "interchange/hugging_face_fields.h"
 
 namespace trireme {
 namespace {
@@ -17,71 +16,31 @@ using strict_json::FieldError;
 constexpr int64_t kGreatestWidth = limits::kWidth;
 constexpr int64_t kGreatestLayers = limits::kLayers;
 
-// Thrown for a valid setting that our models do not support.
-struct Unsupported {
-  std::string message;
-};
+constexpr HuggingFaceFamily kFamilies[] = {
+    {ForeignFamily::Gpt2, "gpt2", "GPT2LMHeadModel"},
+    {ForeignFamily::Llama, "llama", "LlamaForCausalLM"},
+    {ForeignFamily::Arcee, "arcee", "ArceeForCausalLM"},
+    {ForeignFamily::Cohere, "cohere", "CohereForCausalLM"},
+    {ForeignFamily::Mixtral, "mixtral", "MixtralForCausalLM"},
+    {ForeignFamily::Deepseek, "deepseek", "DeepseekForCausalLM"},
+    {ForeignFamily::Ernie, "ernie4_5_moe", "Ernie4_5_MoeForCausalLM"}};
 
-// The values of an object. An absent value and null mean the same.
-class Fields {
- public:
-  explicit Fields(const json& object, std::string where = "") : where_(std::move(where)) {
-    if (!object.is_object())
-      throw FieldError{where_.empty() ? "not an object" : where_ + ": not an object"};
-    object_ = &object;
+ForeignFamily family_of_type(const std::string& type) {
+  if (type.empty()) throw FieldError{"no key \"model_type\""};
+  std::vector<std::string_view> types;
+  for (const HuggingFaceFamily& known : kFamilies) {
+    if (known.type == type) return known.family;
+    types.push_back(known.type);
   }
-
-  const json* find(const char* key) const {
-    const auto found = object_->find(key);
-    return found == object_->end() || found->is_null() ? nullptr : &*found;
+  if (type == "nemotron") {
+    throw UnsupportedSetting{
+        "model_type = \"nemotron\": rotary positions that turn a part of a head "
+        "(partial_rotary_factor) are not supported, nor norms with biases beside products without "
+        "them"};
   }
-  int64_t count(const char* key, std::optional<int64_t> otherwise = {},
-                int64_t greatest = kGreatestWidth) const {
-    const json* value = find(key);
-    if (value == nullptr && otherwise) return *otherwise;
-    if (value == nullptr) throw FieldError{"no key \"" + name(key) + "\""};
-    if (!value->is_number_unsigned() || value->get<uint64_t>() > static_cast<uint64_t>(greatest)) {
-      throw FieldError{
-          fmt::format("{}: {} is not an integer from 0 to {}", name(key), shown(*value), greatest)};
-    }
-    return static_cast<int64_t>(value->get<uint64_t>());
-  }
-  double number(const char* key, double otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_number())
-      throw FieldError{name(key) + ": " + shown(*value) + " is not a number"};
-    return value->get<double>();
-  }
-  bool flag(const char* key, bool otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean())
-      throw FieldError{name(key) + ": " + shown(*value) + " is not true or false"};
-    return value->get<bool>();
-  }
-  std::string word(const char* key, const std::string& otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_string())
-      throw FieldError{name(key) + ": " + shown(*value) + " is not a string"};
-    return value->get<std::string>();
-  }
-  void refuse_flag(const char* key, bool refused, const char* what) const {
-    if (flag(key, !refused) == refused) {
-      throw Unsupported{fmt::format("{} = {}: {} is not supported", name(key), refused, what)};
-    }
-  }
-
- private:
-  std::string name(const char* key) const { return where_.empty() ? key : where_ + "." + key; }
-  static std::string shown(const json& value) {
-    return value.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 80);
-  }
-
-  const json* object_ = nullptr;
-  std::string where_;
-};
+  throw UnsupportedSetting{
+      fmt::format("model_type = \"{}\"; supported are {}", type, fmt::join(types, ", "))};
+}
 
 ActivationChoice activation_of(const std::string& name) {
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
@@ -89,11 +48,11 @@ ActivationChoice activation_of(const std::string& name) {
   if (name == "gelu" || name == "gelu_python") return ActivationChoice::GeluErf;
   if (name == "relu") return ActivationChoice::Relu;
   if (name == "relu2") return ActivationChoice::Relu2;
-  throw Unsupported{"activation_function = \"" + name +
-                    "\"; gelu_new, gelu, relu and relu2 are supported"};
+  throw UnsupportedSetting{"activation_function = \"" + name +
+                           "\"; gelu_new, gelu, relu and relu2 are supported"};
 }
 
-void read_gpt2(const Fields& fields, ModelConfig& model) {
+void read_gpt2(const HuggingFaceFields& fields, ModelConfig& model) {
   model.family = ModelFamily::Gpt2;
   model.layers = fields.count("n_layer", 12, kGreatestLayers);
   model.d_model = fields.count("n_embd", 768);
@@ -111,12 +70,12 @@ void read_gpt2(const Fields& fields, ModelConfig& model) {
 }
 
 // transformers 4 has rope_theta and rope_scaling; transformers 5 has rope_parameters with both.
-void read_rope(const Fields& fields, double default_theta, ModelConfig& model) {
+void read_rope(const HuggingFaceFields& fields, double default_theta, ModelConfig& model) {
   model.rope_theta = fields.number("rope_theta", default_theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* object = fields.find(key);
     if (object == nullptr) continue;
-    const Fields rope(*object, key);
+    const HuggingFaceFields rope(*object, key);
     const double theta = rope.number("rope_theta", model.rope_theta);
     if (fields.find("rope_theta") != nullptr && theta != model.rope_theta) {
       throw FieldError{
@@ -126,7 +85,7 @@ void read_rope(const Fields& fields, double default_theta, ModelConfig& model) {
     const std::string type = rope.word("rope_type", rope.word("type", "default"));
     if (type == "default") continue;
     if (type != "llama3") {
-      throw Unsupported{fmt::format(
+      throw UnsupportedSetting{fmt::format(
           "{}: positions scaled by \"{}\"; none and \"llama3\" are supported", key, type)};
     }
     model.rope_scaling_factor = rope.number("factor", 8.0);
@@ -142,14 +101,23 @@ void read_rope(const Fields& fields, double default_theta, ModelConfig& model) {
   if (!is_sound) throw FieldError{"the numbers of rotary positions contradict each other"};
 }
 
-// Settings that Llama and Mixtral share, with the library's defaults for absent keys.
+// Settings that all families but GPT-2 share, with the library's defaults for absent keys.
 struct RotaryDefaults {
   int64_t seq_len = 2048;
   double rope_theta = 10000.0;
+  const char* norm_eps_key = "rms_norm_eps";
   double norm_eps = 1e-6;
+  bool tied_head = false;
+  ActivationChoice activation = ActivationChoice::Swiglu;
 };
 
-void read_rotary_family(const Fields& fields, const RotaryDefaults& defaults, ModelConfig& model) {
+bool is_activation(const std::string& name, ActivationChoice activation) {
+  if (activation == ActivationChoice::Relu2) return name == "relu2";
+  return name == "silu" || name == "swish";
+}
+
+void read_rotary_family(const HuggingFaceFields& fields, const RotaryDefaults& defaults,
+                        ModelConfig& model) {
   model.layers = fields.count("num_hidden_layers", {}, kGreatestLayers);
   model.d_model = fields.count("hidden_size");
   model.heads = fields.count("num_attention_heads");
@@ -158,46 +126,129 @@ void read_rotary_family(const Fields& fields, const RotaryDefaults& defaults, Mo
   model.d_ff = fields.count("intermediate_size");
   model.vocab_size = fields.count("vocab_size");
   model.seq_len = fields.count("max_position_embeddings", defaults.seq_len);
-  const std::string activation = fields.word("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish") {
-    throw Unsupported{"hidden_act = \"" + activation + "\"; silu is supported"};
+  const char* usual = defaults.activation == ActivationChoice::Relu2 ? "relu2" : "silu";
+  const std::string activation = fields.word("hidden_act", usual);
+  if (!is_activation(activation, defaults.activation)) {
+    throw UnsupportedSetting{
+        fmt::format("hidden_act = \"{}\"; {} is supported here", activation, usual)};
   }
-  model.activation = ActivationChoice::Swiglu;
+  model.activation = defaults.activation;
   model.bias = false;
-  model.tied_head = fields.flag("tie_word_embeddings", false);
-  model.norm_eps = fields.number("rms_norm_eps", defaults.norm_eps);
+  model.tied_head = fields.flag("tie_word_embeddings", defaults.tied_head);
+  model.norm_eps = fields.number(defaults.norm_eps_key, defaults.norm_eps);
   read_rope(fields, defaults.rope_theta, model);
 }
 
-void read_llama(const Fields& fields, ModelConfig& model) {
+void refuse_biases(const HuggingFaceFields& fields) {
+  for (const char* key : {"attention_bias", "mlp_bias", "use_bias"}) {
+    fields.refuse_flag(key, true, "a model with rotary positions and biases");
+  }
+}
+
+void read_llama(const HuggingFaceFields& fields, ModelConfig& model) {
   model.family = ModelFamily::Llama;
   read_rotary_family(fields, {}, model);
-  fields.refuse_flag("attention_bias", true, "a Llama with biases");
-  fields.refuse_flag("mlp_bias", true, "a Llama with biases");
+  refuse_biases(fields);
   if (fields.number("pretraining_tp", 1.0) != 1.0) {
-    throw Unsupported{"pretraining_tp other than 1 is not supported"};
+    throw UnsupportedSetting{"pretraining_tp other than 1 is not supported"};
   }
 }
 
 // Mixtral's router takes the best of a softmax and divides them by their sum, as ours does.
-void read_mixtral(const Fields& fields, ModelConfig& model) {
+void read_mixtral(const HuggingFaceFields& fields, ModelConfig& model) {
   model.family = ModelFamily::Moe;
   read_rotary_family(fields, {.seq_len = 131072, .rope_theta = 1e6, .norm_eps = 1e-5}, model);
   model.experts = fields.count("num_local_experts", 8);
   model.top_k = fields.count("num_experts_per_tok", 2);
-  if (model.experts * model.layers > kMostForeignExperts) {
-    throw FieldError{
-        fmt::format("num_local_experts = {} in {} layers", model.experts, model.layers)};
-  }
   model.aux_loss = fields.number("router_aux_loss_coef", 0.001);
   const int64_t window = fields.count("sliding_window", 0);
   if (window > 0 && window < model.seq_len) {
-    throw Unsupported{
+    throw UnsupportedSetting{
         fmt::format("sliding_window = {}: attention to a window is not supported", window)};
   }
 }
 
-std::optional<DType> read_dtype(const Fields& fields) {
+void read_arcee(const HuggingFaceFields& fields, ModelConfig& model) {
+  model.family = ModelFamily::Llama;
+  read_rotary_family(
+      fields, {.seq_len = 4096, .norm_eps = 1e-5, .activation = ActivationChoice::Relu2}, model);
+  refuse_biases(fields);
+}
+
+// Attention and MLP read one norm. All logits have a factor, which the final norm takes.
+void read_cohere(const HuggingFaceFields& fields, HuggingFaceConfig& config) {
+  ModelConfig& model = config.model;
+  model.family = ModelFamily::Llama;
+  model.norm = NormChoice::LayerNorm;
+  model.parallel_block = true;
+  read_rotary_family(
+      fields,
+      {.seq_len = 8192, .norm_eps_key = "layer_norm_eps", .norm_eps = 1e-5, .tied_head = true},
+      model);
+  refuse_biases(fields);
+  fields.refuse_flag("use_qk_norm", true, "a norm of queries and keys");
+  config.logit_scale = fields.number("logit_scale", 0.0625);
+  if (!(config.logit_scale > 0.0 && std::isfinite(float(config.logit_scale)))) {
+    throw FieldError{fmt::format("logit_scale = {} is not positive", config.logit_scale)};
+  }
+}
+
+// A model whose first layers have no experts: they have the width that Llama calls
+// intermediate_size, and experts have one of their own.
+void read_layers_that_differ(const HuggingFaceFields& fields, int64_t dense_layers,
+                             ModelConfig& model) {
+  model.family = ModelFamily::Moe;
+  model.dense_layers = dense_layers;
+  if (dense_layers > 0) model.dense_d_ff = model.d_ff;
+  model.d_ff = fields.count("moe_intermediate_size");
+}
+
+void read_deepseek(const HuggingFaceFields& fields, ModelConfig& model) {
+  read_rotary_family(fields, {}, model);
+  refuse_biases(fields);
+  read_layers_that_differ(fields, fields.count("first_k_dense_replace", 0), model);
+  model.experts = fields.count("n_routed_experts");
+  model.top_k = fields.count("num_experts_per_tok");
+  model.shared_experts = fields.count("n_shared_experts", 0);
+  model.aux_loss = fields.number("aux_loss_alpha", 0.001);
+  if (fields.count("moe_layer_freq", 1) != 1) {
+    throw UnsupportedSetting{"moe_layer_freq: only the first layers may be without experts"};
+  }
+  if (fields.word("scoring_func", "softmax") != "softmax") {
+    throw UnsupportedSetting{"scoring_func: softmax is supported"};
+  }
+  if (!fields.flag("norm_topk_prob", false)) {
+    throw UnsupportedSetting{
+        "norm_topk_prob = false: weights of experts that are not divided by their sum are not "
+        "supported"};
+  }
+  if (model.top_k == 1) {
+    throw UnsupportedSetting{
+        "num_experts_per_tok = 1: a weight that is not divided by itself is not supported"};
+  }
+}
+
+// ERNIE 4.5 chooses experts by the sum of a score and a bias, as model.balance_rate does.
+void read_ernie(const HuggingFaceFields& fields, ModelConfig& model) {
+  read_rotary_family(
+      fields, {.seq_len = 131072, .rope_theta = 500000.0, .norm_eps = 1e-5, .tied_head = true},
+      model);
+  refuse_biases(fields);
+  read_layers_that_differ(fields, fields.count("moe_layer_start_index", 1), model);
+  model.experts = fields.count("moe_num_experts", 64);
+  model.top_k = fields.count("moe_k", 6);
+  model.shared_experts = fields.count("moe_num_shared_experts", 2);
+  model.aux_loss = fields.number("router_aux_loss_coef", 0.001);
+  model.balance_rate = kForeignBalanceRate;
+  const double last = fields.number("moe_layer_end_index", -1.0);
+  if (fields.count("moe_layer_interval", 1) != 1 ||
+      (last != -1.0 && last != double(model.layers - 1))) {
+    throw UnsupportedSetting{
+        "moe_layer_interval or moe_layer_end_index: only the first layers may be without experts"};
+  }
+}
+
+std::optional<DType> read_dtype(const HuggingFaceFields& fields) {
   const std::string name = fields.word("dtype", fields.word("torch_dtype", ""));
   if (name == "float32") return DType::F32;
   if (name == "float16") return DType::F16;
@@ -205,7 +256,7 @@ std::optional<DType> read_dtype(const Fields& fields) {
   return std::nullopt;
 }
 
-std::optional<int64_t> read_end_of_text(const Fields& fields) {
+std::optional<int64_t> read_end_of_text(const HuggingFaceFields& fields) {
   const json* eos = fields.find("eos_token_id");
   if (eos != nullptr && eos->is_array()) eos = eos->empty() ? nullptr : &eos->front();
   if (eos == nullptr) return std::nullopt;
@@ -215,29 +266,41 @@ std::optional<int64_t> read_end_of_text(const Fields& fields) {
   return static_cast<int64_t>(eos->get<uint64_t>());
 }
 
-HuggingFaceConfig read_config(const json& object) {
-  const Fields fields(object);
-  HuggingFaceConfig config;
-  const std::string type = fields.word("model_type", "");
-  if (type == "gpt2") {
-    read_gpt2(fields, config.model);
-  } else if (type == "llama") {
-    read_llama(fields, config.model);
-  } else if (type == "mixtral") {
-    read_mixtral(fields, config.model);
-  } else if (type.empty()) {
-    throw FieldError{"no key \"model_type\""};
-  } else {
-    throw Unsupported{"model_type = \"" + type + "\"; gpt2, llama and mixtral are supported"};
+void read_family(const HuggingFaceFields& fields, HuggingFaceConfig& config) {
+  switch (config.family) {
+    case ForeignFamily::Gpt2:
+      return read_gpt2(fields, config.model);
+    case ForeignFamily::Llama:
+      return read_llama(fields, config.model);
+    case ForeignFamily::Arcee:
+      return read_arcee(fields, config.model);
+    case ForeignFamily::Cohere:
+      return read_cohere(fields, config);
+    case ForeignFamily::Mixtral:
+      return read_mixtral(fields, config.model);
+    case ForeignFamily::Deepseek:
+      return read_deepseek(fields, config.model);
+    case ForeignFamily::Ernie:
+      return read_ernie(fields, config.model);
   }
+}
+
+HuggingFaceConfig read_config(const json& object) {
+  const HuggingFaceFields fields(object);
+  HuggingFaceConfig config;
+  config.family = family_of_type(fields.word("model_type", ""));
+  read_family(fields, config);
   if (fields.find("quantization_config") != nullptr) {
-    throw Unsupported{
+    throw UnsupportedSetting{
         "quantization_config: quantised weights are not supported; export the model in float16 or "
         "bfloat16"};
   }
   const ModelConfig& model = config.model;
   if (!(model.norm_eps > 0.0 && model.norm_eps < 1.0)) {
     throw FieldError{fmt::format("the epsilon of the norms is {}", model.norm_eps)};
+  }
+  if (model.experts * model.layers > kMostForeignExperts) {
+    throw FieldError{fmt::format("{} experts in {} layers", model.experts, model.layers)};
   }
   if (model.heads > kGreatestWidth / std::max<int64_t>(1, model.head_dim)) {
     throw FieldError{"heads times head_dim is too large"};
@@ -249,6 +312,8 @@ HuggingFaceConfig read_config(const json& object) {
 
 }  // namespace
 
+std::span<const HuggingFaceFamily> hugging_face_families() { return kFamilies; }
+
 Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text) {
   try {
     HuggingFaceConfig config = read_config(strict_json::parse(text, 32));
@@ -258,7 +323,7 @@ Result<HuggingFaceConfig> parse_hugging_face_config(std::string_view text) {
     return config;
   } catch (const FieldError& failure) {
     return Error{ErrorKind::Damaged, "config.json: " + failure.message};
-  } catch (const Unsupported& reason) {
+  } catch (const UnsupportedSetting& reason) {
     return Error{ErrorKind::Infeasible, "config.json: " + reason.message};
   }
 }

@@ -41,7 +41,7 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   auto config = parse_hugging_face_config(text);
   if (!config.ok()) return with_context(config.error(), folder);
   TRIREME_TRY(model, resolve_model(config->model, 0));
-  const ForeignFamily family = family_of(config->model);
+  const ForeignFamily family = config->family;
   TRIREME_TRY(files, HuggingFaceWeights::open(folder, family));
   if (model.layers > files.num_tensors()) {  // before a list is made of what config.json claims
     return damaged(fmt::format("{}: config.json says {} layers, but the files have {} tensors",
@@ -49,7 +49,8 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   }
   const bool is_fused = files.has(kFusedExperts);
   const std::vector<ForeignTensor> tensors = hugging_face_tensors(
-      model, family, is_fused ? ExpertSpelling::Fused : ExpertSpelling::Separate);
+      model, family,
+      {is_fused ? ExpertSpelling::Fused : ExpertSpelling::Separate, config->logit_scale});
   TRIREME_TRY_DONE(
       files.check(tensors, model));  // before memory is allocated for what config.json claims
   InterchangeModel imported{.config = config->model, .weights = Weights(model)};

@@ -23,9 +23,15 @@ std::vector<ForeignTensor> gpt2_tensors(const ModelSpec& model) {
     list.transposed_linear(theirs + "mlp.c_fc", {ours + "mlp.w_up"}, {ours + "mlp.b_up"});
     list.transposed_linear(theirs + "mlp.c_proj", {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
   }
-  list.norm("transformer.ln_f", "final_norm", true);
+  list.final_norm("transformer.ln_f", true);
   if (list.has("head.weight")) list.add("lm_head.weight", {"head.weight"});
   return list.take();
+}
+
+void add_mlp(ForeignTensorList& list, const std::string& theirs, const std::string& ours) {
+  if (list.has(ours + "w_gate")) list.add(theirs + "gate_proj.weight", {ours + "w_gate"});
+  list.add(theirs + "up_proj.weight", {ours + "w_up"});
+  list.add(theirs + "down_proj.weight", {ours + "w_down"});
 }
 
 void add_mixtral_mlp(ForeignTensorList& list, const ModelSpec& model, ExpertSpelling experts,
@@ -47,27 +53,61 @@ void add_mixtral_mlp(ForeignTensorList& list, const ModelSpec& model, ExpertSpel
   }
 }
 
-std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ExpertSpelling experts) {
+// The experts of DeepSeek-MoE and of ERNIE 4.5, and those that all tokens visit.
+void add_shared_and_routed(ForeignTensorList& list, const ModelSpec& model,
+                           const std::string& theirs, const std::string& ours) {
+  list.add(theirs + "gate.weight", {ours + "router"});
+  if (list.has(ours + "router_bias")) {
+    list.add_filled(theirs + "moe_statics.e_score_correction_bias", Shape{1, model.experts},
+                    {ours + "router_bias"});
+  }
+  for (int64_t i = 0; i < model.experts; ++i) {
+    const std::string expert = fmt::format("experts.{}.", i);
+    add_mlp(list, theirs + expert, ours + expert);
+  }
+  if (model.shared_experts > 0) add_mlp(list, theirs + "shared_experts.", ours + "shared.");
+}
+
+// Whether the family's positions turn neighbours of a head, where ours turn its halves.
+bool turns_neighbours(ForeignFamily family) {
+  return family == ForeignFamily::Cohere || family == ForeignFamily::Ernie;
+}
+
+void add_rotary_attention(ForeignTensorList& list, ForeignFamily family, const std::string& theirs,
+                          const std::string& ours) {
+  for (const char* part : {"q", "k"}) {
+    const std::string name = theirs + part + "_proj.weight", param = ours + "w" + part;
+    if (turns_neighbours(family)) {
+      list.add_interleaved(name, param);
+    } else {
+      list.add(name, {param});
+    }
+  }
+  list.add(theirs + "v_proj.weight", {ours + "wv"});
+  list.add(theirs + "o_proj.weight", {ours + "wo"});
+}
+
+std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ForeignFamily family,
+                                          const HuggingFaceSpelling& spelling) {
   ForeignTensorList list(model);
   list.add("model.embed_tokens.weight", {"embedding.tokens"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string theirs = fmt::format("model.layers.{}.", i);
     const std::string ours = fmt::format("layers.{}.", i);
     list.norm(theirs + "input_layernorm", ours + "norm1", false);
-    list.add(theirs + "self_attn.q_proj.weight", {ours + "attn.wq"});
-    list.add(theirs + "self_attn.k_proj.weight", {ours + "attn.wk"});
-    list.add(theirs + "self_attn.v_proj.weight", {ours + "attn.wv"});
-    list.add(theirs + "self_attn.o_proj.weight", {ours + "attn.wo"});
-    list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
-    if (model.has_experts()) {
-      add_mixtral_mlp(list, model, experts, theirs, ours);
-      continue;
+    add_rotary_attention(list, family, theirs + "self_attn.", ours + "attn.");
+    if (!model.parallel_block) {
+      list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
     }
-    list.add(theirs + "mlp.gate_proj.weight", {ours + "mlp.w_gate"});
-    list.add(theirs + "mlp.up_proj.weight", {ours + "mlp.w_up"});
-    list.add(theirs + "mlp.down_proj.weight", {ours + "mlp.w_down"});
+    if (!model.has_experts(i)) {
+      add_mlp(list, theirs + "mlp.", ours + "mlp.");
+    } else if (family == ForeignFamily::Mixtral) {
+      add_mixtral_mlp(list, model, spelling.experts, theirs, ours);
+    } else {
+      add_shared_and_routed(list, model, theirs + "mlp.", ours + "mlp.");
+    }
   }
-  list.norm("model.norm", "final_norm", false);
+  list.final_norm("model.norm", false, spelling.logit_scale);
   if (list.has("head.weight")) list.add("lm_head.weight", {"head.weight"});
   return list.take();
 }
@@ -75,8 +115,9 @@ std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ExpertSpelling
 }  // namespace
 
 std::vector<ForeignTensor> hugging_face_tensors(const ModelSpec& model, ForeignFamily family,
-                                                ExpertSpelling experts) {
-  return family == ForeignFamily::Gpt2 ? gpt2_tensors(model) : rotary_tensors(model, experts);
+                                                const HuggingFaceSpelling& spelling) {
+  return family == ForeignFamily::Gpt2 ? gpt2_tensors(model)
+                                       : rotary_tensors(model, family, spelling);
 }
 
 std::string canonical_hugging_face_name(std::string_view name, ForeignFamily family) {
@@ -90,7 +131,7 @@ std::string canonical_hugging_face_name(std::string_view name, ForeignFamily fam
 
 bool is_hugging_face_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with("rotary_emb.inv_freq");
+         name.ends_with("rotary_emb.inv_freq") || name.starts_with("model.mtp_");
 }
 
 }  // namespace trireme

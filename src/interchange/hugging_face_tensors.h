@@ -15,16 +15,21 @@ enum class ExpertSpelling { Separate, Fused };
 // Exists only in files with fused experts.
 inline constexpr const char* kFusedExperts = "model.layers.0.mlp.experts.gate_up_proj";
 
-// The tensors of GPT2LMHeadModel, LlamaForCausalLM and MixtralForCausalLM, in the order of the
-// model. The model must have a foreign family.
+struct HuggingFaceSpelling {
+  ExpertSpelling experts = ExpertSpelling::Separate;
+  double logit_scale = 1.0;
+};
+
+// The tensors of the family's model in the order of ours.
 std::vector<ForeignTensor> hugging_face_tensors(const ModelSpec& model, ForeignFamily family,
-                                                ExpertSpelling experts = ExpertSpelling::Separate);
+                                                const HuggingFaceSpelling& spelling = {});
 
 // Returns a tensor's name as hugging_face_tensors spells it. GPT-2 files of the hub leave out
 // "transformer."; wrappers add "module." or "_orig_mod." in front.
 std::string canonical_hugging_face_name(std::string_view name, ForeignFamily family);
 
-// True for masks and tables that old versions stored. They follow from the configuration.
+// True for masks and tables that old versions stored, which follow from the configuration, and for
+// layers that predict further tokens, which the library leaves out, too.
 bool is_hugging_face_buffer(std::string_view canonical_name);
 
 }  // namespace trireme

@@ -152,12 +152,52 @@ TEST_F(HuggingFace, ExpertsLieWhereTheLibraryLooksForThemInBothSpellings) {
     same(theirs + "w3.weight", ours + "w_up");
   }
   // Writes the same folder with fused experts.
-  const auto tensors = hugging_face_tensors(spec, ForeignFamily::Mixtral, ExpertSpelling::Fused);
+  const auto tensors = hugging_face_tensors(spec, ForeignFamily::Mixtral, {ExpertSpelling::Fused});
   ASSERT_TRUE(write_hugging_face_weights(tensors, model.weights, folder(), {}).ok());
   const auto fused = read();
   ASSERT_TRUE(fused.ok()) << message_of(fused);
   EXPECT_TRUE(compare_weights(model.weights, fused->weights, Rounding::None).ok());
   EXPECT_EQ(compare_logits(model.weights, fused->weights, 1).greatest_difference, 0.0);
+}
+
+// The first layer has a wide MLP, and the others have experts of their own width beside shared
+// ones.
+TEST_F(HuggingFace, LayersThatDifferLieWhereTheLibrariesLookForThem) {
+  for (const char* name : {"deepseek", "ernie"}) {
+    const InterchangeModel model = random_model(name);
+    write(model);
+    const auto file = SafetensorsFile::open(folder() + "/model.safetensors");
+    ASSERT_TRUE(file.ok());
+    const auto same = [&](const std::string& theirs, const std::string& ours) {
+      const SafetensorsEntry* entry = file->header().find("model.layers." + theirs);
+      ASSERT_NE(entry, nullptr) << theirs;
+      const auto param = model.weights.at("layers." + ours);
+      ASSERT_EQ(entry->end - entry->begin, int64_t(4 * param.size())) << theirs;
+      EXPECT_EQ(std::memcmp(data_of(*file, *entry).data(), param.data(), 4 * param.size()), 0);
+    };
+    same("0.mlp.gate_proj.weight", "0.mlp.w_gate");
+    same("1.mlp.gate.weight", "1.mlp.router");
+    same("1.mlp.experts.2.down_proj.weight", "1.mlp.experts.2.w_down");
+    same("1.mlp.shared_experts.up_proj.weight", "1.mlp.shared.w_up");
+    if (name[0] == 'e') same("1.mlp.moe_statics.e_score_correction_bias", "1.mlp.router_bias");
+    const json config = json::parse(read_text_file(folder() + "/config.json").value());
+    EXPECT_EQ(config["intermediate_size"], 56);
+    EXPECT_EQ(config["moe_intermediate_size"], 40);
+  }
+}
+
+// All logits of Command R have a factor; ours have it in the gain of the final norm.
+TEST_F(HuggingFace, AFactorOfTheLogitsScalesTheFinalNorm) {
+  const InterchangeModel model = random_model("command_r");
+  write(model);
+  edit_config([](json& config) { config["logit_scale"] = 0.0625; });
+  const auto scaled = read();
+  ASSERT_TRUE(scaled.ok()) << message_of(scaled);
+  const auto gain = model.weights.at("final_norm.gain"),
+             scaled_gain = scaled->weights.at("final_norm.gain");
+  for (size_t i = 0; i < gain.size(); ++i) EXPECT_EQ(scaled_gain[i], 0.0625f * gain[i]);
+  edit_config([](json& config) { config["logit_scale"] = 0.0; });
+  EXPECT_NE(message_of(read()).find("logit_scale"), std::string::npos);
 }
 
 TEST_F(HuggingFace, PrefixesBuffersAndCopiesOfTheHeadDoNotMatter) {
@@ -247,6 +287,16 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
       {"llama", "rope_scaling", {{"type", "yarn"}, {"factor", 2.0}}},
       {"llama", "quantization_config", {{"bits", 4}}},
       {"mixtral", "sliding_window", 4},
+      {"llama", "model_type", "nemotron"},
+      {"arcee_untied", "hidden_act", "silu"},
+      {"command_r", "use_qk_norm", true},
+      {"deepseek", "norm_topk_prob", false},
+      {"deepseek", "num_experts_per_tok", 1},
+      {"deepseek", "moe_layer_freq", 2},
+      {"deepseek", "scoring_func", "sigmoid"},
+      {"ernie", "moe_layer_interval", 2},
+      {"ernie", "moe_layer_end_index", 0},
+      {"ernie", "use_bias", true},
   };
   for (const auto& [name, key, value] : refused) {
     json config =
@@ -268,15 +318,20 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
   micro.embedding_norm = true;
   EXPECT_EQ(foreign_family(*resolve_model(micro, 0)).error().kind, ErrorKind::Infeasible);
   using Change = void (*)(ModelConfig&);
-  const Change no_mixtrals[] = {[](ModelConfig& model) { model.router = RouterType::Sigmoid; },
-                                [](ModelConfig& model) { model.shared_experts = 1; },
-                                [](ModelConfig& model) { model.capacity_factor = 1.0; },
-                                [](ModelConfig& model) { model.balance_rate = 0.01; }};
-  for (const Change change : no_mixtrals) {
-    ModelConfig model = small_model("mixtral");
-    change(model);
-    EXPECT_EQ(foreign_family(*resolve_model(model, 0)).error().kind, ErrorKind::Infeasible);
+  const Change unheld[] = {[](ModelConfig& model) { model.router = RouterType::Sigmoid; },
+                           [](ModelConfig& model) { model.capacity_factor = 1.0; },
+                           [](ModelConfig& model) { model.parallel_block = true; },
+                           [](ModelConfig& model) { model.norm = NormChoice::LayerNorm; }};
+  for (const char* name : {"mixtral", "deepseek", "ernie"}) {
+    for (const Change change : unheld) {
+      ModelConfig model = small_model(name);
+      change(model);
+      EXPECT_EQ(foreign_family(*resolve_model(model, 0)).error().kind, ErrorKind::Infeasible);
+    }
   }
+  ModelConfig model = small_model("deepseek");
+  model.top_k = 1;  // its weight is not divided by itself there
+  EXPECT_EQ(foreign_family(*resolve_model(model, 0)).error().kind, ErrorKind::Infeasible);
   micro = small_model("gpt2");
   micro.positions = PositionsChoice::Rope;
   EXPECT_FALSE(foreign_family(*resolve_model(micro, 0)).ok());
@@ -289,7 +344,7 @@ TEST_F(HuggingFace, AParameterWithoutATensorIsNamed) {
   const ModelSpec model = *resolve_model(config, 0);
   EXPECT_EQ(foreign_family(model).error().kind, ErrorKind::Infeasible);
   try {
-    hugging_face_tensors(model, ForeignFamily::Gpt2, ExpertSpelling::Separate);
+    hugging_face_tensors(model, ForeignFamily::Gpt2);
     ADD_FAILURE() << "gains of layer scale are left out";
   } catch (const ContractError& error) {
     EXPECT_NE(std::string(error.what()).find("scale.gain"), std::string::npos) << error.what();

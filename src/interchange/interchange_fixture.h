@@ -14,8 +14,9 @@ inline ModelConfig small_model(const std::string& name) {
   config.heads = 4;
   config.vocab_size = 45;
   config.seq_len = 10;
-  const bool has_experts = name.starts_with("mixtral");
-  if (name.starts_with("llama") || has_experts) {
+  const bool has_layers_that_differ = name.starts_with("deepseek") || name.starts_with("ernie");
+  const bool has_experts = name.starts_with("mixtral") || has_layers_that_differ;
+  if (has_experts || !name.starts_with("gpt2")) {
     config.family = has_experts ? ModelFamily::Moe : ModelFamily::Llama;
     config.experts = 3;
     config.kv_heads = 2;
@@ -24,6 +25,17 @@ inline ModelConfig small_model(const std::string& name) {
     config.activation = ActivationChoice::Swiglu;
     config.norm_eps = 3e-6;
   }
+  if (has_layers_that_differ) {
+    config.dense_layers = 1;
+    config.dense_d_ff = 56;
+    config.shared_experts = 2;
+    if (name.starts_with("ernie")) config.balance_rate = 0.001;
+  }
+  if (name.starts_with("command_r")) {
+    config.norm = NormChoice::LayerNorm;
+    config.parallel_block = true;
+  }
+  if (name.starts_with("arcee")) config.activation = ActivationChoice::Relu2;
   config.tied_head = !name.ends_with("untied");
   if (name == "gpt2_erf_untied") config.activation = ActivationChoice::GeluErf;
   if (name == "gpt2_relu") config.activation = ActivationChoice::Relu;
@@ -39,10 +51,11 @@ inline ModelConfig small_model(const std::string& name) {
   return config;
 }
 
-inline const char* const kSmallModels[] = {"gpt2",          "gpt2_erf_untied", "gpt2_relu",
-                                           "gpt2_relu2",    "gpt2_no_bias",    "gpt2_no_gain",
-                                           "llama",         "llama_untied",    "llama_head_dim",
-                                           "llama3_untied", "mixtral",         "mixtral_untied"};
+inline const char* const kSmallModels[] = {
+    "gpt2",         "gpt2_erf_untied", "gpt2_relu",    "gpt2_relu2",     "gpt2_no_bias",
+    "gpt2_no_gain", "llama",           "llama_untied", "llama_head_dim", "llama3_untied",
+    "mixtral",      "mixtral_untied",  "arcee_untied", "command_r",      "command_r_untied",
+    "deepseek",     "ernie",           "ernie_untied"};
 
 // Values that use all mantissa bits; gains are near one.
 inline InterchangeModel random_model(const std::string& name) {

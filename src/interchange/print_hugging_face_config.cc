@@ -1,8 +1,9 @@
 #include "interchange/print_hugging_face_config.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "interchange/foreign_family.h"
+#include "interchange/hugging_face_config.h"
 
 namespace trireme {
 namespace {
@@ -12,9 +13,7 @@ std::string_view torch_name_of(DType dtype) {
 }
 
 nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
-  return {{"model_type", "gpt2"},
-          {"architectures", nlohmann::ordered_json::array({"GPT2LMHeadModel"})},
-          {"vocab_size", model.vocab_size},
+  return {{"vocab_size", model.vocab_size},
           {"n_positions", model.seq_len},
           {"n_ctx", model.seq_len},  // versions before transformers 4 need it
           {"n_embd", model.d_model},
@@ -51,7 +50,7 @@ nlohmann::ordered_json rotary_config(const ModelSpec& model) {
           {"num_attention_heads", model.heads},
           {"num_key_value_heads", model.kv_heads},
           {"head_dim", model.head_dim},
-          {"intermediate_size", model.d_ff},
+          {"intermediate_size", model.dense_layers > 0 ? model.dense_d_ff : model.d_ff},
           {"hidden_act", "silu"},
           {"rms_norm_eps", model.norm_eps},
           {"rope_theta", model.rope_theta},
@@ -60,38 +59,65 @@ nlohmann::ordered_json rotary_config(const ModelSpec& model) {
           {"tie_word_embeddings", model.tied_head}};
 }
 
-nlohmann::ordered_json llama_config(const ModelSpec& model) {
-  nlohmann::ordered_json config = {
-      {"model_type", "llama"},
-      {"architectures", nlohmann::ordered_json::array({"LlamaForCausalLM"})}};
-  config.update(rotary_config(model));
-  config["attention_bias"] = false;
-  config["mlp_bias"] = false;
-  return config;
-}
-
-nlohmann::ordered_json mixtral_config(const ModelSpec& model) {
-  nlohmann::ordered_json config = {
-      {"model_type", "mixtral"},
-      {"architectures", nlohmann::ordered_json::array({"MixtralForCausalLM"})}};
-  config.update(rotary_config(model));
-  config["num_local_experts"] = model.experts;
-  config["num_experts_per_tok"] = model.top_k;
-  config["router_aux_loss_coef"] = model.aux_loss;
-  config["sliding_window"] = nullptr;
-  return config;
+// The keys that a family adds to those of all with rotary positions, or replaces.
+nlohmann::ordered_json own_keys(const ModelSpec& model, ForeignFamily family) {
+  switch (family) {
+    case ForeignFamily::Gpt2:
+      return nlohmann::ordered_json::object();
+    case ForeignFamily::Llama:
+      return {{"attention_bias", false}, {"mlp_bias", false}};
+    case ForeignFamily::Arcee:
+      return {{"hidden_act", "relu2"}, {"attention_bias", false}, {"mlp_bias", false}};
+    case ForeignFamily::Cohere:
+      return {{"layer_norm_eps", model.norm_eps},
+              {"logit_scale", 1.0},  // the final norm has it
+              {"use_qk_norm", false},
+              {"attention_bias", false}};
+    case ForeignFamily::Mixtral:
+      return {{"num_local_experts", model.experts},
+              {"num_experts_per_tok", model.top_k},
+              {"router_aux_loss_coef", model.aux_loss},
+              {"sliding_window", nullptr}};
+    case ForeignFamily::Deepseek:
+      return {{"moe_intermediate_size", model.d_ff},
+              {"n_routed_experts", model.experts},
+              {"num_experts_per_tok", model.top_k},
+              {"n_shared_experts", model.shared_experts > 0
+                                       ? nlohmann::ordered_json(model.shared_experts)
+                                       : nlohmann::ordered_json()},
+              {"first_k_dense_replace", model.dense_layers},
+              {"moe_layer_freq", 1},
+              {"scoring_func", "softmax"},
+              {"norm_topk_prob", true},
+              {"aux_loss_alpha", model.aux_loss},
+              {"seq_aux", true},
+              {"attention_bias", false},
+              {"pretraining_tp", 1}};
+    case ForeignFamily::Ernie:
+      return {{"moe_intermediate_size", model.d_ff},
+              {"moe_num_experts", model.experts},
+              {"moe_k", model.top_k},
+              {"moe_num_shared_experts", model.shared_experts},
+              {"moe_layer_start_index", model.dense_layers},
+              {"moe_layer_end_index", model.layers - 1},
+              {"moe_layer_interval", 1},
+              {"moe_norm_min", 1e-12},
+              {"router_aux_loss_coef", model.aux_loss},
+              {"use_bias", false}};
+  }
+  return {};
 }
 
 nlohmann::ordered_json family_config(const ModelSpec& model, ForeignFamily family) {
-  switch (family) {
-    case ForeignFamily::Gpt2:
-      return gpt2_config(model);
-    case ForeignFamily::Llama:
-      return llama_config(model);
-    case ForeignFamily::Mixtral:
-      return mixtral_config(model);
-  }
-  return {};
+  const auto families = hugging_face_families();
+  const auto names = std::ranges::find(families, family, &HuggingFaceFamily::family);
+  nlohmann::ordered_json config = {
+      {"model_type", names->type},
+      {"architectures", nlohmann::ordered_json::array({names->architecture})}};
+  const bool is_gpt2 = family == ForeignFamily::Gpt2;
+  config.update(is_gpt2 ? gpt2_config(model) : rotary_config(model));
+  config.update(own_keys(model, family));
+  return config;
 }
 
 }  // namespace

@@ -66,6 +66,17 @@ void write_deepspeed_context(JobWriter& job) {
               "it excludes tp and pp", "set parallel.tp and parallel.pp to 1");
 }
 
+// Experts of every layer where layers differ: one stands for an MLP without a router.
+std::string experts_of_layers(const ModelConfig& model) {
+  if (model.dense_layers == 0) return std::to_string(model.experts);
+  std::string text;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    text +=
+        fmt::format("{}{}", layer == 0 ? "" : " ", layer < model.dense_layers ? 1 : model.experts);
+  }
+  return text;
+}
+
 void write_deepspeed_model(JobWriter& job) {
   const ModelConfig& model = job.config().model;
   job.rows("model.");
@@ -85,8 +96,11 @@ void write_deepspeed_model(JobWriter& job) {
   job.set("--hidden-dropout", model.dropout);
   job.set("--attention-dropout", model.dropout);
   if (!job.has_experts()) return;
-  job.set("--num-experts", model.experts);
+  job.set("--num-experts", experts_of_layers(model));
   job.set("--expert-interval", int64_t{1});
+  job.require(model.dense_layers == 0 || model.dense_d_ff == model.d_ff, "model.dense_d_ff",
+              fmt::format("its layers without experts are as wide as an expert, {}", model.d_ff),
+              fmt::format("set it to {}, or model.dense_layers = 0", model.d_ff));
   job.require(model.top_k <= 2, "model.top_k", "its tokens visit one or two experts", "use 1 or 2");
   job.set("--topk", model.top_k);
   job.set("--moe-expert-parallel-size", int64_t{job.config().parallel.ep});

@@ -77,7 +77,8 @@ std::string argument_lines(const ForeignJob& job) {
     if (!setting.key.starts_with("--")) continue;
     const bool is_flag = std::holds_alternative<bool>(setting.value);
     std::string value = is_flag ? "" : word_text(setting.value);
-    const bool is_plain = value.find_first_of("|*$ '\"") == std::string::npos;
+    // Words between spaces are arguments of their own.
+    const bool is_plain = value.find_first_of("|*$'\"()[]") == std::string::npos;
     if (!is_plain) value = "'" + value + "'";
     text += fmt::format("  {}{}{}\n", setting.key, is_flag ? "" : " ", value);
   }

@@ -12,13 +12,15 @@ void write_megatron_model(JobWriter& job) {
   job.rows("model.");
   job.flag("--group-query-attention", model.kv_heads != model.heads);
   if (model.kv_heads != model.heads) job.set("--num-query-groups", model.kv_heads);
-  job.set("--ffn-hidden-size", model.d_ff);
+  job.set("--ffn-hidden-size", model.dense_layers > 0 ? model.dense_d_ff : model.d_ff);
   job.set("--vocab-size", model.vocab_size);
   job.set("--tokenizer-type", std::string("NullTokenizer"));
   job.set("--make-vocab-size-divisible-by", int64_t{1});
   job.flag("--swiglu", model.activation == ActivationChoice::Swiglu);
   job.flag("--squared-relu", model.activation == ActivationChoice::Relu2);
-  job.flag("--no-bias-gelu-fusion", model.activation == ActivationChoice::GeluErf);
+  // Its fused kernels add the bias to a GELU by tanh or to a SwiGLU.
+  job.flag("--no-bias-gelu-fusion", model.activation == ActivationChoice::GeluErf ||
+                                        model.activation == ActivationChoice::Relu2);
   job.require(model.activation != ActivationChoice::Relu, "model.activation",
               "it has gelu, squared ReLU and SwiGLU", "use \"relu2\" or \"gelu_tanh\"");
   // Its tanh form of GELU is the one that is fused with the bias.
@@ -50,6 +52,10 @@ void write_experts(JobWriter& job) {
   if (!job.has_experts()) return;
   job.set("--num-experts", model.experts);
   job.set("--moe-ffn-hidden-size", model.d_ff);
+  if (model.dense_layers > 0) {
+    job.set("--moe-layer-freq",
+            fmt::format("([0]*{}+[1]*{})", model.dense_layers, model.layers - model.dense_layers));
+  }
   job.set("--moe-router-topk", model.top_k);
   job.flag("--moe-router-pre-softmax", model.top_k == 1 && model.router == RouterType::Softmax);
   job.set("--moe-router-score-function", std::string(name_of(model.router)));

@@ -169,6 +169,10 @@ std::string sizes_comment(const ModelConfig& model) {
   if (model.family == ModelFamily::Moe) {
     text += fmt::format(",\n# num_experts={}, top_k={}, num_shared_experts={}, score_func={}",
                         model.experts, model.top_k, model.shared_experts, name_of(model.router));
+    if (model.dense_layers > 0) {
+      text += fmt::format(",\n# n_dense_layers={}, inter_dim={}, moe_inter_dim={}",
+                          model.dense_layers, model.dense_d_ff, model.d_ff);
+    }
   }
   return text + "\n";
 }

@@ -4,6 +4,7 @@
 
 #include "jobs/import_forms.h"
 #include "jobs/job_reader.h"
+#include "jobs/layer_pattern.h"
 
 namespace trireme {
 namespace {
@@ -15,8 +16,7 @@ constexpr ForeignRefusal kMegatronRefusals[] = {
     {"--use-checkpoint-args", "", "the model is in a checkpoint", "write its sizes as flags"},
     {"--use-mp-args-from-checkpoint-args", "", "degrees are in a checkpoint",
      "write them as flags"},
-    {"--moe-layer-freq", "1", "layers with and without experts are mixed",
-     "price a model whose layers all have experts"},
+    {"--moe-layer-freq", "1", "a model without --num-experts has no such layers"},
     {"--moe-router-dtype", "", ""},
     {"--moe-per-layer-logging", "", ""},
     {"--moe-permute-fusion", "", ""},
@@ -128,15 +128,19 @@ int64_t default_d_ff(int64_t d_model, bool is_swiglu) {
   return is_swiglu ? d_model * 4 * 2 / 3 / 64 * 64 : 4 * d_model;
 }
 
+int64_t dense_d_ff(JobReader& job) {
+  const int64_t d_model =
+      std::clamp<int64_t>(value_or(job.integer("--hidden-size"), 0), 0, 1 << 24);
+  const int64_t usual = default_d_ff(d_model, job.flag("--swiglu"));
+  return value_or(job.integer("--ffn-hidden-size"), usual);
+}
+
 void read_sizes(JobReader& job, bool has_experts) {
   for (const char* key : {"--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length",
                           "--micro-batch-size"}) {
     job.need(key);
   }
-  const int64_t d_model =
-      std::clamp<int64_t>(value_or(job.integer("--hidden-size"), 0), 0, 1 << 24);
-  const int64_t usual = default_d_ff(d_model, job.flag("--swiglu"));
-  const int64_t dense = value_or(job.integer("--ffn-hidden-size"), usual);
+  const int64_t dense = dense_d_ff(job);
   const auto of_expert = job.integer("--moe-ffn-hidden-size");
   if (dense > 0) {
     job.assign("model.d_ff", has_experts ? value_or(of_expert, dense) : dense,
@@ -220,8 +224,32 @@ void read_number(JobReader& job, std::string_view ours, std::string_view theirs)
   }
 }
 
+// Which layers have experts: all of them, or those that a list says, such as "([0]*1+[1]*27)".
+void read_layers_with_experts(JobReader& job) {
+  constexpr std::string_view kKey = "--moe-layer-freq";
+  const std::string text = job.word(kKey).value_or("1");
+  if (text == "1") return;
+  const int64_t layers = value_or(job.integer("--num-layers"), 0);
+  const auto pattern = parse_layer_pattern(text, size_t(std::clamp<int64_t>(layers, 0, 1 << 16)));
+  if (!pattern || int64_t(pattern->size()) != layers) {
+    return job.refuse(kKey, fmt::format("it is no list of {} layers, each 0 or 1", layers),
+                      "write it as \"([0]*1+[1]*27)\"");
+  }
+  const auto first = std::find(pattern->begin(), pattern->end(), 1);
+  const bool is_leading = std::count(pattern->begin(), first, 0) == first - pattern->begin() &&
+                          std::count(first, pattern->end(), 1) == pattern->end() - first;
+  if (!is_leading || first == pattern->end()) {
+    return job.refuse(kKey, "only the first layers may be without experts here",
+                      "write it as \"([0]*1+[1]*27)\"");
+  }
+  if (first == pattern->begin()) return;
+  job.assign("model.dense_layers", int64_t(first - pattern->begin()), kKey);
+  job.assign("model.dense_d_ff", dense_d_ff(job), "--ffn-hidden-size");
+}
+
 void read_experts(JobReader& job) {
   read_number(job, "model.experts", "--num-experts");
+  read_layers_with_experts(job);
   job.assign("model.top_k", value_or(job.integer("--moe-router-topk"), 2), "--moe-router-topk");
   job.flag("--moe-router-pre-softmax");
   const std::string score = job.word("--moe-router-score-function").value_or("softmax");

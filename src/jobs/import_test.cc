@@ -162,6 +162,36 @@ TEST(Import, RefusesWithPlaceReasonAndRemedy) {
   }
 }
 
+// The layers with experts as Megatron-LM lets users write them, and what we do not have.
+TEST(ImportMegatron, ReadsWhichLayersHaveExperts) {
+  const std::string job_without =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 256 "
+      "--micro-batch-size 1 --global-batch-size 8 --swiglu --normalization RMSNorm "
+      "--disable-bias-linear --position-embedding-type rope --num-experts 4 "
+      "--ffn-hidden-size 192 --moe-ffn-hidden-size 64 --moe-layer-freq ";
+  for (const std::string pattern : {"'([0]*1+[1]*3)'", "[0,1,1,1]", "'[0] + ([1]+[1]) + [1]'"}) {
+    const auto job = imported(JobTrainer::Megatron, job_without + pattern);
+    ASSERT_TRUE(job.ok()) << job.error().message;
+    const RunConfig config = configuration_of(*job).value();
+    EXPECT_EQ(config.model.dense_layers, 1) << pattern;
+    EXPECT_EQ(config.model.dense_d_ff, 192) << pattern;
+    EXPECT_EQ(config.model.d_ff, 64) << pattern;
+  }
+  for (const std::string pattern : {"1", "[1]*4"}) {
+    const auto job = imported(JobTrainer::Megatron, job_without + pattern);
+    ASSERT_TRUE(job.ok()) << job.error().message;
+    EXPECT_EQ(configuration_of(*job).value().model.dense_layers, 0) << pattern;
+  }
+  for (const std::string pattern : {"2", "[0]*4", "[1,0,1,1]", "[0,1,1]", "'[0]*1+[1]*9999999999'",
+                                    "'([0]+[1]*3'", "[0]*x", "[2,1,1,1]", "'[0]*-1+[1]*4'"}) {
+    const auto job = imported(JobTrainer::Megatron, job_without + pattern);
+    ASSERT_FALSE(job.ok()) << pattern;
+    EXPECT_EQ(job.error().kind, ErrorKind::Infeasible) << job.error().message;
+    EXPECT_NE(job.error().message.find("job:1: --moe-layer-freq"), std::string::npos)
+        << job.error().message;
+  }
+}
+
 // A whole job with one setting that we do not have is Infeasible; the rest of it is understood.
 TEST(ImportMegatron, RefusesWhatChangesTheLayout) {
   for (const std::string setting :

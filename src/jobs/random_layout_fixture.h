@@ -62,6 +62,8 @@ class RandomLayouts {
     model.experts = one_of<int64_t>({4, 8});
     model.top_k = one_of<int64_t>({1, 2});
     model.shared_experts = one_of<int64_t>({0, 0, 1, 2});
+    model.dense_layers = one_of<int64_t>({0, 0, 0, 0, 1, 3});
+    if (model.dense_layers > 0) model.dense_d_ff = one_of<int64_t>({0, 384, model.d_ff});
     model.router = any<RouterType>();
     model.expert_groups = one_of<int64_t>({1, 1, 2});
     model.top_groups = one_of<int64_t>({1, 2});

@@ -35,6 +35,7 @@ void spell_out_model(ModelConfig& model) {
   model.norm = spec.norm == NormType::RmsNorm ? NormChoice::RmsNorm : NormChoice::LayerNorm;
   model.positions = spec.rope ? PositionsChoice::Rope : PositionsChoice::Learned;
   model.bias = spec.bias;
+  model.dense_d_ff = spec.dense_d_ff;
   if (!spec.rope) model.rope_theta = usual.rope_theta;
   if (!spec.rope || model.rope_scaling_factor == 1.0) {
     model.rope_scaling_factor = usual.rope_scaling_factor;
