@@ -11,11 +11,11 @@ namespace trireme {
 
 // The fastest of many products in bf16, each repeated a hundred times. stas00/ml-engineering,
 // "Maximum Achievable Matmul FLOPS".
-struct MeasuredProduct {
+struct FastestProduct {
   int64_t m, n, k;
   double tflops;
 };
-inline constexpr MeasuredProduct kMeasuredProducts[] = {{1024, 10240, 5120, 271.2}};
+inline constexpr FastestProduct kFastestProducts[] = {{1024, 10240, 5120, 271.2}};
 
 // One layer of the 22B model (64 heads, d_model 6144, 2,048 tokens, micro-batch 4) with tp = 8, in
 // milliseconds. Korthikanti et al. 2022 (arXiv:2205.05198), table 4.

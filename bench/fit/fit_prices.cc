@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "compile/link_cost.h"
 #include "compile/price.h"
 #include "fit/a100_measurements.h"
-#include "fit/least_of.h"
+#include "predict/fit_operators.h"
 #include "predict/predict.h"
 #include "predict/tensor_moves.h"
 #include "reproduce/price_runs.h"
@@ -19,14 +20,10 @@
 namespace trireme {
 namespace {
 
-// The numbers that are fitted. Each is a double of the device or of the links inside a node.
-struct FreeNumber {
-  const char* name;
-  double* (*in)(Hardware&);
-};
+// The numbers that are fitted.
 constexpr FreeNumber kFreeNumbers[] = {
-    {"matmul_share", [](Hardware& h) { return &h.matmul_share; }},
-    {"memory_share", [](Hardware& h) { return &h.memory_share; }},
+    {"matmul_share", [](Hardware& h) { return &h.matmul_share; }, 1.0},
+    {"memory_share", [](Hardware& h) { return &h.memory_share; }, 1.0},
     {"launch_s", [](Hardware& h) { return &h.launch_s; }},
     {"collective_s", [](Hardware& h) { return &h.collective_s; }},
     {"step_s", [](Hardware& h) { return &h.step_s; }},
@@ -34,26 +31,15 @@ constexpr FreeNumber kFreeNumbers[] = {
     {"tiers.node.bytes_per_s", [](Hardware& h) { return &h.tiers.front().link.bytes_per_s; }},
 };
 
-struct Errors {
-  double sum = 0.0, bias = 0.0, most = 0.0, robust = 0.0;
-  int count = 0;
-
-  void add(double predicted, double measured) {
-    const double error = std::log(predicted / measured);
-    sum += std::abs(error);
-    bias += error;
-    most = std::max(most, std::abs(error));
-    // Quadratic up to a tenth and linear beyond: a wild measurement counts little.
-    robust += std::sqrt(1.0 + error * error * 100.0) - 1.0;
-    ++count;
-  }
-};
-
 ModelSpec model_of(const PublishedRun& run) { return start_plan(config_of(run), {}).value().model; }
 
 class Measurements {
  public:
   Measurements() {
+    for (const auto& [ranks, mebibytes, microseconds] : kMeasuredAllReduces) {
+      const double bytes = mebibytes * 1048576.0 * 2.0 * (1.0 - 1.0 / ranks);
+      all_reduces_.push_back({ranks, bytes, microseconds * 1e-6});
+    }
     for (const MeasuredIteration& row : kMeasuredIterations) {
       iterations_.push_back(iteration_of(row));
       plans_.push_back(plan_run(iterations_.back(), dgx_a100_80g()).value());
@@ -76,9 +62,9 @@ class Measurements {
     }
   }
 
-  Errors products(const Hardware& hardware) const {
-    Errors errors;
-    for (const MeasuredProduct& row : kMeasuredProducts) {
+  PriceErrors products(const Hardware& hardware) const {
+    PriceErrors errors;
+    for (const FastestProduct& row : kFastestProducts) {
       const Product product{row.m, row.n, row.k};
       // The best of many shapes is a bound: other products are as fast or slower.
       const double fastest_s = product.flops() / (row.tflops * 1e12);
@@ -87,18 +73,13 @@ class Measurements {
     return errors;
   }
 
-  Errors all_reduces(const Hardware& hardware) const {
-    Errors errors;
-    for (const auto& [ranks, mebibytes, microseconds] : kMeasuredAllReduces) {
-      const double bytes = mebibytes * 1048576.0 * 2.0 * (1.0 - 1.0 / ranks);
-      errors.add(transfer_s(group_link(hardware, {ranks, 1}), bytes), microseconds * 1e-6);
-    }
-    return errors;
+  PriceErrors all_reduces(const Hardware& hardware) const {
+    return errors_of(all_reduces_, hardware);
   }
 
-  Errors layers(Hardware hardware) const {
+  PriceErrors layers(Hardware hardware) const {
     hardware.practice = practice_of(TrainerKind::Megatron);
-    Errors errors;
+    PriceErrors errors;
     for (size_t i = 0; i < layer_plans_.size(); ++i) {
       const RunPlan& plan = layer_plans_[i];
       const StageSpec layer{.num_layers = 1, .has_embedding = false, .has_head = false};
@@ -116,10 +97,10 @@ class Measurements {
     return errors;
   }
 
-  Errors stages(Hardware hardware) const {
+  PriceErrors stages(Hardware hardware) const {
     hardware.practice = practice_of(TrainerKind::Megatron);
     hardware.practice.attention = AttentionPractice::MaterializedUnfusedSoftmax;
-    Errors errors;
+    PriceErrors errors;
     for (size_t i = 0; i < stage_models_.size(); ++i) {
       const MeasuredStage& row = kMeasuredStages[i];
       const StageShape shape{.micro_sequences = row.micro_sequences, .compute = DType::BF16};
@@ -132,9 +113,9 @@ class Measurements {
     return errors;
   }
 
-  Errors iterations(Hardware hardware) const {
+  PriceErrors iterations(Hardware hardware) const {
     hardware.practice = practice_of(TrainerKind::DeepSpeed);
-    Errors errors;
+    PriceErrors errors;
     for (size_t i = 0; i < plans_.size(); ++i) {
       errors.add(predicted_step_s(plans_[i], hardware), iterations_[i].step_s);
     }
@@ -157,50 +138,30 @@ class Measurements {
     return run;
   }
 
+  std::vector<MeasuredCollective> all_reduces_;
   std::vector<PublishedRun> iterations_;
   std::vector<RunPlan> plans_;
   std::vector<RunPlan> layer_plans_;
   std::vector<ModelSpec> stage_models_;
 };
 
-void print(const char* what, const Errors& errors) {
-  fmt::print("# {:<12} {:>4} measurements, mean {:4.1f} %, greatest {:4.1f} %, bias {:+5.1f} %\n",
-             what, errors.count, 100.0 * errors.sum / errors.count, 100.0 * errors.most,
-             100.0 * errors.bias / errors.count);
-}
-
 int fit(int max_evaluations) {
   const Measurements measured;
-  const auto with = [](const std::vector<double>& factors) {
-    Hardware hardware = dgx_a100_80g();
-    for (size_t i = 0; i < factors.size(); ++i) {
-      *kFreeNumbers[i].in(hardware) *= std::abs(factors[i]);
-    }
-    hardware.memory_share = std::min(hardware.memory_share, 1.0);
-    hardware.matmul_share = std::min(hardware.matmul_share, 1.0);
-    return hardware;
-  };
-  // Every group counts the same, however many measurements it has.
-  const auto loss = [&](const std::vector<double>& factors) {
-    const Hardware hardware = with(factors);
-    double sum = 0.0;
-    for (const Errors& errors :
-         {measured.products(hardware), measured.all_reduces(hardware), measured.layers(hardware),
-          measured.stages(hardware), measured.iterations(hardware)}) {
-      sum += errors.robust / errors.count;
-    }
-    return sum;
-  };
-  Hardware best =
-      with(least_of(loss, std::vector<double>(std::size(kFreeNumbers), 1.0), max_evaluations));
+  const std::pair<const char*, ErrorsOf> groups[] = {
+      {"products", [&](const Hardware& h) { return measured.products(h); }},
+      {"all-reduces", [&](const Hardware& h) { return measured.all_reduces(h); }},
+      {"layers", [&](const Hardware& h) { return measured.layers(h); }},
+      {"stages", [&](const Hardware& h) { return measured.stages(h); }},
+      {"iterations", [&](const Hardware& h) { return measured.iterations(h); }}};
+  std::vector<ErrorsOf> errors;
+  for (const auto& [name, of_group] : groups) errors.push_back(of_group);
+  Hardware best = fit_prices(dgx_a100_80g(), kFreeNumbers, errors, max_evaluations);
   for (const FreeNumber& number : kFreeNumbers) {
     fmt::print("{} = {:.4g}\n", number.name, *number.in(best));
   }
-  print("products", measured.products(best));
-  print("all-reduces", measured.all_reduces(best));
-  print("layers", measured.layers(best));
-  print("stages", measured.stages(best));
-  print("iterations", measured.iterations(best));
+  for (const auto& [name, of_group] : groups) {
+    fmt::print("# {:<12} {}\n", name, text_of(of_group(best)));
+  }
   return 0;
 }
 

@@ -1,4 +1,4 @@
-#include "fit/least_of.h"
+#include "predict/least_of.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,140 @@
+#include "predict/fit_operators.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "collectives/comm_cost.h"
+#include "compile/link_cost.h"
+#include "compile/price.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kFitEvaluations = 300;
+
+// Numbers that are below all that is measured. A fit multiplies its start, so it cannot begin at 0.
+constexpr double kLeastTime_s = 1e-7;
+constexpr double kLeastDepth = 1.0;
+constexpr double kUsualBytesPerS = 1e9;
+
+constexpr FreeNumber kMemoryNumbers[] = {
+    {"device.memory_share", [](Hardware& h) { return &h.memory_share; }, 1.0},
+    {"device.launch_s", [](Hardware& h) { return &h.launch_s; }, 1.0}};
+constexpr FreeNumber kProductNumbers[] = {
+    {"device.matmul_share", [](Hardware& h) { return &h.matmul_share; }, 1.0},
+    {"device.matmul_depth", [](Hardware& h) { return &h.matmul_depth; }, 1e6}};
+constexpr FreeNumber kAttentionNumbers[] = {
+    {"device.attention_share", [](Hardware& h) { return &h.attention_share; }, 1.0}};
+constexpr FreeNumber kLinkNumbers[] = {
+    {"device.collective_s", [](Hardware& h) { return &h.collective_s; }, 1.0},
+    {"latency_s", [](Hardware& h) { return &h.tiers.front().link.latency_s; }},
+    {"bytes_per_s", [](Hardware& h) { return &h.tiers.front().link.bytes_per_s; }}};
+
+template <typename Row>
+ErrorsOf group_of(const std::vector<Row>& measured) {
+  return [&measured](const Hardware& hardware) { return errors_of(measured, hardware); };
+}
+
+// A simplex that has become flat before the minimum goes on as a new one.
+Hardware fit_curve(const Hardware& start, std::span<const FreeNumber> numbers,
+                   const std::vector<ErrorsOf>& groups) {
+  constexpr int kSimplexes = 3;
+  Hardware fitted = start;
+  for (int simplex = 0; simplex < kSimplexes; ++simplex) {
+    fitted = fit_prices(fitted, numbers, groups, kFitEvaluations);
+  }
+  return fitted;
+}
+
+std::vector<MeasuredProduct> of_dtype(const std::vector<MeasuredProduct>& products, DType dtype) {
+  std::vector<MeasuredProduct> chosen;
+  std::copy_if(products.begin(), products.end(), std::back_inserter(chosen),
+               [&](const MeasuredProduct& row) { return row.dtype == dtype; });
+  return chosen;
+}
+
+}  // namespace
+
+PriceErrors errors_of(const std::vector<MeasuredProduct>& measured, const Hardware& hardware) {
+  PriceErrors errors;
+  for (const auto& [product, dtype, seconds] : measured) {
+    errors.add(price_product(product, dtype, hardware), seconds);
+  }
+  return errors;
+}
+
+PriceErrors errors_of(const std::vector<MeasuredAttention>& measured, const Hardware& hardware) {
+  PriceErrors errors;
+  for (const auto& [work, is_backward, dtype, seconds] : measured) {
+    const double factor = is_backward ? kBackwardAttention : 1.0;
+    errors.add(price_fused_attention(work, factor, dtype, hardware), seconds);
+  }
+  return errors;
+}
+
+PriceErrors errors_of(const std::vector<MeasuredKernel>& measured, const Hardware& hardware) {
+  PriceErrors errors;
+  for (const auto& [bytes, seconds] : measured) {
+    errors.add(price_memory(bytes, 1, hardware), seconds);
+  }
+  return errors;
+}
+
+PriceErrors errors_of(const std::vector<MeasuredCollective>& measured, const Hardware& hardware) {
+  PriceErrors errors;
+  for (const auto& [ranks, sent_bytes, seconds] : measured) {
+    errors.add(transfer_s(group_link(hardware, {ranks, 1}), sent_bytes), seconds);
+  }
+  return errors;
+}
+
+PriceErrors errors_of(const std::vector<MeasuredMessages>& measured, const Hardware& hardware) {
+  const CommCost cost = comm_cost_of(hardware);
+  PriceErrors errors;
+  for (const auto& [request, element_bytes, seconds] : measured) {
+    errors.add(predict_seconds(request, element_bytes, cost), seconds);
+  }
+  return errors;
+}
+
+std::vector<std::pair<std::string, PriceErrors>> errors_of(const MeasuredOperators& measured,
+                                                           const Hardware& hardware) {
+  std::vector<std::pair<std::string, PriceErrors>> groups;
+  const auto add = [&](std::string name, const auto& rows) {
+    if (!rows.empty()) groups.emplace_back(std::move(name), errors_of(rows, hardware));
+  };
+  add("products fp32", of_dtype(measured.products, DType::F32));
+  add("products bf16", of_dtype(measured.products, DType::BF16));
+  add("attention", measured.attentions);
+  add("memory", measured.kernels);
+  add("collectives", measured.collectives);
+  add("messages", measured.messages);
+  return groups;
+}
+
+Hardware fit_operators(Hardware start, const MeasuredOperators& measured) {
+  const auto at_least = [](double& number, double least) { number = std::max(number, least); };
+  if (!measured.kernels.empty()) {
+    at_least(start.launch_s, kLeastTime_s);
+    start = fit_curve(start, kMemoryNumbers, {group_of(measured.kernels)});
+  }
+  if (!measured.products.empty()) {
+    at_least(start.matmul_depth, kLeastDepth);
+    const auto fp32 = of_dtype(measured.products, DType::F32);
+    const auto bf16 = of_dtype(measured.products, DType::BF16);
+    start = fit_curve(start, kProductNumbers, {group_of(fp32), group_of(bf16)});
+  }
+  if (!measured.attentions.empty()) {
+    start = fit_curve(start, kAttentionNumbers, {group_of(measured.attentions)});
+  }
+  if (!measured.collectives.empty() || !measured.messages.empty()) {
+    if (start.tiers.empty()) start.set_nodes(0, {kLeastTime_s, kUsualBytesPerS});
+    at_least(start.collective_s, kLeastTime_s);
+    at_least(start.tiers.front().link.latency_s, kLeastTime_s);
+    start = fit_curve(start, kLinkNumbers,
+                      {group_of(measured.collectives), group_of(measured.messages)});
+  }
+  return start;
+}
+
+}  // namespace trireme
