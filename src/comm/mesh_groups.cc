@@ -26,7 +26,7 @@ MeshGroups::MeshGroups(World& world, const Mesh& mesh)
   coords_ = coords_of(mesh, position_);
   for (const MeshAxis axis : kAxes) {
     const int first = positions_along(mesh, axis, position_)[0];
-    groups_.push_back(world.group().split(first, position_, std::string(name_of(axis))));
+    groups_.push_back(world.group().split(first, coords_.along(axis), std::string(name_of(axis))));
   }
 }
 

@@ -13,8 +13,8 @@ namespace trireme {
 // Returns the position of this rank in the mesh that covers the world.
 int position_in_mesh(const World& world);
 
-// The groups of one rank along the axes of a mesh. The mesh is laid over the nodes so that its fast
-// axes stay inside a node. Ranks of a group are ordered by their mesh position.
+// The groups of one rank along the axes of a mesh. The mesh is laid over the nodes so that its
+// inner axes stay inside a node. Ranks of a group are ordered by their coordinate along its axis.
 class MeshGroups {
  public:
   // All ranks of the world call it. mesh.size() must be the size of the world.

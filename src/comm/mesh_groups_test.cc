@@ -10,13 +10,16 @@ namespace {
 TEST(MeshGroups, EveryGroupHoldsTheRanksAlongItsAxis) {
   for (const Mesh& mesh :
        {Mesh{1, 1, 1, 1, 1}, Mesh{2, 1, 1, 1, 1}, Mesh{1, 2, 1, 3, 2}, Mesh{2, 1, 2, 2, 1},
-        Mesh{2, 2, 1, 2, 4}, Mesh{1, 1, 4, 2, 2}, Mesh{1, 1, 1, 8, 4}, Mesh{4, 2, 1, 1, 2}}) {
+        Mesh{2, 2, 1, 2, 4}, Mesh{1, 1, 4, 2, 2}, Mesh{1, 1, 1, 8, 4}, Mesh{4, 2, 1, 1, 2},
+        Mesh{2, 2, 1, 2, 4, {MeshAxis::Dp, MeshAxis::Pp, MeshAxis::Cp, MeshAxis::Tp}},
+        Mesh{2, 1, 2, 2, 1, {MeshAxis::Pp, MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp}}}) {
     run_ranks(mesh.size(), {.ranks_per_node = 2}, [&](World& world) {
       MeshGroups groups(world, mesh);
       ASSERT_EQ(groups.rank_at(groups.position()), world.rank());
       for (MeshAxis axis : {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Pp, MeshAxis::Dp, MeshAxis::Ep}) {
         int64_t sum = 1 << groups.position();
         groups.group(axis).all_reduce({&sum, DType::I64, Shape{1}});
+        ASSERT_EQ(groups.group(axis).rank(), groups.coords().along(axis));
         int64_t expected = 0;
         for (int p : positions_along(mesh, axis, groups.position())) expected += 1 << p;
         ASSERT_EQ(sum, expected) << name_of(axis);

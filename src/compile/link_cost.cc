@@ -29,20 +29,11 @@ double slower(double a, double b) {
 }  // namespace
 
 RankSpan span_of(const Mesh& mesh, MeshAxis axis) {
-  switch (axis) {
-    case MeshAxis::Tp:
-      return {mesh.tp, 1};
-    case MeshAxis::Cp:
-      return {mesh.cp, mesh.tp};
-    case MeshAxis::Pp:
-      return {mesh.pp, int64_t(mesh.tp) * mesh.cp};
-    case MeshAxis::Dp:
-      return {mesh.dp, int64_t(mesh.tp) * mesh.cp * mesh.pp};
-    case MeshAxis::Ep:
-      return mesh.ep_dp() > 1 ? RankSpan{mesh.ep_dp(), int64_t(mesh.tp) * mesh.cp * mesh.pp}
-                              : RankSpan{mesh.ep_cp(), mesh.tp};
-  }
-  return {};
+  if (axis != MeshAxis::Ep) return {mesh.degree(axis), stride_of(mesh, axis)};
+  const RankSpan cp{mesh.ep_cp(), stride_of(mesh, MeshAxis::Cp)};
+  const RankSpan dp{mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp)};
+  if (cp.count == 1 || dp.count == 1) return dp.count > 1 ? dp : cp;
+  return dp.stride > cp.stride ? dp : cp;
 }
 
 LinkSpec group_link(const Hardware& hardware, RankSpan span) {

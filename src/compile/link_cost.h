@@ -6,7 +6,7 @@
 namespace trireme {
 
 // The group of ranks that differ along one axis of the mesh. Ranks of ep lie along cp and dp; the
-// group is described by its part along dp where it has one, else by its part along cp.
+// group is described by its part along the outer one of those in which they differ.
 RankSpan span_of(const Mesh& mesh, MeshAxis axis);
 
 // A rank's link in a collective of a group in which ranks pass on what they receive (ring, tree,

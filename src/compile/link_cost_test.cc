@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 namespace trireme {
 namespace {
 
@@ -23,6 +26,38 @@ TEST(LinkCost, GroupsInsideANodeDoNotPayForTheLinksBetweenNodes) {
   EXPECT_EQ(group_link(two_tiers(), {4, 8}).bytes_per_s, 10e9);
   EXPECT_EQ(group_link(two_tiers(), {32, 1}).bytes_per_s, 80e9);
   EXPECT_EQ(group_link(two_tiers(), {1, 8}).bytes_per_s, 0.0);
+}
+
+// Counts the ranks that a group has in its first part of a tier, and the parts of the tiers inside
+// of it among these.
+void expect_parts_are_counted(const Hardware& hardware, const Mesh& mesh, MeshAxis axis) {
+  const std::vector<int> group = positions_along(mesh, axis, 0);
+  const std::vector<TierPart> parts = parts_of(hardware.tiers, span_of(mesh, axis));
+  int64_t inside = 1;  // ranks that one part of the tier inside joins
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::set<int64_t> first_part, parts_inside;
+    for (const int position : group) {
+      const int64_t ranks = hardware.tiers[i].ranks;
+      if (ranks > 0 && position / ranks > 0) continue;
+      first_part.insert(position);
+      parts_inside.insert(position / inside);
+    }
+    EXPECT_EQ(parts[i].parts, int64_t(parts_inside.size())) << name_of(axis) << ", tier " << i;
+    EXPECT_EQ(parts[i].below * parts[i].parts, int64_t(first_part.size())) << name_of(axis);
+    inside = hardware.tiers[i].ranks;
+  }
+}
+
+TEST(LinkCost, GroupsLieInTheTiersAsTheirPositionsDoInEveryOrderOfTheAxes) {
+  const Hardware hardware = hardware_with(
+      {{.name = "node", .ranks = 2}, {.name = "rack", .ranks = 4}, {.name = "cluster"}});
+  for (Mesh mesh : {Mesh{2, 2, 2, 2}, Mesh{4, 1, 2, 2}, Mesh{2, 1, 4, 2}, Mesh{1, 2, 2, 4}}) {
+    std::sort(mesh.order.begin(), mesh.order.end());
+    do {
+      SCOPED_TRACE(to_string(mesh.order));
+      for (const MeshAxis axis : mesh.order) expect_parts_are_counted(hardware, mesh, axis);
+    } while (std::next_permutation(mesh.order.begin(), mesh.order.end()));
+  }
 }
 
 // Hybrid sharding: gathering inside a node and summing one eighth between nodes costs less than

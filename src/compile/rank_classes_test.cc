@@ -127,6 +127,7 @@ struct Layout {
 };
 
 TEST(RankClasses, SayOfEveryRankWhatItsOwnPlanSaysOnEveryMeshOfEightRanks) {
+  const char* const orders[] = {"tp,cp,pp,dp", "tp,cp,dp,pp", "dp,pp,cp,tp", "pp,dp,tp,cp"};
   int num_plans = 0;
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
     for_each_mesh(8, [&](const Mesh& mesh) {
@@ -152,6 +153,7 @@ TEST(RankClasses, SayOfEveryRankWhatItsOwnPlanSaysOnEveryMeshOfEightRanks) {
         config.parallel.pp = mesh.pp;
         config.parallel.dp = mesh.dp;
         config.parallel.ep = mesh.ep;
+        config.parallel.order = orders[size_t(num_plans) % std::size(orders)];
         config.parallel.zero = layout.zero;
         config.parallel.sequence = mesh.tp > 1 && !layout.is_mesh_reproducible;
         config.parallel.schedule = mesh.pp > 1 ? layout.schedule : ScheduleKind::OneFOneB;
@@ -162,9 +164,10 @@ TEST(RankClasses, SayOfEveryRankWhatItsOwnPlanSaysOnEveryMeshOfEightRanks) {
         if (!validate(config).empty()) continue;
         const Result<RunPlan> plan = make_plan(config, {});
         if (!plan.ok()) continue;
-        SCOPED_TRACE(fmt::format("family {} tp {} cp {} pp {} dp {} ep {} {} zero {} offload {}",
+        SCOPED_TRACE(fmt::format("family {} tp {} cp {} pp {} dp {} ep {} {} {} zero {} offload {}",
                                  int(family), mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
-                                 name_of(layout.schedule), layout.zero, name_of(layout.offload)));
+                                 config.parallel.order, name_of(layout.schedule), layout.zero,
+                                 name_of(layout.offload)));
         expect_classes_are_their_ranks(*plan);
         ++num_plans;
       }

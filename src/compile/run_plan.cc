@@ -38,8 +38,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   if (!problems.empty()) return Error{problems.front().kind, problems.front().message()};
   RunPlan plan;
   plan.config = config;
-  const ParallelConfig& parallel = config.parallel;
-  plan.mesh = {parallel.tp, parallel.cp, parallel.pp, parallel.dp, parallel.ep};
+  plan.mesh = mesh_of(config.parallel);
   plan.model = with_defaults(config.model, host.data_vocab_size);
   const bool is_fixed = config.run.reproducible == Reproducible::Fixed;
   plan.mode = is_fixed ? AccumulateMode::Fixed : AccumulateMode::Layout;

@@ -48,7 +48,9 @@ void change(const ConfigField& field) {
   if (auto* choice = std::get_if<ChoiceField>(const_cast<FieldValue*>(&field.value))) {
     choice->set(field.choices.back());
   } else if (auto** text = std::get_if<std::string*>(const_cast<FieldValue*>(&field.value))) {
-    **text = field.key() == "trace.ranks" ? "0,3" : "a \"b\"\\\n\t\x01 \xc3\xa9";
+    **text = field.key() == "trace.ranks"      ? "0,3"
+             : field.key() == "parallel.order" ? "pp,tp,dp,cp"
+                                               : "a \"b\"\\\n\t\x01 \xc3\xa9";
   } else if (auto** flag = std::get_if<bool*>(const_cast<FieldValue*>(&field.value))) {
     **flag = !**flag;
   } else if (auto** real = std::get_if<double*>(const_cast<FieldValue*>(&field.value))) {
@@ -351,6 +353,17 @@ TEST(LoadConfig, SlicesOfTheMeshAreRefusedWithSequenceParallelismWhereTheyAreWri
       "run.toml:4: run.reproducible = \"mesh\" with parallel.sequence = true would sum "
       "gradients of norms over micro-batches before tp ranks; set parallel.sequence = false or "
       "take \"layout\"");
+}
+
+TEST(LoadConfig, AnOrderThatIsNoPermutationOfTheAxesIsRefusedWhereItIsWritten) {
+  for (const auto& [order, why] : {std::pair{"tp,cp,dp", "does not name pp"},
+                                   {"tp,cp,dp,dp", "names dp twice"},
+                                   {"tp,cp,dp,zz", "names the unknown axis \"zz\""}}) {
+    EXPECT_EQ(error_of(from_text(fmt::format("[parallel]\norder = \"{}\"\n", order))),
+              fmt::format("run.toml:2: parallel.order = \"{}\" {}; name each of tp, cp, pp and dp "
+                          "once, innermost first, such as \"tp,cp,pp,dp\"",
+                          order, why));
+  }
 }
 
 TEST(LoadConfig, AMissingFileNamesItsNeighbour) {

@@ -79,6 +79,7 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"parallel.chunks", Say::Only, {}, "1", "it has no pipelines"},
     {"parallel.zero", Say::Code, "fsdp_config.fsdp_reshard_after_forward"},
     {"parallel.hsdp_shard", Say::Code, "parallelism_config.parallelism_config_dp_shard_size"},
+    {"parallel.order", Say::Tuning},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kAccelerateServers},
     {"parallel.servers", Say::Only, {}, "1", kAccelerateServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},

@@ -84,6 +84,7 @@ constexpr KeyPair kDeepspeedPairs[] = {
     {"parallel.chunks", Say::Only, {}, "1", "its ranks have one stage each"},
     {"parallel.zero", Say::Code, "zero_optimization.stage --zero-stage"},
     {"parallel.hsdp_shard", Say::Code, "zero_optimization.mics_shard_size"},
+    {"parallel.order", Say::Tuning},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kDeepspeedServers},
     {"parallel.servers", Say::Only, {}, "1", kDeepspeedServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},

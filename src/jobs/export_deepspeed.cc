@@ -51,7 +51,7 @@ void write_deepspeed_pipeline(JobWriter& job) {
         "Megatron-DeepSpeed gives every stage as many layers; here the last ones are shorter, "
         "because the head costs time, too");
   }
-  if (parallel.pp > 1 && parallel.dp > 1) {
+  if (!has_pp_outermost(parallel)) {
     job.note(
         "Megatron-DeepSpeed places pp outermost, outside dp: its neighbours in the pipeline "
         "may lie on other nodes than here");

@@ -85,6 +85,13 @@ std::string argument_lines(const ForeignJob& job) {
   return text;
 }
 
+bool has_pp_outermost(const ParallelConfig& parallel) {
+  const Mesh ours = mesh_of(parallel);
+  Mesh theirs = ours;
+  theirs.order = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Dp, MeshAxis::Pp};
+  return are_numbered_alike(ours, theirs);
+}
+
 Nodes nodes_of(int64_t ranks) {
   int64_t of_node = std::min(ranks, kUsualNode);
   while (ranks % of_node != 0) --of_node;

@@ -4,6 +4,7 @@
 
 #include "jobs/foreign_job.h"
 #include "jobs/job_writer.h"
+#include "schema/mesh.h"
 
 namespace trireme {
 
@@ -28,6 +29,9 @@ struct Nodes {
   int64_t ranks = 1;
 };
 Nodes nodes_of(int64_t ranks);
+
+// True if the ranks have the places of a trainer with pp outermost, outside dp, and tp innermost.
+bool has_pp_outermost(const ParallelConfig& parallel);
 
 // Returns "exported.EXT" or the path with another ending.
 std::string with_ending(const std::string& path, const std::string& ending);

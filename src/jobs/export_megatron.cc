@@ -112,11 +112,15 @@ void write_megatron_pipeline(JobWriter& job) {
   }
 }
 
-// Ours is tp, cp, pp, dp with tp fastest; Megatron's own order ends in dp, pp.
+// Megatron's own order is tp, cp, dp, pp, and its other one the usual order here.
 void write_order(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
-  if (parallel.pp == 1 || parallel.dp == 1) return;
-  const bool can_turn = parallel.zero < 2 && (!job.has_experts() || parallel.ep == parallel.cp);
+  if (has_pp_outermost(parallel)) return;
+  const Mesh ours = mesh_of(parallel);
+  Mesh turned = ours;
+  turned.order = kUsualOrder;
+  const bool can_turn = are_numbered_alike(ours, turned) && parallel.zero < 2 &&
+                        (!job.has_experts() || parallel.ep == parallel.cp);
   if (!can_turn) {
     return job.note(
         "Megatron-LM places pp outermost, outside dp: its neighbours in the pipeline may lie on "

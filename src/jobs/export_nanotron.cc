@@ -67,7 +67,7 @@ void write_parallelism(JobWriter& job) {
   if (parallel.pp > 1) {
     job.note("nanotron splits the stages by its own estimate of their cost");
   }
-  if (parallel.pp > 1 && parallel.dp > 1) {
+  if (!has_pp_outermost(parallel)) {
     job.note(
         "nanotron places pp outermost, outside dp: its neighbours in the pipeline may lie on "
         "other nodes than here");

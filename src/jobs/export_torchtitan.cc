@@ -152,7 +152,7 @@ void write_torchtitan_context(JobWriter& job) {
           "a ring: it needs more memory");
     }
   }
-  if (parallel.pp > 1 && parallel.dp > 1) {
+  if (!has_pp_outermost(parallel)) {
     job.note(
         "torchtitan places pp outermost, outside dp: its neighbours in the pipeline may lie "
         "on other nodes than here");

@@ -327,10 +327,7 @@ void read_megatron_pipeline(JobReader& job) {
   job.assign("parallel.schedule", std::string(chunks > 1 ? "interleaved" : "1f1b"), key);
   job.assign("parallel.chunks", chunks, key);
   const bool keeps_order = job.flag("--use-tp-pp-dp-mapping");
-  const bool needs_note = pp > 1 && !keeps_order;
-  if (needs_note) {
-    job.note("Megatron-LM places pp outermost; it is priced inside dp, so other links may be used");
-  }
+  if (!keeps_order) job.assign("parallel.order", std::string("tp,cp,dp,pp"));
 }
 
 void read_megatron_zero(JobReader& job) {

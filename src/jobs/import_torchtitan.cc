@@ -90,9 +90,7 @@ Degrees read_data_parallel(JobReader& job) {
                                 : 3},
              "parallelism.fsdp_reshard_after_forward");
   job.assign("parallel.hsdp_shard", shard > 1 && replicas > 1 ? shard : int64_t{0}, key);
-  if (pp > 1 && dp > 1) {
-    job.note("torchtitan places pp outermost; it is priced inside dp, so other links may be used");
-  }
+  job.assign("parallel.order", std::string("tp,cp,dp,pp"));
   return {dp, pp};
 }
 

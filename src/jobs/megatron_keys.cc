@@ -95,6 +95,7 @@ constexpr KeyPair kMegatronPairs[] = {
      "--use-distributed-optimizer --use-megatron-fsdp --data-parallel-sharding-strategy "
      "--use-torch-fsdp2"},
     {"parallel.hsdp_shard", Say::Code, "--num-distributed-optimizer-instances"},
+    {"parallel.order", Say::Tuning},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", "it has no parameter servers"},
     {"parallel.servers", Say::Only, {}, "1", "it has no parameter servers"},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},

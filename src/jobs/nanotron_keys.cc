@@ -80,6 +80,7 @@ constexpr KeyPair kNanotronPairs[] = {
     {"parallel.chunks", Say::Only, {}, "1", "its ranks have one stage each"},
     {"parallel.zero", Say::Code, "optimizer.zero_stage"},
     {"parallel.hsdp_shard", Say::Only, {}, "0", "it shards over all dp ranks"},
+    {"parallel.order", Say::Tuning},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kNanotronServers},
     {"parallel.servers", Say::Only, {}, "1", kNanotronServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},

@@ -82,6 +82,7 @@ constexpr KeyPair kTorchtitanPairs[] = {
     {"parallel.chunks", Say::Code, "parallelism.module_fqns_per_model_part"},
     {"parallel.zero", Say::Code, "parallelism.fsdp_reshard_after_forward"},
     {"parallel.hsdp_shard", Say::Code, "parallelism.data_parallel_shard_degree"},
+    {"parallel.order", Say::Tuning},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kTorchtitanServers},
     {"parallel.servers", Say::Only, {}, "1", kTorchtitanServers},
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},

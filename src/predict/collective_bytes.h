@@ -34,7 +34,8 @@ struct LayerCommKey {
   ActionKind kind = ActionKind::F;
   StageSpec stage;
   StageShape shape;
-  RankSpan tp, cp, ep;
+  RankSpan tp, cp;
+  RankSpan ep_dp;  // of the ranks that share experts, those along dp
   int num_ranks = 0;
 
   friend auto operator<=>(const LayerCommKey&, const LayerCommKey&) = default;

@@ -40,9 +40,14 @@ Pipelines::Pipelines(const RunPlan& plan) : mesh_(plan.mesh), dp_together_(dp_to
 std::vector<int> Pipelines::together(int pipeline, int pp) const {
   std::vector<int> positions;
   for (int i = 0; i < dp_together_; ++i) {
-    const int first = position_of(mesh_, {.pp = pp, .dp = pipeline * dp_together_ + i});
-    for (int j = 0; j < mesh_.tp * mesh_.cp; ++j) positions.push_back(first + j);
+    const int dp = pipeline * dp_together_ + i;
+    for (int cp = 0; cp < mesh_.cp; ++cp) {
+      for (int tp = 0; tp < mesh_.tp; ++tp) {
+        positions.push_back(position_of(mesh_, {.tp = tp, .cp = cp, .pp = pp, .dp = dp}));
+      }
+    }
   }
+  std::sort(positions.begin(), positions.end());
   return positions;
 }
 

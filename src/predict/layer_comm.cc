@@ -42,6 +42,12 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
   return comm;
 }
 
+// The part of a group of ep along dp. Its part along cp follows from the span of cp.
+RankSpan experts_along_dp(const Mesh& mesh) {
+  if (mesh.ep_dp() == 1) return {};
+  return {mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp)};
+}
+
 }  // namespace
 
 LayerComm& LayerComm::operator+=(const LayerComm& other) {
@@ -78,7 +84,7 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
                            outline.shape,
                            span_of(mesh, MeshAxis::Tp),
                            span_of(mesh, MeshAxis::Cp),
-                           span_of(mesh, MeshAxis::Ep),
+                           experts_along_dp(mesh),
                            mesh.size()};
     const auto [known, is_new] = collective_bytes.layer_comm.try_emplace(key);
     if (is_new) {

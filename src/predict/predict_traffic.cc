@@ -59,13 +59,18 @@ class TrafficOfRanks {
 
  private:
   // True if no border between nodes cuts the groups of some stages or of some dp indices in another
-  // way than those of the others.
+  // way than those of the others. Ranks that share experts are blocks of neighbours along cp and
+  // dp.
   static bool lies_alike(const Mesh& mesh, int ranks_per_node) {
     if (mesh.size() <= ranks_per_node) return true;
     const auto is_even = [&](int ranks) {
       return ranks_per_node % ranks == 0 || ranks % ranks_per_node == 0;
     };
-    return is_even(mesh.tp) && is_even(mesh.tp * mesh.cp) && is_even(mesh.tp * mesh.cp * mesh.pp);
+    const bool axes_are_even =
+        std::all_of(mesh.order.begin(), mesh.order.end(),
+                    [&](MeshAxis axis) { return is_even(stride_of(mesh, axis)); });
+    return axes_are_even && is_even(stride_of(mesh, MeshAxis::Cp) * mesh.ep_cp()) &&
+           is_even(stride_of(mesh, MeshAxis::Dp) * mesh.ep_dp());
   }
 
   struct StageTraffic {

@@ -5,31 +5,63 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "schema/run_config.h"
 
 namespace trireme {
+namespace {
 
-std::string_view name_of(MeshAxis axis) {
+using Coord = int MeshCoords::*;
+
+// Of an axis that has a place in the order.
+Coord coord_along(MeshAxis axis) {
   switch (axis) {
     case MeshAxis::Tp:
-      return "tp";
+      return &MeshCoords::tp;
     case MeshAxis::Cp:
-      return "cp";
+      return &MeshCoords::cp;
     case MeshAxis::Pp:
-      return "pp";
+      return &MeshCoords::pp;
     case MeshAxis::Dp:
-      return "dp";
+      return &MeshCoords::dp;
     case MeshAxis::Ep:
-      return "ep";
+      break;
   }
-  return "?";
+  TRIREME_CHECK(false, "ep has no place in the order of a mesh");
+}
+
+}  // namespace
+
+int Mesh::degree(MeshAxis axis) const {
+  switch (axis) {
+    case MeshAxis::Tp:
+      return tp;
+    case MeshAxis::Cp:
+      return cp;
+    case MeshAxis::Pp:
+      return pp;
+    case MeshAxis::Dp:
+      return dp;
+    case MeshAxis::Ep:
+      return ep;
+  }
+  return 1;
+}
+
+int MeshCoords::along(MeshAxis axis) const {
+  return axis == MeshAxis::Ep ? ep : this->*coord_along(axis);
+}
+
+Mesh mesh_of(const ParallelConfig& parallel) {
+  return {parallel.tp, parallel.cp, parallel.pp,
+          parallel.dp, parallel.ep, parse_mesh_order(parallel.order).value()};
 }
 
 MeshCoords coords_of(const Mesh& mesh, int position) {
   MeshCoords coords;
-  coords.tp = position % mesh.tp;
-  coords.cp = position / mesh.tp % mesh.cp;
-  coords.pp = position / (mesh.tp * mesh.cp) % mesh.pp;
-  coords.dp = position / (mesh.tp * mesh.cp * mesh.pp);
+  for (const MeshAxis axis : mesh.order) {
+    coords.*coord_along(axis) = position % mesh.degree(axis);
+    position /= mesh.degree(axis);
+  }
   const int fold = coords.cp + mesh.cp * coords.dp;
   coords.ep = fold % mesh.ep;
   coords.expert_dp = fold / mesh.ep;
@@ -37,11 +69,28 @@ MeshCoords coords_of(const Mesh& mesh, int position) {
 }
 
 int position_of(const Mesh& mesh, const MeshCoords& coords) {
-  return coords.tp + mesh.tp * (coords.cp + mesh.cp * (coords.pp + mesh.pp * coords.dp));
+  int position = 0;
+  int stride = 1;
+  for (const MeshAxis axis : mesh.order) {
+    position += stride * coords.*coord_along(axis);
+    stride *= mesh.degree(axis);
+  }
+  return position;
+}
+
+int stride_of(const Mesh& mesh, MeshAxis axis) {
+  MeshCoords next;
+  next.*coord_along(axis) = 1;
+  return position_of(mesh, next);
+}
+
+bool are_numbered_alike(const Mesh& a, const Mesh& b) {
+  return std::all_of(a.order.begin(), a.order.end(), [&](MeshAxis axis) {
+    return a.degree(axis) == 1 || stride_of(a, axis) == stride_of(b, axis);
+  });
 }
 
 std::vector<int> positions_along(const Mesh& mesh, MeshAxis axis, int position) {
-  using Coord = int MeshCoords::*;
   const auto others = [&]() -> std::array<Coord, 3> {
     switch (axis) {
       case MeshAxis::Tp:

@@ -2,25 +2,28 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "schema/mesh_order.h"
 
 namespace trireme {
 
-// Ranks in the order [tp, cp, pp, dp] with tp fastest: neighbouring ranks communicate most. Experts
-// (ep) are within dp x cp: of its places cp + dp * cp_size, ep is the fast part. expert_dp is the
-// slow part; over it the gradients of experts are reduced.
+struct ParallelConfig;
+
+// Ranks along the axes tp, cp, pp and dp, numbered in the order of these axes. In the usual order
+// tp is innermost, because neighbouring ranks communicate most. Experts (ep) are within dp x cp: of
+// its places cp + dp * cp_size, ep is the fast part. expert_dp is the slow part; over it the
+// gradients of experts are reduced.
 struct Mesh {
   int tp = 1;
   int cp = 1;
   int pp = 1;
   int dp = 1;
   int ep = 1;
+  MeshOrder order = kUsualOrder;
 
   int size() const { return tp * cp * pp * dp; }
+  int degree(MeshAxis axis) const;
   int expert_dp() const { return dp * cp / ep; }
   // How many of the ranks that share the experts differ in cp, and how many differ in dp for each
   // of these.
@@ -29,9 +32,8 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-enum class MeshAxis : uint8_t { Tp, Cp, Pp, Dp, Ep };
-
-std::string_view name_of(MeshAxis axis);  // such as "tp"
+// Returns the mesh of a valid configuration.
+Mesh mesh_of(const ParallelConfig& parallel);
 
 struct MeshCoords {
   int tp = 0;
@@ -40,16 +42,26 @@ struct MeshCoords {
   int dp = 0;
   int ep = 0;
   int expert_dp = 0;
+
+  // Returns the coordinate along an axis. It is the rank in the group along this axis.
+  int along(MeshAxis axis) const;
 };
 
+// These two functions are the only ones that map ranks to places in the mesh.
 MeshCoords coords_of(const Mesh& mesh, int position);
 int position_of(const Mesh& mesh, const MeshCoords& coords);  // reads tp, cp, pp, dp
+
+// Returns how many positions apart neighbours along tp, cp, pp or dp are.
+int stride_of(const Mesh& mesh, MeshAxis axis);
+
+// True if both meshes, which differ at most in their order, give every rank the same place.
+bool are_numbered_alike(const Mesh& a, const Mesh& b);
 
 // Returns the positions that differ from `position` only along `axis`, rising.
 std::vector<int> positions_along(const Mesh& mesh, MeshAxis axis, int position);
 
-// Returns rank_at[position]. Ranks are sorted by node, so the fast axes stay inside nodes, whatever
-// the order in which the launcher has numbered the ranks.
+// Returns rank_at[position]. Ranks are sorted by node, so the inner axes stay inside nodes,
+// whatever the order in which the launcher has numbered the ranks.
 std::vector<int> place_on_nodes(std::span<const int> node_of);
 
 }  // namespace trireme

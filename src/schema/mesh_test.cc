@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "schema/placement.h"
@@ -25,6 +26,14 @@ void for_each_mesh(int limit, Visit visit) {
   }
 }
 
+template <typename Visit>
+void for_each_order(Mesh mesh, Visit visit) {
+  mesh.order = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Pp, MeshAxis::Dp};
+  do {
+    visit(mesh);
+  } while (std::next_permutation(mesh.order.begin(), mesh.order.end()));
+}
+
 TEST(Mesh, PositionsAndCoordsAreOneToOneAndTpIsFastest) {
   for_each_mesh(16, [](const Mesh& mesh) {
     for (int p = 0; p < mesh.size(); ++p) {
@@ -39,21 +48,67 @@ TEST(Mesh, PositionsAndCoordsAreOneToOneAndTpIsFastest) {
   });
 }
 
-TEST(Mesh, GroupsOfEveryAxisPartitionTheMeshAndHaveItsDegree) {
-  using enum MeshAxis;
-  for_each_mesh(16, [](const Mesh& mesh) {
-    for (const auto& [axis, degree] :
-         {std::pair{Tp, mesh.tp}, {Cp, mesh.cp}, {Pp, mesh.pp}, {Dp, mesh.dp}, {Ep, mesh.ep}}) {
-      std::set<std::vector<int>> groups;
-      for (int p = 0; p < mesh.size(); ++p) {
-        const std::vector<int> group = positions_along(mesh, axis, p);
-        ASSERT_EQ(int(group.size()), degree) << name_of(axis);
-        ASSERT_EQ(std::count(group.begin(), group.end(), p), 1);
-        groups.insert(group);
+// Ranks of every axis in every order: the first neighbours differ in the innermost axis.
+TEST(Mesh, EveryOrderNumbersEachPlaceOnceAndItsFirstAxisIsInnermost) {
+  for_each_mesh(8, [](const Mesh& usual) {
+    for_each_order(usual, [](const Mesh& mesh) {
+      SCOPED_TRACE(to_string(mesh.order));
+      for (int p = 0; p < mesh.size(); ++p) ASSERT_EQ(position_of(mesh, coords_of(mesh, p)), p);
+      int stride = 1;
+      for (const MeshAxis axis : mesh.order) {
+        ASSERT_EQ(stride_of(mesh, axis), stride);
+        stride *= mesh.degree(axis);
       }
-      ASSERT_EQ(int(groups.size()) * degree, mesh.size()) << name_of(axis);
-    }
+    });
+    ASSERT_TRUE(are_numbered_alike(usual, usual));
   });
+}
+
+void expect_groups_of(const Mesh& mesh) {
+  using enum MeshAxis;
+  for (const MeshAxis axis : {Tp, Cp, Pp, Dp, Ep}) {
+    std::set<std::vector<int>> groups;
+    for (int p = 0; p < mesh.size(); ++p) {
+      const std::vector<int> group = positions_along(mesh, axis, p);
+      ASSERT_EQ(int(group.size()), mesh.degree(axis)) << name_of(axis);
+      ASSERT_EQ(std::count(group.begin(), group.end(), p), 1);
+      std::set<int> ranks;
+      for (const int other : group) ranks.insert(coords_of(mesh, other).along(axis));
+      ASSERT_EQ(ranks.size(), group.size()) << name_of(axis);
+      ASSERT_EQ(*ranks.rbegin(), mesh.degree(axis) - 1) << name_of(axis);
+      groups.insert(group);
+    }
+    ASSERT_EQ(int(groups.size()) * mesh.degree(axis), mesh.size()) << name_of(axis);
+  }
+}
+
+TEST(Mesh, GroupsOfEveryAxisPartitionTheMeshAndHaveItsDegree) {
+  for_each_mesh(16, [](const Mesh& mesh) { expect_groups_of(mesh); });
+  for_each_mesh(8, [](const Mesh& usual) {
+    for_each_order(usual, [](const Mesh& mesh) {
+      SCOPED_TRACE(to_string(mesh.order));
+      expect_groups_of(mesh);
+    });
+  });
+}
+
+TEST(MeshOrder, ReadsWhatItPrintsAndRefusesEveryOtherListOfAxes) {
+  for_each_order({}, [](const Mesh& mesh) {
+    const Result<MeshOrder> again = parse_mesh_order(to_string(mesh.order));
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(*again, mesh.order);
+  });
+  const auto refusal = [](std::string_view text) {
+    const Result<MeshOrder> order = parse_mesh_order(text);
+    return order.ok() ? "" : order.error().message;
+  };
+  EXPECT_EQ(refusal("tp,cp,pp"), "does not name dp");
+  EXPECT_EQ(refusal("tp,cp,pp,tp"), "names tp twice");
+  EXPECT_EQ(refusal("tp,cp,ep,dp,pp"), "names ep, whose ranks are those of cp and dp");
+  EXPECT_EQ(refusal("tp,sp,dp,pp"), "names the unknown axis \"sp\"");
+  for (const char* text : {"", ",", "tp,cp,pp,dp,", "tp, cp, pp, dp", "tp-cp-pp-dp"}) {
+    EXPECT_NE(refusal(text), "") << text;
+  }
 }
 
 TEST(Mesh, PlacementKeepsTensorParallelRanksOnOneNodeHoweverRanksAreNumbered) {

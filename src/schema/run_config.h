@@ -99,6 +99,7 @@ struct ParallelConfig {
   int chunks = 0;  // model chunks per rank; 0: default of the schedule
   int zero = 0;
   int hsdp_shard = 0;
+  std::string order = "tp,cp,pp,dp";  // of the axes over ranks, innermost first
   GradSync sync = GradSync::AllReduce;
   int servers = 1;    // of the dp ranks: those that keep what is updated
   int staleness = 0;  // pushes that a worker may be ahead; 0: synchronous

@@ -211,6 +211,9 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            kZeroLevels);
   list.add("hsdp_shard", parallel.hsdp_shard, kLayout,
            "number of dp ranks in one ZeRO shard group; 0: all dp ranks");
+  list.add("order", parallel.order, kMesh,
+           "order in which the axes number the ranks, innermost first: neighbours, which share a "
+           "node, differ in the first axes; it names tp, cp, pp and dp once each");
   list.add("sync", parallel.sync, kLayout,
            "all_reduce: dp ranks sum their gradients; parameter_server: they push gradients to "
            "servers among the dp ranks and pull the updated parameters");

@@ -11,6 +11,7 @@
 #include "schema/batch.h"
 #include "schema/config_rules.h"
 #include "schema/degree_rules.h"
+#include "schema/mesh_order.h"
 #include "schema/model_rules.h"
 #include "schema/schedule_shape.h"
 #include "schema/sum_tree_rules.h"
@@ -141,6 +142,14 @@ void rank_count_rules(ConfigRules& rules, const ParallelConfig& parallel) {
                 "take smaller degrees");
 }
 
+void order_rules(ConfigRules& rules, const ParallelConfig& parallel) {
+  const Result<MeshOrder> order = parse_mesh_order(parallel.order);
+  if (order.ok()) return;
+  rules.require(false, "parallel.order", order.error().message,
+                fmt::format("name each of tp, cp, pp and dp once, innermost first, such as \"{}\"",
+                            to_string(kUsualOrder)));
+}
+
 // Chunks per rank. A search for a schedule begins with one.
 int chunks_of(const ParallelConfig& parallel) {
   if (parallel.chunks > 0) return parallel.chunks;
@@ -206,6 +215,7 @@ void parallel_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vo
   rules.size("parallel.ep", parallel.ep, 1, kMostRanks);
   rules.size("parallel.chunks", parallel.chunks, 0, kMostRanks);
   rank_count_rules(rules, parallel);
+  order_rules(rules, parallel);
   schedule_rules(rules, config);
   degree_rules(rules, config, data_vocab_size);
   rules.require(parallel.zero >= 0 && parallel.zero <= 3, "parallel.zero", "is unknown",

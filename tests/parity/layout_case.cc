@@ -13,12 +13,13 @@ std::string Case::name() const {
   return fmt::format(
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
-      "bucket {} prefetch {} clip {}{}{}{}{} servers {} layers {} sequences {} room {} kept {}",
+      "bucket {} prefetch {} clip {}{}{}{}{} servers {} order {} layers {} sequences {} room {} "
+      "kept {}",
       family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep, dp, pp,
       name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
       bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
       is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
-      servers, layers, sequences, room, int(kept));
+      servers, order, layers, sequences, room, int(kept));
 }
 
 void keep_state(RunConfig& config, Kept kept) {
@@ -88,6 +89,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.servers = std::max(c.servers, 1);
   config.parallel.bucket_bytes = c.bucket_bytes;
   config.parallel.prefetch = c.prefetch;
+  config.parallel.order = c.order;
   config.memory.recompute = c.recompute;
   config.memory.offload = c.offload;
   config.memory.offload_buffer_bytes = 4096;  // small, so that there are many pieces

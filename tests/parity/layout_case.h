@@ -34,6 +34,7 @@ struct Case {
   double clip_norm = 0.5;
   bool post_validate = false;
   int servers = 0;  // 0: no parameter server
+  std::string order = "tp,cp,pp,dp";
   bool tp_overlap = false;
   bool in_slices = false;  // run.reproducible = "mesh"
   bool is_wide = false;    // a model that eight ranks can share along every axis

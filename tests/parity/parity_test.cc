@@ -242,6 +242,15 @@ TEST(Parity, ParameterServers) {
   }
 }
 
+// How ranks are numbered decides which of them share a node, and nothing else.
+TEST(Parity, EveryOrderOfTheAxes) {
+  for (const char* order : {"tp,cp,dp,pp", "pp,dp,tp,cp", "dp,cp,tp,pp"}) {
+    expect_the_bits_of_one_rank({.dp = 2, .pp = 2, .zero = 3, .tp = 2, .order = order});
+    expect_the_bits_of_one_rank(
+        {.dp = 2, .zero = 1, .family = "moe", .cp = 2, .ep = 4, .order = order});
+  }
+}
+
 TEST(Parity, SharedAndCopiedShards) {
   for (const int zero : {1, 2, 3}) {
     expect_the_bits_of_one_rank({.dp = 4, .zero = zero, .hsdp_shard = 2});

@@ -172,7 +172,10 @@ TEST(ParityOfTraffic, OnNodesIsThePlannedForTheCostsOfTheirLinks) {
        {Case{.dp = 4}, Case{.dp = 4, .zero = 1}, Case{.dp = 4, .zero = 3}, Case{.dp = 2, .tp = 2},
         Case{.dp = 2, .pp = 2, .zero = 2}, Case{.tp = 2, .cp = 2}, Case{.tp = 4, .sequence = true},
         Case{.dp = 4, .zero = 2, .hsdp_shard = 2},
-        Case{.dp = 2, .family = "moe_all", .cp = 2, .ep = 4}}) {
+        Case{.dp = 2, .family = "moe_all", .cp = 2, .ep = 4},
+        Case{.dp = 2, .pp = 2, .zero = 2, .order = "tp,cp,dp,pp"},
+        Case{.dp = 2, .tp = 2, .order = "dp,pp,cp,tp"},
+        Case{.dp = 2, .family = "moe_all", .cp = 2, .ep = 4, .order = "dp,cp,tp,pp"}}) {
     Case c = layout;
     c.is_wide = true;
     SCOPED_TRACE(c.name());

@@ -75,6 +75,8 @@ class RunDraw {
     batch();
     storage();
     rest();
+    config_.parallel.order = any_of<const char*>(
+        {"tp,cp,pp,dp", "tp,cp,pp,dp", "tp,cp,dp,pp", "pp,dp,cp,tp", "dp,tp,pp,cp"});
     if (is_trained_) return config_;
     const int num_changes = std::max(0, below(6) - 2);
     for (int i = 0; i < num_changes; ++i) change_a_field();
