@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "checkpoint/checkpoint_index.h"
+#include "comm/tcp/wire.h"
 #include "data/foreign_token_file.h"
 #include "data/token_file_writer.h"
 #include "jobs/export_job.h"
@@ -267,6 +268,34 @@ void add_run_files(Seeds& seeds) {
   seeds.add("metrics_request_fuzz", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
 }
 
+std::string text_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Messages between ranks; the first byte of the input chooses the check.
+void add_tcp_messages(Seeds& seeds) {
+  const char* target = "tcp_wire_fuzz";
+  std::vector<Introduction> roster(4);
+  for (int rank = 0; rank < 4; ++rank) roster[size_t(rank)].window.rank = rank;
+  const std::vector<int32_t> nodes = {0, 0, 2, 2};
+  seeds.add(target, std::string(1, 0) + text_of(bytes_of(Hello{})));
+  seeds.add(target, std::string(1, 1) + text_of(bytes_of(Answer{})));
+  seeds.add(target, std::string(1, 2) + text_of(bytes_of(roster[3])));
+  seeds.add(target, std::string(1, 3) + text_of(std::as_bytes(std::span(roster))));
+  seeds.add(target, std::string(1, 4) + text_of(std::as_bytes(std::span(nodes))));
+  const int64_t news = int64_t(offsetof(NewsMessage, cause)) + 1;
+  const int64_t call = int64_t(sizeof(SignatureRecord));
+  std::string frames(1, 5);
+  frames += text_of(bytes_of(Frame{.kind = FrameKind::News, .body_bytes = news}));
+  frames += text_of(bytes_of(NewsMessage{}).first(size_t(news)));
+  frames += text_of(
+      bytes_of(Frame{.kind = FrameKind::Announce, .message_bytes = 8, .body_bytes = call + 8}));
+  frames += text_of(bytes_of(SignatureRecord{.hash = 1})) + "12345678";
+  frames += text_of(bytes_of(Frame{.kind = FrameKind::Accept}));
+  frames += text_of(bytes_of(Frame{.kind = FrameKind::Payload, .body_bytes = 4})) + "abcd";
+  seeds.add(target, frames);
+}
+
 // Seeds for targets whose input is edits of files that they make themselves: one edit of each kind.
 void add_edits(Seeds& seeds) {
   for (const char* target : {"gguf_keys_fuzz", "import_fuzz", "resume_fuzz"}) {
@@ -293,6 +322,7 @@ int main(int argc, char** argv) {
   add_configurations(seeds);
   add_jobs(seeds);
   add_run_files(seeds);
+  add_tcp_messages(seeds);
   add_edits(seeds);
   seeds.write_dictionaries();
   return 0;

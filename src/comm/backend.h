@@ -53,7 +53,8 @@ class SharedMemory {
   int64_t bytes_ = 0;
 };
 
-// The platform of a rank: a thread of this process, or a process under MPI. One object per rank.
+// The platform of a rank: a thread of this process, or a process under MPI or of `trireme launch`.
+// One object per rank.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -87,6 +88,11 @@ class Backend {
   // Longest sleep of a communication thread. Events in shared memory wake it earlier.
   virtual int64_t nap_ns(bool operations_under_way) const {
     return operations_under_way ? 10'000'000 : 100'000'000;
+  }
+  // The communication thread sleeps until the bell rings or its nap is over. It has announced its
+  // sleep, and `seen` is what announce_sleep has returned.
+  virtual void sleep(Doorbell& bell, uint32_t seen, bool operations_under_way) {
+    Fabric::sleep(bell, seen, nap_ns(operations_under_way));
   }
 
   // Algorithm::Native: makes the call `repeat` times with the backend's own collective, on the

@@ -133,7 +133,7 @@ void CommThread::nap(int idle_polls) {
   }
   std::atomic<int64_t>& looked_ns = cell.looked_ns[1];
   looked_ns.store(0, std::memory_order_relaxed);
-  Fabric::sleep(bell, seen, backend_.nap_ns(!active_.empty()));
+  backend_.sleep(bell, seen, !active_.empty());
   looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
 }
 

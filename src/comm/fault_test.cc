@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "comm/collective_check.h"
+#include "comm/tcp/tcp_fixture.h"
 #include "comm/world.h"
 
 namespace trireme {
@@ -14,9 +15,22 @@ namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kFaults = 120;
+constexpr int kTcpFaults = 12;
 #else
 constexpr int kFaults = 1000;
+constexpr int kTcpFaults = 60;
 #endif
+
+// How the ranks of a test communicate.
+enum class Wire { Threads, TcpInHost, TcpBetweenHosts };
+constexpr Wire kWires[] = {Wire::Threads, Wire::TcpInHost, Wire::TcpBetweenHosts};
+
+void run_over(Wire wire, int size, WorldOptions options,
+              const std::function<void(World&)>& function) {
+  if (wire == Wire::Threads) return run_ranks(size, options, function);
+  options.ranks_per_node = wire == Wire::TcpInHost ? 0 : 1;
+  run_tcp_ranks(size, options, function);
+}
 
 struct Outcome {
   std::vector<std::string> texts;  // [rank] what its wait threw; "" if nothing
@@ -25,11 +39,12 @@ struct Outcome {
 };
 
 // Runs `call` on every rank and collects how each ended. Late ranks start 5 ms later.
-Outcome collect(int size, const WorldOptions& options, const std::function<void(World&)>& call) {
+Outcome collect(int size, const WorldOptions& options, const std::function<void(World&)>& call,
+                Wire wire = Wire::Threads) {
   Outcome outcome{std::vector<std::string>(size_t(size)), std::vector<double>(size_t(size)), ""};
   std::atomic<int64_t> last_call{0};
   try {
-    run_ranks(size, options, [&](World& world) {
+    run_over(wire, size, options, [&](World& world) {
       world.group().barrier();
       if (world.rank() == size - 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       const int64_t now_ns = steady_now_ns();
@@ -130,8 +145,21 @@ TEST(NoHangs, MismatchedCallsAreNamedOnBothSidesWithin100Milliseconds) {
   }
 }
 
+TEST(NoHangs, MismatchedCallsAreNamedOnBothSidesOverTcp) {
+  for (const Wire wire : {Wire::TcpInHost, Wire::TcpBetweenHosts}) {
+    for (const Mismatch& mismatch : mismatches(Algorithm::Ring)) {
+      const Outcome outcome = collect(2, {.timeout_s = 20}, mismatch.call, wire);
+      for (const std::string& text : outcome.texts) {
+        for (const char* word : mismatch.words) {
+          EXPECT_NE(text.find(word), std::string::npos) << mismatch.name << ": " << text;
+        }
+      }
+    }
+  }
+}
+
 TEST(NoHangs, SendAndReceiveOfDifferentLengthsAreNamed) {
-  const Outcome outcome = collect(2, {.timeout_s = 20}, [](World& world) {
+  const auto call = [](World& world) {
     std::vector<float> x(world.rank() == 0 ? 10 : 20);
     if (world.rank() == 0) {
       world.group().send(floats(x), 1);
@@ -139,10 +167,13 @@ TEST(NoHangs, SendAndReceiveOfDifferentLengthsAreNamed) {
     } else {
       world.group().recv(floats(x), 0);
     }
-  });
-  for (const std::string& text : outcome.texts) {
-    EXPECT_NE(text.find("rank 0 is in send(to 1, fp32, 10 elements"), std::string::npos) << text;
-    EXPECT_NE(text.find("rank 1 is in recv(from 0, fp32, 20 elements"), std::string::npos) << text;
+  };
+  for (const Wire wire : kWires) {
+    for (const std::string& text : collect(2, {.timeout_s = 20}, call, wire).texts) {
+      EXPECT_NE(text.find("rank 0 is in send(to 1, fp32, 10 elements"), std::string::npos) << text;
+      EXPECT_NE(text.find("rank 1 is in recv(from 0, fp32, 20 elements"), std::string::npos)
+          << text;
+    }
   }
 }
 
@@ -199,11 +230,14 @@ TEST(NoHangs, AsynchronousWaitTakesItsOwnDeadline) {
 }
 
 TEST(NoHangs, ARankThatReturnsEarlyIsNamed) {
-  const Outcome outcome = collect(4, {.timeout_s = 20}, [](World& world) {
+  const auto call = [](World& world) {
     std::vector<float> x(1000);
     if (world.rank() != 2) world.group().all_reduce(floats(x), ReduceOp::Sum, Algorithm::Ring);
-  });
-  EXPECT_NE(outcome.first_cause.find("rank 2 has left"), std::string::npos) << outcome.first_cause;
+  };
+  for (const Wire wire : kWires) {
+    const std::string cause = collect(4, {.timeout_s = 20}, call, wire).first_cause;
+    EXPECT_NE(cause.find("rank 2 has left"), std::string::npos) << cause;
+  }
 }
 
 TEST(NoHangs, TheFirstCauseIsThatOfTheRankThatFailed) {
@@ -237,7 +271,7 @@ void random_program(World& world, unsigned seed) {
   for (int call = 0; call < 30; ++call) {
     const Collective collective = Collective(rng() % (int(Collective::Barrier) + 1));
     const std::vector<Algorithm> algorithms = algorithms_of(collective, world.size());
-    const bool shared = rng() % 3 == 0;
+    const bool shared = rng() % 3 == 0 && world.group().shares_memory();
     CollectiveCase c{
         .collective = collective,
         .algorithm = shared ? Algorithm::Shared : algorithms[rng() % algorithms.size()],
@@ -254,16 +288,17 @@ struct Injection {
   unsigned seed;
   int size;
   Fault fault;
+  Wire wire = Wire::Threads;
 };
 
-Injection draw(unsigned seed) {
+Injection draw(unsigned seed, Wire wire) {
   std::mt19937 rng(seed);
   const int size = 2 + int(rng() % 4);
   const Fault fault{Fault::Kind(rng() % 8 < 6    ? 0
                                 : rng() % 2 == 0 ? 1
                                                  : 2),
                     int(rng() % unsigned(size)), int(rng() % 60)};
-  return {seed, size, fault};
+  return {seed, size, fault, wire};
 }
 
 // Returns "" or the first cause if it does not name the victim. A silent rank is noticed by a
@@ -286,7 +321,7 @@ std::string misnamed(const Injection& injection, double deadline_s) {
   };
   std::string cause;
   try {
-    run_ranks(size, options, [&](World& world) {
+    run_over(injection.wire, size, options, [&](World& world) {
       try {
         if (fault.kind == Fault::Leave && world.rank() == fault.victim) {
           happened = true;
@@ -318,8 +353,8 @@ std::string misnamed(const Injection& injection, double deadline_s) {
 
 // On a busy machine another rank may be late by more than a short deadline. Then the silent rank
 // must be named with a longer one.
-void inject(unsigned seed) {
-  const Injection injection = draw(seed);
+void inject(unsigned seed, Wire wire) {
+  const Injection injection = draw(seed, wire);
   std::string text = misnamed(injection, 0.15);
   for (const double deadline_s : {0.6, 2.4}) {
     if (text.empty() || injection.fault.kind != Fault::Silent) break;
@@ -328,18 +363,27 @@ void inject(unsigned seed) {
   ASSERT_EQ(text, "");
 }
 
-TEST(NoHangs, ARankThatThrowsOrFallsSilentOrLeavesAtARandomPointIsNamed) {
+// Each silent rank costs a deadline but no processor time, so several faults run at once.
+void inject_all(unsigned num_faults, Wire wire) {
   std::atomic<unsigned> next{1};
   const auto work = [&] {
-    for (unsigned seed = next++; seed <= kFaults; seed = next++) {
-      inject(seed);
+    for (unsigned seed = next++; seed <= num_faults; seed = next++) {
+      inject(seed, wire);
       if (testing::Test::HasFatalFailure()) return;
     }
   };
-  // Each silent rank costs a deadline but no processor time, so they run at once.
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(NoHangs, ARankThatThrowsOrFallsSilentOrLeavesAtARandomPointIsNamed) {
+  inject_all(kFaults, Wire::Threads);
+}
+
+TEST(NoHangs, ARankThatThrowsOrFallsSilentOrLeavesIsNamedOverTcp) {
+  inject_all(kTcpFaults, Wire::TcpInHost);
+  inject_all(kTcpFaults, Wire::TcpBetweenHosts);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ lists "$library" usr/lib/libtrireme.a usr/include/trireme/trireme.h usr/include/
 grep -q 'bin/' contents && fail "the library's package holds the program"
 
 depends=$(dpkg-deb --field "$program" Depends)
-for needed in libc6 libstdc++6 libfmt libxxhash0 libzstd1 zlib1g; do
+for needed in libc6 libstdc++6 libfmt libxxhash0 libzstd1 zlib1g libssl3; do
   [[ $depends == *$needed* ]] || fail "trireme does not depend on $needed: $depends"
 done
 [[ $(dpkg-deb --field "$library" Depends) == *libfmt-dev* ]] ||

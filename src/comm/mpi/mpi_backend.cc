@@ -2,14 +2,9 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <limits>
 
 #include "base/check.h"
 #include "comm/mpi/mpi_control.h"
@@ -19,31 +14,6 @@
 #include "comm/rank_watch.h"
 
 namespace trireme {
-namespace {
-
-constexpr int64_t kWatchNs = 1'000'000;  // between two checks of the processes of this host
-
-struct Introduction {
-  int32_t rank;
-  int32_t pid;
-  int32_t fd;
-  int32_t reserved;
-  uint64_t nonce;
-};
-
-class WindowMemory : public SharedMemory {
- public:
-  WindowMemory(SharedWindow& window, int64_t bytes) : window_(window) {
-    data_ = window.allocate(bytes);
-    bytes_ = bytes;
-  }
-  ~WindowMemory() override { window_.release(data_, bytes_); }
-
- private:
-  SharedWindow& window_;
-};
-
-}  // namespace
 
 MpiBackend::MpiBackend(const WorldOptions& options) : options_(options) {
   thread_ = std::thread([this] {
@@ -86,9 +56,6 @@ MpiBackend::~MpiBackend() {
     }
     thread_.join();
   }
-  for (int fd : pid_fds_) {
-    if (fd >= 0) close(fd);
-  }
 }
 
 std::thread MpiBackend::start_thread(std::function<void()> body) {
@@ -107,6 +74,7 @@ void MpiBackend::initialise() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  windows_ = std::make_unique<HostWindows>(rank_, size_);
   map_windows();
   make_fabric();
   for (int r = 0; r < size_ && options_.ranks_per_node > 0; ++r) {
@@ -121,30 +89,15 @@ void MpiBackend::map_windows() {
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
   int host_size = 0;
   MPI_Comm_size(host, &host_size);
-  const Introduction own{rank_, int32_t(getpid()), window_.fd(), 0, window_.layout().nonce};
-  std::vector<Introduction> all(static_cast<size_t>(host_size));
+  const WindowAddress own = windows_->address();
+  std::vector<WindowAddress> all(static_cast<size_t>(host_size));
   MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, host);
-  mapped_.resize(size_t(size_));
-  pid_fds_.assign(size_t(size_), -1);
-  int mapped = 1;
-  try {
-    for (const Introduction& peer : all) {
-      if (peer.rank == rank_) continue;
-      mapped_[size_t(peer.rank)] = std::make_unique<SharedWindow>(peer.pid, peer.fd, peer.nonce);
-    }
-  } catch (const IoError&) {
-    mapped = 0;
-  }
+  const int mapped = windows_->map(all) ? 1 : 0;
   int all_mapped = 0;
   MPI_Allreduce(&mapped, &all_mapped, 1, MPI_INT, MPI_MIN, host);
-  if (all_mapped == 0) std::fill(mapped_.begin(), mapped_.end(), nullptr);
-  window_.layout().cell.pid.store(own.pid);
-  for (const Introduction& peer : all) {
-    if (all_mapped == 0 || peer.rank == rank_) continue;
-    pid_fds_[size_t(peer.rank)] = int(syscall(SYS_pidfd_open, peer.pid, 0));
-  }
-  int first = all_mapped == 0 ? rank_ : all[0].rank;
-  for (const Introduction& peer : all) {
+  if (all_mapped == 0) windows_->unmap();
+  int first = rank_;
+  for (const WindowAddress& peer : all) {
     if (all_mapped != 0) first = std::min(first, int(peer.rank));
   }
   node_of_.resize(size_t(size_));
@@ -155,29 +108,10 @@ void MpiBackend::map_windows() {
 }
 
 void MpiBackend::make_fabric() {
-  const int first = node_of_[size_t(rank_)];
-  FabricHeader& header =
-      first == rank_ ? window_.layout().header : mapped_[size_t(first)]->layout().header;
-  std::vector<RankCell*> cells(static_cast<size_t>(size_));
-  std::vector<int> remote;
-  remote_cells_.resize(size_t(size_));
-  for (int r = 0; r < size_; ++r) {
-    if (r == rank_) {
-      cells[size_t(r)] = &window_.layout().cell;
-    } else if (mapped_[size_t(r)]) {
-      cells[size_t(r)] = &mapped_[size_t(r)]->layout().cell;
-    } else {
-      remote.push_back(r);
-      remote_cells_[size_t(r)] = std::make_unique<RankCell>();
-      cells[size_t(r)] = remote_cells_[size_t(r)].get();
-      // The counts of other hosts are unknown, so they must never show that a rank has not arrived.
-      for (auto& issued : cells[size_t(r)]->issued) issued = std::numeric_limits<uint64_t>::max();
-    }
-  }
-  fabric_ = std::make_unique<Fabric>(header, std::move(cells));
+  fabric_ = windows_->make_fabric(node_of_[size_t(rank_)]);
   MPI_Comm control;
   MPI_Comm_dup(MPI_COMM_WORLD, &control);
-  control_ = std::make_unique<MpiControl>(control, rank_, std::move(remote), *fabric_);
+  control_ = std::make_unique<MpiControl>(control, rank_, windows_->remote_ranks(), *fabric_);
   fabric_->on_abort = [this](int rank, const Error& error) { control_->spread_abort(rank, error); };
 }
 
@@ -186,24 +120,11 @@ std::unique_ptr<Transport> MpiBackend::connect(const GroupShape& shape) {
 }
 
 std::optional<SharedView> MpiBackend::view(const GroupShape& shape) {
-  if (shape.id >= WindowLayout::kGroups) return std::nullopt;
-  SharedView view;
-  for (int member : shape.members) {
-    SharedWindow* window = member == rank_ ? &window_ : mapped_[size_t(member)].get();
-    if (window == nullptr) return std::nullopt;
-    view.slots.push_back(&window->layout().slots[shape.id]);
-    view.bases.push_back(window->base());
-    view.stages.push_back(window->stage(shape.id));
-  }
-  view.window = window_.base();
-  view.window_bytes = SharedWindow::bytes();
-  view.stage_bytes = WindowLayout::kStageBytes;
-  view.hook = options_.fault_hook;
-  return view;
+  return windows_->view(shape, options_.fault_hook);
 }
 
 std::unique_ptr<SharedMemory> MpiBackend::allocate_shared(int64_t bytes) {
-  return std::make_unique<WindowMemory>(window_, bytes);
+  return std::make_unique<WindowMemory>(windows_->own(), bytes);
 }
 
 // MPI makes progress only when called, so naps are short while an operation is active. If none is
@@ -218,20 +139,7 @@ int64_t MpiBackend::nap_ns(bool operations_under_way) const {
 
 void MpiBackend::poll() {
   control_->poll();
-  watch_processes();
-}
-
-void MpiBackend::watch_processes() {
-  const int64_t now = steady_now_ns();
-  if (now - last_watch_ns_ < kWatchNs || fabric_->aborted()) return;
-  last_watch_ns_ = now;
-  for (int r = 0; r < size_; ++r) {
-    if (pid_fds_[size_t(r)] < 0 || fabric_->has_left(r)) continue;
-    pollfd entry{pid_fds_[size_t(r)], POLLIN, 0};
-    if (::poll(&entry, 1, 0) <= 0 || fabric_->has_left(r)) continue;
-    fabric_->abort(
-        r, fmt::format("rank {} has died: its process {} is gone", r, fabric_->cell(r).pid.load()));
-  }
+  windows_->watch_processes(*fabric_);
 }
 
 void MpiBackend::leave_thread() {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/backend.h"
-#include "comm/mpi/shared_window.h"
+#include "comm/host_windows.h"
 
 namespace trireme {
 
@@ -45,7 +45,6 @@ class MpiBackend : public Backend {
   void initialise();
   void map_windows();
   void make_fabric();
-  void watch_processes();
   void finalise();
 
   WorldOptions options_;
@@ -53,14 +52,9 @@ class MpiBackend : public Backend {
   int size_ = 1;
   int spins_ = 0;
   std::vector<int> node_of_;
-  SharedWindow window_;
-  // [world rank]; null: on another host, or this rank
-  std::vector<std::unique_ptr<SharedWindow>> mapped_;
-  std::vector<std::unique_ptr<RankCell>> remote_cells_;  // copies, updated by control messages
-  std::vector<int> pid_fds_;                             // [world rank]; -1: none
+  std::unique_ptr<HostWindows> windows_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<MpiControl> control_;
-  int64_t last_watch_ns_ = 0;
 
   // The thread waits between initialise() and the call of start_thread(), which gives it its body.
   std::thread thread_;

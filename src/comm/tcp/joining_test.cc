@@ -1,0 +1,240 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "comm/tcp/link.h"
+#include "comm/tcp/tcp_fixture.h"
+
+namespace trireme {
+namespace {
+
+// A rendezvous that gathers one epoch in a thread of its own, and keeps what it has logged.
+class Gathering {
+ public:
+  Gathering(int size, double timeout_s, uint64_t epoch = 1)
+      : rendezvous_(Rendezvous::open("127.0.0.1:0", "right", [this](const std::string& text) {
+          const std::lock_guard lock(mutex_);
+          log_ += text + "\n";
+        })) {
+    thread_ = std::thread([this, size, timeout_s, epoch] {
+      const Deadline deadline = Deadline::after(timeout_s);
+      ended_ = rendezvous_->gather(epoch, size, deadline, is_cancelled_);
+    });
+  }
+  ~Gathering() {
+    if (thread_.joinable()) thread_.join();
+  }
+  TcpPlace place(int rank, int size) const {
+    return {.rendezvous = rendezvous_->address(), .secret = "right", .rank = rank, .size = size};
+  }
+  Status join() {
+    if (thread_.joinable()) thread_.join();
+    return ended_;
+  }
+  void cancel() { is_cancelled_ = true; }
+  std::string log() {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string log_;
+  Result<Rendezvous> rendezvous_;
+  std::atomic<bool> is_cancelled_{false};
+  Status ended_ = Done{};
+  std::thread thread_;
+};
+
+Status join(const TcpPlace& place) {
+  return run_tcp_rank(place, {.timeout_s = 5}, [](World& world) { world.group().barrier(); });
+}
+
+std::string refusal(const Status& status) { return status.ok() ? "" : status.error().message; }
+
+TEST(Joining, AWrongOrMissingSecretIsRefusedAndLogged) {
+  Gathering gathering(1, 5);
+  for (const std::string secret : {"wrong", "", "right "}) {
+    TcpPlace place = gathering.place(0, 1);
+    place.secret = secret;
+    const std::string why = refusal(join(place));
+    EXPECT_NE(why.find("the secrets differ"), std::string::npos) << why;
+  }
+  EXPECT_EQ(refusal(join(gathering.place(0, 1))), "");
+  EXPECT_TRUE(gathering.join().ok());
+  const std::string log = gathering.log();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
+  EXPECT_NE(log.find("refused 127.0.0.1:"), std::string::npos) << log;
+}
+
+TEST(Joining, ARankOfAnotherEpochOrPlaceIsRefused) {
+  Gathering gathering(1, 5, 7);
+  TcpPlace place = gathering.place(0, 1);
+  EXPECT_NE(refusal(join(place)).find("of epoch 1, and the job is in epoch 7"), std::string::npos);
+  place.epoch = 7;
+  place.rank = 3;
+  place.size = 4;
+  EXPECT_NE(refusal(join(place)).find("no rank 3"), std::string::npos);
+  place.rank = 0;
+  place.size = 1;
+  EXPECT_EQ(refusal(join(place)), "");
+}
+
+TEST(Joining, ASecondProcessOfARankIsRefused) {
+  Gathering gathering(2, 5);
+  const Deadline deadline = Deadline::after(5);
+  std::vector<Socket> sockets;
+  std::vector<std::string> answers;
+  for (int process = 0; process < 2; ++process) {
+    Result<Socket> socket = connect_to(gathering.place(0, 2).rendezvous, deadline);
+    ASSERT_TRUE(socket.ok());
+    answers.push_back(refusal(greet(*socket, "right", {.rank = 0, .epoch = 1}, deadline)));
+    sockets.push_back(std::move(*socket));
+  }
+  gathering.cancel();
+  EXPECT_EQ(answers[0], "");
+  EXPECT_NE(answers[1].find("has already joined as rank 0"), std::string::npos) << answers[1];
+}
+
+TEST(Joining, RanksThatDoNotComeAreNamed) {
+  Gathering gathering(3, 0.3);
+  std::thread first([&] { EXPECT_NE(refusal(join(gathering.place(1, 3))), ""); });
+  const std::string why = refusal(gathering.join());
+  EXPECT_NE(why.find("2 of 3 ranks have not joined"), std::string::npos) << why;
+  EXPECT_NE(why.find("0, 2"), std::string::npos) << why;
+  first.join();
+}
+
+std::vector<std::byte> repeated(size_t count, int value) {
+  return std::vector<std::byte>(count, std::byte(value));
+}
+
+// Visitors that are no ranks: each is refused with a reason, and none keeps the ranks from meeting.
+TEST(Joining, StrangersAreRefusedAndKeepNobodyWaiting) {
+  Gathering gathering(2, 10);
+  const std::string address = gathering.place(0, 2).rendezvous;
+  const Deadline deadline = Deadline::after(5);
+  const Hello hello{.rank = 0, .epoch = 1};
+  const auto bytes = [](const auto& value) {
+    const Bytes view = bytes_of(value);
+    return std::vector<std::byte>(view.begin(), view.end());
+  };
+  std::vector<std::byte> liar = bytes(hello);
+  liar.resize(sizeof(Hello) + sizeof(Proof));
+  const std::vector<std::vector<std::byte>> speeches = {
+      {}, repeated(3, 'x'), repeated(100, 0xff), repeated(100'000, 0), bytes(hello), liar};
+  std::vector<Socket> strangers;
+  for (const std::vector<std::byte>& speech : speeches) {
+    Result<Socket> socket = connect_to(address, deadline);
+    ASSERT_TRUE(socket.ok());
+    static_cast<void>(send_all(*socket, speech, deadline));  // it may be sent away before its end
+    strangers.push_back(std::move(*socket));
+  }
+  ::shutdown(strangers[1].fd(), SHUT_WR);
+  const int64_t begin = steady_now_ns();
+  std::thread first([&] { EXPECT_EQ(refusal(join(gathering.place(0, 2))), ""); });
+  EXPECT_EQ(refusal(join(gathering.place(1, 2))), "");
+  first.join();
+  EXPECT_LT(double(steady_now_ns() - begin) * 1e-9, 2.0);
+  const std::string log = gathering.log();
+  for (const char* why : {"it begins with other bytes", "without a proof", "the secrets differ"}) {
+    EXPECT_NE(log.find(why), std::string::npos) << why << ": " << log;
+  }
+}
+
+// Keeps the kinds of the frames that it gets.
+class Frames : public Link::Receiver {
+ public:
+  Status on_frame(Link&, const Frame& frame, Bytes body) override {
+    if (frame.kind == FrameKind::News) {
+      const Result<NewsMessage> news = check_news(body, 2);
+      if (!news.ok()) return news.error();
+    }
+    ++num_frames;
+    return Done{};
+  }
+  Result<TcpMessage*> on_payload(Link&, const Frame&) override {
+    return static_cast<TcpMessage*>(nullptr);
+  }
+  int num_frames = 0;
+};
+
+// What a link does with bytes that a peer has sent before it has closed the connection: the number
+// of frames, and the reason why the link has broken.
+struct Reading {
+  int num_frames = 0;
+  int num_dropped = 0;
+  std::string why;
+};
+Reading read_bytes(Bytes bytes) {
+  const Deadline deadline = Deadline::after(5);
+  const Result<Socket> listener = listen_at("127.0.0.1:0");
+  Result<Socket> writer = connect_to(own_address(*listener), deadline);
+  Result<Socket> reader = Socket();
+  while (!reader->is_open()) reader = accept_from(*listener);
+  auto stream = std::make_unique<SocketStream>(std::move(*reader));
+  SocketStream* const socket = stream.get();
+  Link link(1, 1, std::move(stream));
+  Reading reading;
+  link.on_other_epoch = [&](uint64_t) { ++reading.num_dropped; };
+  Frames frames;
+  static_cast<void>(send_all(*writer, bytes, deadline));
+  ::shutdown(writer->fd(), SHUT_WR);
+  try {
+    while (reading.why.empty() && deadline.left_ms() > 0) {
+      const Result<bool> received = link.receive(frames);
+      if (!received.ok()) reading.why = received.error().message;
+      socket->mark_ready(EPOLLIN);  // as an epoll set would
+    }
+  } catch (const StreamClosed& closed) {
+    reading.why = closed.what();
+  }
+  reading.num_frames = frames.num_frames;
+  return reading;
+}
+
+std::vector<std::byte> news_frame(uint64_t epoch, int64_t body_bytes) {
+  const NewsMessage news;
+  const Frame frame{.kind = FrameKind::News, .epoch = epoch, .body_bytes = body_bytes};
+  std::vector<std::byte> bytes;
+  const Bytes head = bytes_of(frame);
+  const Bytes body = bytes_of(news).first(size_t(news.bytes()));
+  bytes.insert(bytes.end(), head.begin(), head.end());
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+TEST(Link, FramesOfAnotherEpochAreDroppedAndSaid) {
+  const int64_t body = NewsMessage{}.bytes();
+  std::vector<std::byte> bytes;
+  for (const uint64_t epoch : {1, 2, 1, 0, 1}) {
+    const std::vector<std::byte> frame = news_frame(epoch, body);
+    bytes.insert(bytes.end(), frame.begin(), frame.end());
+  }
+  const Reading reading = read_bytes(bytes);
+  EXPECT_EQ(reading.num_frames, 3);
+  EXPECT_EQ(reading.num_dropped, 2);
+  EXPECT_EQ(reading.why, "it has closed the connection");
+}
+
+TEST(Link, TruncatedOversizedAndForeignFramesBreakIt) {
+  const int64_t body = NewsMessage{}.bytes();
+  const std::vector<std::byte> whole = news_frame(1, body);
+  for (size_t length = 0; length < whole.size(); length += 37) {
+    const Reading reading = read_bytes(Bytes(whole).first(length));
+    EXPECT_EQ(reading.num_frames, 0);
+    EXPECT_EQ(reading.why, "it has closed the connection") << length;
+  }
+  for (const int64_t length : {int64_t{-1}, int64_t{0}, body - 1, int64_t{1} << 40}) {
+    EXPECT_NE(read_bytes(news_frame(1, length)).why.find("bytes of"), std::string::npos) << length;
+  }
+  EXPECT_NE(read_bytes(repeated(500, 'G')).why.find("not one of Trireme"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme
