@@ -210,6 +210,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.taken_by_others = result.taken_by_others;
   summary.share_left = result.share_left;
   summary.skipped_steps = result.position.skipped_steps;
+  summary.noise_scale = trainer.noise_scale_tokens().value_or(0.0);
   summary.rss_peak_bytes = rss_peak_bytes();
   summary.seconds = seconds;
   summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";
