@@ -7,6 +7,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "calibrate/measure_offload.h"
 #include "comm/calibrate_comm.h"
 #include "compile/price.h"
 #include "device/host.h"
@@ -20,7 +21,6 @@
 #include "schema/run_config_text.h"
 #include "session/first_steps.h"
 #include "session/learned_hardware.h"
-#include "session/measure_offload.h"
 #include "session/resume.h"
 #include "session/resumed_config.h"
 #include "train/run_state.h"
