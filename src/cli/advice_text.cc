@@ -19,6 +19,11 @@ std::string cost_text(const TokenCost& cost) {
   if (cost.megawatt_hours) text += fmt::format(", {:.4g} MWh", *cost.megawatt_hours);
   if (cost.cost) text += fmt::format(", and cost {:.4g}", *cost.cost);
   text += " (without failures, evaluation and checkpoints)\n";
+  if (cost.token_efficiency) {
+    text += fmt::format(
+        "           at this noise scale {:.3g} tokens in smaller batches would do, in more steps\n",
+        *cost.token_efficiency * cost.tokens);
+  }
   if (!cost.with_failures) return text;
   if (!std::isfinite(cost.with_failures->days)) {
     return text +
@@ -145,6 +150,7 @@ void add_advice(const PlanAdvice& advice, Json& json) {
     json["device_hours"] = advice.cost->device_hours;
     if (advice.cost->cost) json["cost"] = *advice.cost->cost;
     if (advice.cost->megawatt_hours) json["megawatt_hours"] = *advice.cost->megawatt_hours;
+    if (advice.cost->token_efficiency) json["token_efficiency"] = *advice.cost->token_efficiency;
     if (const auto& failures = advice.cost->with_failures) {
       const bool ends = std::isfinite(failures->days);
       json["failures"] = ends ? Json(failures->failures) : Json(nullptr);

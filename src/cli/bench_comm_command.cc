@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/units.h"
+#include "calibrate/measure_collective.h"
 #include "cli/bench_comm_table.h"
-#include "cli/measure_collective.h"
 #include "comm/collective_check.h"
 #include "comm/group_driver.h"
 #include "comm/mpi/mpi_world.h"

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <string>
 
-#include "cli/measure_collective.h"
+#include "calibrate/measure_collective.h"
 #include "collectives/closed_form.h"
 #include "comm/calibrate_comm.h"
 #include "comm/group_driver.h"

@@ -142,6 +142,10 @@ Command calibrate_command() {
                        .doc = "the hardware file to write; by default standard output",
                        .target = &options->out,
                        .completion = Completion::File},
+                      {.name = "seconds",
+                       .value_name = "S",
+                       .doc = "longest time for repeating measurements until they are stable",
+                       .target = &options->seconds},
                       threads_option(options->threads)},
           .run = [options](CommandIo& io) { return run_calibrate(*options, io); }};
 }

@@ -45,11 +45,16 @@ std::vector<Option> advice_options(PlanAdviceOptions& options) {
   return {{.name = "tokens",
            .value_name = "N",
            .doc = "print the days and device hours of training on N tokens, such as 15e12",
-           .target = &options.tokens},
+           .target = &options.token_question.tokens},
           {.name = "price-per-hour",
            .value_name = "P",
            .doc = "with --tokens, print the cost if one device costs P for one hour",
-           .target = &options.price_per_hour},
+           .target = &options.token_question.price_per_hour},
+          {.name = "noise-scale",
+           .value_name = "N",
+           .doc = "with --tokens, print how many of them the batch wastes if the gradient noise "
+                  "scale is N tokens",
+           .target = &options.token_question.noise_scale},
           {.name = "max-model",
            .doc = "print the largest model of this shape that fits, for each ZeRO level and "
                   "memory.offload",
@@ -67,7 +72,7 @@ std::vector<Option> advice_options(PlanAdviceOptions& options) {
 }
 
 Status check_advice_options(const PlanAdviceOptions& options) {
-  TRIREME_TRY_DONE(check_token_options(options.tokens, options.price_per_hour));
+  TRIREME_TRY_DONE(check_token_options(options.token_question));
   if (options.roofline.empty()) return Done{};
   const std::string ending = roofline_ending(options.roofline);
   if (ending == ".svg" || ending == ".txt") return Done{};
@@ -101,8 +106,11 @@ Result<PlanAdvice> plan_advice(const PlanAdviceOptions& options, const RunConfig
 }
 
 std::optional<TokenCost> cost_of_tokens(const PlanAdviceOptions& options, const RunSpeed& speed) {
-  if (!options.tokens) return std::nullopt;
-  return token_cost(*options.tokens, speed, options.price_per_hour);
+  const auto& [tokens, price_per_hour, noise_scale] = options.token_question;
+  if (!tokens) return std::nullopt;
+  TokenCost cost = token_cost(*tokens, speed, price_per_hour);
+  if (noise_scale) cost.token_efficiency = token_efficiency(speed.tokens_per_step, *noise_scale);
+  return cost;
 }
 
 }  // namespace trireme

@@ -15,8 +15,7 @@ namespace trireme {
 
 // The options of `trireme plan` that ask for advice beside the plan.
 struct PlanAdviceOptions {
-  std::optional<double> tokens;          // of the whole training
-  std::optional<double> price_per_hour;  // of one device
+  TokenQuestion token_question;
   bool max_model = false;
   bool rules = false;
   std::string roofline;  // FILE.svg or .txt; "": none

@@ -354,11 +354,11 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
   if (!planned.ok()) {
     const Error refused = loaded.located(planned.error());
-    if (!advice.stands_alone() || options.advice.tokens) return refused;
+    if (!advice.stands_alone() || options.advice.token_question.tokens) return refused;
     return print_advice_alone(options, advice, refused, io);
   }
   const RunPlan& plan = planned.value();
-  if (options.advice.tokens) {
+  if (options.advice.token_question.tokens) {
     advice.cost = cost_of_tokens(
         options.advice, run_speed(double(plan.tokens_per_step()), predicted_step_s(plan, hardware),
                                   plan.num_ranks(), hardware, plan.config.checkpoint.every));

@@ -9,7 +9,6 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kLongCount = int64_t{1} << 20;
-constexpr int64_t kShortCount = 1024;
 constexpr int64_t kWorkCount = int64_t{1} << 16;
 constexpr int kRepeats = 9;
 constexpr int kCalls = 20;
@@ -79,13 +78,13 @@ CommCost calibrate_comm(World& world) {
 
 double time_short_call(World& world) {
   Group& group = world.group();
-  std::vector<float> x(kShortCount, 1.0f), y(kWorkCount, 1.0f);
+  std::vector<float> x(kShortCallCount, 1.0f), y(kWorkCount, 1.0f);
   const auto seconds_of = [&](bool calls) {
     group.barrier();
     const int64_t begin = steady_now_ns();
     for (int call = 0; call < kCalls; ++call) {
       reduce_pair(DType::F32, ReduceOp::Mean, y.data(), y.data(), y.data(), kWorkCount);
-      if (calls) group.all_reduce({x.data(), DType::F32, Shape{kShortCount}}, ReduceOp::Mean);
+      if (calls) group.all_reduce({x.data(), DType::F32, Shape{kShortCallCount}}, ReduceOp::Mean);
     }
     return seconds_since(begin);
   };

@@ -13,9 +13,11 @@ namespace trireme {
 // adding. All ranks call it and get the same answer. With one rank only gamma is measured.
 CommCost calibrate_comm(World& world);
 
-// Returns the seconds of an all-reduce among all ranks with few bytes: ranks arrive, wait for each
-// other and are woken. This is more than the latency of a link, on which both ends are awake. All
-// ranks call it and get the same answer.
+inline constexpr int64_t kShortCallCount = 1024;
+
+// Returns the seconds of an all-reduce of kShortCallCount fp32 numbers among all ranks: ranks
+// arrive, wait for each other and are woken. This is more than the latency of a link, on which both
+// ends are awake. All ranks call it and get the same answer.
 double time_short_call(World& world);
 
 // The links of a world as layers see them. All numbers of a link that does not exist are 0.

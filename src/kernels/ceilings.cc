@@ -1,10 +1,9 @@
 #include "kernels/ceilings.h"
 
 #include <algorithm>
-#include <chrono>
-#include <vector>
 
 #include "device/buffer.h"
+#include "kernels/best_seconds.h"
 #include "kernels/ceilings_cpu.h"
 
 namespace trireme {
@@ -22,36 +21,13 @@ const CeilingLoops& loops_of(Isa isa) {
   contract_failure(__FILE__, __LINE__, "isa", "an instruction set without kernels");
 }
 
-constexpr int kAgreeing = 3;         // fastest calls that agree
-constexpr double kAgreement = 0.02;  // to this share
 constexpr double kMostSeconds = 0.3;
-
-// Returns the seconds of the fastest call, because a ceiling is the speed of an undisturbed
-// machine. Calls again until the fastest calls agree, which they do not while other processes take
-// the cores now and then, or until the time is over.
-template <typename Body>
-double best_seconds(int least_calls, Body&& body) {
-  std::vector<double> fastest;  // rising
-  double all = 0.0;
-  for (int call = 0;; ++call) {
-    const bool agree =
-        int(fastest.size()) == kAgreeing && fastest.back() <= (1.0 + kAgreement) * fastest.front();
-    if (call >= least_calls && (agree || all > kMostSeconds)) return fastest.front();
-    const auto begin = std::chrono::steady_clock::now();
-    body();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    all += elapsed.count();
-    fastest.insert(std::lower_bound(fastest.begin(), fastest.end(), elapsed.count()),
-                   elapsed.count());
-    if (int(fastest.size()) > kAgreeing) fastest.pop_back();
-  }
-}
 
 double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_iteration) {
   constexpr int64_t kIterations = 10000;  // about 30 microseconds per tile
   constexpr int kLeastCalls = 6;
   const int64_t num_tiles = 64 * stream.team().size();
-  const double seconds = best_seconds(kLeastCalls, [&] {
+  const double seconds = best_seconds(kLeastCalls, kMostSeconds, [&] {
     stream.team().parallel_for(num_tiles, [&](int64_t, int) {
       volatile float keep = loop(kIterations);
       static_cast<void>(keep);
@@ -93,8 +69,10 @@ Ceilings measure_ceilings(Stream& stream, Isa isa) {
   team.parallel_for(kTiles, fill);
   Ceilings ceilings;
   ceilings.compute = measure_compute_ceilings(stream, isa);
-  const double read_s = best_seconds(kLeastCalls, [&] { team.parallel_for(kTiles, read); });
-  const double copy_s = best_seconds(kLeastCalls, [&] { team.parallel_for(kTiles, copy); });
+  const double read_s =
+      best_seconds(kLeastCalls, kMostSeconds, [&] { team.parallel_for(kTiles, read); });
+  const double copy_s =
+      best_seconds(kLeastCalls, kMostSeconds, [&] { team.parallel_for(kTiles, copy); });
   ceilings.read_bytes_per_s = double(kBytes) / read_s;
   ceilings.copy_bytes_per_s = double(2 * kBytes) / copy_s;
   return ceilings;

@@ -106,6 +106,7 @@ void MetricsFile::on_step(const StepReport& report) {
   line.add_number("lr", report.lr);
   line.add_number("grad_norm", report.grad_norm);
   if (report.loss_scale > 0.0) line.add_number("loss_scale", report.loss_scale);
+  if (report.noise_scale) line.add_number("noise_scale", *report.noise_scale);
   line.add(",\"tokens\":{}", report.tokens);
   line.add_number("step_s", report.step_s);
   line.add_number("tokens_per_s", report.tokens_per_s);

@@ -115,6 +115,7 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
     metrics->on_step(report);
     report.aux_loss = 1.25;
     report.z_loss = 0.1;
+    report.noise_scale = 1.0 / 7.0;
     metrics->on_step(report);
   }
   const std::vector<Json> all = lines();
@@ -127,6 +128,8 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
   EXPECT_FALSE(all[2].contains("z_loss"));
   EXPECT_EQ(all[3].at("aux_loss"), 1.25);
   EXPECT_EQ(all[3].at("z_loss"), 0.1);
+  EXPECT_FALSE(all[2].contains("noise_scale"));
+  EXPECT_EQ(all[3].at("noise_scale").get<double>(), 1.0 / 7.0);
 }
 
 TEST(RouterLossMeans, AreOverLayersAndTokensOfWhatTheModelIsTrainedOn) {

@@ -22,6 +22,7 @@ enum Metric : size_t {
   kLoss,
   kLearningRate,
   kGradNorm,
+  kNoiseScale,
   kStepSeconds,
   kTokensPerSecond,
   kMfu,
@@ -48,6 +49,8 @@ constexpr std::array<Description, kNumMetrics> kDescriptions = {{
     {"trireme_loss", "gauge", "Training loss of the last step, nats per token."},
     {"trireme_learning_rate", "gauge", "Learning rate of the last step."},
     {"trireme_gradient_norm", "gauge", "Norm of the last gradient, before clipping."},
+    {"trireme_gradient_noise_scale_tokens", "gauge",
+     "Last gradient noise scale: tokens of a batch whose noise equals its gradient."},
     {"trireme_step_seconds", "gauge", "Duration of the last step."},
     {"trireme_tokens_per_second", "gauge", "Tokens per second of the last step."},
     {"trireme_mfu_ratio", "gauge", "Model FLOPs of the last step divided by the measured ceiling."},
@@ -116,6 +119,7 @@ void PrometheusMetrics::on_step(const StepReport& report) {
     set(kLoss, report.loss);
     set(kLearningRate, report.lr);
     set(kGradNorm, report.grad_norm);
+    if (report.noise_scale) set(kNoiseScale, *report.noise_scale);
     set(kStepSeconds, report.step_s);
     set(kTokensPerSecond, report.tokens_per_s);
     set(kMfu, report.mfu);

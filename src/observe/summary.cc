@@ -175,6 +175,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["mfu_formula"] = "tokens_per_s * model_flops_per_token / peak_flops";
   json["peak_flops"] = number(summary.peak_flops);
   json["skipped_steps"] = summary.skipped_steps;
+  if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
   json["rss_peak"] = summary.rss_peak_bytes;
   json["seconds"] = number(summary.seconds);
   json["environment"] = Json::object();

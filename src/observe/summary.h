@@ -33,6 +33,7 @@ struct RunSummary {
   double taken_by_others = 0.0;  // share of the cores
   double share_left = 1.0;       // of the time of a step
   int64_t skipped_steps = 0;
+  double noise_scale = 0.0;  // in tokens; 0: not measured
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
   std::string hardware;                                          // hardware of the prediction

@@ -133,7 +133,7 @@ std::optional<double> Optimizer::grad_scale_of(const StepInput& input, StepOutpu
   const double carried = input.valid_tokens * input.loss_scale;
   output.grad_norm = std::sqrt(input.squared_norm) / carried;
   output.skipped = !std::isfinite(output.grad_norm);
-  if (output.skipped) return std::nullopt;
+  if (output.skipped || input.measures_only) return std::nullopt;
   const bool clipped = config_.clip_norm > 0.0 && output.grad_norm > config_.clip_norm;
   return (clipped ? config_.clip_norm / output.grad_norm : 1.0) / carried;
 }

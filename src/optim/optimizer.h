@@ -16,9 +16,10 @@ namespace trireme {
 // Inputs and outputs of Step.
 struct StepInput {
   double lr = 0.0;
-  double valid_tokens = 1.0;  // of the global batch; gradients are sums over them
-  double squared_norm = 0.0;  // of these sums, over all parameters of the model
-  double loss_scale = 1.0;    // factor of the gradients
+  double valid_tokens = 1.0;   // of the global batch; gradients are sums over them
+  double squared_norm = 0.0;   // of these sums, over all parameters of the model
+  double loss_scale = 1.0;     // factor of the gradients
+  bool measures_only = false;  // only the norm is wanted: nothing is updated
 };
 struct StepOutput {
   double grad_norm = 0.0;  // of the mean gradient, before clipping, without the loss scale

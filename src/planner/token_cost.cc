@@ -9,6 +9,7 @@ namespace trireme {
 namespace {
 
 constexpr double kMostTokens = 1e18;  // a thousand times what was ever trained on
+constexpr double kLeastNoiseScale = 1e-3;
 constexpr double kSecondsOfHour = 3600.0;
 constexpr double kHoursOfDay = 24.0;
 
@@ -44,7 +45,12 @@ RunSpeed run_speed(double tokens_per_step, double step_s, int num_ranks, const H
           steps_of_checkpoint};
 }
 
-Status check_token_options(std::optional<double> tokens, std::optional<double> price_per_hour) {
+double token_efficiency(double tokens_per_step, double noise_scale) {
+  return 1.0 / (1.0 + tokens_per_step / noise_scale);
+}
+
+Status check_token_options(const TokenQuestion& question) {
+  const auto& [tokens, price_per_hour, noise_scale] = question;
   if (tokens && !is_between(*tokens, 1.0, kMostTokens)) {
     return usage(fmt::format(
         "--tokens {}: the number of tokens must be from 1 to {:g}; write it such as 15e12", *tokens,
@@ -59,12 +65,21 @@ Status check_token_options(std::optional<double> tokens, std::optional<double> p
   if (price_per_hour && !tokens) {
     return usage("--price-per-hour prices the tokens of --tokens; add --tokens N, such as 15e12");
   }
+  if (noise_scale && !is_between(*noise_scale, kLeastNoiseScale, kMostTokens)) {
+    return usage(
+        fmt::format("--noise-scale {}: the gradient noise scale in tokens must be from {:g} to "
+                    "{:g}; summary.json of a run with run.noise_scale_every has it",
+                    *noise_scale, kLeastNoiseScale, kMostTokens));
+  }
+  if (noise_scale && !tokens) {
+    return usage("--noise-scale judges the tokens of --tokens; add --tokens N, such as 15e12");
+  }
   return Done{};
 }
 
 TokenCost token_cost(double tokens, const RunSpeed& speed, std::optional<double> price_per_hour) {
   const double hours = tokens / speed.tokens_per_step * speed.step_s / kSecondsOfHour;
-  TokenCost cost{tokens, hours / kHoursOfDay, hours * double(speed.num_ranks), {}, {}, {}};
+  TokenCost cost{tokens, hours / kHoursOfDay, hours * double(speed.num_ranks), {}, {}, {}, {}};
   if (price_per_hour) cost.cost = cost.device_hours * *price_per_hour;
   if (speed.watts > 0.0) cost.megawatt_hours = 1e-6 * speed.watts * cost.device_hours;
   if (speed.mtbf_hours > 0.0) cost.with_failures = failure_cost(hours, speed);

@@ -36,10 +36,21 @@ struct TokenCost {
   std::optional<double> cost;                // if the price of a device hour is given
   std::optional<double> megawatt_hours;      // if the power of a device is known
   std::optional<FailureCost> with_failures;  // if failures of a device are known
+  std::optional<double> token_efficiency;    // if the noise scale is given
 };
 
-// Refuses numbers of tokens and prices that are not positive and finite, each with its option.
-Status check_token_options(std::optional<double> tokens, std::optional<double> price_per_hour);
+// The fewest tokens that reach a loss / the tokens with which batches of this size reach it
+// (McCandlish et al. 2018, section 2.2). `noise_scale`: the gradient noise scale, in tokens.
+double token_efficiency(double tokens_per_step, double noise_scale);
+
+// What a plan is asked about its tokens.
+struct TokenQuestion {
+  std::optional<double> tokens;          // of the whole training
+  std::optional<double> price_per_hour;  // of one device
+  std::optional<double> noise_scale;     // in tokens
+};
+// Refuses numbers that are not positive and finite, each with its option.
+Status check_token_options(const TokenQuestion& question);
 
 TokenCost token_cost(double tokens, const RunSpeed& speed, std::optional<double> price_per_hour);
 

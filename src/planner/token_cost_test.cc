@@ -73,19 +73,29 @@ TEST(TokenCost, ARunWithThePublishedRateHasThePublishedNumberOfFailures) {
   EXPECT_NEAR(token_cost(tokens, speed, {}).with_failures->failures, 419.0, 0.02 * 419.0);
 }
 
+TEST(TokenCost, ABatchOfTheNoiseScaleNeedsTwiceTheTokensOfTinyOnes) {
+  EXPECT_DOUBLE_EQ(token_efficiency(2e6, 2e6), 0.5);
+  EXPECT_NEAR(token_efficiency(1.0, 1e9), 1.0, 1e-8);
+  EXPECT_GT(token_efficiency(1e6, 2e6), token_efficiency(2e6, 2e6));
+}
+
 TEST(TokenCost, NumbersThatAreNotPositiveAreRefusedWithTheirOption) {
-  EXPECT_TRUE(check_token_options({}, {}).ok());
-  EXPECT_TRUE(check_token_options(1.0, 0.01).ok());
+  EXPECT_TRUE(check_token_options({}).ok());
+  EXPECT_TRUE(check_token_options({1.0, 0.01, 1.0}).ok());
   const double infinite = std::numeric_limits<double>::infinity();
   for (const double bad : {0.0, -1.0, std::nan(""), infinite, -infinite}) {
-    const Status tokens = check_token_options(bad, {}), price = check_token_options(1e12, bad);
-    ASSERT_TRUE(!tokens.ok() && !price.ok()) << bad;
+    const Status tokens = check_token_options({bad, {}, {}});
+    const Status price = check_token_options({1e12, bad, {}});
+    const Status noise = check_token_options({1e12, {}, bad});
+    ASSERT_TRUE(!tokens.ok() && !price.ok() && !noise.ok()) << bad;
     EXPECT_EQ(tokens.error().kind, ErrorKind::Usage);
     EXPECT_EQ(tokens.error().message.find("--tokens"), 0u);
     EXPECT_EQ(price.error().message.find("--price-per-hour"), 0u);
+    EXPECT_EQ(noise.error().message.find("--noise-scale"), 0u);
   }
-  EXPECT_FALSE(check_token_options({}, 2.0).ok());
-  EXPECT_FALSE(check_token_options(1e19, {}).ok());
+  EXPECT_FALSE(check_token_options({{}, 2.0, {}}).ok());
+  EXPECT_FALSE(check_token_options({{}, {}, 1e6}).ok());
+  EXPECT_FALSE(check_token_options({1e19, {}, {}}).ok());
 }
 
 }  // namespace

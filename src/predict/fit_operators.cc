@@ -14,6 +14,7 @@ constexpr int kFitEvaluations = 300;
 
 // Numbers that are below all that is measured. A fit multiplies its start, so it cannot begin at 0.
 constexpr double kLeastTime_s = 1e-7;
+constexpr double kShortestTime_s = 1e-9;  // what is shorter takes no time
 constexpr double kLeastDepth = 1.0;
 constexpr double kUsualBytesPerS = 1e9;
 
@@ -133,6 +134,9 @@ Hardware fit_operators(Hardware start, const MeasuredOperators& measured) {
     at_least(start.tiers.front().link.latency_s, kLeastTime_s);
     start = fit_curve(start, kLinkNumbers,
                       {group_of(measured.collectives), group_of(measured.messages)});
+  }
+  for (double* seconds : {&start.launch_s, &start.collective_s}) {
+    if (*seconds < kShortestTime_s) *seconds = 0.0;
   }
   return start;
 }

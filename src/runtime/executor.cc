@@ -50,6 +50,14 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
   return result_;
 }
 
+StepResult Executor::measure_gradient(Ctx& ctx, uint64_t first_sample, int64_t counted_microbatch) {
+  drop_ahead();
+  counted_ = counted_microbatch;
+  const StepResult result = run_step(ctx, first_sample, 0.0);
+  counted_.reset();
+  return result;
+}
+
 void Executor::run_timed(Ctx& ctx, size_t position) {
   action_index_ = position;
   const ActionMemory& memory = parts_.plan.memory.actions[position];

@@ -70,6 +70,9 @@ class Executor {
   // Validate; the same on all ranks. Where something else comes next they are dropped.
   StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop = false,
                       std::optional<uint64_t> next_sample = std::nullopt);
+  // Makes the gradient of the step from `first_sample` on, but of one global micro-batch alone, and
+  // takes its norm as a step does. Nothing is updated. What had begun ahead is dropped.
+  StepResult measure_gradient(Ctx& ctx, uint64_t first_sample, int64_t counted_microbatch);
   bool is_ahead() const { return ahead_sample_.has_value(); }
   // Steps whose first actions have run ahead, and those that were begun again.
   int64_t num_begun_ahead() const { return num_begun_ahead_; }
@@ -120,6 +123,8 @@ class Executor {
   void finish_gradients(Ctx& ctx);
   // Reads tokens and targets where the chunk has them.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
+  // True if the targets of the micro-batch count.
+  bool counts(int microbatch) const;
   void take_losses(const Action& action, int saved_slot);
   void take_routing(const Action& action, int saved_slot, int unit);
   EvalLoss losses_of(int chunk, int saved_slot) const;
@@ -145,6 +150,7 @@ class Executor {
   uint64_t first_sample_ = 0;
   double lr_ = 0.0;
   bool training_ = true;
+  std::optional<int64_t> counted_;  // the global micro-batch that alone counts; absent: all
   bool gradients_are_whole_ = false;
   bool stop_ = false;
   size_t action_index_ = 0;

@@ -24,6 +24,8 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       if (action.first_unit == 0) {
         read(parts_.source, action.chunk, memory.saved_slot,
              info_of(action.microbatch).first_sample);
+        const std::span<int32_t> targets = stage_of(action).targets(memory.saved_slot);
+        if (!counts(action.microbatch)) std::fill(targets.begin(), targets.end(), kIgnoredTarget);
       }
       run_forward(ctx, action, memory);
       take_losses(action, memory.saved_slot);
@@ -70,6 +72,10 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
     default:
       TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 2));
   }
+}
+
+bool Executor::counts(int microbatch) const {
+  return !counted_ || parts_.plan.microbatches.global_of[size_t(microbatch)] == *counted_;
 }
 
 void Executor::wait_for_params(const Action& action) {
@@ -138,7 +144,8 @@ void Executor::run_step_action(Ctx& ctx) {
   exchange_.start(stop_);
   const int64_t all_tokens =
       parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
-  parts_.optimizer.attempt(ctx, {lr_, double(all_tokens), own_part, ctx.loss_scale});
+  parts_.optimizer.attempt(
+      ctx, {lr_, double(all_tokens), own_part, ctx.loss_scale, counted_.has_value()});
 }
 
 StepInput Executor::read_exchange(const Ctx& ctx) {
@@ -148,7 +155,7 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
   result_.expert_loads = exchange_.expert_loads();
   result_.router_losses = exchange_.router_losses();
   return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), exchange_.squared_norm(),
-          ctx.loss_scale};
+          ctx.loss_scale, counted_.has_value()};
 }
 
 void Executor::run_validate_action(Ctx& ctx) {

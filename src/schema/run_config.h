@@ -149,9 +149,10 @@ struct RunSection {
   IsaChoice isa = IsaChoice::Auto;
   std::string hardware;  // a hardware file; "": measured for a moment at the start
   bool tensorboard = true;
-  int64_t histograms_every = 0;  // in steps; 0: never
-  std::string prometheus_file;   // "": none
-  int prometheus_port = 0;       // 0: none
+  int64_t histograms_every = 0;   // in steps; 0: never
+  int64_t noise_scale_every = 0;  // in steps; 0: never
+  std::string prometheus_file;    // "": none
+  int prometheus_port = 0;        // 0: none
   std::string prometheus_host = "127.0.0.1";
 };
 

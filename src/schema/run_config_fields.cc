@@ -292,6 +292,9 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add("tensorboard", run.tensorboard, kSpeed, "write TensorBoard event files");
   list.add("histograms_every", run.histograms_every, kSpeed,
            "steps between histograms of weights and gradients for TensorBoard; 0: never");
+  list.add("noise_scale_every", run.noise_scale_every, kSpeed,
+           "steps between measurements of the gradient noise scale, each of which costs a step; 0: "
+           "never");
   list.add("prometheus_file", run.prometheus_file, kSpeed,
            "file for Prometheus with the newest metrics, rewritten every second; empty: no file");
   list.add("prometheus_port", run.prometheus_port, kSpeed,

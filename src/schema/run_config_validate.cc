@@ -234,6 +234,27 @@ void parallel_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vo
   rules.divides("parallel.hsdp_shard", parallel.hsdp_shard, "parallel.dp", parallel.dp);
 }
 
+// The noise is the difference between the gradients of a small and of a large batch.
+void noise_scale_rules(ConfigRules& rules, const RunConfig& config) {
+  const int64_t every = config.run.noise_scale_every;
+  rules.at_least("run.noise_scale_every", double(every), 0);
+  if (every <= 0) return;
+  const auto need = [&](bool holds, std::string why, std::string remedy) {
+    rules.require(holds, "run.noise_scale_every", std::move(why), std::move(remedy));
+  };
+  const bool has_one = config.parallel.dp == 1 && microbatches_of_step(config) == 1;
+  need(!has_one,
+       "compares the gradient of one micro-batch with that of the step, which has no more",
+       "make batch.micro_sequences smaller, or set run.noise_scale_every = 0");
+  const ModelConfig& model = config.model;
+  const bool has_router_loss =
+      model.family == ModelFamily::Moe && (model.aux_loss > 0.0 || model.z_loss > 0.0);
+  need(!has_router_loss, "measures a loss over targets, and a router's losses count every token",
+       "set model.aux_loss = 0 and model.z_loss = 0, or run.noise_scale_every = 0");
+  need(config.parallel.staleness == 0, "needs ranks that step together",
+       "set parallel.staleness = 0, or run.noise_scale_every = 0");
+}
+
 void run_rules(ConfigRules& rules, const RunConfig& config) {
   const RunSection& run = config.run;
   rules.at_least("memory.limit_bytes", config.memory.limit_bytes, 0);
@@ -284,6 +305,7 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(is_rank_list(config.trace.ranks), "trace.ranks",
                 "must be rank numbers between commas", "try \"0,3\"");
   rules.at_least("run.histograms_every", run.histograms_every, 0);
+  noise_scale_rules(rules, config);
   rules.in_range("run.prometheus_port", run.prometheus_port, 0, 65536);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "calibrate/measure_offload.h"
 #include "comm/calibrate_comm.h"
 #include "compile/price.h"
 #include "device/host.h"
@@ -20,7 +21,6 @@
 #include "schema/run_config_text.h"
 #include "session/first_steps.h"
 #include "session/learned_hardware.h"
-#include "session/measure_offload.h"
 #include "session/resume.h"
 #include "session/resumed_config.h"
 #include "train/run_state.h"
@@ -226,6 +226,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.taken_by_others = result.taken_by_others;
   summary.share_left = result.share_left;
   summary.skipped_steps = result.position.skipped_steps;
+  summary.noise_scale = trainer.noise_scale_tokens().value_or(0.0);
   summary.rss_peak_bytes = rss_peak_bytes();
   summary.seconds = seconds;
   summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";

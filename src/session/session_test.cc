@@ -183,6 +183,46 @@ TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
 }
 
 // The last good checkpoint stays, and the run ends with an error that says what to change.
+// The value does not depend on how the micro-batches are spread, and the training not on the value.
+TEST_F(Session, TheNoiseScaleIsToldWhenItIsDueAndIsThatOfOneRank) {
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 5);
+  config.batch.global_sequences = 4;
+  config.run.reproducible = Reproducible::Layout;
+  const std::vector<StepReport> plain = reports_of(config, "plain");
+  config.run.noise_scale_every = 2;
+  const std::vector<StepReport> one_rank = reports_of(config, "one_rank");
+  config.parallel.dp = 4;
+  const std::vector<StepReport> four_ranks = reports_of(config, "four_ranks");
+  ASSERT_EQ(four_ranks.size(), 5u);
+  for (size_t i = 0; i < one_rank.size(); ++i) {
+    EXPECT_EQ(one_rank[i].loss, plain[i].loss);
+    EXPECT_EQ(one_rank[i].noise_scale, four_ranks[i].noise_scale) << "step " << i + 1;
+    EXPECT_FALSE(i % 2 == 0 && one_rank[i].noise_scale) << "step " << i + 1;
+  }
+  ASSERT_TRUE(one_rank[3].noise_scale);
+  const auto summary = nlohmann::json::parse(text_of("four_ranks/summary.json"));
+  EXPECT_EQ(summary.at("noise_scale").get<double>(), *one_rank[3].noise_scale);
+}
+
+TEST_F(Session, ANoiseScaleWithoutASmallerBatchIsRefused) {
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 5);
+  config.run.noise_scale_every = 2;
+  const auto expect_refused = [&](const char* remedy) {
+    const Outcome outcome = outcome_of(config, "run");
+    ASSERT_FALSE(outcome.result.ok());
+    const std::string& message = outcome.result.error().message;
+    EXPECT_EQ(message.find("run.noise_scale_every = 2"), 0u) << message;
+    EXPECT_NE(message.find(remedy), std::string::npos) << message;
+  };
+  config.batch.global_sequences = 1;
+  expect_refused("batch.micro_sequences smaller");
+  config.batch.global_sequences = 4;
+  config.model.family = ModelFamily::Moe;
+  config.model.tied_head = false;
+  config.model.experts = 4;
+  expect_refused("model.aux_loss = 0");
+}
+
 TEST_F(Session, ADivergedRunEndsAndPushesOutNoGoodCheckpoint) {
   RunConfig config = half_done("run");
   config.optim.lr = 1e30;

@@ -203,6 +203,12 @@ StepResult Engine::step(uint64_t first_sample, double lr, bool stop,
   return result;
 }
 
+GradNorm Engine::measure_gradient(uint64_t first_sample, int64_t microbatch) {
+  ctx_.loss_scale = static_cast<float>(loss_scale_.value());
+  const StepResult result = executor_->measure_gradient(ctx_, first_sample, microbatch);
+  return {result.update.grad_norm, result.valid_tokens};
+}
+
 // Each pipeline evaluates every dp-th micro-batch. All pipelines run the same number of
 // micro-batches, because they gather shards together. Each sum is a word that one rank fills and
 // all ranks add in the same order, so every layout gives the same bits.

@@ -10,6 +10,7 @@
 #include "device/core_binding.h"
 #include "optim/loss_scale.h"
 #include "runtime/executor.h"
+#include "train/noise_scale.h"
 
 namespace trireme {
 
@@ -54,6 +55,10 @@ class Engine {
   // (Executor::run_step).
   StepResult step(uint64_t first_sample, double lr, bool stop = false,
                   std::optional<uint64_t> next_sample = std::nullopt);
+  // The norm of the gradient of one global micro-batch of the step that begins with `first_sample`.
+  // Costs a step, and changes no parameter and no state of training. The step itself comes next, or
+  // anything else. On all ranks.
+  GradNorm measure_gradient(uint64_t first_sample, int64_t microbatch);
   // Returns on all ranks the mean loss over the first num_sequences samples of `source`, without
   // dropout.
   EvalResult evaluate(const TokenSource& source, int64_t num_sequences);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
+#include <vector>
 
 #include "base/allocation_count.h"
 #include "data/synthetic_source.h"
@@ -155,6 +157,81 @@ TEST(Engine, AnEvaluationCountsNoVisitsOrRoutersLosses) {
   EXPECT_EQ(numbers.size(), size_t(3 * config.model.layers * (config.model.experts + 1 + 2)));
   EXPECT_EQ(std::count(numbers.end() - 2 * config.model.layers, numbers.end(), 0), 0);
   EXPECT_EQ(numbers_after(true), numbers);
+}
+
+// Losses of a few steps, with the norms of single micro-batches that were measured before each.
+struct Steps {
+  std::vector<double> losses;
+  std::vector<GradNorm> norms;
+};
+Steps run_steps(const RunConfig& config, int num_steps, int64_t num_measured) {
+  const auto plan = make_plan(config, {});
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  const KernelChoice choice = choose_kernels(IsaChoice::Auto).value();
+  const uint64_t sequences = uint64_t(plan->global_sequences);
+  Steps steps;
+  run_ranks(plan->num_ranks(), {}, [&](World& world) {
+    const SyntheticSource source(1, plan->model.vocab_size);
+    Engine engine(*plan, world, *choice.kernels, source);
+    engine.init_params(1);
+    Steps own;
+    for (uint64_t step = 0; step < uint64_t(num_steps); ++step) {
+      for (int64_t k = 0; k < num_measured; ++k) {
+        own.norms.push_back(engine.measure_gradient(sequences * step, k));
+      }
+      const StepResult result = engine.step(sequences * step, 1e-2, false, sequences * (step + 1));
+      own.losses.push_back(result.loss_sum);
+    }
+    if (world.rank() == 0) steps = own;
+  });
+  return steps;
+}
+
+TEST(Engine, MeasuringTheGradientOfAMicrobatchChangesNoBitOfTraining) {
+  std::vector<RunConfig> layouts = announcing_layouts();
+  for (const OffloadChoice offload : {OffloadChoice::Optimizer, OffloadChoice::All}) {
+    layouts.push_back(some_run());
+    layouts.back().memory.offload = offload;
+  }
+  layouts.push_back(some_run());
+  layouts.back().precision.compute = ComputeChoice::Fp16;
+  for (const RunConfig& config : layouts) {
+    const Steps measured = run_steps(config, 3, 1);
+    EXPECT_EQ(measured.losses, run_steps(config, 3, 0).losses) << to_toml(config);
+    EXPECT_EQ(measured.norms.size(), 3u);
+  }
+}
+
+// The gradient of one micro-batch alone has the bits of a step that has no other, on every layout
+// that keeps the bits.
+TEST(Engine, TheGradientOfAMicrobatchIsThatOfAStepWithItAlone) {
+  RunConfig whole = some_run();
+  whole.batch.global_sequences = 4;
+  whole.run.reproducible = Reproducible::Layout;
+  RunConfig alone = whole;
+  alone.batch.global_sequences = 1;
+  std::vector<double> norms;
+  run_ranks(1, {}, [&](World& world) {
+    const RunPlan plan = make_plan(alone, {}).value();
+    const KernelChoice choice = choose_kernels(IsaChoice::Auto).value();
+    const SyntheticSource source(1, plan.model.vocab_size);
+    Engine engine(plan, world, *choice.kernels, source);
+    engine.init_params(1);
+    for (uint64_t sample = 0; sample < 4; ++sample) {
+      norms.push_back(engine.step(sample, 0.0).update.grad_norm);
+    }
+  });
+  for (const auto& [dp, pp, zero] : {std::tuple{1, 1, 0}, {4, 1, 0}, {2, 1, 3}, {2, 2, 1}}) {
+    RunConfig config = whole;
+    config.parallel.dp = dp;
+    config.parallel.pp = pp;
+    config.parallel.zero = zero;
+    const Steps steps = run_steps(config, 1, 4);
+    for (size_t k = 0; k < 4; ++k) {
+      EXPECT_EQ(steps.norms[k].norm, norms[k]) << "dp " << dp << " pp " << pp << " zero " << zero;
+      EXPECT_EQ(steps.norms[k].tokens, whole.model.seq_len);
+    }
+  }
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ struct StepReport {
   bool skipped = false;  // the gradient was not finite, so nothing was updated
   int64_t skipped_steps = 0;
   double loss_scale = 0.0;  // of this step; 0: no loss scale
+  // Tokens of a batch (train/noise_scale.h); absent in steps that do not measure it.
+  std::optional<double> noise_scale;
   // Only for a model with experts: StepResult::expert_loads. Valid only during the call.
   std::span<const int64_t> expert_loads;
   int64_t num_experts = 0;

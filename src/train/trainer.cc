@@ -86,8 +86,17 @@ Status Trainer::check_progress(const StepReport& report) {
                   report.step, skips_in_a_row_)};
 }
 
+// Each micro-batch has its turn. The measurement is not a part of the step's time.
+std::optional<GradNorm> Trainer::measure_small_batch() {
+  const int64_t every = parts_.plan.config.run.noise_scale_every, step = position_.step + 1;
+  if (!is_due(step, every)) return std::nullopt;
+  const int64_t num_microbatches = parts_.plan.global_sequences / parts_.plan.shape.micro_sequences;
+  return parts_.engine.measure_gradient(position_.next_sample, step / every % num_microbatches);
+}
+
 StepReport Trainer::run_step() {
   const RunPlan& plan = parts_.plan;
+  const std::optional<GradNorm> small = measure_small_batch();
   const int64_t begin_ns = monotonic_ns();
   if (parts_.meter != nullptr) parts_.meter->begin();
   StepReport report;
@@ -108,6 +117,10 @@ StepReport Trainer::run_step() {
   report.grad_norm = result.update.grad_norm;
   report.skipped = result.update.skipped;
   report.tokens = result.valid_tokens;
+  if (small) {
+    noise_scale_.add(*small, {report.grad_norm, report.tokens});
+    report.noise_scale = noise_scale_.tokens();
+  }
   report.expert_loads = result.expert_loads;
   report.num_experts = result.expert_loads.empty() ? 0 : plan.model.experts;
   const RouterLossMeans routers =
@@ -220,6 +233,7 @@ std::optional<uint64_t> Trainer::next_sample_after(int64_t step) const {
   const bool is_last = step == run.steps || step == run.stop_after;
   const bool is_interrupted = is_due(step, run.eval_every) || is_due(step, run.sample_every) ||
                               is_due(step, run.histograms_every) ||
+                              is_due(step + 1, run.noise_scale_every) ||
                               is_due(step, parts_.plan.config.checkpoint.every);
   if (is_last || is_interrupted) return std::nullopt;
   return position_.next_sample + uint64_t(parts_.plan.global_sequences);

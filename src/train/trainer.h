@@ -13,6 +13,7 @@
 #include "optim/lr_schedule.h"
 #include "tokenizer/tokenizer.h"
 #include "train/engine.h"
+#include "train/noise_scale.h"
 #include "train/observer.h"
 #include "train/step_meter.h"
 #include "train/trace.h"
@@ -67,6 +68,8 @@ class Trainer {
 
   const TrainPosition& position() const { return position_; }
   double last_loss() const { return last_loss_; }
+  // The last one that this run has measured.
+  std::optional<double> noise_scale_tokens() const { return noise_scale_.tokens(); }
   // Median over the steps of this run, without the first two.
   double median_step_s() const;
 
@@ -74,6 +77,8 @@ class Trainer {
   Trainer(TrainerParts parts, Save save, const LrSchedule& schedule);
 
   StepReport run_step();
+  // The gradient of a part of the coming step, if its noise is to be measured.
+  std::optional<GradNorm> measure_small_batch();
   void tell_step(const StepReport& report);
   void evaluate();
   void sample();
@@ -95,6 +100,7 @@ class Trainer {
   TrainPosition position_;
   std::vector<double> step_seconds_;
   double last_loss_ = 0.0;
+  NoiseScale noise_scale_;
   int64_t saved_step_ = -1;
   int64_t skips_in_a_row_ = 0;
 };

@@ -91,7 +91,7 @@ expect 2 plan
 said 'RUN.toml is missing'
 expect 3 plan "$tiny" --set parallel.pp=2 --set parallel.schedule=gpipe --export megatron
 said 'parallel.schedule = "gpipe" cannot be written for Megatron-LM'
-expect 0 calibrate --out here.toml
+expect 0 calibrate --out here.toml --seconds 0
 expect 0 plan "$tiny" --cluster here.toml --explain --json
 printed '"alternatives"'
 expect 0 schedule 1f1b --stages 2 --microbatches 4

@@ -1,7 +1,9 @@
-#include "session/measure_offload.h"
+#include "calibrate/measure_offload.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{8} << 20;
 constexpr int kPieces = 4;
+constexpr int kTurns = 3;  // of which the fastest counts
 
 }  // namespace
 
@@ -27,17 +30,24 @@ double measure_offload(const std::string& folder) {
       hash ^= hash64(bytes, 0);
     }
   };
+  const auto read_all = [&] {
+    for (int piece = 0; piece < kPieces; ++piece) {
+      file.read(piece * kPieceBytes, bytes);
+      hash ^= hash64(bytes, 0);
+    }
+  };
   write_all();  // the first one finds the room
-  const auto begin = std::chrono::steady_clock::now();
-  for (int piece = 0; piece < kPieces; ++piece) {
-    file.read(piece * kPieceBytes, bytes);
-    hash ^= hash64(bytes, 0);
+  double fastest_s = std::numeric_limits<double>::infinity();
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const auto begin = std::chrono::steady_clock::now();
+    read_all();
+    write_all();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    fastest_s = std::min(fastest_s, elapsed.count());
   }
-  write_all();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   volatile uint64_t keep = hash;
   static_cast<void>(keep);
-  return 2.0 * kPieces * double(kPieceBytes) / elapsed.count();
+  return 2.0 * kPieces * double(kPieceBytes) / fastest_s;
 }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@ namespace trireme {
 
 struct CollectiveSample {
   double seconds_median = 0;
+  double seconds_best = 0;
   bool correct = true;
   std::string wrong;
 };

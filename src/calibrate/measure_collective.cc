@@ -1,6 +1,7 @@
-#include "cli/measure_collective.h"
+#include "calibrate/measure_collective.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/group_driver.h"
 
@@ -30,6 +31,11 @@ std::vector<double> time_calls(Group& group, CollectiveRun& run) {
   return seconds;
 }
 
+CollectiveSample sample_of(const std::vector<double>& seconds, bool correct, std::string wrong) {
+  return {median_of(seconds), *std::min_element(seconds.begin(), seconds.end()), correct,
+          std::move(wrong)};
+}
+
 }  // namespace
 
 double median_of(std::vector<double> values) {
@@ -44,13 +50,13 @@ CollectiveSample measure_collective(World& world, const CollectiveCase& c, bool 
   if (c.algorithm == Algorithm::Native) {
     const std::vector<double> seconds = group.driver().time_native(run.args(), 1);
     const std::string wrong = run.verify();
-    return {median_of(group.driver().time_native(run.args(), 15)), wrong.empty(), wrong};
+    return sample_of(group.driver().time_native(run.args(), 15), wrong.empty(), wrong);
   }
   run.run();
   const std::string wrong = run.verify();
   int64_t num_wrong = wrong.empty() ? 0 : 1;
   group.all_reduce({&num_wrong, DType::I64, Shape{1}});
-  return {median_of(time_calls(group, run)), num_wrong == 0, wrong};
+  return sample_of(time_calls(group, run), num_wrong == 0, wrong);
 }
 
 }  // namespace trireme

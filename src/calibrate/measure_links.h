@@ -1,0 +1,14 @@
+#pragma once
+
+#include "collectives/cost_model.h"
+#include "predict/fit_operators.h"
+
+namespace trireme {
+
+// Measures collectives between 2, 4, ... ranks that are threads of this process, at most
+// `most_ranks` of them but at least 2: those that layers make, and the algorithms that send
+// messages. Adds them to `measured`. Returns what a ping-pong between two ranks finds, and the
+// speed of adding.
+CommCost measure_links(int most_ranks, MeasuredOperators& measured);
+
+}  // namespace trireme
