@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 // Larger calls have the speed of these, and take long.
-constexpr double kMostFlops = 2.5e9;
+constexpr double kMostFlops = 1.7e9;
 constexpr DType kDTypes[] = {DType::F32, DType::BF16};
 // Elements of vectors: calls that are over at once, some that share a cache, and some that no cache
 // holds.

@@ -15,7 +15,7 @@ constexpr Collective kOfLayers[] = {Collective::AllReduce, Collective::AllGather
                                     Collective::ReduceScatter};
 constexpr Algorithm kWithMessages[] = {Algorithm::Ring, Algorithm::Tree, Algorithm::Doubling,
                                        Algorithm::HalvingDoubling};
-constexpr int64_t kCounts[] = {int64_t{1} << 14, int64_t{1} << 18, int64_t{1} << 21};  // of fp32
+constexpr int64_t kCounts[] = {int64_t{1} << 14, int64_t{1} << 17, int64_t{1} << 20};  // of fp32
 constexpr int64_t kMessageCounts[] = {64, int64_t{1} << 14, int64_t{1} << 18};
 
 double sent_bytes_of(World& world, const CollectiveCase& c) {

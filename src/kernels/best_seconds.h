@@ -34,7 +34,7 @@ double best_seconds(int least_calls, double most_seconds, Body&& body) {
 template <typename Body>
 double best_seconds_of_short(double most_seconds, Body&& body) {
   constexpr double kBatchSeconds = 2e-4;
-  constexpr int kLeastBatches = 5;
+  constexpr int kLeastBatches = 3;
   body();  // touches the memory
   const double once = best_seconds(1, 0.0, body);
   const int calls = int(std::clamp(kBatchSeconds / std::max(once, 1e-9), 1.0, 1e4));
