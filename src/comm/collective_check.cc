@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/element.h"
 #include "base/hash.h"
 
 namespace trireme {
@@ -21,50 +22,12 @@ uint64_t mix(uint64_t x) {  // splitmix64
 bool in_place(Collective c) {
   return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::Broadcast;
 }
-double load(DType dtype, const void* data, int64_t i) {
-  switch (dtype) {
-    case DType::F32:
-      return static_cast<const float*>(data)[i];
-    case DType::BF16:
-      return float(static_cast<const bf16*>(data)[i]);
-    case DType::F16:
-      return float(static_cast<const f16*>(data)[i]);
-    case DType::I32:
-      return static_cast<const int32_t*>(data)[i];
-    case DType::I64:
-      return double(static_cast<const int64_t*>(data)[i]);
-    default:
-      return 0;
-  }
-}
-
-void store(DType dtype, void* data, int64_t i, double value) {
-  switch (dtype) {
-    case DType::F32:
-      static_cast<float*>(data)[i] = float(value);
-      break;
-    case DType::BF16:
-      static_cast<bf16*>(data)[i] = bf16(float(value));
-      break;
-    case DType::F16:
-      static_cast<f16*>(data)[i] = f16(float(value));
-      break;
-    case DType::I32:
-      static_cast<int32_t*>(data)[i] = int32_t(value);
-      break;
-    case DType::I64:
-      static_cast<int64_t*>(data)[i] = int64_t(value);
-      break;
-    default:
-      break;
-  }
-}
 
 // Rounds the value to the dtype.
 double rounded(DType dtype, double value) {
   alignas(8) char cell[8];
-  store(dtype, cell, 0, value);
-  return load(dtype, cell, 0);
+  write_element(cell, dtype, 0, value);
+  return read_element(cell, dtype, 0);
 }
 
 }  // namespace
@@ -142,13 +105,13 @@ void CollectiveRun::fill() {
   const int me = group_.rank();
   if (args_.out.data != nullptr) {
     for (int64_t i = 0; i < args_.out.num_elements(); ++i) {
-      store(case_.dtype, args_.out.data, i, -99);
+      write_element(args_.out.data, case_.dtype, i, -99);
     }
   }
   if (args_.in.data == nullptr) return;
   const int64_t begin = gathers(case_.collective) ? part_begin(me) : 0;
   for (int64_t i = 0; i < args_.in.num_elements(); ++i) {
-    store(case_.dtype, args_.in.data, i, input(me, begin + i));
+    write_element(args_.in.data, case_.dtype, i, input(me, begin + i));
   }
 }
 
@@ -185,7 +148,7 @@ double CollectiveRun::expected(int64_t i, double* magnitude) const {
 }
 
 std::string CollectiveRun::compare(int64_t out_index, double value, double bound) const {
-  const double got = load(case_.dtype, args_.out.data, out_index);
+  const double got = read_element(args_.out.data, case_.dtype, out_index);
   if (std::abs(got - value) <= bound) return "";
   return fmt::format("rank {} of {}: {}: element {} is {}, expected {} within {}", group_.rank(),
                      group_.size(), to_string(case_), out_index, got, value, bound);

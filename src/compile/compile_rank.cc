@@ -8,6 +8,7 @@
 #include "program/data_parallel.h"
 #include "program/offload.h"
 #include "program/stage_graph.h"
+#include "schema/degree_rules.h"
 #include "schema/norm_chunk.h"
 #include "schema/workspace.h"
 
@@ -15,11 +16,9 @@ namespace trireme {
 namespace {
 
 ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
-  // With parameter servers a push is a reduction to the servers and a pull is a gather from them,
-  // so they own the shards that ZeRO would give to ranks.
+  const int level = zero_level(parallel);
+  if (level == 0) return {};
   const bool has_servers = parallel.sync == GradSync::ParameterServer;
-  const int level = has_servers ? std::max(parallel.zero, 1) : parallel.zero;
-  if (parallel.dp == 1 || level == 0) return {};
   const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : parallel.dp;
   return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
 }
@@ -27,9 +26,8 @@ ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
 // ZeRO shards of experts. Only every `stride`-th rank holds the same experts. If ZeRO's group has
 // several of these they share the shards, else each keeps its experts whole.
 ZeroShape expert_zero_of(const ZeroShape& zero, int stride, const MeshCoords& coords) {
-  if (zero.level == 0 || stride == 1) return zero;
   const int degree = zero.degree % stride == 0 ? zero.degree / stride : 1;
-  return {zero.level, degree, coords.dp / stride % degree};
+  return {zero.level, degree, coords.dp / stride % degree, zero.servers};
 }
 
 // If dp is a power of two, the micro-batches of one direction of all ranks form a node of the
@@ -161,7 +159,7 @@ RankPlan compile_rank(const RunPlan& plan, int position) {
     join_directions(rank.program, rank, parallel.pp);
     append_reduce_grad(rank.program, shape);
   } else {
-    if (parallel.dp > 1) rank.program = add_reduce_grad(rank.program, shape);
+    if (!rank.microbatches.is_whole()) rank.program = add_reduce_grad(rank.program, shape);
     if (has_two_directions(plan.schedule)) join_directions(rank.program, rank, parallel.pp);
   }
   join_tied_table(rank.program, plan, rank);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/align.h"
-#include "graph/forward_work.h"
 #include "graph/layer_keep.h"
 #include "memory/unit_memory.h"
 
@@ -22,6 +21,7 @@ class ValueLister {
         shard_(shard_model(plan.model, shape)),
         layer_(layer_keep(plan.model, shape, layer)),
         stored_(unit_memory(layer_.fused, shard_, shape, keep(layer_.fused, {}), false)),
+        flops_(forward_flops(layer_.fused, plan.model)),
         choice_of_(layer_.fused.ops.size(), -1) {
     choices_ = keep_choices(layer_.fused);
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -38,7 +38,7 @@ class ValueLister {
     add_always_stored();
     for (const KeepChoice& choice : choices_) add(choice);
     for (size_t op = 0; op < layer_.fused.ops.size(); ++op) {
-      if (layer_.kept.runs_again[op] && choice_of_[op] < 0) add_needed(layer_.fused.ops[op]);
+      if (layer_.kept.runs_again[op] && choice_of_[op] < 0) add_needed(op);
     }
     return std::move(values_);
   }
@@ -46,10 +46,8 @@ class ValueLister {
  private:
   const Value& value_of(ValueId id) const { return layer_.fused.values[size_t(id)]; }
 
-  double flops_of(const Op& op) const {
-    const ForwardWork work = forward_work(layer_.fused, op, model_);
-    const double tokens = double(shape_.micro_sequences * model_.seq_len);
-    return tokens * (work.matmul_flops + work.attention_flops);
+  double flops_of(size_t op) const {
+    return double(shape_.micro_sequences * model_.seq_len) * flops_[op].total();
   }
   int64_t bytes_with(const Op& op, Lifetime lifetime) const {
     int64_t bytes = 0;
@@ -91,14 +89,15 @@ class ValueLister {
     if (has_statistics) value.bytes += bytes_with(op, Lifetime::Forward);
     for (size_t i = 0; value.is_again && i < choice_of_.size(); ++i) {
       if (choice_of_[i] >= 0 && choices_[size_t(choice_of_[i])].op == choice.op) {
-        value.flops += flops_of(layer_.fused.ops[i]);
+        value.flops += flops_of(i);
       }
     }
     values_.push_back(std::move(value));
   }
 
-  void add_needed(const Op& op) {
-    values_.push_back({value_of(op.outputs.front()).name, 0, flops_of(op), true});
+  void add_needed(size_t op) {
+    const ValueId output = layer_.fused.ops[op].outputs.front();
+    values_.push_back({value_of(output).name, 0, flops_of(op), true});
   }
 
   const ModelSpec& model_;
@@ -107,7 +106,8 @@ class ValueLister {
   LayerKeep layer_;
   UnitMemory stored_;  // where every value is stored
   std::vector<KeepChoice> choices_;
-  std::vector<int> choice_of_;  // [op]: to whose values it writes, -1: to none
+  std::vector<ModelFlops> flops_;  // [op] per token
+  std::vector<int> choice_of_;     // [op]: to whose values it writes, -1: to none
   std::vector<LayerValue> values_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/param_table.h"
 #include "schema/batch.h"
 #include "schema/optimizer_state.h"
 #include "schema/run_config_validate.h"
@@ -9,9 +10,11 @@
 namespace trireme {
 
 bool RunPlan::holds_whole_model(const RankPlan& rank) const {
-  const StageSpec& stage = rank.chunks.front().stage;
-  return rank.chunks.size() == 1 && stage.has_embedding && stage.has_head &&
-         !rank.zero.shards_params() && mesh.tp == 1 && mesh.ep == 1;
+  int64_t elements = 0;
+  for (const ParamSpec& param : local_param_table(model, rank.chunks.front().stage, rank.shape)) {
+    elements += param.shape.num_elements();
+  }
+  return rank.chunks.size() == 1 && elements == num_params && !rank.zero.shards_params();
 }
 
 int64_t RunPlan::arena_bytes() const {

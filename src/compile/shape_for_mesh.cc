@@ -1,12 +1,13 @@
 #include "compile/shape_for_mesh.h"
 
+#include "schema/degree_rules.h"
+
 namespace trireme {
 
 void shape_for_mesh(RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
   StageShape& shape = plan.shape;
-  shape.tied_use_apart =
-      plan.mode == AccumulateMode::Layout || (plan.mesh.dp > 1 && parallel.zero >= 2);
+  shape.tied_use_apart = plan.mode == AccumulateMode::Layout || zero_level(parallel) >= 2;
   shape.tp = plan.mesh.tp;
   shape.cp = plan.mesh.cp;
   shape.ep = plan.mesh.ep;

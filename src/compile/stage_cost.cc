@@ -20,9 +20,7 @@ StageMessage message_of(const RunPlan& plan, const Hardware& hardware) {
   const int64_t elements = TokenCounts(shard, plan.shape).residual * shard.d_model;
   StageMessage message{double(elements * size_of(plan.shape.compute))};
   const double tp = plan.mesh.tp;
-  if (!hardware.practice.splits_messages || plan.shape.sequence_parallel || tp == 1.0) {
-    return message;
-  }
+  if (!hardware.practice.splits_messages || plan.shape.sequence_parallel) return message;
   message.bytes /= tp;
   message.gather_s =
       transfer_s(group_link(hardware, span_of(plan.mesh, MeshAxis::Tp)), (tp - 1) * message.bytes);
@@ -44,8 +42,9 @@ void block_on_transfers(const RunPlan& plan, const StageMessage& message, const 
                         Costs& costs) {
   const int pp = plan.mesh.pp;
   for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const int rank = int(stage) % pp;
-    const LinkSpec link = link_between(plan, hardware, rank, (rank + 1) % pp);
+    const int rank = int(stage) % pp, next = (rank + 1) % pp;
+    if (rank == next) continue;  // the next stage lies on this rank
+    const LinkSpec link = link_between(plan, hardware, rank, next);
     const double seconds = transfer_s(link, message.bytes) + message.gather_s +
                            kLaunchesBehindMessage * hardware.launch_s;
     costs.stages[stage].f_s += seconds;
@@ -90,12 +89,11 @@ Costs pipeline_costs(const RunPlan& plan, const std::vector<StageSpec>& stages,
   costs.stages.clear();
   for (const StageSpec& stage : stages) costs.stages.push_back(stage_times(prices.of(stage)));
   const StageMessage message = message_of(plan, hardware);
-  if (hardware.practice.blocks_on_transfers && plan.mesh.pp > 1) {
+  if (hardware.practice.blocks_on_transfers) {
     block_on_transfers(plan, message, hardware, costs);
     return costs;
   }
   costs.message_bytes = message.bytes;
-  if (plan.mesh.pp == 1) return costs;
   std::vector<Link> links;
   for (int from = 0; from < plan.mesh.pp; ++from) {
     for (int to = 0; to < plan.mesh.pp; ++to) {

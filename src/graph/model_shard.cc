@@ -20,16 +20,6 @@ int64_t ModelShard::held_rows(int64_t num_tokens) const {
   return ep * std::min(visits, held_experts * taken_by_expert(num_tokens));
 }
 
-std::array<int64_t, 3> ModelShard::qkv_blocks() const {
-  if (!slices.are_fixed) return {qkv_width()};
-  return {q_width(), kv_width(), kv_width()};
-}
-
-std::array<int64_t, 3> ModelShard::up_blocks() const {
-  if (!slices.are_fixed || mlp != MlpType::Swiglu) return {up_width()};
-  return {d_ff, d_ff};
-}
-
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   const Mesh mesh{.tp = shape.tp, .cp = shape.cp, .ep = shape.ep};
   const Status fits = check_degrees(model, mesh, shape.context_exchange);

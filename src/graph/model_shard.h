@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-
 #include "schema/context_chunks.h"
 #include "schema/model_spec.h"
 #include "schema/placement.h"
@@ -48,15 +46,9 @@ struct ModelShard : ModelSpec {
   }
   // Visits of this rank's `num_tokens` that all experts can take.
   int64_t sent_rows(int64_t num_tokens) const;
-  // Whether an expert may refuse a visit for one of another rank's tokens.
-  bool counts_earlier_visits() const { return capacity_factor > 0.0 && chunks.cp > 1; }
   // Rows that the experts of this rank may be given: by every rank, all visits of its `num_tokens`
   // that they can take. With all experts on one rank these are sent_rows.
   int64_t held_rows(int64_t num_tokens) const;
-  // What stands side by side in the outputs of the first products of attention and MLP; as one
-  // where slices follow tp, whose sums then run through all of it.
-  std::array<int64_t, 3> qkv_blocks() const;
-  std::array<int64_t, 3> up_blocks() const;
   // How the residual stream [tokens, d_model] lies over the tp ranks between the blocks: invariant,
   // or, with sequence parallelism, shard(0).
   Placement residual = Placement::invariant();

@@ -134,6 +134,11 @@ ContextStrategy context_strategy(const StageShape& layout) {
                                                           : ContextStrategy::AllToAll;
 }
 
+bool counts_earlier_visits(const ModelSpec& model, const StageShape& layout) {
+  const bool has_whole = context_strategy(layout) == ContextStrategy::WholeSequences;
+  return model.capacity_factor > 0.0 && !has_whole;
+}
+
 ExpertStrategy expert_strategy(const StageShape& layout) {
   return layout.ep == 1 ? ExpertStrategy::AllExperts : ExpertStrategy::AllToAll;
 }

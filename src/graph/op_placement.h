@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "schema/model_spec.h"
 #include "schema/stage_shape.h"
 
 namespace trireme {
@@ -28,6 +29,9 @@ Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Pla
 // round a ring, or an all-to-all brings all tokens of some heads together.
 enum class ContextStrategy : uint8_t { WholeSequences, Ring, AllToAll };
 ContextStrategy context_strategy(const StageShape& layout);
+// Whether an expert with a capacity may refuse a visit for one that an earlier token of another
+// rank has made.
+bool counts_earlier_visits(const ModelSpec& model, const StageShape& layout);
 
 // How rows reach their experts: every rank has all experts, or an all-to-all sends each row to the
 // rank that has its expert.

@@ -152,7 +152,7 @@ class TensorLister {
     keep("route.load_E", Shape{E + 1}, DType::I32);
     add("route.dlogits_TE", Shape{T, E}, shape_.compute, Lifetime::WeightGrad);
     add("route.dweight_R", Shape{X}, DType::F32, Lifetime::Scratch);
-    if (model_.counts_earlier_visits()) {
+    if (counts_earlier_visits(model_, shape_)) {
       add("visits.count_KE", Shape{n * model_.chunks.num_chunks(), E}, DType::I32,
           Lifetime::Scratch);
       add("visits.before_cE", Shape{2 * n, E}, DType::I32, Lifetime::Scratch);

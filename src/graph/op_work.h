@@ -49,7 +49,8 @@ struct AttentionWork {
   }
   // FLOPs of the forward pass, of causal pairs alone. The backward pass takes 2.5 times as many.
   double forward_flops() const {
-    return 2.0 * scores() * double(head_dim) * (1.0 + 1.0 / double(keys));
+    return 2.0 * double(sequences) * double(heads) * double(queries) * (double(keys) + 1.0) *
+           double(head_dim);
   }
 };
 

@@ -1,19 +1,35 @@
 #include "graph/work.h"
 
-#include "graph/forward_work.h"
+#include <algorithm>
+
 #include "graph/model_graphs.h"
+#include "graph/op_work.h"
 
 namespace trireme {
 
-// dX and dW take as many FLOPs as the forward pass each.
-ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
-  ModelFlops flops;
-  for (const Op& op : unit.ops) {
-    const ForwardWork work = forward_work(unit, op, model);
-    flops.matmul += 3.0 * work.matmul_flops;
-    flops.attention += 3.0 * work.attention_flops;
+std::vector<ModelFlops> forward_flops(const Graph& unit, ModelSpec model) {
+  // Every token visits top_k experts. With as many sequences as experts, all experts have equally
+  // many visits, and every number below is a whole one.
+  model.capacity_factor = 0.0;
+  const StageShape shape{.micro_sequences = std::max<int64_t>(1, model.experts)};
+  const double tokens = double(shape.micro_sequences) * double(model.seq_len);
+  std::vector<ModelFlops> flops;
+  for (const OpWork& work : op_works(unit, shard_model(model, shape), shape)) {
+    ModelFlops& of_op = flops.emplace_back();
+    for (const Product& product : work.forward.products) of_op.matmul += product.flops() / tokens;
+    if (work.attention) of_op.attention = work.attention->forward_flops() / tokens;
   }
   return flops;
+}
+
+// dX and dW take as many FLOPs as the forward pass each.
+ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
+  ModelFlops all;
+  for (const ModelFlops& of_op : forward_flops(unit, model)) {
+    all.matmul += 3.0 * of_op.matmul;
+    all.attention += 3.0 * of_op.attention;
+  }
+  return all;
 }
 
 ModelFlops model_flops_per_token(const ModelSpec& model) {

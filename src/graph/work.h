@@ -1,16 +1,21 @@
 #pragma once
 
+#include <vector>
+
 #include "graph/graph.h"
 #include "schema/model_spec.h"
 
 namespace trireme {
 
-// Floating-point operations per token of a training step (forward, dX and dW; no recomputation).
+// Floating-point operations per token, of a training step (forward, dX and dW; no recomputation)
+// where nothing else is said.
 struct ModelFlops {
   double matmul = 0.0;     // 6 per weight of every matrix that multiplies, the head included
   double attention = 0.0;  // causal: a query meets (seq_len + 1) / 2 keys on average
   double total() const { return matmul + attention; }
 };
+// [op] those of the forward pass alone, whether the graph is fused or not.
+std::vector<ModelFlops> forward_flops(const Graph& unit, ModelSpec model);
 ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model);
 ModelFlops model_flops_per_token(const ModelSpec& model);
 

@@ -12,14 +12,10 @@ void write_deepspeed_zero(JobWriter& job) {
   job.require(parallel.pp == 1 || parallel.zero < 2, "parallel.zero",
               "its pipelines take ZeRO 0 and 1", "set parallel.zero = 1 or parallel.pp = 1");
   job.set("zero_optimization.stage", int64_t{parallel.zero});
-  if (parallel.hsdp_shard > 0) {
-    job.require(parallel.zero == 3, "parallel.hsdp_shard", "its MiCS shards parameters as well",
-                "set parallel.zero = 3 or parallel.hsdp_shard = 0");
-    job.set("zero_optimization.mics_shard_size", int64_t{parallel.hsdp_shard});
-  }
+  job.require(parallel.hsdp_shard == 0, "parallel.hsdp_shard",
+              "it shards over all dp ranks since version 0.19, which has no MiCS any more",
+              "set parallel.hsdp_shard = 0");
   const OffloadChoice offload = job.config().memory.offload;
-  job.require(offload == OffloadChoice::None || parallel.hsdp_shard == 0, "memory.offload",
-              "its MiCS does not offload", "set parallel.hsdp_shard = 0");
   job.require(offload == OffloadChoice::None || parallel.zero > 0, "memory.offload",
               "it offloads what ZeRO shards", "set parallel.zero = 1");
   job.require(offload != OffloadChoice::All || parallel.zero == 3, "memory.offload",

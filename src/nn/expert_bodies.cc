@@ -1,9 +1,15 @@
 #include "nn/expert_bodies.h"
 
+#include "graph/op_placement.h"
+
 namespace trireme {
 namespace {
 
-MatrixAt either(const MatrixAt& first, const MatrixAt& second) { return first ? first : second; }
+// Rows in the order of this rank's tokens. Where it has all experts they are those by expert.
+MatrixAt rows_by_token(const OpBinding& b, const MatrixAt& rows_by_expert) {
+  const bool stay = expert_strategy(b.shape()) == ExpertStrategy::AllExperts;
+  return stay ? rows_by_expert : b.matrix_of("exchange.sent_AC");
+}
 
 }  // namespace
 
@@ -14,12 +20,10 @@ DispatchBody::DispatchBody(const OpBinding& b)
       dy_RC_(b.at(b.memory().output_grads.front())),
       dx_TC_(b.input_grad()),
       dx_addend_TC_(b.input_grad_addend()),
-      sent_AC_(either(b.matrix_of("exchange.sent_AC"), y_RC_)),
-      dback_AC_(either(b.matrix_of("exchange.sent_AC"), dy_RC_)),
+      sent_AC_(rows_by_token(b, y_RC_)),
+      dback_AC_(rows_by_token(b, dy_RC_)),
       dweight_R_(b.tensor("route.dweight_R")),
-      dweight_A_(b.tensor("route.dweight_A")) {
-  if (!dweight_A_) dweight_A_ = dweight_R_;
-}
+      dweight_A_(weight_grads_by_token(b)) {}
 
 void DispatchBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   const Route r = route_(m);
@@ -85,8 +89,8 @@ CombineBody::CombineBody(const OpBinding& b)
       adds_to_output_(b.op().addend >= 0),
       x_RC_(b.input()),
       dx_RC_(b.input_grad()),
-      back_AC_(either(b.matrix_of("exchange.sent_AC"), x_RC_)),
-      dsent_AC_(either(b.matrix_of("exchange.sent_AC"), dx_RC_)) {}
+      back_AC_(rows_by_token(b, x_RC_)),
+      dsent_AC_(rows_by_token(b, dx_RC_)) {}
 
 void CombineBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const Route r = route_(m);

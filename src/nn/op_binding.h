@@ -40,7 +40,6 @@ class OpBinding {
   const OpMemory& memory() const { return kind_.memory.ops[op_]; }
   const ModelShard& model() const { return stage_.model; }
   const StageShape& shape() const { return stage_.shape; }
-  const Value& input_value(size_t i = 0) const { return value(op().inputs[i]); }
   const Value& output_value() const { return value(op().outputs.front()); }
 
   MatrixAt at(const Stored& matrix) const;

@@ -1,5 +1,6 @@
 #include "nn/route_body.h"
 
+#include "graph/op_placement.h"
 #include "nn/linear.h"
 
 namespace trireme {
@@ -9,8 +10,9 @@ RouterScore score_of(RouterType router) {
   return router == RouterType::Softmax ? RouterScore::Softmax : RouterScore::Sigmoid;
 }
 
-EarlierVisits earlier_visits_of(const ModelShard& model, const Frame& scratch) {
-  if (!model.counts_earlier_visits()) return {};
+EarlierVisits earlier_visits_of(const OpBinding& b) {
+  if (!counts_earlier_visits(b.model(), b.shape())) return {};
+  const Frame scratch = b.scratch();
   return {matrix(scratch.at("visits.count_KE")), matrix(scratch.at("visits.before_cE"))};
 }
 
@@ -20,17 +22,15 @@ RouteBody::RouteBody(const OpBinding& b)
     : model_(b.model()),
       weight_EC_(b.weight()),
       bias_E_(b.vector()),
-      earlier_(earlier_visits_of(b.model(), b.scratch())),
+      earlier_(earlier_visits_of(b)),
       route_(RouteAt::bind(b)),
       x_TC_(b.input()),
       dx_TC_(b.input_grad()),
       dx_addend_TC_(b.input_grad_addend()),
       dlogits_TE_(b.matrix_of("route.dlogits_TE")),
-      dweight_A_(b.tensor("route.dweight_A")),
+      dweight_A_(weight_grads_by_token(b)),
       dweight_EC_(b.weight_grad()),
-      dbias_E_(b.vector_grad()) {
-  if (!dweight_A_) dweight_A_ = b.tensor("route.dweight_R");
-}
+      dbias_E_(b.vector_grad()) {}
 
 void RouteBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const Route r = route_(m);

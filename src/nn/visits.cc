@@ -1,11 +1,11 @@
 #include "nn/visits.h"
 
+#include "graph/op_placement.h"
+
 namespace trireme {
 
 RouteAt RouteAt::bind(const OpBinding& b) {
-  const auto or_else = [](const TensorAt& first, const TensorAt& second) {
-    return first ? first : second;
-  };
+  const bool stay = expert_strategy(b.shape()) == ExpertStrategy::AllExperts;
   RouteAt at;
   at.score_TE = b.matrix_of("route.score_TE");
   at.expert_Tk = b.matrix_of("route.expert_Tk");
@@ -17,8 +17,8 @@ RouteAt RouteAt::bind(const OpBinding& b) {
   at.weight_A = b.tensor("route.weight_A");
   at.begin_E = b.tensor("route.begin_E");
   at.load_E = b.tensor("route.load_E");
-  at.weight_R = or_else(b.tensor("route.weight_R"), at.weight_A);
-  at.begin_R = or_else(b.tensor("route.begin_R"), at.begin_E);
+  at.weight_R = stay ? at.weight_A : b.tensor("route.weight_R");
+  at.begin_R = stay ? at.begin_E : b.tensor("route.begin_R");
   at.taken_E = b.tensor("exchange.taken_E");
   at.counts_2P = b.tensor("exchange.counts_2P");
   at.count_nE.is_by_token = false;
@@ -31,6 +31,11 @@ Route RouteAt::operator()(const SlotMemory& m) const {
   return {m(score_TE), m(expert_Tk), m(weight_Tk), m(row_Tk),   m(count_nE),
           m(lse_T),    m(token_A),   m(weight_A),  m(begin_E),  m(load_E),
           m(weight_R), m(begin_R),   m(taken_E),   m(counts_2P)};
+}
+
+TensorAt weight_grads_by_token(const OpBinding& b) {
+  const bool stay = expert_strategy(b.shape()) == ExpertStrategy::AllExperts;
+  return b.tensor(stay ? "route.dweight_R" : "route.dweight_A");
 }
 
 }  // namespace trireme

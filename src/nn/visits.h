@@ -27,4 +27,8 @@ struct RouteAt {
   Route operator()(const SlotMemory& m) const;
 };
 
+// Gradients of the visits' weights in the order of this rank's tokens. Where it has all experts
+// they are those by expert.
+TensorAt weight_grads_by_token(const OpBinding& b);
+
 }  // namespace trireme

@@ -6,6 +6,7 @@
 
 #include "compile/layer_values.h"
 #include "compile/price.h"
+#include "graph/op_placement.h"
 #include "observe/diagnosis_json.h"
 
 namespace trireme {
@@ -100,7 +101,8 @@ Json recompute_json(const RunPlan& plan) {
 
 Json common(const RunPlan& plan) {
   // The traffic of the router is known only on average.
-  const Json on_average = plan.mesh.ep > 1 ? Json::array({"ep"}) : Json::array();
+  const bool moves_visits = expert_strategy(plan.shape) == ExpertStrategy::AllToAll;
+  const Json on_average = moves_visits ? Json::array({"ep"}) : Json::array();
   return {{"params", plan.num_params},
           {"active_params", num_active_params(plan.model)},
           {"traffic_predicted_on_average", on_average},

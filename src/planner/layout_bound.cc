@@ -245,7 +245,7 @@ const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutCho
 double LayoutBounds::dp_bytes_per_s(const LayoutChoice& layout, bool is_reduction) const {
   const Mesh& mesh = layout.mesh;
   const bool is_inside = mesh.size() <= hardware_.ranks_per_node();
-  if (started_.model.has_experts() || is_inside || mesh.dp == 1) return 0.0;
+  if (started_.model.has_experts() || is_inside) return 0.0;
   const RankSpan dp = span_of(mesh, MeshAxis::Dp);
   const double shards = num_shards(layout);
   const auto of_shards = int64_t(shards);

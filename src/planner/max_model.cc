@@ -88,8 +88,7 @@ Status check_supported(const RunConfig& config) {
 ModelSizes::ModelSizes(const RunPlan& started) : config_(started.config.model) {
   model_ = started.model;
   // A size keeps a whole d_model, and heads that tp and the all-to-all of cp share evenly.
-  const bool shares_heads =
-      started.config.parallel.context == ContextExchange::AllToAll && started.mesh.cp > 1;
+  const bool shares_heads = started.config.parallel.context == ContextExchange::AllToAll;
   const int64_t divided = int64_t(started.mesh.tp) * (shares_heads ? started.mesh.cp : 1);
   const int64_t heads_of_width = model_.heads / std::gcd(model_.heads, model_.d_model);
   keeps_kv_heads_ = model_.kv_heads == 1 || model_.kv_heads % divided != 0;

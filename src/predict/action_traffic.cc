@@ -235,8 +235,9 @@ class ActionTraffic::Work {
                                  rank_->coords.cp, count, {}, DType::I32, false);
     };
     bytes_[kCp] += sum_bytes(counts);
+    if (!counts_earlier_visits(plan_.model, rank_->shape)) return;
     const ModelShard model = shard_model(plan_.model, rank_->shape);
-    if (model.counts_earlier_visits()) bytes_[kCp] += sum_bytes(counts * model.chunks.num_chunks());
+    bytes_[kCp] += sum_bytes(counts * model.chunks.num_chunks());
   }
 
   // Tokens sent to experts on other ep ranks and back, if the router is balanced: their number, a

@@ -7,27 +7,6 @@
 namespace trireme {
 namespace {
 
-double compute_s(const Action& action, const Schedule& schedule, int pp,
-                 const std::vector<StageTimes>& compute) {
-  const auto times = [&](int chunk) -> const StageTimes& {
-    return compute[size_t(stage_of(schedule, pp, chunk))];
-  };
-  switch (action.kind) {
-    case ActionKind::F:
-      return times(action.chunk).f_s;
-    case ActionKind::B:
-      return times(action.chunk).b_s;
-    case ActionKind::W:
-      return times(action.chunk).w_s;
-    case ActionKind::BW:
-      return times(action.chunk).b_s + times(action.chunk).w_s;
-    case ActionKind::FB:
-      return times(action.chunk).f_s + times(action.chunk_b).b_s + times(action.chunk_b).w_s;
-    default:
-      return 0.0;
-  }
-}
-
 int dp_together(const RunPlan& plan) {
   const ZeroShape& zero = plan.pipeline.front().zero;
   return std::lcm(plan.mesh.ep_dp(), zero.shards_params() ? zero.degree : 1);
@@ -56,7 +35,10 @@ ExtraTimes::ExtraTimes(const RunPlan& plan, std::vector<StageTimes> compute, con
   for (size_t pp = 0; pp < plan.schedule.programs.size(); ++pp) {
     compute_s_.emplace_back();
     for (const Action& action : plan.schedule.programs[pp]) {
-      compute_s_.back().push_back(compute_s(action, plan.schedule, int(pp), compute));
+      const auto times = [&](int chunk) -> const StageTimes& {
+        return compute[size_t(stage_of(plan.schedule, int(pp), chunk))];
+      };
+      compute_s_.back().push_back(compute_s(action, times).value_or(0.0));
     }
   }
 }

@@ -64,7 +64,6 @@ LayerComm operator*(double factor, const LayerComm& comm) {
 LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Action& action,
                              const Hardware& hardware, CollectiveBytes& collective_bytes) {
   const Mesh& mesh = plan.mesh;
-  if (mesh.tp * mesh.cp * mesh.ep == 1) return {};
   if (action.chunk < 0) return comm_of(plan, rank, action, hardware, collective_bytes);
   // All layers of a kind exchange the same bytes, so the cost of many follows from that of one.
   const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;

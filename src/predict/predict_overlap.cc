@@ -85,7 +85,7 @@ Overlap reduced_at_the_end(const Program& program,
 
 Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
                         const Hardware& hardware, CollectiveBytes& collective_bytes) {
-  if (plan.mesh.dp == 1) return {};
+  if (rank.microbatches.is_whole()) return {};
   const auto compute_s = [&](const Action& action) {
     if (action.chunk < 0) return 0.0;
     const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;

@@ -148,7 +148,6 @@ class Pricer {
 TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
                                ActionKind kind, const LinkSpec& link, const Hardware& hardware,
                                CollectiveBytes& collective_bytes) {
-  if (plan.mesh.tp == 1) return {};
   const StageMoves& moves = collective_bytes.moves(plan.model, stage, rank.shape);
   Pricer pricer(plan, rank, stage, link, hardware, collective_bytes);
   if (kind == ActionKind::F) {

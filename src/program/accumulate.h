@@ -21,6 +21,8 @@ struct MicrobatchMap {
   std::vector<int64_t> global_of;  // [local micro-batch]
   int64_t num_global = 0;
 
+  // Whether the rank has all micro-batches of the step, so that no other rank adds to its sums.
+  bool is_whole() const { return int64_t(global_of.size()) == num_global; }
   // Data-parallel rank r holds r*m .. r*m+m-1: gradients are summed locally first.
   static MicrobatchMap contiguous(int num_microbatches, int dp = 1, int dp_rank = 0);
   // Like contiguous for each half of the micro-batches; each half is one direction (DualPipe).

@@ -28,7 +28,6 @@ class ConfigRules {
   void size(std::string_view key, int64_t value, int64_t least, int64_t most);
   // Degrees that are invalid in themselves are reported only once, by size.
   void divides(std::string_view key, int64_t part, std::string_view whole_key, int64_t whole);
-  bool are_kept() const { return problems_.empty(); }
   std::vector<ConfigProblem> take() { return std::move(problems_); }
 
  private:

@@ -146,6 +146,11 @@ void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
 
 }  // namespace
 
+int zero_level(const ParallelConfig& parallel) {
+  if (parallel.dp == 1) return 0;
+  return parallel.sync == GradSync::ParameterServer ? std::max(parallel.zero, 1) : parallel.zero;
+}
+
 Status check_degrees(const ModelSpec& model, const Mesh& mesh, ContextExchange exchange) {
   const auto check = [](const char* axis, int degree, const DegreeRules& requirements) -> Status {
     const DegreeRule* broken = broken_rule(requirements, degree);

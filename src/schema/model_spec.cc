@@ -170,9 +170,4 @@ int64_t ModelSpec::expert_rows(int64_t num_tokens) const {
   return std::min(num_tokens * top_k, experts * expert_capacity(num_tokens));
 }
 
-int64_t ModelSpec::active_mlp_width() const {
-  const int64_t one = up_width() + d_ff;
-  return has_experts() ? experts + (top_k + shared_experts) * one : one;
-}
-
 }  // namespace trireme

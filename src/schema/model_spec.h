@@ -68,9 +68,6 @@ struct ModelSpec {
   int64_t expert_capacity(int64_t num_tokens) const;
   // Rows of all experts together: tokens * top_k, or fewer if capacities are smaller.
   int64_t expert_rows(int64_t num_tokens) const;
-  // Number of rows of d_model by which a token is multiplied in the MLP of a layer with experts,
-  // or of any layer where there are none; router included.
-  int64_t active_mlp_width() const;
   int64_t q_width() const { return heads * head_dim; }
   int64_t kv_width() const { return kv_heads * head_dim; }
   int64_t qkv_width() const { return q_width() + 2 * kv_width(); }

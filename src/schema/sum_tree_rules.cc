@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "schema/batch.h"
+#include "schema/degree_rules.h"
 
 namespace trireme {
 namespace {
@@ -13,9 +14,7 @@ namespace {
 bool is_power(int64_t n) { return std::has_single_bit(uint64_t(n)); }
 
 // True if data-parallel ranks sum every micro-batch before a rank sums its own (ZeRO 2 and 3).
-bool sums_ranks_first(const ParallelConfig& parallel) {
-  return parallel.zero >= 2 && parallel.dp > 1;
-}
+bool sums_ranks_first(const ParallelConfig& parallel) { return zero_level(parallel) >= 2; }
 
 bool has_two_directions(const ParallelConfig& parallel) {
   return parallel.schedule == ScheduleKind::Dualpipe;

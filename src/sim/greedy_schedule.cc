@@ -41,7 +41,7 @@ class Greedy {
       for (int chunk = 0; chunk < v_; ++chunk) {
         Chunk& here = at(rank, chunk);
         const int stage = graph.stage(rank, chunk);
-        here.times = costs.stages[costs.stages.size() == 1 ? 0 : stage];
+        here.times = of_stage(costs.stages, stage);
         here.next = graph.next(rank, chunk);
         here.previous = graph.previous(rank, chunk);
         here.delay_to_next_s = delay(costs, rank, here.next);

@@ -52,7 +52,7 @@ class Search {
     max_live_ = limits.max_live > 0 ? limits.max_live : everything;
     const int stages = shape.num_ranks * shape.num_chunks;
     for (int stage = 0; stage < stages; ++stage) {
-      const StageTimes& times = costs.stages[costs.stages.size() == 1 ? 0 : stage];
+      const StageTimes& times = of_stage(costs.stages, stage);
       work_s_ += (times.f_s + times.b_s + times.w_s) * shape.num_microbatches / shape.num_ranks;
     }
     actions_ = int64_t{3} * shape.num_ranks * shape.num_chunks * shape.num_microbatches;
@@ -105,9 +105,7 @@ class Search {
   // How many forwards the first backward of rank r is behind its first forward: the number that
   // keeps the rank busy until then, times `stretch`, plus `more`.
   std::vector<int> ahead(double stretch, double more) const {
-    const auto times = [&](int rank) {
-      return costs_.stages[costs_.stages.size() == 1 ? 0 : static_cast<size_t>(rank)];
-    };
+    const auto times = [&](int rank) { return of_stage(costs_.stages, rank); };
     const int p = shape_.num_ranks;
     std::vector<int> result(p);
     double round_trip = 0;

@@ -13,11 +13,6 @@
 namespace trireme {
 namespace {
 
-template <typename T>
-const T& of_stage(const std::vector<T>& values, int stage) {
-  return values.size() == 1 ? values[0] : values[static_cast<size_t>(stage)];
-}
-
 // A message into one (stage, micro-batch).
 struct Message {
   double made_s = 0;    // when its content was computed
@@ -203,23 +198,8 @@ class Simulator {
     const auto times = [&](int chunk) -> const StageTimes& {
       return of_stage(costs_.stages, graph_.stage(rank, chunk));
     };
-    const auto bw = [](const StageTimes& t) { return t.bw_s >= 0 ? t.bw_s : t.b_s + t.w_s; };
-    switch (action.kind) {
-      case ActionKind::F:
-        return times(action.chunk).f_s;
-      case ActionKind::B:
-        return times(action.chunk).b_s;
-      case ActionKind::W:
-        return times(action.chunk).w_s;
-      case ActionKind::BW:
-        return bw(times(action.chunk));
-      case ActionKind::FB: {
-        const StageTimes& f = times(action.chunk);
-        return f.fb_s >= 0 ? f.fb_s : f.f_s + bw(times(action.chunk_b));
-      }
-      default:
-        return costs_.other_s ? costs_.other_s(rank, action) : 0.0;
-    }
+    if (const std::optional<double> seconds = compute_s(action, times)) return *seconds;
+    return costs_.other_s ? costs_.other_s(rank, action) : 0.0;
   }
 
   void record(int rank, size_t index, double start_s, double end_s) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +19,35 @@ struct StageTimes {
   double bw_s = -1;  // negative: b_s + w_s
   double fb_s = -1;  // for the pair whose forward is of this stage; negative: f_s + bw_s
 };
+
+// The entry of a stage in a list with one entry for all stages, or one for each.
+template <typename T>
+const T& of_stage(const std::vector<T>& values, int stage) {
+  return values.size() == 1 ? values.front() : values[size_t(stage)];
+}
+
+// Seconds of an action that a stage computes; nullopt for any other. `of_chunk(c)` gives the times
+// of the stage in chunk c of the action's rank.
+template <typename TimesOfChunk>
+std::optional<double> compute_s(const Action& action, const TimesOfChunk& of_chunk) {
+  const auto bw = [](const StageTimes& t) { return t.bw_s >= 0 ? t.bw_s : t.b_s + t.w_s; };
+  switch (action.kind) {
+    case ActionKind::F:
+      return of_chunk(action.chunk).f_s;
+    case ActionKind::B:
+      return of_chunk(action.chunk).b_s;
+    case ActionKind::W:
+      return of_chunk(action.chunk).w_s;
+    case ActionKind::BW:
+      return bw(of_chunk(action.chunk));
+    case ActionKind::FB: {
+      const StageTimes& f = of_chunk(action.chunk);
+      return f.fb_s >= 0 ? f.fb_s : f.f_s + bw(of_chunk(action.chunk_b));
+    }
+    default:
+      return std::nullopt;
+  }
+}
 
 struct Link {
   double latency_s = 0;
