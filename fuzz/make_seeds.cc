@@ -286,13 +286,13 @@ void add_tcp_messages(Seeds& seeds) {
   const int64_t news = int64_t(offsetof(NewsMessage, cause)) + 1;
   const int64_t call = int64_t(sizeof(SignatureRecord));
   std::string frames(1, 5);
-  frames += text_of(bytes_of(Frame{.kind = FrameKind::News, .body_bytes = news}));
+  frames += text_of(bytes_of(TcpFrame{.kind = FrameKind::News, .body_bytes = news}));
   frames += text_of(bytes_of(NewsMessage{}).first(size_t(news)));
   frames += text_of(
-      bytes_of(Frame{.kind = FrameKind::Announce, .message_bytes = 8, .body_bytes = call + 8}));
+      bytes_of(TcpFrame{.kind = FrameKind::Announce, .message_bytes = 8, .body_bytes = call + 8}));
   frames += text_of(bytes_of(SignatureRecord{.hash = 1})) + "12345678";
-  frames += text_of(bytes_of(Frame{.kind = FrameKind::Accept}));
-  frames += text_of(bytes_of(Frame{.kind = FrameKind::Payload, .body_bytes = 4})) + "abcd";
+  frames += text_of(bytes_of(TcpFrame{.kind = FrameKind::Accept}));
+  frames += text_of(bytes_of(TcpFrame{.kind = FrameKind::Payload, .body_bytes = 4})) + "abcd";
   seeds.add(target, frames);
 }
 

@@ -20,13 +20,13 @@ void require_same(const Result<T>& checked, Bytes bytes) {
 }
 
 void check_stream(Bytes bytes) {
-  while (bytes.size() >= sizeof(Frame)) {
-    const Bytes head = bytes.first(sizeof(Frame));
-    const Result<Frame> frame = check_frame(head);
+  while (bytes.size() >= sizeof(TcpFrame)) {
+    const Bytes head = bytes.first(sizeof(TcpFrame));
+    const Result<TcpFrame> frame = check_frame(head);
     require_same(frame, head);
     if (!frame.ok()) return;
     require(frame->body_bytes >= 0 && frame->body_bytes <= kTcpSegmentBytes);
-    bytes = bytes.subspan(sizeof(Frame));
+    bytes = bytes.subspan(sizeof(TcpFrame));
     if (size_t(frame->body_bytes) > bytes.size()) return;
     const Bytes body = bytes.first(size_t(frame->body_bytes));
     bytes = bytes.subspan(body.size());

@@ -38,9 +38,10 @@ TrainResult train(const Configuration& configuration, const TrainRequest& reques
   return guarded([&] {
     const RunConfig& config = configuration.content().config;
     if (config.run.backend != BackendChoice::Local) {
-      fail({ErrorKind::Usage, "run.backend = \"" + std::string(name_of(config.run.backend)) +
-                                  "\": ranks of the library are threads of this process; use "
-                                  "\"local\", or the program `trireme` under mpirun"});
+      fail({ErrorKind::Usage,
+            "run.backend = \"" + std::string(name_of(config.run.backend)) +
+                "\": ranks of the library are threads of this process; use "
+                "\"local\", or the program `trireme` under mpirun or `trireme launch`"});
     }
     std::atomic<int> stop{0};
     CallerObserver observer(request, stop);

@@ -7,6 +7,7 @@
 #include "cli/config_command.h"
 #include "cli/doctor_command.h"
 #include "cli/generate_command.h"
+#include "cli/launch_command.h"
 #include "cli/plan_command.h"
 #include "cli/plan_jobs.h"
 #include "cli/report_command.h"
@@ -87,6 +88,35 @@ Command train_command() {
       .examples = {"trireme train configs/tiny-gpt2.toml --out /tmp/run",
                    "trireme train configs/demo.toml --set run.steps=100 --resume auto"},
       .run = [options](CommandIo& io) { return run_train(*options, io); }};
+}
+
+Command launch_command() {
+  auto options = std::make_shared<LaunchOptions>();
+  return {
+      .name = "launch",
+      .summary = "Train a model with a process for every rank.",
+      .details =
+          "The processes run on this host, and the numbers are those of train. The command passes "
+          "SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and exit. If a rank fails, the "
+          "command names it and ends with its exit code. If the command itself is killed, its "
+          "ranks are killed, too.",
+      .arguments = {run_config_argument(options->config.files)},
+      .options =
+          {set_option(options->config.overrides),
+           ranks_option(options->config.ranks),
+           {.name = "out",
+            .value_name = "DIR",
+            .doc = "the run directory; by default runs/ followed by the name of the configuration",
+            .target = &options->out,
+            .completion = Completion::Folder},
+           {.name = "resume",
+            .value_name = "auto|PATH",
+            .doc =
+                "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
+            .target = &options->resume,
+            .completion = Completion::Folder}},
+      .examples = {"trireme launch configs/tiny-gpt2.toml --ranks 2 --out /tmp/run"},
+      .run = [options](CommandIo& io) { return run_launch(*options, io); }};
 }
 
 Command plan_command() {
@@ -437,13 +467,14 @@ Command doctor_command(const Environment& environment) {
 }
 
 Command command_table(const Environment& environment) {
-  return {.name = "trireme",
-          .summary = "Train large language models on many devices.",
-          .details = "Standard output carries data. Standard error carries progress and logs.",
-          .subcommands = {train_command(), plan_command(), generate_command(), schedule_command(),
-                          tokenizer_command(), data_command(), checkpoint_command(),
-                          bench_command(), calibrate_command(), reproduce_command(),
-                          report_command(), config_command(), doctor_command(environment)}};
+  return {
+      .name = "trireme",
+      .summary = "Train large language models on many devices.",
+      .details = "Standard output carries data. Standard error carries progress and logs.",
+      .subcommands = {train_command(), launch_command(), plan_command(), generate_command(),
+                      schedule_command(), tokenizer_command(), data_command(), checkpoint_command(),
+                      bench_command(), calibrate_command(), reproduce_command(), report_command(),
+                      config_command(), doctor_command(environment)}};
 }
 
 }  // namespace trireme

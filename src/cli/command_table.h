@@ -11,6 +11,7 @@ Command command_table(const Environment& environment);
 
 // Each of these functions makes the table of one group of commands.
 Command train_command();
+Command launch_command();
 Command plan_command();
 Command generate_command();
 Command schedule_command();

@@ -1,12 +1,19 @@
 #pragma once
 
+#include <optional>
+
+#include "base/result.h"
+#include "comm/tcp/rendezvous.h"
+
 namespace trireme {
 
-// The job to which mpirun or srun says that this process belongs.
+// The job to which mpirun, srun or the agent of `trireme launch` says that this process belongs.
 struct Launch {
   int ranks = 0;  // 0: not started by a launcher
   int rank = 0;
   int ranks_on_host = 0;
+  std::optional<TcpPlace> place = {};  // only of ranks that an agent has started
+  std::optional<Error> error = {};     // the variables of the agent are wrong
   bool is_first() const { return rank == 0; }
 };
 

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "agent/place_variables.h"
+
 namespace trireme {
 namespace {
 
@@ -21,9 +23,15 @@ int number(const char* name, int otherwise) {
   return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
-// Reads the variables of Open MPI's mpirun, then those of srun with a PMI. Both give the size, the
-// rank and the number of ranks on this host.
+// Reads the variables of our agent, then those of Open MPI's mpirun, then those of srun with a PMI.
+// All give the size, the rank and the number of ranks on this host.
 Launch read_launch() {
+  const auto place = place_in([](const std::string& name) { return variable(name.c_str()); });
+  if (!place.ok()) return {.error = place.error()};
+  if (place->has_value()) {
+    const TcpPlace& own = **place;
+    return {own.size, own.rank, number("TRIREME_RANKS_ON_HOST", own.size), own};
+  }
   if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
     return {ranks, number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks)};
   }

@@ -68,6 +68,7 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
                          .observers = {&progress}};
   session.host.ranks_on_host = launch.ranks_on_host;
   session.is_first_process = launch.is_first();
+  session.place = launch.place;
   if (!launch.is_first()) session.observers.clear();
   if (options.resume == "auto") {
     session.resume = ResumeMode::Auto;
@@ -106,15 +107,18 @@ std::string prediction_line(const SessionResult& result) {
 RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& launch) {
   if (launch.ranks == 0 || config.ranks) return config;
   config.ranks = launch.ranks;
-  config.ranks_option = "mpirun -n";
+  config.ranks_option = launch.place ? "trireme launch --ranks" : "mpirun -n";
   return config;
 }
 
 }  // namespace
 
 Result<int> run_train(const TrainOptions& options, CommandIo& io) {
+  if (io.launch.error) return *io.launch.error;
   TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
-  if (io.launch.ranks > 0) loaded.config.run.backend = BackendChoice::Mpi;
+  if (io.launch.ranks > 0) {
+    loaded.config.run.backend = io.launch.place ? BackendChoice::Tcp : BackendChoice::Mpi;
+  }
   if (options.dry_run) {
     const Result<RunPlan> planned = plan_session(loaded.config, this_host());
     if (!planned.ok()) return loaded.located(planned.error());

@@ -158,11 +158,11 @@ struct ChoiceTable<Reproducible> {
   static constexpr Reproducible last = Reproducible::Mesh;
 };
 
-enum class BackendChoice : uint8_t { Local, Mpi };
+enum class BackendChoice : uint8_t { Local, Mpi, Tcp };
 template <>
 struct ChoiceTable<BackendChoice> {
-  static constexpr std::string_view names[] = {"local", "mpi"};
-  static constexpr BackendChoice last = BackendChoice::Mpi;
+  static constexpr std::string_view names[] = {"local", "mpi", "tcp"};
+  static constexpr BackendChoice last = BackendChoice::Tcp;
 };
 
 enum class IsaChoice : uint8_t { Auto, Avx2, Avx512, Avx512Bf16, Reference };

@@ -270,7 +270,10 @@ void run_fields(FieldList& list, RunSection& run) {
            "dp, pp and number of threads; mesh: also for every tp, but it is slower");
   list.add("threads_per_rank", run.threads_per_rank, kSpeed,
            "number of threads of each rank; 0: cores of this host / ranks on it, at least 1");
-  list.add("backend", run.backend, kSpeed, "local: ranks are threads; mpi: ranks are processes");
+  list.add(
+      "backend", run.backend, kSpeed,
+      "local: ranks are threads; mpi: processes under mpirun or srun; tcp: processes of trireme "
+      "launch. The launcher decides, so the key need not be set");
   list.add("comm_timeout_s", run.comm_timeout_s, kSpeed,
            "deadline in seconds for every wait between ranks; checkpoint.timeout_s applies to "
            "saving and loading");

@@ -202,7 +202,7 @@ void staleness_rules(ConfigRules& rules, const RunConfig& config) {
        "set memory.offload = \"none\" and optim.post_validate = false");
   need(config.precision.compute != ComputeChoice::Fp16,
        "they have no loss scale: set precision.compute = \"bf16\"");
-  need(config.run.backend != BackendChoice::Mpi,
+  need(config.run.backend == BackendChoice::Local,
        "its ranks are threads: set run.backend = \"local\"");
 }
 

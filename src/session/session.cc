@@ -12,6 +12,7 @@
 #include "base/leftovers.h"
 #include "comm/local/sole_rank.h"
 #include "comm/mpi/mpi_world.h"
+#include "comm/tcp/tcp_world.h"
 #include "config/cluster_file.h"
 #include "planner/make_plan.h"
 #include "predict/collective_bytes.h"
@@ -119,13 +120,10 @@ WorldOptions world_options(const SessionOptions& options, const RunPlan& plan) {
 
 // Runs `rank` on every rank of the plan's world, in this process or as one of the processes of a
 // launcher.
-Status run_world(const RunPlan& plan, const WorldOptions& options,
+Status run_world(const RunPlan& plan, const SessionOptions& session,
                  const std::function<void(World&)>& rank) {
-  if (plan.config.run.backend != BackendChoice::Mpi) {
-    run_ranks(plan.num_ranks(), options, rank);
-    return Done{};
-  }
-  return run_mpi_rank(options, [&](World& world) {
+  const WorldOptions options = world_options(session, plan);
+  const auto checked = [&](World& world) {
     if (world.size() != plan.num_ranks()) {
       throw Failure({ErrorKind::Usage,
                      fmt::format("{} processes were started for the {} ranks of parallel.dp * "
@@ -133,7 +131,22 @@ Status run_world(const RunPlan& plan, const WorldOptions& options,
                                  world.size(), plan.num_ranks())});
     }
     rank(world);
-  });
+  };
+  switch (plan.config.run.backend) {
+    case BackendChoice::Mpi:
+      return run_mpi_rank(options, checked);
+    case BackendChoice::Tcp:
+      if (!session.place) {
+        return usage(
+            "run.backend = \"tcp\" needs a launcher: start the run with `trireme launch` "
+            "instead of `trireme train`");
+      }
+      return run_tcp_rank(*session.place, options, checked);
+    case BackendChoice::Local:
+      run_ranks(plan.num_ranks(), options, rank);
+      return Done{};
+  }
+  return Done{};
 }
 
 // Runs `function` on every rank in a world of its own, beside the group of all ranks.
@@ -204,7 +217,7 @@ Result<SessionResult> run_session(const SessionOptions& options) {
     if (plan.is_asynchronous()) {
       run_apart(plan, world_options(options, plan), server_or_worker);
     } else {
-      TRIREME_TRY_DONE(run_world(plan, world_options(options, plan), together));
+      TRIREME_TRY_DONE(run_world(plan, options, together));
     }
   } catch (const RankError& failure) {
     return failure.error();

@@ -9,6 +9,7 @@
 
 #include "base/file_lock.h"
 #include "base/result.h"
+#include "comm/tcp/rendezvous.h"
 #include "compile/run_plan.h"
 #include "schema/hardware.h"
 #include "train/observer.h"
@@ -36,6 +37,7 @@ struct SessionOptions {
   const std::atomic<int>& stop_signals;
   std::vector<RunObserver*> observers;
   bool is_first_process = true;  // of the processes of one launcher; it checks and locks out_dir
+  std::optional<TcpPlace> place = {};  // of a rank that an agent has started (run.backend = "tcp")
   // Called once, when everything is ready and before step 1.
   std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
   // Called from another thread with the cause if the run has failed and cannot return, because a

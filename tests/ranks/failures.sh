@@ -27,4 +27,12 @@ for ((i = 0; i < kills; i++)); do
   expect "killed $i" "$count" \
     "first cause: rank $((count - 1)): rank $((count - 1)) has died" killed
 done
+# Between hosts a dead rank is known by its connections, in whatever call the others are.
+if [[ $MPIRUN == launch ]]; then
+  for collective in all_reduce reduce broadcast scatter gather all_gather reduce_scatter \
+    all_to_all barrier; do
+    expect "killed in $collective" 3 'rank 2 has died.*its connection with rank [01] \(127' \
+      "killed_in_$collective"
+  done
+fi
 exit $failed

@@ -1,27 +1,36 @@
-// One rank of a job of processes, started under mpirun by the scripts in this folder. The exit
-// codes are those of trireme: 0 done, 1 a wrong result, 5 a rank failed, with the first cause on
-// standard error.
+// One rank of a job of processes, started by the scripts in this folder under mpirun, or by
+// `ranks_program launch N ...`, which is an agent. The exit codes are those of trireme: 0 done, 1 a
+// wrong result, 5 a rank failed, with the first cause on standard error.
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include "agent/place_variables.h"
+#include "agent/rank_processes.h"
 #include "comm/collective_check.h"
 #include "comm/group_driver.h"
 #include "comm/mesh_groups.h"
 #include "comm/mpi/mpi_world.h"
+#include "comm/tcp/tcp_world.h"
 
 namespace trireme {
 namespace {
 
 std::string g_wrong;
+constexpr std::string_view kKilledIn = "killed_in_";  // followed by the name of a collective
 
 void expect(const std::string& wrong) {
   if (!wrong.empty() && g_wrong.empty()) g_wrong = wrong;
@@ -134,6 +143,31 @@ void killed(World& world) {
   endless(world);
 }
 
+// Ranks, each as a host of its own, make one collective after the other; the last rank kills itself
+// in its fifth transfer.
+void killed_in(World& world, Collective collective) {
+  std::mt19937 rng(7);
+  while (true) {
+    for (const Algorithm algorithm : algorithms_of(collective, world.size())) {
+      const CollectiveCase k{.collective = collective,
+                             .algorithm = algorithm,
+                             .count = rng() % 2 == 0 ? 100 : 100'000,
+                             .asynchronous = rng() % 2 == 0};
+      CollectiveRun run(world, world.group(), k);
+      run.fill();
+      run.run();
+    }
+  }
+}
+
+WorldOptions options_of(const std::string& what, double timeout_s) {
+  if (!what.starts_with(kKilledIn)) return {.timeout_s = timeout_s};
+  auto transfers = std::make_shared<std::atomic<int>>(0);
+  return {.timeout_s = timeout_s, .ranks_per_node = 1, .fault_hook = [transfers](int rank) {
+            if (rank == 2 && ++*transfers == 5) kill(getpid(), SIGKILL);
+          }};
+}
+
 void thrown(World& world) {
   std::vector<float> x(1000, 1.0f);
   for (int i = 0; i < 5; ++i) world.group().all_reduce({x.data(), DType::F32, Shape{1000}});
@@ -180,6 +214,57 @@ void compare(World& world) {
   }
 }
 
+double median_s(World& world, const std::function<void()>& call) {
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat < 11; ++repeat) {
+    world.group().barrier();
+    const int64_t begin = steady_now_ns();
+    call();
+    seconds.push_back(double(steady_now_ns() - begin) * 1e-9);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + 5, seconds.end());
+  return seconds[5];
+}
+
+// Times, on rank 0: an all-reduce as Auto chooses it and over the ring; a message to rank 1 and
+// back; and the bytes per second of a message to rank 1 alone.
+void speed(World& world) {
+  Group& group = world.group();
+  for (const int64_t bytes : {int64_t{8}, int64_t{64} << 10, int64_t{1} << 20, int64_t{64} << 20}) {
+    std::vector<float> x(size_t(bytes) / 4, 1.0f);
+    const TensorRef ref{x.data(), DType::F32, Shape{bytes / 4}};
+    const double auto_s = median_s(world, [&] { group.all_reduce(ref, ReduceOp::Max); });
+    const double ring_s =
+        median_s(world, [&] { group.all_reduce(ref, ReduceOp::Max, Algorithm::Ring); });
+    const double there_and_back_s = median_s(world, [&] {
+      if (world.rank() == 0) {
+        group.send(ref, 1);
+        group.recv(ref, 1);
+      } else if (world.rank() == 1) {
+        group.recv(ref, 0);
+        group.send(ref, 0);
+      }
+    });
+    int64_t word = 0;
+    const TensorRef taken{&word, DType::I64, Shape{1}};
+    const double there_s = median_s(world, [&] {
+      for (int i = 0; i < 4; ++i) {
+        if (world.rank() == 0) group.send(ref, 1);
+        if (world.rank() == 1) group.recv(ref, 0);
+      }
+      if (world.rank() == 0) group.recv(taken, 1);
+      if (world.rank() == 1) group.send(taken, 0);
+    });
+    if (world.rank() != 0) continue;
+    fmt::print(
+        "{:>9} bytes: all_reduce {:10.1f} us, ring {:10.1f} us, there and back {:10.1f} us, "
+        "there {:6.3f} GB/s\n",
+        bytes, auto_s * 1e6, ring_s * 1e6, there_and_back_s * 1e6,
+        4 * double(bytes) / there_s * 1e-9);
+    std::fflush(stdout);
+  }
+}
+
 // `report` is the start of a file name, completed by the rank, for tests in which standard error is
 // cut off too.
 int run(const std::string& what, double timeout_s, const std::string& report) {
@@ -194,13 +279,25 @@ int run(const std::string& what, double timeout_s, const std::string& report) {
     if (what == "groups") groups(world);
     if (what == "endless") endless(world);
     if (what == "killed") killed(world);
+    if (what.starts_with(kKilledIn)) {
+      const auto collective = parse_collective(what.substr(kKilledIn.size()));
+      killed_in(world, collective.value());
+    }
     if (what == "thrown") thrown(world);
     if (what == "mismatched") mismatched(world);
     if (what == "silent") silent(world);
     if (what == "compare") compare(world);
+    if (what == "speed") speed(world);
   };
+  const auto place = place_in([](const std::string& name) {
+    const char* const value = std::getenv(name.c_str());
+    return std::string(value == nullptr ? "" : value);
+  });
   try {
-    const Status status = run_mpi_rank({.timeout_s = timeout_s}, body);
+    const WorldOptions options = options_of(what, timeout_s);
+    const Status status = !place.ok()          ? Status(place.error())
+                          : place->has_value() ? run_tcp_rank(**place, options, body)
+                                               : run_mpi_rank(options, body);
     if (!status.ok()) {
       fmt::print(stderr, "{}\n", status.error().message);
       return 2;
@@ -218,10 +315,48 @@ int run(const std::string& what, double timeout_s, const std::string& report) {
   return 1;
 }
 
+void print_line(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+
+// launch N WHAT ...: starts N ranks on this host.
+int launch(int argc, char** argv) {
+  RankProcesses processes{.command = {argv[0]},
+                          .ranks = std::atoi(argv[2]),
+                          .start_timeout_s = 20.0,
+                          .log = print_line};
+  processes.command.insert(processes.command.end(), argv + 3, argv + argc);
+  const Result<RanksEnd> end = run_rank_processes(processes);
+  if (!end.ok()) {
+    print_line(end.error().message);
+    return 5;
+  }
+  if (end->first_failed >= 0) {
+    fmt::print(stderr, "{}rank {} failed first: it {}\n", end->error_output, end->first_failed,
+               end->why);
+  }
+  return end->exit_code;
+}
+
+// rendezvous ADDRESS N SECRET: brings N ranks together that are started by hand, on any host.
+int meet(char** argv) {
+  Result<Rendezvous> rendezvous = Rendezvous::open(argv[2], argv[4], print_line);
+  if (!rendezvous.ok()) {
+    print_line(rendezvous.error().message);
+    return 5;
+  }
+  const std::atomic<bool> is_cancelled{false};
+  const Status gathered =
+      rendezvous->gather(1, std::atoi(argv[3]), Deadline::after(20), is_cancelled);
+  if (!gathered.ok()) print_line(gathered.error().message);
+  return gathered.ok() ? 0 : 5;
+}
+
 }  // namespace
 }  // namespace trireme
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
+  const std::string what = argv[1];
+  if (what == "launch" && argc > 3) return trireme::launch(argc, argv);
+  if (what == "rendezvous" && argc == 5) return trireme::meet(argv);
   return trireme::run(argv[1], argc > 2 ? std::atof(argv[2]) : 20.0, argc > 3 ? argv[3] : "");
 }

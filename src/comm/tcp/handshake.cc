@@ -22,8 +22,6 @@ constexpr std::string_view kAccepts = "trireme accepts";
 constexpr double kGreetingS = 5.0;    // time for a visitor to prove itself
 constexpr size_t kMostGuests = 1024;  // that have not proved themselves yet
 
-std::span<std::byte> writable(auto& value) { return std::as_writable_bytes(std::span(&value, 1)); }
-
 std::string_view text_of(Purpose purpose) {
   return purpose == Purpose::Join ? "to join" : "to connect as a peer";
 }

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "comm/tcp/link.h"
 #include "comm/tcp/tcp_fixture.h"
+#include "comm/tcp/tcp_link.h"
 
 namespace trireme {
 namespace {
@@ -148,9 +148,9 @@ TEST(Joining, StrangersAreRefusedAndKeepNobodyWaiting) {
 }
 
 // Keeps the kinds of the frames that it gets.
-class Frames : public Link::Receiver {
+class Frames : public TcpLink::Receiver {
  public:
-  Status on_frame(Link&, const Frame& frame, Bytes body) override {
+  Status on_frame(TcpLink&, const TcpFrame& frame, Bytes body) override {
     if (frame.kind == FrameKind::News) {
       const Result<NewsMessage> news = check_news(body, 2);
       if (!news.ok()) return news.error();
@@ -158,7 +158,7 @@ class Frames : public Link::Receiver {
     ++num_frames;
     return Done{};
   }
-  Result<TcpMessage*> on_payload(Link&, const Frame&) override {
+  Result<TcpMessage*> on_payload(TcpLink&, const TcpFrame&) override {
     return static_cast<TcpMessage*>(nullptr);
   }
   int num_frames = 0;
@@ -179,7 +179,7 @@ Reading read_bytes(Bytes bytes) {
   while (!reader->is_open()) reader = accept_from(*listener);
   auto stream = std::make_unique<SocketStream>(std::move(*reader));
   SocketStream* const socket = stream.get();
-  Link link(1, 1, std::move(stream));
+  TcpLink link(1, 1, std::move(stream));
   Reading reading;
   link.on_other_epoch = [&](uint64_t) { ++reading.num_dropped; };
   Frames frames;
@@ -200,7 +200,7 @@ Reading read_bytes(Bytes bytes) {
 
 std::vector<std::byte> news_frame(uint64_t epoch, int64_t body_bytes) {
   const NewsMessage news;
-  const Frame frame{.kind = FrameKind::News, .epoch = epoch, .body_bytes = body_bytes};
+  const TcpFrame frame{.kind = FrameKind::News, .epoch = epoch, .body_bytes = body_bytes};
   std::vector<std::byte> bytes;
   const Bytes head = bytes_of(frame);
   const Bytes body = bytes_of(news).first(size_t(news.bytes()));
@@ -209,7 +209,7 @@ std::vector<std::byte> news_frame(uint64_t epoch, int64_t body_bytes) {
   return bytes;
 }
 
-TEST(Link, FramesOfAnotherEpochAreDroppedAndSaid) {
+TEST(TcpLink, FramesOfAnotherEpochAreDroppedAndSaid) {
   const int64_t body = NewsMessage{}.bytes();
   std::vector<std::byte> bytes;
   for (const uint64_t epoch : {1, 2, 1, 0, 1}) {
@@ -222,7 +222,7 @@ TEST(Link, FramesOfAnotherEpochAreDroppedAndSaid) {
   EXPECT_EQ(reading.why, "it has closed the connection");
 }
 
-TEST(Link, TruncatedOversizedAndForeignFramesBreakIt) {
+TEST(TcpLink, TruncatedOversizedAndForeignFramesBreakIt) {
   const int64_t body = NewsMessage{}.bytes();
   const std::vector<std::byte> whole = news_frame(1, body);
   for (size_t length = 0; length < whole.size(); length += 37) {

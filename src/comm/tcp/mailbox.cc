@@ -30,9 +30,9 @@ Mailbox::Mailbox(int rank, uint64_t epoch, Fabric& fabric, TcpLog log)
 
 Mailbox::~Mailbox() { ::close(epoll_); }
 
-void Mailbox::add_link(int peer, std::unique_ptr<Stream> stream) {
+void Mailbox::add_link(int peer, std::unique_ptr<ByteStream> stream) {
   Peer& place = peer_of(peer);
-  place.link = std::make_unique<Link>(peer, epoch_, std::move(stream));
+  place.link = std::make_unique<TcpLink>(peer, epoch_, std::move(stream));
   place.link->on_other_epoch = [this, peer](uint64_t epoch) {
     if (log_ && !std::exchange(other_epoch_said_, true)) {
       log_(
@@ -49,7 +49,7 @@ void Mailbox::add_link(int peer, std::unique_ptr<SocketStream> stream) {
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u32 = 0}};
   event.data.u32 = uint32_t(peer);
   TRIREME_CHECK(epoll_ctl(epoll_, EPOLL_CTL_ADD, socket->fd(), &event) == 0, "epoll_ctl");
-  add_link(peer, std::unique_ptr<Stream>(std::move(stream)));
+  add_link(peer, std::unique_ptr<ByteStream>(std::move(stream)));
   peer_of(peer).socket = socket;
   sockets_.push_back(peer);
 }
@@ -119,7 +119,7 @@ const Mailbox::Waiting* Mailbox::find(int peer, int group, Lane lane, int tag) {
 }
 
 void Mailbox::take(const Waiting& waiting, TcpMessage& into) {
-  const Frame& frame = waiting.frame;
+  const TcpFrame& frame = waiting.frame;
   Peer& peer = peer_of(into.peer);
   Port& port = port_of(into.peer, frame.group, frame.lane);
   const bool is_short = frame.message_bytes <= kTcpInlineBytes;
@@ -143,7 +143,7 @@ void Mailbox::take(const Waiting& waiting, TcpMessage& into) {
   poll_link(peer);
 }
 
-Status Mailbox::on_announce(Link& link, const Frame& frame, Bytes body) {
+Status Mailbox::on_announce(TcpLink& link, const TcpFrame& frame, Bytes body) {
   TRIREME_TRY(announcement, check_announcement(frame, body));
   Port& port = port_of(link.peer(), frame.group, frame.lane);
   if (port.num_waiting == kTcpUntaken) {
@@ -162,7 +162,7 @@ Status Mailbox::on_announce(Link& link, const Frame& frame, Bytes body) {
   return Done{};
 }
 
-Status Mailbox::on_accept(Link& link, const Frame& frame) {
+Status Mailbox::on_accept(TcpLink& link, const TcpFrame& frame) {
   const bool is_known = frame.sender < messages_.size();
   TcpMessage* const message = is_known ? &messages_[frame.sender] : nullptr;
   const bool is_awaited = is_known && message->transfer != nullptr && message->transfer->is_send &&
@@ -177,7 +177,7 @@ Status Mailbox::on_accept(Link& link, const Frame& frame) {
   return Done{};
 }
 
-Status Mailbox::on_frame(Link& link, const Frame& frame, Bytes body) {
+Status Mailbox::on_frame(TcpLink& link, const TcpFrame& frame, Bytes body) {
   if (frame.kind == FrameKind::Announce) return on_announce(link, frame, body);
   if (frame.kind == FrameKind::News) {
     TRIREME_TRY(news, check_news(body, fabric_.size()));
@@ -190,7 +190,7 @@ Status Mailbox::on_frame(Link& link, const Frame& frame, Bytes body) {
   return frame.kind == FrameKind::Accept ? on_accept(link, frame) : Status(Done{});
 }
 
-Result<TcpMessage*> Mailbox::on_payload(Link& link, const Frame& frame) {
+Result<TcpMessage*> Mailbox::on_payload(TcpLink& link, const TcpFrame& frame) {
   const bool is_known = frame.receiver < messages_.size();
   TcpMessage* const message = is_known ? &messages_[frame.receiver] : nullptr;
   const bool is_awaited = is_known && message->transfer != nullptr && !message->transfer->is_send &&

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/tcp/handshake.h"
-#include "comm/tcp/link.h"
+#include "comm/tcp/tcp_link.h"
 
 namespace trireme {
 
@@ -16,17 +16,17 @@ namespace trireme {
 // receiver has accepted it, and goes straight to its target. So memory is bounded: of each sender
 // at most kTcpUntaken messages wait in each lane of each group, and the sender holds back the
 // others. Used only on the communication thread.
-class Mailbox : private Link::Receiver {
+class Mailbox : private TcpLink::Receiver {
  public:
   Mailbox(int rank, uint64_t epoch, Fabric& fabric, TcpLog log);
   ~Mailbox() override;
-  void add_link(int peer, std::unique_ptr<Stream> stream);
+  void add_link(int peer, std::unique_ptr<ByteStream> stream);
   void add_link(int peer, std::unique_ptr<SocketStream> stream);
   bool has_sockets() const { return !sockets_.empty(); }
 
   // A message that waits to be taken.
   struct Waiting {
-    Frame frame;
+    TcpFrame frame;
     Announcement announcement;
   };
 
@@ -66,16 +66,16 @@ class Mailbox : private Link::Receiver {
     std::unique_ptr<std::byte[]> payloads;  // kTcpInlineBytes for each place
   };
   struct Peer {
-    std::unique_ptr<Link> link;
+    std::unique_ptr<TcpLink> link;
     SocketStream* socket = nullptr;  // null: within the host
     std::deque<Port> ports;
     bool is_closed = false;
   };
 
-  Status on_frame(Link& link, const Frame& frame, Bytes body) override;
-  Result<TcpMessage*> on_payload(Link& link, const Frame& frame) override;
-  Status on_announce(Link& link, const Frame& frame, Bytes body);
-  Status on_accept(Link& link, const Frame& frame);
+  Status on_frame(TcpLink& link, const TcpFrame& frame, Bytes body) override;
+  Result<TcpMessage*> on_payload(TcpLink& link, const TcpFrame& frame) override;
+  Status on_announce(TcpLink& link, const TcpFrame& frame, Bytes body);
+  Status on_accept(TcpLink& link, const TcpFrame& frame);
   Port& port_of(int peer, int group, Lane lane);
   Peer& peer_of(int peer) { return peers_[size_t(peer)]; }
   bool poll_link(Peer& peer);

@@ -22,7 +22,7 @@ constexpr double kAbortFinishS = 0.5;  // for the news that the run is over
 // The communication thread looks at events that cannot wake it so often: at the bell while it
 // waits for a socket, at the processes of this host, and at the news of other hosts.
 constexpr int64_t kSocketNapNs = 100'000;
-constexpr int64_t kNapNs = 2'000'000;
+constexpr int64_t kIdleNapNs = 2'000'000;
 
 template <typename T>
 T value_or_throw(Result<T> result) {
@@ -88,7 +88,7 @@ void TcpBackend::make_links(std::vector<Introduction> ranks, std::vector<Socket>
       prepare_for_messages(socket, std::min(kSilenceS, options_.timeout_s));
       mailbox_->add_link(peer, std::make_unique<SocketStream>(std::move(socket)));
     } else {
-      mailbox_->add_link(peer, std::unique_ptr<Stream>(std::make_unique<RingStream>(
+      mailbox_->add_link(peer, std::unique_ptr<ByteStream>(std::make_unique<RingStream>(
                                    *fabric_, peer, inbox(peer, own, ranks[size_t(peer)]),
                                    inbox(own, peer, ranks[size_t(own)]))));
     }
@@ -109,10 +109,10 @@ std::unique_ptr<SharedMemory> TcpBackend::allocate_shared(int64_t bytes) {
 
 int TcpBackend::polls(bool operations_under_way) const {
   if (!operations_under_way) return 20;
-  return mailbox_->has_sockets() ? std::min(spins_, 100) : spins_;  // a poll of sockets is a call
+  return mailbox_->has_sockets() ? std::min(spins_, 10) : spins_;  // a poll of sockets is a call
 }
 
-int64_t TcpBackend::nap_ns(bool) const { return kNapNs; }
+int64_t TcpBackend::nap_ns(bool) const { return kIdleNapNs; }
 
 void TcpBackend::sleep(Doorbell& bell, uint32_t seen, bool operations_under_way) {
   // Bytes that arrived before the sleep was announced have not rung the bell.

@@ -121,9 +121,9 @@ Result<std::vector<int32_t>> check_nodes(Bytes bytes, int size) {
   return nodes;
 }
 
-Result<Frame> check_frame(Bytes bytes) {
-  TRIREME_TRY(frame, copy_of<Frame>(bytes, "message"));
-  if (frame.magic != Frame{}.magic) return refuse("message", "it begins with other bytes");
+Result<TcpFrame> check_frame(Bytes bytes) {
+  TRIREME_TRY(frame, copy_of<TcpFrame>(bytes, "message"));
+  if (frame.magic != TcpFrame{}.magic) return refuse("message", "it begins with other bytes");
   if (!is_at_most(frame.kind, FrameKind::News) || !is_at_most(frame.lane, Lane::Direct)) {
     return refuse("message", fmt::format("kind {}, lane {}", int(frame.kind), int(frame.lane)));
   }
@@ -149,7 +149,7 @@ Result<Frame> check_frame(Bytes bytes) {
   return frame;
 }
 
-Result<Announcement> check_announcement(const Frame& frame, Bytes body) {
+Result<Announcement> check_announcement(const TcpFrame& frame, Bytes body) {
   const bool is_short = frame.message_bytes <= kTcpInlineBytes;
   const size_t payload = is_short ? size_t(frame.message_bytes) : 0;
   if (body.size() != sizeof(SignatureRecord) + payload) {

@@ -92,7 +92,7 @@ enum class FrameKind : uint8_t {
   News,      // a NewsMessage
 };
 
-struct Frame {
+struct TcpFrame {
   uint32_t magic = 0x31525431;
   FrameKind kind = FrameKind::News;
   Lane lane = Lane::Collective;
@@ -105,13 +105,13 @@ struct Frame {
   int64_t message_bytes = 0;  // Announce: of the whole payload
   int64_t body_bytes = 0;     // that follow
 };
-Result<Frame> check_frame(Bytes bytes);
+Result<TcpFrame> check_frame(Bytes bytes);
 
 struct Announcement {
   SignatureRecord signature;
   Bytes payload;  // of a short message; it lies in the checked bytes
 };
-Result<Announcement> check_announcement(const Frame& frame, Bytes body);
+Result<Announcement> check_announcement(const TcpFrame& frame, Bytes body);
 Result<NewsMessage> check_news(Bytes body, int size);
 
 }  // namespace trireme

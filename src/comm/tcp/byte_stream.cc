@@ -1,4 +1,4 @@
-#include "comm/tcp/stream.h"
+#include "comm/tcp/byte_stream.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>

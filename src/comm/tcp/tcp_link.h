@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/tcp/stream.h"
+#include "comm/tcp/byte_stream.h"
 #include "comm/tcp/wire.h"
 
 namespace trireme {
@@ -24,23 +24,23 @@ struct TcpMessage {
 
 // Frames between this rank and one other. It cuts long payloads into segments, which take turns
 // with each other and with short frames, so that no message holds up the others.
-class Link {
+class TcpLink {
  public:
   // Gets the frames that have arrived. Errors that it returns break the link.
   class Receiver {
    public:
     virtual ~Receiver() = default;
-    virtual Status on_frame(Link& link, const Frame& frame, Bytes body) = 0;
+    virtual Status on_frame(TcpLink& link, const TcpFrame& frame, Bytes body) = 0;
     // Returns the message to which a segment belongs; null if it was cancelled.
-    virtual Result<TcpMessage*> on_payload(Link& link, const Frame& frame) = 0;
+    virtual Result<TcpMessage*> on_payload(TcpLink& link, const TcpFrame& frame) = 0;
   };
 
-  Link(int peer, uint64_t epoch, std::unique_ptr<Stream> stream);
+  TcpLink(int peer, uint64_t epoch, std::unique_ptr<ByteStream> stream);
   int peer() const { return peer_; }
-  const Stream& stream() const { return *stream_; }
+  const ByteStream& stream() const { return *stream_; }
 
   // Sends a frame. Its body is copied.
-  void send(Frame frame, Bytes body, Bytes more_body = {});
+  void send(TcpFrame frame, Bytes body, Bytes more_body = {});
   // Sends the payload of an accepted message. Sets is_done once nothing of it is needed any more.
   void send_payload(TcpMessage& message);
   // The memory of the message may no longer be used.
@@ -62,19 +62,19 @@ class Link {
   bool write_some();
   bool read_some();
   Result<bool> take_frame(Receiver& receiver);
-  Status begin_payload(Receiver& receiver, const Frame& frame);
+  Status begin_payload(Receiver& receiver, const TcpFrame& frame);
   void land_buffered();
   void end_landing(int64_t bytes);
   int64_t buffered() const { return in_end_ - in_begin_; }
 
   int peer_;
   uint64_t epoch_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<ByteStream> stream_;
 
   std::vector<std::byte> out_;  // short frames; those before out_begin_ are written
   size_t out_begin_ = 0;
   std::vector<TcpMessage*> sends_;  // in turns; the first one sends the next segment
-  Frame segment_head_;
+  TcpFrame segment_head_;
   TcpMessage* segment_of_ = nullptr;
   const std::byte* segment_ = nullptr;
   int64_t segment_bytes_ = 0;

@@ -21,9 +21,9 @@ class StreamClosed : public std::runtime_error {
 };
 
 // Bytes between two ranks, in both directions and in order. Nothing waits.
-class Stream {
+class ByteStream {
  public:
-  virtual ~Stream() = default;
+  virtual ~ByteStream() = default;
   // Writes as many of the bytes as fit now, and returns their number.
   virtual int64_t write(std::span<const iovec> parts) = 0;
   // Reads as many bytes as there are now, at most those that fit, and returns their number.
@@ -33,7 +33,7 @@ class Stream {
 };
 
 // Through a socket, between hosts. An edge-triggered epoll set says when to try again.
-class SocketStream : public Stream {
+class SocketStream : public ByteStream {
  public:
   explicit SocketStream(Socket socket);
   int64_t write(std::span<const iovec> parts) override;
@@ -62,7 +62,7 @@ struct ByteRing {
 };
 
 // Through two rings, within a host.
-class RingStream : public Stream {
+class RingStream : public ByteStream {
  public:
   // `to` lies in the window of `peer`, `from` in that of this rank.
   RingStream(Fabric& fabric, int peer, ByteRing& to, ByteRing& from)

@@ -1,4 +1,4 @@
-#include "comm/tcp/link.h"
+#include "comm/tcp/tcp_link.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kHeadBytes = int64_t(sizeof(Frame));
+constexpr int64_t kHeadBytes = int64_t(sizeof(TcpFrame));
 constexpr int64_t kBufferBytes = int64_t{64} << 10;
 constexpr size_t kOutBytes = size_t{256} << 10;
 constexpr size_t kSends = 64;
@@ -22,7 +22,7 @@ iovec part(const void* data, int64_t bytes) { return {const_cast<void*>(data), s
 
 }  // namespace
 
-Link::Link(int peer, uint64_t epoch, std::unique_ptr<Stream> stream)
+TcpLink::TcpLink(int peer, uint64_t epoch, std::unique_ptr<ByteStream> stream)
     : peer_(peer), epoch_(epoch), stream_(std::move(stream)) {
   out_.reserve(kOutBytes);
   sends_.reserve(kSends);
@@ -31,7 +31,7 @@ Link::Link(int peer, uint64_t epoch, std::unique_ptr<Stream> stream)
   staging_.resize(size_t(kTcpSegmentBytes));
 }
 
-void Link::send(Frame frame, Bytes body, Bytes more_body) {
+void TcpLink::send(TcpFrame frame, Bytes body, Bytes more_body) {
   frame.epoch = epoch_;
   frame.body_bytes = int64_t(body.size() + more_body.size());
   for (const Bytes bytes : {bytes_of(frame), body, more_body}) {
@@ -39,9 +39,9 @@ void Link::send(Frame frame, Bytes body, Bytes more_body) {
   }
 }
 
-void Link::send_payload(TcpMessage& message) { sends_.push_back(&message); }
+void TcpLink::send_payload(TcpMessage& message) { sends_.push_back(&message); }
 
-void Link::forget(TcpMessage& message) {
+void TcpLink::forget(TcpMessage& message) {
   std::erase(sends_, &message);
   if (landing_ == &message) landing_ = nullptr;
   if (segment_of_ != &message) return;
@@ -51,7 +51,7 @@ void Link::forget(TcpMessage& message) {
   segment_of_ = nullptr;
 }
 
-void Link::begin_segment() {
+void TcpLink::begin_segment() {
   TcpMessage& message = *sends_.front();
   segment_of_ = &message;
   segment_ = message.transfer->source + message.moved;
@@ -63,7 +63,7 @@ void Link::begin_segment() {
                    .body_bytes = segment_bytes_};
 }
 
-void Link::end_segment() {
+void TcpLink::end_segment() {
   TcpMessage* const message = std::exchange(segment_of_, nullptr);
   if (message == nullptr) return;
   message->moved += segment_bytes_;
@@ -72,7 +72,7 @@ void Link::end_segment() {
   if (!message->is_done) sends_.push_back(message);
 }
 
-bool Link::write_some() {
+bool TcpLink::write_some() {
   if (segment_left_ > 0) {
     const int64_t head_left = std::max<int64_t>(segment_left_ - segment_bytes_, 0);
     const int64_t body_left = std::min(segment_left_, segment_bytes_);
@@ -99,13 +99,13 @@ bool Link::write_some() {
   return write_some();
 }
 
-bool Link::flush() {
+bool TcpLink::flush() {
   bool moved = false;
   for (int turn = 0; turn < kMostTurns && write_some(); ++turn) moved = true;
   return moved;
 }
 
-Status Link::begin_payload(Receiver& receiver, const Frame& frame) {
+Status TcpLink::begin_payload(Receiver& receiver, const TcpFrame& frame) {
   TRIREME_TRY(message, receiver.on_payload(*this, frame));
   landing_ = message;
   landing_bytes_ = landing_left_ = frame.body_bytes;
@@ -114,7 +114,7 @@ Status Link::begin_payload(Receiver& receiver, const Frame& frame) {
 }
 
 // Takes the next frame out of the buffer. False if it is not complete yet.
-Result<bool> Link::take_frame(Receiver& receiver) {
+Result<bool> TcpLink::take_frame(Receiver& receiver) {
   if (buffered() < kHeadBytes) return false;
   const Bytes head(in_.data() + in_begin_, size_t(kHeadBytes));
   TRIREME_TRY(frame, check_frame(head));
@@ -137,7 +137,7 @@ Result<bool> Link::take_frame(Receiver& receiver) {
 }
 
 // `bytes` of the segment have arrived, in the target or in the staging memory.
-void Link::end_landing(int64_t bytes) {
+void TcpLink::end_landing(int64_t bytes) {
   landing_left_ -= bytes;
   const bool is_copied = landing_ != nullptr && landing_->transfer->landing == Landing::Copy;
   if (is_copied) landing_->moved += bytes;
@@ -151,7 +151,7 @@ void Link::end_landing(int64_t bytes) {
   message->is_done = message->moved == message->transfer->bytes;
 }
 
-void Link::land_buffered() {
+void TcpLink::land_buffered() {
   const int64_t bytes = std::min(buffered(), landing_left_);
   const bool is_copied = landing_ != nullptr && landing_->transfer->landing == Landing::Copy;
   std::byte* target = is_copied ? landing_->transfer->target + landing_->moved
@@ -162,7 +162,7 @@ void Link::land_buffered() {
 }
 
 // Reads payload to its place, and what comes behind it into the buffer.
-bool Link::read_some() {
+bool TcpLink::read_some() {
   if (in_begin_ == in_end_) {
     in_begin_ = in_end_ = 0;
   } else if (in_end_ > kBufferBytes / 2) {
@@ -182,7 +182,7 @@ bool Link::read_some() {
   return got > 0;
 }
 
-Result<bool> Link::receive(Receiver& receiver) {
+Result<bool> TcpLink::receive(Receiver& receiver) {
   bool moved = false;
   for (int turn = 0; turn < kMostTurns; ++turn) {
     while (landing_left_ > 0 ? buffered() > 0 : true) {

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# By hand: the bandwidth of tcp between two network namespaces beside that of iperf3, in turns.
+# Usage: bandwidth.sh RANKS_PROGRAM [TURNS]. Exit code 77: skipped.
+set -u
+program=$(realpath "$1")
+turns=${2:-3}
+tag=tb$((RANDOM % 1000))
+a=${tag}a b=${tag}b
+net=10.$((RANDOM % 200 + 20)).$((RANDOM % 250))
+clean() {
+  for host in $a $b; do
+    for pid in $(ip netns pids $host 2>/dev/null); do kill -9 "$pid" 2>/dev/null; done
+    ip netns del $host 2>/dev/null
+  done
+}
+trap clean EXIT
+skip() { echo "skipped: $1"; exit 77; }
+command -v ip >/dev/null && command -v iperf3 >/dev/null || skip "ip and iperf3 are not installed"
+ip netns add $a 2>/dev/null && ip netns add $b &&
+  ip link add $tag netns $a type veth peer name eth0 netns $b ||
+  skip "network namespaces cannot be made here"
+ip -n $a addr add $net.1/24 dev $tag && ip -n $a link set $tag up && ip -n $a link set lo up
+ip -n $b addr add $net.2/24 dev eth0 && ip -n $b link set eth0 up && ip -n $b link set lo up
+
+rank() {  # rank HOST RANK: runs one of two ranks there
+  ip netns exec "$1" env TRIREME_RENDEZVOUS=$net.1:4000 TRIREME_SECRET=by-hand TRIREME_EPOCH=1 \
+    TRIREME_RANK="$2" TRIREME_RANKS=2 "$program" speed 60
+}
+ip netns exec $b iperf3 -s -D >/dev/null
+for ((turn = 0; turn < turns; turn++)); do
+  ip netns exec $a iperf3 -c $net.2 -t 2 -f g | awk '/receiver/ {print "iperf3", $7 / 8, "GB/s"}'
+  ip netns exec $a "$program" rendezvous $net.1:4000 2 by-hand &
+  rank $b 1 &
+  rank $a 0
+  wait
+done

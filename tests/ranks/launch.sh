@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# How runs of `trireme launch` end: a rank that is killed is named, a signal saves, and no rank
+# outlives its agent. Usage: launch.sh TRIREME CONFIGS
+set -uo pipefail
+trireme=$1
+configs=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+fail() { echo "FAILED: $*"; failed=1; }
+
+# start NAME: an endless run of two ranks; sets agent and pids, in the order of the ranks.
+start() {
+  "$trireme" launch "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per_rank=1 \
+    --set checkpoint.every=5 --set run.reproducible=layout --set run.steps=100000 \
+    --set checkpoint.keep=1 --out "$folder/$1" 2>"$folder/log" &
+  agent=$!
+  for ((i = 0; i < 600; i++)); do
+    compgen -G "$folder/$1/checkpoints/step-*/index.json" >/dev/null && break
+    sleep 0.05
+  done
+  pids=($(pgrep -P $agent | sort -n))
+}
+# Waits up to ten seconds for a process.
+ends() {
+  for ((i = 0; i < 200; i++)); do kill -0 "$1" 2>/dev/null || return 0; sleep 0.05; done
+  return 1
+}
+
+start killed
+kill -KILL "${pids[1]}"
+ends $agent || fail "the run goes on without rank 1"
+wait $agent
+code=$?
+[[ $code == 5 ]] || fail "exit code $code after rank 1 was killed"
+grep -q 'rank 1 failed first: it was killed by signal 9' "$folder/log" || fail "rank 1 is not named"
+grep -q '"event":"failure".*rank 1 has died' "$folder/killed/metrics.jsonl" ||
+  fail "no cause in the metrics"
+
+for signal in INT TERM USR1; do
+  start "asked-$signal"
+  kill -$signal $agent
+  ends $agent || fail "SIG$signal does not end the run"
+  wait $agent
+  code=$?
+  [[ $code == 130 ]] || fail "exit code $code after SIG$signal"
+  grep -q 'stopped and saved' "$folder/log" || fail "the run has not saved after SIG$signal"
+done
+
+start orphaned
+kill -KILL $agent
+for pid in "${pids[@]}"; do ends "$pid" || fail "rank $pid has outlived its agent"; done
+wait $agent 2>/dev/null
+
+"$trireme" launch "$configs/tiny-gpt2.toml" --set model.layres=2 --out "$folder/wrong" \
+  2>"$folder/log"
+[[ $? == 2 ]] || fail "a wrong key is not refused with exit code 2"
+"$trireme" train "$configs/tiny-gpt2.toml" --set run.backend=tcp --out "$folder/wrong" \
+  2>"$folder/log"
+[[ $? == 2 ]] && grep -q 'trireme launch' "$folder/log" || fail "train with tcp is not refused"
+((failed == 0)) || cat "$folder/log"
+exit $failed
