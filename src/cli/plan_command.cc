@@ -192,7 +192,8 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   order_near_ties(search.best);
   LayoutSearch front;
   if (options.pareto) {
-    TRIREME_TRY(searched, search_front(config, priced.host, priced.hardware, num_ranks));
+    TRIREME_TRY(searched, search_front(config, priced.host, priced.hardware,
+                                       all_layouts(num_ranks, config, priced.hardware)));
     front = std::move(searched);
   }
   const JobWords words = job_words(options.config, options.jobs);

@@ -143,6 +143,7 @@ std::string search_text(const FoundLayouts& found, bool explain) {
 
 Json layout_json(const LayoutChoice& layout) {
   const Mesh& mesh = layout.mesh;
+  const LayoutTransfers transfers = layout.transfers.value_or(LayoutTransfers{});
   return {{"tp", mesh.tp},
           {"cp", mesh.cp},
           {"pp", mesh.pp},
@@ -156,7 +157,11 @@ Json layout_json(const LayoutChoice& layout) {
           {"sequence", layout.exchange.sequence},
           {"tp_overlap", layout.exchange.tp_overlap},
           {"context", name_of(layout.exchange.context)},
-          {"hsdp_shard", layout.hsdp_shard}};
+          {"hsdp_shard", layout.hsdp_shard},
+          {"order", to_string(layout.mesh.order)},
+          {"offload", name_of(transfers.offload)},
+          {"bucket_bytes", transfers.bucket_bytes},
+          {"prefetch", transfers.prefetch}};
 }
 
 Json search_json(const FoundLayouts& found) {

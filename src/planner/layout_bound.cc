@@ -1,6 +1,7 @@
 #include "planner/layout_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -99,8 +100,28 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
   return &found->second.value();
 }
 
-void LayoutBounds::take_any_of(std::vector<LayerExchange> exchanges) {
+void LayoutBounds::take_any_of(std::vector<LayerExchange> exchanges,
+                               std::vector<MeshOrder> orders) {
   any_of_ = std::move(exchanges);
+  if (any_order_ != orders) work_.clear();
+  any_order_ = std::move(orders);
+}
+
+// Returns the mesh of a layout in every order that is taken.
+std::vector<Mesh> LayoutBounds::meshes_of(const LayoutChoice& layout) const {
+  if (any_order_.empty()) return {layout.mesh};
+  std::vector<Mesh> meshes(any_order_.size(), layout.mesh);
+  for (size_t i = 0; i < meshes.size(); ++i) meshes[i].order = any_order_[i];
+  return meshes;
+}
+
+LayoutBounds::LayerSpans LayoutBounds::spans_of(const LayoutChoice& layout) const {
+  LayerSpans spans;
+  for (const Mesh& mesh : meshes_of(layout)) {
+    spans.push_back({span_of(mesh, MeshAxis::Tp), span_of(mesh, MeshAxis::Cp),
+                     mesh.ep_dp() > 1 ? span_of(mesh, MeshAxis::Dp) : RankSpan{}});
+  }
+  return spans;
 }
 
 LayoutBounds::ExchangeKey LayoutBounds::exchange_key(const LayoutChoice& layout) const {
@@ -224,30 +245,47 @@ LayoutBounds::ExchangeTimes LayoutBounds::price_exchanges(const LayoutChoice& la
 }
 
 const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutChoice& layout) {
-  const Mesh& mesh = layout.mesh;
-  const int pp_between_experts = mesh.ep_dp() > 1 ? mesh.pp : 1;
   const auto [found, is_new] =
-      layer_exchanges_.try_emplace({layer_key(layout), pp_between_experts, mesh.size()});
-  if (is_new) {
-    const auto least = [](const ExchangeTimes& a, const ExchangeTimes& b) {
-      return ExchangeTimes{std::min(a.forward_s, b.forward_s),
-                           std::min(a.backward_s, b.backward_s)};
-    };
-    found->second = joined_of<ExchangeTimes>(
-        any_of_, layout, least, [&](const LayoutChoice& one) { return price_exchanges(one); });
-  }
+      layer_exchanges_.try_emplace({layer_key(layout), spans_of(layout), layout.mesh.size()});
+  if (!is_new) return found->second;
+  const auto least = [](const ExchangeTimes& a, const ExchangeTimes& b) {
+    return ExchangeTimes{std::min(a.forward_s, b.forward_s), std::min(a.backward_s, b.backward_s)};
+  };
+  const auto in_any_order = [&](LayoutChoice one) {
+    const std::vector<Mesh> meshes = meshes_of(one);
+    one.mesh = meshes.front();
+    ExchangeTimes times = price_exchanges(one);
+    for (size_t i = 1; i < meshes.size(); ++i) {
+      one.mesh = meshes[i];
+      times = least(times, price_exchanges(one));
+    }
+    return times;
+  };
+  found->second = joined_of<ExchangeTimes>(any_of_, layout, least, in_any_order);
   return found->second;
 }
 
-// Bytes per second of reductions or gathers over dp; 0 if no bound is known for them. With hybrid
-// sharding a gradient takes two links: a rank scatters all of it among the ranks that shard the
-// parameters, and sums its own part with the replicas of these.
-double LayoutBounds::dp_bytes_per_s(const LayoutChoice& layout, bool is_reduction) const {
-  const Mesh& mesh = layout.mesh;
-  const bool is_inside = mesh.size() <= hardware_.ranks_per_node();
-  if (started_.model.has_experts() || is_inside) return 0.0;
+// Bytes per second of reductions or gathers over dp, in the fastest order that is taken; 0 if no
+// bound is known for one of them.
+double LayoutBounds::dp_bytes_per_s(const LayoutChoice& layout, Orders orders,
+                                    bool is_reduction) const {
+  if (started_.model.has_experts()) return 0.0;
+  double fastest = 0.0;
+  for (const Mesh& mesh :
+       orders == Orders::Own ? std::vector<Mesh>{layout.mesh} : meshes_of(layout)) {
+    const double bytes_per_s = dp_bytes_per_s(mesh, num_shards(layout), is_reduction);
+    if (bytes_per_s <= 0.0) return 0.0;
+    fastest = std::max(fastest, bytes_per_s);
+  }
+  return fastest;
+}
+
+// With hybrid sharding a gradient takes two links: a rank scatters all of it among the ranks that
+// shard the parameters, and sums its own part with the replicas of these. Ranks that share a node
+// may send fewer bytes than the bound counts.
+double LayoutBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const {
   const RankSpan dp = span_of(mesh, MeshAxis::Dp);
-  const double shards = num_shards(layout);
+  if ((dp.count - 1) * dp.stride < hardware_.ranks_per_node()) return 0.0;
   const auto of_shards = int64_t(shards);
   const double near = group_link(hardware_, {of_shards, dp.stride}).bytes_per_s;
   const int64_t replicas = dp.count / of_shards;
@@ -262,8 +300,9 @@ double LayoutBounds::dp_bytes_per_s(const LayoutChoice& layout, bool is_reductio
 // A rank sends every gradient at least once, except those of its own part. Its part is a whole
 // number of norm chunks; the last chunk of each tensor is small. ZeRO levels 2 and 3 reduce every
 // micro-batch.
-double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
-  const double bytes_per_s = dp_bytes_per_s(layout, true);
+double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders,
+                                             double num_microbatches) {
+  const double bytes_per_s = dp_bytes_per_s(layout, orders, true);
   if (bytes_per_s <= 0.0) return 0.0;
   const LayerParams& params = params_of_layer(layout.mesh);
   const double own = (params.elements + params.tensors * double(kNormChunk)) / num_shards(layout);
@@ -272,14 +311,23 @@ double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, double 
   return sent_bytes * (layout.zero >= 2 ? num_microbatches : 1.0) / bytes_per_s;
 }
 
-// At ZeRO level 3, F and B of each micro-batch gather every layer. The first and the last layer of
+bool LayoutBounds::joins_layers(const Mesh& mesh, int64_t bucket_bytes) {
+  return params_of_layer(mesh).grads_bytes < double(bucket_bytes);
+}
+
+// The most layers that one bucket holds.
+double LayoutBounds::layers_of_bucket(const Mesh& mesh) {
+  const double layers = double(most_bucket_bytes_) / params_of_layer(mesh).grads_bytes;
+  return std::max(1.0, std::floor(layers));
+}
+
+// At ZeRO level 3, F and B of each micro-batch gather every layer. The first and the last bucket of
 // a chunk may still be unsharded from the action before. A rank sends its part to each other rank,
 // so the bound takes the smallest part.
-double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches) {
-  const double bytes_per_s = dp_bytes_per_s(layout, false);
-  const LayerParams& params = params_of_layer(layout.mesh);
-  const bool is_alone = params.grads_bytes >= double(started_.config.parallel.bucket_bytes);
-  if (bytes_per_s <= 0.0 || layout.zero < 3 || !is_alone) return 0.0;
+double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, Orders orders,
+                                             double num_microbatches) {
+  const double bytes_per_s = dp_bytes_per_s(layout, orders, false);
+  if (bytes_per_s <= 0.0 || layout.zero < 3) return 0.0;
   const double others = num_shards(layout) - 1.0;
   const double sent_bytes =
       others * least_part_of_layer(layout) * double(size_of(started_.shape.compute));
@@ -303,8 +351,9 @@ double LayoutBounds::update_seconds_of_layer(const LayoutChoice& layout) {
 const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
                                                               const Stages& stages,
                                                               uint64_t again) {
-  if (mesh_of_work_ != layout.mesh) work_.clear();
-  mesh_of_work_ = layout.mesh;
+  const Mesh mesh = meshes_of(layout).front();
+  if (mesh_of_work_ != mesh) work_.clear();
+  mesh_of_work_ = mesh;
   const auto [found, is_new] =
       work_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute,
                          again, exchange_key(layout)});
@@ -337,6 +386,7 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   const ScheduleTraits& traits = traits_of(layout.schedule);
   // The ranks that hold one stage share its micro-batches.
   const double own_m = m / traits.param_copies();
+  const double of_bucket = layers_of_bucket(mesh);
   std::vector<RankWork> ranks;
   for (int rank = 0; rank < mesh.pp; ++rank) {
     RankWork own{.least_layers = double(started_.model.layers)};
@@ -347,7 +397,7 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
       busy_s += own_m * (forward_s[stage] + backward_s[stage]);
       own.compute_s += own_m * compute_s[stage];
       own.layers += num_layers;
-      own.inner_layers += std::max(0.0, num_layers - 2.0);
+      own.inner_layers += std::max(0.0, num_layers - 2.0 * of_bucket);
       own.least_layers = std::min(own.least_layers, num_layers);
       own.most_backward_s = std::max(own.most_backward_s, backward_compute_s[stage]);
       start_s = std::min(start_s, forward_before[stage]);
@@ -368,8 +418,9 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const int64_t num_microbatches = started_.global_sequences / mesh.dp / layout.micro_sequences;
   const double m = double(num_microbatches);
   const double own_m = m / traits_of(layout.schedule).param_copies();
-  const double reduce_s = reduce_seconds_of_layer(layout, own_m);
-  const double gather_s = gather_seconds_of_layer(layout, own_m);
+  const Orders orders = with_schedule ? Orders::Taken : Orders::Own;
+  const double reduce_s = reduce_seconds_of_layer(layout, orders, own_m);
+  const double gather_s = gather_seconds_of_layer(layout, orders, own_m);
   const double update_s = update_seconds_of_layer(layout);
   double step_s = 0.0;
   for (const RankWork& own : work(layout, *found, again)) {
@@ -401,7 +452,7 @@ double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
     return is_sharded ? bytes / zero.degree : bytes;
   };
   const LayerParams& layer = params_of_layer(layout.mesh);
-  const OffloadChoice offload = started_.config.memory.offload;
+  const OffloadChoice offload = layout.transfers.value_or(transfers_of(started_.config)).offload;
   double bytes = part(layer.grads_bytes, zero.shards_grads());
   if (offload != OffloadChoice::All) bytes += part(layer.params_bytes, zero.shards_params());
   if (offload == OffloadChoice::None) bytes += part(layer.optimizer_bytes, zero.level >= 1);

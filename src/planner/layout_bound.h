@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -26,17 +27,28 @@ inline constexpr double kRounding = 1.0 - 1e-9;
 class LayoutBounds {
  public:
   LayoutBounds(RunPlan started, const Hardware& hardware)
-      : started_(std::move(started)), hardware_(hardware), collectives_(comm_cost(started_)) {}
+      : started_(std::move(started)),
+        hardware_(hardware),
+        most_bucket_bytes_(started_.config.parallel.bucket_bytes),
+        collectives_(comm_cost(started_)) {}
 
-  // Makes all bounds hold for each of these exchanges of a mesh, whichever one a layout names, so
-  // that one bound stands for many layouts. With none, they are those of the exchange that the
-  // layout names, as at first. A mesh must always come with the same exchanges.
-  void take_any_of(std::vector<LayerExchange> exchanges);
+  // Makes all bounds hold for each of these exchanges and orders of a mesh, whichever ones a layout
+  // names, so that one bound stands for many layouts. With none, they are those of the exchange and
+  // order that the layout names, as at first. A mesh must always come with the same exchanges and
+  // orders.
+  void take_any_of(std::vector<LayerExchange> exchanges, std::vector<MeshOrder> orders);
+
+  // Makes all bounds of time hold for every bucket of up to so many bytes. At first it is the
+  // configured one.
+  void take_buckets_up_to(int64_t bytes) { most_bucket_bytes_ = bytes; }
+  // True if a bucket of so many bytes holds a layer of this mesh beside something else.
+  bool joins_layers(const Mesh& mesh, int64_t bucket_bytes);
 
   // Here and below the result is Infeasible if there are more stages than layers. `again`: with
   // memory.recompute = "fit" a set of values that costs no more than the one that is chosen.
   Result<double> step_s(const LayoutChoice& layout, uint64_t again = 0);
-  // Bound of the part after the schedule: the update and the reductions that nothing hides.
+  // Bound of the part after the schedule, in the order that the layout names: the update and the
+  // reductions that nothing hides.
   Result<double> after_schedule_s(const LayoutChoice& layout);
 
   Result<NeededBytes> bytes(const LayoutChoice& layout);
@@ -79,7 +91,7 @@ class LayoutBounds {
     double step_s = 0.0;     // with the start and the tail on other ranks, without the update
     double compute_s = 0.0;  // this rank's own compute
     double layers = 0.0;
-    double inner_layers = 0.0;     // layers that are neither the first nor the last of their chunk
+    double inner_layers = 0.0;     // layers in neither the first nor the last bucket of their chunk
     double least_layers = 0.0;     // layers of the smallest chunk
     double most_backward_s = 0.0;  // longest backward compute of a chunk and micro-batch
   };
@@ -87,6 +99,8 @@ class LayoutBounds {
   using ExchangeKey = std::optional<LayerExchange>;
   using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute, uint64_t, ExchangeKey>;
   using LayerKey = std::tuple<int, int, int, int64_t, Recompute, ExchangeKey>;
+  // How tp, cp and the experts along dp lie among the ranks, for every order that is taken.
+  using LayerSpans = std::vector<std::array<RankSpan, 3>>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
   ExchangeKey exchange_key(const LayoutChoice& layout) const;
@@ -102,9 +116,17 @@ class LayoutBounds {
                                     uint64_t again);
   std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
   std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
-  double reduce_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
-  double gather_seconds_of_layer(const LayoutChoice& layout, double num_microbatches);
-  double dp_bytes_per_s(const LayoutChoice& layout, bool is_reduction) const;
+  // The orders for which a bound holds: those that are taken, or the one that the layout names.
+  enum class Orders { Taken, Own };
+  double reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders,
+                                 double num_microbatches);
+  double gather_seconds_of_layer(const LayoutChoice& layout, Orders orders,
+                                 double num_microbatches);
+  std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
+  LayerSpans spans_of(const LayoutChoice& layout) const;
+  double layers_of_bucket(const Mesh& mesh);
+  double dp_bytes_per_s(const LayoutChoice& layout, Orders orders, bool is_reduction) const;
+  double dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const;
   double price_saved_bytes(const LayoutChoice& layout);
   ExchangeTimes price_exchanges(const LayoutChoice& layout);
   double least_part_of_layer(const LayoutChoice& layout);
@@ -116,13 +138,15 @@ class LayoutBounds {
   RunPlan started_;
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
+  int64_t most_bucket_bytes_;
   std::vector<LayerExchange> any_of_;
+  std::vector<MeshOrder> any_order_;
   // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch,
-  // recomputation and exchange; for the times of exchanges also whether ranks share nodes.
+  // recomputation and exchange; for the times of exchanges also how the ranks lie on nodes.
   std::map<LayerKey, double> layer_saved_bytes_;
   std::map<std::pair<LayerKey, uint64_t>, UnitPrices> unit_prices_;
   std::map<LayerKey, UnitPrices> most_prices_;
-  std::map<std::tuple<LayerKey, int, int>, ExchangeTimes> layer_exchanges_;
+  std::map<std::tuple<LayerKey, LayerSpans, int>, ExchangeTimes> layer_exchanges_;
   std::optional<RecomputeChoice> recompute_choice_;
   std::map<LayerKey, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;

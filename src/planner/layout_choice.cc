@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <numeric>
 
+#include "base/units.h"
 #include "planner/alternatives.h"
 #include "program/make_schedule.h"
 #include "schema/run_config_fields.h"
@@ -47,6 +49,10 @@ void set_exchange(ParallelConfig& parallel, const LayerExchange& exchange) {
   parallel.context = exchange.context;
 }
 
+LayoutTransfers transfers_of(const RunConfig& config) {
+  return {config.memory.offload, config.parallel.bucket_bytes, config.parallel.prefetch};
+}
+
 RunConfig with_layout(RunConfig config, const LayoutChoice& layout) {
   config.parallel.tp = layout.mesh.tp;
   config.parallel.cp = layout.mesh.cp;
@@ -60,6 +66,11 @@ RunConfig with_layout(RunConfig config, const LayoutChoice& layout) {
   config.memory.recompute = layout.recompute;
   set_exchange(config.parallel, layout.exchange);
   config.parallel.hsdp_shard = layout.hsdp_shard;
+  config.parallel.order = to_string(layout.mesh.order);
+  if (!layout.transfers) return config;
+  config.memory.offload = layout.transfers->offload;
+  config.parallel.bucket_bytes = layout.transfers->bucket_bytes;
+  config.parallel.prefetch = layout.transfers->prefetch;
   return config;
 }
 
@@ -74,6 +85,7 @@ std::string describe(const LayoutChoice& layout) {
                                      {"ep", mesh.ep}}) {
     if (degree > 1) add(fmt::format("{} {}", name, degree));
   }
+  if (mesh.order != kUsualOrder) add("order " + to_string(mesh.order));
   if (layout.exchange.sequence) add("sequence");
   if (layout.exchange.tp_overlap) add("tp_overlap");
   if (layout.exchange.context != ContextExchange::Ring) {
@@ -89,6 +101,14 @@ std::string describe(const LayoutChoice& layout) {
   add(fmt::format("micro {}", layout.micro_sequences));
   if (layout.recompute != Recompute::None) {
     add(fmt::format("recompute {}", name_of(layout.recompute)));
+  }
+  const LayoutTransfers transfers = layout.transfers.value_or(LayoutTransfers{});
+  if (transfers.offload != OffloadChoice::None) {
+    add(fmt::format("offload {}", name_of(transfers.offload)));
+  }
+  if (transfers.bucket_bytes > 0) add("buckets of " + format_bytes(transfers.bucket_bytes));
+  if (transfers.prefetch != LayoutTransfers{}.prefetch) {
+    add(fmt::format("prefetch {}", transfers.prefetch));
   }
   return text;
 }
@@ -147,14 +167,37 @@ std::vector<LayerExchange> exchanges_of(const Mesh& mesh) {
   return all;
 }
 
-std::vector<int> shards_of(const Mesh& mesh, int zero, int ranks_per_node) {
-  const int near = std::gcd(mesh.dp, ranks_per_node / (mesh.tp * mesh.cp * mesh.pp));
-  const bool is_apart = zero > 0 && mesh.dp > near && near > 1;
-  return is_apart ? std::vector<int>{0, near} : std::vector<int>{0};
+std::vector<MeshOrder> orders_of(Mesh mesh, const std::vector<MeshOrder>& orders,
+                                 int ranks_per_node) {
+  std::vector<MeshOrder> differing;
+  for (const MeshOrder& order : orders) {
+    mesh.order = order;
+    const bool is_known = std::any_of(differing.begin(), differing.end(), [&](MeshOrder other) {
+      Mesh alike = mesh;
+      alike.order = other;
+      return are_numbered_alike(mesh, alike);
+    });
+    if (!is_known) differing.push_back(order);
+    if (mesh.size() <= ranks_per_node) break;
+  }
+  return differing;
 }
 
-std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
-                                     int64_t global_sequences,
+std::vector<int> shards_of(Mesh mesh, const std::vector<MeshOrder>& orders, int zero,
+                           int ranks_per_node) {
+  std::vector<int> shards = {0};
+  for (const MeshOrder& order : orders) {
+    mesh.order = order;
+    const int near = std::gcd(mesh.dp, ranks_per_node / stride_of(mesh, MeshAxis::Dp));
+    const bool is_apart = zero > 0 && mesh.dp > near && near > 1;
+    const bool is_known = std::find(shards.begin(), shards.end(), near) != shards.end();
+    if (is_apart && !is_known) shards.push_back(near);
+  }
+  return shards;
+}
+
+std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const std::vector<MeshOrder>& orders,
+                                     const ModelSpec& model, int64_t global_sequences,
                                      const std::vector<Recompute>& recomputes, int ranks_per_node) {
   std::vector<LayoutChoice> all;
   if (global_sequences % mesh.dp != 0) return all;
@@ -169,7 +212,7 @@ std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
     }
   };
   for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
-    for (const int shard : shards_of(mesh, zero, ranks_per_node)) add_all(zero, shard);
+    for (const int shard : shards_of(mesh, orders, zero, ranks_per_node)) add_all(zero, shard);
   }
   return all;
 }

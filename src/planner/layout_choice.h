@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,16 @@ struct LayerExchange {
   friend auto operator<=>(const LayerExchange&, const LayerExchange&) = default;
 };
 
+// Where a rank keeps its state, and in which pieces it sends parameters and gradients.
+struct LayoutTransfers {
+  OffloadChoice offload = OffloadChoice::None;
+  int64_t bucket_bytes = 0;
+  int prefetch = 1;
+
+  friend bool operator==(const LayoutTransfers&, const LayoutTransfers&) = default;
+};
+LayoutTransfers transfers_of(const RunConfig& config);
+
 // The settings of a run that do not change what is trained: how its ranks share the work.
 struct LayoutChoice {
   Mesh mesh;
@@ -27,6 +38,7 @@ struct LayoutChoice {
   Recompute recompute = Recompute::None;
   LayerExchange exchange;
   int hsdp_shard = 0;
+  std::optional<LayoutTransfers> transfers = {};  // absent: as configured
 
   friend bool operator==(const LayoutChoice&, const LayoutChoice&) = default;
 };
@@ -55,14 +67,21 @@ std::vector<Recompute> recomputes_of(Recompute configured);
 // sequence parallelism and overlap, and those of cp.
 std::vector<LayerExchange> exchanges_of(const Mesh& mesh);
 
+// Returns those of some orders that number the ranks of a mesh differently, and only the first one
+// if all ranks share a node.
+std::vector<MeshOrder> orders_of(Mesh mesh, const std::vector<MeshOrder>& orders,
+                                 int ranks_per_node);
+
 // Returns the values of parallel.hsdp_shard that differ on a mesh at this ZeRO level: 0, which
-// shards over all of dp, and the data-parallel ranks that share a node, if there are others.
-std::vector<int> shards_of(const Mesh& mesh, int zero, int ranks_per_node);
+// shards over all of dp, and the data-parallel ranks that share a node in one of these orders, if
+// there are others.
+std::vector<int> shards_of(Mesh mesh, const std::vector<MeshOrder>& orders, int zero,
+                           int ranks_per_node);
 
 // Returns every combination of ZeRO level, shards, schedule, chunks, micro-batch and recomputation
 // on one mesh, with the first of its exchanges. Some of them may be infeasible.
-std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const ModelSpec& model,
-                                     int64_t global_sequences,
+std::vector<LayoutChoice> layouts_of(const Mesh& mesh, const std::vector<MeshOrder>& orders,
+                                     const ModelSpec& model, int64_t global_sequences,
                                      const std::vector<Recompute>& recomputes, int ranks_per_node);
 
 }  // namespace trireme

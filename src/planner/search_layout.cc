@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "base/units.h"
 #include "compile/compile_plan.h"
 #include "compile/shape_for_mesh.h"
+#include "planner/kept_layouts.h"
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
 #include "predict/price_schedule.h"
@@ -27,14 +29,21 @@ struct Candidate {
   double least_s = 0.0;
   int64_t least_bytes = 0;
   int64_t index = 0;
-  uint64_t again = 0;  // with memory.recompute = "fit" the cheapest values that may fit
-  // If positive: stands for the layouts with any of exchanges_[mesh - 1].
-  int mesh = 0;
+  uint64_t again = 0;             // with memory.recompute = "fit" the cheapest values that may fit
+  int mesh = 0;                   // of any_of_; the candidate stands for all its orders
+  int offload = 0;                // of offloads_
+  bool has_any_exchange = false;  // it stands for all the exchanges of its mesh
+};
+
+// The exchanges and orders for which a candidate of one mesh stands.
+struct AnyOfMesh {
+  std::vector<LayerExchange> exchanges;
+  std::vector<MeshOrder> orders;
 };
 
 // True if a comes after b: the candidate with the lowest bound is taken first.
 bool comes_after(const Candidate& a, const Candidate& b) {
-  return std::tie(a.least_s, a.index) > std::tie(b.least_s, b.index);
+  return std::tie(a.least_s, a.index, a.offload) > std::tie(b.least_s, b.index, b.offload);
 }
 
 // Exchanges of one mesh at most, so that every layout has an index of its own.
@@ -46,13 +55,14 @@ struct Simulated {
   double makespan_s = 0.0;
   std::vector<double> saved_bytes;  // [pp]
 };
-using SimulatedKey = std::tuple<int, int, int, int, int, ScheduleKind, int, int64_t, Recompute,
-                                LayerExchange, uint64_t>;
+using SimulatedKey = std::tuple<int, int, int, int, int, MeshOrder, ScheduleKind, int, int64_t,
+                                Recompute, LayerExchange, uint64_t>;
 
 SimulatedKey simulated_key(const LayoutChoice& layout, uint64_t again) {
   const Mesh& mesh = layout.mesh;
-  return {mesh.tp,          mesh.cp,         mesh.pp,       mesh.dp,
-          mesh.ep,          layout.schedule, layout.chunks, layout.micro_sequences,
+  return {mesh.tp,          mesh.cp,         mesh.pp,
+          mesh.dp,          mesh.ep,         mesh.order,
+          layout.schedule,  layout.chunks,   layout.micro_sequences,
           layout.recompute, layout.exchange, again};
 }
 
@@ -63,93 +73,49 @@ Simulated summary_of(const Simulation& simulation) {
   return summary;
 }
 
+// The schedule of a layout in one of the orders of its mesh.
+struct OrderedSchedule {
+  MeshOrder order;
+  int number = 0;  // of the order
+  PricedSchedule schedule;
+};
+
 // Why a layout is refused.
 struct Refusal {
   std::string rule;  // a key of the configuration, "schedule" or "memory"
   std::string message;
 };
 
+// A value and those of a list that differ from it.
+template <typename Value>
+std::vector<Value> behind(Value first, const std::vector<Value>& list) {
+  std::vector<Value> all = {first};
+  std::copy_if(list.begin(), list.end(), std::back_inserter(all),
+               [&](Value value) { return value != first; });
+  return all;
+}
+
+// The orders that can make a difference: the usual one, and the one with dp next to tp and pp
+// outermost.
+std::vector<MeshOrder> orders_on(const Hardware& hardware) {
+  if (hardware.tiers.size() < 2) return {kUsualOrder};
+  return {kUsualOrder, {MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp, MeshAxis::Pp}};
+}
+
 NeededBytes needed_bytes(const RunPlan& plan) {
   return {plan.largest().memory.arena_bytes, plan.arena_bytes()};
 }
 
-// What a search keeps of the layouts that it has priced, and which others it no longer needs.
-class Kept {
- public:
-  virtual ~Kept() = default;
-  // True if no layout that takes at least so long is needed.
-  virtual bool is_done(double least_s) const = 0;
-  // True if a layout that takes at least so long and needs at least so much is not needed.
-  virtual bool is_beaten(double least_s, int64_t least_bytes) const = 0;
-  virtual void keep(const PricedLayout& priced, int64_t index) = 0;
-  // Sorted by time.
-  virtual std::vector<PricedLayout> layouts() const = 0;
-};
-
-class Fastest : public Kept {
- public:
-  explicit Fastest(size_t num_best) : num_best_(num_best) {}
-  bool is_done(double least_s) const override {
-    return found_.size() == num_best_ && least_s > found_.rbegin()->second.time.step;
-  }
-  bool is_beaten(double least_s, int64_t) const override { return is_done(least_s); }
-  void keep(const PricedLayout& priced, int64_t index) override {
-    found_.emplace(std::tuple(priced.time.step, priced.peak_bytes, index), priced);
-    if (found_.size() > num_best_) found_.erase(std::prev(found_.end()));
-  }
-  std::vector<PricedLayout> layouts() const override {
-    std::vector<PricedLayout> all;
-    for (const auto& [key, priced] : found_) all.push_back(priced);
-    return all;
-  }
-
- private:
-  size_t num_best_;
-  std::map<std::tuple<double, int64_t, int64_t>, PricedLayout> found_;
-};
-
-class Front : public Kept {
- public:
-  bool is_done(double least_s) const override {
-    return !by_time_.empty() && least_s > kFrontSlowest * by_time_.begin()->first;
-  }
-  bool is_beaten(double least_s, int64_t least_bytes) const override {
-    if (is_done(least_s)) return true;
-    const auto slower = by_time_.upper_bound(least_s);
-    if (slower == by_time_.begin()) return false;
-    // Of those that are at most as slow, the last one needs the least.
-    const int64_t bytes = std::prev(slower)->second.arena_bytes;
-    return double(bytes) <= (1.0 + kFrontStep) * double(least_bytes);
-  }
-  void keep(const PricedLayout& priced, int64_t) override {
-    const auto own = by_time_.insert_or_assign(priced.time.step, priced).first;
-    auto next = std::next(own);
-    while (next != by_time_.end() && next->second.arena_bytes >= priced.arena_bytes) {
-      next = by_time_.erase(next);
-    }
-  }
-  std::vector<PricedLayout> layouts() const override {
-    std::vector<PricedLayout> all;
-    for (const auto& [step_s, priced] : by_time_) {
-      if (!is_done(step_s)) all.push_back(priced);
-    }
-    return all;
-  }
-
- private:
-  std::map<double, PricedLayout> by_time_;  // with falling memory
-};
-
 class Search {
  public:
   Search(RunConfig config, const HostFacts& host, const Hardware& hardware, RunPlan started,
-         Recompute configured, const LayoutSpace& space, Kept& kept)
+         Recompute configured_recompute, const LayoutSpace& space, KeptLayouts& kept)
       : config_(std::move(config)),
         host_(host),
         hardware_(hardware),
         started_(std::move(started)),
         bounds_(started_, hardware),
-        recomputes_(recomputes_of(configured)),
+        recomputes_(recomputes_of(configured_recompute)),
         collectives_(comm_cost(started_)),
         space_(space),
         num_ranks_(space.meshes.front().size()),
@@ -158,11 +124,16 @@ class Search {
     if (rank_limit_ == 0) all_limit_ = host.memory_bytes / host.ranks_on_host * num_ranks_;
     shares_machine_ = rank_limit_ == 0 && host.ranks_on_host >= num_ranks_;
     result_.global_sequences = started_.global_sequences;
+    const LayoutTransfers configured = transfers_of(config_);
+    offloads_ = allowed_offloads(configured);
+    bucket_bytes_ = behind(configured.bucket_bytes, space.bucket_bytes);
+    prefetches_ = behind(configured.prefetch, space.prefetches);
+    bounds_.take_buckets_up_to(*std::max_element(bucket_bytes_.begin(), bucket_bytes_.end()));
+    tries_all_offloads_ = kept.wants_smaller_ways() || configured_recompute == Recompute::Fit;
   }
 
   Result<LayoutSearch> run() {
     for (const Mesh& mesh : space_.meshes) add_layouts(mesh);
-    bounds_.take_any_of({});
     std::make_heap(candidates_.begin(), candidates_.end(), comes_after);
     while (!candidates_.empty()) {
       std::pop_heap(candidates_.begin(), candidates_.end(), comes_after);
@@ -170,8 +141,8 @@ class Search {
       candidates_.pop_back();
       if (kept_.is_done(candidate.least_s)) break;
       if (kept_.is_beaten(candidate.least_s, candidate.least_bytes)) continue;
-      if (candidate.mesh > 0) {
-        add_exchanges(candidate);
+      if (candidate.has_any_exchange) {
+        add_choices(candidate);
       } else {
         try_candidate(candidate);
       }
@@ -188,10 +159,26 @@ class Search {
     if (is_new) found->second = {refusal.rule, 0, layout, refusal.message};
     found->second.count += count;
   }
-  void refuse_schedule(const LayoutChoice& layout, const Error& error, int64_t count = 1) {
-    refuse(layout, {"schedule", error.message}, count);
+  bool is_smallest_way(const Candidate& candidate) const {
+    return size_t(candidate.offload) + 1 == offloads_.size();
   }
-  void refuse_memory(const LayoutChoice& layout, const NeededBytes& needed, int64_t count = 1) {
+  // A layout is counted once, however many of its ways are refused.
+  void refuse(const Candidate& candidate, const Refusal& refusal, int64_t count = 1) {
+    const bool is_last = !tries_all_offloads_ || is_smallest_way(candidate);
+    if (is_last) refuse(candidate.layout, refusal, count);
+  }
+  void refuse_schedule(const Candidate& candidate, const Error& error, int64_t count = 1) {
+    refuse(candidate, {"schedule", error.message}, count);
+  }
+  // Tries what takes more out of the memory. The layout itself is refused if nothing does.
+  void refuse_memory(const Candidate& candidate, const NeededBytes& needed, int64_t count = 1) {
+    if (is_smallest_way(candidate)) {
+      if (count > 0) refuse_memory(candidate.layout, needed, count);
+    } else if (!tries_all_offloads_) {
+      push_candidate(candidate, candidate.offload + 1);
+    }
+  }
+  void refuse_memory(const LayoutChoice& layout, const NeededBytes& needed, int64_t count) {
     const int64_t bytes = compared(needed);
     if (!leanest_ || bytes < leanest_bytes_) {
       leanest_ = layout;
@@ -227,64 +214,120 @@ class Search {
         continue;
       }
       const bool refuses_all = exchange == all.front();
-      refuse({.mesh = mesh, .exchange = exchange}, *refusal,
+      refuse(LayoutChoice{.mesh = mesh, .exchange = exchange}, *refusal,
              (refuses_all ? int64_t(all.size()) : 1) * num_layouts);
       if (refuses_all) break;
     }
     return allowed;
   }
 
-  // Adds one candidate for all exchanges of each layout of a mesh. Only if its bound is among the
-  // lowest it is replaced by one for each exchange.
+  // Adds one candidate for all exchanges and orders of each layout of a mesh. Only if its bound is
+  // among the lowest it is replaced by one for each of them.
   void add_layouts(const Mesh& mesh) {
-    std::vector<LayoutChoice> layouts = layouts_of(mesh, started_.model, started_.global_sequences,
-                                                   recomputes_, hardware_.ranks_per_node());
+    const int ranks_per_node = hardware_.ranks_per_node();
+    std::vector<MeshOrder> orders = orders_of(mesh, space_.orders, ranks_per_node);
+    std::vector<LayoutChoice> layouts = layouts_of(
+        mesh, orders, started_.model, started_.global_sequences, recomputes_, ranks_per_node);
     std::erase_if(layouts, [&](const LayoutChoice& layout) {
       return std::count(space_.zero_levels.begin(), space_.zero_levels.end(), layout.zero) == 0;
     });
     std::vector<LayerExchange> exchanges =
         allowed_exchanges(mesh, std::max<int64_t>(1, int64_t(layouts.size())));
     if (exchanges.empty()) return;
-    bounds_.take_any_of(exchanges);
+    bounds_.take_any_of(exchanges, orders);
     const int64_t count = int64_t(exchanges.size());
-    exchanges_.push_back(std::move(exchanges));
+    any_of_.push_back({std::move(exchanges), std::move(orders)});
+    const int smallest = int(offloads_.size()) - 1;
     for (LayoutChoice& layout : layouts) {
-      layout.exchange = exchanges_.back().front();
+      layout.mesh.order = any_of_.back().orders.front();
+      layout.exchange = any_of_.back().exchanges.front();
+      layout.transfers = transfers_with(smallest);
       const NeededBytes even = bounds_.even_bytes(layout);
       if (!is_available(even)) {
         refuse_memory(layout, even, count);
         continue;
       }
-      add_candidate({.layout = layout,
-                     .index = kMostExchanges * int64_t(candidates_.size()),
-                     .mesh = int(exchanges_.size())},
-                    count);
+      Candidate candidate{.layout = layout,
+                          .index = kMostExchanges * int64_t(candidates_.size()),
+                          .mesh = int(any_of_.size()) - 1,
+                          .offload = smallest,
+                          .has_any_exchange = true};
+      if (set_bounds(candidate, count)) candidates_.push_back(candidate);
     }
   }
 
-  // Adds a candidate with its bounds, unless they refuse all the layouts for which it stands.
-  void add_candidate(Candidate candidate, int64_t num_layouts) {
+  LayoutTransfers transfers_with(int offload) const {
+    return {offloads_[size_t(offload)], bucket_bytes_.front(), prefetches_.front()};
+  }
+
+  // Sets the bounds of a candidate. Returns false if they refuse all the layouts for which it
+  // stands.
+  bool set_bounds(Candidate& candidate, int64_t num_layouts) {
     const LayoutChoice& layout = candidate.layout;
     const Result<NeededBytes> bytes = bounds_.bytes(layout);
-    if (!bytes.ok()) return refuse_schedule(layout, bytes.error(), num_layouts);
-    if (!is_available(*bytes)) return refuse_memory(layout, *bytes, num_layouts);
+    if (!bytes.ok()) {
+      refuse_schedule(candidate, bytes.error(), num_layouts);
+      return false;
+    }
+    if (!is_available(*bytes)) {
+      refuse_memory(candidate, *bytes, num_layouts);
+      return false;
+    }
     candidate.least_bytes = bytes->of_rank;
-    if (candidate.mesh == 0) candidate.again = bounds_.cheapest_again(layout, limit());
+    if (!candidate.has_any_exchange) candidate.again = bounds_.cheapest_again(layout, limit());
     candidate.least_s = bounds_.step_s(layout, candidate.again).value();
-    candidates_.push_back(candidate);
+    return true;
   }
 
-  void add_exchanges(Candidate candidate) {
-    const int mesh = std::exchange(candidate.mesh, 0);
-    for (const LayerExchange& exchange : exchanges_[size_t(mesh - 1)]) {
+  void push_candidate(Candidate candidate, int offload) {
+    candidate.offload = offload;
+    candidate.layout.transfers = transfers_with(offload);
+    bounds_.take_any_of({}, any_of_[size_t(candidate.mesh)].orders);
+    if (!set_bounds(candidate, 1)) return;
+    candidates_.push_back(candidate);
+    std::push_heap(candidates_.begin(), candidates_.end(), comes_after);
+  }
+
+  // Offloading takes time, so the next choice of it is tried only where the last one does not fit,
+  // unless what it saves is wanted, too.
+  void add_choices(Candidate candidate) {
+    candidate.has_any_exchange = false;
+    const int num_offloads = tries_all_offloads_ ? int(offloads_.size()) : 1;
+    for (const LayerExchange& exchange : any_of_[size_t(candidate.mesh)].exchanges) {
       candidate.layout.exchange = exchange;
-      const size_t before = candidates_.size();
-      add_candidate(candidate, 1);
-      if (candidates_.size() > before) {
-        std::push_heap(candidates_.begin(), candidates_.end(), comes_after);
-      }
+      for (int offload = 0; offload < num_offloads; ++offload) push_candidate(candidate, offload);
       ++candidate.index;
     }
+  }
+
+  // The choices of memory.offload that no rule refuses.
+  std::vector<OffloadChoice> allowed_offloads(const LayoutTransfers& configured) const {
+    std::vector<OffloadChoice> allowed;
+    for (const OffloadChoice offload : space_.offloads) {
+      LayoutTransfers transfers = configured;
+      transfers.offload = offload;
+      const RunConfig config = with_layout(config_, {.transfers = transfers});
+      if (validate_with_data(config, host_.data_vocab_size).empty()) allowed.push_back(offload);
+    }
+    return allowed.empty() ? std::vector<OffloadChoice>{configured.offload} : allowed;
+  }
+
+  // The buckets and numbers of prefetched units that differ for a layout, the configured ones
+  // first.
+  std::vector<LayoutTransfers> transfers_of_layout(const LayoutChoice& layout) {
+    const LayoutTransfers configured = *layout.transfers;
+    if (layout.mesh.dp == 1) return {configured};
+    std::vector<LayoutTransfers> all;
+    bool has_lone_layers = false;  // a choice in which every bucket has a single layer
+    for (const int64_t bucket_bytes : bucket_bytes_) {
+      const bool joins_layers = bounds_.joins_layers(layout.mesh, bucket_bytes);
+      if (!joins_layers && std::exchange(has_lone_layers, true)) continue;
+      for (const int prefetch : prefetches_) {
+        if (layout.zero < 2 && prefetch != configured.prefetch) continue;
+        all.push_back({configured.offload, bucket_bytes, prefetch});
+      }
+    }
+    return all;
   }
 
   int64_t compared(const NeededBytes& needed) const {
@@ -310,75 +353,147 @@ class Search {
   // Cheap checks come first: the simulated schedule of one pipeline rules out most layouts, and the
   // time of its compiled ranks most of the others. The memory of all classes comes last.
   void try_candidate(const Candidate& candidate) {
-    const LayoutChoice& layout = candidate.layout;
-    const auto known = simulated_.find(simulated_key(layout, candidate.again));
-    if (known != simulated_.end() && is_ruled_out(layout, known->second)) return;
-    ++result_.num_simulated;
-    RunPlan plan = plan_of(layout);
+    RunPlan plan;
+    std::vector<OrderedSchedule> schedules;
+    const std::vector<MeshOrder>& orders = any_of_[size_t(candidate.mesh)].orders;
+    for (size_t number = 0; number < orders.size(); ++number) {
+      LayoutChoice layout = candidate.layout;
+      layout.mesh.order = orders[number];
+      if (orders.size() > 1 && is_slow_order(candidate, layout)) continue;
+      const auto known = simulated_.find(simulated_key(layout, candidate.again));
+      if (known != simulated_.end() && !fits(candidate, known->second)) return;
+      if (known != simulated_.end() && is_beaten(layout, known->second)) continue;
+      ++result_.num_simulated;
+      if (plan.pipeline.empty() && !outline(candidate, plan)) return;
+      set_order(plan, orders[number]);
+      PricedSchedule schedule = simulate(plan, layout, candidate.again);
+      if (!schedule.simulation.ok()) return refuse_schedule(candidate, schedule.simulation.error());
+      const Simulated simulated = summary_of(*schedule.simulation);
+      if (!fits(candidate, simulated)) return;
+      if (is_beaten(layout, simulated)) continue;
+      const bool is_fit = layout.recompute == Recompute::Fit;
+      if (is_fit && is_beaten_by_values(candidate, layout, plan, simulated)) continue;
+      schedules.push_back({orders[number], int(number), std::move(schedule)});
+    }
+    if (!schedules.empty()) try_transfers(candidate, plan, schedules);
+  }
+
+  // True if the bound of a layout in its order is above what is kept.
+  bool is_slow_order(const Candidate& candidate, const LayoutChoice& layout) {
+    bounds_.take_any_of({}, {layout.mesh.order});
+    const double least_s = bounds_.step_s(layout, candidate.again).value();
+    return kept_.is_beaten(least_s, candidate.least_bytes);
+  }
+
+  // Outlines the plan of a layout, or refuses the layout and returns false.
+  bool outline(const Candidate& candidate, RunPlan& plan) {
+    plan = plan_of(candidate.layout);
     const Status outlined = outline_pipeline(plan, parts_);
-    if (!outlined.ok()) {
-      if (!parts_.schedule(plan).ok()) return refuse_schedule(layout, outlined.error());
+    if (outlined.ok()) return true;
+    if (!parts_.schedule(plan).ok()) {
+      refuse_schedule(candidate, outlined.error());
+    } else {
       // Every other rule has passed.
-      return refuse(layout, {"run.reproducible", outlined.error().message});
+      refuse(candidate, {"run.reproducible", outlined.error().message});
     }
-    PricedSchedule schedule = simulate(plan, layout, candidate.again);
-    if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
-    if (is_ruled_out(layout, summary_of(*schedule.simulation))) return;
-    if (layout.recompute == Recompute::Fit) {
-      if (is_ruled_out_by_values(candidate, plan, schedule)) return;
-      plan.shape.again = 0;
+    return false;
+  }
+
+  // What a plan compiles does not depend on the order, except for the positions of its ranks.
+  static void set_order(RunPlan& plan, const MeshOrder& order) {
+    plan.mesh.order = order;
+    plan.config.parallel.order = to_string(order);
+    for (RankPlan& rank : plan.pipeline) rank.position = position_of(plan.mesh, rank.coords);
+  }
+
+  // The simulated schedule is the same for all buckets. If one of them needs too much memory, the
+  // next choice of memory.offload may have room for it.
+  void try_transfers(Candidate candidate, RunPlan& plan,
+                     const std::vector<OrderedSchedule>& schedules) {
+    std::optional<NeededBytes> too_much;
+    bool is_possible = false;
+    LayoutWay way{.offload = candidate.offload};
+    for (const LayoutTransfers& transfers : transfers_of_layout(candidate.layout)) {
+      candidate.layout.transfers = transfers;
+      plan.config.parallel.bucket_bytes = transfers.bucket_bytes;
+      plan.config.parallel.prefetch = transfers.prefetch;
+      const bool is_fit = candidate.layout.recompute == Recompute::Fit;
+      const std::optional<NeededBytes> needed = is_fit
+                                                    ? try_to_fit(candidate, way, plan, schedules)
+                                                    : try_as_it_is(candidate, way, plan, schedules);
+      if (needed && !too_much) too_much = needed;
+      is_possible = is_possible || !needed;
+      ++way.transfers;
     }
-    if (layout.recompute == Recompute::Fit) return try_to_fit(candidate, plan);
-    StepTimes time;
+    if (too_much) refuse_memory(candidate, *too_much, is_possible ? 0 : 1);
+  }
+
+  // Both functions offer what fits and is not beaten, and return what is needed if it is too much.
+  // The memory of a plan is the same in every order.
+  std::optional<NeededBytes> try_as_it_is(Candidate& candidate, LayoutWay way, RunPlan& plan,
+                                          const std::vector<OrderedSchedule>& schedules) {
     const UnitPrices prices = price_units(plan, hardware_);
-    for (const RankPlan& rank : plan.pipeline) {
-      compile_outlined_rank(plan, rank.coords.pp);
-      const StepTimes of_rank =
-          predict_stage(plan, rank, prices, schedule, hardware_, collectives_);
-      if (of_rank.step > time.step) time = of_rank;
-      if (kept_.is_beaten(time.step, candidate.least_bytes)) return;
+    std::optional<NeededBytes> needed;
+    int num_compiled = 0;
+    for (const OrderedSchedule& ordered : schedules) {
+      set_order(plan, ordered.order);
+      StepTimes time;
+      int pp = 0;
+      while (pp < plan.mesh.pp && !kept_.is_beaten(time.step, candidate.least_bytes)) {
+        if (pp == num_compiled) compile_outlined_rank(plan, num_compiled++);
+        const StepTimes of_rank = predict_stage(plan, plan.pipeline[size_t(pp++)], prices,
+                                                ordered.schedule, hardware_, collectives_);
+        if (of_rank.step > time.step) time = of_rank;
+      }
+      if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
+      if (!needed) needed = planned_bytes(plan);
+      if (!is_available(*needed)) return needed;
+      way.order = ordered.number;
+      offer(candidate, way, plan, time);
     }
-    if (plan_memory(layout, plan)) offer(candidate, plan, time);
+    return std::nullopt;
   }
 
   // With memory.recompute = "fit", compiles the plan with the cheapest values with which it fits.
   // Programs and shards do not depend on these values, so the plan is priced before it is compiled
   // with them.
-  void try_to_fit(const Candidate& candidate, RunPlan& plan) {
-    const LayoutChoice& layout = candidate.layout;
+  std::optional<NeededBytes> try_to_fit(Candidate& candidate, LayoutWay way, RunPlan& plan,
+                                        const std::vector<OrderedSchedule>& schedules) {
+    plan.shape.again = 0;
     compile_outlined(plan);
     const bool recomputes = recomputes_to_fit(plan);
-    if (!recomputes && !is_available(needed_bytes(plan))) {
-      return refuse_memory(layout, needed_bytes(plan));
-    }
+    if (!recomputes && !is_available(needed_bytes(plan))) return needed_bytes(plan);
     for (RankPlan& rank : plan.pipeline) rank.shape.again = plan.shape.again;
-    const PricedSchedule schedule = price(plan, layout);
-    if (!schedule.simulation.ok()) return refuse_schedule(layout, schedule.simulation.error());
-    StepTimes time;
-    for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
-      if (stage.step > time.step) time = stage;
+    bool is_compiled = !recomputes;
+    for (const OrderedSchedule& ordered : schedules) {
+      set_order(plan, ordered.order);
+      candidate.layout.mesh.order = ordered.order;
+      const PricedSchedule schedule = price(plan, candidate.layout);
+      // The schedule was simulated with other values before.
+      TRIREME_CHECK(schedule.simulation.ok(), schedule.simulation.error().message);
+      StepTimes time;
+      for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
+        if (stage.step > time.step) time = stage;
+      }
+      if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
+      if (!std::exchange(is_compiled, true)) compile_outlined(plan);
+      way.order = ordered.number;
+      offer(candidate, way, plan, time);
     }
-    if (kept_.is_beaten(time.step, candidate.least_bytes)) return;
-    if (recomputes) compile_outlined(plan);
-    offer(candidate, plan, time);
+    return std::nullopt;
   }
 
   // Plans the memory of a compiled pipeline, and of all classes if the pipeline itself fits.
-  // Returns false, and refuses the layout, if they need too much.
-  bool plan_memory(const LayoutChoice& layout, RunPlan& plan) {
+  NeededBytes planned_bytes(RunPlan& plan) const {
     plan_pipeline_memory(plan);
     NeededBytes needed;
     for (const RankPlan& rank : plan.pipeline) {
       needed.of_rank = std::max(needed.of_rank, rank.memory.arena_bytes);
       needed.of_all += rank.memory.arena_bytes;
     }
-    if (is_available(needed)) {
-      plan_class_memory(plan);
-      needed = needed_bytes(plan);
-    }
-    if (is_available(needed)) return true;
-    refuse_memory(layout, needed);
-    return false;
+    if (!is_available(needed)) return needed;
+    plan_class_memory(plan);
+    return needed_bytes(plan);
   }
 
   PricedSchedule price(const RunPlan& plan, const LayoutChoice& layout) {
@@ -398,13 +513,12 @@ class Search {
 
   // More micro-batches live in a simulation than in the bound, so more values may have to be
   // computed again than the candidate names.
-  bool is_ruled_out_by_values(const Candidate& candidate, RunPlan& plan,
-                              const PricedSchedule& schedule) {
-    const Simulated simulated = summary_of(*schedule.simulation);
-    const uint64_t again = bounds_.cheapest_again(candidate.layout, limit(), simulated.saved_bytes);
+  bool is_beaten_by_values(const Candidate& candidate, const LayoutChoice& layout, RunPlan& plan,
+                           const Simulated& simulated) {
+    const uint64_t again = bounds_.cheapest_again(layout, limit(), simulated.saved_bytes);
     if (again == candidate.again) return false;
-    const PricedSchedule closer = simulate(plan, candidate.layout, again);
-    return closer.simulation.ok() && is_ruled_out(candidate.layout, summary_of(*closer.simulation));
+    const PricedSchedule closer = simulate(plan, layout, again);
+    return closer.simulation.ok() && is_beaten(layout, summary_of(*closer.simulation));
   }
 
   // With memory.recompute = "fit", gives a compiled plan that needs too much the cheapest values
@@ -417,30 +531,35 @@ class Search {
     return again.has_value();
   }
 
-  // True if the layout needs too much memory or is slower than the layouts found so far.
-  bool is_ruled_out(const LayoutChoice& layout, const Simulated& simulated) {
-    if (simulated.saved_bytes.empty()) return false;  // it could not be simulated
+  // False, and the candidate is refused, if its simulated schedule needs too much memory. That
+  // does not depend on the order.
+  bool fits(const Candidate& candidate, const Simulated& simulated) {
+    const NeededBytes least = bounds_.bytes(candidate.layout, simulated.saved_bytes).value();
+    if (is_available(least)) return true;
+    refuse_memory(candidate, least);
+    return false;
+  }
+  // True if the layout is slower, in its order, than what is kept.
+  bool is_beaten(const LayoutChoice& layout, const Simulated& simulated) {
     const NeededBytes least = bounds_.bytes(layout, simulated.saved_bytes).value();
-    if (!is_available(least)) {
-      refuse_memory(layout, least);
-      return true;
-    }
     const double after_s = bounds_.after_schedule_s(layout).value();
     return kept_.is_beaten(simulated.makespan_s * kRounding + after_s, least.of_rank);
   }
 
   // Keeps a layout that fits, unless it is beaten.
-  void offer(const Candidate& candidate, const RunPlan& plan, const StepTimes& time) {
+  void offer(const Candidate& candidate, const LayoutWay& way, const RunPlan& plan,
+             const StepTimes& time) {
     PricedLayout priced;
     priced.time = time;
     priced.arena_bytes = needed_bytes(plan).of_rank;
     if (kept_.is_beaten(priced.time.step, priced.arena_bytes)) return;
     priced.layout = candidate.layout;
+    priced.layout.mesh.order = plan.mesh.order;
     priced.num_microbatches = plan.num_microbatches;
     priced.peak_bytes = plan.greatest_peak_bytes();
     priced.mfu = double(plan.tokens_per_step()) * plan.flops_per_token.total() / priced.time.step /
                  (peak_flops(plan, hardware_) * plan.num_ranks());
-    kept_.keep(priced, candidate.index);
+    kept_.keep(priced, candidate.index, way);
   }
 
   Error nothing_fits() {
@@ -485,7 +604,7 @@ class Search {
   CollectiveBytes collectives_;
   const LayoutSpace& space_;
   int num_ranks_;
-  Kept& kept_;
+  KeptLayouts& kept_;
   // At most one of the two limits is set; 0: no limit.
   int64_t rank_limit_ = 0;  // of each rank, from memory.limit_bytes
   int64_t all_limit_ = 0;   // of all ranks together, from the memory of their hosts
@@ -493,7 +612,11 @@ class Search {
   std::optional<LayoutChoice> leanest_;  // smallest of the layouts that need too much
   int64_t leanest_bytes_ = 0;            // its lower bound
   std::vector<Candidate> candidates_;    // a heap while they are tried
-  std::vector<std::vector<LayerExchange>> exchanges_;
+  std::vector<AnyOfMesh> any_of_;
+  std::vector<OffloadChoice> offloads_;  // rising
+  std::vector<int64_t> bucket_bytes_;    // the configured one first
+  std::vector<int> prefetches_;          // the configured one first
+  bool tries_all_offloads_ = false;
   std::map<SimulatedKey, Simulated> simulated_;
   std::map<std::string, RefusedLayouts> refused_;
   LayoutSearch result_;
@@ -501,7 +624,7 @@ class Search {
 
 // The search keeps the model and batch of the configuration and ignores its layout.
 Result<LayoutSearch> search(const RunConfig& config, const HostFacts& host,
-                            const Hardware& hardware, const LayoutSpace& space, Kept& kept) {
+                            const Hardware& hardware, const LayoutSpace& space, KeptLayouts& kept) {
   if (config.parallel.sync != GradSync::AllReduce || config.parallel.staleness > 0) {
     return Error{
         ErrorKind::Usage,
@@ -522,26 +645,47 @@ Result<LayoutSearch> search(const RunConfig& config, const HostFacts& host,
 
 }  // namespace
 
-LayoutSpace all_layouts(int num_ranks, const RunConfig& config) {
-  return {.meshes = meshes_of(num_ranks, with_defaults(config.model, 0))};
+LayoutSpace all_layouts(int num_ranks, const RunConfig& config, const Hardware& hardware) {
+  LayoutSpace space{.meshes = meshes_of(num_ranks, with_defaults(config.model, 0)),
+                    .bucket_bytes = {0, kSearchedBucketBytes},
+                    .prefetches = {1, 2}};
+  if (num_ranks <= kMostRanksInEveryOrder) space.orders = orders_on(hardware);
+  if (hardware.offload_bytes_per_s > 0.0) {
+    space.offloads = {OffloadChoice::None, OffloadChoice::Optimizer, OffloadChoice::All};
+  }
+  return space;
 }
 
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, const LayoutSpace& space,
                                    int num_best) {
-  Fastest fastest(size_t(std::max(num_best, 1)));
+  FastestLayouts fastest(size_t(std::max(num_best, 1)));
   return search(config, host, hardware, space, fastest);
 }
 
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, int num_ranks, int num_best) {
-  return search_layout(config, host, hardware, all_layouts(num_ranks, config), num_best);
+  LayoutSpace space = all_layouts(num_ranks, config, hardware);
+  TRIREME_TRY(found, search_layout(config, host, hardware, space, num_best));
+  if (num_ranks <= kMostRanksInEveryOrder) return found;
+  space.orders = orders_on(hardware);
+  space.meshes.clear();
+  for (const PricedLayout& priced : found.best) {
+    const Mesh& mesh = priced.layout.mesh;
+    const bool is_known =
+        std::find(space.meshes.begin(), space.meshes.end(), mesh) != space.meshes.end();
+    if (!is_known) space.meshes.push_back(mesh);
+  }
+  TRIREME_TRY(ordered, search_layout(config, host, hardware, space, num_best));
+  found.best = std::move(ordered.best);
+  found.num_simulated += ordered.num_simulated;
+  return found;
 }
 
 Result<LayoutSearch> search_front(const RunConfig& config, const HostFacts& host,
-                                  const Hardware& hardware, int num_ranks) {
-  Front front;
-  return search(config, host, hardware, all_layouts(num_ranks, config), front);
+                                  const Hardware& hardware, const LayoutSpace& space) {
+  LayoutFront front;
+  return search(config, host, hardware, space, front);
 }
 
 }  // namespace trireme

@@ -35,24 +35,40 @@ struct LayoutSearch {
   int64_t num_simulated = 0;  // layouts that the lower bounds did not rule out
 };
 
+// Buckets of so many bytes are tried beside those of one layer.
+inline constexpr int64_t kSearchedBucketBytes = int64_t{64} << 20;
+
+// Every layout is searched in every order up to so many ranks. Beyond, where the orders would
+// double the time, only the meshes of the best layouts in the usual order are.
+inline constexpr int kMostRanksInEveryOrder = 8192;
+
 // Which layouts are searched.
 struct LayoutSpace {
   std::vector<Mesh> meshes;
   std::vector<int> zero_levels = {0, 1, 2, 3};
+  // The ways to run a layout. Each layout takes the fastest of them that fits; if several take the
+  // same time, the first one in these lists. The configured buckets and prefetch come first.
+  std::vector<MeshOrder> orders = {kUsualOrder};
+  std::vector<OffloadChoice> offloads = {};  // rising; empty: the configured one
+  std::vector<int64_t> bucket_bytes = {};    // beside the configured one
+  std::vector<int> prefetches = {};          // beside the configured one
   // If no layout fits, the error says what the smallest one needs and what would make it fit.
   bool names_remedy = true;
 };
-LayoutSpace all_layouts(int num_ranks, const RunConfig& config);
+// Every layout of `num_ranks` ranks, and every way that can make a difference on this hardware.
+LayoutSpace all_layouts(int num_ranks, const RunConfig& config, const Hardware& hardware);
 
-// Finds the `num_best` fastest layouts of a space that fit, for this model and batch. The search is
-// exact: it leaves out a layout only if a lower bound of its step time is above the times found so
-// far, or a lower bound of its memory is above what is available. It keeps memory.offload and every
-// other key that LayoutChoice does not have, and does not try the schedule "auto". Infeasible if no
+// Finds the `num_best` fastest layouts of a space that fit, for this model and batch, each in its
+// fastest way. The search is exact: it leaves out a layout only if a lower bound of its step time
+// is above the times found so far, or a lower bound of its memory is above what is available. It
+// takes for granted that a larger choice of memory.offload never makes a step shorter. It keeps
+// every key that LayoutChoice does not have, and does not try the schedule "auto". Infeasible if no
 // layout fits.
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, const LayoutSpace& space,
                                    int num_best);
-// Of all layouts of `num_ranks` ranks.
+// Of all layouts of `num_ranks` ranks; the order of the axes is then exact up to
+// kMostRanksInEveryOrder.
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, int num_ranks, int num_best);
 
@@ -66,6 +82,6 @@ inline constexpr double kFrontSlowest = 2.0;
 // as slow as the fastest, `best` has one that is at most as slow and needs at most (1 + kFrontStep)
 // times its memory. Sorted by time.
 Result<LayoutSearch> search_front(const RunConfig& config, const HostFacts& host,
-                                  const Hardware& hardware, int num_ranks);
+                                  const Hardware& hardware, const LayoutSpace& space);
 
 }  // namespace trireme

@@ -45,14 +45,16 @@ std::vector<LayerExchange> allowed_exchanges(const RunConfig& config, const Mesh
   return allowed;
 }
 
-// One bound for all exchanges of a layout's mesh is not above what any of their plans takes.
+// One bound for all exchanges and orders of a layout's mesh is not above what any of their plans
+// takes.
 void expect_within_common_bounds(const PlannedLayout& planned, LayoutBounds& bounds,
-                                 std::vector<LayerExchange> exchanges) {
-  bounds.take_any_of(std::move(exchanges));
+                                 std::vector<LayerExchange> exchanges,
+                                 const std::vector<MeshOrder>& orders) {
+  bounds.take_any_of(std::move(exchanges), orders);
   EXPECT_LE(*bounds.step_s(planned.layout), planned.step_s);
   expect_at_most(bounds.even_bytes(planned.layout), planned);
   expect_at_most(*bounds.bytes(planned.layout), planned);
-  bounds.take_any_of({});
+  bounds.take_any_of({}, {});
 }
 
 // No lower bound is above what the plan takes, and neither are the closer bounds of its schedule.
@@ -91,12 +93,59 @@ std::vector<LayoutChoice> with_exchanges(LayoutChoice layout, int ranks_per_node
   return all;
 }
 
-// Returns every layout that make_plan accepts, found by loops of the test's own and whole plans of
-// all ranks. Checks the bounds of each.
+// Every way of a space to run a layout, found by loops of the test's own.
+std::vector<LayoutChoice> in_every_way(LayoutChoice layout, const LayoutSpace& space) {
+  std::vector<LayoutChoice> all;
+  const bool has_transfers = layout.mesh.dp > 1;
+  for (const MeshOrder& order : space.orders) {
+    layout.mesh.order = order;
+    for (const OffloadChoice offload : space.offloads) {
+      for (const int64_t bucket_bytes : space.bucket_bytes) {
+        if (!has_transfers && bucket_bytes != space.bucket_bytes.front()) continue;
+        for (const int prefetch : space.prefetches) {
+          const bool waits = has_transfers && layout.zero >= 2;
+          if (!waits && prefetch != space.prefetches.front()) continue;
+          layout.transfers = {offload, bucket_bytes, prefetch};
+          all.push_back(layout);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// The layouts of some meshes, as they are configured but for these keys.
+LayoutSpace configured_space(const RunConfig& config, std::vector<Mesh> meshes) {
+  const LayoutTransfers configured = transfers_of(config);
+  return {.meshes = std::move(meshes),
+          .offloads = {configured.offload},
+          .bucket_bytes = {configured.bucket_bytes},
+          .prefetches = {configured.prefetch}};
+}
+
+LayoutSpace configured_space(const RunConfig& config, int num_ranks) {
+  std::vector<Mesh> meshes;
+  for (int tp = 1; tp <= num_ranks; ++tp) {
+    for (int cp = 1; cp <= num_ranks; ++cp) {
+      for (int pp = 1; pp <= num_ranks; ++pp) {
+        for (int dp = 1; dp <= num_ranks; ++dp) {
+          if (tp * cp * pp * dp != num_ranks) continue;
+          for (int ep = 1; ep <= dp * cp; ++ep) meshes.push_back({tp, cp, pp, dp, ep});
+        }
+      }
+    }
+  }
+  return configured_space(config, std::move(meshes));
+}
+
+// Returns every layout of a space that make_plan accepts, in every way, found by loops of the
+// test's own and whole plans of all ranks. Checks the bounds of each.
 std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& hardware,
-                                       int num_ranks) {
+                                       const LayoutSpace& space) {
   std::vector<PlannedLayout> all;
   LayoutBounds bounds(start_plan(config, {}).value(), hardware);
+  bounds.take_buckets_up_to(
+      *std::max_element(space.bucket_bytes.begin(), space.bucket_bytes.end()));
   PlanParts parts;
   CollectiveBytes collectives(CommCost{});
   const auto visit = [&](const LayoutChoice& layout) {
@@ -116,38 +165,36 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
     ASSERT_TRUE(priced.simulation.ok()) << priced.simulation.error().message;
     expect_within_bounds(all.back(), bounds, *priced.simulation);
     if (layout.recompute != Recompute::Fit) {
-      expect_within_common_bounds(all.back(), bounds, allowed_exchanges(config, layout.mesh));
+      expect_within_common_bounds(all.back(), bounds, allowed_exchanges(config, layout.mesh),
+                                  space.orders);
     }
   };
-  const auto visit_mesh = [&](const Mesh& mesh) {
+  const auto visit_ways = [&](const LayoutChoice& layout) {
+    for (const LayoutChoice& exchanged : with_exchanges(layout, hardware.ranks_per_node())) {
+      for (const LayoutChoice& way : in_every_way(exchanged, space)) visit(way);
+    }
+  };
+  for (const Mesh& mesh : space.meshes) {
     for (const ScheduleKind kind : kNamedSchedules) {
       if (mesh.pp == 1 && kind != ScheduleKind::OneFOneB) continue;
       const bool is_interleaved = traits_of(kind).chunks == ChunkRule::Any;
       for (int chunks = is_interleaved ? 2 : 0; chunks <= (is_interleaved ? 4 : 0); ++chunks) {
-        for (int zero = 0; zero <= (mesh.dp > 1 ? 3 : 0); ++zero) {
+        for (const int zero : space.zero_levels) {
+          if (zero > 0 && mesh.dp == 1) continue;
           for (int64_t micro = 1; micro <= config.batch.global_sequences; ++micro) {
             for (const Recompute recompute : recomputes_of(config.memory.recompute)) {
-              for (const LayoutChoice& layout : with_exchanges(
-                       {mesh, zero, kind, chunks, micro, recompute}, hardware.ranks_per_node())) {
-                visit(layout);
-              }
+              visit_ways({mesh, zero, kind, chunks, micro, recompute});
             }
           }
         }
       }
     }
-  };
-  for (int tp = 1; tp <= num_ranks; ++tp) {
-    for (int cp = 1; cp <= num_ranks; ++cp) {
-      for (int pp = 1; pp <= num_ranks; ++pp) {
-        for (int dp = 1; dp <= num_ranks; ++dp) {
-          if (tp * cp * pp * dp != num_ranks) continue;
-          for (int ep = 1; ep <= dp * cp; ++ep) visit_mesh({tp, cp, pp, dp, ep});
-        }
-      }
-    }
   }
   return all;
+}
+std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& hardware,
+                                       int num_ranks) {
+  return brute_force(config, hardware, configured_space(config, num_ranks));
 }
 
 struct Case {
@@ -174,14 +221,14 @@ std::vector<int64_t> corners_of(std::vector<PlannedLayout> all) {
 
 // The layout found for a limit is the fastest of all that fit it, and its numbers are those of its
 // own plan.
-void expect_found(RunConfig config, const Hardware& hardware, int num_ranks, int64_t limit_bytes,
-                  const std::vector<PlannedLayout>& all) {
+void expect_found(RunConfig config, const Hardware& hardware, const LayoutSpace& space,
+                  int64_t limit_bytes, const std::vector<PlannedLayout>& all) {
   config.memory.limit_bytes = limit_bytes;
   double best_s = std::numeric_limits<double>::infinity();
   for (const PlannedLayout& planned : all) {
     if (planned.rank_bytes <= limit_bytes) best_s = std::min(best_s, planned.step_s);
   }
-  const Result<LayoutSearch> search = search_layout(config, {}, hardware, num_ranks, 3);
+  const Result<LayoutSearch> search = search_layout(config, {}, hardware, space, 3);
   ASSERT_TRUE(search.ok()) << search.error().message;
   EXPECT_DOUBLE_EQ(search->best.front().time.step, best_s)
       << describe(search->best.front().layout) << " in " << limit_bytes << " bytes";
@@ -206,20 +253,62 @@ TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
     config.model.d_model = 256;  // gives every matrix several blocks of the norm
     config.model.d_ff = 1024;
     const Hardware hardware = two_nodes();
-    const std::vector<PlannedLayout> all = brute_force(config, hardware, c.num_ranks);
+    const LayoutSpace space = configured_space(config, c.num_ranks);
+    const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
     ASSERT_FALSE(all.empty());
     const std::vector<int64_t> corners = corners_of(all);
     const size_t stride = std::max<size_t>(1, corners.size() / 3);
     for (size_t i = 0; i < corners.size(); i += stride) {
-      if (i > 0) expect_found(config, hardware, c.num_ranks, corners[i] - 1, all);
-      expect_found(config, hardware, c.num_ranks, corners[i], all);
+      if (i > 0) expect_found(config, hardware, space, corners[i] - 1, all);
+      expect_found(config, hardware, space, corners[i], all);
     }
     config.memory.limit_bytes = corners.front() - 1;
-    const Result<LayoutSearch> none = search_layout(config, {}, hardware, c.num_ranks, 3);
+    const Result<LayoutSearch> none = search_layout(config, {}, hardware, space, 3);
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().kind, ErrorKind::Infeasible);
     EXPECT_NE(none.error().message.find("memory"), std::string::npos) << none.error().message;
   }
+}
+
+// Orders, buckets, prefetch and memory.offload on a mesh that crosses the nodes.
+LayoutSpace space_of_ways(const RunConfig& config) {
+  using enum MeshAxis;
+  LayoutSpace space = configured_space(config, {{.pp = 2, .dp = 2}});
+  space.zero_levels = {3};
+  space.orders = {kUsualOrder, {Tp, Cp, Dp, Pp}};
+  space.offloads = {OffloadChoice::None, OffloadChoice::Optimizer, OffloadChoice::All};
+  space.bucket_bytes = {0, 120'000};  // a layer has 51,000 bytes of gradients
+  space.prefetches = {1, 2};
+  return space;
+}
+
+Hardware two_nodes_with_disks() {
+  Hardware hardware = two_nodes();
+  hardware.offload_bytes_per_s = 1e9;
+  return hardware;
+}
+
+// Each layout is found in the fastest of all its ways, in every memory. The largest needs no file,
+// and the ranks of dp share a node.
+TEST(SearchLayout, FindsTheFastestWayOfEveryLayoutInEveryMemory) {
+  RunConfig config = small_run(ModelFamily::Gpt2, 4);
+  config.batch.global_sequences = 2;
+  config.memory.offload_buffer_bytes = 1 << 14;
+  const Hardware hardware = two_nodes_with_disks();
+  const LayoutSpace space = space_of_ways(config);
+  const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
+  const std::vector<int64_t> corners = corners_of(all);
+  const size_t stride = std::max<size_t>(1, corners.size() / 4);
+  for (size_t i = 0; i < corners.size(); i += stride) {
+    expect_found(config, hardware, space, corners[i], all);
+  }
+  const auto chosen = [&](int64_t limit_bytes) {
+    config.memory.limit_bytes = limit_bytes;
+    return search_layout(config, {}, hardware, space, 1).value().best.front().layout;
+  };
+  EXPECT_NE(chosen(corners.front()).transfers->offload, OffloadChoice::None);
+  EXPECT_EQ(chosen(corners.back()).transfers->offload, OffloadChoice::None);
+  EXPECT_EQ(chosen(corners.back()).mesh.order, space.orders.back());
 }
 
 // For every layout within reach the front has one that is as fast and hardly larger, and none of
@@ -229,8 +318,9 @@ TEST(SearchLayout, NothingBeatsTheLayoutsOfTheFront) {
     RunConfig config = small_run(c.family, c.layers);
     config.model.d_model = 128;
     config.model.d_ff = 512;
-    const std::vector<PlannedLayout> all = brute_force(config, two_nodes(), c.num_ranks);
-    const Result<LayoutSearch> search = search_front(config, {}, two_nodes(), c.num_ranks);
+    const LayoutSpace space = configured_space(config, c.num_ranks);
+    const std::vector<PlannedLayout> all = brute_force(config, two_nodes(), space);
+    const Result<LayoutSearch> search = search_front(config, {}, two_nodes(), space);
     ASSERT_TRUE(search.ok()) << search.error().message;
     const std::vector<PricedLayout>& front = search->best;
     for (size_t i = 1; i < front.size(); ++i) {
@@ -262,13 +352,14 @@ TEST(SearchLayout, WithFitEveryLayoutHasTheCheapestValuesForItsMemory) {
     config.memory.recompute = Recompute::Fit;
     for (const double share : {0.0, 0.05, 0.2}) {
       config.memory.limit_bytes = least + int64_t(share * double(most - least));
-      const std::vector<PlannedLayout> all = brute_force(config, hardware, c.num_ranks);
+      const LayoutSpace space = configured_space(config, c.num_ranks);
+      const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
       // The smallest layout of the other policies may need less than "fit" can.
       if (all.empty()) {
-        EXPECT_FALSE(search_layout(config, {}, hardware, c.num_ranks, 3).ok());
+        EXPECT_FALSE(search_layout(config, {}, hardware, space, 3).ok());
         continue;
       }
-      expect_found(config, hardware, c.num_ranks, config.memory.limit_bytes, all);
+      expect_found(config, hardware, space, config.memory.limit_bytes, all);
     }
   }
 }
