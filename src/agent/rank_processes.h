@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What an agent starts on its host: the same command once for every rank.
+// An agent starts the same command on its host once for every rank.
 struct RankProcesses {
   std::vector<std::string> command;  // program and arguments
   int ranks = 1;
@@ -16,7 +16,7 @@ struct RankProcesses {
   TcpLog log = {};
 };
 
-// How the ranks have ended.
+// The end of a job says how its ranks have ended.
 struct RanksEnd {
   int exit_code = 0;         // of the rank that failed first; 5 if a signal has killed it
   int first_failed = -1;     // rank; -1: none

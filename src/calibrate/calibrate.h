@@ -19,7 +19,7 @@ struct CalibrationOptions {
 
 struct Calibration {
   Hardware hardware;  // of all threads together
-  // How far the prices with these numbers are from what was measured, by kind of operator.
+  // The errors say how far the prices with these numbers are from what was measured, by operator.
   std::vector<std::pair<std::string, PriceErrors>> errors;
   std::optional<double> taken_by_others;  // share of the cores during the measurement, if known
   double seconds = 0.0;

@@ -21,7 +21,7 @@ constexpr int kFaults = 1000;
 constexpr int kTcpFaults = 60;
 #endif
 
-// How the ranks of a test communicate.
+// The wire says how the ranks of a test communicate.
 enum class Wire { Threads, TcpInHost, TcpBetweenHosts };
 constexpr Wire kWires[] = {Wire::Threads, Wire::TcpInHost, Wire::TcpBetweenHosts};
 

@@ -23,7 +23,7 @@ struct HuggingFaceConfig {
   std::optional<int64_t> end_of_text;  // the first eos_token_id
 };
 
-// What config.json calls a family.
+// The names that config.json gives to a family.
 struct HuggingFaceFamily {
   ForeignFamily family;
   std::string_view type;          // model_type

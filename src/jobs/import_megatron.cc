@@ -224,7 +224,7 @@ void read_number(JobReader& job, std::string_view ours, std::string_view theirs)
   }
 }
 
-// Which layers have experts: all of them, or those that a list says, such as "([0]*1+[1]*27)".
+// Reads which layers have experts: all, or those of a list such as "([0]*1+[1]*27)".
 void read_layers_with_experts(JobReader& job) {
   constexpr std::string_view kKey = "--moe-layer-freq";
   const std::string text = job.word(kKey).value_or("1");

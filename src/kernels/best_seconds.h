@@ -29,7 +29,7 @@ double best_seconds(int least_calls, double most_seconds, Body&& body) {
   }
 }
 
-// The same for a call that may be shorter than the clock can tell: calls are timed in batches of
+// Does so for a call that may be shorter than the clock can tell: calls are timed in batches of
 // about 0.2 ms.
 template <typename Body>
 double best_seconds_of_short(double most_seconds, Body&& body) {

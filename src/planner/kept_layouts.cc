@@ -41,7 +41,7 @@ bool LayoutFront::is_beaten(double least_s, int64_t least_bytes) const {
   if (is_done(least_s)) return true;
   const auto slower = by_time_.upper_bound(least_s);
   if (slower == by_time_.begin()) return false;
-  // Of those that are at most as slow, the last one needs the least.
+  // The last one needs the least of those that are at most as slow.
   const int64_t bytes = std::prev(slower)->second.arena_bytes;
   return double(bytes) <= (1.0 + kFrontStep) * double(least_bytes);
 }

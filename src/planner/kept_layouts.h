@@ -19,7 +19,7 @@ struct LayoutWay {
   friend auto operator<=>(const LayoutWay&, const LayoutWay&) = default;
 };
 
-// What a search keeps of the layouts that it has priced, and which others it no longer needs.
+// A search keeps these of the layouts that it has priced, and drops those that it no longer needs.
 class KeptLayouts {
  public:
   virtual ~KeptLayouts() = default;

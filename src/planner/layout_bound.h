@@ -99,7 +99,7 @@ class LayoutBounds {
   using ExchangeKey = std::optional<LayerExchange>;
   using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute, uint64_t, ExchangeKey>;
   using LayerKey = std::tuple<int, int, int, int64_t, Recompute, ExchangeKey>;
-  // How tp, cp and the experts along dp lie among the ranks, for every order that is taken.
+  // The spans of tp, cp and the experts along dp among the ranks, for every order that is taken.
   using LayerSpans = std::vector<std::array<RankSpan, 3>>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);

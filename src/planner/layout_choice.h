@@ -18,7 +18,7 @@ struct LayerExchange {
   friend auto operator<=>(const LayerExchange&, const LayerExchange&) = default;
 };
 
-// Where a rank keeps its state, and in which pieces it sends parameters and gradients.
+// These settings say where a rank keeps its state, and in which pieces it sends its tensors.
 struct LayoutTransfers {
   OffloadChoice offload = OffloadChoice::None;
   int64_t bucket_bytes = 0;

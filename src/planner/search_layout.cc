@@ -399,7 +399,7 @@ class Search {
     return false;
   }
 
-  // What a plan compiles does not depend on the order, except for the positions of its ranks.
+  // A compiled plan does not depend on the order, except for the positions of its ranks.
   static void set_order(RunPlan& plan, const MeshOrder& order) {
     plan.mesh.order = order;
     plan.config.parallel.order = to_string(order);

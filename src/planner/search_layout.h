@@ -67,7 +67,7 @@ LayoutSpace all_layouts(int num_ranks, const RunConfig& config, const Hardware& 
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, const LayoutSpace& space,
                                    int num_best);
-// Of all layouts of `num_ranks` ranks; the order of the axes is then exact up to
+// Searches all layouts of `num_ranks` ranks. The order of the axes is exact up to
 // kMostRanksInEveryOrder.
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, int num_ranks, int num_best);

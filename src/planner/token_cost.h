@@ -43,7 +43,7 @@ struct TokenCost {
 // (McCandlish et al. 2018, section 2.2). `noise_scale`: the gradient noise scale, in tokens.
 double token_efficiency(double tokens_per_step, double noise_scale);
 
-// What a plan is asked about its tokens.
+// A question about the tokens of a training.
 struct TokenQuestion {
   std::optional<double> tokens;          // of the whole training
   std::optional<double> price_per_hour;  // of one device

@@ -29,7 +29,7 @@ Hardware known_machine() {
   return hardware;
 }
 
-// The same device before anything is fitted.
+// Returns the device as it is before anything is fitted.
 Hardware unfitted(const Hardware& known) {
   Hardware hardware;
   hardware.fp32_flops = known.fp32_flops;
@@ -41,7 +41,7 @@ Hardware unfitted(const Hardware& known) {
   return hardware;
 }
 
-// What a machine whose prices are exact would measure. `factor` disturbs each measurement.
+// Measures as a machine would whose prices are exact. `factor` disturbs each measurement.
 template <typename Factor>
 MeasuredOperators measure(const Hardware& known, Factor&& factor) {
   MeasuredOperators measured;

@@ -20,7 +20,7 @@ double step_s(OffloadChoice offload, int zero, double bytes_per_s) {
   return predict_ranks(make_plan(config, {}).value(), hardware).step_s();
 }
 
-// What more is moved takes longer, and a faster disk never makes the step longer.
+// A step that moves more takes longer, and a faster disk never makes it longer.
 TEST(PredictOffload, StepsAreOrderedByWhatTheyMoveAndByTheSpeedOfTheDisk) {
   for (const int zero : {0, 1, 3}) {
     double slower_s[3] = {1e9, 1e9, 1e9};

@@ -12,7 +12,7 @@ namespace {
 
 using Coord = int MeshCoords::*;
 
-// Of an axis that has a place in the order.
+// The axis has a place in the order.
 Coord coord_along(MeshAxis axis) {
   switch (axis) {
     case MeshAxis::Tp:

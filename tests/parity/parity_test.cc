@@ -242,7 +242,7 @@ TEST(Parity, ParameterServers) {
   }
 }
 
-// How ranks are numbered decides which of them share a node, and nothing else.
+// The numbers of ranks decide which of them share a node, and nothing else.
 TEST(Parity, EveryOrderOfTheAxes) {
   for (const char* order : {"tp,cp,dp,pp", "pp,dp,tp,cp", "dp,cp,tp,pp"}) {
     expect_the_bits_of_one_rank({.dp = 2, .pp = 2, .zero = 3, .tp = 2, .order = order});

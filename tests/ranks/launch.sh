@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How runs of `trireme launch` end: a rank that is killed is named, a signal saves, and no rank
+# Runs of `trireme launch` end well: a rank that is killed is named, a signal saves, and no rank
 # outlives its agent. Usage: launch.sh TRIREME CONFIGS
 set -uo pipefail
 trireme=$1

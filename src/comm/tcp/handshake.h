@@ -13,7 +13,7 @@ namespace trireme {
 // Receives sentences about visitors that were refused and messages that were dropped. May be empty.
 using TcpLog = std::function<void(const std::string&)>;
 
-// How the two sides of a new connection prove to each other that they know the secret of the job,
+// The two sides of a new connection prove to each other that they know the secret of the job
 // without sending it: both send a Hello with a fresh nonce, then the connecting side sends the
 // keyed hash (HMAC-SHA256) of both, and the other side answers with its own. The two hashes have
 // different labels, so neither can be sent back as the other.

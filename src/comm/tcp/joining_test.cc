@@ -164,8 +164,8 @@ class Frames : public TcpLink::Receiver {
   int num_frames = 0;
 };
 
-// What a link does with bytes that a peer has sent before it has closed the connection: the number
-// of frames, and the reason why the link has broken.
+// A link reads the bytes that a peer has sent before it has closed the connection: this is the
+// number of frames, and the reason why the link has broken.
 struct Reading {
   int num_frames = 0;
   int num_dropped = 0;

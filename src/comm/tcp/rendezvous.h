@@ -43,7 +43,7 @@ struct TcpPlace {
   TcpLog log = {};
 };
 
-// What a rank knows after it has joined.
+// A rank knows this after it has joined.
 struct JoinedJob {
   Socket listener;                     // for peers of other hosts
   std::vector<Introduction> ranks;     // [world rank]

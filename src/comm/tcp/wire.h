@@ -69,7 +69,7 @@ struct Answer {
 };
 Result<Answer> check_answer(Bytes bytes);
 
-// What a rank tells all others about itself.
+// A rank tells all others this about itself.
 struct Introduction {
   WindowAddress window = {};
   int64_t inbox = 0;                  // offset of its inboxes in its window (StreamRing)
