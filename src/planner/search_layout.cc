@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/units.h"
@@ -15,6 +14,7 @@
 #include "planner/kept_layouts.h"
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
+#include "planner/search_candidate.h"
 #include "predict/price_schedule.h"
 #include "schema/batch.h"
 #include "schema/model_spec.h"
@@ -22,63 +22,6 @@
 
 namespace trireme {
 namespace {
-
-// A layout and the bounds of its time and of the memory of its largest rank.
-struct Candidate {
-  LayoutChoice layout;
-  double least_s = 0.0;
-  int64_t least_bytes = 0;
-  int64_t index = 0;
-  uint64_t again = 0;             // with memory.recompute = "fit" the cheapest values that may fit
-  int mesh = 0;                   // of any_of_; the candidate stands for all its orders
-  int offload = 0;                // of offloads_
-  bool has_any_exchange = false;  // it stands for all the exchanges of its mesh
-};
-
-// The exchanges and orders for which a candidate of one mesh stands.
-struct AnyOfMesh {
-  std::vector<LayerExchange> exchanges;
-  std::vector<MeshOrder> orders;
-};
-
-// True if a comes after b: the candidate with the lowest bound is taken first.
-bool comes_after(const Candidate& a, const Candidate& b) {
-  return std::tie(a.least_s, a.index, a.offload) > std::tie(b.least_s, b.index, b.offload);
-}
-
-// Exchanges of one mesh at most, so that every layout has an index of its own.
-constexpr int64_t kMostExchanges = 8;
-
-// The simulated schedule of a layout with a set of values that are computed again. It is the same
-// for every ZeRO level.
-struct Simulated {
-  double makespan_s = 0.0;
-  std::vector<double> saved_bytes;  // [pp]
-};
-using SimulatedKey = std::tuple<int, int, int, int, int, MeshOrder, ScheduleKind, int, int64_t,
-                                Recompute, LayerExchange, uint64_t>;
-
-SimulatedKey simulated_key(const LayoutChoice& layout, uint64_t again) {
-  const Mesh& mesh = layout.mesh;
-  return {mesh.tp,          mesh.cp,         mesh.pp,
-          mesh.dp,          mesh.ep,         mesh.order,
-          layout.schedule,  layout.chunks,   layout.micro_sequences,
-          layout.recompute, layout.exchange, again};
-}
-
-Simulated summary_of(const Simulation& simulation) {
-  Simulated summary{simulation.makespan_s, {}};
-  for (const RankSimulation& rank : simulation.ranks)
-    summary.saved_bytes.push_back(rank.peak_bytes);
-  return summary;
-}
-
-// The schedule of a layout in one of the orders of its mesh.
-struct OrderedSchedule {
-  MeshOrder order;
-  int number = 0;  // of the order
-  PricedSchedule schedule;
-};
 
 // Why a layout is refused.
 struct Refusal {
@@ -93,13 +36,6 @@ std::vector<Value> behind(Value first, const std::vector<Value>& list) {
   std::copy_if(list.begin(), list.end(), std::back_inserter(all),
                [&](Value value) { return value != first; });
   return all;
-}
-
-// The orders that can make a difference: the usual one, and the one with dp next to tp and pp
-// outermost.
-std::vector<MeshOrder> orders_on(const Hardware& hardware) {
-  if (hardware.tiers.size() < 2) return {kUsualOrder};
-  return {kUsualOrder, {MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp, MeshAxis::Pp}};
 }
 
 NeededBytes needed_bytes(const RunPlan& plan) {
@@ -645,41 +581,11 @@ Result<LayoutSearch> search(const RunConfig& config, const HostFacts& host,
 
 }  // namespace
 
-LayoutSpace all_layouts(int num_ranks, const RunConfig& config, const Hardware& hardware) {
-  LayoutSpace space{.meshes = meshes_of(num_ranks, with_defaults(config.model, 0)),
-                    .bucket_bytes = {0, kSearchedBucketBytes},
-                    .prefetches = {1, 2}};
-  if (num_ranks <= kMostRanksInEveryOrder) space.orders = orders_on(hardware);
-  if (hardware.offload_bytes_per_s > 0.0) {
-    space.offloads = {OffloadChoice::None, OffloadChoice::Optimizer, OffloadChoice::All};
-  }
-  return space;
-}
-
 Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
                                    const Hardware& hardware, const LayoutSpace& space,
                                    int num_best) {
   FastestLayouts fastest(size_t(std::max(num_best, 1)));
   return search(config, host, hardware, space, fastest);
-}
-
-Result<LayoutSearch> search_layout(const RunConfig& config, const HostFacts& host,
-                                   const Hardware& hardware, int num_ranks, int num_best) {
-  LayoutSpace space = all_layouts(num_ranks, config, hardware);
-  TRIREME_TRY(found, search_layout(config, host, hardware, space, num_best));
-  if (num_ranks <= kMostRanksInEveryOrder) return found;
-  space.orders = orders_on(hardware);
-  space.meshes.clear();
-  for (const PricedLayout& priced : found.best) {
-    const Mesh& mesh = priced.layout.mesh;
-    const bool is_known =
-        std::find(space.meshes.begin(), space.meshes.end(), mesh) != space.meshes.end();
-    if (!is_known) space.meshes.push_back(mesh);
-  }
-  TRIREME_TRY(ordered, search_layout(config, host, hardware, space, num_best));
-  found.best = std::move(ordered.best);
-  found.num_simulated += ordered.num_simulated;
-  return found;
 }
 
 Result<LayoutSearch> search_front(const RunConfig& config, const HostFacts& host,

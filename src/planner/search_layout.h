@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "planner/layout_choice.h"
+#include "planner/layout_space.h"
 #include "predict/predict.h"
 #include "schema/hardware.h"
 
@@ -34,29 +35,6 @@ struct LayoutSearch {
   int64_t num_layouts = 0;    // every layout, feasible or not
   int64_t num_simulated = 0;  // layouts that the lower bounds did not rule out
 };
-
-// Buckets of so many bytes are tried beside those of one layer.
-inline constexpr int64_t kSearchedBucketBytes = int64_t{64} << 20;
-
-// Every layout is searched in every order up to so many ranks. Beyond, where the orders would
-// double the time, only the meshes of the best layouts in the usual order are.
-inline constexpr int kMostRanksInEveryOrder = 8192;
-
-// Which layouts are searched.
-struct LayoutSpace {
-  std::vector<Mesh> meshes;
-  std::vector<int> zero_levels = {0, 1, 2, 3};
-  // The ways to run a layout. Each layout takes the fastest of them that fits; if several take the
-  // same time, the first one in these lists. The configured buckets and prefetch come first.
-  std::vector<MeshOrder> orders = {kUsualOrder};
-  std::vector<OffloadChoice> offloads = {};  // rising; empty: the configured one
-  std::vector<int64_t> bucket_bytes = {};    // beside the configured one
-  std::vector<int> prefetches = {};          // beside the configured one
-  // If no layout fits, the error says what the smallest one needs and what would make it fit.
-  bool names_remedy = true;
-};
-// Every layout of `num_ranks` ranks, and every way that can make a difference on this hardware.
-LayoutSpace all_layouts(int num_ranks, const RunConfig& config, const Hardware& hardware);
 
 // Finds the `num_best` fastest layouts of a space that fit, for this model and batch, each in its
 // fastest way. The search is exact: it leaves out a layout only if a lower bound of its step time
