@@ -68,7 +68,7 @@ preset ci build/ci "${skip[@]}"
 # thousand random runs are planned and no search is compared with brute force. Packages are made
 # and tutorials followed in the build before.
 in_dev=("${skip[@]}")
-done_in_ci='rules|planner_long|parity|parity_of_meshes|ranks_net'
+done_in_ci='rules|planner_long|parity|parity_of_meshes|parity_of_random_layouts|ranks_net'
 done_in_ci+='|tutorial_.*|package|install|browser'
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
 preset dev build/dev "${in_dev[@]}"
