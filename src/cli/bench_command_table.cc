@@ -25,6 +25,9 @@ Command bench_train_command() {
                        .value_name = "N",
                        .doc = "number of timed steps; 0: as many as take a few seconds",
                        .target = &options->steps},
+                      {.name = "ops",
+                       .doc = "also the time of every op in the steps",
+                       .target = &options->times_ops},
                       json_option(options->json)},
           .run = [options](CommandIo& io) { return run_bench_train(*options, io); }};
 }

@@ -12,6 +12,7 @@ namespace trireme {
 struct BenchTrainOptions {
   RunConfigOptions config;
   int64_t steps = 0;  // timed steps; 0: as many as take a few seconds
+  bool times_ops = false;
   bool json = false;
 };
 

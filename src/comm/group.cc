@@ -122,6 +122,7 @@ bool Group::shares_memory() const { return driver_->has_board(); }
 void Group::reserve(const CollectiveArgs& args) { driver_->reserve(args); }
 Traffic Group::traffic(Collective collective) const { return driver_->traffic(collective); }
 Traffic Group::traffic() const { return driver_->traffic(); }
+int64_t Group::waited_ns() const { return driver_->waited_ns(); }
 int64_t Group::scratch_bytes() const { return driver_->scratch_bytes(); }
 
 void Group::abort(const std::string& why) {

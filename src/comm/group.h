@@ -105,6 +105,7 @@ class Group {
   // Payload that this rank has sent and received, without headers and without copies to itself.
   Traffic traffic(Collective collective) const;
   Traffic traffic() const;
+  int64_t waited_ns() const;  // as in traffic()
   // Announces a call: plans it and allocates its scratch. Call it before the first such call, while
   // nothing is in flight. A call that was not announced allocates when it runs.
   void reserve(const CollectiveArgs& args);

@@ -60,6 +60,7 @@ class GroupDriver {
   int64_t scratch_bytes() const { return scratch_.bytes(); }
   Traffic traffic(Collective collective) const;
   Traffic traffic() const;
+  int64_t waited_ns() const { return waited_ns_.load(std::memory_order_relaxed); }
 
  private:
   struct PlanKey {

@@ -23,7 +23,7 @@ Traffic GroupDriver::traffic(Collective collective) const {
 Traffic GroupDriver::traffic() const {
   Traffic sum;
   for (int c = 0; c < kNumCollectives; ++c) sum += traffic(Collective(c));
-  sum.waited_ns = waited_ns_.load(std::memory_order_relaxed);
+  sum.waited_ns = waited_ns();
   return sum;
 }
 

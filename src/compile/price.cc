@@ -108,10 +108,10 @@ class UnitPricer {
     const std::vector<bool> again = ops_again(placed, fused, recompute);
     HalfTimes f, b, w, recomputed;
     for (size_t i = 0; i < works.size(); ++i) {
-      const HalfTimes forward = price(works[i].forward, works[i], 1.0);
+      const auto [forward, input_grad, weight_grad] = halves_of(works[i]);
       f += forward;
-      b += price(works[i].input_grad, works[i], kBackwardAttention);
-      w += price_weight_grad(works[i].weight_grad);
+      b += input_grad;
+      w += weight_grad;
       if (again[i]) recomputed += forward;
     }
     ComputeTimes times;
@@ -120,17 +120,30 @@ class UnitPricer {
       times.attention_s += half.attention_s;
       times.memory_s += half.memory_s + half.waits_for_launches_s(launch_s_);
     }
-    const auto seconds = [&](const HalfTimes& half) {
-      return half.total_s() + half.waits_for_launches_s(launch_s_);
-    };
-    times.again_s = seconds(recomputed);
-    times.f_s = seconds(f);
-    times.b_s = seconds(b) + times.again_s;
-    times.w_s = seconds(w);
+    times.again_s = seconds_of(recomputed);
+    times.f_s = seconds_of(f);
+    times.b_s = seconds_of(b) + times.again_s;
+    times.w_s = seconds_of(w);
     return times;
   }
 
+  OpSeconds price(const OpWork& work) const {
+    OpSeconds seconds;
+    std::ranges::transform(halves_of(work), seconds.begin(),
+                           [&](const HalfTimes& half) { return seconds_of(half); });
+    return seconds;
+  }
+
  private:
+  // In the order of OpHalf.
+  std::array<HalfTimes, 3> halves_of(const OpWork& work) const {
+    return {price(work.forward, work, 1.0), price(work.input_grad, work, kBackwardAttention),
+            price_weight_grad(work.weight_grad)};
+  }
+  double seconds_of(const HalfTimes& half) const {
+    return half.total_s() + half.waits_for_launches_s(launch_s_);
+  }
+
   // One kernel drops numbers and adds them to the residual stream: beside the bytes of the sum, F
   // writes a mask and B reads it, one byte for every 16-bit number.
   static void join_dropouts(const Graph& placed, std::vector<OpWork>& works) {
@@ -339,6 +352,14 @@ UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Ha
     prices.layers.push_back(pricer.price(layer_graph(model, kind.first), shape.recompute));
   }
   return prices;
+}
+
+std::vector<OpSeconds> price_ops(const std::vector<OpWork>& works, const ModelSpec& model,
+                                 const StageShape& shape, const Hardware& hardware) {
+  const UnitPricer pricer(model, shape, hardware);
+  std::vector<OpSeconds> seconds;
+  for (const OpWork& work : works) seconds.push_back(pricer.price(work));
+  return seconds;
 }
 
 UnitPrices price_units(const RunPlan& plan, const Hardware& hardware) {

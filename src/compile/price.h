@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compile/run_plan.h"
+#include "graph/op_half.h"
 #include "graph/op_work.h"
 #include "schema/ceilings.h"
 #include "schema/hardware.h"
@@ -38,6 +39,10 @@ double price_memory(double bytes, int calls, const Hardware& hardware);
 
 // Seconds of the forward pass of one op.
 double price_forward(const OpWork& work, DType compute, const Hardware& hardware);
+
+// Seconds of every op for one micro-batch, each with the launches of its own kernels.
+std::vector<OpSeconds> price_ops(const std::vector<OpWork>& works, const ModelSpec& model,
+                                 const StageShape& shape, const Hardware& hardware);
 
 // FLOPs of the backward pass of attention / of its forward pass.
 inline constexpr double kBackwardAttention = 2.5;

@@ -1,6 +1,16 @@
 #include "models/stage.h"
 
+#include "base/clock.h"
+
 namespace trireme {
+namespace {
+
+// A clock that stands still while the rank waits for those that share its layers.
+int64_t working_ns(const Ctx& ctx) {
+  return monotonic_ns() - ctx.tp.waited_ns() - ctx.cp.waited_ns() - ctx.ep.waited_ns();
+}
+
+}  // namespace
 
 SlotMemory Stage::memory_of(const StageSlots& slots, int unit) const {
   SlotMemory m;
@@ -21,21 +31,30 @@ SlotMemory Stage::memory_of(const StageSlots& slots, int unit) const {
   return m;
 }
 
+void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf half,
+                const SlotMemory& m, Write write) {
+  switch (half) {
+    case OpHalf::Forward:
+      op.forward(ctx, info, m);
+      break;
+    case OpHalf::InputGrad:
+      op.backward_input(ctx, info, m);
+      break;
+    case OpHalf::WeightGrad:
+      op.backward_weight(ctx, info, m, write);
+      break;
+  }
+}
+
 void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit,
                 const std::vector<Call>& calls, const SlotMemory& m, Write write) const {
+  const bool is_timed = clock_ != nullptr && info.training;
   for (const Call& call : calls) {
     const OpBody& op = *unit.ops[size_t(call.op)];
-    switch (call.half) {
-      case Half::Forward:
-        op.forward(ctx, info, m);
-        break;
-      case Half::BackwardInput:
-        op.backward_input(ctx, info, m);
-        break;
-      case Half::BackwardWeight:
-        op.backward_weight(ctx, info, m, write);
-        break;
-    }
+    const int64_t begin_ns = is_timed ? working_ns(ctx) : 0;
+    run(ctx, info, op, call.half, m, write);
+    if (!is_timed) continue;
+    clock_->op_ns[unit.first_op + size_t(call.op)][size_t(call.half)] += working_ns(ctx) - begin_ns;
   }
 }
 

@@ -6,8 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "graph/op_half.h"
 #include "memory/stage_tables.h"
 #include "memory/stage_units.h"
+#include "models/op_clock.h"
 #include "nn/op_body.h"
 #include "nn/router_losses.h"
 
@@ -53,6 +55,11 @@ class Stage {
   void backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit,
                      Backward half) const;
 
+  // Counts the time of every op in steps of training until another clock is set, or none. Some
+  // 50 ns a call. The clock has room for num_ops() ops and outlives its use here.
+  void set_clock(OpClock* clock) { clock_ = clock; }
+  size_t num_ops() const { return units_.back().first_op + units_.back().ops.size(); }
+
   // These tensors are sent between stages.
   MatrixRef input_TC(int saved_slot) const;
   MatrixRef output_TC(int saved_slot) const;
@@ -75,13 +82,13 @@ class Stage {
 
  private:
   // One call of a pass through a unit.
-  enum class Half : uint8_t { Forward, BackwardInput, BackwardWeight };
   struct Call {
     int op = 0;
-    Half half = Half::Forward;
+    OpHalf half = OpHalf::Forward;
   };
   struct Unit {
     std::vector<std::unique_ptr<OpBody>> ops;
+    size_t first_op = 0;                        // of the ops of all units
     std::vector<Call> forward, again;           // again: what B and W need and is not stored
     std::array<std::vector<Call>, 3> backward;  // [Backward]
     MatrixAt copied_grad, input_grad;  // the gradient of the unit's input, where it lies elsewhere
@@ -92,6 +99,8 @@ class Stage {
   static void order_calls(const UnitKind& kind, bool is_first, Unit& unit);
   void run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const std::vector<Call>& calls,
            const SlotMemory& memory, Write write) const;
+  static void run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf half,
+                  const SlotMemory& memory, Write write);
   SlotMemory memory_of(const StageSlots& slots, int unit) const;
   MatrixAt residual_at(const TensorPlace& place) const;
   TensorRef saved_tensor(const char* name, int saved_slot) const;
@@ -101,6 +110,7 @@ class Stage {
   StageTables tables_;
   StageMemory memory_;
   std::vector<Unit> units_;
+  OpClock* clock_ = nullptr;
   MatrixAt input_TC_, output_TC_, input_grad_TC_, output_grad_TC_;
 };
 

@@ -48,7 +48,9 @@ void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint6
   for (size_t u = 0; u < units.units.size(); ++u) {
     const StageUnit& unit = units.units[u];
     const UnitKind& kind = units.kind_of(unit);
+    const size_t first_op = units_.empty() ? 0 : num_ops();
     Unit& bound = units_.emplace_back();
+    bound.first_op = first_op;
     const auto binding_of = [&](size_t op) {
       return OpBinding(binding, kind, unit, op, params(u), has_embedding ? params(0) : Frame());
     };
@@ -70,28 +72,28 @@ void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
   const int num_ops = int(ops.size());
   const auto gather = [&](int op) { return gathering_of(kind.graph, ops[size_t(op)]); };
   for (int op = 0; op < num_ops; ++op) {
-    unit.forward.push_back({op, Half::Forward});
-    if (kind.kept.runs_again[size_t(op)]) unit.again.push_back({op, Half::Forward});
+    unit.forward.push_back({op, OpHalf::Forward});
+    if (kind.kept.runs_again[size_t(op)]) unit.again.push_back({op, OpHalf::Forward});
   }
   auto& [whole, input, weight] = unit.backward;
   int gathered = -1;
   for (int op = num_ops; op-- > 0;) {
-    input.push_back({op, Half::BackwardInput});
-    whole.push_back({op, Half::BackwardInput});
+    input.push_back({op, OpHalf::InputGrad});
+    whole.push_back({op, OpHalf::InputGrad});
     const bool has_weights = has_weight_grad(ops[size_t(op)]);
-    if (has_weights && gather(op) < 0) whole.push_back({op, Half::BackwardWeight});
+    if (has_weights && gather(op) < 0) whole.push_back({op, OpHalf::WeightGrad});
     if (has_weights) {
       if (gather(op) >= 0 && gather(op) != std::exchange(gathered, gather(op))) {
-        weight.push_back({gathered, Half::Forward});
+        weight.push_back({gathered, OpHalf::Forward});
       }
-      weight.push_back({op, Half::BackwardWeight});
+      weight.push_back({op, OpHalf::WeightGrad});
     }
     std::vector<Call> readers;
     for (int reader = num_ops; reader-- > op + 1;) {
-      if (gather(reader) == op) readers.push_back({reader, Half::BackwardWeight});
+      if (gather(reader) == op) readers.push_back({reader, OpHalf::WeightGrad});
     }
     if (readers.empty()) continue;
-    whole.push_back({op, Half::Forward});
+    whole.push_back({op, OpHalf::Forward});
     whole.insert(whole.end(), readers.begin(), readers.end());
   }
   if (!is_first) return;

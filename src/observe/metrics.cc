@@ -10,8 +10,8 @@
 
 #include "base/bounded_json.h"
 #include "base/chrome_trace.h"
+#include "base/clock.h"
 #include "base/file.h"
-#include "runtime/clock.h"
 #include "train/expert_load.h"
 
 namespace trireme {

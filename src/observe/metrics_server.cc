@@ -13,8 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/clock.h"
 #include "observe/metrics_answer.h"
-#include "runtime/clock.h"
 
 namespace trireme {
 namespace {

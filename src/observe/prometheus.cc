@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/file.h"
-#include "runtime/clock.h"
 
 namespace trireme {
 namespace {

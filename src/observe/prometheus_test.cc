@@ -8,8 +8,8 @@
 #include <regex>
 #include <sstream>
 
+#include "base/clock.h"
 #include "base/file.h"
-#include "runtime/clock.h"
 
 namespace trireme {
 namespace {

@@ -117,6 +117,20 @@ Json common(const RunPlan& plan) {
           {"schedule", plan.schedule.kind}};
 }
 
+// Ops of all layers as one each; empty if no step was timed.
+Json compared_ops(const OpComparison& ops) {
+  const std::vector<OpTimes> predicted = sum_of_layers(ops.predicted);
+  const std::vector<OpTimes> measured = sum_of_layers(ops.measured);
+  Json json = Json::array();
+  for (size_t i = 0; i < measured.size(); ++i) {
+    json.push_back({{"unit", measured[i].unit},
+                    {"op", measured[i].op},
+                    {"predicted_s", number(total_s(predicted[i].seconds))},
+                    {"measured_s", number(total_s(measured[i].seconds))}});
+  }
+  return json;
+}
+
 }  // namespace
 
 Json planned_rank(const RunPlan& plan, const Predictions& predicted, int position) {
@@ -183,6 +197,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["environment"] = Json::object();
   for (const auto& [key, value] : summary.environment) json["environment"][key] = value;
   json["diagnosis"] = diagnosis_json(summary.findings);
+  json["ops"] = compared_ops(summary.ops);
   json["ranks"] = Json::array();
   for (size_t i = 0; i < measured.size(); ++i) {
     json["ranks"].push_back(measured_rank(plan, predicted, int(i), measured[i]));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/diagnosis.h"
+#include "predict/op_times.h"
 #include "predict/predict.h"
 #include "train/rank_measurement.h"
 
@@ -37,6 +38,7 @@ struct RunSummary {
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
   std::string hardware;                                          // hardware of the prediction
+  OpComparison ops;                                              // of rank 0, a step
   std::vector<StepFinding> findings;                             // by what ranks have measured
   std::string end;                                               // "finished" or "stopped"
   std::vector<std::pair<std::string, std::string>> environment;  // host, kernels, commit, ...

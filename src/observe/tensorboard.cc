@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/input_file.h"
-#include "runtime/clock.h"
 #include "train/expert_load.h"
 
 namespace trireme {

@@ -26,6 +26,9 @@ constexpr FreeNumber kProductNumbers[] = {
     {"device.matmul_depth", [](Hardware& h) { return &h.matmul_depth; }, 1e6}};
 constexpr FreeNumber kAttentionNumbers[] = {
     {"device.attention_share", [](Hardware& h) { return &h.attention_share; }, 1.0}};
+// The shortest kernels of every kind show it.
+constexpr FreeNumber kLaunchNumbers[] = {
+    {"device.launch_s", [](Hardware& h) { return &h.launch_s; }, 1.0}};
 constexpr FreeNumber kLinkNumbers[] = {
     {"device.collective_s", [](Hardware& h) { return &h.collective_s; }, 1.0},
     {"latency_s", [](Hardware& h) { return &h.tiers.front().link.latency_s; }},
@@ -52,6 +55,28 @@ std::vector<MeasuredProduct> of_dtype(const std::vector<MeasuredProduct>& produc
   std::copy_if(products.begin(), products.end(), std::back_inserter(chosen),
                [&](const MeasuredProduct& row) { return row.dtype == dtype; });
   return chosen;
+}
+
+// Each curve in turn, beginning with the one that knows most of the launch; the launch at last by
+// all of them.
+Hardware fit_kernels(Hardware start, const MeasuredOperators& measured) {
+  const auto fp32 = of_dtype(measured.products, DType::F32);
+  const auto bf16 = of_dtype(measured.products, DType::BF16);
+  std::vector<ErrorsOf> all;
+  const auto fit = [&](std::span<const FreeNumber> numbers, std::vector<ErrorsOf> groups) {
+    start = fit_curve(start, numbers, groups);
+    all.insert(all.end(), groups.begin(), groups.end());
+  };
+  const auto begin_launch = [&] { start.launch_s = std::max(start.launch_s, kLeastTime_s); };
+  begin_launch();
+  if (!measured.kernels.empty()) fit(kMemoryNumbers, {group_of(measured.kernels)});
+  if (!measured.products.empty()) {
+    start.matmul_depth = std::max(start.matmul_depth, kLeastDepth);
+    fit(kProductNumbers, {group_of(fp32), group_of(bf16)});
+  }
+  if (!measured.attentions.empty()) fit(kAttentionNumbers, {group_of(measured.attentions)});
+  begin_launch();
+  return fit_curve(start, kLaunchNumbers, all);
 }
 
 }  // namespace
@@ -115,19 +140,9 @@ std::vector<std::pair<std::string, PriceErrors>> errors_of(const MeasuredOperato
 
 Hardware fit_operators(Hardware start, const MeasuredOperators& measured) {
   const auto at_least = [](double& number, double least) { number = std::max(number, least); };
-  if (!measured.kernels.empty()) {
-    at_least(start.launch_s, kLeastTime_s);
-    start = fit_curve(start, kMemoryNumbers, {group_of(measured.kernels)});
-  }
-  if (!measured.products.empty()) {
-    at_least(start.matmul_depth, kLeastDepth);
-    const auto fp32 = of_dtype(measured.products, DType::F32);
-    const auto bf16 = of_dtype(measured.products, DType::BF16);
-    start = fit_curve(start, kProductNumbers, {group_of(fp32), group_of(bf16)});
-  }
-  if (!measured.attentions.empty()) {
-    start = fit_curve(start, kAttentionNumbers, {group_of(measured.attentions)});
-  }
+  const bool has_kernels =
+      !measured.kernels.empty() || !measured.products.empty() || !measured.attentions.empty();
+  if (has_kernels) start = fit_kernels(start, measured);
   if (!measured.collectives.empty() || !measured.messages.empty()) {
     if (start.tiers.empty()) start.set_nodes(0, {kLeastTime_s, kUsualBytesPerS});
     at_least(start.collective_s, kLeastTime_s);

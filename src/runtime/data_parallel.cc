@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 
 namespace trireme {
 

@@ -4,11 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "data/token_source.h"
 #include "models/grad_addends.h"
 #include "models/stage.h"
 #include "optim/optimizer.h"
-#include "runtime/clock.h"
 #include "runtime/data_parallel.h"
 #include "runtime/offload.h"
 #include "runtime/pipeline.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "memory/offload_pieces.h"
-#include "runtime/clock.h"
 
 namespace trireme {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 
 namespace trireme {
 namespace {

@@ -28,5 +28,21 @@ TEST(FirstSteps, NameThePartsThatWereOffAndNoOthers) {
   }
 }
 
+OpTimes op_of(const char* unit, const char* op, double seconds) {
+  return {.unit = unit, .op = op, .seconds = {seconds, 0.0, 0.0}};
+}
+
+TEST(FirstSteps, NameTheOpsThatWereFurthestOff) {
+  const OpComparison alike{{op_of("head", "logits", 0.1)}, {op_of("head", "logits", 0.1005)}};
+  EXPECT_EQ(comparison_of_ops(alike, 0.1), "");
+  const OpComparison off{{op_of("layers.0", "attn", 0.01), op_of("layers.1", "attn", 0.01),
+                          op_of("head", "logits", 0.03)},
+                         {op_of("layers.0", "attn", 0.02), op_of("layers.1", "attn", 0.03),
+                          op_of("head", "logits", 0.02)}};
+  EXPECT_EQ(comparison_of_ops(off, 0.1),
+            "ops that were off: layers attn took 50.0 ms and not 20.0 ms, head logits took 20.0 ms "
+            "and not 30.0 ms");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -44,12 +44,44 @@ TEST(LearnedHardware, PredictsTheComputeThatWasMeasured) {
       StepTimes measured = predicted;
       measured.compute = predicted.compute * factor / left;
       measured.step = measured.compute;
-      const Hardware learned = learned_hardware(some_machine(), predicted, measured, left);
+      const Hardware learned = learned_hardware(some_machine(), predicted, measured, {}, left);
       EXPECT_NEAR(predicted_times(config, learned).compute / (predicted.compute * factor), 1.0,
                   0.02);
       EXPECT_TRUE(validate(learned).empty());
     }
   }
+}
+
+// Where products, attention and the rest are off by factors of their own, each price is learned by
+// itself, and what no op accounts for is a fixed time of the step.
+TEST(LearnedHardware, PredictsEveryKindOfOpThatWasMeasured) {
+  const RunConfig config = small_config(1);
+  const RunPlan plan = make_plan(config, {}).value();
+  Hardware machine = some_machine();
+  machine.launch_s = 0.0;
+  const StepTimes predicted = predicted_times(config, machine);
+  OpComparison ops{predict_ops(plan, rank_plan(plan, 0), machine), {}};
+  ops.measured = ops.predicted;
+  StepTimes measured = predicted;
+  constexpr double kFixed_s = 3e-4;
+  const double factors[] = {1.4, 2.0, 1.2};  // by OpLimit
+  measured.optimizer *= factors[size_t(OpLimit::Memory)];
+  measured.compute += kFixed_s + measured.optimizer - predicted.optimizer;
+  for (OpTimes& op : ops.measured) {
+    const double factor = factors[size_t(op.limit)];
+    measured.compute += (factor - 1.0) * total_s(op.seconds);
+    for (double& seconds : op.seconds) seconds *= factor;
+  }
+  measured.step = measured.compute;
+  const Hardware learned = learned_hardware(machine, predicted, measured, ops, 1.0);
+  EXPECT_NEAR(learned.step_s / kFixed_s, 1.0, 1e-6);
+  const std::vector<OpTimes> again = predict_ops(plan, rank_plan(plan, 0), learned);
+  for (size_t i = 0; i < again.size(); ++i) {
+    EXPECT_NEAR(total_s(again[i].seconds), total_s(ops.measured[i].seconds),
+                0.03 * total_s(ops.measured[i].seconds))
+        << again[i].unit << " " << again[i].op;
+  }
+  EXPECT_NEAR(predicted_times(config, learned).compute / measured.compute, 1.0, 0.02);
 }
 
 TEST(LearnedHardware, SlowTransfersMakeItsLinksSlower) {
@@ -58,7 +90,7 @@ TEST(LearnedHardware, SlowTransfersMakeItsLinksSlower) {
   StepTimes measured = predicted;
   measured.exposed_comm *= 2.0;
   measured.step += predicted.exposed_comm;
-  const Hardware learned = learned_hardware(some_machine(), predicted, measured, 1.0);
+  const Hardware learned = learned_hardware(some_machine(), predicted, measured, {}, 1.0);
   EXPECT_DOUBLE_EQ(learned.tiers.front().link.bytes_per_s, 0.5e9);
   EXPECT_DOUBLE_EQ(learned.tiers.front().link.latency_s, 2e-5);
   EXPECT_DOUBLE_EQ(learned.matmul_share, some_machine().matmul_share);
@@ -66,7 +98,8 @@ TEST(LearnedHardware, SlowTransfersMakeItsLinksSlower) {
 
 TEST(LearnedHardware, WhatWasNotMeasuredStaysAsItIs) {
   const StepTimes predicted = predicted_times(small_config(1), some_machine());
-  EXPECT_EQ(to_toml(learned_hardware(some_machine(), predicted, {}, 1.0)), to_toml(some_machine()));
+  EXPECT_EQ(to_toml(learned_hardware(some_machine(), predicted, {}, {}, 1.0)),
+            to_toml(some_machine()));
 }
 
 }  // namespace

@@ -213,8 +213,8 @@ void RankSession::warn(const Status& report) const {
 }
 
 Status RankSession::write_summary(const std::string& folder, const Trainer& trainer,
-                                  const SessionResult& result,
-                                  const std::vector<RankMeasurement>& measured, double seconds) {
+                                  const SessionResult& result, const Measured& measured,
+                                  double seconds) {
   RunSummary summary;
   summary.steps = result.position.step;
   summary.final_loss = result.final_loss;
@@ -230,19 +230,20 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.rss_peak_bytes = rss_peak_bytes();
   summary.seconds = seconds;
   summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";
-  summary.findings = diagnose_run(plan_, options_.host, hardware_, measured_steps(measured));
+  summary.findings = diagnose_run(plan_, options_.host, hardware_, measured_steps(measured.ranks));
+  summary.ops = measured.ops;
   summary.environment = options_.environment;
   summary.environment.emplace_back("kernels", choice_.kernels->name);
   return write_file_atomically(folder + "/summary.json",
-                               summary_json(plan_, predictions_, measured, summary), &progress());
+                               summary_json(plan_, predictions_, measured.ranks, summary),
+                               &progress());
 }
 
 // What a file of this machine would say whose prediction is the measurement of rank 0.
-Status RankSession::write_learned_hardware(const SessionResult& result,
-                                           const std::vector<RankMeasurement>& measured) {
-  const RankPrediction& predicted = predictions_.at(measured.front().position);
-  Hardware learned =
-      learned_hardware(hardware_, predicted.time, measured.front().time, result.share_left);
+Status RankSession::write_learned_hardware(const SessionResult& result, const Measured& measured) {
+  const RankMeasurement& first = measured.ranks.front();
+  Hardware learned = learned_hardware(hardware_, predictions_.at(first.position).time, first.time,
+                                      measured.ops, result.share_left);
   learned.name = "this machine, as a run has found it";
   return write_file_atomically(result.report_folder + "/hardware.toml",
                                to_toml(of_all_ranks(learned, plan_)), &progress());
@@ -357,8 +358,11 @@ Result<SessionResult> RankSession::run() {
   steps_->direct(parts);
   std::optional<FirstSteps> first_steps;
   if (is_first() && parts.meter != nullptr) {
-    first_steps.emplace(*parts.meter, predictions_.at(engine_.rank_plan().position).time,
-                        [this](const std::string& text) { tell(text); });
+    const RankPlan& rank = engine_.rank_plan();
+    first_steps.emplace(
+        *parts.meter, engine_,
+        PredictedSteps{predictions_.at(rank.position).time, predict_ops(plan_, rank, hardware_)},
+        [this](const std::string& text) { tell(text); });
     parts.observers.push_back(&*first_steps);
   }
   steps_->begin(position);
@@ -385,8 +389,9 @@ Result<SessionResult> RankSession::run() {
       gather_ranks_json({plan_, hardware_, predictions_, shown}, engine_, trace);
   if (!is_first() || !has_reports) return result;
   warn(write_file_atomically(result.report_folder + "/ranks.json", ranks, &progress()));
-  warn(write_summary(result.report_folder, trainer, result, measured, seconds));
-  warn(write_learned_hardware(result, measured));
+  const OpComparison ops = first_steps ? first_steps->ops() : OpComparison{};
+  warn(write_summary(result.report_folder, trainer, result, {measured, ops}, seconds));
+  warn(write_learned_hardware(result, {measured, ops}));
   return result;
 }
 

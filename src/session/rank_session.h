@@ -11,6 +11,7 @@
 #include "device/cpu_load.h"
 #include "kernels/ceilings.h"
 #include "observe/metrics.h"
+#include "predict/op_times.h"
 #include "predict/predict.h"
 #include "session/retention_thread.h"
 #include "session/run_folder.h"
@@ -70,6 +71,12 @@ class RankSession {
   }
 
  private:
+  // What the steps have taken, of every rank, and of the ops of rank 0.
+  struct Measured {
+    const std::vector<RankMeasurement>& ranks;
+    const OpComparison& ops;
+  };
+
   bool is_first() const { return world_.rank() == 0; }
   Progress& progress() { return world_.group().progress(); }
   void tell(const std::string& message) const;  // tells the user; only on rank 0
@@ -85,11 +92,9 @@ class RankSession {
   // saved.
   void warn(const Status& report) const;
   void take_load(const std::optional<CpuTimes>& before, SessionResult& result) const;
-  Status write_learned_hardware(const SessionResult& result,
-                                const std::vector<RankMeasurement>& measured);
+  Status write_learned_hardware(const SessionResult& result, const Measured& measured);
   Status write_summary(const std::string& folder, const Trainer& trainer,
-                       const SessionResult& result, const std::vector<RankMeasurement>& measured,
-                       double seconds);
+                       const SessionResult& result, const Measured& measured, double seconds);
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   double peak_flops() const;
   const std::string& offload_folder() const {

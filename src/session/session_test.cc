@@ -95,6 +95,22 @@ TEST_F(Session, AFinishedRunIsLeftAsItIs) {
   }
 }
 
+// Each op of the layers once, in the order of F, with a price and a time.
+TEST_F(Session, TheOpsOfTheFirstStepsStandBesideTheirPrices) {
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 8);
+  config.parallel.pp = 2;
+  ASSERT_TRUE(outcome_of(config, "run").result.ok());
+  const auto summary = nlohmann::json::parse(text_of("run/summary.json"));
+  ASSERT_FALSE(summary.at("ops").empty());
+  EXPECT_EQ(summary.at("ops").front().at("unit"), "embedding");
+  std::set<std::pair<std::string, std::string>> names;
+  for (const auto& op : summary.at("ops")) {
+    EXPECT_TRUE(names.emplace(op.at("unit"), op.at("op")).second) << op;
+    EXPECT_GT(op.at("predicted_s").get<double>(), 0.0) << op;
+    EXPECT_GT(op.at("measured_s").get<double>(), 0.0) << op;
+  }
+}
+
 TEST_F(Session, AStopBehindTheRunIsRefused) {
   RunConfig config = half_done("run");
   config.run.stop_after = 3;

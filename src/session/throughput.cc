@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/world.h"
+#include "compile/price.h"
 #include "data/synthetic_source.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
@@ -20,6 +21,7 @@ constexpr int64_t kMostSteps = 100000;
 struct StepCounts {
   int64_t warmup = 0;
   int64_t timed = 0;  // 0: as many as fit into kTimedSeconds
+  bool times_ops = false;
 };
 
 double median(std::vector<double> values) {
@@ -36,6 +38,13 @@ int64_t agree_on_steps(Group& world, int64_t asked, double step_s) {
   return steps;
 }
 
+OpComparison ops_of(const RunPlan& plan, const Engine& engine, const ComputeCeilings& ceilings,
+                    int64_t steps) {
+  const std::vector<OpTimes> priced =
+      predict_ops(plan, engine.rank_plan(), assumed_hardware(ceilings));
+  return {priced, mean_ops(priced, engine.op_seconds(), steps)};
+}
+
 // Runs on every rank; rank 0 fills in the result.
 void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
                   const LrSchedule& schedule, const StepCounts& counts, int64_t begin_ns,
@@ -44,8 +53,9 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
   Engine engine(plan, world, *choice.kernels, source);
   engine.init_params(plan.config.run.seed);
   const bool reports = world.rank() == 0;
+  ComputeCeilings ceilings;
   if (reports) {
-    const ComputeCeilings ceilings = measure_compute_ceilings(engine.ctx().stream, choice.isa);
+    ceilings = measure_compute_ceilings(engine.ctx().stream, choice.isa);
     result.first_step_after_s = double(monotonic_ns() - begin_ns) * 1e-9;
     result.peak_flops =
         plan.shape.compute == DType::BF16 ? ceilings.bf16_flops_per_s : ceilings.fp32_flops_per_s;
@@ -69,8 +79,10 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
   while (step < counts.warmup) warm_s = run_step();
   const int64_t timed = agree_on_steps(world.group(), counts.timed, warm_s);
   std::vector<double> seconds;
+  engine.time_ops(counts.times_ops);
   for (int64_t i = 0; i < timed; ++i) seconds.push_back(run_step());
   if (!reports) return;
+  if (counts.times_ops) result.ops = ops_of(plan, engine, ceilings, timed);
   result.step_seconds = seconds;
   result.final_loss = loss;
   result.arena_peak_bytes = engine.peak_bytes();
@@ -79,19 +91,21 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
 }  // namespace
 
 Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& host,
-                                      int64_t num_warmup, int64_t num_steps) {
+                                      int64_t num_warmup, int64_t num_steps, bool times_ops) {
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(choice, choose_kernels(config.run.isa));
   TRIREME_TRY(plan, make_plan(config, host));
   const LrSchedule schedule(config.optim, config.run.steps);
   Throughput result;
   run_ranks(plan.num_ranks(), {.timeout_s = config.run.comm_timeout_s}, [&](World& world) {
-    measure_rank(world, plan, choice, schedule, {num_warmup, num_steps}, begin_ns, result);
+    measure_rank(world, plan, choice, schedule, {num_warmup, num_steps, times_ops}, begin_ns,
+                 result);
   });
   result.median_step_s = median(result.step_seconds);
   result.tokens_per_s = double(plan.tokens_per_step()) / result.median_step_s;
   const double flops_per_s = result.tokens_per_s * plan.flops_per_token.total();
   result.peak_flops = std::max(result.peak_flops, flops_per_s);  // a step may beat the ceiling
+  result.peak_flops_of_rank = result.peak_flops / plan.num_ranks();
   result.mfu = flops_per_s / result.peak_flops;
   result.rss_peak_bytes = rss_peak_bytes();
   return result;

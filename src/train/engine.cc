@@ -86,6 +86,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
     const ChunkRegions& regions = rank_.memory.chunks[c];
     stages_.emplace_back(plan.model, chunk.stage, rank_.shape, chunk.tables,
                          memory_.stage_memory(int(c)), plan.config.run.seed);
+    clocks_.emplace_back().op_ns.resize(stages_.back().num_ops());
     OptimizerMemory memory{regions.params >= 0 ? memory_.at(regions.params) : nullptr,
                            memory_.at(regions.grad_slots[0])};
     if (regions.optimizer >= 0) memory.optimizer = memory_.at(regions.optimizer);
@@ -109,6 +110,22 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
       rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_, *data_parallel_,
       offload_, *tensor_addends_, *context_addends_, plan.shape.micro_sequences,
       ContextChunks{plan.model.seq_len, plan.mesh.cp, rank_.coords.cp}});
+}
+
+void Engine::time_ops(bool on) {
+  times_ops_ = on;
+  for (size_t c = 0; c < stages_.size(); ++c) stages_[c].set_clock(on ? &clocks_[c] : nullptr);
+}
+
+std::vector<OpSeconds> Engine::op_seconds() const {
+  std::vector<OpSeconds> seconds;
+  for (const OpClock& clock : clocks_) {
+    for (const auto& ns : clock.op_ns) {
+      std::transform(ns.begin(), ns.end(), seconds.emplace_back().begin(),
+                     [](int64_t half) { return double(half) * 1e-9; });
+    }
+  }
+  return seconds;
 }
 
 int64_t Engine::message_scratch_bytes() const {
@@ -205,7 +222,10 @@ StepResult Engine::step(uint64_t first_sample, double lr, bool stop,
 
 GradNorm Engine::measure_gradient(uint64_t first_sample, int64_t microbatch) {
   ctx_.loss_scale = static_cast<float>(loss_scale_.value());
+  const bool timed = times_ops_;
+  time_ops(false);
   const StepResult result = executor_->measure_gradient(ctx_, first_sample, microbatch);
+  time_ops(timed);
   return {result.update.grad_norm, result.valid_tokens};
 }
 

@@ -63,6 +63,11 @@ class Engine {
   // dropout.
   EvalResult evaluate(const TokenSource& source, int64_t num_sequences);
 
+  // Whether the ops of the steps from now on are timed; some 50 ns a call.
+  void time_ops(bool on);
+  // Times of the ops in the timed steps together, in the order of predict_ops (predict/op_times.h).
+  std::vector<OpSeconds> op_seconds() const;
+
   const std::vector<OwnedTensors>& owned() const { return owned_; }
   // The parameters of the whole model in the compute dtype, if this rank holds them all.
   std::optional<Frame> whole_params() const;
@@ -105,7 +110,9 @@ class Engine {
   Offload offload_;
   Stream stream_;
   Ctx ctx_;
-  std::vector<Stage> stages_;  // [chunk]
+  std::vector<Stage> stages_;    // [chunk]
+  std::vector<OpClock> clocks_;  // [chunk]
+  bool times_ops_ = false;
   Optimizer optimizer_;
   LossScale loss_scale_;
   std::vector<OwnedTensors> owned_;
