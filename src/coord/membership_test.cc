@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "coord/simulated_job_fixture.h"
+
+namespace trireme {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kShortSeeds = 100;
+#else
+constexpr uint64_t kShortSeeds = 2'000;
+#endif
+constexpr uint64_t kLongSeeds = 100'000;
+
+// Seeds that have broken a law while the protocol was made.
+constexpr uint64_t kOnceBroken[] = {1};
+
+std::string trace_of(uint64_t seed, const MembershipRules& rules) {
+  SimulatedJob job(seed, rules, true);
+  (void)job.run();
+  return job.trace();
+}
+
+void expect_laws(uint64_t seed) {
+  SimulatedJob job(seed, {});
+  const std::string broken = job.run();
+  EXPECT_EQ(broken, "") << "Add this seed to kOnceBroken. Its trace:\n" << trace_of(seed, {});
+}
+
+// Runs seeds from `first` on and stops at the first one that breaks a law.
+void expect_laws_of(uint64_t first, uint64_t count) {
+  for (uint64_t seed = first; seed < first + count && !testing::Test::HasFailure(); ++seed) {
+    expect_laws(seed);
+  }
+}
+
+// Prints what the simulated jobs have been through.
+TEST(MembershipInFull, DISABLED_Figures) {
+  double slowest_s = 0.0, sum_s = 0.0;
+  int64_t events = 0, epochs = 0, commits = 0;
+  for (uint64_t seed = 1; seed <= kShortSeeds; ++seed) {
+    SimulatedJob job(seed, {});
+    EXPECT_EQ(job.run(), "");
+    slowest_s = std::max(slowest_s, job.recovery_s());
+    sum_s += job.recovery_s();
+    events += job.num_events();
+    epochs += job.num_epochs();
+    commits += job.num_committed();
+  }
+  const auto n = double(kShortSeeds);
+  std::printf(
+      "events %.0f, epochs that ran %.1f, commits %.1f, whole again after %.1f leases, at "
+      "most %.1f\n",
+      double(events) / n, double(epochs) / n, double(commits) / n,
+      sum_s / n / SimulatedJob::kLeaseS, slowest_s / SimulatedJob::kLeaseS);
+}
+
+TEST(Membership, LawsHoldForEverySeed) {
+  for (const uint64_t seed : kOnceBroken) expect_laws(seed);
+  expect_laws_of(1, kShortSeeds);
+}
+
+struct Mutation {
+  const char* name;
+  MembershipRules rules;
+};
+const Mutation kMutations[] = {
+    {"NoFence", {.fences_writes = false}},
+    {"RanksRunBeyondTheLease", {.stops_before_lease = false}},
+    {"NoHalfIsNeeded", {.needs_half = false}},
+    {"VersionsAreNotCompared", {.compares_versions = false}},
+};
+
+class MembershipMutation : public testing::TestWithParam<Mutation> {};
+
+// Each rule is needed: without it one of the seeds of this test breaks a law.
+TEST_P(MembershipMutation, IsNoticed) {
+  for (uint64_t seed = 1; seed <= kShortSeeds; ++seed) {
+    SimulatedJob job(seed, GetParam().rules);
+    if (const std::string broken = job.run(); !broken.empty()) {
+      RecordProperty("noticed_by", broken);
+      return;
+    }
+  }
+  ADD_FAILURE() << "No law was broken by the first " << kShortSeeds << " seeds.";
+}
+
+// Prints how many seeds notice each mutation.
+TEST(MembershipInFull, DISABLED_SeedsThatNoticeAMutation) {
+  for (const Mutation& mutation : kMutations) {
+    int num_noticed = 0;
+    std::string first;
+    for (uint64_t seed = 1; seed <= kShortSeeds; ++seed) {
+      SimulatedJob job(seed, mutation.rules);
+      const std::string broken = job.run();
+      if (!broken.empty() && num_noticed++ == 0) first = broken;
+    }
+    std::printf("%-24s %4d of %d seeds, first %s\n", mutation.name, num_noticed, int(kShortSeeds),
+                first.c_str());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, MembershipMutation, testing::ValuesIn(kMutations),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// `make test-all` runs it.
+TEST(MembershipInFull, DISABLED_LawsHoldForEverySeed) { expect_laws_of(1, kLongSeeds); }
+
+}  // namespace
+}  // namespace trireme
