@@ -14,12 +14,12 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
+using EtcdJson = nlohmann::json;
 
 constexpr int kGrpcNotFound = 5;
 
 // etcd writes 64-bit numbers as strings, and leaves out those that are 0.
-int64_t etcd_number(const Json& object, const char* key) {
+int64_t etcd_number(const EtcdJson& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return 0;
   const auto& text = found->get_ref<const std::string&>();
@@ -41,18 +41,18 @@ Error EtcdCoord::strange(const std::string& path, const std::string& what) const
       fmt::format("http://{}{}: this is no answer of etcd 3.4 or later: {}", address_, path, what));
 }
 
-Result<Json> EtcdCoord::ask(const std::string& path, const Json& question, Deadline deadline,
-                            bool* is_ended) const {
+Result<EtcdJson> EtcdCoord::ask(const std::string& path, const EtcdJson& question,
+                                Deadline deadline, bool* is_ended) const {
   TRIREME_TRY(answer, http_post(address_, path, question.dump(), deadline));
-  Result<Json> json = parse_bounded_json(answer.body);
+  Result<EtcdJson> json = parse_bounded_json(answer.body);
   if (!json.ok() || !json->is_object()) {
     return strange(path, json.ok() ? "no object" : json.error().message);
   }
   if (answer.status == 200) return json;
-  const bool is_missing = json->value("code", Json(0)) == kGrpcNotFound;
+  const bool is_missing = json->value("code", EtcdJson(0)) == kGrpcNotFound;
   if (is_ended != nullptr && is_missing) {
     *is_ended = true;
-    return Json::object();
+    return EtcdJson::object();
   }
   return Error{ErrorKind::Runtime,
                fmt::format("http://{}{}: etcd has refused with status {}: {}", address_, path,
@@ -61,7 +61,7 @@ Result<Json> EtcdCoord::ask(const std::string& path, const Json& question, Deadl
 
 std::string EtcdCoord::encoded(const std::string& key) const { return base64_of(prefix_ + key); }
 
-Result<CoordEntry> EtcdCoord::entry_of(const Json& kv) const {
+Result<CoordEntry> EtcdCoord::entry_of(const EtcdJson& kv) const {
   TRIREME_TRY(key, bytes_of_base64(kv.at("key").get_ref<const std::string&>()));
   TRIREME_TRY(value, bytes_of_base64(kv.value("value", std::string())));
   if (!key.starts_with(prefix_)) return damaged("a key of another job");
@@ -75,7 +75,7 @@ Result<CoordEntry> EtcdCoord::get(const std::string& key, Deadline deadline) {
   try {
     if (!answer.contains("kvs")) return CoordEntry{.key = key};
     return entry_of(answer.at("kvs").at(0));
-  } catch (const Json::exception& failure) {
+  } catch (const EtcdJson::exception& failure) {
     return strange(kPath, json_problem(failure.what()));
   }
 }
@@ -88,11 +88,11 @@ Result<std::vector<CoordEntry>> EtcdCoord::list(const std::string& prefix, Deadl
                   deadline));
   std::vector<CoordEntry> entries;
   try {
-    for (const Json& kv : answer.value("kvs", Json::array())) {
+    for (const EtcdJson& kv : answer.value("kvs", EtcdJson::array())) {
       TRIREME_TRY(entry, entry_of(kv));
       entries.push_back(std::move(entry));
     }
-  } catch (const Json::exception& failure) {
+  } catch (const EtcdJson::exception& failure) {
     return strange(kPath, json_problem(failure.what()));
   }
   std::sort(entries.begin(), entries.end(),
@@ -103,32 +103,32 @@ Result<std::vector<CoordEntry>> EtcdCoord::list(const std::string& prefix, Deadl
 Result<CoordSwap> EtcdCoord::compare_and_swap(const CoordWrite& write, Deadline deadline) {
   constexpr const char* kPath = "/v3/kv/txn";
   const std::string key = encoded(write.key);
-  Json change;
+  EtcdJson change;
   if (write.value) {
     change["requestPut"] = {
         {"key", key}, {"value", base64_of(*write.value)}, {"lease", std::to_string(write.lease)}};
   } else {
     change["requestDeleteRange"] = {{"key", key}};
   }
-  const Json compare{{"key", key},
-                     {"target", "MOD"},
-                     {"result", "EQUAL"},
-                     {"mod_revision", std::to_string(write.expected_version)}};
-  const Json read{{"requestRange", {{"key", key}}}};
+  const EtcdJson compare{{"key", key},
+                         {"target", "MOD"},
+                         {"result", "EQUAL"},
+                         {"mod_revision", std::to_string(write.expected_version)}};
+  const EtcdJson read{{"requestRange", {{"key", key}}}};
   TRIREME_TRY(answer, ask(kPath,
-                          {{"compare", Json::array({compare})},
-                           {"success", Json::array({change, read})},
-                           {"failure", Json::array({read})}},
+                          {{"compare", EtcdJson::array({compare})},
+                           {"success", EtcdJson::array({change, read})},
+                           {"failure", EtcdJson::array({read})}},
                           deadline));
   try {
     CoordSwap swap{.is_written = answer.value("succeeded", false), .entry = {.key = write.key}};
-    const Json& now = answer.at("responses").back().at("response_range");
+    const EtcdJson& now = answer.at("responses").back().at("response_range");
     if (now.contains("kvs")) {
       TRIREME_TRY(entry, entry_of(now.at("kvs").at(0)));
       swap.entry = std::move(entry);
     }
     return swap;
-  } catch (const Json::exception& failure) {
+  } catch (const EtcdJson::exception& failure) {
     return strange(kPath, json_problem(failure.what()));
   }
 }
@@ -141,7 +141,7 @@ Result<LeaseId> EtcdCoord::grant(double seconds, Deadline deadline) {
     const LeaseId lease = etcd_number(answer, "ID");
     if (lease > 0 && etcd_number(answer, "TTL") >= whole) return lease;
     return strange(kPath, "no lease of this length");
-  } catch (const Json::exception& failure) {
+  } catch (const EtcdJson::exception& failure) {
     return strange(kPath, json_problem(failure.what()));
   }
 }
@@ -151,7 +151,7 @@ Result<bool> EtcdCoord::keep_alive(LeaseId lease, Deadline deadline) {
   TRIREME_TRY(answer, ask(kPath, {{"ID", std::to_string(lease)}}, deadline));
   try {
     return etcd_number(answer.at("result"), "TTL") > 0;
-  } catch (const Json::exception& failure) {
+  } catch (const EtcdJson::exception& failure) {
     return strange(kPath, json_problem(failure.what()));
   }
 }

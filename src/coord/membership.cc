@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using RecordJson = nlohmann::ordered_json;
 
 constexpr JsonLimits kRecordLimits{.depth = 8, .values = 1 << 20, .token_bytes = 1 << 16};
 
@@ -80,10 +80,12 @@ class KeyReader {
   std::optional<Error> problem_;
 };
 
-Json json_of(const SavedStep& saved) { return {{"epoch", saved.epoch}, {"step", saved.step}}; }
+RecordJson json_of(const SavedStep& saved) {
+  return {{"epoch", saved.epoch}, {"step", saved.step}};
+}
 
-Json json_of(const Membership& membership) {
-  Json members = Json::array();
+RecordJson json_of(const Membership& membership) {
+  RecordJson members = RecordJson::array();
   for (const Member& member : membership.members) {
     members.push_back({{"agent", member.agent},
                        {"address", member.address},
@@ -150,9 +152,9 @@ std::string place_on_all_slots(std::vector<Member>& members) {
 }
 
 std::string record_text(const MembershipRecord& record) {
-  return Json{{"lease_s", record.lease_s},       {"claimed_epoch", record.claimed_epoch},
-              {"claimed_by", record.claimed_by}, {"formed", json_of(record.formed)},
-              {"base", json_of(record.base)},    {"holders", record.holders}}
+  return RecordJson{{"lease_s", record.lease_s},       {"claimed_epoch", record.claimed_epoch},
+                    {"claimed_by", record.claimed_by}, {"formed", json_of(record.formed)},
+                    {"base", json_of(record.base)},    {"holders", record.holders}}
       .dump();
 }
 
@@ -182,7 +184,7 @@ Result<MembershipRecord> parse_record(std::string_view text) {
 }
 
 std::string card_text(const AgentCard& card) {
-  return Json{{"address", card.address}, {"slots", card.slots}}.dump();
+  return RecordJson{{"address", card.address}, {"slots", card.slots}}.dump();
 }
 
 Result<AgentCard> parse_card(std::string_view text) {

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-using Kind = MembershipMessage::Kind;
+using NewsKind = MembershipMessage::Kind;
 
 constexpr double kLongAgo = -std::numeric_limits<double>::infinity();
 
@@ -67,7 +67,7 @@ LeaderOrders MembershipLeader::act(double now_s, double seen_s, const Membership
     saved_.clear();
     committed_step_ = 0;
     for (const Member& member : record.formed.members) {
-      orders_.messages.push_back({member.agent, {.kind = Kind::Formed, .epoch = epoch_}});
+      orders_.messages.push_back({member.agent, {.kind = NewsKind::Formed, .epoch = epoch_}});
     }
   }
   if (!must_claim_ && is_formed_) watch(view);
@@ -83,16 +83,16 @@ void MembershipLeader::on_message(double now_s, const std::string& from,
                                   const MembershipMessage& message) {
   now_s_ = now_s;
   heard_s_[from] = now_s;
-  if (message.kind == Kind::Alive) runs_epoch_[from] = message.epoch;
+  if (message.kind == NewsKind::Alive) runs_epoch_[from] = message.epoch;
   if (message.epoch != epoch_) return;
   switch (message.kind) {
-    case Kind::Prepared:
+    case NewsKind::Prepared:
       if (!is_formed_) answers_[from] = {message.lease, message.held};
       break;
-    case Kind::Failed:
+    case NewsKind::Failed:
       if (is_formed_) claim_because(from + " has stopped its ranks");
       break;
-    case Kind::Saved: {
+    case NewsKind::Saved: {
       int64_t& step = saved_[from];
       step = std::max(step, message.step);
       if (message.step <= committed_step_) repeat_to_.insert(from);
@@ -140,7 +140,7 @@ void MembershipLeader::gather(const MembershipView& view) {
     asked_s_ = now_s_;
     for (const auto& [name, agent] : view.agents) {
       if (has_answered(name, view)) continue;
-      orders_.messages.push_back({name, {.kind = Kind::Prepare, .epoch = epoch_}});
+      orders_.messages.push_back({name, {.kind = NewsKind::Prepare, .epoch = epoch_}});
     }
   }
   const Membership& former = view.record.formed;
@@ -252,7 +252,7 @@ void MembershipLeader::watch(const MembershipView& view) {
   }
   for (const std::string& name : std::exchange(repeat_to_, {})) {
     orders_.messages.push_back(
-        {name, {.kind = Kind::Committed, .epoch = epoch_, .step = committed_step_}});
+        {name, {.kind = NewsKind::Committed, .epoch = epoch_, .step = committed_step_}});
   }
   commit(view);
 }
@@ -298,7 +298,7 @@ void MembershipLeader::commit(const MembershipView& view) {
   orders_.commit = SavedStep{.epoch = epoch_, .step = step};
   for (const Member& member : view.record.formed.members) {
     orders_.messages.push_back(
-        {member.agent, {.kind = Kind::Committed, .epoch = epoch_, .step = step}});
+        {member.agent, {.kind = NewsKind::Committed, .epoch = epoch_, .step = step}});
   }
   if (can_grow(view)) claim_because("agents have joined");
 }

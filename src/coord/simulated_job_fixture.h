@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
-#include <queue>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "coord/membership_agent.h"
+#include "coord/membership_laws_fixture.h"
 #include "coord/simulated_coord_fixture.h"
+#include "coord/simulated_time_fixture.h"
 
 namespace trireme {
 
@@ -33,114 +31,72 @@ struct MembershipRules {
 class SimulatedJob {
  public:
   SimulatedJob(uint64_t seed, MembershipRules rules, bool keeps_trace = false)
-      : seed_(seed),
-        random_(seed * 2 + 1),
-        rules_(rules),
-        coord_(rules.compares_versions),
-        keeps_trace_(keeps_trace) {
-    const int num_hosts = 2 + int(below(5));
+      : time_(seed, keeps_trace), rules_(rules), coord_(rules.compares_versions), laws_(hosts_) {
     coord_rate_ = uniform(0.95, 1.05);
     faults_end_s_ = uniform(6.0, 24.0);
-    for (int host = 0; host < num_hosts; ++host) {
-      Host& made = hosts_.emplace_back();
-      made.name = fmt::format("h{}", host);
-      made.rate = uniform(0.93, 1.07);
-      made.offset_s = uniform(0.0, 100.0);
-      at(uniform(0.0, 0.5), [this, host] { boot(host); });
-    }
-    at(uniform(0.5, 3.0), [this] { make_fault(); });
-    at(faults_end_s_, [this] { end_faults(); });
+    add_hosts(2 + int(time_.below(5)));
+    time_.at(uniform(0.5, 3.0), [this] { make_fault(); });
+    time_.at(faults_end_s_, [this] { end_faults(); });
+  }
+
+  // A job without faults but one: ranks of one host fail.
+  static std::unique_ptr<SimulatedJob> with_one_failure(uint64_t seed, int num_hosts) {
+    return std::unique_ptr<SimulatedJob>(new SimulatedJob(seed, num_hosts));
   }
 
   // Runs to the end and returns the law that was broken; "" if all hold.
   std::string run() {
-    while (broken_.empty() && !is_done_ && !events_.empty()) {
-      // The function may add events.
-      Event event = std::move(const_cast<Event&>(events_.top()));
-      events_.pop();
-      now_s_ = event.at_s;
-      event.happen();
-      check_running();
-      if (now_s_ > faults_end_s_ + kProgressWithinS) {
-        fail("no step was committed by all living hosts after the faults have ended");
+    while (time_.broken().empty() && !is_done_ && time_.step()) {
+      check(laws_.check_running(time_.now_s()));
+      if (time_.now_s() > faults_end_s_ + kProgressWithinS) {
+        time_.fail("no step was committed by all living hosts after the faults have ended");
       }
     }
-    return broken_;
+    return time_.broken();
   }
 
-  double recovery_s() const { return now_s_ - faults_end_s_; }
-  int64_t num_events() const { return next_event_; }
-  int64_t num_epochs() const { return int64_t(started_.size()); }
-  int64_t num_committed() const { return num_committed_; }
-  const std::string& trace() const { return trace_; }
+  double recovery_s() const { return time_.now_s() - faults_end_s_; }
+  double last_start_s() const { return last_start_s_; }
+  const SimulatedTime& time() const { return time_; }
+  const MembershipLaws& laws() const { return laws_; }
 
   static constexpr double kLeaseS = 3.0;
   static constexpr double kProgressWithinS = 6 * kLeaseS;
+  static constexpr double kLongestQuietDelayS = 0.01;
+  static constexpr double kFailureS = 5.0;
 
  private:
-  struct Host {
-    std::string name;
-    double rate = 1.0;
-    double offset_s = 0.0;
-    int life = 0;  // counts restarts; an event of an earlier life is dropped
-    std::unique_ptr<MembershipAgent> agent;  // null: down
-    std::vector<SavedStep> storage;
-    std::vector<SavedStep> lost;  // content of its storage when that was lost
-    double lost_s = -1.0;
-    bool stands_still = false;
-    std::vector<std::function<void()>> waiting;  // inputs of an agent that stands still
-    bool is_cut_from_coord = false;
-    int side = 0;  // of a partition
-    int64_t ticks = 0;
-  };
-  struct Event {
-    double at_s = 0.0;
-    int64_t number = 0;
-    std::function<void()> happen;
-    bool operator<(const Event& other) const {  // the earliest one is on top
-      return std::pair(at_s, number) > std::pair(other.at_s, other.number);
+  SimulatedJob(uint64_t seed, int num_hosts)
+      : time_(seed, true), coord_(true), laws_(hosts_), has_faults_(false), done_epoch_(2) {
+    add_hosts(num_hosts);
+    time_.at(kFailureS, [this] { fail_ranks(int(time_.below(hosts_.size()))); });
+  }
+
+  void add_hosts(int num_hosts) {
+    for (int index = 0; index < num_hosts; ++index) {
+      SimulatedHost& host = hosts_.emplace_back();
+      host.name = fmt::format("h{}", index);
+      host.rate = uniform(0.93, 1.07);
+      host.offset_s = uniform(0.0, 100.0);
+      time_.at(uniform(0.0, 0.5), [this, index] { boot(index); });
     }
-  };
-
-  // ---- chance, time, report
-
-  uint64_t next_random() {  // splitmix64
-    uint64_t z = (random_ += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
   }
-  double uniform(double low, double high) {
-    return low + (high - low) * double(next_random() >> 11) * 0x1p-53;
-  }
-  uint64_t below(uint64_t n) { return next_random() % n; }
-  bool happens(double share) { return has_faults_ && uniform(0.0, 1.0) < share; }
 
-  void at(double at_s, std::function<void()> happen) {
-    events_.push({at_s, next_event_++, std::move(happen)});
-  }
+  bool happens(double share) { return has_faults_ && time_.uniform(0.0, 1.0) < share; }
+  double uniform(double low, double high) { return time_.uniform(low, high); }
   void after(double wait_s, std::function<void()> happen) {
-    at(now_s_ + wait_s, std::move(happen));
+    time_.after(wait_s, std::move(happen));
   }
-  double local_s(const Host& host) const { return host.offset_s + host.rate * now_s_; }
-  double coord_s() const { return coord_rate_ * now_s_; }
-
-  template <typename... Args>
-  void note(fmt::format_string<Args...> format, Args&&... args) {
-    if (keeps_trace_) {
-      trace_ +=
-          fmt::format("{:8.3f} {}\n", now_s_, fmt::format(format, std::forward<Args>(args)...));
-    }
+  void check(const std::string& broken) {
+    if (!broken.empty()) time_.fail(broken);
   }
-  void fail(const std::string& law) {
-    if (broken_.empty()) broken_ = fmt::format("seed {} at {:.3f} s: {}", seed_, now_s_, law);
-    note("BROKEN: {}", law);
-  }
+  double local_s(const SimulatedHost& host) const { return host.local_s(time_.now_s()); }
+  double coord_s() const { return coord_rate_ * time_.now_s(); }
 
   // ---- agents
 
   void boot(int index) {
-    Host& host = hosts_[size_t(index)];
+    SimulatedHost& host = hosts_[size_t(index)];
     if (host.agent) return;
     ++host.life;
     host.stands_still = false;
@@ -153,14 +109,14 @@ class SimulatedJob {
     if (!rules_.stops_before_lease) options.run_share = 4.0;
     if (!rules_.needs_half) options.holder_share = 0.0;
     host.agent = std::make_unique<MembershipAgent>(options, host.storage);
-    note("{} boots with {} snapshots", host.name, host.storage.size());
+    time_.note("{} boots with {} snapshots", host.name, host.storage.size());
     give(index, [](MembershipAgent& agent, double local_s) { return agent.on_tick(local_s); });
   }
 
   void crash(int index) {
-    Host& host = hosts_[size_t(index)];
+    SimulatedHost& host = hosts_[size_t(index)];
     if (!host.agent) return;
-    note("{} crashes", host.name);
+    time_.note("{} crashes", host.name);
     host.agent.reset();
     ++host.life;
   }
@@ -168,7 +124,7 @@ class SimulatedJob {
   // Gives an input to an agent, now or when it moves again.
   template <typename Input>
   void give(int index, Input input) {
-    Host& host = hosts_[size_t(index)];
+    SimulatedHost& host = hosts_[size_t(index)];
     if (!host.agent) return;
     if (host.stands_still) {
       host.waiting.push_back([this, index, input] { give(index, input); });
@@ -183,27 +139,25 @@ class SimulatedJob {
   }
 
   void plan_tick(int index) {
-    Host& host = hosts_[size_t(index)];
+    SimulatedHost& host = hosts_[size_t(index)];
     const int64_t tick = ++host.ticks;
     const double wait_s = std::max(0.0, (host.agent->next_tick_s() - local_s(host)) / host.rate);
-    at(now_s_ + wait_s + 1e-6, [this, index, tick, life = host.life] {
-      Host& due = hosts_[size_t(index)];
+    after(wait_s + 1e-6, [this, index, tick, life = host.life] {
+      SimulatedHost& due = hosts_[size_t(index)];
       if (due.life != life || due.ticks != tick) return;
       give(index, [](MembershipAgent& agent, double local_s) { return agent.on_tick(local_s); });
     });
   }
 
-  // The deadline binds ranks even while their agent stands still.
-  int64_t running_epoch(const Host& host) const {
-    if (!host.agent || host.agent->running_epoch() == 0) return 0;
-    return local_s(host) <= host.agent->may_run_until_s() ? host.agent->running_epoch() : 0;
+  int64_t running_epoch(const SimulatedHost& host) const {
+    return host.running_epoch(time_.now_s());
   }
 
   // ---- effects
 
   double delay_s() {
     if (happens(0.02)) return uniform(0.0, 2.0 * kLeaseS);
-    return uniform(0.001, has_faults_ ? 0.05 : 0.01);
+    return uniform(0.001, has_faults_ ? 0.05 : kLongestQuietDelayS);
   }
   bool are_connected(int a, int b) const {
     return hosts_[size_t(a)].side == hosts_[size_t(b)].side;
@@ -211,8 +165,8 @@ class SimulatedJob {
 
   void follow(int from, const SendMessage& sent) {
     const int to = std::stoi(sent.to.substr(1));
-    note("{} -> {}: {} epoch {} step {}", hosts_[size_t(from)].name, sent.to,
-         name_of(sent.message.kind), sent.message.epoch, sent.message.step);
+    time_.note("{} -> {}: {} epoch {} step {}", hosts_[size_t(from)].name, sent.to,
+               name_of(sent.message.kind), sent.message.epoch, sent.message.step);
     const int copies = happens(0.03) ? 2 : 1;
     for (int copy = 0; copy < copies; ++copy) {
       if (happens(0.04)) continue;
@@ -242,11 +196,13 @@ class SimulatedJob {
       if (is_coord_away_ || hosts_[size_t(index)].is_cut_from_coord) return;
       const Result<CoordReply> result = coord_.call(coord_s(), call);
       if (call.kind == CoordCall::Kind::CompareAndSwap) {
-        if (result.ok() && result.value().is_done) see_write(call.write);
-        note("coord: {} by {}: {}", call.write.key, hosts_[size_t(index)].name,
-             !result.ok()             ? "error"
-             : result.value().is_done ? call.write.value.value_or("removed")
-                                      : "refused");
+        if (result.ok() && result.value().is_done && call.write.key == kRecordKey) {
+          check(laws_.on_record(time_.now_s(), call.write.value.value_or("")));
+        }
+        time_.note("coord: {} by {}: {}", call.write.key, hosts_[size_t(index)].name,
+                   !result.ok()             ? "error"
+                   : result.value().is_done ? call.write.value.value_or("removed")
+                                            : "refused");
       }
       if (happens(0.03)) return;
       after(delay_s(), [this, index, answer, result] {
@@ -266,21 +222,17 @@ class SimulatedJob {
   }
 
   void follow(int index, const StopRanks& stop) {
-    note("{} stops epoch {}", hosts_[size_t(index)].name, stop.epoch);
+    time_.note("{} stops epoch {}", hosts_[size_t(index)].name, stop.epoch);
   }
 
   void follow(int index, const StartRanks& start) {
     const Membership& membership = start.membership;
-    note("{} starts epoch {} at step {}", hosts_[size_t(index)].name, membership.epoch,
-         membership.first_step);
-    const auto [known, is_new] = started_.emplace(membership.epoch, membership);
-    if (!is_new && known->second != membership) {
-      fail(fmt::format("epoch {} has two memberships", membership.epoch));
-    }
-    if (is_new) check_start(start);
-    newest_ = std::max(newest_, membership.epoch);
+    time_.note("{} starts epoch {} at step {}", hosts_[size_t(index)].name, membership.epoch,
+               membership.first_step);
+    check(laws_.on_start(start));
+    last_start_s_ = time_.now_s();
     plan_write(index, membership.epoch);
-    if (has_half(start, 1e9)) {
+    if (laws_.has_half(start, time_.now_s())) {
       plan_save(index, membership.epoch, membership.first_step);
     } else {  // a part was lost after its holder had answered
       after(uniform(0.0, 0.2), [this, index, epoch = membership.epoch] {
@@ -289,38 +241,24 @@ class SimulatedJob {
     }
   }
 
-  void see_write(const CoordWrite& write) {
-    if (write.key != kRecordKey || !write.value) return;
-    Result<MembershipRecord> record = parse_record(*write.value);
-    if (!record.ok()) {
-      fail(record.error().message);
-      return;
-    }
-    record_ = std::move(record).value();
-    claimed_s_.emplace(record_.claimed_epoch, now_s_);
-  }
-
   void follow(int, const CommitStep& commit) {
-    note("step {} of epoch {} is committed", commit.saved.step, commit.saved.epoch);
-    committed_step_ = std::max(committed_step_, commit.saved.step);
-    committed_in_[commit.saved.epoch] = commit.saved.step;
-    ++num_committed_;
-    const Membership& membership = started_.at(commit.saved.epoch);
-    if (!has_faults_ && commit.saved.epoch == newest_) {
-      is_done_ = membership.members.size() == hosts_.size();
-    }
+    time_.note("step {} of epoch {} is committed", commit.saved.step, commit.saved.epoch);
+    laws_.on_commit(commit.saved);
+    const Membership* newest = laws_.newest();
+    if (has_faults_ || newest == nullptr || newest->epoch != commit.saved.epoch) return;
+    is_done_ = newest->members.size() == hosts_.size() && newest->epoch >= done_epoch_;
   }
 
   void follow(int index, const DropBefore& drop) {
     plan_save(index, drop.saved.epoch, drop.saved.step + 1);
   }
-  void follow(int, const Tell& tell) { note("\"{}\"", tell.sentence); }
+  void follow(int, const Tell& tell) { time_.note("\"{}\"", tell.sentence); }
 
   // ---- ranks
 
   void plan_save(int index, int64_t epoch, int64_t step) {
     after(uniform(0.05, 0.6), [this, index, epoch, step, life = hosts_[size_t(index)].life] {
-      const Host& host = hosts_[size_t(index)];
+      const SimulatedHost& host = hosts_[size_t(index)];
       if (host.life != life || running_epoch(host) != epoch) return;
       give(index, [step](MembershipAgent& agent, double now) { return agent.on_saved(now, step); });
     });
@@ -330,63 +268,14 @@ class SimulatedJob {
   // stopped.
   void plan_write(int index, int64_t epoch) {
     after(uniform(0.2, 1.5), [this, index, epoch, life = hosts_[size_t(index)].life] {
-      const Host& host = hosts_[size_t(index)];
+      const SimulatedHost& host = hosts_[size_t(index)];
       if (host.life != life || running_epoch(host) != epoch) return;
       after(delay_s(), [this, epoch] {
         if (rules_.fences_writes && epoch < fence_) return;
-        if (epoch < newest_) {
-          fail(fmt::format("a write of epoch {} was accepted after epoch {} had started", epoch,
-                           newest_));
-        }
+        check(laws_.on_accepted_write(epoch));
       });
       plan_write(index, epoch);
     });
-  }
-
-  // ---- laws
-
-  // No two epochs run at the same time, and no host runs one that it is not a member of.
-  void check_running() {
-    int64_t running = 0;
-    for (const Host& host : hosts_) {
-      const int64_t epoch = running_epoch(host);
-      if (epoch == 0) continue;
-      if (running != 0 && running != epoch) {
-        fail(fmt::format("epochs {} and {} run at the same time", running, epoch));
-      }
-      running = epoch;
-      if (started_.at(epoch).find(host.name) == nullptr) {
-        fail(fmt::format("{} runs epoch {} without being a member", host.name, epoch));
-      }
-    }
-  }
-
-  // No committed step is lost, and half of its parts are there.
-  void check_start(const StartRanks& start) {
-    const Membership& membership = start.membership;
-    if (membership.first_step <= committed_step_) {
-      fail(fmt::format("epoch {} does step {} again, but {} is committed", membership.epoch,
-                       membership.first_step, committed_step_));
-    }
-    if (!has_half(start, claimed_s_[membership.epoch])) {
-      fail(fmt::format("epoch {} starts without half of the {} parts of step {}", membership.epoch,
-                       start.holders.size(), start.base.step));
-    }
-  }
-
-  // True if members hold half of the parts, or have lost theirs only after this time.
-  bool has_half(const StartRanks& start, double lost_after_s) const {
-    int64_t num_parts = 0;
-    for (const std::string& holder : start.holders) {
-      if (start.membership.find(holder) == nullptr) continue;
-      const Host& host = hosts_[size_t(std::stoi(holder.substr(1)))];
-      const bool has_lost = host.lost_s > lost_after_s && holds(host.lost, start.base);
-      if (has_lost || holds(host.storage, start.base)) ++num_parts;
-    }
-    return 2 * num_parts >= std::ssize(start.holders);
-  }
-  static bool holds(const std::vector<SavedStep>& held, const SavedStep& saved) {
-    return std::find(held.begin(), held.end(), saved) != held.end();
   }
 
   // ---- faults
@@ -394,9 +283,9 @@ class SimulatedJob {
   void make_fault() {
     if (!has_faults_) return;
     after(uniform(0.2, 4.0), [this] { make_fault(); });
-    const int index = int(below(hosts_.size()));
+    const int index = int(time_.below(hosts_.size()));
     const double lasts_s = happens(0.5) ? uniform(0.05, 1.5) : uniform(1.0, 4 * kLeaseS);
-    switch (below(7)) {
+    switch (time_.below(7)) {
       case 0:
         crash(index);
         after(lasts_s, [this, index] { boot(index); });
@@ -406,12 +295,12 @@ class SimulatedJob {
         after(lasts_s, [this, index] { boot(index); });
         break;
       case 2:
-        note("{} stands still", hosts_[size_t(index)].name);
+        time_.note("{} stands still", hosts_[size_t(index)].name);
         hosts_[size_t(index)].stands_still = true;
         after(lasts_s, [this, index] { move_again(index); });
         break;
       case 3:
-        note("{} is cut from the coord", hosts_[size_t(index)].name);
+        time_.note("{} is cut from the coord", hosts_[size_t(index)].name);
         hosts_[size_t(index)].is_cut_from_coord = true;
         after(lasts_s, [this, index] { hosts_[size_t(index)].is_cut_from_coord = false; });
         break;
@@ -419,7 +308,7 @@ class SimulatedJob {
         split(lasts_s);
         break;
       case 5:
-        note("the coord is away");
+        time_.note("the coord is away");
         is_coord_away_ = true;
         after(lasts_s, [this] { return_coord(); });
         break;
@@ -432,45 +321,28 @@ class SimulatedJob {
   // survive no more, and at most one does between two commits.
   void lose_storage(int index) {
     crash(index);
-    Host& host = hosts_[size_t(index)];
-    if (num_committed_ < may_lose_from_) return;
+    SimulatedHost& host = hosts_[size_t(index)];
+    if (laws_.num_committed() < may_lose_from_) return;
     const std::vector<SavedStep> kept = std::exchange(host.storage, {});
-    std::vector<std::string> members;
-    if (newest_ > 0) {
-      for (const Member& member : started_.at(newest_).members) members.push_back(member.agent);
-    }
-    if (!have_half_of(record_.base.epoch, record_.holders) || !have_half_of(newest_, members)) {
+    if (!laws_.are_parts_safe()) {
       host.storage = kept;
       return;
     }
-    note("{} loses its storage", host.name);
-    may_lose_from_ = num_committed_ + 1;
+    time_.note("{} loses its storage", host.name);
+    may_lose_from_ = laws_.num_committed() + 1;
     host.lost = kept;
-    host.lost_s = now_s_;
-  }
-
-  // True if half of these hosts hold the last committed step of the epoch, or a newer one.
-  bool have_half_of(int64_t epoch, const std::vector<std::string>& names) const {
-    const auto step = committed_in_.find(epoch);
-    int64_t num_holding = 0;
-    for (const std::string& name : names) {
-      const auto& held = hosts_[size_t(std::stoi(name.substr(1)))].storage;
-      num_holding += std::any_of(held.begin(), held.end(), [&](const SavedStep& saved) {
-        return saved.epoch == epoch && (step == committed_in_.end() || saved.step >= step->second);
-      });
-    }
-    return 2 * num_holding >= std::ssize(names);
+    host.lost_s = time_.now_s();
   }
 
   void fail_ranks(int index) {
-    note("ranks of {} fail", hosts_[size_t(index)].name);
+    time_.note("ranks of {} fail", hosts_[size_t(index)].name);
     give(index, [](MembershipAgent& agent, double now) { return agent.on_ranks_failed(now); });
   }
 
   void move_again(int index) {
-    Host& host = hosts_[size_t(index)];
+    SimulatedHost& host = hosts_[size_t(index)];
     if (!host.stands_still) return;
-    note("{} moves again", host.name);
+    time_.note("{} moves again", host.name);
     host.stands_still = false;
     const auto waiting = std::exchange(host.waiting, {});
     for (const auto& input : waiting) input();
@@ -478,32 +350,32 @@ class SimulatedJob {
   }
 
   void split(double lasts_s) {
-    for (Host& host : hosts_) {
-      host.side = int(below(2));
-      note("{} is on side {}", host.name, host.side);
+    for (SimulatedHost& host : hosts_) {
+      host.side = int(time_.below(2));
+      time_.note("{} is on side {}", host.name, host.side);
     }
-    const int cut_side = int(below(3));  // 2: both sides reach the Coord
-    for (Host& host : hosts_) host.is_cut_from_coord = host.side == cut_side;
+    const int cut_side = int(time_.below(3));  // 2: both sides reach the Coord
+    for (SimulatedHost& host : hosts_) host.is_cut_from_coord = host.side == cut_side;
     after(lasts_s, [this] { heal(); });
   }
 
   void heal() {
-    for (Host& host : hosts_) {
+    for (SimulatedHost& host : hosts_) {
       host.side = 0;
       host.is_cut_from_coord = false;
     }
-    note("the network is whole");
+    time_.note("the network is whole");
   }
 
   void return_coord() {
     if (!is_coord_away_) return;
     is_coord_away_ = false;
-    note("the coord is back");
-    if (below(2) == 0) coord_.renew_all(coord_s());
+    time_.note("the coord is back");
+    if (time_.below(2) == 0) coord_.renew_all(coord_s());
   }
 
   void end_faults() {
-    note("faults end");
+    time_.note("faults end");
     has_faults_ = false;
     heal();
     return_coord();
@@ -521,32 +393,20 @@ class SimulatedJob {
 
   static constexpr double kCallDeadlineS = kLeaseS / 4;
 
-  const uint64_t seed_;
-  uint64_t random_;
-  const MembershipRules rules_;
+  SimulatedTime time_;
+  const MembershipRules rules_ = {};
   SimulatedCoord coord_;
-  const bool keeps_trace_;
-  std::vector<Host> hosts_;
-  std::priority_queue<Event> events_;
-  int64_t next_event_ = 0;
-  double now_s_ = 0.0;
+  std::vector<SimulatedHost> hosts_;
+  MembershipLaws laws_;
   double coord_rate_ = 1.0;
   double faults_end_s_ = 0.0;
   bool has_faults_ = true;
   bool is_coord_away_ = false;
   int64_t fence_ = 0;  // of common storage
   int64_t may_lose_from_ = 0;
-
-  std::map<int64_t, Membership> started_;    // by epoch
-  std::map<int64_t, double> claimed_s_;      // by epoch
-  std::map<int64_t, int64_t> committed_in_;  // newest step by epoch
-  MembershipRecord record_;                  // as it stands in the Coord
-  int64_t newest_ = 0;                       // epoch that has started
-  int64_t committed_step_ = 0;
-  int64_t num_committed_ = 0;
+  int64_t done_epoch_ = 1;
+  double last_start_s_ = 0.0;
   bool is_done_ = false;
-  std::string broken_;
-  std::string trace_;
 };
 
 }  // namespace trireme
