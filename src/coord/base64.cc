@@ -1,7 +1,6 @@
-#include <array>
-#include <cstdint>
+#include "coord/base64.h"
 
-#include "coord/etcd_coord.h"
+#include <cstdint>
 
 namespace trireme {
 namespace {

@@ -14,10 +14,11 @@
 
 #include "base/file.h"
 #include "comm/fabric.h"
+#include "coord/base64.h"
 #include "coord/etcd_coord.h"
 #include "coord/etcd_fixture.h"
 #include "coord/file_coord.h"
-#include "coord/http_post.h"
+#include "coord/http_answer.h"
 #include "coord/write_fence.h"
 
 namespace trireme {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/bounded_json.h"
+#include "coord/base64.h"
 #include "coord/http_post.h"
 
 namespace trireme {

@@ -37,7 +37,4 @@ class EtcdCoord : public Coord {
   std::string prefix_;
 };
 
-std::string base64_of(std::string_view bytes);
-Result<std::string> bytes_of_base64(std::string_view text);
-
 }  // namespace trireme

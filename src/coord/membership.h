@@ -20,7 +20,7 @@ struct SavedStep {
 
 // An agent in an epoch.
 struct Member {
-  std::string agent;    // unique name, such as that of its host
+  std::string agent;    // a name that no other agent of the job has, such as that of its host
   std::string address;  // where its ranks and its agent are reached
   LeaseId lease = 0;    // it may run this epoch only as long as it holds this lease
   int slots = 1;        // devices of the host
