@@ -9,8 +9,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
+#include <variant>
+#include <vector>
 
 #include "base/file.h"
 #include "comm/fabric.h"
@@ -19,6 +24,7 @@
 #include "coord/etcd_fixture.h"
 #include "coord/file_coord.h"
 #include "coord/http_answer.h"
+#include "coord/membership_agent.h"
 #include "coord/write_fence.h"
 
 namespace trireme {
@@ -193,6 +199,84 @@ TEST_P(CoordLaws, ACallAsDataIsTheCall) {
   EXPECT_TRUE(call({.kind = Kind::Revoke, .lease = lease}).is_done);
   EXPECT_FALSE(call({.kind = Kind::KeepAlive, .lease = lease}).is_done);
   EXPECT_TRUE(call({.kind = Kind::List}).entries.empty());
+}
+
+// Agents of the membership protocol on real stores, with a real fence. Time is virtual, and leases
+// are too long to end.
+class JobOnCoord {
+ public:
+  JobOnCoord(const std::function<std::unique_ptr<Coord>()>& open, const std::string& folder)
+      : fence_(folder + "/run") {
+    for (const char* name : {"a", "b", "c"}) {
+      agents_.try_emplace(name,
+                          MembershipOptions{.agent = name, .num_expected = 3, .lease_s = 60.0},
+                          std::vector<SavedStep>{});
+      coords_[name] = open();
+    }
+  }
+
+  // Lets time pass until all agents run this epoch. False: they do not within a lease.
+  bool reach(int64_t epoch) {
+    for (const double end_s = now_s_ + 60.0; now_s_ < end_s; now_s_ += 10.0) {
+      for (auto& [name, agent] : agents_) follow(name, agent.on_tick(now_s_));
+      const auto runs = [&](const auto& agent) { return agent.second.running_epoch() == epoch; };
+      if (std::all_of(agents_.begin(), agents_.end(), runs)) return true;
+    }
+    return false;
+  }
+  void fail_ranks(const std::string& name) {
+    follow(name, agents_.at(name).on_ranks_failed(now_s_));
+  }
+  // All agents save this step.
+  void save(int64_t step) {
+    for (auto& [name, agent] : agents_) follow(name, agent.on_saved(now_s_, step));
+  }
+  int64_t fenced_epoch() const { return fence_.epoch().value(); }
+  const std::vector<int64_t>& committed() const { return committed_; }
+  const std::vector<int64_t>& first_steps() const { return first_steps_; }
+
+ private:
+  void follow(const std::string& name, const MembershipEffects& effects) {
+    for (const MembershipEffect& effect : effects) {
+      now_s_ += 1e-6;
+      MembershipAgent& agent = agents_.at(name);
+      if (const auto* sent = std::get_if<SendMessage>(&effect)) {
+        follow(sent->to, agents_.at(sent->to).on_message(now_s_, name, sent->message));
+      } else if (const auto* asked = std::get_if<CallCoord>(&effect)) {
+        const auto reply = perform(*coords_.at(name), asked->call, coord_deadline());
+        EXPECT_TRUE(reply.ok()) << reply.error().message;
+        follow(name, agent.on_coord_result(now_s_, asked->id, reply));
+      } else if (const auto* raise = std::get_if<RaiseFence>(&effect)) {
+        EXPECT_TRUE(fence_.raise(raise->epoch, coord_deadline()).ok());
+        follow(name, agent.on_fence_raised(now_s_, raise->epoch));
+      } else if (const auto* start = std::get_if<StartRanks>(&effect)) {
+        first_steps_.push_back(start->membership.first_step);
+      } else if (const auto* commit = std::get_if<CommitStep>(&effect)) {
+        committed_.push_back(commit->saved.step);
+      }
+    }
+  }
+
+  std::map<std::string, MembershipAgent> agents_;
+  std::map<std::string, std::unique_ptr<Coord>> coords_;
+  WriteFence fence_;
+  double now_s_ = 1.0;
+  std::vector<int64_t> committed_, first_steps_;
+};
+
+TEST_P(CoordLaws, AgentsFormEpochsThroughIt) {
+  JobOnCoord job([&] { return open(); }, folder_);
+  ASSERT_TRUE(job.reach(1));
+  EXPECT_EQ(job.fenced_epoch(), 1);
+  job.save(1);
+  job.save(2);
+  EXPECT_EQ(job.committed(), (std::vector<int64_t>{1, 2}));
+  job.fail_ranks("b");
+  ASSERT_TRUE(job.reach(2));
+  EXPECT_EQ(job.fenced_epoch(), 2);
+  EXPECT_EQ(job.first_steps(), (std::vector<int64_t>{1, 1, 1, 3, 3, 3}));
+  job.save(3);
+  EXPECT_EQ(job.committed().back(), 3);
 }
 
 TEST_P(CoordLaws, AWaitEndsAtItsDeadline) {

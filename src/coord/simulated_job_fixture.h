@@ -33,6 +33,7 @@ class SimulatedJob {
   SimulatedJob(uint64_t seed, MembershipRules rules, bool keeps_trace = false)
       : time_(seed, keeps_trace), rules_(rules), coord_(rules.compares_versions), laws_(hosts_) {
     coord_rate_ = uniform(0.95, 1.05);
+    fault_every_s_ = uniform(0.2, 4.0);
     faults_end_s_ = uniform(6.0, 24.0);
     add_hosts(2 + int(time_.below(5)));
     time_.at(uniform(0.5, 3.0), [this] { make_fault(); });
@@ -282,7 +283,7 @@ class SimulatedJob {
 
   void make_fault() {
     if (!has_faults_) return;
-    after(uniform(0.2, 4.0), [this] { make_fault(); });
+    after(uniform(0.1, 2.0) * fault_every_s_, [this] { make_fault(); });
     const int index = int(time_.below(hosts_.size()));
     const double lasts_s = happens(0.5) ? uniform(0.05, 1.5) : uniform(1.0, 4 * kLeaseS);
     switch (time_.below(7)) {
@@ -399,6 +400,7 @@ class SimulatedJob {
   std::vector<SimulatedHost> hosts_;
   MembershipLaws laws_;
   double coord_rate_ = 1.0;
+  double fault_every_s_ = 0.0;  // on average
   double faults_end_s_ = 0.0;
   bool has_faults_ = true;
   bool is_coord_away_ = false;
