@@ -296,6 +296,20 @@ void add_tcp_messages(Seeds& seeds) {
   seeds.add(target, frames);
 }
 
+// What a Coord may send; the first byte of the input chooses the parser.
+void add_memberships(Seeds& seeds) {
+  const char* target = "membership_fuzz";
+  seeds.add(target,
+            std::string(1, 0) +
+                R"({"lease_s":6.0,"claimed_epoch":2,"claimed_by":"a 7","formed":{"epoch":2,)"
+                R"("leader":"a","members":[{"agent":"a","address":"h:1","lease":7,)"
+                R"("slots":1,"first_rank":0,"num_ranks":1}],"layout":"dp = 1",)"
+                R"("first_step":3},"base":{"epoch":1,"step":2},"holders":["a"]})");
+  seeds.add(target, std::string(1, 1) + R"({"address":"10.0.0.1:4000","slots":8})");
+  seeds.add(target, std::string(1, 2) + "HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nbody");
+  seeds.add(target, std::string(1, 3) + "Zm9vYmE=");
+}
+
 // Seeds for targets whose input is edits of files that they make themselves: one edit of each kind.
 void add_edits(Seeds& seeds) {
   for (const char* target : {"gguf_keys_fuzz", "import_fuzz", "resume_fuzz"}) {
@@ -323,6 +337,7 @@ int main(int argc, char** argv) {
   add_jobs(seeds);
   add_run_files(seeds);
   add_tcp_messages(seeds);
+  add_memberships(seeds);
   add_edits(seeds);
   seeds.write_dictionaries();
   return 0;

@@ -8,6 +8,7 @@ build=(g++ cmake ninja-build pkg-config git ca-certificates libfmt-dev libtomlpl
        openmpi-bin)
 test=(libgtest-dev libpcre2-dev unicode-data clang-14 libclang-rt-14-dev
       clang-format-14 clang-tidy-14 dpkg-dev fiu-utils
+      etcd-server  # a store for memberships: 24 MB; Debian starts it at 127.0.0.1:2379
       chromium chromium-driver)  # the report in a browser: 130 MB
 demo=(bible-kjv bible-kjv-text r-cran-janeaustenr)
 large=(dict-gcide)  # Webster 1913, for make demo LARGE=1

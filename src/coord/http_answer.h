@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace trireme {
+
+struct HttpAnswer {
+  int status = 0;  // such as 200
+  std::string body;
+};
+
+// Reads everything that a server has sent until it has closed the connection. Refuses what is no
+// whole answer.
+Result<HttpAnswer> parse_http_answer(std::string_view text);
+
+}  // namespace trireme
