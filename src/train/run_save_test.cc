@@ -1,0 +1,210 @@
+#include "train/run_save.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+
+#include "base/align.h"
+#include "data/synthetic_source.h"
+#include "planner/make_plan.h"
+#include "planner/plan_warnings.h"
+#include "schema/run_config_text.h"
+#include "train/checkpoint_saver.h"
+#include "train/kernel_choice.h"
+#include "train/run_fixture.h"
+#include "train/run_state.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunSaveTest : public testing::Test {
+ protected:
+  RunSaveTest() {
+    const fs::path memory = "/dev/shm";  // because a save syncs many small files
+    root_ = (fs::exists(memory) ? memory : fs::temp_directory_path()) /
+            ("trireme-run-save-" + std::to_string(::getpid()));
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  ~RunSaveTest() override { fs::remove_all(root_); }
+  std::string path(const std::string& name) const { return (root_ / name).string(); }
+
+  fs::path root_;
+};
+
+RunConfig saving(RunConfig config) {
+  config.run.steps = 100;
+  config.checkpoint.every = 10;
+  return config;
+}
+
+std::vector<RunConfig> saving_layouts() {
+  std::vector<RunConfig> all;
+  const auto add = [&](auto&& set) {
+    all.push_back(saving(some_run()));
+    set(all.back());
+  };
+  add([](RunConfig& c) {  // so large that a step would overtake its copy, if it could
+    c.model.layers = 1;
+    c.model.d_model = 512;
+    c.batch.global_sequences = 1;
+  });
+  for (const int zero : {0, 1, 2, 3}) {
+    add([&](RunConfig& c) {
+      c.parallel.dp = 2;
+      c.parallel.zero = zero;
+      if (zero == 2) c.precision.compute = ComputeChoice::Bf16;
+    });
+  }
+  add([](RunConfig& c) {
+    c.parallel.pp = 2;
+    c.parallel.schedule = ScheduleKind::ZbH2;
+    c.optim.post_validate = true;
+    c.optim.clip_norm = 1e3;
+  });
+  add([](RunConfig& c) {
+    c.parallel.pp = 2;
+    c.parallel.schedule = ScheduleKind::Dualpipe;
+  });
+  add([](RunConfig& c) { c.parallel.tp = 2; });
+  add([](RunConfig& c) { c.parallel.cp = 2; });
+  add([](RunConfig& c) {
+    c.model.family = ModelFamily::Moe;
+    c.model.tied_head = false;
+    c.model.d_ff = 16;
+    c.model.experts = 4;
+    c.parallel.dp = c.parallel.ep = 2;
+  });
+  return all;
+}
+
+std::map<std::string, std::string> files_below(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[fs::relative(entry.path(), folder).string()] =
+        std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  return files;
+}
+
+RunPlan plan_of(const RunConfig& config) {
+  Result<RunPlan> plan = make_plan(config, {});
+  TRIREME_CHECK(plan.ok(), plan.error().message);
+  return std::move(*plan);
+}
+
+struct Observed {
+  std::vector<double> losses;
+  int64_t buffer_bytes = 0;
+  std::string differences;
+};
+
+// Trains five steps, and saves after the second beside the third and the fourth if `saves`.
+Observed train(const RunPlan& plan, const std::string& root, bool saves) {
+  const KernelTable& kernels = *choose_kernels(IsaChoice::Auto)->kernels;
+  const SyntheticSource source(3, plan.model.vocab_size);
+  Observed observed;
+  std::mutex mutex;
+  run_ranks(plan.num_ranks(), [&](World& world) {
+    Engine engine(plan, world, kernels, source);
+    engine.init_params(1);
+    CheckpointSaver saver(
+        engine,
+        [&](const TrainPosition& at) {
+          return SaveRequest{checkpoint_info(plan, at, "data"), {}, root + "/beside", ""};
+        },
+        {});
+    for (int64_t step = 1; step <= 5; ++step) {
+      const auto first_sample = [&](int64_t of) {
+        return uint64_t((of - 1) * plan.global_sequences);
+      };
+      std::optional<uint64_t> next;
+      if (step < 5) next = first_sample(step + 1);
+      const StepResult result = engine.step(first_sample(step), 1e-2, false, next);
+      saver.advance();
+      if (world.rank() == 0) observed.losses.push_back(result.loss_sum);
+      if (step != 2 || !saves) continue;
+      const TrainPosition position{.step = step};
+      const auto saved =
+          save_run(engine, root + "/waited", checkpoint_info(plan, position, "data"), {});
+      TRIREME_CHECK(saved.ok(), saved.error().message);
+      saver.start(position);
+    }
+    const Status end = saver.finish();
+    const std::lock_guard lock(mutex);
+    if (!end.ok()) observed.differences += end.error().message;
+    observed.buffer_bytes += int64_t(engine.snapshot_memory().size());
+    if (engine.peak_bytes() != engine.rank_plan().memory.peak_bytes) {
+      observed.differences += "the peak is not the planned one; ";
+    }
+  });
+  return observed;
+}
+
+TEST_F(RunSaveTest, BesideTrainingWritesTheBytesOfASaveForWhichTrainingWaits) {
+  int number = 0;
+  for (const RunConfig& config : saving_layouts()) {
+    SCOPED_TRACE(to_toml(config));
+    const std::string root = path(std::to_string(number++));
+    fs::create_directories(root);
+    const RunPlan plan = plan_of(config);
+    EXPECT_TRUE(plan.takes_snapshots);
+    const Observed saved = train(plan, root, true);
+    EXPECT_EQ(saved.differences, "");
+    const auto waited = files_below(root + "/waited"), beside = files_below(root + "/beside");
+    EXPECT_GE(waited.size(), 2u);
+    EXPECT_TRUE(beside == waited);
+
+    RunConfig without = config;
+    without.checkpoint.asynchronous = false;
+    const RunPlan plain = plan_of(without);
+    const Observed unsaved = train(plain, root, false);
+    EXPECT_EQ(unsaved.losses, saved.losses);
+    EXPECT_EQ(unsaved.buffer_bytes, 0);
+    EXPECT_EQ(saved.buffer_bytes, plan.arena_bytes() - plain.arena_bytes());
+  }
+}
+
+// One rank's buffer holds the checkpoint's tensors to the byte, up to its alignment.
+TEST_F(RunSaveTest, TheBuffersOfAllRanksHoldTheTensorsOnce) {
+  for (const int zero : {0, 1, 3}) {
+    RunConfig config = saving(some_run());
+    config.parallel.dp = 2;
+    config.parallel.zero = zero;
+    const RunPlan plan = plan_of(config);
+    int64_t bytes = 0;
+    for (const RankPlan& rank : rank_plans(plan)) bytes += rank.snapshot_bytes;
+    EXPECT_EQ(bytes, 3 * 4 * plan.num_params);
+  }
+}
+
+// The buffer is taken only where it fits.
+TEST_F(RunSaveTest, APlanWithoutRoomForTheBufferTakesNone) {
+  RunConfig config = saving(some_run());
+  const int64_t with = plan_of(config).largest().memory.arena_bytes;
+  config.checkpoint.asynchronous = false;
+  const int64_t without = plan_of(config).largest().memory.arena_bytes;
+  EXPECT_EQ(with - without, aligned_bytes(plan_of(saving(some_run())).pipeline[0].snapshot_bytes));
+  config.checkpoint.asynchronous = true;
+  for (const int64_t limit : {without, with - 1, with}) {
+    config.memory.limit_bytes = limit;
+    const RunPlan plan = plan_of(config);
+    EXPECT_EQ(plan.takes_snapshots, limit == with);
+    EXPECT_EQ(plan.largest().memory.arena_bytes, limit == with ? with : without);
+    EXPECT_EQ(plan_warnings(plan).size(), limit == with ? 0u : 1u);
+  }
+  config.memory.limit_bytes = without - 1;
+  EXPECT_FALSE(make_plan(config, {}).ok());
+}
+
+}  // namespace
+}  // namespace trireme
