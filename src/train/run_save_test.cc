@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 
 #include "base/align.h"
 #include "data/synthetic_source.h"
@@ -36,7 +37,23 @@ class RunSaveTest : public testing::Test {
   ~RunSaveTest() override { fs::remove_all(root_); }
   std::string path(const std::string& name) const { return (root_ / name).string(); }
 
+  CheckpointSaver::MakeRequest requests(const RunPlan& plan) const {
+    return [this, &plan](const TrainPosition& at) {
+      return SaveRequest{checkpoint_info(plan, at, "data"), {}, path("run"), ""};
+    };
+  }
+
   fs::path root_;
+};
+
+class Messages : public RunObserver {
+ public:
+  void on_checkpoint(const CheckpointReport& report) override {
+    saved_steps.push_back(report.step);
+  }
+  void on_message(std::string_view text) override { texts.emplace_back(text); }
+  std::vector<int64_t> saved_steps;
+  std::vector<std::string> texts;
 };
 
 RunConfig saving(RunConfig config) {
@@ -172,6 +189,88 @@ TEST_F(RunSaveTest, BesideTrainingWritesTheBytesOfASaveForWhichTrainingWaits) {
     EXPECT_EQ(unsaved.buffer_bytes, 0);
     EXPECT_EQ(saved.buffer_bytes, plan.arena_bytes() - plain.arena_bytes());
   }
+}
+
+// Never two saves at once, and none is lost: the second waits for the first.
+TEST_F(RunSaveTest, ASaveThatIsDueTooEarlyWaitsAndIsCounted) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  const RunPlan plan = plan_of(config);
+  SaveCounts counts;
+  Messages messages;
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const bool is_first = world.rank() == 0;
+    CheckpointSaver saver(
+        engine, requests(plan),
+        is_first ? std::vector<RunObserver*>{&messages} : std::vector<RunObserver*>{});
+    for (const int64_t step : {1, 2, 3}) saver.start({.step = step});
+    EXPECT_TRUE(saver.finish().ok());
+    if (is_first) counts = saver.counts();
+  });
+  EXPECT_EQ(counts.saved, 3);
+  EXPECT_EQ(counts.late, 2);
+  EXPECT_EQ(messages.saved_steps, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(messages.texts.size(), 1u);  // only the first late save is told
+  for (const int64_t step : {1, 2, 3}) {
+    const auto checkpoint = Checkpoint::open(path("run") + "/" + step_folder_name(step));
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+    EXPECT_TRUE(checkpoint->verify(1).empty());
+  }
+}
+
+// What a failed save has copied goes to the fallback. Without one, the failure is returned until
+// another save succeeds.
+TEST_F(RunSaveTest, AFailedSaveUsesTheFallbackOrIsReturned) {
+  const RunPlan plan = plan_of(saving(some_run()));
+  std::ofstream(path("run")) << "in the way";
+  Messages messages;
+  run_ranks(1, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    std::string fallback;
+    CheckpointSaver saver(engine,
+                          [&](const TrainPosition& at) {
+                            SaveRequest request = requests(plan)(at);
+                            request.fallback_root = fallback;
+                            return request;
+                          },
+                          {&messages});
+    saver.start({.step = 1});
+    EXPECT_EQ(saver.finish().error().kind, ErrorKind::Damaged);
+    fallback = path("fallback");
+    saver.start({.step = 2});
+    EXPECT_TRUE(saver.finish().ok());
+    EXPECT_EQ(saver.counts().failed, 1);
+  });
+  EXPECT_EQ(messages.saved_steps, std::vector<int64_t>{2});
+  EXPECT_TRUE(Checkpoint::open(path("fallback/step-000002")).ok());
+  ASSERT_EQ(messages.texts.size(), 2u);
+  EXPECT_EQ(messages.texts[0].find("step 1 has no checkpoint: " + path("run")), 0u);
+  EXPECT_EQ(messages.texts[1].find("step 2 is saved in checkpoint.fallback_folder"), 0u);
+}
+
+TEST_F(RunSaveTest, ARankThatFailsLeavesNoTemporaryFolder) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  EXPECT_THROW(run_ranks(2,
+                         [&](World& world) {
+                           const SyntheticSource source(3, plan.model.vocab_size);
+                           Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels,
+                                         source);
+                           engine.init_params(1);
+                           CheckpointSaver saver(engine, requests(plan), {});
+                           saver.start({.step = 1});
+                           if (world.rank() == 1) throw std::runtime_error("broken");
+                           engine.step(0, 1e-2);
+                         }),
+               RankError);
+  EXPECT_TRUE(fs::is_empty(path("run")));
 }
 
 // One rank's buffer holds the checkpoint's tensors to the byte, up to its alignment.

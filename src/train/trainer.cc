@@ -246,10 +246,10 @@ bool Trainer::should_stop_after(int64_t step) const {
 std::optional<uint64_t> Trainer::next_sample_after(int64_t step) const {
   const RunSection& run = parts_.plan.config.run;
   const bool is_last = step == run.steps || step == run.stop_after;
-  const bool is_interrupted = is_due(step, run.eval_every) || is_due(step, run.sample_every) ||
-                              is_due(step, run.histograms_every) ||
-                              is_due(step + 1, run.noise_scale_every) ||
-                              is_due(step, parts_.plan.config.checkpoint.every);
+  const bool is_interrupted =
+      is_due(step, run.eval_every) || is_due(step, run.sample_every) ||
+      is_due(step, run.histograms_every) || is_due(step + 1, run.noise_scale_every) ||
+      (is_due(step, parts_.plan.config.checkpoint.every) && !parts_.plan.takes_snapshots);
   if (is_last || is_interrupted) return std::nullopt;
   return position_.next_sample + uint64_t(parts_.plan.global_sequences);
 }
