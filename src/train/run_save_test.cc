@@ -1,8 +1,10 @@
 #include "train/run_save.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -70,7 +72,8 @@ std::vector<RunConfig> saving_layouts() {
   };
   add([](RunConfig& c) {  // so large that a step would overtake its copy, if it could
     c.model.layers = 1;
-    c.model.d_model = 512;
+    c.model.d_model = 384;
+    c.model.seq_len = 4;
     c.batch.global_sequences = 1;
   });
   for (const int zero : {0, 1, 2, 3}) {
@@ -251,6 +254,40 @@ TEST_F(RunSaveTest, AFailedSaveUsesTheFallbackOrIsReturned) {
   ASSERT_EQ(messages.texts.size(), 2u);
   EXPECT_EQ(messages.texts[0].find("step 1 has no checkpoint: " + path("run")), 0u);
   EXPECT_EQ(messages.texts[1].find("step 2 is saved in checkpoint.fallback_folder"), 0u);
+}
+
+// Files may not grow beyond 1000 bytes during the save of step 2.
+TEST_F(RunSaveTest, ADiskThatIsFullFailsOneSaveAndLeavesNothing) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  rlimit usual;
+  ::getrlimit(RLIMIT_FSIZE, &usual);
+  const auto former = std::signal(SIGXFSZ, SIG_IGN);
+  Messages messages;
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const bool is_first = world.rank() == 0;
+    CheckpointSaver saver(
+        engine, requests(plan),
+        is_first ? std::vector<RunObserver*>{&messages} : std::vector<RunObserver*>{});
+    for (const int64_t step : {1, 2, 3}) {
+      const rlimit limit{step == 2 ? 1000 : usual.rlim_cur, usual.rlim_max};
+      if (is_first) ::setrlimit(RLIMIT_FSIZE, &limit);
+      saver.start({.step = step});
+      EXPECT_EQ(saver.finish().ok(), step != 2);
+      if (!is_first) continue;
+      EXPECT_TRUE(Checkpoint::open(path("run/step-000001"))->verify(1).empty());
+      EXPECT_EQ(std::distance(fs::directory_iterator(path("run")), {}), step == 3 ? 2 : 1);
+    }
+  });
+  std::signal(SIGXFSZ, former);
+  EXPECT_EQ(messages.saved_steps, (std::vector<int64_t>{1, 3}));
+  ASSERT_EQ(messages.texts.size(), 1u);
+  EXPECT_NE(messages.texts[0].find("File too large"), std::string::npos) << messages.texts[0];
 }
 
 TEST_F(RunSaveTest, ARankThatFailsLeavesNoTemporaryFolder) {
