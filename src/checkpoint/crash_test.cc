@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/background_job.h"
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/load.h"
+#include "checkpoint/snapshot.h"
 
 // The calls below replace those of the C library in this binary, so that a save can be stopped at
 // each of its changes to the disk, and the order of its syncs can be checked.
@@ -147,16 +149,34 @@ void expect_holds(const std::string& path, const SmallState& state) {
   EXPECT_EQ(bias, state.bias);
 }
 
+// Saves a copy of the state on a thread of its own, while the state changes.
+Result<std::string> save_beside_training(SmallState state, const std::string& root,
+                                         const SaveOptions& options) {
+  std::vector<std::byte> buffer((state.weight.size() + state.bias.size()) * sizeof(float));
+  const std::vector<TensorPiece> copies = copy_pieces(state.pieces(), buffer);
+  BackgroundJob job;
+  job.start([&](Progress& progress) {
+    SaveOptions shown = options;
+    shown.progress = &progress;
+    return save_checkpoint(root, state.info, state.attached(), copies, shown);
+  });
+  state.weight.assign(state.weight.size(), -1.0f);
+  state.bias.assign(state.bias.size(), -1.0f);
+  return job.take();
+}
+
 // Saves step 1, then step `step` with the fault after n changes, for every n until the fault is not
 // reached any more. `check` inspects the disk after each.
 template <typename Check>
-void for_every_point(const std::string& root, Fault fault, int64_t step, Check&& check) {
+void for_every_point_of(bool beside, const std::string& root, Fault fault, int64_t step,
+                        Check&& check) {
   for (int n = 0; n < 1000; ++n) {
     SCOPED_TRACE(n);
     fs::remove_all(root);
     ASSERT_TRUE(SmallState(1).save(root).ok());
     arm(fault, n);
-    const auto saved = SmallState(step).save(root, {.keep = 1});
+    const auto saved = beside ? save_beside_training(SmallState(step), root, {.keep = 1})
+                              : SmallState(step).save(root, {.keep = 1});
     const bool reached = changes_left == 0;
     arm(Fault::None, 0);
     check(saved);
@@ -167,6 +187,14 @@ void for_every_point(const std::string& root, Fault fault, int64_t step, Check&&
     }
   }
   FAIL() << "a save of more than 1000 changes";
+}
+
+template <typename Check>
+void for_every_point(const std::string& root, Fault fault, int64_t step, Check&& check) {
+  for (const bool beside : {false, true}) {
+    SCOPED_TRACE(beside ? "beside training" : "while training waits");
+    for_every_point_of(beside, root, fault, step, check);
+  }
 }
 
 TEST_F(CrashTest, ASaveThatEndsAnywhereLeavesACheckpointAndTheNextOneCleansUp) {

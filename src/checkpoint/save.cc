@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kWrittenAtOnce = size_t{16} << 20;
+
 Error failed(const std::string& path, const char* action, const std::string& why) {
   return damaged(path + ": cannot " + action + ": " + why);
 }
@@ -77,20 +79,47 @@ std::vector<std::vector<ShardPiece>> group_into_shards(std::span<const TensorPie
   return shards;
 }
 
+// Writes a piece in parts, so that an abandoned save ends soon.
+Status write_piece(SafetensorsWriter& writer, const ShardPiece& piece,
+                   const std::atomic<bool>* is_abandoned) {
+  std::span<const std::byte> bytes{static_cast<const std::byte*>(piece.piece->data),
+                                   static_cast<size_t>(piece.spec.bytes())};
+  while (!bytes.empty()) {
+    if (is_abandoned != nullptr && is_abandoned->load()) {
+      return Error{ErrorKind::Runtime, "the save was abandoned"};
+    }
+    const auto part = bytes.first(std::min(bytes.size(), kWrittenAtOnce));
+    TRIREME_TRY_DONE(writer.write(part));
+    bytes = bytes.subspan(part.size());
+  }
+  return Done{};
+}
+
+// A copy in memory must be written as it was made.
+Status check_unchanged(const std::string& path, const TensorPiece& piece, uint64_t written) {
+  if (!piece.checksum || *piece.checksum == written) return Done{};
+  return failed(
+      path, "write",
+      fmt::format("the copy of {}{} in memory has changed since it was made (checksum {} "
+                  "instead of {}); check the memory of this machine",
+                  piece.name, piece.slice.to_string(), hex64(written), hex64(*piece.checksum)));
+}
+
 Status write_shard(const std::string& folder, const std::string& file,
-                   std::span<const ShardPiece> pieces, IndexPart& part, Progress* progress) {
+                   std::span<const ShardPiece> pieces, IndexPart& part,
+                   const SaveOptions& options) {
   std::vector<SafetensorsSpec> specs;
   for (const ShardPiece& piece : pieces) specs.push_back(piece.spec);
-  TRIREME_TRY(writer,
-              SafetensorsWriter::create(folder + "/" + file, std::move(specs), {}, progress));
+  TRIREME_TRY(writer, SafetensorsWriter::create(folder + "/" + file, std::move(specs), {},
+                                                options.progress));
   for (const ShardPiece& piece : pieces) {
-    TRIREME_TRY_DONE(writer.write({static_cast<const std::byte*>(piece.piece->data),
-                                   static_cast<size_t>(piece.spec.bytes())}));
+    TRIREME_TRY_DONE(write_piece(writer, piece, options.is_abandoned));
   }
   TRIREME_TRY(written, writer.finish());
   part.shards[file] = {.bytes = written.bytes, .checksum = written.header_checksum};
   for (size_t index = 0; index < pieces.size(); ++index) {
     const TensorPiece& piece = *pieces[index].piece;
+    TRIREME_TRY_DONE(check_unchanged(folder + "/" + file, piece, written.checksums[index]));
     part.tensors.at(piece.name)
         .slices.push_back({.slice = piece.slice,
                            .file = file,
@@ -166,7 +195,7 @@ Result<IndexPart> write_shards(const std::string& folder, int rank,
   int number = 0;
   for (const auto& shard : group_into_shards(pieces, options.max_shard_bytes)) {
     const std::string file = fmt::format("shard-{:05}-{:03}.safetensors", rank, number++);
-    TRIREME_TRY_DONE(write_shard(folder, file, shard, part, options.progress));
+    TRIREME_TRY_DONE(write_shard(folder, file, shard, part, options));
   }
   return part;
 }

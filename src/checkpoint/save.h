@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +26,8 @@ struct TensorPiece {
   DType dtype = DType::F32;
   Slice slice;  // the elements in this piece
   const void* data = nullptr;
+  // XXH3-64 of the data if they were hashed before, see copy_pieces; a save fails if they changed.
+  std::optional<uint64_t> checksum = std::nullopt;
 };
 
 // A small file beside the tensors: config.resolved.toml, tokenizer.json.
@@ -35,8 +39,9 @@ struct AttachedFile {
 struct SaveOptions {
   // Verified checkpoints to keep, see apply_retention; 0: keeps all and reads none.
   int64_t keep = 3;
-  int64_t max_shard_bytes = int64_t{4} << 30;  // a larger piece has its own shard
-  Progress* progress = nullptr;                // shows every call that may take long
+  int64_t max_shard_bytes = int64_t{4} << 30;       // a larger piece has its own shard
+  Progress* progress = nullptr;                     // shows every call that may take long
+  const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
 };
 
 // Several ranks save a checkpoint as follows:

@@ -54,19 +54,15 @@ Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
   return program;
 }
 
-// Decides which parts of the gradient norm this rank counts. A part that several ranks hold is
-// counted once.
+// Decides which parts of the gradient norm this rank counts and writes to checkpoints. A part that
+// several ranks hold is counted once.
 void place_norm(RankPlan& rank, const RunPlan& plan) {
   const NormChunks& norm_chunks = *plan.norm_chunks;
   const bool is_exact = plan.shape.slices > 0;  // norm chunks depend on tp
   rank.norm_sum = is_exact ? NormSum::Exact : NormSum::Chunks;
   rank.num_norm_words = is_exact ? kExactNormWords : norm_chunks.total();
-  const auto counts = [&](const ZeroShape& zero, int cp_holder, int dp_holder) {
-    return cp_holder == 0 && dp_holder == (zero.level == 0 ? 0 : zero.index);
-  };
-  const bool counts_rest = counts(rank.zero, rank.coords.cp, rank.coords.dp);
-  const bool counts_experts = counts(rank.expert_zero, rank.coords.cp / plan.mesh.ep_cp(),
-                                     rank.coords.dp / plan.mesh.ep_dp());
+  const auto [counts_rest, counts_experts] = counted_parts(rank, plan.mesh);
+  rank.snapshot_bytes = 0;
   const size_t num_chunks = has_two_directions(plan.schedule) ? 1 : rank.chunks.size();
   for (size_t c = 0; c < num_chunks; ++c) {
     ChunkTables& chunk = rank.chunks[c];
@@ -74,6 +70,9 @@ void place_norm(RankPlan& rank, const RunPlan& plan) {
       const bool is_second_holder =
           plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
       if (is_second_holder || !(owned.is_of_expert ? counts_experts : counts_rest)) continue;
+      // A tp rank whose part a lower one holds too has a buffer for it all the same, so that the
+      // tp ranks of a stage stay in one class.
+      if (plan.takes_snapshots) rank.snapshot_bytes += checkpoint_bytes(chunk, owned);
       const int64_t first = norm_chunks.first(owned.name, rank.coords.tp);
       if (first < 0) continue;
       owned.norm_word = is_exact ? 0 : first + owned.first / kNormChunk;
@@ -99,6 +98,14 @@ void move_to(RankPlan& rank, int position, const RunPlan& plan) {
   rank.shape.ep_rank = rank.coords.ep;
   rank.zero = zero_of(plan.config.parallel, rank.coords);
   rank.expert_zero = expert_zero_of(rank.zero, plan.mesh.ep_dp(), rank.coords);
+}
+
+CountedParts counted_parts(const RankPlan& rank, const Mesh& mesh) {
+  const auto counts = [&](const ZeroShape& zero, int cp_holder, int dp_holder) {
+    return cp_holder == 0 && dp_holder == (zero.level == 0 ? 0 : zero.index);
+  };
+  return {counts(rank.zero, rank.coords.cp, rank.coords.dp),
+          counts(rank.expert_zero, rank.coords.cp / mesh.ep_cp(), rank.coords.dp / mesh.ep_dp())};
 }
 
 RankPlan outline_rank(const RunPlan& plan, int position) {
@@ -184,6 +191,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   needs.exchange_bytes = exchanges * exchange_words(rank) * size_of(DType::I64);
   needs.num_ahead = rank.num_ahead;
   needs.num_unit_slots = rank.num_unit_slots;
+  needs.snapshot_bytes = rank.snapshot_bytes;
   rank.memory = plan_memory(rank.program, rank.eval_program, needs);
 }
 

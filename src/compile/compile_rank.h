@@ -25,6 +25,14 @@ void move_to(RankPlan& rank, int position, const RunPlan& plan);
 // Moves a stored rank to another dp index: its shards change, its tables do not.
 void move_along_dp(RankPlan& rank, int dp, const RunPlan& plan);
 
+// The parts of the model that a rank counts in the gradient norm and writes to checkpoints: of all
+// that ranks of dp and cp hold together, one rank counts each part.
+struct CountedParts {
+  bool rest = false;
+  bool experts = false;
+};
+CountedParts counted_parts(const RankPlan& rank, const Mesh& mesh);
+
 // Returns the stored rank with its programs. rank.memory and rank.num_ahead are not set yet.
 RankPlan compile_rank(const RunPlan& plan, int position);
 

@@ -62,6 +62,15 @@ Sizes sizes_of_shards(const RankPlan& rank) {
   return sizes;
 }
 
+// A number for the parts of the model that a rank copies into its buffer of snapshots; 0: none.
+int copied_parts(const RunPlan& plan, int position) {
+  if (!plan.takes_snapshots) return 0;
+  RankPlan rank;
+  move_to(rank, position, plan);
+  const CountedParts parts = counted_parts(rank, plan.mesh);
+  return (parts.rest ? 1 : 0) + (parts.experts ? 2 : 0);
+}
+
 // Numbers the sizes that ranks hold. Ranks that differ only in cp or ep hold the same.
 class Holdings {
  public:
@@ -128,12 +137,13 @@ void classify_ranks(RunPlan& plan) {
   }
   plan.classes.clear();
   plan.class_of.clear();
-  std::map<std::tuple<int, int, int>, int> numbers;  // (pp, tables, shards)
+  // (pp, tables, shards, what is copied into the buffer of snapshots)
+  std::map<std::tuple<int, int, int, int>, int> numbers;
   for (int position = 0; position < mesh.size(); ++position) {
     const MeshCoords at = coords_of(mesh, position);
     const auto [tables, shards] = (*held[size_t(at.pp * mesh.tp + at.tp)])[size_t(at.dp)];
-    const auto [found, is_new] =
-        numbers.try_emplace({at.pp, tables, shards}, int(plan.classes.size()));
+    const auto [found, is_new] = numbers.try_emplace(
+        {at.pp, tables, shards, copied_parts(plan, position)}, int(plan.classes.size()));
     if (is_new) plan.classes.push_back({.first = position});
     ++plan.classes[size_t(found->second)].num_ranks;
     plan.class_of.push_back(found->second);

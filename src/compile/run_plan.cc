@@ -36,6 +36,12 @@ int64_t RunPlan::greatest_peak_bytes() const {
   return most;
 }
 
+bool wants_snapshots(const RunConfig& config) {
+  const CheckpointConfig& checkpoint = config.checkpoint;
+  return checkpoint.asynchronous && checkpoint.every > 0 && checkpoint.every < config.run.steps &&
+         config.memory.offload == OffloadChoice::None && config.parallel.staleness == 0;
+}
+
 Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   const std::vector<ConfigProblem> problems = validate_with_data(config, host.data_vocab_size);
   if (!problems.empty()) return Error{problems.front().kind, problems.front().message()};

@@ -50,6 +50,7 @@ struct RunPlan {
   std::vector<int> class_of;                      // [mesh position] index in classes
 
   std::optional<Hardware> hardware;  // HostFacts::hardware
+  bool takes_snapshots = false;      // checkpoints are copied into a planned buffer, then written
   int64_t max_live = 0;              // for "auto": micro-batches alive on a rank; 0: any number
   int num_threads = 1;               // per rank
   int64_t global_sequences = 0;
@@ -69,6 +70,11 @@ struct RunPlan {
   const RankClass& largest() const;     // the class with the largest arena
   int64_t greatest_peak_bytes() const;  // over all ranks
 };
+
+// True if the configuration wants checkpoints of which training does not wait for the disk. The
+// last save of a run is always waited for, so it needs no buffer. State that lies in a file
+// (memory.offload) is not copied into memory.
+bool wants_snapshots(const RunConfig& config);
 
 // Returns what the rank at a position of the mesh executes and holds.
 RankPlan rank_plan(const RunPlan& plan, int position);

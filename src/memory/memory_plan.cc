@@ -113,6 +113,8 @@ std::string_view name_of(MemoryClass memory_class) {
       return "comm";
     case MemoryClass::Scratch:
       return "scratch";
+    case MemoryClass::Snapshot:
+      return "snapshot";
   }
   return "?";
 }
@@ -123,6 +125,17 @@ int64_t copies_bytes(const ChunkTables& chunk) {
   for (const OwnedParam& owned : chunk.owned)
     bytes += aligned_bytes(owned.count * size_of(compute));
   return bytes;
+}
+
+int64_t checkpoint_bytes(const ChunkTables& chunk, const OwnedParam& owned) {
+  const TensorTable& state = chunk.tables.optimizer;
+  const auto width = [&](const char* kind) {
+    const std::string name = kind + owned.name;
+    return state.contains(name) ? size_of(state.at(name).dtype) : 0;
+  };
+  const int64_t master = width("master/");
+  const int64_t param = size_of(chunk.tables.params.tensors().front().dtype);
+  return owned.count * ((master > 0 ? master : param) + width("exp_avg/") + width("exp_avg_sq/"));
 }
 
 bool splits_backward(const Program& program) {
@@ -155,6 +168,9 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
   plan.scratch = add_permanent(plan, "scratch", MemoryClass::Scratch, scratch_bytes);
   plan.exchange = add_permanent(plan, "exchange", MemoryClass::Scratch, needs.exchange_bytes);
   plan.workspace = add_permanent(plan, "workspace", MemoryClass::Scratch, needs.workspace_bytes);
+  if (needs.snapshot_bytes > 0) {
+    plan.snapshot = add_permanent(plan, "snapshot", MemoryClass::Snapshot, needs.snapshot_bytes);
+  }
   add_unit_slots(plan, needs);
   plan.actions = walk_memory(program, needs, false, plan);
   plan.eval_actions = walk_memory(eval_program, needs, true, plan);

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-enum class MemoryClass { Params, Grads, Optimizer, Activations, Comm, Scratch };
-inline constexpr int kNumMemoryClasses = 6;
+enum class MemoryClass { Params, Grads, Optimizer, Activations, Comm, Scratch, Snapshot };
+inline constexpr int kNumMemoryClasses = 7;
 std::string_view name_of(MemoryClass memory_class);
 
 // A planned piece of the arena and when it is live: from the start of action `first` to the end of
@@ -39,6 +39,7 @@ struct MemoryNeeds {
   int64_t exchange_bytes = 0;  // what the ranks tell each other in Step
   int num_ahead = 0;           // leading actions that also run before Validate, for the next step
   int num_unit_slots = 2;      // gathered or produced units at one time, where shards are stored
+  int64_t snapshot_bytes = 0;  // buffer of a checkpoint that is written beside training; 0: none
 };
 
 // A saved slot of a chunk.
@@ -84,6 +85,7 @@ struct MemoryPlan : MemoryBytes {
   std::vector<int> permanent;  // live for the whole run
   std::vector<ChunkRegions> chunks;
   int scratch = -1, workspace = -1, exchange = -1;
+  int snapshot = -1;  // -1: every save waits for the disk
   std::vector<int> message_slots;
   std::vector<int> staging;                // buffers of pieces that lie in a file
   std::vector<ActionMemory> actions;       // one per action of the Program
@@ -94,6 +96,9 @@ struct MemoryPlan : MemoryBytes {
 
 // Bytes of the copies of a chunk's owned parameters and their state, to which Validate rolls back.
 int64_t copies_bytes(const ChunkTables& chunk);
+
+// Bytes of an owned parameter in a checkpoint: its master and its moments.
+int64_t checkpoint_bytes(const ChunkTables& chunk, const OwnedParam& owned);
 
 // Whether B and W are actions of their own.
 bool splits_backward(const Program& program);

@@ -135,9 +135,11 @@ void MetricsFile::on_sample(const SampleReport& report) {
 }
 
 void MetricsFile::on_checkpoint(const CheckpointReport& report) {
+  const std::string stall =
+      report.stall_s ? fmt::format(",\"snapshot_stall_s\":{}", *report.stall_s) : "";
   file_.append(fmt::format(
-      "{{\"event\":\"checkpoint\",\"step\":{},\"time\":{:.3f},\"path\":\"{}\",\"seconds\":{}}}\n",
-      report.step, unix_time_s(), json_escaped(report.path), report.seconds));
+      "{{\"event\":\"checkpoint\",\"step\":{},\"time\":{:.3f},\"path\":\"{}\",\"seconds\":{}{}}}\n",
+      report.step, unix_time_s(), json_escaped(report.path), report.seconds, stall));
 }
 
 void MetricsFile::write_failure(int64_t step, const std::string& cause) {

@@ -60,7 +60,8 @@ void write_steps(MetricsFile& metrics, int64_t first, int64_t last) {
     metrics.on_step(step_report(step));
     metrics.on_eval({.step = step, .val_loss = 2.0, .bits_per_byte = 1.0, .seconds = 0.1});
     metrics.on_sample({.step = step, .text = "caf\xE9 \"x\"\n"});
-    metrics.on_checkpoint({.step = step, .path = "checkpoints/a\"b", .seconds = 0.1});
+    metrics.on_checkpoint(
+        {.step = step, .path = "checkpoints/a\"b", .seconds = 0.1, .stall_s = 0.01});
   }
 }
 
@@ -99,6 +100,7 @@ TEST_F(Metrics, EveryEventHasItsKeysAndNumbersComeBackBitwise) {
     EXPECT_EQ(line[2]["text"], "caf\xEF\xBF\xBD \"x\"\n");
     EXPECT_EQ(line[3]["event"], "checkpoint");
     EXPECT_EQ(line[3]["path"], "checkpoints/a\"b");
+    EXPECT_EQ(line[3]["snapshot_stall_s"], 0.01);
   }
 }
 

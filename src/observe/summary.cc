@@ -191,6 +191,10 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["mfu_formula"] = "tokens_per_s * model_flops_per_token / peak_flops";
   json["peak_flops"] = number(summary.peak_flops);
   json["skipped_steps"] = summary.skipped_steps;
+  json["saves"] = summary.saves.saved;
+  json["failed_saves"] = summary.saves.failed;
+  json["late_saves"] = summary.saves.late;
+  json["snapshot_stall_s"] = number(summary.saves.stall_s);
   if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
   json["rss_peak"] = summary.rss_peak_bytes;
   json["seconds"] = number(summary.seconds);

@@ -8,6 +8,7 @@
 #include "planner/diagnosis.h"
 #include "predict/op_times.h"
 #include "predict/predict.h"
+#include "train/checkpoint_saver.h"
 #include "train/rank_measurement.h"
 
 namespace trireme {
@@ -35,6 +36,7 @@ struct RunSummary {
   double share_left = 1.0;       // of the time of a step
   int64_t skipped_steps = 0;
   double noise_scale = 0.0;  // in tokens; 0: not measured
+  SaveCounts saves;
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
   std::string hardware;                                          // hardware of the prediction

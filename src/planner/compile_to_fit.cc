@@ -69,8 +69,14 @@ int64_t bytes_to_fit(const RunPlan& plan) {
 }
 
 Status compile_to_fit(RunPlan& plan, int64_t limit) {
+  plan.takes_snapshots = wants_snapshots(plan.config);
   TRIREME_TRY_DONE(compile_plan(plan));
   if (limit <= 0 || bytes_to_fit(plan) <= limit) return Done{};
+  if (plan.takes_snapshots) {  // a save that waits for the disk costs less than recomputation
+    plan.takes_snapshots = false;
+    TRIREME_TRY_DONE(compile_plan(plan));
+    if (bytes_to_fit(plan) <= limit) return Done{};
+  }
   if (plan.shape.recompute == Recompute::Fit) {
     TRIREME_TRY_DONE(recompute_to_fit(plan, limit));
     if (bytes_to_fit(plan) <= limit) return Done{};

@@ -52,6 +52,14 @@ void warn_of_dead_settings(const RunConfig& config, std::vector<std::string>& wa
   }
 }
 
+void warn_of_saves(const RunPlan& plan, std::vector<std::string>& warnings) {
+  if (!wants_snapshots(plan.config) || plan.takes_snapshots) return;
+  warnings.push_back(
+      "checkpoint.asynchronous = true has no effect, because the copy of what is saved does not "
+      "fit the memory: training waits while a checkpoint is written; free memory, or set "
+      "checkpoint.asynchronous = false");
+}
+
 void warn_of_samples(const RunPlan& plan, std::vector<std::string>& warnings) {
   const RunConfig& config = plan.config;
   if (config.run.sample_every == 0) return;
@@ -76,6 +84,7 @@ std::vector<std::string> plan_warnings(const RunPlan& plan) {
                     "run.steps, and the learning rate reaches optim.lr only at the last step",
                     warmup_steps, steps));
   }
+  warn_of_saves(plan, warnings);
   warn_of_samples(plan, warnings);
   warn_of_dead_settings(plan.config, warnings);
   return warnings;

@@ -42,6 +42,8 @@ struct RankPlan {
   bool joins_directions_first = false;
   bool post_validates = false;  // Validate waits for the norm, so Step does not have to
   int num_ahead = 0;  // leading actions of the next step that may run before Validate (lookahead.h)
+  // Buffer for what this rank writes to a checkpoint while training continues; 0: none.
+  int64_t snapshot_bytes = 0;
   MemoryPlan memory;
 };
 

@@ -128,6 +128,7 @@ struct CheckpointConfig {
   int64_t every = 0;  // in steps; 0: only at the end and on a signal
   int64_t keep = 3;
   int64_t keep_every = 0;       // in steps; 0: none
+  bool asynchronous = true;     // training continues while a checkpoint is written
   std::string fallback_folder;  // "": none
   bool at_end = true;
   double timeout_s = 300.0;  // limit without progress

@@ -324,6 +324,11 @@ void remaining_fields(FieldList& list, RunConfig& config) {
            "were read back and verified; 0: keep all");
   list.add("keep_every", config.checkpoint.keep_every, kSpeed,
            "checkpoints at multiples of this many steps are never removed; 0: no such checkpoints");
+  list.add(
+      "asynchronous", config.checkpoint.asynchronous, kSpeed,
+      "copy what is saved into a planned buffer beside the next step, and write it while training "
+      "continues; saves wait for the disk if the buffer does not fit the memory, and with "
+      "memory.offload or parallel.staleness; false: no buffer, every save waits for the disk");
   list.add("fallback_folder", config.checkpoint.fallback_folder, kSpeed,
            "folder for checkpoints if the run directory is lost or cannot be written; --resume "
            "auto searches it too; no other run may use it; empty: the run ends in this case");

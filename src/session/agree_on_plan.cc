@@ -24,6 +24,8 @@ std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
   // Ranks that share a layer run the same of its transfers again.
   parts.emplace_back("the choice of values that are computed again",
                      fmt::format("{} {}", name_of(plan.shape.recompute), plan.shape.again));
+  parts.emplace_back("the buffer of checkpoint.asynchronous",
+                     plan.takes_snapshots ? "taken" : "none");
   for (const RankPlan& rank : plan.pipeline) {
     parts.emplace_back(fmt::format("the program of pipeline rank {}", rank.coords.pp),
                        text(rank.program));

@@ -196,16 +196,14 @@ Status RankSession::write_plan_files() {
                                plan_json(plan_, predictions_, hardware_), &progress());
 }
 
-Result<std::string> RankSession::save(const TrainPosition& position) {
-  std::vector<AttachedFile> attached = {{"config.resolved.toml", resolved_toml(plan_.config)}};
-  if (data_.tokenizer != nullptr) attached.push_back({"tokenizer.json", data_.tokenizer_json});
-  const CheckpointInfo info = checkpoint_info(plan_, position, data_.identity);
-  const Result<std::string> saved = save_run(engine_, folder_.checkpoint_root(), info, attached);
+SaveRequest RankSession::save_request(const TrainPosition& position) {
+  if (attached_.empty() && is_first()) {
+    attached_.push_back({"config.resolved.toml", resolved_toml(plan_.config)});
+    if (data_.tokenizer != nullptr) attached_.push_back({"tokenizer.json", data_.tokenizer_json});
+  }
   const std::string& fallback = plan_.config.checkpoint.fallback_folder;
-  if (saved.ok() || fallback.empty()) return saved;
-  tell(fmt::format("step {} is saved in checkpoint.fallback_folder, because: {}", position.step,
-                   saved.error().message));
-  return save_run(engine_, fallback + "/checkpoints", info, attached);
+  return {checkpoint_info(plan_, position, data_.identity), attached_, folder_.checkpoint_root(),
+          fallback.empty() ? "" : fallback + "/checkpoints"};
 }
 
 void RankSession::warn(const Status& report) const {
@@ -226,6 +224,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.taken_by_others = result.taken_by_others;
   summary.share_left = result.share_left;
   summary.skipped_steps = result.position.skipped_steps;
+  summary.saves = trainer.saves();
   summary.noise_scale = trainer.noise_scale_tokens().value_or(0.0);
   summary.rss_peak_bytes = rss_peak_bytes();
   summary.seconds = seconds;
@@ -367,7 +366,7 @@ Result<SessionResult> RankSession::run() {
   }
   steps_->begin(position);
   TRIREME_TRY(trainer, Trainer::make(std::move(parts),
-                                     [this](const TrainPosition& at) { return save(at); }));
+                                     [this](const TrainPosition& at) { return save_request(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
   const std::optional<CpuTimes> cpu_before = load_.read();

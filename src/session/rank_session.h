@@ -87,7 +87,7 @@ class RankSession {
   void measure_machine();
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
-  Result<std::string> save(const TrainPosition& position);
+  SaveRequest save_request(const TrainPosition& position);
   // Reports a file that could not be written. That does not end the run, because its weights are
   // saved.
   void warn(const Status& report) const;
@@ -118,6 +118,7 @@ class RankSession {
   Hardware hardware_;                 // of one rank; set on rank 0
   Predictions predictions_;
   SummaryObserver summary_observer_;
+  std::vector<AttachedFile> attached_;          // to every checkpoint; only on rank 0
   std::unique_ptr<RetentionThread> retention_;  // only on rank 0
 };
 

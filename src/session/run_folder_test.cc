@@ -1,5 +1,6 @@
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/file.h"
@@ -57,6 +58,7 @@ class RunFolderTest : public SessionTest {
 
 TEST_F(RunFolderTest, ADamagedCheckpointPushesOutNoGoodOneAndIsTold) {
   RunConfig config = saving_run();
+  config.checkpoint.asynchronous = false;  // the checkpoint of step 4 exists when step 5 ends
   config.run.steps = 6;
   Vandal vandal(5, [&] {
     const std::string shard = shard_of("run/checkpoints/step-000004");
@@ -163,6 +165,70 @@ TEST_F(RunFolderTest, ASaveThatFailsGoesToTheFallback) {
   const Outcome same = outcome_of(config, "other");
   ASSERT_FALSE(same.result.ok());
   EXPECT_EQ(same.result.error().kind, ErrorKind::Usage);
+}
+
+// The save of step 4 fails, once with ranks that have nothing to write; that of step 6 succeeds.
+TEST_F(RunFolderTest, ASaveBesideTrainingThatFailsIsToldAndTheNextOneTriesAgain) {
+  const std::vector<StepReport> whole = reports_of(saving_run(), "whole");
+  for (const int dp : {1, 2}) {
+    SCOPED_TRACE(dp);
+    const std::string run = fmt::format("run-{}", dp);
+    const fs::path roots = path(run + "/checkpoints"), aside = path(run + "/aside");
+    class Thief : public RunObserver {
+     public:
+      explicit Thief(std::function<void(int64_t)> act) : act_(std::move(act)) {}
+      void on_step(const StepReport& report) override {
+        losses.push_back(report.loss);
+        act_(report.step);
+      }
+      std::vector<double> losses;
+
+     private:
+      std::function<void(int64_t)> act_;
+    } thief([&](int64_t step) {
+      if (step == 4) {  // before the save of step 4 begins
+        fs::rename(roots, aside);
+        std::ofstream(roots) << "in the way";
+      } else if (step == 5) {
+        fs::remove(roots);
+        fs::rename(aside, roots);
+      }
+    });
+    RunConfig config = saving_run(dp);
+    config.checkpoint.keep = 0;
+    const Outcome outcome = outcome_of(config, run, ResumeMode::Fresh, &thief);
+    ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+    EXPECT_NE(outcome.messages.find("step 4 has no checkpoint: " + roots.string()),
+              std::string::npos)
+        << outcome.messages;
+    const std::set<std::string> names = checkpoints(run);
+    EXPECT_TRUE(names.contains("step-000006") && names.contains("step-000008"));
+    EXPECT_FALSE(names.contains("step-000004"));
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(thief.losses[i], whole[i].loss) << i;
+    const auto summary = nlohmann::json::parse(std::ifstream(path(run + "/summary.json")));
+    EXPECT_EQ(summary.at("failed_saves"), 4 - int(names.size()));
+    EXPECT_EQ(summary.at("saves"), int(names.size()));
+  }
+}
+
+// checkpoint.at_end = false, so that the save of step 6 is the last one.
+TEST_F(RunFolderTest, ARunWhoseLastSaveFailsEndsWithItsError) {
+  for (const bool asynchronous : {false, true}) {
+    SCOPED_TRACE(asynchronous);
+    const std::string run = fmt::format("run-{}", asynchronous);
+    RunConfig config = saving_run();
+    config.run.steps = 7;
+    config.checkpoint.at_end = false;
+    config.checkpoint.asynchronous = asynchronous;
+    Vandal vandal(6, [&] {
+      fs::rename(path(run + "/checkpoints"), path(run + "/aside"));
+      std::ofstream(path(run + "/checkpoints")) << "in the way";
+    });
+    const Outcome outcome = outcome_of(config, run, ResumeMode::Fresh, &vandal);
+    ASSERT_FALSE(outcome.result.ok());
+    EXPECT_EQ(outcome.result.error().kind, ErrorKind::Damaged);
+    EXPECT_EQ(vandal.last_step, asynchronous ? 7 : 6);
+  }
 }
 
 TEST_F(RunFolderTest, AStartRemovesWhatAKilledRunHasLeft) {

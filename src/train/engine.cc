@@ -275,6 +275,13 @@ void Engine::read_grads(const std::function<void()>& read) {
   memory_.release(slots);
 }
 
+std::span<std::byte> Engine::snapshot_memory() const {
+  const int region = rank_.memory.snapshot;
+  if (region < 0) return {};
+  return {static_cast<std::byte*>(memory_.at(region)),
+          size_t(rank_.memory.regions[size_t(region)].bytes)};
+}
+
 std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
   auto by_axis = groups_.traffic();
   for (auto& [axis, traffic] : by_axis) {

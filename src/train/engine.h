@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/mesh_groups.h"
@@ -86,6 +87,12 @@ class Engine {
   const std::vector<int>& node_of() const { return world_.node_of(); }
   Ctx& ctx() { return ctx_; }
   int64_t peak_bytes() const { return memory_.peak_bytes(); }
+  // The planned buffer for a checkpoint that is written beside training; empty: none.
+  std::span<std::byte> snapshot_memory() const;
+  // See Executor::call_before_update.
+  void call_before_update(std::function<void()> function) {
+    executor_->call_before_update(std::move(function));
+  }
   // Call it before saving. Throws IoError if a file that holds part of the owned state is damaged.
   void verify_offload() const { offload_.verify(); }
   // Traffic of this rank so far and the time that it waited for it, by axis.

@@ -48,6 +48,8 @@ struct CheckpointReport {
   int64_t step = 0;
   std::string path;
   double seconds = 0.0;
+  // How long training stood still for it, if it was written while training continued.
+  std::optional<double> stall_s = std::nullopt;
 };
 
 // Distribution of the elements of a parameter or of its gradient. Bucket i counts the elements in

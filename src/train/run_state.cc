@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "comm/gather_text.h"
-
 namespace trireme {
 namespace {
 
@@ -64,46 +62,6 @@ void add_requests(const std::string& name, const OwnedTensors& owned, const Tens
   }
 }
 
-// Prefix of a rank's result after its part of a save: a text, or an error with its kind, so that
-// every rank fails with the same error and exit code.
-constexpr char kDone = '.';
-std::string message_of(const Result<std::string>& result) {
-  if (result.ok()) return kDone + *result;
-  return static_cast<char>('0' + int(result.error().kind)) + result.error().message;
-}
-
-// Exchanges the ranks' results and returns all texts, or the error of the first rank that failed.
-// The result is the same on every rank. The ranks wrote files before this call, and each took as
-// long as its disk needed.
-Result<std::vector<std::string>> agree(Group& world, const Result<std::string>& own) {
-  world.monitored_barrier();
-  std::vector<std::string> texts = gather_text(world, message_of(own));
-  for (std::string& text : texts) {
-    const char kind = text[0];
-    text.erase(0, 1);
-    if (kind != kDone) return Error{ErrorKind(kind - '0'), std::move(text)};
-  }
-  return texts;
-}
-
-// The temporary folder of a save. Rank 0 removes it unless the save has succeeded, however it
-// failed and on whichever rank.
-class TemporaryFolder {
- public:
-  TemporaryFolder(bool is_owner, std::string path) : is_owner_(is_owner), path_(std::move(path)) {}
-  ~TemporaryFolder() {
-    if (is_owner_) abandon_checkpoint(path_);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  void keep() { is_owner_ = false; }
-
- private:
-  bool is_owner_;
-  std::string path_;
-};
-
 }  // namespace
 
 std::vector<TensorPiece> checkpoint_pieces(const Engine& engine) {
@@ -118,41 +76,6 @@ std::vector<TensorPiece> checkpoint_pieces(const Engine& engine) {
     });
   }
   return pieces;
-}
-
-Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
-                             const CheckpointInfo& info,
-                             const std::vector<AttachedFile>& attached) {
-  Group& world = engine.world();
-  const bool is_first = world.rank() == 0;
-  const SaveOptions options{.keep = 0, .progress = &world.progress()};
-  const auto begin = [&]() -> Result<std::string> {
-    if (!is_first) return std::string();
-    if (!root.ok()) return root.error();
-    return begin_checkpoint(*root, info.step, options);
-  };
-  const Result<std::string> begun = begin();
-  TemporaryFolder temporary(is_first && begun.ok(), begun.ok() ? *begun : "");
-  TRIREME_TRY(folders, agree(world, begun));
-  const std::string& folder = folders.front();
-  engine.verify_offload();
-  const auto write = [&]() -> Result<std::string> {
-    TRIREME_TRY(part, write_shards(folder, world.rank(), checkpoint_pieces(engine), options));
-    return print_index_part(part);
-  };
-  TRIREME_TRY(parts, agree(world, write()));
-  const auto commit = [&]() -> Result<std::string> {
-    if (!is_first) return std::string();
-    std::vector<IndexPart> index;
-    for (const std::string& text : parts) {
-      TRIREME_TRY(part, parse_index_part(text));
-      index.push_back(std::move(part));
-    }
-    return commit_checkpoint(folder, info, attached, index, options);
-  };
-  TRIREME_TRY(paths, agree(world, commit()));
-  temporary.keep();
-  return paths.front();
 }
 
 CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& position,

@@ -6,7 +6,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "train/engine.h"
-#include "train/trainer.h"
+#include "train/train_position.h"
 
 namespace trireme {
 
@@ -17,12 +17,6 @@ namespace trireme {
 std::vector<TensorPiece> checkpoint_pieces(const Engine& engine);
 CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& position,
                                const std::string& data_identity);
-
-// Writes a checkpoint together with all ranks of the engine's world and returns its path on all of
-// them. It removes no older checkpoint. `root` is used on rank 0: the folder to write to, or the
-// error that there is none.
-Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
-                             const CheckpointInfo& info, const std::vector<AttachedFile>& attached);
 
 // Reads parameters and optimizer state into the engine and returns the position of the run. All
 // ranks call it.

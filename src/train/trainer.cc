@@ -22,8 +22,12 @@ constexpr int64_t kMostSkipsInARow = 32;
 
 }  // namespace
 
-Trainer::Trainer(TrainerParts parts, Save save, const LrSchedule& schedule)
-    : parts_(std::move(parts)), save_(std::move(save)), schedule_(schedule) {
+Trainer::Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request,
+                 const LrSchedule& schedule)
+    : parts_(std::move(parts)),
+      saver_(
+          std::make_unique<CheckpointSaver>(parts_.engine, std::move(request), parts_.observers)),
+      schedule_(schedule) {
   step_seconds_.reserve(size_t(parts_.plan.config.run.steps));
   const std::optional<Frame> params = parts_.engine.whole_params();
   const bool is_wanted = parts_.tokenizer != nullptr && parts_.plan.config.run.sample_every > 0;
@@ -34,20 +38,30 @@ Trainer::Trainer(TrainerParts parts, Save save, const LrSchedule& schedule)
   }
 }
 
-Result<Trainer> Trainer::make(TrainerParts parts, Save save) {
+Result<Trainer> Trainer::make(TrainerParts parts, CheckpointSaver::MakeRequest request) {
   const LrSchedule schedule(parts.plan.config.optim, parts.plan.config.run.steps);
-  return Trainer(std::move(parts), std::move(save), schedule);
+  return Trainer(std::move(parts), std::move(request), schedule);
 }
 
 Result<TrainEnd> Trainer::run(TrainPosition position) {
-  const RunSection& run = parts_.plan.config.run;
   position_ = position;
   saved_step_ = position.step;
   parts_.engine.optimizer().set_num_updates(position.num_updates);
   LossScale& scale = parts_.engine.loss_scale();
   if (scale.is_dynamic() && position.loss_scale.scale > 0.0) scale.set_state(position.loss_scale);
+  Result<TrainEnd> end = run_steps();
+  // The checkpoint that is still being written is waited for. If it is the last one, the run fails
+  // with it.
+  const Status written = saver_->finish();
+  if (end.ok() && !written.ok()) return written.error();
+  return end;
+}
+
+Result<TrainEnd> Trainer::run_steps() {
+  const RunSection& run = parts_.plan.config.run;
   while (position_.step < run.steps) {
     const StepReport report = run_step();
+    saver_->advance();
     tell_step(report);
     TRIREME_TRY_DONE(check_progress(report));
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
@@ -62,7 +76,8 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
       return TrainEnd::Stopped;
     }
     if (is_due(report.step, parts_.plan.config.checkpoint.every)) {
-      TRIREME_TRY_DONE(save_checkpoint());
+      const bool is_last = report.step == run.steps;
+      TRIREME_TRY_DONE(save_checkpoint(is_last || !parts_.plan.takes_snapshots));
     }
   }
   if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_last_checkpoint());
@@ -190,7 +205,7 @@ void Trainer::count_histograms(int64_t valid_tokens) {
   for (RunObserver* observer : parts_.observers) observer->on_histograms(report);
 }
 
-Status Trainer::save_checkpoint() {
+Status Trainer::save_checkpoint(bool waits) {
   if (saved_step_ == position_.step) return Done{};
   if (!std::isfinite(last_loss_)) {  // saving would remove a checkpoint that is still good
     for (RunObserver* observer : parts_.observers) {
@@ -199,17 +214,17 @@ Status Trainer::save_checkpoint() {
     }
     return Done{};
   }
-  const int64_t begin_ns = monotonic_ns();
-  TRIREME_TRY(path, save_(position_));
-  saved_step_ = position_.step;
-  for (RunObserver* observer : parts_.observers) {
-    observer->on_checkpoint({position_.step, path, seconds_since(begin_ns)});
+  if (waits) {
+    TRIREME_TRY_DONE(saver_->save(position_));
+  } else {
+    saver_->start(position_);
   }
+  saved_step_ = position_.step;
   return Done{};
 }
 
 Status Trainer::save_last_checkpoint() {
-  TRIREME_TRY_DONE(save_checkpoint());
+  TRIREME_TRY_DONE(save_checkpoint(true));
   if (saved_step_ == position_.step) return Done{};
   return Error{
       ErrorKind::Runtime,
@@ -231,10 +246,10 @@ bool Trainer::should_stop_after(int64_t step) const {
 std::optional<uint64_t> Trainer::next_sample_after(int64_t step) const {
   const RunSection& run = parts_.plan.config.run;
   const bool is_last = step == run.steps || step == run.stop_after;
-  const bool is_interrupted = is_due(step, run.eval_every) || is_due(step, run.sample_every) ||
-                              is_due(step, run.histograms_every) ||
-                              is_due(step + 1, run.noise_scale_every) ||
-                              is_due(step, parts_.plan.config.checkpoint.every);
+  const bool is_interrupted =
+      is_due(step, run.eval_every) || is_due(step, run.sample_every) ||
+      is_due(step, run.histograms_every) || is_due(step + 1, run.noise_scale_every) ||
+      (is_due(step, parts_.plan.config.checkpoint.every) && !parts_.plan.takes_snapshots);
   if (is_last || is_interrupted) return std::nullopt;
   return position_.next_sample + uint64_t(parts_.plan.global_sequences);
 }

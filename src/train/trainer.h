@@ -12,11 +12,13 @@
 #include "models/sampling.h"
 #include "optim/lr_schedule.h"
 #include "tokenizer/tokenizer.h"
+#include "train/checkpoint_saver.h"
 #include "train/engine.h"
 #include "train/noise_scale.h"
 #include "train/observer.h"
 #include "train/step_meter.h"
 #include "train/trace.h"
+#include "train/train_position.h"
 
 namespace trireme {
 
@@ -40,33 +42,21 @@ struct TrainerParts {
   std::vector<RunObserver*> observers;  // empty except on the first rank
 };
 
-// The position of a run between two steps. A checkpoint holds it beside the parameters and the
-// optimizer state.
-struct TrainPosition {
-  int64_t step = 0;          // steps done
-  uint64_t next_sample = 0;  // global number of the next step's first sample
-  int64_t tokens_seen = 0;
-  int64_t num_updates = 0;
-  int64_t skipped_steps = 0;
-  LossScale::State loss_scale = {.scale = 0.0};  // 0: the configured scale
-};
-
 enum class TrainEnd { Finished, Stopped };
 
 // The step loop: learning rate, step, metrics, evaluation, samples, checkpoints.
 class Trainer {
  public:
-  // Writes a checkpoint of the current position and returns its path.
-  using Save = std::function<Result<std::string>(const TrainPosition&)>;
-
-  static Result<Trainer> make(TrainerParts parts, Save save);
+  // `request` says what a checkpoint of a position contains beside the tensors, and where it goes.
+  static Result<Trainer> make(TrainerParts parts, CheckpointSaver::MakeRequest request);
   double peak_flops() const { return parts_.peak_flops; }
 
-  // Trains from `position` to the last step, or until it is stopped. If a save fails, the run
-  // fails.
+  // Trains from `position` to the last step, or until it is stopped. If a save for which training
+  // waits fails, or the last one, the run fails.
   Result<TrainEnd> run(TrainPosition position);
 
   const TrainPosition& position() const { return position_; }
+  const SaveCounts& saves() const { return saver_->counts(); }
   double last_loss() const { return last_loss_; }
   // The last one that this run has measured.
   std::optional<double> noise_scale_tokens() const { return noise_scale_.tokens(); }
@@ -74,7 +64,9 @@ class Trainer {
   double median_step_s() const;
 
  private:
-  Trainer(TrainerParts parts, Save save, const LrSchedule& schedule);
+  Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request, const LrSchedule& schedule);
+
+  Result<TrainEnd> run_steps();
 
   StepReport run_step();
   // The gradient of a part of the coming step, if its noise is to be measured.
@@ -85,14 +77,15 @@ class Trainer {
   void count_histograms(int64_t valid_tokens);
   // An error if the run has diverged and cannot recover.
   Status check_progress(const StepReport& report);
-  Status save_checkpoint();
+  // Waits for the disk, or leaves the writing to a thread beside training.
+  Status save_checkpoint(bool waits);
   Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
   bool should_stop_after(int64_t step) const;
   // First sample of the next step, if nothing runs between this step and the next.
   std::optional<uint64_t> next_sample_after(int64_t step) const;
 
   TrainerParts parts_;
-  Save save_;
+  std::unique_ptr<CheckpointSaver> saver_;
   LrSchedule schedule_;
   Frame decoder_params_;
   std::unique_ptr<Decoder> decoder_;

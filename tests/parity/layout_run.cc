@@ -11,6 +11,7 @@
 #include "kernels/kernel_table.h"
 #include "predict/collective_bytes.h"
 #include "predict/predict.h"
+#include "train/run_save.h"
 #include "train/run_state.h"
 
 namespace trireme {

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/progress.h"
+#include "base/result.h"
+
+namespace trireme {
+
+// Runs one job at a time on a thread of its own, beside training. A job shows its calls on the
+// Progress that it is given, not on that of its rank, because a rank shows one call at a time.
+class BackgroundJob {
+ public:
+  using Function = std::function<Result<std::string>(Progress& progress)>;
+
+  BackgroundJob() = default;
+  ~BackgroundJob() { join(); }
+  BackgroundJob(const BackgroundJob&) = delete;
+  BackgroundJob& operator=(const BackgroundJob&) = delete;
+
+  // The result of the job before must have been taken. An exception becomes an error.
+  void start(Function function);
+  // Runs a job on the calling thread instead, which shows its calls on `progress`.
+  void run_here(const Function& function, Progress& progress);
+  bool is_done() const { return is_done_.load(std::memory_order_acquire); }
+  // Waits for the job. Shows its calls as those of the waiting rank, so that the others and the
+  // watch of ranks see whether it makes progress.
+  void wait(Progress& shown);
+  // Waits for the job and drops its result.
+  void join();
+  // Waits for the job and returns its result.
+  Result<std::string> take();
+
+ private:
+  void run();
+
+  Function function_;
+  Progress progress_{};
+  std::optional<Result<std::string>> result_;
+  std::atomic<bool> is_done_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread thread_;
+};
+
+// From now on the calling thread leaves most of the time of its cores to others.
+void yield_cores_to_training();
+
+}  // namespace trireme

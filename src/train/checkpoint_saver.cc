@@ -1,0 +1,132 @@
+#include "train/checkpoint_saver.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "runtime/clock.h"
+
+namespace trireme {
+namespace {
+
+double seconds(int64_t ns) { return double(ns) * 1e-9; }
+
+// Adds the time until its end to a sum.
+class Stall {
+ public:
+  explicit Stall(int64_t& sum_ns) : sum_ns_(sum_ns), begin_ns_(monotonic_ns()) {}
+  ~Stall() { sum_ns_ += monotonic_ns() - begin_ns_; }
+  Stall(const Stall&) = delete;
+  Stall& operator=(const Stall&) = delete;
+
+ private:
+  int64_t& sum_ns_;
+  const int64_t begin_ns_;
+};
+
+}  // namespace
+
+CheckpointSaver::CheckpointSaver(Engine& engine, MakeRequest request,
+                                 std::vector<RunObserver*> observers)
+    : engine_(engine),
+      ranks_(engine.world().split(0, engine.world().rank(), "checkpoint")),
+      request_(std::move(request)),
+      observers_(std::move(observers)) {
+  engine_.call_before_update([this] {
+    if (save_ == nullptr) return;
+    const Stall stall(stall_ns_);
+    save_->wait_for_copy();
+  });
+}
+
+CheckpointSaver::~CheckpointSaver() { engine_.call_before_update({}); }
+
+void CheckpointSaver::tell(const std::string& message) const {
+  for (RunObserver* observer : observers_) observer->on_message(message);
+}
+
+Status CheckpointSaver::save(const TrainPosition& position) {
+  (void)finish();  // a failure was told, and this save takes its place
+  const int64_t begin_ns = monotonic_ns();
+  RunSave save(engine_, *ranks_, request_(position), SaveMode::Wait);
+  save.begin();
+  save.finish();
+  if (!save.failure_of_root().empty()) {
+    tell(fmt::format("step {} is saved in checkpoint.fallback_folder, because: {}", save.step(),
+                     save.failure_of_root()));
+  }
+  if (!save.result().ok()) return save.result().error();
+  last_ = Done{};
+  ++counts_.saved;
+  for (RunObserver* observer : observers_) {
+    observer->on_checkpoint({save.step(), *save.result(), seconds(monotonic_ns() - begin_ns)});
+  }
+  return Done{};
+}
+
+void CheckpointSaver::start(const TrainPosition& position) {
+  const int64_t due_ns = monotonic_ns();
+  if (save_ != nullptr) {
+    if (counts_.late++ == 0) {
+      tell(
+          fmt::format("step {}: its checkpoint waits until that of step {} is written, and so "
+                      "does training; raise checkpoint.every or use a faster disk (summary.json "
+                      "counts such saves as late_saves)",
+                      position.step, save_->step()));
+    }
+    save_->finish();
+    end_if_over();
+  }
+  begin_ns_ = monotonic_ns();
+  save_ = std::make_unique<RunSave>(engine_, *ranks_, request_(position), SaveMode::Beside);
+  save_->begin();
+  stall_ns_ = monotonic_ns() - due_ns;
+  end_if_over();
+}
+
+void CheckpointSaver::advance() {
+  if (save_ == nullptr) return;
+  {
+    const Stall stall(stall_ns_);
+    save_->advance();
+  }
+  end_if_over();
+}
+
+Status CheckpointSaver::finish() {
+  if (save_ != nullptr) {
+    {
+      const Stall stall(stall_ns_);
+      save_->finish();
+    }
+    end_if_over();
+  }
+  return last_;
+}
+
+void CheckpointSaver::end_if_over() {
+  if (!save_->is_over()) return;
+  const std::unique_ptr<RunSave> save = std::move(save_);
+  counts_.stall_s += seconds(stall_ns_);
+  if (!save->failure_of_root().empty()) {
+    tell(fmt::format("step {} is saved in checkpoint.fallback_folder, because: {}", save->step(),
+                     save->failure_of_root()));
+  }
+  if (!save->result().ok()) {
+    last_ = save->result().error();
+    ++counts_.failed;
+    tell(
+        fmt::format("step {} has no checkpoint: {}; earlier checkpoints are intact, training "
+                    "continues, and the next save tries again",
+                    save->step(), save->result().error().message));
+    return;
+  }
+  last_ = Done{};
+  ++counts_.saved;
+  for (RunObserver* observer : observers_) {
+    observer->on_checkpoint(
+        {save->step(), *save->result(), seconds(monotonic_ns() - begin_ns_), seconds(stall_ns_)});
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,177 @@
+#include "train/run_save.h"
+
+#include <utility>
+
+#include "checkpoint/snapshot.h"
+#include "comm/gather_text.h"
+#include "train/run_state.h"
+
+namespace trireme {
+namespace {
+
+// Prefix of a rank's result after its part of a save: a text, or an error with its kind, so that
+// every rank fails with the same error and exit code.
+constexpr char kDone = '.';
+std::string message_of(const Result<std::string>& result) {
+  if (result.ok()) return kDone + *result;
+  return static_cast<char>('0' + int(result.error().kind)) + result.error().message;
+}
+
+// Exchanges the ranks' results and returns all texts, or the error of the first rank that failed.
+// The result is the same on every rank.
+Result<std::vector<std::string>> agree_on(Group& ranks, const Result<std::string>& own) {
+  std::vector<std::string> texts = gather_text(ranks, message_of(own));
+  for (std::string& text : texts) {
+    const char kind = text[0];
+    text.erase(0, 1);
+    if (kind != kDone) return Error{ErrorKind(kind - '0'), std::move(text)};
+  }
+  return texts;
+}
+
+}  // namespace
+
+RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mode)
+    : engine_(engine),
+      ranks_(ranks),
+      request_(std::move(request)),
+      mode_(mode),
+      pieces_(checkpoint_pieces(engine)) {
+  if (mode_ == SaveMode::Wait) {
+    is_copied_ = true;
+    engine.verify_offload();
+  }
+}
+
+RunSave::~RunSave() {
+  if (phase_ == Phase::Over) return;
+  is_abandoned_ = true;
+  job_.join();
+  if (is_first()) abandon_checkpoint(folder_);
+}
+
+SaveOptions RunSave::options(Progress& progress) const {
+  return {.keep = 0, .progress = &progress, .is_abandoned = &is_abandoned_};
+}
+
+void RunSave::begin() { begin_in(request_.root); }
+
+// Rank 0 makes the temporary folder at once: that is short, and every rank needs its path.
+void RunSave::begin_in(const Result<std::string>& root) {
+  Result<std::string> begun = std::string();
+  if (is_first()) {
+    begun = root.ok() ? begin_checkpoint(*root, step(), options(ranks_.progress()))
+                      : Result<std::string>(root.error());
+    if (begun.ok()) folder_ = *begun;
+  }
+  ranks_.monitored_barrier();
+  const Result<std::vector<std::string>> folders = agree_on(ranks_, begun);
+  if (!folders.ok()) return fail(folders.error());
+  folder_ = folders->front();
+  enter(Phase::Write, [this](Progress& progress) { return write(progress); });
+}
+
+void RunSave::enter(Phase phase, BackgroundJob::Function job) {
+  phase_ = phase;
+  if (mode_ == SaveMode::Beside) {
+    job_.start(std::move(job));
+  } else {
+    job_.run_here(job, ranks_.progress());
+  }
+}
+
+void RunSave::copy() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_copied_) return;
+  }
+  // Even a failed copy is told to the waiting step.
+  struct Tell {
+    RunSave& save;
+    ~Tell() {
+      const std::lock_guard lock(save.mutex_);
+      save.is_copied_ = true;
+      save.copied_.notify_all();
+    }
+  } tell{*this};
+  pieces_ = copy_pieces(pieces_, engine_.snapshot_memory());
+}
+
+void RunSave::wait_for_copy() {
+  std::unique_lock lock(mutex_);
+  copied_.wait(lock, [this] { return is_copied_ || phase_ != Phase::Write; });
+}
+
+Result<std::string> RunSave::write(Progress& progress) {
+  copy();
+  if (mode_ == SaveMode::Beside) yield_cores_to_training();
+  TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
+  return print_index_part(part);
+}
+
+Result<std::string> RunSave::commit(const std::vector<std::string>& parts,
+                                    Progress& progress) const {
+  if (!is_first()) return std::string();
+  if (mode_ == SaveMode::Beside) yield_cores_to_training();
+  std::vector<IndexPart> index;
+  for (const std::string& text : parts) {
+    TRIREME_TRY(part, parse_index_part(text));
+    index.push_back(std::move(part));
+  }
+  return commit_checkpoint(folder_, request_.info, request_.attached, index, options(progress));
+}
+
+void RunSave::advance() {
+  if (is_over()) return;
+  int64_t num_done = job_.is_done() ? 1 : 0;
+  ranks_.all_reduce({&num_done, DType::I64, Shape{1}});
+  if (num_done == ranks_.size()) next_phase();
+}
+
+void RunSave::finish() {
+  while (!is_over()) {
+    job_.wait(ranks_.progress());
+    ranks_.monitored_barrier();  // each rank took as long as its disk needed
+    next_phase();
+  }
+}
+
+void RunSave::next_phase() {
+  Result<std::vector<std::string>> texts = agree_on(ranks_, job_.take());
+  if (phase_ == Phase::Abandon) return fail(result_.error());
+  if (!texts.ok()) {
+    result_ = texts.error();
+    return enter(Phase::Abandon, [this](Progress&) {
+      if (is_first()) abandon_checkpoint(folder_);
+      return Result<std::string>(std::string());
+    });
+  }
+  if (phase_ == Phase::Write) {
+    return enter(Phase::Commit, [this, parts = std::move(*texts)](Progress& progress) {
+      return commit(parts, progress);
+    });
+  }
+  result_ = texts->front();
+  phase_ = Phase::Over;
+}
+
+// Nothing is left of the attempt. What was copied is written to the fallback, if there is one.
+void RunSave::fail(const Error& error) {
+  result_ = error;
+  phase_ = Phase::Over;
+  if (request_.fallback_root.empty() || is_on_fallback_) return;
+  is_on_fallback_ = true;
+  failure_of_root_ = error.message;
+  begin_in(request_.fallback_root);
+}
+
+Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
+                             const CheckpointInfo& info,
+                             const std::vector<AttachedFile>& attached) {
+  RunSave save(engine, engine.world(), {info, attached, root, ""}, SaveMode::Wait);
+  save.begin();
+  save.finish();
+  return save.result();
+}
+
+}  // namespace trireme

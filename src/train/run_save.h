@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/background_job.h"
+#include "checkpoint/save.h"
+#include "train/engine.h"
+
+namespace trireme {
+
+// What a save writes beside the tensors, and where it goes. The roots are used on rank 0.
+struct SaveRequest {
+  CheckpointInfo info;
+  std::span<const AttachedFile> attached;  // borrowed until the save is over
+  Result<std::string> root;   // the folder of checkpoints, or the error that there is none
+  std::string fallback_root;  // used if saving to `root` fails; "": none
+};
+
+enum class SaveMode {
+  Wait,    // training stands still, and tensors are written from where they are
+  Beside,  // they are copied beside the next step, and written while training continues
+};
+
+// One save by all ranks of a group, who call its functions in the same order. A rank's disk is used
+// by its own job, and what the ranks must agree on is exchanged by the threads that train, between
+// two steps: the path of the temporary folder, the parts of the index, the result. So a job needs
+// no communication, and works the same on every backend.
+class RunSave {
+ public:
+  RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mode);
+  ~RunSave();  // leaves no temporary folder
+  RunSave(const RunSave&) = delete;
+  RunSave& operator=(const RunSave&) = delete;
+
+  int64_t step() const { return request_.info.step; }
+  bool is_over() const { return phase_ == Phase::Over; }
+
+  // Makes the temporary folder and starts to copy and to write, or writes at once (SaveMode::Wait).
+  void begin();
+  // Waits until this rank's tensors may be changed.
+  void wait_for_copy();
+  // Goes on to the next phase if every rank has finished its job. It does not wait for a job.
+  void advance();
+  // Goes on until the save is over.
+  void finish();
+
+  // The path of the checkpoint or the first rank's error, the same on all ranks; once it is over.
+  const Result<std::string>& result() const { return result_; }
+  // Why the fallback is used, or "".
+  const std::string& failure_of_root() const { return failure_of_root_; }
+
+ private:
+  enum class Phase { Write, Commit, Abandon, Over };
+
+  bool is_first() const { return ranks_.rank() == 0; }
+  void begin_in(const Result<std::string>& root);
+  void enter(Phase phase, BackgroundJob::Function job);
+  void next_phase();
+  void fail(const Error& error);
+  SaveOptions options(Progress& progress) const;
+  Result<std::string> write(Progress& progress);
+  Result<std::string> commit(const std::vector<std::string>& parts, Progress& progress) const;
+  void copy();
+
+  Engine& engine_;
+  Group& ranks_;
+  const SaveRequest request_;
+  const SaveMode mode_;
+  Phase phase_ = Phase::Write;
+  std::string folder_;  // the temporary one
+  bool is_on_fallback_ = false;
+  std::string failure_of_root_;
+  Result<std::string> result_ = std::string();
+  std::vector<TensorPiece> pieces_;
+  bool is_copied_ = false;
+  std::mutex mutex_;
+  std::condition_variable copied_;
+  std::atomic<bool> is_abandoned_ = false;
+  BackgroundJob job_;
+};
+
+// Writes a checkpoint together with all ranks of the engine's world and returns its path on all of
+// them. It removes no older checkpoint. `root` is used on rank 0: the folder to write to, or the
+// error that there is none.
+Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
+                             const CheckpointInfo& info, const std::vector<AttachedFile>& attached);
+
+}  // namespace trireme
