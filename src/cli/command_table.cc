@@ -97,9 +97,14 @@ Command launch_command() {
       .summary = "Train a model with a process for every rank.",
       .details =
           "The processes run on this host, and the numbers are those of train. The command passes "
-          "SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and exit. If a rank fails, the "
-          "command names it and ends with its exit code. If the command itself is killed, its "
-          "ranks are killed, too.",
+          "SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and exit. If a rank dies or "
+          "hangs, "
+          "the other ranks keep their processes, the lost one is started again, and all resume "
+          "from "
+          "the newest checkpoint. A failure that would come again ends the run: the command names "
+          "the rank that failed first and ends with its exit code. If the command itself is "
+          "killed, "
+          "its ranks are killed, too.",
       .arguments = {run_config_argument(options->config.files)},
       .options =
           {set_option(options->config.overrides),
@@ -114,7 +119,16 @@ Command launch_command() {
             .doc =
                 "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
             .target = &options->resume,
-            .completion = Completion::Folder}},
+            .completion = Completion::Folder},
+           {.name = "max-restarts",
+            .value_name = "N",
+            .doc = "how many failures within an hour the run survives; 0: the first one ends it",
+            .target = &options->max_restarts},
+           {.name = "on-loss",
+            .value_name = "WAY",
+            .doc = "start a lost rank again, or go on with fewer ranks (a smaller parallel.dp)",
+            .target = &options->on_loss,
+            .choices = {"respawn", "shrink"}}},
       .examples = {"trireme launch configs/tiny-gpt2.toml --ranks 2 --out /tmp/run"},
       .run = [options](CommandIo& io) { return run_launch(*options, io); }};
 }
