@@ -138,7 +138,8 @@ class Agent {
   bool must_start_settle_ = false;  // ranks that are starting, too, must report
   int first_failed_ = -1;           // of this epoch
   int last_signal_ = 0;
-  int num_signals_ = 0;  // that ask the ranks to stop
+  bool was_asked_to_stop_ = false;  // before the failure
+  int num_signals_ = 0;             // that ask the ranks to stop
   EpochOrder times_;
   std::optional<Error> not_met_;  // the ranks of the first epoch have never met
   RanksEnd end_;
@@ -191,11 +192,11 @@ void Agent::take_signals() {
   pass_signals();
 }
 
-// A rank that starts again would be ended by a signal before it can save, so it gets those that
-// have come meanwhile once it has joined.
+// A rank that starts again would be ended by a signal before it can save, so it gets the first one
+// once it has joined. After the second one nothing is saved.
 void Agent::pass_signals() {
   for (RankProcess& rank : ranks_) {
-    const bool is_deaf = rank.state == State::Starting && place_.epoch > 1;
+    const bool is_deaf = rank.state == State::Starting && place_.epoch > 1 && num_signals_ == 1;
     if (rank.pid < 0 || is_deaf) continue;
     for (; rank.signals < num_signals_; ++rank.signals) kill(rank.pid, last_signal_);
   }
@@ -242,6 +243,7 @@ void Agent::take_reports() {
 
 void Agent::begin_settling() {
   phase_ = Phase::Settling;
+  was_asked_to_stop_ = num_signals_ > 0;
   times_ = {
       .lost_step = page_->step, .last_sign_ns = page_->step_ns, .detected_ns = steady_now_ns()};
   const bool has_met = gathering_->has_met();
@@ -306,7 +308,7 @@ void Agent::decide() {
   times_.classified_ns = steady_now_ns();
   const JobFailure found = failure();
   std::string why_end = policy_.why_end(found);
-  if (why_end.empty() && num_signals_ > 0) why_end = "the run was asked to stop";
+  if (why_end.empty() && was_asked_to_stop_) why_end = "the run was asked to stop";
   if (why_end.empty()) {
     if (const Status begun = begin_epoch(); begun.ok()) return;
     why_end = "no process can be started for it";
@@ -415,6 +417,10 @@ Result<RanksEnd> Agent::run() {
     look();
   }
   if (not_met_) return *not_met_;
+  if (num_signals_ > 1) {  // all have ended at once, as they were asked to
+    end_.exit_code = kStopped;
+    end_.first_failed = -1;
+  }
   end_.failures = policy_.failures();
   end_.told_failures = page_->told_failures;
   return end_;

@@ -11,6 +11,8 @@ namespace trireme {
 namespace {
 
 constexpr int kMostWithoutProgress = 3;
+// The first rank tells of a step only at its end, so the step of a failure is known within one.
+constexpr int64_t kSameSteps = 1;
 constexpr int64_t kWindowNs = 3600 * int64_t{1'000'000'000};
 
 double now_s() {
@@ -49,8 +51,9 @@ std::string RestartPolicy::reason(const JobFailure& failure) const {
   if (failure.furthest_step == 0) return "no step was done before it";
   int without_progress = 1;
   for (auto it = failures_.rbegin(); it != failures_.rend(); ++it) {
-    if (it->furthest_step != failure.furthest_step) break;
-    ++without_progress;
+    const int64_t progress = failure.furthest_step - it->furthest_step;
+    if (progress > kSameSteps) break;
+    without_progress += int(progress == 0);
     if (is_own(failure) && is_same(*it, failure)) {
       return fmt::format("it has failed twice in the same way after step {}",
                          failure.furthest_step);

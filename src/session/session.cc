@@ -244,7 +244,7 @@ Result<SessionResult> run_session(const SessionOptions& given) {
   TRIREME_TRY_DONE(check_out_dir(options));
   sweep_folders(options);
   TRIREME_TRY(folder, RunFolder::hold(options.out_dir, options.config.checkpoint.fallback_folder));
-  Prepared prepared{std::move(choice), std::move(plan), std::move(locks), std::move(folder), {}};
+  Prepared prepared{choice, std::move(plan), std::move(locks), std::move(folder), {}};
   while (true) {
     EpochEnd end = run_epoch(options, prepared);
     if (end.result.ok()) end.result->locks = std::move(prepared.locks);
