@@ -10,9 +10,11 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <optional>
 #include <thread>
 
+#include "agent/job_status.h"
 #include "agent/rank_process.h"
 #include "comm/fabric.h"
 
@@ -26,6 +28,8 @@ constexpr double kEndGraceS = 15.0;   // for the other ranks after one has faile
 constexpr double kStartGraceS = 0.5;  // before the ranks have met, they cannot end by themselves
 constexpr double kHangGraceS = 1.5;   // after a deadline, for every rank to notice it
 constexpr int kLookMs = 50;
+constexpr int64_t kReportNs = 1'000'000'000;  // between two reports of the status
+constexpr size_t kMostReported = 10;          // failures
 
 // The signals that this process takes one by one while it exists. Its threads inherit the mask.
 class TakenSignals {
@@ -79,6 +83,12 @@ class Gathering {
   std::thread thread_;
 };
 
+double now_s() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
 // Owns the processes of the ranks.
 class Agent {
  public:
@@ -120,6 +130,7 @@ class Agent {
   void signal_all(int signal) const;
   bool all_have_ended() const;
   JobFailure failure() const;
+  void report(bool at_once);
   void say(const std::string& text) const {
     if (processes_.log) processes_.log(text);
   }
@@ -142,8 +153,23 @@ class Agent {
   int num_signals_ = 0;             // that ask the ranks to stop
   EpochOrder times_;
   std::optional<Error> not_met_;  // the ranks of the first epoch have never met
+  int64_t reported_ns_ = 0;
   RanksEnd end_;
 };
+
+const char* name_of(State state) {
+  switch (state) {
+    case State::Starting:
+      return "starting";
+    case State::Joined:
+      return "training";
+    case State::Waiting:
+      return "waiting";
+    case State::Ended:
+      break;
+  }
+  return "ended";
+}
 
 Agent::~Agent() {
   signal_all(SIGKILL);
@@ -280,7 +306,8 @@ JobFailure Agent::failure() const {
                      .furthest_step = page_->furthest_step,
                      .detected_ns = times_.detected_ns,
                      .kind = "lost",
-                     .what = "no rank has died, but ranks waited for each other in vain"};
+                     .what = "no rank has died, but ranks waited for each other in vain",
+                     .time_s = now_s()};
   if (times_.last_sign_ns > 0) {
     failure.detected_after_s = double(times_.detected_ns - times_.last_sign_ns) * 1e-9;
   }
@@ -389,6 +416,33 @@ Status Agent::begin_epoch() {
   return Done{};
 }
 
+// Before training begins, the folder may be that of another run.
+void Agent::report(bool at_once) {
+  if (processes_.status_file.empty() || page_->begun_ns == 0) return;
+  const int64_t now = steady_now_ns();
+  if (!at_once && now - reported_ns_ < kReportNs) return;
+  reported_ns_ = now;
+  JobStatus status{.agent_pid = getpid(),
+                   .agent_start = start_of_process(getpid()),
+                   .host = processes_.host,
+                   .state = all_have_ended()           ? "ended"
+                            : phase_ == Phase::Running ? "running"
+                                                       : "recovering",
+                   .epoch = place_.epoch,
+                   .step = page_->step,
+                   .saved_step = page_->saved_step,
+                   .time_s = now_s()};
+  for (const RankProcess& rank : ranks_) status.ranks.push_back({rank.pid, name_of(rank.state)});
+  const std::vector<JobFailure>& failures = policy_.failures();
+  const size_t first = failures.size() - std::min(failures.size(), kMostReported);
+  for (size_t i = first; i < failures.size(); ++i) {
+    std::string line = failure_line(failures[i], int(i) + 1, processes_.host);
+    line.pop_back();  // the end of the line
+    status.failures.push_back(std::move(line));
+  }
+  write_status(processes_.status_file, status);
+}
+
 void Agent::look() {
   const auto is_waiting = [](const RankProcess& rank) { return rank.state == State::Waiting; };
   if (phase_ == Phase::Running) {
@@ -415,7 +469,9 @@ Result<RanksEnd> Agent::run() {
     if (all_have_ended() && (phase_ != Phase::Settling) && first_failed_ < 0) break;
     if (all_have_ended() && phase_ == Phase::Ending) break;
     look();
+    report(false);
   }
+  report(true);
   if (not_met_) return *not_met_;
   if (num_signals_ > 1) {  // all have ended at once, as they were asked to
     end_.exit_code = kStopped;

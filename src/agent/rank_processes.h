@@ -24,6 +24,8 @@ struct RankProcesses {
   // needs; 0 for dp if there is none. If it is set, ranks that are lost are not started again.
   std::function<std::pair<int, int>(int most_ranks)> shrink = {};
   std::string host = {};  // name of this host, for reports
+  // File for the JobStatus, once training has begun; "": none.
+  std::string status_file = {};
 };
 
 // The end of a job says how its ranks have ended.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "base/chrome_trace.h"
 
@@ -14,12 +13,6 @@ constexpr int kMostWithoutProgress = 3;
 // The first rank tells of a step only at its end, so the step of a failure is known within one.
 constexpr int64_t kSameSteps = 1;
 constexpr int64_t kWindowNs = 3600 * int64_t{1'000'000'000};
-
-double now_s() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
-}
 
 // A process that others kill or stop has not failed by its own work.
 bool is_own(const JobFailure& failure) {
@@ -41,8 +34,9 @@ std::string failure_line(const JobFailure& failure, int number, const std::strin
       "{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\",\"class\":\"{}\","
       "\"rank\":{},\"host\":\"{}\",\"epoch\":{},\"detected_ms\":{:.3f},\"evidence\":\"{}\","
       "\"number\":{}}}\n",
-      failure.step, now_s(), json_escaped(cause), failure.kind, failure.rank, json_escaped(host),
-      failure.epoch, failure.detected_after_s * 1e3, json_escaped(failure.what), number);
+      failure.step, failure.time_s, json_escaped(cause), failure.kind, failure.rank,
+      json_escaped(host), failure.epoch, failure.detected_after_s * 1e3, json_escaped(failure.what),
+      number);
 }
 
 std::string RestartPolicy::reason(const JobFailure& failure) const {

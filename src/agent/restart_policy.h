@@ -18,6 +18,7 @@ struct JobFailure {
   std::string what;               // such as "was killed by signal 9 (Killed)"
   std::string cause;              // the message of the rank, if it has left one
   int exit_code = 5;
+  double time_s = 0.0;  // Unix time of the detection
 };
 
 // The text of a failure as a line of metrics.jsonl. `number` counts the failures of the job from 1.

@@ -11,6 +11,7 @@
 #include "cli/plan_command.h"
 #include "cli/plan_jobs.h"
 #include "cli/report_command.h"
+#include "cli/status_command.h"
 #include "cli/train_command.h"
 
 namespace trireme {
@@ -131,6 +132,33 @@ Command launch_command() {
             .choices = {"respawn", "shrink"}}},
       .examples = {"trireme launch configs/tiny-gpt2.toml --ranks 2 --out /tmp/run"},
       .run = [options](CommandIo& io) { return run_launch(*options, io); }};
+}
+
+Argument run_dir_argument(std::string& run_dir) {
+  return {.name = "RUN_DIR",
+          .doc = "the folder of a run of trireme launch",
+          .target = &run_dir,
+          .completion = Completion::Folder};
+}
+
+Command status_command() {
+  auto options = std::make_shared<StatusOptions>();
+  return {.name = "status",
+          .summary = "Print the ranks, epoch, step and failures of a run of trireme launch.",
+          .arguments = {run_dir_argument(options->run_dir)},
+          .options = {json_option(options->json)},
+          .examples = {"trireme status /tmp/run"},
+          .run = [options](CommandIo& io) { return run_status(*options, io); }};
+}
+
+Command stop_command() {
+  auto options = std::make_shared<StatusOptions>();
+  return {.name = "stop",
+          .summary = "Ask a run of trireme launch to save and end.",
+          .details = "The run must be on this host. It ends with exit code 130, as after Ctrl-C.",
+          .arguments = {run_dir_argument(options->run_dir)},
+          .examples = {"trireme stop /tmp/run"},
+          .run = [options](CommandIo& io) { return run_stop(*options, io); }};
 }
 
 Command plan_command() {
@@ -481,14 +509,14 @@ Command doctor_command(const Environment& environment) {
 }
 
 Command command_table(const Environment& environment) {
-  return {
-      .name = "trireme",
-      .summary = "Train large language models on many devices.",
-      .details = "Standard output carries data. Standard error carries progress and logs.",
-      .subcommands = {train_command(), launch_command(), plan_command(), generate_command(),
-                      schedule_command(), tokenizer_command(), data_command(), checkpoint_command(),
-                      bench_command(), calibrate_command(), reproduce_command(), report_command(),
-                      config_command(), doctor_command(environment)}};
+  return {.name = "trireme",
+          .summary = "Train large language models on many devices.",
+          .details = "Standard output carries data. Standard error carries progress and logs.",
+          .subcommands = {train_command(), launch_command(), status_command(), stop_command(),
+                          plan_command(), generate_command(), schedule_command(),
+                          tokenizer_command(), data_command(), checkpoint_command(),
+                          bench_command(), calibrate_command(), reproduce_command(),
+                          report_command(), config_command(), doctor_command(environment)}};
 }
 
 }  // namespace trireme

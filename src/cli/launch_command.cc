@@ -4,6 +4,7 @@
 
 #include <ostream>
 
+#include "agent/job_status.h"
 #include "agent/rank_processes.h"
 #include "cli/exit_code.h"
 #include "cli/train_command.h"
@@ -70,11 +71,13 @@ Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
       .max_restarts = int(options.max_restarts),
       .dp = parallel.dp,
       .host = host_name()};
+  const std::string folder = run_folder_of(options.config, options.out);
+  processes.status_file = folder + "/" + kStatusFile;
   if (options.on_loss == "shrink") {
     processes.shrink = [&](int most) { return smaller_dp(parallel, most); };
   }
   TRIREME_TRY(end, run_rank_processes(processes));
-  note_last_failures(end, run_folder_of(options.config, options.out));
+  note_last_failures(end, folder);
   if (end.first_failed < 0) return end.exit_code;
   io.err << end.error_output;
   print_error(

@@ -61,10 +61,17 @@ reaches 20 asked
 pids=($(pgrep -P $agent | sort -n))
 kill -KILL "${pids[1]}"
 for ((i = 0; i < 200; i++)); do grep -q 'epoch 2 resumes' "$folder/log" && break; sleep 0.005; done
-kill -TERM $agent
+for ((i = 0; i < 200; i++)); do
+  "$trireme" status "$folder/asked" | grep -q '^failure 1 after.*rank 1 has died' && break
+  sleep 0.02
+done
+((i < 200)) || fail "the status does not tell of the failure"
+"$trireme" stop "$folder/asked" >"$folder/stop" || fail "stop: $(<"$folder/stop")"
 wait $agent
 code=$?
 [[ $code == 130 ]] || fail "exit code $code after a signal during the recovery"
 grep -q 'stopped and saved' "$folder/log" || fail "the run has not saved"
+"$trireme" status "$folder/asked" | grep -q '^ended: epoch 2' || fail "the status of the end"
+"$trireme" stop "$folder/asked" 2>/dev/null && fail "a run that has ended can be stopped"
 ((failed == 0)) || cat "$folder/log"
 exit $failed
