@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/restart_policy.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
 
@@ -14,20 +17,36 @@ struct RankProcesses {
   int ranks = 1;
   double start_timeout_s = 60.0;  // for all ranks to join
   TcpLog log = {};
+  // How many failures within an hour the job survives. Ranks must use a RankLink (rank_link.h).
+  int max_restarts = 0;
+  int dp = 1;  // of the layout
+  // Returns the greatest dp for which at most so many ranks are enough, and the number of ranks it
+  // needs; 0 for dp if there is none. If it is set, ranks that are lost are not started again.
+  std::function<std::pair<int, int>(int most_ranks)> shrink = {};
+  std::string host = {};  // name of this host, for reports
+  // File for the JobStatus, once training has begun; "": none.
+  std::string status_file = {};
 };
 
 // The end of a job says how its ranks have ended.
 struct RanksEnd {
-  int exit_code = 0;         // of the rank that failed first; 5 if a signal has killed it
-  int first_failed = -1;     // rank; -1: none
-  std::string why;           // how it ended, such as "was killed by signal 9 (Killed)"
-  std::string error_output;  // its standard error, unless it is rank 0
+  int exit_code = 0;                 // of the rank that failed first; 5 if a signal has killed it
+  int first_failed = -1;             // rank; -1: none
+  std::string why;                   // how it ended, such as "was killed by signal 9 (Killed)"
+  std::string error_output;          // its standard error, unless it is rank 0
+  std::string why_no_restart;        // "" if none was considered
+  std::vector<JobFailure> failures;  // all of the job
+  int64_t told_failures = 0;         // number of those that metrics.jsonl has
 };
 
 // Starts the ranks, brings them together, and returns once all have ended. Only rank 0 writes to
 // the standard error of this process. If this process ends, its ranks are killed. SIGINT, SIGTERM
-// and SIGUSR1 are passed on to the ranks, which save and end. If a rank fails, the others end by
-// themselves within some seconds, or are killed. Call it from a process with one thread.
+// and SIGUSR1 are passed on to the ranks, which save and end.
+//
+// If a rank fails, the agent gathers the next epoch: ranks that have survived keep their processes,
+// the lost rank is started again, and all resume from the newest checkpoint. If the RestartPolicy
+// or max_restarts forbid that, the others end by themselves within some seconds, or are killed.
+// Call it from a process with one thread.
 Result<RanksEnd> run_rank_processes(const RankProcesses& processes);
 
 }  // namespace trireme

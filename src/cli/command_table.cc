@@ -11,6 +11,7 @@
 #include "cli/plan_command.h"
 #include "cli/plan_jobs.h"
 #include "cli/report_command.h"
+#include "cli/status_command.h"
 #include "cli/train_command.h"
 
 namespace trireme {
@@ -97,9 +98,14 @@ Command launch_command() {
       .summary = "Train a model with a process for every rank.",
       .details =
           "The processes run on this host, and the numbers are those of train. The command passes "
-          "SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and exit. If a rank fails, the "
-          "command names it and ends with its exit code. If the command itself is killed, its "
-          "ranks are killed, too.",
+          "SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and exit. If a rank dies or "
+          "hangs, "
+          "the other ranks keep their processes, the lost one is started again, and all resume "
+          "from "
+          "the newest checkpoint. A failure that would come again ends the run: the command names "
+          "the rank that failed first and ends with its exit code. If the command itself is "
+          "killed, "
+          "its ranks are killed, too.",
       .arguments = {run_config_argument(options->config.files)},
       .options =
           {set_option(options->config.overrides),
@@ -114,9 +120,45 @@ Command launch_command() {
             .doc =
                 "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
             .target = &options->resume,
-            .completion = Completion::Folder}},
+            .completion = Completion::Folder},
+           {.name = "max-restarts",
+            .value_name = "N",
+            .doc = "how many failures within an hour the run survives; 0: the first one ends it",
+            .target = &options->max_restarts},
+           {.name = "on-loss",
+            .value_name = "WAY",
+            .doc = "start a lost rank again, or go on with fewer ranks (a smaller parallel.dp)",
+            .target = &options->on_loss,
+            .choices = {"respawn", "shrink"}}},
       .examples = {"trireme launch configs/tiny-gpt2.toml --ranks 2 --out /tmp/run"},
       .run = [options](CommandIo& io) { return run_launch(*options, io); }};
+}
+
+Argument run_dir_argument(std::string& run_dir) {
+  return {.name = "RUN_DIR",
+          .doc = "the folder of a run of trireme launch",
+          .target = &run_dir,
+          .completion = Completion::Folder};
+}
+
+Command status_command() {
+  auto options = std::make_shared<StatusOptions>();
+  return {.name = "status",
+          .summary = "Print the ranks, epoch, step and failures of a run of trireme launch.",
+          .arguments = {run_dir_argument(options->run_dir)},
+          .options = {json_option(options->json)},
+          .examples = {"trireme status /tmp/run"},
+          .run = [options](CommandIo& io) { return run_status(*options, io); }};
+}
+
+Command stop_command() {
+  auto options = std::make_shared<StatusOptions>();
+  return {.name = "stop",
+          .summary = "Ask a run of trireme launch to save and end.",
+          .details = "The run must be on this host. It ends with exit code 130, as after Ctrl-C.",
+          .arguments = {run_dir_argument(options->run_dir)},
+          .examples = {"trireme stop /tmp/run"},
+          .run = [options](CommandIo& io) { return run_stop(*options, io); }};
 }
 
 Command plan_command() {
@@ -467,14 +509,14 @@ Command doctor_command(const Environment& environment) {
 }
 
 Command command_table(const Environment& environment) {
-  return {
-      .name = "trireme",
-      .summary = "Train large language models on many devices.",
-      .details = "Standard output carries data. Standard error carries progress and logs.",
-      .subcommands = {train_command(), launch_command(), plan_command(), generate_command(),
-                      schedule_command(), tokenizer_command(), data_command(), checkpoint_command(),
-                      bench_command(), calibrate_command(), reproduce_command(), report_command(),
-                      config_command(), doctor_command(environment)}};
+  return {.name = "trireme",
+          .summary = "Train large language models on many devices.",
+          .details = "Standard output carries data. Standard error carries progress and logs.",
+          .subcommands = {train_command(), launch_command(), status_command(), stop_command(),
+                          plan_command(), generate_command(), schedule_command(),
+                          tokenizer_command(), data_command(), checkpoint_command(),
+                          bench_command(), calibrate_command(), reproduce_command(),
+                          report_command(), config_command(), doctor_command(environment)}};
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "agent/rank_link.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
 
@@ -12,8 +13,9 @@ struct Launch {
   int ranks = 0;  // 0: not started by a launcher
   int rank = 0;
   int ranks_on_host = 0;
-  std::optional<TcpPlace> place = {};  // only of ranks that an agent has started
-  std::optional<Error> error = {};     // the variables of the agent are wrong
+  std::optional<TcpPlace> place = {};        // only of ranks that an agent has started
+  std::optional<LinkDescriptors> link = {};  // to this agent
+  std::optional<Error> error = {};           // the variables of the agent are wrong
   bool is_first() const { return rank == 0; }
 };
 

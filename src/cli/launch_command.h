@@ -13,10 +13,16 @@ struct LaunchOptions {
   RunConfigOptions config;
   std::string out;     // run directory; "": as for train
   std::string resume;  // "", "auto" or the folder of a checkpoint
+  int64_t max_restarts = kMaxRestarts;
+  std::string on_loss = "respawn";  // or "shrink"
+
+  // One failure in 36 s. A run that fails more often does little else than to start again.
+  static constexpr int64_t kMaxRestarts = 100;
 };
 
-// Starts `trireme train` once for every rank of the configuration. Returns the exit code of the
-// rank that failed first, or 130 if the run was stopped and has saved.
+// Starts `trireme train` once for every rank of the configuration, and keeps the run alive if ranks
+// are lost. Returns the exit code of the rank whose failure has ended the run, or 130 if the run
+// was stopped and has saved.
 Result<int> run_launch(const LaunchOptions& options, CommandIo& io);
 
 }  // namespace trireme

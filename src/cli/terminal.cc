@@ -30,7 +30,9 @@ Launch read_launch() {
   if (!place.ok()) return {.error = place.error()};
   if (place->has_value()) {
     const TcpPlace& own = **place;
-    return {own.size, own.rank, number("TRIREME_RANKS_ON_HOST", own.size), own};
+    const auto link = link_in(variable(kLinkVariable));
+    if (!link.ok()) return {.error = link.error()};
+    return {own.size, own.rank, number("TRIREME_RANKS_ON_HOST", own.size), own, *link};
   }
   if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
     return {ranks, number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks)};

@@ -49,16 +49,11 @@ void end_process(const Error& error, CommandIo& io) {
   ::_exit(exit_code(error.kind));
 }
 
-std::string out_dir_of(const TrainOptions& options) {
-  if (!options.out.empty()) return options.out;
-  return "runs/" + std::filesystem::path(options.config.files.back()).stem().string();
-}
-
 SessionOptions session_options(const TrainOptions& options, const RunConfig& config, CommandIo& io,
                                TrainProgress& progress) {
   const Launch& launch = io.launch;
   SessionOptions session{.config = config,
-                         .out_dir = out_dir_of(options),
+                         .out_dir = run_folder_of(options.config, options.out),
                          .host = this_host(),
                          .environment = {{"host", host_name()},
                                          {"cpu", cpu_model()},
@@ -69,7 +64,6 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   session.host.ranks_on_host = launch.ranks_on_host;
   session.is_first_process = launch.is_first();
   session.place = launch.place;
-  if (!launch.is_first()) session.observers.clear();
   if (options.resume == "auto") {
     session.resume = ResumeMode::Auto;
   } else if (!options.resume.empty()) {
@@ -77,8 +71,10 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
     session.resume_path = options.resume;
   }
   session.on_hang = [&io](const Error& error) { end_process(error, io); };
-  session.on_ready = [&progress](const RunPlan& plan, const TrainPosition& position) {
-    progress.begin(plan, position);
+  const bool is_first_epoch = !launch.place || launch.place->epoch == 1;
+  session.on_ready = [&progress, is_first_epoch](const RunPlan& plan,
+                                                 const TrainPosition& position) {
+    progress.begin(plan, position, is_first_epoch);
   };
   return session;
 }
@@ -113,6 +109,11 @@ RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& laun
 
 }  // namespace
 
+std::string run_folder_of(const RunConfigOptions& config, const std::string& out) {
+  if (!out.empty()) return out;
+  return "runs/" + std::filesystem::path(config.files.back()).stem().string();
+}
+
 Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   if (io.launch.error) return *io.launch.error;
   TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
@@ -134,10 +135,24 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     TRIREME_TRY(hardware, load_hardware(loaded.config.run.hardware));
     session.hardware = hardware;
   }
+  std::optional<RankLink> link;
+  if (io.launch.link && io.launch.place) {
+    TRIREME_TRY(opened, RankLink::open(*io.launch.link));
+    session.link = &link.emplace(std::move(opened));
+    if (io.launch.place->epoch > 1) {
+      const std::optional<EpochOrder> order = link->receive_order(io.launch.place->epoch);
+      if (!order) return Error{ErrorKind::Runtime, "the agent has ended this rank"};
+      take_order(*order, session);
+    }
+  }
   const Result<SessionResult> ended = run_session(session);
-  if (!ended.ok()) return loaded.located(ended.error());
+  if (!ended.ok()) {
+    const Error error = loaded.located(ended.error());
+    if (link) link->tell_failed(session.place->epoch, error.message);
+    return error;
+  }
   const SessionResult& result = *ended;
-  if (!io.launch.is_first()) return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
+  if (!result.is_first) return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
   progress.end();
   const std::string report = result.report_folder + "/report.html";
   const Status written =

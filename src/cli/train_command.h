@@ -17,6 +17,9 @@ struct TrainOptions {
   bool json = false;     // with dry_run: prints plan.json
 };
 
+// The folder of a run: `out`, or by default runs/ and the name of the last configuration.
+std::string run_folder_of(const RunConfigOptions& config, const std::string& out);
+
 // Progress goes to io.err. Exit code 130 if a signal or run.stop_after ended the run.
 Result<int> run_train(const TrainOptions& options, CommandIo& io);
 

@@ -16,8 +16,9 @@ constexpr int64_t kRedrawNs = 100'000'000;
 TrainProgress::TrainProgress(CommandIo& io)
     : io_(io), line_(io.err, standard_progress_style(io.err_is_terminal, io.color)) {}
 
-void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position) {
-  io_.err << describe_plan(plan);
+void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position, bool is_first_epoch) {
+  if (is_first_epoch && !is_described_) io_.err << describe_plan(plan);
+  is_described_ = true;
   if (position.step > 0) io_.err << fmt::format("resumed after step {}\n", position.step);
   rank_bytes_ = plan.largest().memory.arena_bytes;
   first_step_ = position.step;

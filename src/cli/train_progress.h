@@ -12,7 +12,8 @@ class TrainProgress : public RunObserver {
  public:
   explicit TrainProgress(CommandIo& io);
 
-  void begin(const RunPlan& plan, const TrainPosition& position);
+  // Describes the plan, but only once and not in a process that replaces a lost one.
+  void begin(const RunPlan& plan, const TrainPosition& position, bool is_first_epoch);
   void end();
 
   void on_step(const StepReport& report) override;
@@ -29,6 +30,7 @@ class TrainProgress : public RunObserver {
   ProgressLine line_;
   int64_t rank_bytes_ = 0;  // of the rank that needs the most
   int64_t first_step_ = 0;  // of this run
+  bool is_described_ = false;
   int64_t begin_ns_ = 0;
   int64_t shown_ns_ = 0;
   StepReport newest_;

@@ -30,7 +30,7 @@ std::string shown_of(const StepReport& report) {
   plan.classes = {{.first = 0, .num_ranks = 1}, {.first = 1, .num_ranks = 1}};
   plan.classes[0].memory.arena_bytes = 3 << 20;
   plan.classes[1].memory.arena_bytes = 5 << 20;
-  progress.begin(plan, {});
+  progress.begin(plan, {}, true);
   progress.on_step(report);
   progress.on_eval({.step = report.step, .val_loss = report.loss});
   progress.end();

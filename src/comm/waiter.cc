@@ -24,6 +24,18 @@ bool arrives_later(const Fabric& fabric, const WaitRecord& wait) {
          fabric.cell(wait.peer).issued[call.group].load(std::memory_order_acquire) < call.sequence;
 }
 
+// Follows the waits from `rank` to the rank that waits for nobody: all others wait for it. Returns
+// `rank` itself if the waits form a cycle.
+int last_of_waits(const Fabric& fabric, int rank) {
+  int last = rank;
+  for (int hop = 0; hop < fabric.size(); ++hop) {
+    const std::optional<WaitRecord> wait = fabric.cell(last).waits[0].load();
+    if (!wait || wait->since_ns == 0 || wait->peer < 0) return last;
+    last = wait->peer;
+  }
+  return rank;
+}
+
 }  // namespace
 
 std::string mismatch_text(int rank, const SignatureRecord& mine, int peer,
@@ -80,7 +92,10 @@ void Waiter::Watch::look_around(int peer) {
     departed_peer_ = peer;
   }
   look_for_progress();
-  if (waited_.ns() >= waiter_.policy_.timeout_ns) give_up(deadline_text(now_ns));
+  if (waited_.ns() < waiter_.policy_.timeout_ns) return;
+  // The failure is that of the rank for which all others wait, so that only this one is replaced.
+  fabric.abort(last_of_waits(fabric, waiter_.rank_), deadline_text(now_ns));
+  fabric.throw_aborted(waiter_.rank_, to_string(mine_));
 }
 
 void Waiter::Watch::look_for_progress() {

@@ -63,6 +63,12 @@ std::string run_line(const char* event, int64_t step, const std::string& fields)
                      unix_time_s(), fields.empty() ? "" : ",", fields);
 }
 
+// Failures that a run has survived are a part of its history, whatever step is resumed.
+bool is_survived(const nlohmann::json& line) {
+  const std::string event = line.value("event", "");
+  return (event == "failure" || event == "restart") && line.contains("epoch");
+}
+
 // Returns the lines of a metrics file up to `step`. A last line that a crash has cut is dropped.
 std::string lines_until(const std::string& text, int64_t step) {
   std::string kept;
@@ -76,7 +82,7 @@ std::string lines_until(const std::string& text, int64_t step) {
     const auto found = json.find("step");
     const bool later =
         found != json.end() && found->is_number_integer() && found->get<int64_t>() > step;
-    if (!later) kept += line;
+    if (!later || is_survived(json)) kept += line;
   }
   return kept;
 }
@@ -91,12 +97,31 @@ Result<MetricsFile> MetricsFile::create(const std::string& path, const std::stri
 
 Result<MetricsFile> MetricsFile::resume(const std::string& path, int64_t step,
                                         const std::string& run_fields) {
+  const bool is_new = !std::filesystem::exists(path);
+  TRIREME_TRY(metrics, resume_after_failure(path, step, run_fields));
+  if (!is_new) metrics.file_.append(run_line("restart", step, run_fields));
+  return std::move(metrics);
+}
+
+Result<MetricsFile> MetricsFile::resume_after_failure(const std::string& path, int64_t step,
+                                                      const std::string& run_fields) {
   if (!std::filesystem::exists(path)) return create(path, run_fields);
   TRIREME_TRY(text, read_text_file(path));
   TRIREME_TRY_DONE(write_file_atomically(path, lines_until(text, step)));
   TRIREME_TRY(file, AppendFile::open(path));
-  file.append(run_line("restart", step, run_fields));
   return MetricsFile(std::move(file));
+}
+
+Status MetricsFile::append_lines(const std::string& path, const std::string& lines) {
+  TRIREME_TRY(file, AppendFile::open(path));
+  file.append(lines);
+  return Done{};
+}
+
+void MetricsFile::write_survived(const std::string& failure_lines, int64_t step,
+                                 const std::string& fields) {
+  file_.append(failure_lines);
+  file_.append(run_line("restart", step, fields));
 }
 
 void MetricsFile::on_step(const StepReport& report) {

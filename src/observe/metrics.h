@@ -21,6 +21,11 @@ class MetricsFile : public RunObserver {
   // Continues a file after `step`: removes the lines of later steps and adds a `restart` line.
   static Result<MetricsFile> resume(const std::string& path, int64_t step,
                                     const std::string& run_fields);
+  // As resume(), for a run that survives a failure: write_survived() adds the `restart` line.
+  static Result<MetricsFile> resume_after_failure(const std::string& path, int64_t step,
+                                                  const std::string& run_fields);
+  // Adds lines to the file of a run that has ended.
+  static Status append_lines(const std::string& path, const std::string& lines);
 
   void tell_losses_to(std::vector<RunObserver*> listeners) {
     file_.tell_losses_to(std::move(listeners));
@@ -30,6 +35,8 @@ class MetricsFile : public RunObserver {
   void on_eval(const EvalReport& report) override;
   void on_sample(const SampleReport& report) override;
   void on_checkpoint(const CheckpointReport& report) override;
+  // Adds lines of failures, and the `restart` line behind `step` with `fields`.
+  void write_survived(const std::string& failure_lines, int64_t step, const std::string& fields);
   // Records that the run has failed. `cause` is the first failure.
   void write_failure(int64_t step, const std::string& cause);
 

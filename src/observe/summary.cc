@@ -196,6 +196,13 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["late_saves"] = summary.saves.late;
   json["snapshot_stall_s"] = number(summary.saves.stall_s);
   if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
+  if (summary.survived) {
+    const SurvivedFailures& survived = *summary.survived;
+    json["failures"] = survived.failures;
+    json["redone_steps"] = survived.redone_steps;
+    json["effective"] = number(survived.effective);
+    json["lost_s"] = {{"failures", number(survived.lost_s)}};
+  }
   json["rss_peak"] = summary.rss_peak_bytes;
   json["seconds"] = number(summary.seconds);
   json["environment"] = Json::object();

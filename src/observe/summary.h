@@ -2,6 +2,7 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,16 @@ std::string plan_json(const RunPlan& plan, const Predictions& predicted, const H
 nlohmann::ordered_json planned_rank(const RunPlan& plan, const Predictions& predicted,
                                     int position);
 
+// What the failures of ranks have cost a run that has survived them.
+struct SurvivedFailures {
+  int failures = 0;
+  int64_t redone_steps = 0;  // steps done twice
+  // Time until each failure was made up for: from the last step before it to the end of the same
+  // step when it is done again, or to the moment at which the next step can begin.
+  double lost_s = 0.0;
+  double effective = 1.0;  // 1 - lost_s / time since training began
+};
+
 // The facts that only a finished run knows.
 struct RunSummary {
   int64_t steps = 0;
@@ -42,6 +53,7 @@ struct RunSummary {
   std::string hardware;                                          // hardware of the prediction
   OpComparison ops;                                              // of rank 0, a step
   std::vector<StepFinding> findings;                             // by what ranks have measured
+  std::optional<SurvivedFailures> survived;                      // of a run under `trireme launch`
   std::string end;                                               // "finished" or "stopped"
   std::vector<std::pair<std::string, std::string>> environment;  // host, kernels, commit, ...
 };

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <type_traits>
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
@@ -20,6 +22,7 @@
 #include "planner/plan_warnings.h"
 #include "schema/run_config_text.h"
 #include "session/first_steps.h"
+#include "session/job_record.h"
 #include "session/learned_hardware.h"
 #include "session/resume.h"
 #include "session/resumed_config.h"
@@ -32,6 +35,7 @@ namespace fs = std::filesystem;
 // The files that rank 0 writes during the run, and the other observers.
 struct Records {
   std::optional<MetricsFile> metrics;
+  std::optional<JobRecord> job;
   std::optional<TensorBoardFile> tensorboard;
   std::unique_ptr<PrometheusMetrics> prometheus;
   std::vector<RunObserver*> observers;
@@ -96,6 +100,16 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   return hardware;
 }
 
+// A machine as a session has measured it, for later epochs of the job.
+struct MeasuredMachine {
+  int num_ranks = 0;
+  Ceilings ceilings;
+  MeasuredCalls calls;
+  double offload_bytes_per_s = 0.0;
+};
+static_assert(std::is_trivially_copyable_v<MeasuredMachine>);
+static_assert(sizeof(MeasuredMachine) <= sizeof(JobPage::measured));
+
 std::vector<MeasuredStep> measured_steps(const std::vector<RankMeasurement>& measured) {
   std::vector<MeasuredStep> steps;
   for (const RankMeasurement& rank : measured) steps.push_back({rank.position, rank.time});
@@ -152,6 +166,13 @@ void RankSession::tell_crowding() const {
       ranks, plan_.num_threads, host.num_cores));
 }
 
+// What the user should know about the plan and the data; once for a job.
+void RankSession::tell_notes() const {
+  tell_crowding();
+  for (const std::string& warning : plan_warnings(plan_)) tell(warning);
+  for (const std::string& note : data_.notes) tell(note);
+}
+
 void RankSession::tell_scattered() const {
   const std::vector<int>& nodes = world_.node_of();
   const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world_.size();
@@ -162,9 +183,32 @@ void RankSession::tell_scattered() const {
       "as many on each (mpirun --map-by slot)");
 }
 
+// All ranks decide alike: only rank 0 keeps anything, once all have taken part in its measurement.
+bool RankSession::take_measured() {
+  if (!options_.order) return false;
+  const JobPage& page = options_.link->page();
+  MeasuredMachine kept;
+  if (page.measured_bytes != int(sizeof kept)) return false;
+  std::memcpy(&kept, page.measured.data(), sizeof kept);
+  if (kept.num_ranks != plan_.num_ranks()) return false;
+  ceilings_ = kept.ceilings;
+  calls_ = kept.calls;
+  offload_bytes_per_s_ = kept.offload_bytes_per_s;
+  return true;
+}
+
+void RankSession::keep_measured() const {
+  if (options_.link == nullptr || !is_first()) return;
+  const MeasuredMachine kept{plan_.num_ranks(), ceilings_, calls_, offload_bytes_per_s_};
+  JobPage& page = options_.link->page();
+  std::memcpy(page.measured.data(), &kept, sizeof kept);
+  page.measured_bytes = int(sizeof kept);
+}
+
 // Rank 0 measures its compute while the other ranks wait; ranks with their own cores add up, and
 // hosts are taken to be alike. All ranks measure the links together.
 void RankSession::measure_machine() {
+  if (take_measured()) return;
   if (is_first()) {
     ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
     const double on_host = ranks_on_host(plan_, options_.host);
@@ -179,6 +223,7 @@ void RankSession::measure_machine() {
   }
   world_.group().barrier();
   calls_ = measure_calls(world_);
+  keep_measured();
   tell_scattered();
 }
 
@@ -228,6 +273,10 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.noise_scale = trainer.noise_scale_tokens().value_or(0.0);
   summary.rss_peak_bytes = rss_peak_bytes();
   summary.seconds = seconds;
+  if (options_.link != nullptr) {
+    const int num_failures = options_.order ? options_.order->num_failures : 0;
+    summary.survived = survived_failures(options_.link->page(), num_failures);
+  }
   summary.end = result.end == TrainEnd::Finished ? "finished" : "stopped";
   summary.findings = diagnose_run(plan_, options_.host, hardware_, measured_steps(measured.ranks));
   summary.ops = measured.ops;
@@ -252,7 +301,9 @@ Status RankSession::write_learned_hardware(const SessionResult& result, const Me
 Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& position,
                                     MetricsFile* metrics) {
   const auto note = [&](const std::string& cause) {
-    if (metrics != nullptr) metrics->write_failure(trainer.position().step, cause);
+    // Whoever has started this rank knows more about it.
+    if (metrics != nullptr && options_.link == nullptr)
+      metrics->write_failure(trainer.position().step, cause);
   };
   try {
     const Result<TrainEnd> end = trainer.run(position);
@@ -269,11 +320,17 @@ Status RankSession::open_records(const TrainPosition& position, Records& records
   const std::string path = options_.out_dir + "/metrics.jsonl";
   const std::string fields = run_fields(options_, plan_);
   const bool is_fresh = checkpoint_folder_.empty();
-  TRIREME_TRY(metrics, is_fresh ? MetricsFile::create(path, fields)
-                                : MetricsFile::resume(path, position.step, fields));
+  TRIREME_TRY(metrics, options_.order
+                           ? MetricsFile::resume_after_failure(path, position.step, fields)
+                       : is_fresh ? MetricsFile::create(path, fields)
+                                  : MetricsFile::resume(path, position.step, fields));
   records.metrics.emplace(std::move(metrics));
   records.metrics->tell_losses_to(options_.observers);
-  records.observers = {&*records.metrics, &summary_observer_};
+  if (options_.link != nullptr) {
+    records.job.emplace(options_, *records.metrics, fields);
+    records.observers.push_back(&*records.job);
+  }
+  records.observers.insert(records.observers.end(), {&*records.metrics, &summary_observer_});
   if (run.tensorboard) {
     TRIREME_TRY(events, TensorBoardFile::create({.folder = options_.out_dir,
                                                  .host = host_name(),
@@ -332,10 +389,9 @@ void RankSession::take_load(const std::optional<CpuTimes>& before, SessionResult
 
 Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
+  const int64_t state_ns = steady_now_ns();
   if (position.step >= plan_.config.run.steps) return leave_as_it_is(position);
-  tell_crowding();
-  for (const std::string& warning : plan_warnings(plan_)) tell(warning);
-  for (const std::string& note : data_.notes) tell(note);
+  if (!options_.order) tell_notes();
   measure_machine();
   Records records;
   if (is_first()) {
@@ -356,7 +412,7 @@ Result<SessionResult> RankSession::run() {
                      .observers = records.observers};
   steps_->direct(parts);
   std::optional<FirstSteps> first_steps;
-  if (is_first() && parts.meter != nullptr) {
+  if (is_first() && parts.meter != nullptr && !options_.order) {
     const RankPlan& rank = engine_.rank_plan();
     first_steps.emplace(
         *parts.meter, engine_,
@@ -368,6 +424,7 @@ Result<SessionResult> RankSession::run() {
   TRIREME_TRY(trainer, Trainer::make(std::move(parts),
                                      [this](const TrainPosition& at) { return save_request(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
+  if (records.job) records.job->begin(position, checkpoint_folder_, joined_ns_, state_ns);
   const int64_t begin_ns = monotonic_ns();
   const std::optional<CpuTimes> cpu_before = load_.read();
   TRIREME_TRY(end, train(trainer, position, records.metrics ? &*records.metrics : nullptr));

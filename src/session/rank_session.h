@@ -31,6 +31,7 @@ struct SessionParts {
   const std::string& checkpoint_folder;  // checkpoint to resume from; "": a fresh start
   RunFolder& folder;
   const CpuLoad& load;
+  int64_t joined_ns = 0;  // when the ranks have met
 };
 
 // Makes the StepMaker of a rank's session.
@@ -59,6 +60,7 @@ class RankSession {
         checkpoint_folder_(parts.checkpoint_folder),
         folder_(parts.folder),
         load_(parts.load),
+        joined_ns_(parts.joined_ns),
         world_(world),
         data_(std::move(data)),
         engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
@@ -81,10 +83,15 @@ class RankSession {
   Progress& progress() { return world_.group().progress(); }
   void tell(const std::string& message) const;  // tells the user; only on rank 0
   void tell_crowding() const;
+  void tell_notes() const;
   void tell_scattered() const;  // if the ranks do not lie on hosts as predictions take them to
   Result<TrainPosition> start();
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
   void measure_machine();
+  // A later epoch takes what the job has measured. Returns false if it has measured nothing for as
+  // many ranks.
+  bool take_measured();
+  void keep_measured() const;
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
   SaveRequest save_request(const TrainPosition& position);
@@ -108,6 +115,7 @@ class RankSession {
   std::string checkpoint_folder_;
   RunFolder& folder_;
   const CpuLoad& load_;
+  int64_t joined_ns_;
   World& world_;
   SessionData data_;
   Engine engine_;

@@ -64,7 +64,7 @@ Result<std::string> find_resume_folder(const SessionOptions& options) {
     case ResumeMode::Fresh:
       return std::string();
     case ResumeMode::Auto: {
-      TRIREME_TRY(latest, newest(options, INT64_MAX));
+      TRIREME_TRY(latest, newest(options, options.before_step));
       return latest.path;
     }
     case ResumeMode::Path:

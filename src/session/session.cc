@@ -170,7 +170,69 @@ Result<RunPlan> plan_session(const RunConfig& config, HostFacts host) {
   return make_plan(config, host);
 }
 
-Result<SessionResult> run_session(const SessionOptions& options) {
+namespace {
+
+// What a process keeps from one epoch to the next.
+struct Prepared {
+  KernelChoice choice;
+  RunPlan plan;
+  std::vector<FileLock> locks;
+  RunFolder folder;
+  CpuLoad load;
+};
+
+// True if the ranks of this process may go on in another epoch. The rank that has failed first ends
+// with its error, and so do all if the configuration, the plan or a file is wrong.
+bool is_survivor(const SessionOptions& options, const RankError& failure) {
+  return options.link != nullptr && failure.error().kind == ErrorKind::Runtime &&
+         failure.rank() != options.place->rank;
+}
+
+struct EpochEnd {
+  Result<SessionResult> result;
+  bool has_survived = false;  // another rank is lost
+};
+
+// Takes the place in the epoch, and looks where it resumes.
+Status enter_epoch(const SessionOptions& given, const EpochOrder& order, SessionOptions& options,
+                   Prepared& prepared) {
+  take_order(order, options);
+  if (options.is_first_process) options.observers = given.observers;
+  if (options.config.parallel.dp != order.dp) {
+    options.config.parallel.dp = order.dp;
+    TRIREME_TRY(plan, plan_session(options.config, options.host));
+    prepared.plan = std::move(plan);
+  }
+  if (options.is_first_process && prepared.locks.empty()) {
+    TRIREME_TRY(locks, hold_folders(options));
+    prepared.locks = std::move(locks);
+  }
+  sweep_folders(options);
+  return Done{};
+}
+
+EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared);
+
+}  // namespace
+
+void take_order(const EpochOrder& order, SessionOptions& options) {
+  options.order = order;
+  options.place->epoch = order.epoch;
+  options.place->rank = order.rank;
+  options.place->size = order.size;
+  options.host.ranks_on_host = order.size;
+  options.is_first_process = order.rank == 0;
+  const int64_t saved_step = options.link->page().saved_step;
+  if (options.resume == ResumeMode::Path) {
+    if (saved_step == 0) return;  // this job has not saved yet
+    options.before_step = saved_step + 1;
+  }
+  options.resume = ResumeMode::Auto;
+}
+
+Result<SessionResult> run_session(const SessionOptions& given) {
+  SessionOptions options = given;
+  if (!options.is_first_process) options.observers.clear();
   TRIREME_TRY_DONE(check_out_dir(options));
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
   TRIREME_TRY(plan, plan_session(options.config, options.host));
@@ -181,12 +243,31 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   // Checks again, because another run may have used the folder in the meantime.
   TRIREME_TRY_DONE(check_out_dir(options));
   sweep_folders(options);
-  TRIREME_TRY(checkpoint_folder, find_resume_folder(options));
   TRIREME_TRY(folder, RunFolder::hold(options.out_dir, options.config.checkpoint.fallback_folder));
-  const CpuLoad load;
-  const SessionParts parts{options, plan, choice, checkpoint_folder, folder, load};
+  Prepared prepared{choice, std::move(plan), std::move(locks), std::move(folder), {}};
+  while (true) {
+    EpochEnd end = run_epoch(options, prepared);
+    if (end.result.ok()) end.result->locks = std::move(prepared.locks);
+    if (!end.has_survived) return std::move(end.result);
+    const std::optional<EpochOrder> order =
+        options.link->next_epoch(options.place->epoch, end.result.error().message);
+    if (!order) return std::move(end.result);
+    TRIREME_TRY_DONE(enter_epoch(given, *order, options, prepared));
+  }
+}
+
+namespace {
+
+EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared) {
+  Result<std::string> checkpoint_folder = find_resume_folder(options);
+  if (!checkpoint_folder.ok()) return {checkpoint_folder.error()};
+  const KernelChoice& choice = prepared.choice;
+  const RunPlan& plan = prepared.plan;
+  SessionParts parts{options, plan, choice, *checkpoint_folder, prepared.folder, prepared.load};
   SessionResult first_result;
   const auto rank = [&](World& world, const MakeSteps& make_steps) {
+    if (options.link != nullptr) options.link->tell_joined(options.place->epoch);
+    if (world.rank() == 0) parts.joined_ns = steady_now_ns();
     if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
       throw Failure(agreed.error());
     }
@@ -216,14 +297,16 @@ Result<SessionResult> run_session(const SessionOptions& options) {
   try {
     if (plan.is_asynchronous()) {
       run_apart(plan, world_options(options, plan), server_or_worker);
-    } else {
-      TRIREME_TRY_DONE(run_world(plan, options, together));
+    } else if (const Status met = run_world(plan, options, together); !met.ok()) {
+      return {met.error(), options.link != nullptr};
     }
   } catch (const RankError& failure) {
-    return failure.error();
+    return {failure.error(), is_survivor(options, failure)};
   }
-  first_result.locks = std::move(locks);
-  return first_result;
+  first_result.is_first = options.is_first_process;
+  return {std::move(first_result)};
 }
+
+}  // namespace
 
 }  // namespace trireme

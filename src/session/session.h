@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/rank_link.h"
 #include "base/file_lock.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
@@ -38,7 +39,12 @@ struct SessionOptions {
   std::vector<RunObserver*> observers;
   bool is_first_process = true;  // of the processes of one launcher; it checks and locks out_dir
   std::optional<TcpPlace> place = {};  // of a rank that an agent has started (run.backend = "tcp")
-  // Called once, when everything is ready and before step 1.
+  // Of a rank whose agent can start another epoch after a failure. Such a session ends only if the
+  // run is over, if this rank itself has failed, or if the agent wants it to end.
+  const RankLink* link = nullptr;
+  std::optional<EpochOrder> order = {};  // of a later epoch than the first
+  int64_t before_step = INT64_MAX;       // ResumeMode::Auto takes a checkpoint of an earlier step
+  // Called when everything is ready, before the first step of every epoch.
   std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
   // Called from another thread with the cause if the run has failed and cannot return, because a
   // call of the operating system or of MPI hangs. The callback must end the process. If it is
@@ -56,9 +62,14 @@ struct SessionResult {
   // the run could have its threads at work.
   double taken_by_others = 0.0;
   double share_left = 1.0;
+  bool is_first = true;         // this process has written the files of the run
   std::string report_folder;    // folder of the run's reports; "" if it is lost
   std::vector<FileLock> locks;  // locks on its folders; keep them while writing there
 };
+
+// Gives a rank its place in a later epoch than the first, and lets it resume from what the job has
+// saved.
+void take_order(const EpochOrder& order, SessionOptions& options);
 
 Result<SessionResult> run_session(const SessionOptions& options);
 

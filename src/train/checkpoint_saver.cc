@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 
 namespace trireme {
 namespace {

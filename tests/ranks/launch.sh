@@ -9,9 +9,10 @@ trap 'rm -rf "$folder"' EXIT
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
 
-# start NAME: an endless run of two ranks; sets agent and pids, in the order of the ranks.
+# start NAME [OPTION...]: an endless run of two ranks; sets agent and pids, in the order of the
+# ranks.
 start() {
-  "$trireme" launch "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per_rank=1 \
+  "$trireme" launch "${@:2}" "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per_rank=1 \
     --set checkpoint.every=5 --set run.reproducible=layout --set run.steps=100000 \
     --set checkpoint.keep=1 --out "$folder/$1" 2>"$folder/log" &
   agent=$!
@@ -27,7 +28,7 @@ ends() {
   return 1
 }
 
-start killed
+start killed --max-restarts 0
 kill -KILL "${pids[1]}"
 ends $agent || fail "the run goes on without rank 1"
 wait $agent

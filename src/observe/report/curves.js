@@ -154,7 +154,7 @@ function lossSeries(run, index, alone) {
 function marksOf(run) {
   const marks = [];
   for (const line of run.metrics.restart) marks.push({x: xOf(run, line), text: 'resumed'});
-  for (const line of run.metrics.failure) marks.push({x: xOf(run, line), text: 'failed'});
+  for (const line of run.metrics.failure) marks.push({x: xOf(run, line), text: line.class || 'failed'});
   return marks;
 }
 

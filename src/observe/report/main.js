@@ -29,7 +29,9 @@ function keyNumbers(run) {
 
 function drawHead(run) {
   const {first, summary, metrics} = run;
-  const failure = metrics.failure[metrics.failure.length - 1];
+  // A failure that the run has survived is followed by a restart in a later epoch.
+  const survived = failure => metrics.restart.some(line => line.epoch > failure.epoch);
+  const failure = metrics.failure.filter(line => !survived(line)).pop();
   const where = [summary.end, first.cpu, first.host && 'on ' + first.host,
                  first.commit && 'commit ' + first.commit].filter(Boolean).join(', ');
   byId('title').textContent = run.name;

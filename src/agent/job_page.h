@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/result.h"
+
+namespace trireme {
+
+// Shared memory of a job on one host. The agent makes it and its ranks map it, so it outlives every
+// rank. Only the first rank of the epoch writes it, and only the agent and the first rank of a
+// later epoch read it. Zero bytes are a page on which nothing has happened. Times are those of the
+// monotonic clock, which all processes of a host share.
+struct JobPage {
+  std::atomic<int64_t> step;            // last step done
+  std::atomic<int64_t> step_ns;         // when it was done, or its state was loaded
+  std::atomic<int64_t> saved_step;      // of the newest checkpoint that this job has written
+  std::atomic<int64_t> furthest_step;   // greatest `step` so far
+  std::atomic<int64_t> furthest_ns;     // when it was done, or when training was ready for more
+  std::atomic<int64_t> begun_ns;        // when training was ready for the first time
+  std::atomic<uint64_t> trained_epoch;  // the newest epoch that has done a step
+  std::atomic<int64_t> first_step_ns;   // the end of its first step
+  std::atomic<int64_t> told_failures;   // number of failures that metrics.jsonl has
+  std::atomic<int64_t> redone_steps;    // steps done twice, of the whole job
+  std::atomic<int64_t> lost_ns;         // time until each failure was made up for
+  std::atomic<int32_t> measured_bytes;  // 0: nothing was measured yet
+  std::array<std::byte, 512> measured;  // of this machine, as a session has measured it
+};
+
+// A JobPage in memory of its own that other processes can map.
+class SharedJobPage {
+ public:
+  static Result<SharedJobPage> make();
+  // Maps the page of a descriptor, which stays open.
+  static Result<SharedJobPage> map(int fd);
+  SharedJobPage(SharedJobPage&& other) noexcept
+      : page_(std::exchange(other.page_, nullptr)), fd_(std::exchange(other.fd_, -1)) {}
+  SharedJobPage& operator=(SharedJobPage&&) = delete;
+  ~SharedJobPage();
+
+  JobPage& operator*() const { return *page_; }
+  JobPage* operator->() const { return page_; }
+  int fd() const { return fd_; }
+
+ private:
+  SharedJobPage(JobPage* page, int fd) : page_(page), fd_(fd) {}
+  JobPage* page_;
+  int fd_;  // -1: owned by somebody else
+};
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+#include "agent/rank_link.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace trireme {
+
+std::string link_text(const LinkDescriptors& link) {
+  return fmt::format("{},{},{}", link.socket, link.page, link.terminal);
+}
+
+Result<std::optional<LinkDescriptors>> link_in(const std::string& text) {
+  if (text.empty()) return std::optional<LinkDescriptors>();
+  LinkDescriptors link;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%d,%d,%d%c", &link.socket, &link.page, &link.terminal, &rest) ==
+      3) {
+    return std::optional<LinkDescriptors>(link);
+  }
+  return usage(
+      fmt::format("{} = \"{}\": expected three numbers; `trireme launch` sets this variable",
+                  kLinkVariable, text));
+}
+
+Result<RankLink> RankLink::open(const LinkDescriptors& descriptors) {
+  TRIREME_TRY(page, SharedJobPage::map(descriptors.page));
+  for (const int fd : {descriptors.socket, descriptors.page, descriptors.terminal}) {
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+  return RankLink(descriptors, std::move(page));
+}
+
+// If the agent is gone, this process is killed, too, so a report that is lost does not matter.
+void RankLink::tell(RankReport::Kind kind, uint64_t epoch, const std::string& text) const {
+  RankReport report{.kind = kind, .epoch = epoch};
+  std::memcpy(report.text, text.data(), std::min(text.size(), sizeof report.text - 1));
+  while (::send(own_.socket, &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
+}
+
+std::optional<EpochOrder> RankLink::receive_order(uint64_t least_epoch) const {
+  EpochOrder order;
+  while (true) {
+    const ssize_t got = ::recv(own_.socket, &order, sizeof order, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != ssize_t(sizeof order)) return std::nullopt;
+    order.failures[sizeof order.failures - 1] = '\0';
+    if (order.epoch < least_epoch) continue;
+    if (order.rank == 0) ::dup2(own_.terminal, STDERR_FILENO);  // it may have been another rank
+    return order;
+  }
+}
+
+std::optional<EpochOrder> RankLink::next_epoch(uint64_t epoch, const std::string& why) const {
+  tell(RankReport::Kind::Lost, epoch, why);
+  return receive_order(epoch + 1);
+}
+
+}  // namespace trireme

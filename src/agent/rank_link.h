@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/job_page.h"
+#include "base/result.h"
+
+namespace trireme {
+
+// What a rank tells its agent.
+struct RankReport {
+  enum class Kind : int32_t {
+    Joined,  // it has joined the epoch; from now on it takes signals
+    Lost,    // another rank is lost; this one has ended the epoch and waits for the next one
+    Failed,  // it ends because of `text`
+  };
+  Kind kind = Kind::Joined;
+  int32_t reserved = 0;
+  uint64_t epoch = 0;
+  char text[2048] = {};  // ends with 0
+};
+
+// What an agent tells a rank: its place in the next epoch, and the failures before it.
+struct EpochOrder {
+  uint64_t epoch = 0;
+  int32_t rank = 0;
+  int32_t size = 0;
+  int32_t dp = 0;             // of the layout; its other degrees do not change
+  int32_t num_failures = 0;   // of the job so far
+  int64_t lost_step = 0;      // last step done before the failure
+  int64_t last_sign_ns = 0;   // when it was done
+  int64_t detected_ns = 0;    // the agent has noticed the failure
+  int64_t classified_ns = 0;  // it knows what has failed, and all other ranks wait
+  int64_t made_ns = 0;        // it has made the epoch
+  int32_t first_told = 0;     // number of the first failure in `failures`, from 1
+  int32_t reserved = 0;
+  char failures[6144] = {};  // lines of metrics.jsonl that it may not have yet; ends with 0
+};
+
+// The descriptors that a rank inherits from its agent.
+struct LinkDescriptors {
+  int socket = -1;
+  int page = -1;
+  int terminal = -1;  // standard error of the agent, for the first rank
+};
+
+// Names the descriptors in the environment of a rank.
+inline constexpr const char* kLinkVariable = "TRIREME_LINK";
+std::string link_text(const LinkDescriptors& link);
+// Returns nullopt for "".
+Result<std::optional<LinkDescriptors>> link_in(const std::string& text);
+
+// The side of a rank.
+class RankLink {
+ public:
+  static Result<RankLink> open(const LinkDescriptors& descriptors);
+  JobPage& page() const { return *page_; }
+
+  void tell_joined(uint64_t epoch) const { tell(RankReport::Kind::Joined, epoch, ""); }
+  void tell_failed(uint64_t epoch, const std::string& why) const {
+    tell(RankReport::Kind::Failed, epoch, why);
+  }
+  // Reports that the epoch is over, and waits for the place in a later one. Returns nullopt if the
+  // agent wants this rank to end.
+  std::optional<EpochOrder> next_epoch(uint64_t epoch, const std::string& why) const;
+  // The order by which a rank of a later epoch than the first was started.
+  std::optional<EpochOrder> receive_order(uint64_t least_epoch) const;
+
+ private:
+  RankLink(const LinkDescriptors& own, SharedJobPage page) : own_(own), page_(std::move(page)) {}
+  void tell(RankReport::Kind kind, uint64_t epoch, const std::string& text) const;
+
+  LinkDescriptors own_;
+  SharedJobPage page_;
+};
+
+}  // namespace trireme

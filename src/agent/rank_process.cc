@@ -1,0 +1,123 @@
+#include "agent/rank_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "agent/place_variables.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kFailedExit = 5;     // as of ErrorKind::Runtime
+constexpr int kStoppedExit = 130;  // of a rank that has saved after a signal
+constexpr int64_t kMostOutput = 64 << 10;
+
+void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
+
+[[noreturn]] void become_rank(const RankStart& start, int error_file, int socket) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setpgid(0, 0);
+  pthread_sigmask(SIG_SETMASK, &start.mask, nullptr);
+  const int terminal = ::dup(STDERR_FILENO);
+  if (error_file >= 0) dup2(error_file, STDERR_FILENO);
+  keep_in_child(socket);
+  keep_in_child(start.page);
+  const LinkDescriptors link{.socket = socket, .page = start.page, .terminal = terminal};
+  for (const auto& [name, value] : variables_of(start.place)) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  setenv(kLinkVariable, link_text(link).c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& word : start.command) {
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execv("/proc/self/exe", arguments.data());
+  ::_exit(kFailedExit);
+}
+
+}  // namespace
+
+int RankProcess::exit_code() const {
+  return WIFSIGNALED(status) ? kFailedExit : WEXITSTATUS(status);
+}
+
+bool RankProcess::has_finished() const { return state == State::Ended && status == 0; }
+
+bool RankProcess::has_failed() const {
+  return state == State::Ended && exit_code() != 0 && exit_code() != kStoppedExit;
+}
+
+Status start_rank(RankProcess& rank, const RankStart& start) {
+  close_descriptors(rank);
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return Error{ErrorKind::Runtime, fmt::format("socketpair: {}", std::strerror(errno))};
+  }
+  rank = {.state = RankProcess::State::Starting, .socket = sockets[0]};
+  if (start.place.rank > 0) rank.error_file = memfd_create("trireme-errors", MFD_CLOEXEC);
+  rank.pid = fork();
+  if (rank.pid == 0) become_rank(start, rank.error_file, sockets[1]);
+  const int error = errno;
+  ::close(sockets[1]);
+  if (rank.pid > 0) return Done{};
+  rank.state = RankProcess::State::Ended;
+  return Error{ErrorKind::Runtime, fmt::format("rank {} cannot be started: {}", start.place.rank,
+                                               std::strerror(error))};
+}
+
+void send_order(const RankProcess& rank, const EpochOrder& order) {
+  ::send(rank.socket, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+std::optional<RankReport> next_report(RankProcess& rank) {
+  if (rank.socket < 0) return std::nullopt;
+  RankReport report;
+  const ssize_t got = ::recv(rank.socket, &report, sizeof report, MSG_DONTWAIT);
+  if (got == ssize_t(sizeof report)) {
+    report.text[sizeof report.text - 1] = '\0';
+    return report;
+  }
+  if (got == 0) {  // it has ended
+    ::close(rank.socket);
+    rank.socket = -1;
+  }
+  return std::nullopt;
+}
+
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');  // the state comes behind the name
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+}
+
+std::string error_output_of(const RankProcess& rank) {
+  if (rank.error_file < 0) return "";
+  std::string text(static_cast<size_t>(kMostOutput), '\0');
+  const ssize_t bytes = pread(rank.error_file, text.data(), text.size(), 0);
+  text.resize(size_t(std::max<ssize_t>(bytes, 0)));
+  return text;
+}
+
+void close_descriptors(RankProcess& rank) {
+  for (int* fd : {&rank.error_file, &rank.socket}) {
+    if (*fd >= 0) ::close(*fd);
+    *fd = -1;
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/command_io.h"
+
+namespace trireme {
+
+// `trireme status` and `trireme stop` after parsing.
+struct StatusOptions {
+  std::string run_dir;
+  bool json = false;
+};
+
+// Prints who runs where, the epoch, the step and the last failures of a run of `trireme launch`.
+Result<int> run_status(const StatusOptions& options, CommandIo& io);
+// Asks such a run on this host to save and end.
+Result<int> run_stop(const StatusOptions& options, CommandIo& io);
+
+}  // namespace trireme

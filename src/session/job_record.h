@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "agent/rank_link.h"
+#include "observe/metrics.h"
+#include "observe/summary.h"
+#include "train/observer.h"
+#include "train/trainer.h"
+
+namespace trireme {
+
+struct SessionOptions;
+
+// Keeps the JobPage of an epoch, and writes to metrics.jsonl which failure the job has survived.
+// Only the first rank has one. It stands before the other observers of a run, so that its lines
+// come before the first step of the epoch.
+class JobRecord : public RunObserver {
+ public:
+  JobRecord(const SessionOptions& options, MetricsFile& metrics, std::string run_fields);
+  // The state of `position` is loaded, from a checkpoint or from nothing.
+  void begin(const TrainPosition& position, const std::string& checkpoint, int64_t joined_ns,
+             int64_t state_ns);
+  void on_step(const StepReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
+
+ private:
+  void write_restart();
+
+  JobPage& page_;
+  uint64_t epoch_;
+  const std::optional<EpochOrder>& order_;
+  MetricsFile& metrics_;
+  std::string fields_;
+  std::string checkpoint_;
+  int64_t position_ = 0;
+  int64_t joined_ns_ = 0;
+  int64_t state_ns_ = 0;
+  bool has_stepped_ = false;
+};
+
+// The part of the summary that failures decide. `num_failures` is that of the job.
+SurvivedFailures survived_failures(const JobPage& page, int num_failures);
+
+}  // namespace trireme
