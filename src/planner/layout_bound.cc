@@ -76,6 +76,10 @@ double num_shards(const LayoutChoice& layout) {
   return is_hybrid ? layout.hsdp_shard : layout.mesh.dp;
 }
 
+OffloadChoice offload_of(const LayoutChoice& layout, const RunConfig& configured) {
+  return layout.transfers ? layout.transfers->offload : configured.memory.offload;
+}
+
 double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec>& stages) {
   double layers = 0.0;
   for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
@@ -342,10 +346,35 @@ double LayoutBounds::least_part_of_layer(const LayoutChoice& layout) {
       0.0, params.elements / num_shards(layout) - (params.tensors + 1.0) * double(kNormChunk));
 }
 
-double LayoutBounds::update_seconds_of_layer(const LayoutChoice& layout) {
-  const double elements =
-      layout.zero == 0 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
-  return price_update(elements, started_.shape, hardware_);
+double LayoutBounds::updated_elements_of_layer(const LayoutChoice& layout) {
+  return layout.zero == 0 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
+}
+
+// A lower bound of OffloadTimes::exposed_s (sim/simulate_offload.h). Every piece of the optimizer's
+// state is read and written between the backward pass and the end of the update, so only the update
+// hides this. Parameters in the file are read for F and for BW of every micro-batch; the first and
+// the last bucket of a chunk may still be there from the action before. At ZeRO levels 1 and 2 the
+// gathered parameters are also read and written behind the update, which delays the first reads of
+// the next step. All compute of the step may hide both.
+double LayoutBounds::file_seconds(const LayoutChoice& layout, const RankWork& own,
+                                  double num_microbatches) {
+  const OffloadChoice offload = offload_of(layout, started_.config);
+  if (offload == OffloadChoice::None || hardware_.offload_bytes_per_s <= 0.0) return 0.0;
+  const bool has_params = offload == OffloadChoice::All;
+  const double param_bytes = double(size_of(started_.shape.compute));
+  const double piece_bytes = double(state_bytes(started_.shape)) + (has_params ? param_bytes : 0.0);
+  const double updated = own.layers * updated_elements_of_layer(layout);
+  const double pieces_s = 2.0 * updated * piece_bytes / hardware_.offload_bytes_per_s;
+  const double exposed_s =
+      std::max(0.0, pieces_s - price_update(updated, started_.shape, hardware_));
+  if (!has_params) return exposed_s;
+  const double held =
+      layout.zero < 3 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
+  const bool writes_gathered = layout.zero == 1 || layout.zero == 2;
+  const double moved_layers =
+      2.0 * num_microbatches * own.inner_layers + (writes_gathered ? 2.0 * own.layers : 0.0);
+  const double units_s = moved_layers * held * param_bytes / hardware_.offload_bytes_per_s;
+  return exposed_s + std::max(0.0, units_s - own.compute_s);
 }
 
 const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
@@ -421,7 +450,8 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const Orders orders = with_schedule ? Orders::Taken : Orders::Own;
   const double reduce_s = reduce_seconds_of_layer(layout, orders, own_m);
   const double gather_s = gather_seconds_of_layer(layout, orders, own_m);
-  const double update_s = update_seconds_of_layer(layout);
+  const double update_s =
+      price_update(updated_elements_of_layer(layout), started_.shape, hardware_);
   double step_s = 0.0;
   for (const RankWork& own : work(layout, *found, again)) {
     // Compute hides at most its own time of transfers. At ZeRO levels 0 and 1 the reductions of a
@@ -432,7 +462,8 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
       exposed_s = std::max(exposed_s, own.least_layers * reduce_s - own.most_backward_s);
     }
     const double before_s = with_schedule ? own.step_s : 0.0;
-    step_s = std::max(step_s, before_s + own.layers * update_s + exposed_s);
+    const double file_s = file_seconds(layout, own, own_m);
+    step_s = std::max(step_s, before_s + own.layers * update_s + exposed_s + file_s);
   }
   return step_s * kRounding;
 }
@@ -452,7 +483,7 @@ double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
     return is_sharded ? bytes / zero.degree : bytes;
   };
   const LayerParams& layer = params_of_layer(layout.mesh);
-  const OffloadChoice offload = layout.transfers.value_or(transfers_of(started_.config)).offload;
+  const OffloadChoice offload = offload_of(layout, started_.config);
   double bytes = part(layer.grads_bytes, zero.shards_grads());
   if (offload != OffloadChoice::All) bytes += part(layer.params_bytes, zero.shards_params());
   if (offload == OffloadChoice::None) bytes += part(layer.optimizer_bytes, zero.level >= 1);

@@ -22,8 +22,9 @@ inline constexpr double kRounding = 1.0 - 1e-9;
 
 // Lower bounds of the time and memory that the plan of a layout needs, found without compiling its
 // programs. They count the compute of its stages, the earliest start and the tail on other stages,
-// the exchanges of its layers, and the bytes that a rank stores with the activations of one
-// micro-batch. Caches what layouts have in common.
+// the exchanges of its layers, what the file of memory.offload moves and no compute hides, and the
+// bytes that a rank stores with the activations of one micro-batch. Caches what layouts have in
+// common.
 class LayoutBounds {
  public:
   LayoutBounds(RunPlan started, const Hardware& hardware)
@@ -47,8 +48,8 @@ class LayoutBounds {
   // Here and below the result is Infeasible if there are more stages than layers. `again`: with
   // memory.recompute = "fit" a set of values that costs no more than the one that is chosen.
   Result<double> step_s(const LayoutChoice& layout, uint64_t again = 0);
-  // Bound of the part after the schedule, in the order that the layout names: the update and the
-  // reductions that nothing hides.
+  // Bound of the part after the schedule, in the order that the layout names: the update, and the
+  // reductions and the part of the file's time that nothing hides.
   Result<double> after_schedule_s(const LayoutChoice& layout);
 
   Result<NeededBytes> bytes(const LayoutChoice& layout);
@@ -130,7 +131,8 @@ class LayoutBounds {
   double price_saved_bytes(const LayoutChoice& layout);
   ExchangeTimes price_exchanges(const LayoutChoice& layout);
   double least_part_of_layer(const LayoutChoice& layout);
-  double update_seconds_of_layer(const LayoutChoice& layout);
+  double updated_elements_of_layer(const LayoutChoice& layout);
+  double file_seconds(const LayoutChoice& layout, const RankWork& own, double num_microbatches);
   Result<double> step_s(const LayoutChoice& layout, bool with_schedule, uint64_t again);
   const LayerParams& params_of_layer(const Mesh& mesh);
   double stored_bytes_of_layer(const LayoutChoice& layout);

@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 #include "compile/compile_plan.h"
-#include "compile/shape_for_mesh.h"
+#include "compile/unit_price_cache.h"
 #include "planner/kept_layouts.h"
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
@@ -53,6 +53,7 @@ class Search {
         bounds_(started_, hardware),
         recomputes_(recomputes_of(configured_recompute)),
         collectives_(comm_cost(started_)),
+        prices_(hardware),
         space_(space),
         num_ranks_(space.meshes.front().size()),
         kept_(kept) {
@@ -211,8 +212,21 @@ class Search {
     }
     candidate.least_bytes = bytes->of_rank;
     if (!candidate.has_any_exchange) candidate.again = bounds_.cheapest_again(layout, limit());
-    candidate.least_s = bounds_.step_s(layout, candidate.again).value();
+    candidate.least_s = candidate.has_any_exchange
+                            ? least_s_with_any_offload(layout)
+                            : bounds_.step_s(layout, candidate.again).value();
     return true;
+  }
+
+  // A larger choice of memory.offload is never faster, so the bound is that of the smallest choice
+  // with which the layout may fit.
+  double least_s_with_any_offload(LayoutChoice layout) {
+    int offload = 0;
+    layout.transfers = transfers_with(offload);
+    while (offload + 1 < int(offloads_.size()) && !is_available(bounds_.bytes(layout).value())) {
+      layout.transfers = transfers_with(++offload);
+    }
+    return bounds_.step_s(layout).value();
   }
 
   void push_candidate(Candidate candidate, int offload) {
@@ -368,7 +382,7 @@ class Search {
   // The memory of a plan is the same in every order.
   std::optional<NeededBytes> try_as_it_is(Candidate& candidate, LayoutWay way, RunPlan& plan,
                                           const std::vector<OrderedSchedule>& schedules) {
-    const UnitPrices prices = price_units(plan, hardware_);
+    const UnitPrices& prices = prices_.of(plan);
     std::optional<NeededBytes> needed;
     int num_compiled = 0;
     for (const OrderedSchedule& ordered : schedules) {
@@ -408,7 +422,8 @@ class Search {
       // The schedule was simulated with other values before.
       TRIREME_CHECK(schedule.simulation.ok(), schedule.simulation.error().message);
       StepTimes time;
-      for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
+      for (const StepTimes& stage :
+           predict_stages(plan, prices_.of(plan), schedule, hardware_, collectives_)) {
         if (stage.step > time.step) time = stage;
       }
       if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
@@ -433,7 +448,8 @@ class Search {
   }
 
   PricedSchedule price(const RunPlan& plan, const LayoutChoice& layout) {
-    return price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+    return price_schedule(plan, prices_.of(plan), hardware_, collectives_,
+                          bounds_.layer_saved_bytes(layout));
   }
 
   // Simulates an outlined plan. Its ranks exchange nothing again, so that the time is a bound for
@@ -538,6 +554,7 @@ class Search {
   std::vector<Recompute> recomputes_;
   PlanParts parts_;
   CollectiveBytes collectives_;
+  UnitPriceCache prices_;
   const LayoutSpace& space_;
   int num_ranks_;
   KeptLayouts& kept_;
