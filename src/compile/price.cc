@@ -296,8 +296,11 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
 
 ComputeTimes UnitPrices::of(const StageSpec& stage) const {
   ComputeTimes times;
-  for (const LayerRun& run : layer_runs(kinds, stage)) {
-    times += double(run.count) * layers[size_t(run.kind)];
+  const int64_t end = stage.first_layer + stage.num_layers;
+  for (const LayerRun& run : kinds) {
+    const int64_t count =
+        std::min(run.first + run.count, end) - std::max(run.first, stage.first_layer);
+    if (count > 0) times += double(count) * layers[size_t(run.kind)];
   }
   if (stage.has_embedding) times += embedding;
   if (stage.has_head) times += head;

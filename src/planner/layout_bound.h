@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "compile/price.h"
+#include "compile/unit_price_cache.h"
 #include "planner/layout_choice.h"
 #include "planner/needed_bytes.h"
 #include "planner/recompute_to_fit.h"
@@ -31,7 +31,8 @@ class LayoutBounds {
       : started_(std::move(started)),
         hardware_(hardware),
         most_bucket_bytes_(started_.config.parallel.bucket_bytes),
-        collectives_(comm_cost(started_)) {}
+        collectives_(comm_cost(started_)),
+        prices_(hardware) {}
 
   // Makes all bounds hold for each of these exchanges and orders of a mesh, whichever ones a layout
   // names, so that one bound stands for many layouts. With none, they are those of the exchange and
@@ -109,20 +110,20 @@ class LayoutBounds {
   const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again);
   // Of all sets of values and all exchanges that are taken.
   const UnitPrices& most_prices(const LayoutChoice& layout);
-  UnitPrices price(const LayoutChoice& layout, uint64_t again);
+  const UnitPrices& price(const LayoutChoice& layout, uint64_t again);
   static LayerParams least_params(const ModelSpec& model, const StageShape& shape);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
   const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages,
                                     uint64_t again);
   std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
-  std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
+  const std::vector<double>& least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
+  std::vector<double> work_out_saved_bytes(const LayoutChoice& layout, const Stages& stages);
   // The orders for which a bound holds: those that are taken, or the one that the layout names.
   enum class Orders { Taken, Own };
   double reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders,
                                  double num_microbatches);
-  double gather_seconds_of_layer(const LayoutChoice& layout, Orders orders,
-                                 double num_microbatches);
+  double gather_seconds_of_layer(const LayoutChoice& layout, Orders orders);
   std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
   LayerSpans spans_of(const LayoutChoice& layout) const;
   double layers_of_bucket(const Mesh& mesh);
@@ -154,7 +155,10 @@ class LayoutBounds {
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
   Mesh mesh_of_work_;
   std::map<WorkKey, std::vector<RankWork>> work_;  // only of mesh_of_work_
+  Mesh mesh_of_saved_bytes_;
+  std::map<WorkKey, std::vector<double>> least_saved_bytes_;  // only of mesh_of_saved_bytes_
   CollectiveBytes collectives_;
+  UnitPriceCache prices_;
 };
 
 }  // namespace trireme

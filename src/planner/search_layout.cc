@@ -456,11 +456,15 @@ class Search {
   // all sets of values that cost as much as `again`.
   PricedSchedule simulate(RunPlan& plan, const LayoutChoice& layout, uint64_t again) {
     plan.shape.again = again;
+    const SimulatedKey key = simulated_key(layout, again);
+    if (const auto known = schedules_.find(key); known != schedules_.end()) return known->second;
     PricedSchedule schedule = price(plan, layout);
-    if (schedule.simulation.ok()) {
-      simulated_[simulated_key(layout, again)] = summary_of(*schedule.simulation);
-    }
-    return schedule;
+    if (!schedule.simulation.ok()) return schedule;
+    simulated_[key] = summary_of(*schedule.simulation);
+    schedule.simulation->timeline = {};
+    schedule.costs = {};
+    if (schedules_.size() == kMostSchedules) schedules_.clear();
+    return schedules_.emplace(key, std::move(schedule)).first->second;
   }
 
   // More micro-batches live in a simulation than in the bound, so more values may have to be
@@ -571,6 +575,10 @@ class Search {
   std::vector<int> prefetches_;          // the configured one first
   bool tries_all_offloads_ = false;
   std::map<SimulatedKey, Simulated> simulated_;
+  // Without their timelines and costs, which are large. Layouts that differ in ZeRO alone often
+  // follow each other.
+  static constexpr size_t kMostSchedules = 2048;
+  std::map<SimulatedKey, PricedSchedule> schedules_;
   std::map<std::string, RefusedLayouts> refused_;
   LayoutSearch result_;
 };

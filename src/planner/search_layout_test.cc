@@ -286,6 +286,7 @@ LayoutSpace space_of_ways(const RunConfig& config) {
 Hardware two_nodes_with_disks() {
   Hardware hardware = two_nodes();
   hardware.offload_bytes_per_s = 1e9;
+  hardware.overlap_share = 0.2;
   return hardware;
 }
 
@@ -320,9 +321,10 @@ TEST(SearchLayout, BoundsKnowTheTimeOfTheFile) {
   config.model.d_model = 256;
   config.model.d_ff = 1024;
   config.memory.offload_buffer_bytes = 1 << 20;
-  Hardware hardware = two_nodes();
+  Hardware hardware = two_nodes_with_disks();
   hardware.offload_bytes_per_s = 1e7;
-  LayoutSpace space = configured_space(config, {{.dp = 1}, {.dp = 2}, {.pp = 2, .dp = 2}});
+  LayoutSpace space =
+      configured_space(config, {{.dp = 1}, {.dp = 2}, {.dp = 4}, {.pp = 2, .dp = 2}});
   space.offloads = {OffloadChoice::Optimizer, OffloadChoice::All};
   const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
   LayoutBounds bounds(start_plan(config, {}).value(), hardware);

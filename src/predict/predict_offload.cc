@@ -1,7 +1,6 @@
 #include "predict/predict_offload.h"
 
-#include <map>
-#include <utility>
+#include <vector>
 
 #include "predict/action_times.h"
 #include "predict/action_traffic.h"
@@ -29,15 +28,18 @@ OffloadTimes predict_offload(const RunPlan& plan, const RankPlan& rank, const Un
     return price_update(elements_of(piece), plan.shape, hardware);
   };
   // A program repeats the same few reads of units for every micro-batch.
-  std::map<std::pair<int, int>, double> known_s;  // [chunk, first unit]
+  std::vector<std::vector<double>> known_s;  // [chunk][first unit]; negative: not priced yet
+  for (const ChunkTables& chunk : rank.chunks) {
+    known_s.emplace_back(size_t(num_units(chunk.stage)), -1.0);
+  }
   const auto file_s = [&](const Action& action) {
     const auto seconds = [&] {
       return double(file_bytes(rank, action)) / hardware.offload_bytes_per_s;
     };
     if (is_of_piece(action.kind)) return seconds();
-    const auto [found, is_new] = known_s.try_emplace({action.chunk, action.first_unit}, 0.0);
-    if (is_new) found->second = seconds();
-    return found->second;
+    double& known = known_s[size_t(action.chunk)][size_t(action.first_unit)];
+    if (known < 0.0) known = seconds();
+    return known;
   };
   return simulate_offload(rank.program, {compute_s, file_s});
 }
