@@ -74,11 +74,12 @@ Result<Schedule> auto_schedule(const RunPlan& plan) {
   const Hardware hardware = plan.hardware.value_or(nominal_hardware());
   const bool may_have_two = parallel.chunks == 0 && plan.model.layers >= 2 * parallel.pp;
   const int fewest = std::max(parallel.chunks, 1);
+  const UnitPrices prices = price_units(plan, hardware);
   Contest contest;
   std::optional<Error> refusal;
   for (int chunks = fewest; chunks <= (may_have_two ? 2 : fewest); ++chunks) {
     TRIREME_TRY(stages, plan_stages(plan, parallel.pp * chunks));
-    const Costs costs = pipeline_costs(plan, stages, hardware);
+    const Costs costs = pipeline_costs(plan, prices, stages, hardware);
     const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), chunks};
     const Status offered = offer_all(contest, shape, costs, double(plan.max_live) * chunks);
     if (!offered.ok() && !refusal) refusal = offered.error();

@@ -309,8 +309,11 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
 
 ComputeTimes UnitPrices::of(const StageSpec& stage) const {
   ComputeTimes times;
-  for (const LayerRun& run : layer_runs(kinds, stage)) {
-    times += double(run.count) * layers[size_t(run.kind)];
+  const int64_t end = stage.first_layer + stage.num_layers;
+  for (const LayerRun& run : kinds) {
+    const int64_t count =
+        std::min(run.first + run.count, end) - std::max(run.first, stage.first_layer);
+    if (count > 0) times += double(count) * layers[size_t(run.kind)];
   }
   if (stage.has_embedding) times += embedding;
   if (stage.has_head) times += head;
@@ -366,15 +369,17 @@ UnitPrices price_units(const RunPlan& plan, const Hardware& hardware) {
   return price_units(plan.model, plan.shape, hardware);
 }
 
+int64_t state_bytes(const StageShape& shape) {
+  const OptimizerStateSpec& state = shape.optimizer_state;
+  const int64_t moment_bytes = (state.exp_avg + state.exp_avg_sq) * size_of(state.moment);
+  return moment_bytes + (state.has_master(shape.compute) ? size_of(DType::F32) : 0);
+}
+
 double price_update(double elements, const StageShape& shape, const Hardware& hardware) {
   if (hardware.practice.update_bytes > 0.0) {
     return price_memory(elements * hardware.practice.update_bytes, 0, hardware);
   }
-  const OptimizerStateSpec& state = shape.optimizer_state;
-  const int64_t moment_bytes = (state.exp_avg + state.exp_avg_sq) * size_of(state.moment);
-  const int64_t master_bytes = state.has_master(shape.compute) ? size_of(DType::F32) : 0;
-  const int64_t bytes =
-      2 * (size_of(shape.grad) + moment_bytes + master_bytes + size_of(shape.compute));
+  const int64_t bytes = 2 * (size_of(shape.grad) + state_bytes(shape) + size_of(shape.compute));
   return price_memory(elements * double(bytes), 0, hardware);
 }
 

@@ -70,6 +70,9 @@ struct UnitPrices {
 UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware);
 UnitPrices price_units(const RunPlan& plan, const Hardware& hardware);
 
+// Bytes of the optimizer state of one parameter, its master weight included.
+int64_t state_bytes(const StageShape& shape);
+
 // Seconds in which Step updates so many parameters: it reads the gradients for the norm and again
 // for the update, reads and writes the optimizer state, and writes the parameters.
 double price_update(double elements, const StageShape& shape, const Hardware& hardware);

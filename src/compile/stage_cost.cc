@@ -82,9 +82,8 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
   return stages;
 }
 
-Costs pipeline_costs(const RunPlan& plan, const std::vector<StageSpec>& stages,
-                     const Hardware& hardware) {
-  const UnitPrices prices = price_units(plan, hardware);
+Costs pipeline_costs(const RunPlan& plan, const UnitPrices& prices,
+                     const std::vector<StageSpec>& stages, const Hardware& hardware) {
   Costs costs;
   costs.stages.clear();
   for (const StageSpec& stage : stages) costs.stages.push_back(stage_times(prices.of(stage)));

@@ -18,8 +18,9 @@ Hardware nominal_hardware();
 // on the degrees of tp, cp and ep.
 Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages);
 
-// Costs for simulating and searching the schedule of one pipeline. Needs plan.shape.
-Costs pipeline_costs(const RunPlan& plan, const std::vector<StageSpec>& stages,
-                     const Hardware& hardware);
+// Costs for simulating and searching the schedule of one pipeline. Needs plan.shape. `prices` are
+// those of the plan's units.
+Costs pipeline_costs(const RunPlan& plan, const UnitPrices& prices,
+                     const std::vector<StageSpec>& stages, const Hardware& hardware);
 
 }  // namespace trireme

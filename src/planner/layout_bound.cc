@@ -76,6 +76,10 @@ double num_shards(const LayoutChoice& layout) {
   return is_hybrid ? layout.hsdp_shard : layout.mesh.dp;
 }
 
+OffloadChoice offload_of(const LayoutChoice& layout, const RunConfig& configured) {
+  return layout.transfers ? layout.transfers->offload : configured.memory.offload;
+}
+
 double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec>& stages) {
   double layers = 0.0;
   for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
@@ -134,10 +138,10 @@ LayoutBounds::LayerKey LayoutBounds::layer_key(const LayoutChoice& layout) const
       mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute, exchange_key(layout)};
 }
 
-UnitPrices LayoutBounds::price(const LayoutChoice& layout, uint64_t again) {
+const UnitPrices& LayoutBounds::price(const LayoutChoice& layout, uint64_t again) {
   RunPlan plan = shaped(layout);
-  plan.shape.again = again;
-  return price_units(plan, hardware_);
+  plan.shape.again = layout.recompute == Recompute::Fit ? again : 0;  // else it changes nothing
+  return prices_.of(plan);
 }
 
 const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout, uint64_t again) {
@@ -321,17 +325,15 @@ double LayoutBounds::layers_of_bucket(const Mesh& mesh) {
   return std::max(1.0, std::floor(layers));
 }
 
-// At ZeRO level 3, F and B of each micro-batch gather every layer. The first and the last bucket of
-// a chunk may still be unsharded from the action before. A rank sends its part to each other rank,
-// so the bound takes the smallest part.
-double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, Orders orders,
-                                             double num_microbatches) {
+// One gather of a layer's parameters. A rank sends its part to each other rank, so the bound takes
+// the smallest part.
+double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, Orders orders) {
   const double bytes_per_s = dp_bytes_per_s(layout, orders, false);
-  if (bytes_per_s <= 0.0 || layout.zero < 3) return 0.0;
+  if (bytes_per_s <= 0.0 || layout.zero < 1) return 0.0;
   const double others = num_shards(layout) - 1.0;
   const double sent_bytes =
       others * least_part_of_layer(layout) * double(size_of(started_.shape.compute));
-  return 2.0 * num_microbatches * sent_bytes / bytes_per_s;
+  return sent_bytes / bytes_per_s;
 }
 
 // Parameters of a layer that every rank of dp holds at least: its part is a whole number of norm
@@ -342,10 +344,35 @@ double LayoutBounds::least_part_of_layer(const LayoutChoice& layout) {
       0.0, params.elements / num_shards(layout) - (params.tensors + 1.0) * double(kNormChunk));
 }
 
-double LayoutBounds::update_seconds_of_layer(const LayoutChoice& layout) {
-  const double elements =
-      layout.zero == 0 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
-  return price_update(elements, started_.shape, hardware_);
+double LayoutBounds::updated_elements_of_layer(const LayoutChoice& layout) {
+  return layout.zero == 0 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
+}
+
+// A lower bound of OffloadTimes::exposed_s (sim/simulate_offload.h). Every piece of the optimizer's
+// state is read and written between the backward pass and the end of the update, so only the update
+// hides this. Parameters in the file are read for F and for BW of every micro-batch; the first and
+// the last bucket of a chunk may still be there from the action before. At ZeRO levels 1 and 2 the
+// gathered parameters are also read and written behind the update, which delays the first reads of
+// the next step. All compute of the step may hide both.
+double LayoutBounds::file_seconds(const LayoutChoice& layout, const RankWork& own,
+                                  double num_microbatches) {
+  const OffloadChoice offload = offload_of(layout, started_.config);
+  if (offload == OffloadChoice::None || hardware_.offload_bytes_per_s <= 0.0) return 0.0;
+  const bool has_params = offload == OffloadChoice::All;
+  const double param_bytes = double(size_of(started_.shape.compute));
+  const double piece_bytes = double(state_bytes(started_.shape)) + (has_params ? param_bytes : 0.0);
+  const double updated = own.layers * updated_elements_of_layer(layout);
+  const double pieces_s = 2.0 * updated * piece_bytes / hardware_.offload_bytes_per_s;
+  const double exposed_s =
+      std::max(0.0, pieces_s - price_update(updated, started_.shape, hardware_));
+  if (!has_params) return exposed_s;
+  const double held =
+      layout.zero < 3 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
+  const bool writes_gathered = layout.zero == 1 || layout.zero == 2;
+  const double moved_layers =
+      2.0 * num_microbatches * own.inner_layers + (writes_gathered ? 2.0 * own.layers : 0.0);
+  const double units_s = moved_layers * held * param_bytes / hardware_.offload_bytes_per_s;
+  return exposed_s + std::max(0.0, units_s - own.compute_s);
 }
 
 const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
@@ -420,19 +447,27 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const double own_m = m / traits_of(layout.schedule).param_copies();
   const Orders orders = with_schedule ? Orders::Taken : Orders::Own;
   const double reduce_s = reduce_seconds_of_layer(layout, orders, own_m);
-  const double gather_s = gather_seconds_of_layer(layout, orders, own_m);
-  const double update_s = update_seconds_of_layer(layout);
+  const double gather_s = gather_seconds_of_layer(layout, orders);
+  const double update_s =
+      price_update(updated_elements_of_layer(layout), started_.shape, hardware_);
   double step_s = 0.0;
   for (const RankWork& own : work(layout, *found, again)) {
-    // Compute hides at most its own time of transfers. At ZeRO levels 0 and 1 the reductions of a
-    // chunk wait for its last gradients, and no compute follows those of the last chunk.
-    const double link_s = own.layers * reduce_s + own.inner_layers * gather_s;
-    double exposed_s = std::max(0.0, link_s - own.compute_s);
+    // Compute hides at most its own time of transfers, and becomes longer by a share of all that it
+    // hides. At ZeRO levels 0 and 1 the reductions of a chunk wait for its last gradients, and no
+    // compute follows those of the last chunk. At level 3, F and B of each micro-batch gather every
+    // layer; the first and the last bucket of a chunk may still be unsharded from the action
+    // before. At levels 1 and 2 a layer is gathered once, behind the update, where nothing hides
+    // it.
+    double link_s = own.layers * reduce_s;
+    if (layout.zero == 3) link_s += own.inner_layers * 2.0 * own_m * gather_s;
+    double exposed_s = std::max(link_s - own.compute_s, link_s * hardware_.overlap_share);
     if (layout.zero < 2) {
       exposed_s = std::max(exposed_s, own.least_layers * reduce_s - own.most_backward_s);
     }
+    if (layout.zero == 1 || layout.zero == 2) exposed_s += own.layers * gather_s;
     const double before_s = with_schedule ? own.step_s : 0.0;
-    step_s = std::max(step_s, before_s + own.layers * update_s + exposed_s);
+    const double file_s = file_seconds(layout, own, own_m);
+    step_s = std::max(step_s, before_s + own.layers * update_s + exposed_s + file_s);
   }
   return step_s * kRounding;
 }
@@ -452,7 +487,7 @@ double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
     return is_sharded ? bytes / zero.degree : bytes;
   };
   const LayerParams& layer = params_of_layer(layout.mesh);
-  const OffloadChoice offload = layout.transfers.value_or(transfers_of(started_.config)).offload;
+  const OffloadChoice offload = offload_of(layout, started_.config);
   double bytes = part(layer.grads_bytes, zero.shards_grads());
   if (offload != OffloadChoice::All) bytes += part(layer.params_bytes, zero.shards_params());
   if (offload == OffloadChoice::None) bytes += part(layer.optimizer_bytes, zero.level >= 1);
@@ -482,9 +517,23 @@ Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout,
   return NeededBytes{int64_t(most * kRounding), int64_t(of_pipeline * pipelines * kRounding)};
 }
 
-// Saved bytes of every rank, when as few micro-batches live as the schedule allows.
-std::vector<double> LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
-                                                    const Stages& stages) {
+// Saved bytes of every rank, when as few micro-batches live as the schedule allows. They are the
+// same for every ZeRO level, order and choice of memory.offload.
+const std::vector<double>& LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
+                                                           const Stages& stages) {
+  Mesh mesh = layout.mesh;
+  mesh.order = kUsualOrder;
+  if (mesh_of_saved_bytes_ != mesh) least_saved_bytes_.clear();
+  mesh_of_saved_bytes_ = mesh;
+  const auto [known, is_new] =
+      least_saved_bytes_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences,
+                                      layout.recompute, 0, exchange_key(layout)});
+  if (is_new) known->second = work_out_saved_bytes(layout, stages);
+  return known->second;
+}
+
+std::vector<double> LayoutBounds::work_out_saved_bytes(const LayoutChoice& layout,
+                                                       const Stages& stages) {
   const Schedule schedule = outline(layout);
   const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
   const ScheduleShape shape{layout.mesh.pp, int(m)};

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "compile/price.h"
+#include "compile/unit_price_cache.h"
 #include "planner/layout_choice.h"
 #include "planner/needed_bytes.h"
 #include "planner/recompute_to_fit.h"
@@ -22,15 +22,17 @@ inline constexpr double kRounding = 1.0 - 1e-9;
 
 // Lower bounds of the time and memory that the plan of a layout needs, found without compiling its
 // programs. They count the compute of its stages, the earliest start and the tail on other stages,
-// the exchanges of its layers, and the bytes that a rank stores with the activations of one
-// micro-batch. Caches what layouts have in common.
+// the exchanges of its layers, what the file of memory.offload moves and no compute hides, and the
+// bytes that a rank stores with the activations of one micro-batch. Caches what layouts have in
+// common.
 class LayoutBounds {
  public:
   LayoutBounds(RunPlan started, const Hardware& hardware)
       : started_(std::move(started)),
         hardware_(hardware),
         most_bucket_bytes_(started_.config.parallel.bucket_bytes),
-        collectives_(comm_cost(started_)) {}
+        collectives_(comm_cost(started_)),
+        prices_(hardware) {}
 
   // Makes all bounds hold for each of these exchanges and orders of a mesh, whichever ones a layout
   // names, so that one bound stands for many layouts. With none, they are those of the exchange and
@@ -47,8 +49,8 @@ class LayoutBounds {
   // Here and below the result is Infeasible if there are more stages than layers. `again`: with
   // memory.recompute = "fit" a set of values that costs no more than the one that is chosen.
   Result<double> step_s(const LayoutChoice& layout, uint64_t again = 0);
-  // Bound of the part after the schedule, in the order that the layout names: the update and the
-  // reductions that nothing hides.
+  // Bound of the part after the schedule, in the order that the layout names: the update, and the
+  // reductions and the part of the file's time that nothing hides.
   Result<double> after_schedule_s(const LayoutChoice& layout);
 
   Result<NeededBytes> bytes(const LayoutChoice& layout);
@@ -108,20 +110,20 @@ class LayoutBounds {
   const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again);
   // Of all sets of values and all exchanges that are taken.
   const UnitPrices& most_prices(const LayoutChoice& layout);
-  UnitPrices price(const LayoutChoice& layout, uint64_t again);
+  const UnitPrices& price(const LayoutChoice& layout, uint64_t again);
   static LayerParams least_params(const ModelSpec& model, const StageShape& shape);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
   const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages,
                                     uint64_t again);
   std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
-  std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
+  const std::vector<double>& least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
+  std::vector<double> work_out_saved_bytes(const LayoutChoice& layout, const Stages& stages);
   // The orders for which a bound holds: those that are taken, or the one that the layout names.
   enum class Orders { Taken, Own };
   double reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders,
                                  double num_microbatches);
-  double gather_seconds_of_layer(const LayoutChoice& layout, Orders orders,
-                                 double num_microbatches);
+  double gather_seconds_of_layer(const LayoutChoice& layout, Orders orders);
   std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
   LayerSpans spans_of(const LayoutChoice& layout) const;
   double layers_of_bucket(const Mesh& mesh);
@@ -130,7 +132,8 @@ class LayoutBounds {
   double price_saved_bytes(const LayoutChoice& layout);
   ExchangeTimes price_exchanges(const LayoutChoice& layout);
   double least_part_of_layer(const LayoutChoice& layout);
-  double update_seconds_of_layer(const LayoutChoice& layout);
+  double updated_elements_of_layer(const LayoutChoice& layout);
+  double file_seconds(const LayoutChoice& layout, const RankWork& own, double num_microbatches);
   Result<double> step_s(const LayoutChoice& layout, bool with_schedule, uint64_t again);
   const LayerParams& params_of_layer(const Mesh& mesh);
   double stored_bytes_of_layer(const LayoutChoice& layout);
@@ -152,7 +155,10 @@ class LayoutBounds {
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
   Mesh mesh_of_work_;
   std::map<WorkKey, std::vector<RankWork>> work_;  // only of mesh_of_work_
+  Mesh mesh_of_saved_bytes_;
+  std::map<WorkKey, std::vector<double>> least_saved_bytes_;  // only of mesh_of_saved_bytes_
   CollectiveBytes collectives_;
+  UnitPriceCache prices_;
 };
 
 }  // namespace trireme

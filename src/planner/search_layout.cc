@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 #include "compile/compile_plan.h"
-#include "compile/shape_for_mesh.h"
+#include "compile/unit_price_cache.h"
 #include "planner/kept_layouts.h"
 #include "planner/layout_bound.h"
 #include "planner/memory_refusal.h"
@@ -53,6 +53,7 @@ class Search {
         bounds_(started_, hardware),
         recomputes_(recomputes_of(configured_recompute)),
         collectives_(comm_cost(started_)),
+        prices_(hardware),
         space_(space),
         num_ranks_(space.meshes.front().size()),
         kept_(kept) {
@@ -211,8 +212,21 @@ class Search {
     }
     candidate.least_bytes = bytes->of_rank;
     if (!candidate.has_any_exchange) candidate.again = bounds_.cheapest_again(layout, limit());
-    candidate.least_s = bounds_.step_s(layout, candidate.again).value();
+    candidate.least_s = candidate.has_any_exchange
+                            ? least_s_with_any_offload(layout)
+                            : bounds_.step_s(layout, candidate.again).value();
     return true;
+  }
+
+  // A larger choice of memory.offload is never faster, so the bound is that of the smallest choice
+  // with which the layout may fit.
+  double least_s_with_any_offload(LayoutChoice layout) {
+    int offload = 0;
+    layout.transfers = transfers_with(offload);
+    while (offload + 1 < int(offloads_.size()) && !is_available(bounds_.bytes(layout).value())) {
+      layout.transfers = transfers_with(++offload);
+    }
+    return bounds_.step_s(layout).value();
   }
 
   void push_candidate(Candidate candidate, int offload) {
@@ -368,7 +382,7 @@ class Search {
   // The memory of a plan is the same in every order.
   std::optional<NeededBytes> try_as_it_is(Candidate& candidate, LayoutWay way, RunPlan& plan,
                                           const std::vector<OrderedSchedule>& schedules) {
-    const UnitPrices prices = price_units(plan, hardware_);
+    const UnitPrices& prices = prices_.of(plan);
     std::optional<NeededBytes> needed;
     int num_compiled = 0;
     for (const OrderedSchedule& ordered : schedules) {
@@ -408,7 +422,8 @@ class Search {
       // The schedule was simulated with other values before.
       TRIREME_CHECK(schedule.simulation.ok(), schedule.simulation.error().message);
       StepTimes time;
-      for (const StepTimes& stage : predict_stages(plan, hardware_, schedule, collectives_)) {
+      for (const StepTimes& stage :
+           predict_stages(plan, prices_.of(plan), schedule, hardware_, collectives_)) {
         if (stage.step > time.step) time = stage;
       }
       if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
@@ -433,18 +448,23 @@ class Search {
   }
 
   PricedSchedule price(const RunPlan& plan, const LayoutChoice& layout) {
-    return price_schedule(plan, hardware_, collectives_, bounds_.layer_saved_bytes(layout));
+    return price_schedule(plan, prices_.of(plan), hardware_, collectives_,
+                          bounds_.layer_saved_bytes(layout));
   }
 
   // Simulates an outlined plan. Its ranks exchange nothing again, so that the time is a bound for
   // all sets of values that cost as much as `again`.
   PricedSchedule simulate(RunPlan& plan, const LayoutChoice& layout, uint64_t again) {
     plan.shape.again = again;
+    const SimulatedKey key = simulated_key(layout, again);
+    if (const auto known = schedules_.find(key); known != schedules_.end()) return known->second;
     PricedSchedule schedule = price(plan, layout);
-    if (schedule.simulation.ok()) {
-      simulated_[simulated_key(layout, again)] = summary_of(*schedule.simulation);
-    }
-    return schedule;
+    if (!schedule.simulation.ok()) return schedule;
+    simulated_[key] = summary_of(*schedule.simulation);
+    schedule.simulation->timeline = {};
+    schedule.costs = {};
+    if (schedules_.size() == kMostSchedules) schedules_.clear();
+    return schedules_.emplace(key, std::move(schedule)).first->second;
   }
 
   // More micro-batches live in a simulation than in the bound, so more values may have to be
@@ -538,6 +558,7 @@ class Search {
   std::vector<Recompute> recomputes_;
   PlanParts parts_;
   CollectiveBytes collectives_;
+  UnitPriceCache prices_;
   const LayoutSpace& space_;
   int num_ranks_;
   KeptLayouts& kept_;
@@ -554,6 +575,10 @@ class Search {
   std::vector<int> prefetches_;          // the configured one first
   bool tries_all_offloads_ = false;
   std::map<SimulatedKey, Simulated> simulated_;
+  // Without their timelines and costs, which are large. Layouts that differ in ZeRO alone often
+  // follow each other.
+  static constexpr size_t kMostSchedules = 2048;
+  std::map<SimulatedKey, PricedSchedule> schedules_;
   std::map<std::string, RefusedLayouts> refused_;
   LayoutSearch result_;
 };

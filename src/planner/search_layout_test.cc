@@ -161,7 +161,8 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
     Result<RunPlan> outlined = start_plan(own, {});
     ASSERT_TRUE(outlined.ok() && outline_pipeline(*outlined, parts).ok()) << describe(layout);
     const PricedSchedule priced =
-        price_schedule(*outlined, hardware, collectives, bounds.layer_saved_bytes(layout));
+        price_schedule(*outlined, price_units(*outlined, hardware), hardware, collectives,
+                       bounds.layer_saved_bytes(layout));
     ASSERT_TRUE(priced.simulation.ok()) << priced.simulation.error().message;
     expect_within_bounds(all.back(), bounds, *priced.simulation);
     if (layout.recompute != Recompute::Fit) {
@@ -285,6 +286,7 @@ LayoutSpace space_of_ways(const RunConfig& config) {
 Hardware two_nodes_with_disks() {
   Hardware hardware = two_nodes();
   hardware.offload_bytes_per_s = 1e9;
+  hardware.overlap_share = 0.2;
   return hardware;
 }
 
@@ -309,6 +311,27 @@ TEST(SearchLayout, FindsTheFastestWayOfEveryLayoutInEveryMemory) {
   EXPECT_NE(chosen(corners.front()).transfers->offload, OffloadChoice::None);
   EXPECT_EQ(chosen(corners.back()).transfers->offload, OffloadChoice::None);
   EXPECT_EQ(chosen(corners.back()).mesh.order, space.orders.back());
+}
+
+// On a disk so slow that its time decides, brute_force checks every bound of every ZeRO level and
+// schedule with a file. Most of a step on one pipeline stage is then in its bound.
+TEST(SearchLayout, BoundsKnowTheTimeOfTheFile) {
+  RunConfig config = small_run(ModelFamily::Gpt2, 4);
+  config.batch.global_sequences = 2;
+  config.model.d_model = 256;
+  config.model.d_ff = 1024;
+  config.memory.offload_buffer_bytes = 1 << 20;
+  Hardware hardware = two_nodes_with_disks();
+  hardware.offload_bytes_per_s = 1e7;
+  LayoutSpace space =
+      configured_space(config, {{.dp = 1}, {.dp = 2}, {.dp = 4}, {.pp = 2, .dp = 2}});
+  space.offloads = {OffloadChoice::Optimizer, OffloadChoice::All};
+  const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
+  LayoutBounds bounds(start_plan(config, {}).value(), hardware);
+  for (const PlannedLayout& planned : all) {
+    if (planned.layout.mesh.pp > 1) continue;
+    EXPECT_GT(*bounds.step_s(planned.layout), 0.5 * planned.step_s) << describe(planned.layout);
+  }
 }
 
 // For every layout within reach the front has one that is as fast and hardly larger, and none of

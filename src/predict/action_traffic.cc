@@ -58,6 +58,20 @@ bool sends_anything(const Action& action) {
 
 }  // namespace
 
+int64_t file_bytes(const RankPlan& rank, const Action& action) {
+  switch (action.kind) {
+    case ActionKind::FetchUnits:
+    case ActionKind::OffloadUnits:
+      return block_bytes(unit_blocks(rank.chunks[size_t(action.chunk)], action.first_unit));
+    case ActionKind::FetchPiece:
+    case ActionKind::OffloadPiece:
+      return block_bytes(
+          rank.chunks[size_t(action.chunk)].pieces[size_t(action.microbatch)].blocks);
+    default:
+      return 0;
+  }
+}
+
 std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, int pp) {
   std::map<std::tuple<ActionKind, int, int, int, int, int>, RepeatedAction> repeated;
   for (const Action& action : actions) {
@@ -119,13 +133,9 @@ class ActionTraffic::Work {
         return;
       case ActionKind::FetchUnits:
       case ActionKind::OffloadUnits:
-        bytes_[kFile] +=
-            block_bytes(unit_blocks(rank_->chunks[size_t(action.chunk)], action.first_unit));
-        return;
       case ActionKind::FetchPiece:
       case ActionKind::OffloadPiece:
-        bytes_[kFile] += block_bytes(
-            rank_->chunks[size_t(action.chunk)].pieces[size_t(action.microbatch)].blocks);
+        bytes_[kFile] += file_bytes(*rank_, action);
         return;
       case ActionKind::F:
       case ActionKind::B:

@@ -29,6 +29,10 @@ struct RepeatedAction {
 // is the rank's pipeline index.
 std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, int pp);
 
+// Returns the bytes that an action reads from or writes to the file of memory.offload; 0 if it uses
+// no file.
+int64_t file_bytes(const RankPlan& rank, const Action& action);
+
 // Counts the bytes that the runtime sends for each action (runtime/data_parallel.cc,
 // runtime/pipeline.cc). Caches its results for ranks, layers and buckets that are alike.
 class ActionTraffic {

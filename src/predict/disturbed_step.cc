@@ -23,14 +23,14 @@ Result<PricedPlan> price_plan(const RunPlan& plan, const Hardware& hardware) {
         "other; set parallel.staleness = 0 to disturb ranks");
   }
   CollectiveBytes collective_bytes(comm_cost(plan));
-  PricedSchedule priced = price_schedule(plan, hardware, collective_bytes);
+  const UnitPrices prices = price_units(plan, hardware);
+  PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
   if (!priced.simulation.ok()) return priced.simulation.error();
   PricedPlan result{.plan = plan,
                     .costs = priced.costs,
                     .compute = {},
-                    .stages = predict_stages(plan, hardware, priced, collective_bytes),
+                    .stages = predict_stages(plan, prices, priced, hardware, collective_bytes),
                     .makespan_s = priced.simulation->makespan_s};
-  const UnitPrices prices = price_units(plan, hardware);
   for (const StageSpec& stage : plan.stages) {
     result.compute.push_back(stage_times(prices.of(stage)));
   }

@@ -30,19 +30,19 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
 
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
   CollectiveBytes collective_bytes(comm_cost(plan));
-  return price_schedule(plan, hardware, collective_bytes).simulation;
+  return price_schedule(plan, price_units(plan, hardware), hardware, collective_bytes).simulation;
 }
 
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
   CollectiveBytes collective_bytes(comm_cost(plan));
-  return predict_stages(plan, hardware, price_schedule(plan, hardware, collective_bytes),
-                        collective_bytes);
+  const UnitPrices prices = price_units(plan, hardware);
+  const PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
+  return predict_stages(plan, prices, priced, hardware, collective_bytes);
 }
 
-std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
-                                      const PricedSchedule& priced,
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const UnitPrices& prices,
+                                      const PricedSchedule& priced, const Hardware& hardware,
                                       CollectiveBytes& collective_bytes) {
-  const UnitPrices prices = price_units(plan, hardware);
   std::vector<StepTimes> times(size_t(plan.mesh.pp));
   if (!priced.simulation.ok()) return times;
   for (const RankPlan& rank : plan.pipeline) {
@@ -73,7 +73,7 @@ StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPri
     time.exposed_comm += seconds;
   };
   const double dp_s = predict_overlap(plan, rank, prices, hardware, collective_bytes).exposed_s;
-  const double file_s = predict_offload(plan, rank, prices, hardware, collective_bytes).exposed_s;
+  const double file_s = predict_offload(plan, rank, prices, hardware).exposed_s;
   expose("pp", simulated.exposed_comm_s);
   expose("dp", dp_s);
   expose("file", file_s);

@@ -73,12 +73,12 @@ Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
 // Returns the step times of the ranks of each stage, [pp]: the simulated schedule, the update, and
 // the part of the collectives that nothing hides.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware);
-// Does the same for a schedule that has already been simulated.
-std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware,
-                                      const PricedSchedule& priced,
+// Does the same for a schedule that has already been simulated with the prices of the plan's units.
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const UnitPrices& prices,
+                                      const PricedSchedule& priced, const Hardware& hardware,
                                       CollectiveBytes& collective_bytes);
 
-// The same for the ranks of the stage of one compiled rank, with the prices of the plan's units.
+// The same for the ranks of the stage of one compiled rank.
 StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
                         const PricedSchedule& priced, const Hardware& hardware,
                         CollectiveBytes& collective_bytes);

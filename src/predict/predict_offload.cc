@@ -1,20 +1,12 @@
 #include "predict/predict_offload.h"
 
-#include <map>
-#include <span>
-#include <tuple>
+#include <vector>
 
-#include "predict/predict.h"
+#include "predict/action_times.h"
+#include "predict/action_traffic.h"
 
 namespace trireme {
 namespace {
-
-double file_bytes_of(const AxisBytes& traffic) {
-  for (const auto& [axis, bytes] : traffic) {
-    if (axis == "file") return double(bytes);
-  }
-  return 0.0;
-}
 
 double elements_of(const OffloadPiece& piece) {
   double elements = 0.0;
@@ -25,30 +17,29 @@ double elements_of(const OffloadPiece& piece) {
 }  // namespace
 
 OffloadTimes predict_offload(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
-                             const Hardware& hardware, CollectiveBytes& collective_bytes) {
+                             const Hardware& hardware) {
   const bool has_file = plan.config.memory.offload != OffloadChoice::None;
   if (!has_file || hardware.offload_bytes_per_s <= 0.0) return {};
+  ActionTimes times(rank, prices);
   const auto compute_s = [&](const Action& action) {
-    if (action.chunk < 0) return 0.0;
+    if (action.kind != ActionKind::StepPiece) return times.seconds(action);
     const ChunkTables& chunk = rank.chunks[size_t(action.chunk)];
-    if (action.kind == ActionKind::StepPiece) {
-      const OffloadPiece& piece = chunk.pieces[size_t(action.microbatch)];
-      return price_update(elements_of(piece), plan.shape, hardware);
-    }
-    return seconds_of(prices.of(chunk.stage, action), action.kind);
+    const OffloadPiece& piece = chunk.pieces[size_t(action.microbatch)];
+    return price_update(elements_of(piece), plan.shape, hardware);
   };
-  // A program repeats the same few reads for every micro-batch.
-  std::map<std::tuple<ActionKind, int, int, int>, double> known_s;
+  // A program repeats the same few reads of units for every micro-batch.
+  std::vector<std::vector<double>> known_s;  // [chunk][first unit]; negative: not priced yet
+  for (const ChunkTables& chunk : rank.chunks) {
+    known_s.emplace_back(size_t(num_units(chunk.stage)), -1.0);
+  }
   const auto file_s = [&](const Action& action) {
-    const int which = is_of_piece(action.kind) ? action.microbatch : action.first_unit;
-    const auto [found, is_new] =
-        known_s.try_emplace({action.kind, action.chunk, which, action.num_units}, 0.0);
-    if (is_new) {
-      const AxisBytes traffic = predict_traffic(plan, rank, hardware.ranks_per_node(),
-                                                std::span(&action, 1), collective_bytes);
-      found->second = file_bytes_of(traffic) / hardware.offload_bytes_per_s;
-    }
-    return found->second;
+    const auto seconds = [&] {
+      return double(file_bytes(rank, action)) / hardware.offload_bytes_per_s;
+    };
+    if (is_of_piece(action.kind)) return seconds();
+    double& known = known_s[size_t(action.chunk)][size_t(action.first_unit)];
+    if (known < 0.0) known = seconds();
+    return known;
   };
   return simulate_offload(rank.program, {compute_s, file_s});
 }

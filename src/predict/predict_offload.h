@@ -2,7 +2,6 @@
 
 #include "compile/price.h"
 #include "compile/run_plan.h"
-#include "predict/collective_bytes.h"
 #include "sim/simulate_offload.h"
 
 namespace trireme {
@@ -11,6 +10,6 @@ namespace trireme {
 // it: its program, with the bytes of each action at Hardware::offload_bytes_per_s beside its
 // compute. Nothing where there is no file, or where its speed is unknown.
 OffloadTimes predict_offload(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
-                             const Hardware& hardware, CollectiveBytes& collective_bytes);
+                             const Hardware& hardware);
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 
 #include "compile/link_cost.h"
 #include "compile/price.h"
+#include "predict/action_times.h"
 #include "predict/predict.h"
 
 namespace trireme {
@@ -86,11 +87,8 @@ Overlap reduced_at_the_end(const Program& program,
 Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
                         const Hardware& hardware, CollectiveBytes& collective_bytes) {
   if (rank.microbatches.is_whole()) return {};
-  const auto compute_s = [&](const Action& action) {
-    if (action.chunk < 0) return 0.0;
-    const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
-    return seconds_of(prices.of(stage, action), action.kind);
-  };
+  ActionTimes times(rank, prices);
+  const auto compute_s = [&](const Action& action) { return times.seconds(action); };
   // A program repeats a few collectives for many micro-batches, and most of its units are alike, so
   // times are cached.
   std::map<std::tuple<ActionKind, int, int, int>, double> seconds;

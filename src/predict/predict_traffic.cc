@@ -139,8 +139,10 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
   CollectiveBytes collective_bytes(comm_cost(plan));
-  const std::vector<StepTimes> times = predict_stages(
-      plan, hardware, price_schedule(plan, hardware, collective_bytes), collective_bytes);
+  const UnitPrices prices = price_units(plan, hardware);
+  const PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
+  const std::vector<StepTimes> times =
+      predict_stages(plan, prices, priced, hardware, collective_bytes);
   ActionTraffic counter(plan, hardware.ranks_per_node(), collective_bytes);
   TrafficOfRanks traffic(plan, hardware.ranks_per_node(), counter);
   std::vector<const std::vector<AxisCounts>*> of_stage;

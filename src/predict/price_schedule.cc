@@ -35,8 +35,9 @@ LayerComm StageComm::of(ActionKind kind) const {
   }
 }
 
-PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
-                              CollectiveBytes& collective_bytes, double layer_saved_bytes) {
+PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
+                              const Hardware& hardware, CollectiveBytes& collective_bytes,
+                              double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   std::vector<StageComm> comm(stages.size());
   std::map<std::vector<int64_t>, StageComm> comm_of_content;
@@ -59,7 +60,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
       stages[stage] = spec;
     }
   }
-  Costs costs = pipeline_costs(plan, stages, hardware);
+  Costs costs = pipeline_costs(plan, prices, stages, hardware);
   costs.saved_bytes.clear();
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     StageTimes& times = costs.stages[stage];

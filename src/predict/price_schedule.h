@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compile/price.h"
 #include "compile/run_plan.h"
 #include "predict/collective_bytes.h"
 #include "predict/layer_comm.h"
@@ -26,8 +27,10 @@ struct PricedSchedule {
 
 // Simulates the schedule of one pipeline with the prices of its stages, up to Step. Reads only the
 // places and stages of the ranks (outline_pipeline). `layer_saved_bytes` is what F saves of one
-// layer; the simulated peaks of the ranks are computed from it.
-PricedSchedule price_schedule(const RunPlan& plan, const Hardware& hardware,
-                              CollectiveBytes& collective_bytes, double layer_saved_bytes = 0.0);
+// layer; the simulated peaks of the ranks are computed from it. `prices` are those of the plan's
+// units.
+PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
+                              const Hardware& hardware, CollectiveBytes& collective_bytes,
+                              double layer_saved_bytes = 0.0);
 
 }  // namespace trireme

@@ -1,8 +1,7 @@
 #include "sim/simulate_offload.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <vector>
 
 namespace trireme {
 namespace {
@@ -28,11 +27,15 @@ class OffloadSimulator {
   }
 
  private:
-  using Place = std::tuple<bool, int, int>;  // whether it is a piece, chunk, piece or first unit
-
-  static Place place_of(const Action& action) {
+  // When the last request for the units or the piece of an action is done.
+  double& done_s(const Action& action) {
     const bool is_piece = is_of_piece(action.kind);
-    return {is_piece, action.chunk, is_piece ? action.microbatch : action.first_unit};
+    std::vector<std::vector<double>>& of_chunks = is_piece ? pieces_done_s_ : units_done_s_;
+    const size_t chunk = size_t(action.chunk);
+    const size_t index = size_t(is_piece ? action.microbatch : action.first_unit);
+    if (of_chunks.size() <= chunk) of_chunks.resize(chunk + 1);
+    if (of_chunks[chunk].size() <= index) of_chunks[chunk].resize(index + 1, 0.0);
+    return of_chunks[chunk][index];
   }
 
   void follow(const Action& action) {
@@ -44,11 +47,11 @@ class OffloadSimulator {
         const double seconds = costs_.file_s(action);
         file_free_s_ = std::max(file_free_s_, clock_s_) + seconds;
         times_.file_s += seconds;
-        done_s_[place_of(action)] = file_free_s_;
+        done_s(action) = file_free_s_;
         return;
       }
       case ActionKind::StepPiece:
-        wait_for(place_of(action));
+        wait_until(done_s(action));
         break;
       default:
         wait_for_units(action);
@@ -57,15 +60,13 @@ class OffloadSimulator {
   }
 
   void wait_for_units(const Action& action) {
-    if (action.chunk < 0) return;
-    const int end = action.num_units == 0 ? kMostUnits : action.first_unit + action.num_units;
-    const auto first = done_s_.lower_bound({false, action.chunk, action.first_unit});
-    const auto last = done_s_.lower_bound({false, action.chunk, end});
-    for (auto unit = first; unit != last; ++unit) wait_until(unit->second);
-  }
-  void wait_for(const Place& place) {
-    const auto found = done_s_.find(place);
-    if (found != done_s_.end()) wait_until(found->second);
+    if (action.chunk < 0 || size_t(action.chunk) >= units_done_s_.size()) return;
+    const std::vector<double>& units = units_done_s_[size_t(action.chunk)];
+    const size_t first = size_t(action.first_unit);
+    const size_t end = action.num_units == 0
+                           ? units.size()
+                           : std::min(units.size(), first + size_t(action.num_units));
+    for (size_t unit = first; unit < end; ++unit) wait_until(units[unit]);
   }
   void wait_until(double at_s) {
     if (at_s <= clock_s_) return;
@@ -73,11 +74,11 @@ class OffloadSimulator {
     clock_s_ = at_s;
   }
 
-  static constexpr int kMostUnits = 1 << 30;
   const OffloadCosts& costs_;
   double clock_s_ = 0;
   double file_free_s_ = 0;
-  std::map<Place, double> done_s_;  // of the last request
+  std::vector<std::vector<double>> units_done_s_;   // [chunk][first unit]
+  std::vector<std::vector<double>> pieces_done_s_;  // [chunk][piece]
   OffloadTimes times_;
 };
 
