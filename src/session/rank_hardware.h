@@ -1,0 +1,34 @@
+#pragma once
+
+#include <type_traits>
+
+#include "agent/job_page.h"
+#include "comm/calibrate_comm.h"
+#include "compile/run_plan.h"
+#include "schema/ceilings.h"
+#include "schema/hardware.h"
+
+namespace trireme {
+
+int ranks_on_host(const RunPlan& plan, const HostFacts& host);
+
+// One rank's share of the machines of the run.
+Hardware hardware_of(const Ceilings& ceilings, const MeasuredCalls& calls, int num_ranks);
+
+// One rank's share of a hardware file, whose rates are those of `threads` threads together.
+Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host);
+
+// The file of which one rank's share is `hardware`.
+Hardware of_all_ranks(Hardware hardware, const RunPlan& plan);
+
+// A machine as a session has measured it, for later epochs of the job.
+struct MeasuredMachine {
+  int num_ranks = 0;
+  Ceilings ceilings;
+  MeasuredCalls calls;
+  double offload_bytes_per_s = 0.0;
+};
+static_assert(std::is_trivially_copyable_v<MeasuredMachine>);
+static_assert(sizeof(MeasuredMachine) <= sizeof(JobPage::measured));
+
+}  // namespace trireme
