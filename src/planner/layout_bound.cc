@@ -285,11 +285,9 @@ double LayoutBounds::dp_bytes_per_s(const LayoutChoice& layout, Orders orders,
 }
 
 // With hybrid sharding a gradient takes two links: a rank scatters all of it among the ranks that
-// shard the parameters, and sums its own part with the replicas of these. Ranks that share a node
-// may send fewer bytes than the bound counts.
+// shard the parameters, and sums its own part with the replicas of these.
 double LayoutBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const {
   const RankSpan dp = span_of(mesh, MeshAxis::Dp);
-  if ((dp.count - 1) * dp.stride < hardware_.ranks_per_node()) return 0.0;
   const auto of_shards = int64_t(shards);
   const double near = group_link(hardware_, {of_shards, dp.stride}).bytes_per_s;
   const int64_t replicas = dp.count / of_shards;
