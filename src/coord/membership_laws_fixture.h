@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,11 +53,14 @@ class MembershipLaws {
     return "";
   }
 
-  // An epoch has one membership. It loses no committed step, and half of the parts of the step
-  // before its first one are there.
-  std::string on_start(const StartRanks& start) {
+  // An epoch has one membership, and each host starts it once. It loses no committed step, and half
+  // of the parts of the step before its first one are there.
+  std::string on_start(const std::string& host, const StartRanks& start) {
     const Membership& membership = start.membership;
     const int64_t epoch = membership.epoch;
+    if (!starts_.emplace(epoch, host).second) {
+      return fmt::format("{} starts epoch {} twice", host, epoch);
+    }
     const auto [known, is_new] = started_.emplace(epoch, membership);
     newest_ = std::max(newest_, epoch);
     if (known->second != membership) return fmt::format("epoch {} has two memberships", epoch);
@@ -146,11 +150,12 @@ class MembershipLaws {
   }
 
   const std::vector<SimulatedHost>& hosts_;
-  std::map<int64_t, Membership> started_;    // by epoch
-  std::map<int64_t, double> claimed_s_;      // by epoch
-  std::map<int64_t, int64_t> committed_in_;  // newest step by epoch
-  MembershipRecord record_;                  // as it stands in the Coord
-  int64_t newest_ = 0;                       // epoch that has started
+  std::set<std::pair<int64_t, std::string>> starts_;  // epoch and host
+  std::map<int64_t, Membership> started_;             // by epoch
+  std::map<int64_t, double> claimed_s_;               // by epoch
+  std::map<int64_t, int64_t> committed_in_;           // newest step by epoch
+  MembershipRecord record_;                           // as it stands in the Coord
+  int64_t newest_ = 0;                                // epoch that has started
   int64_t committed_step_ = 0;
   int64_t num_committed_ = 0;
 };

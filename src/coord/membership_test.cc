@@ -13,10 +13,11 @@ namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kShortSeeds = 100;
+constexpr uint64_t kLongSeeds = 2'000;
 #else
 constexpr uint64_t kShortSeeds = 2'000;
-#endif
 constexpr uint64_t kLongSeeds = 100'000;
+#endif
 
 // Seeds that have broken a law once. They stay here for good.
 const std::vector<uint64_t> kOnceBroken = {};

@@ -230,7 +230,7 @@ class SimulatedJob {
     const Membership& membership = start.membership;
     time_.note("{} starts epoch {} at step {}", hosts_[size_t(index)].name, membership.epoch,
                membership.first_step);
-    check(laws_.on_start(start));
+    check(laws_.on_start(hosts_[size_t(index)].name, start));
     last_start_s_ = time_.now_s();
     plan_write(index, membership.epoch);
     if (laws_.has_half(start, time_.now_s())) {
