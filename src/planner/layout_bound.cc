@@ -36,18 +36,23 @@ double unaligned_bytes(const TensorTable& table) {
   return bytes;
 }
 
+// The results for all items, of which there is at least one, taken together by `join`.
+template <typename Item, typename Join, typename Of>
+auto joined_over(const std::vector<Item>& items, Join join, Of of) {
+  auto joined = of(items.front());
+  for (size_t i = 1; i < items.size(); ++i) joined = join(joined, of(items[i]));
+  return joined;
+}
+
 // The result for the exchange of a layout, or the results for any of some exchanges, taken together
 // by `join`.
 template <typename T, typename Join, typename Of>
 T joined_of(const std::vector<LayerExchange>& any_of, LayoutChoice layout, Join join, Of of) {
   if (any_of.empty()) return of(layout);
-  layout.exchange = any_of.front();
-  T joined = of(layout);
-  for (size_t i = 1; i < any_of.size(); ++i) {
-    layout.exchange = any_of[i];
-    joined = join(joined, of(layout));
-  }
-  return joined;
+  return joined_over(any_of, join, [&](const LayerExchange& exchange) -> T {
+    layout.exchange = exchange;
+    return of(layout);
+  });
 }
 
 template <typename Pick>
@@ -256,14 +261,10 @@ const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutCho
     return ExchangeTimes{std::min(a.forward_s, b.forward_s), std::min(a.backward_s, b.backward_s)};
   };
   const auto in_any_order = [&](LayoutChoice one) {
-    const std::vector<Mesh> meshes = meshes_of(one);
-    one.mesh = meshes.front();
-    ExchangeTimes times = price_exchanges(one);
-    for (size_t i = 1; i < meshes.size(); ++i) {
-      one.mesh = meshes[i];
-      times = least(times, price_exchanges(one));
-    }
-    return times;
+    return joined_over(meshes_of(one), least, [&](const Mesh& mesh) {
+      one.mesh = mesh;
+      return price_exchanges(one);
+    });
   };
   found->second = joined_of<ExchangeTimes>(any_of_, layout, least, in_any_order);
   return found->second;
