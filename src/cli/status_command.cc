@@ -16,14 +16,12 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int64_t kMostStatusBytes = int64_t{1} << 20;
 
 struct FoundJob {
   std::string path;
   std::string text;
-  Json json;
+  nlohmann::json json;
   bool is_alive = false;  // its agent runs on this host
   int agent = 0;
 };
@@ -38,33 +36,33 @@ Result<FoundJob> find_job(const std::string& run_dir) {
   }
   found.text = *text;
   const bool is_small = check_json_limits(found.text).ok();
-  found.json = is_small ? Json::parse(found.text, nullptr, false) : Json();
+  found.json = is_small ? nlohmann::json::parse(found.text, nullptr, false) : nlohmann::json();
   try {
-    const Json& agent = found.json.at("agent");
+    const nlohmann::json& agent = found.json.at("agent");
     found.agent = agent.at("pid").get<int>();
     const auto start = agent.at("start").get<uint64_t>();
     const bool is_here = agent.at("host").get<std::string>() == host_name();
     found.is_alive =
         is_here && found.agent > 1 && start != 0 && start_of_process(found.agent) == start;
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return damaged(found.path + " is not a status of a run: remove it");
   }
   return found;
 }
 
 std::string status_text(const FoundJob& job) {
-  const Json& json = job.json;
+  const nlohmann::json& json = job.json;
   std::string state = json.at("state").get<std::string>();
   if (state != "ended" && !job.is_alive) state = "its agent does not run on this host any more";
   std::string text = fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
                                  json.at("epoch").get<int64_t>(), json.at("step").get<int64_t>(),
                                  json.at("saved_step").get<int64_t>());
-  for (const Json& rank : json.at("ranks")) {
+  for (const nlohmann::json& rank : json.at("ranks")) {
     text += fmt::format("rank {:<4} {}  process {:<8} {}\n", rank.at("rank").get<int>(),
                         rank.at("host").get<std::string>(), rank.at("pid").get<int>(),
                         rank.at("state").get<std::string>());
   }
-  for (const Json& failure : json.at("failures")) {
+  for (const nlohmann::json& failure : json.at("failures")) {
     text += fmt::format("failure {} after step {}: {}\n", failure.at("number").get<int>(),
                         failure.at("step").get<int64_t>(), failure.at("cause").get<std::string>());
   }
@@ -81,7 +79,7 @@ Result<int> run_status(const StatusOptions& options, CommandIo& io) {
   }
   try {
     io.out << status_text(job);
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return damaged(job.path + " is not a status of a run: remove it");
   }
   return 0;
