@@ -57,6 +57,22 @@ Result<int> exit_code_of(const Status& status) {
   return 0;
 }
 
+Option run_folder_option(std::string& target) {
+  return {.name = "out",
+          .value_name = "DIR",
+          .doc = "the run directory; by default runs/ followed by the name of the configuration",
+          .target = &target,
+          .completion = Completion::Folder};
+}
+
+Option resume_option(std::string& target) {
+  return {.name = "resume",
+          .value_name = "auto|PATH",
+          .doc = "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
+          .target = &target,
+          .completion = Completion::Folder};
+}
+
 Command train_command() {
   auto options = std::make_shared<TrainOptions>();
   return {
@@ -68,24 +84,14 @@ Command train_command() {
           "finishes the step, saves and exits with code 130. After the second one it ends at once, "
           "without saving.",
       .arguments = {run_config_argument(options->config.files)},
-      .options =
-          {set_option(options->config.overrides),
-           ranks_option(options->config.ranks),
-           {.name = "out",
-            .value_name = "DIR",
-            .doc = "the run directory; by default runs/ followed by the name of the configuration",
-            .target = &options->out,
-            .completion = Completion::Folder},
-           {.name = "resume",
-            .value_name = "auto|PATH",
-            .doc =
-                "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
-            .target = &options->resume,
-            .completion = Completion::Folder},
-           {.name = "dry-run",
-            .doc = "print what would run and what it needs, without running it",
-            .target = &options->dry_run},
-           {.name = "json", .doc = "print the dry run as JSON", .target = &options->json}},
+      .options = {set_option(options->config.overrides),
+                  ranks_option(options->config.ranks),
+                  run_folder_option(options->out),
+                  resume_option(options->resume),
+                  {.name = "dry-run",
+                   .doc = "print what would run and what it needs, without running it",
+                   .target = &options->dry_run},
+                  {.name = "json", .doc = "print the dry run as JSON", .target = &options->json}},
       .examples = {"trireme train configs/tiny-gpt2.toml --out /tmp/run",
                    "trireme train configs/demo.toml --set run.steps=100 --resume auto"},
       .run = [options](CommandIo& io) { return run_train(*options, io); }};
@@ -110,17 +116,8 @@ Command launch_command() {
       .options =
           {set_option(options->config.overrides),
            ranks_option(options->config.ranks),
-           {.name = "out",
-            .value_name = "DIR",
-            .doc = "the run directory; by default runs/ followed by the name of the configuration",
-            .target = &options->out,
-            .completion = Completion::Folder},
-           {.name = "resume",
-            .value_name = "auto|PATH",
-            .doc =
-                "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
-            .target = &options->resume,
-            .completion = Completion::Folder},
+           run_folder_option(options->out),
+           resume_option(options->resume),
            {.name = "max-restarts",
             .value_name = "N",
             .doc = "how many failures within an hour the run survives; 0: the first one ends it",
