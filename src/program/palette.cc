@@ -116,25 +116,14 @@ std::vector<std::pair<std::string, Color>> report_palette() {
         ActionKind::SumGrad, ActionKind::Unshard, ActionKind::OffloadUnits, ActionKind::Step}) {
     palette.emplace_back("op-" + std::string(drawn_kind(kind)), color_of(kind));
   }
-  palette.insert(palette.end(), {{"op-waited", kSlate},
-                                 {"mem-params", kBlue},
-                                 {"mem-grads", kRed},
-                                 {"mem-optimizer", kTeal},
-                                 {"mem-activations", kOrange},
-                                 {"mem-comm", kViolet},
-                                 {"mem-scratch", kGrey},
-                                 {"time-compute", kBlue},
-                                 {"time-optimizer", kTeal},
-                                 {"time-data", kGreen},
-                                 {"time-exposed", kRed},
-                                 {"time-dp", kRed},
-                                 {"time-tp", kViolet},
-                                 {"time-pp", kOrange},
-                                 {"time-cp", kPink},
-                                 {"time-ep", kSand},
-                                 {"time-world", kSky},
-                                 {"time-file", kSlate},
-                                 {"time-bubble", kGrey}});
+  palette.insert(palette.end(),
+                 {{"op-waited", kSlate},     {"mem-params", kBlue},        {"mem-grads", kRed},
+                  {"mem-optimizer", kTeal},  {"mem-activations", kOrange}, {"mem-comm", kViolet},
+                  {"mem-scratch", kGrey},    {"mem-snapshot", kSand},      {"time-compute", kBlue},
+                  {"time-optimizer", kTeal}, {"time-data", kGreen},        {"time-exposed", kRed},
+                  {"time-dp", kRed},         {"time-tp", kViolet},         {"time-pp", kOrange},
+                  {"time-cp", kPink},        {"time-ep", kSand},           {"time-world", kSky},
+                  {"time-file", kSlate},     {"time-bubble", kGrey}});
   return palette;
 }
 

@@ -1,7 +1,8 @@
 // The memory map of a rank: the actions of its Program from left to right, addresses from bottom to
 // top, and the live bytes above it.
 const classNames = {params: 'parameters', grads: 'gradients', optimizer: 'optimizer state',
-                    activations: 'activations', comm: 'messages', scratch: 'scratch'};
+                    activations: 'activations', comm: 'messages', scratch: 'scratch',
+                    snapshot: 'copy for a checkpoint'};
 const curveHeight = 76;
 
 class MemoryMap {
