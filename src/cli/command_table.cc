@@ -57,6 +57,8 @@ Result<int> exit_code_of(const Status& status) {
   return 0;
 }
 
+namespace {
+
 Option run_folder_option(std::string& target) {
   return {.name = "out",
           .value_name = "DIR",
@@ -72,6 +74,8 @@ Option resume_option(std::string& target) {
           .target = &target,
           .completion = Completion::Folder};
 }
+
+}  // namespace
 
 Command train_command() {
   auto options = std::make_shared<TrainOptions>();
