@@ -11,23 +11,23 @@
 namespace trireme {
 
 // Shared memory of a job on one host. The agent makes it and its ranks map it, so it outlives every
-// rank. Only the first rank of the epoch writes it, and only the agent and the first rank of a
-// later epoch read it. Zero bytes are a page on which nothing has happened. Times are those of the
-// monotonic clock, which all processes of a host share.
+// rank. Only the first rank of the running epoch writes it. The agent and the ranks of later epochs
+// read it. If nothing has happened yet, all bytes are zero. Times are those of the monotonic clock,
+// which all processes of a host share.
 struct JobPage {
   std::atomic<int64_t> step;            // last step done
-  std::atomic<int64_t> step_ns;         // when it was done, or its state was loaded
+  std::atomic<int64_t> step_ns;         // when it was done, or when its state was loaded
   std::atomic<int64_t> saved_step;      // of the newest checkpoint that this job has written
   std::atomic<int64_t> furthest_step;   // greatest `step` so far
-  std::atomic<int64_t> furthest_ns;     // when it was done, or when training was ready for more
+  std::atomic<int64_t> furthest_ns;     // when it was done, or when the next step could begin
   std::atomic<int64_t> begun_ns;        // when training was ready for the first time
   std::atomic<uint64_t> trained_epoch;  // the newest epoch that has done a step
   std::atomic<int64_t> first_step_ns;   // the end of its first step
-  std::atomic<int64_t> told_failures;   // number of failures that metrics.jsonl has
+  std::atomic<int64_t> told_failures;   // number of failures that are in metrics.jsonl
   std::atomic<int64_t> redone_steps;    // steps done twice, of the whole job
-  std::atomic<int64_t> lost_ns;         // time until each failure was made up for
+  std::atomic<int64_t> lost_ns;         // from furthest_ns until that step is done again; a sum
   std::atomic<int32_t> measured_bytes;  // 0: nothing was measured yet
-  std::array<std::byte, 512> measured;  // of this machine, as a session has measured it
+  std::array<std::byte, 512> measured;  // a MeasuredMachine (session/rank_hardware.h)
 };
 
 // A JobPage in memory of its own that other processes can map.
@@ -48,7 +48,7 @@ class SharedJobPage {
  private:
   SharedJobPage(JobPage* page, int fd) : page_(page), fd_(fd) {}
   JobPage* page_;
-  int fd_;  // -1: owned by somebody else
+  int fd_;  // -1: another object owns it
 };
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Where a job stands. Its agent writes this into the folder of the run, for `trireme status` and
+// The state of a job. Its agent writes it into the folder of the run, for `trireme status` and
 // `trireme stop`.
 struct JobStatus {
   struct Rank {
@@ -16,7 +16,7 @@ struct JobStatus {
     std::string state;  // starting, training, waiting or ended
   };
   int agent_pid = 0;
-  uint64_t agent_start = 0;  // tells the process from a later one with the same number
+  uint64_t agent_start = 0;  // distinguishes the process from a later one with the same pid
   std::string host;
   std::string state;  // running, recovering or ended
   uint64_t epoch = 1;
@@ -24,15 +24,16 @@ struct JobStatus {
   int64_t saved_step = 0;
   double time_s = 0.0;  // Unix time of this report
   std::vector<Rank> ranks;
-  std::vector<std::string> failures;  // of the job, as JSON objects
+  std::vector<std::string> failures;  // the last ones of the job, as JSON objects
 };
 
 inline constexpr const char* kStatusFile = "agent.json";
 
 std::string to_json(const JobStatus& status);
-// When a process was started, in ticks since the machine was; 0: there is no such process.
+// Returns when a process was started, in clock ticks since the boot; 0 if it does not exist.
 uint64_t start_of_process(int pid);
-// Replaces the file at once. A report that is lost does not matter, so the disk is not waited for.
+// Replaces the file in one step (rename). It does not wait for the disk and ignores failures,
+// because the next report replaces this one.
 void write_status(const std::string& path, const JobStatus& status);
 
 }  // namespace trireme

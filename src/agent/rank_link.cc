@@ -37,7 +37,7 @@ Result<RankLink> RankLink::open(const LinkDescriptors& descriptors) {
   return RankLink(descriptors, std::move(page));
 }
 
-// If the agent is gone, this process is killed, too, so a report that is lost does not matter.
+// A lost report does not matter, because this process is killed if its agent is gone.
 void RankLink::tell(RankReport::Kind kind, uint64_t epoch, const std::string& text) const {
   RankReport report{.kind = kind, .epoch = epoch};
   std::memcpy(report.text, text.data(), std::min(text.size(), sizeof report.text - 1));
@@ -52,7 +52,7 @@ std::optional<EpochOrder> RankLink::receive_order(uint64_t least_epoch) const {
     if (got != ssize_t(sizeof order)) return std::nullopt;
     order.failures[sizeof order.failures - 1] = '\0';
     if (order.epoch < least_epoch) continue;
-    if (order.rank == 0) ::dup2(own_.terminal, STDERR_FILENO);  // it may have been another rank
+    if (order.rank == 0) ::dup2(own_.terminal, STDERR_FILENO);  // it may have had another number
     return order;
   }
 }

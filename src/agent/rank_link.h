@@ -10,10 +10,10 @@
 
 namespace trireme {
 
-// What a rank tells its agent.
+// A message from a rank to its agent.
 struct RankReport {
   enum class Kind : int32_t {
-    Joined,  // it has joined the epoch; from now on it takes signals
+    Joined,  // it has joined the epoch; from now on a signal makes it save
     Lost,    // another rank is lost; this one has ended the epoch and waits for the next one
     Failed,  // it ends because of `text`
   };
@@ -23,7 +23,7 @@ struct RankReport {
   char text[2048] = {};  // ends with 0
 };
 
-// What an agent tells a rank: its place in the next epoch, and the failures before it.
+// A message from an agent to a rank: its place in the next epoch, and the failures before it.
 struct EpochOrder {
   uint64_t epoch = 0;
   int32_t rank = 0;
@@ -32,12 +32,12 @@ struct EpochOrder {
   int32_t num_failures = 0;   // of the job so far
   int64_t lost_step = 0;      // last step done before the failure
   int64_t last_sign_ns = 0;   // when it was done
-  int64_t detected_ns = 0;    // the agent has noticed the failure
-  int64_t classified_ns = 0;  // it knows what has failed, and all other ranks wait
-  int64_t made_ns = 0;        // it has made the epoch
+  int64_t detected_ns = 0;    // when the agent noticed the failure
+  int64_t classified_ns = 0;  // when it knew the cause, and all other ranks waited
+  int64_t made_ns = 0;        // when it made the epoch
   int32_t first_told = 0;     // number of the first failure in `failures`, from 1
   int32_t reserved = 0;
-  char failures[6144] = {};  // lines of metrics.jsonl that it may not have yet; ends with 0
+  char failures[6144] = {};  // lines that metrics.jsonl may not have yet; ends with 0
 };
 
 // The descriptors that a rank inherits from its agent.
@@ -53,7 +53,7 @@ std::string link_text(const LinkDescriptors& link);
 // Returns nullopt for "".
 Result<std::optional<LinkDescriptors>> link_in(const std::string& text);
 
-// The side of a rank.
+// The rank's end of the connection to its agent.
 class RankLink {
  public:
   static Result<RankLink> open(const LinkDescriptors& descriptors);
@@ -66,7 +66,8 @@ class RankLink {
   // Reports that the epoch is over, and waits for the place in a later one. Returns nullopt if the
   // agent wants this rank to end.
   std::optional<EpochOrder> next_epoch(uint64_t epoch, const std::string& why) const;
-  // The order by which a rank of a later epoch than the first was started.
+  // Waits for the order of epoch `least_epoch` or a later one. Returns nullopt if the agent wants
+  // this rank to end. A rank that is started for a later epoch than the first calls it first.
   std::optional<EpochOrder> receive_order(uint64_t least_epoch) const;
 
  private:

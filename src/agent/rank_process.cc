@@ -20,7 +20,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kFailedExit = 5;     // as of ErrorKind::Runtime
+constexpr int kFailedExit = 5;     // the same as for ErrorKind::Runtime
 constexpr int kStoppedExit = 130;  // of a rank that has saved after a signal
 constexpr int64_t kMostOutput = 64 << 10;
 

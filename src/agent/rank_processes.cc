@@ -146,7 +146,7 @@ class Agent {
   Phase phase_ = Phase::Running;
   std::optional<Gathering> gathering_;
   std::optional<Deadline> grace_;
-  bool must_start_settle_ = false;  // ranks that are starting, too, must report
+  bool must_start_settle_ = false;  // ranks that are still starting must report, too
   int first_failed_ = -1;           // of this epoch
   int last_signal_ = 0;
   bool was_asked_to_stop_ = false;  // before the failure
@@ -218,8 +218,9 @@ void Agent::take_signals() {
   pass_signals();
 }
 
-// A rank that starts again would be ended by a signal before it can save, so it gets the first one
-// once it has joined. After the second one nothing is saved.
+// In a later epoch, a signal would end a starting rank before it can save. It gets the first signal
+// once it has joined. The second signal is passed on at once, because it ends the run without
+// saving.
 void Agent::pass_signals() {
   for (RankProcess& rank : ranks_) {
     const bool is_deaf = rank.state == State::Starting && place_.epoch > 1 && num_signals_ == 1;
@@ -330,7 +331,7 @@ void Agent::begin_ending(double grace_s) {
   }
 }
 
-// All that could report has done so.
+// Every rank has ended or waits: begins the next epoch, or ends the run.
 void Agent::decide() {
   times_.classified_ns = steady_now_ns();
   const JobFailure found = failure();
@@ -345,7 +346,7 @@ void Agent::decide() {
   begin_ending(kEndGraceS);
 }
 
-// Leaves the lost ranks out: survivors take the first places of a smaller layout.
+// Gives the survivors the first places of a smaller layout, without the lost ranks.
 bool Agent::lay_out_anew() {
   std::erase_if(ranks_, [](RankProcess& rank) {
     const bool is_gone = rank.pid < 0;
@@ -373,7 +374,7 @@ void Agent::add_failures(EpochOrder& order) const {
   for (int number = order.first_told; number <= order.num_failures; ++number) {
     lines += failure_line(failures[size_t(number - 1)], number, processes_.host);
   }
-  // Of more failures than fit, the last ones are kept.
+  // If not all failures fit, the last ones are kept.
   while (lines.size() >= sizeof order.failures) lines.erase(0, lines.find('\n') + 1);
   std::memcpy(order.failures, lines.data(), lines.size());
 }
@@ -416,7 +417,7 @@ Status Agent::begin_epoch() {
   return Done{};
 }
 
-// Before training begins, the folder may be that of another run.
+// Writes nothing before training begins, because the folder may still be that of another run.
 void Agent::report(bool at_once) {
   if (processes_.status_file.empty() || page_->begun_ns == 0) return;
   const int64_t now = steady_now_ns();

@@ -11,30 +11,31 @@
 
 namespace trireme {
 
-// An agent starts the same command on its host once for every rank.
+// The options of an agent, which starts the same command on its host once for every rank.
 struct RankProcesses {
   std::vector<std::string> command;  // program and arguments
   int ranks = 1;
   double start_timeout_s = 60.0;  // for all ranks to join
   TcpLog log = {};
-  // How many failures within an hour the job survives. Ranks must use a RankLink (rank_link.h).
+  // Greatest number of failures within an hour that the job survives. If it is not 0, ranks must
+  // use a RankLink (rank_link.h).
   int max_restarts = 0;
   int dp = 1;  // of the layout
-  // Returns the greatest dp for which at most so many ranks are enough, and the number of ranks it
-  // needs; 0 for dp if there is none. If it is set, ranks that are lost are not started again.
+  // Returns the greatest dp that needs at most `most_ranks` ranks, and the number that it needs; dp
+  // is 0 if there is none. If this function is set, lost ranks are not started again.
   std::function<std::pair<int, int>(int most_ranks)> shrink = {};
   std::string host = {};  // name of this host, for reports
   // File for the JobStatus, once training has begun; "": none.
   std::string status_file = {};
 };
 
-// The end of a job says how its ranks have ended.
+// The result of a job, after all its ranks have ended.
 struct RanksEnd {
   int exit_code = 0;                 // of the rank that failed first; 5 if a signal has killed it
   int first_failed = -1;             // rank; -1: none
   std::string why;                   // how it ended, such as "was killed by signal 9 (Killed)"
   std::string error_output;          // its standard error, unless it is rank 0
-  std::string why_no_restart;        // "" if none was considered
+  std::string why_no_restart;        // "" if a restart was not considered
   std::vector<JobFailure> failures;  // all of the job
   int64_t told_failures = 0;         // number of those that metrics.jsonl has
 };

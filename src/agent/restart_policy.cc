@@ -10,11 +10,11 @@ namespace trireme {
 namespace {
 
 constexpr int kMostWithoutProgress = 3;
-// The first rank tells of a step only at its end, so the step of a failure is known within one.
+// The first rank reports a step only at its end, so the step of a failure may be off by one.
 constexpr int64_t kSameSteps = 1;
 constexpr int64_t kWindowNs = 3600 * int64_t{1'000'000'000};
 
-// A process that others kill or stop has not failed by its own work.
+// True if the rank failed by its own work. False if it was killed or stopped from outside.
 bool is_own(const JobFailure& failure) {
   return failure.kind == "crashed" || failure.kind == "failed";
 }

@@ -24,11 +24,11 @@ struct JobFailure {
 // The text of a failure as a line of metrics.jsonl. `number` counts the failures of the job from 1.
 std::string failure_line(const JobFailure& failure, int number, const std::string& host);
 
-// Decides whether a job goes on after a failure.
+// Decides whether a job resumes after a failure.
 class RestartPolicy {
  public:
   explicit RestartPolicy(int max_restarts) : max_restarts_(max_restarts) {}
-  // Notes the failure. Returns why the job must end, or "" if it goes on.
+  // Records the failure. Returns why the job must end, or "" if it resumes.
   std::string why_end(const JobFailure& failure);
   const std::vector<JobFailure>& failures() const { return failures_; }
 

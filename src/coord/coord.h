@@ -13,12 +13,12 @@ namespace trireme {
 
 using LeaseId = int64_t;  // 0: no lease
 
-// A key as a Coord holds it.
+// One key of a Coord, with its value and its version.
 struct CoordEntry {
   std::string key;
   std::string value;
-  // Grows with every change of any key and is never used again, also not after the key was removed.
-  // 0: the key does not exist.
+  // It grows with every change of any key. It is never used again, not even after the key was
+  // removed. It is 0 if the key does not exist.
   int64_t version = 0;
   LeaseId lease = 0;  // the key vanishes with this lease
 
@@ -39,15 +39,15 @@ struct CoordSwap {
 
 // A small store that all hosts of a job agree on: keys with versions, and leases that end when
 // their owner falls silent. Every call takes effect at one moment between its start and its end.
-// A call returns an error at its deadline at the latest. The error says what was asked of whom. The
-// call may have taken effect nevertheless, and may even take effect later.
+// A call that is not answered by its deadline returns an error, which names the store. After an
+// error the call may have taken effect nevertheless, and may even take effect later.
 class Coord {
  public:
   virtual ~Coord() = default;
   virtual std::string name() const = 0;  // such as file:my/coord
 
   virtual Result<CoordEntry> get(const std::string& key, Deadline deadline) = 0;
-  // The entries whose keys begin with `prefix`, sorted by key, all of the same moment.
+  // Returns the entries whose keys begin with `prefix`, sorted by key, as they were at one moment.
   virtual Result<std::vector<CoordEntry>> list(const std::string& prefix, Deadline deadline) = 0;
   // Writes or removes a key if it has the expected version. A write that is bound to a lease that
   // has ended is an error.
@@ -56,7 +56,7 @@ class Coord {
   // Grants a lease that ends `seconds` after it was renewed the last time. It may end later, but
   // not earlier.
   virtual Result<LeaseId> grant(double seconds, Deadline deadline) = 0;
-  // Renews a lease. False: it has ended, and its keys are gone.
+  // Renews a lease. Returns false if it has ended; then its keys are gone.
   virtual Result<bool> keep_alive(LeaseId lease, Deadline deadline) = 0;
   // Ends a lease and removes its keys.
   virtual Status revoke(LeaseId lease, Deadline deadline) = 0;
@@ -66,11 +66,11 @@ class Coord {
 // are kept apart by `job`.
 Result<std::unique_ptr<Coord>> open_coord(const std::string& where, const std::string& job);
 
-// Waits until the key has another version than `known_version`. An error at the deadline.
+// Waits until the key has another version than `known_version`. Returns an error at the deadline.
 Result<CoordEntry> wait_for_change(Coord& coord, const std::string& key, int64_t known_version,
                                    Deadline deadline);
 
-// A call as data, for a protocol that makes no calls itself.
+// Describes a call, for a protocol that makes no calls itself.
 struct CoordCall {
   enum class Kind { List, CompareAndSwap, Grant, KeepAlive, Revoke };
   Kind kind = Kind::List;

@@ -42,7 +42,7 @@ std::string coord_folder(const std::string& name) {
   return testing::TempDir() + "coord_" + name + std::to_string(::getpid());
 }
 
-// The laws of a Coord, for every kind of it.
+// The laws that every kind of Coord obeys.
 class CoordLaws : public testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() { etcd().reset(); }
@@ -63,7 +63,7 @@ class CoordLaws : public testing::TestWithParam<std::string> {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // One more user of the same store, in a job named after the test.
+  // Opens the store for one more user, in a job named after the test.
   std::unique_ptr<Coord> open() const {
     auto opened = open_coord(where_, testing::UnitTest::GetInstance()->current_test_info()->name());
     EXPECT_TRUE(opened.ok());
@@ -215,7 +215,7 @@ class JobOnCoord {
     }
   }
 
-  // Lets time pass until all agents run this epoch. False: they do not within a lease.
+  // Lets time pass until all agents run this epoch. Returns false if they do not within a lease.
   bool reach(int64_t epoch) {
     for (const double end_s = now_s_ + 60.0; now_s_ < end_s; now_s_ += 10.0) {
       for (auto& [name, agent] : agents_) follow(name, agent.on_tick(now_s_));

@@ -29,7 +29,7 @@ int64_t etcd_number(const EtcdJson& object, const char* key) {
   return number;
 }
 
-// The end of the range of all keys with this prefix.
+// Returns the end of the range of all keys with this prefix.
 std::string end_of_prefix(std::string prefix) {
   prefix.back() = char(prefix.back() + 1);
   return prefix;

@@ -9,10 +9,10 @@
 namespace trireme {
 
 // A Coord in etcd (version 3.4 or later), through its JSON gateway. Its keys begin with
-// trireme/JOB/. Leases have whole seconds there, and are rounded up.
+// trireme/JOB/. etcd counts leases in whole seconds, so they are rounded up.
 class EtcdCoord : public Coord {
  public:
-  // `address`: HOST:PORT. Nothing is sent yet.
+  // `address`: HOST:PORT. The constructor sends nothing.
   EtcdCoord(std::string address, const std::string& job)
       : address_(std::move(address)), prefix_("trireme/" + job + "/") {}
   std::string name() const override { return "etcd:" + address_; }
@@ -25,8 +25,8 @@ class EtcdCoord : public Coord {
   Status revoke(LeaseId lease, Deadline deadline) override;
 
  private:
-  // Returns what `read` makes of the answer. `is_ended`, if not null, is set if etcd says that the
-  // lease does not exist.
+  // Sends a question and returns the JSON of the answer. If etcd says that the lease does not exist
+  // and `is_ended` is not null, sets it and returns an empty object.
   Result<nlohmann::json> ask(const std::string& path, const nlohmann::json& question,
                              Deadline deadline, bool* is_ended = nullptr) const;
   std::string encoded(const std::string& key) const;

@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// An etcd of its own in a temporary folder, on free ports of the loopback interface. It ends with
+// Runs an etcd in a temporary folder, on free ports of the loopback interface. The etcd ends with
 // this object, and also if the test is killed.
 class EtcdServer {
  public:
@@ -38,7 +38,7 @@ class EtcdServer {
     std::filesystem::remove_all(folder_);
   }
 
-  // False if etcd is not installed or does not answer within ten seconds.
+  // Returns false if etcd is not installed or does not answer in time.
   bool start() {
     std::filesystem::create_directories(folder_);
     process_ = ::fork();
@@ -66,7 +66,7 @@ class EtcdServer {
     ::dup2(log, 2);
     const std::string client = "http://" + address_;
     const std::string data = (folder_ / "data").string(), cluster = "default=" + peer_;
-    // With a quick heartbeat, leases of one second are allowed.
+    // etcd allows leases of one second only with a quick heartbeat.
     ::execlp("etcd", "etcd", "--data-dir", data.c_str(), "--listen-client-urls", client.c_str(),
              "--advertise-client-urls", client.c_str(), "--listen-peer-urls", peer_.c_str(),
              "--initial-advertise-peer-urls", peer_.c_str(), "--initial-cluster", cluster.c_str(),

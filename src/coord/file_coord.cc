@@ -44,8 +44,9 @@ Status FileCoord::under_lock(Deadline deadline,
   return Done{};
 }
 
-// A lease whose counter is new was renewed before it was read, so its length is counted from after
-// reading. `read_ns` is a time before.
+// Ends every lease whose counter has not changed for the length of the lease. A new counter was
+// written before it was read here, so the length counts from a moment after the read. `read_ns` is
+// a moment before the read.
 bool FileCoord::end_leases(Content& content, int64_t read_ns) {
   std::vector<LeaseId> ended;
   for (const auto& [id, lease] : content.leases) {

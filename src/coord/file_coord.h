@@ -10,13 +10,15 @@
 
 namespace trireme {
 
-// A Coord in a folder: one small file with all keys and leases, replaced as a whole (synced and
-// renamed) under a lock on another one. The folder must be on a file system whose locks (flock)
-// hold for all hosts that use it; a host's own disk and NFS 4 do, and one without locks is refused.
+// A Coord in a folder. One small file has all keys and leases. It is replaced as a whole (synced
+// and renamed) while a lock (flock) on another file is held. The folder must be on a file system
+// whose locks hold for all hosts that use it. Local disks (for one host) and NFS 4 have such locks;
+// a file system without locks is refused. Deadlines limit the wait for the lock, but not the disk:
+// a call hangs as long as the file system does.
 //
-// No clocks are compared. A lease has a counter that its owner counts up. Each user of the folder
-// ends a lease whose counter it has seen unchanged for the length of the lease, by its own clock.
-// So leases end only while somebody uses the folder.
+// No clocks are compared. A lease has a counter, which each renewal increments. Each user of the
+// folder ends a lease whose counter it has seen unchanged for the length of the lease, by its own
+// clock. So leases end only while somebody uses the folder.
 class FileCoord : public Coord {
  public:
   static Result<std::unique_ptr<FileCoord>> open(const std::string& folder);
@@ -45,7 +47,8 @@ class FileCoord : public Coord {
   };
 
   explicit FileCoord(std::string folder) : folder_(std::move(folder)) {}
-  // Reads the content, lets `change` change it, and writes it if that returns true.
+  // Reads the content, ends leases, and calls `change`. Writes the content if a lease has ended or
+  // `change` returns true.
   Status under_lock(Deadline deadline, const std::function<Result<bool>(Content&)>& change);
   Result<Content> read() const;
   Status write(const Content& content) const;

@@ -8,11 +8,12 @@
 
 namespace trireme {
 
-// Holds a lock (flock) on a file, which ends with its process. The file stays, and says who holds
-// it. Unlike FileLock it waits, and a file system without locks is refused. Move-only.
+// Holds a lock (flock) on a file of a folder that several hosts use. The lock ends with the
+// process. The file stays, and names the holder. Unlike FileLock, take() waits for the lock, and it
+// refuses a file system without locks. Move-only.
 class FolderLock {
  public:
-  // An error at the deadline names the holder.
+  // Returns an error at the deadline, which names the holder.
   static Result<FolderLock> take(const std::string& path, Deadline deadline);
   FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   ~FolderLock();

@@ -12,8 +12,8 @@ struct HttpAnswer {
   std::string body;
 };
 
-// Reads everything that a server has sent until it has closed the connection. Refuses what is no
-// whole answer.
+// Parses everything that a server has sent until it closed the connection. Refuses a text that is
+// not a complete answer.
 Result<HttpAnswer> parse_http_answer(std::string_view text);
 
 }  // namespace trireme

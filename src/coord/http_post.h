@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// Sends one request over a connection of its own (HTTP/1.0) and returns the answer. An error names
-// the address, also if nobody answers until the deadline. A name in the address is resolved without
-// a deadline, so a number is better.
+// Sends one request over a new connection (HTTP/1.0) and returns the answer. Returns an error if no
+// answer comes before the deadline. Every error names the address. The deadline does not limit the
+// resolution of a host name, so a numeric address is better.
 Result<HttpAnswer> http_post(const std::string& address, const std::string& path,
                              std::string_view body, Deadline deadline);
 

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// A snapshot of the state after a step. Its parts lie as the layout of its epoch cuts them.
+// Names a snapshot: the state after `step`, in parts as the layout of `epoch` cuts it.
 struct SavedStep {
   int64_t epoch = 0;
   int64_t step = 0;
@@ -25,11 +25,12 @@ struct Member {
   LeaseId lease = 0;    // it may run this epoch only as long as it holds this lease
   int slots = 1;        // devices of the host
   int first_rank = 0;
-  int num_ranks = 0;  // 0: a spare
+  int num_ranks = 0;  // 0: a spare, on which no ranks run
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-// Who trains in an epoch, and how. It never changes; a change is a new epoch.
+// The members of an epoch, their ranks and the layout. A membership never changes; every change
+// begins a new epoch.
 struct Membership {
   int64_t epoch = 0;  // 0: there was no epoch yet
   std::string leader;
@@ -41,16 +42,17 @@ struct Membership {
   const Member* find(std::string_view agent) const;
 };
 
-// The one record on which all agents agree. Every change of it compares its version.
+// The record on which all agents agree. It is written only over the version that the writer has
+// read.
 struct MembershipRecord {
-  double lease_s = 0.0;  // the same for all agents; one with another length must not join
+  double lease_s = 0.0;  // the same for all agents; an agent with another length must not join
   // The highest epoch that was ever claimed. From the claim on, no earlier epoch may run.
   int64_t claimed_epoch = 0;
   std::string claimed_by;  // agent and lease
   // The epoch that was formed last. It may run only while no later one is claimed.
   Membership formed;
-  // The snapshot from which the job is restored: this step or a later one that the agents have
-  // saved in this epoch, in parts of which any half restores the whole. Epoch 0: the start.
+  // The job is restored from this snapshot, or from a later one of the same epoch. Each holder has
+  // one part of it, and any half of the parts restores the whole. Epoch 0: no snapshot exists yet.
   SavedStep base;
   std::vector<std::string> holders;
   friend bool operator==(const MembershipRecord&, const MembershipRecord&) = default;
@@ -60,7 +62,7 @@ std::string record_text(const MembershipRecord& record);
 // Refuses a text that is no record, with the key and what was expected there.
 Result<MembershipRecord> parse_record(std::string_view text);
 
-// What an agent says about itself under its key in the Coord.
+// The value of an agent's key in the Coord.
 struct AgentCard {
   std::string address;
   int slots = 1;
@@ -76,7 +78,7 @@ inline constexpr std::string_view kAgentPrefix = "agents/";
 // Chooses the layout for these members, gives them ranks, and returns the layout as text. The same
 // members always get the same layout.
 using PlaceRanks = std::function<std::string(std::vector<Member>& members)>;
-// One rank for each slot, in the order of names.
+// Gives every slot one rank, in the order of the members.
 std::string place_on_all_slots(std::vector<Member>& members);
 
 }  // namespace trireme

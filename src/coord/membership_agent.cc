@@ -124,7 +124,7 @@ MembershipEffects MembershipAgent::on_ranks_failed(double now_s) {
   return take();
 }
 
-// Ends every input: ranks that may not run any more are stopped, and a leader acts on the news.
+// Every input ends here: ranks that may not run any more are stopped, and a leader acts.
 MembershipEffects MembershipAgent::take() {
   if (running_.epoch > 0 && now_s_ >= may_run_until_s()) {
     stop_ranks("the Coord has not confirmed in time that the epoch is still the newest");
@@ -178,7 +178,7 @@ void MembershipAgent::lose_lease() {
   renew();
 }
 
-// Takes over what a list shows, unless a list that was sent later has been read before.
+// Stores what a list shows, unless the answer to a list that was sent later was read already.
 void MembershipAgent::read_view(double sent_s, const std::vector<CoordEntry>& entries) {
   if (sent_s <= seen_s_) return;
   seen_s_ = sent_s;
@@ -341,7 +341,7 @@ void MembershipAgent::on_committed(const MembershipMessage& message) {
   effects_.push_back(DropBefore{{.epoch = message.epoch, .step = message.step}});
 }
 
-// What a leader tells itself may let it act again at once.
+// A message from the leader to itself may let it act again at once.
 void MembershipAgent::lead() {
   const double until_s = lease_renewed_s_ + options_.run_share * options_.lease_s;
   for (int round = 0; round < 4 && is_leader_ && now_s_ < until_s; ++round) {

@@ -14,10 +14,10 @@ namespace trireme {
 // whose rates differ by up to 10 %.
 class MembershipAgent {
  public:
-  // `held`: snapshots that an earlier life of this agent has left on its host.
+  // `held`: snapshots that an earlier process of this agent has left on its host.
   MembershipAgent(MembershipOptions options, std::vector<SavedStep> held);
 
-  // Something may be due. It is called at next_tick_s() or earlier.
+  // Does what is due. The owner calls it at next_tick_s() or earlier.
   MembershipEffects on_tick(double now_s);
   MembershipEffects on_message(double now_s, const std::string& from,
                                const MembershipMessage& message);
@@ -82,7 +82,7 @@ class MembershipAgent {
 
   LeaseId lease_ = 0;
   double lease_renewed_s_ = 0.0;  // when the last renewal that succeeded was sent
-  // The newest answer to a list, and when it was asked for.
+  // When the list that view_ shows was sent.
   double seen_s_ = -1.0;
   MembershipView view_;
   double no_election_before_s_ = 0.0;

@@ -28,7 +28,7 @@ struct SimulatedHost {
   bool stands_still = false;
   std::vector<std::function<void()>> waiting;  // inputs of an agent that stands still
   bool is_cut_from_coord = false;
-  int side = 0;  // of a partition
+  int side = 0;  // of the partition that it is on
   int64_t ticks = 0;
 
   double local_s(double now_s) const { return offset_s + rate * now_s; }

@@ -277,8 +277,9 @@ std::string MembershipLeader::trouble(const MembershipView& view) const {
   return "";
 }
 
-// A step is committed once every member with ranks has saved it. The first one of an epoch makes
-// its members the holders, which must stand in the Coord before anybody drops older snapshots.
+// A step is committed once every member with ranks has saved it. The first committed step of an
+// epoch makes these members the holders. The record must name them before any agent drops older
+// snapshots.
 void MembershipLeader::commit(const MembershipView& view) {
   const std::vector<std::string> holders = agents_with_ranks(view.record.formed);
   int64_t step = std::numeric_limits<int64_t>::max();
@@ -303,7 +304,7 @@ void MembershipLeader::commit(const MembershipView& view) {
   if (can_grow(view)) claim_because("agents have joined");
 }
 
-// Agents join at the border of a step that was just committed, so that no work is lost.
+// Agents join only right after a step was committed, so that no work is lost.
 bool MembershipLeader::can_grow(const MembershipView& view) const {
   if (now_s_ < formed_s_ + kGrowAfter * options_.lease_s) return false;
   return std::any_of(view.agents.begin(), view.agents.end(), [&](const auto& agent) {

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// All keys of a job at one moment, read.
+// The keys of a job at one moment, parsed.
 struct MembershipView {
   struct Agent {
     LeaseId lease = 0;
@@ -25,7 +25,7 @@ struct MembershipView {
   std::map<std::string, Agent> agents;  // by name
 };
 
-// What the leader wants to be done.
+// The orders of the leader to its agent.
 struct LeaderOrders {
   std::vector<std::pair<std::string, MembershipMessage>> messages;  // also to itself
   std::optional<MembershipRecord> record;  // to be written over record_version of the view
@@ -40,9 +40,9 @@ class MembershipLeader {
  public:
   explicit MembershipLeader(const MembershipOptions& options) : options_(options) {}
 
-  // Begins to lead: with a claim of a new epoch.
+  // Begins to lead. The first order is to claim a new epoch.
   void begin(LeaseId lease);
-  // `seen_s`: when the list was sent that has shown `view`.
+  // `seen_s`: when the list that shows `view` was sent.
   LeaderOrders act(double now_s, double seen_s, const MembershipView& view);
   void on_message(double now_s, const std::string& from, const MembershipMessage& message);
   void on_fence_raised(int64_t epoch);
@@ -76,7 +76,7 @@ class MembershipLeader {
   LeaderOrders orders_;
   LeaseId lease_ = 0;
   std::map<std::string, double> heard_s_;      // by agent
-  std::map<std::string, int64_t> runs_epoch_;  // as agents last said it
+  std::map<std::string, int64_t> runs_epoch_;  // by agent, as it said last
 
   bool must_claim_ = false;
   int64_t wanted_epoch_ = 0;  // the epoch of the claim that was ordered last

@@ -9,17 +9,17 @@
 
 namespace trireme {
 
-// A message between two agents. Each carries its epoch, and one of an older epoch than its receiver
-// knows is dropped.
+// A message between two agents. A receiver that knows a newer epoch than that of the message drops
+// it.
 struct MembershipMessage {
   enum class Kind {
-    Prepare,    // leader: stop your ranks for this epoch, and say what you hold
-    Prepared,   // to the leader: the ranks have stopped; `held`, `lease`
-    Formed,     // leader: this epoch stands in the Coord, read it
-    Alive,      // to the leader, every beat; the epoch that runs here, or 0
+    Prepare,    // from the leader: stop your ranks, and tell which snapshots you hold
+    Prepared,   // to the leader: the ranks have stopped; it has `held` and `lease`
+    Formed,     // from the leader: the record has this epoch, read it
+    Alive,      // to the leader, regularly: `epoch` is the one that runs here, or 0
     Failed,     // to the leader: this epoch does not run here any more
-    Saved,      // to the leader: the part of this host of `step` is safe
-    Committed,  // leader: `step` is safe everywhere, and older ones may be dropped
+    Saved,      // to the leader: this host has saved its part of `step`
+    Committed,  // from the leader: all have saved `step`; older snapshots may be dropped
   };
   Kind kind = Kind::Alive;
   int64_t epoch = 0;
@@ -28,40 +28,45 @@ struct MembershipMessage {
   std::vector<SavedStep> held = {};
 };
 
-// What the owner of a membership agent must do, in this order.
+// The effects of an input. The owner of a membership agent carries them out in their order.
+
+// Send this message.
 struct SendMessage {
   std::string to;
   MembershipMessage message;
 };
-// Its result goes to on_coord_result. A call that has not ended at its deadline is an error.
+// Make this call, and give its result to on_coord_result. A call that is not answered by its
+// deadline has an error as its result.
 struct CallCoord {
   int64_t id = 0;
   CoordCall call;
 };
-// Everything that is written from now on must refuse writers of older epochs (WriteFence). Then
-// on_fence_raised is called.
+// Raise the fence (WriteFence), so that storage refuses writers of older epochs. Then call
+// on_fence_raised.
 struct RaiseFence {
   int64_t epoch = 0;
 };
-// The ranks of this host must have stopped, or have died, when this returns.
+// Stop the ranks of this host, or kill them, before the next effect is carried out.
 struct StopRanks {
   int64_t epoch = 0;
 };
-// Ranks start with this membership; what they need is restored from `base` of the holders.
+// Start ranks with this membership, and restore their state from the parts of `base` that the
+// holders have.
 struct StartRanks {
   Membership membership;
   SavedStep base;
   std::vector<std::string> holders;
 };
-// At the leader: all ranks have saved this step, and no failure that is survived can lose it.
+// Only the leader has this effect: all ranks have saved this step, so that no failure that the job
+// survives can lose it.
 struct CommitStep {
   SavedStep saved;
 };
-// At every member: snapshots other than this and later ones of its epoch may be dropped.
+// Keep this snapshot and later ones of its epoch; all others may be dropped.
 struct DropBefore {
   SavedStep saved;
 };
-// A sentence for the operator.
+// Show this sentence to the operator.
 struct Tell {
   std::string sentence;
 };
@@ -78,7 +83,7 @@ struct MembershipOptions {
   int64_t first_step = 1;  // of the first epoch
   double lease_s = 6.0;
   PlaceRanks place = place_on_all_slots;
-  // The two numbers on which safety rests; only tests change them.
+  // Safety rests on these two numbers; only tests change them.
   double run_share = 2.0 / 3.0;     // share of the lease after a renewal in which ranks may run
   double holder_share = 1.0 / 2.0;  // share of the holders without which no epoch is formed
 };

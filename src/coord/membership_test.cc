@@ -42,7 +42,7 @@ void expect_laws_of(uint64_t first, uint64_t count) {
   }
 }
 
-// Prints what the simulated jobs have been through.
+// Prints how much happens in the simulated jobs, and how long they take to recover.
 TEST(MembershipInFull, DISABLED_Figures) {
   double slowest_s = 0.0, sum_s = 0.0;
   int64_t events = 0, epochs = 0, commits = 0;

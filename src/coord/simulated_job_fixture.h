@@ -40,7 +40,7 @@ class SimulatedJob {
     time_.at(faults_end_s_, [this] { end_faults(); });
   }
 
-  // A job without faults but one: ranks of one host fail.
+  // Makes a job with a single fault: the ranks of one host fail.
   static std::unique_ptr<SimulatedJob> with_one_failure(uint64_t seed, int num_hosts) {
     return std::unique_ptr<SimulatedJob>(new SimulatedJob(seed, num_hosts));
   }
@@ -318,8 +318,8 @@ class SimulatedJob {
     }
   }
 
-  // A host loses its storage only where half of the parts are left, because the job promises to
-  // survive no more, and at most one does between two commits.
+  // A host loses its storage only if half of the parts are left, because the job does not promise
+  // to survive more. At most one host loses its storage between two commits.
   void lose_storage(int index) {
     crash(index);
     SimulatedHost& host = hosts_[size_t(index)];
