@@ -29,7 +29,8 @@ hashes() { (cd "$folder/$1/$last" && sha256sum ./*.safetensors); }
 agent=$!
 for ((i = 0; i < 600; i++)); do (($(num_steps) > 5)) && break; sleep 0.02; done
 
-# Three failures without a new step would end the run, so two may follow each other closely.
+# Three failures without a new step would end the run, so two may follow each other closely, and
+# then two steps must come that were not done before. metrics.jsonl has every step once.
 pair=0
 for ((i = 0; i < failures; i++)); do
   sleep "0.$(printf '%03d' $((RANDOM % 400)))"
@@ -41,9 +42,9 @@ for ((i = 0; i < failures; i++)); do
   kill -$signal "$victim" 2>/dev/null
   ((pair = 1 - pair)) && [[ $signal == KILL ]] && continue
   pair=0
-  before=$(grep -c '"event":"restart"' "$folder/disturbed/metrics.jsonl")
-  for ((k = 0; k < 300; k++)); do
-    (($(grep -c '"event":"restart"' "$folder/disturbed/metrics.jsonl") > before)) && break
+  before=$(num_steps)
+  for ((k = 0; k < 1500; k++)); do
+    (($(num_steps) > before + 1)) && break
     kill -0 $agent 2>/dev/null || break
     sleep 0.02
   done
