@@ -8,6 +8,7 @@
 #include "agent/rank_processes.h"
 #include "cli/exit_code.h"
 #include "cli/train_command.h"
+#include "comm/tcp/rendezvous.h"
 #include "device/host.h"
 #include "observe/metrics.h"
 
@@ -66,7 +67,7 @@ Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
   RankProcesses processes{
       .command = train_arguments(options),
       .ranks = parallel.dp * parallel.tp * parallel.pp * parallel.cp,
-      .start_timeout_s = loaded.config.run.comm_timeout_s,
+      .start_timeout_s = join_timeout_s(loaded.config.run.comm_timeout_s),
       .log = [&io](const std::string& text) { io.err << "warning: " << text << "\n"; },
       .max_restarts = int(options.max_restarts),
       .dp = parallel.dp,

@@ -73,7 +73,7 @@ Result<std::vector<Socket>> Rendezvous::receive_ranks(uint64_t epoch, int size, 
     }
     return Error{ErrorKind::Runtime,
                  fmt::format("{} of {} ranks have not joined at {} in time: {}; look at their "
-                             "output, and raise run.comm_timeout_s if they start slowly",
+                             "output; if they start slowly, set run.comm_timeout_s above 20",
                              absent.size(), size, address(), fmt::join(absent, ", "))};
   }
   return joined;

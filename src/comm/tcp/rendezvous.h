@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -8,6 +9,10 @@
 #include "comm/tcp/handshake.h"
 
 namespace trireme {
+
+// How long ranks that start may take to meet. A short deadline of waits must not end a job whose
+// ranks start slowly on a busy machine.
+inline double join_timeout_s(double comm_timeout_s) { return std::max(20.0, comm_timeout_s); }
 
 // The place at which the ranks of a job meet, kept by the process that launches them. It gathers
 // the ranks of one epoch after the other: if a rank is lost, the launcher calls gather() again with

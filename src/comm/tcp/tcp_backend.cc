@@ -51,7 +51,7 @@ TcpBackend::TcpBackend(const TcpPlace& place, const WorldOptions& options)
 TcpBackend::~TcpBackend() = default;
 
 void TcpBackend::join() {
-  const Deadline deadline = Deadline::after(options_.timeout_s);
+  const Deadline deadline = Deadline::after(join_timeout_s(options_.timeout_s));
   const auto share = [&](const std::vector<Introduction>& ranks) {
     std::vector<WindowAddress> windows;
     for (const Introduction& rank : ranks) windows.push_back(rank.window);

@@ -37,8 +37,8 @@ inline void run_tcp_ranks(int size, const WorldOptions& options,
       }
     });
   }
-  const Status gathered =
-      rendezvous->gather(epoch, size, Deadline::after(options.timeout_s), is_cancelled);
+  const Deadline deadline = Deadline::after(join_timeout_s(options.timeout_s));
+  const Status gathered = rendezvous->gather(epoch, size, deadline, is_cancelled);
   for (std::thread& thread : threads) thread.join();
   if (!gathered.ok()) throw Failure(gathered.error());
   for (const std::exception_ptr& error : errors) {
