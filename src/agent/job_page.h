@@ -11,7 +11,7 @@
 namespace trireme {
 
 // Shared memory of a job on one host. The agent makes it and its ranks map it, so it outlives every
-// rank. Only the first rank of the running epoch writes it. The agent and the ranks of later epochs
+// rank. Only rank 0 of the running epoch writes it. The agent and the ranks of later epochs
 // read it. If nothing has happened yet, all bytes are zero. Times are those of the monotonic clock,
 // which all processes of a host share.
 struct JobPage {

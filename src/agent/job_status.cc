@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <sstream>
 
 #include "base/chrome_trace.h"
 
@@ -24,20 +23,6 @@ std::string to_json(const JobStatus& status) {
       status.state, json_escaped(status.host), status.agent_pid, status.agent_start, status.epoch,
       status.step, status.saved_step, status.time_s, fmt::join(ranks, ","),
       fmt::join(status.failures, ","));
-}
-
-uint64_t start_of_process(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string skipped;
-  for (int field = 3; field < 22; ++field) fields >> skipped;  // field 22 is the start
-  uint64_t start = 0;
-  fields >> start;
-  return start;
 }
 
 void write_status(const std::string& path, const JobStatus& status) {

@@ -30,8 +30,6 @@ struct JobStatus {
 inline constexpr const char* kStatusFile = "agent.json";
 
 std::string to_json(const JobStatus& status);
-// Returns when a process was started, in clock ticks since the boot; 0 if it does not exist.
-uint64_t start_of_process(int pid);
 // Replaces the file in one step (rename). It does not wait for the disk and ignores failures,
 // because the next report replaces this one.
 void write_status(const std::string& path, const JobStatus& status);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,7 +11,27 @@
 #include <cstdio>
 #include <cstring>
 
+#include "comm/tcp/socket.h"
+
 namespace trireme {
+namespace {
+
+// The agent answers once the other ranks wait or were killed, which takes some seconds. An agent
+// that says nothing for so long is stopped or stuck.
+constexpr double kAgentSilenceS = 120.0;
+constexpr double kTellS = 5.0;  // until the agent has room for a report
+
+// Waits until the socket is ready. Returns false at the deadline.
+bool wait_for(int socket, short events, Deadline deadline) {
+  pollfd entry{socket, events, 0};
+  while (true) {
+    const int ready = ::poll(&entry, 1, deadline.left_ms());
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+}  // namespace
 
 std::string link_text(const LinkDescriptors& link) {
   return fmt::format("{},{},{}", link.socket, link.page, link.terminal);
@@ -41,24 +62,30 @@ Result<RankLink> RankLink::open(const LinkDescriptors& descriptors) {
 void RankLink::tell(RankReport::Kind kind, uint64_t epoch, const std::string& text) const {
   RankReport report{.kind = kind, .epoch = epoch};
   std::memcpy(report.text, text.data(), std::min(text.size(), sizeof report.text - 1));
-  while (::send(own_.socket, &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
+  const Deadline deadline = Deadline::after(kTellS);
+  while (wait_for(own_.socket, POLLOUT, deadline)) {
+    if (::send(own_.socket, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
+    if (errno != EINTR && errno != EAGAIN) return;
+  }
 }
 
 std::optional<EpochOrder> RankLink::receive_order(uint64_t least_epoch) const {
   EpochOrder order;
-  while (true) {
-    const ssize_t got = ::recv(own_.socket, &order, sizeof order, 0);
-    if (got < 0 && errno == EINTR) continue;
+  const Deadline deadline = Deadline::after(kAgentSilenceS);
+  while (wait_for(own_.socket, POLLIN, deadline)) {
+    const ssize_t got = ::recv(own_.socket, &order, sizeof order, MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got != ssize_t(sizeof order)) return std::nullopt;
     order.failures[sizeof order.failures - 1] = '\0';
     if (order.epoch < least_epoch) continue;
     if (order.rank == 0) ::dup2(own_.terminal, STDERR_FILENO);  // it may have had another number
     return order;
   }
+  return std::nullopt;
 }
 
 std::optional<EpochOrder> RankLink::next_epoch(uint64_t epoch, const std::string& why) const {
-  tell(RankReport::Kind::Lost, epoch, why);
+  tell(RankReport::Kind::Waiting, epoch, why);
   return receive_order(epoch + 1);
 }
 

@@ -13,9 +13,9 @@ namespace trireme {
 // A message from a rank to its agent.
 struct RankReport {
   enum class Kind : int32_t {
-    Joined,  // it has joined the epoch; from now on a signal makes it save
-    Lost,    // another rank is lost; this one has ended the epoch and waits for the next one
-    Failed,  // it ends because of `text`
+    Joined,   // it has joined the epoch; from now on a signal makes it save
+    Waiting,  // another rank is lost; this one has ended the epoch and waits for the next one
+    Failed,   // it ends because of `text`
   };
   Kind kind = Kind::Joined;
   int32_t reserved = 0;
@@ -28,14 +28,14 @@ struct EpochOrder {
   uint64_t epoch = 0;
   int32_t rank = 0;
   int32_t size = 0;
-  int32_t dp = 0;             // of the layout; its other degrees do not change
-  int32_t num_failures = 0;   // of the job so far
-  int64_t lost_step = 0;      // last step done before the failure
-  int64_t last_sign_ns = 0;   // when it was done
-  int64_t detected_ns = 0;    // when the agent noticed the failure
-  int64_t classified_ns = 0;  // when it knew the cause, and all other ranks waited
-  int64_t made_ns = 0;        // when it made the epoch
-  int32_t first_told = 0;     // number of the first failure in `failures`, from 1
+  int32_t dp = 0;                    // of the layout; its other degrees do not change
+  int32_t num_failures = 0;          // of the job so far
+  int64_t lost_step = 0;             // last step done before the failure
+  int64_t lost_step_ns = 0;          // when it was done
+  int64_t detected_ns = 0;           // when the agent noticed the failure
+  int64_t classified_ns = 0;         // when it knew the cause, and all other ranks waited
+  int64_t made_ns = 0;               // when it made the epoch
+  int32_t first_failure_number = 0;  // number of the first failure in `failures`, from 1
   int32_t reserved = 0;
   char failures[6144] = {};  // lines that metrics.jsonl may not have yet; ends with 0
 };
@@ -44,7 +44,7 @@ struct EpochOrder {
 struct LinkDescriptors {
   int socket = -1;
   int page = -1;
-  int terminal = -1;  // standard error of the agent, for the first rank
+  int terminal = -1;  // standard error of the agent, for rank 0
 };
 
 // Names the descriptors in the environment of a rank.
@@ -64,10 +64,11 @@ class RankLink {
     tell(RankReport::Kind::Failed, epoch, why);
   }
   // Reports that the epoch is over, and waits for the place in a later one. Returns nullopt if the
-  // agent wants this rank to end.
+  // agent wants this rank to end, or has said nothing for two minutes.
   std::optional<EpochOrder> next_epoch(uint64_t epoch, const std::string& why) const;
   // Waits for the order of epoch `least_epoch` or a later one. Returns nullopt if the agent wants
-  // this rank to end. A rank that is started for a later epoch than the first calls it first.
+  // this rank to end, or has said nothing for two minutes. A rank that is started for a later epoch
+  // than the first calls it first.
   std::optional<EpochOrder> receive_order(uint64_t least_epoch) const;
 
  private:

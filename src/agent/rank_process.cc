@@ -10,19 +10,21 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <thread>
 
 #include "agent/place_variables.h"
+#include "agent/process_stat.h"
+#include "agent/rank_exit_code.h"
 
 namespace trireme {
 namespace {
 
-constexpr int kFailedExit = 5;     // the same as for ErrorKind::Runtime
-constexpr int kStoppedExit = 130;  // of a rank that has saved after a signal
 constexpr int64_t kMostOutput = 64 << 10;
+constexpr double kKillS = 2.0;
 
 void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
 
@@ -45,19 +47,19 @@ void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
   }
   arguments.push_back(nullptr);
   execv("/proc/self/exe", arguments.data());
-  ::_exit(kFailedExit);
+  ::_exit(kFailedExitCode);
 }
 
 }  // namespace
 
 int RankProcess::exit_code() const {
-  return WIFSIGNALED(status) ? kFailedExit : WEXITSTATUS(status);
+  return WIFSIGNALED(status) ? kFailedExitCode : WEXITSTATUS(status);
 }
 
 bool RankProcess::has_finished() const { return state == State::Ended && status == 0; }
 
 bool RankProcess::has_failed() const {
-  return state == State::Ended && exit_code() != 0 && exit_code() != kStoppedExit;
+  return state == State::Ended && exit_code() != 0 && exit_code() != kStoppedExitCode;
 }
 
 Status start_rank(RankProcess& rank, const RankStart& start) {
@@ -97,12 +99,21 @@ std::optional<RankReport> next_report(RankProcess& rank) {
   return std::nullopt;
 }
 
-bool is_stopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  const size_t name_end = text.rfind(')');  // the state comes behind the name
-  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+bool is_stopped(const RankProcess& rank) {
+  const auto stat = stat_of_process(rank.pid);
+  return stat && stat->is_stopped();
+}
+
+void kill_rank(RankProcess& rank) {
+  if (rank.pid > 0) kill(rank.pid, SIGKILL);
+  const Deadline deadline = Deadline::after(kKillS);
+  while (rank.pid > 0 && waitpid(rank.pid, &rank.status, WNOHANG) == 0) {
+    if (deadline.left_ms() == 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  rank.pid = -1;
+  rank.state = RankProcess::State::Ended;
+  close_descriptors(rank);
 }
 
 std::string error_output_of(const RankProcess& rank) {

@@ -52,7 +52,10 @@ void send_order(const RankProcess& rank, const EpochOrder& order);
 // Returns the next report of the rank, if one has arrived.
 std::optional<RankReport> next_report(RankProcess& rank);
 // True if the process is stopped (SIGSTOP).
-bool is_stopped(pid_t pid);
+bool is_stopped(const RankProcess& rank);
+// Kills the process and waits until it has ended, for two seconds at most: one that waits for a
+// device cannot end, and is left behind. Its descriptors are closed.
+void kill_rank(RankProcess& rank);
 // Returns what a rank has written to its error file, up to 64 KiB.
 std::string error_output_of(const RankProcess& rank);
 void close_descriptors(RankProcess& rank);

@@ -2,20 +2,21 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <optional>
-#include <thread>
 
+#include "agent/gathering.h"
 #include "agent/job_status.h"
+#include "agent/process_stat.h"
+#include "agent/rank_exit_code.h"
 #include "agent/rank_process.h"
+#include "agent/taken_signals.h"
+#include "base/clock.h"
 #include "comm/fabric.h"
 
 namespace trireme {
@@ -23,71 +24,12 @@ namespace {
 
 using State = RankProcess::State;
 
-constexpr int kStopped = 130;         // exit code of a rank that has saved after a signal
 constexpr double kEndGraceS = 15.0;   // for the other ranks after one has failed
 constexpr double kStartGraceS = 0.5;  // before the ranks have met, they cannot end by themselves
 constexpr double kHangGraceS = 1.5;   // after a deadline, for every rank to notice it
 constexpr int kLookMs = 50;
 constexpr int64_t kReportNs = 1'000'000'000;  // between two reports of the status
 constexpr size_t kMostReported = 10;          // failures
-
-// The signals that this process takes one by one while it exists. Its threads inherit the mask.
-class TakenSignals {
- public:
-  TakenSignals() {
-    sigset_t taken;
-    sigemptyset(&taken);
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&taken, signal);
-    pthread_sigmask(SIG_BLOCK, &taken, &before_);
-    fd_ = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~TakenSignals() {
-    ::close(fd_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  TakenSignals(const TakenSignals&) = delete;
-  TakenSignals& operator=(const TakenSignals&) = delete;
-
-  int fd() const { return fd_; }
-  int next() const {  // 0: none is pending
-    signalfd_siginfo info;
-    return ::read(fd_, &info, sizeof info) == ssize_t(sizeof info) ? int(info.ssi_signo) : 0;
-  }
-  const sigset_t& before() const { return before_; }
-
- private:
-  int fd_;
-  sigset_t before_;
-};
-
-// Brings the ranks of one epoch together, on a thread of its own.
-class Gathering {
- public:
-  Gathering(Rendezvous& rendezvous, uint64_t epoch, int size, double timeout_s)
-      : thread_([this, &rendezvous, epoch, size, timeout_s] {
-          result_ = rendezvous.gather(epoch, size, Deadline::after(timeout_s), is_cancelled_);
-          is_over_ = true;
-        }) {}
-  ~Gathering() {
-    is_cancelled_ = true;
-    thread_.join();
-  }
-  bool has_met() const { return is_over_ && result_.ok(); }
-  bool has_failed() const { return is_over_ && !result_.ok(); }
-  const Error& error() const { return result_.error(); }
-
- private:
-  std::atomic<bool> is_cancelled_{false};
-  std::atomic<bool> is_over_{false};
-  Status result_ = Done{};
-  std::thread thread_;
-};
-
-double now_s() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
-}
 
 // Owns the processes of the ranks.
 class Agent {
@@ -173,10 +115,7 @@ const char* name_of(State state) {
 
 Agent::~Agent() {
   signal_all(SIGKILL);
-  for (RankProcess& rank : ranks_) {
-    if (rank.pid > 0) waitpid(rank.pid, nullptr, 0);
-    close_descriptors(rank);
-  }
+  for (RankProcess& rank : ranks_) kill_rank(rank);
 }
 
 Status Agent::start(int rank) {
@@ -223,8 +162,8 @@ void Agent::take_signals() {
 // saving.
 void Agent::pass_signals() {
   for (RankProcess& rank : ranks_) {
-    const bool is_deaf = rank.state == State::Starting && place_.epoch > 1 && num_signals_ == 1;
-    if (rank.pid < 0 || is_deaf) continue;
+    const bool must_defer = rank.state == State::Starting && place_.epoch > 1 && num_signals_ == 1;
+    if (rank.pid < 0 || must_defer) continue;
     for (; rank.signals < num_signals_; ++rank.signals) kill(rank.pid, last_signal_);
   }
 }
@@ -245,7 +184,7 @@ void Agent::reap() {
 void Agent::note_end(int rank) {
   const RankProcess& process = ranks_[size_t(rank)];
   const int code = process.exit_code();
-  if (code == kStopped && end_.exit_code == 0) end_.exit_code = kStopped;
+  if (code == kStoppedExitCode && end_.exit_code == 0) end_.exit_code = kStoppedExitCode;
   if (!process.has_failed() || first_failed_ >= 0) return;
   first_failed_ = rank;
   end_.exit_code = code;
@@ -263,7 +202,7 @@ void Agent::take_reports() {
       if (report->kind == RankReport::Kind::Failed) rank.cause = report->text;
       if (report->epoch != place_.epoch) continue;
       if (report->kind == RankReport::Kind::Joined) rank.state = State::Joined;
-      if (report->kind == RankReport::Kind::Lost) rank.state = State::Waiting;
+      if (report->kind == RankReport::Kind::Waiting) rank.state = State::Waiting;
     }
   }
 }
@@ -272,7 +211,7 @@ void Agent::begin_settling() {
   phase_ = Phase::Settling;
   was_asked_to_stop_ = num_signals_ > 0;
   times_ = {
-      .lost_step = page_->step, .last_sign_ns = page_->step_ns, .detected_ns = steady_now_ns()};
+      .lost_step = page_->step, .lost_step_ns = page_->step_ns, .detected_ns = steady_now_ns()};
   const bool has_met = gathering_->has_met();
   must_start_settle_ = gathering_->has_failed();
   if (place_.epoch == 1 && gathering_->has_failed() && first_failed_ < 0) {
@@ -290,7 +229,7 @@ bool Agent::have_settled() {
   for (RankProcess& rank : ranks_) {
     const bool is_awaited =
         rank.state == State::Joined || (rank.state == State::Starting && must_start_settle_);
-    const bool is_still = rank.pid > 0 && !rank.hangs && is_stopped(rank.pid);
+    const bool is_still = rank.pid > 0 && !rank.hangs && is_stopped(rank);
     if (rank.pid > 0 && !rank.hangs && (is_still || (is_awaited && grace_->left_ms() == 0))) {
       rank.hangs = true;
       kill(rank.pid, SIGKILL);
@@ -308,9 +247,9 @@ JobFailure Agent::failure() const {
                      .detected_ns = times_.detected_ns,
                      .kind = "lost",
                      .what = "no rank has died, but ranks waited for each other in vain",
-                     .time_s = now_s()};
-  if (times_.last_sign_ns > 0) {
-    failure.detected_after_s = double(times_.detected_ns - times_.last_sign_ns) * 1e-9;
+                     .time_s = unix_time_s()};
+  if (times_.lost_step_ns > 0) {
+    failure.detected_after_s = double(times_.detected_ns - times_.lost_step_ns) * 1e-9;
   }
   if (first_failed_ < 0) return failure;
   const RankProcess& rank = ranks_[size_t(first_failed_)];
@@ -342,7 +281,7 @@ void Agent::decide() {
     why_end = "no process can be started for it";
   }
   end_.why_no_restart = why_end;
-  if (end_.exit_code == 0 || end_.exit_code == kStopped) end_.exit_code = 5;
+  if (end_.exit_code == 0 || end_.exit_code == kStoppedExitCode) end_.exit_code = kFailedExitCode;
   begin_ending(kEndGraceS);
 }
 
@@ -355,11 +294,7 @@ bool Agent::lay_out_anew() {
   });
   const auto [dp, size] = processes_.shrink(int(ranks_.size()));
   if (dp == 0) return false;
-  for (size_t extra = size_t(size); extra < ranks_.size(); ++extra) {
-    kill(ranks_[extra].pid, SIGKILL);
-    waitpid(ranks_[extra].pid, nullptr, 0);
-    close_descriptors(ranks_[extra]);
-  }
+  for (size_t extra = size_t(size); extra < ranks_.size(); ++extra) kill_rank(ranks_[extra]);
   ranks_.resize(size_t(size));
   dp_ = dp;
   place_.size = size;
@@ -369,9 +304,9 @@ bool Agent::lay_out_anew() {
 void Agent::add_failures(EpochOrder& order) const {
   const std::vector<JobFailure>& failures = policy_.failures();
   order.num_failures = int(failures.size());
-  order.first_told = int(page_->told_failures) + 1;
+  order.first_failure_number = int(page_->told_failures) + 1;
   std::string lines;
-  for (int number = order.first_told; number <= order.num_failures; ++number) {
+  for (int number = order.first_failure_number; number <= order.num_failures; ++number) {
     lines += failure_line(failures[size_t(number - 1)], number, processes_.host);
   }
   // If not all failures fit, the last ones are kept.
@@ -423,8 +358,9 @@ void Agent::report(bool at_once) {
   const int64_t now = steady_now_ns();
   if (!at_once && now - reported_ns_ < kReportNs) return;
   reported_ns_ = now;
+  const auto own = stat_of_process(getpid());
   JobStatus status{.agent_pid = getpid(),
-                   .agent_start = start_of_process(getpid()),
+                   .agent_start = own ? own->start : 0,
                    .host = processes_.host,
                    .state = all_have_ended()           ? "ended"
                             : phase_ == Phase::Running ? "running"
@@ -432,7 +368,7 @@ void Agent::report(bool at_once) {
                    .epoch = place_.epoch,
                    .step = page_->step,
                    .saved_step = page_->saved_step,
-                   .time_s = now_s()};
+                   .time_s = unix_time_s()};
   for (const RankProcess& rank : ranks_) status.ranks.push_back({rank.pid, name_of(rank.state)});
   const std::vector<JobFailure>& failures = policy_.failures();
   const size_t first = failures.size() - std::min(failures.size(), kMostReported);
@@ -475,7 +411,7 @@ Result<RanksEnd> Agent::run() {
   report(true);
   if (not_met_) return *not_met_;
   if (num_signals_ > 1) {  // all have ended at once, as they were asked to
-    end_.exit_code = kStopped;
+    end_.exit_code = kStoppedExitCode;
     end_.first_failed = -1;
   }
   end_.failures = policy_.failures();

@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 constexpr int kMostWithoutProgress = 3;
-// The first rank reports a step only at its end, so the step of a failure may be off by one.
+// Rank 0 reports a step only at its end, so the step of a failure may be off by one.
 constexpr int64_t kSameSteps = 1;
 constexpr int64_t kWindowNs = 3600 * int64_t{1'000'000'000};
 

@@ -16,9 +16,9 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::Damaged:
       return 4;
     case ErrorKind::Runtime:
-      return 5;
+      break;
   }
-  return 5;
+  return kFailedExitCode;
 }
 
 void print_error(std::string_view message, CommandIo& io) {

@@ -3,12 +3,11 @@
 #include <string>
 #include <string_view>
 
+#include "agent/rank_exit_code.h"
 #include "base/result.h"
 #include "cli/command_io.h"
 
 namespace trireme {
-
-inline constexpr int kStoppedExitCode = 130;  // stopped by a signal or run.stop_after
 
 // Returns the exit code of a failure (docs/cli.md).
 int exit_code(ErrorKind kind);

@@ -5,10 +5,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "agent/job_status.h"
+#include "agent/process_stat.h"
 #include "base/bounded_json.h"
 #include "base/file.h"
 #include "device/host.h"
@@ -17,6 +19,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kMostStatusBytes = int64_t{1} << 20;
+constexpr const char* kRemedy = "; it is not a status of a run of `trireme launch`: remove it";
 
 struct FoundJob {
   std::string path;
@@ -24,28 +27,43 @@ struct FoundJob {
   nlohmann::json json;
   bool is_alive = false;  // its agent runs on this host
   int agent = 0;
+  std::string host;  // of the agent
+
+  bool is_here() const { return host == host_name(); }
 };
+
+Status check_has_status(const std::string& run_dir, const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) || error) return Done{};
+  return usage(fmt::format("{} has no {}: only runs of `trireme launch` have one, once they train",
+                           run_dir, kStatusFile));
+}
+
+// Says where the agent is, if it does not run on this host.
+std::string absence_of(const FoundJob& job) {
+  if (job.is_here()) return "its agent does not run any more";
+  return fmt::format("its agent is process {} of host {}; only that host knows whether it runs",
+                     job.agent, job.host);
+}
 
 Result<FoundJob> find_job(const std::string& run_dir) {
   FoundJob found{.path = run_dir + "/" + kStatusFile};
-  const Result<std::string> text = read_text_file(found.path, kMostStatusBytes);
-  if (!text.ok()) {
-    return usage(
-        fmt::format("{} has no {}: only runs of `trireme launch` have one, once they train",
-                    run_dir, kStatusFile));
-  }
-  found.text = *text;
-  const bool is_small = check_json_limits(found.text).ok();
-  found.json = is_small ? nlohmann::json::parse(found.text, nullptr, false) : nlohmann::json();
+  TRIREME_TRY_DONE(check_has_status(run_dir, found.path));
+  TRIREME_TRY(text, read_text_file(found.path, kMostStatusBytes));
+  found.text = text;
+  Result<nlohmann::json> json = parse_bounded_json(found.text);
+  if (!json.ok()) return damaged(with_context(json.error(), found.path).message + kRemedy);
+  found.json = std::move(*json);
   try {
     const nlohmann::json& agent = found.json.at("agent");
     found.agent = agent.at("pid").get<int>();
     const auto start = agent.at("start").get<uint64_t>();
-    const bool is_here = agent.at("host").get<std::string>() == host_name();
+    found.host = agent.at("host").get<std::string>();
+    const auto stat = stat_of_process(found.agent);
     found.is_alive =
-        is_here && found.agent > 1 && start != 0 && start_of_process(found.agent) == start;
+        found.is_here() && found.agent > 1 && start != 0 && stat && stat->start == start;
   } catch (const nlohmann::json::exception&) {
-    return damaged(found.path + " is not a status of a run: remove it");
+    return damaged(found.path + ": a key is missing or of another type" + kRemedy);
   }
   return found;
 }
@@ -53,7 +71,9 @@ Result<FoundJob> find_job(const std::string& run_dir) {
 std::string status_text(const FoundJob& job) {
   const nlohmann::json& json = job.json;
   std::string state = json.at("state").get<std::string>();
-  if (state != "ended" && !job.is_alive) state = "its agent does not run on this host any more";
+  if (state != "ended" && !job.is_alive) {
+    state += " when it last reported (" + absence_of(job) + ")";
+  }
   std::string text = fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
                                  json.at("epoch").get<int64_t>(), json.at("step").get<int64_t>(),
                                  json.at("saved_step").get<int64_t>());
@@ -80,7 +100,7 @@ Result<int> run_status(const StatusOptions& options, CommandIo& io) {
   try {
     io.out << status_text(job);
   } catch (const nlohmann::json::exception&) {
-    return damaged(job.path + " is not a status of a run: remove it");
+    return damaged(job.path + ": a key is missing or of another type" + kRemedy);
   }
   return 0;
 }
@@ -88,9 +108,9 @@ Result<int> run_status(const StatusOptions& options, CommandIo& io) {
 Result<int> run_stop(const StatusOptions& options, CommandIo& io) {
   TRIREME_TRY(job, find_job(options.run_dir));
   if (!job.is_alive) {
-    return usage(options.run_dir +
-                 ": its agent does not run on this host: the run has ended, or it is on another "
-                 "host");
+    return usage(fmt::format("{}: {}", options.run_dir,
+                             job.is_here() ? "the run has ended: " + absence_of(job)
+                                           : absence_of(job) + ": run this command there"));
   }
   if (::kill(job.agent, SIGTERM) != 0) {
     return Error{ErrorKind::Runtime, fmt::format("process {} cannot be asked to stop: {}",

@@ -44,7 +44,7 @@ void JobRecord::write_restart() {
       "\"state\":{:.3f},\"first_step\":{:.3f}}}",
       fields_, epoch_, order_->size, order_->dp, json_escaped(checkpoint_),
       std::max<int64_t>(0, page_.furthest_step - position_),
-      double(order_->detected_ns - order_->last_sign_ns) * 1e-6, ms(order_->classified_ns),
+      double(order_->detected_ns - order_->lost_step_ns) * 1e-6, ms(order_->classified_ns),
       ms(order_->made_ns), ms(joined_ns_), ms(state_ns_), ms(page_.first_step_ns));
   metrics_.write_survived(order_->failures, position_, fields);
   page_.told_failures = order_->num_failures;

@@ -16,7 +16,7 @@ namespace trireme {
 struct SessionOptions;
 
 // Keeps the JobPage of an epoch, and writes to metrics.jsonl which failure the job has survived.
-// Only the first rank has one. It stands before the other observers of a run, so that its lines
+// Only rank 0 has one. It stands before the other observers of a run, so that its lines
 // come before the first step of the epoch.
 class JobRecord : public RunObserver {
  public:

@@ -73,5 +73,22 @@ code=$?
 grep -q 'stopped and saved' "$folder/log" || fail "the run has not saved"
 "$trireme" status "$folder/asked" | grep -q '^ended: epoch 2' || fail "the status of the end"
 "$trireme" stop "$folder/asked" 2>/dev/null && fail "a run that has ended can be stopped"
+# A copy of the status, as if its agent were on another host, and damaged ones.
+mkdir "$folder/elsewhere"
+sed -E 's/"host":"[^"]*"/"host":"elsewhere"/; s/"state":"ended"/"state":"running"/' \
+  "$folder/asked/agent.json" >"$folder/elsewhere/agent.json"
+"$trireme" status "$folder/elsewhere" | grep -q '^running when it last.*host elsewhere' ||
+  fail "the status does not name the host of the agent"
+"$trireme" stop "$folder/elsewhere" 2>"$folder/log"
+[[ $? == 2 ]] && grep -q 'host elsewhere.*run this command there' "$folder/log" ||
+  fail "stop does not name the host of the agent"
+for text in '{"agent":' '{}' '{"agent":{"pid":"1"}}'; do
+  echo "$text" >"$folder/elsewhere/agent.json"
+  "$trireme" status "$folder/elsewhere" 2>"$folder/log"
+  [[ $? == 4 ]] && grep -q 'remove it' "$folder/log" || fail "a damaged status is taken: $text"
+done
+rm "$folder/elsewhere/agent.json"
+"$trireme" status "$folder/elsewhere" 2>"$folder/log"
+[[ $? == 2 ]] && grep -q 'has no agent.json' "$folder/log" || fail "a status out of nothing"
 ((failed == 0)) || cat "$folder/log"
 exit $failed
