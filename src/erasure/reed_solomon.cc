@@ -1,0 +1,146 @@
+#include "erasure/reed_solomon.h"
+
+#include <fmt/format.h>
+#include <isa-l/erasure_code.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/hash.h"
+
+namespace trireme {
+namespace {
+
+// A group of GF(2^8) has so many different rows at most.
+constexpr int kMaxBlocks = 255;
+// ISA-L expands each coefficient to a table of so many bytes.
+constexpr size_t kTableBytes = 32;
+// All blocks are coded in pieces of this length, so that the pieces of a group stay in a core's
+// cache and their lengths fit ISA-L's int.
+constexpr size_t kCodedAtOnce = size_t{32} << 10;
+
+// Computes to[i] = sum over j of rows[i * from.size() + j] * from[j], byte by byte.
+void multiply(std::vector<unsigned char> rows, const std::vector<std::span<std::byte>>& from,
+              const std::vector<std::span<std::byte>>& to) {
+  if (to.empty()) return;
+  std::vector<unsigned char> tables(kTableBytes * rows.size());
+  ec_init_tables(int(from.size()), int(to.size()), rows.data(), tables.data());
+  std::vector<unsigned char*> in(from.size()), out(to.size());
+  const size_t bytes = to.front().size();
+  for (size_t done = 0; done < bytes; done += kCodedAtOnce) {
+    const auto at = [&](std::span<std::byte> block) {
+      return reinterpret_cast<unsigned char*>(block.data()) + done;
+    };
+    std::transform(from.begin(), from.end(), in.begin(), at);
+    std::transform(to.begin(), to.end(), out.begin(), at);
+    ec_encode_data(int(std::min(kCodedAtOnce, bytes - done)), int(from.size()), int(to.size()),
+                   tables.data(), in.data(), out.data());
+  }
+}
+
+std::vector<std::span<std::byte>> bytes_of(std::span<Block> blocks, std::span<const int> indices) {
+  std::vector<std::span<std::byte>> bytes;
+  for (const int index : indices) bytes.push_back(blocks[size_t(index)].bytes);
+  return bytes;
+}
+
+void check_lengths(std::span<const Block> blocks, int num_blocks) {
+  TRIREME_CHECK(blocks.size() == size_t(num_blocks), "a group has k + m blocks");
+  for (const Block& block : blocks) {
+    TRIREME_CHECK(block.bytes.size() == blocks.front().bytes.size(),
+                  "the blocks of a group have the same length");
+  }
+}
+
+}  // namespace
+
+ReedSolomon::ReedSolomon(int num_data, int num_parity)
+    : k_(num_data), m_(num_parity), matrix_(size_t(num_data) * size_t(num_data + num_parity)) {
+  // Every square part of a Cauchy matrix is invertible, so any k blocks determine the others.
+  // ISA-L's Vandermonde matrix does not have this property for all k and m.
+  gf_gen_cauchy1_matrix(matrix_.data(), num_blocks(), k_);
+}
+
+Result<ReedSolomon> ReedSolomon::make(int num_data, int num_parity) {
+  if (num_data < 1 || num_parity < 0 || num_data > kMaxBlocks - num_parity) {
+    return usage(
+        fmt::format("a code of {} data and {} parity blocks does not exist: it needs at least one "
+                    "data block and at most {} blocks in all",
+                    num_data, num_parity, kMaxBlocks));
+  }
+  return ReedSolomon(num_data, num_parity);
+}
+
+void ReedSolomon::encode(std::span<Block> blocks) const {
+  check_lengths(blocks, num_blocks());
+  std::vector<std::span<std::byte>> data, parity;
+  for (const Block& block : blocks.first(size_t(k_))) data.push_back(block.bytes);
+  for (const Block& block : blocks.subspan(size_t(k_))) parity.push_back(block.bytes);
+  multiply({matrix_.begin() + k_ * k_, matrix_.end()}, data, parity);
+  for (Block& block : blocks) block.checksum = hash64(block.bytes);
+}
+
+std::vector<int> ReedSolomon::missing(std::span<const Block> blocks,
+                                      std::span<const int> lost) const {
+  for (const int index : lost) {
+    TRIREME_CHECK(index >= 0 && index < num_blocks(), "a lost block is not one of the group");
+  }
+  std::vector<int> indices;
+  for (int index = 0; index < num_blocks(); ++index) {
+    const Block& block = blocks[size_t(index)];
+    const bool is_lost = std::find(lost.begin(), lost.end(), index) != lost.end();
+    if (is_lost || hash64(block.bytes) != block.checksum) indices.push_back(index);
+  }
+  return indices;
+}
+
+std::vector<unsigned char> ReedSolomon::rows_from(std::span<const int> given,
+                                                  std::span<const int> wanted) const {
+  const size_t k = size_t(k_);
+  std::vector<unsigned char> known, inverse(k * k), rows;
+  for (const int index : given) {
+    const auto row = matrix_.begin() + index * k_;
+    known.insert(known.end(), row, row + k_);
+  }
+  TRIREME_CHECK(gf_invert_matrix(known.data(), inverse.data(), k_) == 0,
+                "any k rows of the code are independent");
+  for (const int index : wanted) {
+    for (size_t column = 0; column < k; ++column) {
+      unsigned char sum = 0;
+      for (size_t j = 0; j < k; ++j) {
+        sum ^= gf_mul(matrix_[size_t(index) * k + j], inverse[j * k + column]);
+      }
+      rows.push_back(sum);
+    }
+  }
+  return rows;
+}
+
+Result<std::vector<int>> ReedSolomon::recover(std::span<Block> blocks,
+                                              std::span<const int> lost) const {
+  check_lengths(blocks, num_blocks());
+  std::vector<int> wanted = missing(blocks, lost);
+  if (int(wanted.size()) > m_) {
+    return damaged(fmt::format(
+        "{} of {} blocks are lost or damaged ({}), and {} parity blocks recover at most "
+        "{}; use an older copy of this data",
+        wanted.size(), num_blocks(), fmt::join(wanted, ", "), m_, m_));
+  }
+  if (wanted.empty()) return wanted;
+  std::vector<int> given;
+  for (int index = 0; int(given.size()) < k_; ++index) {
+    if (!std::binary_search(wanted.begin(), wanted.end(), index)) given.push_back(index);
+  }
+  multiply(rows_from(given, wanted), bytes_of(blocks, given), bytes_of(blocks, wanted));
+  for (const int index : wanted) {
+    const Block& block = blocks[size_t(index)];
+    if (hash64(block.bytes) == block.checksum) continue;
+    return damaged(
+        fmt::format("block {} has a wrong checksum after its recovery, so checksums or "
+                    "blocks are of another group; use an older copy of this data",
+                    index));
+  }
+  return wanted;
+}
+
+}  // namespace trireme
