@@ -18,7 +18,7 @@ Plan plan_here(RunConfig config, const PlanRequest& request) {
   } else {
     hardware = value_or_fail(load_hardware(request.cluster_file));
     host = {.memory_bytes = 0, .num_cores = hardware.threads, .hardware = hardware};
-    if (config.memory.limit_bytes == 0) config.memory.limit_bytes = hardware.memory_bytes;
+    if (config.memory.limit_bytes == 0) config.memory.limit_bytes = hardware.most_memory_bytes();
   }
   const RunPlan run = value_or_fail(plan_session(config, host));
   Plan plan;

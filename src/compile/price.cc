@@ -345,7 +345,31 @@ double price_forward(const OpWork& work, DType compute, const Hardware& hardware
   return seconds;
 }
 
-UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware) {
+UnitPrices join_prices(UnitPrices a, const UnitPrices& b, OfDevices which) {
+  const auto join = [&](ComputeTimes& one, const ComputeTimes& other) {
+    for (const auto part :
+         {&ComputeTimes::f_s, &ComputeTimes::b_s, &ComputeTimes::w_s, &ComputeTimes::products_s,
+          &ComputeTimes::attention_s, &ComputeTimes::memory_s, &ComputeTimes::again_s}) {
+      one.*part = which == OfDevices::Fastest ? std::min(one.*part, other.*part)
+                                              : std::max(one.*part, other.*part);
+    }
+  };
+  join(a.embedding, b.embedding);
+  join(a.head, b.head);
+  for (size_t kind = 0; kind < a.layers.size(); ++kind) join(a.layers[kind], b.layers[kind]);
+  return a;
+}
+
+UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware,
+                       OfDevices which) {
+  if (hardware.is_mixed()) {
+    UnitPrices joined = price_units(model, shape, hardware.all_of_device(0));
+    for (int device = 1; device < hardware.num_devices(); ++device) {
+      joined = join_prices(std::move(joined),
+                           price_units(model, shape, hardware.all_of_device(device)), which);
+    }
+    return joined;
+  }
   const UnitPricer pricer(model, shape, hardware);
   UnitPrices prices{pricer.price(embedding_graph(model), Recompute::None),
                     pricer.price(head_graph(model), Recompute::None),
@@ -365,8 +389,8 @@ std::vector<OpSeconds> price_ops(const std::vector<OpWork>& works, const ModelSp
   return seconds;
 }
 
-UnitPrices price_units(const RunPlan& plan, const Hardware& hardware) {
-  return price_units(plan.model, plan.shape, hardware);
+UnitPrices price_units(const RunPlan& plan, const Hardware& hardware, OfDevices which) {
+  return price_units(plan.model, plan.shape, hardware, which);
 }
 
 int64_t state_bytes(const StageShape& shape) {
@@ -375,7 +399,16 @@ int64_t state_bytes(const StageShape& shape) {
   return moment_bytes + (state.has_master(shape.compute) ? size_of(DType::F32) : 0);
 }
 
-double price_update(double elements, const StageShape& shape, const Hardware& hardware) {
+double price_update(double elements, const StageShape& shape, const Hardware& hardware,
+                    OfDevices which) {
+  if (hardware.is_mixed()) {
+    double joined = price_update(elements, shape, hardware.all_of_device(0));
+    for (int device = 1; device < hardware.num_devices(); ++device) {
+      const double other = price_update(elements, shape, hardware.all_of_device(device));
+      joined = which == OfDevices::Fastest ? std::min(joined, other) : std::max(joined, other);
+    }
+    return joined;
+  }
   if (hardware.practice.update_bytes > 0.0) {
     return price_memory(elements * hardware.practice.update_bytes, 0, hardware);
   }
@@ -384,6 +417,14 @@ double price_update(double elements, const StageShape& shape, const Hardware& ha
 }
 
 double peak_flops(const RunPlan& plan, const Hardware& hardware) {
+  if (hardware.is_mixed()) {
+    double sum = 0.0;
+    for (int device = 0; device < hardware.num_devices(); ++device) {
+      const double peak = hardware.all_of_device(device).peak_flops(plan.shape.compute);
+      sum += peak * (double(hardware.ranks_of_device(device, plan.num_ranks())) / plan.num_ranks());
+    }
+    return sum;
+  }
   return hardware.peak_flops(plan.shape.compute);
 }
 

@@ -66,18 +66,28 @@ struct UnitPrices {
   // Counts only the units that the action names.
   ComputeTimes of(const StageSpec& stage, const Action& action) const;
 };
+// On a mixed cluster, the price of a part is that of the device which is fastest at it, or slowest.
+// Both are the same if all ranks have the same device.
+enum class OfDevices : uint8_t { Fastest, Slowest };
+
 // Prices every op of the graphs of the units (graph/op_work.h). Transfers are not included.
-UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware);
-UnitPrices price_units(const RunPlan& plan, const Hardware& hardware);
+UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Hardware& hardware,
+                       OfDevices which = OfDevices::Fastest);
+UnitPrices price_units(const RunPlan& plan, const Hardware& hardware,
+                       OfDevices which = OfDevices::Fastest);
+// Returns for every part the lower, or the higher, of two prices of the same units.
+UnitPrices join_prices(UnitPrices a, const UnitPrices& b, OfDevices which);
 
 // Bytes of the optimizer state of one parameter, its master weight included.
 int64_t state_bytes(const StageShape& shape);
 
 // Seconds in which Step updates so many parameters: it reads the gradients for the norm and again
 // for the update, reads and writes the optimizer state, and writes the parameters.
-double price_update(double elements, const StageShape& shape, const Hardware& hardware);
+double price_update(double elements, const StageShape& shape, const Hardware& hardware,
+                    OfDevices which = OfDevices::Fastest);
 
-// Compute ceiling of the compute dtype, by which MFU is computed.
+// Compute ceiling of a rank for the compute dtype, by which MFU is computed: on a mixed cluster the
+// mean over all ranks of the plan.
 double peak_flops(const RunPlan& plan, const Hardware& hardware);
 
 // Describes this machine from the measured compute ceilings alone. The memory bandwidth is assumed:

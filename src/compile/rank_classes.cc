@@ -1,5 +1,6 @@
 #include "compile/rank_classes.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -116,6 +117,13 @@ class Holdings {
   std::map<int, std::vector<std::pair<int, int>>> of_tables_;
 };
 
+// On a mixed cluster a rank may use no more than its own device has.
+int64_t lacked_bytes(const RunPlan& plan, int device) {
+  if (!plan.hardware || !plan.hardware->is_mixed()) return 0;
+  const int64_t own = plan.hardware->all_of_device(device).memory_bytes;
+  return own == 0 ? 0 : std::max<int64_t>(0, plan.config.memory.limit_bytes - own);
+}
+
 }  // namespace
 
 std::vector<int64_t> content_of(const ModelSpec& model, const RankPlan& rank) {
@@ -137,14 +145,16 @@ void classify_ranks(RunPlan& plan) {
   }
   plan.classes.clear();
   plan.class_of.clear();
-  // (pp, tables, shards, what is copied into the buffer of snapshots)
-  std::map<std::tuple<int, int, int, int>, int> numbers;
+  // (pp, tables, shards, what is copied into the buffer of snapshots, device)
+  std::map<std::tuple<int, int, int, int, int>, int> numbers;
   for (int position = 0; position < mesh.size(); ++position) {
     const MeshCoords at = coords_of(mesh, position);
     const auto [tables, shards] = (*held[size_t(at.pp * mesh.tp + at.tp)])[size_t(at.dp)];
+    const int device = plan.hardware ? plan.hardware->device_of(position) : 0;
     const auto [found, is_new] = numbers.try_emplace(
-        {at.pp, tables, shards, copied_parts(plan, position)}, int(plan.classes.size()));
-    if (is_new) plan.classes.push_back({.first = position});
+        {at.pp, tables, shards, copied_parts(plan, position), device}, int(plan.classes.size()));
+    if (is_new) plan.classes.push_back({.first = position, .device = device, .memory = {}});
+    if (is_new) plan.classes.back().lacks_bytes = lacked_bytes(plan, device);
     ++plan.classes[size_t(found->second)].num_ranks;
     plan.class_of.push_back(found->second);
   }

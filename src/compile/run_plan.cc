@@ -30,16 +30,35 @@ const RankClass& RunPlan::largest() const {
                            });
 }
 
+const RankClass& RunPlan::tightest() const {
+  return *std::max_element(
+      classes.begin(), classes.end(),
+      [](const RankClass& a, const RankClass& b) { return a.needed_bytes() < b.needed_bytes(); });
+}
+
 int64_t RunPlan::greatest_peak_bytes() const {
   int64_t most = 0;
   for (const RankClass& alike : classes) most = std::max(most, alike.memory.peak_bytes);
   return most;
 }
 
+namespace {
+
+// True if the tensors of a checkpoint lie in memory, where they can be read beside a step.
+bool can_save_beside_steps(const RunConfig& config) {
+  return config.memory.offload == OffloadChoice::None && config.parallel.staleness == 0;
+}
+
+}  // namespace
+
 bool wants_snapshots(const RunConfig& config) {
   const CheckpointConfig& checkpoint = config.checkpoint;
   return checkpoint.asynchronous && checkpoint.every > 0 && checkpoint.every < config.run.steps &&
-         config.memory.offload == OffloadChoice::None && config.parallel.staleness == 0;
+         can_save_beside_steps(config);
+}
+
+bool wants_memory_checkpoints(const RunConfig& config) {
+  return config.checkpoint.memory_every > 0 && can_save_beside_steps(config);
 }
 
 Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {

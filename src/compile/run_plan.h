@@ -23,12 +23,17 @@ struct HostFacts {
   std::optional<Hardware> hardware = {};
 };
 
-// Ranks that do the same at the same time: they are at one stage of the pipeline, and their tables
-// and shards have the same sizes. Each of them needs the same memory.
+// Ranks that do the same at the same time: they are at one stage of the pipeline, their tables and
+// shards have the same sizes, and they have the same device. Each of them needs the same memory.
 struct RankClass {
   int first = 0;  // lowest position in the mesh
   int num_ranks = 0;
+  int device = 0;  // Hardware::device_of its ranks
   MemoryBytes memory;
+  int64_t lacks_bytes = 0;  // what its device has less than memory.limit_bytes
+
+  // The bytes that must be within memory.limit_bytes, so that the class fits its own device.
+  int64_t needed_bytes() const { return memory.arena_bytes + lacks_bytes; }
 };
 
 // A run compiled before it starts: everything that the runtime executes and the reports print.
@@ -68,6 +73,7 @@ struct RunPlan {
   }
   int64_t arena_bytes() const;          // of all ranks
   const RankClass& largest() const;     // the class with the largest arena
+  const RankClass& tightest() const;    // the class with the greatest needed_bytes()
   int64_t greatest_peak_bytes() const;  // over all ranks
 };
 
@@ -75,6 +81,8 @@ struct RunPlan {
 // last save of a run is always waited for, so it needs no buffer. State that lies in a file
 // (memory.offload) is not copied into memory.
 bool wants_snapshots(const RunConfig& config);
+// True if the ranks of a launched job keep checkpoints in the memory of their host.
+bool wants_memory_checkpoints(const RunConfig& config);
 
 // Returns what the rank at a position of the mesh executes and holds.
 RankPlan rank_plan(const RunPlan& plan, int position);

@@ -13,15 +13,23 @@ class UnitPriceCache {
   // `hardware` must outlive the cache.
   explicit UnitPriceCache(const Hardware& hardware) : hardware_(hardware) {}
 
-  const UnitPrices& of(const RunPlan& plan) {
-    const auto [known, is_new] = prices_.try_emplace(plan.shape);
-    if (is_new) known->second = price_units(plan, hardware_);
-    return known->second;
+  const UnitPrices& of(const RunPlan& plan) { return of(plan, prices_, OfDevices::Fastest); }
+  // On the device of a mixed cluster that is slowest at each part.
+  const UnitPrices& slowest_of(const RunPlan& plan) {
+    return hardware_.is_mixed() ? of(plan, slowest_, OfDevices::Slowest) : of(plan);
   }
 
  private:
+  using Prices = std::map<StageShape, UnitPrices>;
+
+  const UnitPrices& of(const RunPlan& plan, Prices& prices, OfDevices which) {
+    const auto [known, is_new] = prices.try_emplace(plan.shape);
+    if (is_new) known->second = price_units(plan, hardware_, which);
+    return known->second;
+  }
+
   const Hardware& hardware_;
-  std::map<StageShape, UnitPrices> prices_;
+  Prices prices_, slowest_;
 };
 
 }  // namespace trireme

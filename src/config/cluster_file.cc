@@ -58,9 +58,52 @@ LinkTier& tier_of(Hardware& hardware, std::string_view name) {
   return hardware.tiers.emplace_back(LinkTier{.name = std::string(name)});
 }
 
+void fill_in_flops(Hardware& hardware) {
+  if (hardware.bf16_flops == 0.0) hardware.bf16_flops = hardware.fp32_flops;
+  if (hardware.fp16_flops == 0.0) hardware.fp16_flops = hardware.bf16_flops;
+}
+
+// Keys that the table has not yet named take the values of [device].
+OtherDevice& other_of(Hardware& hardware, const std::string& label) {
+  for (OtherDevice& other : hardware.others) {
+    if (other.label == label) return other;
+  }
+  OtherDevice other{.label = label, .device = hardware};
+  other.device.others.clear();
+  return hardware.others.emplace_back(std::move(other));
+}
+
+// Stores the value of a line of a table [devices.LABEL].
+Status assign_other(Hardware& hardware, const ConfigAssignment& assignment) {
+  const std::string prefix = "devices.", key = assignment.key;
+  const size_t end_of_label = key.rfind('.');
+  OtherDevice none;
+  std::vector<ConfigField> fields = device_fields(none);
+  const auto is_meant = [&](const ConfigField& field) {
+    return field.name == key.substr(end_of_label + 1);
+  };
+  const std::vector<ConfigField> of_cluster = hardware_fields(none.device);
+  if (end_of_label < prefix.size()) {
+    return usage(fmt::format("{} names no device: write it below [devices.NAME]", key));
+  }
+  if (std::none_of(fields.begin(), fields.end(), is_meant)) {
+    if (std::any_of(of_cluster.begin(), of_cluster.end(), is_meant)) {
+      return usage(fmt::format(
+          "{} is a number of all ranks together: write {} below [device], as it is with the "
+          "slowest device",
+          key, key.substr(end_of_label + 1)));
+    }
+    return usage(unknown_key(key, fields));
+  }
+  fields =
+      device_fields(other_of(hardware, key.substr(prefix.size(), end_of_label - prefix.size())));
+  return assign(*std::find_if(fields.begin(), fields.end(), is_meant), assignment);
+}
+
 // Stores the value of a line, in the device or in the tier that the key names.
 Status assign_hardware(Hardware& hardware, const ConfigAssignment& assignment) {
   const std::string key = long_form(assignment.key);
+  if (key.starts_with("devices.")) return assign_other(hardware, assignment);
   const size_t end_of_name = key.rfind('.');
   const std::string prefix = "tiers.";
   const bool is_of_tier = key.starts_with(prefix) && end_of_name > prefix.size();
@@ -94,15 +137,22 @@ Result<Hardware> parse_hardware(std::string_view text, const std::string& source
   }
   Hardware hardware;
   std::vector<std::string> problems;
+  // The tables of other devices come last, because they start from [device], wherever that stands.
+  std::stable_partition(assignments.begin(), assignments.end(), [](const ConfigAssignment& one) {
+    return !one.key.starts_with("devices.");
+  });
   for (const ConfigAssignment& assignment : assignments) {
+    if (assignment.key.starts_with("devices.")) fill_in_flops(hardware);
     const Status assigned = assign_hardware(hardware, assignment);
     if (!assigned.ok()) {
       problems.push_back(
           fmt::format("{}: {}", assignment.origin.where(), assigned.error().message));
     }
   }
-  if (hardware.bf16_flops == 0.0) hardware.bf16_flops = hardware.fp32_flops;
-  if (hardware.fp16_flops == 0.0) hardware.fp16_flops = hardware.bf16_flops;
+  fill_in_flops(hardware);
+  std::stable_sort(
+      hardware.others.begin(), hardware.others.end(),
+      [](const OtherDevice& a, const OtherDevice& b) { return a.first_rank < b.first_rank; });
   std::stable_sort(hardware.tiers.begin(), hardware.tiers.end(), joins_fewer_ranks);
   if (problems.empty()) {
     for (const std::string& problem : validate(hardware)) {

@@ -35,6 +35,10 @@ TEST(ClusterFile, EveryFileOfClustersLoadsAndEveryKeyIsDocumented) {
   for (const ConfigField& field : hardware_fields(hardware)) {
     EXPECT_NE(page.find(fmt::format("`{}`", field.key())), std::string::npos) << field.key();
   }
+  OtherDevice other;
+  for (const ConfigField& field : device_fields(other)) {
+    EXPECT_NE(page.find(fmt::format("`{}`", field.name)), std::string::npos) << field.name;
+  }
 }
 
 TEST(ClusterFile, WhatIsPrintedReadsBackToItselfForEveryField) {
@@ -48,6 +52,42 @@ TEST(ClusterFile, WhatIsPrintedReadsBackToItselfForEveryField) {
     const auto again = parse_hardware(printed, "again");
     ASSERT_TRUE(again.ok()) << again.error().message;
     EXPECT_EQ(to_toml(*again), printed);
+  }
+}
+
+TEST(ClusterFile, OtherDevicesStartFromTheDeviceAndReadBack) {
+  const std::string others =
+      "[devices.b]\nfirst_rank = 8\nranks = 4\nfp32_flops = 5e11\n"
+      "[devices.a]\nfirst_rank = 4\nranks = 4\nname = \"A\"\n";
+  const auto hardware = parse_hardware(others + kLeast, "c.toml");
+  ASSERT_TRUE(hardware.ok()) << hardware.error().message;
+  EXPECT_EQ(to_toml(*parse_hardware(to_toml(*hardware), "again")), to_toml(*hardware));
+  std::vector<int> devices;
+  for (int rank = 3; rank < 13; ++rank) devices.push_back(hardware->device_of(rank));
+  EXPECT_EQ(devices, (std::vector{0, 1, 1, 1, 1, 2, 2, 2, 2, 0}));
+  EXPECT_EQ(hardware->all_of_device(1).fp32_flops, 1e12);
+  EXPECT_EQ(hardware->all_of_device(2).fp32_flops, 5e11);
+  int64_t ranks = 0;
+  for (int device = 0; device < 3; ++device) ranks += hardware->ranks_of_device(device, 10);
+  EXPECT_EQ(ranks, 10);
+  EXPECT_EQ(hardware->ranks_of_device(2, 10), 2);
+}
+
+TEST(ClusterFile, OtherDevicesThatCannotBeAreRefusedWithTheirLine) {
+  const std::string node = "[tiers.node]\nranks = 4\nbytes_per_s = 1e9\n";
+  for (const auto& [table, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"[devices.a]\nfirst_rank = 2\n", "multiple of tiers.node.ranks = 4"},
+           {"[devices.a]\nranks = 3\n", "multiple of tiers.node.ranks = 4"},
+           {"[devices.a]\nfirst_rank = -4\n", "devices.a.first_rank = -4 must be at least 0"},
+           {"[devices.a]\nfp32_flops = 0\n", "devices.a.fp32_flops = 0"},
+           {"[devices.a]\nmatmul_share = 1.5\n", "devices.a.matmul_share = 1.5"},
+           {"[devices.a]\ncollective_s = 1\n", "c.toml:8: devices.a.collective_s is a number of"},
+           {"[devices.a]\nflops = 1\n", "c.toml:8: devices.a.flops is unknown"},
+           {"[devices]\nranks = 1\n", "names no device"},
+           {"[devices.a]\nmemory_bytes = 1024\n", "state the memory of all devices, or of none"},
+           {"[devices.a]\nfirst_rank = 4\n[devices.b]\nfirst_rank = 8\n", "not overlap"}}) {
+    const std::string message = error_of(kLeast + node + table);
+    EXPECT_NE(message.find(expected), std::string::npos) << table << message;
   }
 }
 

@@ -123,14 +123,17 @@ struct Store {
   }
 };
 
+// True for a section whose tables have names of the user's choice: [tiers.node] and [devices.a100]
+// of a hardware file.
+bool has_named_tables(std::string_view section) {
+  return section == "tiers" || section == "devices";
+}
+
 }  // namespace
 
 std::string ConfigOrigin::where() const {
   return line > 0 ? fmt::format("{}:{}", source, line) : source;
 }
-
-// The section whose tables have names of the user's choice: [tiers.node] of a hardware file.
-constexpr std::string_view kNamedTables = "tiers";
 
 Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
                                                         const std::string& source) {
@@ -151,7 +154,7 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
     }
     for (const auto& [name, node] : *table) {
       const std::string key = fmt::format("{}.{}", section.str(), name.str());
-      const toml::table* inner = section.str() == kNamedTables ? node.as_table() : nullptr;
+      const toml::table* inner = has_named_tables(section.str()) ? node.as_table() : nullptr;
       if (inner == nullptr || inner->empty()) {
         assignments.push_back(make_assignment(key, node, source));
         continue;

@@ -14,7 +14,7 @@ namespace {
 // The bytes that make_plan compares with its limit: the largest rank if the configuration limits
 // ranks, else all of them together.
 int64_t needed_bytes(const RunPlan& plan, bool limits_ranks) {
-  return limits_ranks ? plan.largest().memory.arena_bytes : plan.arena_bytes();
+  return limits_ranks ? plan.tightest().needed_bytes() : plan.arena_bytes();
 }
 
 std::string refusal_of(int64_t needed, int64_t limit) {

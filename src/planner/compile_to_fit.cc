@@ -65,7 +65,7 @@ void offer_named(const RunPlan& plan, Fitting& fitting) {
 
 int64_t bytes_to_fit(const RunPlan& plan) {
   if (plan.config.memory.limit_bytes == 0) return plan.arena_bytes();
-  return plan.largest().memory.arena_bytes;
+  return plan.tightest().needed_bytes();
 }
 
 Status compile_to_fit(RunPlan& plan, int64_t limit) {

@@ -143,17 +143,18 @@ LayoutBounds::LayerKey LayoutBounds::layer_key(const LayoutChoice& layout) const
       mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute, exchange_key(layout)};
 }
 
-const UnitPrices& LayoutBounds::price(const LayoutChoice& layout, uint64_t again) {
+const UnitPrices& LayoutBounds::price(const LayoutChoice& layout, uint64_t again, OfDevices which) {
   RunPlan plan = shaped(layout);
   plan.shape.again = layout.recompute == Recompute::Fit ? again : 0;  // else it changes nothing
-  return prices_.of(plan);
+  return which == OfDevices::Fastest ? prices_.of(plan) : prices_.slowest_of(plan);
 }
 
 const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout, uint64_t again) {
   const auto [found, is_new] = unit_prices_.try_emplace({layer_key(layout), again});
   if (is_new) {
-    found->second = joined_of<UnitPrices>(any_of_, layout, least_prices,
-                                          [&](const auto& one) { return price(one, again); });
+    found->second = joined_of<UnitPrices>(any_of_, layout, least_prices, [&](const auto& one) {
+      return price(one, again, OfDevices::Fastest);
+    });
   }
   return found->second;
 }
@@ -162,7 +163,7 @@ const UnitPrices& LayoutBounds::most_prices(const LayoutChoice& layout) {
   const auto [found, is_new] = most_prices_.try_emplace(layer_key(layout));
   if (is_new) {
     found->second = joined_of<UnitPrices>(any_of_, layout, greatest_prices, [&](const auto& one) {
-      return price(one, kEverythingAgain);
+      return price(one, kEverythingAgain, OfDevices::Slowest);
     });
   }
   return found->second;
@@ -362,8 +363,8 @@ double LayoutBounds::file_seconds(const LayoutChoice& layout, const RankWork& ow
   const double piece_bytes = double(state_bytes(started_.shape)) + (has_params ? param_bytes : 0.0);
   const double updated = own.layers * updated_elements_of_layer(layout);
   const double pieces_s = 2.0 * updated * piece_bytes / hardware_.offload_bytes_per_s;
-  const double exposed_s =
-      std::max(0.0, pieces_s - price_update(updated, started_.shape, hardware_));
+  const double exposed_s = std::max(
+      0.0, pieces_s - price_update(updated, started_.shape, hardware_, OfDevices::Slowest));
   if (!has_params) return exposed_s;
   const double held =
       layout.zero < 3 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);

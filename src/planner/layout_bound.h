@@ -110,7 +110,7 @@ class LayoutBounds {
   const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again);
   // Of all sets of values and all exchanges that are taken.
   const UnitPrices& most_prices(const LayoutChoice& layout);
-  const UnitPrices& price(const LayoutChoice& layout, uint64_t again);
+  const UnitPrices& price(const LayoutChoice& layout, uint64_t again, OfDevices which);
   static LayerParams least_params(const ModelSpec& model, const StageShape& shape);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);

@@ -180,24 +180,36 @@ std::string classes_text(const MemoryPlan& memory) {
   return text;
 }
 
+bool is_mixed(const RunPlan& plan) { return plan.hardware && plan.hardware->is_mixed(); }
+
+// Names a rank whose own device is too small.
+std::string available_on_device(const RunPlan& plan, const RankClass& tightest, int64_t limit) {
+  return fmt::format("rank {} has {} on its device, {}", tightest.first,
+                     format_bytes(limit - tightest.lacks_bytes),
+                     plan.hardware->all_of_device(tightest.device).name);
+}
+
 }  // namespace
 
 Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) {
-  const RankPlan largest = rank_plan(plan, plan.largest().first);
+  const RankClass& tightest = plan.tightest();
+  const RankPlan largest = rank_plan(plan, tightest.first);
   const MemoryPlan& memory = largest.memory;
   const bool is_alone = plan.num_ranks() == 1;
   const std::string who = is_alone
                               ? "the plan"
                               : fmt::format("the plan ({} ranks, the largest of {})",
                                             plan.num_ranks(), format_bytes(memory.arena_bytes));
+  const int64_t lacked = is_mixed(plan) ? tightest.lacks_bytes : 0;
   const bool is_shared = !is_alone && shares_one_host(plan, host);
   const std::string available =
-      is_shared ? fmt::format("this machine has {} for all ranks", format_bytes(limit))
-                : format_bytes(limit) + " is available";
+      is_mixed(plan) ? available_on_device(plan, tightest, limit)
+      : is_shared    ? fmt::format("this machine has {} for all ranks", format_bytes(limit))
+                     : format_bytes(limit) + " is available";
   const Action& moment = largest.program[size_t(memory.peak_action)];
   return {ErrorKind::Infeasible,
           fmt::format("{} needs {} but {}: the peak is at action {} ({}) of {}; {}; {}. {}", who,
-                      format_bytes(bytes_to_fit(plan)), available,
+                      format_bytes(bytes_to_fit(plan) - lacked), available,
                       to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
                       largest.program.size(), largest_piece(plan, largest), classes_text(memory),
                       remedy(plan, limit, host))};

@@ -76,8 +76,8 @@ std::vector<RecomputeChoice::ClassNeeds> RecomputeChoice::needs_of(const RunPlan
     const RankPlan& of_stage = plan.pipeline[size_t(coords_of(plan.mesh, alike.first).pp)];
     RankPlan rank;
     move_to(rank, alike.first, plan);
-    ClassNeeds& needs =
-        classes.emplace_back(ClassNeeds{alike.memory.arena_bytes, alike.num_ranks, {}});
+    ClassNeeds& needs = classes.emplace_back(
+        ClassNeeds{alike.memory.arena_bytes, alike.lacks_bytes, alike.num_ranks, {}});
     for (size_t c = 0; c < of_stage.chunks.size(); ++c) {
       const StageSpec& stage = of_stage.chunks[c].stage;
       const auto slots = int64_t(of_stage.memory.chunks[c].saved_slots.size());
@@ -104,7 +104,7 @@ NeededBytes RecomputeChoice::needed(const std::vector<ClassNeeds>& classes, uint
       scratch = std::max(scratch, after.scratch);
     }
     bytes += scratch - scratch_before;
-    needed.of_rank = std::max(needed.of_rank, bytes);
+    needed.of_rank = std::max(needed.of_rank, bytes + alike.lacks_bytes);
     needed.of_all += alike.num_ranks * bytes;
   }
   return needed;

@@ -47,6 +47,7 @@ class RecomputeChoice {
   };
   struct ClassNeeds {
     int64_t arena_bytes = 0;  // with the empty set
+    int64_t lacks_bytes = 0;  // RankClass::lacks_bytes
     int64_t num_ranks = 0;
     std::vector<SavedLayers> chunks;
   };

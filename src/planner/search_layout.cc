@@ -39,7 +39,15 @@ std::vector<Value> behind(Value first, const std::vector<Value>& list) {
 }
 
 NeededBytes needed_bytes(const RunPlan& plan) {
-  return {plan.largest().memory.arena_bytes, plan.arena_bytes()};
+  return {plan.tightest().needed_bytes(), plan.arena_bytes()};
+}
+
+StepTimes slowest_of(const std::vector<StepTimes>& stages) {
+  StepTimes slowest;
+  for (const StepTimes& stage : stages) {
+    if (stage.step > slowest.step) slowest = stage;
+  }
+  return slowest;
 }
 
 class Search {
@@ -382,7 +390,7 @@ class Search {
   // The memory of a plan is the same in every order.
   std::optional<NeededBytes> try_as_it_is(Candidate& candidate, LayoutWay way, RunPlan& plan,
                                           const std::vector<OrderedSchedule>& schedules) {
-    const UnitPrices& prices = prices_.of(plan);
+    const UnitPrices& prices = prices_.slowest_of(plan);
     std::optional<NeededBytes> needed;
     int num_compiled = 0;
     for (const OrderedSchedule& ordered : schedules) {
@@ -396,6 +404,7 @@ class Search {
         if (of_rank.step > time.step) time = of_rank;
       }
       if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
+      if (hardware_.is_mixed()) time = slowest_of(predict_stages(plan, hardware_));
       if (!needed) needed = planned_bytes(plan);
       if (!is_available(*needed)) return needed;
       way.order = ordered.number;
@@ -421,11 +430,10 @@ class Search {
       const PricedSchedule schedule = price(plan, candidate.layout);
       // The schedule was simulated with other values before.
       TRIREME_CHECK(schedule.simulation.ok(), schedule.simulation.error().message);
-      StepTimes time;
-      for (const StepTimes& stage :
-           predict_stages(plan, prices_.of(plan), schedule, hardware_, collectives_)) {
-        if (stage.step > time.step) time = stage;
-      }
+      const StepTimes time =
+          slowest_of(hardware_.is_mixed() ? predict_stages(plan, hardware_)
+                                          : predict_stages(plan, prices_.of(plan), schedule,
+                                                           hardware_, collectives_));
       if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
       if (!std::exchange(is_compiled, true)) compile_outlined(plan);
       way.order = ordered.number;
@@ -507,7 +515,7 @@ class Search {
              const StepTimes& time) {
     PricedLayout priced;
     priced.time = time;
-    priced.arena_bytes = needed_bytes(plan).of_rank;
+    priced.arena_bytes = plan.largest().memory.arena_bytes;
     if (kept_.is_beaten(priced.time.step, priced.arena_bytes)) return;
     priced.layout = candidate.layout;
     priced.layout.mesh.order = plan.mesh.order;

@@ -203,7 +203,18 @@ struct Case {
   int64_t layers;
   int num_ranks;
   int64_t dense_layers = 0;
+  bool is_mixed = false;
 };
+
+// The ranks behind the first two have a device that multiplies faster and has a slower memory, so
+// that none of the two devices is faster at everything.
+Hardware with_other_device(Hardware hardware) {
+  OtherDevice other{.label = "other", .first_rank = 2, .device = hardware};
+  other.device.bf16_flops *= 1.7;
+  other.device.memory_bytes_per_s *= 0.4;
+  hardware.others.push_back(std::move(other));
+  return hardware;
+}
 
 // The limits at which a larger memory allows a faster layout, in rising order.
 std::vector<int64_t> corners_of(std::vector<PlannedLayout> all) {
@@ -248,12 +259,12 @@ void expect_found(RunConfig config, const Hardware& hardware, const LayoutSpace&
 TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
                         Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 2, 4},
-                        Case{ModelFamily::Moe, 4, 2, 1}}) {
+                        Case{ModelFamily::Moe, 4, 2, 1}, Case{ModelFamily::Llama, 5, 3, 0, true}}) {
     RunConfig config = small_run(c.family, c.layers);
     config.model.dense_layers = c.dense_layers;
     config.model.d_model = 256;  // gives every matrix several blocks of the norm
     config.model.d_ff = 1024;
-    const Hardware hardware = two_nodes();
+    const Hardware hardware = c.is_mixed ? with_other_device(two_nodes()) : two_nodes();
     const LayoutSpace space = configured_space(config, c.num_ranks);
     const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
     ASSERT_FALSE(all.empty());
@@ -474,6 +485,37 @@ TEST(SearchLayout, WhatItFindsOnAHostFitsTheHost) {
       EXPECT_TRUE(plan.ok()) << plan.error().message;
     }
   }
+}
+
+// A plan that fits the larger device alone is refused with the rank whose device is too small. The
+// search finds the fastest of those layouts that make_plan takes.
+TEST(SearchLayout, OnAMixedClusterEveryRankFitsItsOwnDevice) {
+  RunConfig config = small_run(ModelFamily::Gpt2, 4);
+  Hardware hardware = with_other_device(two_nodes());
+  hardware.name = hardware.others.front().device.name = "A";
+  config.parallel.dp = 4;
+  const int64_t bytes = most_arena_bytes(make_plan(config, {}).value());
+  config.memory.limit_bytes = hardware.memory_bytes = bytes;
+  hardware.others.front().device.memory_bytes = bytes - 1;
+  hardware.others.front().device.name = "B";
+  const Result<RunPlan> refused = make_plan(config, {.hardware = hardware});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("rank 2 has "), std::string::npos);
+  EXPECT_NE(refused.error().message.find(" on its device, B"), std::string::npos);
+  hardware.others.front().device.memory_bytes = bytes;
+  EXPECT_TRUE(make_plan(config, {.hardware = hardware}).ok());
+
+  hardware.others.front().device.memory_bytes = bytes / 64 * 63;
+  const HostFacts host{.hardware = hardware};
+  const LayoutSpace space = configured_space(config, {{.dp = 4}});
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const PlannedLayout& planned : brute_force(config, hardware, space)) {
+    const Result<RunPlan> plan = make_plan(with_layout(config, planned.layout), host);
+    if (plan.ok()) best_s = std::min(best_s, predicted_step_s(*plan, hardware));
+  }
+  const Result<LayoutSearch> search = search_layout(config, host, hardware, space, 1);
+  ASSERT_TRUE(search.ok()) << search.error().message;
+  EXPECT_DOUBLE_EQ(search->best.front().time.step, best_s);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "predict/disturbed_step.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -10,11 +10,59 @@
 #include "predict/price_schedule.h"
 
 namespace trireme {
+namespace {
+
+DeviceTimes device_times(const RunPlan& plan, const Hardware& hardware) {
+  DeviceTimes times;
+  for (int position = 0; position < plan.num_ranks(); ++position) {
+    times.device_of.push_back(hardware.device_of(position));
+  }
+  for (int device = 0; device < hardware.num_devices(); ++device) {
+    const Hardware own = hardware.all_of_device(device);
+    const UnitPrices prices = price_units(plan, own);
+    times.compute.emplace_back();
+    for (const StageSpec& stage : plan.stages) {
+      times.compute.back().push_back(stage_times(prices.of(stage)));
+    }
+    times.update.emplace_back();
+    for (const RankPlan& rank : plan.pipeline) {
+      times.update.back().push_back(predict_update(plan, rank, own) /
+                                    predict_update(plan, rank, hardware));
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
 double PricedPlan::step_s() const {
   double step_s = 0.0;
   for (const StepTimes& stage : stages) step_s = std::max(step_s, stage.step);
   return step_s;
 }
+
+namespace {
+
+Result<PricedPlan> price_any_plan(const RunPlan& plan, const Hardware& hardware) {
+  CollectiveBytes collective_bytes(comm_cost(plan));
+  const UnitPrices prices = price_units(plan, hardware);
+  const UnitPrices hiding =
+      hardware.is_mixed() ? price_units(plan, hardware, OfDevices::Slowest) : prices;
+  PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
+  if (!priced.simulation.ok()) return priced.simulation.error();
+  PricedPlan result{.plan = plan,
+                    .costs = priced.costs,
+                    .compute = {},
+                    .stages = predict_stages(plan, hiding, priced, hardware, collective_bytes),
+                    .makespan_s = priced.simulation->makespan_s};
+  for (const StageSpec& stage : plan.stages) {
+    result.compute.push_back(stage_times(prices.of(stage)));
+  }
+  if (hardware.is_mixed()) result.devices = device_times(plan, hardware);
+  return result;
+}
+
+}  // namespace
 
 Result<PricedPlan> price_plan(const RunPlan& plan, const Hardware& hardware) {
   if (plan.is_asynchronous()) {
@@ -22,19 +70,21 @@ Result<PricedPlan> price_plan(const RunPlan& plan, const Hardware& hardware) {
         "a step of asynchronous workers has no slowest rank, because they do not wait for each "
         "other; set parallel.staleness = 0 to disturb ranks");
   }
-  CollectiveBytes collective_bytes(comm_cost(plan));
-  const UnitPrices prices = price_units(plan, hardware);
-  PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
-  if (!priced.simulation.ok()) return priced.simulation.error();
-  PricedPlan result{.plan = plan,
-                    .costs = priced.costs,
-                    .compute = {},
-                    .stages = predict_stages(plan, prices, priced, hardware, collective_bytes),
-                    .makespan_s = priced.simulation->makespan_s};
-  for (const StageSpec& stage : plan.stages) {
-    result.compute.push_back(stage_times(prices.of(stage)));
+  return price_any_plan(plan, hardware);
+}
+
+std::vector<StepTimes> predict_mixed_ranks(const RunPlan& plan, const Hardware& hardware,
+                                           std::vector<int>* kinds) {
+  const Result<PricedPlan> priced = price_any_plan(plan, hardware);
+  if (!priced.ok()) return {};
+  ExtraTimes extra(plan, priced->compute, {}, priced->devices);
+  const DisturbedStep step(*priced, {}, extra);
+  std::vector<StepTimes> times;
+  for (int position = 0; position < plan.num_ranks(); ++position) {
+    times.push_back(step.times(position));
+    if (kinds != nullptr) kinds->push_back(extra.kind_of(extra.pipelines().of(position)));
   }
-  return result;
+  return times;
 }
 
 DisturbedStep::DisturbedStep(const PricedPlan& priced, const std::vector<SlowRank>& slow,
@@ -44,12 +94,13 @@ DisturbedStep::DisturbedStep(const PricedPlan& priced, const std::vector<SlowRan
       factors_(size_t(priced.plan.num_ranks()), 1.0),
       has_slow_rank_(size_t(extra.pipelines().count())),
       update_extra_s_(factors_.size()),
+      own_extra_s_(factors_.size()),
       ranks_(factors_.size()) {
   for (const SlowRank& rank : slow) {
     factors_[size_t(rank.position)] = rank.factor;
     has_slow_rank_[size_t(pipelines().of(rank.position))] = true;
   }
-  std::optional<Simulation> alike;  // pipelines in which nothing is disturbed
+  std::map<int, Simulation> alike;  // pipelines in which nothing is disturbed, by their kinds
   for (int pipeline = 0; pipeline < pipelines().count(); ++pipeline) {
     if (has_slow_rank_[size_t(pipeline)] || extra_.is_jittered()) {
       const PipelineExtra own = extra_of(pipeline);
@@ -57,8 +108,9 @@ DisturbedStep::DisturbedStep(const PricedPlan& priced, const std::vector<SlowRan
       continue;
     }
     const PipelineExtra& usual = extra_.usual(pipeline);
-    if (!alike) alike = simulate_pipeline(usual);
-    spend(pipeline, usual, *alike);
+    const auto [simulated, is_new] = alike.try_emplace(extra_.kind_of(pipeline));
+    if (is_new) simulated->second = simulate_pipeline(usual);
+    spend(pipeline, usual, simulated->second);
   }
   end_step();
 }
@@ -86,6 +138,7 @@ void DisturbedStep::spend(int pipeline, const PipelineExtra& extra, const Simula
       spent.in_layers_s = extra[pp].waited_s[i];
       spent.busy_s = busy_s - spent.in_layers_s;
       spent.for_stages_s = simulation.makespan_s - busy_s;
+      own_extra_s_[position] = extra[pp].own_s[i];
       update_extra_s_[position] = (extra[pp].update[i] - 1.0) * priced_.stages[pp].optimizer;
     }
   }
@@ -109,6 +162,24 @@ void DisturbedStep::end_step() {
   std::sort(by_busy_.begin(), by_busy_.end(), [&](int a, int b) {
     return std::tuple(ranks_[size_t(a)].busy_s, -a) < std::tuple(ranks_[size_t(b)].busy_s, -b);
   });
+}
+
+StepTimes DisturbedStep::times(int position) const {
+  StepTimes time = priced_.stages[size_t(coords_of(priced_.plan.mesh, position).pp)];
+  const double update_s = update_extra_s_[size_t(position)];
+  const double own_s = own_extra_s_[size_t(position)];
+  const double later_s = longest_s_ - priced_.makespan_s;
+  time.optimizer += update_s;
+  time.compute += own_s + update_s;
+  time.step = time.step + later_s + update_s;
+  // Computing longer may also hide messages that were waited for.
+  time.bubble += later_s - own_s;
+  if (time.bubble >= 0.0) return time;
+  for (size_t axis = 0; axis < kTrafficAxes.size(); ++axis) {
+    if (kTrafficAxes[axis] == "pp") time.exposed[axis] += time.bubble;
+  }
+  time.exposed_comm += std::exchange(time.bubble, 0.0);
+  return time;
 }
 
 std::vector<Span> DisturbedStep::timeline(int position) const {

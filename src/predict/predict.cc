@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compile/price.h"
+#include "predict/disturbed_step.h"
 #include "predict/layer_comm.h"
 #include "predict/predict_offload.h"
 #include "predict/predict_overlap.h"
@@ -26,6 +27,16 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
   return sum;
 }
 
+std::vector<StepTimes> slowest_of_stages(const RunPlan& plan, const std::vector<StepTimes>& ranks) {
+  std::vector<StepTimes> stages(size_t(plan.mesh.pp));
+  for (size_t position = 0; position < ranks.size(); ++position) {
+    StepTimes& slowest = stages[size_t(coords_of(plan.mesh, int(position)).pp)];
+    const StepTimes& own = ranks[position];
+    if (std::pair(own.step, own.compute) > std::pair(slowest.step, slowest.compute)) slowest = own;
+  }
+  return stages;
+}
+
 }  // namespace
 
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
@@ -33,7 +44,16 @@ Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) 
   return price_schedule(plan, price_units(plan, hardware), hardware, collective_bytes).simulation;
 }
 
+double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware) {
+  double own_elements = 0.0;
+  for (const ChunkTables& chunk : rank.chunks) {
+    for (const OwnedParam& owned : chunk.owned) own_elements += double(owned.count);
+  }
+  return price_update(own_elements, plan.shape, hardware) + hardware.step_s;
+}
+
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
+  if (hardware.is_mixed()) return slowest_of_stages(plan, predict_mixed_ranks(plan, hardware));
   CollectiveBytes collective_bytes(comm_cost(plan));
   const UnitPrices prices = price_units(plan, hardware);
   const PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
@@ -57,16 +77,12 @@ StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPri
                         const PricedSchedule& priced, const Hardware& hardware,
                         CollectiveBytes& collective_bytes) {
   const RankSimulation& simulated = priced.simulation->ranks[size_t(rank.coords.pp)];
-  double own_elements = 0.0;
-  for (const ChunkTables& chunk : rank.chunks) {
-    for (const OwnedParam& owned : chunk.owned) own_elements += double(owned.count);
-  }
   const LayerComm in_layers = layer_comm_of(plan, rank, priced.comm);
   const LayerComm in_step =
       predict_layer_comm(plan, rank, {.kind = ActionKind::Step, .chunk = -1, .microbatch = -1},
                          hardware, collective_bytes);
   StepTimes time;
-  time.optimizer = price_update(own_elements, plan.shape, hardware) + hardware.step_s;
+  time.optimizer = predict_update(plan, rank, hardware);
   time.compute = simulated.busy_s - in_layers.total() + time.optimizer;
   const auto expose = [&](std::string_view axis, double seconds) {
     time.exposed[axis_index(axis)] = seconds;

@@ -71,9 +71,12 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware);
 
 // Returns the step times of the ranks of each stage, [pp]: the simulated schedule, the update, and
-// the part of the collectives that nothing hides.
+// the part of the collectives that nothing hides. On a mixed cluster those of the rank of the stage
+// that takes longest, for it waits for the others or they wait for it.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware);
 // Does the same for a schedule that has already been simulated with the prices of the plan's units.
+// On a mixed cluster as if every part were computed on the device that is fastest at it; `prices`
+// are then those of the slowest devices, behind whose computation transfers are hidden.
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const UnitPrices& prices,
                                       const PricedSchedule& priced, const Hardware& hardware,
                                       CollectiveBytes& collective_bytes);
@@ -82,6 +85,9 @@ std::vector<StepTimes> predict_stages(const RunPlan& plan, const UnitPrices& pri
 StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
                         const PricedSchedule& priced, const Hardware& hardware,
                         CollectiveBytes& collective_bytes);
+
+// Seconds of the update of a rank, and of what no kernel accounts for.
+double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware);
 
 // Predicts times and traffic of all ranks.
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware);

@@ -25,7 +25,7 @@ OffloadTimes predict_offload(const RunPlan& plan, const RankPlan& rank, const Un
     if (action.kind != ActionKind::StepPiece) return times.seconds(action);
     const ChunkTables& chunk = rank.chunks[size_t(action.chunk)];
     const OffloadPiece& piece = chunk.pieces[size_t(action.microbatch)];
-    return price_update(elements_of(piece), plan.shape, hardware);
+    return price_update(elements_of(piece), plan.shape, hardware, OfDevices::Slowest);
   };
   // A program repeats the same few reads of units for every micro-batch.
   std::vector<std::vector<double>> known_s;  // [chunk][first unit]; negative: not priced yet

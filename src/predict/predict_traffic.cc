@@ -8,6 +8,7 @@
 #include "compile/rank_classes.h"
 #include "memory/offload_pieces.h"
 #include "predict/action_traffic.h"
+#include "predict/disturbed_step.h"
 #include "predict/predict.h"
 
 namespace trireme {
@@ -139,25 +140,32 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
   CollectiveBytes collective_bytes(comm_cost(plan));
-  const UnitPrices prices = price_units(plan, hardware);
-  const PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
+  std::vector<int> kinds;  // of pipelines of a mixed cluster, [mesh position]
+  std::vector<StepTimes> of_ranks;
+  if (hardware.is_mixed()) of_ranks = predict_mixed_ranks(plan, hardware, &kinds);
   const std::vector<StepTimes> times =
-      predict_stages(plan, prices, priced, hardware, collective_bytes);
+      of_ranks.empty() ? predict_stages(plan, hardware) : std::vector<StepTimes>{};
   ActionTraffic counter(plan, hardware.ranks_per_node(), collective_bytes);
   TrafficOfRanks traffic(plan, hardware.ranks_per_node(), counter);
   std::vector<const std::vector<AxisCounts>*> of_stage;
   for (int pp = 0; pp < plan.mesh.pp; ++pp) of_stage.push_back(&traffic.of_stage(pp));
   const int64_t num_words = exchange_words(plan.pipeline.front());
   Predictions result;
-  std::map<std::pair<int, AxisCounts>, int> numbers;  // (class of the plan, traffic)
+  // (class of the plan, traffic, kind of pipeline, device)
+  std::map<std::tuple<int, AxisCounts, int, int>, int> numbers;
   for (int position = 0; position < plan.mesh.size(); ++position) {
     const MeshCoords at = coords_of(plan.mesh, position);
     AxisCounts sent =
         (*of_stage[size_t(at.pp)])[size_t(at.tp + plan.mesh.tp * (at.cp + plan.mesh.cp * at.dp))];
     sent[kWorld] += counter.sent_in_exchange(position, num_words);
-    const auto [found, is_new] =
-        numbers.try_emplace({plan.class_of[size_t(position)], sent}, int(result.classes.size()));
-    if (is_new) result.classes.push_back({position, 0, {times[size_t(at.pp)], named(sent)}});
+    const auto [found, is_new] = numbers.try_emplace(
+        {plan.class_of[size_t(position)], sent, kinds.empty() ? 0 : kinds[size_t(position)],
+         hardware.device_of(position)},
+        int(result.classes.size()));
+    if (is_new) {
+      const StepTimes& time = of_ranks.empty() ? times[size_t(at.pp)] : of_ranks[size_t(position)];
+      result.classes.push_back({position, 0, {time, named(sent)}});
+    }
     ++result.classes[size_t(found->second)].num_ranks;
     result.class_of.push_back(found->second);
   }

@@ -133,8 +133,10 @@ class Steps {
       : plan_(plan),
         hardware_(hardware),
         undisturbed_(std::make_shared<const PricedPlan>(std::move(priced))),
-        calm_(std::make_shared<ExtraTimes>(plan, undisturbed_->compute, Jitter{})),
-        jittered_(std::make_shared<ExtraTimes>(plan, undisturbed_->compute, jitter)) {}
+        calm_(std::make_shared<ExtraTimes>(plan, undisturbed_->compute, Jitter{},
+                                           undisturbed_->devices)),
+        jittered_(std::make_shared<ExtraTimes>(plan, undisturbed_->compute, jitter,
+                                               undisturbed_->devices)) {}
 
   const RunPlan& plan_;
   const Hardware& hardware_;

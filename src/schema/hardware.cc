@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -35,6 +36,8 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.watts", true, 1e6},
                              {"device.mtbf_hours", true, kNoLimit},
                              {"device.restart_s", true, 1e6},
+                             {"devices.first_rank", true, 1e9},
+                             {"devices.ranks", true, 1e9},
                              {"tiers.ranks", true, 1e9},
                              {"tiers.latency_s", true, kNoLimit},
                              {"tiers.bytes_per_s", true, kNoLimit},
@@ -50,7 +53,9 @@ double number_of(const FieldValue& value) {
 // Says why a field's value cannot be used, or nothing.
 std::string problem_of(const ConfigField& field, const std::string& prefix) {
   for (const Bound& bound : kBounds) {
-    if (field.key() != bound.key) continue;
+    const bool is_other = field.section == "devices" && bound.key.starts_with("device.") &&
+                          bound.key.substr(7) == field.name;
+    if (field.key() != bound.key && !is_other) continue;
     const double value = number_of(field.value);
     const bool low = bound.may_be_zero ? value < 0.0 : value <= 0.0;
     if (std::isfinite(value) && !low && value <= bound.most) return "";
@@ -60,6 +65,44 @@ std::string problem_of(const ConfigField& field, const std::string& prefix) {
                        field.doc);
   }
   return "";
+}
+
+// The numbers on which the kernels, the memory and the power of one rank depend. The others belong
+// to what ranks do together.
+constexpr std::string_view kOwnOfDevice[] = {
+    "name",         "fp32_flops",      "bf16_flops",   "fp16_flops",   "memory_bytes_per_s",
+    "memory_bytes", "multiprocessors", "matmul_share", "matmul_depth", "attention_share",
+    "memory_share", "launch_s",        "watts"};
+
+// Says why the ranks of another device cannot be those of the table.
+void check_ranks(const Hardware& hardware, std::vector<std::string>& problems) {
+  int64_t taken = 0;  // ranks below this one have a device
+  bool takes_rest = false;
+  for (const OtherDevice& other : hardware.others) {
+    const int64_t node = hardware.tiers.empty() ? 1 : std::max<int64_t>(hardware.tiers[0].ranks, 1);
+    for (const auto& [name, value] :
+         {std::pair{"first_rank", other.first_rank}, {"ranks", other.ranks}}) {
+      if (value % node == 0) continue;
+      problems.push_back(fmt::format(
+          "devices.{}.{} = {} must be a multiple of tiers.{}.ranks = {}, because the "
+          "ranks of a node have the same device: take {}",
+          other.label, name, value, hardware.tiers[0].name, node, (value / node + 1) * node));
+    }
+    if (takes_rest || other.first_rank < taken) {
+      problems.push_back(
+          fmt::format("devices.{}.first_rank = {} has another device already: let the ranks of "
+                      "two tables [devices.NAME] not overlap",
+                      other.label, other.first_rank));
+    }
+    taken = other.first_rank + other.ranks;
+    takes_rest = other.ranks == 0;
+    if ((other.device.memory_bytes == 0) != (hardware.memory_bytes == 0)) {
+      problems.push_back(
+          fmt::format("devices.{0}.memory_bytes = {1} beside device.memory_bytes = {2}: state the "
+                      "memory of all devices, or of none",
+                      other.label, other.device.memory_bytes, hardware.memory_bytes));
+    }
+  }
 }
 
 }  // namespace
@@ -112,11 +155,39 @@ std::vector<ConfigField> tier_fields(LinkTier& tier) {
   return fields;
 }
 
+std::vector<ConfigField> device_fields(OtherDevice& other) {
+  std::vector<ConfigField> fields = {{"devices",
+                                      "first_rank",
+                                      "first rank that has the device",
+                                      FieldEffect::Speed,
+                                      {},
+                                      &other.first_rank},
+                                     {"devices",
+                                      "ranks",
+                                      "ranks that have it; 0: all behind the first",
+                                      FieldEffect::Speed,
+                                      {},
+                                      &other.ranks}};
+  for (ConfigField& field : hardware_fields(other.device)) {
+    const auto* end = std::end(kOwnOfDevice);
+    if (std::find(std::begin(kOwnOfDevice), end, field.name) == end) continue;
+    field.section = "devices";
+    fields.push_back(field);
+  }
+  return fields;
+}
+
 std::string to_toml(const Hardware& hardware) {
   Hardware copy = hardware;
   std::string text = "[device]\n";
   for (const ConfigField& field : hardware_fields(copy)) {
     text += fmt::format("{} = {}\n", field.name, toml_text(field));
+  }
+  for (OtherDevice& other : copy.others) {
+    text += fmt::format("\n[devices.{}]\n", other.label);
+    for (const ConfigField& field : device_fields(other)) {
+      text += fmt::format("{} = {}\n", field.name, toml_text(field));
+    }
   }
   for (LinkTier& tier : copy.tiers) {
     text += fmt::format("\n[tiers.{}]\n", tier.name);
@@ -137,6 +208,10 @@ std::vector<std::string> validate(const Hardware& hardware) {
     }
   };
   check(hardware_fields(copy), "device.");
+  for (OtherDevice& other : copy.others) {
+    check(device_fields(other), fmt::format("devices.{}.", other.label));
+  }
+  check_ranks(hardware, problems);
   for (size_t i = 0; i < copy.tiers.size(); ++i) {
     LinkTier& tier = copy.tiers[i];
     check(tier_fields(tier), fmt::format("tiers.{}.", tier.name));
@@ -179,6 +254,47 @@ double Hardware::peak_flops(DType compute) const {
     default:
       return fp32_flops;
   }
+}
+
+bool Hardware::is_mixed() const { return !others.empty(); }
+
+int Hardware::num_devices() const { return 1 + int(others.size()); }
+
+int Hardware::device_of(int position) const {
+  for (size_t i = 0; i < others.size(); ++i) {
+    const OtherDevice& other = others[i];
+    const bool is_before_end = other.ranks == 0 || position < other.first_rank + other.ranks;
+    if (position >= other.first_rank && is_before_end) return int(i) + 1;
+  }
+  return 0;
+}
+
+int64_t Hardware::ranks_of_device(int device, int64_t num_ranks) const {
+  int64_t of_others = 0, own = 0;
+  for (size_t i = 0; i < others.size(); ++i) {
+    const OtherDevice& other = others[i];
+    const int64_t behind = std::max<int64_t>(0, num_ranks - other.first_rank);
+    const int64_t ranks = other.ranks == 0 ? behind : std::min(behind, other.ranks);
+    if (int(i) + 1 == device) own = ranks;
+    of_others += ranks;
+  }
+  return device == 0 ? num_ranks - of_others : own;
+}
+
+Hardware Hardware::all_of_device(int device) const {
+  Hardware all = *this;
+  all.others.clear();
+  if (device == 0) return all;
+  OtherDevice other = others[size_t(device) - 1];
+  other.device.tiers = tiers;
+  other.device.practice = practice;
+  return other.device;
+}
+
+int64_t Hardware::most_memory_bytes() const {
+  int64_t most = memory_bytes;
+  for (const OtherDevice& other : others) most = std::max(most, other.device.memory_bytes);
+  return most;
 }
 
 }  // namespace trireme

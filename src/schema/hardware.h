@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+struct OtherDevice;
+
 // The speed and memory of a rank's device and of its links. It is measured by `trireme calibrate`
 // or described in a file of clusters/ (docs/formats/hardware.md). docs/prices.md has the formulas
 // in which these numbers stand.
@@ -46,6 +48,9 @@ struct Hardware {
 
   std::vector<LinkTier> tiers;  // innermost first
 
+  // Other devices of a mixed cluster, by their first ranks. Empty: all ranks have this device.
+  std::vector<OtherDevice> others;
+
   // How the trainer that runs on the device executes a model. Not part of a file.
   TrainerPractice practice;
 
@@ -55,12 +60,32 @@ struct Hardware {
   void set_nodes(int64_t ranks, LinkSpec inside, LinkSpec between = {});
   // Peak of products of the dtype: F32, BF16 or F16.
   double peak_flops(DType compute) const;
+
+  bool is_mixed() const;
+  int num_devices() const;
+  // The number of a rank's device: 0 is this one, n is others[n - 1].
+  int device_of(int position) const;
+  int64_t ranks_of_device(int device, int64_t num_ranks) const;  // of a run of so many ranks
+  // Returns the cluster as if every rank had the device of this number.
+  Hardware all_of_device(int device) const;
+  int64_t most_memory_bytes() const;  // of the device that has the most
+};
+
+// A device of a mixed cluster and the neighbouring ranks that have it, which fill whole nodes.
+struct OtherDevice {
+  std::string label;  // the name of its table, [devices.LABEL]
+  int64_t first_rank = 0;
+  int64_t ranks = 0;  // 0: all behind the first one
+  Hardware device;    // only the numbers of device_fields differ from the cluster's
 };
 
 // Returns the fields of a hardware file in its order, those of the tiers last. The pointers are
 // valid as long as `hardware` and its tiers.
 std::vector<ConfigField> hardware_fields(Hardware& hardware);
 std::vector<ConfigField> tier_fields(LinkTier& tier);
+// Returns the fields of a table [devices.LABEL]: the ranks that have the device, and the numbers
+// that may differ from device to device. All others describe the cluster.
+std::vector<ConfigField> device_fields(OtherDevice& other);
 
 // Returns the text of the whole file.
 std::string to_toml(const Hardware& hardware);

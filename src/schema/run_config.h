@@ -130,6 +130,7 @@ struct CheckpointConfig {
   int64_t keep_every = 0;       // in steps; 0: none
   bool asynchronous = true;     // training continues while a checkpoint is written
   std::string fallback_folder;  // "": none
+  int64_t memory_every = 0;     // in steps; 0: never
   bool at_end = true;
   double timeout_s = 300.0;  // limit without progress
 };

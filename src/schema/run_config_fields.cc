@@ -332,6 +332,11 @@ void remaining_fields(FieldList& list, RunConfig& config) {
   list.add("fallback_folder", config.checkpoint.fallback_folder, kSpeed,
            "folder for checkpoints if the run directory is lost or cannot be written; --resume "
            "auto searches it too; no other run may use it; empty: the run ends in this case");
+  list.add("memory_every", config.checkpoint.memory_every, kSpeed,
+           "trireme launch on one host: steps between checkpoints in the memory of the host, from "
+           "which a run resumes if it loses a rank; they need two to three times the bytes of a "
+           "checkpoint in /dev/shm; 0: none; without effect with memory.offload or "
+           "parallel.staleness");
   list.add("at_end", config.checkpoint.at_end, kSpeed, "save a checkpoint after the last step");
   list.add("timeout_s", config.checkpoint.timeout_s, kSpeed,
            "longest time in seconds that a rank may save, load or verify without progress while "
