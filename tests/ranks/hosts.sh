@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# A job on several hosts, which are network namespaces joined by a bridge: ranks, agents and hosts
+# are lost, hosts are drained and come back, and the numbers stay those of one host.
+# Usage: hosts.sh TRIREME CONFIGS. Exit code 77: skipped.
+set -uo pipefail
+trireme=$1
+configs=$2
+. "$(dirname "$0")/namespaces.sh"
+make_namespaces 3 "" || exit 77
+
+folder=$(mktemp -d)
+failed=0
+fail() { echo "FAILED: $*"; failed=1; }
+clean() {
+  ((failed == 0)) || grep -v ": saved" "$folder/log"
+  remove_namespaces
+  rm -rf "$folder"
+}
+trap clean EXIT
+
+steps=300
+common=(--set run.threads_per_rank=1 --set checkpoint.every=5 --set checkpoint.keep=2
+        --set run.reproducible=layout --set run.steps=100000 --set model.layers=1
+        --set batch.global_sequences=4)
+launch() { "$trireme" launch "$configs/tiny-gpt2.toml" "${common[@]}" "$@"; }
+# on OUT RANKS HOSTS OPTION...: a job on the named namespaces, in the background.
+on() {
+  launch --out "$folder/$1" --ranks "$2" --hosts "$3" --ssh "$shell" --listen "$gateway" \
+    "${@:4}" 2>>"$folder/log" &
+  job=$!
+}
+numbers() { grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss)":[^,]*'; }
+same_numbers() { cmp -s <(numbers calm) <(numbers "$1") || fail "$1 has other numbers"; }
+restarts() { grep -c '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null; }
+# until TEXT COMMAND...: waits until the output of the command has the text.
+until_has() {
+  local text=$1 i
+  for ((i = 0; i < 750; i++)); do
+    # No pipe: a command that has more to say when grep has found the text would count as failed.
+    grep -qE "$text" <("${@:2}" 2>/dev/null) && return
+    sleep 0.02
+  done
+  fail "no \"$text\" from ${*:2}"
+}
+reaches() { until_has "\"train\",\"step\":$1," cat "$folder/$2/metrics.jsonl"; }
+agent_on() { pgrep -f "agent --join .* --name $1"; }
+ranks_on() { pgrep -P "$(agent_on "$1")"; }
+
+launch --ranks 4 --set run.stop_after=$steps --out "$folder/calm" 2>>"$folder/log" 
+[[ $? == 130 ]] || fail "the run on one host"
+
+# A rank on another host is killed, then the agent of a host: a spare takes its place.
+on spare 4 "${hosts[0]}:2,${hosts[1]}:2,${hosts[2]}:2" --spares 1 --set run.stop_after=$steps
+reaches 20 spare
+kill -KILL "$(ranks_on "${hosts[1]}" | head -1)"
+until_has 'epoch 2' "$trireme" status "$folder/spare"
+until_has training "$trireme" status "$folder/spare"
+kill -KILL "$(agent_on "${hosts[1]}")"
+until_has "host ${hosts[1]} +gone" "$trireme" status "$folder/spare"
+wait $job
+[[ $? == 130 ]] || fail "exit code of the run with a spare"
+same_numbers spare
+[[ $(restarts spare) == 2 ]] || fail "$(restarts spare) restarts with a spare"
+
+# A host is cut off and comes back: the layout shrinks and grows again. Then a host is drained.
+on cut 4 "${hosts[0]}:2,${hosts[1]}:2" --set run.comm_timeout_s=5
+reaches 20 cut
+ip link set "${hosts[1]}" down
+until_has "host ${hosts[1]} +gone" "$trireme" status "$folder/cut"
+until_has '"layout":"dp=2"' cat "$folder/cut/metrics.jsonl"
+[[ -z $(ranks_on "${hosts[1]}") ]] || fail "ranks of a host that is gone are alive"
+ip link set "${hosts[1]}" up
+until_has '"layout":"dp=4"' cat "$folder/cut/metrics.jsonl"
+until_has "host ${hosts[1]} +in use" "$trireme" status "$folder/cut"
+"$trireme" drain "$folder/cut" nobody 2>>"$folder/log" && fail "a host that is not there is drained"
+"$trireme" drain "$folder/cut" "${hosts[0]}" >/dev/null || fail "drain"
+until_has "host ${hosts[0]} +drained" "$trireme" status "$folder/cut"
+until_has 'epoch":4' cat "$folder/cut/metrics.jsonl"
+[[ -z $(ranks_on "${hosts[0]}") ]] || fail "ranks of a drained host are alive"
+"$trireme" drain "$folder/cut" "${hosts[1]}" 2>>"$folder/log" && fail "the last host is drained"
+reaches $steps cut
+"$trireme" stop "$folder/cut" >/dev/null
+wait $job
+code=$?
+[[ $code == 130 ]] || fail "exit code $code of a run on hosts that was stopped"
+cmp -s <(numbers calm | head -$((2 * steps))) <(numbers cut | head -$((2 * steps))) ||
+  fail "other numbers after hosts have left and come back"
+
+# Agents that join by hand, with a secret.
+export TRIREME_SECRET=one
+launch --out "$folder/hand" --set run.stop_after=$steps --ranks 2 --agents 2 \
+  --listen "$gateway:7071" 2>>"$folder/log" &
+job=$!
+TRIREME_SECRET=two "$trireme" agent --join "$gateway:7071" 2>"$folder/refused" </dev/null &&
+  fail "a wrong secret is taken"
+grep -q 'the secrets differ' "$folder/refused" || fail "the refusal: $(<"$folder/refused")"
+for host in "${hosts[@]:0:2}"; do
+  "$shell" "$host" "$trireme" agent --join "$gateway:7071" --slots 1 2>>"$folder/log" &
+done
+wait $job
+[[ $? == 130 ]] || fail "exit code of the run with agents that join by hand"
+same_numbers hand
+wait
+
+exit $failed
