@@ -44,7 +44,9 @@ string(CONCAT CPACK_DEBIAN_PROGRAM_DESCRIPTION
        "One program that plans, trains and tries language models on CPUs, "
        "on one rank\nor on many, and reads and writes the files of other programs.")
 
-set(needed "libfmt-dev, libtomlplusplus-dev, libxxhash-dev, libzstd-dev, zlib1g-dev, libssl-dev")
+string(CONCAT needed
+       "libfmt-dev, libtomlplusplus-dev, libxxhash-dev, libzstd-dev, zlib1g-dev, libssl-dev, "
+       "libisal-dev")
 if(TRIREME_NEEDS_MPI)
   string(APPEND needed ", libopenmpi-dev")
 endif()

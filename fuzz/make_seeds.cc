@@ -310,6 +310,16 @@ void add_memberships(Seeds& seeds) {
   seeds.add(target, std::string(1, 3) + "Zm9vYmE=");
 }
 
+// Messages between a leader and an agent that are texts.
+void add_agent_messages(Seeds& seeds) {
+  const char* target = "agent_wire_fuzz";
+  seeds.add(target,
+            std::string(1, 1) + R"({"command":["trireme","train","run.toml"],"folder":"/job"})");
+  seeds.add(target, std::string(1, 2) +
+                        R"({"rendezvous":"10.0.0.1:4000","epoch":2,"rank":1,"size":4,)"
+                        R"("ranks_on_host":2})");
+}
+
 // Seeds for targets whose input is edits of files that they make themselves: one edit of each kind.
 void add_edits(Seeds& seeds) {
   for (const char* target : {"gguf_keys_fuzz", "import_fuzz", "resume_fuzz"}) {
@@ -338,6 +348,7 @@ int main(int argc, char** argv) {
   add_run_files(seeds);
   add_tcp_messages(seeds);
   add_memberships(seeds);
+  add_agent_messages(seeds);
   add_edits(seeds);
   seeds.write_dictionaries();
   return 0;

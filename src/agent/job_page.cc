@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -15,7 +16,51 @@ Error no_page(const char* call) {
                                           call, std::strerror(errno))};
 }
 
+int64_t shifted(int64_t number, bool is_time, int64_t shift_ns) {
+  return is_time && number != 0 ? number + shift_ns : number;
+}
+
+// Calls visit(number, is_time) for every number that rank 0 writes.
+template <typename Page, typename Visit>
+void for_each_number(Page& page, const Visit& visit) {
+  visit(page.step, false);
+  visit(page.step_ns, true);
+  visit(page.saved_step, false);
+  visit(page.furthest_step, false);
+  visit(page.furthest_ns, true);
+  visit(page.begun_ns, true);
+  visit(page.trained_epoch, false);
+  visit(page.first_step_ns, true);
+  visit(page.told_failures, false);
+  visit(page.redone_steps, false);
+  visit(page.lost_ns, false);
+}
+
 }  // namespace
+
+PageValues values_of(const JobPage& page, int64_t shift_ns) {
+  PageValues values;
+  size_t next = 0;
+  for_each_number(page, [&](const auto& number, bool is_time) {
+    values.numbers[next++] = shifted(static_cast<int64_t>(number.load()), is_time, shift_ns);
+  });
+  const int32_t bytes = page.measured_bytes;
+  if (bytes > 0 && size_t(bytes) <= page.measured.size()) {
+    values.measured_bytes = bytes;
+    std::copy_n(page.measured.begin(), bytes, values.measured.begin());
+  }
+  return values;
+}
+
+void store(const PageValues& values, int64_t shift_ns, JobPage& page) {
+  size_t next = 0;
+  for_each_number(page, [&](auto& number, bool is_time) {
+    number = shifted(values.numbers[next++], is_time, shift_ns);
+  });
+  if (values.measured_bytes <= 0 || size_t(values.measured_bytes) > page.measured.size()) return;
+  std::copy_n(values.measured.begin(), values.measured_bytes, page.measured.begin());
+  page.measured_bytes = values.measured_bytes;
+}
 
 Result<SharedJobPage> SharedJobPage::make() {
   const int fd = memfd_create("trireme-job", MFD_CLOEXEC);

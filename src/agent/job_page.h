@@ -11,9 +11,9 @@
 namespace trireme {
 
 // Shared memory of a job on one host. The agent makes it and its ranks map it, so it outlives every
-// rank. Only rank 0 of the running epoch writes it. The agent and the ranks of later epochs
-// read it. If nothing has happened yet, all bytes are zero. Times are those of the monotonic clock,
-// which all processes of a host share.
+// rank. Only rank 0 of the running epoch writes it, and wanted_epoch is written by the agent. The
+// agent and the ranks of later epochs read it. If nothing has happened yet, all bytes are zero.
+// Times are those of the monotonic clock, which all processes of a host share.
 struct JobPage {
   std::atomic<int64_t> step;            // last step done
   std::atomic<int64_t> step_ns;         // when it was done, or when its state was loaded
@@ -28,7 +28,21 @@ struct JobPage {
   std::atomic<int64_t> lost_ns;         // from furthest_ns until that step is done again; a sum
   std::atomic<int32_t> measured_bytes;  // 0: nothing was measured yet
   std::array<std::byte, 512> measured;  // a MeasuredMachine (session/rank_hardware.h)
+  // If it is above the running epoch, the ranks save after their step and wait for that epoch.
+  std::atomic<uint64_t> wanted_epoch;
 };
+
+// The values of a page that rank 0 writes, for the page of another host.
+struct PageValues {
+  std::array<int64_t, 11> numbers = {};
+  int32_t measured_bytes = 0;
+  int32_t reserved = 0;
+  std::array<std::byte, 512> measured = {};
+  bool operator==(const PageValues&) const = default;
+};
+// Both add `shift_ns` to all times, because every host has a monotonic clock of its own.
+PageValues values_of(const JobPage& page, int64_t shift_ns);
+void store(const PageValues& values, int64_t shift_ns, JobPage& page);
 
 // A JobPage in memory of its own that other processes can map.
 class SharedJobPage {

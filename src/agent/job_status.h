@@ -11,18 +11,25 @@ namespace trireme {
 // The state of a job. Its agent writes it into the folder of the run, for `trireme status` and
 // `trireme stop`.
 struct JobStatus {
+  struct Host {
+    std::string name;
+    std::string state;  // in use, spare, drained or gone
+    int slots = 0;      // for ranks
+  };
   struct Rank {
+    std::string host = {};
     int pid = -1;
     std::string state;  // starting, training, waiting or ended
   };
   int agent_pid = 0;
   uint64_t agent_start = 0;  // distinguishes the process from a later one with the same pid
-  std::string host;
-  std::string state;  // running, recovering or ended
+  std::string host;          // of the agent
+  std::string state;         // running, recovering or ended
   uint64_t epoch = 1;
   int64_t step = 0;
   int64_t saved_step = 0;
   double time_s = 0.0;  // Unix time of this report
+  std::vector<Host> hosts;
   std::vector<Rank> ranks;
   std::vector<std::string> failures;  // the last ones of the job, as JSON objects
 };

@@ -8,7 +8,6 @@ namespace trireme {
 namespace {
 
 constexpr const char* kRendezvous = "TRIREME_RENDEZVOUS";
-constexpr const char* kSecret = "TRIREME_SECRET";
 constexpr const char* kEpoch = "TRIREME_EPOCH";
 constexpr const char* kRank = "TRIREME_RANK";
 constexpr const char* kRanks = "TRIREME_RANKS";
@@ -28,16 +27,22 @@ Result<int64_t> number_in(const std::string& name, const std::string& text, int6
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> variables_of(const TcpPlace& place) {
-  return {{kRendezvous, place.rendezvous},       {kSecret, place.secret},
-          {kEpoch, std::to_string(place.epoch)}, {kRank, std::to_string(place.rank)},
-          {kRanks, std::to_string(place.size)},  {kHost, place.host}};
+std::vector<std::pair<std::string, std::string>> variables_of(const TcpPlace& place,
+                                                              int ranks_on_host) {
+  return {{kRendezvous, place.rendezvous},
+          {kSecretVariable, place.secret},
+          {kEpoch, std::to_string(place.epoch)},
+          {kRank, std::to_string(place.rank)},
+          {kRanks, std::to_string(place.size)},
+          {kHost, place.host},
+          {kRanksOnHostVariable, std::to_string(ranks_on_host)}};
 }
 
 Result<std::optional<TcpPlace>> place_in(
     const std::function<std::string(const std::string&)>& variable) {
-  TcpPlace place{
-      .rendezvous = variable(kRendezvous), .secret = variable(kSecret), .host = variable(kHost)};
+  TcpPlace place{.rendezvous = variable(kRendezvous),
+                 .secret = variable(kSecretVariable),
+                 .host = variable(kHost)};
   if (place.rendezvous.empty()) return std::optional<TcpPlace>();
   TRIREME_TRY(ranks, number_in(kRanks, variable(kRanks), 1, kLargestTcpWorld));
   TRIREME_TRY(rank, number_in(kRank, variable(kRank), 0, ranks - 1));

@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "agent/place_variables.h"
-#include "agent/process_stat.h"
 #include "agent/rank_exit_code.h"
 
 namespace trireme {
@@ -37,9 +36,10 @@ void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
   keep_in_child(socket);
   keep_in_child(start.page);
   const LinkDescriptors link{.socket = socket, .page = start.page, .terminal = terminal};
-  for (const auto& [name, value] : variables_of(start.place)) {
+  for (const auto& [name, value] : variables_of(start.place, start.ranks_on_host)) {
     setenv(name.c_str(), value.c_str(), 1);
   }
+  setenv(kMemoryFolderVariable, start.memory_folder.c_str(), 1);
   setenv(kLinkVariable, link_text(link).c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& word : start.command) {
@@ -52,30 +52,19 @@ void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
 
 }  // namespace
 
-int RankProcess::exit_code() const {
-  return WIFSIGNALED(status) ? kFailedExitCode : WEXITSTATUS(status);
-}
-
-bool RankProcess::has_finished() const { return state == State::Ended && status == 0; }
-
-bool RankProcess::has_failed() const {
-  return state == State::Ended && exit_code() != 0 && exit_code() != kStoppedExitCode;
-}
-
-Status start_rank(RankProcess& rank, const RankStart& start) {
-  close_descriptors(rank);
+Result<RankProcess> start_rank(const RankStart& start) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
     return Error{ErrorKind::Runtime, fmt::format("socketpair: {}", std::strerror(errno))};
   }
-  rank = {.state = RankProcess::State::Starting, .socket = sockets[0]};
+  RankProcess rank{.socket = sockets[0]};
   if (start.place.rank > 0) rank.error_file = memfd_create("trireme-errors", MFD_CLOEXEC);
   rank.pid = fork();
   if (rank.pid == 0) become_rank(start, rank.error_file, sockets[1]);
   const int error = errno;
   ::close(sockets[1]);
-  if (rank.pid > 0) return Done{};
-  rank.state = RankProcess::State::Ended;
+  if (rank.pid > 0) return rank;
+  close_descriptors(rank);
   return Error{ErrorKind::Runtime, fmt::format("rank {} cannot be started: {}", start.place.rank,
                                                std::strerror(error))};
 }
@@ -99,20 +88,14 @@ std::optional<RankReport> next_report(RankProcess& rank) {
   return std::nullopt;
 }
 
-bool is_stopped(const RankProcess& rank) {
-  const auto stat = stat_of_process(rank.pid);
-  return stat && stat->is_stopped();
-}
-
 void kill_rank(RankProcess& rank) {
   if (rank.pid > 0) kill(rank.pid, SIGKILL);
   const Deadline deadline = Deadline::after(kKillS);
-  while (rank.pid > 0 && waitpid(rank.pid, &rank.status, WNOHANG) == 0) {
+  while (rank.pid > 0 && waitpid(rank.pid, nullptr, WNOHANG) == 0) {
     if (deadline.left_ms() == 0) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   rank.pid = -1;
-  rank.state = RankProcess::State::Ended;
   close_descriptors(rank);
 }
 

@@ -1,32 +1,50 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "agent/host_list.h"
 #include "agent/restart_policy.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
 
 namespace trireme {
 
-// The options of an agent, which starts the same command on its host once for every rank.
+// The hosts of a job that does not run on this host alone.
+struct OtherHosts {
+  std::vector<NamedHost> named;    // "localhost" is this host
+  int agents = 0;                  // so many hosts join by themselves (`trireme agent`)
+  int spares = 0;                  // so many hosts have no ranks at first
+  std::string listen;              // HOST or HOST:PORT at which the others reach this process
+  std::vector<std::string> shell;  // command that runs its last words on the host after it
+  std::vector<std::string> agent;  // command of an agent, without the leader's address
+  std::string secret;              // "": a fresh one
+  std::string folder;              // in which ranks run on every host
+
+  bool any() const { return !named.empty() || agents > 0; }
+};
+
+// The options of a job, whose leader starts the same command once for every rank.
 struct RankProcesses {
   std::vector<std::string> command;  // program and arguments
   int ranks = 1;
-  double start_timeout_s = 60.0;  // for all ranks to join
+  double start_timeout_s = 60.0;  // for all agents to join, and for all ranks
   TcpLog log = {};
   // Greatest number of failures within an hour that the job survives. If it is not 0, ranks must
   // use a RankLink (rank_link.h).
   int max_restarts = 0;
   int dp = 1;  // of the layout
   // Returns the greatest dp that needs at most `most_ranks` ranks, and the number that it needs; dp
-  // is 0 if there is none. If this function is set, lost ranks are not started again.
-  std::function<std::pair<int, int>(int most_ranks)> shrink = {};
-  std::string host = {};  // name of this host, for reports
+  // is 0 if there is none. Needed if max_restarts is not 0.
+  std::function<std::pair<int, int>(int most_ranks)> fitting = {};
+  bool leaves_lost_out = false;  // lost ranks are not started again
+  std::string host = {};         // name of this host
   // File for the JobStatus, once training has begun; "": none.
   std::string status_file = {};
+  OtherHosts others = {};
+  bool keeps_memory_folder = false;  // for the checkpoints of the ranks, on this host alone
 };
 
 // The result of a job, after all its ranks have ended.
@@ -40,14 +58,18 @@ struct RanksEnd {
   int64_t told_failures = 0;         // number of those that metrics.jsonl has
 };
 
-// Starts the ranks, brings them together, and returns once all have ended. Only rank 0 writes to
-// the standard error of this process. If this process ends, its ranks are killed. SIGINT, SIGTERM
-// and SIGUSR1 are passed on to the ranks, which save and end.
+// Starts the ranks on the hosts, brings them together, and returns once all have ended. Only rank 0
+// writes to the standard error of this process. If this process ends, its ranks are killed. SIGINT,
+// SIGTERM and SIGUSR1 are passed on to the ranks, which save and end.
 //
-// If a rank fails, the agent gathers the next epoch: ranks that have survived keep their processes,
-// the lost rank is started again, and all resume from the newest checkpoint. If the RestartPolicy
-// or max_restarts forbid that, the others end by themselves within some seconds, or are killed.
-// Call it from a process with one thread.
+// If a rank or a host fails, the next epoch is gathered: ranks that have survived keep their
+// processes, lost ranks are started again where a host has room, else the layout shrinks, and all
+// resume from the newest checkpoint. If the RestartPolicy or max_restarts forbid that, the others
+// end by themselves within some seconds, or are killed. Call it from a process with one thread.
 Result<RanksEnd> run_rank_processes(const RankProcesses& processes);
+
+// A host that should be drained is named in the name of a file beside the status file: this text
+// and its name.
+inline constexpr const char* kDrainFile = "drain.";
 
 }  // namespace trireme

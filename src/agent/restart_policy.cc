@@ -25,7 +25,7 @@ bool is_same(const JobFailure& a, const JobFailure& b) {
 
 }  // namespace
 
-std::string failure_line(const JobFailure& failure, int number, const std::string& host) {
+std::string failure_line(const JobFailure& failure, int number) {
   const std::string subject = failure.rank < 0 ? "no rank" : fmt::format("rank {}", failure.rank);
   const std::string cause = failure.cause.empty()
                                 ? fmt::format("{} has died: it {}", subject, failure.what)
@@ -35,8 +35,8 @@ std::string failure_line(const JobFailure& failure, int number, const std::strin
       "\"rank\":{},\"host\":\"{}\",\"epoch\":{},\"detected_ms\":{:.3f},\"evidence\":\"{}\","
       "\"number\":{}}}\n",
       failure.step, failure.time_s, json_escaped(cause), failure.kind, failure.rank,
-      json_escaped(host), failure.epoch, failure.detected_after_s * 1e3, json_escaped(failure.what),
-      number);
+      json_escaped(failure.host), failure.epoch, failure.detected_after_s * 1e3,
+      json_escaped(failure.what), number);
 }
 
 std::string RestartPolicy::reason(const JobFailure& failure) const {

@@ -14,15 +14,16 @@ struct JobFailure {
   int64_t furthest_step = 0;  // of the job so far
   int64_t detected_ns = 0;
   double detected_after_s = 0.0;  // since the last step was done
-  std::string kind;               // killed, crashed, failed, hang or lost
+  std::string kind;               // killed, crashed, failed, hang, host or lost
   std::string what;               // such as "was killed by signal 9 (Killed)"
+  std::string host;               // of the rank
   std::string cause;              // the message of the rank, if it has left one
   int exit_code = 5;
   double time_s = 0.0;  // Unix time of the detection
 };
 
 // The text of a failure as a line of metrics.jsonl. `number` counts the failures of the job from 1.
-std::string failure_line(const JobFailure& failure, int number, const std::string& host);
+std::string failure_line(const JobFailure& failure, int number);
 
 // Decides whether a job resumes after a failure.
 class RestartPolicy {

@@ -65,7 +65,7 @@ TEST(RestartPolicy, CountsTheFailuresOfAnHour) {
 
 TEST(FailureLine, IsJsonWhateverARankHasSaid) {
   const JobFailure failure = failed_after(3, "a \"quoted\"\nline \x01");
-  const auto json = nlohmann::json::parse(failure_line(failure, 2, "host"));
+  const auto json = nlohmann::json::parse(failure_line(failure, 2));
   EXPECT_EQ(json["event"], "failure");
   EXPECT_EQ(json["step"], 3);
   EXPECT_EQ(json["rank"], 2);

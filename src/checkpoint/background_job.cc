@@ -52,6 +52,7 @@ void BackgroundJob::run() {
 }
 
 void BackgroundJob::wait(Progress& shown) {
+  if (!thread_.joinable()) return;
   std::unique_lock lock(mutex_);
   uint64_t seen = 0;
   bool is_shown = false;

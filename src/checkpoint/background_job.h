@@ -29,8 +29,8 @@ class BackgroundJob {
   // Runs a job on the calling thread instead, which shows its calls on `progress`.
   void run_here(const Function& function, Progress& progress);
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
-  // Waits for the job. Shows its calls as those of the waiting rank, so that the others and the
-  // watch of ranks see whether it makes progress.
+  // Waits for the job, if one was started. Shows its calls as those of the waiting rank, so the
+  // watch of ranks sees whether it makes progress, and ends the run if it makes none.
   void wait(Progress& shown);
   // Waits for the job and drops its result.
   void join();

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cli/agent_command.h"
 #include "cli/checkpoint_command.h"
 #include "cli/checkpoint_interchange_command.h"
 #include "cli/config_command.h"
@@ -107,15 +108,15 @@ Command launch_command() {
       .name = "launch",
       .summary = "Train a model with a process for every rank.",
       .details =
-          "The processes run on this host, and the numbers are those of train. The command passes "
-          "SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and exit. If a rank dies or "
-          "hangs, "
-          "the other ranks keep their processes, the lost one is started again, and all resume "
-          "from "
-          "the newest checkpoint. A failure that would come again ends the run: the command names "
-          "the rank that failed first and ends with its exit code. If the command itself is "
-          "killed, "
-          "its ranks are killed, too.",
+          "The numbers are those of train. The processes run on this host, or on the hosts that "
+          "are "
+          "named. The command passes SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and "
+          "exit. If a rank dies or hangs, the other ranks keep their processes, the lost one is "
+          "started again, and all resume from the newest checkpoint. If a host is gone, its ranks "
+          "are started on another one that has free slots, or the run goes on with fewer ranks. A "
+          "failure that would come again ends the run: the command names the rank that failed "
+          "first and ends with its exit code. If the command itself is killed, its ranks are "
+          "killed, too.",
       .arguments = {run_config_argument(options->config.files)},
       .options =
           {set_option(options->config.overrides),
@@ -130,9 +131,64 @@ Command launch_command() {
             .value_name = "WAY",
             .doc = "start a lost rank again, or go on with fewer ranks (a smaller parallel.dp)",
             .target = &options->on_loss,
-            .choices = {"respawn", "shrink"}}},
+            .choices = {"respawn", "shrink"}},
+           {.name = "hosts",
+            .value_name = "LIST",
+            .doc = "hosts for the ranks, each with its slots: a,b:2,c; localhost is this host",
+            .target = &options->hosts},
+           {.name = "hostfile",
+            .value_name = "FILE",
+            .doc = "a file with one HOST or HOST:SLOTS in each line",
+            .target = &options->hostfile,
+            .completion = Completion::File},
+           {.name = "agents",
+            .value_name = "N",
+            .doc = "wait for N hosts that join by themselves: trireme agent",
+            .target = &options->agents},
+           {.name = "spares",
+            .value_name = "K",
+            .doc = "hosts that have no ranks until another host is gone",
+            .target = &options->spares},
+           {.name = "listen",
+            .value_name = "ADDRESS",
+            .doc = "HOST or HOST:PORT of this host, as other hosts reach it",
+            .target = &options->listen},
+           {.name = "ssh",
+            .value_name = "COMMAND",
+            .doc = "the command that starts a program on another host",
+            .target = &options->ssh}},
       .examples = {"trireme launch configs/tiny-gpt2.toml --ranks 2 --out /tmp/run"},
       .run = [options](CommandIo& io) { return run_launch(*options, io); }};
+}
+
+Command agent_command() {
+  auto options = std::make_shared<AgentOptions>();
+  return {.name = "agent",
+          .summary = "Run ranks of a trireme launch of another host on this host.",
+          .details =
+              "The secret of the job is read from the variable TRIREME_SECRET, or from the "
+              "first line of standard input. The agent ends when the launcher does. If the "
+              "launcher cannot be reached any more, the ranks are killed, and the agent "
+              "tries to join again. The first SIGINT or SIGTERM lets the ranks save and "
+              "leave this host, the second one ends them at once.",
+          .options = {{.name = "join",
+                       .value_name = "ADDRESS",
+                       .doc = "HOST:PORT at which the launcher listens",
+                       .target = &options->leader},
+                      {.name = "name",
+                       .value_name = "HOST",
+                       .doc = "the name of this host in the job, instead of its host name",
+                       .target = &options->name},
+                      {.name = "slots",
+                       .value_name = "N",
+                       .doc = "how many ranks may run here; 0: the launcher decides",
+                       .target = &options->slots},
+                      {.name = "wait",
+                       .value_name = "SECONDS",
+                       .doc = "how long to try to reach the launcher",
+                       .target = &options->wait_s}},
+          .examples = {"srun trireme agent --join node1:7070"},
+          .run = [options](CommandIo& io) { return run_agent(*options, io); }};
 }
 
 Argument run_dir_argument(std::string& run_dir) {
@@ -160,6 +216,19 @@ Command stop_command() {
           .arguments = {run_dir_argument(options->run_dir)},
           .examples = {"trireme stop /tmp/run"},
           .run = [options](CommandIo& io) { return run_stop(*options, io); }};
+}
+
+Command drain_command() {
+  auto options = std::make_shared<DrainOptions>();
+  return {.name = "drain",
+          .summary = "Take a host out of a run of trireme launch.",
+          .details =
+              "After the step, the ranks save. Those of the host go to another one that has "
+              "free slots, or the run goes on with fewer ranks.",
+          .arguments = {run_dir_argument(options->run_dir),
+                        {.name = "HOST", .doc = "a host of the run", .target = &options->host}},
+          .examples = {"trireme drain /tmp/run node2"},
+          .run = [options](CommandIo& io) { return run_drain(*options, io); }};
 }
 
 Command plan_command() {
@@ -510,14 +579,15 @@ Command doctor_command(const Environment& environment) {
 }
 
 Command command_table(const Environment& environment) {
-  return {.name = "trireme",
-          .summary = "Train large language models on many devices.",
-          .details = "Standard output carries data. Standard error carries progress and logs.",
-          .subcommands = {train_command(), launch_command(), status_command(), stop_command(),
-                          plan_command(), generate_command(), schedule_command(),
-                          tokenizer_command(), data_command(), checkpoint_command(),
-                          bench_command(), calibrate_command(), reproduce_command(),
-                          report_command(), config_command(), doctor_command(environment)}};
+  return {
+      .name = "trireme",
+      .summary = "Train large language models on many devices.",
+      .details = "Standard output carries data. Standard error carries progress and logs.",
+      .subcommands = {train_command(), launch_command(), agent_command(), status_command(),
+                      stop_command(), drain_command(), plan_command(), generate_command(),
+                      schedule_command(), tokenizer_command(), data_command(), checkpoint_command(),
+                      bench_command(), calibrate_command(), reproduce_command(), report_command(),
+                      config_command(), doctor_command(environment)}};
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "agent/rank_link.h"
 #include "base/result.h"
@@ -16,6 +17,8 @@ struct Launch {
   std::optional<TcpPlace> place = {};        // only of ranks that an agent has started
   std::optional<LinkDescriptors> link = {};  // to this agent
   std::optional<Error> error = {};           // the variables of the agent are wrong
+  std::string memory_folder = {};            // SessionOptions::memory_folder
+  std::string secret = {};                   // of a job on several hosts, if the user has named one
   bool is_first() const { return rank == 0; }
 };
 

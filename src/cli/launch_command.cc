@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <iterator>
 #include <ostream>
+#include <sstream>
 
 #include "agent/job_status.h"
+#include "agent/place_variables.h"
 #include "agent/rank_processes.h"
 #include "cli/exit_code.h"
 #include "cli/train_command.h"
 #include "comm/tcp/rendezvous.h"
+#include "compile/run_plan.h"
 #include "device/host.h"
 #include "observe/metrics.h"
 
@@ -32,7 +37,7 @@ std::vector<std::string> train_arguments(const LaunchOptions& options) {
 
 // Returns the greatest dp for which `most` ranks are enough and which divides that of the
 // configuration, and its number of ranks; {0, 0} if there is none.
-std::pair<int, int> smaller_dp(const ParallelConfig& parallel, int most) {
+std::pair<int, int> fitting_dp(const ParallelConfig& parallel, int most) {
   const int replica = parallel.tp * parallel.pp * parallel.cp;
   for (int dp = parallel.dp; dp > 0; --dp) {
     if (parallel.dp % dp == 0 && dp * replica <= most) return {dp, dp * replica};
@@ -46,10 +51,67 @@ void note_last_failures(const RanksEnd& end, const std::string& out_dir) {
   std::string lines;
   for (size_t i = size_t(end.told_failures); i < end.failures.size(); ++i) {
     if (end.failures[i].furthest_step == 0) continue;
-    lines += failure_line(end.failures[i], int(i) + 1, host_name());
+    lines += failure_line(end.failures[i], int(i) + 1);
   }
   const std::string path = out_dir + "/metrics.jsonl";
   if (!lines.empty()) (void)MetricsFile::append_lines(path, lines).ok();
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+Status check_options(const LaunchOptions& options, const std::string& secret) {
+  if (!options.hosts.empty() && !options.hostfile.empty()) {
+    return usage("--hosts and --hostfile both name hosts; give one of them");
+  }
+  for (const auto& [name, number] :
+       {std::pair("--agents", options.agents), std::pair("--spares", options.spares)}) {
+    if (number >= 0 && number <= kLargestTcpWorld) continue;
+    return usage(fmt::format("{} {}: expected 0 to {} hosts", name, number, kLargestTcpWorld));
+  }
+  const bool has_hosts = !options.hosts.empty() || !options.hostfile.empty();
+  if (has_hosts && options.agents > 0) {
+    return usage(
+        "--agents waits for hosts that join by themselves, and --hosts names hosts; give "
+        "one of them");
+  }
+  if (options.agents > 0 && (secret.empty() || options.listen.empty())) {
+    return usage(
+        fmt::format("--agents needs --listen HOST:PORT, to which agents connect, and a "
+                    "secret in the variable {}, the same as theirs: export {}=$(openssl "
+                    "rand -hex 32)",
+                    kSecretVariable, kSecretVariable));
+  }
+  if (!has_hosts && options.agents == 0 && (options.spares > 0 || !options.listen.empty())) {
+    return usage(
+        "--spares and --listen are for several hosts; name them with --hosts, --hostfile "
+        "or --agents");
+  }
+  if (has_hosts && words_of(options.ssh).empty()) return usage("--ssh is empty");
+  return Done{};
+}
+
+Result<OtherHosts> other_hosts(const LaunchOptions& options, const std::string& secret) {
+  TRIREME_TRY_DONE(check_options(options, secret));
+  OtherHosts others{.agents = int(options.agents),
+                    .spares = int(options.spares),
+                    .listen = options.listen,
+                    .shell = words_of(options.ssh),
+                    .secret = secret};
+  if (!options.hosts.empty()) {
+    TRIREME_TRY(hosts, hosts_in(options.hosts));
+    others.named = std::move(hosts);
+  } else if (!options.hostfile.empty()) {
+    TRIREME_TRY(hosts, hosts_in_file(options.hostfile));
+    others.named = std::move(hosts);
+  }
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  others.agent = {error ? "trireme" : program.string(), "agent", "--join"};
+  others.folder = std::filesystem::current_path(error).string();
+  return others;
 }
 
 }  // namespace
@@ -72,11 +134,13 @@ Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
       .max_restarts = int(options.max_restarts),
       .dp = parallel.dp,
       .host = host_name()};
+  TRIREME_TRY(others, other_hosts(options, io.launch.secret));
+  processes.others = std::move(others);
   const std::string folder = run_folder_of(options.config, options.out);
   processes.status_file = folder + "/" + kStatusFile;
-  if (options.on_loss == "shrink") {
-    processes.shrink = [&](int most) { return smaller_dp(parallel, most); };
-  }
+  processes.keeps_memory_folder = wants_memory_checkpoints(loaded.config);
+  processes.leaves_lost_out = options.on_loss == "shrink";
+  processes.fitting = [&](int most) { return fitting_dp(parallel, most); };
   TRIREME_TRY(end, run_rank_processes(processes));
   note_last_failures(end, folder);
   if (end.first_failed < 0) return end.exit_code;

@@ -15,6 +15,12 @@ struct LaunchOptions {
   std::string resume;  // "", "auto" or the folder of a checkpoint
   int64_t max_restarts = kMaxRestarts;
   std::string on_loss = "respawn";  // or "shrink"
+  std::string hosts;                // "a,b:2"; "": this host alone
+  std::string hostfile;             // "": none
+  int64_t agents = 0;               // hosts that join by themselves
+  int64_t spares = 0;               // hosts without ranks at first
+  std::string listen;               // HOST or HOST:PORT; "": the name of this host
+  std::string ssh = "ssh -o BatchMode=yes";
 
   // One failure in 36 s. A run that fails more often does little else than to start again.
   static constexpr int64_t kMaxRestarts = 100;

@@ -1,6 +1,7 @@
 #include "cli/plan_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -45,6 +46,23 @@ std::string table_line(const std::string& name, const std::string& value) {
 RunConfig with_vocabulary_of(RunConfig config, const RunPlan& plan) {
   config.model.vocab_size = plan.model.vocab_size;
   return config;
+}
+
+// Returns a line for each device of a mixed cluster, with the ranks that have it.
+std::string device_lines(const RunPlan& plan, const Hardware& hardware) {
+  std::string text;
+  for (int device = 0; hardware.is_mixed() && device < hardware.num_devices(); ++device) {
+    std::vector<std::string> classes;
+    for (const RankClass& alike : plan.classes) {
+      if (alike.device != device) continue;
+      classes.push_back(fmt::format("{} from rank {} with {}", alike.num_ranks, alike.first,
+                                    format_bytes(alike.memory.arena_bytes)));
+    }
+    const Hardware own = hardware.all_of_device(device);
+    text += fmt::format("device     {} of {}: {}\n", own.name, format_bytes(own.memory_bytes),
+                        classes.empty() ? "no ranks" : fmt::to_string(fmt::join(classes, ", ")));
+  }
+  return text;
 }
 
 std::string priced_line(const RunPlan& plan, const Hardware& hardware) {
@@ -135,7 +153,7 @@ Result<Priced> priced_for(const PlanOptions& options, RunConfig& config) {
     return priced;
   }
   TRIREME_TRY(described, load_hardware(options.cluster));
-  if (config.memory.limit_bytes == 0) config.memory.limit_bytes = described.memory_bytes;
+  if (config.memory.limit_bytes == 0) config.memory.limit_bytes = described.most_memory_bytes();
   priced.host.num_cores = described.threads;
   priced.host.hardware = described;
   priced.hardware = described;
@@ -325,7 +343,7 @@ Result<int> print_plan(const PlanOptions& options, const RunConfig& config, cons
     io.out << json.dump(2) << "\n";
     return 0;
   }
-  io.out << describe_plan(plan) << priced_line(plan, hardware);
+  io.out << describe_plan(plan) << device_lines(plan, hardware) << priced_line(plan, hardware);
   if (as) io.out << plan_as_text(*as);
   if (options.explain) io.out << explanation_text(explanation);
   io.out << advice_text(advice);

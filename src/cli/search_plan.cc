@@ -108,6 +108,19 @@ std::string cell_of_share(double part_s, double step_s) {
   return fmt::format("{:.1f}%", 100.0 * share(part_s, step_s));
 }
 
+// Says which ranks of a mixed cluster have which device.
+std::string ranks_of_devices(const Hardware& hardware, int num_ranks) {
+  if (!hardware.is_mixed()) return "";
+  std::string text;
+  for (int rank = 0, first = 0; rank < num_ranks; first = rank) {
+    const int device = hardware.device_of(rank);
+    while (rank < num_ranks && hardware.device_of(rank) == device) ++rank;
+    text +=
+        fmt::format("  ranks {} to {}: {}\n", first, rank - 1, hardware.all_of_device(device).name);
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 PageTable search_table(const LayoutSearch& search) {
@@ -129,6 +142,7 @@ std::string search_text(const FoundLayouts& found, bool explain) {
       fmt::format("{} layouts of {} rank{} for {} sequences a step on {}, {} of them simulated\n\n",
                   search.num_layouts, found.num_ranks, found.num_ranks == 1 ? "" : "s",
                   search.global_sequences, found.hardware.name, search.num_simulated);
+  text += ranks_of_devices(found.hardware, found.num_ranks);
   for (const std::vector<std::string>& row : search_table(search)) {
     text += fmt::format("  {:>2} {:>10} {:>6} {:>10} {:>7} {:>8} {:>5}  {}\n", row[0], row[1],
                         row[2], row[3], row[4], row[5], row[6], row[7]);

@@ -1,6 +1,7 @@
 #include "cli/status_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cerrno>
 #include <csignal>
@@ -11,8 +12,10 @@
 
 #include "agent/job_status.h"
 #include "agent/process_stat.h"
+#include "agent/rank_processes.h"
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/sealed_json.h"
 #include "device/host.h"
 
 namespace trireme {
@@ -51,6 +54,8 @@ Result<FoundJob> find_job(const std::string& run_dir) {
   TRIREME_TRY_DONE(check_has_status(run_dir, found.path));
   TRIREME_TRY(text, read_text_file(found.path, kMostStatusBytes));
   found.text = text;
+  const Status seal = check_seal(found.text);
+  if (!seal.ok()) return damaged(with_context(seal.error(), found.path).message + kRemedy);
   Result<nlohmann::json> json = parse_bounded_json(found.text);
   if (!json.ok()) return damaged(with_context(json.error(), found.path).message + kRemedy);
   found.json = std::move(*json);
@@ -77,6 +82,12 @@ std::string status_text(const FoundJob& job) {
   std::string text = fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
                                  json.at("epoch").get<int64_t>(), json.at("step").get<int64_t>(),
                                  json.at("saved_step").get<int64_t>());
+  if (json.at("hosts").size() > 1) {
+    for (const nlohmann::json& host : json.at("hosts")) {
+      text += fmt::format("host {}  {}, {} slots\n", host.at("host").get<std::string>(),
+                          host.at("state").get<std::string>(), host.at("slots").get<int>());
+    }
+  }
   for (const nlohmann::json& rank : json.at("ranks")) {
     text += fmt::format("rank {:<4} {}  process {:<8} {}\n", rank.at("rank").get<int>(),
                         rank.at("host").get<std::string>(), rank.at("pid").get<int>(),
@@ -117,6 +128,34 @@ Result<int> run_stop(const StatusOptions& options, CommandIo& io) {
                                                  job.agent, std::strerror(errno))};
   }
   io.out << fmt::format("process {} was asked to save and stop\n", job.agent);
+  return 0;
+}
+
+Result<int> run_drain(const DrainOptions& options, CommandIo& io) {
+  TRIREME_TRY(job, find_job(options.run_dir));
+  if (job.is_here() && !job.is_alive) {
+    return usage(fmt::format("{}: the run has ended: {}", options.run_dir, absence_of(job)));
+  }
+  std::vector<std::string> usable;
+  try {
+    for (const nlohmann::json& host : job.json.at("hosts")) {
+      const auto state = host.at("state").get<std::string>();
+      if (state == "in use" || state == "spare") usable.push_back(host.at("host"));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return damaged(job.path + ": a key is missing or of another type" + kRemedy);
+  }
+  if (std::find(usable.begin(), usable.end(), options.host) == usable.end()) {
+    return usage(fmt::format("{} has no host {} that could be drained; its hosts are {}",
+                             options.run_dir, options.host, fmt::join(usable, ", ")));
+  }
+  if (usable.size() == 1) {
+    return usage(fmt::format("{} is the only host of {}; use trireme stop to end the run",
+                             options.host, options.run_dir));
+  }
+  const std::string request = options.run_dir + "/" + kDrainFile + options.host;
+  TRIREME_TRY_DONE(write_file_atomically(request, ""));
+  io.out << fmt::format("host {} will be left after the ranks have saved\n", options.host);
   return 0;
 }
 

@@ -18,4 +18,12 @@ Result<int> run_status(const StatusOptions& options, CommandIo& io);
 // Asks such a run on this host to save and end.
 Result<int> run_stop(const StatusOptions& options, CommandIo& io);
 
+// `trireme drain` after parsing.
+struct DrainOptions {
+  std::string run_dir;
+  std::string host;
+};
+// Asks such a run to go on without a host.
+Result<int> run_drain(const DrainOptions& options, CommandIo& io);
+
 }  // namespace trireme

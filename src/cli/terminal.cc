@@ -32,7 +32,12 @@ Launch read_launch() {
     const TcpPlace& own = **place;
     const auto link = link_in(variable(kLinkVariable));
     if (!link.ok()) return {.error = link.error()};
-    return {own.size, own.rank, number("TRIREME_RANKS_ON_HOST", own.size), own, *link};
+    return {.ranks = own.size,
+            .rank = own.rank,
+            .ranks_on_host = number(kRanksOnHostVariable, own.size),
+            .place = own,
+            .link = *link,
+            .memory_folder = variable(kMemoryFolderVariable)};
   }
   if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
     return {ranks, number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks)};
@@ -40,7 +45,7 @@ Launch read_launch() {
   if (const int ranks = number("PMI_SIZE", 0); ranks > 0) {
     return {ranks, number("PMI_RANK", 0), number("MPI_LOCALNRANKS", ranks)};
   }
-  return {};
+  return {.secret = variable(kSecretVariable)};
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   session.host.ranks_on_host = launch.ranks_on_host;
   session.is_first_process = launch.is_first();
   session.place = launch.place;
+  session.memory_folder = launch.memory_folder;
   if (options.resume == "auto") {
     session.resume = ResumeMode::Auto;
   } else if (!options.resume.empty()) {
@@ -127,6 +128,11 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     io.err << warning_lines(plan);
     io.out << (options.json ? plan_json(plan, predict_ranks(plan, {}), {}) : describe_plan(plan));
     return 0;
+  }
+  if (loaded.config.checkpoint.memory_every > 0 && io.launch.memory_folder.empty() &&
+      io.launch.is_first()) {
+    io.err << "warning: checkpoint.memory_every has no effect: only trireme launch on one host "
+              "keeps checkpoints in memory\n";
   }
   install_stop_handlers();
   TrainProgress progress(io);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -321,7 +322,8 @@ TEST(FileCoordLock, WhoHoldsItTooLongIsNamed) {
   fs::remove_all(folder);
 }
 
-// A damaged file is refused by name and never written over, however it was cut.
+// A damaged file is refused by name and never written over, however it was cut, and whichever byte
+// was changed.
 TEST(FileCoordContent, DamageIsRefused) {
   const std::string folder = coord_folder("damaged");
   auto coord = FileCoord::open(folder).value();
@@ -329,14 +331,21 @@ TEST(FileCoordContent, DamageIsRefused) {
   ASSERT_TRUE(coord->compare_and_swap(write, coord_deadline())->is_written);
   const std::string path = folder + "/coord.json";
   const std::string text = read_text_file(path).value();
-  for (size_t length = 0; length + 2 < text.size(); length += 7) {
-    const std::string cut = text.substr(0, length);
-    ASSERT_TRUE(write_file_atomically(path, cut).ok());
+  std::vector<std::string> all;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (at % 7 == 0) all.push_back(text.substr(0, at));
+    for (const char mask : {'\x01', '\x20', '\x80'}) {
+      all.push_back(text);
+      all.back()[at] = static_cast<char>(text[at] ^ mask);
+    }
+  }
+  for (const std::string& wrong : all) {
+    { std::ofstream(path, std::ios::binary) << wrong; }
     const auto swap = coord->compare_and_swap(write, coord_deadline());
     ASSERT_FALSE(swap.ok());
     EXPECT_EQ(swap.error().kind, ErrorKind::Damaged);
     EXPECT_TRUE(swap.error().message.starts_with(path)) << swap.error().message;
-    EXPECT_EQ(read_text_file(path).value(), cut);
+    EXPECT_EQ(read_text_file(path).value(), wrong);
   }
   fs::remove_all(folder);
 }
@@ -370,7 +379,15 @@ TEST(WriteFence, RefusesEveryOlderEpochAndNeverSinks) {
       EXPECT_EQ(status.ok(), is_published);
     }
   }
-  ASSERT_TRUE(write_file_atomically(folder + "/epoch.json", "{\"epoch\": -1}").ok());
+  const std::string path = folder + "/epoch.json", text = read_text_file(path).value();
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (const char mask : {'\x01', '\x20', '\x80'}) {
+      std::string changed = text;
+      changed[at] = static_cast<char>(text[at] ^ mask);
+      { std::ofstream(path, std::ios::binary) << changed; }
+      EXPECT_FALSE(fence.epoch().ok()) << changed;
+    }
+  }
   EXPECT_FALSE(fence.raise(10, coord_deadline()).ok());
   fs::remove_all(folder);
 }

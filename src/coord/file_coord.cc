@@ -10,6 +10,7 @@
 #include "base/bounded_json.h"
 #include "base/file.h"
 #include "base/leftovers.h"
+#include "base/sealed_json.h"
 #include "comm/fabric.h"
 #include "coord/folder_lock.h"
 
@@ -71,6 +72,8 @@ Result<FileCoord::Content> FileCoord::read() const {
   Content content;
   if (::access(content_path().c_str(), F_OK) != 0 && errno == ENOENT) return content;
   TRIREME_TRY(text, read_text_file(content_path(), kMostBytes));
+  const Status seal = check_seal(text);
+  if (!seal.ok()) return wrong_content(content_path(), seal.error().message);
   Result<nlohmann::json> json = parse_bounded_json(text);
   if (!json.ok()) return wrong_content(content_path(), json.error().message);
   try {
@@ -101,7 +104,7 @@ Status FileCoord::write(const Content& content) const {
   const nlohmann::json json{
       {"revision", content.revision}, {"keys", std::move(keys)}, {"leases", std::move(leases)}};
   try {
-    return write_file_atomically(content_path(), json.dump(1) + "\n");
+    return write_file_atomically(content_path(), seal_json(json.dump(1)));
   } catch (const nlohmann::json::exception& failure) {
     return usage(name() + ": a key or value is not UTF-8 text: " + json_problem(failure.what()));
   }

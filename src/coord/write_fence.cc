@@ -8,6 +8,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/sealed_json.h"
 #include "coord/folder_lock.h"
 
 namespace trireme {
@@ -25,13 +26,15 @@ Result<int64_t> WriteFence::epoch() const {
   if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return int64_t{0};
   TRIREME_TRY(text, read_text_file(path, kMostFenceBytes));
   const Result<nlohmann::json> json = parse_bounded_json(text);
-  if (json.ok() && json->is_object() && json->contains("epoch")) {
+  if (check_seal(text).ok() && json.ok() && json->is_object() && json->contains("epoch")) {
     const nlohmann::json& epoch = json->at("epoch");
     if (epoch.is_number_unsigned() && epoch.get<uint64_t>() <= uint64_t{INT64_MAX}) {
       return epoch.get<int64_t>();
     }
   }
-  return damaged(path + ": expected {\"epoch\": N}; stop the job, remove this file, and resume");
+  return damaged(
+      path +
+      ": expected {\"epoch\": N} with its checksum; stop the job, remove this file, and resume");
 }
 
 Status WriteFence::raise(int64_t epoch, Deadline deadline) const {
@@ -40,7 +43,8 @@ Status WriteFence::raise(int64_t epoch, Deadline deadline) const {
   if (!lock.ok()) return lock.error();
   TRIREME_TRY(known, this->epoch());
   if (epoch <= known) return Done{};
-  return write_file_atomically(fence_path(folder_), fmt::format("{{\"epoch\": {}}}\n", epoch));
+  return write_file_atomically(fence_path(folder_),
+                               seal_json(fmt::format("{{\"epoch\": {}}}", epoch)));
 }
 
 Status WriteFence::publish(int64_t epoch, const std::function<Status()>& publish,

@@ -39,8 +39,8 @@ std::string report_page(std::string_view data) {
   std::string script;
   for (const std::string_view part :
        {embedded::kPageJs, embedded::kExpertsJs, embedded::kCurvesJs, embedded::kViewportJs,
-        embedded::kTimelineJs, embedded::kMemoryJs, embedded::kTablesJs, embedded::kDiagnosisJs,
-        embedded::kPlanJs, embedded::kMainJs}) {
+        embedded::kTimelineJs, embedded::kMemoryJs, embedded::kTablesJs, embedded::kFailuresJs,
+        embedded::kDiagnosisJs, embedded::kPlanJs, embedded::kMainJs}) {
     script += part;
   }
   std::string page(embedded::kPageHtml);

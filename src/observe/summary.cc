@@ -157,6 +157,8 @@ std::string plan_json(const RunPlan& plan, const Predictions& predicted, const H
   json["classes"] = Json::array();
   for (const PredictedClass& alike : predicted.classes) {
     json["classes"].push_back(class_json(plan, alike));
+    if (!hardware.is_mixed()) continue;
+    json["classes"].back()["device"] = hardware.all_of_device(hardware.device_of(alike.first)).name;
   }
   if (plan.num_ranks() <= kMostListedRanks) {
     json["ranks"] = Json::array();
@@ -195,6 +197,8 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["failed_saves"] = summary.saves.failed;
   json["late_saves"] = summary.saves.late;
   json["snapshot_stall_s"] = number(summary.saves.stall_s);
+  json["memory_saves"] = summary.saves.in_memory;
+  json["memory_stall_s"] = number(summary.saves.memory_stall_s);
   if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
   if (summary.survived) {
     const SurvivedFailures& survived = *summary.survived;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/chrome_trace.h"
+#include "base/clock.h"
 #include "base/file.h"
 
 namespace trireme {
@@ -40,9 +42,28 @@ const char* category_of(ActionKind kind) {
   }
 }
 
+// The moment at which a trace begins, by both clocks.
+struct Origin {
+  int64_t monotonic_ns = 0;
+  double unix_s = 0.0;
+};
+
+Origin origin_of(std::span<const StepTrace::TracedStep> steps,
+                 std::span<const FailureTimeline> failures) {
+  const int64_t now_ns = monotonic_ns();
+  const double now_s = unix_time_s();
+  int64_t first_ns = steps.empty() ? now_ns : steps[0].actions.front().begin_ns;
+  for (const FailureTimeline& failure : failures) {
+    const double begin_s = failure.detected_s + 1e-3 * failure.begin_ms;
+    first_ns = std::min(first_ns, now_ns - int64_t((now_s - begin_s) * 1e9));
+  }
+  return {first_ns, now_s - double(now_ns - first_ns) * 1e-9};
+}
+
 }  // namespace
 
-Status write_trace(const StepTrace& trace, const std::string& path) {
+Status write_trace(const StepTrace& trace, std::span<const FailureTimeline> failures,
+                   const std::string& path) {
   const RankPlan& plan = trace.plan();
   const std::span<const StepTrace::TracedStep> steps = trace.steps();
   std::ostringstream text;
@@ -51,8 +72,9 @@ Status write_trace(const StepTrace& trace, const std::string& path) {
     writer.name_process(0, fmt::format("rank {}, measured", plan.position));
     writer.name_track(kActions, "program");
     writer.name_track(kUnits, "layers");
-    const int64_t origin_ns = !steps.empty() ? steps[0].actions.front().begin_ns : 0;
-    const auto seconds = [&](int64_t ns) { return double(ns - origin_ns) * 1e-9; };
+    const Origin origin = origin_of(steps, failures);
+    const auto seconds = [&](int64_t ns) { return double(ns - origin.monotonic_ns) * 1e-9; };
+    write_failures(writer, failures, origin.unix_s);
     for (const StepTrace::TracedStep& step : steps) {
       const std::string args = fmt::format("\"step\":{}", step.step);
       for (size_t a = 0; a < step.actions.size(); ++a) {

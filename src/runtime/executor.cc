@@ -23,6 +23,11 @@ Executor::Executor(Parts parts)
   }
 }
 
+void Executor::call_before_update(const void* owner, std::function<void()> function) {
+  std::erase_if(before_update_, [&](const auto& entry) { return entry.first == owner; });
+  if (function) before_update_.emplace_back(owner, std::move(function));
+}
+
 StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop,
                               std::optional<uint64_t> next_sample) {
   const Program& program = parts_.plan.program;

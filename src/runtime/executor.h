@@ -71,9 +71,9 @@ class Executor {
   // Validate; the same on all ranks. Where something else comes next they are dropped.
   StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop = false,
                       std::optional<uint64_t> next_sample = std::nullopt);
-  // Sets a function that Step calls before it changes a parameter or its state. Before that, others
-  // may read them beside the step.
-  void call_before_update(std::function<void()> function) { before_update_ = std::move(function); }
+  // Adds a function that Step calls before it changes a parameter or its state. Before that, others
+  // may read them beside the step. `owner` may have one function, and removes it with an empty one.
+  void call_before_update(const void* owner, std::function<void()> function);
   // Makes the gradient of the step from `first_sample` on, but of one global micro-batch alone, and
   // takes its norm as a step does. Nothing is updated. What had begun ahead is dropped.
   StepResult measure_gradient(Ctx& ctx, uint64_t first_sample, int64_t counted_microbatch);
@@ -142,7 +142,7 @@ class Executor {
   }
 
   Parts parts_;
-  std::function<void()> before_update_;
+  std::vector<std::pair<const void*, std::function<void()>>> before_update_;  // with their owners
   StepExchange exchange_;
   std::vector<int32_t> whole_tokens_, whole_targets_;  // of all ranks that share the sequences
   Times times_, ahead_times_;

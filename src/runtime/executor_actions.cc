@@ -135,7 +135,7 @@ void Executor::run_step_action(Ctx& ctx) {
   parts_.tensor_addends.sum();
   addends_waited_ns_ += monotonic_ns() - begin_ns;
   parts_.optimizer.squared_norms(ctx, exchange_.norm_words());
-  if (before_update_) before_update_();
+  for (const auto& [owner, function] : before_update_) function();
   if (!parts_.plan.post_validates) {
     exchange_.run(stop_);
     result_.update = parts_.optimizer.update(ctx, read_exchange(ctx));

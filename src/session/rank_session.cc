@@ -335,6 +335,17 @@ void RankSession::take_load(const std::optional<CpuTimes>& before, SessionResult
                                  options_.host.num_cores);
 }
 
+// The first rank traces what the job has survived, which only metrics.jsonl remembers.
+std::vector<FailureTimeline> RankSession::survived() const {
+  if (!is_first() || options_.link == nullptr) return {};
+  const Result<std::string> metrics = read_text_file(options_.out_dir + "/metrics.jsonl");
+  return metrics.ok() ? failure_timelines(*metrics) : std::vector<FailureTimeline>();
+}
+
+bool RankSession::is_epoch_wanted() const {
+  return options_.link != nullptr && options_.link->page().wanted_epoch > options_.place->epoch;
+}
+
 Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
   const int64_t state_ns = steady_now_ns();
@@ -355,9 +366,17 @@ Result<SessionResult> RankSession::run() {
                      .bytes_per_token = data_.bytes_per_token,
                      .peak_flops = peak_flops(),
                      .stop_signals = options_.stop_signals,
-                     .must_stop = &folder_.must_stop(),
+                     .must_stop = [this] { return folder_.must_stop() || is_epoch_wanted(); },
                      .trace = &trace,
                      .observers = records.observers};
+  if (!options_.memory_folder.empty()) {
+    parts.memory_request = [this](const TrainPosition& at) {
+      SaveRequest request = save_request(at);
+      request.root = options_.memory_folder;
+      request.fallback_root.clear();
+      return request;
+    };
+  }
   steps_->direct(parts);
   std::optional<FirstSteps> first_steps;
   if (is_first() && parts.meter != nullptr && !options_.order) {
@@ -383,7 +402,7 @@ Result<SessionResult> RankSession::run() {
   result.report_folder = folder_.report_folder();
   const bool has_reports = !result.report_folder.empty();
   if (has_reports) {
-    warn(write_trace(trace,
+    warn(write_trace(trace, survived(),
                      fmt::format("{}/trace.rank{}.json", result.report_folder, world_.rank())));
   }
   const std::vector<RankMeasurement> measured = steps_->finish();

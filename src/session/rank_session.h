@@ -10,6 +10,7 @@
 #include "comm/world.h"
 #include "device/cpu_load.h"
 #include "kernels/ceilings.h"
+#include "observe/failure_timeline.h"
 #include "observe/metrics.h"
 #include "predict/op_times.h"
 #include "predict/predict.h"
@@ -79,6 +80,8 @@ class RankSession {
     const OpComparison& ops;
   };
 
+  // The agent has asked the ranks to save and wait for another epoch.
+  bool is_epoch_wanted() const;
   bool is_first() const { return world_.rank() == 0; }
   Progress& progress() { return world_.group().progress(); }
   void tell(const std::string& message) const;  // tells the user; only on rank 0
@@ -98,6 +101,7 @@ class RankSession {
   // Reports a file that could not be written. That does not end the run, because its weights are
   // saved.
   void warn(const Status& report) const;
+  std::vector<FailureTimeline> survived() const;
   void take_load(const std::optional<CpuTimes>& before, SessionResult& result) const;
   Status write_learned_hardware(const SessionResult& result, const Measured& measured);
   Status write_summary(const std::string& folder, const Trainer& trainer,

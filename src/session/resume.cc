@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "checkpoint/load.h"
@@ -15,13 +16,16 @@ void tell(const SessionOptions& options, const std::string& message) {
   for (RunObserver* observer : options.observers) observer->on_message(message);
 }
 
+// Takes a checkpoint of an earlier step than `damaged_step`; INT64_MAX: of any step.
 // If every checkpoint is damaged it is an error: a fresh start would overwrite files that may be
 // repairable.
-Result<LatestCheckpoint> newest(const SessionOptions& options, int64_t before_step) {
+Result<LatestCheckpoint> newest(const SessionOptions& options, int64_t damaged_step) {
   LatestCheckpoint newest;
+  const int64_t before_step = std::min(options.before_step, damaged_step);
   bool had_others = before_step != INT64_MAX;
   for (const std::string& root : checkpoint_roots(options)) {
-    TRIREME_TRY(latest, find_latest_checkpoint(root, before_step));
+    const bool is_of_this_job = root == options.memory_folder;
+    TRIREME_TRY(latest, find_latest_checkpoint(root, is_of_this_job ? damaged_step : before_step));
     for (const std::string& skipped : latest.skipped) {
       tell(options, "skipping a damaged checkpoint: " + skipped);
       had_others = true;
@@ -52,10 +56,17 @@ Result<std::string> newest_intact(const SessionOptions& options, std::string fol
 
 }  // namespace
 
+bool has_memory_checkpoint(const SessionOptions& options) {
+  if (options.memory_folder.empty()) return false;
+  const Result<LatestCheckpoint> latest = find_latest_checkpoint(options.memory_folder);
+  return latest.ok() && !latest->path.empty();
+}
+
 std::vector<std::string> checkpoint_roots(const SessionOptions& options) {
   std::vector<std::string> roots = {options.out_dir + "/checkpoints"};
   const std::string& fallback = options.config.checkpoint.fallback_folder;
   if (!fallback.empty()) roots.push_back(fallback + "/checkpoints");
+  if (!options.memory_folder.empty()) roots.push_back(options.memory_folder);
   return roots;
 }
 
@@ -64,7 +75,7 @@ Result<std::string> find_resume_folder(const SessionOptions& options) {
     case ResumeMode::Fresh:
       return std::string();
     case ResumeMode::Auto: {
-      TRIREME_TRY(latest, newest(options, options.before_step));
+      TRIREME_TRY(latest, newest(options, INT64_MAX));
       return latest.path;
     }
     case ResumeMode::Path:

@@ -9,8 +9,12 @@
 
 namespace trireme {
 
-// Folders that may hold checkpoints of the run: its own folder, then checkpoint.fallback_folder.
+// Folders that may hold checkpoints of the run: its own folder, checkpoint.fallback_folder, then
+// the folder in memory of a launched job.
 std::vector<std::string> checkpoint_roots(const SessionOptions& options);
+
+// True if this job has a checkpoint in the host's memory.
+bool has_memory_checkpoint(const SessionOptions& options);
 
 // Returns the folder of the checkpoint to resume from, or "" for a fresh start.
 Result<std::string> find_resume_folder(const SessionOptions& options);

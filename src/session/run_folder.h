@@ -28,7 +28,7 @@ class RunFolder : public RunObserver {
   void tell_loss_to(std::vector<RunObserver*> listeners) { listeners_ = std::move(listeners); }
   void on_step(const StepReport& report) override;
   // True if the folder is lost and there is no fallback.
-  const std::atomic<bool>& must_stop() const { return *must_stop_; }
+  bool must_stop() const { return must_stop_->load(std::memory_order_relaxed); }
 
  private:
   RunFolder(HeldFolder held, std::string fallback)

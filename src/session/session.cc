@@ -196,9 +196,10 @@ struct EpochEnd {
 // Takes the place in the epoch, and looks where it resumes.
 Status enter_epoch(const SessionOptions& given, const EpochOrder& order, SessionOptions& options,
                    Prepared& prepared) {
+  const int ranks_on_host = options.host.ranks_on_host;
   take_order(order, options);
   if (options.is_first_process) options.observers = given.observers;
-  if (options.config.parallel.dp != order.dp) {
+  if (options.config.parallel.dp != order.dp || order.ranks_on_host != ranks_on_host) {
     options.config.parallel.dp = order.dp;
     TRIREME_TRY(plan, plan_session(options.config, options.host));
     prepared.plan = std::move(plan);
@@ -213,6 +214,16 @@ Status enter_epoch(const SessionOptions& given, const EpochOrder& order, Session
 
 EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared);
 
+// True if the agent has asked for another epoch, and nobody has asked the run to stop.
+bool has_stopped_for_epoch(const SessionOptions& options, const Result<SessionResult>& result) {
+  return result.ok() && result->end == TrainEnd::Stopped && options.link != nullptr &&
+         options.stop_signals == 0 && options.link->page().wanted_epoch > options.place->epoch;
+}
+
+std::string why_ended(const Result<SessionResult>& result) {
+  return result.ok() ? "" : result.error().message;
+}
+
 }  // namespace
 
 void take_order(const EpochOrder& order, SessionOptions& options) {
@@ -220,11 +231,12 @@ void take_order(const EpochOrder& order, SessionOptions& options) {
   options.place->epoch = order.epoch;
   options.place->rank = order.rank;
   options.place->size = order.size;
-  options.host.ranks_on_host = order.size;
+  options.host.ranks_on_host = order.ranks_on_host;
   options.is_first_process = order.rank == 0;
   const int64_t saved_step = options.link->page().saved_step;
   if (options.resume == ResumeMode::Path) {
-    if (saved_step == 0) return;  // this job has not saved yet
+    const bool has_saved = saved_step > 0 || has_memory_checkpoint(options);
+    if (!has_saved) return;
     options.before_step = saved_step + 1;
   }
   options.resume = ResumeMode::Auto;
@@ -247,11 +259,14 @@ Result<SessionResult> run_session(const SessionOptions& given) {
   Prepared prepared{choice, std::move(plan), std::move(locks), std::move(folder), {}};
   while (true) {
     EpochEnd end = run_epoch(options, prepared);
-    if (end.result.ok()) end.result->locks = std::move(prepared.locks);
-    if (!end.has_survived) return std::move(end.result);
+    const bool goes_on = end.has_survived || has_stopped_for_epoch(options, end.result);
     const std::optional<EpochOrder> order =
-        options.link->next_epoch(options.place->epoch, end.result.error().message);
-    if (!order) return std::move(end.result);
+        goes_on ? options.link->next_epoch(options.place->epoch, why_ended(end.result))
+                : std::nullopt;
+    if (!order) {
+      if (end.result.ok()) end.result->locks = std::move(prepared.locks);
+      return std::move(end.result);
+    }
     TRIREME_TRY_DONE(enter_epoch(given, *order, options, prepared));
   }
 }
@@ -276,7 +291,7 @@ EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared) {
     RankSession session(parts, world, std::move(*data), make_steps);
     Result<SessionResult> result = session.run();
     if (!result.ok()) throw Failure(result.error());
-    if (world.rank() == 0) first_result = std::move(*result);
+    if (world.rank() == 0 || options.link != nullptr) first_result = std::move(*result);
     world.group().monitored_barrier();
     session.finish_retention();
   };
@@ -304,7 +319,7 @@ EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared) {
     return {failure.error(), is_survivor(options, failure)};
   }
   first_result.is_first = options.is_first_process;
-  return {std::move(first_result)};
+  return {std::move(first_result), false};
 }
 
 }  // namespace

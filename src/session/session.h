@@ -42,8 +42,11 @@ struct SessionOptions {
   // Of a rank whose agent can start another epoch after a failure. Such a session ends only if the
   // run is over, if this rank itself has failed, or if the agent wants it to end.
   const RankLink* link = nullptr;
+  // A folder in the host's memory for the checkpoints of checkpoint.memory_every, which outlives
+  // the ranks; "": there is none.
+  std::string memory_folder = {};
   std::optional<EpochOrder> order = {};  // of a later epoch than the first
-  int64_t before_step = INT64_MAX;       // ResumeMode::Auto takes a checkpoint of an earlier step
+  int64_t before_step = INT64_MAX;       // ResumeMode::Auto takes an earlier one from disk
   // Called when everything is ready, before the first step of every epoch.
   std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
   // Called from another thread with the cause if the run has failed and cannot return, because a

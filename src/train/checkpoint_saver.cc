@@ -5,24 +5,12 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "train/stall.h"
 
 namespace trireme {
 namespace {
 
 double seconds(int64_t ns) { return double(ns) * 1e-9; }
-
-// Adds the time until its end to a sum.
-class Stall {
- public:
-  explicit Stall(int64_t& sum_ns) : sum_ns_(sum_ns), begin_ns_(monotonic_ns()) {}
-  ~Stall() { sum_ns_ += monotonic_ns() - begin_ns_; }
-  Stall(const Stall&) = delete;
-  Stall& operator=(const Stall&) = delete;
-
- private:
-  int64_t& sum_ns_;
-  const int64_t begin_ns_;
-};
 
 }  // namespace
 
@@ -32,14 +20,14 @@ CheckpointSaver::CheckpointSaver(Engine& engine, MakeRequest request,
       ranks_(engine.world().split(0, engine.world().rank(), "checkpoint")),
       request_(std::move(request)),
       observers_(std::move(observers)) {
-  engine_.call_before_update([this] {
+  engine_.call_before_update(this, [this] {
     if (save_ == nullptr) return;
     const Stall stall(stall_ns_);
     save_->wait_for_copy();
   });
 }
 
-CheckpointSaver::~CheckpointSaver() { engine_.call_before_update({}); }
+CheckpointSaver::~CheckpointSaver() { engine_.call_before_update(this, {}); }
 
 void CheckpointSaver::tell(const std::string& message) const {
   for (RunObserver* observer : observers_) observer->on_message(message);
@@ -51,6 +39,11 @@ Status CheckpointSaver::save(const TrainPosition& position) {
   RunSave save(engine_, *ranks_, request_(position), SaveMode::Wait);
   save.begin();
   save.finish();
+  return conclude(save, seconds(monotonic_ns() - begin_ns), std::nullopt);
+}
+
+Status CheckpointSaver::conclude(const RunSave& save, double time_s,
+                                 std::optional<double> stall_s) {
   if (!save.failure_of_root().empty()) {
     tell(fmt::format("step {} is saved in checkpoint.fallback_folder, because: {}", save.step(),
                      save.failure_of_root()));
@@ -59,7 +52,7 @@ Status CheckpointSaver::save(const TrainPosition& position) {
   last_ = Done{};
   ++counts_.saved;
   for (RunObserver* observer : observers_) {
-    observer->on_checkpoint({save.step(), *save.result(), seconds(monotonic_ns() - begin_ns)});
+    observer->on_checkpoint({save.step(), *save.result(), time_s, stall_s});
   }
   return Done{};
 }
@@ -108,25 +101,14 @@ void CheckpointSaver::end_if_over() {
   if (!save_->is_over()) return;
   const std::unique_ptr<RunSave> save = std::move(save_);
   counts_.stall_s += seconds(stall_ns_);
-  if (!save->failure_of_root().empty()) {
-    tell(fmt::format("step {} is saved in checkpoint.fallback_folder, because: {}", save->step(),
-                     save->failure_of_root()));
-  }
-  if (!save->result().ok()) {
-    last_ = save->result().error();
-    ++counts_.failed;
-    tell(
-        fmt::format("step {} has no checkpoint: {}; earlier checkpoints are intact, training "
-                    "continues, and the next save tries again",
-                    save->step(), save->result().error().message));
-    return;
-  }
-  last_ = Done{};
-  ++counts_.saved;
-  for (RunObserver* observer : observers_) {
-    observer->on_checkpoint(
-        {save->step(), *save->result(), seconds(monotonic_ns() - begin_ns_), seconds(stall_ns_)});
-  }
+  const Status saved = conclude(*save, seconds(monotonic_ns() - begin_ns_), seconds(stall_ns_));
+  if (saved.ok()) return;
+  last_ = saved.error();
+  ++counts_.failed;
+  tell(
+      fmt::format("step {} has no checkpoint: {}; earlier checkpoints are intact, training "
+                  "continues, and the next save tries again",
+                  save->step(), saved.error().message));
 }
 
 }  // namespace trireme

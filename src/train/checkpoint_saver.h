@@ -13,10 +13,12 @@
 namespace trireme {
 
 struct SaveCounts {
-  int64_t saved = 0;     // checkpoints that exist now or were removed as old ones
-  int64_t failed = 0;    // saves beside training that failed
-  int64_t late = 0;      // saves that were due while the one before was still being written
-  double stall_s = 0.0;  // how long training stood still for saves beside it
+  int64_t saved = 0;            // checkpoints that exist now or were removed as old ones
+  int64_t failed = 0;           // saves beside training that failed
+  int64_t late = 0;             // saves that were due while the one before was still being written
+  double stall_s = 0.0;         // how long training stood still for saves beside it
+  int64_t in_memory = 0;        // checkpoints that a MemorySaver has committed
+  double memory_stall_s = 0.0;  // how long training stood still for them
 };
 
 // Saves a run, one checkpoint at a time. All ranks call its functions in the same order, between
@@ -33,10 +35,10 @@ class CheckpointSaver {
 
   // Writes a checkpoint while training stands still.
   Status save(const TrainPosition& position);
-  // Begins to write a checkpoint beside training. If the one before is still being written, it is
-  // waited for. A failure is told, and the next save tries again.
+  // Begins to write a checkpoint beside training. If the former save is not over, this call waits
+  // for it. The observers are told of a failure, and the next save tries again.
   void start(const TrainPosition& position);
-  // Does what the save that is under way needs between two steps.
+  // Advances the save that is under way. The ranks call this between two steps.
   void advance();
   // Waits for the save that is under way. Returns the error of the last save beside training, if no
   // checkpoint was saved after it.
@@ -46,6 +48,8 @@ class CheckpointSaver {
 
  private:
   void tell(const std::string& message) const;
+  // Tells the observers how a save ended. Returns its error if it failed.
+  Status conclude(const RunSave& save, double time_s, std::optional<double> stall_s);
   void end_if_over();
 
   Engine& engine_;
@@ -54,8 +58,8 @@ class CheckpointSaver {
   std::vector<RunObserver*> observers_;
   std::unique_ptr<RunSave> save_;  // the one that is under way beside training
   int64_t begin_ns_ = 0;
-  int64_t stall_ns_ = 0;  // of save_
-  Status last_ = Done{};  // of the last save
+  int64_t stall_ns_ = 0;  // how long training stood still for save_
+  Status last_ = Done{};  // the result of the last save
   SaveCounts counts_;
 };
 

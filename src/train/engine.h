@@ -90,8 +90,8 @@ class Engine {
   // The planned buffer for a checkpoint that is written beside training; empty: none.
   std::span<std::byte> snapshot_memory() const;
   // See Executor::call_before_update.
-  void call_before_update(std::function<void()> function) {
-    executor_->call_before_update(std::move(function));
+  void call_before_update(const void* owner, std::function<void()> function) {
+    executor_->call_before_update(owner, std::move(function));
   }
   // Call it before saving. Throws IoError if a file that holds part of the owned state is damaged.
   void verify_offload() const { offload_.verify(); }

@@ -1,5 +1,6 @@
 #include "train/run_save.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "checkpoint/snapshot.h"
@@ -29,6 +30,16 @@ Result<std::vector<std::string>> agree_on(Group& ranks, const Result<std::string
   return texts;
 }
 
+// Removes what is beside these two folders.
+void keep_alone(const std::string& newest, const std::string& begun) {
+  namespace fs = std::filesystem;
+  std::error_code error, ignored;
+  for (fs::directory_iterator it(fs::path(newest).parent_path(), error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path() != newest && it->path() != begun) fs::remove_all(it->path(), ignored);
+  }
+}
+
 }  // namespace
 
 RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mode)
@@ -38,7 +49,7 @@ RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mod
       mode_(mode),
       pieces_(checkpoint_pieces(engine)) {
   if (mode_ == SaveMode::Wait) {
-    is_copied_ = true;
+    copy_ = CopyState::Done;  // training stands still, so the tensors do not change
     engine.verify_offload();
   }
 }
@@ -46,7 +57,7 @@ RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mod
 RunSave::~RunSave() {
   if (phase_ == Phase::Over) return;
   is_abandoned_ = true;
-  job_.join();
+  job_.wait(ranks_.progress());
   if (is_first()) abandon_checkpoint(folder_);
 }
 
@@ -73,36 +84,74 @@ void RunSave::begin_in(const Result<std::string>& root) {
 
 void RunSave::enter(Phase phase, BackgroundJob::Function job) {
   phase_ = phase;
-  if (mode_ == SaveMode::Beside) {
+  const bool is_beside =
+      mode_ == SaveMode::Beside || (mode_ == SaveMode::Memory && phase == Phase::Write);
+  if (is_beside) {
     job_.start(std::move(job));
   } else {
     job_.run_here(job, ranks_.progress());
   }
 }
 
+// Tells the step that this save reads the tensors no more, also after a failure.
+class RunSave::Reading {
+ public:
+  explicit Reading(RunSave& save) : save_(save) {}
+  ~Reading() {
+    const std::lock_guard lock(save_.mutex_);
+    save_.copy_ = is_done_ ? CopyState::Done : CopyState::Failed;
+    save_.copied_.notify_all();
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  void set_done() { is_done_ = true; }
+
+ private:
+  RunSave& save_;
+  bool is_done_ = false;
+};
+
 void RunSave::copy() {
   {
     const std::lock_guard lock(mutex_);
-    if (is_copied_) return;
+    if (copy_ == CopyState::Done) return;
   }
-  // Even a failed copy is told to the waiting step.
-  struct Tell {
-    RunSave& save;
-    ~Tell() {
-      const std::lock_guard lock(save.mutex_);
-      save.is_copied_ = true;
-      save.copied_.notify_all();
-    }
-  } tell{*this};
+  Reading reading(*this);
   pieces_ = copy_pieces(pieces_, engine_.snapshot_memory());
+  reading.set_done();
 }
 
+// The waiting rank shows its call, so the watch of ranks ends the run after checkpoint.timeout_s.
 void RunSave::wait_for_copy() {
+  if (phase_ != Phase::Write) return;
+  const auto is_copied = [this] { return copy_ != CopyState::Pending; };
   std::unique_lock lock(mutex_);
-  copied_.wait(lock, [this] { return is_copied_ || phase_ != Phase::Write; });
+  if (is_copied()) return;
+  const ShownCall shown(&ranks_.progress(), "waiting for the copy", "the checkpoint");
+  copied_.wait(lock, is_copied);
+}
+
+// Exchanged by all ranks, because all must use the fallback or none.
+bool RunSave::a_copy_failed() const {
+  int64_t num_failed = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (copy_ == CopyState::Failed) num_failed = 1;
+  }
+  ranks_.all_reduce({&num_failed, DType::I64, Shape{1}});
+  return num_failed > 0;
+}
+
+Result<std::string> RunSave::write_to_memory(Progress& progress) {
+  Reading reading(*this);
+  if (is_first() && !request_.newest.empty()) keep_alone(request_.newest, folder_);
+  TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
+  reading.set_done();
+  return print_index_part(part);
 }
 
 Result<std::string> RunSave::write(Progress& progress) {
+  if (mode_ == SaveMode::Memory) return write_to_memory(progress);
   copy();
   if (mode_ == SaveMode::Beside) yield_cores_to_training();
   TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
@@ -138,7 +187,7 @@ void RunSave::finish() {
 
 void RunSave::next_phase() {
   Result<std::vector<std::string>> texts = agree_on(ranks_, job_.take());
-  if (phase_ == Phase::Abandon) return fail(result_.error());
+  if (phase_ == Phase::Abandon) return fail(Error(result_.error()));  // fail() sets result_
   if (!texts.ok()) {
     result_ = texts.error();
     return enter(Phase::Abandon, [this](Progress&) {
@@ -155,23 +204,15 @@ void RunSave::next_phase() {
   phase_ = Phase::Over;
 }
 
-// Nothing is left of the attempt. What was copied is written to the fallback, if there is one.
+// The temporary folder is already removed. The copies are written to the fallback if there is one
+// and every rank has its copy: without a copy, a job would write tensors that a step changes.
 void RunSave::fail(const Error& error) {
   result_ = error;
   phase_ = Phase::Over;
-  if (request_.fallback_root.empty() || is_on_fallback_) return;
+  if (request_.fallback_root.empty() || is_on_fallback_ || a_copy_failed()) return;
   is_on_fallback_ = true;
   failure_of_root_ = error.message;
   begin_in(request_.fallback_root);
-}
-
-Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
-                             const CheckpointInfo& info,
-                             const std::vector<AttachedFile>& attached) {
-  RunSave save(engine, engine.world(), {info, attached, root, ""}, SaveMode::Wait);
-  save.begin();
-  save.finish();
-  return save.result();
 }
 
 }  // namespace trireme

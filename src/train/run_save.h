@@ -20,17 +20,21 @@ struct SaveRequest {
   std::span<const AttachedFile> attached;  // borrowed until the save is over
   Result<std::string> root;   // the folder of checkpoints, or the error that there is none
   std::string fallback_root;  // used if saving to `root` fails; "": none
+  // SaveMode::Memory: the newest checkpoint in `root`, beside which all others are removed; "":
+  // none is removed.
+  std::string newest = {};
 };
 
 enum class SaveMode {
   Wait,    // training stands still, and tensors are written from where they are
   Beside,  // they are copied beside the next step, and written while training continues
+  Memory,  // they are written beside the next step, before its update: for files in memory
 };
 
-// One save by all ranks of a group, who call its functions in the same order. A rank's disk is used
-// by its own job, and what the ranks must agree on is exchanged by the threads that train, between
-// two steps: the path of the temporary folder, the parts of the index, the result. So a job needs
-// no communication, and works the same on every backend.
+// One save by all ranks of a group, which call its functions in the same order. Each rank's job
+// writes that rank's tensors. Between two steps, the threads that train exchange the data on which
+// the ranks must agree: the path of the temporary folder, the parts of the index, the result. A job
+// therefore needs no communication and works the same on every backend.
 class RunSave {
  public:
   RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mode);
@@ -45,26 +49,32 @@ class RunSave {
   void begin();
   // Waits until this rank's tensors may be changed.
   void wait_for_copy();
-  // Goes on to the next phase if every rank has finished its job. It does not wait for a job.
+  // Enters the next phase if every rank has finished its job. It does not wait for a job.
   void advance();
-  // Goes on until the save is over.
+  // Waits for all phases until the save is over.
   void finish();
 
-  // The path of the checkpoint or the first rank's error, the same on all ranks; once it is over.
+  // The path of the checkpoint or the error of the first rank that failed. It is the same on all
+  // ranks and is valid once the save is over.
   const Result<std::string>& result() const { return result_; }
   // Why the fallback is used, or "".
   const std::string& failure_of_root() const { return failure_of_root_; }
 
  private:
   enum class Phase { Write, Commit, Abandon, Over };
+  // If the copy has failed, pieces_ are those of the live tensors, which the next step changes.
+  enum class CopyState { Pending, Done, Failed };
 
   bool is_first() const { return ranks_.rank() == 0; }
   void begin_in(const Result<std::string>& root);
   void enter(Phase phase, BackgroundJob::Function job);
   void next_phase();
   void fail(const Error& error);
+  bool a_copy_failed() const;
   SaveOptions options(Progress& progress) const;
+  class Reading;
   Result<std::string> write(Progress& progress);
+  Result<std::string> write_to_memory(Progress& progress);
   Result<std::string> commit(const std::vector<std::string>& parts, Progress& progress) const;
   void copy();
 
@@ -78,17 +88,11 @@ class RunSave {
   std::string failure_of_root_;
   Result<std::string> result_ = std::string();
   std::vector<TensorPiece> pieces_;
-  bool is_copied_ = false;
-  std::mutex mutex_;
+  CopyState copy_ = CopyState::Pending;
+  mutable std::mutex mutex_;  // of copy_, which the job changes
   std::condition_variable copied_;
   std::atomic<bool> is_abandoned_ = false;
   BackgroundJob job_;
 };
-
-// Writes a checkpoint together with all ranks of the engine's world and returns its path on all of
-// them. It removes no older checkpoint. `root` is used on rank 0: the folder to write to, or the
-// error that there is none.
-Result<std::string> save_run(Engine& engine, const Result<std::string>& root,
-                             const CheckpointInfo& info, const std::vector<AttachedFile>& attached);
 
 }  // namespace trireme

@@ -19,6 +19,7 @@
 #include "schema/run_config_text.h"
 #include "train/checkpoint_saver.h"
 #include "train/kernel_choice.h"
+#include "train/memory_saver.h"
 #include "train/run_fixture.h"
 #include "train/run_state.h"
 
@@ -128,7 +129,12 @@ struct Observed {
   std::string differences;
 };
 
-// Trains five steps, and saves after the second beside the third and the fourth if `saves`.
+SaveRequest request_in(const std::string& folder, const RunPlan& plan, const TrainPosition& at) {
+  return {checkpoint_info(plan, at, "data"), {}, folder, ""};
+}
+
+// Trains five steps, and saves after the second beside the third and the fourth if `saves`, on disk
+// and in memory.
 Observed train(const RunPlan& plan, const std::string& root, bool saves) {
   const KernelTable& kernels = *choose_kernels(IsaChoice::Auto)->kernels;
   const SyntheticSource source(3, plan.model.vocab_size);
@@ -137,12 +143,12 @@ Observed train(const RunPlan& plan, const std::string& root, bool saves) {
   run_ranks(plan.num_ranks(), [&](World& world) {
     Engine engine(plan, world, kernels, source);
     engine.init_params(1);
+    std::string folder = root + "/waited";
     CheckpointSaver saver(
-        engine,
-        [&](const TrainPosition& at) {
-          return SaveRequest{checkpoint_info(plan, at, "data"), {}, root + "/beside", ""};
-        },
-        {});
+        engine, [&](const TrainPosition& at) { return request_in(folder, plan, at); }, {});
+    MemorySaver memory(
+        engine, [&](const TrainPosition& at) { return request_in(root + "/memory", plan, at); },
+        [](const std::string& message) { ADD_FAILURE() << message; });
     for (int64_t step = 1; step <= 5; ++step) {
       const auto first_sample = [&](int64_t of) {
         return uint64_t((of - 1) * plan.global_sequences);
@@ -151,13 +157,15 @@ Observed train(const RunPlan& plan, const std::string& root, bool saves) {
       if (step < 5) next = first_sample(step + 1);
       const StepResult result = engine.step(first_sample(step), 1e-2, false, next);
       saver.advance();
+      memory.finish();
       if (world.rank() == 0) observed.losses.push_back(result.loss_sum);
       if (step != 2 || !saves) continue;
       const TrainPosition position{.step = step};
-      const auto saved =
-          save_run(engine, root + "/waited", checkpoint_info(plan, position, "data"), {});
+      const Status saved = saver.save(position);
       TRIREME_CHECK(saved.ok(), saved.error().message);
+      folder = root + "/beside";
       saver.start(position);
+      memory.start(position);
     }
     const Status end = saver.finish();
     const std::lock_guard lock(mutex);
@@ -183,6 +191,7 @@ TEST_F(RunSaveTest, BesideTrainingWritesTheBytesOfASaveForWhichTrainingWaits) {
     const auto waited = files_below(root + "/waited"), beside = files_below(root + "/beside");
     EXPECT_GE(waited.size(), 2u);
     EXPECT_TRUE(beside == waited);
+    EXPECT_TRUE(files_below(root + "/memory") == waited);
 
     RunConfig without = config;
     without.checkpoint.asynchronous = false;
@@ -192,6 +201,46 @@ TEST_F(RunSaveTest, BesideTrainingWritesTheBytesOfASaveForWhichTrainingWaits) {
     EXPECT_EQ(unsaved.buffer_bytes, 0);
     EXPECT_EQ(saved.buffer_bytes, plan.arena_bytes() - plain.arena_bytes());
   }
+}
+
+// The newest checkpoint in memory and the one before it exist, until the next but one begins.
+TEST_F(RunSaveTest, CheckpointsInMemoryReplaceEachOtherAndEndAfterAFailure) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  std::vector<std::string> messages;
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    std::string folder = path("run");
+    MemorySaver memory(
+        engine, [&](const TrainPosition& at) { return request_in(folder, plan, at); },
+        [&](const std::string& message) {
+          if (world.rank() == 0) messages.push_back(message);
+        });
+    for (const int64_t step : {1, 2, 3}) {
+      memory.start({.step = step});
+      memory.finish();
+    }
+    EXPECT_EQ(memory.saved(), 3);
+    world.group().barrier();
+    EXPECT_FALSE(fs::exists(path("run/step-000001")));
+    for (const char* name : {"run/step-000002", "run/step-000003"}) {
+      EXPECT_TRUE(Checkpoint::open(path(name))->verify(1).empty());
+    }
+    world.group().barrier();
+    folder = path("none/none");
+    for (const int64_t step : {4, 5}) {
+      memory.start({.step = step});
+      memory.finish();
+    }
+    EXPECT_EQ(memory.saved(), 3);
+  });
+  EXPECT_TRUE(Checkpoint::open(path("run/step-000003"))->verify(1).empty());
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_TRUE(messages[0].starts_with("checkpoints in memory end: ")) << messages[0];
 }
 
 // Never two saves at once, and none is lost: the second waits for the first.
@@ -254,6 +303,42 @@ TEST_F(RunSaveTest, AFailedSaveUsesTheFallbackOrIsReturned) {
   ASSERT_EQ(messages.texts.size(), 2u);
   EXPECT_EQ(messages.texts[0].find("step 1 has no checkpoint: " + path("run")), 0u);
   EXPECT_EQ(messages.texts[1].find("step 2 is saved in checkpoint.fallback_folder"), 0u);
+}
+
+// The plan of rank 1 has no buffer, so its copy fails. The tensors change in the next step, so no
+// rank may write to the fallback.
+TEST_F(RunSaveTest, AFailedCopyOnOneRankIsNeverWrittenToTheFallback) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;  // so that both ranks own tensors
+  const RunPlan plan = plan_of(config);
+  config.checkpoint.asynchronous = false;
+  const RunPlan without_buffer = plan_of(config);
+  Messages messages;
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    const bool is_first = world.rank() == 0;
+    Engine engine(is_first ? plan : without_buffer, world,
+                  *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    CheckpointSaver saver(
+        engine,
+        [&](const TrainPosition& at) {
+          SaveRequest request = requests(plan)(at);
+          request.fallback_root = path("fallback");
+          return request;
+        },
+        is_first ? std::vector<RunObserver*>{&messages} : std::vector<RunObserver*>{});
+    saver.start({.step = 1});
+    engine.step(0, 1e-2);
+    EXPECT_FALSE(saver.finish().ok());
+  });
+  EXPECT_TRUE(fs::is_empty(path("run")));
+  EXPECT_FALSE(fs::exists(path("fallback")));
+  EXPECT_TRUE(messages.saved_steps.empty());
+  ASSERT_EQ(messages.texts.size(), 1u);
+  EXPECT_NE(messages.texts[0].find("buffer of snapshots is too small"), std::string::npos)
+      << messages.texts[0];
 }
 
 // Files may not grow beyond 1000 bytes during the save of step 2.

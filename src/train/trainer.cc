@@ -28,6 +28,12 @@ Trainer::Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request,
       saver_(
           std::make_unique<CheckpointSaver>(parts_.engine, std::move(request), parts_.observers)),
       schedule_(schedule) {
+  if (parts_.memory_request && wants_memory_checkpoints(parts_.plan.config)) {
+    const auto tell = [observers = parts_.observers](const std::string& message) {
+      for (RunObserver* observer : observers) observer->on_message(message);
+    };
+    memory_saver_ = std::make_unique<MemorySaver>(parts_.engine, parts_.memory_request, tell);
+  }
   step_seconds_.reserve(size_t(parts_.plan.config.run.steps));
   const std::optional<Frame> params = parts_.engine.whole_params();
   const bool is_wanted = parts_.tokenizer != nullptr && parts_.plan.config.run.sample_every > 0;
@@ -62,6 +68,7 @@ Result<TrainEnd> Trainer::run_steps() {
   while (position_.step < run.steps) {
     const StepReport report = run_step();
     saver_->advance();
+    if (memory_saver_ != nullptr) memory_saver_->finish();
     tell_step(report);
     TRIREME_TRY_DONE(check_progress(report));
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
@@ -79,6 +86,7 @@ Result<TrainEnd> Trainer::run_steps() {
       const bool is_last = report.step == run.steps;
       TRIREME_TRY_DONE(save_checkpoint(is_last || !parts_.plan.takes_snapshots));
     }
+    begin_memory_checkpoint();
   }
   if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_last_checkpoint());
   return TrainEnd::Finished;
@@ -223,6 +231,22 @@ Status Trainer::save_checkpoint(bool waits) {
   return Done{};
 }
 
+void Trainer::begin_memory_checkpoint() {
+  const bool is_last = position_.step == parts_.plan.config.run.steps;
+  const bool is_wanted = memory_saver_ != nullptr && !is_last && std::isfinite(last_loss_);
+  if (!is_wanted || !is_due(position_.step, parts_.plan.config.checkpoint.memory_every)) return;
+  memory_saver_->start(position_);
+}
+
+SaveCounts Trainer::saves() const {
+  SaveCounts counts = saver_->counts();
+  if (memory_saver_ != nullptr) {
+    counts.in_memory = memory_saver_->saved();
+    counts.memory_stall_s = memory_saver_->stall_s();
+  }
+  return counts;
+}
+
 Status Trainer::save_last_checkpoint() {
   TRIREME_TRY_DONE(save_checkpoint(true));
   if (saved_step_ == position_.step) return Done{};
@@ -236,8 +260,7 @@ Status Trainer::save_last_checkpoint() {
 
 bool Trainer::should_stop_after(int64_t step) const {
   const int64_t stop_after = parts_.plan.config.run.stop_after;
-  const bool must_stop =
-      parts_.must_stop != nullptr && parts_.must_stop->load(std::memory_order_relaxed);
+  const bool must_stop = parts_.must_stop && parts_.must_stop();
   return must_stop || parts_.stop_signals.load(std::memory_order_relaxed) > 0 ||
          (stop_after > 0 && step >= stop_after);
 }

@@ -14,6 +14,7 @@
 #include "tokenizer/tokenizer.h"
 #include "train/checkpoint_saver.h"
 #include "train/engine.h"
+#include "train/memory_saver.h"
 #include "train/noise_scale.h"
 #include "train/observer.h"
 #include "train/step_meter.h"
@@ -34,12 +35,14 @@ struct TrainerParts {
   double peak_flops = 0.0;
   const std::atomic<int>& stop_signals;  // 1: finish the step, save and stop
   // Checked in addition to the signals; absent: never.
-  const std::atomic<bool>* must_stop = nullptr;
+  std::function<bool()> must_stop = {};
   StepTrace* trace = nullptr;  // absent: no timeline is kept
   StepMeter* meter = nullptr;  // absent: no costs are kept
   // Makes a step with other ranks; if empty, the engine makes it.
   std::function<StepResult(double lr, bool stop)> step = {};
   std::vector<RunObserver*> observers;  // empty except on the first rank
+  // The requests of checkpoints in the host's memory (MemorySaver); absent: there are none.
+  CheckpointSaver::MakeRequest memory_request = {};
 };
 
 enum class TrainEnd { Finished, Stopped };
@@ -56,7 +59,7 @@ class Trainer {
   Result<TrainEnd> run(TrainPosition position);
 
   const TrainPosition& position() const { return position_; }
-  const SaveCounts& saves() const { return saver_->counts(); }
+  SaveCounts saves() const;
   double last_loss() const { return last_loss_; }
   // The last one that this run has measured.
   std::optional<double> noise_scale_tokens() const { return noise_scale_.tokens(); }
@@ -79,6 +82,7 @@ class Trainer {
   Status check_progress(const StepReport& report);
   // Waits for the disk, or leaves the writing to a thread beside training.
   Status save_checkpoint(bool waits);
+  void begin_memory_checkpoint();
   Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
   bool should_stop_after(int64_t step) const;
   // First sample of the next step, if nothing runs between this step and the next.
@@ -86,6 +90,7 @@ class Trainer {
 
   TrainerParts parts_;
   std::unique_ptr<CheckpointSaver> saver_;
+  std::unique_ptr<MemorySaver> memory_saver_;  // absent: no checkpoints are kept in memory
   LrSchedule schedule_;
   Frame decoder_params_;
   std::unique_ptr<Decoder> decoder_;

@@ -11,7 +11,7 @@
 #include "kernels/kernel_table.h"
 #include "predict/collective_bytes.h"
 #include "predict/predict.h"
-#include "train/run_save.h"
+#include "train/checkpoint_saver.h"
 #include "train/run_state.h"
 
 namespace trireme {
@@ -28,13 +28,8 @@ void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
   const ParamLayout& layout = *owned.layout;
   std::vector<float>& values = all[owned.spec->name];
   values.resize(size_t(layout.global.num_elements()));
-  const bool is_matrix = layout.global.rank() == 2;
-  const int64_t row = is_matrix ? layout.extent[1] : 1;
-  const int64_t global_row = is_matrix ? layout.global[1] : 1;
-  const int64_t origin = layout.begin[0] * global_row + (is_matrix ? layout.begin[1] : 0);
   for (int64_t i = 0; i < owned.count; ++i) {
-    const int64_t element = owned.first + i;
-    float& value = values[size_t(origin + element / row * global_row + element % row)];
+    float& value = values[size_t(global_element(owned, i))];
     value = tensor_N.dtype == DType::BF16 ? float(tensor_N.as<bf16>()[i]) : tensor_N.as<float>()[i];
   }
 }
@@ -153,8 +148,13 @@ class RankRun {
     const std::filesystem::path run = std::filesystem::path(steps_.save_to).parent_path();
     // Because a save does not create the folder of its run.
     std::filesystem::create_directories(run);
-    const Result<std::string> saved =
-        save_run(engine, steps_.save_to, checkpoint_info(plan_, position, "parity"), {});
+    CheckpointSaver saver(
+        engine,
+        [&](const TrainPosition& at) {
+          return SaveRequest{checkpoint_info(plan_, at, "parity"), {}, steps_.save_to, ""};
+        },
+        {});
+    const Status saved = saver.save(position);
     TRIREME_CHECK(saved.ok(), saved.error().message);
   }
 
@@ -182,6 +182,16 @@ std::string difference(const std::map<std::string, std::vector<float>>& a,
 }
 
 }  // namespace
+
+int64_t global_element(const OwnedTensors& owned, int64_t i) {
+  const ParamLayout& layout = *owned.layout;
+  const bool is_matrix = layout.global.rank() == 2;
+  const int64_t row = is_matrix ? layout.extent[1] : 1;
+  const int64_t global_row = is_matrix ? layout.global[1] : 1;
+  const int64_t origin = layout.begin[0] * global_row + (is_matrix ? layout.begin[1] : 0);
+  const int64_t element = owned.first + i;
+  return origin + element / row * global_row + element % row;
+}
 
 LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps) {
   LayoutRun result;

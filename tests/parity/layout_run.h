@@ -7,6 +7,7 @@
 #include "comm/backend.h"
 #include "compile/run_plan.h"
 #include "data/token_source.h"
+#include "train/engine.h"
 
 namespace trireme {
 
@@ -46,6 +47,9 @@ struct RunSteps {
 
 // Runs the ranks as threads. Throws the failure that ends a rank.
 LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps = {});
+
+// Returns the place of the i-th owned element in the whole parameter.
+int64_t global_element(const OwnedTensors& owned, int64_t i);
 
 // Returns "" if both runs have the same bits, or what differs first.
 std::string difference(const LayoutRun& a, const LayoutRun& b);

@@ -9,62 +9,25 @@ set -u
 TRIREME=$3
 CONFIGS=$4
 
-tag=tr$((RANDOM % 1000))
-hosts=()
-agent=$(mktemp)
+. "$(dirname "$0")/namespaces.sh"
 log=$(mktemp)
 reports=$(mktemp -d)
 job=
 clean() {
   [ -n "$job" ] && kill -9 -- "-$job" 2>/dev/null
-  for host in "${hosts[@]}"; do
-    for pid in $(ip netns pids "$host" 2>/dev/null); do kill -9 "$pid" 2>/dev/null; done
-    ip netns del "$host" 2>/dev/null
-    ip link del "$host" 2>/dev/null
-  done
+  remove_namespaces
   rm -rf "$reports"
-  ip link del "$tag" 2>/dev/null
-  rm -f "$agent" "$log"
+  rm -f "$log"
 }
 trap clean EXIT
-skip() {
-  echo "skipped: $1"
-  exit 77
-}
-
-command -v ip >/dev/null && command -v tc >/dev/null || skip "ip and tc are not installed"
-ip link add "$tag" type bridge 2>/dev/null || skip "network namespaces cannot be made here"
-net=10.$((RANDOM % 200 + 20)).$((RANDOM % 250)).0/24
-ip addr add "${net%.0/24}.254/24" dev "$tag" && ip link set "$tag" up || skip "no bridge"
-for i in 1 2 3 4; do
-  host=${tag}h$i
-  ip netns add "$host" 2>/dev/null || skip "network namespaces cannot be made here"
-  hosts+=("$host")
-  ip link add "$host" type veth peer name eth0 netns "$host" &&
-    ip link set "$host" master "$tag" up &&
-    ip -n "$host" addr add "${net%.0/24}.$i/24" dev eth0 &&
-    ip -n "$host" link set eth0 up && ip -n "$host" link set lo up || skip "no veth links"
-  tc qdisc add dev "$host" root tbf rate 200mbit burst 64kb latency 100ms 2>/dev/null &&
-    tc -n "$host" qdisc add dev eth0 root tbf rate 200mbit burst 64kb latency 100ms 2>/dev/null ||
-    skip "tc cannot limit a link here"
-done
-
-# Replaces ssh: runs the command in the namespace of that host, under its name.
-cat >"$agent" <<'AGENT'
-#!/bin/bash
-while [[ $1 == -* ]]; do shift; done
-host=$1
-shift
-exec ip netns exec "$host" unshare -u bash -c "hostname $host; $*"
-AGENT
-chmod +x "$agent"
+make_namespaces 4 200mbit || exit 77
 
 # hosts_run ORDER HOSTS COMMAND...: ORDER is "node" for ranks numbered round robin over the hosts,
 # "slot" for host by host.
 hosts_run() {
   local order=$1 list=$2
   shift 2
-  timeout --foreground 100 "$MPIRUN" --mca plm_rsh_agent "$agent" --mca plm_rsh_no_tree_spawn 1 \
+  timeout --foreground 100 "$MPIRUN" --mca plm_rsh_agent "$shell" --mca plm_rsh_no_tree_spawn 1 \
     --mca btl_tcp_if_include "$net" --mca oob_tcp_if_include "$net" --mca btl self,vader,tcp \
     --bind-to none --map-by "$order" --host "$list" "$@" </dev/null
 }
@@ -111,7 +74,7 @@ trains "$four" parallel.dp=4 parallel.cp=2 parallel.zero=3 parallel.hsdp_shard=2
 
 # The launcher itself hangs when it loses a host, so the test reads the reports of the ranks.
 export -f across hosts_run
-export PROGRAM MPIRUN agent net
+export PROGRAM MPIRUN shell net
 setsid bash -c "across $two endless 2 $reports/rank" >"$log" 2>&1 &
 job=$!
 for ((i = 0; i < 300; i++)); do

@@ -23,13 +23,26 @@ constexpr double kGreetingS = 5.0;    // time for a visitor to prove itself
 constexpr size_t kMostGuests = 1024;  // that have not proved themselves yet
 
 std::string_view text_of(Purpose purpose) {
-  return purpose == Purpose::Join ? "to join" : "to connect as a peer";
+  switch (purpose) {
+    case Purpose::Join:
+      return "to join";
+    case Purpose::Peer:
+      return "to connect as a peer";
+    case Purpose::Agent:
+      break;
+  }
+  return "to join as the agent of a host";
+}
+
+std::string place_of(const Hello& hello) {
+  if (hello.purpose == Purpose::Agent) return "";
+  return fmt::format(" as rank {} of epoch {}", hello.rank, hello.epoch);
 }
 
 std::string why_refused(const Answer& answer, const Hello& mine) {
   switch (answer.verdict) {
     case Verdict::WrongSecret:
-      return "the secrets differ; start all ranks with the secret of the launcher";
+      return "the secrets differ; start all ranks and agents with the secret of the launcher";
     case Verdict::WrongEpoch:
       return fmt::format("this rank is of epoch {}, and the job is in epoch {}", mine.epoch,
                          answer.epoch);
@@ -86,8 +99,10 @@ Status greet(const Socket& socket, const std::string& secret, Hello mine, Deadli
   const Proof expected = proof_of(secret, kAccepts, mine, theirs);
   const bool is_proved = CRYPTO_memcmp(answer.proof.data(), expected.data(), expected.size()) == 0;
   if (answer.verdict == Verdict::Welcome && is_proved) return Done{};
-  return Error{ErrorKind::Usage, fmt::format("{} has refused rank {}: {}", peer_address(socket),
-                                             mine.rank, why_refused(answer, mine))};
+  const std::string who =
+      mine.purpose == Purpose::Agent ? "this agent" : fmt::format("rank {}", mine.rank);
+  return Error{ErrorKind::Usage, fmt::format("{} has refused {}: {}", peer_address(socket), who,
+                                             why_refused(answer, mine))};
 }
 
 Reception::Reception(Socket listener, std::string secret, TcpLog log)
@@ -128,9 +143,8 @@ Reception::Progress Reception::answer(Guest& guest, const Judge& judge) {
   if (answer.verdict == Verdict::Welcome) {
     answer.proof = proof_of(secret_, kAccepts, guest.theirs, guest.mine);
   } else {
-    refuse(guest,
-           fmt::format("it wanted {} as rank {} of epoch {}: {}", text_of(guest.theirs.purpose),
-                       guest.theirs.rank, guest.theirs.epoch, why_refused(answer, guest.theirs)));
+    refuse(guest, fmt::format("it wanted {}{}: {}", text_of(guest.theirs.purpose),
+                              place_of(guest.theirs), why_refused(answer, guest.theirs)));
   }
   const bool sent = send_all(guest.socket, bytes_of(answer), guest.deadline).ok();
   return sent && answer.verdict == Verdict::Welcome ? Progress::Welcome : Progress::Gone;

@@ -16,7 +16,9 @@ namespace trireme {
 namespace {
 
 // A host that does not answer for so long counts as gone. A peer that is stopped still answers.
-constexpr double kSilenceS = 5.0;
+// The ranks of other hosts then wait for the next epoch when the leader gives the host up
+// (agent/remote_host.h).
+constexpr double kSilenceS = 3.5;
 constexpr double kFinishS = 1.0;       // for the last messages of a rank that leaves
 constexpr double kAbortFinishS = 0.5;  // for the news that the run is over
 // The communication thread looks at events that cannot wake it so often: at the bell while it

@@ -94,12 +94,18 @@ function chart(title, series, options = {}) {
                        numberText(i * step)));
   }
   picture.append(svg('text', {x: W - R, y: H - 4, 'text-anchor': 'end'}, xTitle[curveChoices.x]));
+  let freeFrom = 0;
   for (const mark of options.marks || []) {
     if (mark.x < x0 || mark.x > x1) continue;
     const line = svg('line', {x1: X(mark.x), x2: X(mark.x), y1: T, y2: H - B, stroke: 'var(--soft)',
                               'stroke-dasharray': '3 3'});
-    line.append(svg('title', {}, mark.text));
-    picture.append(line, svg('text', {x: X(mark.x) + 4, y: T + 10}, mark.text));
+    line.append(svg('title', {}, mark.more ? `${mark.text}, ${mark.more}` : mark.text));
+    picture.append(line);
+    if (X(mark.x) < freeFrom) continue;  // its text would lie on the one before
+    const atEnd = X(mark.x) + 7 * mark.text.length > W - R;
+    picture.append(svg('text', {x: X(mark.x) + (atEnd ? -4 : 4), y: T + 10,
+                                'text-anchor': atEnd ? 'end' : 'start'}, mark.text));
+    freeFrom = X(mark.x) + 8 + 7 * mark.text.length;
   }
   for (const one of series) {
     const drawn = one.points.filter(point => !log || point[1] > 0);
@@ -153,9 +159,15 @@ function lossSeries(run, index, alone) {
 
 function marksOf(run) {
   const marks = [];
-  for (const line of run.metrics.restart) marks.push({x: xOf(run, line), text: 'resumed'});
-  for (const line of run.metrics.failure) marks.push({x: xOf(run, line), text: line.class || 'failed'});
-  return marks;
+  // A failure that was survived has a mark of its own, so its restart needs none.
+  for (const line of run.metrics.restart) {
+    if (!line.ms) marks.push({x: xOf(run, line), text: 'resumed'});
+  }
+  for (const line of run.metrics.failure) {
+    const text = line.class ? `${line.number}: ${line.class}` : 'failed';
+    marks.push({x: xOf(run, line), text, more: line.cause});
+  }
+  return marks.sort((a, b) => a.x - b.x);
 }
 
 function drawCurves(runs) {

@@ -24,7 +24,8 @@ function keyNumbers(run) {
     ['tokens per second', summary.tokens_per_s ? countText(summary.tokens_per_s) : null],
     ['step', summary.step_s ? secondsText(+summary.step_s.toPrecision(3)) : null],
     ['MFU', summary.mfu != null ? percentText(summary.mfu) : null],
-    ['training time', summary.seconds ? secondsText(summary.seconds) : null]];
+    [summary.failures ? 'time since the last recovery' : 'training time',
+     summary.seconds ? secondsText(summary.seconds) : null]];
 }
 
 function drawHead(run) {
@@ -135,6 +136,7 @@ function drawRuns(runs) {
   const [run] = runs;
   drawHead(run);
   drawCurves(runs);
+  drawFailures(run);
   drawTimeline(run.ranks);
   drawAttribution(run.summary, run.ranks);
   drawDiagnosis(run.summary.diagnosis);

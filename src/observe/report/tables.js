@@ -25,20 +25,22 @@ function namesOfParts(all) {
 }
 const partColor = name => `var(--time-${name.replace('exposed ', '')})`;
 
-// Stacked bars. Rows are {rank, name, parts: [[name, amount]]}, grouped by rank. `color` maps the
-// name of a part to a colour, `text` formats an amount.
+// Stacked bars. Rows are {rank, name, parts: [[name, amount]]}, grouped by rank; `head` replaces
+// the name of the rank. `color` maps the name of a part to a colour, `text` formats an amount.
 function stackedBars(rows, label, color, text) {
   const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
   const longest = Math.max(...rows.map(total), 1e-12);
   const hasNames = rows.some(row => row.name);
-  const W = innerWidth > 700 ? 1100 : 620, L = hasNames ? 132 : 74, R = 84;
+  const headOf = row => row.head || 'rank ' + row.rank.rank;
+  const hasHeads = rows.some(row => row.head);
+  const W = innerWidth > 700 ? 1100 : 620, L = hasNames ? 132 : hasHeads ? 104 : 74, R = 84;
   let y = 4;
   const picture = svg('svg', {role: 'img', 'aria-label': label});
   rows.forEach((row, i) => {
     const first = i === 0 || rows[i - 1].rank !== row.rank;
     if (first && i > 0 && hasNames) y += 8;
     if (first) {
-      const name = svg('text', {x: 0, y: y + 13}, 'rank ' + row.rank.rank);
+      const name = svg('text', {x: 0, y: y + 13}, headOf(row));
       name.style.fill = 'var(--ink)';
       picture.append(name);
     }
@@ -49,7 +51,7 @@ function stackedBars(rows, label, color, text) {
       const bar = svg('rect', {x, y, width: Math.max(0, width - 0.5), height: 17,
                                fill: color(name)});
       bar.addEventListener('mousemove', event => showTip(event,
-          `rank ${row.rank.rank}${row.name ? ', ' + row.name : ''}\n${name}: ${text(amount)}, ` +
+          `${headOf(row)}${row.name ? ', ' + row.name : ''}\n${name}: ${text(amount)}, ` +
           percentText(amount / total(row))));
       bar.addEventListener('mouseleave', hideTip);
       picture.append(bar);

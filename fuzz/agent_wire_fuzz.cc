@@ -1,0 +1,61 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "agent/agent_wire.h"
+
+namespace {
+
+using namespace trireme;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+// The first byte chooses the message between a leader and an agent. Texts that are taken come back,
+// and ranks that are taken are below the size of their job.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  switch (data[0] % 6) {
+    case 0: {
+      const auto message = check_agent_message(bytes);
+      require(!message.ok() || message->body_bytes <= kMostAgentBody);
+      break;
+    }
+    case 1: {
+      const auto welcome = check_welcome(text);
+      if (welcome.ok()) require(check_welcome(to_json(*welcome))->command == welcome->command);
+      break;
+    }
+    case 2: {
+      const auto start = check_start(text);
+      if (!start.ok()) break;
+      require(start->place.rank >= 0 && start->place.rank < start->place.size);
+      require(to_json(check_start(to_json(*start)).value()) == to_json(*start));
+      break;
+    }
+    case 3: {
+      const auto order = check_order(bytes);
+      if (!order.ok()) break;
+      require(order->rank >= 0 && order->rank < order->size && order->dp > 0);
+      require(std::strlen(order->failures) < sizeof order->failures);
+      break;
+    }
+    case 4: {
+      const auto report = check_report(bytes);
+      require(!report.ok() || std::strlen(report->text) < sizeof report->text);
+      break;
+    }
+    default: {
+      const auto values = check_page(bytes);
+      require(!values.ok() || size_t(values->measured_bytes) <= values->measured.size());
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace trireme {
+
+// A host that the user has named, with its slots for ranks.
+struct NamedHost {
+  std::string name;
+  int slots = 0;  // 0: as many as the others
+};
+
+// Reads "a,b:2,user@c": names with slots after a colon. An error says which entry is wrong.
+Result<std::vector<NamedHost>> hosts_in(const std::string& list);
+// Reads a file with one host in each line, HOST, HOST:SLOTS or HOST slots=SLOTS. Empty lines and
+// the rest of a line after # are skipped. An error names the file and the line.
+Result<std::vector<NamedHost>> hosts_in_file(const std::string& path);
+
+}  // namespace trireme

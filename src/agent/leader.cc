@@ -1,0 +1,290 @@
+#include "agent/leader.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "agent/rank_exit_code.h"
+#include "base/clock.h"
+#include "comm/fabric.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kEndGraceS = 15.0;   // for the other ranks after one has failed
+constexpr double kStartGraceS = 0.5;  // before the ranks have met, they cannot end by themselves
+constexpr double kHangGraceS = 1.5;   // after a deadline, for every rank to notice it
+constexpr int kLeaderLookMs = 50;
+
+int signal_of(const JobRank& rank) { return WIFSIGNALED(rank.status) ? WTERMSIG(rank.status) : 0; }
+
+}  // namespace
+
+int JobRank::exit_code() const {
+  return WIFSIGNALED(status) ? kFailedExitCode : WEXITSTATUS(status);
+}
+
+bool JobRank::has_failed() const {
+  return state == State::Ended && exit_code() != 0 && exit_code() != kStoppedExitCode;
+}
+
+Leader::Leader(const RankProcesses& processes, JobHosts& hosts, const TakenSignals& signals,
+               Rendezvous rendezvous, const std::string& secret, SharedJobPage& page)
+    : processes_(processes),
+      hosts_(hosts),
+      signals_(signals),
+      rendezvous_(std::move(rendezvous)),
+      page_(page),
+      ranks_(size_t(processes.ranks)),
+      policy_(processes.max_restarts),
+      place_{.rendezvous = rendezvous_.address(), .secret = secret, .size = processes.ranks},
+      dp_(processes.dp) {}
+
+Leader::~Leader() {
+  for (JobRank& rank : ranks_) {
+    if (rank.is_alive()) kill(rank);
+  }
+}
+
+void Leader::gather() {
+  gathering_.emplace(rendezvous_, place_.epoch, place_.size, processes_.start_timeout_s);
+}
+
+bool Leader::all_have_ended() const {
+  return std::none_of(ranks_.begin(), ranks_.end(),
+                      [](const auto& rank) { return rank.is_alive(); });
+}
+
+void Leader::wait_for_events() {
+  std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}};
+  hosts_.add_descriptors(entries);
+  ::poll(entries.data(), entries.size(), kLeaderLookMs);
+}
+
+void Leader::take_signals() {
+  while (const int signal = signals_.next()) {
+    if (signal == SIGCHLD) continue;
+    last_signal_ = signal;
+    ++num_signals_;
+  }
+  pass_signals();
+}
+
+// In a later epoch, a signal would end a starting rank before it can save. It gets the first signal
+// once it has joined. The second signal is passed on at once, because it ends the run without
+// saving.
+void Leader::pass_signals() {
+  for (JobRank& rank : ranks_) {
+    const bool must_defer =
+        rank.state == JobRank::State::Starting && place_.epoch > 1 && num_signals_ == 1;
+    if (!rank.is_alive() || must_defer) continue;
+    for (; rank.signals < num_signals_; ++rank.signals) {
+      hosts_.at(rank.host).send_signal(rank.process, last_signal_);
+    }
+  }
+}
+
+// News of a process that is no rank any more is dropped.
+void Leader::take_news() {
+  hosts_.receive(processes_.log);
+  for (int host = 0; host < hosts_.size(); ++host) {
+    for (ProcessNews& news : hosts_.at(host).take_news()) {
+      const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const JobRank& other) {
+        return other.process == news.process && other.is_alive();
+      });
+      if (rank == ranks_.end()) continue;
+      switch (news.kind) {
+        case ProcessNews::Kind::Started:
+          rank->pid = news.pid;
+          break;
+        case ProcessNews::Kind::Report:
+          take_report(*rank, news.report);
+          break;
+        case ProcessNews::Kind::Stopped:
+        case ProcessNews::Kind::Continued:
+          rank->is_stopped = news.kind == ProcessNews::Kind::Stopped;
+          break;
+        case ProcessNews::Kind::Ended:
+          rank->status = news.status;
+          rank->error_output = std::move(news.error_output);
+          note_end(*rank);
+          break;
+      }
+    }
+  }
+}
+
+void Leader::take_report(JobRank& rank, const RankReport& report) {
+  if (report.kind == RankReport::Kind::Failed) rank.cause = report.text;
+  if (report.epoch != place_.epoch) return;
+  if (report.kind == RankReport::Kind::Joined) rank.state = JobRank::State::Joined;
+  if (report.kind == RankReport::Kind::Waiting) rank.state = JobRank::State::Waiting;
+}
+
+std::string Leader::name_of_end(const JobRank& rank) const {
+  const int signal = signal_of(rank);
+  const RankHost& host = hosts_.at(rank.host);
+  return host.is_lost() ? fmt::format("was on host {}, which is gone", host.name())
+         : rank.hangs   ? "did not answer and was killed"
+         : signal != 0  ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
+                        : fmt::format("ended with exit code {}", rank.exit_code());
+}
+
+// The first rank that fails decides how the run has ended; a rank that has saved after a signal has
+// not failed.
+void Leader::note_end(JobRank& rank) {
+  rank.state = JobRank::State::Ended;
+  if (rank.is_dismissed) return;
+  const int code = rank.exit_code();
+  if (code == kStoppedExitCode && end_.exit_code == 0) end_.exit_code = kStoppedExitCode;
+  if (!rank.has_failed() || first_failed_ >= 0) return;
+  first_failed_ = int(&rank - ranks_.data());
+  end_.exit_code = code;
+  end_.first_failed = first_failed_;
+  end_.why = name_of_end(rank);
+  end_.error_output = rank.error_output;
+}
+
+void Leader::begin_settling() {
+  phase_ = Phase::Settling;
+  was_asked_to_stop_ = num_signals_ > 0;
+  times_ = {
+      .lost_step = page_->step, .lost_step_ns = page_->step_ns, .detected_ns = steady_now_ns()};
+  const bool has_met = gathering_->has_met();
+  must_start_settle_ = gathering_->has_failed();
+  if (place_.epoch == 1 && gathering_->has_failed() && first_failed_ < 0) {
+    not_met_ = gathering_->error();
+  }
+  const bool is_waited_for = first_failed_ >= 0 || is_epoch_wanted();
+  const double usual_s = is_waited_for ? kEndGraceS : kHangGraceS;
+  const bool goes_on = processes_.max_restarts > 0 && place_.epoch > 1;
+  grace_ = Deadline::after(has_met || goes_on ? usual_s : kStartGraceS);
+}
+
+// True once every rank has ended or waits for the next epoch. Ranks that do not answer are killed,
+// and so are those of drained hosts: the next epoch must not find rank 0 of this one alive, which
+// holds the folder of the run.
+bool Leader::have_settled() {
+  bool settled = true;
+  for (JobRank& rank : ranks_) {
+    const bool is_awaited = rank.state == JobRank::State::Joined ||
+                            (rank.state == JobRank::State::Starting && must_start_settle_);
+    const bool must_kill = rank.is_stopped || (is_awaited && grace_->left_ms() == 0);
+    if (rank.is_alive() && !rank.hangs && must_kill) {
+      rank.hangs = true;
+      kill(rank);
+    }
+    const bool waits = rank.state == JobRank::State::Waiting;
+    if (waits && !rank.is_dismissed && !hosts_.is_usable(rank.host)) {
+      rank.is_dismissed = true;
+      kill(rank);
+    }
+    settled = settled && !is_awaited && !((rank.hangs || rank.is_dismissed) && rank.is_alive());
+  }
+  return settled;
+}
+
+JobFailure Leader::failure() const {
+  JobFailure failure{.rank = first_failed_,
+                     .epoch = place_.epoch,
+                     .step = times_.lost_step,
+                     .furthest_step = page_->furthest_step,
+                     .detected_ns = times_.detected_ns,
+                     .kind = "lost",
+                     .what = "no rank has died, but ranks waited for each other in vain",
+                     .host = processes_.host,
+                     .time_s = unix_time_s()};
+  if (times_.lost_step_ns > 0) {
+    failure.detected_after_s = double(times_.detected_ns - times_.lost_step_ns) * 1e-9;
+  }
+  if (first_failed_ < 0) return failure;
+  const JobRank& rank = ranks_[size_t(first_failed_)];
+  const RankHost& host = hosts_.at(rank.host);
+  const int signal = signal_of(rank);
+  const bool is_killed = signal == SIGKILL || signal == SIGTERM || signal == SIGINT;
+  failure.kind = host.is_lost() ? "host"
+                 : rank.hangs   ? "hang"
+                 : is_killed    ? "killed"
+                 : signal != 0  ? "crashed"
+                                : "failed";
+  failure.what = end_.why;
+  failure.host = host.name();
+  failure.exit_code = rank.exit_code();
+  if (signal == 0) failure.cause = rank.cause;
+  return failure;
+}
+
+void Leader::begin_ending(double grace_s) {
+  phase_ = Phase::Ending;
+  grace_ = Deadline::after(grace_s);
+  for (const JobRank& rank : ranks_) {
+    if (rank.is_alive()) hosts_.at(rank.host).send_no_order(rank.process);
+  }
+}
+
+// Every rank has ended or waits: begins the next epoch, or ends the run.
+void Leader::decide() {
+  times_.classified_ns = steady_now_ns();
+  const bool is_planned = is_epoch_wanted() && first_failed_ < 0;
+  std::string why_end = is_planned ? "" : policy_.why_end(failure());
+  if (why_end.empty() && (was_asked_to_stop_ || num_signals_ > 0)) {
+    why_end = "the run was asked to stop";
+  }
+  if (why_end.empty()) {
+    const Status begun = begin_epoch();
+    if (begun.ok()) return;
+    why_end = begun.error().message;
+  }
+  if (is_planned) return begin_ending(kEndGraceS);  // the ranks have saved
+  end_.why_no_restart = why_end;
+  if (end_.exit_code == 0 || end_.exit_code == kStoppedExitCode) end_.exit_code = kFailedExitCode;
+  begin_ending(kEndGraceS);
+}
+
+void Leader::look() {
+  const auto is_waiting = [](const JobRank& rank) { return rank.state == JobRank::State::Waiting; };
+  if (phase_ == Phase::Running) {
+    const bool is_trouble = first_failed_ >= 0 || gathering_->has_failed() ||
+                            std::any_of(ranks_.begin(), ranks_.end(), is_waiting);
+    if (is_trouble) begin_settling();
+  }
+  if (phase_ == Phase::Running && wants_other_hosts()) ask_for_epoch();
+  if (phase_ == Phase::Settling && processes_.max_restarts == 0 && !is_epoch_wanted()) {
+    policy_.why_end(failure());
+    begin_ending(grace_->left_ms() * 1e-3);
+  }
+  if (phase_ == Phase::Settling && have_settled()) decide();
+  if (phase_ == Phase::Ending && grace_->left_ms() == 0) {
+    for (JobRank& rank : ranks_) {
+      if (rank.is_alive()) kill(rank);
+    }
+  }
+}
+
+Result<RanksEnd> Leader::run() {
+  TRIREME_TRY_DONE(begin());
+  while (true) {
+    wait_for_events();
+    take_signals();
+    take_news();
+    if (all_have_ended() && phase_ != Phase::Settling && first_failed_ < 0) break;
+    if (all_have_ended() && phase_ == Phase::Ending) break;
+    look();
+    report(false);
+  }
+  report(true);
+  if (not_met_) return *not_met_;
+  if (num_signals_ > 1) {  // all have ended at once, as they were asked to
+    end_.exit_code = kStoppedExitCode;
+    end_.first_failed = -1;
+  }
+  end_.failures = policy_.failures();
+  end_.told_failures = page_->told_failures;
+  return end_;
+}
+
+}  // namespace trireme

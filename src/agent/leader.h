@@ -1,0 +1,121 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/gathering.h"
+#include "agent/job_hosts.h"
+#include "agent/rank_processes.h"
+#include "agent/taken_signals.h"
+
+namespace trireme {
+
+// A rank of the running epoch, as the leader sees it.
+struct JobRank {
+  enum class State {
+    Starting,  // it has not joined the epoch yet
+    Joined,
+    Waiting,  // it has survived the end of the epoch, and waits for the next one
+    Ended,
+  };
+  State state = State::Ended;
+  int host = -1;              // index of JobHosts
+  int64_t process = 0;        // number of its process in the job
+  int pid = -1;               // on its host
+  int status = 0;             // of waitpid, once it has ended
+  bool is_stopped = false;    // by SIGSTOP
+  bool hangs = false;         // it was killed because it has not answered
+  bool is_dismissed = false;  // it was killed because its host is drained, which is no failure
+  int signals = 0;            // number of signals that were passed on to it
+  std::string cause;          // the last message of a rank that has failed
+  std::string error_output;   // of a rank that has ended
+
+  bool is_alive() const { return state != State::Ended; }
+  bool has_failed() const;  // it has ended, not well, and not because it was asked to stop
+  int exit_code() const;    // of a process that has ended; 5 if a signal has killed it
+};
+
+// Decides for all ranks of a job: it starts them on the hosts, brings each epoch together, looks
+// for failures, and begins the next epoch or ends the job.
+class Leader {
+ public:
+  Leader(const RankProcesses& processes, JobHosts& hosts, const TakenSignals& signals,
+         Rendezvous rendezvous, const std::string& secret, SharedJobPage& page);
+  ~Leader();
+  Leader(const Leader&) = delete;
+  Leader& operator=(const Leader&) = delete;
+
+  Result<RanksEnd> run();
+
+ private:
+  enum class Phase {
+    Running,
+    Settling,  // the epoch is over, and its ranks end or wait
+    Ending,    // the job is over
+  };
+
+  // In leader.cc: it starts the ranks and looks for failures.
+  Status begin();
+  void gather();
+  void wait_for_events();
+  void take_signals();
+  void pass_signals();
+  void take_news();
+  void take_report(JobRank& rank, const RankReport& report);
+  void note_end(JobRank& rank);
+  void look();
+  void begin_settling();
+  bool have_settled();
+  void decide();
+  void begin_ending(double grace_s);
+  void kill(JobRank& rank) { hosts_.at(rank.host).send_signal(rank.process, SIGKILL); }
+  bool all_have_ended() const;
+  JobFailure failure() const;
+  std::string name_of_end(const JobRank& rank) const;
+
+  // In leader_epochs.cc: it chooses the next epoch.
+  bool is_epoch_wanted() const;
+  bool wants_other_hosts() const;
+  void ask_for_epoch();
+  Status begin_epoch();
+  bool lay_out();
+  Status start_rank(int rank);
+  void set_writer();
+  EpochOrder order_of(int rank) const;
+  void add_failures(EpochOrder& order) const;
+  int ranks_on(int host) const;
+
+  // In leader_status.cc: it reports to users.
+  void report(bool at_once);
+  void take_requests();
+  void say(const std::string& text) const {
+    if (processes_.log) processes_.log(text);
+  }
+
+  const RankProcesses& processes_;
+  JobHosts& hosts_;
+  const TakenSignals& signals_;
+  Rendezvous rendezvous_;
+  SharedJobPage& page_;
+  std::vector<JobRank> ranks_;
+  RestartPolicy policy_;
+  TcpPlace place_;
+  int dp_;
+  int64_t num_processes_ = 0;  // started so far
+  Phase phase_ = Phase::Running;
+  std::optional<Gathering> gathering_;
+  std::optional<Deadline> grace_;
+  bool must_start_settle_ = false;  // ranks that are still starting must report, too
+  int first_failed_ = -1;           // of this epoch
+  int last_signal_ = 0;
+  bool was_asked_to_stop_ = false;  // before the failure
+  int num_signals_ = 0;             // that ask the ranks to stop
+  EpochOrder times_;
+  std::optional<Error> not_met_;  // the ranks of the first epoch have never met
+  int64_t reported_ns_ = 0;
+  RanksEnd end_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,158 @@
+// The leader chooses the layout, the ranks and the hosts of the next epoch.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "agent/leader.h"
+#include "agent/place_ranks.h"
+#include "base/clock.h"
+
+namespace trireme {
+
+int Leader::ranks_on(int host) const {
+  return int(std::count_if(ranks_.begin(), ranks_.end(),
+                           [&](const JobRank& rank) { return rank.host == host; }));
+}
+
+Status Leader::start_rank(int rank) {
+  JobRank& own = ranks_[size_t(rank)];
+  const int host = own.host;
+  own = {.state = JobRank::State::Starting, .host = host, .process = ++num_processes_};
+  place_.rank = rank;
+  return hosts_.at(host).start(own.process, place_, ranks_on(host));
+}
+
+Status Leader::begin() {
+  const std::vector<int> nowhere(ranks_.size(), -1);
+  const std::vector<int> hosts = place_ranks(hosts_.slots(), nowhere, nowhere);
+  if (hosts.empty()) {
+    return usage(
+        fmt::format("{} ranks do not fit into the {} slots of the hosts; name more hosts "
+                    "or more slots (HOST:SLOTS), or train with fewer ranks",
+                    ranks_.size(), hosts_.num_slots()));
+  }
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].host = hosts[rank];
+  set_writer();
+  for (int rank = 0; rank < int(ranks_.size()); ++rank) TRIREME_TRY_DONE(start_rank(rank));
+  gather();
+  return Done{};
+}
+
+void Leader::set_writer() {
+  for (int host = 0; host < hosts_.size(); ++host) {
+    hosts_.at(host).set_writer(host == ranks_.front().host);
+  }
+}
+
+bool Leader::is_epoch_wanted() const { return page_->wanted_epoch > place_.epoch; }
+
+// True if ranks are on a host that is drained, or if the hosts have room for a larger layout now.
+bool Leader::wants_other_hosts() const {
+  const bool can_save = std::all_of(ranks_.begin(), ranks_.end(), [](const JobRank& rank) {
+    return rank.state == JobRank::State::Joined;
+  });
+  if (!can_save || page_->trained_epoch != place_.epoch || num_signals_ > 0) return false;
+  const bool must_leave = std::any_of(ranks_.begin(), ranks_.end(), [&](const JobRank& rank) {
+    return !hosts_.is_usable(rank.host);
+  });
+  if (must_leave) return true;
+  if (processes_.leaves_lost_out) return false;
+  const auto most = int(std::min<int64_t>(hosts_.num_slots(), processes_.ranks));
+  return processes_.fitting(most).second > place_.size;
+}
+
+// The ranks save after their step and wait for the next epoch.
+void Leader::ask_for_epoch() {
+  if (is_epoch_wanted()) return;
+  page_->wanted_epoch = place_.epoch + 1;
+  hosts_.share_page();
+}
+
+// Gives the ranks of the next epoch their numbers and hosts. Returns false if no layout fits.
+bool Leader::lay_out() {
+  std::vector<JobRank> next;
+  const auto keeps = [&](const JobRank& rank) {
+    return rank.is_alive() && hosts_.is_usable(rank.host);
+  };
+  const auto survivors = std::count_if(ranks_.begin(), ranks_.end(), keeps);
+  const int64_t most = processes_.leaves_lost_out ? survivors : hosts_.num_slots();
+  const auto [dp, size] = processes_.fitting(int(std::min<int64_t>(most, processes_.ranks)));
+  if (dp == 0) return false;
+  const bool keeps_numbers = size == place_.size;
+  for (JobRank& rank : ranks_) {
+    const bool has_place = keeps(rank) && int(next.size()) < size;
+    if (rank.is_alive() && !has_place) kill(rank);
+    if (has_place || keeps_numbers) next.push_back(has_place ? rank : JobRank{.host = rank.host});
+  }
+  next.resize(size_t(size));
+  std::vector<int> kept, before;
+  for (const JobRank& rank : next) {
+    kept.push_back(rank.is_alive() ? rank.host : -1);
+    before.push_back(rank.host);
+  }
+  const std::vector<int> hosts = place_ranks(hosts_.slots(), kept, before);
+  if (hosts.empty()) return false;
+  for (size_t rank = 0; rank < next.size(); ++rank) next[rank].host = hosts[rank];
+  ranks_ = std::move(next);
+  dp_ = dp;
+  place_.size = size;
+  return true;
+}
+
+void Leader::add_failures(EpochOrder& order) const {
+  const std::vector<JobFailure>& failures = policy_.failures();
+  order.num_failures = int(failures.size());
+  order.first_failure_number = int(page_->told_failures) + 1;
+  std::string lines;
+  for (int number = order.first_failure_number; number <= order.num_failures; ++number) {
+    lines += failure_line(failures[size_t(number - 1)], number);
+  }
+  // If not all failures fit, the last ones are kept.
+  while (lines.size() >= sizeof order.failures) lines.erase(0, lines.find('\n') + 1);
+  std::memcpy(order.failures, lines.data(), lines.size());
+}
+
+EpochOrder Leader::order_of(int rank) const {
+  EpochOrder order = times_;
+  order.epoch = place_.epoch;
+  order.rank = rank;
+  order.size = place_.size;
+  order.dp = dp_;
+  order.ranks_on_host = ranks_on(ranks_[size_t(rank)].host);
+  order.made_ns = steady_now_ns();
+  if (rank == 0) add_failures(order);
+  return order;
+}
+
+Status Leader::begin_epoch() {
+  gathering_.reset();
+  const std::string who = first_failed_ >= 0  ? fmt::format("rank {} {}", first_failed_, end_.why)
+                          : is_epoch_wanted() ? "other hosts were wanted"
+                                              : "ranks waited in vain";
+  if (!lay_out()) return Error{ErrorKind::Runtime, "no layout is left for the hosts"};
+  ++place_.epoch;
+  hosts_.share_page();
+  set_writer();  // a host that begins to write has the page of the job by now
+  int num_new = 0;
+  for (int rank = 0; rank < int(ranks_.size()); ++rank) {
+    JobRank& own = ranks_[size_t(rank)];
+    if (!own.is_alive()) {
+      TRIREME_TRY_DONE(start_rank(rank));
+      ++num_new;
+    }
+    own.state = JobRank::State::Starting;
+    own.cause.clear();
+    hosts_.at(own.host).send_order(own.process, order_of(rank));
+  }
+  gather();
+  say(fmt::format("after step {}, {}; epoch {} resumes with {} ranks, {} of them new",
+                  times_.lost_step, who, place_.epoch, place_.size, num_new));
+  end_ = {};
+  first_failed_ = -1;
+  phase_ = Phase::Running;
+  grace_.reset();
+  return Done{};
+}
+
+}  // namespace trireme

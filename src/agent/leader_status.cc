@@ -1,0 +1,84 @@
+// The leader tells users how the job is, and takes what they ask for.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "agent/job_status.h"
+#include "agent/leader.h"
+#include "agent/process_stat.h"
+#include "base/clock.h"
+#include "comm/fabric.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kReportNs = 1'000'000'000;  // between two reports of the status
+constexpr size_t kMostReported = 10;          // failures
+
+const char* name_of(JobRank::State state) {
+  switch (state) {
+    case JobRank::State::Starting:
+      return "starting";
+    case JobRank::State::Joined:
+      return "training";
+    case JobRank::State::Waiting:
+      return "waiting";
+    case JobRank::State::Ended:
+      break;
+  }
+  return "ended";
+}
+
+}  // namespace
+
+// Drains the hosts for which `trireme drain` has left a file.
+void Leader::take_requests() {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(processes_.status_file).parent_path();
+  for (int host = 0; host < hosts_.size(); ++host) {
+    const std::string& name = hosts_.at(host).name();
+    std::error_code error;
+    if (!fs::remove(folder / (kDrainFile + name), error)) continue;
+    hosts_.drain(name);
+    say(fmt::format("host {} is drained: its ranks leave it after they have saved", name));
+  }
+}
+
+// Writes nothing before training begins, because the folder may still be that of another run.
+void Leader::report(bool at_once) {
+  if (processes_.status_file.empty() || page_->begun_ns == 0) return;
+  const int64_t now = steady_now_ns();
+  if (!at_once && now - reported_ns_ < kReportNs) return;
+  reported_ns_ = now;
+  take_requests();
+  const auto own = stat_of_process(getpid());
+  JobStatus status{.agent_pid = getpid(),
+                   .agent_start = own ? own->start : 0,
+                   .host = processes_.host,
+                   .state = all_have_ended()           ? "ended"
+                            : phase_ == Phase::Running ? "running"
+                                                       : "recovering",
+                   .epoch = place_.epoch,
+                   .step = page_->step,
+                   .saved_step = page_->saved_step,
+                   .time_s = unix_time_s()};
+  std::vector<int> hosts;
+  for (const JobRank& rank : ranks_) {
+    hosts.push_back(rank.host);
+    status.ranks.push_back(
+        {hosts_.at(rank.host).name(), rank.is_alive() ? rank.pid : -1, name_of(rank.state)});
+  }
+  status.hosts = hosts_.status(hosts);
+  const std::vector<JobFailure>& failures = policy_.failures();
+  const size_t first = failures.size() - std::min(failures.size(), kMostReported);
+  for (size_t i = first; i < failures.size(); ++i) {
+    std::string line = failure_line(failures[i], int(i) + 1);
+    line.pop_back();  // the end of the line
+    status.failures.push_back(std::move(line));
+  }
+  write_status(processes_.status_file, status);
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <csignal>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/job_page.h"
+#include "agent/rank_host.h"
+#include "agent/rank_process.h"
+
+namespace trireme {
+
+// The ranks that this process has started on its own host. They are killed when it is destroyed.
+class OwnHost : public RankHost {
+ public:
+  // `command` is started for every rank, which maps `page` and blocks the signals of `mask`. Both
+  // references must outlive this object.
+  OwnHost(std::string name, std::vector<std::string> command, const SharedJobPage& page,
+          const sigset_t& mask)
+      : name_(std::move(name)), command_(std::move(command)), page_(page), mask_(mask) {}
+  ~OwnHost() override;
+  // A folder for the checkpoints that its ranks keep in memory (MemoryFolder).
+  void set_memory_folder(std::string path) { memory_folder_ = std::move(path); }
+
+  const std::string& name() const override { return name_; }
+  Status start(int64_t process, const TcpPlace& place, int ranks_on_host) override;
+  void send_order(int64_t process, const EpochOrder& order) override;
+  void send_signal(int64_t process, int signal) override;
+  void send_no_order(int64_t process) override;
+  void share_page() override {}
+  void set_writer(bool) override {}
+  std::vector<ProcessNews> take_news() override;
+  void add_descriptors(std::vector<pollfd>& entries) const override;
+  bool is_lost() const override { return false; }
+  bool wants_out() const override { return false; }
+  void kill_all();
+
+ private:
+  struct Process : RankProcess {
+    bool is_stopped = false;
+  };
+  Process* find(int64_t process);
+  void add_reports(int64_t number, Process& process, std::vector<ProcessNews>& news);
+
+  std::string name_;
+  std::vector<std::string> command_;
+  const SharedJobPage& page_;
+  const sigset_t& mask_;
+  std::string memory_folder_;  // "": none
+  std::map<int64_t, Process> processes_;
+  std::vector<ProcessNews> started_;  // not taken yet
+};
+
+}  // namespace trireme

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/rank_link.h"
+#include "base/result.h"
+#include "comm/tcp/rendezvous.h"
+
+namespace trireme {
+
+// One event of a process. A process has a number that no other process of the job ever has.
+struct ProcessNews {
+  enum class Kind : int32_t {
+    Started,
+    Report,
+    Stopped,    // by SIGSTOP, so it answers nothing
+    Continued,  // after it was stopped
+    Ended,      // the last one of a process
+  };
+  Kind kind = Kind::Started;
+  int64_t process = 0;
+  int pid = -1;                   // of Started, on its host
+  int status = 0;                 // of Ended, as waitpid tells it
+  RankReport report = {};         // of Report
+  std::string error_output = {};  // of Ended; not that of a process which was rank 0 at its start
+};
+
+// A host on which ranks of a job run, as the leader of the job sees it. No function waits.
+class RankHost {
+ public:
+  virtual ~RankHost() = default;
+  virtual const std::string& name() const = 0;
+
+  // Starts a process with the place of a rank.
+  virtual Status start(int64_t process, const TcpPlace& place, int ranks_on_host) = 0;
+  virtual void send_order(int64_t process, const EpochOrder& order) = 0;
+  virtual void send_signal(int64_t process, int signal) = 0;
+  // Tells the process that no order will come, so that it ends if it waits for one.
+  virtual void send_no_order(int64_t process) = 0;
+  // Gives the host the page of the leader. Hosts that share its memory need not be told.
+  virtual void share_page() = 0;
+  // From now on, changes of the host's page are those of the job if `is_writer`, because rank 0
+  // runs there.
+  virtual void set_writer(bool is_writer) = 0;
+
+  virtual std::vector<ProcessNews> take_news() = 0;
+  // Adds the descriptors that become readable when there is news.
+  virtual void add_descriptors(std::vector<pollfd>& entries) const = 0;
+  // True once the host is gone for good. All its processes have ended by then.
+  virtual bool is_lost() const = 0;
+  // The host itself asks to be drained.
+  virtual bool wants_out() const = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,69 @@
+#include "cli/status_command.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "agent/job_status.h"
+#include "base/file.h"
+#include "base/sealed_json.h"
+
+namespace trireme {
+namespace {
+
+// One changed byte of agent.json could name another process, which `stop` would then signal.
+TEST(StatusCommand, EveryChangedByteOfTheStatusIsNoticedAndTheFileNamed) {
+  const std::string folder = testing::TempDir() + "status" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + "/" + kStatusFile;
+  JobStatus status{.agent_pid = 1, .agent_start = 7, .host = "a", .state = "running"};
+  status.hosts = {{.name = "a", .state = "in use", .slots = 1}};
+  status.ranks = {{.host = "a", .pid = 1, .state = "training"}};
+  write_status(path, status);
+  const std::string text = read_text_file(path).value();
+  std::ostringstream out, err;
+  CommandIo io{.out = out, .err = err};
+  EXPECT_EQ(run_status({.run_dir = folder, .json = true}, io).value(), 0);
+  EXPECT_EQ(out.str(), text);
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (const char mask : {'\x01', '\x20', '\x80'}) {
+      std::string changed = text;
+      changed[at] = static_cast<char>(text[at] ^ mask);
+      { std::ofstream(path, std::ios::binary) << changed; }
+      for (const auto& run : {run_status, run_stop}) {
+        const Result<int> code = run({.run_dir = folder}, io);
+        ASSERT_FALSE(code.ok()) << changed;
+        EXPECT_EQ(code.error().kind, ErrorKind::Damaged);
+        EXPECT_TRUE(code.error().message.starts_with(path)) << code.error().message;
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(StatusCommand, OfAnAgentOnAnotherHostIsItsLastReportAndStopNamesThatHost) {
+  const std::string folder = testing::TempDir() + "elsewhere" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + "/" + kStatusFile;
+  write_status(path, {.agent_pid = 7, .agent_start = 7, .host = "elsewhere", .state = "running"});
+  std::ostringstream out, err;
+  CommandIo io{.out = out, .err = err};
+  EXPECT_EQ(run_status({.run_dir = folder}, io).value(), 0);
+  EXPECT_TRUE(out.str().starts_with("running when it last reported")) << out.str();
+  EXPECT_NE(out.str().find("host elsewhere"), std::string::npos) << out.str();
+  const Result<int> stopped = run_stop({.run_dir = folder}, io);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::Usage);
+  EXPECT_NE(stopped.error().message.find("run this command there"), std::string::npos);
+  for (const std::string text : {"{}", "{\"agent\":{\"pid\":\"1\"}}"}) {
+    { std::ofstream(path) << seal_json(text); }
+    EXPECT_EQ(run_status({.run_dir = folder}, io).error().kind, ErrorKind::Damaged) << text;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,75 @@
+// The failures that a run of `trireme launch` has survived, and where the time of each recovery
+// went.
+const recoveryPhases = [
+  ['detect', 'noticed', 'var(--time-bubble)'],
+  ['classify', 'others ready', 'var(--time-exposed)'],
+  ['epoch', 'new epoch', 'var(--time-tp)'],
+  ['join', 'all met', 'var(--time-pp)'],
+  ['state', 'state back', 'var(--time-compute)'],
+  ['first_step', 'first step', 'var(--time-data)']];
+
+// Several failures may come before a run trains again; they share one recovery.
+function recoveriesOf(metrics) {
+  const restarts = metrics.restart.filter(line => line.ms && line.epoch);
+  return restarts.map((restart, i) => {
+    const before = i > 0 ? restarts[i - 1].epoch : 0;
+    const failures = metrics.failure.filter(
+        line => line.epoch >= before && line.epoch < restart.epoch);
+    // Each time of `ms` counts from the detection, and `detect` ends there.
+    let end = 0;
+    const parts = recoveryPhases.map(([key]) => {
+      const at = restart.ms[key] || 0;
+      if (key === 'detect') return ['noticed', at / 1000];
+      const length = Math.max(0, at - end);
+      end = Math.max(end, at);
+      return [recoveryPhases.find(phase => phase[0] === key)[1], length / 1000];
+    });
+    return {restart, failures, parts, seconds: ((restart.ms.detect || 0) + end) / 1000};
+  });
+}
+
+function medianOf(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
+function failureTable(shown, run) {
+  const rows = shown.flatMap(one => one.failures).map(line => [
+    line.number, line.step, ((line.time - run.begin_time) / 60).toFixed(1),
+    cell('text', line.class), cell('text', line.cause)]);
+  return table(['failure', 'after step', 'minute', html('th', 'text', 'kind'),
+                html('th', 'text', 'cause')], rows);
+}
+
+function recoveryTable(shown) {
+  const rows = shown.map(({restart, failures, parts, seconds}) => [
+    failures.map(line => line.number).join(', '), ...parts.map(part => secondsText(part[1])),
+    secondsText(seconds), restart.redone_steps]);
+  return table(['failure', ...recoveryPhases.map(phase => phase[1]), 'all', 'steps redone'], rows);
+}
+
+function drawFailures(run) {
+  const all = recoveriesOf(run.metrics), summary = run.summary;
+  if (!all.length) return;
+  const count = all.reduce((sum, one) => sum + one.failures.length, 0);
+  const sentence = `${count} ${count === 1 ? 'failure was' : 'failures were'} survived. From the ` +
+      'last step before a failure to the next step, it took ' +
+      `${secondsText(medianOf(all.map(one => one.seconds)))} (median).` +
+      (summary.effective != null && summary.failures ?
+       ` ${summary.redone_steps} steps were done twice, and the effective share of the time is ` +
+       `${percentText(summary.effective)}.` : '');
+  const shown = all.slice(-20);
+  const rows = shown.map(one => ({
+    rank: one.restart, name: '', parts: one.parts,
+    head: 'failure ' + one.failures.map(line => line.number).join(', ')}));
+  const colors = Object.fromEntries(recoveryPhases.map(phase => [phase[1], phase[2]]));
+  fill('failures', html('p', '', sentence),
+       all.length > shown.length ?
+           html('p', 'soft', `The last ${shown.length} recoveries are shown.`) : null,
+       html('div', 'card',
+            html('div', 'bar', ...recoveryPhases.map(phase => legendKey(phase[2], phase[1]))),
+            stackedBars(rows, 'time of each recovery by its phases', name => colors[name],
+                        secondsText)),
+       html('details', 'card', html('summary', '', 'Causes and times as tables'),
+            failureTable(shown, run), recoveryTable(shown)));
+}
