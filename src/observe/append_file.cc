@@ -26,6 +26,20 @@ Result<AppendFile> AppendFile::open(const std::string& path, int flags) {
   return AppendFile(path, fd, std::max<int64_t>(0, ::lseek(fd, 0, SEEK_END)));
 }
 
+Status AppendFile::shorten(const std::string& path, std::string_view kept) {
+  TRIREME_TRY(file, open(path, 0));
+  std::string_view rest = kept;
+  while (!rest.empty()) {
+    const auto at = off_t(kept.size() - rest.size());
+    const ssize_t written = ::pwrite(file.fd_, rest.data(), rest.size(), at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return damaged(path + ": cannot write: " + std::strerror(errno));
+    rest.remove_prefix(size_t(written));
+  }
+  if (::ftruncate(file.fd_, off_t(kept.size())) == 0) return Done{};
+  return damaged(path + ": cannot shorten the file: " + std::strerror(errno));
+}
+
 AppendFile::AppendFile(std::string path, int fd, int64_t bytes)
     : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
 

@@ -17,6 +17,9 @@ class AppendFile {
   static Result<AppendFile> create(const std::string& path);  // replaces an existing file
   // Appends to the file; refuses a symbolic link.
   static Result<AppendFile> open(const std::string& path);
+  // Makes a file shorter that begins with mostly the same bytes. It takes no more room on the disk,
+  // but a crash in the middle of it leaves a mixture of both.
+  static Status shorten(const std::string& path, std::string_view kept);
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
   ~AppendFile();

@@ -107,7 +107,10 @@ Result<MetricsFile> MetricsFile::resume_after_failure(const std::string& path, i
                                                       const std::string& run_fields) {
   if (!std::filesystem::exists(path)) return create(path, run_fields);
   TRIREME_TRY(text, read_text_file(path));
-  TRIREME_TRY_DONE(write_file_atomically(path, lines_until(text, step)));
+  const std::string kept = lines_until(text, step);
+  if (const Status written = write_file_atomically(path, kept); !written.ok()) {
+    TRIREME_TRY_DONE(AppendFile::shorten(path, kept));  // a full disk has no room for a second file
+  }
   TRIREME_TRY(file, AppendFile::open(path));
   return MetricsFile(std::move(file));
 }

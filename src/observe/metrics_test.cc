@@ -255,6 +255,26 @@ TEST_F(Metrics, WithoutRoomLinesAreDroppedWholeAndThatIsSaidOnce) {
   EXPECT_EQ(listener.messages.size(), 1u);
 }
 
+// A run that has survived a failure resumes on a full disk, which has no room for a second file.
+// Here the second file would have too long a name.
+TEST_F(Metrics, ResumingNeedsNoRoomForASecondFile) {
+  path_ += std::string(250 - std::filesystem::path(path_).filename().string().size(), 'm');
+  {
+    auto metrics = MetricsFile::create(path_, "");
+    ASSERT_TRUE(metrics.ok());
+    for (int64_t step = 1; step <= 4; ++step) metrics->on_step(step_report(step));
+  }
+  EXPECT_FALSE(write_file_atomically(path_, "").ok());
+  {
+    auto metrics = MetricsFile::resume_after_failure(path_, 2, "");
+    ASSERT_TRUE(metrics.ok());
+    metrics->on_step(step_report(3));
+  }
+  const std::vector<Json> all = lines();
+  ASSERT_EQ(all.size(), 4u);
+  for (int64_t step = 0; step < 4; ++step) EXPECT_EQ(all[size_t(step)]["step"], step);
+}
+
 TEST_F(Metrics, ALossBeforeAnybodyListensIsSaidToWhoListensFirst) {
   std::optional<MetricsFile> metrics;
   {

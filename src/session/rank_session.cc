@@ -354,7 +354,9 @@ Result<SessionResult> RankSession::run() {
   measure_machine();
   Records records;
   if (is_first()) {
-    TRIREME_TRY_DONE(write_plan_files());
+    const Status written = write_plan_files();
+    if (!written.ok() && !options_.order) return written.error();
+    warn(written);  // a full disk must not end a run that has just survived a failure
     TRIREME_TRY_DONE(open_records(position, records));
   }
   StepTrace trace(engine_.rank_plan(), plan_.schedule.num_chunks,
