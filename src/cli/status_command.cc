@@ -4,16 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <thread>
 
 #include "agent/job_status.h"
 #include "agent/process_stat.h"
 #include "agent/rank_processes.h"
 #include "base/bounded_json.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/sealed_json.h"
 #include "device/host.h"
@@ -22,6 +25,8 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kMostStatusBytes = int64_t{1} << 20;
+constexpr std::chrono::milliseconds kWatchEvery(250);
+constexpr int64_t kSilenceNs = 60'000'000'000;
 constexpr const char* kRemedy = "; it is not a status of a run of `trireme launch`: remove it";
 
 struct FoundJob {
@@ -100,19 +105,53 @@ std::string status_text(const FoundJob& job) {
   return text;
 }
 
-}  // namespace
+// The text of a job for `status`, and whether it may change.
+struct ShownStatus {
+  std::string text;
+  bool is_last = false;
+};
 
-Result<int> run_status(const StatusOptions& options, CommandIo& io) {
+Result<ShownStatus> shown_status(const StatusOptions& options) {
   TRIREME_TRY(job, find_job(options.run_dir));
-  if (options.json) {
-    io.out << job.text;
-    return 0;
-  }
   try {
-    io.out << status_text(job);
+    const bool may_live = job.is_alive || !job.is_here();
+    return ShownStatus{.text = options.json ? job.text : status_text(job),
+                       .is_last = job.json.at("state") == "ended" || !may_live};
   } catch (const nlohmann::json::exception&) {
     return damaged(job.path + ": a key is missing or of another type" + kRemedy);
   }
+}
+
+// Prints the status whenever it changes. A living agent reports every second.
+Status watch(const StatusOptions& options, CommandIo& io) {
+  std::string printed;
+  int64_t printed_ns = monotonic_ns();
+  while (true) {
+    TRIREME_TRY(shown, shown_status(options));
+    if (shown.text != printed) {
+      io.out << (printed.empty() || options.json ? "" : "\n") << shown.text << std::flush;
+      printed = std::move(shown.text);
+      printed_ns = monotonic_ns();
+    }
+    if (shown.is_last || !io.out) return Done{};
+    if (monotonic_ns() - printed_ns > kSilenceNs) {
+      return Error{ErrorKind::Runtime,
+                   fmt::format("{} has not changed for {} s: the host of its agent may be gone",
+                               options.run_dir, kSilenceNs / 1'000'000'000)};
+    }
+    std::this_thread::sleep_for(kWatchEvery);
+  }
+}
+
+}  // namespace
+
+Result<int> run_status(const StatusOptions& options, CommandIo& io) {
+  if (options.watch) {
+    TRIREME_TRY_DONE(watch(options, io));
+    return 0;
+  }
+  TRIREME_TRY(shown, shown_status(options));
+  io.out << shown.text;
   return 0;
 }
 

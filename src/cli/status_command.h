@@ -11,6 +11,7 @@ namespace trireme {
 struct StatusOptions {
   std::string run_dir;
   bool json = false;
+  bool watch = false;  // print it again whenever it changes, until the run ends
 };
 
 // Prints who runs where, the epoch, the step and the last failures of a run of `trireme launch`.
