@@ -43,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3: {
       const auto order = check_order(bytes);
       if (!order.ok()) break;
-      require(order->rank >= 0 && order->rank < order->size && order->dp > 0);
+      require(order->rank >= 0 && order->rank < order->size);
+      require(order->layout.num_ranks() == order->size && !text_of(order->layout).empty());
       require(std::strlen(order->failures) < sizeof order->failures);
       break;
     }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/rank_link.h"
 #include "base/check.h"
 #include "checkpoint/checkpoint_index.h"
 #include "comm/tcp/wire.h"
@@ -310,7 +311,7 @@ void add_memberships(Seeds& seeds) {
   seeds.add(target, std::string(1, 3) + "Zm9vYmE=");
 }
 
-// Messages between a leader and an agent that are texts.
+// Messages between a leader and an agent.
 void add_agent_messages(Seeds& seeds) {
   const char* target = "agent_wire_fuzz";
   seeds.add(target,
@@ -318,6 +319,14 @@ void add_agent_messages(Seeds& seeds) {
   seeds.add(target, std::string(1, 2) +
                         R"({"rendezvous":"10.0.0.1:4000","epoch":2,"rank":1,"size":4,)"
                         R"("ranks_on_host":2})");
+  EpochOrder order;
+  order.epoch = 2;
+  order.rank = 1;
+  order.size = 4;
+  order.ranks_on_host = 2;
+  order.layout = {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1, .global_sequences = 8};
+  seeds.add(target,
+            std::string(1, 3) + std::string(reinterpret_cast<const char*>(&order), sizeof order));
 }
 
 // Seeds for targets whose input is edits of files that they make themselves: one edit of each kind.

@@ -108,12 +108,12 @@ Result<StartPlace> check_start(const std::string& text) {
 
 Result<EpochOrder> check_order(std::span<const std::byte> bytes) {
   TRIREME_TRY(order, copy_of<EpochOrder>(bytes, "an order"));
-  const bool is_possible = order.epoch > 0 && order.size > 0 && order.size <= kLargestTcpWorld &&
-                           order.rank >= 0 && order.rank < order.size && order.dp > 0 &&
-                           order.dp <= order.size && order.ranks_on_host > 0 &&
-                           order.ranks_on_host <= order.size && order.num_failures >= 0 &&
-                           order.first_failure_number >= 0;
-  if (!is_possible || std::memchr(order.failures, 0, sizeof order.failures) == nullptr) {
+  const bool is_valid = order.epoch > 0 && order.size > 0 && order.size <= kLargestTcpWorld &&
+                        order.rank >= 0 && order.rank < order.size &&
+                        is_possible(order.layout, order.size) && order.ranks_on_host > 0 &&
+                        order.ranks_on_host <= order.size && order.num_failures >= 0 &&
+                        order.first_failure_number >= 0;
+  if (!is_valid || std::memchr(order.failures, 0, sizeof order.failures) == nullptr) {
     return wrong("an order has impossible values");
   }
   return order;

@@ -48,7 +48,7 @@ TEST(AgentWire, RefusesImpossibleOrders) {
   good.epoch = 2;
   good.size = 4;
   good.rank = 3;
-  good.dp = 2;
+  good.layout = {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1, .global_sequences = 8};
   good.ranks_on_host = 2;
   ASSERT_TRUE(check_order(bytes_of_struct(good)).ok());
   const std::vector<std::function<void(EpochOrder&)>> changes = {
@@ -56,8 +56,19 @@ TEST(AgentWire, RefusesImpossibleOrders) {
       [](EpochOrder& order) { order.rank = 4; },
       [](EpochOrder& order) { order.rank = -1; },
       [](EpochOrder& order) { order.size = kLargestTcpWorld + 1; },
-      [](EpochOrder& order) { order.dp = 0; },
-      [](EpochOrder& order) { order.dp = 5; },
+      [](EpochOrder& order) { order.layout.dp = 0; },
+      [](EpochOrder& order) { order.layout.dp = 1; },
+      [](EpochOrder& order) { order.layout.dp = 5; },
+      [](EpochOrder& order) { order.layout.tp = 1 << 30; },
+      [](EpochOrder& order) { order.layout.pp = -2; },
+      [](EpochOrder& order) { order.layout.dp = order.layout.pp = -2; },
+      [](EpochOrder& order) { order.layout.zero = 4; },
+      [](EpochOrder& order) { order.layout.hsdp_shard = 3; },
+      [](EpochOrder& order) { order.layout.chunks = -1; },
+      [](EpochOrder& order) { order.layout.schedule = static_cast<ScheduleKind>(200); },
+      [](EpochOrder& order) { order.layout.recompute = static_cast<Recompute>(4); },
+      [](EpochOrder& order) { order.layout.sequence = 2; },
+      [](EpochOrder& order) { order.layout.global_sequences = 0; },
       [](EpochOrder& order) { order.ranks_on_host = 5; },
       [](EpochOrder& order) { order.num_failures = -1; },
       [](EpochOrder& order) { order.first_failure_number = -1; },

@@ -42,7 +42,7 @@ Leader::Leader(const RankProcesses& processes, JobHosts& hosts, const TakenSigna
       ranks_(size_t(processes.ranks)),
       policy_(processes.max_restarts),
       place_{.rendezvous = rendezvous_.address(), .secret = secret, .size = processes.ranks},
-      dp_(processes.dp) {}
+      layout_(processes.layout) {}
 
 Leader::~Leader() {
   for (JobRank& rank : ranks_) {
@@ -257,7 +257,7 @@ void Leader::look() {
     policy_.why_end(failure());
     begin_ending(grace_->left_ms() * 1e-3);
   }
-  if (phase_ == Phase::Settling && have_settled()) decide();
+  if (phase_ == Phase::Settling && have_settled() && has_found_layout()) decide();
   if (phase_ == Phase::Ending && grace_->left_ms() == 0) {
     for (JobRank& rank : ranks_) {
       if (rank.is_alive()) kill(rank);

@@ -79,8 +79,10 @@ class Leader {
   bool is_epoch_wanted() const;
   bool wants_other_hosts() const;
   void ask_for_epoch();
+  int most_ranks() const;
+  bool has_found_layout();
   Status begin_epoch();
-  bool lay_out();
+  Status lay_out();
   Status start_rank(int rank);
   void set_writer();
   EpochOrder order_of(int rank) const;
@@ -102,8 +104,9 @@ class Leader {
   std::vector<JobRank> ranks_;
   RestartPolicy policy_;
   TcpPlace place_;
-  int dp_;
-  int64_t num_processes_ = 0;  // started so far
+  EpochLayout layout_;
+  std::optional<FittingLayout> next_layout_;  // of the next epoch, once it is found
+  int64_t num_processes_ = 0;                 // started so far
   Phase phase_ = Phase::Running;
   std::optional<Gathering> gathering_;
   std::optional<Deadline> grace_;

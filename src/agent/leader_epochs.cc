@@ -58,8 +58,23 @@ bool Leader::wants_other_hosts() const {
   });
   if (must_leave) return true;
   if (processes_.leaves_lost_out) return false;
-  const auto most = int(std::min<int64_t>(hosts_.num_slots(), processes_.ranks));
-  return processes_.fitting(most).second > place_.size;
+  const auto larger = processes_.fitting(most_ranks(), *page_);
+  return larger && larger->layout && larger->layout->num_ranks() > place_.size;
+}
+
+// The greatest number of ranks that the next epoch may have.
+int Leader::most_ranks() const {
+  const auto survivors = std::count_if(ranks_.begin(), ranks_.end(), [&](const JobRank& rank) {
+    return rank.is_alive() && hosts_.is_usable(rank.host);
+  });
+  const int64_t most = processes_.leaves_lost_out ? survivors : hosts_.num_slots();
+  return int(std::min<int64_t>(most, processes_.ranks));
+}
+
+// True once it is known which layout the next epoch has, or that none fits.
+bool Leader::has_found_layout() {
+  next_layout_ = processes_.fitting(most_ranks(), *page_);
+  return next_layout_.has_value();
 }
 
 // The ranks save after their step and wait for the next epoch.
@@ -69,16 +84,14 @@ void Leader::ask_for_epoch() {
   hosts_.share_page();
 }
 
-// Gives the ranks of the next epoch their numbers and hosts. Returns false if no layout fits.
-bool Leader::lay_out() {
+// Gives the ranks of the next epoch their numbers and hosts.
+Status Leader::lay_out() {
+  if (!next_layout_->layout) return Error{ErrorKind::Runtime, next_layout_->note};
+  const int size = next_layout_->layout->num_ranks();
   std::vector<JobRank> next;
   const auto keeps = [&](const JobRank& rank) {
     return rank.is_alive() && hosts_.is_usable(rank.host);
   };
-  const auto survivors = std::count_if(ranks_.begin(), ranks_.end(), keeps);
-  const int64_t most = processes_.leaves_lost_out ? survivors : hosts_.num_slots();
-  const auto [dp, size] = processes_.fitting(int(std::min<int64_t>(most, processes_.ranks)));
-  if (dp == 0) return false;
   const bool keeps_numbers = size == place_.size;
   for (JobRank& rank : ranks_) {
     const bool has_place = keeps(rank) && int(next.size()) < size;
@@ -92,12 +105,12 @@ bool Leader::lay_out() {
     before.push_back(rank.host);
   }
   const std::vector<int> hosts = place_ranks(hosts_.slots(), kept, before);
-  if (hosts.empty()) return false;
+  if (hosts.empty()) return Error{ErrorKind::Runtime, "the hosts have too few slots"};
   for (size_t rank = 0; rank < next.size(); ++rank) next[rank].host = hosts[rank];
   ranks_ = std::move(next);
-  dp_ = dp;
+  layout_ = *next_layout_->layout;
   place_.size = size;
-  return true;
+  return Done{};
 }
 
 void Leader::add_failures(EpochOrder& order) const {
@@ -118,7 +131,7 @@ EpochOrder Leader::order_of(int rank) const {
   order.epoch = place_.epoch;
   order.rank = rank;
   order.size = place_.size;
-  order.dp = dp_;
+  order.layout = layout_;
   order.ranks_on_host = ranks_on(ranks_[size_t(rank)].host);
   order.made_ns = steady_now_ns();
   if (rank == 0) add_failures(order);
@@ -130,7 +143,8 @@ Status Leader::begin_epoch() {
   const std::string who = first_failed_ >= 0  ? fmt::format("rank {} {}", first_failed_, end_.why)
                           : is_epoch_wanted() ? "other hosts were wanted"
                                               : "ranks waited in vain";
-  if (!lay_out()) return Error{ErrorKind::Runtime, "no layout is left for the hosts"};
+  const EpochLayout before = layout_;
+  TRIREME_TRY_DONE(lay_out());
   ++place_.epoch;
   hosts_.share_page();
   set_writer();  // a host that begins to write has the page of the job by now
@@ -146,8 +160,14 @@ Status Leader::begin_epoch() {
     hosts_.at(own.host).send_order(own.process, order_of(rank));
   }
   gather();
-  say(fmt::format("after step {}, {}; epoch {} resumes with {} ranks, {} of them new",
-                  times_.lost_step, who, place_.epoch, place_.size, num_new));
+  std::string layout;
+  if (layout_ != before) {
+    layout = fmt::format(", in the layout {}", text_of(layout_));
+    if (!next_layout_->note.empty()) layout += fmt::format(" ({})", next_layout_->note);
+  }
+  say(fmt::format("after step {}, {}; epoch {} resumes with {} rank{}, {} of them new{}",
+                  times_.lost_step, who, place_.epoch, place_.size, place_.size == 1 ? "" : "s",
+                  num_new, layout));
   end_ = {};
   first_failed_ = -1;
   phase_ = Phase::Running;

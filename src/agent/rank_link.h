@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/epoch_layout.h"
 #include "agent/job_page.h"
 #include "base/result.h"
 
@@ -28,16 +29,17 @@ struct EpochOrder {
   uint64_t epoch = 0;
   int32_t rank = 0;
   int32_t size = 0;
-  int32_t dp = 0;                    // of the layout; its other degrees do not change
   int32_t ranks_on_host = 0;         // of this rank
   int32_t num_failures = 0;          // of the job so far
   int32_t first_failure_number = 0;  // number of the first failure in `failures`, from 1
-  int64_t lost_step = 0;             // last step done before the failure
-  int64_t lost_step_ns = 0;          // when it was done
-  int64_t detected_ns = 0;           // when the agent noticed the failure
-  int64_t classified_ns = 0;         // when it knew the cause, and all other ranks waited
-  int64_t made_ns = 0;               // when it made the epoch
-  char failures[6144] = {};          // lines that metrics.jsonl may not have yet; ends with 0
+  int32_t reserved = 0;
+  EpochLayout layout;         // of all ranks
+  int64_t lost_step = 0;      // last step done before the failure
+  int64_t lost_step_ns = 0;   // when it was done
+  int64_t detected_ns = 0;    // when the agent noticed the failure
+  int64_t classified_ns = 0;  // when it knew the cause, and all other ranks waited
+  int64_t made_ns = 0;        // when it made the epoch
+  char failures[6144] = {};   // lines that metrics.jsonl may not have yet; ends with 0
 };
 
 // The descriptors that a rank inherits from its agent.

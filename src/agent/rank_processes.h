@@ -1,11 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "agent/epoch_layout.h"
 #include "agent/host_list.h"
+#include "agent/job_page.h"
 #include "agent/restart_policy.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
@@ -26,6 +28,12 @@ struct OtherHosts {
   bool any() const { return !named.empty() || agents > 0; }
 };
 
+// The layout that a job takes if it has a number of ranks at most.
+struct FittingLayout {
+  std::optional<EpochLayout> layout;  // nullopt: none fits
+  std::string note;                   // why none fits, or what users should know about it
+};
+
 // The options of a job, whose leader starts the same command once for every rank.
 struct RankProcesses {
   std::vector<std::string> command;  // program and arguments
@@ -35,10 +43,11 @@ struct RankProcesses {
   // Greatest number of failures within an hour that the job survives. If it is not 0, ranks must
   // use a RankLink (rank_link.h).
   int max_restarts = 0;
-  int dp = 1;  // of the layout
-  // Returns the greatest dp that needs at most `most_ranks` ranks, and the number that it needs; dp
-  // is 0 if there is none. Needed if max_restarts is not 0.
-  std::function<std::pair<int, int>(int most_ranks)> fitting = {};
+  EpochLayout layout = {};  // of the first epoch
+  // Returns the layout for at most `most_ranks` ranks, or nullopt while it is still looked for. It
+  // does not wait. The page may have what was measured of the machine. Needed if max_restarts is
+  // not 0.
+  std::function<std::optional<FittingLayout>(int most_ranks, const JobPage& page)> fitting = {};
   bool leaves_lost_out = false;  // lost ranks are not started again
   std::string host = {};         // name of this host
   // File for the JobStatus, once training has begun; "": none.

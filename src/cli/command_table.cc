@@ -113,7 +113,8 @@ Command launch_command() {
           "named. The command passes SIGINT, SIGTERM and SIGUSR1 on to the ranks, which save and "
           "exit. If a rank dies or hangs, the other ranks keep their processes, the lost one is "
           "started again, and all resume from the newest checkpoint. If a host is gone, its ranks "
-          "are started on another one that has free slots, or the run goes on with fewer ranks. A "
+          "are started on another one that has free slots, or the run resumes with fewer ranks "
+          "in another layout, until hosts come back. A "
           "failure that would come again ends the run: the command names the rank that failed "
           "first and ends with its exit code. If the command itself is killed, its ranks are "
           "killed, too.",
@@ -129,9 +130,15 @@ Command launch_command() {
             .target = &options->max_restarts},
            {.name = "on-loss",
             .value_name = "WAY",
-            .doc = "start a lost rank again, or go on with fewer ranks (a smaller parallel.dp)",
+            .doc = "start a lost rank again, or resume with fewer ranks",
             .target = &options->on_loss,
             .choices = {"respawn", "shrink"}},
+           {.name = "layouts",
+            .value_name = "WHICH",
+            .doc = "the layouts for fewer ranks: all that keep the batch and the numbers, those "
+                   "with a smaller parallel.dp, or none (the run ends)",
+            .target = &options->layouts,
+            .choices = {"any", "dp", "same"}},
            {.name = "hosts",
             .value_name = "LIST",
             .doc = "hosts for the ranks, each with its slots: a,b:2,c; localhost is this host",
@@ -203,8 +210,11 @@ Command status_command() {
   return {.name = "status",
           .summary = "Print the ranks, epoch, step and failures of a run of trireme launch.",
           .arguments = {run_dir_argument(options->run_dir)},
-          .options = {json_option(options->json)},
-          .examples = {"trireme status /tmp/run"},
+          .options = {json_option(options->json),
+                      {.name = "watch",
+                       .doc = "print it again whenever it changes, until the run ends",
+                       .target = &options->watch}},
+          .examples = {"trireme status /tmp/run", "trireme status /tmp/run --watch"},
           .run = [options](CommandIo& io) { return run_status(*options, io); }};
 }
 

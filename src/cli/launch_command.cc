@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <ostream>
@@ -10,7 +11,9 @@
 #include "agent/job_status.h"
 #include "agent/place_variables.h"
 #include "agent/rank_processes.h"
+#include "api/this_machine.h"
 #include "cli/exit_code.h"
+#include "cli/launch_layouts.h"
 #include "cli/train_command.h"
 #include "comm/tcp/rendezvous.h"
 #include "compile/run_plan.h"
@@ -35,14 +38,12 @@ std::vector<std::string> train_arguments(const LaunchOptions& options) {
   return words;
 }
 
-// Returns the greatest dp for which `most` ranks are enough and which divides that of the
-// configuration, and its number of ranks; {0, 0} if there is none.
-std::pair<int, int> fitting_dp(const ParallelConfig& parallel, int most) {
-  const int replica = parallel.tp * parallel.pp * parallel.cp;
-  for (int dp = parallel.dp; dp > 0; --dp) {
-    if (parallel.dp % dp == 0 && dp * replica <= most) return {dp, dp * replica};
-  }
-  return {0, 0};
+// 0: all ranks are on this host.
+int ranks_per_host(const RankProcesses& processes) {
+  const OtherHosts& others = processes.others;
+  if (!others.any()) return 0;
+  const int in_use = std::max(1, int(others.named.size()) + others.agents - others.spares);
+  return (processes.ranks + in_use - 1) / in_use;
 }
 
 // Failures that no later epoch has written down. Before the first step the folder may be that of
@@ -125,14 +126,14 @@ Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
   RunConfigOptions config = options.config;
   config.overrides.emplace_back("run.backend=\"tcp\"");
   TRIREME_TRY(loaded, load_config(config, io));
-  const ParallelConfig& parallel = loaded.config.parallel;
+  const EpochLayout layout = epoch_layout_of(loaded.config);
   RankProcesses processes{
       .command = train_arguments(options),
-      .ranks = parallel.dp * parallel.tp * parallel.pp * parallel.cp,
+      .ranks = layout.num_ranks(),
       .start_timeout_s = join_timeout_s(loaded.config.run.comm_timeout_s),
       .log = [&io](const std::string& text) { io.err << "warning: " << text << "\n"; },
       .max_restarts = int(options.max_restarts),
-      .dp = parallel.dp,
+      .layout = layout,
       .host = host_name()};
   TRIREME_TRY(others, other_hosts(options, io.launch.secret));
   processes.others = std::move(others);
@@ -140,7 +141,9 @@ Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
   processes.status_file = folder + "/" + kStatusFile;
   processes.keeps_memory_folder = wants_memory_checkpoints(loaded.config);
   processes.leaves_lost_out = options.on_loss == "shrink";
-  processes.fitting = [&](int most) { return fitting_dp(parallel, most); };
+  LaunchLayouts layouts(loaded.config, this_host(), ranks_per_host(processes),
+                        change_of(options.layouts));
+  processes.fitting = [&](int most, const JobPage& page) { return layouts.fitting(most, page); };
   TRIREME_TRY(end, run_rank_processes(processes));
   note_last_failures(end, folder);
   if (end.first_failed < 0) return end.exit_code;

@@ -15,6 +15,7 @@ struct LaunchOptions {
   std::string resume;  // "", "auto" or the folder of a checkpoint
   int64_t max_restarts = kMaxRestarts;
   std::string on_loss = "respawn";  // or "shrink"
+  std::string layouts = "any";      // if ranks are missing; or "dp" or "same"
   std::string hosts;                // "a,b:2"; "": this host alone
   std::string hostfile;             // "": none
   int64_t agents = 0;               // hosts that join by themselves

@@ -100,9 +100,11 @@ std::string prediction_line(const SessionResult& result) {
                      off);
 }
 
-// Under a launcher every process is a rank, whatever the configuration says.
+// Under a launcher every process is a rank, whatever the configuration says. Only the order of a
+// later epoch says how many ranks and which layout that epoch has.
 RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& launch) {
-  if (launch.ranks == 0 || config.ranks) return config;
+  const bool is_later = launch.place && launch.place->epoch > 1;
+  if (launch.ranks == 0 || config.ranks || is_later) return config;
   config.ranks = launch.ranks;
   config.ranks_option = launch.place ? "trireme launch --ranks" : "mpirun -n";
   return config;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "planner/layout_choice.h"
@@ -25,6 +26,9 @@ struct LayoutSpace {
   std::vector<OffloadChoice> offloads = {};  // rising; empty: the configured one
   std::vector<int64_t> bucket_bytes = {};    // beside the configured one
   std::vector<int> prefetches = {};          // beside the configured one
+  // If set, only this exchange is tried, and only micro-batches of this size.
+  std::optional<LayerExchange> exchange = {};
+  std::optional<int64_t> micro_sequences = {};
   // If no layout fits, the error says what the smallest one needs and what would make it fit.
   bool names_remedy = true;
 };

@@ -38,6 +38,12 @@ std::vector<Value> behind(Value first, const std::vector<Value>& list) {
   return all;
 }
 
+// The parts of an exchange that make a difference on a mesh.
+LayerExchange exchange_on(const Mesh& mesh, const LayerExchange& exchange) {
+  return {exchange.sequence && mesh.tp > 1, exchange.tp_overlap && mesh.tp > 1,
+          mesh.cp > 1 ? exchange.context : ContextExchange::Ring};
+}
+
 NeededBytes needed_bytes(const RunPlan& plan) {
   return {plan.tightest().needed_bytes(), plan.arena_bytes()};
 }
@@ -150,7 +156,8 @@ class Search {
   // rule that others keep.
   std::vector<LayerExchange> allowed_exchanges(const Mesh& mesh, int64_t num_layouts) {
     std::vector<LayerExchange> allowed;
-    const std::vector<LayerExchange> all = exchanges_of(mesh);
+    const std::vector<LayerExchange> all =
+        space_.exchange ? std::vector{exchange_on(mesh, *space_.exchange)} : exchanges_of(mesh);
     result_.num_layouts += int64_t(all.size()) * num_layouts;
     for (const LayerExchange& exchange : all) {
       const auto refusal = refusal_of(mesh, exchange);
@@ -174,7 +181,10 @@ class Search {
     std::vector<LayoutChoice> layouts = layouts_of(
         mesh, orders, started_.model, started_.global_sequences, recomputes_, ranks_per_node);
     std::erase_if(layouts, [&](const LayoutChoice& layout) {
-      return std::count(space_.zero_levels.begin(), space_.zero_levels.end(), layout.zero) == 0;
+      const bool is_other_micro =
+          space_.micro_sequences && layout.micro_sequences != *space_.micro_sequences;
+      return is_other_micro ||
+             std::count(space_.zero_levels.begin(), space_.zero_levels.end(), layout.zero) == 0;
     });
     std::vector<LayerExchange> exchanges =
         allowed_exchanges(mesh, std::max<int64_t>(1, int64_t(layouts.size())));

@@ -39,10 +39,10 @@ void JobRecord::begin(const TrainPosition& position, const std::string& checkpoi
 void JobRecord::write_restart() {
   const auto ms = [&](int64_t at_ns) { return double(at_ns - order_->detected_ns) * 1e-6; };
   std::string fields = fmt::format(
-      "{},\"epoch\":{},\"ranks\":{},\"layout\":\"dp={}\",\"from\":\"{}\",\"redone_steps\":{},"
+      "{},\"epoch\":{},\"ranks\":{},\"layout\":\"{}\",\"from\":\"{}\",\"redone_steps\":{},"
       "\"ms\":{{\"detect\":{:.3f},\"classify\":{:.3f},\"epoch\":{:.3f},\"join\":{:.3f},"
       "\"state\":{:.3f},\"first_step\":{:.3f}}}",
-      fields_, epoch_, order_->size, order_->dp, json_escaped(checkpoint_),
+      fields_, epoch_, order_->size, text_of(order_->layout), json_escaped(checkpoint_),
       std::max<int64_t>(0, page_.furthest_step - position_),
       double(order_->detected_ns - order_->lost_step_ns) * 1e-6, ms(order_->classified_ns),
       ms(order_->made_ns), ms(joined_ns_), ms(state_ns_), ms(page_.first_step_ns));

@@ -197,10 +197,10 @@ struct EpochEnd {
 Status enter_epoch(const SessionOptions& given, const EpochOrder& order, SessionOptions& options,
                    Prepared& prepared) {
   const int ranks_on_host = options.host.ranks_on_host;
+  const EpochLayout layout = epoch_layout_of(options.config);
   take_order(order, options);
   if (options.is_first_process) options.observers = given.observers;
-  if (options.config.parallel.dp != order.dp || order.ranks_on_host != ranks_on_host) {
-    options.config.parallel.dp = order.dp;
+  if (layout != order.layout || order.ranks_on_host != ranks_on_host) {
     TRIREME_TRY(plan, plan_session(options.config, options.host));
     prepared.plan = std::move(plan);
   }
@@ -232,6 +232,7 @@ void take_order(const EpochOrder& order, SessionOptions& options) {
   options.place->rank = order.rank;
   options.place->size = order.size;
   options.host.ranks_on_host = order.ranks_on_host;
+  options.config = with_epoch_layout(std::move(options.config), order.layout);
   options.is_first_process = order.rank == 0;
   const int64_t saved_step = options.link->page().saved_step;
   if (options.resume == ResumeMode::Path) {

@@ -20,12 +20,12 @@ trap clean EXIT
 
 steps=300
 common=(--set run.threads_per_rank=1 --set checkpoint.every=5 --set checkpoint.keep=2
-        --set run.reproducible=layout --set run.steps=100000 --set model.layers=1
+        --set run.reproducible=mesh --set run.steps=100000 --set model.layers=2
         --set batch.global_sequences=4)
 launch() { "$trireme" launch "$configs/tiny-gpt2.toml" "${common[@]}" "$@"; }
-# on OUT RANKS HOSTS OPTION...: a job on the named namespaces, in the background.
+# on OUT RANKS HOSTS OPTION...: a job of so many ranks ("": those of the configuration) on the named namespaces, in the background.
 on() {
-  launch --out "$folder/$1" --ranks "$2" --hosts "$3" --ssh "$shell" --listen "$gateway" \
+  launch --out "$folder/$1" ${2:+--ranks "$2"} --hosts "$3" --ssh "$shell" --listen "$gateway" \
     "${@:4}" 2>>"$folder/log" &
   job=$!
 }
@@ -62,20 +62,24 @@ wait $job
 same_numbers spare
 [[ $(restarts spare) == 2 ]] || fail "$(restarts spare) restarts with a spare"
 
-# A host is cut off and comes back: the layout shrinks and grows again. Then a host is drained.
-on cut 4 "${hosts[0]}:2,${hosts[1]}:2" --set run.comm_timeout_s=5
+# A host is cut off and comes back: the layout, of which no smaller dp is left, becomes one that
+# the search finds, and grows again. Then a host is drained.
+on cut "" "${hosts[0]}:2,${hosts[1]}:2" --set run.comm_timeout_s=5 --set parallel.tp=2 \
+  --set parallel.pp=2
 reaches 20 cut
 ip link set "${hosts[1]}" down
 until_has "host ${hosts[1]} +gone" "$trireme" status "$folder/cut"
-until_has '"layout":"dp=2"' cat "$folder/cut/metrics.jsonl"
+until_has '"epoch":2,"ranks":2,"layout":"dp=[12]' cat "$folder/cut/metrics.jsonl"
 [[ -z $(ranks_on "${hosts[1]}") ]] || fail "ranks of a host that is gone are alive"
+kill -KILL "$(ranks_on "${hosts[0]}" | head -1)"  # a rank that starts in the smaller layout
+until_has '"epoch":3,"ranks":2,"layout":"dp=[12]' cat "$folder/cut/metrics.jsonl"
 ip link set "${hosts[1]}" up
-until_has '"layout":"dp=4"' cat "$folder/cut/metrics.jsonl"
+until_has '"layout":"dp=1 tp=2 pp=2 schedule=1f1b"' cat "$folder/cut/metrics.jsonl"
 until_has "host ${hosts[1]} +in use" "$trireme" status "$folder/cut"
 "$trireme" drain "$folder/cut" nobody 2>>"$folder/log" && fail "a host that is not there is drained"
 "$trireme" drain "$folder/cut" "${hosts[0]}" >/dev/null || fail "drain"
 until_has "host ${hosts[0]} +drained" "$trireme" status "$folder/cut"
-until_has 'epoch":4' cat "$folder/cut/metrics.jsonl"
+until_has 'epoch":5' cat "$folder/cut/metrics.jsonl"
 [[ -z $(ranks_on "${hosts[0]}") ]] || fail "ranks of a drained host are alive"
 "$trireme" drain "$folder/cut" "${hosts[1]}" 2>>"$folder/log" && fail "the last host is drained"
 reaches $steps cut

@@ -5,15 +5,26 @@ set -uo pipefail
 trireme=$1
 configs=$2
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/disk"
+trap 'umount "$folder/disk" 2>/dev/null; rm -rf "$folder"' EXIT
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
 
 steps=150
 run=("$trireme" launch "$configs/tiny-gpt2.toml" --set run.threads_per_rank=1
      --set checkpoint.every=5 --set checkpoint.keep=2 --set run.reproducible=layout
-     --set run.steps=$steps --set model.layers=1 --set batch.global_sequences=4)
-numbers() { grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss)":[^,]*'; }
+     --set run.steps=$steps --set model.layers=2 --set batch.global_sequences=4)
+numbers() {
+  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
+}
+# The last weights, whatever layout has written them.
+weights() {
+  rm -rf "$folder/weights-of-${1/\//-}"
+  "$trireme" checkpoint export "$folder/$1/checkpoints/step-$(printf %06d $steps)" \
+    --format hf --out "$folder/weights-of-${1/\//-}" >/dev/null 2>&1 ||
+    { echo "$1 has none"; return; }
+  sha256sum <"$folder/weights-of-${1/\//-}/model.safetensors"
+}
 restarts() { grep -c '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null; }
 # reaches STEP OUT: waits until the run has done a step.
 reaches() {
@@ -40,9 +51,11 @@ grep -q 'no gradient was finite' "$folder/log" || fail "the cause is not told"
   --out "$folder/none" 2>"$folder/log" && fail "a run without data ends well"
 grep -q 'epoch 2' "$folder/log" && fail "a run without data is started again"
 
-# A lost rank is left out, with the same numbers.
+# Lost ranks are left out, with the same numbers. Three ranks train with a smaller dp, the last one
+# in a layout that the search finds, because no dp is left for two stages.
 "${run[@]}" --ranks 4 --out "$folder/calm" 2>"$folder/log" || fail "the calm run"
-"${run[@]}" --ranks 4 --on-loss shrink --out "$folder/shrunk" 2>"$folder/log" &
+"${run[@]}" --ranks 4 --on-loss shrink --set parallel.pp=2 --out "$folder/shrunk" \
+  2>"$folder/log" &
 agent=$!
 for loss in 1 2; do
   reaches $((30 * loss)) shrunk
@@ -51,8 +64,23 @@ for loss in 1 2; do
   for ((i = 0; i < 200; i++)); do (($(restarts shrunk) == loss)) && break; sleep 0.02; done
 done
 wait $agent || fail "exit code of the shrunk run"
-grep -q '"layout":"dp=1"' "$folder/shrunk/metrics.jsonl" || fail "the layout has not shrunk"
+layouts=$(grep -oE '"layout":"[^"]*"' "$folder/shrunk/metrics.jsonl" | tr '\n' ' ')
+[[ $layouts == '"layout":"dp=1 pp=2 schedule=1f1b" "layout":"dp=1" ' ]] ||
+  fail "the layouts of fewer ranks are $layouts"
 cmp -s <(numbers calm) <(numbers shrunk) || fail "fewer ranks have other numbers"
+[[ $(weights calm) == $(weights shrunk) ]] || fail "fewer ranks have other weights"
+
+# A user may forbid other layouts.
+"${run[@]}" --ranks 2 --on-loss shrink --layouts same --out "$folder/same" 2>"$folder/log" &
+agent=$!
+reaches 10 same
+pids=($(pgrep -P $agent | sort -n))
+kill -KILL "${pids[0]}"
+wait $agent
+code=$?
+[[ $code == 5 ]] || fail "exit code $code of a run whose layout must stay"
+grep -q 'the layout of 2 ranks may not change, but only 1 rank can run' "$folder/log" ||
+  fail "it is not said that the layout must stay"
 
 # With checkpoints in memory, at most one step is done again. If the newest one is damaged, an older
 # one or one on disk is taken. The folder in memory goes with the job.
@@ -81,10 +109,34 @@ grep -q 'skipping a damaged checkpoint: /dev/shm' "$folder/log" || fail "damage 
 compgen -G "/dev/shm/trireme-*-$agent-*" >/dev/null && fail "the folder in memory is left"
 cmp -s <(numbers calm) <(numbers memory) || fail "memory has other numbers"
 
+# A disk that is full for a while ends no run, even if a rank is lost meanwhile. The disk is small;
+# where none can be made, this is skipped.
+if mount -t tmpfs -o size=10m tmpfs "$folder/disk" 2>/dev/null; then
+  # Evaluations make it slow, so that it does not end while the disk is full.
+  "${run[@]}" --ranks 2 --set checkpoint.keep=1 --set run.eval_every=1 \
+    --set run.eval_sequences=32 --out "$folder/disk/run" 2>"$folder/log" &
+  agent=$!
+  reaches 10 disk/run
+  dd if=/dev/zero of="$folder/disk/full" bs=64k 2>/dev/null
+  pids=($(pgrep -P $agent | sort -n))
+  kill -KILL "${pids[1]}"
+  for ((i = 0; i < 500; i++)); do
+    sed '1,/epoch 2 resumes/d' "$folder/log" | grep -q 'has no checkpoint' && break
+    sleep 0.01
+  done
+  ((i < 500)) || fail "no epoch trains on a full disk"
+  rm "$folder/disk/full"
+  wait $agent || fail "exit code of the run on a full disk: $(tail -n 3 "$folder/log")"
+  [[ $(weights calm) == $(weights disk/run) ]] || fail "a full disk has changed the weights"
+fi
+
 # A signal in the middle of a recovery saves, too.
 "${run[@]}" --ranks 2 --set run.steps=100000 --out "$folder/asked" 2>"$folder/log" &
 agent=$!
 reaches 20 asked
+until "$trireme" status "$folder/asked" >/dev/null 2>&1; do sleep 0.02; done
+"$trireme" status "$folder/asked" --watch >"$folder/watched" &
+watcher=$!
 pids=($(pgrep -P $agent | sort -n))
 kill -KILL "${pids[1]}"
 for ((i = 0; i < 200; i++)); do grep -q 'epoch 2 resumes' "$folder/log" && break; sleep 0.005; done
@@ -99,6 +151,9 @@ code=$?
 [[ $code == 130 ]] || fail "exit code $code after a signal during the recovery"
 grep -q 'stopped and saved' "$folder/log" || fail "the run has not saved"
 grep -q '^ended: epoch 2' <("$trireme" status "$folder/asked") || fail "the status of the end"
+wait $watcher || fail "exit code of the status that was watched"
+grep -q '^failure 1' "$folder/watched" && grep -q '^ended: epoch 2' "$folder/watched" ||
+  fail "the watched status has missed the failure or the end"
 "$trireme" stop "$folder/asked" 2>/dev/null && fail "a run that has ended can be stopped"
 mkdir "$folder/elsewhere"
 "$trireme" status "$folder/elsewhere" 2>"$folder/log"
