@@ -23,7 +23,8 @@ common=(--set run.threads_per_rank=1 --set checkpoint.every=5 --set checkpoint.k
         --set run.reproducible=mesh --set run.steps=100000 --set model.layers=2
         --set batch.global_sequences=4)
 launch() { "$trireme" launch "$configs/tiny-gpt2.toml" "${common[@]}" "$@"; }
-# on OUT RANKS HOSTS OPTION...: a job of so many ranks ("": those of the configuration) on the named namespaces, in the background.
+# on OUT RANKS HOSTS OPTION...: a job on the named namespaces, in the background. RANKS may be "",
+# if the options set all degrees.
 on() {
   launch --out "$folder/$1" ${2:+--ranks "$2"} --hosts "$3" --ssh "$shell" --listen "$gateway" \
     "${@:4}" 2>>"$folder/log" &

@@ -52,6 +52,16 @@ start orphaned
 kill -KILL $agent
 for pid in "${pids[@]}"; do ends "$pid" || fail "rank $pid has outlived its agent"; done
 wait $agent 2>/dev/null
+start orphaned --resume auto
+for ((i = 0; i < 200; i++)); do
+  grep -q 'resumed after step' "$folder/log" && break
+  sleep 0.05
+done
+((i < 200)) || fail "a run whose agent was killed does not resume"
+kill -TERM $agent
+wait $agent
+code=$?
+[[ $code == 130 ]] || fail "exit code $code of the resumed run"
 
 "$trireme" launch "$configs/tiny-gpt2.toml" --set model.layres=2 --out "$folder/wrong" \
   2>"$folder/log"

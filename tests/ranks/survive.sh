@@ -134,7 +134,10 @@ fi
 "${run[@]}" --ranks 2 --set run.steps=100000 --out "$folder/asked" 2>"$folder/log" &
 agent=$!
 reaches 20 asked
-until "$trireme" status "$folder/asked" >/dev/null 2>&1; do sleep 0.02; done
+for ((i = 0; i < 200; i++)); do
+  "$trireme" status "$folder/asked" &>/dev/null && break
+  sleep 0.02
+done
 "$trireme" status "$folder/asked" --watch >"$folder/watched" &
 watcher=$!
 pids=($(pgrep -P $agent | sort -n))
