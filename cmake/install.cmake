@@ -12,7 +12,7 @@ foreach(layer ${layers})
     target_sources(trireme_library PRIVATE $<TARGET_OBJECTS:trireme_${layer}>)
   endif()
 endforeach()
-foreach(isa avx2 avx512 avx512_bf16)
+foreach(isa avx2 avx512 avx512_bf16 amx_bf16)
   target_sources(trireme_library PRIVATE $<TARGET_OBJECTS:trireme_kernels_${isa}>)
 endforeach()
 set_target_properties(trireme_library PROPERTIES

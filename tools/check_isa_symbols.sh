@@ -13,7 +13,7 @@ if [ $# -ne 1 ] || [ ! -d "$1/CMakeFiles" ]; then
 fi
 
 found=0
-for isa in avx2 avx512 avx512_bf16; do
+for isa in avx2 avx512 avx512_bf16 amx_bf16; do
   objects=$(find "$1/CMakeFiles/trireme_kernels_$isa.dir" -name '*.o' 2>/dev/null || true)
   if [ -z "$objects" ]; then
     echo "$0: no objects of trireme_kernels_$isa in $1; build trireme_kernels first" >&2

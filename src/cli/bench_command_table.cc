@@ -55,7 +55,7 @@ Command bench_kernels_command() {
                        .value_name = "NAME",
                        .doc = "the instruction set; by default the best that the CPU has",
                        .target = &options->isa,
-                       .choices = {"avx2", "avx512", "avx512_bf16", "reference"}},
+                       .choices = {"avx2", "avx512", "avx512_bf16", "amx_bf16", "reference"}},
                       threads_option(options->threads),
                       json_option(options->json)},
           .run = [options](CommandIo& io) { return run_bench_kernels(*options, io); }};

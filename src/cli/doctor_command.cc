@@ -31,7 +31,7 @@ Finding processor() {
   }
   std::string names;
   for (const Isa isa : isas) names += fmt::format(" {}", name_of(isa));
-  const bool has_bf16 = isas.back() == Isa::Avx512Bf16;
+  const bool has_bf16 = isas.back() >= Isa::Avx512Bf16;
   return {has_bf16 ? State::Good : State::Note, "processor",
           fmt::format("{}:{}", cpu_model(), names),
           has_bf16 ? ""

@@ -1,6 +1,8 @@
 #include "device/isa.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace trireme {
 namespace {
@@ -9,6 +11,16 @@ bool has_avx512_bf16() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0) return false;
   return (eax & (1u << 5)) != 0;
+}
+
+// Tile registers are large, so Linux gives them only to processes that ask for them.
+bool has_amx_bf16() {
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0) return false;
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 }  // namespace
@@ -21,6 +33,8 @@ std::string_view name_of(Isa isa) {
       return "avx512";
     case Isa::Avx512Bf16:
       return "avx512_bf16";
+    case Isa::AmxBf16:
+      return "amx_bf16";
   }
   return "?";
 }
@@ -34,7 +48,9 @@ std::vector<Isa> supported_isas() {
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (!avx512) return isas;
   isas.push_back(Isa::Avx512);
-  if (has_avx512_bf16()) isas.push_back(Isa::Avx512Bf16);
+  if (!has_avx512_bf16()) return isas;
+  isas.push_back(Isa::Avx512Bf16);
+  if (has_amx_bf16()) isas.push_back(Isa::AmxBf16);
   return isas;
 }
 

@@ -17,6 +17,8 @@ const CeilingLoops& loops_of(Isa isa) {
       return avx512::kCeilingLoops;
     case Isa::Avx512Bf16:
       return avx512_bf16::kCeilingLoops;
+    case Isa::AmxBf16:
+      return amx_bf16::kCeilingLoops;
   }
   contract_failure(__FILE__, __LINE__, "isa", "an instruction set without kernels");
 }

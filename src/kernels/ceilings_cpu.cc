@@ -1,6 +1,9 @@
 #include "kernels/ceilings_cpu.h"
 
 #include "kernels/matmul/micro_kernel.h"
+#if defined(__AMX_BF16__)
+#include "kernels/matmul/amx_tiles.h"
+#endif
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -41,6 +44,27 @@ float multiply_add_loop(int64_t iterations) {
   return total;
 }
 
+#if defined(__AMX_BF16__)
+constexpr int64_t kBf16Flops = 2 * kPairRows * kPairCols * kChunkElements;
+
+float bf16_loop(int64_t iterations) {
+  TileRegisters registers;
+  registers.shape(kPairRows, kPairCols);
+  for (int64_t i = 0; i < iterations; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  return 0.0f;
+}
+#else
+using Bf16Step = ComputeType<bf16>;
+constexpr int64_t kBf16Flops = kChains * kRegisterLanes * 2 * kStepElements<Bf16Step>;
+
+float bf16_loop(int64_t iterations) { return multiply_add_loop<Bf16Step>(iterations); }
+#endif
+
 float read_loop(const float* x, int64_t count) {
   F32x16 sum[8];
   for (F32x16& part : sum) part = zeros();
@@ -63,9 +87,9 @@ void copy_loop(const float* x, float* y, int64_t count) {
 
 const CeilingLoops kCeilingLoops = {
     .flops_per_iteration_fp32 = kChains * kRegisterLanes * 2,
-    .flops_per_iteration_bf16 = kChains * kRegisterLanes * 2 * kStepElements<ComputeType<bf16>>,
+    .flops_per_iteration_bf16 = kBf16Flops,
     .fp32 = multiply_add_loop<float>,
-    .bf16 = multiply_add_loop<ComputeType<bf16>>,
+    .bf16 = bf16_loop,
     .read = read_loop,
     .copy = copy_loop,
 };

@@ -23,5 +23,8 @@ extern const CeilingLoops kCeilingLoops;
 namespace avx512_bf16 {
 extern const CeilingLoops kCeilingLoops;
 }
+namespace amx_bf16 {
+extern const CeilingLoops kCeilingLoops;
+}
 
 }  // namespace trireme

@@ -12,6 +12,28 @@ namespace avx512_bf16 {
 extern const KernelTable kKernels;
 }
 
+// The kernels that use tile registers.
+namespace amx_bf16 {
+void matmul(Stream& stream, const MatmulArgs& args);
+void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
+}  // namespace amx_bf16
+
+namespace {
+
+// Processors with tile registers multiply fp32 twice as fast as pairs of bf16 in vector registers,
+// so attention widens its operands.
+KernelTable amx_kernels() {
+  KernelTable kernels = avx512_bf16::kKernels;
+  kernels.name = name_of(Isa::AmxBf16);
+  kernels.attention_forward = avx512::kKernels.attention_forward;
+  kernels.attention_backward = avx512::kKernels.attention_backward;
+  kernels.matmul = amx_bf16::matmul;
+  kernels.grouped_matmul = amx_bf16::grouped_matmul;
+  return kernels;
+}
+
+}  // namespace
+
 const KernelTable& cpu_kernels(Isa isa) {
   switch (isa) {
     case Isa::Avx2:
@@ -20,6 +42,10 @@ const KernelTable& cpu_kernels(Isa isa) {
       return avx512::kKernels;
     case Isa::Avx512Bf16:
       return avx512_bf16::kKernels;
+    case Isa::AmxBf16: {
+      static const KernelTable kAmxKernels = amx_kernels();
+      return kAmxKernels;
+    }
   }
   contract_failure(__FILE__, __LINE__, "isa", "an instruction set without kernels");
 }

@@ -165,11 +165,11 @@ struct ChoiceTable<BackendChoice> {
   static constexpr BackendChoice last = BackendChoice::Tcp;
 };
 
-enum class IsaChoice : uint8_t { Auto, Avx2, Avx512, Avx512Bf16, Reference };
+enum class IsaChoice : uint8_t { Auto, Avx2, Avx512, Avx512Bf16, AmxBf16, Reference };
 template <>
 struct ChoiceTable<IsaChoice> {
-  static constexpr std::string_view names[] = {"auto", "avx2", "avx512", "avx512_bf16",
-                                               "reference"};
+  static constexpr std::string_view names[] = {"auto",        "avx2",     "avx512",
+                                               "avx512_bf16", "amx_bf16", "reference"};
   static constexpr IsaChoice last = IsaChoice::Reference;
 };
 

@@ -1,5 +1,5 @@
 #include "kernels/kernels_cpu.h"
-#include "kernels/matmul/product.h"
+#include "kernels/matmul/product_of.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -20,7 +20,7 @@ struct GroupTiling {
   }
 };
 
-template <typename T>
+template <typename P>
 GroupTiling tiling_of(Stream& stream, const GroupedMatmulArgs& args, int64_t num_rows,
                       bool serial) {
   const bool is_by_rows = args.form != MatmulForm::TN;
@@ -29,20 +29,25 @@ GroupTiling tiling_of(Stream& stream, const GroupedMatmulArgs& args, int64_t num
   const int64_t k = is_by_rows ? args.x.cols : mean_rows;
   // The groups already give work to several threads.
   const int64_t threads = serial ? 1 : std::max<int64_t>(1, 2 * stream.team().size() / groups);
-  return {choose_tiling({is_by_rows ? mean_rows : args.x.cols, args.y.cols,
-                         num_steps_of(k, Product<T>::kElements), kPanelCols, !is_by_rows,
-                         Product<T>::kWidensRows, threads}),
+  return {choose_tiling({.rows = is_by_rows ? mean_rows : args.x.cols,
+                         .cols = args.y.cols,
+                         .steps = P::num_steps(k),
+                         .panel_cols = kPanelCols,
+                         .packs_a = !is_by_rows,
+                         .widens_a = P::kWidensRows,
+                         .num_threads = threads,
+                         .group_rows = P::kUnitRows}),
           args, is_by_rows};
 }
 
-template <typename T>
+template <typename P>
 void run(Stream& stream, const GroupedMatmulArgs& args) {
   const size_t groups = args.w_G.size();
   const int32_t* begin_G = static_cast<const int32_t*>(args.begin_G.data);
   const int64_t num_rows = begin_G[groups] - begin_G[0];
   const bool serial =
-      2.0 * double(num_rows) * double(args.x.cols) * double(args.y.cols) < kSerialFlops;
-  const GroupTiling cut = tiling_of<T>(stream, args, num_rows, serial);
+      2.0 * double(num_rows) * double(args.x.cols) * double(args.y.cols) < P::kSerialFlops;
+  const GroupTiling cut = tiling_of<P>(stream, args, num_rows, serial);
   int64_t num_tiles = 0;
   for (size_t g = 0; g < groups; ++g) num_tiles += cut.num_tiles(g);
   run_tiles(stream, num_tiles, serial, [&](int64_t tile, int thread) {
@@ -51,8 +56,8 @@ void run(Stream& stream, const GroupedMatmulArgs& args) {
     const MatmulArgs group = rounded_once(product_of(args, g));
     Tiling tiling = cut.tiling;
     tiling.num_row_blocks = cut.row_blocks(group.c.rows);
-    const Product<T> product{group, tiling, inner_extent(group), int64_t(g) * args.y.cols};
-    product.multiply_tile(tile, workspace_of(stream, thread, tiling.tile_cols, tiling.block_steps));
+    const P product{group, tiling, inner_extent(group), int64_t(g) * args.y.cols};
+    product.multiply_tile(tile, product.workspace(stream, thread));
   });
 }
 
@@ -61,7 +66,7 @@ void run(Stream& stream, const GroupedMatmulArgs& args) {
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args) {
   check_grouped_matmul(args);
   if (args.w_G.empty() || args.x.cols == 0 || args.y.cols == 0) return;
-  with_element(args.x.dtype, [&]<typename T>(T) { run<T>(stream, args); });
+  with_element(args.x.dtype, [&]<typename T>(T) { run<ProductOf<T>>(stream, args); });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -1,19 +1,24 @@
 #include "kernels/kernels_cpu.h"
-#include "kernels/matmul/product.h"
+#include "kernels/matmul/product_of.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
 
-template <typename T>
+template <typename P>
 void run(Stream& stream, const MatmulArgs& args) {
   const int64_t k = inner_extent(args);
-  const bool serial = 2.0 * double(args.c.rows) * double(args.c.cols) * double(k) < kSerialFlops;
-  const Tiling tiling = choose_tiling(
-      {args.c.rows, args.c.cols, num_steps_of(k, Product<T>::kElements), kPanelCols,
-       args.form == MatmulForm::TN, Product<T>::kWidensRows, serial ? 1 : stream.team().size()});
-  const Product<T> product{args, tiling, k};
+  const bool serial = 2.0 * double(args.c.rows) * double(args.c.cols) * double(k) < P::kSerialFlops;
+  const Tiling tiling = choose_tiling({.rows = args.c.rows,
+                                       .cols = args.c.cols,
+                                       .steps = P::num_steps(k),
+                                       .panel_cols = kPanelCols,
+                                       .packs_a = args.form == MatmulForm::TN,
+                                       .widens_a = P::kWidensRows,
+                                       .num_threads = serial ? 1 : stream.team().size(),
+                                       .group_rows = P::kUnitRows});
+  const P product{args, tiling, k};
   const auto multiply = [&](int64_t tile, int thread) {
-    product.multiply_tile(tile, workspace_of(stream, thread, tiling.tile_cols, tiling.block_steps));
+    product.multiply_tile(tile, product.workspace(stream, thread));
   };
   run_tiles(stream, tiling.num_row_blocks * tiling.num_col_blocks, serial, multiply);
 }
@@ -24,7 +29,7 @@ void matmul(Stream& stream, const MatmulArgs& args) {
   check_matmul(args);
   if (args.c.rows == 0 || args.c.cols == 0) return;
   const MatmulArgs once = rounded_once(args);
-  with_element(args.a.dtype, [&]<typename T>(T) { run<T>(stream, once); });
+  with_element(args.a.dtype, [&]<typename T>(T) { run<ProductOf<T>>(stream, once); });
 }
 
 }  // namespace trireme::TRIREME_ISA

@@ -79,18 +79,12 @@ TRIREME_INLINE void transpose_lanes(IntVector (&rows)[16]) {
 
 // Makes one step of kRegisterLanes columns from row `first` and, for pairs, the next row of k
 // (null: zeros).
-TRIREME_INLINE void interleave(const float* first, const float*, int64_t valid, uint32_t* out) {
-  store_dwords(out, load_steps<float>(first, valid));
-}
-TRIREME_INLINE void interleave(const bf16* first, const bf16* second, int64_t valid,
-                               uint32_t* out) {
-  const IntVector low = load_steps<float>(first, valid);  // in the upper half of every dword
-  if constexpr (!kBf16Pairs) return store_dwords(out, low);
+template <typename T>
+TRIREME_INLINE IntVector interleaved(const T* first, const T* second, int64_t valid) {
+  const IntVector low = load_steps<float>(first, valid);  // bf16: in the upper half of every dword
+  if constexpr (!std::is_same_v<T, bf16> || !kBf16Pairs) return low;
   const IntVector high = second ? load_steps<float>(second, valid) : zero_ints();
-  store_dwords(out, _mm512_or_si512(high, _mm512_srli_epi32(low, 16)));
-}
-TRIREME_INLINE void interleave(const f16* first, const f16*, int64_t valid, uint32_t* out) {
-  store_dwords(out, load_steps<float>(first, valid));
+  return _mm512_or_si512(high, _mm512_srli_epi32(low, 16));
 }
 #else
 using IntVector = __m256i;
@@ -146,14 +140,9 @@ TRIREME_INLINE void transpose_lanes(IntVector (&rows)[8]) {
   }
 }
 
-TRIREME_INLINE void interleave(const float* first, const float*, int64_t valid, uint32_t* out) {
-  store_dwords(out, load_steps<float>(first, valid));
-}
-TRIREME_INLINE void interleave(const bf16* first, const bf16*, int64_t valid, uint32_t* out) {
-  store_dwords(out, load_steps<float>(first, valid));
-}
-TRIREME_INLINE void interleave(const f16* first, const f16*, int64_t valid, uint32_t* out) {
-  store_dwords(out, load_steps<float>(first, valid));
+template <typename T>
+TRIREME_INLINE IntVector interleaved(const T* first, const T*, int64_t valid) {
+  return load_steps<float>(first, valid);
 }
 #endif
 
@@ -227,7 +216,7 @@ void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64
       if (valid <= 0) {
         store_dwords(out + col, zero_ints());
       } else {
-        interleave(b + col, second ? second + col : nullptr, valid, out + col);
+        store_dwords(out + col, interleaved(b + col, second ? second + col : nullptr, valid));
       }
     }
   }
@@ -257,8 +246,8 @@ void pack_groups(const T* a, int64_t stride, int64_t k, RowGroups groups, int64_
     prefetch_rows_ahead(a, stride, k - row, groups.rows, kElements);
     for (int64_t g = 0; g < num_groups; ++g) {
       const int64_t col = groups.begin(g);
-      interleave(a + col, second ? second + col : nullptr, groups.rows - col,
-                 out + g * group_dwords);
+      store_dwords(out + g * group_dwords,
+                   interleaved(a + col, second ? second + col : nullptr, groups.rows - col));
     }
   }
 }

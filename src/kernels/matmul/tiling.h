@@ -25,6 +25,7 @@ struct TilingRequest {
   bool packs_a = false;   // a is packed like b, so tiles should be nearly square
   bool widens_a = false;  // rows of a are copied for every tile, so tiles should not be narrow
   int64_t num_threads = 1;
+  int64_t group_rows = kGroupRows;  // rows that one unrolled product multiplies
 };
 
 Tiling choose_tiling(const TilingRequest& request);
