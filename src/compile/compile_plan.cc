@@ -68,9 +68,9 @@ Status outline_pipeline(RunPlan& plan, PlanParts& parts) {
   return Done{};
 }
 
-void compile_outlined_rank(RunPlan& plan, int pp) {
+void compile_outlined_rank(RunPlan& plan, int pp, PlanParts& parts) {
   RankPlan& rank = plan.pipeline[size_t(pp)];
-  rank = compile_rank(plan, rank.position);
+  rank = compile_rank(plan, rank.position, &parts);
 }
 
 void plan_pipeline_memory(RunPlan& plan) {
@@ -95,8 +95,8 @@ void plan_class_memory(RunPlan& plan) {
   }
 }
 
-void compile_outlined(RunPlan& plan) {
-  for (int pp = 0; pp < plan.mesh.pp; ++pp) compile_outlined_rank(plan, pp);
+void compile_outlined(RunPlan& plan, PlanParts& parts) {
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) compile_outlined_rank(plan, pp, parts);
   plan_pipeline_memory(plan);
   plan_class_memory(plan);
 }
@@ -104,7 +104,7 @@ void compile_outlined(RunPlan& plan) {
 Status compile_plan(RunPlan& plan) {
   PlanParts parts;
   TRIREME_TRY_DONE(outline_pipeline(plan, parts));
-  compile_outlined(plan);
+  compile_outlined(plan, parts);
   const std::vector<Problem> problems =
       check_ranks(plan.schedule, plan.mesh, plan.pipeline, plan.mode);
   TRIREME_CHECK(problems.empty(), explain(plan.schedule, plan.pipeline, problems.front()));

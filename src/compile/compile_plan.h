@@ -17,12 +17,12 @@ Status compile_plan(RunPlan& plan);
 Status outline_pipeline(RunPlan& plan, PlanParts& parts);
 // The second part makes the program and the shards of one of these ranks, which are enough to price
 // its step.
-void compile_outlined_rank(RunPlan& plan, int pp);
+void compile_outlined_rank(RunPlan& plan, int pp, PlanParts& parts);
 // The third part plans the memory of the pipeline, and then of all classes of ranks.
 void plan_pipeline_memory(RunPlan& plan);
 void plan_class_memory(RunPlan& plan);
 // The second part for all ranks, and the third one. It leaves out the checks of a whole pipeline
 // (check_ranks.h).
-void compile_outlined(RunPlan& plan);
+void compile_outlined(RunPlan& plan, PlanParts& parts);
 
 }  // namespace trireme

@@ -123,12 +123,13 @@ RankPlan outline_rank(const RunPlan& plan, int position) {
   return rank;
 }
 
-RankPlan stored_rank(const RunPlan& plan, int position) {
+RankPlan stored_rank(const RunPlan& plan, int position, PlanParts* parts) {
   RankPlan rank = outline_rank(plan, position);
+  PlanParts own;
   for (ChunkTables& chunk : rank.chunks) {
-    chunk = chunk_tables(plan.model, chunk.stage, rank.shape, rank.zero, rank.expert_zero,
-                         plan.config.parallel.bucket_bytes,
-                         plan.config.memory.offload == OffloadChoice::All);
+    chunk =
+        chunk_tables((parts ? *parts : own).uncut(plan, chunk.stage, rank.shape), rank.shape,
+                     rank.zero, rank.expert_zero, plan.config.memory.offload == OffloadChoice::All);
   }
   cut_pieces(rank, plan.config.memory);
   rank.joins_directions_first = joins_directions_first(plan);
@@ -145,10 +146,10 @@ void move_along_dp(RankPlan& rank, int dp, const RunPlan& plan) {
   cut_pieces(rank, plan.config.memory);
 }
 
-RankPlan compile_rank(const RunPlan& plan, int position) {
+RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts) {
   const ParallelConfig& parallel = plan.config.parallel;
   const int m = int(plan.num_microbatches);
-  RankPlan rank = stored_rank(plan, position);
+  RankPlan rank = stored_rank(plan, position, parts);
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
   rank.num_router_losses = plan.model.has_experts() ? plan.model.layers * 2 : 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compile/plan_parts.h"
 #include "compile/run_plan.h"
 
 namespace trireme {
@@ -16,7 +17,8 @@ inline bool has_two_directions(const Schedule& schedule) {
 RankPlan outline_rank(const RunPlan& plan, int position);
 
 // Returns the outline with the tables of its chunks and the shards that the rank stores.
-RankPlan stored_rank(const RunPlan& plan, int position);
+// Tables that `parts` has of other plans are taken from there.
+RankPlan stored_rank(const RunPlan& plan, int position, PlanParts* parts = nullptr);
 
 // Gives the rank the coordinates of `position` and its indices in the groups that share its tables
 // and shards. Tables and shards stay as they are.
@@ -34,7 +36,7 @@ struct CountedParts {
 CountedParts counted_parts(const RankPlan& rank, const Mesh& mesh);
 
 // Returns the stored rank with its programs. rank.memory and rank.num_ahead are not set yet.
-RankPlan compile_rank(const RunPlan& plan, int position);
+RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts = nullptr);
 
 // Plans the memory of a rank whose programs and chunks are complete.
 void plan_rank_memory(RankPlan& rank, const RunPlan& plan);

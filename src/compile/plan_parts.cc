@@ -75,4 +75,19 @@ Result<std::vector<StageSpec>> PlanParts::stages(const RunPlan& plan, int num_st
   return stages_.emplace(key, plan_stages(plan, num_stages)).first->second;
 }
 
+const ChunkTables& PlanParts::uncut(const RunPlan& plan, const StageSpec& stage,
+                                    const StageShape& shape) {
+  const int64_t bucket_bytes = plan.config.parallel.bucket_bytes;
+  const std::tuple key(stage, shape, bucket_bytes);
+  const auto known = uncut_.find(key);
+  if (known != uncut_.end()) return known->second;
+  if (num_tensors_ > kMostTensors) {
+    uncut_.clear();
+    num_tensors_ = 0;
+  }
+  ChunkTables chunk = uncut_chunk(plan.model, stage, shape, bucket_bytes);
+  num_tensors_ += chunk.params.size();
+  return uncut_.emplace(key, std::move(chunk)).first->second;
+}
+
 }  // namespace trireme

@@ -20,6 +20,8 @@ class PlanParts {
   std::shared_ptr<const NormChunks> norm_chunks(const RunPlan& plan);
   Status check_placements(const RunPlan& plan, const StageSpec& stage);
   Result<std::vector<StageSpec>> stages(const RunPlan& plan, int num_stages);
+  // Returns uncut_chunk for a rank of this shape. The reference is valid until the next call.
+  const ChunkTables& uncut(const RunPlan& plan, const StageSpec& stage, const StageShape& shape);
 
  private:
   static constexpr size_t kMostActions = 2'000'000;           // of all schedules that are kept
@@ -32,6 +34,9 @@ class PlanParts {
   std::map<std::tuple<int, int64_t, Recompute>, Result<std::vector<StageSpec>>> stages_;
   // tp, cp, ep, units of the stage
   std::set<std::tuple<int, int, int, std::vector<int64_t>>> placed_;
+  static constexpr size_t kMostTensors = 200'000;  // of all chunks that are kept
+  std::map<std::tuple<StageSpec, StageShape, int64_t>, ChunkTables> uncut_;
+  size_t num_tensors_ = 0;
 };
 
 }  // namespace trireme

@@ -111,11 +111,9 @@ TensorTable largest_grads(const ModelSpec& model, const StageSpec& stage, StageS
 
 }  // namespace
 
-ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
-                         const ZeroShape& zero, const ZeroShape& expert_zero, int64_t bucket_bytes,
-                         bool params_in_file) {
+ChunkTables uncut_chunk(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
+                        int64_t bucket_bytes) {
   ChunkTables chunk;
-  chunk.params_in_file = params_in_file;
   chunk.stage = stage;
   chunk.params = local_param_table(model, stage, shape);
   chunk.layouts = param_layouts(model, stage, shape);
@@ -127,10 +125,23 @@ ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const S
   for (Bucket& bucket : buckets_of(stage, chunk.params, chunk.tables, chunk.groups)) {
     chunk.buckets.push_back({.bucket = std::move(bucket), .shard = {}});
   }
+  return chunk;
+}
+
+ChunkTables chunk_tables(ChunkTables chunk, const StageShape& shape, const ZeroShape& zero,
+                         const ZeroShape& expert_zero, bool params_in_file) {
+  chunk.params_in_file = params_in_file;
   cut_shards(chunk, shape, zero, expert_zero);
   if (zero.shards_grads()) chunk.unit_grads = unit_ranges(chunk, chunk.tables.grads);
   if (chunk.gathers_params()) chunk.unit_params = unit_ranges(chunk, chunk.tables.params);
   return chunk;
+}
+
+ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
+                         const ZeroShape& zero, const ZeroShape& expert_zero, int64_t bucket_bytes,
+                         bool params_in_file) {
+  return chunk_tables(uncut_chunk(model, stage, shape, bucket_bytes), shape, zero, expert_zero,
+                      params_in_file);
 }
 
 void cut_shards(ChunkTables& chunk, const StageShape& shape, const ZeroShape& zero,

@@ -97,8 +97,14 @@ struct ChunkTables {
   bool gathers_params() const { return zero.shards_params() || params_in_file; }
 };
 
-// `zero` of what all data-parallel ranks have, `expert_zero` of experts, which fewer ranks have.
-// Units are grouped until they have bucket_bytes of gradients.
+// The tables of a stage and its buckets, before ZeRO cuts them: many layouts share these. Units are
+// grouped until they have bucket_bytes of gradients.
+ChunkTables uncut_chunk(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
+                        int64_t bucket_bytes);
+// Cuts them for one rank. `zero` of what all data-parallel ranks have, `expert_zero` of experts,
+// which fewer ranks have.
+ChunkTables chunk_tables(ChunkTables uncut, const StageShape& shape, const ZeroShape& zero,
+                         const ZeroShape& expert_zero, bool params_in_file);
 ChunkTables chunk_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
                          const ZeroShape& zero, const ZeroShape& expert_zero,
                          int64_t bucket_bytes = 0, bool params_in_file = false);

@@ -112,8 +112,11 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
 void LayoutBounds::take_any_of(std::vector<LayerExchange> exchanges,
                                std::vector<MeshOrder> orders) {
   any_of_ = std::move(exchanges);
-  if (any_order_ != orders) work_.clear();
+  if (any_order_ == orders) return;
   any_order_ = std::move(orders);
+  work_key_.reset();
+  even_key_.reset();
+  zero_parts_.clear();
 }
 
 // Returns the mesh of a layout in every order that is taken.
@@ -228,7 +231,8 @@ double LayoutBounds::price_saved_bytes(const LayoutChoice& layout) {
 }
 
 double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
-  const auto [found, is_new] = layer_saved_bytes_.try_emplace(layer_key(layout), 0.0);
+  const LayerKey key = layer_key(layout);
+  const auto [found, is_new] = layer_saved_bytes_.try_emplace(key, 0.0);
   if (is_new) {
     found->second = joined_of<double>(
         any_of_, layout, [](double a, double b) { return std::min(a, b); },
@@ -302,17 +306,15 @@ double LayoutBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_red
 }
 
 // A rank sends every gradient at least once, except those of its own part. Its part is a whole
-// number of norm chunks; the last chunk of each tensor is small. ZeRO levels 2 and 3 reduce every
-// micro-batch.
-double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders,
-                                             double num_microbatches) {
+// number of norm chunks; the last chunk of each tensor is small.
+double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders) {
   const double bytes_per_s = dp_bytes_per_s(layout, orders, true);
   if (bytes_per_s <= 0.0) return 0.0;
   const LayerParams& params = params_of_layer(layout.mesh);
   const double own = (params.elements + params.tensors * double(kNormChunk)) / num_shards(layout);
   const double sent_bytes = std::max(0.0, params.elements - own) *
                             double(hardware_.practice.bytes_of_grad(started_.shape.grad));
-  return sent_bytes * (layout.zero >= 2 ? num_microbatches : 1.0) / bytes_per_s;
+  return sent_bytes / bytes_per_s;
 }
 
 bool LayoutBounds::joins_layers(const Mesh& mesh, int64_t bucket_bytes) {
@@ -375,17 +377,22 @@ double LayoutBounds::file_seconds(const LayoutChoice& layout, const RankWork& ow
   return exposed_s + std::max(0.0, units_s - own.compute_s);
 }
 
-const std::vector<LayoutBounds::RankWork>& LayoutBounds::work(const LayoutChoice& layout,
-                                                              const Stages& stages,
-                                                              uint64_t again) {
-  const Mesh mesh = meshes_of(layout).front();
-  if (mesh_of_work_ != mesh) work_.clear();
-  mesh_of_work_ = mesh;
-  const auto [found, is_new] =
-      work_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences, layout.recompute,
-                         again, exchange_key(layout)});
-  if (is_new) found->second = work_out(layout, stages, again);
-  return found->second;
+LayoutBounds::ScheduleKey LayoutBounds::schedule_key(const LayoutChoice& layout,
+                                                     uint64_t again) const {
+  Mesh mesh = layout.mesh;
+  if (!any_order_.empty()) mesh.order = any_order_.front();
+  return {mesh,  layout.schedule,     layout.chunks, layout.micro_sequences, layout.recompute,
+          again, exchange_key(layout)};
+}
+
+Result<const std::vector<LayoutBounds::RankWork>*> LayoutBounds::work(const LayoutChoice& layout,
+                                                                      uint64_t again) {
+  ScheduleKey key = schedule_key(layout, again);
+  if (work_key_ == key) return &work_;
+  TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
+  work_ = work_out(layout, *found, again);
+  work_key_ = std::move(key);
+  return &work_;
 }
 
 std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& layout,
@@ -398,9 +405,21 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   const double m = double(num_microbatches);
   std::vector<double> compute_s, backward_compute_s, forward_s, backward_s;
   std::vector<double> forward_before = {0}, backward_before = {0};
+  for (auto* seconds : {&compute_s, &backward_compute_s, &forward_s, &backward_s, &forward_before,
+                        &backward_before}) {
+    seconds->reserve(stages.size() + 1);
+  }
+  StageTimes times, most;
+  const StageSpec* priced = nullptr;
   for (const StageSpec& stage : stages) {
-    const StageTimes times = stage_times(prices.of(stage));
-    const StageTimes most = stage_times(hiding.of(stage));
+    const bool is_alike =
+        priced != nullptr && prices.kinds.size() == 1 && stage.num_layers == priced->num_layers &&
+        stage.has_embedding == priced->has_embedding && stage.has_head == priced->has_head;
+    if (!is_alike) {
+      times = stage_times(prices.of(stage));
+      most = stage_times(hiding.of(stage));
+      priced = &stage;
+    }
     const double layers = double(stage.num_layers);
     compute_s.push_back(most.f_s + most.b_s + most.w_s);
     backward_compute_s.push_back(most.b_s + most.w_s);
@@ -432,7 +451,13 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
     }
     own.step_s = traits.is_serial ? m * (forward_before.back() + backward_before.back())
                                   : busy_s + start_s + (traits.merges_backward ? tail_s : 0.0);
-    ranks.push_back(own);
+    const auto alike = std::find_if(ranks.begin(), ranks.end(),
+                                    [&](const RankWork& other) { return own.is_alike(other); });
+    if (alike == ranks.end()) {
+      ranks.push_back(own);
+    } else {
+      alike->step_s = std::max(alike->step_s, own.step_s);
+    }
   }
   return ranks;
 }
@@ -440,18 +465,15 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
 // If `with_schedule` is false, bounds only the part after the schedule.
 Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule,
                                     uint64_t again) {
-  const Mesh& mesh = layout.mesh;
-  TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
-  const int64_t num_microbatches = started_.global_sequences / mesh.dp / layout.micro_sequences;
-  const double m = double(num_microbatches);
-  const double own_m = m / traits_of(layout.schedule).param_copies();
-  const Orders orders = with_schedule ? Orders::Taken : Orders::Own;
-  const double reduce_s = reduce_seconds_of_layer(layout, orders, own_m);
-  const double gather_s = gather_seconds_of_layer(layout, orders);
-  const double update_s =
-      price_update(updated_elements_of_layer(layout), started_.shape, hardware_);
+  TRIREME_TRY(ranks, work(layout, again));
+  const int64_t num_microbatches =
+      started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
+  const double own_m = double(num_microbatches) / traits_of(layout.schedule).param_copies();
+  const ZeroParts& zero = zero_parts(layout, with_schedule ? Orders::Taken : Orders::Own);
+  // ZeRO levels 2 and 3 reduce every micro-batch.
+  const double reduce_s = zero.reduce_s * (layout.zero >= 2 ? own_m : 1.0);
   double step_s = 0.0;
-  for (const RankWork& own : work(layout, *found, again)) {
+  for (const RankWork& own : *ranks) {
     // Compute hides at most its own time of transfers, and becomes longer by a share of all that it
     // hides. At ZeRO levels 0 and 1 the reductions of a chunk wait for its last gradients, and no
     // compute follows those of the last chunk. At level 3, F and B of each micro-batch gather every
@@ -459,15 +481,15 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
     // before. At levels 1 and 2 a layer is gathered once, behind the update, where nothing hides
     // it.
     double link_s = own.layers * reduce_s;
-    if (layout.zero == 3) link_s += own.inner_layers * 2.0 * own_m * gather_s;
+    if (layout.zero == 3) link_s += own.inner_layers * 2.0 * own_m * zero.gather_s;
     double exposed_s = std::max(link_s - own.compute_s, link_s * hardware_.overlap_share);
     if (layout.zero < 2) {
       exposed_s = std::max(exposed_s, own.least_layers * reduce_s - own.most_backward_s);
     }
-    if (layout.zero == 1 || layout.zero == 2) exposed_s += own.layers * gather_s;
+    if (layout.zero == 1 || layout.zero == 2) exposed_s += own.layers * zero.gather_s;
     const double before_s = with_schedule ? own.step_s : 0.0;
     const double file_s = file_seconds(layout, own, own_m);
-    step_s = std::max(step_s, before_s + own.layers * update_s + exposed_s + file_s);
+    step_s = std::max(step_s, before_s + own.layers * zero.update_s + exposed_s + file_s);
   }
   return step_s * kRounding;
 }
@@ -476,8 +498,41 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, uint64_t again) 
   return step_s(layout, true, again);
 }
 
+double LayoutBounds::even_step_s(const LayoutChoice& layout) {
+  LayoutChoice alike = layout;
+  alike.schedule = ScheduleKind::OneFOneB;
+  alike.chunks = 0;
+  ScheduleKey key = schedule_key(alike, 0);
+  if (even_key_ == key) return even_step_s_;
+  const StageTimes compute = stage_times(unit_prices(layout, 0).of(whole_model(started_.model)));
+  const ExchangeTimes& exchanges = layer_exchanges(layout);
+  const double exchanges_s =
+      double(started_.model.layers) * (exchanges.forward_s + exchanges.backward_s);
+  const int64_t num_microbatches =
+      started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
+  const double all_s = compute.f_s + compute.b_s + compute.w_s + exchanges_s;
+  even_step_s_ = double(num_microbatches) * all_s / layout.mesh.pp * kRounding * kRounding;
+  even_key_ = std::move(key);
+  return even_step_s_;
+}
+
 Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
   return step_s(layout, false, 0);
+}
+
+const LayoutBounds::ZeroParts& LayoutBounds::zero_parts(const LayoutChoice& layout, Orders orders) {
+  if (mesh_of_zero_parts_ != layout.mesh) zero_parts_.clear();
+  mesh_of_zero_parts_ = layout.mesh;
+  const ZeroKey key(layout.zero, layout.hsdp_shard, offload_of(layout, started_.config), orders);
+  for (const auto& [known, parts] : zero_parts_) {
+    if (known == key) return parts;
+  }
+  ZeroParts parts;
+  parts.stored_bytes = stored_bytes_of_layer(layout);
+  parts.update_s = price_update(updated_elements_of_layer(layout), started_.shape, hardware_);
+  parts.reduce_s = reduce_seconds_of_layer(layout, orders);
+  parts.gather_s = gather_seconds_of_layer(layout, orders);
+  return zero_parts_.emplace_back(key, parts).second;
 }
 
 // Bytes of parameters, gradients and optimizer state after ZeRO.
@@ -497,43 +552,54 @@ double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
 NeededBytes LayoutBounds::even_bytes(const LayoutChoice& layout) {
   const int copies = traits_of(layout.schedule).param_copies();
   const double layers = double(started_.model.layers) * copies / layout.mesh.pp;
-  const double bytes = stored_bytes_of_layer(layout) + layer_saved_bytes(layout);
+  const double bytes = zero_parts(layout, Orders::Taken).stored_bytes + layer_saved_bytes(layout);
   const double of_rank = layers * bytes * kRounding;
   return {int64_t(of_rank), int64_t(of_rank * layout.mesh.size())};
 }
 
+// Of the ranks with as many layers, only the one that saves the most counts.
+LayoutBounds::PipelineBytes LayoutBounds::pipeline_bytes(const LayoutChoice& layout,
+                                                         const Stages& stages,
+                                                         std::span<const double> saved_bytes) {
+  const Schedule schedule = outline(layout);
+  PipelineBytes bytes;
+  for (int rank = 0; rank < layout.mesh.pp; ++rank) {
+    const RankBytes own{layers_of(schedule, rank, stages), saved_bytes[size_t(rank)]};
+    bytes.all.layers += own.layers;
+    bytes.all.saved_bytes += own.saved_bytes;
+    const auto alike =
+        std::find_if(bytes.most.begin(), bytes.most.end(),
+                     [&](const RankBytes& other) { return own.layers == other.layers; });
+    if (alike == bytes.most.end()) {
+      bytes.most.push_back(own);
+    } else {
+      alike->saved_bytes = std::max(alike->saved_bytes, own.saved_bytes);
+    }
+  }
+  return bytes;
+}
+
+NeededBytes LayoutBounds::needed(const LayoutChoice& layout, const PipelineBytes& bytes) {
+  const double stored = zero_parts(layout, Orders::Taken).stored_bytes;
+  double most = 0.0;
+  for (const RankBytes& rank : bytes.most) {
+    most = std::max(most, rank.layers * stored + rank.saved_bytes);
+  }
+  const double of_pipeline = bytes.all.layers * stored + bytes.all.saved_bytes;
+  const double pipelines = double(layout.mesh.size()) / layout.mesh.pp;
+  return {int64_t(most * kRounding), int64_t(of_pipeline * pipelines * kRounding)};
+}
+
 Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout,
                                         std::span<const double> saved_bytes) {
-  const Schedule schedule = outline(layout);
-  TRIREME_TRY(found, stages(layout, num_stages(schedule)));
-  const double stored = stored_bytes_of_layer(layout);
-  double most = 0.0, of_pipeline = 0.0;
-  for (int rank = 0; rank < layout.mesh.pp; ++rank) {
-    const double own = layers_of(schedule, rank, *found) * stored + saved_bytes[size_t(rank)];
-    most = std::max(most, own);
-    of_pipeline += own;
-  }
-  const double pipelines = double(layout.mesh.size()) / layout.mesh.pp;
-  return NeededBytes{int64_t(most * kRounding), int64_t(of_pipeline * pipelines * kRounding)};
+  TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
+  return needed(layout, pipeline_bytes(layout, *found, saved_bytes));
 }
 
 // Saved bytes of every rank, when as few micro-batches live as the schedule allows. They are the
 // same for every ZeRO level, order and choice of memory.offload.
-const std::vector<double>& LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
-                                                           const Stages& stages) {
-  Mesh mesh = layout.mesh;
-  mesh.order = kUsualOrder;
-  if (mesh_of_saved_bytes_ != mesh) least_saved_bytes_.clear();
-  mesh_of_saved_bytes_ = mesh;
-  const auto [known, is_new] =
-      least_saved_bytes_.try_emplace({layout.schedule, layout.chunks, layout.micro_sequences,
-                                      layout.recompute, 0, exchange_key(layout)});
-  if (is_new) known->second = work_out_saved_bytes(layout, stages);
-  return known->second;
-}
-
-std::vector<double> LayoutBounds::work_out_saved_bytes(const LayoutChoice& layout,
-                                                       const Stages& stages) {
+std::vector<double> LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
+                                                    const Stages& stages) {
   const Schedule schedule = outline(layout);
   const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
   const ScheduleShape shape{layout.mesh.pp, int(m)};
@@ -546,9 +612,18 @@ std::vector<double> LayoutBounds::work_out_saved_bytes(const LayoutChoice& layou
   return saved_bytes;
 }
 
-Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout) {
+Result<const LayoutBounds::PipelineBytes*> LayoutBounds::least_bytes(const LayoutChoice& layout) {
+  ScheduleKey key = schedule_key(layout, 0);
+  if (bytes_key_ == key) return &least_bytes_;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
-  return bytes(layout, least_saved_bytes(layout, *found));
+  least_bytes_ = pipeline_bytes(layout, *found, least_saved_bytes(layout, *found));
+  bytes_key_ = std::move(key);
+  return &least_bytes_;
+}
+
+Result<NeededBytes> LayoutBounds::bytes(const LayoutChoice& layout) {
+  TRIREME_TRY(least, least_bytes(layout));
+  return needed(layout, *least);
 }
 
 RecomputeChoice& LayoutBounds::recompute_choice() {

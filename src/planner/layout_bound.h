@@ -42,13 +42,19 @@ class LayoutBounds {
 
   // Makes all bounds of time hold for every bucket of up to so many bytes. At first it is the
   // configured one.
-  void take_buckets_up_to(int64_t bytes) { most_bucket_bytes_ = bytes; }
+  void take_buckets_up_to(int64_t bytes) {
+    most_bucket_bytes_ = bytes;
+    work_key_.reset();
+  }
   // True if a bucket of so many bytes holds a layer of this mesh beside something else.
   bool joins_layers(const Mesh& mesh, int64_t bucket_bytes);
 
   // Here and below the result is Infeasible if there are more stages than layers. `again`: with
   // memory.recompute = "fit" a set of values that costs no more than the one that is chosen.
   Result<double> step_s(const LayoutChoice& layout, uint64_t again = 0);
+  // A looser bound that needs no stages: all ranks of a pipeline share the work evenly, and none
+  // waits. It is the same for every schedule and ZeRO level.
+  double even_step_s(const LayoutChoice& layout);
   // Bound of the part after the schedule, in the order that the layout names: the update, and the
   // reductions and the part of the file's time that nothing hides.
   Result<double> after_schedule_s(const LayoutChoice& layout);
@@ -96,10 +102,37 @@ class LayoutBounds {
     double inner_layers = 0.0;     // layers in neither the first nor the last bucket of their chunk
     double least_layers = 0.0;     // layers of the smallest chunk
     double most_backward_s = 0.0;  // longest backward compute of a chunk and micro-batch
+
+    // True if the other rank differs at most in when it starts and ends.
+    bool is_alike(const RankWork& other) const {
+      return compute_s == other.compute_s && layers == other.layers &&
+             inner_layers == other.inner_layers && least_layers == other.least_layers &&
+             most_backward_s == other.most_backward_s;
+    }
   };
+  // The layers of a rank, and the activations that it saves.
+  struct RankBytes {
+    double layers = 0.0;
+    double saved_bytes = 0.0;
+  };
+  struct PipelineBytes {
+    std::vector<RankBytes> most;  // of the ranks that may need the most
+    RankBytes all;                // the sums over all ranks
+  };
+  // What one layer of a rank adds to the bounds, for a ZeRO level and its shards.
+  struct ZeroParts {
+    double stored_bytes = 0.0;
+    double update_s = 0.0;
+    double reduce_s = 0.0;  // of one reduction
+    double gather_s = 0.0;  // of one gather
+  };
+  // The orders for which a bound holds: those that are taken, or the one that the layout names.
+  enum class Orders { Taken, Own };
   // What the caches of a layer are for; no exchange: the least of all that are taken.
   using ExchangeKey = std::optional<LayerExchange>;
-  using WorkKey = std::tuple<ScheduleKind, int, int64_t, Recompute, uint64_t, ExchangeKey>;
+  using ScheduleKey =
+      std::tuple<Mesh, ScheduleKind, int, int64_t, Recompute, uint64_t, ExchangeKey>;
+  using ZeroKey = std::tuple<int, int, OffloadChoice, Orders>;
   using LayerKey = std::tuple<int, int, int, int64_t, Recompute, ExchangeKey>;
   // The spans of tp, cp and the experts along dp among the ranks, for every order that is taken.
   using LayerSpans = std::vector<std::array<RankSpan, 3>>;
@@ -114,15 +147,16 @@ class LayoutBounds {
   static LayerParams least_params(const ModelSpec& model, const StageShape& shape);
   RunPlan shaped(const LayoutChoice& layout) const;
   const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
-  const std::vector<RankWork>& work(const LayoutChoice& layout, const Stages& stages,
-                                    uint64_t again);
+  ScheduleKey schedule_key(const LayoutChoice& layout, uint64_t again) const;
+  Result<const std::vector<RankWork>*> work(const LayoutChoice& layout, uint64_t again);
   std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
-  const std::vector<double>& least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
-  std::vector<double> work_out_saved_bytes(const LayoutChoice& layout, const Stages& stages);
-  // The orders for which a bound holds: those that are taken, or the one that the layout names.
-  enum class Orders { Taken, Own };
-  double reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders,
-                                 double num_microbatches);
+  std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
+  static PipelineBytes pipeline_bytes(const LayoutChoice& layout, const Stages& stages,
+                                      std::span<const double> saved_bytes);
+  Result<const PipelineBytes*> least_bytes(const LayoutChoice& layout);
+  NeededBytes needed(const LayoutChoice& layout, const PipelineBytes& bytes);
+  const ZeroParts& zero_parts(const LayoutChoice& layout, Orders orders);
+  double reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders);
   double gather_seconds_of_layer(const LayoutChoice& layout, Orders orders);
   std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
   LayerSpans spans_of(const LayoutChoice& layout) const;
@@ -153,10 +187,13 @@ class LayoutBounds {
   std::optional<RecomputeChoice> recompute_choice_;
   std::map<LayerKey, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
   std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
-  Mesh mesh_of_work_;
-  std::map<WorkKey, std::vector<RankWork>> work_;  // only of mesh_of_work_
-  Mesh mesh_of_saved_bytes_;
-  std::map<WorkKey, std::vector<double>> least_saved_bytes_;  // only of mesh_of_saved_bytes_
+  // Layouts that differ only in ZeRO follow each other, so the last results are enough.
+  std::optional<ScheduleKey> work_key_, bytes_key_, even_key_;
+  std::vector<RankWork> work_;
+  PipelineBytes least_bytes_;
+  double even_step_s_ = 0.0;
+  Mesh mesh_of_zero_parts_;
+  std::vector<std::pair<ZeroKey, ZeroParts>> zero_parts_;  // only of mesh_of_zero_parts_
   CollectiveBytes collectives_;
   UnitPriceCache prices_;
 };

@@ -207,7 +207,7 @@ class Rules {
     if (!validate_with_data(config, host_.data_vocab_size).empty()) return std::nullopt;
     Result<RunPlan> plan = start_plan(config, host_);
     if (!plan.ok() || !outline_pipeline(*plan, parts_).ok()) return std::nullopt;
-    compile_outlined(*plan);
+    compile_outlined(*plan, parts_);
     const int64_t needed = bytes_to_fit(*plan), limit = memory_limit(*plan, host_);
     return Tried{layout, {std::move(*plan), needed, limit}};
   }

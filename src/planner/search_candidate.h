@@ -19,6 +19,7 @@ struct Candidate {
   int mesh = 0;                   // of any_of_; the candidate stands for all its orders
   int offload = 0;                // of offloads_
   bool has_any_exchange = false;  // it stands for all the exchanges of its mesh
+  bool is_even = false;           // its bound of time is the looser one, LayoutBounds::even_step_s
 };
 
 // The exchanges and orders for which a candidate of one mesh stands.

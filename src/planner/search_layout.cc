@@ -44,6 +44,21 @@ LayerExchange exchange_on(const Mesh& mesh, const LayerExchange& exchange) {
           mesh.cp > 1 ? exchange.context : ContextExchange::Ring};
 }
 
+// The numbers of the layouts of a mesh, so that those which differ only in ZeRO and its shards
+// follow each other: they share most of their bounds. In the list itself they are far apart.
+std::vector<size_t> by_schedule(const std::vector<LayoutChoice>& layouts) {
+  const auto is_other_zero = [&](const LayoutChoice& layout) {
+    return layout.zero != layouts.front().zero || layout.hsdp_shard != layouts.front().hsdp_shard;
+  };
+  const auto other = std::find_if(layouts.begin(), layouts.end(), is_other_zero);
+  const auto schedules = size_t(other - layouts.begin());
+  std::vector<size_t> numbers;
+  for (size_t schedule = 0; schedule < schedules; ++schedule) {
+    for (size_t i = schedule; i < layouts.size(); i += schedules) numbers.push_back(i);
+  }
+  return numbers;
+}
+
 NeededBytes needed_bytes(const RunPlan& plan) {
   return {plan.tightest().needed_bytes(), plan.arena_bytes()};
 }
@@ -92,7 +107,9 @@ class Search {
       candidates_.pop_back();
       if (kept_.is_done(candidate.least_s)) break;
       if (kept_.is_beaten(candidate.least_s, candidate.least_bytes)) continue;
-      if (candidate.has_any_exchange) {
+      if (candidate.is_even) {
+        push_closer(candidate);
+      } else if (candidate.has_any_exchange) {
         add_choices(candidate);
       } else {
         try_candidate(candidate);
@@ -134,6 +151,11 @@ class Search {
     if (!leanest_ || bytes < leanest_bytes_) {
       leanest_ = layout;
       leanest_bytes_ = bytes;
+    }
+    // Most layouts of a large search are refused here, so a message is made for the first one only.
+    if (const auto known = refused_.find("memory"); known != refused_.end()) {
+      known->second.count += count;
+      return;
     }
     refuse(layout,
            {"memory",
@@ -193,7 +215,10 @@ class Search {
     const int64_t count = int64_t(exchanges.size());
     any_of_.push_back({std::move(exchanges), std::move(orders)});
     const int smallest = int(offloads_.size()) - 1;
-    for (LayoutChoice& layout : layouts) {
+    const int64_t first_index = num_candidates_;
+    num_candidates_ += int64_t(layouts.size());
+    for (const size_t number : by_schedule(layouts)) {
+      LayoutChoice& layout = layouts[number];
       layout.mesh.order = any_of_.back().orders.front();
       layout.exchange = any_of_.back().exchanges.front();
       layout.transfers = transfers_with(smallest);
@@ -203,7 +228,7 @@ class Search {
         continue;
       }
       Candidate candidate{.layout = layout,
-                          .index = kMostExchanges * int64_t(candidates_.size()),
+                          .index = kMostExchanges * (first_index + int64_t(number)),
                           .mesh = int(any_of_.size()) - 1,
                           .offload = smallest,
                           .has_any_exchange = true};
@@ -230,10 +255,21 @@ class Search {
     }
     candidate.least_bytes = bytes->of_rank;
     if (!candidate.has_any_exchange) candidate.again = bounds_.cheapest_again(layout, limit());
-    candidate.least_s = candidate.has_any_exchange
-                            ? least_s_with_any_offload(layout)
-                            : bounds_.step_s(layout, candidate.again).value();
+    candidate.is_even = candidate.has_any_exchange;
+    candidate.least_s = candidate.is_even ? bounds_.even_step_s(layout)
+                                          : bounds_.step_s(layout, candidate.again).value();
     return true;
+  }
+
+  // Gives a candidate for all exchanges its closer bound of time. Most candidates never need it.
+  void push_closer(Candidate candidate) {
+    const AnyOfMesh& any_of = any_of_[size_t(candidate.mesh)];
+    bounds_.take_any_of(any_of.exchanges, any_of.orders);
+    candidate.is_even = false;
+    candidate.least_s = least_s_with_any_offload(candidate.layout);
+    bounds_.take_any_of({}, any_of.orders);
+    candidates_.push_back(candidate);
+    std::push_heap(candidates_.begin(), candidates_.end(), comes_after);
   }
 
   // A larger choice of memory.offload is never faster, so the bound is that of the smallest choice
@@ -408,7 +444,7 @@ class Search {
       StepTimes time;
       int pp = 0;
       while (pp < plan.mesh.pp && !kept_.is_beaten(time.step, candidate.least_bytes)) {
-        if (pp == num_compiled) compile_outlined_rank(plan, num_compiled++);
+        if (pp == num_compiled) compile_outlined_rank(plan, num_compiled++, parts_);
         const StepTimes of_rank = predict_stage(plan, plan.pipeline[size_t(pp++)], prices,
                                                 ordered.schedule, hardware_, collectives_);
         if (of_rank.step > time.step) time = of_rank;
@@ -429,7 +465,7 @@ class Search {
   std::optional<NeededBytes> try_to_fit(Candidate& candidate, LayoutWay way, RunPlan& plan,
                                         const std::vector<OrderedSchedule>& schedules) {
     plan.shape.again = 0;
-    compile_outlined(plan);
+    compile_outlined(plan, parts_);
     const bool recomputes = recomputes_to_fit(plan);
     if (!recomputes && !is_available(needed_bytes(plan))) return needed_bytes(plan);
     for (RankPlan& rank : plan.pipeline) rank.shape.again = plan.shape.again;
@@ -445,7 +481,7 @@ class Search {
                                           : predict_stages(plan, prices_.of(plan), schedule,
                                                            hardware_, collectives_));
       if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
-      if (!std::exchange(is_compiled, true)) compile_outlined(plan);
+      if (!std::exchange(is_compiled, true)) compile_outlined(plan, parts_);
       way.order = ordered.number;
       offer(candidate, way, plan, time);
     }
@@ -555,7 +591,7 @@ class Search {
     plan.shape.again = kEverythingAgain;
     std::string bytes = "at least " + format_bytes(leanest_bytes_);
     if (outline_pipeline(plan, parts_).ok()) {
-      compile_outlined(plan);
+      compile_outlined(plan, parts_);
       bytes = format_bytes(compared(needed_bytes(plan)));
     }
     const std::string needs =
@@ -587,6 +623,7 @@ class Search {
   std::optional<LayoutChoice> leanest_;  // smallest of the layouts that need too much
   int64_t leanest_bytes_ = 0;            // its lower bound
   std::vector<Candidate> candidates_;    // a heap while they are tried
+  int64_t num_candidates_ = 0;           // all that were considered, in the order of their indices
   std::vector<AnyOfMesh> any_of_;
   std::vector<OffloadChoice> offloads_;  // rising
   std::vector<int64_t> bucket_bytes_;    // the configured one first

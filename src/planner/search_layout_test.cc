@@ -52,6 +52,7 @@ void expect_within_common_bounds(const PlannedLayout& planned, LayoutBounds& bou
                                  const std::vector<MeshOrder>& orders) {
   bounds.take_any_of(std::move(exchanges), orders);
   EXPECT_LE(*bounds.step_s(planned.layout), planned.step_s);
+  EXPECT_LE(bounds.even_step_s(planned.layout), *bounds.step_s(planned.layout));
   expect_at_most(bounds.even_bytes(planned.layout), planned);
   expect_at_most(*bounds.bytes(planned.layout), planned);
   bounds.take_any_of({}, {});
