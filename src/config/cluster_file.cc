@@ -124,6 +124,17 @@ Status assign_hardware(Hardware& hardware, const ConfigAssignment& assignment) {
   return assign(*field, assignment);
 }
 
+// Where the value stands that a problem begins with, such as "device.matmul_share = -1 must be
+// ..."; the file alone if it does not have this key.
+std::string place_of(const std::string& problem, const std::vector<ConfigAssignment>& assignments,
+                     const std::string& source) {
+  std::string place = source;
+  for (const ConfigAssignment& assignment : assignments) {
+    if (problem.starts_with(long_form(assignment.key) + " ")) place = assignment.origin.where();
+  }
+  return place;
+}
+
 }  // namespace
 
 Result<Hardware> parse_hardware(std::string_view text, const std::string& source) {
@@ -156,7 +167,7 @@ Result<Hardware> parse_hardware(std::string_view text, const std::string& source
   std::stable_sort(hardware.tiers.begin(), hardware.tiers.end(), joins_fewer_ranks);
   if (problems.empty()) {
     for (const std::string& problem : validate(hardware)) {
-      problems.push_back(fmt::format("{}: {}", source, problem));
+      problems.push_back(fmt::format("{}: {}", place_of(problem, assignments, source), problem));
     }
   }
   if (!problems.empty()) {

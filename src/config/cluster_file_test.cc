@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 
 #include "base/file.h"
@@ -125,7 +126,9 @@ TEST(ClusterFile, WhatCannotBePricedWithIsRefused) {
        {"matmul_share = 1.5\n", "matmul_share = 0\n", "memory_bytes = -1\n", "[node]\nranks = -1\n",
         "[inside_node]\nbytes_per_s = -1\n", "[inside_node]\nlatency_s = nan\n",
         "[between_nodes]\nlatency_s = inf\n"}) {
-    EXPECT_NE(error_of(fmt::format("{}{}", kLeast, wrong)), "") << wrong;
+    const std::string error = error_of(fmt::format("{}{}", kLeast, wrong));
+    EXPECT_TRUE(error.starts_with("c.toml:")) << wrong;
+    EXPECT_TRUE(std::isdigit(error[7])) << "no line in: " << error;
   }
   EXPECT_EQ(error_of(kLeast), "");
 }

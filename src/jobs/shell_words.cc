@@ -125,6 +125,7 @@ class ShellReader {
 
   std::vector<ShellWord> read_array() {
     std::vector<ShellWord> words;
+    const int begin_line = line_;
     while (at_ < text_.size() && problem_.empty()) {
       if (!skip_blanks() && at_ < text_.size()) {
         line_ += text_[at_] == '\n';
@@ -140,7 +141,10 @@ class ShellReader {
       }
       for (ShellWord& word : read_word()) add(words, std::move(word));
     }
-    if (problem_.empty()) problem_ = "an array has no )";
+    if (problem_.empty()) {
+      problem_ = "the array that begins here has no ): add it";
+      line_ = begin_line;
+    }
     return words;
   }
 
@@ -184,7 +188,7 @@ class ShellReader {
   void read_plain_quotes(Piece& piece) {
     const size_t end = text_.find('\'', at_ + 1);
     if (end == std::string_view::npos) {
-      problem_ = "a ' is not closed";
+      problem_ = "a ' is not closed: add the second one";
       return;
     }
     const std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
@@ -215,7 +219,7 @@ class ShellReader {
       }
       ++at_;
     }
-    if (problem_.empty()) problem_ = "a \" is not closed";
+    if (problem_.empty()) problem_ = "a \" is not closed: add the second one";
   }
 
   std::optional<std::string> scalar(const std::string& name) const {

@@ -40,9 +40,9 @@ TEST(ShellWords, WithoutAValueStayAsWritten) {
 }
 
 TEST(ShellWords, RefusesWhatIsNotClosed) {
-  EXPECT_EQ(shown("a\nb 'c"), "job.sh:2: a ' is not closed");
-  EXPECT_EQ(shown("a \"c"), "job.sh:1: a \" is not closed");
-  EXPECT_EQ(shown("A=(b\nc"), "job.sh:2: an array has no )");
+  EXPECT_EQ(shown("a\nb 'c"), "job.sh:2: a ' is not closed: add the second one");
+  EXPECT_EQ(shown("a \"c"), "job.sh:1: a \" is not closed: add the second one");
+  EXPECT_EQ(shown("x\nA=(b\nc"), "job.sh:2: the array that begins here has no ): add it");
 }
 
 // Every byte is read, wherever it stands: the reader always ends.
