@@ -16,6 +16,7 @@
 #include "predict/tensor_moves.h"
 #include "reproduce/price_runs.h"
 #include "reproduce/published_clusters.h"
+#include "schema/earlier_megatron.h"
 
 namespace trireme {
 namespace {
@@ -78,7 +79,7 @@ class Measurements {
   }
 
   PriceErrors layers(Hardware hardware) const {
-    hardware.practice = practice_of(TrainerKind::Megatron);
+    hardware.practice = practice_of_megatron_2022();
     PriceErrors errors;
     for (size_t i = 0; i < layer_plans_.size(); ++i) {
       const RunPlan& plan = layer_plans_[i];
@@ -98,7 +99,7 @@ class Measurements {
   }
 
   PriceErrors stages(Hardware hardware) const {
-    hardware.practice = practice_of(TrainerKind::Megatron);
+    hardware.practice = practice_of_megatron_2022();
     hardware.practice.attention = AttentionPractice::MaterializedUnfusedSoftmax;
     PriceErrors errors;
     for (size_t i = 0; i < stage_models_.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "reproduce/price_runs.h"
 #include "reproduce/published_clusters.h"
 #include "reproduce/tables.h"
+#include "schema/earlier_megatron.h"
 
 namespace trireme {
 namespace {
@@ -40,7 +41,7 @@ PublishedRun korthikanti_run(const KorthikantiRow& row, bool is_present_work) {
     run.parallel.chunks = row.chunks;
   }
   run.parallel.sequence = is_present_work;
-  run.practice = practice_of(TrainerKind::Megatron);
+  run.practice = practice_of_megatron_2022();
   run.recompute = is_present_work ? Recompute::Selective : Recompute::Full;
   run.global_sequences = row.global_sequences;
   run.micro_sequences = row.micro_sequences;

@@ -7,6 +7,7 @@
 #include "reproduce/price_runs.h"
 #include "reproduce/published_clusters.h"
 #include "reproduce/tables.h"
+#include "schema/earlier_megatron.h"
 
 namespace trireme {
 namespace {
@@ -106,7 +107,7 @@ PublishedRun zero_bubble_run(const ZeroBubbleModel& model, const ThroughputRow& 
                .heads = model.heads,
                .seq_len = 1024,
                .vocab_size = kImpliedVocabulary};
-  run.practice = practice_of(TrainerKind::Megatron);
+  run.practice = practice_of_megatron_2022();
   run.practice.attention = AttentionPractice::MaterializedUnfusedSoftmax;
   run.parallel.pp = model.num_stages;
   run.parallel.schedule = kind;

@@ -1,5 +1,7 @@
 #include "schema/trainer_practice.h"
 
+#include "schema/earlier_megatron.h"
+
 namespace trireme {
 namespace {
 
@@ -8,6 +10,11 @@ namespace {
 // in place (8). One kernel reads it with the master weight and both moments, which it writes (28).
 // The master weight is copied to the 16-bit weight (6), and the gradient is set to zero (2).
 constexpr double kMixedUpdateBytes = 62.0;
+
+// The update where products add gradients in fp32, bytes of a parameter: the gradient is read for
+// the norm (4), clipped in place (8), and read with the master weight and both moments, which are
+// written (28); the master weight is copied to 16 bits (6), and the gradient is set to zero (4).
+constexpr double kFp32GradUpdateBytes = 50.0;
 
 // A 16-bit gradient is added to that of the micro-batches before: two are read, one is written.
 constexpr double kAddedGradBytes = 6.0;
@@ -32,14 +39,24 @@ TrainerPractice practice_of_megatron_2021() {
           .update_bytes = kMixedUpdateBytes};
 }
 
+TrainerPractice practice_of_megatron_2022() {
+  TrainerPractice practice = practice_of_megatron_2021();
+  practice.hides_tp_sums = true;
+  practice.grad_copy_bytes = 0.0;  // the product adds the gradient itself
+  return practice;
+}
+
 TrainerPractice practice_of(TrainerKind trainer) {
   switch (trainer) {
-    case TrainerKind::Megatron: {
-      TrainerPractice practice = practice_of_megatron_2021();
-      practice.hides_tp_sums = true;
-      practice.grad_copy_bytes = 0.0;  // the product adds the gradient itself
-      return practice;
-    }
+    case TrainerKind::Megatron:  // Megatron-Core since 2023, with the flags of an exported job
+      return {.fuses_kernels = false,
+              .fuses_dropout_add = true,
+              .splits_messages = true,
+              .recomputes_attention = true,
+              .recomputes_whole_layers = true,
+              .hides_tp_sums = true,
+              .grad_bytes = 4,
+              .update_bytes = kFp32GradUpdateBytes};
     case TrainerKind::DeepSpeed:  // Megatron-DeepSpeed runs the layers of the earlier Megatron-LM
       return practice_of_megatron_2021();
     case TrainerKind::Torchtitan:
