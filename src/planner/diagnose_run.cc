@@ -23,10 +23,15 @@ std::vector<StepFinding> diagnose_shares(const RunPlan& plan, const HostFacts& h
   symptoms.num_microbatches = plan.num_microbatches;
   symptoms.ranks_per_node = hardware.ranks_per_node();
   prices.step_s = predicted_step_s(plan, hardware);
+  // Nobody reads why a plan is refused, which takes longer than the plan itself.
   prices.with = [&](const RunConfig& other) -> std::optional<double> {
-    const Result<RunPlan> planned = make_plan(other, host);
-    if (!planned.ok()) return std::nullopt;
-    return predicted_step_s(*planned, hardware);
+    if (other.parallel.staleness > 0) {
+      const Result<RunPlan> planned = make_plan(other, host);
+      return planned.ok() ? std::optional(predicted_step_s(*planned, hardware)) : std::nullopt;
+    }
+    const Result<SizedPlan> sized = make_sized_plan(other, host);
+    if (!sized.ok() || !sized->fits()) return std::nullopt;
+    return predicted_step_s(sized->plan, hardware);
   };
   return diagnose(symptoms, prices);
 }

@@ -17,6 +17,10 @@ Hardware dgx_a100_40g() {
   return hardware;
 }
 
+Hardware dgx_h100() {
+  return parse_hardware(embedded::kDgxH100Toml, "clusters/dgx-h100.toml").value();
+}
+
 Hardware a100_80g_of_half_the_adapters() {
   Hardware hardware = dgx_a100_80g();
   hardware.name = "A100 80GB, four adapters for eight devices";

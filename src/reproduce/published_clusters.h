@@ -13,6 +13,9 @@ Hardware dgx_a100_80g();
 // The same node with the devices of 40 GB and their slower memory.
 Hardware dgx_a100_40g();
 
+// DGX H100, one 400 Gbit/s adapter for each device.
+Hardware dgx_h100();
+
 // The devices with 80 GB and one 200 Gbit/s adapter for every two of them.
 Hardware a100_80g_of_half_the_adapters();
 

@@ -31,6 +31,7 @@ constexpr Bound kBounds[] = {
     {"llm-foundry-a100", "", 139, 0.08, 0.31},
     {"llm-foundry-a100", "80GB", 61, 0.07, 0.30},
     {"llm-foundry-a100", "40GB", 78, 0.09, 0.31},
+    {"dgxc-gpt3-h100", "", 5, 0.04, 0.05},
     {"zero-t1", "", 54, 0.0, 0.0},
     {"lecture-8xa100", "", 4, 0.0, 0.0},
     {"korthikanti-t2", "", 24, 0.0, 0.0},

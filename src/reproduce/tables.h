@@ -29,6 +29,9 @@ std::vector<PublishedRun> llm_foundry_80g_runs();
 std::vector<PublishedRun> llm_foundry_40g_runs();
 Result<Reproduction> reproduce_llm_foundry_a100();
 
+std::vector<PublishedRun> dgxc_gpt3_h100_runs();
+Result<Reproduction> reproduce_dgxc_gpt3_h100();
+
 Result<Reproduction> reproduce_zero_t1();
 Result<Reproduction> reproduce_lecture_8xa100();
 Result<Reproduction> reproduce_korthikanti_t2();
