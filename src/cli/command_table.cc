@@ -308,9 +308,12 @@ Command plan_command() {
            "--price-per-hour 2.5",
            "trireme plan my.toml --cluster clusters/dgx-h100.toml --slow-rank 5=1.3 "
            "--slow-link cluster=0.5",
+           "trireme plan my.toml --cluster clusters/h100-pods-24k.toml --failures llama3 --html "
+           "plan.html",
            "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
       .run = [options](CommandIo& io) { return run_plan(*options, io); }};
   for (Option& option : advice_options(options->advice)) command.options.push_back(option);
+  for (Option& option : goodput_options(options->advice.goodput)) command.options.push_back(option);
   for (Option& option : what_if_options(options->what_if)) command.options.push_back(option);
   return command;
 }
