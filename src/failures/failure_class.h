@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// What has failed, as far as anyone can act on it (docs/goodput.md). Unknown: the evidence does not
-// say.
+// What has failed, as far as anyone can act on it (docs/failures.md). Unknown: the evidence does
+// not say.
 enum class FailureClass : uint8_t {
   UserProgram,
   HostMemory,
