@@ -16,7 +16,7 @@ namespace {
 constexpr double kMostDays = 3650.0;
 constexpr double kShownDifference = 0.005;  // between a printed share and that of the counts
 
-std::string percent(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
+std::string share_text(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
 
 // "3.09 h", "47.7 days"
 std::string time_text(double seconds) {
@@ -66,7 +66,7 @@ std::string interval_lines(const GoodputForecast& forecast) {
   const auto& [intervals, mean, formula] = *forecast.configured;
   return text +
          fmt::format("  as configured        {} with a save on disk every {}: {:+.2f} points\n",
-                     percent(mean), interval_text(intervals.disk_s, question.step_s),
+                     share_text(mean), interval_text(intervals.disk_s, question.step_s),
                      100.0 * (mean - forecast.mean));
 }
 
@@ -145,12 +145,13 @@ std::string goodput_text(const GoodputForecast& forecast, std::optional<double> 
   text += fmt::format(
       "  effective share       {} of the time ({} to {} in 90 % of {} simulated runs); by formula "
       "{}{}\n",
-      percent(forecast.mean), percent(forecast.percentile(0.05)),
-      percent(forecast.percentile(0.95)), forecast.shares.size(), percent(forecast.formula),
+      share_text(forecast.mean), share_text(forecast.percentile(0.05)),
+      share_text(forecast.percentile(0.95)), forecast.shares.size(), share_text(forecast.formula),
       forecast.formula_holds ? "" : ", which does not hold for so many failures");
-  text += fmt::format(
-      "  lost                  {} until it trains again, {} done again, {} saving\n",
-      percent(forecast.down_share), percent(forecast.redone_share), percent(forecast.saving_share));
+  text +=
+      fmt::format("  lost                  {} until it trains again, {} done again, {} saving\n",
+                  share_text(forecast.down_share), share_text(forecast.redone_share),
+                  share_text(forecast.saving_share));
   text += fmt::format(
       "  spares                {} of {} hosts, so that 99 % of the time none is missing ({:.3g} "
       "are "
@@ -160,8 +161,8 @@ std::string goodput_text(const GoodputForecast& forecast, std::optional<double> 
   text += printed_share_lines(rates);
   text += "  what would raise the share\n";
   for (const GoodputChange& change : forecast.changes) {
-    text += fmt::format("    {:<44} {:>8}  {:+.2f} points\n", change.change, percent(change.share),
-                        100.0 * change.gain);
+    text += fmt::format("    {:<44} {:>8}  {:+.2f} points\n", change.change,
+                        share_text(change.share), 100.0 * change.gain);
   }
   return text;
 }

@@ -12,8 +12,6 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
-
 // The number behind `words` in a text.
 std::optional<int> number_behind(std::string_view text, std::string_view words) {
   const size_t at = text.find(words);
@@ -42,7 +40,7 @@ void read_end(std::string_view text, FailureEvidence& evidence) {
 }
 
 // Counters that a run may have recorded beside its words.
-void read_counters(const Json& line, FailureEvidence& evidence) {
+void read_counters(const nlohmann::json& line, FailureEvidence& evidence) {
   evidence.oom_kills = line.value("oom_kills", int64_t{0});
   evidence.disk_errors = line.value("disk_errors", int64_t{0});
   evidence.network_errors = line.value("network_errors", int64_t{0});
@@ -57,7 +55,7 @@ void read_counters(const Json& line, FailureEvidence& evidence) {
 }
 
 // Throws nlohmann::json::exception if a key has another type.
-RecordedFailure failure_of(const Json& line) {
+RecordedFailure failure_of(const nlohmann::json& line) {
   RecordedFailure failure;
   failure.number = line.value("number", int64_t{0});
   failure.epoch = line.value("epoch", int64_t{0});
@@ -93,11 +91,11 @@ Result<std::vector<RecordedFailure>> failures_of_metrics(std::string_view text,
     };
     if (!line_text.starts_with('{') || !line_text.ends_with('}')) return refuse("not whole");
     if (line_text.find(R"("event":"failure")") == std::string_view::npos) continue;
-    Result<Json> line = parse_bounded_json(line_text);
+    Result<nlohmann::json> line = parse_bounded_json(line_text);
     if (!line.ok() || !line->is_object()) return refuse("not a JSON object");
     try {
       if (line->value("event", "") == "failure") failures.push_back(failure_of(*line));
-    } catch (const Json::exception&) {
+    } catch (const nlohmann::json::exception&) {
       return refuse("a key of the failure has another type");
     }
   }
@@ -106,10 +104,10 @@ Result<std::vector<RecordedFailure>> failures_of_metrics(std::string_view text,
 
 Status add_failures_of_agent(std::string_view text, const std::string& path,
                              std::vector<RecordedFailure>& failures) {
-  Result<Json> json = parse_bounded_json(text);
+  Result<nlohmann::json> json = parse_bounded_json(text);
   if (!json.ok()) return with_context(json.error(), path);
   try {
-    for (const Json& line : json->at("failures")) {
+    for (const nlohmann::json& line : json->at("failures")) {
       RecordedFailure failure = failure_of(line);
       const bool is_known =
           std::any_of(failures.begin(), failures.end(), [&](const RecordedFailure& other) {
@@ -117,7 +115,7 @@ Status add_failures_of_agent(std::string_view text, const std::string& path,
           });
       if (!is_known) failures.push_back(std::move(failure));
     }
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return damaged(path + ": a key of a failure is missing or of another type");
   }
   return Done{};
