@@ -67,7 +67,7 @@ install(FILES ${manual_dir}/trireme.fish
 set(zsh_script ${manual_dir}/_trireme)
 configure_file(cmake/install_zsh.cmake.in ${CMAKE_BINARY_DIR}/install_zsh.cmake @ONLY)
 install(SCRIPT ${CMAKE_BINARY_DIR}/install_zsh.cmake COMPONENT program)
-install(DIRECTORY models clusters configs DESTINATION ${data_dir} COMPONENT program)
+install(DIRECTORY models clusters failures configs DESTINATION ${data_dir} COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
 install(FILES README.md ARCHITECTURE.md LICENSE SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
         COMPONENT program)

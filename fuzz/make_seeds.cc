@@ -181,6 +181,28 @@ void add_models(Seeds& seeds, const ScratchFolder& scratch) {
 
 void add_configurations(Seeds& seeds) {
   seeds.add("hardware_fuzz", to_toml(Hardware{}));
+  seeds.add("failure_rates_fuzz",
+            "[rates]\nname = \"x\"\nsource = \"y\"\ndevices_per_host = 8\nhosts_per_rack = 2\n"
+            "hosts_per_pod = 384\ncounted_devices = 16_384\ncounted_days = 54\n"
+            "per_host_day = 6.5e-3\nrestart_s = 600\nrepair_hours = 24\nsave_s = 300\n"
+            "storage_bytes_per_s = 2e12\nmemory_survives = \"host\"\nlemon_share = 0.01\n"
+            "lemon_factor = 20\nlemon_drain_after = 3\n"
+            "[causes.\"Faulty GPU\"]\nclass = \"device lost\"\ndomain = \"device\"\ncount = 148\n"
+            "printed_share = 0.301\n[causes.rest]\nshare = 1\n[causes.kill]\nper_day = 5760\n"
+            "[mttf_hours]\n8 = 1144.8\n1024 = 7.9\n");
+  const char* rules = "failure_rules_fuzz";
+  seeds.add(rules,
+            "[rules.\"no space\"]\nclass = \"disk full\"\nconfidence = 0.98\n"
+            "pattern = \"no space left*device|quota exceeded\"\nin = \"kernel\"\n"
+            "kind = \"failed\"\nsignal = 9\nexit_code = 4\ncounter = \"oom_kills\"\n"
+            "remedy = \"x\"\n[classes.hang]\nuser = \"u\"\nsystem = \"s\"\nhardware = \"h\"\n",
+            std::string(1, 0));
+  seeds.add(
+      rules,
+      "{\"event\":\"failure\",\"step\":16,\"cause\":\"rank 1 does not answer\",\"class\":"
+      "\"killed\",\"rank\":1,\"host\":\"vm\",\"epoch\":1,\"detected_ms\":22.09,\"evidence\":"
+      "\"was killed by signal 9 (Killed)\",\"number\":1,\"oom_kills\":1,\"kernel\":[\"oom\"]}\n",
+      std::string(1, 1));
   RunConfig config;
   config.model.layers = 4;
   config.model.d_model = 64;

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wrong=0
-folders='src|tests|tools|fuzz|bench|configs|models|clusters|cmake|examples|include|docs'
+folders='src|tests|tools|fuzz|bench|configs|models|clusters|failures|cmake|examples|include|docs'
 
 while IFS= read -r page; do
   folder=$(dirname "$page")

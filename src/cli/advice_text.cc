@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/plan_advice.h"
 #include "cli/search_plan.h"
+#include "observe/goodput_json.h"
 #include "schema/run_config_choices.h"
 
 namespace trireme {
@@ -140,6 +141,7 @@ std::string advice_text(const PlanAdvice& advice) {
   if (advice.cost) text += cost_text(*advice.cost);
   if (advice.max_models) text += max_models_text(*advice.max_models);
   if (advice.rules) text += rules_text(*advice.rules);
+  if (advice.goodput) text += goodput_text(*advice.goodput, advice.price_per_hour);
   return text;
 }
 
@@ -165,6 +167,7 @@ void add_advice(const PlanAdvice& advice, Json& json) {
   }
   if (advice.rules) json["rules"] = rules_json(*advice.rules);
   if (advice.roof) json["roofline"] = roofline_json(*advice.roof);
+  if (advice.goodput) json["failures"] = goodput_json(*advice.goodput, advice.price_per_hour);
 }
 
 std::string roofline_text(const Roofline& roof) {

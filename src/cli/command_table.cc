@@ -7,6 +7,7 @@
 #include "cli/checkpoint_interchange_command.h"
 #include "cli/config_command.h"
 #include "cli/doctor_command.h"
+#include "cli/failures_command.h"
 #include "cli/generate_command.h"
 #include "cli/launch_command.h"
 #include "cli/plan_command.h"
@@ -241,6 +242,28 @@ Command drain_command() {
           .run = [options](CommandIo& io) { return run_drain(*options, io); }};
 }
 
+Command failures_command() {
+  auto options = std::make_shared<FailuresOptions>();
+  return {.name = "failures",
+          .summary = "Say what has failed in a run, what usually causes it, and what to do.",
+          .details =
+              "Rules name the class of each failure by what is known about it; a failure that no "
+              "rule explains is unknown. Without RUN_DIR, the rules are printed.",
+          .arguments = {{.name = "RUN_DIR",
+                         .doc = "the folder of a run",
+                         .target = &options->run_dir,
+                         .required = false,
+                         .completion = Completion::Folder}},
+          .options = {{.name = "rules",
+                       .value_name = "FILE",
+                       .doc = "rules on top of the built-in ones, such as failure_rules.toml",
+                       .target = &options->rules,
+                       .completion = Completion::File},
+                      json_option(options->json)},
+          .examples = {"trireme failures /tmp/run", "trireme failures /tmp/run --rules my.toml"},
+          .run = [options](CommandIo& io) { return run_failures(*options, io); }};
+}
+
 Command plan_command() {
   auto options = std::make_shared<PlanOptions>();
   Command command = {
@@ -308,9 +331,12 @@ Command plan_command() {
            "--price-per-hour 2.5",
            "trireme plan my.toml --cluster clusters/dgx-h100.toml --slow-rank 5=1.3 "
            "--slow-link cluster=0.5",
+           "trireme plan my.toml --cluster clusters/h100-pods-24k.toml --failures llama3 --html "
+           "plan.html",
            "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml"},
       .run = [options](CommandIo& io) { return run_plan(*options, io); }};
   for (Option& option : advice_options(options->advice)) command.options.push_back(option);
+  for (Option& option : goodput_options(options->advice.goodput)) command.options.push_back(option);
   for (Option& option : what_if_options(options->what_if)) command.options.push_back(option);
   return command;
 }
@@ -589,15 +615,15 @@ Command doctor_command(const Environment& environment) {
 }
 
 Command command_table(const Environment& environment) {
-  return {
-      .name = "trireme",
-      .summary = "Train large language models on many devices.",
-      .details = "Standard output carries data. Standard error carries progress and logs.",
-      .subcommands = {train_command(), launch_command(), agent_command(), status_command(),
-                      stop_command(), drain_command(), plan_command(), generate_command(),
-                      schedule_command(), tokenizer_command(), data_command(), checkpoint_command(),
-                      bench_command(), calibrate_command(), reproduce_command(), report_command(),
-                      config_command(), doctor_command(environment)}};
+  return {.name = "trireme",
+          .summary = "Train large language models on many devices.",
+          .details = "Standard output carries data. Standard error carries progress and logs.",
+          .subcommands = {train_command(), launch_command(), agent_command(), status_command(),
+                          stop_command(), drain_command(), failures_command(), plan_command(),
+                          generate_command(), schedule_command(), tokenizer_command(),
+                          data_command(), checkpoint_command(), bench_command(),
+                          calibrate_command(), reproduce_command(), report_command(),
+                          config_command(), doctor_command(environment)}};
 }
 
 }  // namespace trireme

@@ -6,11 +6,16 @@
 #include <utility>
 
 #include "base/file.h"
+#include "config/failure_rates_file.h"
 #include "observe/draw_roofline.h"
+#include "planner/plan_goodput.h"
+#include "predict/predict.h"
 #include "session/session_data.h"
 
 namespace trireme {
 namespace {
+
+constexpr double kUsualDays = 54.0;  // of the published interruptions of Llama 3
 
 std::string roofline_ending(const std::string& file) {
   return std::filesystem::path(file).extension().string();
@@ -48,7 +53,7 @@ std::vector<Option> advice_options(PlanAdviceOptions& options) {
            .target = &options.token_question.tokens},
           {.name = "price-per-hour",
            .value_name = "P",
-           .doc = "with --tokens, print the cost if one device costs P for one hour",
+           .doc = "with --tokens or --failures, print the cost if one device costs P for one hour",
            .target = &options.token_question.price_per_hour},
           {.name = "noise-scale",
            .value_name = "N",
@@ -72,7 +77,8 @@ std::vector<Option> advice_options(PlanAdviceOptions& options) {
 }
 
 Status check_advice_options(const PlanAdviceOptions& options) {
-  TRIREME_TRY_DONE(check_token_options(options.token_question));
+  TRIREME_TRY_DONE(check_token_options(options.token_question, !options.goodput.failures.empty()));
+  TRIREME_TRY_DONE(check_goodput_options(options.goodput));
   if (options.roofline.empty()) return Done{};
   const std::string ending = roofline_ending(options.roofline);
   if (ending == ".svg" || ending == ".txt") return Done{};
@@ -86,6 +92,7 @@ Result<PlanAdvice> plan_advice(const PlanAdviceOptions& options, const RunConfig
                                HostFacts host, const Hardware& hardware) {
   PlanAdvice advice;
   advice.hardware_name = hardware.name;
+  advice.price_per_hour = options.token_question.price_per_hour;
   if (!options.max_model && !options.rules && options.roofline.empty()) return advice;
   TRIREME_TRY(vocab_size, data_vocab_size(config));
   host.data_vocab_size = vocab_size;
@@ -111,6 +118,26 @@ std::optional<TokenCost> cost_of_tokens(const PlanAdviceOptions& options, const 
   TokenCost cost = token_cost(*tokens, speed, price_per_hour);
   if (noise_scale) cost.token_efficiency = token_efficiency(speed.tokens_per_step, *noise_scale);
   return cost;
+}
+
+Status add_plan_costs(const PlanAdviceOptions& options, const RunPlan& plan,
+                      const Hardware& hardware, PlanAdvice& advice) {
+  if (options.token_question.tokens) {
+    advice.cost = cost_of_tokens(
+        options, run_speed(double(plan.tokens_per_step()), predicted_step_s(plan, hardware),
+                           plan.num_ranks(), hardware, plan.config.checkpoint.every));
+  }
+  const GoodputOptions& asked = options.goodput;
+  if (asked.failures.empty()) return Done{};
+  TRIREME_TRY(rates, load_failure_rates(asked.failures));
+  const double days = asked.days ? *asked.days : advice.cost ? advice.cost->days : kUsualDays;
+  TRIREME_TRY(question, goodput_question(plan, hardware, rates, days));
+  TRIREME_TRY(forecast, forecast_goodput(question));
+  if (advice.cost) {
+    advice.cost->with_failures = failure_cost(advice.cost->days, forecast.mean, forecast.mttf_s);
+  }
+  advice.goodput = std::move(forecast);
+  return Done{};
 }
 
 }  // namespace trireme

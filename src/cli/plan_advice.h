@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "cli/plan_goodput.h"
 #include "planner/layout_rules.h"
 #include "planner/max_model.h"
 #include "planner/roofline.h"
@@ -16,6 +17,7 @@ namespace trireme {
 // The options of `trireme plan` that ask for advice beside the plan.
 struct PlanAdviceOptions {
   TokenQuestion token_question;
+  GoodputOptions goodput;
   bool max_model = false;
   bool rules = false;
   std::string roofline;  // FILE.svg or .txt; "": none
@@ -39,17 +41,23 @@ struct PlanAdvice {
   std::optional<RulesAdvice> rules;
   std::optional<Roofline> roof;
   std::optional<TokenCost> cost;
+  std::optional<GoodputForecast> goodput;
+  std::optional<double> price_per_hour;  // of one device
   std::string hardware_name;
 
   // True if it answers a question about other layouts or models than the configured ones.
   bool stands_alone() const { return max_models || rules; }
 };
 
-// Everything but `cost`, which needs the speed of a plan. Also writes the file of --roofline.
+// Everything but `cost` and `goodput`, which need a plan. Also writes the file of --roofline.
 Result<PlanAdvice> plan_advice(const PlanAdviceOptions& options, const RunConfig& config,
                                HostFacts host, const Hardware& hardware);
 
 std::optional<TokenCost> cost_of_tokens(const PlanAdviceOptions& options, const RunSpeed& speed);
+
+// Adds the cost of tokens and of failures, which need the plan.
+Status add_plan_costs(const PlanAdviceOptions& options, const RunPlan& plan,
+                      const Hardware& hardware, PlanAdvice& advice);
 
 std::string advice_text(const PlanAdvice& advice);
 void add_advice(const PlanAdvice& advice, nlohmann::ordered_json& json);

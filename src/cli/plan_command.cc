@@ -280,6 +280,15 @@ Status check_what_if_options(const PlanOptions& options) {
   return described.ok() ? Status(Done{}) : Status(described.error());
 }
 
+Status check_failures_option(const PlanOptions& options) {
+  if (options.advice.goodput.failures.empty() || !(options.search || options.pareto)) {
+    return Done{};
+  }
+  return usage(
+      "--failures forecasts the configured layout; search first, and then plan the layout that it "
+      "prints with --failures");
+}
+
 // Why a step takes as long as it does, and what disturbances do to it.
 struct DiagnosedPlan {
   std::vector<StepFinding> findings;
@@ -308,9 +317,11 @@ Result<DiagnosedPlan> diagnosed_plan(const PlanOptions& options, const RunPlan& 
   return diagnosed;
 }
 
-PlanPageParts page_parts(const DiagnosedPlan& diagnosed) {
+PlanPageParts page_parts(const DiagnosedPlan& diagnosed, const PlanAdvice& advice) {
   return {.findings = diagnosed.findings,
-          .what_if = diagnosed.what_if ? &*diagnosed.what_if : nullptr};
+          .what_if = diagnosed.what_if ? &*diagnosed.what_if : nullptr,
+          .goodput = advice.goodput ? &*advice.goodput : nullptr,
+          .price_per_hour = advice.price_per_hour};
 }
 
 // These remarks are printed below a plan.
@@ -358,6 +369,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_graph_options(options));
   TRIREME_TRY_DONE(check_advice_options(options.advice));
   TRIREME_TRY_DONE(check_what_if_options(options));
+  TRIREME_TRY_DONE(check_failures_option(options));
   const bool searches = options.search || options.pareto;
   const bool lays_out_anew = searches || options.advice.rules;
   TRIREME_TRY(loaded, load_plan_config(options.config, options.jobs, lays_out_anew, io));
@@ -373,22 +385,20 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
   if (!planned.ok()) {
     const Error refused = loaded.located(planned.error());
-    if (!advice.stands_alone() || options.advice.token_question.tokens) return refused;
+    const bool needs_plan =
+        options.advice.token_question.tokens || !options.advice.goodput.failures.empty();
+    if (!advice.stands_alone() || needs_plan) return refused;
     return print_advice_alone(options, advice, refused, io);
   }
   const RunPlan& plan = planned.value();
-  if (options.advice.token_question.tokens) {
-    advice.cost = cost_of_tokens(
-        options.advice, run_speed(double(plan.tokens_per_step()), predicted_step_s(plan, hardware),
-                                  plan.num_ranks(), hardware, plan.config.checkpoint.every));
-  }
+  TRIREME_TRY_DONE(add_plan_costs(options.advice, plan, hardware, advice));
   io.err << warning_lines(plan);
   TRIREME_TRY_DONE(write_export(options.jobs, plan, io));
   if (prints_export(options.jobs)) return 0;
   TRIREME_TRY_DONE(write_graph(options, plan, io));
   if (options.rank && !prints_graph(options)) return print_rank(*options.rank, plan, hardware, io);
   TRIREME_TRY(diagnosed, diagnosed_plan(options, plan, priced));
-  TRIREME_TRY_DONE(write_page(options, plan, hardware, page_parts(diagnosed)));
+  TRIREME_TRY_DONE(write_page(options, plan, hardware, page_parts(diagnosed, advice)));
   if (prints_graph(options)) return 0;
   return print_plan(options, loaded.config, priced, plan, {advice, diagnosed}, io);
 }

@@ -168,5 +168,66 @@ TEST(PlanCommand, AnotherTrainersMemoryIsComparedWithTheDevice) {
   EXPECT_EQ(planned_as("nemo", {}).error().kind, ErrorKind::Usage);
 }
 
+// What --failures adds to the JSON and to the text, and that the days of --tokens follow from it.
+TEST(PlanCommand, ForecastsWhatFailuresCost) {
+  PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string(), .json = true};
+  options.config.files = {(kRoot / "configs" / "tiny-gpt2.toml").string()};
+  options.config.overrides = {"parallel.dp=64", "batch.global_sequences=64",
+                              "batch.micro_sequences=1", "checkpoint.every=1000"};
+  options.advice.goodput = {.failures = "llama3", .days = 200.0};
+  options.advice.token_question = {.tokens = 1e12, .price_per_hour = 2.0};
+  std::ostringstream out, err;
+  CommandIo io{out, err};
+  ASSERT_EQ(run_plan(options, io).value(), 0);
+  const Json plan = Json::parse(out.str());
+  const Json& failures = plan.at("failures");
+  EXPECT_NEAR(failures.at("mttf_s").get<double>(), 54.0 * 86400.0 / 419.0 * 16384.0 / 64.0, 1.0);
+  for (const char* tier : {"memory", "disk"}) {
+    EXPECT_GT(failures.at("interval_s").at(tier).get<double>(), 0.0);
+  }
+  const Json& effective = failures.at("effective");
+  EXPECT_LE(effective.at("p05"), effective.at("mean"));
+  EXPECT_LE(effective.at("mean"), effective.at("p95"));
+  EXPECT_NEAR(effective.at("mean").get<double>(), failures.at("formula").get<double>(), 0.02);
+  ASSERT_EQ(failures.at("by_cause").size(), 18u);
+  const Json& first = failures.at("by_cause")[0];
+  EXPECT_EQ(first.at("cause"), "Faulty GPU");
+  EXPECT_DOUBLE_EQ(first.at("cost").get<double>(),
+                   2.0 * 64.0 / 3600.0 * first.at("lost_s").get<double>());
+  EXPECT_NEAR(plan.at("days_with_failures").get<double>(),
+              plan.at("days").get<double>() / effective.at("mean").get<double>(), 1e-6);
+  options.json = false;
+  std::ostringstream text;
+  CommandIo text_io{text, err};
+  ASSERT_EQ(run_plan(options, text_io).value(), 0);
+  EXPECT_NE(text.str().find("the source prints 30.1 % for Faulty GPU"), std::string::npos);
+}
+
+TEST(PlanCommand, RefusesFailuresThatItCannotForecast) {
+  const auto refusal = [](const std::function<void(PlanOptions&)>& change) {
+    PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string()};
+    options.config.files = {(kRoot / "configs" / "tiny-gpt2.toml").string()};
+    change(options);
+    std::ostringstream out, err;
+    CommandIo io{out, err};
+    const Result<int> code = run_plan(options, io);
+    EXPECT_FALSE(code.ok());
+    return code.ok() ? "" : code.error().message;
+  };
+  EXPECT_NE(refusal([](PlanOptions& o) { o.advice.goodput.failures = "lama3"; }).find("llama3"),
+            std::string::npos);
+  EXPECT_NE(refusal([](PlanOptions& o) { o.advice.goodput.days = 3.0; }).find("--failures"),
+            std::string::npos);
+  EXPECT_NE(refusal([](PlanOptions& o) {
+              o.advice.goodput = {.failures = "llama3", .days = -1.0};
+            }).find("--days"),
+            std::string::npos);
+  EXPECT_NE(refusal([](PlanOptions& o) {
+              o.advice.goodput.failures = "llama3";
+              o.search = true;
+            }).find("search first"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -124,9 +124,13 @@ struct Store {
 };
 
 // True for a section whose tables have names of the user's choice: [tiers.node] and [devices.a100]
-// of a hardware file.
+// of a hardware file, [causes.NAME] of failure rates, [rules.NAME] and [classes.NAME] of failure
+// rules.
 bool has_named_tables(std::string_view section) {
-  return section == "tiers" || section == "devices";
+  for (const std::string_view named : {"tiers", "devices", "causes", "rules", "classes"}) {
+    if (section == named) return true;
+  }
+  return false;
 }
 
 }  // namespace

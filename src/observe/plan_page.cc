@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "compile/price.h"
 #include "observe/diagnosis_json.h"
+#include "observe/goodput_json.h"
 #include "observe/rank_view.h"
 #include "observe/report_page.h"
 #include "observe/summary.h"
@@ -127,6 +128,8 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
        {"facts", facts},
        {"layouts", parts.layouts.empty() ? Json() : Json(parts.layouts)},
        {"what_if", parts.what_if == nullptr ? Json() : what_if_json(*parts.what_if)},
+       {"goodput",
+        parts.goodput == nullptr ? Json() : goodput_json(*parts.goodput, parts.price_per_hour)},
        {"summary", std::move(summary)},
        {"ranks",
         {{"num_ranks", plan.num_ranks()},

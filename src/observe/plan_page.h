@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "goodput/forecast.h"
 #include "planner/diagnosis.h"
 #include "predict/what_if.h"
 
@@ -16,13 +18,15 @@ using PageTable = std::vector<std::vector<std::string>>;
 struct PlanPageParts {
   PageTable layouts;  // from which the plan was chosen; empty: it was not
   std::vector<StepFinding> findings;
-  const WhatIf* what_if = nullptr;  // null: nothing is disturbed
+  const WhatIf* what_if = nullptr;           // null: nothing is disturbed
+  const GoodputForecast* goodput = nullptr;  // null: nobody asked what failures cost
+  std::optional<double> price_per_hour;      // of one device
 };
 
 // Makes the page of a plan, in the style of a run's report: timelines and memory of its ranks, with
 // the slowest beside the median, the time of a step by cause, the diagnosis, memory by class,
-// traffic by axis. If ranks are disturbed, every timeline stands beside the disturbed one. The page
-// is one self-contained file.
+// traffic by axis, what failures cost. If ranks are disturbed, every timeline stands beside the
+// disturbed one. The page is one self-contained file.
 std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name,
                       const PlanPageParts& parts);
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "goodput/expected_share.h"
+
 namespace trireme {
 namespace {
 
@@ -17,22 +19,15 @@ bool is_between(double value, double least, double most) {
   return std::isfinite(value) && value >= least && value <= most;
 }
 
-// Failures come once in the devices' mean time between failures / their number, also while a run
-// repeats what it has lost.
-FailureCost failure_cost(double work_hours, const RunSpeed& speed) {
-  const double between_hours = speed.mtbf_hours / speed.num_ranks;
-  const double checkpoint_hours =
-      speed.steps_of_checkpoint > 0
-          ? double(speed.steps_of_checkpoint) * speed.step_s / kSecondsOfHour
-          : 1.0;
-  const double lost_hours = speed.restart_s / kSecondsOfHour + 0.5 * checkpoint_hours;
-  const double working_share = 1.0 - lost_hours / between_hours;
-  if (working_share <= 0.0) {
-    const double never = std::numeric_limits<double>::infinity();
-    return {never, never};
-  }
-  const double hours = work_hours / working_share;
-  return {hours / between_hours, hours / kHoursOfDay};
+// By the devices' mean time between failures. Every failure costs the restart and, on average, half
+// the time between two checkpoints.
+FailureCost failure_cost_of(double days, const RunSpeed& speed) {
+  const double mttf_s = speed.mtbf_hours * kSecondsOfHour / speed.num_ranks;
+  const SavePolicy saves{.interval_s = speed.steps_of_checkpoint > 0
+                                           ? double(speed.steps_of_checkpoint) * speed.step_s
+                                           : kSecondsOfHour};
+  const FailuresOfTier failures{.per_s = 1.0 / mttf_s, .restart_s = speed.restart_s};
+  return failure_cost(days, expected_share({&saves, 1}, {&failures, 1}), mttf_s);
 }
 
 }  // namespace
@@ -45,11 +40,20 @@ RunSpeed run_speed(double tokens_per_step, double step_s, int num_ranks, const H
           steps_of_checkpoint};
 }
 
+FailureCost failure_cost(double days, double effective_share, double mttf_s) {
+  if (effective_share <= 0.0) {
+    const double never = std::numeric_limits<double>::infinity();
+    return {never, never};
+  }
+  const double with_failures = days / effective_share;
+  return {with_failures * kHoursOfDay * kSecondsOfHour / mttf_s, with_failures};
+}
+
 double token_efficiency(double tokens_per_step, double noise_scale) {
   return 1.0 / (1.0 + tokens_per_step / noise_scale);
 }
 
-Status check_token_options(const TokenQuestion& question) {
+Status check_token_options(const TokenQuestion& question, bool prices_failures) {
   const auto& [tokens, price_per_hour, noise_scale] = question;
   if (tokens && !is_between(*tokens, 1.0, kMostTokens)) {
     return usage(fmt::format(
@@ -62,8 +66,10 @@ Status check_token_options(const TokenQuestion& question) {
         "as 2.5",
         *price_per_hour));
   }
-  if (price_per_hour && !tokens) {
-    return usage("--price-per-hour prices the tokens of --tokens; add --tokens N, such as 15e12");
+  if (price_per_hour && !tokens && !prices_failures) {
+    return usage(
+        "--price-per-hour prices the tokens of --tokens and the losses of --failures; add one of "
+        "them, such as --tokens 15e12");
   }
   if (noise_scale && !is_between(*noise_scale, kLeastNoiseScale, kMostTokens)) {
     return usage(
@@ -82,7 +88,7 @@ TokenCost token_cost(double tokens, const RunSpeed& speed, std::optional<double>
   TokenCost cost{tokens, hours / kHoursOfDay, hours * double(speed.num_ranks), {}, {}, {}, {}};
   if (price_per_hour) cost.cost = cost.device_hours * *price_per_hour;
   if (speed.watts > 0.0) cost.megawatt_hours = 1e-6 * speed.watts * cost.device_hours;
-  if (speed.mtbf_hours > 0.0) cost.with_failures = failure_cost(hours, speed);
+  if (speed.mtbf_hours > 0.0) cost.with_failures = failure_cost_of(cost.days, speed);
   return cost;
 }
 

@@ -20,12 +20,14 @@ struct RunSpeed {
 RunSpeed run_speed(double tokens_per_step, double step_s, int num_ranks, const Hardware& hardware,
                    int64_t steps_of_checkpoint);
 
-// Failures of a run, and the days that it takes with them. Every failure costs the restart and, on
-// average, half the time between two checkpoints.
+// Failures of a run, and the days that it takes with them.
 struct FailureCost {
   double failures = 0.0;
   double days = 0.0;  // infinite where failures come faster than restarts
 };
+// For a run that takes so many days without failures. `effective_share`: of its time, as
+// expected_share (goodput/expected_share.h) or a forecast says.
+FailureCost failure_cost(double days, double effective_share, double mttf_s);
 
 // What it takes to train on so many tokens at the predicted speed. Evaluation and the writing of
 // checkpoints are not counted; failures only in `with_failures`.
@@ -49,8 +51,9 @@ struct TokenQuestion {
   std::optional<double> price_per_hour;  // of one device
   std::optional<double> noise_scale;     // in tokens
 };
-// Refuses numbers that are not positive and finite, each with its option.
-Status check_token_options(const TokenQuestion& question);
+// Refuses numbers that are not positive and finite, each with its option. `prices_failures`: the
+// price is also that of what failures lose.
+Status check_token_options(const TokenQuestion& question, bool prices_failures = false);
 
 TokenCost token_cost(double tokens, const RunSpeed& speed, std::optional<double> price_per_hour);
 

@@ -52,7 +52,8 @@ class ReportInABrowser : public testing::Test {
              "--set parallel.tp=2 --set parallel.dp=4 --set batch.global_sequences=32 " +
              "--set batch.micro_sequences=1 --set precision.compute=bf16 --cluster " +
              TRIREME_SOURCE + "/clusters/dgx-a100-80g.toml --slow-rank 13=1.5 " +
-             "--slow-link cluster=0.5 --html " + folder() + "/what_if.html");
+             "--slow-link cluster=0.5 --failures llama3 --days 300 --html " + folder() +
+             "/what_if.html");
     must_run(std::string(TRIREME_PROGRAM) + " plan " + TRIREME_SOURCE +
              "/configs/tiny-gpt2.toml --ranks 4 --search --cluster " + TRIREME_SOURCE +
              "/clusters/dgx-a100-80g.toml --html " + folder() + "/search.html");
@@ -292,6 +293,21 @@ TEST_F(ReportInABrowser, ADisturbedPlanShowsWhoWaitsAndWhatWouldChangeIt) {
   look("what_if");
   scroll_to("#diagnosis");
   look("diagnosis");
+}
+
+TEST_F(ReportInABrowser, APlanShowsWhatFailuresWillCost) {
+  open({.dark = true}, "/what_if.html");
+  scroll_to("#goodput");
+  // The distribution, the share by interval, the time between failures, and the losses by cause.
+  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#goodput svg').length"), 4);
+  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#goodput details tr').length"), 19);
+  const std::string sentence =
+      browser_->evaluate("document.querySelector('#goodput > p').textContent");
+  EXPECT_NE(sentence.find("a job of 32 devices fails once in 66 days"), std::string::npos)
+      << sentence;
+  browser_->hover("#goodput circle", 0, 0);
+  EXPECT_NE(tip().find("%"), std::string::npos) << tip();
+  look("goodput");
 }
 
 TEST_F(ReportInABrowser, ASearchListsItsLayouts) {

@@ -24,6 +24,7 @@ function drawPlan(plan) {
   }
   byId('bytes').dataset.title = 'Memory and traffic of the ranks';
   drawWhatIf(plan.what_if);
+  drawGoodput(plan.goodput);
   drawTimeline(plan.ranks);
   if (!plan.summary) return;
   drawAttribution(plan.summary, plan.ranks);

@@ -1,0 +1,155 @@
+#include "cli/failures_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <vector>
+
+#include "agent/job_status.h"
+#include "base/file.h"
+#include "base/sealed_json.h"
+#include "config/failure_rules_file.h"
+#include "failures/classify.h"
+#include "observe/recorded_failures.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostMetricsBytes = int64_t{1} << 30;
+constexpr int64_t kMostAgentBytes = int64_t{1} << 20;
+constexpr size_t kShownLetters = 160;  // of a cause
+
+struct ClassifiedFailure {
+  RecordedFailure recorded;
+  Classification found;
+};
+
+Result<std::vector<RecordedFailure>> read_failures(const std::string& run_dir) {
+  const std::string metrics = run_dir + "/metrics.jsonl", agent = run_dir + "/" + kStatusFile;
+  std::error_code ignored;
+  if (!std::filesystem::exists(metrics, ignored)) {
+    return usage(fmt::format("{} has no metrics.jsonl: name the folder of a run", run_dir));
+  }
+  TRIREME_TRY(text, read_text_file(metrics, kMostMetricsBytes));
+  TRIREME_TRY(failures, failures_of_metrics(text, metrics));
+  if (!std::filesystem::exists(agent, ignored)) return std::move(failures);
+  TRIREME_TRY(status, read_text_file(agent, kMostAgentBytes));
+  const Status seal = check_seal(status);
+  if (!seal.ok()) return damaged(with_context(seal.error(), agent).message);
+  TRIREME_TRY_DONE(add_failures_of_agent(status, agent, failures));
+  return std::move(failures);
+}
+
+std::string one_line(const std::string& text) {
+  const size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
+  return line.size() <= kShownLetters ? line : line.substr(0, kShownLetters) + " ...";
+}
+
+std::string advice_lines(const ClassAdvice& advice, const std::string& remedy) {
+  return fmt::format(
+      "  usual causes  user: {}\n                system: {}\n                hardware: {}\n"
+      "  remedy        {}\n",
+      advice.user, advice.system, advice.hardware, remedy);
+}
+
+std::string failure_text(const ClassifiedFailure& failure, const FailureRules& rules) {
+  const auto& [recorded, found] = failure;
+  std::string text = fmt::format("failure {} after step {}: {}", recorded.number, recorded.step,
+                                 name_of(found.failure_class));
+  if (!found.rule.empty()) {
+    text += fmt::format(" (confidence {:.2f}, rule \"{}\")", found.confidence, found.rule);
+  }
+  text += "\n";
+  if (recorded.rank >= 0) {
+    text += fmt::format("  where         rank {} on host {}\n", recorded.rank, recorded.host);
+  }
+  if (recorded.suspect >= 0 && recorded.suspect != recorded.rank) {
+    text += fmt::format("  suspect       rank {}, which does not answer\n", recorded.suspect);
+  }
+  text += fmt::format("  said          {}\n", one_line(recorded.cause));
+  if (found.failure_class == FailureClass::Unknown) {
+    return text + fmt::format("  remedy        {}\n", found.remedy);
+  }
+  return text + fmt::format("  evidence      {}\n", one_line(found.evidence)) +
+         advice_lines(rules.advice_of(found.failure_class), found.remedy);
+}
+
+Json advice_json(const ClassAdvice& advice) {
+  return {{"user", advice.user}, {"system", advice.system}, {"hardware", advice.hardware}};
+}
+
+Json failure_json(const ClassifiedFailure& failure, const FailureRules& rules) {
+  const auto& [recorded, found] = failure;
+  Json json = {{"number", recorded.number},
+               {"class", name_of(found.failure_class)},
+               {"confidence", found.confidence},
+               {"rule", found.rule},
+               {"rank", recorded.rank},
+               {"host", recorded.host},
+               {"step", recorded.step},
+               {"epoch", recorded.epoch},
+               {"time", recorded.time_s},
+               {"detected_ms", recorded.detected_ms},
+               {"kind", recorded.evidence.kind},
+               {"evidence", found.evidence},
+               {"cause", recorded.cause},
+               {"usual_causes", advice_json(rules.advice_of(found.failure_class))},
+               {"remedy", found.remedy}};
+  if (recorded.suspect >= 0) json["suspect"] = recorded.suspect;
+  return json;
+}
+
+void print_rules(const FailureRules& rules, bool as_json, CommandIo& io) {
+  Json classes = Json::object(), list = Json::array();
+  std::string text;
+  for (size_t i = 0; i < rules.advice.size(); ++i) {
+    const auto name = kFailureClassNames[i];
+    classes[std::string(name)] = advice_json(rules.advice[i]);
+    classes[std::string(name)]["remedy"] = rules.advice[i].remedy;
+    text += fmt::format("{}\n{}", name, advice_lines(rules.advice[i], rules.advice[i].remedy));
+  }
+  text += "\nrules, the most confident first decides\n";
+  for (const FailureRule& rule : rules.rules) {
+    list.push_back({{"rule", rule.name},
+                    {"class", name_of(rule.failure_class)},
+                    {"confidence", rule.confidence},
+                    {"where", rule.where}});
+    text += fmt::format("  {:.2f}  {:<16}  {}  ({})\n", rule.confidence,
+                        name_of(rule.failure_class), rule.name, rule.where);
+  }
+  io.out << (as_json ? Json{{"classes", classes}, {"rules", list}}.dump(2) + "\n" : text);
+}
+
+}  // namespace
+
+Result<int> run_failures(const FailuresOptions& options, CommandIo& io) {
+  FailureRules rules = built_in_failure_rules();
+  if (!options.rules.empty()) {
+    TRIREME_TRY(extended, load_failure_rules(options.rules));
+    rules = std::move(extended);
+  }
+  if (options.run_dir.empty()) {
+    print_rules(rules, options.json, io);
+    return 0;
+  }
+  TRIREME_TRY(recorded, read_failures(options.run_dir));
+  Json list = Json::array();
+  std::string text = recorded.empty() ? "no failure is recorded\n" : "";
+  for (RecordedFailure& one : recorded) {
+    Classification found = classify(one.evidence, rules);
+    const ClassifiedFailure failure{std::move(one), std::move(found)};
+    list.push_back(failure_json(failure, rules));
+    text += (text.empty() ? "" : "\n") + failure_text(failure, rules);
+  }
+  const auto replace = Json::error_handler_t::replace;
+  io.out << (options.json ? Json{{"failures", list}}.dump(2, ' ', false, replace) + "\n" : text);
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "goodput/forecast.h"
+
+namespace trireme {
+
+// A forecast as `trireme plan --failures --json` prints it and as the page of the plan shows it.
+nlohmann::ordered_json goodput_json(const GoodputForecast& forecast,
+                                    std::optional<double> price_per_hour);
+
+}  // namespace trireme

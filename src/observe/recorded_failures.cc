@@ -1,0 +1,124 @@
+#include "observe/recorded_failures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/bounded_json.h"
+
+namespace trireme {
+namespace {
+
+// The number behind `words` in a text.
+std::optional<int> number_behind(std::string_view text, std::string_view words) {
+  const size_t at = text.find(words);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = text.substr(at + words.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  return number;
+}
+
+// The rank before `words`, such as that of "rank 3 does not answer".
+int rank_before(std::string_view text, std::string_view words) {
+  const size_t at = text.find(words);
+  if (at == std::string_view::npos) return -1;
+  const size_t begin = text.rfind("rank ", at);
+  if (begin == std::string_view::npos) return -1;
+  const std::optional<int> rank = number_behind(text.substr(begin, at - begin), "rank ");
+  return rank.value_or(-1);
+}
+
+// What the agent has seen of the end of the process, as leader.cc words it.
+void read_end(std::string_view text, FailureEvidence& evidence) {
+  evidence.exit_code = number_behind(text, "ended with exit code ");
+  evidence.signal = number_behind(text, "killed by signal ").value_or(0);
+}
+
+// Counters that a run may have recorded beside its words.
+void read_counters(const nlohmann::json& line, FailureEvidence& evidence) {
+  evidence.oom_kills = line.value("oom_kills", int64_t{0});
+  evidence.disk_errors = line.value("disk_errors", int64_t{0});
+  evidence.network_errors = line.value("network_errors", int64_t{0});
+  evidence.memory_errors = line.value("memory_errors", int64_t{0});
+  evidence.device_errors = line.value("device_errors", int64_t{0});
+  evidence.throttled_ms = line.value("throttled_ms", int64_t{0});
+  evidence.nonfinite_steps = line.value("nonfinite_steps", int64_t{0});
+  if (line.contains("kernel"))
+    evidence.kernel_lines = line.at("kernel").get<std::vector<std::string>>();
+  if (line.contains("peers"))
+    evidence.peers_words = line.at("peers").get<std::vector<std::string>>();
+}
+
+// Throws nlohmann::json::exception if a key has another type.
+RecordedFailure failure_of(const nlohmann::json& line) {
+  RecordedFailure failure;
+  failure.number = line.value("number", int64_t{0});
+  failure.epoch = line.value("epoch", int64_t{0});
+  failure.step = line.value("step", int64_t{0});
+  failure.time_s = line.value("time", 0.0);
+  failure.detected_ms = line.value("detected_ms", 0.0);
+  failure.rank = line.value("rank", -1);
+  failure.host = line.value("host", "");
+  failure.cause = line.value("cause", "");
+  FailureEvidence& evidence = failure.evidence;
+  evidence.kind = line.value("kind", line.value("class", ""));
+  evidence.last_words = failure.cause;
+  read_end(line.value("evidence", ""), evidence);
+  read_counters(line, evidence);
+  failure.suspect = rank_before(failure.cause, " does not answer");
+  return failure;
+}
+
+}  // namespace
+
+Result<std::vector<RecordedFailure>> failures_of_metrics(std::string_view text,
+                                                         const std::string& path) {
+  std::vector<RecordedFailure> failures;
+  size_t begin = 0;
+  for (int64_t number = 1; begin < text.size(); ++number) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string_view::npos) break;
+    const std::string_view line_text = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto refuse = [&](const char* why) {
+      return damaged(fmt::format("{}:{}: {}; the lines of a run are JSON objects, each whole", path,
+                                 number, why));
+    };
+    if (!line_text.starts_with('{') || !line_text.ends_with('}')) return refuse("not whole");
+    if (line_text.find(R"("event":"failure")") == std::string_view::npos) continue;
+    Result<nlohmann::json> line = parse_bounded_json(line_text);
+    if (!line.ok() || !line->is_object()) return refuse("not a JSON object");
+    try {
+      if (line->value("event", "") == "failure") failures.push_back(failure_of(*line));
+    } catch (const nlohmann::json::exception&) {
+      return refuse("a key of the failure has another type");
+    }
+  }
+  return failures;
+}
+
+Status add_failures_of_agent(std::string_view text, const std::string& path,
+                             std::vector<RecordedFailure>& failures) {
+  Result<nlohmann::json> json = parse_bounded_json(text);
+  if (!json.ok()) return with_context(json.error(), path);
+  try {
+    for (const nlohmann::json& line : json->at("failures")) {
+      RecordedFailure failure = failure_of(line);
+      const bool is_known =
+          std::any_of(failures.begin(), failures.end(), [&](const RecordedFailure& other) {
+            return other.number == failure.number && other.time_s == failure.time_s;
+          });
+      if (!is_known) failures.push_back(std::move(failure));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return damaged(path + ": a key of a failure is missing or of another type");
+  }
+  return Done{};
+}
+
+}  // namespace trireme
