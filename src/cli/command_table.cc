@@ -210,6 +210,9 @@ Command status_command() {
   auto options = std::make_shared<StatusOptions>();
   return {.name = "status",
           .summary = "Print the ranks, epoch, step and failures of a run of trireme launch.",
+          .details =
+              "It reads the folder of the run, in which the launcher reports every second. Any "
+              "host that sees this folder can call it; no connection to the job is needed.",
           .arguments = {run_dir_argument(options->run_dir)},
           .options = {json_option(options->json),
                       {.name = "watch",

@@ -95,7 +95,9 @@ for loss in 1 2; do
   kill -KILL "${pids[loss - 1]}"
   if ((loss == 2)); then
     for shard in "$(newest_in_memory)"/*.safetensors; do
-      printf x | dd of="$shard" bs=1 seek=3000 conv=notrunc 2>/dev/null
+      # In the last tensor: damage of the header would be noticed when the checkpoint is opened.
+      printf damaged | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 9)) conv=notrunc \
+        2>/dev/null
     done
   fi
   kill -CONT $agent

@@ -72,6 +72,20 @@ TEST(Joining, AWrongOrMissingSecretIsRefusedAndLogged) {
   EXPECT_NE(log.find("refused 127.0.0.1:"), std::string::npos) << log;
 }
 
+// Somebody at the address of the rendezvous says welcome, but does not know the secret.
+TEST(Joining, AWelcomeWithoutAProofIsNotTrusted) {
+  const Deadline deadline = Deadline::after(5);
+  const Result<Socket> listener = listen_at("127.0.0.1:0");
+  Result<Socket> rank = connect_to(own_address(*listener), deadline);
+  Result<Socket> impostor = Socket();
+  while (!impostor->is_open()) impostor = accept_from(*listener);
+  const Answer answer{.verdict = Verdict::Welcome};
+  ASSERT_TRUE(send_all(*impostor, bytes_of(Hello{}), deadline).ok());
+  ASSERT_TRUE(send_all(*impostor, bytes_of(answer), deadline).ok());
+  const std::string why = refusal(greet(*rank, "right", {.rank = 0, .epoch = 1}, deadline));
+  EXPECT_NE(why.find("so it is not trusted"), std::string::npos) << why;
+}
+
 TEST(Joining, ARankOfAnotherEpochOrPlaceIsRefused) {
   Gathering gathering(1, 5, 7);
   TcpPlace place = gathering.place(0, 1);

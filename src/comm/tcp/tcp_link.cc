@@ -161,7 +161,8 @@ void TcpLink::land_buffered() {
   end_landing(bytes);
 }
 
-// Reads payload to its place, and what comes behind it into the buffer.
+// Reads payload to its place, and what comes behind it into the buffer. Behind payload this is only
+// the next head: if it announces more payload, that is not copied twice.
 bool TcpLink::read_some() {
   if (in_begin_ == in_end_) {
     in_begin_ = in_end_ = 0;
@@ -172,8 +173,8 @@ bool TcpLink::read_some() {
   const bool is_copied = landing_ != nullptr && landing_->transfer->landing == Landing::Copy;
   std::byte* target = is_copied ? landing_->transfer->target + landing_->moved
                                 : staging_.data() + (landing_bytes_ - landing_left_);
-  const std::array parts = {part(target, landing_left_),
-                            part(in_.data() + in_end_, kBufferBytes - in_end_)};
+  const int64_t behind = landing_left_ > 0 ? kHeadBytes : kBufferBytes - in_end_;
+  const std::array parts = {part(target, landing_left_), part(in_.data() + in_end_, behind)};
   const int64_t got =
       stream_->read(landing_left_ > 0 ? std::span(parts) : std::span(parts).subspan(1));
   const int64_t landed = std::min(got, landing_left_);
