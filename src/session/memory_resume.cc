@@ -299,6 +299,7 @@ Result<MemoryCheckpoint> MemoryResume::take_newest() {
 }
 
 void MemoryResume::remove_folder() const {
+  if (ranks_ == nullptr) return;
   std::error_code ignored;
   if (is_keeper()) fs::remove_all(folder_, ignored);
 }
