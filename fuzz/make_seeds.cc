@@ -18,6 +18,7 @@
 #include "agent/rank_link.h"
 #include "base/check.h"
 #include "checkpoint/checkpoint_index.h"
+#include "checkpoint/hosts_record.h"
 #include "comm/tcp/wire.h"
 #include "data/foreign_token_file.h"
 #include "data/token_file_writer.h"
@@ -177,6 +178,18 @@ void add_models(Seeds& seeds, const ScratchFolder& scratch) {
   seeds.add("checkpoint_index_fuzz", read_plainly(checkpoint + "/index.json"), "\x01");
   seeds.add("checkpoint_index_fuzz", read_plainly(checkpoint + "/index.json"),
             std::string(1, '\0'));
+  const HostsRecord record{.step = 12,
+                           .job = 5,
+                           .epoch = 2,
+                           .own = 1,
+                           .num_data = 2,
+                           .num_parity = 1,
+                           .index_checksum = 7,
+                           .hosts = {{"a", {0, 1}}, {"b", {2}}, {"c", {3}}}};
+  seeds.add("hosts_record_fuzz", print_hosts_record(record), std::string(1, '\0'));
+  seeds.add("hosts_record_fuzz", "0 .11 .01", "\x01");
+  seeds.add("hosts_record_fuzz", "shard-00000-000.safetensors 0 64\n", "\x02");
+  for (const char* parity : {"auto", "none", "4+2"}) seeds.add("hosts_record_fuzz", parity, "\x03");
 }
 
 void add_configurations(Seeds& seeds) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "agent/agent_channel.h"
+#include "agent/memory_folder.h"
 #include "agent/own_host.h"
 #include "agent/remote_host.h"
 #include "agent/taken_signals.h"
@@ -30,9 +31,13 @@ class AgentShift {
     Dismissed,   // by the leader, or by a second signal
     LeaderLost,  // it has not answered for too long
   };
-  AgentShift(const HostAgentOptions& options, const TakenSignals& signals, SharedJobPage& page,
-             Socket socket)
-      : options_(options), signals_(signals), page_(page), channel_(std::move(socket)) {}
+  AgentShift(const HostAgentOptions& options, const TakenSignals& signals,
+             const std::string& memory_folder, SharedJobPage& page, Socket socket)
+      : options_(options),
+        signals_(signals),
+        memory_folder_(memory_folder),
+        page_(page),
+        channel_(std::move(socket)) {}
 
   Result<End> run();
 
@@ -50,6 +55,7 @@ class AgentShift {
 
   const HostAgentOptions& options_;
   const TakenSignals& signals_;
+  const std::string& memory_folder_;
   SharedJobPage& page_;
   AgentChannel channel_;
   std::optional<OwnHost> ranks_;  // once the leader has named their command
@@ -85,6 +91,7 @@ Status AgentShift::begin(const AgentWelcome& welcome) {
                     welcome.folder, options_.name, std::strerror(errno)));
   }
   ranks_.emplace(options_.name, welcome.command, page_, signals_.before());
+  ranks_->set_memory_folder(memory_folder_);
   return Done{};
 }
 
@@ -232,13 +239,17 @@ Result<AgentShift::End> AgentShift::run() {
 
 Status run_host_agent(const HostAgentOptions& options) {
   const TakenSignals signals;
+  // It outlives the ranks and a lost leader. Ranks without one keep no checkpoints in memory.
+  const Result<MemoryFolder> memory = MemoryFolder::make();
+  if (!memory.ok() && options.log) options.log(memory.error().message);
+  const std::string memory_folder = memory.ok() ? memory->path() : "";
   while (true) {
     const Deadline deadline = Deadline::after(options.patience_s);
     TRIREME_TRY(page, SharedJobPage::make());
     TRIREME_TRY(socket, connect_to(options.leader, deadline));
     const Hello hello{.purpose = Purpose::Agent};
     TRIREME_TRY_DONE(greet(socket, options.secret, hello, Deadline::after(kGreetS)));
-    AgentShift shift(options, signals, page, std::move(socket));
+    AgentShift shift(options, signals, memory_folder, page, std::move(socket));
     TRIREME_TRY(end, shift.run());
     if (end == AgentShift::End::Dismissed) return Done{};
     if (options.log) options.log("the leader is lost; this host joins again if it comes back");

@@ -29,6 +29,7 @@ void for_each_number(Page& page, const Visit& visit) {
   visit(page.furthest_step, false);
   visit(page.furthest_ns, true);
   visit(page.begun_ns, true);
+  visit(page.job, false);
   visit(page.trained_epoch, false);
   visit(page.first_step_ns, true);
   visit(page.told_failures, false);

@@ -21,6 +21,7 @@ struct JobPage {
   std::atomic<int64_t> furthest_step;   // greatest `step` so far
   std::atomic<int64_t> furthest_ns;     // when it was done, or when the next step could begin
   std::atomic<int64_t> begun_ns;        // when training was ready for the first time
+  std::atomic<int64_t> job;             // a number that no other job has, set with begun_ns
   std::atomic<uint64_t> trained_epoch;  // the newest epoch that has done a step
   std::atomic<int64_t> first_step_ns;   // the end of its first step
   std::atomic<int64_t> told_failures;   // number of failures that are in metrics.jsonl
@@ -34,7 +35,7 @@ struct JobPage {
 
 // The values of a page that rank 0 writes, for the page of another host.
 struct PageValues {
-  std::array<int64_t, 11> numbers = {};
+  std::array<int64_t, 12> numbers = {};
   int32_t measured_bytes = 0;
   int32_t reserved = 0;
   std::array<std::byte, 512> measured = {};

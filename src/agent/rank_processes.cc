@@ -109,7 +109,7 @@ Status wait_for_agents(const RankProcesses& processes, JobHosts& hosts,
 // Makes the hosts of a job on several hosts ready.
 Status gather_hosts(const RankProcesses& processes, const std::string& secret,
                     const SharedJobPage& page, const TakenSignals& signals, JobHosts& hosts,
-                    Socket listener) {
+                    Socket listener, const std::string& memory_folder) {
   const OtherHosts& others = processes.others;
   const std::string address = own_address(listener);
   hosts.open(Reception(std::move(listener), secret, processes.log),
@@ -117,8 +117,9 @@ Status gather_hosts(const RankProcesses& processes, const std::string& secret,
   for (const NamedHost& host : others.named) {
     const int slots = host.slots > 0 ? host.slots : usual_slots(processes);
     if (is_this_host(processes, host.name)) {
-      hosts.add(std::make_unique<OwnHost>(host.name, processes.command, page, signals.before()),
-                slots);
+      auto here = std::make_unique<OwnHost>(host.name, processes.command, page, signals.before());
+      here->set_memory_folder(memory_folder);
+      hosts.add(std::move(here), slots);
     } else {
       hosts.expect(host.name, slots);
     }
@@ -139,7 +140,7 @@ Result<RanksEnd> run_rank_processes(const RankProcesses& processes) {
   const TakenSignals signals;
   TRIREME_TRY(page, SharedJobPage::make());
   std::optional<MemoryFolder> memory;
-  if (processes.keeps_memory_folder && !others.any()) {
+  if (processes.keeps_memory_folder) {
     TRIREME_TRY(folder, MemoryFolder::make());
     memory.emplace(std::move(folder));
   }
@@ -150,7 +151,8 @@ Result<RanksEnd> run_rank_processes(const RankProcesses& processes) {
     TRIREME_TRY(listener, listen_for_agents(processes));
     interface = own_address(listener);
     interface.resize(interface.rfind(':'));
-    TRIREME_TRY_DONE(gather_hosts(processes, secret, page, signals, hosts, std::move(listener)));
+    TRIREME_TRY_DONE(gather_hosts(processes, secret, page, signals, hosts, std::move(listener),
+                                  memory ? memory->path() : ""));
   } else {
     auto here =
         std::make_unique<OwnHost>(processes.host, processes.command, page, signals.before());

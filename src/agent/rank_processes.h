@@ -53,7 +53,7 @@ struct RankProcesses {
   // File for the JobStatus, once training has begun; "": none.
   std::string status_file = {};
   OtherHosts others = {};
-  bool keeps_memory_folder = false;  // for the checkpoints of the ranks, on this host alone
+  bool keeps_memory_folder = false;  // for the checkpoints of the ranks, on every host
 };
 
 // The result of a job, after all its ranks have ended.

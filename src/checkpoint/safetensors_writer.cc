@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
-// Bytes are hashed and written while they are in the cache.
-constexpr size_t kChunk = size_t{1} << 20;
+// Bytes are hashed and written while they are in the cache of a core.
+constexpr size_t kChunk = size_t{256} << 10;
 
 }  // namespace
 

@@ -155,7 +155,8 @@ Status rename_into_place(const std::string& temporary, const std::string& path) 
 
 Status write_index(const std::string& folder, const CheckpointInfo& info,
                    std::span<const AttachedFile> attached, std::span<const IndexPart> parts,
-                   Progress* progress) {
+                   const SaveOptions& options) {
+  Progress* const progress = options.progress;
   CheckpointIndex index{.info = info};
   for (const IndexPart& part : parts) TRIREME_TRY_DONE(merge_index_part(index.contents, part));
   TRIREME_TRY_DONE(check_coverage(index.contents));
@@ -164,7 +165,9 @@ Status write_index(const std::string& folder, const CheckpointInfo& info,
     index.attached[file.name] = {.bytes = static_cast<int64_t>(file.content.size()),
                                  .checksum = hash64(file.content)};
   }
-  return write_file_atomically(folder + "/index.json", print_index(index), progress);
+  const std::string text = print_index(index);
+  if (options.on_index) TRIREME_TRY_DONE(options.on_index(text));
+  return write_file_atomically(folder + "/index.json", text, progress);
 }
 
 }  // namespace
@@ -182,6 +185,22 @@ Result<std::string> begin_checkpoint(const std::string& root, int64_t step,
   return folder;
 }
 
+std::string shard_file_name(int rank, int number) {
+  return fmt::format("shard-{:05}-{:03}.safetensors", rank, number);
+}
+
+int64_t shard_bytes(std::span<const TensorPiece> pieces) {
+  const auto shards = group_into_shards(pieces, INT64_MAX);
+  if (shards.empty()) return 0;
+  std::vector<SafetensorsSpec> specs;
+  int64_t bytes = 0;
+  for (const ShardPiece& piece : shards.front()) {
+    specs.push_back(piece.spec);
+    bytes += piece.spec.bytes();
+  }
+  return bytes + int64_t(print_safetensors_header(specs, {}).size());
+}
+
 Result<IndexPart> write_shards(const std::string& folder, int rank,
                                std::span<const TensorPiece> pieces, const SaveOptions& options) {
   IndexPart part;
@@ -194,7 +213,7 @@ Result<IndexPart> write_shards(const std::string& folder, int rank,
   }
   int number = 0;
   for (const auto& shard : group_into_shards(pieces, options.max_shard_bytes)) {
-    const std::string file = fmt::format("shard-{:05}-{:03}.safetensors", rank, number++);
+    const std::string file = shard_file_name(rank, number++);
     TRIREME_TRY_DONE(write_shard(folder, file, shard, part, options));
   }
   return part;
@@ -206,7 +225,7 @@ Result<std::string> commit_checkpoint(const std::string& folder, const Checkpoin
                                       const SaveOptions& options) {
   const fs::path root = fs::path(folder).parent_path();
   const std::string path = (root / step_folder_name(info.step)).string();
-  Status status = write_index(folder, info, attached, parts, options.progress);
+  Status status = write_index(folder, info, attached, parts, options);
   if (status.ok()) status = sync_folder(folder, options.progress);
   const ShownCall call(options.progress, "rename", path);
   if (status.ok()) status = rename_into_place(folder, path);

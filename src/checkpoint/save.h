@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,8 @@ struct SaveOptions {
   int64_t max_shard_bytes = int64_t{4} << 30;       // a larger piece has its own shard
   Progress* progress = nullptr;                     // shows every call that may take long
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
+  // Called by commit_checkpoint with the text of the index, before the folder gets its name.
+  std::function<Status(const std::string& index)> on_index = {};
 };
 
 // Several ranks save a checkpoint as follows:
@@ -56,6 +59,12 @@ struct SaveOptions {
 // one. Returns the path of the temporary folder.
 Result<std::string> begin_checkpoint(const std::string& root, int64_t step,
                                      const SaveOptions& options = {});
+
+// The name of a shard of a rank, from 0.
+std::string shard_file_name(int rank, int number);
+// The length of the file that write_shards makes of the pieces if they all lie in one shard; 0 if
+// it makes none.
+int64_t shard_bytes(std::span<const TensorPiece> pieces);
 
 // Writes the pieces into shard files of this rank and syncs each file.
 Result<IndexPart> write_shards(const std::string& folder, int rank,

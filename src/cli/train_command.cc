@@ -133,8 +133,8 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   }
   if (loaded.config.checkpoint.memory_every > 0 && io.launch.memory_folder.empty() &&
       io.launch.is_first()) {
-    io.err << "warning: checkpoint.memory_every has no effect: only trireme launch on one host "
-              "keeps checkpoints in memory\n";
+    io.err << "warning: checkpoint.memory_every has no effect: only trireme launch keeps "
+              "checkpoints in memory\n";
   }
   install_stop_handlers();
   TrainProgress progress(io);

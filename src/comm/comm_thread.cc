@@ -27,6 +27,7 @@ CommThread::~CommThread() {
 }
 
 void CommThread::ensure_started() {
+  const std::lock_guard lock(mutex_);  // any thread of the rank may make the first call
   if (!thread_.joinable()) thread_ = backend_.start_thread([this] { live(); });
 }
 

@@ -129,4 +129,8 @@ void Group::abort(const std::string& why) {
   context_.backend.fabric().abort(context_.backend.rank(), why);
 }
 
+void Group::abort_for(int member, const std::string& why) {
+  context_.backend.fabric().abort(shape_.members[size_t(member)], why);
+}
+
 }  // namespace trireme

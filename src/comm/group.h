@@ -101,6 +101,8 @@ class Group {
 
   // Ends every wait of every rank of the world with CommError(why).
   void abort(const std::string& why);
+  // The same if another member is the one that has failed.
+  void abort_for(int member, const std::string& why);
 
   // Payload that this rank has sent and received, without headers and without copies to itself.
   Traffic traffic(Collective collective) const;

@@ -32,6 +32,8 @@ void throw_first_error(const Fabric& fabric) {
   throw RankError(fabric.first_failed_rank(), error);
 }
 
+void World::abort(const std::exception& cause) { abort_with(backend_.fabric(), rank(), cause); }
+
 World::World(Backend& backend, const WorldOptions& options)
     : backend_(backend), context_(backend, options), group_(context_, world_shape(backend)) {}
 

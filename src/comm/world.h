@@ -34,6 +34,8 @@ class World {
   // stop.
   bool aborted() { return backend_.fabric().aborted(); }
   void abort(const std::string& why) { backend_.fabric().abort(rank(), why); }
+  // Ends all ranks because this one has thrown.
+  void abort(const std::exception& cause);
   const WorldOptions& options() const { return context_.options; }
 
  private:

@@ -193,6 +193,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   needs.num_ahead = rank.num_ahead;
   needs.num_unit_slots = rank.num_unit_slots;
   needs.snapshot_bytes = rank.snapshot_bytes;
+  if (wants_memory_checkpoints(plan.config)) needs.move_bytes = kMoveBufferBytes;
   rank.memory = plan_memory(rank.program, rank.eval_program, needs);
 }
 

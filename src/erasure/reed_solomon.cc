@@ -54,6 +54,16 @@ void check_lengths(std::span<const Block> blocks, int num_blocks) {
 
 }  // namespace
 
+void add_product(uint8_t coefficient, std::span<const std::byte> from, std::span<std::byte> to) {
+  TRIREME_CHECK(from.size() == to.size() && from.size() <= size_t{1} << 30,
+                "both sides of a product have the same length");
+  unsigned char table[kTableBytes];
+  ec_init_tables(1, 1, &coefficient, table);
+  auto* const in = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(from.data()));
+  auto* out = reinterpret_cast<unsigned char*>(to.data());
+  ec_encode_data_update(int(from.size()), 1, 1, 0, table, in, &out);
+}
+
 ReedSolomon::ReedSolomon(int num_data, int num_parity)
     : k_(num_data), m_(num_parity), matrix_(size_t(num_data) * size_t(num_data + num_parity)) {
   // Every square part of a Cauchy matrix is invertible, so any k blocks determine the others.

@@ -16,6 +16,9 @@ struct Block {
   uint64_t checksum = 0;       // hash64 of the bytes when the group was encoded
 };
 
+// Adds coefficient * from to `to` in GF(2^8), byte by byte. Both have the same length.
+void add_product(uint8_t coefficient, std::span<const std::byte> from, std::span<std::byte> to);
+
 // A systematic Reed-Solomon code over GF(2^8): the data blocks stay as they are, and the contents
 // of any k of the k + m blocks determine all others. Storage grows by the factor 1 + m / k.
 class ReedSolomon {
@@ -35,6 +38,16 @@ class ReedSolomon {
   // More than m such blocks are an error, and then nothing is written. It is also an error if a
   // block does not have its checksum after its recovery.
   Result<std::vector<int>> recover(std::span<Block> blocks, std::span<const int> lost = {}) const;
+
+  // The factor of a data block in a parity block.
+  uint8_t coefficient(int parity, int data) const {
+    return matrix_[size_t((k_ + parity) * k_ + data)];
+  }
+  // The factors of k given blocks, parity blocks counted from k on, whose sum is the block
+  // `wanted`.
+  std::vector<uint8_t> coefficients(std::span<const int> given, int wanted) const {
+    return rows_from(given, std::span(&wanted, 1));
+  }
 
  private:
   ReedSolomon(int num_data, int num_parity);

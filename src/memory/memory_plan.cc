@@ -171,6 +171,9 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
   if (needs.snapshot_bytes > 0) {
     plan.snapshot = add_permanent(plan, "snapshot", MemoryClass::Snapshot, needs.snapshot_bytes);
   }
+  if (needs.move_bytes > 0) {
+    plan.moves = add_permanent(plan, "parity", MemoryClass::Snapshot, needs.move_bytes);
+  }
   add_unit_slots(plan, needs);
   plan.actions = walk_memory(program, needs, false, plan);
   plan.eval_actions = walk_memory(eval_program, needs, true, plan);

@@ -40,6 +40,7 @@ struct MemoryNeeds {
   int num_ahead = 0;           // leading actions that also run before Validate, for the next step
   int num_unit_slots = 2;      // gathered or produced units at one time, where shards are stored
   int64_t snapshot_bytes = 0;  // buffer of a checkpoint that is written beside training; 0: none
+  int64_t move_bytes = 0;      // buffer of the parity of checkpoints in memory; 0: none
 };
 
 // A saved slot of a chunk.
@@ -86,6 +87,7 @@ struct MemoryPlan : MemoryBytes {
   std::vector<ChunkRegions> chunks;
   int scratch = -1, workspace = -1, exchange = -1;
   int snapshot = -1;  // -1: every save waits for the disk
+  int moves = -1;     // -1: no checkpoints are kept in memory
   std::vector<int> message_slots;
   std::vector<int> staging;                // buffers of pieces that lie in a file
   std::vector<ActionMemory> actions;       // one per action of the Program

@@ -199,6 +199,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["snapshot_stall_s"] = number(summary.saves.stall_s);
   json["memory_saves"] = summary.saves.in_memory;
   json["memory_stall_s"] = number(summary.saves.memory_stall_s);
+  json["memory_sent_bytes"] = summary.saves.memory_sent_bytes;
   if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
   if (summary.survived) {
     const SurvivedFailures& survived = *summary.survived;

@@ -131,6 +131,7 @@ struct CheckpointConfig {
   bool asynchronous = true;     // training continues while a checkpoint is written
   std::string fallback_folder;  // "": none
   int64_t memory_every = 0;     // in steps; 0: never
+  std::string parity = "auto";  // see parse_parity
   bool at_end = true;
   double timeout_s = 300.0;  // limit without progress
 };

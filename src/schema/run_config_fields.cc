@@ -333,10 +333,14 @@ void remaining_fields(FieldList& list, RunConfig& config) {
            "folder for checkpoints if the run directory is lost or cannot be written; --resume "
            "auto searches it too; no other run may use it; empty: the run ends in this case");
   list.add("memory_every", config.checkpoint.memory_every, kSpeed,
-           "trireme launch on one host: steps between checkpoints in the memory of the host, from "
-           "which a run resumes if it loses a rank; they need two to three times the bytes of a "
-           "checkpoint in /dev/shm; 0: none; without effect with memory.offload or "
+           "trireme launch: steps between checkpoints in the memory of the hosts, from which a run "
+           "resumes if it loses ranks or hosts; they need two to three times the bytes of a "
+           "checkpoint in /dev/shm, and parity; 0: none; without effect with memory.offload or "
            "parallel.staleness");
+  list.add("parity", config.checkpoint.parity, kSpeed,
+           "trireme launch on several hosts: K+M such as \"4+2\" lets M hosts of every K + M be "
+           "lost without losing a checkpoint in memory, whose bytes grow by M / K; \"1+1\" is a "
+           "copy; \"auto\": 1+1 for two hosts, 2+1 for more; \"none\": a lost host loses them");
   list.add("at_end", config.checkpoint.at_end, kSpeed, "save a checkpoint after the last step");
   list.add("timeout_s", config.checkpoint.timeout_s, kSpeed,
            "longest time in seconds that a rank may save, load or verify without progress while "

@@ -13,6 +13,7 @@
 #include "schema/degree_rules.h"
 #include "schema/mesh_order.h"
 #include "schema/model_rules.h"
+#include "schema/parity_code.h"
 #include "schema/schedule_shape.h"
 #include "schema/sum_tree_rules.h"
 
@@ -274,6 +275,9 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
                   fmt::format("must be a multiple of checkpoint.every = {}", every),
                   fmt::format("try {}", (keep_every / every + 1) * every));
   }
+  const Result<ParityChoice> parity = parse_parity(config.checkpoint.parity);
+  rules.require(parity.ok(), "checkpoint.parity", parity.ok() ? "" : parity.error().message,
+                "try \"auto\"");
   rules.require(config.checkpoint.timeout_s > 0.0, "checkpoint.timeout_s", "must be positive",
                 "try 300.0");
   rules.at_least("run.steps", run.steps, 1);

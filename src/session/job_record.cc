@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 
 #include "base/chrome_trace.h"
 #include "comm/fabric.h"
@@ -17,10 +18,10 @@ JobRecord::JobRecord(const SessionOptions& options, MetricsFile& metrics, std::s
       metrics_(metrics),
       fields_(std::move(run_fields)) {}
 
-void JobRecord::begin(const TrainPosition& position, const std::string& checkpoint,
-                      int64_t joined_ns, int64_t state_ns) {
+void JobRecord::begin(const TrainPosition& position, const ResumePoint& resumed, int64_t joined_ns,
+                      int64_t state_ns) {
   position_ = position.step;
-  checkpoint_ = checkpoint;
+  resumed_ = resumed;
   joined_ns_ = joined_ns;
   state_ns_ = state_ns;
   const int64_t now = steady_now_ns();
@@ -28,6 +29,7 @@ void JobRecord::begin(const TrainPosition& position, const std::string& checkpoi
   page_.step_ns = now;
   if (page_.begun_ns == 0) {
     page_.begun_ns = now;
+    page_.job = int64_t(std::random_device{}() | uint64_t{1} << 32);
     page_.furthest_step = position_;
     page_.furthest_ns = now;
   } else if (position_ >= page_.furthest_step) {  // nothing has to be done again
@@ -39,11 +41,12 @@ void JobRecord::begin(const TrainPosition& position, const std::string& checkpoi
 void JobRecord::write_restart() {
   const auto ms = [&](int64_t at_ns) { return double(at_ns - order_->detected_ns) * 1e-6; };
   std::string fields = fmt::format(
-      "{},\"epoch\":{},\"ranks\":{},\"layout\":\"{}\",\"from\":\"{}\",\"redone_steps\":{},"
+      "{},\"epoch\":{},\"ranks\":{},\"layout\":\"{}\",\"from\":\"{}\",\"checkpoint\":\"{}\","
+      "\"redone_steps\":{},"
       "\"ms\":{{\"detect\":{:.3f},\"classify\":{:.3f},\"epoch\":{:.3f},\"join\":{:.3f},"
       "\"state\":{:.3f},\"first_step\":{:.3f}}}",
-      fields_, epoch_, order_->size, text_of(order_->layout), json_escaped(checkpoint_),
-      std::max<int64_t>(0, page_.furthest_step - position_),
+      fields_, epoch_, order_->size, text_of(order_->layout), resumed_.from,
+      json_escaped(resumed_.name), std::max<int64_t>(0, page_.furthest_step - position_),
       double(order_->detected_ns - order_->lost_step_ns) * 1e-6, ms(order_->classified_ns),
       ms(order_->made_ns), ms(joined_ns_), ms(state_ns_), ms(page_.first_step_ns));
   metrics_.write_survived(order_->failures, position_, fields);

@@ -8,6 +8,7 @@
 #include "agent/rank_link.h"
 #include "observe/metrics.h"
 #include "observe/summary.h"
+#include "session/resume.h"
 #include "train/observer.h"
 #include "train/trainer.h"
 
@@ -22,7 +23,7 @@ class JobRecord : public RunObserver {
  public:
   JobRecord(const SessionOptions& options, MetricsFile& metrics, std::string run_fields);
   // The state of `position` is loaded, from a checkpoint or from nothing.
-  void begin(const TrainPosition& position, const std::string& checkpoint, int64_t joined_ns,
+  void begin(const TrainPosition& position, const ResumePoint& resumed, int64_t joined_ns,
              int64_t state_ns);
   void on_step(const StepReport& report) override;
   void on_checkpoint(const CheckpointReport& report) override;
@@ -35,7 +36,7 @@ class JobRecord : public RunObserver {
   const std::optional<EpochOrder>& order_;
   MetricsFile& metrics_;
   std::string fields_;
-  std::string checkpoint_;
+  ResumePoint resumed_;
   int64_t position_ = 0;
   int64_t joined_ns_ = 0;
   int64_t state_ns_ = 0;

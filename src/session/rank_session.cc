@@ -19,6 +19,7 @@
 #include "observe/write_trace.h"
 #include "planner/diagnose_run.h"
 #include "planner/plan_warnings.h"
+#include "schema/parity_code.h"
 #include "schema/run_config_text.h"
 #include "session/first_steps.h"
 #include "session/job_record.h"
@@ -72,20 +73,22 @@ double RankSession::peak_flops() const {
 }
 
 Result<TrainPosition> RankSession::start() {
-  TRIREME_TRY(intact, agree_on_intact(world_, options_, checkpoint_folder_));
-  checkpoint_folder_ = std::move(intact);
-  if (checkpoint_folder_.empty()) {
+  MemoryResume memory(world_, options_, engine_);
+  TRIREME_TRY(resumed, agree_on_resume(world_, options_, memory));
+  resumed_ = std::move(resumed);
+  if (resumed_.folder.empty()) {
     engine_.init_params(plan_.config.run.seed);
     return TrainPosition{};
   }
-  TRIREME_TRY(checkpoint, Checkpoint::open(checkpoint_folder_));
+  TRIREME_TRY(checkpoint, Checkpoint::open(resumed_.folder));
   TRIREME_TRY(changes, changes_since(checkpoint, plan_));
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
+  memory.remove_folder();
   if (!changes.empty() && position.step > 0) {  // a checkpoint of step 0 holds only weights
-    tell(fmt::format("resuming from {} with other settings: {}", checkpoint.folder(), changes));
+    tell(fmt::format("resuming from {} with other settings: {}", resumed_.name, changes));
   }
   if (checkpoint.info().data_identity != data_.identity) {
-    tell(checkpoint.folder() +
+    tell(resumed_.name +
          " was written with other training data: the run continues with the data "
          "of this configuration");
   }
@@ -189,8 +192,19 @@ Status RankSession::write_plan_files() {
                                plan_json(plan_, predictions_, hardware_), &progress());
 }
 
+MemoryTier RankSession::memory_tier() const {
+  const RunConfig& config = plan_.config;
+  MemoryTier tier{.place = {host_name(), options_.memory_folder},
+                  .epoch = options_.place ? options_.place->epoch : 1,
+                  .parity = parse_parity(config.checkpoint.parity).value(),
+                  .timeout_s = config.run.comm_timeout_s};
+  if (options_.link != nullptr) tier.job = uint64_t(options_.link->page().job.load());
+  return tier;
+}
+
 SaveRequest RankSession::save_request(const TrainPosition& position) {
-  if (attached_.empty() && is_first()) {
+  const bool is_keeper = is_first() || !options_.memory_folder.empty();
+  if (attached_.empty() && is_keeper) {
     attached_.push_back({"config.resolved.toml", resolved_toml(plan_.config)});
     if (data_.tokenizer != nullptr) attached_.push_back({"tokenizer.json", data_.tokenizer_json});
   }
@@ -259,6 +273,7 @@ Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& posit
     return end;
   } catch (const std::exception& error) {
     note(error.what());
+    world_.abort(error);  // with this cause, before a save in memory gives up
     throw;
   }
 }
@@ -267,7 +282,7 @@ Status RankSession::open_records(const TrainPosition& position, Records& records
   const RunSection& run = plan_.config.run;
   const std::string path = options_.out_dir + "/metrics.jsonl";
   const std::string fields = run_fields(options_, plan_);
-  const bool is_fresh = checkpoint_folder_.empty();
+  const bool is_fresh = resumed_.folder.empty();
   TRIREME_TRY(metrics, options_.order
                            ? MetricsFile::resume_after_failure(path, position.step, fields)
                        : is_fresh ? MetricsFile::create(path, fields)
@@ -316,7 +331,7 @@ Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position)
   const std::string message = fmt::format(
       "{} is of step {} and run.steps = {}: nothing is left to train; raise run.steps "
       "to train longer",
-      checkpoint_folder_, position.step, plan_.config.run.steps);
+      resumed_.name, position.step, plan_.config.run.steps);
   if (options_.resume == ResumeMode::Path) return Error{ErrorKind::Usage, message};
   tell(message);
   steps_->begin(position);
@@ -371,7 +386,7 @@ Result<SessionResult> RankSession::run() {
                      .must_stop = [this] { return folder_.must_stop() || is_epoch_wanted(); },
                      .trace = &trace,
                      .observers = records.observers};
-  if (!options_.memory_folder.empty()) {
+  if (wants_memory_checkpoints(plan_.config) && options_.link != nullptr) {
     parts.memory_request = [this](const TrainPosition& at) {
       SaveRequest request = save_request(at);
       request.root = options_.memory_folder;
@@ -390,10 +405,11 @@ Result<SessionResult> RankSession::run() {
     parts.observers.push_back(&*first_steps);
   }
   steps_->begin(position);
+  if (records.job) records.job->begin(position, resumed_, joined_ns_, state_ns);
+  parts.memory = memory_tier();  // once the job has its number
   TRIREME_TRY(trainer, Trainer::make(std::move(parts),
                                      [this](const TrainPosition& at) { return save_request(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
-  if (records.job) records.job->begin(position, checkpoint_folder_, joined_ns_, state_ns);
   const int64_t begin_ns = monotonic_ns();
   const std::optional<CpuTimes> cpu_before = load_.read();
   TRIREME_TRY(end, train(trainer, position, records.metrics ? &*records.metrics : nullptr));

@@ -14,6 +14,7 @@
 #include "observe/metrics.h"
 #include "predict/op_times.h"
 #include "predict/predict.h"
+#include "session/resume.h"
 #include "session/retention_thread.h"
 #include "session/run_folder.h"
 #include "session/session.h"
@@ -29,7 +30,6 @@ struct SessionParts {
   const SessionOptions& options;
   const RunPlan& plan;
   const KernelChoice& choice;
-  const std::string& checkpoint_folder;  // checkpoint to resume from; "": a fresh start
   RunFolder& folder;
   const CpuLoad& load;
   int64_t joined_ns = 0;  // when the ranks have met
@@ -58,7 +58,6 @@ class RankSession {
       : options_(parts.options),
         plan_(parts.plan),
         choice_(parts.choice),
-        checkpoint_folder_(parts.checkpoint_folder),
         folder_(parts.folder),
         load_(parts.load),
         joined_ns_(parts.joined_ns),
@@ -98,6 +97,7 @@ class RankSession {
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
   SaveRequest save_request(const TrainPosition& position);
+  MemoryTier memory_tier() const;
   // Reports a file that could not be written. That does not end the run, because its weights are
   // saved.
   void warn(const Status& report) const;
@@ -116,7 +116,7 @@ class RankSession {
   const SessionOptions& options_;
   const RunPlan& plan_;
   const KernelChoice& choice_;
-  std::string checkpoint_folder_;
+  ResumePoint resumed_;
   RunFolder& folder_;
   const CpuLoad& load_;
   int64_t joined_ns_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "checkpoint/load.h"
 #include "comm/gather_text.h"
@@ -24,8 +25,7 @@ Result<LatestCheckpoint> newest(const SessionOptions& options, int64_t damaged_s
   const int64_t before_step = std::min(options.before_step, damaged_step);
   bool had_others = before_step != INT64_MAX;
   for (const std::string& root : checkpoint_roots(options)) {
-    const bool is_of_this_job = root == options.memory_folder;
-    TRIREME_TRY(latest, find_latest_checkpoint(root, is_of_this_job ? damaged_step : before_step));
+    TRIREME_TRY(latest, find_latest_checkpoint(root, before_step));
     for (const std::string& skipped : latest.skipped) {
       tell(options, "skipping a damaged checkpoint: " + skipped);
       had_others = true;
@@ -41,32 +41,44 @@ Result<LatestCheckpoint> newest(const SessionOptions& options, int64_t damaged_s
   return newest;
 }
 
-// Returns the newest intact checkpoint, searching backwards from `folder`.
-Result<std::string> newest_intact(const SessionOptions& options, std::string folder,
-                                  Progress& progress) {
-  while (true) {
-    TRIREME_TRY(checkpoint, Checkpoint::open(folder));
-    const std::vector<std::string> problems = checkpoint.verify(options.host.num_cores, &progress);
-    if (problems.empty()) return folder;
-    tell(options, "skipping a damaged checkpoint: " + problems.front());
-    TRIREME_TRY(earlier, newest(options, checkpoint.info().step));
-    folder = std::move(earlier.path);
-  }
+// What rank 0 finds on disk.
+Result<LatestCheckpoint> newest_on_disk(const SessionOptions& options) {
+  if (options.resume == ResumeMode::Auto) return newest(options, INT64_MAX);
+  TRIREME_TRY(folder, find_resume_folder(options));
+  LatestCheckpoint found;
+  if (folder.empty()) return found;
+  TRIREME_TRY(checkpoint, Checkpoint::open(folder));
+  found.path = folder;
+  found.step = checkpoint.info().step;
+  return found;
+}
+
+// True if the checkpoint may be used. Otherwise `found` becomes the one before it.
+Result<bool> is_intact(const SessionOptions& options, Progress& progress, LatestCheckpoint& found) {
+  if (options.resume != ResumeMode::Auto || found.path.empty()) return true;
+  TRIREME_TRY(checkpoint, Checkpoint::open(found.path));
+  const std::vector<std::string> problems = checkpoint.verify(options.host.num_cores, &progress);
+  if (problems.empty()) return true;
+  tell(options, "skipping a damaged checkpoint: " + problems.front());
+  TRIREME_TRY(earlier, newest(options, checkpoint.info().step));
+  found = std::move(earlier);
+  return false;
+}
+
+// The step of what rank 0 has found, on all ranks; -1 if it has found nothing.
+int64_t shared_step(World& world, const Result<LatestCheckpoint>& disk) {
+  int64_t step = disk.ok() ? disk->step : -1;
+  world.group().monitored_barrier();
+  world.group().broadcast({&step, DType::I64, Shape{1}}, 0);
+  return step;
 }
 
 }  // namespace
-
-bool has_memory_checkpoint(const SessionOptions& options) {
-  if (options.memory_folder.empty()) return false;
-  const Result<LatestCheckpoint> latest = find_latest_checkpoint(options.memory_folder);
-  return latest.ok() && !latest->path.empty();
-}
 
 std::vector<std::string> checkpoint_roots(const SessionOptions& options) {
   std::vector<std::string> roots = {options.out_dir + "/checkpoints"};
   const std::string& fallback = options.config.checkpoint.fallback_folder;
   if (!fallback.empty()) roots.push_back(fallback + "/checkpoints");
-  if (!options.memory_folder.empty()) roots.push_back(options.memory_folder);
   return roots;
 }
 
@@ -91,17 +103,33 @@ Result<std::string> find_resume_folder(const SessionOptions& options) {
   return options.resume_path;
 }
 
-Result<std::string> agree_on_intact(World& world, const SessionOptions& options,
-                                    const std::string& folder) {
-  if (options.resume != ResumeMode::Auto || folder.empty()) return folder;
-  std::string intact;
-  if (world.rank() == 0) {
-    Result<std::string> found = newest_intact(options, folder, world.group().progress());
-    if (!found.ok()) return found.error();  // ends the other ranks with this error
-    intact = std::move(*found);
+Result<ResumePoint> agree_on_resume(World& world, const SessionOptions& options,
+                                    MemoryResume& memory) {
+  const bool is_first = world.rank() == 0;
+  Result<LatestCheckpoint> disk = LatestCheckpoint{};
+  if (is_first) disk = newest_on_disk(options);
+  while (true) {
+    if (memory.newest_step() > shared_step(world, disk)) {
+      Result<MemoryCheckpoint> found = memory.take_newest();
+      if (found.ok()) {
+        return ResumePoint{found->folder, found->name, found->is_rebuilt ? "parity" : "memory"};
+      }
+      tell(options, found.error().message);
+      continue;
+    }
+    int64_t is_chosen = 1;
+    if (is_first) {
+      if (!disk.ok()) return disk.error();  // ends the other ranks with this error
+      const Result<bool> intact = is_intact(options, world.group().progress(), *disk);
+      if (!intact.ok()) disk = intact.error();  // an older one may lie in memory
+      is_chosen = intact.ok() && *intact ? 1 : 0;
+    }
+    world.group().monitored_barrier();
+    world.group().broadcast({&is_chosen, DType::I64, Shape{1}}, 0);
+    if (is_chosen == 0) continue;
+    const std::string path = gather_text(world.group(), is_first ? disk->path : "").front();
+    return ResumePoint{path, path, path.empty() ? "start" : "disk"};
   }
-  world.group().monitored_barrier();
-  return gather_text(world.group(), intact).front();
 }
 
 }  // namespace trireme

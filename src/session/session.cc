@@ -236,8 +236,7 @@ void take_order(const EpochOrder& order, SessionOptions& options) {
   options.is_first_process = order.rank == 0;
   const int64_t saved_step = options.link->page().saved_step;
   if (options.resume == ResumeMode::Path) {
-    const bool has_saved = saved_step > 0 || has_memory_checkpoint(options);
-    if (!has_saved) return;
+    if (saved_step <= 0) return;  // agree_on_resume prefers what the job has in memory
     options.before_step = saved_step + 1;
   }
   options.resume = ResumeMode::Auto;
@@ -275,11 +274,9 @@ Result<SessionResult> run_session(const SessionOptions& given) {
 namespace {
 
 EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared) {
-  Result<std::string> checkpoint_folder = find_resume_folder(options);
-  if (!checkpoint_folder.ok()) return {checkpoint_folder.error()};
   const KernelChoice& choice = prepared.choice;
   const RunPlan& plan = prepared.plan;
-  SessionParts parts{options, plan, choice, *checkpoint_folder, prepared.folder, prepared.load};
+  SessionParts parts{options, plan, choice, prepared.folder, prepared.load};
   SessionResult first_result;
   const auto rank = [&](World& world, const MakeSteps& make_steps) {
     if (options.link != nullptr) options.link->tell_joined(options.place->epoch);

@@ -19,6 +19,7 @@ struct SaveCounts {
   double stall_s = 0.0;         // how long training stood still for saves beside it
   int64_t in_memory = 0;        // checkpoints that a MemorySaver has committed
   double memory_stall_s = 0.0;  // how long training stood still for them
+  int64_t memory_sent_bytes = 0;  // what this rank has sent for their parity
 };
 
 // Saves a run, one checkpoint at a time. All ranks call its functions in the same order, between

@@ -275,8 +275,11 @@ void Engine::read_grads(const std::function<void()>& read) {
   memory_.release(slots);
 }
 
-std::span<std::byte> Engine::snapshot_memory() const {
-  const int region = rank_.memory.snapshot;
+std::span<std::byte> Engine::snapshot_memory() const { return bytes_of(rank_.memory.snapshot); }
+
+std::span<std::byte> Engine::move_memory() const { return bytes_of(rank_.memory.moves); }
+
+std::span<std::byte> Engine::bytes_of(int region) const {
   if (region < 0) return {};
   return {static_cast<std::byte*>(memory_.at(region)),
           size_t(rank_.memory.regions[size_t(region)].bytes)};

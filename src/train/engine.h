@@ -89,6 +89,8 @@ class Engine {
   int64_t peak_bytes() const { return memory_.peak_bytes(); }
   // The planned buffer for a checkpoint that is written beside training; empty: none.
   std::span<std::byte> snapshot_memory() const;
+  // The planned buffer for the exchange of checkpoints in memory; empty: none are kept.
+  std::span<std::byte> move_memory() const;
   // See Executor::call_before_update.
   void call_before_update(const void* owner, std::function<void()> function) {
     executor_->call_before_update(owner, std::move(function));
@@ -103,6 +105,7 @@ class Engine {
   int64_t message_scratch_bytes() const;
 
  private:
+  std::span<std::byte> bytes_of(int region) const;  // of the memory plan; -1: empty
   void bind_owned();
   void* params(int chunk) const;  // as stored: in memory or in a mapped file
 

@@ -4,16 +4,21 @@
 
 #include <utility>
 
+#include "base/hash.h"
+#include "comm/gather_text.h"
+#include "train/run_state.h"
 #include "train/stall.h"
 
 namespace trireme {
 
-MemorySaver::MemorySaver(Engine& engine, CheckpointSaver::MakeRequest request,
+MemorySaver::MemorySaver(Engine& engine, const MemoryTier& tier,
+                         CheckpointSaver::MakeRequest request,
                          std::function<void(const std::string&)> tell)
     : engine_(engine),
       ranks_(engine.world().split(0, engine.world().rank(), "memory checkpoint")),
       request_(std::move(request)),
       tell_(std::move(tell)) {
+  take_places(tier);
   engine_.call_before_update(this, [this] {
     if (save_ == nullptr) return;
     const Stall stall(stall_ns_);
@@ -23,11 +28,54 @@ MemorySaver::MemorySaver(Engine& engine, CheckpointSaver::MakeRequest request,
 
 MemorySaver::~MemorySaver() { engine_.call_before_update(this, {}); }
 
+void MemorySaver::fail(const std::string& why) {
+  has_failed_ = true;
+  tell_(
+      fmt::format("checkpoints in memory end: {}; what is lost is restored from an older one or "
+                  "from disk",
+                  why));
+}
+
+// Decides which hosts protect each other.
+void MemorySaver::take_places(const MemoryTier& tier) {
+  places_ = gather_hosts(*ranks_, tier.place);
+  int64_t job = int64_t(tier.job);
+  ranks_->broadcast({&job, DType::I64, Shape{1}}, 0);
+  if (!places_.has_all) return fail("a host has no folder in its memory");
+  const int num_hosts = int(places_.hosts.size());
+  const ParityCode code = parity_for(tier.parity, num_hosts);
+  record_ = {.job = uint64_t(job),
+             .epoch = tier.epoch,
+             .own = places_.own,
+             .num_data = code.num_data,
+             .num_parity = code.num_parity,
+             .hosts = {}};
+  for (const HostPlaces::Host& host : places_.hosts) {
+    record_.hosts.push_back({host.name, host.ranks});
+  }
+  if (code.num_parity == 0) return;
+  parity_ =
+      std::make_unique<ParityWriter>(*ranks_, places_, shard_bytes(checkpoint_pieces(engine_)),
+                                     engine_.move_memory(), tier.timeout_s);
+}
+
 void MemorySaver::start(const TrainPosition& position) {
   if (has_failed_) return;
   const Stall stall(stall_ns_);
   SaveRequest request = request_(position);
-  request.newest = newest_;
+  record_.step = position.step;
+  MemoryPart part{.keeper = places_.keeper(), .newest = newest_};
+  part.record = [this](const std::string& index) {
+    record_.index_checksum = hash64(index);
+    return print_hosts_record(record_);
+  };
+  if (parity_ != nullptr) {
+    part.protect = [this](const std::string& folder, Progress& progress,
+                          const std::atomic<bool>& is_abandoned) {
+      return parity_->write(folder, record_, progress, is_abandoned);
+    };
+  }
+  request.memory = std::move(part);
   save_ = std::make_unique<RunSave>(engine_, *ranks_, std::move(request), SaveMode::Memory);
   save_->begin();
 }
@@ -37,16 +85,9 @@ void MemorySaver::finish() {
   const Stall stall(stall_ns_);
   save_->finish();
   const std::unique_ptr<RunSave> save = std::move(save_);
-  if (save->result().ok()) {
-    newest_ = *save->result();
-    ++saved_;
-    return;
-  }
-  has_failed_ = true;
-  tell_(
-      fmt::format("checkpoints in memory end: {}; a lost rank is restored from an older one or "
-                  "from disk",
-                  save->result().error().message));
+  if (!save->result().ok()) return fail(save->result().error().message);
+  newest_ = *save->result();
+  ++saved_;
 }
 
 }  // namespace trireme

@@ -4,17 +4,30 @@
 #include <memory>
 #include <string>
 
+#include "schema/parity_code.h"
 #include "train/checkpoint_saver.h"
+#include "train/host_places.h"
+#include "train/parity_writer.h"
 
 namespace trireme {
 
-// Keeps the newest checkpoint of a run in a folder of the host's memory, from which the job resumes
-// if it loses a rank. All ranks call its functions in the same order, between two steps. A
+// Where the ranks of a job keep checkpoints in memory.
+struct MemoryTier {
+  MemoryPlace place;  // of this rank
+  uint64_t job = 0;   // a number of the job; only that of the first rank is used
+  uint64_t epoch = 1;
+  ParityChoice parity;
+  double timeout_s = 60.0;  // of the exchange of parity, without a byte from a peer
+};
+
+// Keeps the newest checkpoint of a run in the memory of its hosts, from which the job resumes if it
+// loses ranks or hosts. All ranks call its functions in the same order, between two steps. A
 // checkpoint is written beside the next step, before its update, and committed after that step.
+// Every host keeps the shards of its ranks and, if there are several hosts, parity of the others.
 class MemorySaver {
  public:
   // `tell` gets a sentence if saving fails; only that of the first rank is called.
-  MemorySaver(Engine& engine, CheckpointSaver::MakeRequest request,
+  MemorySaver(Engine& engine, const MemoryTier& tier, CheckpointSaver::MakeRequest request,
               std::function<void(const std::string&)> tell);
   ~MemorySaver();
   MemorySaver(const MemorySaver&) = delete;
@@ -28,14 +41,22 @@ class MemorySaver {
 
   int64_t saved() const { return saved_; }
   double stall_s() const { return static_cast<double>(stall_ns_) * 1e-9; }
+  // What this rank has sent for the parity of other hosts.
+  int64_t sent_bytes() const { return parity_ == nullptr ? 0 : parity_->sent_bytes(); }
 
  private:
+  void take_places(const MemoryTier& tier);
+  void fail(const std::string& why);
+
   Engine& engine_;
   std::unique_ptr<Group> ranks_;
   CheckpointSaver::MakeRequest request_;
   std::function<void(const std::string&)> tell_;
+  HostPlaces places_;
+  HostsRecord record_;                    // of the checkpoint that is written
+  std::unique_ptr<ParityWriter> parity_;  // absent: no host keeps parity
   std::unique_ptr<RunSave> save_;
-  std::string newest_;  // the last checkpoint that was committed
+  std::string newest_;  // the last checkpoint that was committed, on this host
   bool has_failed_ = false;
   int64_t saved_ = 0;
   int64_t stall_ns_ = 0;

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file.h"
+#include "checkpoint/hosts_record.h"
 #include "checkpoint/snapshot.h"
 #include "comm/gather_text.h"
 #include "train/run_state.h"
@@ -58,19 +60,22 @@ RunSave::~RunSave() {
   if (phase_ == Phase::Over) return;
   is_abandoned_ = true;
   job_.wait(ranks_.progress());
-  if (is_first()) abandon_checkpoint(folder_);
+  if (is_keeper()) abandon_checkpoint(folder_);
 }
 
+// In memory, a rank has one shard: the block that parity protects.
 SaveOptions RunSave::options(Progress& progress) const {
-  return {.keep = 0, .progress = &progress, .is_abandoned = &is_abandoned_};
+  SaveOptions options{.keep = 0, .progress = &progress, .is_abandoned = &is_abandoned_};
+  if (mode_ == SaveMode::Memory) options.max_shard_bytes = INT64_MAX;
+  return options;
 }
 
 void RunSave::begin() { begin_in(request_.root); }
 
-// Rank 0 makes the temporary folder at once: that is short, and every rank needs its path.
+// The keeper makes the temporary folder at once: that is short, and every rank needs its path.
 void RunSave::begin_in(const Result<std::string>& root) {
   Result<std::string> begun = std::string();
-  if (is_first()) {
+  if (is_keeper()) {
     begun = root.ok() ? begin_checkpoint(*root, step(), options(ranks_.progress()))
                       : Result<std::string>(root.error());
     if (begun.ok()) folder_ = *begun;
@@ -78,7 +83,7 @@ void RunSave::begin_in(const Result<std::string>& root) {
   ranks_.monitored_barrier();
   const Result<std::vector<std::string>> folders = agree_on(ranks_, begun);
   if (!folders.ok()) return fail(folders.error());
-  folder_ = folders->front();
+  folder_ = (*folders)[size_t(keeper())];
   enter(Phase::Write, [this](Progress& progress) { return write(progress); });
 }
 
@@ -142,12 +147,22 @@ bool RunSave::a_copy_failed() const {
   return num_failed > 0;
 }
 
+// The update may begin once the tensors are written. Then the hosts protect each other's shards.
 Result<std::string> RunSave::write_to_memory(Progress& progress) {
-  Reading reading(*this);
-  if (is_first() && !request_.newest.empty()) keep_alone(request_.newest, folder_);
-  TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
-  reading.set_done();
-  return print_index_part(part);
+  const MemoryPart& memory = *request_.memory;
+  const auto write_own = [&]() -> Result<IndexPart> {
+    Reading reading(*this);
+    if (is_keeper() && !memory.newest.empty()) keep_alone(memory.newest, folder_);
+    TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
+    reading.set_done();
+    return part;
+  };
+  const Result<IndexPart> part = write_own();
+  Status is_protected = Done{};
+  if (memory.protect) is_protected = memory.protect(folder_, progress, is_abandoned_);
+  if (!part.ok()) return part.error();
+  if (!is_protected.ok()) return is_protected.error();
+  return print_index_part(*part);
 }
 
 Result<std::string> RunSave::write(Progress& progress) {
@@ -160,14 +175,20 @@ Result<std::string> RunSave::write(Progress& progress) {
 
 Result<std::string> RunSave::commit(const std::vector<std::string>& parts,
                                     Progress& progress) const {
-  if (!is_first()) return std::string();
+  if (!is_keeper()) return std::string();
   if (mode_ == SaveMode::Beside) yield_cores_to_training();
   std::vector<IndexPart> index;
   for (const std::string& text : parts) {
     TRIREME_TRY(part, parse_index_part(text));
     index.push_back(std::move(part));
   }
-  return commit_checkpoint(folder_, request_.info, request_.attached, index, options(progress));
+  SaveOptions how = options(progress);
+  if (request_.memory) {
+    how.on_index = [this](const std::string& text) {
+      return write_file_atomically(folder_ + "/" + kHostsFile, request_.memory->record(text));
+    };
+  }
+  return commit_checkpoint(folder_, request_.info, request_.attached, index, how);
 }
 
 void RunSave::advance() {
@@ -191,7 +212,7 @@ void RunSave::next_phase() {
   if (!texts.ok()) {
     result_ = texts.error();
     return enter(Phase::Abandon, [this](Progress&) {
-      if (is_first()) abandon_checkpoint(folder_);
+      if (is_keeper()) abandon_checkpoint(folder_);
       return Result<std::string>(std::string());
     });
   }
@@ -200,7 +221,7 @@ void RunSave::next_phase() {
       return commit(parts, progress);
     });
   }
-  result_ = texts->front();
+  result_ = (*texts)[size_t(keeper())];
   phase_ = Phase::Over;
 }
 

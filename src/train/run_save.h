@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -14,15 +15,28 @@
 
 namespace trireme {
 
-// What a save writes beside the tensors, and where it goes. The roots are used on rank 0.
+// How a rank takes part in a save into the memory of its host. Each host has a folder of its own.
+struct MemoryPart {
+  int keeper = 0;  // the rank that makes and commits the folder of this rank's host
+  std::string
+      newest;  // in the folder, beside which all older ones are removed; "": none is removed
+  // Returns the content of hosts.json for this index.
+  std::function<std::string(const std::string& index)> record;
+  // Every rank's job calls it once with the temporary folder, after its tensors are written or
+  // could not be written. Absent: one host.
+  std::function<Status(const std::string& folder, Progress& progress,
+                       const std::atomic<bool>& is_abandoned)>
+      protect = {};
+};
+
+// What a save writes beside the tensors, and where it goes. The roots are used on rank 0,
+// or on the keeper of each host.
 struct SaveRequest {
   CheckpointInfo info;
   std::span<const AttachedFile> attached;  // borrowed until the save is over
   Result<std::string> root;   // the folder of checkpoints, or the error that there is none
   std::string fallback_root;  // used if saving to `root` fails; "": none
-  // SaveMode::Memory: the newest checkpoint in `root`, beside which all others are removed; "":
-  // none is removed.
-  std::string newest = {};
+  std::optional<MemoryPart> memory = std::nullopt;  // of SaveMode::Memory
 };
 
 enum class SaveMode {
@@ -54,8 +68,8 @@ class RunSave {
   // Waits for all phases until the save is over.
   void finish();
 
-  // The path of the checkpoint or the error of the first rank that failed. It is the same on all
-  // ranks and is valid once the save is over.
+  // The path of the checkpoint, on this rank's host, or the error of the first rank that failed.
+  // All ranks succeed or fail with the same error. It is valid once the save is over.
   const Result<std::string>& result() const { return result_; }
   // Why the fallback is used, or "".
   const std::string& failure_of_root() const { return failure_of_root_; }
@@ -65,7 +79,9 @@ class RunSave {
   // If the copy has failed, pieces_ are those of the live tensors, which the next step changes.
   enum class CopyState { Pending, Done, Failed };
 
-  bool is_first() const { return ranks_.rank() == 0; }
+  // The rank that makes and commits the folder.
+  int keeper() const { return request_.memory ? request_.memory->keeper : 0; }
+  bool is_keeper() const { return ranks_.rank() == keeper(); }
   void begin_in(const Result<std::string>& root);
   void enter(Phase phase, BackgroundJob::Function job);
   void next_phase();

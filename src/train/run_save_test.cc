@@ -13,10 +13,14 @@
 #include <stdexcept>
 
 #include "base/align.h"
+#include "checkpoint/held_part.h"
+#include "checkpoint/parity_file.h"
 #include "data/synthetic_source.h"
 #include "planner/make_plan.h"
 #include "planner/plan_warnings.h"
+#include "schema/parity_code.h"
 #include "schema/run_config_text.h"
+#include "schema/workspace.h"
 #include "train/checkpoint_saver.h"
 #include "train/kernel_choice.h"
 #include "train/memory_saver.h"
@@ -133,6 +137,8 @@ SaveRequest request_in(const std::string& folder, const RunPlan& plan, const Tra
   return {checkpoint_info(plan, at, "data"), {}, folder, ""};
 }
 
+MemoryTier on_one_host(const std::string& folder) { return {.place = {"here", folder}}; }
+
 // Trains five steps, and saves after the second beside the third and the fourth if `saves`, on disk
 // and in memory.
 Observed train(const RunPlan& plan, const std::string& root, bool saves) {
@@ -147,7 +153,8 @@ Observed train(const RunPlan& plan, const std::string& root, bool saves) {
     CheckpointSaver saver(
         engine, [&](const TrainPosition& at) { return request_in(folder, plan, at); }, {});
     MemorySaver memory(
-        engine, [&](const TrainPosition& at) { return request_in(root + "/memory", plan, at); },
+        engine, on_one_host(root + "/memory"),
+        [&](const TrainPosition& at) { return request_in(root + "/memory", plan, at); },
         [](const std::string& message) { ADD_FAILURE() << message; });
     for (int64_t step = 1; step <= 5; ++step) {
       const auto first_sample = [&](int64_t of) {
@@ -191,7 +198,9 @@ TEST_F(RunSaveTest, BesideTrainingWritesTheBytesOfASaveForWhichTrainingWaits) {
     const auto waited = files_below(root + "/waited"), beside = files_below(root + "/beside");
     EXPECT_GE(waited.size(), 2u);
     EXPECT_TRUE(beside == waited);
-    EXPECT_TRUE(files_below(root + "/memory") == waited);
+    auto in_memory = files_below(root + "/memory");
+    EXPECT_EQ(in_memory.erase(std::string("step-000002/") + kHostsFile), 1u);
+    EXPECT_TRUE(in_memory == waited);
 
     RunConfig without = config;
     without.checkpoint.asynchronous = false;
@@ -216,7 +225,8 @@ TEST_F(RunSaveTest, CheckpointsInMemoryReplaceEachOtherAndEndAfterAFailure) {
     engine.init_params(1);
     std::string folder = path("run");
     MemorySaver memory(
-        engine, [&](const TrainPosition& at) { return request_in(folder, plan, at); },
+        engine, on_one_host(folder),
+        [&](const TrainPosition& at) { return request_in(folder, plan, at); },
         [&](const std::string& message) {
           if (world.rank() == 0) messages.push_back(message);
         });
@@ -241,6 +251,112 @@ TEST_F(RunSaveTest, CheckpointsInMemoryReplaceEachOtherAndEndAfterAFailure) {
   EXPECT_TRUE(Checkpoint::open(path("run/step-000003"))->verify(1).empty());
   ASSERT_EQ(messages.size(), 1u);
   EXPECT_TRUE(messages[0].starts_with("checkpoints in memory end: ")) << messages[0];
+}
+
+// Trains three steps on ranks that lie on `host_of`, and keeps each of them in memory.
+struct KeptOnHosts {
+  std::vector<double> losses;
+  std::vector<int64_t> sent_bytes;  // [rank]
+  std::string differences;
+};
+
+KeptOnHosts keep_on_hosts(const RunPlan& plan, const std::string& root,
+                          const std::vector<int>& host_of) {
+  KeptOnHosts kept{
+      .losses = {}, .sent_bytes = std::vector<int64_t>(host_of.size()), .differences = ""};
+  std::mutex mutex;
+  run_ranks(plan.num_ranks(), [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const std::string host = "host" + std::to_string(host_of[size_t(world.rank())]);
+    const MemoryTier tier{.place = {host, root + "/" + host},
+                          .job = 5,
+                          .epoch = 2,
+                          .parity = parse_parity(plan.config.checkpoint.parity).value()};
+    MemorySaver memory(
+        engine, tier,
+        [&](const TrainPosition& at) { return request_in(root + "/" + host, plan, at); },
+        [](const std::string& message) { ADD_FAILURE() << message; });
+    for (int64_t step = 1; step <= 3; ++step) {
+      const auto first_sample = uint64_t((step - 1) * plan.global_sequences);
+      const StepResult result = engine.step(first_sample, 1e-2, false, {});
+      memory.finish();
+      if (world.rank() == 0) kept.losses.push_back(result.loss_sum);
+      memory.start({.step = step});
+    }
+    memory.finish();
+    const std::lock_guard lock(mutex);
+    kept.sent_bytes[size_t(world.rank())] = memory.sent_bytes();
+    if (engine.peak_bytes() != engine.rank_plan().memory.peak_bytes) {
+      kept.differences += "the peak is not the planned one; ";
+    }
+  });
+  return kept;
+}
+
+std::vector<RunConfig> layouts_on_hosts() {
+  std::vector<RunConfig> all;
+  for (const int zero : {0, 1, 3}) {
+    RunConfig config = saving(some_run());
+    config.parallel.dp = 4;
+    config.batch.global_sequences = 4;
+    config.parallel.zero = zero;
+    config.checkpoint.memory_every = 1;
+    all.push_back(config);
+  }
+  all.push_back(all[1]);
+  all.back().parallel.dp = all.back().parallel.pp = 2;
+  return all;
+}
+
+// Each host has its ranks' shards and intact parity, and a rank sends its shard once for every
+// parity piece of its group: the copy of two hosts, and 2+1 over three of them.
+TEST_F(RunSaveTest, HostsKeepPartsAndParityOfEachOther) {
+  int number = 0;
+  for (const RunConfig& config : layouts_on_hosts()) {
+    SCOPED_TRACE(to_toml(config));
+    const RunPlan plan = plan_of(config);
+    RunConfig without = config;
+    without.checkpoint.memory_every = 0;
+    EXPECT_EQ(plan.arena_bytes() - plan_of(without).arena_bytes(), 4 * kMoveBufferBytes);
+    std::vector<double> losses;
+    for (const std::vector<int>& host_of :
+         {std::vector<int>{0, 0, 1, 1}, {0, 1, 1, 2}, {0, 0, 0, 0}}) {
+      const std::string root = path(std::to_string(number++));
+      for (const int host : host_of) fs::create_directories(root + "/host" + std::to_string(host));
+      const KeptOnHosts kept = keep_on_hosts(plan, root, host_of);
+      EXPECT_EQ(kept.differences, "");
+      if (losses.empty()) losses = kept.losses;
+      EXPECT_EQ(kept.losses, losses);
+      const int num_parity = host_of.back() == 0 ? 0 : 1;
+      for (int rank = 0; rank < 4; ++rank) {
+        const std::string folder = root + "/host" + std::to_string(host_of[size_t(rank)]);
+        std::vector<std::string> problems;
+        const std::vector<FoundPart> parts = find_parts(folder, 5, problems);
+        ASSERT_EQ(parts.size(), 2u);
+        EXPECT_EQ(parts[0].record.step, 3);
+        EXPECT_EQ(parts[0].record.num_parity, num_parity);
+        for (const FoundPart& part : parts) {
+          ASSERT_TRUE(check_part(part, 1, nullptr, problems).ok());
+        }
+        EXPECT_EQ(problems, std::vector<std::string>{});
+        const std::string shard = folder + "/step-000003/" + shard_file_name(rank, 0);
+        const int64_t bytes = fs::exists(shard) ? int64_t(fs::file_size(shard)) : 0;
+        EXPECT_EQ(kept.sent_bytes[size_t(rank)], 3 * num_parity * bytes);
+      }
+    }
+    // Two hosts have copies of each other.
+    const std::string root = path(std::to_string(number - 3));
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string own = root + "/host" + std::to_string(rank / 2) + "/step-000003/";
+      const std::string other = root + "/host" + std::to_string(1 - rank / 2) + "/step-000003/";
+      if (!fs::exists(own + shard_file_name(rank, 0))) continue;
+      const auto shards = files_below(own), copies = files_below(other);
+      EXPECT_TRUE(copies.at(parity_file_name(rank % 2, 0))
+                      .starts_with(shards.at(shard_file_name(rank, 0))));
+    }
+  }
 }
 
 // Never two saves at once, and none is lost: the second waits for the first.

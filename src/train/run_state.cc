@@ -96,6 +96,17 @@ CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& positio
   return info;
 }
 
+std::vector<TensorRequest> restore_requests(const Engine& engine) {
+  std::vector<TensorRequest> requests;
+  for (const OwnedTensors& owned : engine.owned()) {
+    for_each_state(owned, [&](const std::string& name, const TensorRef& tensor) {
+      add_requests(name, owned, tensor, requests);
+    });
+    if (owned.param_N) add_requests(owned.spec->name, owned, owned.param_N, requests);
+  }
+  return requests;
+}
+
 Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan, Engine& engine) {
   const CheckpointInfo& info = checkpoint.info();
   if (info.optimizer != name_of(plan.config.optim.name)) {
@@ -104,15 +115,9 @@ Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan,
                              "not fit; keep the optimizer to resume",
                              name_of(plan.config.optim.name), checkpoint.folder(), info.optimizer)};
   }
-  std::vector<TensorRequest> requests;
-  for (const OwnedTensors& owned : engine.owned()) {
-    for_each_state(owned, [&](const std::string& name, const TensorRef& tensor) {
-      add_requests(name, owned, tensor, requests);
-    });
-    if (owned.param_N) add_requests(owned.spec->name, owned, owned.param_N, requests);
-  }
-  TRIREME_TRY_DONE(checkpoint.read(
-      requests, {.num_threads = plan.num_threads, .progress = &engine.world().progress()}));
+  TRIREME_TRY_DONE(
+      checkpoint.read(restore_requests(engine),
+                      {.num_threads = plan.num_threads, .progress = &engine.world().progress()}));
   engine.world().monitored_barrier();
   engine.gather_params();
   const auto scalar = [&](const char* name) {

@@ -18,6 +18,9 @@ std::vector<TensorPiece> checkpoint_pieces(const Engine& engine);
 CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& position,
                                const std::string& data_identity);
 
+// What this rank reads of a checkpoint to restore the engine.
+std::vector<TensorRequest> restore_requests(const Engine& engine);
+
 // Reads parameters and optimizer state into the engine and returns the position of the run. All
 // ranks call it.
 Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan, Engine& engine);

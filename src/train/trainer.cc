@@ -32,7 +32,8 @@ Trainer::Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request,
     const auto tell = [observers = parts_.observers](const std::string& message) {
       for (RunObserver* observer : observers) observer->on_message(message);
     };
-    memory_saver_ = std::make_unique<MemorySaver>(parts_.engine, parts_.memory_request, tell);
+    memory_saver_ =
+        std::make_unique<MemorySaver>(parts_.engine, parts_.memory, parts_.memory_request, tell);
   }
   step_seconds_.reserve(size_t(parts_.plan.config.run.steps));
   const std::optional<Frame> params = parts_.engine.whole_params();
@@ -243,6 +244,7 @@ SaveCounts Trainer::saves() const {
   if (memory_saver_ != nullptr) {
     counts.in_memory = memory_saver_->saved();
     counts.memory_stall_s = memory_saver_->stall_s();
+    counts.memory_sent_bytes = memory_saver_->sent_bytes();
   }
   return counts;
 }

@@ -41,8 +41,10 @@ struct TrainerParts {
   // Makes a step with other ranks; if empty, the engine makes it.
   std::function<StepResult(double lr, bool stop)> step = {};
   std::vector<RunObserver*> observers;  // empty except on the first rank
-  // The requests of checkpoints in the host's memory (MemorySaver); absent: there are none.
+  // Checkpoints in the memory of hosts (MemorySaver): their requests and places; absent: there are
+  // none.
   CheckpointSaver::MakeRequest memory_request = {};
+  MemoryTier memory = {};
 };
 
 enum class TrainEnd { Finished, Stopped };

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/rebuild_plan.h"
+#include "comm/world.h"
+#include "session/session.h"
+#include "train/engine.h"
+#include "train/host_places.h"
+
+namespace trireme {
+
+// A checkpoint of the hosts' memory that this rank can open.
+struct MemoryCheckpoint {
+  std::string folder;       // for this start alone; the rank that keeps it removes it
+  std::string name;         // as a user finds it on the host of the first rank
+  bool is_rebuilt = false;  // from parity
+};
+
+// The checkpoints that this job keeps in the memory of its hosts, and how ranks that start resume
+// from one. The ranks may lie on other hosts than those that have written it, and may be more or
+// fewer. All ranks call all functions in the same order.
+class MemoryResume {
+ public:
+  // Looks what every host has. A job that has not trained yet has nothing.
+  MemoryResume(World& world, const SessionOptions& options, Engine& engine);
+
+  // The step of the newest checkpoint that was not tried yet; -1: there is none.
+  int64_t newest_step() const;
+  // Makes the newest checkpoint whole where it is needed: its bytes are read and checked by the
+  // hosts that have them, lost shards are rebuilt from parity, and each host fetches what its ranks
+  // read. If that is not possible, the reason is returned on all ranks.
+  Result<MemoryCheckpoint> take_newest();
+  // Removes the folder of take_newest().
+  void remove_folder() const;
+
+ private:
+  struct Save {
+    HostsRecord record;
+    std::vector<std::string> folder_of;  // [host of today]; "": it has no part
+    std::vector<int> number_of;          // of its part in the record
+  };
+  // What the ranks must agree on before the next part begins.
+  Status agree(const Status& own);
+  std::vector<std::string> gather_from_hosts(const std::string& text);
+
+  void take_records(const std::vector<std::string>& texts);
+  Result<std::vector<HeldPart>> check_parts(const Save& save);
+  Result<CheckpointIndex> share_index(const Save& save);
+  Status make_folder(const Save& save, const HeldPart& own, const CheckpointIndex& index);
+  Status move(const CheckpointIndex& index, std::span<const PartMove> moves);
+  Result<std::vector<NeededRanges>> gather_needs(const CheckpointIndex& index,
+                                                 const RebuildPlan& plan);
+  bool is_keeper() const { return world_.rank() == places_.keeper(); }
+  void tell(const std::string& message) const;
+
+  World& world_;
+  const SessionOptions& options_;
+  Engine& engine_;
+  std::unique_ptr<Group> ranks_;
+  HostPlaces places_;
+  std::string folder_;       // of take_newest()
+  std::vector<Save> saves_;  // the newest one last
+};
+
+}  // namespace trireme

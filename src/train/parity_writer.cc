@@ -1,0 +1,70 @@
+#include "train/parity_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/parity_file.h"
+#include "checkpoint/save.h"
+#include "train/move_parts.h"
+
+namespace trireme {
+ParityWriter::ParityWriter(Group& ranks, const HostPlaces& places, int64_t shard_bytes,
+                           std::span<std::byte> buffer, double timeout_s)
+    : ranks_(ranks.split(0, ranks.rank(), "memory parity")),
+      own_host_(places.own),
+      shard_bytes_(size_t(ranks.size())),
+      buffer_(buffer),
+      timeout_s_(timeout_s) {
+  ranks_->all_gather({&shard_bytes, DType::I64, Shape{1}},
+                     {shard_bytes_.data(), DType::I64, Shape{int64_t(shard_bytes_.size())}});
+}
+
+// The ranks of a host take turns with the lanes that have no rank of their own there.
+int ParityWriter::rank_for(const HostsRecord& record, int host, int lane) const {
+  const std::vector<int>& ranks = record.hosts[size_t(host)].ranks;
+  return ranks[size_t(lane) % ranks.size()];
+}
+
+Status ParityWriter::write(const std::string& folder, const HostsRecord& record, Progress& progress,
+                           const std::atomic<bool>& is_abandoned) {
+  Status first_failure = Done{};
+  for (int lane = 0; lane < record.num_lanes(); ++lane) {
+    if (rank_for(record, own_host_, lane) != ranks_->rank()) continue;
+    const Status written = write_lane(lane, folder, record, progress, is_abandoned);
+    if (first_failure.ok()) first_failure = written;  // the other lanes have other ranks
+  }
+  return first_failure;
+}
+
+Status ParityWriter::write_lane(int lane, const std::string& folder, const HostsRecord& record,
+                                Progress& progress, const std::atomic<bool>& is_abandoned) {
+  const ParityGroup group = record.group_of(own_host_);
+  if (group.num_parity == 0) return Done{};
+  std::vector<std::string> files;
+  std::vector<int64_t> bytes;
+  std::vector<int> rank_of;
+  for (const int host : group.hosts) {
+    const std::vector<int>& ranks = record.hosts[size_t(host)].ranks;
+    const bool has_rank = size_t(lane) < ranks.size();
+    files.push_back(has_rank ? shard_file_name(ranks[size_t(lane)], 0) : "");
+    bytes.push_back(has_rank ? shard_bytes_[size_t(ranks[size_t(lane)])] : 0);
+    rank_of.push_back(rank_for(record, host, lane));
+  }
+  Status moved =
+      move_parts(parity_moves(group, lane, files, bytes), {.ranks = *ranks_,
+                                                           .rank_of = std::move(rank_of),
+                                                           .source_folder = folder,
+                                                           .target_folder = folder,
+                                                           .buffer = buffer_,
+                                                           .timeout_s = timeout_s_,
+                                                           .progress = &progress,
+                                                           .is_abandoned = &is_abandoned});
+  const int64_t length =
+      piece_bytes(*std::max_element(bytes.begin(), bytes.end()), group.num_data());
+  for (int row = 0; row < group.num_parity && moved.ok(); ++row) {
+    moved = seal_parity_file(folder, record, lane, row, length, buffer_.first(kMovedAtOnce));
+  }
+  return moved;
+}
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Checkpoints in the memory of several hosts, which are network namespaces: a host is lost, and its
+# part comes back from the parity of the others, also for fewer ranks. If more hosts are lost than
+# parity can replace, the run resumes from disk. The numbers and the weights stay those of one host.
+# Usage: hosts_memory.sh TRIREME CONFIGS. Exit code 77: skipped.
+set -uo pipefail
+trireme=$1
+configs=$2
+. "$(dirname "$0")/namespaces.sh"
+make_namespaces 3 "" || exit 77
+
+folder=$(mktemp -d)
+failed=0
+fail() { echo "FAILED: $*"; failed=1; }
+clean() {
+  ((failed == 0)) || grep -v ": saved" "$folder/log"
+  remove_namespaces
+  rm -rf "$folder"
+}
+trap clean EXIT
+
+steps=200
+common=(--set run.threads_per_rank=1 --set run.reproducible=layout --set run.steps=100000
+        --set model.layers=1 --set batch.global_sequences=4 --set parallel.zero=1
+        --set run.stop_after=$steps)
+launch() { "$trireme" launch "$configs/tiny-gpt2.toml" --ranks 4 "${common[@]}" "$@"; }
+# on OUT HOSTS OPTION...: a job with checkpoints in memory on the namespaces, in the background.
+on() {
+  launch --out "$folder/$1" --hosts "$2" --ssh "$shell" --listen "$gateway" \
+    --set checkpoint.memory_every=1 "${@:3}" 2>>"$folder/log" &
+  job=$!
+}
+numbers() {
+  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
+}
+weights() {
+  rm -rf "$folder/$1/exported"
+  "$trireme" checkpoint export "$folder/$1" --threads 1 --out "$folder/$1/exported" \
+    >>"$folder/log" 2>&1 || fail "no weights of $1"
+  (cd "$folder/$1/exported" && sha256sum ./*.safetensors)
+}
+restart() { grep '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null | tail -1; }
+# until_has TEXT COMMAND...: waits until the output of the command has the text.
+until_has() {
+  local text=$1 i
+  for ((i = 0; i < 1000; i++)); do
+    grep -qE "$text" <("${@:2}" 2>/dev/null) && return
+    sleep 0.02
+  done
+  fail "no \"$text\" from ${*:2}"
+}
+reaches() { until_has "\"train\",\"step\":$1," cat "$folder/$2/metrics.jsonl"; }
+agent_on() { pgrep -f "agent --join .* --name $1"; }
+
+launch --out "$folder/calm" 2>>"$folder/log"
+[[ $? == 130 ]] || fail "the run on one host"
+
+# Nothing is on disk when a host with two of the four ranks is lost: that of rank 0, or another one.
+for lost in 0 2; do
+  slots=(1 1 1)
+  slots[lost]=2
+  on parity$lost "${hosts[0]}:${slots[0]},${hosts[1]}:${slots[1]},${hosts[2]}:${slots[2]}"
+  reaches 20 parity$lost
+  kill -KILL "$(agent_on "${hosts[$lost]}")"
+  until_has '"event":"restart"' cat "$folder/parity$lost/metrics.jsonl"
+  grep -qE '"layout":"[^"]*","from":"parity".*"redone_steps":[01],' <(restart parity$lost) ||
+    fail "host $lost is lost: $(restart parity$lost | grep -o '"epoch":.*')"
+  wait $job
+  [[ $? == 130 ]] || fail "exit code of the run that has lost host $lost"
+  cmp -s <(numbers calm) <(numbers parity$lost) || fail "other numbers without host $lost"
+  cmp -s <(weights calm) <(weights parity$lost) || fail "other weights without host $lost"
+done
+
+# Two of three hosts are lost at once: 2+1 parity replaces one.
+on disk "${hosts[0]}:2,${hosts[1]}:1,${hosts[2]}:1" --set checkpoint.every=10
+reaches 25 disk
+kill -KILL "$(agent_on "${hosts[1]}")" "$(agent_on "${hosts[2]}")"
+until_has '"event":"restart"' cat "$folder/disk/metrics.jsonl"
+grep -q '"from":"disk"' <(restart disk) || fail "two hosts are lost: $(restart disk)"
+grep -qE "cannot be taken from memory: of hosts .* missing on .*${hosts[1]}.*, and at most 1 may" \
+  "$folder/log" || fail "the refusal of parity is not told"
+"$trireme" stop "$folder/disk" >/dev/null
+wait $job
+cmp -s <(numbers calm | head -60) <(numbers disk | head -60) || fail "other numbers from disk"
+
+exit $failed
