@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,9 @@ struct SaveOptions {
   int64_t max_shard_bytes = int64_t{4} << 30;       // a larger piece has its own shard
   Progress* progress = nullptr;                     // shows every call that may take long
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
+  // Calls its argument, which makes the finished checkpoint visible, or returns why this writer may
+  // not; empty: it is called without asking.
+  std::function<Status(const std::function<Status()>&)> publish = {};
 };
 
 // Several ranks save a checkpoint as follows:

@@ -62,7 +62,10 @@ RunSave::~RunSave() {
 }
 
 SaveOptions RunSave::options(Progress& progress) const {
-  return {.keep = 0, .progress = &progress, .is_abandoned = &is_abandoned_};
+  return {.keep = 0,
+          .progress = &progress,
+          .is_abandoned = &is_abandoned_,
+          .publish = request_.publish};
 }
 
 void RunSave::begin() { begin_in(request_.root); }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -23,6 +24,8 @@ struct SaveRequest {
   // SaveMode::Memory: the newest checkpoint in `root`, beside which all others are removed; "":
   // none is removed.
   std::string newest = {};
+  // Makes the finished checkpoint visible, see SaveOptions; empty: nothing is asked.
+  std::function<Status(const std::function<Status()>&)> publish = {};
 };
 
 enum class SaveMode {
