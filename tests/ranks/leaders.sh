@@ -72,6 +72,7 @@ survives() {
     sed -E 's/.*"event":"([a-z]*)".*"time":([0-9.]*).*/\1 \2/' |
     awk '$1 == "restart" { gap = $2 - last } $1 == "train" { last = $2 } END { print gap }')
   echo "$2: training again after $gap s"
+  grep '"event":"restart"' "$folder/$1/metrics.jsonl" | tail -1 | grep -oE '"ms":\{[^}]*\}'
 }
 # Slow links make few steps, which the run on one host must repeat. A job measures its links when it
 # starts and when it grows, so they are fast then.
@@ -94,8 +95,8 @@ before=0
 
 # The launcher leads and is killed, then the agent that leads, then the host of the one after it is
 # cut off. The Coord is a folder in that of the run.
-"${launch[@]}" --out "$folder/leaders" --hosts "${hosts[0]}:2,${hosts[1]}:2,${hosts[2]}:2" --spares 1 \
-  --ssh "$shell" --listen "$gateway" 2>>"$folder/log" &
+"${launch[@]}" --out "$folder/leaders" --hosts "${hosts[0]}:2,${hosts[1]}:2,${hosts[2]}:2" \
+  --spares 1 --ssh "$shell" --listen "$gateway" 2>>"$folder/log" &
 job=$!
 passes 20 leaders
 slow_links
