@@ -22,15 +22,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  switch (data[0] % 6) {
+  switch (data[0] % 10) {
     case 0: {
       const auto message = check_agent_message(bytes);
       require(!message.ok() || message->body_bytes <= kMostAgentBody);
       break;
     }
     case 1: {
-      const auto welcome = check_welcome(text);
-      if (welcome.ok()) require(check_welcome(to_json(*welcome))->command == welcome->command);
+      const auto terms = check_terms(text);
+      if (!terms.ok()) break;
+      require(terms->ranks > 0 && !terms->command.empty());
+      require(to_json(check_terms(to_json(*terms)).value()) == to_json(*terms));
       break;
     }
     case 2: {
@@ -51,6 +53,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 4: {
       const auto report = check_report(bytes);
       require(!report.ok() || std::strlen(report->text) < sizeof report->text);
+      break;
+    }
+    case 5: {
+      const auto failure = check_failure(text);
+      if (failure.ok()) require(check_failure(to_json(*failure)).ok());
+      break;
+    }
+    case 6: {
+      const auto end = check_end(text);
+      if (end.ok()) require(check_end(to_json(*end)).ok());
+      break;
+    }
+    case 7: {
+      const auto process = check_living(bytes);
+      require(!process.ok() || process->rank < process->size);
+      break;
+    }
+    case 8: {
+      const auto message = check_membership(bytes);
+      require(!message.ok() || message->epoch >= 0);
       break;
     }
     default: {

@@ -350,7 +350,19 @@ void add_memberships(Seeds& seeds) {
 void add_agent_messages(Seeds& seeds) {
   const char* target = "agent_wire_fuzz";
   seeds.add(target,
-            std::string(1, 1) + R"({"command":["trireme","train","run.toml"],"folder":"/job"})");
+            std::string(1, 1) +
+                R"({"job":"a","coord":"etcd:h:2379","coord_keys":"/job/run","lease_s":3.0,)"
+                R"("command":["trireme","train","run.toml"],"folder":"/job","run_dir":"run",)"
+                R"("ranks":4,"layouts":"any","max_restarts":100,"leaves_lost_out":false,)"
+                R"("start_timeout_s":60.0,"num_agents":2,"usual_slots":2,)"
+                R"("hosts":[{"name":"h1","slots":2}]})");
+  seeds.add(target, std::string(1, 5) +
+                        R"({"rank":1,"epoch":2,"step":3,"furthest_step":3,)"
+                        R"("detected_after_s":0.5,"kind":"killed","what":"a","host":"h1",)"
+                        R"("cause":"","exit_code":5,"time_s":1.0})");
+  seeds.add(target, std::string(1, 6) +
+                        R"({"exit_code":0,"first_failed":-1,"why":"","error_output":"",)"
+                        R"("why_no_restart":"","told_failures":0})");
   seeds.add(target, std::string(1, 2) +
                         R"({"rendezvous":"10.0.0.1:4000","epoch":2,"rank":1,"size":4,)"
                         R"("ranks_on_host":2})");

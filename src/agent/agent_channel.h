@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// The connection between a leader and an agent. No function waits: bytes that do not fit into the
+// The connection between two agents. No function waits: bytes that do not fit into the
 // socket are kept and sent by later calls.
 class AgentChannel {
  public:
@@ -38,6 +38,8 @@ class AgentChannel {
   bool is_broken() const { return !why_broken_.empty(); }
   const std::string& why_broken() const { return why_broken_; }
   void add_descriptors(std::vector<pollfd>& entries) const;
+  // Takes and sends nothing from now on.
+  void close(const std::string& why) { fail(why); }
   // Sends what is left, until the deadline.
   void finish(Deadline deadline);
 

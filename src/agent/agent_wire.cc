@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,12 @@ namespace {
 
 Error wrong(const std::string& what) {
   return damaged(fmt::format("a message between the agents of a job is damaged: {}", what));
+}
+
+Result<int> number_of(const nlohmann::json& object, const char* key, int64_t least, int64_t most) {
+  const auto number = object.at(key).get<int64_t>();
+  if (number >= least && number <= most) return int(number);
+  return wrong(fmt::format("{} = {} is impossible", key, number));
 }
 
 template <typename T>
@@ -28,12 +35,18 @@ Result<T> copy_of(std::span<const std::byte> bytes, const char* what) {
 // Bytes that a body of this kind must have; nullopt: any number up to kMostAgentBody.
 std::optional<uint32_t> body_bytes_of(AgentMessageKind kind) {
   switch (kind) {
+    case AgentMessageKind::Join:
     case AgentMessageKind::Host:
     case AgentMessageKind::Ended:
-    case AgentMessageKind::Left:
-    case AgentMessageKind::Welcome:
+    case AgentMessageKind::Terms:
     case AgentMessageKind::Start:
+    case AgentMessageKind::Failure:
+    case AgentMessageKind::Bye:
       return std::nullopt;
+    case AgentMessageKind::Living:
+      return uint32_t(sizeof(LivingProcess));
+    case AgentMessageKind::Membership:
+      return uint32_t(sizeof(MembershipWords));
     case AgentMessageKind::Report:
       return uint32_t(sizeof(RankReport));
     case AgentMessageKind::Order:
@@ -59,19 +72,125 @@ Result<AgentMessage> check_agent_message(std::span<const std::byte> bytes) {
   return message;
 }
 
-std::string to_json(const AgentWelcome& welcome) {
-  return nlohmann::json{{"command", welcome.command}, {"folder", welcome.folder}}.dump();
+std::string to_json(const JobTerms& terms) {
+  auto hosts = nlohmann::json::array();
+  for (const NamedHost& host : terms.hosts) {
+    hosts.push_back({{"name", host.name}, {"slots", host.slots}});
+  }
+  return nlohmann::json{{"job", terms.job},
+                        {"coord", terms.coord},
+                        {"coord_keys", terms.coord_keys},
+                        {"lease_s", terms.lease_s},
+                        {"command", terms.command},
+                        {"folder", terms.folder},
+                        {"run_dir", terms.run_dir},
+                        {"ranks", terms.ranks},
+                        {"layouts", terms.layouts},
+                        {"max_restarts", terms.max_restarts},
+                        {"leaves_lost_out", terms.leaves_lost_out},
+                        {"start_timeout_s", terms.start_timeout_s},
+                        {"num_agents", terms.num_agents},
+                        {"hosts", std::move(hosts)},
+                        {"usual_slots", terms.usual_slots}}
+      .dump();
 }
 
-Result<AgentWelcome> check_welcome(const std::string& text) {
+Result<JobTerms> check_terms(const std::string& text) {
   TRIREME_TRY(json, parse_bounded_json(text));
   try {
-    AgentWelcome welcome{json.at("command").get<std::vector<std::string>>(),
-                         json.at("folder").get<std::string>()};
-    if (welcome.command.empty()) return wrong("the command of the ranks is empty");
-    return welcome;
+    JobTerms terms{.job = json.at("job").get<std::string>(),
+                   .coord = json.at("coord").get<std::string>(),
+                   .coord_keys = json.at("coord_keys").get<std::string>(),
+                   .lease_s = json.at("lease_s").get<double>(),
+                   .command = json.at("command").get<std::vector<std::string>>(),
+                   .folder = json.at("folder").get<std::string>(),
+                   .run_dir = json.at("run_dir").get<std::string>(),
+                   .layouts = json.at("layouts").get<std::string>(),
+                   .leaves_lost_out = json.at("leaves_lost_out").get<bool>(),
+                   .start_timeout_s = json.at("start_timeout_s").get<double>()};
+    TRIREME_TRY(ranks, number_of(json, "ranks", 1, kLargestTcpWorld));
+    TRIREME_TRY(max_restarts, number_of(json, "max_restarts", 0, INT32_MAX));
+    TRIREME_TRY(num_agents, number_of(json, "num_agents", 1, kLargestTcpWorld));
+    TRIREME_TRY(usual_slots, number_of(json, "usual_slots", 1, kLargestTcpWorld));
+    terms.ranks = ranks;
+    terms.max_restarts = max_restarts;
+    terms.num_agents = num_agents;
+    terms.usual_slots = usual_slots;
+    for (const auto& host : json.at("hosts")) {
+      TRIREME_TRY(slots, number_of(host, "slots", 0, kLargestTcpWorld));
+      terms.hosts.push_back({host.at("name").get<std::string>(), slots});
+    }
+    if (terms.command.empty()) return wrong("the command of the ranks is empty");
+    const bool are_times_possible = terms.lease_s >= kShortestLeaseS &&
+                                    terms.lease_s <= kLongestLeaseS && terms.start_timeout_s > 0;
+    if (!are_times_possible) return wrong("the terms of a job have impossible times");
+    return terms;
   } catch (const nlohmann::json::exception& error) {
-    return wrong(error.what());
+    return wrong(json_problem(error.what()));
+  }
+}
+
+// A message may come from a rank that was killed while it wrote it, so it may be no UTF-8.
+std::string to_json(const JobFailure& failure) {
+  return nlohmann::json{{"rank", failure.rank},
+                        {"epoch", failure.epoch},
+                        {"step", failure.step},
+                        {"furthest_step", failure.furthest_step},
+                        {"detected_after_s", failure.detected_after_s},
+                        {"kind", failure.kind},
+                        {"what", failure.what},
+                        {"host", failure.host},
+                        {"cause", failure.cause},
+                        {"exit_code", failure.exit_code},
+                        {"time_s", failure.time_s}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<JobFailure> check_failure(const std::string& text) {
+  TRIREME_TRY(json, parse_bounded_json(text));
+  try {
+    TRIREME_TRY(rank, number_of(json, "rank", -1, kLargestTcpWorld));
+    TRIREME_TRY(exit_code, number_of(json, "exit_code", 0, UINT8_MAX));
+    return JobFailure{.rank = rank,
+                      .epoch = json.at("epoch").get<uint64_t>(),
+                      .step = json.at("step").get<int64_t>(),
+                      .furthest_step = json.at("furthest_step").get<int64_t>(),
+                      .detected_after_s = json.at("detected_after_s").get<double>(),
+                      .kind = json.at("kind").get<std::string>(),
+                      .what = json.at("what").get<std::string>(),
+                      .host = json.at("host").get<std::string>(),
+                      .cause = json.at("cause").get<std::string>(),
+                      .exit_code = exit_code,
+                      .time_s = json.at("time_s").get<double>()};
+  } catch (const nlohmann::json::exception& error) {
+    return wrong(json_problem(error.what()));
+  }
+}
+
+std::string to_json(const RanksEnd& end) {
+  return nlohmann::json{{"exit_code", end.exit_code},
+                        {"first_failed", end.first_failed},
+                        {"why", end.why},
+                        {"error_output", end.error_output.substr(0, kMostAgentBody / 8)},
+                        {"why_no_restart", end.why_no_restart},
+                        {"told_failures", end.told_failures}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<RanksEnd> check_end(const std::string& text) {
+  TRIREME_TRY(json, parse_bounded_json(text));
+  try {
+    TRIREME_TRY(exit_code, number_of(json, "exit_code", 0, UINT8_MAX));
+    TRIREME_TRY(first_failed, number_of(json, "first_failed", -1, kLargestTcpWorld));
+    return RanksEnd{.exit_code = exit_code,
+                    .first_failed = first_failed,
+                    .why = json.at("why").get<std::string>(),
+                    .error_output = json.at("error_output").get<std::string>(),
+                    .why_no_restart = json.at("why_no_restart").get<std::string>(),
+                    .told_failures = json.at("told_failures").get<int64_t>(),
+                    .is_told_here = false};
+  } catch (const nlohmann::json::exception& error) {
+    return wrong(json_problem(error.what()));
   }
 }
 
@@ -113,9 +232,10 @@ Result<EpochOrder> check_order(std::span<const std::byte> bytes) {
                         is_possible(order.layout, order.size) && order.ranks_on_host > 0 &&
                         order.ranks_on_host <= order.size && order.num_failures >= 0 &&
                         order.first_failure_number >= 0;
-  if (!is_valid || std::memchr(order.failures, 0, sizeof order.failures) == nullptr) {
-    return wrong("an order has impossible values");
-  }
+  const bool are_texts_whole =
+      std::memchr(order.failures, 0, sizeof order.failures) != nullptr &&
+      std::find(order.rendezvous.begin(), order.rendezvous.end(), '\0') != order.rendezvous.end();
+  if (!is_valid || !are_texts_whole) return wrong("an order has impossible values");
   return order;
 }
 
@@ -134,6 +254,29 @@ Result<PageValues> check_page(std::span<const std::byte> bytes) {
     return wrong("a page has impossible values");
   }
   return values;
+}
+
+Result<LivingProcess> check_living(std::span<const std::byte> bytes) {
+  TRIREME_TRY(living, copy_of<LivingProcess>(bytes, "a process"));
+  const bool is_possible = living.size > 0 && living.size <= kLargestTcpWorld && living.rank >= 0 &&
+                           living.rank < living.size &&
+                           uint32_t(living.state) <= uint32_t(LivingProcess::State::Waiting);
+  if (!is_possible) return wrong("a process has impossible values");
+  return living;
+}
+
+MembershipWords words_of(const MembershipMessage& message) {
+  return {
+      .kind = message.kind, .epoch = message.epoch, .step = message.step, .lease = message.lease};
+}
+
+Result<MembershipMessage> check_membership(std::span<const std::byte> bytes) {
+  TRIREME_TRY(words, copy_of<MembershipWords>(bytes, "a word about the membership"));
+  const bool is_possible =
+      uint32_t(words.kind) <= uint32_t(MembershipMessage::Kind::Committed) && words.epoch >= 0;
+  if (!is_possible) return wrong("a word about the membership has impossible values");
+  return MembershipMessage{
+      .kind = words.kind, .epoch = words.epoch, .step = words.step, .lease = words.lease};
 }
 
 }  // namespace trireme

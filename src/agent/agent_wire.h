@@ -6,42 +6,51 @@
 #include <string>
 #include <vector>
 
+#include "agent/host_list.h"
 #include "agent/job_page.h"
+#include "agent/rank_host.h"
 #include "agent/rank_link.h"
+#include "agent/ranks_end.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
+#include "coord/membership_protocol.h"
 
-// The messages between the leader of a job and its agents on other hosts, as structs of fixed
-// layout in little-endian order, and the functions that check received bytes.
+// The messages between the agents of a job, as structs of fixed layout in little-endian order, and
+// the functions that check received bytes. An agent connects to the one that leads.
 namespace trireme {
 
 enum class AgentMessageKind : uint32_t {
-  // From the agent.
-  Host,       // body: its name; number: slots, 0 if the leader decides
+  // To the leader.
+  Join,       // a new agent asks for the terms; body: its name; number: slots, 0: as the terms say
+  Living,     // after a connection was made, for each process; body: LivingProcess
+  Host,       // after these; body: the name of the host
+  Ready,      // number: the membership in which this host takes orders now
   Started,    // number: pid
   Report,     // body: RankReport
   Stopped,    // by SIGSTOP
   Continued,  // after it was stopped
   Ended,      // number: status of waitpid; body: its standard error
   WantsOut,   // the host should be drained
-  Left,       // all its processes have ended; body: why it leaves
+  Stop,       // the user has sent this signal to the launcher; number: signal
   // From the leader.
-  Welcome,  // body: AgentWelcome
-  Start,    // body: StartPlace
-  Order,    // body: EpochOrder
-  Signal,   // number: signal
+  Terms,   // body: JobTerms
+  Start,   // body: StartPlace
+  Order,   // body: EpochOrder
+  Signal,  // number: signal
   NoOrder,
-  Writer,  // number: 1 if rank 0 runs on the host, else 0
-  Bye,     // the job needs the host no more
+  Writer,   // number: 1 if rank 0 runs on the host, else 0
+  Drain,    // the host is drained
+  Failure,  // body: JobFailure; number: its number in the job, from 1
+  Bye,      // the job is over; body: RanksEnd
   // From both.
-  Page,  // body: PageValues; number, from the leader: wanted_epoch
-  Beat,  // number: counts the beats of the agent; the leader sends each of them back
+  Page,        // body: PageValues; number, from the leader: wanted_epoch
+  Membership,  // body: MembershipMessage
 };
-inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::Beat;
+inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::Membership;
 
 struct AgentMessage {
   uint32_t magic = 0x31415254;
-  AgentMessageKind kind = AgentMessageKind::Beat;
+  AgentMessageKind kind = AgentMessageKind::Join;
   int64_t process = 0;  // number of a process, where one is meant
   int64_t number = 0;
   int64_t clock_ns = 0;  // of the sender, when it sent this
@@ -53,13 +62,37 @@ inline constexpr uint32_t kMostAgentBody = 128 << 10;
 // Returns the message, or an error if it is none or its body cannot have that many bytes.
 Result<AgentMessage> check_agent_message(std::span<const std::byte> bytes);
 
-// The first words of a leader to an agent.
-struct AgentWelcome {
+// The lease of an agent (docs/membership.md).
+inline constexpr double kShortestLeaseS = 1.0;
+inline constexpr double kLongestLeaseS = 600.0;
+
+// What every agent must know of the job. Any agent can lead with it, and can tell it to others.
+struct JobTerms {
+  std::string job;         // distinguishes this launch from others that use the same Coord
+  std::string coord;       // where agents meet (open_coord)
+  std::string coord_keys;  // the name of the job there
+  double lease_s = 0.0;
   std::vector<std::string> command;  // of every rank
   std::string folder;                // in which the ranks run
+  std::string run_dir;               // of the run
+  int ranks = 1;
+  std::string layouts;  // which layouts it may take later, as the launcher names them
+  int max_restarts = 0;
+  bool leaves_lost_out = false;
+  double start_timeout_s = 60.0;
+  int num_agents = 1;            // with which the job begins
+  std::vector<NamedHost> hosts;  // with their slots, in the order in which they get ranks
+  int usual_slots = 1;           // of other hosts
 };
-std::string to_json(const AgentWelcome& welcome);
-Result<AgentWelcome> check_welcome(const std::string& text);
+std::string to_json(const JobTerms& terms);
+Result<JobTerms> check_terms(const std::string& text);
+
+std::string to_json(const JobFailure& failure);
+Result<JobFailure> check_failure(const std::string& text);
+
+// Without the failures, which every agent knows.
+std::string to_json(const RanksEnd& end);
+Result<RanksEnd> check_end(const std::string& text);
 
 // A place of a rank without the secret, which its agent knows.
 struct StartPlace {
@@ -72,5 +105,17 @@ Result<StartPlace> check_start(const std::string& text);
 Result<EpochOrder> check_order(std::span<const std::byte> bytes);
 Result<RankReport> check_report(std::span<const std::byte> bytes);
 Result<PageValues> check_page(std::span<const std::byte> bytes);
+Result<LivingProcess> check_living(std::span<const std::byte> bytes);
+
+// A MembershipMessage without snapshots, which the jobs of agents do not have.
+struct MembershipWords {
+  MembershipMessage::Kind kind = MembershipMessage::Kind::Alive;
+  int32_t reserved = 0;
+  int64_t epoch = 0;
+  int64_t step = 0;
+  LeaseId lease = 0;
+};
+MembershipWords words_of(const MembershipMessage& message);
+Result<MembershipMessage> check_membership(std::span<const std::byte> bytes);
 
 }  // namespace trireme

@@ -13,12 +13,74 @@ std::span<const std::byte> bytes_of_struct(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-TEST(AgentWire, TextsComeBack) {
-  const AgentWelcome welcome{{"trireme", "train", "a \"b\"\n"}, "/some/where"};
-  const auto same = check_welcome(to_json(welcome));
+JobTerms some_terms() {
+  return {.job = "a",
+          .coord = "file:/some/where/coord",
+          .coord_keys = "/some/where",
+          .lease_s = 3.0,
+          .command = {"trireme", "train", "a \"b\"\n"},
+          .folder = "/some",
+          .run_dir = "where",
+          .ranks = 4,
+          .layouts = "any",
+          .max_restarts = 7,
+          .num_agents = 3,
+          .hosts = {{"h1", 2}, {"h2", 2}}};
+}
+
+TEST(AgentWire, RefusesImpossibleTerms) {
+  const std::vector<std::function<void(JobTerms&)>> changes = {
+      [](JobTerms& terms) { terms.ranks = 0; },
+      [](JobTerms& terms) { terms.max_restarts = -1; },
+      [](JobTerms& terms) { terms.lease_s = 0.0; },
+      [](JobTerms& terms) { terms.lease_s = 1e9; },
+      [](JobTerms& terms) { terms.start_timeout_s = 0.0; },
+      [](JobTerms& terms) { terms.num_agents = 0; },
+      [](JobTerms& terms) { terms.usual_slots = -1; },
+      [](JobTerms& terms) { terms.hosts.back().slots = -1; },
+      [](JobTerms& terms) { terms.command.clear(); }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    JobTerms changed = some_terms();
+    changes[i](changed);
+    EXPECT_FALSE(check_terms(to_json(changed)).ok()) << i;
+  }
+}
+
+TEST(AgentWire, RefusesImpossibleProcessesAndWordsAboutTheMembership) {
+  LivingProcess process{.process = 1, .rank = 3, .size = 4};
+  ASSERT_TRUE(check_living(bytes_of_struct(process)).ok());
+  process.rank = 4;
+  EXPECT_FALSE(check_living(bytes_of_struct(process)).ok());
+  process = {.process = 1, .state = static_cast<LivingProcess::State>(3)};
+  EXPECT_FALSE(check_living(bytes_of_struct(process)).ok());
+
+  const MembershipMessage message{
+      .kind = MembershipMessage::Kind::Prepared, .epoch = 4, .step = 7, .lease = 9};
+  MembershipWords words = words_of(message);
+  const auto same = check_membership(bytes_of_struct(words));
   ASSERT_TRUE(same.ok());
-  EXPECT_EQ(same->command, welcome.command);
-  EXPECT_EQ(same->folder, welcome.folder);
+  EXPECT_EQ(same->kind, message.kind);
+  EXPECT_EQ(same->epoch, 4);
+  EXPECT_EQ(same->step, 7);
+  EXPECT_EQ(same->lease, 9);
+  words.kind = static_cast<MembershipMessage::Kind>(7);
+  EXPECT_FALSE(check_membership(bytes_of_struct(words)).ok());
+  words = words_of(message);
+  words.epoch = -1;
+  EXPECT_FALSE(check_membership(bytes_of_struct(words)).ok());
+}
+
+TEST(AgentWire, TextsComeBack) {
+  const auto same = check_terms(to_json(some_terms()));
+  ASSERT_TRUE(same.ok()) << same.error().message;
+  EXPECT_EQ(to_json(*same), to_json(some_terms()));
+  EXPECT_EQ(same->command, some_terms().command);
+  EXPECT_EQ(same->hosts.back().slots, 2);
+  const JobFailure failure{.rank = 3, .kind = "killed", .cause = "a \"b\"\n", .time_s = 1.5};
+  EXPECT_EQ(to_json(check_failure(to_json(failure)).value()), to_json(failure));
+  const RanksEnd end{.exit_code = 5, .first_failed = 1, .why = "was killed", .told_failures = 2};
+  EXPECT_EQ(to_json(check_end(to_json(end)).value()), to_json(end));
+  EXPECT_FALSE(check_end(to_json(end))->is_told_here);
   StartPlace start{.ranks_on_host = 2};
   start.place.rendezvous = "10.0.0.1:4000";
   start.place.epoch = 7;
@@ -38,7 +100,9 @@ TEST(AgentWire, RefusesImpossiblePlaces) {
         R"({"rendezvous":"a:1","epoch":1,"rank":-1,"size":2,"ranks_on_host":1})",
         R"({"rendezvous":"a:1","epoch":1,"rank":0,"size":99999,"ranks_on_host":1})",
         R"({"rendezvous":"a:1","epoch":1,"rank":0,"size":2,"ranks_on_host":3})"}) {
-    EXPECT_FALSE(check_welcome(text).ok()) << text;
+    EXPECT_FALSE(check_terms(text).ok()) << text;
+    EXPECT_FALSE(check_failure(text).ok()) << text;
+    EXPECT_FALSE(check_end(text).ok()) << text;
     EXPECT_FALSE(check_start(text).ok()) << text;
   }
 }
@@ -72,6 +136,7 @@ TEST(AgentWire, RefusesImpossibleOrders) {
       [](EpochOrder& order) { order.ranks_on_host = 5; },
       [](EpochOrder& order) { order.num_failures = -1; },
       [](EpochOrder& order) { order.first_failure_number = -1; },
+      [](EpochOrder& order) { order.rendezvous.fill('x'); },
       [](EpochOrder& order) { std::memset(order.failures, 'x', sizeof order.failures); }};
   for (size_t i = 0; i < changes.size(); ++i) {
     EpochOrder changed = good;

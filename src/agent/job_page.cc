@@ -63,6 +63,11 @@ void store(const PageValues& values, int64_t shift_ns, JobPage& page) {
   page.measured_bytes = values.measured_bytes;
 }
 
+bool is_further(const PageValues& values, const JobPage& page) {
+  constexpr size_t kFurthestStep = 3;  // as for_each_number visits it
+  return values.numbers[kFurthestStep] >= page.furthest_step;
+}
+
 Result<SharedJobPage> SharedJobPage::make() {
   const int fd = memfd_create("trireme-job", MFD_CLOEXEC);
   if (fd < 0) return no_page("memfd_create");

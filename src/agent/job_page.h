@@ -11,8 +11,9 @@
 namespace trireme {
 
 // Shared memory of a job on one host. The agent makes it and its ranks map it, so it outlives every
-// rank. Only rank 0 of the running epoch writes it, and wanted_epoch is written by the agent. The
-// agent and the ranks of later epochs read it. If nothing has happened yet, all bytes are zero.
+// rank. Only rank 0 of the running epoch writes it, except for the last fields, which the agent
+// writes. The agent and the ranks of later epochs read it. If nothing has happened yet, all bytes
+// are zero.
 // Times are those of the monotonic clock, which all processes of a host share.
 struct JobPage {
   std::atomic<int64_t> step;            // last step done
@@ -31,6 +32,10 @@ struct JobPage {
   std::array<std::byte, 512> measured;  // a MeasuredMachine (session/rank_hardware.h)
   // If it is above the running epoch, the ranks save after their step and wait for that epoch.
   std::atomic<uint64_t> wanted_epoch;
+  // Of a job on several hosts (RunRight). Ranks of earlier epochs than this one must wait for a
+  // later one. The others may begin a step or publish a file until that time; 0: on one host.
+  std::atomic<uint64_t> least_epoch;
+  std::atomic<int64_t> may_run_until_ns;
 };
 
 // The values of a page that rank 0 writes, for the page of another host.
@@ -44,6 +49,8 @@ struct PageValues {
 // Both add `shift_ns` to all times, because every host has a monotonic clock of its own.
 PageValues values_of(const JobPage& page, int64_t shift_ns);
 void store(const PageValues& values, int64_t shift_ns, JobPage& page);
+// True if the values are of a later moment of the job than those of the page.
+bool is_further(const PageValues& values, const JobPage& page);
 
 // A JobPage in memory of its own that other processes can map.
 class SharedJobPage {

@@ -1,13 +1,13 @@
 #include "agent/leader.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 
+#include "agent/rank_epochs.h"
 #include "agent/rank_exit_code.h"
 #include "base/clock.h"
 #include "comm/fabric.h"
@@ -18,7 +18,7 @@ namespace {
 constexpr double kEndGraceS = 15.0;   // for the other ranks after one has failed
 constexpr double kStartGraceS = 0.5;  // before the ranks have met, they cannot end by themselves
 constexpr double kHangGraceS = 1.5;   // after a deadline, for every rank to notice it
-constexpr int kLeaderLookMs = 50;
+constexpr int64_t kProcessesOfMembership = int64_t{1} << 20;
 
 int signal_of(const JobRank& rank) { return WIFSIGNALED(rank.status) ? WTERMSIG(rank.status) : 0; }
 
@@ -32,22 +32,20 @@ bool JobRank::has_failed() const {
   return state == State::Ended && exit_code() != 0 && exit_code() != kStoppedExitCode;
 }
 
-Leader::Leader(const RankProcesses& processes, JobHosts& hosts, const TakenSignals& signals,
-               Rendezvous rendezvous, const std::string& secret, SharedJobPage& page)
+Leader::Leader(const RankProcesses& processes, JobHosts& hosts, Rendezvous rendezvous,
+               const std::string& secret, SharedJobPage& page, FormerJob former)
     : processes_(processes),
       hosts_(hosts),
-      signals_(signals),
       rendezvous_(std::move(rendezvous)),
       page_(page),
       ranks_(size_t(processes.ranks)),
       policy_(processes.max_restarts),
+      former_(std::move(former)),
       place_{.rendezvous = rendezvous_.address(), .secret = secret, .size = processes.ranks},
-      layout_(processes.layout) {}
-
-Leader::~Leader() {
-  for (JobRank& rank : ranks_) {
-    if (rank.is_alive()) kill(rank);
-  }
+      layout_(processes.layout),
+      num_processes_(former_.membership * kProcessesOfMembership) {
+  place_.epoch = first_rank_epoch(former_.membership);
+  for (const JobFailure& failure : former_.failures) policy_.note(failure);
 }
 
 void Leader::gather() {
@@ -59,19 +57,9 @@ bool Leader::all_have_ended() const {
                       [](const auto& rank) { return rank.is_alive(); });
 }
 
-void Leader::wait_for_events() {
-  std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}};
-  hosts_.add_descriptors(entries);
-  ::poll(entries.data(), entries.size(), kLeaderLookMs);
-}
-
-void Leader::take_signals() {
-  while (const int signal = signals_.next()) {
-    if (signal == SIGCHLD) continue;
-    last_signal_ = signal;
-    ++num_signals_;
-  }
-  pass_signals();
+void Leader::ask_to_stop(int signal) {
+  last_signal_ = signal;
+  ++num_signals_;
 }
 
 // In a later epoch, a signal would end a starting rank before it can save. It gets the first signal
@@ -80,7 +68,7 @@ void Leader::take_signals() {
 void Leader::pass_signals() {
   for (JobRank& rank : ranks_) {
     const bool must_defer =
-        rank.state == JobRank::State::Starting && place_.epoch > 1 && num_signals_ == 1;
+        rank.state == JobRank::State::Starting && !is_first_epoch_ && num_signals_ == 1;
     if (!rank.is_alive() || must_defer) continue;
     for (; rank.signals < num_signals_; ++rank.signals) {
       hosts_.at(rank.host).send_signal(rank.process, last_signal_);
@@ -90,7 +78,6 @@ void Leader::pass_signals() {
 
 // News of a process that is no rank any more is dropped.
 void Leader::take_news() {
-  hosts_.receive(processes_.log);
   for (int host = 0; host < hosts_.size(); ++host) {
     for (ProcessNews& news : hosts_.at(host).take_news()) {
       const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const JobRank& other) {
@@ -120,18 +107,21 @@ void Leader::take_news() {
 
 void Leader::take_report(JobRank& rank, const RankReport& report) {
   if (report.kind == RankReport::Kind::Failed) rank.cause = report.text;
-  if (report.epoch != place_.epoch) return;
+  if (report.epoch != place_.epoch && !is_takeover_) return;
   if (report.kind == RankReport::Kind::Joined) rank.state = JobRank::State::Joined;
   if (report.kind == RankReport::Kind::Waiting) rank.state = JobRank::State::Waiting;
 }
 
 std::string Leader::name_of_end(const JobRank& rank) const {
   const int signal = signal_of(rank);
-  const RankHost& host = hosts_.at(rank.host);
-  return host.is_lost() ? fmt::format("was on host {}, which is gone", host.name())
-         : rank.hangs   ? "did not answer and was killed"
-         : signal != 0  ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
-                        : fmt::format("ended with exit code {}", rank.exit_code());
+  return rank.host < 0 ? fmt::format("was on host {}, which is gone", host_of(rank))
+         : rank.hangs  ? "did not answer and was killed"
+         : signal != 0 ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
+                       : fmt::format("ended with exit code {}", rank.exit_code());
+}
+
+std::string Leader::host_of(const JobRank& rank) const {
+  return rank.host < 0 ? former_.lost_host : hosts_.at(rank.host).name();
 }
 
 // The first rank that fails decides how the run has ended; a rank that has saved after a signal has
@@ -154,14 +144,13 @@ void Leader::begin_settling() {
   was_asked_to_stop_ = num_signals_ > 0;
   times_ = {
       .lost_step = page_->step, .lost_step_ns = page_->step_ns, .detected_ns = steady_now_ns()};
-  const bool has_met = gathering_->has_met();
-  must_start_settle_ = gathering_->has_failed();
-  if (place_.epoch == 1 && gathering_->has_failed() && first_failed_ < 0) {
-    not_met_ = gathering_->error();
-  }
+  const bool has_met = gathering_ && gathering_->has_met();
+  const bool has_not_met = gathering_ && gathering_->has_failed();
+  must_start_settle_ = has_not_met;
+  if (is_first_epoch_ && has_not_met && first_failed_ < 0) not_met_ = gathering_->error();
   const bool is_waited_for = first_failed_ >= 0 || is_epoch_wanted();
   const double usual_s = is_waited_for ? kEndGraceS : kHangGraceS;
-  const bool goes_on = processes_.max_restarts > 0 && place_.epoch > 1;
+  const bool goes_on = processes_.max_restarts > 0 && !is_first_epoch_;
   grace_ = Deadline::after(has_met || goes_on ? usual_s : kStartGraceS);
 }
 
@@ -193,9 +182,10 @@ JobFailure Leader::failure() const {
                      .epoch = place_.epoch,
                      .step = times_.lost_step,
                      .furthest_step = page_->furthest_step,
-                     .detected_ns = times_.detected_ns,
                      .kind = "lost",
-                     .what = "no rank has died, but ranks waited for each other in vain",
+                     .what = is_takeover_ ? former_.what
+                                          : "no rank has died, but ranks waited for each other in "
+                                            "vain",
                      .host = processes_.host,
                      .time_s = unix_time_s()};
   if (times_.lost_step_ns > 0) {
@@ -203,16 +193,15 @@ JobFailure Leader::failure() const {
   }
   if (first_failed_ < 0) return failure;
   const JobRank& rank = ranks_[size_t(first_failed_)];
-  const RankHost& host = hosts_.at(rank.host);
   const int signal = signal_of(rank);
   const bool is_killed = signal == SIGKILL || signal == SIGTERM || signal == SIGINT;
-  failure.kind = host.is_lost() ? "host"
-                 : rank.hangs   ? "hang"
-                 : is_killed    ? "killed"
-                 : signal != 0  ? "crashed"
-                                : "failed";
+  failure.kind = rank.host < 0 ? "host"
+                 : rank.hangs  ? "hang"
+                 : is_killed   ? "killed"
+                 : signal != 0 ? "crashed"
+                               : "failed";
   failure.what = end_.why;
-  failure.host = host.name();
+  failure.host = host_of(rank);
   failure.exit_code = rank.exit_code();
   if (signal == 0) failure.cause = rank.cause;
   return failure;
@@ -220,6 +209,7 @@ JobFailure Leader::failure() const {
 
 void Leader::begin_ending(double grace_s) {
   phase_ = Phase::Ending;
+  is_takeover_ = false;
   grace_ = Deadline::after(grace_s);
   for (const JobRank& rank : ranks_) {
     if (rank.is_alive()) hosts_.at(rank.host).send_no_order(rank.process);
@@ -229,10 +219,27 @@ void Leader::begin_ending(double grace_s) {
 // Every rank has ended or waits: begins the next epoch, or ends the run.
 void Leader::decide() {
   times_.classified_ns = steady_now_ns();
-  const bool is_planned = is_epoch_wanted() && first_failed_ < 0;
-  std::string why_end = is_planned ? "" : policy_.why_end(failure());
-  if (why_end.empty() && (was_asked_to_stop_ || num_signals_ > 0)) {
+  if (is_takeover_ && !has_training_begun()) {
+    const Status begun = begin_job();
+    if (begun.ok()) return;
+    not_met_ = begun.error();
+    return begin_ending(kStartGraceS);
+  }
+  const bool is_planned =
+      first_failed_ < 0 && (is_takeover_ ? former_.is_planned : is_epoch_wanted());
+  std::string why_end;
+  if (is_takeover_ && !is_planned && processes_.max_restarts > 0) {
+    policy_.note(failure());
+  } else if (!is_planned) {
+    why_end = policy_.why_end(failure());
+  }
+  const bool may_stop_later = is_takeover_ && !is_planned;
+  if (why_end.empty() && !may_stop_later && (was_asked_to_stop_ || num_signals_ > 0)) {
     why_end = "the run was asked to stop";
+  }
+  if (why_end.empty() && is_planned && must_wait_for_members()) {
+    phase_ = Phase::WaitingForMembers;
+    return;
   }
   if (why_end.empty()) {
     const Status begun = begin_epoch();
@@ -253,7 +260,8 @@ void Leader::look() {
     if (is_trouble) begin_settling();
   }
   if (phase_ == Phase::Running && wants_other_hosts()) ask_for_epoch();
-  if (phase_ == Phase::Settling && processes_.max_restarts == 0 && !is_epoch_wanted()) {
+  const bool is_last_failure = processes_.max_restarts == 0 && !is_epoch_wanted() && !is_takeover_;
+  if (phase_ == Phase::Settling && is_last_failure) {
     policy_.why_end(failure());
     begin_ending(grace_->left_ms() * 1e-3);
   }
@@ -265,18 +273,19 @@ void Leader::look() {
   }
 }
 
-Result<RanksEnd> Leader::run() {
-  TRIREME_TRY_DONE(begin());
-  while (true) {
-    wait_for_events();
-    take_signals();
-    take_news();
-    if (all_have_ended() && phase_ != Phase::Settling && first_failed_ < 0) break;
-    if (all_have_ended() && phase_ == Phase::Ending) break;
-    look();
-    report(false);
-  }
-  report(true);
+void Leader::turn() {
+  pass_signals();
+  take_news();
+  if (!is_over()) look();
+  report(is_over());
+}
+
+bool Leader::is_over() const {
+  if (!all_have_ended() || is_takeover_) return false;
+  return phase_ == Phase::Ending || (phase_ == Phase::Running && first_failed_ < 0);
+}
+
+Result<RanksEnd> Leader::end() {
   if (not_met_) return *not_met_;
   if (num_signals_ > 1) {  // all have ended at once, as they were asked to
     end_.exit_code = kStoppedExitCode;

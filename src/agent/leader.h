@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,7 +9,6 @@
 #include "agent/gathering.h"
 #include "agent/job_hosts.h"
 #include "agent/rank_processes.h"
-#include "agent/taken_signals.h"
 
 namespace trireme {
 
@@ -21,7 +21,7 @@ struct JobRank {
     Ended,
   };
   State state = State::Ended;
-  int host = -1;              // index of JobHosts
+  int host = -1;              // index of JobHosts; -1: its host has left the job
   int64_t process = 0;        // number of its process in the job
   int pid = -1;               // on its host
   int status = 0;             // of waitpid, once it has ended
@@ -37,30 +37,49 @@ struct JobRank {
   int exit_code() const;    // of a process that has ended; 5 if a signal has killed it
 };
 
-// Decides for all ranks of a job: it starts them on the hosts, brings each epoch together, looks
-// for failures, and begins the next epoch or ends the job.
+// How a leader finds the job when its membership begins.
+struct FormerJob {
+  int64_t membership = 1;            // of this leader
+  std::vector<JobFailure> failures;  // before this membership
+  bool is_planned = false;           // the ranks have saved for this membership
+  std::string what;                  // has ended the former membership, if it was not planned
+  std::string lost_host;             // a host that has left; "": none
+};
+
+// Decides for all ranks of a job while the membership of its hosts does not change: it starts them
+// on the hosts, brings each epoch together, looks for failures, and begins the next epoch or ends
+// the job. Ranks that live already are taken over. A leader may end before its ranks do; then
+// another one takes them over. No function waits.
 class Leader {
  public:
-  Leader(const RankProcesses& processes, JobHosts& hosts, const TakenSignals& signals,
-         Rendezvous rendezvous, const std::string& secret, SharedJobPage& page);
-  ~Leader();
+  // The references must outlive this object.
+  Leader(const RankProcesses& processes, JobHosts& hosts, Rendezvous rendezvous,
+         const std::string& secret, SharedJobPage& page, FormerJob former = {});
   Leader(const Leader&) = delete;
   Leader& operator=(const Leader&) = delete;
 
-  Result<RanksEnd> run();
+  Status begin();
+  // Does what is due. The owner calls it whenever something may have happened.
+  void turn();
+  // The user has sent a signal that asks the job to stop.
+  void ask_to_stop(int signal);
+  // True once all ranks have ended for good.
+  bool is_over() const;
+  Result<RanksEnd> end();
+  // True once the ranks have saved and wait, because hosts that are no members yet are needed.
+  bool needs_members() const { return phase_ == Phase::WaitingForMembers; }
+  const std::vector<JobFailure>& failures() const { return policy_.failures(); }
 
  private:
   enum class Phase {
     Running,
     Settling,  // the epoch is over, and its ranks end or wait
-    Ending,    // the job is over
+    WaitingForMembers,
+    Ending,  // the job is over
   };
 
   // In leader.cc: it starts the ranks and looks for failures.
-  Status begin();
   void gather();
-  void wait_for_events();
-  void take_signals();
   void pass_signals();
   void take_news();
   void take_report(JobRank& rank, const RankReport& report);
@@ -74,9 +93,17 @@ class Leader {
   bool all_have_ended() const;
   JobFailure failure() const;
   std::string name_of_end(const JobRank& rank) const;
+  std::string host_of(const JobRank& rank) const;
 
   // In leader_epochs.cc: it chooses the next epoch.
+  Status begin_job();
+  void take_over();
+  void adopt(int host, const LivingProcess& process);
+  bool has_training_begun() const { return page_->begun_ns != 0; }
+  uint64_t next_epoch() const;
   bool is_epoch_wanted() const;
+  bool could_grow(int64_t num_slots) const;
+  bool must_wait_for_members() const;
   bool wants_other_hosts() const;
   void ask_for_epoch();
   int most_ranks() const;
@@ -98,12 +125,14 @@ class Leader {
 
   const RankProcesses& processes_;
   JobHosts& hosts_;
-  const TakenSignals& signals_;
   Rendezvous rendezvous_;
   SharedJobPage& page_;
   std::vector<JobRank> ranks_;
   RestartPolicy policy_;
+  const FormerJob former_;
   TcpPlace place_;
+  bool is_first_epoch_ = false;  // the job begins with the running epoch
+  bool is_takeover_ = false;     // until the first epoch of this leader begins
   EpochLayout layout_;
   std::optional<FittingLayout> next_layout_;  // of the next epoch, once it is found
   int64_t num_processes_ = 0;                 // started so far

@@ -2,13 +2,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include "agent/leader.h"
 #include "agent/place_ranks.h"
+#include "agent/rank_epochs.h"
+#include "agent/rank_exit_code.h"
 #include "base/clock.h"
 
 namespace trireme {
+namespace {
+
+constexpr double kTakeOverS = 15.0;  // for the ranks of the former membership to end their step
+
+}  // namespace
 
 int Leader::ranks_on(int host) const {
   return int(std::count_if(ranks_.begin(), ranks_.end(),
@@ -20,10 +28,75 @@ Status Leader::start_rank(int rank) {
   const int host = own.host;
   own = {.state = JobRank::State::Starting, .host = host, .process = ++num_processes_};
   place_.rank = rank;
-  return hosts_.at(host).start(own.process, place_, ranks_on(host));
+  TRIREME_TRY_DONE(hosts_.at(host).start(own.process, place_, ranks_on(host)));
+  return Done{};
 }
 
+// Processes of the newest epoch come first, so that those of older ones fill the gaps.
 Status Leader::begin() {
+  std::vector<std::pair<int, LivingProcess>> living;
+  for (int host = 0; host < hosts_.size(); ++host) {
+    for (const LivingProcess& process : hosts_.at(host).living()) living.push_back({host, process});
+  }
+  std::stable_sort(living.begin(), living.end(),
+                   [](const auto& a, const auto& b) { return a.second.epoch > b.second.epoch; });
+  if (living.empty() && !has_training_begun()) return begin_job();
+  if (!living.empty()) {
+    place_.epoch = living.front().second.epoch;
+    ranks_.assign(size_t(living.front().second.size), JobRank{});
+  }
+  for (const auto& [host, process] : living) adopt(host, process);
+  take_over();
+  return Done{};
+}
+
+// Takes a process over as the rank that it was. A process that has not joined its epoch is killed,
+// because it may wait for a leader that is gone, and so are all before training begins, because
+// there is nothing to keep.
+void Leader::adopt(int host, const LivingProcess& process) {
+  const auto rank = size_t(process.rank);
+  const bool has_place = rank < ranks_.size() && !ranks_[rank].is_alive();
+  if (!has_place) return hosts_.at(host).send_signal(process.process, SIGKILL);
+  JobRank& own = ranks_[rank];
+  own = {.state = JobRank::State::Joined,
+         .host = host,
+         .process = process.process,
+         .pid = process.pid,
+         .is_stopped = process.is_stopped != 0};
+  if (process.state == LivingProcess::State::Waiting) own.state = JobRank::State::Waiting;
+  if (process.state == LivingProcess::State::Starting || !has_training_begun()) {
+    own.hangs = true;
+    kill(own);
+  }
+}
+
+// The former membership has ended the epoch on all hosts, so its ranks end or wait.
+void Leader::take_over() {
+  is_takeover_ = true;
+  place_.size = int(ranks_.size());
+  const auto lost = std::find_if(ranks_.begin(), ranks_.end(),
+                                 [](const JobRank& rank) { return !rank.is_alive(); });
+  if (lost != ranks_.end()) {
+    lost->status = SIGKILL;
+    first_failed_ = int(lost - ranks_.begin());
+    end_.exit_code = kFailedExitCode;
+    end_.first_failed = first_failed_;
+    end_.why = name_of_end(*lost);
+  }
+  begin_settling();
+  grace_ = Deadline::after(kTakeOverS);
+}
+
+// Starts all ranks for the first epoch of the job.
+Status Leader::begin_job() {
+  if (is_takeover_) place_.epoch = next_epoch();
+  is_takeover_ = false;
+  is_first_epoch_ = true;
+  phase_ = Phase::Running;
+  first_failed_ = -1;
+  end_ = {};
+  ranks_.assign(size_t(processes_.ranks), JobRank{});
+  place_.size = processes_.ranks;
   const std::vector<int> nowhere(ranks_.size(), -1);
   const std::vector<int> hosts = place_ranks(hosts_.slots(), nowhere, nowhere);
   if (hosts.empty()) {
@@ -34,7 +107,11 @@ Status Leader::begin() {
   }
   for (size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].host = hosts[rank];
   set_writer();
-  for (int rank = 0; rank < int(ranks_.size()); ++rank) TRIREME_TRY_DONE(start_rank(rank));
+  for (int rank = 0; rank < int(ranks_.size()); ++rank) {
+    TRIREME_TRY_DONE(start_rank(rank));
+    JobRank& own = ranks_[size_t(rank)];
+    hosts_.at(own.host).send_order(own.process, order_of(rank));
+  }
   gather();
   return Done{};
 }
@@ -56,9 +133,14 @@ bool Leader::wants_other_hosts() const {
   const bool must_leave = std::any_of(ranks_.begin(), ranks_.end(), [&](const JobRank& rank) {
     return !hosts_.is_usable(rank.host);
   });
-  if (must_leave) return true;
+  return must_leave || could_grow(hosts_.num_slots() + hosts_.num_waiting_slots());
+}
+
+// True if a larger layout fits into so many slots.
+bool Leader::could_grow(int64_t num_slots) const {
   if (processes_.leaves_lost_out) return false;
-  const auto larger = processes_.fitting(most_ranks(), *page_);
+  const auto most = int(std::min<int64_t>(num_slots, processes_.ranks));
+  const auto larger = processes_.fitting(most, *page_);
   return larger && larger->layout && larger->layout->num_ranks() > place_.size;
 }
 
@@ -75,6 +157,12 @@ int Leader::most_ranks() const {
 bool Leader::has_found_layout() {
   next_layout_ = processes_.fitting(most_ranks(), *page_);
   return next_layout_.has_value();
+}
+
+// True if the next epoch needs hosts that are no members yet.
+bool Leader::must_wait_for_members() const {
+  if (is_takeover_ || hosts_.num_waiting_slots() == 0) return false;
+  return could_grow(hosts_.num_slots() + hosts_.num_waiting_slots());
 }
 
 // The ranks save after their step and wait for the next epoch.
@@ -129,6 +217,9 @@ void Leader::add_failures(EpochOrder& order) const {
 EpochOrder Leader::order_of(int rank) const {
   EpochOrder order = times_;
   order.epoch = place_.epoch;
+  order.rendezvous.fill('\0');
+  place_.rendezvous.copy(order.rendezvous.data(), order.rendezvous.size() - 1);
+  order.is_first = is_first_epoch_ ? 1 : 0;
   order.rank = rank;
   order.size = place_.size;
   order.layout = layout_;
@@ -138,14 +229,24 @@ EpochOrder Leader::order_of(int rank) const {
   return order;
 }
 
+// Every membership begins with a number above those of all former ones.
+uint64_t Leader::next_epoch() const {
+  return is_takeover_ ? std::max(place_.epoch + 1, first_rank_epoch(former_.membership))
+                      : place_.epoch + 1;
+}
+
 Status Leader::begin_epoch() {
   gathering_.reset();
-  const std::string who = first_failed_ >= 0  ? fmt::format("rank {} {}", first_failed_, end_.why)
-                          : is_epoch_wanted() ? "other hosts were wanted"
-                                              : "ranks waited in vain";
+  const bool is_planned = is_takeover_ ? former_.is_planned : is_epoch_wanted();
+  const std::string who = first_failed_ >= 0 ? fmt::format("rank {} {}", first_failed_, end_.why)
+                          : is_planned       ? "other hosts were wanted"
+                          : is_takeover_     ? former_.what
+                                             : "ranks waited in vain";
   const EpochLayout before = layout_;
   TRIREME_TRY_DONE(lay_out());
-  ++place_.epoch;
+  place_.epoch = next_epoch();
+  is_first_epoch_ = false;
+  is_takeover_ = false;
   hosts_.share_page();
   set_writer();  // a host that begins to write has the page of the job by now
   int num_new = 0;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "agent/job_status.h"
@@ -33,17 +34,19 @@ const char* name_of(JobRank::State state) {
 
 }  // namespace
 
-// Drains the hosts for which `trireme drain` has left a file.
+// Drains the hosts for which `trireme drain` has left a file, and stops the job for which `trireme
+// stop` has left one.
 void Leader::take_requests() {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(processes_.status_file).parent_path();
+  std::error_code error;
   for (int host = 0; host < hosts_.size(); ++host) {
     const std::string& name = hosts_.at(host).name();
-    std::error_code error;
     if (!fs::remove(folder / (kDrainFile + name), error)) continue;
-    hosts_.drain(name);
+    hosts_.at(host).drain();
     say(fmt::format("host {} is drained: its ranks leave it after they have saved", name));
   }
+  if (fs::remove(folder / kStopFile, error)) ask_to_stop(SIGTERM);
 }
 
 // Writes nothing before training begins, because the folder may still be that of another run.
@@ -67,8 +70,7 @@ void Leader::report(bool at_once) {
   std::vector<int> hosts;
   for (const JobRank& rank : ranks_) {
     hosts.push_back(rank.host);
-    status.ranks.push_back(
-        {hosts_.at(rank.host).name(), rank.is_alive() ? rank.pid : -1, name_of(rank.state)});
+    status.ranks.push_back({host_of(rank), rank.is_alive() ? rank.pid : -1, name_of(rank.state)});
   }
   status.hosts = hosts_.status(hosts);
   const std::vector<JobFailure>& failures = policy_.failures();

@@ -9,12 +9,21 @@
 
 namespace trireme {
 
-OwnHost::~OwnHost() { kill_all(); }
-
-void OwnHost::kill_all() {
+OwnHost::~OwnHost() {
   for (auto& [number, process] : processes_) ::kill(process.pid, SIGKILL);
   for (auto& [number, process] : processes_) kill_rank(process);
-  processes_.clear();
+}
+
+void OwnHost::kill_unless_waiting() {
+  for (auto& [number, process] : processes_) {
+    if (process.living.state != LivingProcess::State::Waiting) ::kill(process.pid, SIGKILL);
+  }
+}
+
+std::vector<LivingProcess> OwnHost::living() const {
+  std::vector<LivingProcess> all;
+  for (const auto& [number, process] : processes_) all.push_back(process.living);
+  return all;
 }
 
 OwnHost::Process* OwnHost::find(int64_t process) {
@@ -29,13 +38,21 @@ Status OwnHost::start(int64_t process, const TcpPlace& place, int ranks_on_host)
                                 .page = page_.fd(),
                                 .memory_folder = memory_folder_,
                                 .mask = mask_}));
-  processes_[process] = {rank};
+  processes_[process] = {rank,
+                         {.process = process,
+                          .epoch = place.epoch,
+                          .pid = rank.pid,
+                          .rank = place.rank,
+                          .size = place.size}};
   started_.push_back({.kind = ProcessNews::Kind::Started, .process = process, .pid = rank.pid});
   return Done{};
 }
 
 void OwnHost::send_order(int64_t process, const EpochOrder& order) {
-  if (const Process* rank = find(process)) trireme::send_order(*rank, order);
+  Process* const rank = find(process);
+  if (rank == nullptr) return;
+  rank->living.take(order);
+  trireme::send_order(*rank, order);
 }
 
 void OwnHost::send_signal(int64_t process, int signal) {
@@ -49,6 +66,7 @@ void OwnHost::send_no_order(int64_t process) {
 
 void OwnHost::add_reports(int64_t number, Process& process, std::vector<ProcessNews>& news) {
   while (const auto report = next_report(process)) {
+    process.living.take(*report);
     news.push_back({.kind = ProcessNews::Kind::Report, .process = number, .report = *report});
   }
 }
@@ -71,11 +89,11 @@ std::vector<ProcessNews> OwnHost::take_news() {
     }
     const auto stat = stat_of_process(process.pid);
     const bool is_stopped = stat && stat->is_stopped();
-    if (is_stopped != process.is_stopped) {
+    if (is_stopped != (process.living.is_stopped != 0)) {
       const auto kind = is_stopped ? ProcessNews::Kind::Stopped : ProcessNews::Kind::Continued;
       news.push_back({.kind = kind, .process = number});
     }
-    process.is_stopped = is_stopped;
+    process.living.is_stopped = is_stopped ? 1 : 0;
     ++it;
   }
   return news;

@@ -30,15 +30,17 @@ class OwnHost : public RankHost {
   void send_no_order(int64_t process) override;
   void share_page() override {}
   void set_writer(bool) override {}
+  void drain() override { is_drained_ = true; }
+  bool is_drained() const override { return is_drained_; }
   std::vector<ProcessNews> take_news() override;
+  std::vector<LivingProcess> living() const override;
   void add_descriptors(std::vector<pollfd>& entries) const override;
-  bool is_lost() const override { return false; }
-  bool wants_out() const override { return false; }
-  void kill_all();
+  // Kills the processes that have not ended their epoch. take_news() tells of their ends.
+  void kill_unless_waiting();
 
  private:
   struct Process : RankProcess {
-    bool is_stopped = false;
+    LivingProcess living;
   };
   Process* find(int64_t process);
   void add_reports(int64_t number, Process& process, std::vector<ProcessNews>& news);
@@ -50,6 +52,7 @@ class OwnHost : public RankHost {
   std::string memory_folder_;  // "": none
   std::map<int64_t, Process> processes_;
   std::vector<ProcessNews> started_;  // not taken yet
+  bool is_drained_ = false;
 };
 
 }  // namespace trireme

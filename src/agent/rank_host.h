@@ -29,6 +29,26 @@ struct ProcessNews {
   std::string error_output = {};  // of Ended; not that of a process which was rank 0 at its start
 };
 
+// What is known of a process that has not ended. A leader that takes over the job begins with it.
+struct LivingProcess {
+  enum class State : int32_t {
+    Starting,  // it has not joined the epoch yet
+    Joined,
+    Waiting,  // it waits for the next epoch
+  };
+  int64_t process = 0;
+  uint64_t epoch = 0;  // of its last order
+  int32_t pid = -1;
+  int32_t rank = 0;  // in this epoch
+  int32_t size = 1;  // of this epoch
+  State state = State::Starting;
+  int32_t is_stopped = 0;
+  int32_t reserved = 0;
+
+  void take(const EpochOrder& order);
+  void take(const RankReport& report);
+};
+
 // A host on which ranks of a job run, as the leader of the job sees it. No function waits.
 class RankHost {
  public:
@@ -46,14 +66,14 @@ class RankHost {
   // From now on, changes of the host's page are those of the job if `is_writer`, because rank 0
   // runs there.
   virtual void set_writer(bool is_writer) = 0;
+  // Ranks leave the host with the next epoch.
+  virtual void drain() = 0;
+  virtual bool is_drained() const = 0;
 
   virtual std::vector<ProcessNews> take_news() = 0;
+  virtual std::vector<LivingProcess> living() const = 0;
   // Adds the descriptors that become readable when there is news.
   virtual void add_descriptors(std::vector<pollfd>& entries) const = 0;
-  // True once the host is gone for good. All its processes have ended by then.
-  virtual bool is_lost() const = 0;
-  // The host itself asks to be drained.
-  virtual bool wants_out() const = 0;
 };
 
 }  // namespace trireme

@@ -16,9 +16,10 @@
 namespace trireme {
 namespace {
 
-// The agent answers once the other ranks wait or were killed, which takes some seconds. An agent
-// that says nothing for so long is stopped or stuck.
-constexpr double kAgentSilenceS = 120.0;
+// The agent answers once the other ranks wait or were killed, which takes some seconds. On several
+// hosts it also waits until enough of them reach each other and the Coord again. If the agent dies,
+// so does this rank.
+constexpr double kAgentSilenceS = 3600.0;
 constexpr double kTellS = 5.0;  // until the agent has room for a report
 
 // Waits until the socket is ready. Returns false at the deadline.
@@ -77,6 +78,7 @@ std::optional<EpochOrder> RankLink::receive_order(uint64_t least_epoch) const {
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got != ssize_t(sizeof order)) return std::nullopt;
     order.failures[sizeof order.failures - 1] = '\0';
+    order.rendezvous.back() = '\0';
     if (order.epoch < least_epoch) continue;
     if (order.rank == 0) ::dup2(own_.terminal, STDERR_FILENO);  // it may have had another number
     return order;

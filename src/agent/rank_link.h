@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,22 +25,24 @@ struct RankReport {
   char text[2048] = {};  // ends with 0
 };
 
-// A message from an agent to a rank: its place in the next epoch, and the failures before it.
+// A message from an agent to a rank: its place in an epoch, and the failures before it. Every rank
+// that is started gets one.
 struct EpochOrder {
   uint64_t epoch = 0;
+  std::array<char, 64> rendezvous = {};  // HOST:PORT at which the ranks meet; ends with 0
   int32_t rank = 0;
   int32_t size = 0;
   int32_t ranks_on_host = 0;         // of this rank
   int32_t num_failures = 0;          // of the job so far
   int32_t first_failure_number = 0;  // number of the first failure in `failures`, from 1
-  int32_t reserved = 0;
-  EpochLayout layout;         // of all ranks
-  int64_t lost_step = 0;      // last step done before the failure
-  int64_t lost_step_ns = 0;   // when it was done
-  int64_t detected_ns = 0;    // when the agent noticed the failure
-  int64_t classified_ns = 0;  // when it knew the cause, and all other ranks waited
-  int64_t made_ns = 0;        // when it made the epoch
-  char failures[6144] = {};   // lines that metrics.jsonl may not have yet; ends with 0
+  int32_t is_first = 0;              // 1: the job begins with this epoch
+  EpochLayout layout;                // of all ranks
+  int64_t lost_step = 0;             // last step done before the failure
+  int64_t lost_step_ns = 0;          // when it was done
+  int64_t detected_ns = 0;           // when the agent noticed the failure
+  int64_t classified_ns = 0;         // when it knew the cause, and all other ranks waited
+  int64_t made_ns = 0;               // when it made the epoch
+  char failures[6144] = {};          // lines that metrics.jsonl may not have yet; ends with 0
 };
 
 // The descriptors that a rank inherits from its agent.
@@ -66,11 +69,10 @@ class RankLink {
     tell(RankReport::Kind::Failed, epoch, why);
   }
   // Reports that the epoch is over, and waits for the place in a later one. Returns nullopt if the
-  // agent wants this rank to end, or has said nothing for two minutes.
+  // agent wants this rank to end, or has said nothing for an hour.
   std::optional<EpochOrder> next_epoch(uint64_t epoch, const std::string& why) const;
   // Waits for the order of epoch `least_epoch` or a later one. Returns nullopt if the agent wants
-  // this rank to end, or has said nothing for two minutes. A rank that is started for a later epoch
-  // than the first calls it first.
+  // this rank to end, or has said nothing for an hour. A rank calls it first.
   std::optional<EpochOrder> receive_order(uint64_t least_epoch) const;
 
  private:

@@ -5,16 +5,24 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <csignal>
+#include <memory>
 #include <optional>
+#include <set>
 
+#include "agent/job_coord.h"
+#include "agent/job_member.h"
 #include "agent/leader.h"
 #include "agent/memory_folder.h"
 #include "agent/own_host.h"
+#include "agent/remote_shells.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kJoinLookMs = 20;
+constexpr int kHereLookMs = 50;
+constexpr size_t kJobNameLength = 16;
 
 bool is_this_host(const RankProcesses& processes, const std::string& name) {
   return name == "localhost" || name == processes.host;
@@ -75,61 +83,178 @@ Result<Socket> listen_for_agents(const RankProcesses& processes) {
   return std::move(listener);
 }
 
-// Waits until the agents of all hosts have joined.
-Status wait_for_agents(const RankProcesses& processes, JobHosts& hosts,
-                       const TakenSignals& signals) {
-  const Deadline deadline = Deadline::after(processes.start_timeout_s);
-  while (hosts.size() < num_hosts(processes.others)) {
-    std::vector<pollfd> entries = {{signals.fd(), POLLIN, 0}};
-    hosts.add_descriptors(entries);
-    ::poll(entries.data(), entries.size(), kJoinLookMs);
-    hosts.receive(processes.log);
+JobTerms terms_of(const RankProcesses& processes, bool leads_without_ranks) {
+  const OtherHosts& others = processes.others;
+  JobTerms terms{.job = fresh_secret().substr(0, kJobNameLength),
+                 .coord = others.coord,
+                 .coord_keys = others.coord_keys,
+                 .lease_s = others.lease_s,
+                 .command = processes.command,
+                 .folder = others.folder,
+                 .run_dir = others.run_dir,
+                 .ranks = processes.ranks,
+                 .layouts = others.layouts,
+                 .max_restarts = processes.max_restarts,
+                 .leaves_lost_out = processes.leaves_lost_out,
+                 .start_timeout_s = processes.start_timeout_s,
+                 .num_agents = num_hosts(others) + (leads_without_ranks ? 1 : 0),
+                 .usual_slots = usual_slots(processes)};
+  for (const NamedHost& host : others.named) {
+    terms.hosts.push_back({host.name, host.slots > 0 ? host.slots : terms.usual_slots});
+  }
+  return terms;
+}
+
+// The agents of other hosts that have come, and have not got the terms yet.
+class Arrivals {
+ public:
+  Arrivals(const RankProcesses& processes, Reception& reception, SharedJobPage& page)
+      : processes_(processes), reception_(reception), page_(page) {}
+
+  // Waits until the agents of all hosts have come.
+  Status wait(const TakenSignals& signals, RemoteShells* shells);
+  std::vector<std::unique_ptr<RemoteHost>> take() { return std::move(visitors_); }
+
+ private:
+  Status receive();
+  int count() const;
+  bool has_come(const std::string& name) const;
+  Error late() const;
+
+  const RankProcesses& processes_;
+  Reception& reception_;
+  SharedJobPage& page_;
+  std::vector<std::unique_ptr<RemoteHost>> visitors_;
+};
+
+Status Arrivals::receive() {
+  const auto judge = [](const Hello& hello) {
+    return hello.purpose == Purpose::Agent ? Verdict::Welcome : Verdict::WrongRank;
+  };
+  TRIREME_TRY(arrived, reception_.receive({}, judge, kJoinLookMs));
+  for (Reception::Visitor& visitor : arrived) {
+    visitors_.push_back(std::make_unique<RemoteHost>(std::move(visitor.socket), page_));
+  }
+  for (const auto& visitor : visitors_) visitor->receive();
+  std::erase_if(visitors_, [](const auto& visitor) { return visitor->is_broken(); });
+  return Done{};
+}
+
+bool Arrivals::has_come(const std::string& name) const {
+  return std::any_of(visitors_.begin(), visitors_.end(), [&](const auto& visitor) {
+    return visitor->asks_for_terms() && visitor->name() == name;
+  });
+}
+
+// Agents with the same name count once, and this host is here already.
+int Arrivals::count() const {
+  std::set<std::string> names;
+  for (const auto& visitor : visitors_) {
+    if (visitor->asks_for_terms()) names.insert(visitor->name());
+  }
+  for (const NamedHost& host : processes_.others.named) {
+    if (is_this_host(processes_, host.name)) names.insert(host.name);
+  }
+  return int(names.size());
+}
+
+Error Arrivals::late() const {
+  std::vector<std::string> missing;
+  for (const NamedHost& host : processes_.others.named) {
+    if (!is_this_host(processes_, host.name) && !has_come(host.name)) missing.push_back(host.name);
+  }
+  return {ErrorKind::Runtime,
+          missing.empty()
+              ? fmt::format("{} of {} agents have joined in {} s; agents with the same name count "
+                            "once (trireme agent --name)",
+                            count(), num_hosts(processes_.others), processes_.start_timeout_s)
+              : fmt::format("the agents of these hosts have not joined in {} s: {}; look at the "
+                            "messages of {} above",
+                            processes_.start_timeout_s, fmt::join(missing, ", "),
+                            processes_.others.shell.front())};
+}
+
+Status Arrivals::wait(const TakenSignals& signals, RemoteShells* shells) {
+  const Deadline deadline = Deadline::after(processes_.start_timeout_s);
+  while (count() < num_hosts(processes_.others)) {
+    TRIREME_TRY_DONE(receive());
+    if (shells != nullptr) shells->look(processes_.log);
     while (const int signal = signals.next()) {
       if (signal == SIGINT || signal == SIGTERM) {
         return Error{ErrorKind::Runtime, "stopped before all hosts have joined"};
       }
     }
-    if (deadline.left_ms() > 0) continue;
-    const std::vector<std::string> missing = hosts.missing();
-    return Error{
-        ErrorKind::Runtime,
-        missing.empty()
-            ? fmt::format("{} of {} agents have joined in {} s; agents with the same name "
-                          "count once (trireme agent --name)",
-                          hosts.size(), num_hosts(processes.others), processes.start_timeout_s)
-            : fmt::format("the agents of these hosts have not joined in {} s: {}; look at "
-                          "the messages of {} above",
-                          processes.start_timeout_s, fmt::join(missing, ", "),
-                          processes.others.shell.front())};
+    if (deadline.left_ms() == 0) return late();
   }
-  hosts.sort();
   return Done{};
 }
 
-// Makes the hosts of a job on several hosts ready.
-Status gather_hosts(const RankProcesses& processes, const std::string& secret,
-                    const SharedJobPage& page, const TakenSignals& signals, JobHosts& hosts,
-                    Socket listener, const std::string& memory_folder) {
+// Starts the agents of the other hosts by a remote shell each.
+Status start_shells(const RankProcesses& processes, RemoteShells& shells) {
+  for (const NamedHost& host : processes.others.named) {
+    if (!is_this_host(processes, host.name)) TRIREME_TRY_DONE(shells.start(host.name));
+  }
+  return Done{};
+}
+
+// The launcher is the agent of its host if the host is named, else it only takes part in decisions.
+Result<RanksEnd> run_on_hosts(const RankProcesses& processes, const std::string& secret,
+                              const TakenSignals& signals, SharedJobPage& page,
+                              const std::string& memory_folder) {
   const OtherHosts& others = processes.others;
-  const std::string address = own_address(listener);
-  hosts.open(Reception(std::move(listener), secret, processes.log),
-             {processes.command, others.folder}, usual_slots(processes));
-  for (const NamedHost& host : others.named) {
-    const int slots = host.slots > 0 ? host.slots : usual_slots(processes);
-    if (is_this_host(processes, host.name)) {
-      auto here = std::make_unique<OwnHost>(host.name, processes.command, page, signals.before());
-      here->set_memory_folder(memory_folder);
-      hosts.add(std::move(here), slots);
-    } else {
-      hosts.expect(host.name, slots);
-    }
-  }
+  TRIREME_TRY_DONE(check_hosts(processes));
+  const auto own =
+      std::find_if(others.named.begin(), others.named.end(),
+                   [&](const NamedHost& host) { return is_this_host(processes, host.name); });
+  const bool is_named = own != others.named.end();
+  JobTerms terms = terms_of(processes, !is_named);
+  TRIREME_TRY(coord, open_coord(terms.coord, terms.coord_keys));
+  TRIREME_TRY_DONE(take_coord(*coord, terms));
+  TRIREME_TRY(listener, listen_for_agents(processes));
+  Reception reception(std::move(listener), secret, processes.log);
   std::vector<std::string> agent = others.agent;
-  agent.push_back(address);
-  if (!others.named.empty()) {
-    TRIREME_TRY_DONE(hosts.start_shells({others.shell, agent, secret, signals.before()}));
+  agent.push_back(reception.address());
+  RemoteShells shells({others.shell, agent, secret, signals.before()});
+  TRIREME_TRY_DONE(start_shells(processes, shells));
+  Arrivals arrivals(processes, reception, page);
+  TRIREME_TRY_DONE(arrivals.wait(signals, &shells));
+  const int slots = !is_named ? 0 : own->slots > 0 ? own->slots : terms.usual_slots;
+  MemberOptions member{.terms = std::move(terms),
+                       .name = is_named ? own->name : "launcher@" + processes.host,
+                       .slots = slots,
+                       .host = processes.host,
+                       .secret = secret,
+                       .layouts = {processes.layout, processes.fitting},
+                       .memory_folder = memory_folder,
+                       .log = processes.log,
+                       .is_launcher = true,
+                       .on_turn = [&] { shells.look(processes.log); }};
+  return JobMember(std::move(member), std::move(reception), arrivals.take(), std::move(coord),
+                   signals, page)
+      .run();
+}
+
+// All ranks are processes of this host, so nobody else has to agree.
+Result<RanksEnd> run_here(const RankProcesses& processes, const std::string& secret,
+                          const TakenSignals& signals, SharedJobPage& page,
+                          const std::string& memory_folder) {
+  OwnHost here(processes.host, processes.command, page, signals.before());
+  here.set_memory_folder(memory_folder);
+  JobHosts hosts;
+  hosts.add(here, kLargestTcpWorld);
+  TRIREME_TRY(rendezvous, Rendezvous::open("127.0.0.1:0", secret, processes.log));
+  Leader leader(processes, hosts, std::move(rendezvous), secret, page);
+  TRIREME_TRY_DONE(leader.begin());
+  while (!leader.is_over()) {
+    std::vector<pollfd> entries = {{signals.fd(), POLLIN, 0}};
+    hosts.add_descriptors(entries);
+    ::poll(entries.data(), entries.size(), kHereLookMs);
+    while (const int signal = signals.next()) {
+      if (signal != SIGCHLD) leader.ask_to_stop(signal);
+    }
+    leader.turn();
   }
-  return wait_for_agents(processes, hosts, signals);
+  return leader.end();
 }
 
 }  // namespace
@@ -144,23 +269,9 @@ Result<RanksEnd> run_rank_processes(const RankProcesses& processes) {
     TRIREME_TRY(folder, MemoryFolder::make());
     memory.emplace(std::move(folder));
   }
-  JobHosts hosts(page);
-  std::string interface = "127.0.0.1";
-  if (others.any()) {
-    TRIREME_TRY_DONE(check_hosts(processes));
-    TRIREME_TRY(listener, listen_for_agents(processes));
-    interface = own_address(listener);
-    interface.resize(interface.rfind(':'));
-    TRIREME_TRY_DONE(gather_hosts(processes, secret, page, signals, hosts, std::move(listener),
-                                  memory ? memory->path() : ""));
-  } else {
-    auto here =
-        std::make_unique<OwnHost>(processes.host, processes.command, page, signals.before());
-    if (memory) here->set_memory_folder(memory->path());
-    hosts.add(std::move(here), kLargestTcpWorld);
-  }
-  TRIREME_TRY(rendezvous, Rendezvous::open(interface + ":0", secret, processes.log));
-  return Leader(processes, hosts, signals, std::move(rendezvous), secret, page).run();
+  const std::string memory_folder = memory ? memory->path() : "";
+  return others.any() ? run_on_hosts(processes, secret, signals, page, memory_folder)
+                      : run_here(processes, secret, signals, page, memory_folder);
 }
 
 }  // namespace trireme

@@ -8,11 +8,13 @@
 #include "agent/epoch_layout.h"
 #include "agent/host_list.h"
 #include "agent/job_page.h"
-#include "agent/restart_policy.h"
+#include "agent/ranks_end.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
 
 namespace trireme {
+
+inline constexpr double kUsualLeaseS = 3.0;
 
 // The hosts of a job that does not run on this host alone.
 struct OtherHosts {
@@ -24,6 +26,11 @@ struct OtherHosts {
   std::vector<std::string> agent;  // command of an agent, without the leader's address
   std::string secret;              // "": a fresh one
   std::string folder;              // in which ranks run on every host
+  std::string run_dir;             // of the run, as seen from this folder
+  std::string coord;               // file:DIR or etcd:HOST:PORT
+  std::string coord_keys;          // keeps the keys of different jobs in one etcd apart
+  double lease_s = kUsualLeaseS;   // of the agents
+  std::string layouts;             // which layouts the job may take later, for other agents
 
   bool any() const { return !named.empty() || agents > 0; }
 };
@@ -32,6 +39,13 @@ struct OtherHosts {
 struct FittingLayout {
   std::optional<EpochLayout> layout;  // nullopt: none fits
   std::string note;                   // why none fits, or what users should know about it
+};
+// Returns the layout for at most `most_ranks` ranks, or nullopt while it is still looked for. It
+// does not wait. The page may have what was measured of the machine.
+using FindLayout = std::function<std::optional<FittingLayout>(int most_ranks, const JobPage& page)>;
+struct JobLayouts {
+  EpochLayout first;  // of the first epoch
+  FindLayout fitting;
 };
 
 // The options of a job, whose leader starts the same command once for every rank.
@@ -43,28 +57,14 @@ struct RankProcesses {
   // Greatest number of failures within an hour that the job survives. If it is not 0, ranks must
   // use a RankLink (rank_link.h).
   int max_restarts = 0;
-  EpochLayout layout = {};  // of the first epoch
-  // Returns the layout for at most `most_ranks` ranks, or nullopt while it is still looked for. It
-  // does not wait. The page may have what was measured of the machine. Needed if max_restarts is
-  // not 0.
-  std::function<std::optional<FittingLayout>(int most_ranks, const JobPage& page)> fitting = {};
+  EpochLayout layout = {};       // of the first epoch
+  FindLayout fitting = {};       // needed if max_restarts is not 0
   bool leaves_lost_out = false;  // lost ranks are not started again
   std::string host = {};         // name of this host
   // File for the JobStatus, once training has begun; "": none.
   std::string status_file = {};
   OtherHosts others = {};
   bool keeps_memory_folder = false;  // for the checkpoints of the ranks, on every host
-};
-
-// The result of a job, after all its ranks have ended.
-struct RanksEnd {
-  int exit_code = 0;                 // of the rank that failed first; 5 if a signal has killed it
-  int first_failed = -1;             // rank; -1: none
-  std::string why;                   // how it ended, such as "was killed by signal 9 (Killed)"
-  std::string error_output;          // its standard error, unless it is rank 0
-  std::string why_no_restart;        // "" if a restart was not considered
-  std::vector<JobFailure> failures;  // all of the job
-  int64_t told_failures = 0;         // number of those that metrics.jsonl has
 };
 
 // Starts the ranks on the hosts, brings them together, and returns once all have ended. Only rank 0
@@ -80,5 +80,7 @@ Result<RanksEnd> run_rank_processes(const RankProcesses& processes);
 // A host that should be drained is named in the name of a file beside the status file: this text
 // and its name.
 inline constexpr const char* kDrainFile = "drain.";
+// A file of this name there asks the job to save and end.
+inline constexpr const char* kStopFile = "stop";
 
 }  // namespace trireme

@@ -1,30 +1,54 @@
 #include "agent/remote_host.h"
 
 #include <algorithm>
-#include <csignal>
+#include <utility>
 
-#include "base/clock.h"
+#include "comm/fabric.h"
 
 namespace trireme {
 
-RemoteHost::RemoteHost(Socket socket, const AgentWelcome& welcome, SharedJobPage& page)
-    : channel_(std::move(socket)), page_(page), heard_ns_(steady_now_ns()) {
-  channel_.send({.kind = AgentMessageKind::Welcome}, to_json(welcome));
+void RemoteHost::receive() {
+  channel_.flush();
+  while (const auto message = channel_.next()) {
+    heard_ns_ = steady_now_ns();
+    if (const Status taken = take(*message); !taken.ok()) {
+      channel_.close(taken.error().message);
+      return;
+    }
+  }
 }
 
-RemoteHost::~RemoteHost() {
-  channel_.send({.kind = AgentMessageKind::Bye});
-  channel_.finish(Deadline::after(kBeatS));
+double RemoteHost::silent_s() const { return double(steady_now_ns() - heard_ns_) * 1e-9; }
+
+void RemoteHost::send_terms(const JobTerms& terms) {
+  asks_for_terms_ = false;
+  channel_.send({.kind = AgentMessageKind::Terms}, to_json(terms));
+}
+
+void RemoteHost::send_membership(const MembershipMessage& message) {
+  const MembershipWords words = words_of(message);
+  channel_.send({.kind = AgentMessageKind::Membership}, std::as_bytes(std::span(&words, 1)));
+}
+
+void RemoteHost::send_failure(const JobFailure& failure, int number) {
+  channel_.send({.kind = AgentMessageKind::Failure, .number = number}, to_json(failure));
+}
+
+void RemoteHost::dismiss(const RanksEnd& end, Deadline deadline) {
+  channel_.send({.kind = AgentMessageKind::Bye}, to_json(end));
+  channel_.finish(deadline);
 }
 
 Status RemoteHost::start(int64_t process, const TcpPlace& place, int ranks_on_host) {
-  processes_.insert(process);
+  living_[process] = {
+      .process = process, .epoch = place.epoch, .rank = place.rank, .size = place.size};
   channel_.send({.kind = AgentMessageKind::Start, .process = process},
                 to_json(StartPlace{place, ranks_on_host}));
   return Done{};
 }
 
 void RemoteHost::send_order(int64_t process, const EpochOrder& order) {
+  if (const auto found = living_.find(process); found != living_.end()) found->second.take(order);
   EpochOrder theirs = order;
   for (int64_t* time :
        {&theirs.lost_step_ns, &theirs.detected_ns, &theirs.classified_ns, &theirs.made_ns}) {
@@ -55,81 +79,107 @@ void RemoteHost::set_writer(bool is_writer) {
   channel_.send({.kind = AgentMessageKind::Writer, .number = is_writer ? 1 : 0});
 }
 
-Status RemoteHost::take(const AgentChannel::Received& message, std::vector<ProcessNews>& news) {
+void RemoteHost::drain() {
+  is_drained_ = true;
+  channel_.send({.kind = AgentMessageKind::Drain});
+}
+
+std::vector<LivingProcess> RemoteHost::living() const {
+  std::vector<LivingProcess> all;
+  for (const auto& [number, process] : living_) all.push_back(process);
+  return all;
+}
+
+// Before it says its name, an agent on whose host rank 0 runs tells a new leader how far it is.
+void RemoteHost::take_page(const PageValues& values) {
+  SharedJobPage& page = page_;
+  if (is_writer_ || (!is_known_ && is_further(values, *page))) store(values, shift_ns_, *page);
+}
+
+Status RemoteHost::take_about_process(const AgentChannel::Received& message) {
   using Kind = ProcessNews::Kind;
   const AgentMessage& head = message.head;
-  const auto add = [&](Kind kind) -> ProcessNews& {
-    return news.emplace_back(ProcessNews{.kind = kind, .process = head.process});
-  };
+  const auto found = living_.find(head.process);
+  if (found == living_.end()) return Done{};  // of an earlier leader
+  LivingProcess& process = found->second;
+  ProcessNews news{.process = head.process};
   switch (head.kind) {
-    case AgentMessageKind::Host:
-      name_ = message.text();
-      slots_ = int(std::clamp<int64_t>(head.number, 0, kLargestTcpWorld));
-      is_known_ = true;
-      break;
     case AgentMessageKind::Started:
-      add(Kind::Started).pid = int(head.number);
+      process.pid = int(head.number);
+      news.kind = Kind::Started;
+      news.pid = process.pid;
       break;
     case AgentMessageKind::Report: {
       TRIREME_TRY(report, check_report(message.body));
-      add(Kind::Report).report = report;
+      process.take(report);
+      news.kind = Kind::Report;
+      news.report = report;
       break;
     }
+    case AgentMessageKind::Ended:
+      news.kind = Kind::Ended;
+      news.status = int(head.number);
+      news.error_output = message.text();
+      living_.erase(found);
+      break;
+    default:
+      process.is_stopped = head.kind == AgentMessageKind::Stopped ? 1 : 0;
+      news.kind = process.is_stopped != 0 ? Kind::Stopped : Kind::Continued;
+      break;
+  }
+  news_.push_back(std::move(news));
+  return Done{};
+}
+
+Status RemoteHost::take(const AgentChannel::Received& message) {
+  const AgentMessage& head = message.head;
+  switch (head.kind) {
+    case AgentMessageKind::Join:
+      name_ = message.text();
+      asks_for_terms_ = true;
+      asked_slots_ = int(std::clamp<int64_t>(head.number, 0, kLargestTcpWorld));
+      break;
+    case AgentMessageKind::Living: {
+      TRIREME_TRY(process, check_living(message.body));
+      living_[process.process] = process;
+      break;
+    }
+    case AgentMessageKind::Host:
+      name_ = message.text();
+      is_known_ = true;
+      break;
+    case AgentMessageKind::Ready:
+      ready_in_ = head.number;
+      break;
+    case AgentMessageKind::Started:
+    case AgentMessageKind::Report:
     case AgentMessageKind::Stopped:
-      add(Kind::Stopped);
-      break;
     case AgentMessageKind::Continued:
-      add(Kind::Continued);
-      break;
-    case AgentMessageKind::Ended: {
-      ProcessNews& end = add(Kind::Ended);
-      end.status = int(head.number);
-      end.error_output = message.text();
-      processes_.erase(head.process);
-      break;
-    }
-    case AgentMessageKind::Page: {
-      TRIREME_TRY(values, check_page(message.body));
-      if (is_writer_) store(values, shift_ns_, *page_);
-      break;
-    }
-    case AgentMessageKind::Beat:
-      shift_ns_ = steady_now_ns() - head.clock_ns;
-      channel_.send({.kind = AgentMessageKind::Beat, .number = head.number});
-      break;
+    case AgentMessageKind::Ended:
+      return take_about_process(message);
     case AgentMessageKind::WantsOut:
-      wants_out_ = true;
+      is_drained_ = true;
       break;
-    case AgentMessageKind::Left:
-      has_left_ = true;
-      why_left_ = message.text();
+    case AgentMessageKind::Stop:
+      ++num_signals_;
+      last_signal_ = int(head.number);
       break;
+    case AgentMessageKind::Page: {
+      shift_ns_ = steady_now_ns() - head.clock_ns;
+      TRIREME_TRY(values, check_page(message.body));
+      take_page(values);
+      break;
+    }
+    case AgentMessageKind::Membership: {
+      shift_ns_ = steady_now_ns() - head.clock_ns;
+      TRIREME_TRY(membership, check_membership(message.body));
+      membership_.push_back(membership);
+      break;
+    }
     default:
       return damaged("an agent has sent a message of a leader");
   }
   return Done{};
-}
-
-void RemoteHost::lose(std::vector<ProcessNews>& news) {
-  is_lost_ = true;
-  for (const int64_t process : processes_) {
-    news.push_back({.kind = ProcessNews::Kind::Ended, .process = process, .status = SIGKILL});
-  }
-  processes_.clear();
-}
-
-std::vector<ProcessNews> RemoteHost::take_news() {
-  std::vector<ProcessNews> news;
-  if (is_lost_) return news;
-  channel_.flush();
-  while (const auto message = channel_.next()) {
-    heard_ns_ = steady_now_ns();
-    const Status taken = take(*message, news);
-    if (!taken.ok()) why_left_ = taken.error().message;  // only the lease may end it
-  }
-  const bool is_late = steady_now_ns() - heard_ns_ > static_cast<int64_t>(kHostLeaseS * 1e9);
-  if (has_left_ || is_late) lose(news);
-  return news;
 }
 
 }  // namespace trireme

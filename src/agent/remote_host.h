@@ -1,32 +1,43 @@
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "agent/agent_channel.h"
+#include "agent/job_page.h"
 #include "agent/rank_host.h"
 
 namespace trireme {
 
-// An agent kills its ranks if the leader has not answered for kAgentLeaseS. A leader gives a host
-// up kHostLeaseS after its last sign of life: later, so that no rank of the lost host is alive in
-// the next epoch.
-inline constexpr double kAgentLeaseS = 3.0;
-inline constexpr double kHostLeaseS = 4.0;
-inline constexpr double kBeatS = 0.25;
-
-// Another host, reached through its agent (host_agent.h).
+// Another host, whose agent has connected to this one.
 class RemoteHost : public RankHost {
  public:
-  // Greets the agent. The page must outlive this object.
-  RemoteHost(Socket socket, const AgentWelcome& welcome, SharedJobPage& page);
-  ~RemoteHost() override;
+  // The page must outlive this object.
+  RemoteHost(Socket socket, SharedJobPage& page) : channel_(std::move(socket)), page_(page) {}
 
-  // False until the agent has said its name. Until then nothing may be started.
+  // Takes what has arrived.
+  void receive();
+  bool is_broken() const { return channel_.is_broken(); }
+  // Seconds since something has arrived.
+  double silent_s() const;
+  // True once the agent has said its name and which processes live there.
   bool is_known() const { return is_known_; }
-  int slots() const { return slots_; }  // that the agent has named; 0: none
-  const std::string& why_left() const { return why_left_; }
+  // True if the agent asks for the terms of the job, with its name and slots.
+  bool asks_for_terms() const { return asks_for_terms_; }
+  int asked_slots() const { return asked_slots_; }
+  void send_terms(const JobTerms& terms);
+  // The membership in which the agent takes orders; 0: none yet.
+  int64_t ready_in() const { return ready_in_; }
+  // The signal that the user has sent to the agent of the launcher, and how often.
+  int num_signals() const { return num_signals_; }
+  int last_signal() const { return last_signal_; }
+
+  std::vector<MembershipMessage> take_membership() { return std::exchange(membership_, {}); }
+  void send_membership(const MembershipMessage& message);
+  void send_failure(const JobFailure& failure, int number);
+  // Says that the job is over, and waits until that is sent, or until the deadline.
+  void dismiss(const RanksEnd& end, Deadline deadline);
 
   const std::string& name() const override { return name_; }
   Status start(int64_t process, const TcpPlace& place, int ranks_on_host) override;
@@ -35,29 +46,34 @@ class RemoteHost : public RankHost {
   void send_no_order(int64_t process) override;
   void share_page() override;
   void set_writer(bool is_writer) override;
-  std::vector<ProcessNews> take_news() override;
+  void drain() override;
+  bool is_drained() const override { return is_drained_; }
+  std::vector<ProcessNews> take_news() override { return std::exchange(news_, {}); }
+  std::vector<LivingProcess> living() const override;
   void add_descriptors(std::vector<pollfd>& entries) const override {
     channel_.add_descriptors(entries);
   }
-  bool is_lost() const override { return is_lost_; }
-  bool wants_out() const override { return wants_out_; }
 
  private:
-  Status take(const AgentChannel::Received& message, std::vector<ProcessNews>& news);
-  void lose(std::vector<ProcessNews>& news);
+  Status take(const AgentChannel::Received& message);
+  Status take_about_process(const AgentChannel::Received& message);
+  void take_page(const PageValues& values);
 
   AgentChannel channel_;
   SharedJobPage& page_;
   std::string name_;
-  int slots_ = 0;
   bool is_known_ = false;
-  bool wants_out_ = false;
+  bool asks_for_terms_ = false;
+  int asked_slots_ = 0;
+  int64_t ready_in_ = 0;
+  int num_signals_ = 0;
+  int last_signal_ = 0;
+  bool is_drained_ = false;
   bool is_writer_ = false;
-  bool has_left_ = false;
-  bool is_lost_ = false;
-  std::string why_left_;
-  std::set<int64_t> processes_;  // that have not ended
-  int64_t heard_ns_;
+  std::map<int64_t, LivingProcess> living_;  // by process
+  std::vector<ProcessNews> news_;
+  std::vector<MembershipMessage> membership_;
+  int64_t heard_ns_ = 0;
   int64_t shift_ns_ = 0;  // added to a time of the agent, it is a time of this process
 };
 

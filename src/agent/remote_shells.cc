@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,8 +36,7 @@ std::string quoted(const std::string& word) {
 
 [[noreturn]] void become_shell(const std::vector<std::string>& words, int input,
                                const sigset_t& mask) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  setpgid(0, 0);
+  setsid();  // agents outlive the launcher, and its terminal
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   dup2(input, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -12,7 +12,7 @@ namespace {
 constexpr int kMostWithoutProgress = 3;
 // Rank 0 reports a step only at its end, so the step of a failure may be off by one.
 constexpr int64_t kSameSteps = 1;
-constexpr int64_t kWindowNs = 3600 * int64_t{1'000'000'000};
+constexpr double kWindowS = 3600.0;
 
 // True if the rank failed by its own work. False if it was killed or stopped from outside.
 bool is_own(const JobFailure& failure) {
@@ -26,10 +26,10 @@ bool is_same(const JobFailure& a, const JobFailure& b) {
 }  // namespace
 
 std::string failure_line(const JobFailure& failure, int number) {
-  const std::string subject = failure.rank < 0 ? "no rank" : fmt::format("rank {}", failure.rank);
-  const std::string cause = failure.cause.empty()
-                                ? fmt::format("{} has died: it {}", subject, failure.what)
-                                : fmt::format("{}: {}", subject, failure.cause);
+  const std::string cause = failure.rank < 0 ? failure.what
+                            : failure.cause.empty()
+                                ? fmt::format("rank {} has died: it {}", failure.rank, failure.what)
+                                : fmt::format("rank {}: {}", failure.rank, failure.cause);
   return fmt::format(
       "{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\",\"class\":\"{}\","
       "\"rank\":{},\"host\":\"{}\",\"epoch\":{},\"detected_ms\":{:.3f},\"evidence\":\"{}\","
@@ -58,7 +58,7 @@ std::string RestartPolicy::reason(const JobFailure& failure) const {
   }
   const auto in_window = std::count_if(
       failures_.begin(), failures_.end(),
-      [&](const JobFailure& other) { return failure.detected_ns - other.detected_ns < kWindowNs; });
+      [&](const JobFailure& other) { return failure.time_s - other.time_s < kWindowS; });
   if (in_window >= max_restarts_) {
     return fmt::format("--max-restarts = {} restarts were made within an hour", max_restarts_);
   }

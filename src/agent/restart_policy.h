@@ -8,11 +8,10 @@ namespace trireme {
 
 // A failure of a job, as its agent has classified it.
 struct JobFailure {
-  int rank = -1;              // -1: no rank is known to be the cause
-  uint64_t epoch = 1;         // in which it happened
-  int64_t step = 0;           // last step done before it
-  int64_t furthest_step = 0;  // of the job so far
-  int64_t detected_ns = 0;
+  int rank = -1;                  // -1: no rank is known to be the cause
+  uint64_t epoch = 1;             // in which it happened
+  int64_t step = 0;               // last step done before it
+  int64_t furthest_step = 0;      // of the job so far
   double detected_after_s = 0.0;  // since the last step was done
   std::string kind;               // killed, crashed, failed, hang, host or lost
   std::string what;               // such as "was killed by signal 9 (Killed)"
@@ -31,6 +30,8 @@ class RestartPolicy {
   explicit RestartPolicy(int max_restarts) : max_restarts_(max_restarts) {}
   // Records the failure. Returns why the job must end, or "" if it resumes.
   std::string why_end(const JobFailure& failure);
+  // Records a failure after which the job resumes in any case.
+  void note(const JobFailure& failure) { failures_.push_back(failure); }
   const std::vector<JobFailure>& failures() const { return failures_; }
 
  private:

@@ -11,9 +11,9 @@ JobFailure killed_after(int64_t step, int64_t at_s = 0) {
   return {.rank = 1,
           .step = step,
           .furthest_step = step,
-          .detected_ns = at_s * 1'000'000'000,
           .kind = "killed",
-          .what = "was killed by signal 9 (Killed)"};
+          .what = "was killed by signal 9 (Killed)",
+          .time_s = double(at_s)};
 }
 
 JobFailure failed_after(int64_t step, const std::string& cause, int exit_code = 5) {

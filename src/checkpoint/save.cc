@@ -228,7 +228,8 @@ Result<std::string> commit_checkpoint(const std::string& folder, const Checkpoin
   Status status = write_index(folder, info, attached, parts, options);
   if (status.ok()) status = sync_folder(folder, options.progress);
   const ShownCall call(options.progress, "rename", path);
-  if (status.ok()) status = rename_into_place(folder, path);
+  const auto publish = [&] { return rename_into_place(folder, path); };
+  if (status.ok()) status = options.publish ? options.publish(publish) : publish();
   if (!status.ok()) {
     abandon_checkpoint(folder);
     return with_context(status.error(), fmt::format("saving step {}", info.step));

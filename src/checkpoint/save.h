@@ -45,6 +45,9 @@ struct SaveOptions {
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
   // Called by commit_checkpoint with the text of the index, before the folder gets its name.
   std::function<Status(const std::string& index)> on_index = {};
+  // Calls its argument, which makes the finished checkpoint visible, or returns why this writer may
+  // not; empty: it is called without asking.
+  std::function<Status(const std::function<Status()>&)> publish = {};
 };
 
 // Several ranks save a checkpoint as follows:

@@ -8,6 +8,7 @@
 
 #include "agent/host_agent.h"
 #include "agent/place_variables.h"
+#include "cli/launch_command.h"
 #include "comm/tcp/socket.h"
 #include "comm/tcp/wire.h"
 #include "device/host.h"
@@ -52,17 +53,20 @@ Result<int> run_agent(const AgentOptions& options, CommandIo& io) {
     return usage(fmt::format("--wait {}: expected a number of seconds", options.wait_s));
   }
   HostAgentOptions agent{
-      .leader = options.leader,
+      .join = options.leader,
       .secret = io.launch.secret,
       .name = options.name.empty() ? host_name() : options.name,
+      .host = host_name(),
       .slots = int(options.slots),
       .patience_s = double(options.wait_s),
+      .layouts_of = [&io](const JobTerms& terms) { return layouts_of(terms, io); },
       .log = [&io](const std::string& text) { io.err << "warning: " << text << "\n"; }};
   if (agent.secret.empty()) {
     TRIREME_TRY(secret, secret_from_input());
     agent.secret = std::move(secret);
   }
-  TRIREME_TRY_DONE(run_host_agent(agent));
+  TRIREME_TRY(end, run_host_agent(agent));
+  note_last_failures(end, end.run_dir);
   return 0;
 }
 

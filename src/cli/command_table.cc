@@ -118,7 +118,7 @@ Command launch_command() {
           "in another layout, until hosts come back. A "
           "failure that would come again ends the run: the command names the rank that failed "
           "first and ends with its exit code. If the command itself is killed, its ranks are "
-          "killed, too.",
+          "killed, too; those of other hosts go on.",
       .arguments = {run_config_argument(options->config.files)},
       .options =
           {set_option(options->config.overrides),
@@ -164,7 +164,16 @@ Command launch_command() {
            {.name = "ssh",
             .value_name = "COMMAND",
             .doc = "the command that starts a program on another host",
-            .target = &options->ssh}},
+            .target = &options->ssh},
+           {.name = "coord",
+            .value_name = "STORE",
+            .doc = "where the hosts agree: file:DIR, or etcd:HOST:PORT (default: the folder coord "
+                   "in that of the run)",
+            .target = &options->coord},
+           {.name = "lease",
+            .value_name = "SECONDS",
+            .doc = "after how long without a sign of life a host counts as gone",
+            .target = &options->lease_s}},
       .examples = {"trireme launch configs/tiny-gpt2.toml --ranks 2 --out /tmp/run"},
       .run = [options](CommandIo& io) { return run_launch(*options, io); }};
 }
@@ -175,13 +184,12 @@ Command agent_command() {
           .summary = "Run ranks of a trireme launch of another host on this host.",
           .details =
               "The secret of the job is read from the variable TRIREME_SECRET, or from the "
-              "first line of standard input. The agent ends when the launcher does. If the "
-              "launcher cannot be reached any more, the ranks are killed, and the agent "
-              "tries to join again. The first SIGINT or SIGTERM lets the ranks save and "
+              "first line of standard input. The agent stays until the job is over, and may lead "
+              "it if the launcher is gone. The first SIGINT or SIGTERM lets the ranks save and "
               "leave this host, the second one ends them at once.",
           .options = {{.name = "join",
                        .value_name = "ADDRESS",
-                       .doc = "HOST:PORT at which the launcher listens",
+                       .doc = "HOST:PORT at which the launcher or another agent of the job listens",
                        .target = &options->leader},
                       {.name = "name",
                        .value_name = "HOST",
@@ -193,7 +201,7 @@ Command agent_command() {
                        .target = &options->slots},
                       {.name = "wait",
                        .value_name = "SECONDS",
-                       .doc = "how long to try to reach the launcher",
+                       .doc = "how long to try to join",
                        .target = &options->wait_s}},
           .examples = {"srun trireme agent --join node1:7070"},
           .run = [options](CommandIo& io) { return run_agent(*options, io); }};
@@ -226,7 +234,8 @@ Command stop_command() {
   auto options = std::make_shared<StatusOptions>();
   return {.name = "stop",
           .summary = "Ask a run of trireme launch to save and end.",
-          .details = "The run must be on this host. It ends with exit code 130, as after Ctrl-C.",
+          .details =
+              "A run on one host must be on this one. It ends with exit code 130, as after Ctrl-C.",
           .arguments = {run_dir_argument(options->run_dir)},
           .examples = {"trireme stop /tmp/run"},
           .run = [options](CommandIo& io) { return run_stop(*options, io); }};

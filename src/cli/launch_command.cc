@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <ostream>
 #include <sstream>
 
+#include "agent/agent_wire.h"
 #include "agent/job_status.h"
 #include "agent/place_variables.h"
 #include "agent/rank_processes.h"
+#include "agent/run_right.h"
 #include "api/this_machine.h"
 #include "cli/exit_code.h"
 #include "cli/launch_layouts.h"
@@ -38,24 +42,17 @@ std::vector<std::string> train_arguments(const LaunchOptions& options) {
   return words;
 }
 
-// 0: all ranks are on this host.
-int ranks_per_host(const RankProcesses& processes) {
-  const OtherHosts& others = processes.others;
-  if (!others.any()) return 0;
-  const int in_use = std::max(1, int(others.named.size()) + others.agents - others.spares);
-  return (processes.ranks + in_use - 1) / in_use;
-}
-
-// Failures that no later epoch has written down. Before the first step the folder may be that of
-// another run.
-void note_last_failures(const RanksEnd& end, const std::string& out_dir) {
-  std::string lines;
-  for (size_t i = size_t(end.told_failures); i < end.failures.size(); ++i) {
-    if (end.failures[i].furthest_step == 0) continue;
-    lines += failure_line(end.failures[i], int(i) + 1);
+// The configuration of such a command, for the agents that start ranks with it.
+RunConfigOptions config_of(const std::vector<std::string>& arguments) {
+  RunConfigOptions config;
+  const auto files = std::find(arguments.begin(), arguments.end(), "--");
+  for (auto word = arguments.begin(); word != files && word + 1 != files; ++word) {
+    if (*word == "--set") config.overrides.push_back(*(word + 1));
+    if (*word == "--ranks") config.ranks = std::atoll((word + 1)->c_str());
   }
-  const std::string path = out_dir + "/metrics.jsonl";
-  if (!lines.empty()) (void)MetricsFile::append_lines(path, lines).ok();
+  if (files != arguments.end()) config.files.assign(files + 1, arguments.end());
+  config.overrides.emplace_back("run.backend=\"tcp\"");
+  return config;
 }
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -91,6 +88,25 @@ Status check_options(const LaunchOptions& options, const std::string& secret) {
         "or --agents");
   }
   if (has_hosts && words_of(options.ssh).empty()) return usage("--ssh is empty");
+  if (options.lease_s < int64_t(kShortestLeaseS) || options.lease_s > int64_t(kLongestLeaseS)) {
+    return usage(fmt::format("--lease {}: expected {} to {} seconds", options.lease_s,
+                             kShortestLeaseS, kLongestLeaseS));
+  }
+  return Done{};
+}
+
+// Every agent finds the Coord and the fence below the folder of the run.
+Status name_coord(const LaunchOptions& options, const std::string& run_dir, OtherHosts& others) {
+  if (!others.any()) return Done{};
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(run_dir, error).lexically_normal();
+  if (error) return usage(fmt::format("--out {}: {}", run_dir, error.message()));
+  others.run_dir = run_dir;
+  others.coord_keys = absolute.string();
+  others.coord =
+      options.coord.empty() ? "file:" + (absolute / kCoordFolder).string() : options.coord;
+  others.lease_s = double(options.lease_s);
+  others.layouts = options.layouts;
   return Done{};
 }
 
@@ -115,7 +131,42 @@ Result<OtherHosts> other_hosts(const LaunchOptions& options, const std::string& 
   return others;
 }
 
+// `ranks_per_host` is 0 if all ranks are on this host.
+JobLayouts layouts_of(const RunConfig& config, int ranks_per_host, const std::string& change) {
+  // Copies of the function share what was found.
+  const auto layouts =
+      std::make_shared<LaunchLayouts>(config, this_host(), ranks_per_host, change_of(change));
+  return {epoch_layout_of(config), [layouts](int most_ranks, const JobPage& page) {
+            return layouts->fitting(most_ranks, page);
+          }};
+}
+
+int ranks_per_host(const RankProcesses& processes) {
+  const OtherHosts& others = processes.others;
+  if (!others.any()) return 0;
+  const int in_use = std::max(1, int(others.named.size()) + others.agents - others.spares);
+  return (processes.ranks + in_use - 1) / in_use;
+}
+
 }  // namespace
+
+Result<JobLayouts> layouts_of(const JobTerms& terms, CommandIo& io) {
+  TRIREME_TRY(loaded, load_config(config_of(terms.command), io));
+  return layouts_of(loaded.config, terms.usual_slots, terms.layouts);
+}
+
+// Failures that no later epoch has written down. Before the first step the folder may be that of
+// another run.
+void note_last_failures(const RanksEnd& end, const std::string& out_dir) {
+  if (!end.is_told_here) return;
+  std::string lines;
+  for (size_t i = size_t(end.told_failures); i < end.failures.size(); ++i) {
+    if (end.failures[i].furthest_step == 0) continue;
+    lines += failure_line(end.failures[i], int(i) + 1);
+  }
+  const std::string path = out_dir + "/metrics.jsonl";
+  if (!lines.empty()) (void)MetricsFile::append_lines(path, lines).ok();
+}
 
 Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
   if (io.launch.ranks > 0) {
@@ -138,15 +189,17 @@ Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
   TRIREME_TRY(others, other_hosts(options, io.launch.secret));
   processes.others = std::move(others);
   const std::string folder = run_folder_of(options.config, options.out);
+  TRIREME_TRY_DONE(name_coord(options, folder, processes.others));
   processes.status_file = folder + "/" + kStatusFile;
   processes.keeps_memory_folder = wants_memory_checkpoints(loaded.config);
   processes.leaves_lost_out = options.on_loss == "shrink";
-  LaunchLayouts layouts(loaded.config, this_host(), ranks_per_host(processes),
-                        change_of(options.layouts));
-  processes.fitting = [&](int most, const JobPage& page) { return layouts.fitting(most, page); };
+  processes.fitting = layouts_of(loaded.config, ranks_per_host(processes), options.layouts).fitting;
   TRIREME_TRY(end, run_rank_processes(processes));
   note_last_failures(end, folder);
-  if (end.first_failed < 0) return end.exit_code;
+  if (end.first_failed < 0) {
+    if (end.exit_code != 0 && !end.why_no_restart.empty()) print_error(end.why_no_restart, io);
+    return end.exit_code;
+  }
   io.err << end.error_output;
   print_error(
       fmt::format("trireme launch: rank {} failed first: it {}{}", end.first_failed, end.why,

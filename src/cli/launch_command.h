@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "agent/agent_wire.h"
+#include "agent/rank_processes.h"
 #include "base/result.h"
 #include "cli/command_io.h"
 #include "cli/run_config_options.h"
@@ -22,6 +24,8 @@ struct LaunchOptions {
   int64_t spares = 0;               // hosts without ranks at first
   std::string listen;               // HOST or HOST:PORT; "": the name of this host
   std::string ssh = "ssh -o BatchMode=yes";
+  std::string coord;    // file:DIR or etcd:HOST:PORT; "": a folder in that of the run
+  int64_t lease_s = 3;  // of the agents
 
   // One failure in 36 s. A run that fails more often does little else than to start again.
   static constexpr int64_t kMaxRestarts = 100;
@@ -31,5 +35,12 @@ struct LaunchOptions {
 // are lost. Returns the exit code of the rank whose failure has ended the run, or 130 if the run
 // was stopped and has saved.
 Result<int> run_launch(const LaunchOptions& options, CommandIo& io);
+
+// The layouts of a job whose launcher has told an agent its terms.
+Result<JobLayouts> layouts_of(const JobTerms& terms, CommandIo& io);
+
+// Writes the failures to metrics.jsonl that no epoch has written, if this process has led the job.
+// Before the first step the folder may be that of another run.
+void note_last_failures(const RanksEnd& end, const std::string& run_dir);
 
 }  // namespace trireme

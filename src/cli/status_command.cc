@@ -155,8 +155,16 @@ Result<int> run_status(const StatusOptions& options, CommandIo& io) {
   return 0;
 }
 
+// Any agent of a run on several hosts may lead it, so the request lies in the folder of the run.
 Result<int> run_stop(const StatusOptions& options, CommandIo& io) {
   TRIREME_TRY(job, find_job(options.run_dir));
+  const bool has_ended = job.json.value("state", "") == "ended";
+  const bool has_hosts = job.json.value("hosts", nlohmann::json::array()).size() > 1;
+  if (has_hosts && !has_ended) {
+    TRIREME_TRY_DONE(write_file_atomically(options.run_dir + "/" + kStopFile, ""));
+    io.out << "the run was asked to save and stop\n";
+    return 0;
+  }
   if (!job.is_alive) {
     return usage(fmt::format("{}: {}", options.run_dir,
                              job.is_here() ? "the run has ended: " + absence_of(job)

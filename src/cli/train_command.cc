@@ -147,11 +147,9 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   if (io.launch.link && io.launch.place) {
     TRIREME_TRY(opened, RankLink::open(*io.launch.link));
     session.link = &link.emplace(std::move(opened));
-    if (io.launch.place->epoch > 1) {
-      const std::optional<EpochOrder> order = link->receive_order(io.launch.place->epoch);
-      if (!order) return Error{ErrorKind::Runtime, "the agent has ended this rank"};
-      take_order(*order, session);
-    }
+    const std::optional<EpochOrder> order = link->receive_order(io.launch.place->epoch);
+    if (!order) return Error{ErrorKind::Runtime, "the agent has ended this rank"};
+    if (order->is_first == 0) take_order(*order, session);
   }
   const Result<SessionResult> ended = run_session(session);
   if (!ended.ok()) {

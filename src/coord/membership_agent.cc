@@ -114,12 +114,12 @@ MembershipEffects MembershipAgent::on_saved(double now_s, int64_t step) {
   return take();
 }
 
-MembershipEffects MembershipAgent::on_ranks_failed(double now_s) {
+MembershipEffects MembershipAgent::on_ranks_failed(double now_s, const std::string& why) {
   now_s_ = now_s;
   if (running_.epoch == 0) return take();
   const MembershipMessage failed{.kind = MembershipMessage::Kind::Failed, .epoch = running_.epoch};
   const std::string leader = running_.leader;
-  stop_ranks("they have failed");
+  stop_ranks(why);
   on_leader_news(leader, failed);
   return take();
 }

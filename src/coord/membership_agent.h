@@ -25,8 +25,9 @@ class MembershipAgent {
   MembershipEffects on_fence_raised(double now_s, int64_t epoch);
   // The ranks of this host have saved their parts of `step`.
   MembershipEffects on_saved(double now_s, int64_t step);
-  // A rank of this host has died, hangs, or cannot reach another one.
-  MembershipEffects on_ranks_failed(double now_s);
+  // A rank of this host has died, hangs, or cannot reach another one; or `why` another membership
+  // is needed.
+  MembershipEffects on_ranks_failed(double now_s, const std::string& why = "they have failed");
 
   double next_tick_s() const;
   int64_t running_epoch() const { return running_.epoch; }  // 0: no ranks run
@@ -37,6 +38,7 @@ class MembershipAgent {
   bool may_save() const { return running_.epoch > 0 && saved_step_ == committed_step_; }
   const std::vector<SavedStep>& held() const { return held_; }
   bool is_leading() const { return is_leader_; }
+  const MembershipView& view() const { return view_; }  // what the newest list has shown
 
  private:
   enum class Asked { Grant, KeepAlive, List, Register, Elect, Resign, Write };

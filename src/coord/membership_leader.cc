@@ -133,8 +133,8 @@ void MembershipLeader::enter_gathering(int64_t epoch) {
   orders_.sentence = fmt::format("epoch {} begins: {}", epoch, why_claim_);
 }
 
-// Asks all agents to stop, and forms the epoch of those that have answered. If more than a third of
-// the former members are missing at once, the network is the likely cause, so they get more time.
+// Asks all agents to stop, and forms the epoch of those that have answered. If several members, and
+// more than a third, are missing at once, the network is the likely cause, so they get more time.
 void MembershipLeader::gather(const MembershipView& view) {
   if (now_s_ >= asked_s_ + kAskAgain * options_.lease_s) {
     asked_s_ = now_s_;
@@ -147,7 +147,7 @@ void MembershipLeader::gather(const MembershipView& view) {
   const auto missing =
       std::count_if(former.members.begin(), former.members.end(),
                     [&](const Member& member) { return !has_answered(member.agent, view); });
-  const bool are_many_missing = 3 * missing > std::ssize(former.members);
+  const bool are_many_missing = missing > 1 && 3 * missing > std::ssize(former.members);
   const bool is_first = former.epoch == 0 && std::ssize(answers_) < options_.num_expected;
   const double waits_s = options_.lease_s * (are_many_missing || is_first ? 1.0 : kWaitForAnswers);
   const bool are_all_here = all_have_answered(view) && !are_many_missing && !is_first;
@@ -158,10 +158,13 @@ void MembershipLeader::gather(const MembershipView& view) {
     if (now_s_ < claimed_s_ + 2 * options_.lease_s) return;
     orders_.resign = true;
     orders_.sentence = fmt::format(
-        "epoch {} cannot be formed: {} agents have answered, and fewer than half of the {} hosts "
-        "that hold the last snapshot are among them. {} gives another agent the lead; training "
-        "waits until more hosts are back",
-        epoch_, answers_.size(), view.record.holders.size(), options_.agent);
+        "epoch {} cannot be formed: {} agents have answered, and fewer than half of the {} are "
+        "among them. {} gives another agent the lead; training waits until more hosts are back",
+        epoch_, answers_.size(),
+        view.record.holders.empty()
+            ? fmt::format("{} former members", view.record.formed.members.size())
+            : fmt::format("{} hosts that hold the last snapshot", view.record.holders.size()),
+        options_.agent);
     return;
   }
   if (fenced_epoch_ >= epoch_) {
@@ -203,14 +206,17 @@ bool MembershipLeader::have_former_stopped(const MembershipView& view) const {
 
 // Returns the step to restore: the one that most holders have, and the newest of these. Every
 // holder has saved a committed step, so no such step is passed over. Returns nullopt if fewer than
-// half of the holders have it.
+// half of the holders have it. Before the first commit, half of the former members must have
+// answered, or half of the expected agents if there was no epoch yet.
 std::optional<int64_t> MembershipLeader::choose_step(const MembershipView& view) const {
   const MembershipRecord& record = view.record;
   int64_t num_answers = 0;
+  int64_t num_former_answers = 0;
   std::map<int64_t, int64_t> count;  // holders by step
   for (const auto& [name, answer] : answers_) {
     if (!has_answered(name, view)) continue;
     ++num_answers;
+    num_former_answers += record.formed.epoch == 0 || record.formed.find(name) != nullptr;
     if (std::find(record.holders.begin(), record.holders.end(), name) == record.holders.end()) {
       continue;
     }
@@ -219,9 +225,11 @@ std::optional<int64_t> MembershipLeader::choose_step(const MembershipView& view)
     }
   }
   const bool is_start = record.base.epoch == 0;
-  const auto num_needed_of = double(is_start ? options_.num_expected : record.holders.size());
+  const auto num_former = record.formed.epoch > 0 ? std::ssize(record.formed.members)
+                                                  : ptrdiff_t{options_.num_expected};
+  const auto num_needed_of = double(is_start ? num_former : std::ssize(record.holders));
   int64_t step = record.base.step;
-  int64_t most = is_start ? num_answers : 0;
+  int64_t most = is_start ? num_former_answers : 0;
   for (const auto& [candidate, num_holders] : count) {
     if (num_holders < most) continue;
     most = num_holders;

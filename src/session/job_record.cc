@@ -14,6 +14,7 @@ namespace trireme {
 JobRecord::JobRecord(const SessionOptions& options, MetricsFile& metrics, std::string run_fields)
     : page_(options.link->page()),
       epoch_(options.place->epoch),
+      right_(options.link, options.place->epoch, options.out_dir),
       order_(options.order),
       metrics_(metrics),
       fields_(std::move(run_fields)) {}
@@ -54,6 +55,7 @@ void JobRecord::write_restart() {
 }
 
 void JobRecord::on_step(const StepReport& report) {
+  right_.require();
   const int64_t now = steady_now_ns();
   if (!has_stepped_) {
     has_stepped_ = true;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/rank_link.h"
+#include "agent/run_right.h"
 #include "observe/metrics.h"
 #include "observe/summary.h"
 #include "session/resume.h"
@@ -18,7 +19,8 @@ struct SessionOptions;
 
 // Keeps the JobPage of an epoch, and writes to metrics.jsonl which failure the job has survived.
 // Only rank 0 has one. It stands before the other observers of a run, so that its lines
-// come before the first step of the epoch.
+// come before the first step of the epoch, and no step is recorded that the rank has ended without
+// a right to run.
 class JobRecord : public RunObserver {
  public:
   JobRecord(const SessionOptions& options, MetricsFile& metrics, std::string run_fields);
@@ -33,6 +35,7 @@ class JobRecord : public RunObserver {
 
   JobPage& page_;
   uint64_t epoch_;
+  RunRight right_;
   const std::optional<EpochOrder>& order_;
   MetricsFile& metrics_;
   std::string fields_;

@@ -209,8 +209,12 @@ SaveRequest RankSession::save_request(const TrainPosition& position) {
     if (data_.tokenizer != nullptr) attached_.push_back({"tokenizer.json", data_.tokenizer_json});
   }
   const std::string& fallback = plan_.config.checkpoint.fallback_folder;
-  return {checkpoint_info(plan_, position, data_.identity), attached_, folder_.checkpoint_root(),
-          fallback.empty() ? "" : fallback + "/checkpoints"};
+  SaveRequest request{checkpoint_info(plan_, position, data_.identity), attached_,
+                      folder_.checkpoint_root(), fallback.empty() ? "" : fallback + "/checkpoints"};
+  if (right_.is_limited()) {
+    request.publish = [right = right_](const auto& publish) { return right.publish(publish); };
+  }
+  return request;
 }
 
 void RankSession::warn(const Status& report) const {
@@ -361,6 +365,12 @@ bool RankSession::is_epoch_wanted() const {
   return options_.link != nullptr && options_.link->page().wanted_epoch > options_.place->epoch;
 }
 
+// Every rank asks before every step. It waits here while it may not begin a step.
+bool RankSession::must_stop() const {
+  right_.await();
+  return folder_.must_stop() || is_epoch_wanted();
+}
+
 Result<SessionResult> RankSession::run() {
   TRIREME_TRY(position, start());
   const int64_t state_ns = steady_now_ns();
@@ -383,7 +393,7 @@ Result<SessionResult> RankSession::run() {
                      .bytes_per_token = data_.bytes_per_token,
                      .peak_flops = peak_flops(),
                      .stop_signals = options_.stop_signals,
-                     .must_stop = [this] { return folder_.must_stop() || is_epoch_wanted(); },
+                     .must_stop = [this] { return must_stop(); },
                      .trace = &trace,
                      .observers = records.observers};
   if (wants_memory_checkpoints(plan_.config) && options_.link != nullptr) {

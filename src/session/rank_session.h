@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/run_right.h"
 #include "comm/calibrate_comm.h"
 #include "comm/world.h"
 #include "device/cpu_load.h"
@@ -61,6 +62,7 @@ class RankSession {
         folder_(parts.folder),
         load_(parts.load),
         joined_ns_(parts.joined_ns),
+        right_(options_.link, options_.place ? options_.place->epoch : 1, options_.out_dir),
         world_(world),
         data_(std::move(data)),
         engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
@@ -81,6 +83,7 @@ class RankSession {
 
   // The agent has asked the ranks to save and wait for another epoch.
   bool is_epoch_wanted() const;
+  bool must_stop() const;
   bool is_first() const { return world_.rank() == 0; }
   Progress& progress() { return world_.group().progress(); }
   void tell(const std::string& message) const;  // tells the user; only on rank 0
@@ -120,6 +123,7 @@ class RankSession {
   RunFolder& folder_;
   const CpuLoad& load_;
   int64_t joined_ns_;
+  const RunRight right_;
   World& world_;
   SessionData data_;
   Engine engine_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "agent/run_right.h"
 #include "base/failure.h"
 #include "base/file.h"
 #include "base/file_lock.h"
@@ -29,11 +30,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLockName = ".lock";
 
+// A launcher on several hosts uses the folder before its ranks do.
 bool is_unused(const std::string& folder) {
   std::error_code ignored;
   const fs::directory_iterator entries(folder, ignored);
   return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-    return entry.path().filename() == kLockName;
+    return entry.path().filename() == kLockName || entry.path().filename() == kCoordFolder;
   });
 }
 
@@ -181,11 +183,16 @@ struct Prepared {
   CpuLoad load;
 };
 
+RunRight run_right(const SessionOptions& options) {
+  return {options.link, options.place ? options.place->epoch : 1, options.out_dir};
+}
+
 // True if the ranks of this process may go on in another epoch. The rank that has failed first ends
-// with its error, and so do all if the configuration, the plan or a file is wrong.
+// with its error, unless its agent has ended the epoch. All end if the configuration, the plan or a
+// file is wrong.
 bool is_survivor(const SessionOptions& options, const RankError& failure) {
-  return options.link != nullptr && failure.error().kind == ErrorKind::Runtime &&
-         failure.rank() != options.place->rank;
+  if (options.link == nullptr || failure.error().kind != ErrorKind::Runtime) return false;
+  return failure.rank() != options.place->rank || run_right(options).is_over();
 }
 
 struct EpochEnd {
@@ -205,8 +212,14 @@ Status enter_epoch(const SessionOptions& given, const EpochOrder& order, Session
     prepared.plan = std::move(plan);
   }
   if (options.is_first_process && prepared.locks.empty()) {
-    TRIREME_TRY(locks, hold_folders(options));
-    prepared.locks = std::move(locks);
+    Result<std::vector<FileLock>> locks = hold_folders(options);
+    // On several hosts, a host that is gone may hold the folder still. Then the fence keeps its
+    // ranks from writing.
+    const bool may_be_gone = run_right(options).is_limited();
+    if (!locks.ok() && !(may_be_gone && locks.error().kind == ErrorKind::Usage)) {
+      return locks.error();
+    }
+    if (locks.ok()) prepared.locks = std::move(*locks);
   }
   sweep_folders(options);
   return Done{};
@@ -231,6 +244,7 @@ void take_order(const EpochOrder& order, SessionOptions& options) {
   options.place->epoch = order.epoch;
   options.place->rank = order.rank;
   options.place->size = order.size;
+  options.place->rendezvous = order.rendezvous.data();
   options.host.ranks_on_host = order.ranks_on_host;
   options.config = with_epoch_layout(std::move(options.config), order.layout);
   options.is_first_process = order.rank == 0;
@@ -260,6 +274,7 @@ Result<SessionResult> run_session(const SessionOptions& given) {
   while (true) {
     EpochEnd end = run_epoch(options, prepared);
     const bool goes_on = end.has_survived || has_stopped_for_epoch(options, end.result);
+    if (goes_on && run_right(options).is_over()) prepared.locks.clear();
     const std::optional<EpochOrder> order =
         goes_on ? options.link->next_epoch(options.place->epoch, why_ended(end.result))
                 : std::nullopt;

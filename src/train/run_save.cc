@@ -65,7 +65,10 @@ RunSave::~RunSave() {
 
 // In memory, a rank has one shard: the block that parity protects.
 SaveOptions RunSave::options(Progress& progress) const {
-  SaveOptions options{.keep = 0, .progress = &progress, .is_abandoned = &is_abandoned_};
+  SaveOptions options{.keep = 0,
+                      .progress = &progress,
+                      .is_abandoned = &is_abandoned_,
+                      .publish = request_.publish};
   if (mode_ == SaveMode::Memory) options.max_shard_bytes = INT64_MAX;
   return options;
 }

@@ -37,6 +37,8 @@ struct SaveRequest {
   Result<std::string> root;   // the folder of checkpoints, or the error that there is none
   std::string fallback_root;  // used if saving to `root` fails; "": none
   std::optional<MemoryPart> memory = std::nullopt;  // of SaveMode::Memory
+  // Makes the finished checkpoint visible, see SaveOptions; empty: nothing is asked.
+  std::function<Status(const std::function<Status()>&)> publish = {};
 };
 
 enum class SaveMode {

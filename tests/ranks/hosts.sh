@@ -70,17 +70,17 @@ on cut "" "${hosts[0]}:2,${hosts[1]}:2" --set run.comm_timeout_s=5 --set paralle
 reaches 20 cut
 ip link set "${hosts[1]}" down
 until_has "host ${hosts[1]} +gone" "$trireme" status "$folder/cut"
-until_has '"epoch":2,"ranks":2,"layout":"dp=[12]' cat "$folder/cut/metrics.jsonl"
-[[ -z $(ranks_on "${hosts[1]}") ]] || fail "ranks of a host that is gone are alive"
+until_has '"epoch":[0-9]*01,"ranks":2,"layout":"dp=[12]' cat "$folder/cut/metrics.jsonl"
 kill -KILL "$(ranks_on "${hosts[0]}" | head -1)"  # a rank that starts in the smaller layout
-until_has '"epoch":3,"ranks":2,"layout":"dp=[12]' cat "$folder/cut/metrics.jsonl"
+until_has '"epoch":[0-9]*02,"ranks":2,"layout":"dp=[12]' cat "$folder/cut/metrics.jsonl"
 ip link set "${hosts[1]}" up
 until_has '"layout":"dp=1 tp=2 pp=2 schedule=1f1b"' cat "$folder/cut/metrics.jsonl"
 until_has "host ${hosts[1]} +in use" "$trireme" status "$folder/cut"
 "$trireme" drain "$folder/cut" nobody 2>>"$folder/log" && fail "a host that is not there is drained"
 "$trireme" drain "$folder/cut" "${hosts[0]}" >/dev/null || fail "drain"
 until_has "host ${hosts[0]} +drained" "$trireme" status "$folder/cut"
-until_has 'epoch":5' cat "$folder/cut/metrics.jsonl"
+for ((i = 0; i < 750; i++)); do (($(restarts cut) >= 4)) && break; sleep 0.02; done
+((i < 750)) || fail "$(restarts cut) restarts after a host was drained"
 [[ -z $(ranks_on "${hosts[0]}") ]] || fail "ranks of a drained host are alive"
 "$trireme" drain "$folder/cut" "${hosts[1]}" 2>>"$folder/log" && fail "the last host is drained"
 reaches $steps cut
