@@ -48,9 +48,10 @@ void change(const ConfigField& field) {
   if (auto* choice = std::get_if<ChoiceField>(const_cast<FieldValue*>(&field.value))) {
     choice->set(field.choices.back());
   } else if (auto** text = std::get_if<std::string*>(const_cast<FieldValue*>(&field.value))) {
-    **text = field.key() == "trace.ranks"      ? "0,3"
-             : field.key() == "parallel.order" ? "pp,tp,dp,cp"
-                                               : "a \"b\"\\\n\t\x01 \xc3\xa9";
+    **text = field.key() == "trace.ranks"         ? "0,3"
+             : field.key() == "parallel.order"    ? "pp,tp,dp,cp"
+             : field.key() == "checkpoint.parity" ? "4+2"
+                                                  : "a \"b\"\\\n\t\x01 \xc3\xa9";
   } else if (auto** flag = std::get_if<bool*>(const_cast<FieldValue*>(&field.value))) {
     **flag = !**flag;
   } else if (auto** real = std::get_if<double*>(const_cast<FieldValue*>(&field.value))) {

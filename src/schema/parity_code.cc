@@ -31,9 +31,9 @@ Result<ParityChoice> parse_parity(std::string_view text) {
                           code.num_data + code.num_parity <= kMostHostsOfCode;
     if (is_valid) return ParityChoice{.code = code};
   }
-  return usage("\"" + std::string(text) +
-               "\" is neither \"auto\" nor \"none\" nor K+M with at least one host each and at "
-               "most 127 in all, such as \"4+2\"");
+  return usage(
+      "is neither \"auto\" nor \"none\" nor K+M with at least one host each and at most 127 in "
+      "all, such as \"4+2\"");
 }
 
 ParityCode parity_for(const ParityChoice& choice, int num_hosts) {
