@@ -9,12 +9,12 @@
 namespace trireme {
 namespace {
 
-struct MemoryPart {
+struct MemoryRow {
   const char* name;
   double TrainerMemory::*bytes;
 };
 
-constexpr MemoryPart kMemoryParts[] = {
+constexpr MemoryRow kMemoryParts[] = {
     {"params", &TrainerMemory::params},           {"grads", &TrainerMemory::grads},
     {"optimizer", &TrainerMemory::optimizer},     {"blocks", &TrainerMemory::blocks},
     {"activations", &TrainerMemory::activations}, {"logits", &TrainerMemory::logits},
@@ -61,7 +61,7 @@ std::string plan_as_text(const PlanAs& as) {
   const TrainerMemory& memory = as.stages[stage];
   std::string text = fmt::format("memory as {} would hold it, on the ranks of stage {}\n",
                                  name_of(as.trainer), stage);
-  for (const MemoryPart& part : kMemoryParts) {
+  for (const MemoryRow& part : kMemoryParts) {
     if (memory.*part.bytes <= 0.0) continue;
     text += fmt::format("  {:<22}{:>14}\n", part.name, bytes_text(memory.*part.bytes));
   }
@@ -72,7 +72,7 @@ nlohmann::ordered_json plan_as_json(const PlanAs& as) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (size_t pp = 0; pp < as.stages.size(); ++pp) {
     nlohmann::ordered_json stage = {{"pp", pp}};
-    for (const MemoryPart& part : kMemoryParts) {
+    for (const MemoryRow& part : kMemoryParts) {
       stage[part.name] = int64_t(as.stages[pp].*part.bytes);
     }
     stage["total"] = int64_t(as.stages[pp].total());

@@ -17,7 +17,7 @@ steps=$((60 + 60 * failures))
 run=("$trireme" launch "$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
      --set checkpoint.every=5 --set checkpoint.keep=2 --set run.reproducible=layout
      --set run.steps=$steps --set model.layers=1 --set batch.global_sequences=4
-     --set run.comm_timeout_s=1 --max-restarts $((2 * failures + 100)))
+     --set run.comm_timeout_s=2 --max-restarts $((2 * failures + 100)))
 train_lines() { grep '"event":"train"' "$folder/$1/metrics.jsonl"; }
 numbers() { train_lines "$1" | grep -oE '"(step|loss|grad_norm)":[^,]*'; }
 num_steps() { train_lines disturbed 2>/dev/null | wc -l; }
