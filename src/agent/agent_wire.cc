@@ -16,8 +16,13 @@ Error wrong(const std::string& what) {
   return damaged(fmt::format("a message between the agents of a job is damaged: {}", what));
 }
 
+// Throws if it is no integer: a floating-point number may be none that an integer can hold.
+int64_t integer_in(const nlohmann::json& object, const char* key) {
+  return object.at(key).get_ref<const nlohmann::json::number_integer_t&>();
+}
+
 Result<int> number_of(const nlohmann::json& object, const char* key, int64_t least, int64_t most) {
-  const auto number = object.at(key).get<int64_t>();
+  const auto number = integer_in(object, key);
   if (number >= least && number <= most) return int(number);
   return wrong(fmt::format("{} = {} is impossible", key, number));
 }
@@ -152,9 +157,9 @@ Result<JobFailure> check_failure(const std::string& text) {
     TRIREME_TRY(rank, number_of(json, "rank", -1, kLargestTcpWorld));
     TRIREME_TRY(exit_code, number_of(json, "exit_code", 0, UINT8_MAX));
     return JobFailure{.rank = rank,
-                      .epoch = json.at("epoch").get<uint64_t>(),
-                      .step = json.at("step").get<int64_t>(),
-                      .furthest_step = json.at("furthest_step").get<int64_t>(),
+                      .epoch = uint64_t(integer_in(json, "epoch")),
+                      .step = integer_in(json, "step"),
+                      .furthest_step = integer_in(json, "furthest_step"),
                       .detected_after_s = json.at("detected_after_s").get<double>(),
                       .kind = json.at("kind").get<std::string>(),
                       .what = json.at("what").get<std::string>(),
@@ -187,7 +192,7 @@ Result<RanksEnd> check_end(const std::string& text) {
                     .why = json.at("why").get<std::string>(),
                     .error_output = json.at("error_output").get<std::string>(),
                     .why_no_restart = json.at("why_no_restart").get<std::string>(),
-                    .told_failures = json.at("told_failures").get<int64_t>(),
+                    .told_failures = integer_in(json, "told_failures"),
                     .is_told_here = false};
   } catch (const nlohmann::json::exception& error) {
     return wrong(json_problem(error.what()));
@@ -208,10 +213,10 @@ Result<StartPlace> check_start(const std::string& text) {
   try {
     StartPlace start;
     start.place.rendezvous = json.at("rendezvous").get<std::string>();
-    start.place.epoch = json.at("epoch").get<uint64_t>();
-    const auto rank = json.at("rank").get<int64_t>();
-    const auto size = json.at("size").get<int64_t>();
-    const auto on_host = json.at("ranks_on_host").get<int64_t>();
+    start.place.epoch = uint64_t(integer_in(json, "epoch"));
+    const auto rank = integer_in(json, "rank");
+    const auto size = integer_in(json, "size");
+    const auto on_host = integer_in(json, "ranks_on_host");
     if (size < 1 || size > kLargestTcpWorld || rank < 0 || rank >= size || on_host < 1 ||
         on_host > size || start.place.epoch < 1) {
       return wrong("a rank has no possible place");
