@@ -66,7 +66,7 @@ Result<AgentMessage> check_agent_message(std::span<const std::byte> bytes);
 inline constexpr double kShortestLeaseS = 1.0;
 inline constexpr double kLongestLeaseS = 600.0;
 
-// What every agent must know of the job. Any agent can lead with it, and can tell it to others.
+// The terms of a job: every agent must know them to lead it, and can tell them to others.
 struct JobTerms {
   std::string job;         // distinguishes this launch from others that use the same Coord
   std::string coord;       // where agents meet (open_coord)

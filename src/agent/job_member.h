@@ -22,7 +22,7 @@
 
 namespace trireme {
 
-// What one agent brings into a job on several hosts.
+// The options that one agent brings into a job on several hosts.
 struct MemberOptions {
   JobTerms terms;
   std::string name;  // of this host in the job

@@ -32,7 +32,7 @@ struct JobPage {
   std::array<std::byte, 512> measured;  // a MeasuredMachine (session/rank_hardware.h)
   // If it is above the running epoch, the ranks save after their step and wait for that epoch.
   std::atomic<uint64_t> wanted_epoch;
-  // Of a job on several hosts (RunRight). Ranks of earlier epochs than this one must wait for a
+  // Used by jobs on several hosts (RunRight). Ranks of earlier epochs than this one must wait for a
   // later one. The others may begin a step or publish a file until that time; 0: on one host.
   std::atomic<uint64_t> least_epoch;
   std::atomic<int64_t> may_run_until_ns;

@@ -29,7 +29,7 @@ struct ProcessNews {
   std::string error_output = {};  // of Ended; not that of a process which was rank 0 at its start
 };
 
-// What is known of a process that has not ended. A leader that takes over the job begins with it.
+// A process that has not ended, as its agent describes it to a leader that takes over the job.
 struct LivingProcess {
   enum class State : int32_t {
     Starting,  // it has not joined the epoch yet
