@@ -76,9 +76,7 @@ preset dev build/dev "${in_dev[@]}"
 # that shares cores with another misses races.
 in_tsan=tsan
 [[ ${1:-} == all ]] && in_tsan=tsan-all
-# A failed test runs once more: joining over TCP sometimes times out there, for a reason not yet
-# known.
-preset $in_tsan build/tsan -j1 "${skip[@]}" --repeat until-pass:2 --exclude-regex '_long$'
+preset $in_tsan build/tsan -j1 "${skip[@]}" --exclude-regex '_long$'
 preset fuzz build/fuzz/fuzz "${skip[@]}"
 
 echo

@@ -22,6 +22,12 @@ namespace {
   throw IoError(fmt::format("shared window: {}: {}", what, std::strerror(errno)));
 }
 
+[[noreturn]] void fail_to_map() {
+  fail(fmt::format("mapping {} GiB of addresses, of which only used pages take memory (see "
+                   "`ulimit -v`, which must allow as much for every rank of the host)",
+                   SharedWindow::bytes() >> 30));
+}
+
 }  // namespace
 
 SharedWindow::SharedWindow() {
@@ -48,7 +54,7 @@ void SharedWindow::map() {
   if (fstat(fd_, &size) != 0 || size.st_size != bytes()) throw IoError("shared window: no window");
   void* reserved = mmap(nullptr, size_t(bytes() + kPage), PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) fail("mmap");
+  if (reserved == MAP_FAILED) fail_to_map();
   auto* first = static_cast<std::byte*>(reserved);
   const int64_t past = int64_t(reinterpret_cast<uintptr_t>(first) % kPage);
   const int64_t head = past == 0 ? 0 : kPage - past;
@@ -56,7 +62,7 @@ void SharedWindow::map() {
   munmap(first + head + bytes(), size_t(kPage - head));
   void* base =
       mmap(first + head, size_t(bytes()), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
-  if (base == MAP_FAILED) fail("mmap");
+  if (base == MAP_FAILED) fail_to_map();
   base_ = first + head;
   madvise(base, size_t(bytes()), MADV_HUGEPAGE);  // only a hint, errors do not matter
 }

@@ -17,7 +17,13 @@ namespace trireme {
 struct WindowLayout {
   static constexpr int kGroups = 32;  // groups with lower ids can use Algorithm::Shared
   static constexpr int64_t kStageBytes = int64_t{4} << 20;
+  // The arena takes addresses, not memory. The thread sanitizer has only 1.5 TiB of addresses, and
+  // several worlds of one test process would exceed them.
+#if defined(__SANITIZE_THREAD__)
+  static constexpr int64_t kArenaBytes = int64_t{1} << 30;
+#else
   static constexpr int64_t kArenaBytes = int64_t{64} << 30;
+#endif
 
   uint64_t nonce;       // proves that the right window was mapped
   FabricHeader header;  // all ranks use that of the host's first rank
@@ -27,7 +33,7 @@ struct WindowLayout {
 
 class SharedWindow {
  public:
-  // Creates this process's window.
+  // Creates this process's window. Throws IoError if it gets no file or no addresses for it.
   SharedWindow();
   // Maps the window of another process of this host. Throws IoError if that is not allowed or the
   // process is not the expected one.

@@ -34,16 +34,17 @@ inline void run_tcp_ranks(int size, const WorldOptions& options,
         if (!ended.ok()) throw Failure(ended.error());
       } catch (...) {
         errors[size_t(rank)] = std::current_exception();
+        is_cancelled = true;  // a rank that fails before it joins keeps nobody waiting
       }
     });
   }
   const Deadline deadline = Deadline::after(join_timeout_s(options.timeout_s));
   const Status gathered = rendezvous->gather(epoch, size, deadline, is_cancelled);
   for (std::thread& thread : threads) thread.join();
-  if (!gathered.ok()) throw Failure(gathered.error());
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
+  if (!gathered.ok()) throw Failure(gathered.error());
 }
 
 }  // namespace trireme
