@@ -106,6 +106,7 @@ leader=$(leader_of leaders)
 kill -KILL "${leader#* }" || fail "no agent on $leader"
 survives leaders "the agent that leads is killed"
 next=$(leader_of leaders)
+passes 2 leaders
 [[ ${next% *} != "${leader% *}" ]] || fail "${leader% *} leads after its end"
 ip link set "${next% *}" down || fail "no host $next"
 survives leaders "the host of the agent that leads is cut off"
@@ -136,6 +137,7 @@ sleep $((without_coord - 3))
 [[ $(step_of etcd-run) == "$step" ]] || fail "ranks run without the Coord"
 kill -CONT $etcd_pid
 survives etcd-run "etcd was stopped for $without_coord s"
+passes 2 etcd-run
 ip link set "${hosts[1]}" down
 survives etcd-run "a host is cut off from the others and from etcd"
 fast_links

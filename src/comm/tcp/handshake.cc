@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::string_view kConnects = "trireme connects";
 constexpr std::string_view kAccepts = "trireme accepts";
-constexpr double kGreetingS = 5.0;    // time for a visitor to prove itself
 constexpr size_t kMostGuests = 1024;  // that have not proved themselves yet
 
 std::string_view text_of(Purpose purpose) {
@@ -105,8 +104,11 @@ Status greet(const Socket& socket, const std::string& secret, Hello mine, Deadli
                                              why_refused(answer, mine))};
 }
 
-Reception::Reception(Socket listener, std::string secret, TcpLog log)
-    : listener_(std::move(listener)), secret_(std::move(secret)), log_(std::move(log)) {}
+Reception::Reception(Socket listener, std::string secret, TcpLog log, double greeting_s)
+    : listener_(std::move(listener)),
+      secret_(std::move(secret)),
+      log_(std::move(log)),
+      greeting_s_(greeting_s) {}
 
 void Reception::refuse(const Guest& guest, const std::string& why) {
   if (log_) log_(fmt::format("refused {}: {}", guest.address, why));
@@ -119,7 +121,7 @@ Status Reception::let_in() {
     Guest guest;
     guest.address = peer_address(socket);
     guest.socket = std::move(socket);
-    guest.deadline = Deadline::after(kGreetingS);
+    guest.deadline = Deadline::after(greeting_s_);
     guests_.push_back(std::move(guest));
   }
   return Done{};
@@ -161,7 +163,7 @@ Reception::Progress Reception::advance(Guest& guest, const Hello& mine, const Ju
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
       if (guest.deadline.left_ms() > 0) return Progress::Waits;
       refuse(guest,
-             fmt::format("it has not proved within {} s that it knows the secret", kGreetingS));
+             fmt::format("it has not proved within {} s that it knows the secret", greeting_s_));
       return Progress::Gone;
     }
     if (got <= 0) {

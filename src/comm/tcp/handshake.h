@@ -34,7 +34,8 @@ class Reception {
  public:
   // `judge` decides about a visitor that knows the secret.
   using Judge = std::function<Verdict(const Hello&)>;
-  Reception(Socket listener, std::string secret, TcpLog log);
+  // A visitor that has not proved itself within `greeting_s` seconds is refused.
+  Reception(Socket listener, std::string secret, TcpLog log, double greeting_s = kGreetingS);
   std::string address() const { return own_address(listener_); }
 
   struct Visitor {
@@ -63,9 +64,12 @@ class Reception {
   Progress answer(Guest& guest, const Judge& judge);
   void refuse(const Guest& guest, const std::string& why);
 
+  static constexpr double kGreetingS = 5.0;
+
   Socket listener_;
   std::string secret_;
   TcpLog log_;
+  double greeting_s_;
   std::vector<Guest> guests_;
 };
 

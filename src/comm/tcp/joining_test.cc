@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <thread>
 
@@ -159,6 +160,24 @@ TEST(Joining, StrangersAreRefusedAndKeepNobodyWaiting) {
   for (const char* why : {"it begins with other bytes", "without a proof", "the secrets differ"}) {
     EXPECT_NE(log.find(why), std::string::npos) << why << ": " << log;
   }
+}
+
+TEST(Joining, AVisitorThatSaysNothingIsRefusedAtItsDeadline) {
+  std::string log;
+  Reception reception(
+      listen_at("127.0.0.1:0").value(), "right", [&](const std::string& text) { log += text; },
+      0.1);
+  const Deadline deadline = Deadline::after(5);
+  const Result<Socket> visitor = connect_to(reception.address(), deadline);
+  ASSERT_TRUE(visitor.ok());
+  const auto judge = [](const Hello&) { return Verdict::Welcome; };
+  while (log.empty() && deadline.left_ms() > 0) {
+    ASSERT_TRUE(reception.receive({.epoch = 1}, judge, deadline.left_ms())->empty());
+  }
+  EXPECT_NE(log.find("has not proved within 0.1 s"), std::string::npos) << log;
+  std::array<std::byte, 1> answer;
+  EXPECT_FALSE(receive_all(*visitor, answer, deadline).ok());
+  EXPECT_GT(deadline.left_ms(), 0);
 }
 
 // Keeps the kinds of the frames that it gets.
