@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -89,6 +90,10 @@ Result<std::vector<NamedHost>> hosts_in(const std::string& list) {
 }
 
 Result<std::vector<NamedHost>> hosts_in_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return usage(fmt::format("--hostfile {}: no such file", path));
+  }
   TRIREME_TRY(text, read_text_file(path, kMostHostFileBytes));
   std::vector<NamedHost> hosts;
   std::istringstream lines(text);

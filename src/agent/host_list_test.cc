@@ -44,6 +44,9 @@ TEST(HostList, AFileNamesTheLineOfAnError) {
   { std::ofstream(path) << "# nobody\n"; }
   EXPECT_FALSE(hosts_in_file(path).ok());
   std::filesystem::remove(path);
+  const auto missing = hosts_in_file(path);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().kind, ErrorKind::Usage) << missing.error().message;
 }
 
 }  // namespace

@@ -76,8 +76,9 @@ Result<Socket> listen_for_agents(const RankProcesses& processes) {
   const bool is_guessed = processes.others.listen.empty();
   if (is_wildcard(own) || (needs_others && is_guessed && is_loopback(own))) {
     return usage(
-        fmt::format("{} leads to {}, which other hosts cannot reach; give --listen with "
-                    "an address of this host that they can reach",
+        fmt::format("the name or address of this host, {}, means {} here, to which other hosts "
+                    "cannot connect; give --listen with an address of this host that they can "
+                    "reach",
                     address, own));
   }
   return std::move(listener);

@@ -61,6 +61,9 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 Status check_options(const LaunchOptions& options, const std::string& secret) {
+  if (options.max_restarts < 0) {
+    return usage(fmt::format("--max-restarts {}: expected 0 or more", options.max_restarts));
+  }
   if (!options.hosts.empty() && !options.hostfile.empty()) {
     return usage("--hosts and --hostfile both name hosts; give one of them");
   }
@@ -82,10 +85,12 @@ Status check_options(const LaunchOptions& options, const std::string& secret) {
                     "rand -hex 32)",
                     kSecretVariable, kSecretVariable));
   }
-  if (!has_hosts && options.agents == 0 && (options.spares > 0 || !options.listen.empty())) {
+  const bool is_for_others =
+      options.spares > 0 || !options.listen.empty() || !options.coord.empty();
+  if (!has_hosts && options.agents == 0 && is_for_others) {
     return usage(
-        "--spares and --listen are for several hosts; name them with --hosts, --hostfile "
-        "or --agents");
+        "--spares, --listen and --coord are for several hosts; name them with --hosts, "
+        "--hostfile or --agents");
   }
   if (has_hosts && words_of(options.ssh).empty()) return usage("--ssh is empty");
   if (options.lease_s < int64_t(kShortestLeaseS) || options.lease_s > int64_t(kLongestLeaseS)) {

@@ -52,12 +52,12 @@ std::vector<Option> what_if_options(WhatIfOptions& options) {
   return {{.name = "slow-rank",
            .value_name = "R=FACTOR",
            .doc = "predict the step if rank R computes FACTOR times as long, such as 5=1.3, and "
-                  "say which ranks wait for it; may be repeated",
+                  "say which ranks wait for it",
            .target = &options.slow_ranks},
           {.name = "slow-link",
            .value_name = "TIER=SHARE",
            .doc = "predict the step if a tier of the cluster's links has only this share of its "
-                  "bandwidth, such as node=0.5; may be repeated",
+                  "bandwidth, such as node=0.5",
            .target = &options.slow_links},
           {.name = "jitter",
            .value_name = "SIGMA",

@@ -269,6 +269,7 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.at_least("checkpoint.every", config.checkpoint.every, 0);
   rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
   rules.at_least("checkpoint.keep_every", config.checkpoint.keep_every, 0);
+  rules.at_least("checkpoint.memory_every", config.checkpoint.memory_every, 0);
   const int64_t every = config.checkpoint.every, keep_every = config.checkpoint.keep_every;
   if (every > 0 && keep_every > 0) {
     rules.require(keep_every % every == 0, "checkpoint.keep_every",

@@ -162,6 +162,14 @@ TEST(Joining, StrangersAreRefusedAndKeepNobodyWaiting) {
   }
 }
 
+TEST(Joining, APortIsANumberThatFitsIntoOne) {
+  for (const char* address : {"127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:4000x", "a:http"}) {
+    const Result<Socket> listener = listen_at(address);
+    ASSERT_FALSE(listener.ok()) << address;
+    EXPECT_NE(listener.error().message.find("from 1 to 65535"), std::string::npos);
+  }
+}
+
 TEST(Joining, AVisitorThatSaysNothingIsRefusedAtItsDeadline) {
   std::string log;
   Reception reception(

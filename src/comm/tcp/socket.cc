@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -31,13 +32,18 @@ Result<AddressList> resolve(const std::string& address, bool to_listen) {
   if (colon == std::string::npos || colon + 1 == address.size()) {
     return usage(fmt::format("address {}: expected HOST:PORT, such as 10.0.0.1:4000", address));
   }
+  const std::string port = address.substr(colon + 1);
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (error != std::errc() || end != port.data() + port.size()) {
+    return usage(fmt::format("address {}: a port is a number from 1 to 65535", address));
+  }
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = to_listen ? AI_PASSIVE : 0;
   addrinfo* found = nullptr;
-  const int failed =
-      getaddrinfo(host_of(address).c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  const int failed = getaddrinfo(host_of(address).c_str(), port.c_str(), &hints, &found);
   if (failed != 0) {
     return usage(fmt::format("address {}: {}; expected HOST:PORT, such as 10.0.0.1:4000", address,
                              gai_strerror(failed)));
