@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -5,6 +6,8 @@
 #include <string>
 
 #include "agent/agent_wire.h"
+#include "agent/job_status.h"
+#include "agent/status_wire.h"
 
 namespace {
 
@@ -12,6 +15,31 @@ using namespace trireme;
 
 void require(bool holds) {
   if (!holds) std::abort();
+}
+
+// Each piece has a head of 12 bytes: its kind, the number of bytes that follow it, and its own.
+void add_pieces(std::span<const std::byte> bytes) {
+  constexpr size_t kHeadBytes = 12;
+  StatusPieces pieces;
+  while (bytes.size() >= kHeadBytes) {
+    int64_t following = 0;
+    uint16_t own = 0;
+    std::memcpy(&following, bytes.data() + 2, sizeof following);
+    std::memcpy(&own, bytes.data() + 10, sizeof own);
+    const auto kind = static_cast<StatusAnswer::Kind>(bytes[0]);
+    bytes = bytes.subspan(kHeadBytes);
+    const auto body = bytes.first(std::min<size_t>(own, bytes.size()));
+    bytes = bytes.subspan(body.size());
+    const auto is_whole = pieces.add({.kind = kind, .following = following, .bytes = body});
+    if (!is_whole.ok()) return;
+    if (!*is_whole) continue;
+    const StatusAnswer answer = pieces.take();
+    require(int64_t(answer.text.size()) <= kMostStatusBytes);
+    StatusPieces again;
+    bool came_back = false;
+    for (const StatusPiece& piece : pieces_of(answer)) came_back = again.add(piece).value();
+    require(came_back && again.take().text == answer.text);
+  }
 }
 
 }  // namespace
@@ -22,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  switch (data[0] % 10) {
+  switch (data[0] % 11) {
     case 0: {
       const auto message = check_agent_message(bytes);
       require(!message.ok() || message->body_bytes <= kMostAgentBody);
@@ -75,6 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       require(!message.ok() || message->epoch >= 0);
       break;
     }
+    case 10:
+      add_pieces(bytes);
+      break;
     default: {
       const auto values = check_page(bytes);
       require(!values.ok() || size_t(values->measured_bytes) <= values->measured.size());

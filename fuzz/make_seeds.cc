@@ -17,6 +17,7 @@
 
 #include "agent/rank_link.h"
 #include "base/check.h"
+#include "base/sealed_json.h"
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/hosts_record.h"
 #include "comm/tcp/wire.h"
@@ -374,6 +375,18 @@ void add_agent_messages(Seeds& seeds) {
   order.layout = {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1, .global_sequences = 8};
   seeds.add(target,
             std::string(1, 3) + std::string(reinterpret_cast<const char*>(&order), sizeof order));
+  // Pieces of an answer about the status: kind, bytes that follow, own bytes, the bytes.
+  const auto piece = [](char kind, int64_t following, const std::string& text) {
+    const auto own = uint16_t(text.size());
+    return std::string{kind, 0} +
+           std::string(reinterpret_cast<const char*>(&following), sizeof following) +
+           std::string(reinterpret_cast<const char*>(&own), sizeof own) + text;
+  };
+  const std::string record = seal_json(R"({"state":"running","epoch":2,"step":3})");
+  seeds.add(target, std::string(1, 10) +
+                        piece(0, int64_t(record.size()) - 20, record.substr(0, 20)) +
+                        piece(0, 0, record.substr(20)));
+  seeds.add(target, std::string(1, 10) + piece(1, 0, "10.0.0.1:7070") + piece(2, 0, ""));
 }
 
 // Seeds for targets whose input is edits of files that they make themselves: one edit of each kind.

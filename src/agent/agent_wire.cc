@@ -47,6 +47,7 @@ std::optional<uint32_t> body_bytes_of(AgentMessageKind kind) {
     case AgentMessageKind::Start:
     case AgentMessageKind::Failure:
     case AgentMessageKind::Bye:
+    case AgentMessageKind::StatusPiece:
       return std::nullopt;
     case AgentMessageKind::Living:
       return uint32_t(sizeof(LivingProcess));

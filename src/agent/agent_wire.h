@@ -45,8 +45,11 @@ enum class AgentMessageKind : uint32_t {
   // From both.
   Page,        // body: PageValues; number, from the leader: wanted_epoch
   Membership,  // body: MembershipMessage
+  // Between any agent and somebody who only asks how the job is (status_wire.h).
+  AskStatus,
+  StatusPiece,  // of a StatusAnswer; process: its kind; number: bytes that follow; body: its text
 };
-inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::Membership;
+inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::StatusPiece;
 
 struct AgentMessage {
   uint32_t magic = 0x31415254;

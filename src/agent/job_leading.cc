@@ -163,6 +163,7 @@ void JobMember::finish() {
     }
   }
   for (const auto& [name, member] : members_) member->dismiss(told, Deadline::after(kDismissS));
+  askers_.finish(status_answer(), Deadline::after(kDismissS));
   end_with(std::move(end));
 }
 

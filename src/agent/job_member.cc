@@ -77,6 +77,7 @@ void JobMember::wait() {
   own_->add_descriptors(entries);
   link_.add_descriptors(entries);
   for (const auto& visitor : visitors_) visitor->add_descriptors(entries);
+  askers_.add_descriptors(entries);
   for (const auto& [name, member] : members_) member->add_descriptors(entries);
   ::poll(entries.data(), entries.size(), kMemberLookMs);
 }
@@ -129,12 +130,10 @@ void JobMember::take_answers() {
 
 // A new agent asks for the terms and leaves; one that has them says its name and stays.
 void JobMember::take_visitors() {
-  const auto judge = [](const Hello& hello) {
-    return hello.purpose == Purpose::Agent ? Verdict::Welcome : Verdict::WrongRank;
-  };
-  Result<std::vector<Reception::Visitor>> arrived = reception_.receive({}, judge, 0);
+  Result<std::vector<Reception::Visitor>> arrived = reception_.receive({}, judge_of_agents, 0);
   if (!arrived.ok()) return say(arrived.error().message);
   for (Reception::Visitor& visitor : *arrived) {
+    if (askers_.take(visitor)) continue;
     visitors_.push_back(std::make_unique<RemoteHost>(std::move(visitor.socket), page_));
   }
   for (std::unique_ptr<RemoteHost>& visitor : visitors_) {
@@ -290,6 +289,7 @@ Result<RanksEnd> JobMember::run() {
     take_answers();
     take_visitors();
     take_from_members();
+    answer_askers();
     tick();
     kill_late_ranks();
     if (leads()) {

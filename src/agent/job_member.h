@@ -16,6 +16,7 @@
 #include "agent/own_host.h"
 #include "agent/rank_processes.h"
 #include "agent/remote_host.h"
+#include "agent/status_askers.h"
 #include "agent/taken_signals.h"
 #include "comm/tcp/handshake.h"
 #include "coord/membership_agent.h"
@@ -58,6 +59,8 @@ class JobMember {
   void take_signals();
   void take_answers();
   void take_visitors();
+  void answer_askers();
+  StatusAnswer status_answer() const;
   void greet_member(RemoteHost& member);
   void take_from_members();
   void tick();
@@ -111,6 +114,7 @@ class JobMember {
   std::map<std::string, std::unique_ptr<RemoteHost>> members_;  // connected, by name
   std::vector<std::unique_ptr<RemoteHost>> replaced_;           // while a leader uses them
   std::map<std::string, MembershipMessage> unsent_;             // by name of the receiver
+  StatusAskers askers_;
   std::optional<OwnHost> own_;
   LeaderLink link_;
   std::optional<JobHosts> hosts_;  // while this agent leads

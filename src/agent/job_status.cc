@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-std::string to_json(const JobStatus& status) {
+std::string text_of(const JobStatus& status) {
   std::vector<std::string> ranks;
   for (size_t rank = 0; rank < status.ranks.size(); ++rank) {
     ranks.push_back(fmt::format("{{\"rank\":{},\"host\":\"{}\",\"pid\":{},\"state\":\"{}\"}}", rank,
@@ -23,20 +23,20 @@ std::string to_json(const JobStatus& status) {
     hosts.push_back(fmt::format("{{\"host\":\"{}\",\"state\":\"{}\",\"slots\":{}}}",
                                 json_escaped(host.name), host.state, host.slots));
   }
-  return fmt::format(
+  return seal_json(fmt::format(
       "{{\"state\":\"{}\",\"agent\":{{\"host\":\"{}\",\"pid\":{},\"start\":{}}},\"epoch\":{},"
       "\"step\":{},\"saved_step\":{},\"time\":{:.3f},\"hosts\":[{}],\"ranks\":[{}],\"failures\":[{}"
       "]}}\n",
       status.state, json_escaped(status.host), status.agent_pid, status.agent_start, status.epoch,
       status.step, status.saved_step, status.time_s, fmt::join(hosts, ","), fmt::join(ranks, ","),
-      fmt::join(status.failures, ","));
+      fmt::join(status.failures, ",")));
 }
 
-void write_status(const std::string& path, const JobStatus& status) {
+void write_status(const std::string& path, const std::string& text) {
   const std::string next = path + ".next";
   {
     std::ofstream file(next, std::ios::trunc);
-    file << seal_json(to_json(status));
+    file << text;
     if (!file.flush()) return;
   }
   (void)std::rename(next.c_str(), path.c_str());

@@ -35,10 +35,12 @@ struct JobStatus {
 };
 
 inline constexpr const char* kStatusFile = "agent.json";
+inline constexpr int64_t kMostStatusBytes = int64_t{1} << 20;  // of its text
 
-std::string to_json(const JobStatus& status);
+// The status as JSON with its checksum (sealed_json.h).
+std::string text_of(const JobStatus& status);
 // Replaces the file in one step (rename). It does not wait for the disk and ignores failures,
 // because the next report replaces this one.
-void write_status(const std::string& path, const JobStatus& status);
+void write_status(const std::string& path, const std::string& text);
 
 }  // namespace trireme

@@ -69,6 +69,8 @@ class Leader {
   // True once the ranks have saved and wait, because hosts that are no members yet are needed.
   bool needs_members() const { return phase_ == Phase::WaitingForMembers; }
   const std::vector<JobFailure>& failures() const { return policy_.failures(); }
+  // The status that it has written last (text_of(JobStatus)); "": none, before training begins.
+  const std::string& reported() const { return reported_; }
 
  private:
   enum class Phase {
@@ -147,6 +149,7 @@ class Leader {
   EpochOrder times_;
   std::optional<Error> not_met_;  // the ranks of the first epoch have never met
   int64_t reported_ns_ = 0;
+  std::string reported_;
   RanksEnd end_;
 };
 

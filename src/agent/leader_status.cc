@@ -80,7 +80,8 @@ void Leader::report(bool at_once) {
     line.pop_back();  // the end of the line
     status.failures.push_back(std::move(line));
   }
-  write_status(processes_.status_file, status);
+  reported_ = text_of(status);
+  write_status(processes_.status_file, reported_);
 }
 
 }  // namespace trireme

@@ -126,16 +126,16 @@ class Arrivals {
   Reception& reception_;
   SharedJobPage& page_;
   std::vector<std::unique_ptr<RemoteHost>> visitors_;
+  StatusAskers askers_;
 };
 
 Status Arrivals::receive() {
-  const auto judge = [](const Hello& hello) {
-    return hello.purpose == Purpose::Agent ? Verdict::Welcome : Verdict::WrongRank;
-  };
-  TRIREME_TRY(arrived, reception_.receive({}, judge, kJoinLookMs));
+  TRIREME_TRY(arrived, reception_.receive({}, judge_of_agents, kJoinLookMs));
   for (Reception::Visitor& visitor : arrived) {
+    if (askers_.take(visitor)) continue;
     visitors_.push_back(std::make_unique<RemoteHost>(std::move(visitor.socket), page_));
   }
+  if (askers_.receive()) askers_.answer({.kind = StatusAnswer::Kind::NotBegun});
   for (const auto& visitor : visitors_) visitor->receive();
   std::erase_if(visitors_, [](const auto& visitor) { return visitor->is_broken(); });
   return Done{};

@@ -219,14 +219,21 @@ Command status_command() {
   return {.name = "status",
           .summary = "Print the ranks, epoch, step and failures of a run of trireme launch.",
           .details =
-              "It reads the folder of the run, in which the launcher reports every second. Any "
-              "host that sees this folder can call it; no connection to the job is needed.",
-          .arguments = {run_dir_argument(options->run_dir)},
+              "It reads the folder of the run, in which the agent that leads reports every second, "
+              "on any host that sees this folder. A job on several hosts can also be asked without "
+              "the folder: at HOST:PORT of the launcher (--listen) or of any other agent, with the "
+              "secret of the job in the variable TRIREME_SECRET. If that agent does not lead, it "
+              "names the one that does, which is asked then.",
+          .arguments = {{.name = "RUN_DIR|ADDRESS",
+                         .doc = "the folder of a run of trireme launch, or HOST:PORT of an agent",
+                         .target = &options->run_dir,
+                         .completion = Completion::Folder}},
           .options = {json_option(options->json),
                       {.name = "watch",
                        .doc = "print it again whenever it changes, until the run ends",
                        .target = &options->watch}},
-          .examples = {"trireme status /tmp/run", "trireme status /tmp/run --watch"},
+          .examples = {"trireme status /tmp/run", "trireme status /tmp/run --watch",
+                       "trireme status node1:7070 --json"},
           .run = [options](CommandIo& io) { return run_status(*options, io); }};
 }
 

@@ -3,16 +3,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <thread>
 
+#include "agent/asked_job.h"
 #include "agent/job_status.h"
+#include "agent/place_variables.h"
 #include "agent/process_stat.h"
 #include "agent/rank_processes.h"
 #include "base/bounded_json.h"
@@ -24,16 +29,16 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostStatusBytes = int64_t{1} << 20;
 constexpr std::chrono::milliseconds kWatchEvery(250);
 constexpr int64_t kSilenceNs = 60'000'000'000;
+constexpr double kLeaderS = 30.0;  // for the agents of a job to agree who leads it
 constexpr const char* kRemedy = "; it is not a status of a run of `trireme launch`: remove it";
 
 struct FoundJob {
-  std::string path;
+  std::string path;  // or the address that was asked
   std::string text;
   nlohmann::json json;
-  bool is_alive = false;  // its agent runs on this host
+  bool is_alive = false;  // its agent runs on this host, or has answered
   int agent = 0;
   std::string host;  // of the agent
 
@@ -54,6 +59,7 @@ std::string absence_of(const FoundJob& job) {
                      job.agent, job.host);
 }
 
+// Finds the job in the folder of its run.
 Result<FoundJob> find_job(const std::string& run_dir) {
   FoundJob found{.path = run_dir + "/" + kStatusFile};
   TRIREME_TRY_DONE(check_has_status(run_dir, found.path));
@@ -76,6 +82,44 @@ Result<FoundJob> find_job(const std::string& run_dir) {
     return damaged(found.path + ": a key is missing or of another type" + kRemedy);
   }
   return found;
+}
+
+// Asks the agents of the job. The checksum of the answer was checked.
+Result<FoundJob> ask_job(AskedJob& asked, const std::string& address) {
+  TRIREME_TRY(text, asked.status(kLeaderS));
+  FoundJob found{.path = address, .text = std::move(text), .is_alive = true};
+  TRIREME_TRY(json, parse_bounded_json(found.text));
+  found.json = std::move(json);
+  return found;
+}
+
+// HOST:PORT, which is no folder.
+bool is_address(const std::string& place) {
+  const size_t colon = place.rfind(':');
+  std::error_code error;
+  if (colon == std::string::npos || colon == 0 || std::filesystem::exists(place, error)) {
+    return false;
+  }
+  const std::string port = place.substr(colon + 1);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return place.find('/') == std::string::npos && !port.empty() && port.size() <= 5 &&
+         std::all_of(port.begin(), port.end(), is_digit) && std::stoi(port) <= 65535;
+}
+
+using JobFinder = std::function<Result<FoundJob>()>;
+
+// The returned function uses the options.
+Result<JobFinder> finder_of(const StatusOptions& options, const CommandIo& io) {
+  if (!is_address(options.run_dir)) return JobFinder([&] { return find_job(options.run_dir); });
+  if (io.launch.secret.empty()) {
+    return usage(
+        fmt::format("{} is asked as an agent of a job, but the secret of the job is "
+                    "missing; set the variable {} to that of the launcher, or give the "
+                    "folder of the run",
+                    options.run_dir, kSecretVariable));
+  }
+  const auto asked = std::make_shared<AskedJob>(options.run_dir, io.launch.secret);
+  return JobFinder([&options, asked] { return ask_job(*asked, options.run_dir); });
 }
 
 std::string status_text(const FoundJob& job) {
@@ -111,8 +155,8 @@ struct ShownStatus {
   bool is_last = false;
 };
 
-Result<ShownStatus> shown_status(const StatusOptions& options) {
-  TRIREME_TRY(job, find_job(options.run_dir));
+Result<ShownStatus> shown_status(const JobFinder& find, const StatusOptions& options) {
+  TRIREME_TRY(job, find());
   try {
     const bool may_live = job.is_alive || !job.is_here();
     return ShownStatus{.text = options.json ? job.text : status_text(job),
@@ -123,11 +167,11 @@ Result<ShownStatus> shown_status(const StatusOptions& options) {
 }
 
 // Prints the status whenever it changes. A living agent reports every second.
-Status watch(const StatusOptions& options, CommandIo& io) {
+Status watch(const JobFinder& find, const StatusOptions& options, CommandIo& io) {
   std::string printed;
   int64_t printed_ns = monotonic_ns();
   while (true) {
-    TRIREME_TRY(shown, shown_status(options));
+    TRIREME_TRY(shown, shown_status(find, options));
     if (shown.text != printed) {
       io.out << (printed.empty() || options.json ? "" : "\n") << shown.text << std::flush;
       printed = std::move(shown.text);
@@ -146,11 +190,12 @@ Status watch(const StatusOptions& options, CommandIo& io) {
 }  // namespace
 
 Result<int> run_status(const StatusOptions& options, CommandIo& io) {
+  TRIREME_TRY(find, finder_of(options, io));
   if (options.watch) {
-    TRIREME_TRY_DONE(watch(options, io));
+    TRIREME_TRY_DONE(watch(find, options, io));
     return 0;
   }
-  TRIREME_TRY(shown, shown_status(options));
+  TRIREME_TRY(shown, shown_status(find, options));
   io.out << shown.text;
   return 0;
 }

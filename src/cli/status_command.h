@@ -9,7 +9,7 @@ namespace trireme {
 
 // `trireme status` and `trireme stop` after parsing.
 struct StatusOptions {
-  std::string run_dir;
+  std::string run_dir;  // for status also HOST:PORT of an agent of the job
   bool json = false;
   bool watch = false;  // print it again whenever it changes, until the run ends
 };

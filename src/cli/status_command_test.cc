@@ -22,7 +22,7 @@ TEST(StatusCommand, EveryChangedByteOfTheStatusIsNoticedAndTheFileNamed) {
   JobStatus status{.agent_pid = 1, .agent_start = 7, .host = "a", .state = "running"};
   status.hosts = {{.name = "a", .state = "in use", .slots = 1}};
   status.ranks = {{.host = "a", .pid = 1, .state = "training"}};
-  write_status(path, status);
+  write_status(path, text_of(status));
   const std::string text = read_text_file(path).value();
   std::ostringstream out, err;
   CommandIo io{.out = out, .err = err};
@@ -48,7 +48,9 @@ TEST(StatusCommand, OfAnAgentOnAnotherHostIsItsLastReportAndStopNamesThatHost) {
   const std::string folder = testing::TempDir() + "elsewhere" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   const std::string path = folder + "/" + kStatusFile;
-  write_status(path, {.agent_pid = 7, .agent_start = 7, .host = "elsewhere", .state = "running"});
+  const JobStatus running{
+      .agent_pid = 7, .agent_start = 7, .host = "elsewhere", .state = "running"};
+  write_status(path, text_of(running));
   std::ostringstream out, err;
   CommandIo io{.out = out, .err = err};
   EXPECT_EQ(run_status({.run_dir = folder}, io).value(), 0);

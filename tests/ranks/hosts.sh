@@ -103,9 +103,21 @@ grep -q 'the secrets differ' "$folder/refused" || fail "the refusal: $(<"$folder
 for host in "${hosts[@]:0:2}"; do
   "$shell" "$host" "$trireme" agent --join "$gateway:7071" --slots 1 2>>"$folder/log" &
 done
+# Whoever leads, the address answers what stands in the folder. A newer report may come in between.
+asked() { "$trireme" status "$gateway:7071" --json 2>>"$folder/log"; }
+same_status() { cmp -s <(asked) <("$trireme" status "$folder/hand" --json) && echo same; }
+until_has '"state":"running".*"training"' asked
+until_has '^same$' same_status
+TRIREME_SECRET=two "$trireme" status "$gateway:7071" 2>"$folder/refused" &&
+  fail "a wrong secret is told the status"
+grep -q 'the secrets differ' "$folder/refused" || fail "the refusal: $(<"$folder/refused")"
+"$trireme" status "$gateway:7071" --watch >"$folder/watched" 2>>"$folder/log" &
+watch=$!
 wait $job
 [[ $? == 130 ]] || fail "exit code of the run with agents that join by hand"
 same_numbers hand
+wait $watch || fail "exit code of the status that was watched"
+grep -q '^ended: ' "$folder/watched" || fail "the end was not seen: $(tail -5 "$folder/watched")"
 wait
 
 exit $failed

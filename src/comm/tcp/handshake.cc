@@ -28,25 +28,39 @@ std::string_view text_of(Purpose purpose) {
     case Purpose::Peer:
       return "to connect as a peer";
     case Purpose::Agent:
+      return "to join as the agent of a host";
+    case Purpose::Status:
       break;
   }
-  return "to join as the agent of a host";
+  return "to ask for the status of the job";
+}
+
+bool is_rank(const Hello& hello) {
+  return hello.purpose == Purpose::Join || hello.purpose == Purpose::Peer;
 }
 
 std::string place_of(const Hello& hello) {
-  if (hello.purpose == Purpose::Agent) return "";
+  if (!is_rank(hello)) return "";
   return fmt::format(" as rank {} of epoch {}", hello.rank, hello.epoch);
+}
+
+std::string name_of(const Hello& hello) {
+  if (is_rank(hello)) return fmt::format("rank {}", hello.rank);
+  return hello.purpose == Purpose::Agent ? "this agent" : "this question";
 }
 
 std::string why_refused(const Answer& answer, const Hello& mine) {
   switch (answer.verdict) {
     case Verdict::WrongSecret:
-      return "the secrets differ; start all ranks and agents with the secret of the launcher";
+      return mine.purpose == Purpose::Status
+                 ? "the secrets differ; ask with the secret of the launcher"
+                 : "the secrets differ; start all ranks and agents with the secret of the launcher";
     case Verdict::WrongEpoch:
       return fmt::format("this rank is of epoch {}, and the job is in epoch {}", mine.epoch,
                          answer.epoch);
     case Verdict::WrongRank:
-      return fmt::format("the job has no rank {}", mine.rank);
+      return is_rank(mine) ? fmt::format("the job has no rank {}", mine.rank)
+                           : "only ranks meet at this address; give one at which an agent listens";
     case Verdict::RankTaken:
       return fmt::format("another process has already joined as rank {}", mine.rank);
     case Verdict::Welcome:
@@ -98,10 +112,8 @@ Status greet(const Socket& socket, const std::string& secret, Hello mine, Deadli
   const Proof expected = proof_of(secret, kAccepts, mine, theirs);
   const bool is_proved = CRYPTO_memcmp(answer.proof.data(), expected.data(), expected.size()) == 0;
   if (answer.verdict == Verdict::Welcome && is_proved) return Done{};
-  const std::string who =
-      mine.purpose == Purpose::Agent ? "this agent" : fmt::format("rank {}", mine.rank);
-  return Error{ErrorKind::Usage, fmt::format("{} has refused {}: {}", peer_address(socket), who,
-                                             why_refused(answer, mine))};
+  return Error{ErrorKind::Usage, fmt::format("{} has refused {}: {}", peer_address(socket),
+                                             name_of(mine), why_refused(answer, mine))};
 }
 
 Reception::Reception(Socket listener, std::string secret, TcpLog log, double greeting_s)

@@ -59,7 +59,7 @@ bool is_signature(const SignatureRecord& record) {
 Result<Hello> check_hello(Bytes bytes) {
   TRIREME_TRY(hello, copy_of<Hello>(bytes, "greeting"));
   if (hello.magic != Hello{}.magic) return refuse("greeting", "it begins with other bytes");
-  if (!is_at_most(hello.purpose, Purpose::Agent)) return refuse("greeting", "an unknown purpose");
+  if (!is_at_most(hello.purpose, Purpose::Status)) return refuse("greeting", "an unknown purpose");
   if (hello.rank < -1 || hello.rank >= kLargestTcpWorld) {
     return refuse("greeting", fmt::format("rank {}", hello.rank));
   }

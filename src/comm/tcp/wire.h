@@ -39,9 +39,10 @@ using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 
 enum class Purpose : uint32_t {
-  Join,   // a rank to the rendezvous
-  Peer,   // a rank to another rank of its epoch
-  Agent,  // the agent of a host to the leader of the job
+  Join,    // a rank to the rendezvous
+  Peer,    // a rank to another rank of its epoch
+  Agent,   // the agent of a host to the leader of the job
+  Status,  // somebody who only wants to know how the job is, to any agent
 };
 
 // The first message of both sides of a connection.
