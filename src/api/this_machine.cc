@@ -43,7 +43,7 @@ Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& 
   const double share = std::min(1.0, double(host.num_cores) / (double(num_ranks) * team.size()));
   ceilings.fp32_flops_per_s *= share;
   ceilings.bf16_flops_per_s *= share;
-  Hardware hardware = assumed_hardware(ceilings);
+  Hardware hardware = with_own_kernels(assumed_hardware(ceilings));
   hardware.threads = team.size();
   hardware.memory_bytes = host.memory_bytes;
   hardware.set_nodes(num_ranks, num_ranks == 1 ? LinkSpec{} : measure_link());

@@ -6,6 +6,7 @@
 #include "calibrate/measure_kernels.h"
 #include "calibrate/measure_links.h"
 #include "calibrate/measure_offload.h"
+#include "compile/price.h"
 #include "device/cpu_load.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
@@ -58,6 +59,7 @@ Calibration calibrate(const CalibrationOptions& options) {
     raise_ceilings(measured, hardware);
   }
   const CommCost link = measure_links(options.num_threads, measured);
+  hardware = with_own_kernels(std::move(hardware));
   hardware.reduce_bytes_per_s = 1.0 / link.gamma_s_per_byte;
   hardware.set_nodes(0, {link.inside.alpha_s, 1.0 / link.inside.beta_s_per_byte});
   hardware.offload_bytes_per_s = measure_offload(options.folder);

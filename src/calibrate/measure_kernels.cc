@@ -1,5 +1,8 @@
 #include "calibrate/measure_kernels.h"
 
+#include <algorithm>
+
+#include "compile/price.h"
 #include "kernels/attention/attention_cases.h"
 #include "kernels/bench_tensors.h"
 #include "kernels/best_seconds.h"
@@ -108,7 +111,72 @@ void measure_memory(const Bench& bench, int64_t n, MeasuredOperators& measured) 
   add(1.5 * vector_bytes, [&] { bench.kernels.convert(bench.stream, {x, half}); });
 }
 
+// Larger products, tiles and vectors would only take longer.
+constexpr int64_t kMostRows = 256, kMostCols = 2048, kMostDepth = 1024;
+constexpr int64_t kMostQueries = 256, kMostHeads = 4;
+constexpr int64_t kMostVectorBytes = int64_t{96} << 20;
+constexpr int64_t kFewNumbers = 64;
+constexpr double kSecondsOfRunKernel = 0.008;
+
+// Bytes per second that the sum of two vectors moves. The first three sums touch the memory.
+double sum_bytes_per_s(const Bench& bench, int64_t bytes) {
+  const int64_t n = bytes / (3 * int64_t{sizeof(float)});
+  const Tensor x(DType::F32, Shape{n}), y(DType::F32, Shape{n}), z(DType::F32, Shape{n});
+  const auto sum = [&](const Tensor& a, const Tensor& b, const Tensor& out) {
+    bench.kernels.sum(bench.stream, {.x_N = a, .y_N = b, .out_N = out});
+  };
+  sum(x, y, z);
+  sum(y, z, x);
+  sum(z, x, y);
+  const double seconds = best_seconds_of_short(bench.most_seconds, [&] { sum(x, y, z); });
+  return double(3 * n) * sizeof(float) / seconds;
+}
+
+double matmul_share_of(const Bench& bench, const KernelSizes& sizes, double peak) {
+  const int64_t rows = std::clamp<int64_t>(sizes.tokens, 1, kMostRows);
+  const int64_t cols = std::clamp<int64_t>(sizes.d_ff, 1, kMostCols);
+  const int64_t depth = std::clamp<int64_t>(sizes.d_model, 1, kMostDepth);
+  const double flops = Product{rows, cols, depth}.flops();
+  const double seconds =
+      measure_product(bench, MatmulForm::NT, {rows, cols, depth}, sizes.compute) +
+      measure_product(bench, MatmulForm::NN, {rows, depth, cols}, sizes.compute) +
+      measure_product(bench, MatmulForm::TN, {cols, depth, rows}, sizes.compute);
+  return std::min(1.0, 3.0 * flops / (seconds * peak));
+}
+
+double attention_share_of(const Bench& bench, const KernelSizes& sizes, double fp32_flops) {
+  const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
+  const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, kMostHeads);
+  MeasuredOperators measured;
+  measure_attention(bench, attention_shape(1, queries, queries, heads, heads, sizes.head_dim),
+                    sizes.compute, measured);
+  Hardware whole = with_own_kernels({});
+  whole.fp32_flops = fp32_flops;
+  whole.attention_share = 1.0;
+  double priced_s = 0.0, measured_s = 0.0;
+  for (const auto& [work, is_backward, dtype, seconds] : measured.attentions) {
+    priced_s += price_fused_attention(work, is_backward ? kBackwardAttention : 1.0, dtype, whole);
+    measured_s += seconds;
+  }
+  return std::min(1.0, priced_s / measured_s);
+}
+
 }  // namespace
+
+Ceilings measure_run_kernels(const KernelTable& kernels, Stream& stream, const KernelSizes& sizes,
+                             const ComputeCeilings& peaks) {
+  const Bench bench{kernels, stream, kSecondsOfRunKernel};
+  const bool is_bf16 = sizes.compute == DType::BF16;
+  Ceilings reached{.compute = peaks};
+  reached.matmul_share =
+      matmul_share_of(bench, sizes, is_bf16 ? peaks.bf16_flops_per_s : peaks.fp32_flops_per_s);
+  reached.attention_share = attention_share_of(bench, sizes, peaks.fp32_flops_per_s);
+  constexpr int64_t kFewBytes = 3 * sizeof(float) * kFewNumbers;
+  reached.copy_bytes_per_s =
+      sum_bytes_per_s(bench, std::clamp(sizes.bytes, 1024 * kFewBytes, kMostVectorBytes));
+  reached.launch_s = double(kFewBytes) / sum_bytes_per_s(bench, kFewBytes);
+  return reached;
+}
 
 MeasuredOperators measure_kernels(const KernelTable& kernels, Stream& stream, double most_seconds) {
   const Bench bench{kernels, stream, most_seconds};

@@ -12,6 +12,21 @@ namespace {
 
 constexpr double kAssumedCopyBytesPerFlop = 0.3;
 
+// Of our attention kernel on a processor (kernels/attention/attention_tile.h).
+constexpr int kAttentionTile = 64;
+// What norms, activations and the loss reach of the multiply-adds that registers could make; 0.3 to
+// 0.5 on processors with AVX-512.
+constexpr double kVectorShare = 0.35;
+
+// FLOPs of the forward pass in whole tiles of queries and keys. Tiles that the causal mask cuts are
+// computed whole.
+double flops_in_tiles(const AttentionWork& work, int64_t tile) {
+  if (tile == 0) return work.forward_flops();
+  const auto whole = [&](int64_t count) { return double((count + tile - 1) / tile * tile); };
+  return 2.0 * double(work.sequences) * double(work.heads) * whole(work.queries) *
+         (whole(work.keys) + double(tile)) * double(work.head_dim);
+}
+
 // Bytes that kernels beside the products move for every score of materialized attention. They are
 // counted, not fitted: the softmax reads and writes a score, and so on (docs/prices.md).
 struct ScoreBytes {
@@ -180,7 +195,7 @@ class UnitPricer {
     for (const Product& product : half.products) {
       times.products_s += price_product(product, shape_.compute, hardware_);
     }
-    times.memory_s = price_memory(half.bytes, half.calls, hardware_);
+    times.memory_s = price_vectors(half, hardware_);
     times.calls = half.calls + int(half.products.size());
     return times;
   }
@@ -295,6 +310,14 @@ double price_memory(double bytes, int calls, const Hardware& hardware) {
   return std::max(bytes_s, calls * hardware.launch_s);
 }
 
+double price_vectors(const HalfWork& half, const Hardware& hardware) {
+  const double bytes_s = price_memory(half.bytes, half.calls, hardware);
+  if (hardware.vector_share <= 0.0) return bytes_s;
+  // A multiply-add is one operation and two FLOPs.
+  const double operations_per_s = hardware.fp32_flops * hardware.vector_share / 2.0;
+  return std::max(bytes_s, half.operations / operations_per_s);
+}
+
 double fused_attention_bytes(const AttentionWork& work, DType compute) {
   return (work.elements() + outputs_of(work)) * double(size_of(compute));
 }
@@ -303,7 +326,9 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
                              const Hardware& hardware) {
   const double of_practice = hardware.practice.attention_share;
   const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
-  const double flops_s = factor * work.forward_flops() / (hardware.peak_flops(compute) * share);
+  const bool is_own_kernel = hardware.attention_tile > 0;
+  const double peak = is_own_kernel ? hardware.fp32_flops : hardware.peak_flops(compute);
+  const double flops_s = factor * flops_in_tiles(work, hardware.attention_tile) / (peak * share);
   return std::max(flops_s, hardware.launch_s);
 }
 
@@ -337,7 +362,7 @@ ComputeTimes UnitPrices::of(const StageSpec& stage, const Action& action) const 
 }
 
 double price_forward(const OpWork& work, DType compute, const Hardware& hardware) {
-  double seconds = price_memory(work.forward.bytes, work.forward.calls, hardware);
+  double seconds = price_vectors(work.forward, hardware);
   for (const Product& product : work.forward.products) {
     seconds += price_product(product, compute, hardware);
   }
@@ -426,6 +451,12 @@ double peak_flops(const RunPlan& plan, const Hardware& hardware) {
     return sum;
   }
   return hardware.peak_flops(plan.shape.compute);
+}
+
+Hardware with_own_kernels(Hardware hardware) {
+  hardware.attention_tile = kAttentionTile;
+  hardware.vector_share = kVectorShare;
+  return hardware;
 }
 
 Hardware assumed_hardware(const ComputeCeilings& ceilings) {

@@ -37,6 +37,10 @@ double price_product(const Product& product, DType compute, const Hardware& hard
 // Seconds of kernels that read and write so many bytes.
 double price_memory(double bytes, int calls, const Hardware& hardware);
 
+// Seconds of the kernels of half an op that make no products: their reads and writes, or their
+// operations on single numbers, whichever take longer.
+double price_vectors(const HalfWork& half, const Hardware& hardware);
+
 // Seconds of the forward pass of one op.
 double price_forward(const OpWork& work, DType compute, const Hardware& hardware);
 
@@ -94,5 +98,9 @@ double peak_flops(const RunPlan& plan, const Hardware& hardware);
 // 0.3 copied bytes per fp32 FLOP, a typical value for a core of a desktop or a server. `trireme
 // calibrate` measures it.
 Hardware assumed_hardware(const ComputeCeilings& ceilings);
+
+// Adds what is known of the kernels of this program on a processor: the tile of attention, and the
+// share of the peak that arithmetic on vectors reaches.
+Hardware with_own_kernels(Hardware hardware);
 
 }  // namespace trireme

@@ -136,6 +136,38 @@ TEST(Price, TheSlowerOfHostAndDeviceSetsThePace) {
 }
 
 // What a trainer moves for gradients, and what it computes again, is added to the price.
+TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
+  const Hardware gpu = some_hardware();
+  const Hardware own = with_own_kernels(gpu);
+  const auto attention_s = [](int64_t tokens, const Hardware& hardware) {
+    const AttentionWork work{.sequences = 1,
+                             .heads = 2,
+                             .kv_heads = 2,
+                             .queries = tokens,
+                             .keys = tokens,
+                             .head_dim = 8};
+    return price_fused_attention(work, 1.0, DType::BF16, hardware);
+  };
+  EXPECT_EQ(attention_s(1, own), attention_s(64, own));
+  EXPECT_LT(attention_s(64, own), attention_s(65, own));
+  for (const int64_t tokens : {1, 64, 100, 1024}) {
+    EXPECT_GT(attention_s(tokens, own), attention_s(tokens, gpu));
+  }
+  Hardware faster_products = own;
+  faster_products.bf16_flops *= 30.0;  // which attention does not use
+  EXPECT_EQ(attention_s(100, faster_products), attention_s(100, own));
+
+  const HalfWork half{.products = {}, .bytes = 1e6, .operations = 1e9, .calls = 1};
+  EXPECT_EQ(price_vectors(half, gpu), price_memory(half.bytes, half.calls, gpu));
+  double last_s = price_vectors(half, gpu);
+  for (const double share : {1.0, 0.5, 0.1}) {
+    Hardware slower = gpu;
+    slower.vector_share = share;
+    EXPECT_LT(last_s, price_vectors(half, slower));
+    last_s = price_vectors(half, slower);
+  }
+}
+
 TEST(Price, PracticesOfTrainersAreAddedUp) {
   RunConfig config = some_run();
   config.model.family = ModelFamily::Gpt2;

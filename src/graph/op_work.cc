@@ -10,6 +10,14 @@ namespace {
 
 constexpr double kFloatBytes = 4.0;
 
+// Operations of our kernels on one number, counted in their vector code: loads, conversions and
+// stores included, a division as eight.
+constexpr double kNormForward = 13.0, kNormInputGrad = 22.0, kNormWeightGrad = 12.0;
+constexpr double kActivationForward = 31.0, kActivationGrad = 41.0;
+constexpr double kRopeOperations = 10.0;
+constexpr double kDropoutOperations = 40.0;
+constexpr double kLossOperations = 40.0;  // maximum, two exponentials, sum and gradient
+
 // Legend: T tokens of the rank, R those of its residual stream, C d_model.
 class WorkLister {
  public:
@@ -30,9 +38,9 @@ class WorkLister {
         weight_grad({}, out() + 2.0 * kFloatBytes / element_bytes_ * out(), 1);
         break;
       case OpKind::Norm:
-        forward({}, in() + out(), 1);
-        input_grad({}, out() + 2.0 * in(), 1);
-        weight_grad({}, out() + in(), 1);
+        forward({}, in() + out(), 1, kNormForward * numbers_out());
+        input_grad({}, out() + 2.0 * in(), 1, kNormInputGrad * numbers_out());
+        weight_grad({}, out() + in(), 1, kNormWeightGrad * numbers_out());
         break;
       case OpKind::Linear:
         add_product(tokens_.all, outputs_cols(), cols_of(op_.inputs.front()));
@@ -54,16 +62,18 @@ class WorkLister {
         weight_grad({}, in() + out(), 1);
         break;
       case OpKind::Rope:
+        add_on_each(kRopeOperations);
+        break;
       case OpKind::Dropout:
+        add_on_each(kDropoutOperations);
+        break;
       case OpKind::Dispatch:
       case OpKind::Combine:
-        forward({}, in() + out(), 1);
-        input_grad({}, in() + out(), 1);
-        add_residual();
+        add_on_each(0.0);
         break;
       case OpKind::Activation:
-        forward({}, in() + out(), 1);
-        input_grad({}, 2.0 * in() + out(), 1);
+        forward({}, in() + out(), 1, kActivationForward * numbers_out());
+        input_grad({}, 2.0 * in() + out(), 1, kActivationGrad * numbers_out());
         break;
       case OpKind::Add:  // a value that is read twice has two gradients, which are summed
         forward({}, in() + out(), 1);
@@ -117,20 +127,31 @@ class WorkLister {
   }
   double in() const { return bytes_of(op_.inputs); }
   double out() const { return bytes_of(op_.outputs); }
+  double numbers_out() const { return out() / element_bytes_; }
 
-  static void add(HalfWork& half, std::vector<Product> products, double bytes, int calls) {
+  static void add(HalfWork& half, std::vector<Product> products, double bytes, int calls,
+                  double operations) {
     for (const Product& product : products) half.products.push_back(product);
     half.bytes += bytes;
     half.calls += calls;
+    half.operations += operations;
   }
-  void forward(std::vector<Product> products, double bytes, int calls) {
-    add(work_.forward, std::move(products), bytes, calls);
+  void forward(std::vector<Product> products, double bytes, int calls, double operations = 0.0) {
+    add(work_.forward, std::move(products), bytes, calls, operations);
   }
-  void input_grad(std::vector<Product> products, double bytes, int calls) {
-    add(work_.input_grad, std::move(products), bytes, calls);
+  void input_grad(std::vector<Product> products, double bytes, int calls, double operations = 0.0) {
+    add(work_.input_grad, std::move(products), bytes, calls, operations);
   }
-  void weight_grad(std::vector<Product> products, double bytes, int calls) {
-    add(work_.weight_grad, std::move(products), bytes, calls);
+  void weight_grad(std::vector<Product> products, double bytes, int calls,
+                   double operations = 0.0) {
+    add(work_.weight_grad, std::move(products), bytes, calls, operations);
+  }
+
+  // An op that makes one number of each, in both directions.
+  void add_on_each(double operations) {
+    forward({}, in() + out(), 1, operations * numbers_out());
+    input_grad({}, in() + out(), 1, operations * numbers_out());
+    add_residual();
   }
 
   void add_product(int64_t rows, int64_t out, int64_t in, int64_t count = 1) {
@@ -181,7 +202,8 @@ class WorkLister {
   void add_fused_loss() {
     const int64_t rows = tokens_.all, vocab = shard_.vocab_size, width = shard_.d_model;
     forward({{rows, vocab, width}, {rows, width, vocab}}, 0.0, 0);
-    forward({}, double(rows) * double(vocab) * (2.0 * kFloatBytes + element_bytes_), 1);
+    const double logits = double(rows) * double(vocab);
+    forward({}, logits * (2.0 * kFloatBytes + element_bytes_), 1, kLossOperations * logits);
     weight_grad({{vocab, width, rows}}, 0.0, 0);
   }
 

@@ -26,8 +26,9 @@ struct Product {
 // What the forward pass, the input gradient or the weight gradient of an op computes.
 struct HalfWork {
   std::vector<Product> products;
-  double bytes = 0.0;  // read and written by everything that is not a product
-  int calls = 0;       // kernels that do this
+  double bytes = 0.0;       // read and written by everything that is not a product
+  double operations = 0.0;  // of the same kernels on single numbers
+  int calls = 0;            // kernels that do this
 };
 
 // Causal attention of one micro-batch. Every query meets half of the keys on average.

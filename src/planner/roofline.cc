@@ -83,7 +83,7 @@ class RoofPricer {
     return bytes;
   }
   double seconds(const PassWork& work, const Hardware& hardware) const {
-    double seconds = price_memory(work.half.bytes, work.half.calls, hardware);
+    double seconds = price_vectors(work.half, hardware);
     for (const Product& product : work.half.products) {
       seconds += price_product(product, shape_.compute, hardware);
     }

@@ -29,6 +29,8 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.matmul_depth", true, 1e6},
                              {"device.attention_share", false, 1.0},
                              {"device.memory_share", false, 1.0},
+                             {"device.vector_share", true, 1.0},
+                             {"device.attention_tile", true, 1e6},
                              {"device.launch_s", true, 1.0},
                              {"device.collective_s", true, 1.0},
                              {"device.overlap_share", true, 0.9},
@@ -70,9 +72,9 @@ std::string problem_of(const ConfigField& field, const std::string& prefix) {
 // The numbers on which the kernels, the memory and the power of one rank depend. The others belong
 // to what ranks do together.
 constexpr std::string_view kOwnOfDevice[] = {
-    "name",         "fp32_flops",      "bf16_flops",   "fp16_flops",   "memory_bytes_per_s",
-    "memory_bytes", "multiprocessors", "matmul_share", "matmul_depth", "attention_share",
-    "memory_share", "launch_s",        "watts"};
+    "name",         "fp32_flops",      "bf16_flops",   "fp16_flops",     "memory_bytes_per_s",
+    "memory_bytes", "multiprocessors", "matmul_share", "matmul_depth",   "attention_share",
+    "memory_share", "vector_share",    "launch_s",     "attention_tile", "watts"};
 
 // Says why the ranks of another device cannot be those of the table.
 void check_ranks(const Hardware& hardware, std::vector<std::string>& problems) {
@@ -123,6 +125,8 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("memory_bytes", &hardware.memory_bytes, "of a rank; 0: unknown, nothing is refused");
   add("multiprocessors", &hardware.multiprocessors,
       "that take the tiles of a product; 0: no tiles");
+  add("attention_tile", &hardware.attention_tile,
+      "whole tiles of so many queries and keys in fp32; 0: any number, in the dtype of the run");
   add("reduce_bytes_per_s", &hardware.reduce_bytes_per_s, "adding one vector to another");
   add("offload_bytes_per_s", &hardware.offload_bytes_per_s,
       "read or written by memory.offload; 0: unknown, it takes no time");
@@ -130,6 +134,8 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("matmul_depth", &hardware.matmul_depth, "a product of depth k takes the time of k + this");
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");
   add("memory_share", &hardware.memory_share, "of memory_bytes_per_s that other kernels reach");
+  add("vector_share", &hardware.vector_share,
+      "of fp32_flops that these kernels reach; 0: they only move bytes");
   add("launch_s", &hardware.launch_s, "in which the host launches a kernel");
   add("collective_s", &hardware.collective_s, "time of a collective beside its messages");
   add("overlap_share", &hardware.overlap_share, "of compute, that a collective beside it takes");

@@ -26,12 +26,16 @@ struct Hardware {
   // Multiprocessors over which a product's tiles are dealt out; 0: products have no tiles that
   // count.
   int multiprocessors = 0;
+  // Fused attention computes whole tiles of so many queries and keys, in fp32; 0: causal pairs,
+  // in the dtype of the run.
+  int attention_tile = 0;
 
   // The free numbers, fitted to single kernels and collectives.
   double matmul_share = 0.85;     // share of the peak that large products reach
   double matmul_depth = 0.0;      // a product of depth k takes the time of one of k + this
   double attention_share = 0.6;   // share of the peak that fused attention reaches
   double memory_share = 1.0;      // share of memory_bytes_per_s that other kernels reach
+  double vector_share = 0.0;      // share of fp32_flops that they reach; 0: they only move bytes
   double launch_s = 0.0;          // time in which the host launches a kernel
   double collective_s = 0.0;      // time of a collective beside its messages
   double step_s = 0.0;            // time of a step that no kernel accounts for

@@ -28,6 +28,7 @@ void speed_up_compute(const SpeedUps& factors, Hardware& hardware) {
   hardware.fp16_flops *= peaks;
   hardware.attention_share = std::min(1.0, hardware.attention_share * factors.attention / peaks);
   speed_up(factors.memory, hardware.memory_share, hardware.memory_bytes_per_s);
+  hardware.vector_share = std::min(1.0, hardware.vector_share * factors.memory / peaks);
   hardware.launch_s /= factors.memory;
 }
 

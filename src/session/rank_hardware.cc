@@ -1,8 +1,24 @@
 #include "session/rank_hardware.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "compile/price.h"
 
 namespace trireme {
+
+KernelSizes kernel_sizes(const RunPlan& plan) {
+  const StageShape& shape = plan.shape;
+  const ModelSpec& model = plan.model;
+  return {.compute = shape.compute,
+          .tokens = shape.micro_sequences * model.seq_len / shape.cp,
+          .d_model = model.d_model,
+          .d_ff = model.d_ff / shape.tp,
+          .heads = model.heads / shape.tp,
+          .seq_len = model.seq_len,
+          .head_dim = model.head_dim,
+          .bytes = plan.greatest_peak_bytes()};
+}
 
 Hardware hardware_of(const Ceilings& ceilings, const MeasuredCalls& calls, int num_ranks) {
   Hardware hardware;
@@ -11,8 +27,11 @@ Hardware hardware_of(const Ceilings& ceilings, const MeasuredCalls& calls, int n
   hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
   hardware.fp16_flops = hardware.fp32_flops;  // fp16 is computed in fp32
   hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
+  if (ceilings.matmul_share > 0.0) hardware.matmul_share = ceilings.matmul_share;
+  if (ceilings.attention_share > 0.0) hardware.attention_share = ceilings.attention_share;
+  hardware.launch_s = ceilings.launch_s;
   hardware.set_nodes(calls.ranks_per_node, calls.inside, calls.between);
-  return hardware;
+  return with_own_kernels(std::move(hardware));
 }
 
 Hardware of_all_ranks(Hardware hardware, const RunPlan& plan) {

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "agent/job_page.h"
+#include "calibrate/measure_kernels.h"
 #include "comm/calibrate_comm.h"
 #include "compile/run_plan.h"
 #include "schema/ceilings.h"
@@ -11,6 +12,9 @@
 namespace trireme {
 
 int ranks_on_host(const RunPlan& plan, const HostFacts& host);
+
+// Sizes of what a rank of the run computes.
+KernelSizes kernel_sizes(const RunPlan& plan);
 
 // One rank's share of the machines of the run.
 Hardware hardware_of(const Ceilings& ceilings, const MeasuredCalls& calls, int num_ranks);

@@ -8,6 +8,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/file.h"
+#include "calibrate/measure_kernels.h"
 #include "calibrate/measure_offload.h"
 #include "comm/calibrate_comm.h"
 #include "compile/price.h"
@@ -161,13 +162,15 @@ void RankSession::keep_measured() const {
 void RankSession::measure_machine() {
   if (take_measured()) return;
   if (is_first()) {
-    ceilings_.compute = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
+    Stream& stream = engine_.ctx().stream;
+    ceilings_ = measure_run_kernels(*choice_.kernels, stream, kernel_sizes(plan_),
+                                    measure_compute_ceilings(stream, choice_.isa));
     const double on_host = ranks_on_host(plan_, options_.host);
     const double cores = std::min(on_host * plan_.num_threads, double(options_.host.num_cores));
     const double share = std::max(1.0, cores / plan_.num_threads) * (plan_.num_ranks() / on_host);
     ceilings_.compute.fp32_flops_per_s *= share;
     ceilings_.compute.bf16_flops_per_s *= share;
-    ceilings_.copy_bytes_per_s = assumed_hardware(ceilings_.compute).memory_bytes_per_s;
+    ceilings_.copy_bytes_per_s *= share;
     if (plan_.config.memory.offload != OffloadChoice::None) {
       offload_bytes_per_s_ = measure_offload(offload_folder());
     }

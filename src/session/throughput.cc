@@ -41,7 +41,7 @@ int64_t agree_on_steps(Group& world, int64_t asked, double step_s) {
 OpComparison ops_of(const RunPlan& plan, const Engine& engine, const ComputeCeilings& ceilings,
                     int64_t steps) {
   const std::vector<OpTimes> priced =
-      predict_ops(plan, engine.rank_plan(), assumed_hardware(ceilings));
+      predict_ops(plan, engine.rank_plan(), with_own_kernels(assumed_hardware(ceilings)));
   return {priced, mean_ops(priced, engine.op_seconds(), steps)};
 }
 
