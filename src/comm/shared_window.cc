@@ -23,9 +23,10 @@ namespace {
 }
 
 [[noreturn]] void fail_to_map() {
-  fail(fmt::format("mapping {} GiB of addresses, of which only used pages take memory (see "
-                   "`ulimit -v`, which must allow as much for every rank of the host)",
-                   SharedWindow::bytes() >> 30));
+  fail(
+      fmt::format("mapping {} GiB of addresses, of which only used pages take memory (see "
+                  "`ulimit -v`, which must allow as much for every rank of the host)",
+                  SharedWindow::bytes() >> 30));
 }
 
 }  // namespace
