@@ -135,7 +135,7 @@ TEST(Price, TheSlowerOfHostAndDeviceSetsThePace) {
   EXPECT_DOUBLE_EQ(layer_s(2.0 * device_s, 1.0), 2.0 * host_s);
 }
 
-// What a trainer moves for gradients, and what it computes again, is added to the price.
+// Attention computes whole tiles in fp32 there, and other kernels pay for their operations.
 TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
   const Hardware gpu = some_hardware();
   const Hardware own = with_own_kernels(gpu);
@@ -168,6 +168,7 @@ TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
   }
 }
 
+// What a trainer moves for gradients, and what it computes again, is added to the price.
 TEST(Price, PracticesOfTrainersAreAddedUp) {
   RunConfig config = some_run();
   config.model.family = ModelFamily::Gpt2;
