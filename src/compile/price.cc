@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "graph/all_passes.h"
 #include "graph/fuse.h"
 #include "graph/layer_keep.h"
@@ -22,7 +23,7 @@ constexpr double kVectorShare = 0.35;
 // computed whole.
 double flops_in_tiles(const AttentionWork& work, int64_t tile) {
   if (tile == 0) return work.forward_flops();
-  const auto whole = [&](int64_t count) { return double((count + tile - 1) / tile * tile); };
+  const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
   return 2.0 * double(work.sequences) * double(work.heads) * whole(work.queries) *
          (whole(work.keys) + double(tile)) * double(work.head_dim);
 }
