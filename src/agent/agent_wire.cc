@@ -16,7 +16,7 @@ Error wrong(const std::string& what) {
   return damaged(fmt::format("a message between the agents of a job is damaged: {}", what));
 }
 
-// Throws if it is no integer: a floating-point number may be none that an integer can hold.
+// Throws unless the value is an integer: a floating-point number may not fit into an int64_t.
 int64_t integer_in(const nlohmann::json& object, const char* key) {
   return object.at(key).get_ref<const nlohmann::json::number_integer_t&>();
 }
@@ -136,7 +136,7 @@ Result<JobTerms> check_terms(const std::string& text) {
   }
 }
 
-// A message may come from a rank that was killed while it wrote it, so it may be no UTF-8.
+// The rank may have been killed while it wrote the message, so the text may be invalid UTF-8.
 std::string to_json(const JobFailure& failure) {
   return nlohmann::json{{"rank", failure.rank},
                         {"epoch", failure.epoch},

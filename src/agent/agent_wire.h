@@ -75,17 +75,17 @@ struct JobTerms {
   std::string coord;       // where agents meet (open_coord)
   std::string coord_keys;  // the name of the job there
   double lease_s = 0.0;
-  std::vector<std::string> command;  // of every rank
+  std::vector<std::string> command;  // that starts every rank
   std::string folder;                // in which the ranks run
-  std::string run_dir;               // of the run
+  std::string run_dir;               // the folder of the run
   int ranks = 1;
-  std::string layouts;  // which layouts it may take later, as the launcher names them
+  std::string layouts;  // which layouts the job may take later, as the launcher names them
   int max_restarts = 0;
   bool leaves_lost_out = false;
   double start_timeout_s = 60.0;
-  int num_agents = 1;            // with which the job begins
+  int num_agents = 1;            // the job waits for so many before it begins
   std::vector<NamedHost> hosts;  // with their slots, in the order in which they get ranks
-  int usual_slots = 1;           // of other hosts
+  int usual_slots = 1;           // of a host that `hosts` does not name
 };
 std::string to_json(const JobTerms& terms);
 Result<JobTerms> check_terms(const std::string& text);
@@ -93,7 +93,7 @@ Result<JobTerms> check_terms(const std::string& text);
 std::string to_json(const JobFailure& failure);
 Result<JobFailure> check_failure(const std::string& text);
 
-// Without the failures, which every agent knows.
+// The text leaves out the failures, because every agent knows them.
 std::string to_json(const RanksEnd& end);
 Result<RanksEnd> check_end(const std::string& text);
 
@@ -110,7 +110,7 @@ Result<RankReport> check_report(std::span<const std::byte> bytes);
 Result<PageValues> check_page(std::span<const std::byte> bytes);
 Result<LivingProcess> check_living(std::span<const std::byte> bytes);
 
-// A MembershipMessage without snapshots, which the jobs of agents do not have.
+// A MembershipMessage without snapshots, because launched jobs have none.
 struct MembershipWords {
   MembershipMessage::Kind kind = MembershipMessage::Kind::Alive;
   int32_t reserved = 0;

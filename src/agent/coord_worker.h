@@ -51,7 +51,7 @@ class CoordWorker {
   WriteFence fence_;
   const double deadline_s_;
   int event_;
-  std::mutex mutex_;  // of the next four
+  std::mutex mutex_;  // guards the next four members
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::vector<Answer> answers_;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kCallS = 5.0;
 constexpr auto kLookForAgentsEvery = std::chrono::milliseconds(100);
-// Leases of seconds end within so many of their lengths after their last renewal.
+// A lease ends at most this many times its length after its last renewal.
 constexpr double kLeasesToWait = 3.0;
 
 const CoordEntry* find(const std::vector<CoordEntry>& entries, std::string_view key) {

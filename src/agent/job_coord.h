@@ -19,7 +19,7 @@ inline constexpr const char* kEndKey = "end";  // RanksEnd, once the job is over
 Status take_coord(Coord& coord, const JobTerms& terms);
 
 // Says why an agent of this job must end, if the keys of the Coord tell it: the job is over, or
-// another launch has taken the Coord. Returns nullopt if it goes on.
+// another launch has taken the Coord. Returns nullopt if the job continues.
 std::optional<Result<RanksEnd>> end_in(const std::vector<CoordEntry>& entries,
                                        const JobTerms& terms);
 

@@ -14,8 +14,8 @@ constexpr int64_t kShowPageNs = 500'000'000;
 constexpr double kReadyLeases = 2.0;  // for all members to be ready
 constexpr double kFinishS = 5.0;      // for the end to be in the Coord
 constexpr double kDismissS = 1.0;
-// Of the lease: who has said something since then can take part in the next membership. Agents say
-// something in a sixth of it.
+// Share of the lease. A host can take part in the next membership if its agent has sent something
+// within this time. Agents send something every sixth of a lease.
 constexpr double kNearShare = 1.0 / 3.0;
 constexpr int64_t kFinishId = -1;  // of the call that writes the end
 

@@ -15,8 +15,8 @@ namespace trireme {
 namespace {
 
 constexpr int kMemberLookMs = 20;
-constexpr double kCallShare = 1.0 / 3.0;  // of the lease: deadline of a call of the Coord
-constexpr double kLateShare = 1.0 / 3.0;  // of the lease: for ranks to end after the right to run
+constexpr double kCallShare = 1.0 / 3.0;  // share of a lease: the deadline of a Coord call
+constexpr double kLateShare = 1.0 / 3.0;  // share of a lease: time for stopped ranks to end
 constexpr double kCoordPatienceS = 1800.0;
 constexpr double kLeaveS = 1.0;
 
@@ -44,7 +44,7 @@ RankProcesses processes_of(const MemberOptions& options) {
           .status_file = terms.run_dir + "/" + kStatusFile};
 }
 
-// True if only the leader is told this.
+// True if messages of this kind go only to the leader.
 bool is_for_leader(MembershipMessage::Kind kind) {
   using Kind = MembershipMessage::Kind;
   return kind == Kind::Prepared || kind == Kind::Alive || kind == Kind::Failed ||
@@ -246,7 +246,7 @@ void JobMember::note_membership() {
   before_ = std::exchange(newest_, view.record.formed);
 }
 
-// The ranks obey this time even while this agent stands still.
+// Shows the ranks until when they may run. They obey it even while this agent is stopped.
 void JobMember::show_right() {
   if (agent_.running_epoch() > 0) page_->may_run_until_ns = member_ns_of(agent_.may_run_until_s());
 }
@@ -263,7 +263,7 @@ void JobMember::end_with(Result<RanksEnd> end) {
   if (!end_) end_.emplace(std::move(end));
 }
 
-// The ranks end before the lease does, so that nobody waits for them.
+// Ends the ranks first and the lease after them, so that no other member waits for this one.
 void JobMember::leave() {
   leader_.reset();
   hosts_.reset();

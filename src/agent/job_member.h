@@ -70,7 +70,7 @@ class JobMember {
   void follow(const RaiseFence& raise);
   void follow(const StopRanks& stop);
   void follow(const StartRanks& start);
-  void follow(const CommitStep&) {}  // checkpoints on disk are no snapshots
+  void follow(const CommitStep&) {}  // checkpoints are no snapshots of the protocol
   void follow(const DropBefore&) {}
   void follow(const Tell& tell) { say(tell.sentence); }
   void note_membership();
@@ -110,10 +110,10 @@ class JobMember {
   MembershipAgent agent_;
   CoordWorker worker_;
   Reception reception_;
-  std::vector<std::unique_ptr<RemoteHost>> visitors_;           // have not said their names yet
+  std::vector<std::unique_ptr<RemoteHost>> visitors_;           // agents without a name yet
   std::map<std::string, std::unique_ptr<RemoteHost>> members_;  // connected, by name
-  std::vector<std::unique_ptr<RemoteHost>> replaced_;           // while a leader uses them
-  std::map<std::string, MembershipMessage> unsent_;             // by name of the receiver
+  std::vector<std::unique_ptr<RemoteHost>> replaced_;  // until leader_ ends, which may use them
+  std::map<std::string, MembershipMessage> unsent_;    // by name of the receiver
   StatusAskers askers_;
   std::optional<OwnHost> own_;
   LeaderLink link_;
@@ -130,7 +130,8 @@ class JobMember {
   int64_t stopped_ns_ = 0;  // when the ranks of the last membership were told to stop; 0: running
   int64_t lead_since_ns_ = 0;
   int64_t shown_ns_ = 0;  // when other hosts were told the page
-  // What they know at once: that training has begun, and how many failures metrics.jsonl has.
+  // A change of these is told at once: whether training has begun, and how many failures
+  // metrics.jsonl has.
   std::pair<bool, int64_t> shown_news_;
   int64_t answered_ns_ = 0;  // when the Coord has answered last
   bool is_coord_lost_ = false;

@@ -42,7 +42,7 @@ struct FormerJob {
   int64_t membership = 1;            // of this leader
   std::vector<JobFailure> failures;  // before this membership
   bool is_planned = false;           // the ranks have saved for this membership
-  std::string what;                  // has ended the former membership, if it was not planned
+  std::string what;                  // what ended the former membership, if that was not planned
   std::string lost_host;             // a host that has left; "": none
 };
 

@@ -51,8 +51,8 @@ Status Leader::begin() {
 }
 
 // Takes a process over as the rank that it was. A process that has not joined its epoch is killed,
-// because it may wait for a leader that is gone, and so are all before training begins, because
-// there is nothing to keep.
+// because it may wait for a leader that is gone. Before training begins, every process is killed,
+// because there is nothing to keep.
 void Leader::adopt(int host, const LivingProcess& process) {
   const auto rank = size_t(process.rank);
   const bool has_place = rank < ranks_.size() && !ranks_[rank].is_alive();

@@ -35,7 +35,7 @@ struct OtherHosts {
   bool any() const { return !named.empty() || agents > 0; }
 };
 
-// The layout that a job takes if it has a number of ranks at most.
+// The layout that a job takes with at most a given number of ranks.
 struct FittingLayout {
   std::optional<EpochLayout> layout;  // nullopt: none fits
   std::string note;                   // why none fits, or what users should know about it

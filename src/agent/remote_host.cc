@@ -90,7 +90,7 @@ std::vector<LivingProcess> RemoteHost::living() const {
   return all;
 }
 
-// Before it says its name, an agent on whose host rank 0 runs tells a new leader how far it is.
+// An agent on whose host rank 0 runs tells a new leader the progress of the job before its name.
 void RemoteHost::take_page(const PageValues& values) {
   SharedJobPage& page = page_;
   if (is_writer_ || (!is_known_ && is_further(values, *page))) store(values, shift_ns_, *page);

@@ -25,8 +25,8 @@ class MembershipAgent {
   MembershipEffects on_fence_raised(double now_s, int64_t epoch);
   // The ranks of this host have saved their parts of `step`.
   MembershipEffects on_saved(double now_s, int64_t step);
-  // A rank of this host has died, hangs, or cannot reach another one; or `why` another membership
-  // is needed.
+  // A rank of this host has died, hangs, or cannot reach another one; or
+  // another membership is needed for the reason `why`.
   MembershipEffects on_ranks_failed(double now_s, const std::string& why = "they have failed");
 
   double next_tick_s() const;

@@ -108,7 +108,7 @@ void MemoryResume::tell(const std::string& message) const {
   for (RunObserver* observer : options_.observers) observer->on_message(message);
 }
 
-// One text of every host of today. The others wait as long as a host makes progress.
+// Returns one text of every current host. Ranks wait as long as the slowest host makes progress.
 std::vector<std::string> MemoryResume::gather_from_hosts(const std::string& text) {
   ranks_->monitored_barrier();
   const std::vector<std::string> texts = gather_text(*ranks_, is_keeper() ? text : "");

@@ -27,7 +27,7 @@ struct MemoryCheckpoint {
 // fewer. All ranks call all functions in the same order.
 class MemoryResume {
  public:
-  // Looks what every host has. A job that has not trained yet has nothing.
+  // Finds the checkpoints of every host. A job that has not trained yet has none.
   MemoryResume(World& world, const SessionOptions& options, Engine& engine);
 
   // The step of the newest checkpoint that was not tried yet; -1: there is none.
@@ -42,7 +42,7 @@ class MemoryResume {
  private:
   struct Save {
     HostsRecord record;
-    std::vector<std::string> folder_of;  // [host of today]; "": it has no part
+    std::vector<std::string> folder_of;  // [current host]; "": it has no part
     std::vector<int> number_of;          // of its part in the record
   };
   // What the ranks must agree on before the next part begins.

@@ -187,9 +187,9 @@ RunRight run_right(const SessionOptions& options) {
   return {options.link, options.place ? options.place->epoch : 1, options.out_dir};
 }
 
-// True if the ranks of this process may go on in another epoch. The rank that has failed first ends
-// with its error, unless its agent has ended the epoch. All end if the configuration, the plan or a
-// file is wrong.
+// True if the ranks of this process may continue in another epoch. The rank that has failed first
+// ends with its error, unless its agent has ended the epoch. All end if the configuration, the plan
+// or a file is wrong.
 bool is_survivor(const SessionOptions& options, const RankError& failure) {
   if (options.link == nullptr || failure.error().kind != ErrorKind::Runtime) return false;
   return failure.rank() != options.place->rank || run_right(options).is_over();
