@@ -116,7 +116,7 @@ class GroupRebuild {
     return loss;
   }
 
-  // The hosts of the group that are left take turns.
+  // The remaining hosts of the group take turns in rebuilding its shards.
   int rebuilder_of(int member) const {
     return present_.empty() ? -1 : present_[size_t(member) % present_.size()];
   }
@@ -147,8 +147,8 @@ class GroupRebuild {
   const CheckpointIndex& index_;
   std::span<const HeldPart> holders_;
   const ParityGroup& group_;
-  std::vector<int> holder_;   // [member]: host of today; -1: lost
-  std::vector<int> present_;  // hosts of today that hold something of the group
+  std::vector<int> holder_;   // [member]: current host; -1: lost
+  std::vector<int> present_;  // current hosts that hold something of the group
 };
 
 // The header of a shard ends where its first tensor begins.

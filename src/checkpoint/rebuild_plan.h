@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-// Bytes of a file of one host for a file of another. Hosts are numbers of today's hosts, which may
-// be others than those of a HostsRecord.
+// Copies bytes from a file of one host to a file of another. `from` and `to` are numbers of current
+// hosts, which may differ from those of a HostsRecord.
 struct PartMove {
   int from = 0;
   int to = 0;
@@ -36,17 +36,18 @@ std::vector<PartMove> parity_moves(const ParityGroup& group, int lane,
 
 // How a checkpoint in the memory of hosts becomes whole again.
 struct RebuildPlan {
-  std::vector<PartMove> moves;           // that rebuild lost shards
-  std::map<std::string, int> rebuilt;    // shards that the moves make, and where
-  std::map<std::string, int> holder_of;  // where every shard lies then
+  std::vector<PartMove> moves;           // they rebuild the lost shards
+  std::map<std::string, int> rebuilt;    // each shard that the moves make, and its host
+  std::map<std::string, int> holder_of;  // the host of every shard after the moves
 };
 
-// `holders` are the hosts of today. It is an error, which names the hosts and the step, if a group
-// has lost more than its code can rebuild.
+// `holders` has one element for every current host. Returns an error, which names the hosts and the
+// step, if a group has lost more than its code can rebuild.
 Result<RebuildPlan> plan_rebuild(const HostsRecord& record, const CheckpointIndex& index,
                                  std::span<const HeldPart> holders);
 
-// Bytes of the shards that a host needs, by file; ascending, apart from each other.
+// The ranges of bytes that a host needs of the shards, by file. The ranges of a file are in
+// ascending order, with a gap between each two.
 struct ByteRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -54,7 +55,7 @@ struct ByteRange {
 };
 using NeededRanges = std::map<std::string, std::vector<ByteRange>>;
 
-// The slices that overlap a request, by which Checkpoint::read reads them.
+// Returns the ranges of all slices that overlap a request, as Checkpoint::read will read them.
 NeededRanges needed_ranges(const CheckpointIndex& index, std::span<const TensorRequest> requests);
 void merge_ranges(NeededRanges& ranges, const NeededRanges& more);
 std::string print_ranges(const NeededRanges& ranges);
@@ -62,7 +63,7 @@ std::string print_ranges(const NeededRanges& ranges);
 Result<NeededRanges> parse_ranges(std::string_view text, const CheckpointIndex& index);
 
 // Brings every host the ranges that it needs, and the headers of all shards, by which they are
-// opened. `needs` has one element for every host of today.
+// opened. `needs` has one element for every current host.
 std::vector<PartMove> fetch_moves(const CheckpointIndex& index,
                                   const std::map<std::string, int>& holder_of,
                                   std::span<const NeededRanges> needs);

@@ -45,8 +45,8 @@ struct SaveOptions {
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
   // Called by commit_checkpoint with the text of the index, before the folder gets its name.
   std::function<Status(const std::string& index)> on_index = {};
-  // Calls its argument, which makes the finished checkpoint visible, or returns why this writer may
-  // not; empty: it is called without asking.
+  // Decides whether this writer may make the finished checkpoint visible: it calls its argument,
+  // which does so, or returns the reason against it. Empty: the writer always may.
   std::function<Status(const std::function<Status()>&)> publish = {};
 };
 

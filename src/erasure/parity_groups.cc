@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// So that all pieces begin at a cache line.
+// Pieces are whole cache lines, so that each begins at a cache line.
 constexpr int64_t kPieceMultiple = 64;
 
 ReedSolomon code_of(int num_data, int num_parity) {

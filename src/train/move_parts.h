@@ -20,7 +20,7 @@ struct MoveParties {
   std::string source_folder;
   std::string target_folder;
   std::span<std::byte> buffer;  // of kMoveBufferBytes
-  double timeout_s = 60.0;      // without a byte from a peer, which has failed then
+  double timeout_s = 60.0;      // a peer that sends no byte for so long has failed
   Progress* progress = nullptr;
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, all ranks are aborted
 };

@@ -32,7 +32,7 @@ struct AmxProduct {
   void multiply_tile(int64_t tile, const Workspace& ws) const;
 
  private:
-  // Rows of a, 16 by 16, over one block of k.
+  // Rows of a over one block of k, in groups of 16.
   struct RowsOfA {
     const char* data = nullptr;
     int64_t row_bytes = 0;
