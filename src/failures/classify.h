@@ -16,9 +16,9 @@ struct Classification {
   std::string remedy;
 };
 
-// The class of the rule with the greatest confidence. Unknown if no rule applies, if none is
-// believed by more than half, or if rules of two classes are believed nearly alike: a wrong class
-// costs more than none.
+// Returns the class of the rule with the greatest confidence. The class is Unknown if no rule
+// applies, if no confidence is above one half, or if rules of two classes have nearly the same
+// confidence: a wrong class costs more than none.
 Classification classify(const FailureEvidence& evidence, const FailureRules& rules);
 
 }  // namespace trireme

@@ -30,8 +30,8 @@ struct FailureEvent {
   double wait_s = 0.0;  // until enough hosts stand by, if the spares were used up
 };
 
-// All failures of so many seconds, by time. They come at random (exponential times between them)
-// and depend on the seed alone.
+// Returns all failures within `seconds`, in the order of time. They come at random (exponential
+// times between them) and depend on the seed alone.
 std::vector<FailureEvent> draw_failures(const FailingJob& job, double seconds, uint64_t seed);
 
 }  // namespace trireme

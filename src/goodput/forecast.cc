@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kMostIntervalS = kSecondsOfDay;  // also if nothing fails: people go back, too
+constexpr double kMostIntervalS = kSecondsOfDay;  // even if nothing fails: users resume, too
 constexpr double kMostFailures = 1e6;             // of one run
 constexpr double kFailuresOfAllRuns = 3e6;        // that are simulated
 constexpr int kFewestRuns = 20;

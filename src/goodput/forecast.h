@@ -11,15 +11,15 @@
 
 namespace trireme {
 
-// A job of which the effective share is asked before it runs.
+// The job whose effective share is forecast.
 struct GoodputQuestion {
   FailureRates rates;
   int64_t devices = 1;
   double days = 54.0;
   double step_s = 1.0;         // no tier saves more often than once a step
-  double disk_save_s = 0.0;    // training waits so long for a save on disk,
-  double disk_delay_s = 0.0;   // and from then on it takes so long until it can be used
-  double memory_save_s = 0.0;  // training waits so long for a save in memory
+  double disk_save_s = 0.0;    // for which training waits at a save on disk
+  double disk_delay_s = 0.0;   // from then until the checkpoint can be used
+  double memory_save_s = 0.0;  // for which training waits at a save in memory
   bool has_memory_tier = false;
   double disk_interval_s = 0.0;    // as it is configured; 0: only at the end
   double memory_interval_s = 0.0;  // as it is configured
