@@ -10,7 +10,8 @@ namespace trireme {
 KernelSizes kernel_sizes(const RunPlan& plan) {
   const StageShape& shape = plan.shape;
   const ModelSpec& model = plan.model;
-  return {.compute = shape.compute,
+  // fp16 is computed in fp32.
+  return {.compute = shape.compute == DType::BF16 ? DType::BF16 : DType::F32,
           .tokens = shape.micro_sequences * model.seq_len / shape.cp,
           .d_model = model.d_model,
           .d_ff = model.d_ff / shape.tp,
