@@ -96,9 +96,14 @@ Result<std::string> AskedJob::status(double patience_s) {
             fmt::format("the job of {} has not begun to train, so it has no status yet; "
                         "ask again once it has",
                         address_));
-      case StatusAnswer::Kind::Elsewhere:
+      case StatusAnswer::Kind::Elsewhere: {
+        // The first agent that is named is asked at once. Agents that name each other, or
+        // themselves, are asked again after a while.
+        const bool is_first = asked_ == address_ && answer->text != address_;
         turn_to(answer->text);
+        if (is_first) continue;
         break;
+      }
       case StatusAnswer::Kind::NoLeader:
         turn_to(address_);
         break;

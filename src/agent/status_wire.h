@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What an agent answers to `trireme status ADDRESS`.
+// An agent gives this answer to `trireme status ADDRESS`.
 struct StatusAnswer {
   enum class Kind : int64_t {
     Record,     // text: the status that the leader has written last, with its checksum

@@ -102,8 +102,8 @@ bool is_address(const std::string& place) {
   }
   const std::string port = place.substr(colon + 1);
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  return place.find('/') == std::string::npos && !port.empty() && port.size() <= 5 &&
-         std::all_of(port.begin(), port.end(), is_digit) && std::stoi(port) <= 65535;
+  return place.find('/') == std::string::npos && !port.empty() &&
+         std::all_of(port.begin(), port.end(), is_digit);
 }
 
 using JobFinder = std::function<Result<FoundJob>()>;
