@@ -1,20 +1,36 @@
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "kernels/bench.h"
 
 namespace trireme {
 
-// Distinct numbers between -1 and 1, so that no operand is zero or denormal.
+// Returns a tensor of numbers between -1 and 1, of which few are zero and none is denormal. There
+// are 101 distinct numbers, which repeat.
 inline Tensor varied(DType dtype, Shape shape) {
+  constexpr int64_t kDistinct = 101;
   Tensor tensor(dtype, shape);
   const TensorRef x = tensor;
-  for (int64_t i = 0; i < x.num_elements(); ++i) {
-    const float value = float(i * 37 % 101 - 50) / 64.0f;
+  const int64_t count = x.num_elements(), bytes = size_of(dtype);
+  int64_t filled = std::min(count, kDistinct);
+  for (int64_t i = 0; i < filled; ++i) {
+    const float value = float(i * 37 % kDistinct - 50) / 64.0f;
     if (dtype == DType::F32) {
       x.as<float>()[i] = value;
     } else {
       x.as<bf16>()[i] = bf16(value);
     }
+  }
+  char* const begin = static_cast<char*>(x.data);
+  while (filled < count) {
+    const int64_t copied = std::min(filled, count - filled);
+    std::memcpy(begin + filled * bytes, begin, size_t(copied * bytes));
+    filled += copied;
   }
   return tensor;
 }

@@ -1,7 +1,12 @@
 #include "kernels/ceilings.h"
 
-#include <algorithm>
+#include <sched.h>
 
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "base/clock.h"
 #include "device/buffer.h"
 #include "kernels/best_seconds.h"
 #include "kernels/ceilings_cpu.h"
@@ -24,9 +29,33 @@ const CeilingLoops& loops_of(Isa isa) {
 }
 
 constexpr double kMostSeconds = 0.3;
+constexpr int64_t kIterations = 10000;  // about 30 microseconds per tile
+// Larger than a core's share of any last-level cache.
+constexpr int64_t kBytes = int64_t{64} << 20;
+constexpr int64_t kTiles = 64;
+constexpr int64_t kTileFloats = kBytes / int64_t{sizeof(float)} / kTiles;
+
+// Computes on all threads until each has a core of its own, for 0.2 s at most. Threads that have
+// just been started may share a core until the scheduler spreads them, and would reach half of the
+// peak.
+void spread_threads(ThreadTeam& team, float (*loop)(int64_t)) {
+  constexpr int64_t kMostNs = 200'000'000, kTilesOfThread = 12;
+  const int64_t end_ns = monotonic_ns() + kMostNs;
+  std::vector<int> cores(static_cast<size_t>(team.size()));
+  do {
+    std::fill(cores.begin(), cores.end(), -1);
+    team.parallel_for(kTilesOfThread * team.size(), [&](int64_t, int thread) {
+      volatile float keep = loop(kIterations);
+      static_cast<void>(keep);
+      cores[static_cast<size_t>(thread)] = ::sched_getcpu();
+    });
+    std::sort(cores.begin(), cores.end());
+    const bool have_all_run = cores.front() >= 0;
+    if (have_all_run && std::adjacent_find(cores.begin(), cores.end()) == cores.end()) return;
+  } while (monotonic_ns() < end_ns);
+}
 
 double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_iteration) {
-  constexpr int64_t kIterations = 10000;  // about 30 microseconds per tile
   constexpr int kLeastCalls = 6;
   const int64_t num_tiles = 64 * stream.team().size();
   const double seconds = best_seconds(kLeastCalls, kMostSeconds, [&] {
@@ -38,19 +67,57 @@ double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_ite
   return double(num_tiles * kIterations * flops_per_iteration) / seconds;
 }
 
+// Runs `body` again and again for `seconds`, and returns the number of runs per second.
+template <typename Body>
+double calls_per_s(double seconds, Body&& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::chrono::duration<double> elapsed{};
+  for (int64_t calls = 1;; ++calls) {
+    body();
+    elapsed = std::chrono::steady_clock::now() - begin;
+    if (elapsed.count() >= seconds) return double(calls) / elapsed.count();
+  }
+}
+
 }  // namespace
+
+SustainedLoops::SustainedLoops(Stream& stream, Isa isa)
+    : stream_(stream), loops_(loops_of(isa)), x_(Buffer::allocate(kBytes)) {
+  auto* const x = static_cast<float*>(x_.data());
+  stream.team().parallel_for(
+      kTiles, [&](int64_t tile, int) { std::fill_n(x + tile * kTileFloats, kTileFloats, 1.0f); });
+}
+
+SustainedRates SustainedLoops::measure(double seconds) {
+  ThreadTeam& team = stream_.team();
+  const auto* const x = static_cast<const float*>(x_.data());
+  const int64_t num_tiles = 4 * team.size();
+  const double flops = double(num_tiles * kIterations * loops_.flops_per_iteration_fp32);
+  SustainedRates rates;
+  rates.flops_per_s = flops * calls_per_s(seconds, [&] {
+                        team.parallel_for(num_tiles, [&](int64_t, int) {
+                          volatile float keep = loops_.fp32(kIterations);
+                          static_cast<void>(keep);
+                        });
+                      });
+  rates.read_bytes_per_s = double(kBytes) * calls_per_s(seconds, [&] {
+                             team.parallel_for(kTiles, [&](int64_t tile, int) {
+                               volatile float keep =
+                                   loops_.read(x + tile * kTileFloats, kTileFloats);
+                               static_cast<void>(keep);
+                             });
+                           });
+  return rates;
+}
 
 ComputeCeilings measure_compute_ceilings(Stream& stream, Isa isa) {
   const CeilingLoops& loops = loops_of(isa);
+  spread_threads(stream.team(), loops.fp32);
   return {flops_per_s(stream, loops.fp32, loops.flops_per_iteration_fp32),
           flops_per_s(stream, loops.bf16, loops.flops_per_iteration_bf16)};
 }
 
 Ceilings measure_ceilings(Stream& stream, Isa isa) {
-  // Larger than a core's share of any last-level cache.
-  constexpr int64_t kBytes = int64_t{64} << 20;
-  constexpr int64_t kTiles = 64;
-  constexpr int64_t kTileFloats = kBytes / int64_t{sizeof(float)} / kTiles;
   constexpr int kLeastCalls = 5;
   Buffer x_buffer = Buffer::allocate(kBytes);
   Buffer y_buffer = Buffer::allocate(kBytes);

@@ -11,6 +11,7 @@
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/matmul/grouped_matmul.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul/matrix_vector.h"
 #include "kernels/moe/moe.h"
 #include "kernels/norm/norm.h"
 #include "kernels/optimizer/optimizer.h"
@@ -25,6 +26,8 @@ struct KernelTable {
   void (*matmul)(Stream&, const MatmulArgs&);
   void (*grouped_matmul)(Stream&, const GroupedMatmulArgs&);
   void (*column_sum)(Stream&, const ColumnSumArgs&);
+  void (*row_dots)(Stream&, const RowDotsArgs&);
+  void (*row_combination)(Stream&, const RowCombinationArgs&);
   void (*attention_forward)(Stream&, const AttentionForwardArgs&);
   void (*attention_backward)(Stream&, const AttentionBackwardArgs&);
   void (*attention_merge)(Stream&, const AttentionMergeArgs&);
@@ -63,6 +66,8 @@ struct KernelTable {
   void (*exact_squared_norm)(Stream&, const ExactSquaredNormArgs&);
   void (*adamw)(Stream&, const AdamWArgs&);
   void (*sgd)(Stream&, const SgdArgs&);
+  void (*momentum)(Stream&, const MomentumArgs&);
+  void (*weighted_sum)(Stream&, const WeightedSumArgs&);
 };
 
 // Naive kernels with double accumulation, the oracle of the tests.

@@ -10,6 +10,8 @@ const KernelTable kKernels = {
     .matmul = matmul,
     .grouped_matmul = grouped_matmul,
     .column_sum = column_sum,
+    .row_dots = row_dots,
+    .row_combination = row_combination,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
     .attention_merge = attention_merge,
@@ -48,6 +50,8 @@ const KernelTable kKernels = {
     .exact_squared_norm = exact_squared_norm,
     .adamw = adamw,
     .sgd = sgd,
+    .momentum = momentum,
+    .weighted_sum = weighted_sum,
 };
 
 }  // namespace trireme::TRIREME_ISA

@@ -8,6 +8,8 @@ const KernelTable& reference_kernels() {
       .matmul = matmul_ref,
       .grouped_matmul = grouped_matmul_ref,
       .column_sum = column_sum_ref,
+      .row_dots = row_dots_ref,
+      .row_combination = row_combination_ref,
       .attention_forward = attention_forward_ref,
       .attention_backward = attention_backward_ref,
       .attention_merge = attention_merge_ref,
@@ -46,6 +48,8 @@ const KernelTable& reference_kernels() {
       .exact_squared_norm = exact_squared_norm_ref,
       .adamw = adamw_ref,
       .sgd = sgd_ref,
+      .momentum = momentum_ref,
+      .weighted_sum = weighted_sum_ref,
   };
   return kReference;
 }

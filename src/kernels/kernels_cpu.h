@@ -10,6 +10,8 @@ extern const KernelTable kKernels;
 void matmul(Stream& stream, const MatmulArgs& args);
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
 void column_sum(Stream& stream, const ColumnSumArgs& args);
+void row_dots(Stream& stream, const RowDotsArgs& args);
+void row_combination(Stream& stream, const RowCombinationArgs& args);
 void attention_forward(Stream& stream, const AttentionForwardArgs& args);
 void attention_backward(Stream& stream, const AttentionBackwardArgs& args);
 void attention_merge(Stream& stream, const AttentionMergeArgs& args);
@@ -48,5 +50,7 @@ void squared_norm(Stream& stream, const SquaredNormArgs& args);
 void exact_squared_norm(Stream& stream, const ExactSquaredNormArgs& args);
 void adamw(Stream& stream, const AdamWArgs& args);
 void sgd(Stream& stream, const SgdArgs& args);
+void momentum(Stream& stream, const MomentumArgs& args);
+void weighted_sum(Stream& stream, const WeightedSumArgs& args);
 
 }  // namespace trireme::TRIREME_ISA

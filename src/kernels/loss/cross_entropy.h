@@ -33,6 +33,9 @@ struct CrossEntropyArgs {
   MatrixRef parts_3RT;  // fp32: rows 3r .. 3r + 2 are part r
   TensorRef targets_T;
   TensorRef loss_T, max_T, sum_T;  // fp32, written
+  // May be absent. fp32, written: 1 if no token has a larger logit than the target, else 0. An
+  // ignored row gets 0. It may be the same tensor as sum_T, whose sums are then lost.
+  TensorRef hit_T = {};
 };
 void cross_entropy_ref(Stream& stream, const CrossEntropyArgs& args);
 void check_cross_entropy(const CrossEntropyArgs& args);  // throws ContractError

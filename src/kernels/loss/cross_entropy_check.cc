@@ -35,6 +35,7 @@ void check_cross_entropy(const CrossEntropyArgs& args) {
   check_tensor("loss", args.loss_T, parts_3RT.cols, DType::F32);
   check_tensor("max", args.max_T, parts_3RT.cols, DType::F32);
   check_tensor("sum", args.sum_T, parts_3RT.cols, DType::F32);
+  if (args.hit_T) check_tensor("hit", args.hit_T, parts_3RT.cols, DType::F32);
 }
 
 void check_cross_entropy_gradient(const CrossEntropyGradientArgs& args) {

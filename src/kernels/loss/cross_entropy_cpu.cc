@@ -93,6 +93,9 @@ void join_parts(const CrossEntropyArgs& args, int64_t begin, int64_t end) {
     static_cast<float*>(args.loss_T.data)[t] = ignored ? 0.0f : loss;
     static_cast<float*>(args.max_T.data)[t] = ignored ? 0.0f : max;
     static_cast<float*>(args.sum_T.data)[t] = ignored ? 1.0f : sum;
+    if (args.hit_T) {
+      static_cast<float*>(args.hit_T.data)[t] = !ignored && target_logit >= max ? 1.0f : 0.0f;
+    }
   }
 }
 

@@ -39,6 +39,7 @@ void cross_entropy_ref(Stream&, const CrossEntropyArgs& args) {
     write(args.loss_T, t, ignored ? 0.0 : max + std::log(sum) - target);
     write(args.max_T, t, ignored ? 0.0 : max);
     write(args.sum_T, t, ignored ? 1.0 : sum);
+    if (args.hit_T) write(args.hit_T, t, !ignored && target >= max ? 1.0 : 0.0);
   }
 }
 

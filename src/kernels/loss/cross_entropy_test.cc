@@ -122,6 +122,32 @@ TEST(CrossEntropy, PartsOfTheVocabularyJoinToTheWhole) {
   }
 }
 
+// A row is a hit if its target has the largest logit, also with a tie. An ignored row is a miss.
+TEST(CrossEntropy, ARowIsAHitIfNoTokenHasALargerLogitThanItsTarget) {
+  Teams teams;
+  std::vector<const KernelTable*> tables = {&reference_kernels()};
+  for (Isa isa : supported_isas()) tables.push_back(&cpu_kernels(isa));
+  for (const KernelTable* kernels : tables) {
+    for (int num_parts : {1, 3}) {
+      Operands o(DType::F32, {12, 771}, 5.0f, num_parts);
+      for (int64_t t = 0; t < 12; ++t) {
+        const float* row = MatrixRef(o.logits).row<float>(t);
+        const auto best = int32_t(std::max_element(row, row + 771) - row);
+        if (t == 2) MatrixRef(o.logits).row<float>(t)[(best + 300) % 771] = row[best];
+        o.targets[size_t(t)] = t % 4 == 3 ? kIgnoredTarget : (best + (t % 2 == 0 ? 0 : 1)) % 771;
+      }
+      run(*kernels, teams.of_2, o);
+      std::vector<float> hits(12);
+      for (float* out : {hits.data(), MatrixRef(o.statistics).row<float>(2)}) {
+        const TensorRef hit_T{out, DType::F32, Shape{12}};
+        kernels->cross_entropy(teams.of_2, {o.parts, o.targets_T(), o.statistic(0), o.statistic(1),
+                                            o.statistic(2), hit_T});
+        for (int64_t t = 0; t < 12; ++t) EXPECT_EQ(out[t], t % 2 == 0 ? 1.0f : 0.0f) << t;
+      }
+    }
+  }
+}
+
 TEST(CrossEntropy, GradientsOfARowSumToZeroAndIgnoredRowsAreZero) {
   Teams teams;
   Operands o(DType::F32, {9, 4096});

@@ -5,7 +5,7 @@
 #include "device/stream.h"
 #include "schema/norm_chunk.h"
 #include "schema/norm_sum.h"
-#include "tensor/tensor.h"
+#include "tensor/matrix.h"
 
 namespace trireme {
 
@@ -75,5 +75,31 @@ struct SgdArgs {
 };
 void sgd_ref(Stream& stream, const SgdArgs& args);
 void check_sgd(const SgdArgs& args);  // throws ContractError
+
+// The momentum of Muon. With g = grad * grad_scale:
+// u = momentum * u + g, then update = momentum * u + g (Nesterov).
+struct MomentumArgs {
+  TensorRef grad_N;      // fp32 or bf16
+  TensorRef momentum_N;  // u: fp32 or bf16, updated
+  TensorRef update_N;    // fp32 or bf16, written
+  float momentum = 0.0f;
+  float grad_scale = 1.0f;
+  RoundingWords rounding = {};  // of the momentum, by the upper half of the words
+};
+void momentum_ref(Stream& stream, const MomentumArgs& args);
+void check_momentum(const MomentumArgs& args);  // throws ContractError
+
+// out = diagonal * I + a_factor * a + b_factor * b. All matrices have one dtype (fp32 or bf16). The
+// sum is made in fp32 and rounded once.
+struct WeightedSumArgs {
+  MatrixRef a_MN;
+  MatrixRef b_MN;    // may be absent
+  MatrixRef out_MN;  // written; may be a or b
+  float a_factor = 1.0f;
+  float b_factor = 0.0f;
+  float diagonal = 0.0f;
+};
+void weighted_sum_ref(Stream& stream, const WeightedSumArgs& args);
+void check_weighted_sum(const WeightedSumArgs& args);  // throws ContractError
 
 }  // namespace trireme

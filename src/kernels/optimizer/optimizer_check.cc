@@ -33,6 +33,20 @@ void check_adamw(const AdamWArgs& args) {
   check_param(args.param_N, args.master_N);
 }
 
+void check_momentum(const MomentumArgs& args) {
+  const int64_t n = args.grad_N.num_elements();
+  check_state("grad", args.grad_N, n);
+  check_state("momentum", args.momentum_N, n);
+  check_state("update", args.update_N, n);
+}
+
+void check_weighted_sum(const WeightedSumArgs& args) {
+  const auto [rows, cols] = std::pair(args.a_MN.rows, args.a_MN.cols);
+  check_state("a", args.a_MN, rows, cols);
+  check_if_present("b", args.b_MN, rows, cols, args.a_MN.dtype);
+  check_matrix("out", args.out_MN, rows, cols, args.a_MN.dtype);
+}
+
 void check_sgd(const SgdArgs& args) {
   const int64_t n = args.grad_N.num_elements();
   check_state("grad", args.grad_N, n);

@@ -132,6 +132,48 @@ void sgd_range(const SgdArgs& args, int64_t begin, int64_t end) {
   for_each_rounded_vector<kHasBf16<Master, Momentum>>(args.rounding, begin, end, update);
 }
 
+template <typename Grad, typename Momentum, typename Update>
+void momentum_range(const MomentumArgs& args, int64_t begin, int64_t end) {
+  const Grad* grad = part_of<Grad>(args.grad_N, begin);
+  Momentum* momentum = part_of<Momentum>(args.momentum_N, begin);
+  Update* written = part_of<Update>(args.update_N, begin);
+  const F32x16 decay = broadcast(args.momentum);
+  const auto update = [&](int64_t i, auto lanes, U32x16 words) TRIREME_INLINE_LAMBDA {
+    const F32x16 g = load(grad + i, lanes) * broadcast(args.grad_scale);
+    const F32x16 u = fma(decay, load(momentum + i, lanes), g);
+    store_rounded(momentum + i, u, upper_half(words), lanes);
+    store(written + i, fma(decay, u, g), lanes);
+  };
+  for_each_rounded_vector<kHasBf16<Momentum>>(args.rounding, begin, end, update);
+}
+
+template <typename T>
+void weighted_sum_row(const WeightedSumArgs& args, int64_t row) {
+  const T* a = args.a_MN.row<T>(row);
+  const T* b = args.b_MN ? args.b_MN.row<T>(row) : nullptr;
+  T* out = args.out_MN.row<T>(row);
+  const F32x16 a_factor = broadcast(args.a_factor), b_factor = broadcast(args.b_factor);
+  const auto sum = [&](int64_t i, auto lanes, F32x16 addend) TRIREME_INLINE_LAMBDA {
+    if (b != nullptr) addend = fma(b_factor, load(b + i, lanes), addend);
+    return fma(a_factor, load(a + i, lanes), addend);
+  };
+  // The element on the diagonal is computed first, because `out` may overwrite its inputs.
+  const bool has_diagonal = args.diagonal != 0.0f && row < args.a_MN.cols;
+  F32x16 on_diagonal = broadcast(0.0f);
+  if (has_diagonal) {
+    for_each_vector(1, [&](int64_t, auto lanes) TRIREME_INLINE_LAMBDA {
+      on_diagonal = sum(row, lanes, broadcast(args.diagonal));
+    });
+  }
+  for_each_vector(args.a_MN.cols, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
+    store(out + i, sum(i, lanes, broadcast(0.0f)), lanes);
+  });
+  if (has_diagonal) {
+    for_each_vector(1, [&](int64_t, auto lanes)
+                           TRIREME_INLINE_LAMBDA { store(out + row, on_diagonal, lanes); });
+  }
+}
+
 // Calls body(grad, master, param) with values of the types of these tensors. A master in bf16 is
 // the parameter itself.
 template <typename Body>
@@ -177,6 +219,28 @@ void adamw(Stream& stream, const AdamWArgs& args) {
                  for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
                                [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
                });
+}
+
+void momentum(Stream& stream, const MomentumArgs& args) {
+  check_momentum(args);
+  with_state(args.grad_N.dtype, [&]<typename Grad>(Grad) {
+    with_state(args.momentum_N.dtype, [&]<typename Momentum>(Momentum) {
+      const bool has_bf16 = args.update_N.dtype == DType::BF16;
+      const auto range =
+          has_bf16 ? momentum_range<Grad, Momentum, bf16> : momentum_range<Grad, Momentum, float>;
+      for_each_tile(stream, args.grad_N.num_elements(), kTileElements,
+                    [&](int64_t begin, int64_t end, int) { range(args, begin, end); });
+    });
+  });
+}
+
+void weighted_sum(Stream& stream, const WeightedSumArgs& args) {
+  check_weighted_sum(args);
+  with_state(args.a_MN.dtype, [&]<typename T>(T) {
+    for_each_row_tile(stream, args.a_MN.rows, args.a_MN.cols, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row) weighted_sum_row<T>(args, row);
+    });
+  });
 }
 
 void sgd(Stream& stream, const SgdArgs& args) {

@@ -65,6 +65,28 @@ void adamw_ref(Stream&, const AdamWArgs& args) {
   }
 }
 
+void momentum_ref(Stream&, const MomentumArgs& args) {
+  check_momentum(args);
+  for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
+    const double g = read(args.grad_N, i) * args.grad_scale;
+    const double u = args.momentum * read(args.momentum_N, i) + g;
+    write_rounded(args.momentum_N, i, u, word_of(args.rounding, i) >> 16);
+    write(args.update_N, i, args.momentum * u + g);
+  }
+}
+
+void weighted_sum_ref(Stream&, const WeightedSumArgs& args) {
+  check_weighted_sum(args);
+  for (int64_t row = 0; row < args.a_MN.rows; ++row) {
+    for (int64_t col = 0; col < args.a_MN.cols; ++col) {
+      double sum = args.a_factor * read(args.a_MN, row, col);
+      if (args.b_MN) sum += args.b_factor * read(args.b_MN, row, col);
+      if (row == col) sum += args.diagonal;
+      write(args.out_MN, row, col, sum);
+    }
+  }
+}
+
 void sgd_ref(Stream&, const SgdArgs& args) {
   check_sgd(args);
   for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {

@@ -110,6 +110,54 @@ TEST(Optimizer, SgdAgreesWithTheReferenceEverywhere) {
   });
 }
 
+TEST(Optimizer, MomentumAgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for_every_state([&](const Operands& start, bool) {
+    const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
+      kernels.momentum(stream, {.grad_N = o.grad.row(),
+                                .momentum_N = o.exp_avg.row(),
+                                .update_N = o.master.row(),
+                                .momentum = 0.95f,
+                                .grad_scale = 0.125f,
+                                .rounding = Operands::rounding()});
+    };
+    expect_near_all(same_bits_everywhere(teams, start, run), by_reference(teams, start, run));
+  });
+}
+
+struct Matrices {
+  Matrices(DType dtype, int64_t rows, int64_t cols)
+      : a(dtype, rows, cols, 3, 1), b(dtype, rows, cols, 5, 2), out(dtype, rows, cols, 0, 3) {}
+  bool operator==(const Matrices&) const = default;
+  RandomMatrix a, b, out;
+};
+
+TEST(Optimizer, WeightedSumAgreesWithTheReferenceEverywhere) {
+  Teams teams;
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    for (const auto& [rows, cols] :
+         {std::pair<int64_t, int64_t>(1, 1), {7, 17}, {64, 33}, {300, 300}}) {
+      for (const bool has_b : {false, true}) {
+        for (const bool in_place : {false, true}) {
+          const auto run = [&](const KernelTable& kernels, Stream& stream, Matrices& m) {
+            kernels.weighted_sum(stream, {.a_MN = m.a.ref(),
+                                          .b_MN = has_b ? m.b.ref() : MatrixRef{},
+                                          .out_MN = in_place ? m.a.ref() : m.out.ref(),
+                                          .a_factor = -4.7f,
+                                          .b_factor = 2.0f,
+                                          .diagonal = has_b ? 3.4f : 0.0f});
+          };
+          const Matrices start(dtype, rows, cols);
+          const Matrices got = same_bits_everywhere(teams, start, run);
+          const Matrices want = by_reference(teams, start, run);
+          expect_near(got.a, want.a, 1e-6, "a");
+          expect_near(got.out, want.out, 1e-6, "out");
+        }
+      }
+    }
+  }
+}
+
 TEST(Optimizer, SquaredNormAgreesWithTheReferenceEverywhere) {
   Teams teams;
   for_every_state([&](const Operands& start, bool) {
