@@ -15,6 +15,7 @@
 #include "comm/shared_board.h"
 #include "comm/transport.h"
 #include "device/buffer.h"
+#include "watch/progress_page.h"
 
 namespace trireme {
 
@@ -37,6 +38,8 @@ struct WorldOptions {
   // Called from another thread when the ranks of this process have failed and cannot return. It
   // must end the process. If it is empty, ranks that hang are not watched (see RankWatch).
   std::function<void(const Error&)> on_hang;
+  // In which the rank shows its agent where it is. Null: nobody looks.
+  ProgressPage* page = nullptr;
   FaultHook fault_hook;  // only for tests
   CallHook call_hook;    // only for tests
 };

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t kLongCount = int64_t{1} << 20;
 constexpr int64_t kWorkCount = int64_t{1} << 16;
-constexpr int kRepeats = 9;
+constexpr int kMostRepeats = 9;
+constexpr double kRepeatsEnd_s = 0.2;  // no repeat begins later than this
 constexpr int kCalls = 20;
 constexpr double kLeastCall_s = 1e-7;
 
@@ -21,10 +22,32 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Returns the seconds of one message of `count` floats from rank 0 to `peer` or back.
+// Returns the lower quartile: other programs disturb some of the repeats, and only make them
+// longer.
+double lower_quartile(std::vector<double> values) {
+  const auto quartile = values.begin() + int64_t(values.size() / 4);
+  std::nth_element(values.begin(), quartile, values.end());
+  return *quartile;
+}
+
+// Measures several times, equally often on every rank. If other programs use the cores, a message
+// may take as long as their time slices, so rank 0 ends the repeats by its clock. Ranks that take
+// no part in the measurement wait for one repeat at a time.
+template <typename Measure>
+void repeat_together(Group& group, Measure&& measure) {
+  const int64_t begin = steady_now_ns();
+  int64_t goes_on = 1;
+  for (int repeat = 1; goes_on == 1; ++repeat) {
+    measure();
+    goes_on = repeat < kMostRepeats && seconds_since(begin) < kRepeatsEnd_s ? 1 : 0;
+    group.broadcast({&goes_on, DType::I64, Shape{1}}, 0);
+  }
+}
+
+// Returns the seconds of one message of x from rank 0 to `peer` or back. All ranks call it.
 double ping_pong(Group& group, int peer, TensorRef x, int rounds) {
   std::vector<double> seconds;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+  repeat_together(group, [&] {
     const int64_t begin = steady_now_ns();
     for (int i = 0; i < rounds; ++i) {
       if (group.rank() == 0) {
@@ -36,8 +59,8 @@ double ping_pong(Group& group, int peer, TensorRef x, int rounds) {
       }
     }
     seconds.push_back(seconds_since(begin) / (2.0 * rounds));
-  }
-  return median(std::move(seconds));
+  });
+  return lower_quartile(std::move(seconds));
 }
 
 LinkCost measure_link(Group& group, int peer, std::vector<float>& x) {
@@ -55,7 +78,7 @@ CommCost calibrate_comm(World& world) {
   std::vector<float> y(static_cast<size_t>(kLongCount), 1.0f);
   CommCost cost;
   std::vector<double> adding;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+  for (int repeat = 0; repeat < kMostRepeats; ++repeat) {
     const int64_t begin = steady_now_ns();
     reduce_pair(DType::F32, ReduceOp::Sum, y.data(), y.data(), x.data(), kLongCount);
     adding.push_back(seconds_since(begin));
@@ -76,7 +99,11 @@ CommCost calibrate_comm(World& world) {
   return {{numbers[0], numbers[1]}, {numbers[2], numbers[3]}, numbers[4]};
 }
 
-double time_short_call(World& world) {
+namespace {
+
+// Each call stands behind a little work, at whose end ranks do not arrive together.
+template <typename Call>
+double time_calls(World& world, Call&& make_call) {
   Group& group = world.group();
   std::vector<float> x(kShortCallCount, 1.0f), y(kWorkCount, 1.0f);
   const auto seconds_of = [&](bool calls) {
@@ -84,19 +111,31 @@ double time_short_call(World& world) {
     const int64_t begin = steady_now_ns();
     for (int call = 0; call < kCalls; ++call) {
       reduce_pair(DType::F32, ReduceOp::Mean, y.data(), y.data(), y.data(), kWorkCount);
-      if (calls) group.all_reduce({x.data(), DType::F32, Shape{kShortCallCount}}, ReduceOp::Mean);
+      if (calls) make_call(group, TensorRef{x.data(), DType::F32, Shape{kShortCallCount}});
     }
     return seconds_since(begin);
   };
   std::vector<double> working, calling;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+  repeat_together(group, [&] {
     working.push_back(seconds_of(false));
     calling.push_back(seconds_of(true));
-  }
+  });
   const double calls_s = median(std::move(calling)) - median(std::move(working));
   double of_call = std::max(kLeastCall_s, calls_s / kCalls);
   group.broadcast({&of_call, DType::F64, Shape{1}}, 0);
   return of_call;
+}
+
+}  // namespace
+
+double time_short_call(World& world) {
+  return time_calls(world, [](Group& group, TensorRef x) { group.all_reduce(x, ReduceOp::Mean); });
+}
+
+double time_background_call(World& world) {
+  return time_calls(world, [](Group& group, TensorRef x) {
+    group.start({.in = x, .out = x, .op = ReduceOp::Mean}).wait();
+  });
 }
 
 int neighbours_per_node(const std::vector<int>& node_of) {
@@ -112,6 +151,7 @@ int neighbours_per_node(const std::vector<int>& node_of) {
 MeasuredCalls measure_calls(World& world) {
   if (world.size() == 1) return {};
   const double call_s = time_short_call(world);
+  const double background_call_s = time_background_call(world);
   const CommCost cost = calibrate_comm(world);
   const auto link = [](double latency_s, const LinkCost& measured) {
     if (measured.beta_s_per_byte <= 0.0) return LinkSpec{};
@@ -120,7 +160,8 @@ MeasuredCalls measure_calls(World& world) {
   const std::vector<int>& nodes = world.node_of();
   const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world.size();
   return {neighbours_per_node(nodes), link(is_one_node ? call_s : cost.inside.alpha_s, cost.inside),
-          is_one_node ? LinkSpec{} : link(call_s, cost.across)};
+          is_one_node ? LinkSpec{} : link(call_s, cost.across),
+          std::max(0.0, background_call_s - call_s)};
 }
 
 }  // namespace trireme

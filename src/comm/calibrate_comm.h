@@ -20,11 +20,15 @@ inline constexpr int64_t kShortCallCount = 1024;
 // ends are awake. All ranks call it and get the same answer.
 double time_short_call(World& world);
 
+// The same for a call that the communication thread makes while its rank waits for it.
+double time_background_call(World& world);
+
 // The links of a world as layers see them. All numbers of a link that does not exist are 0.
 struct MeasuredCalls {
-  int ranks_per_node = 1;  // see neighbours_per_node
-  LinkSpec inside;         // a node
-  LinkSpec between;        // nodes
+  int ranks_per_node = 1;     // see neighbours_per_node
+  LinkSpec inside;            // a node
+  LinkSpec between;           // nodes
+  double background_s = 0.0;  // by which a call of the communication thread takes longer
 };
 
 // Returns how many neighbouring ranks share a node: all blocks of that many ranks, but for a

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "comm/group_driver.h"
 #include "comm/waiter.h"
+#include "device/prompt_thread.h"
 
 namespace trireme {
 namespace {
@@ -139,6 +140,7 @@ void CommThread::nap(int idle_polls) {
 }
 
 void CommThread::live() {
+  ask_for_short_turns();
   std::atomic<int64_t>& looked_ns = backend_.fabric().cell(backend_.rank()).looked_ns[1];
   looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
   int idle_polls = 0;

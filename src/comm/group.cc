@@ -79,6 +79,8 @@ void Group::monitored_barrier(CallSite site) {
 }
 Progress& Group::progress() { return context_.backend.progress(); }
 
+ProgressPage& Group::page() { return context_.page; }
+
 void Group::run(const CollectiveArgs& args, CallSite site) { driver_->run(args, site); }
 Work Group::start(const CollectiveArgs& args, CallSite site) { return driver_->start(args, site); }
 

@@ -13,6 +13,7 @@
 namespace trireme {
 
 class GroupDriver;
+class ProgressPage;
 struct RankContext;
 
 struct Traffic {
@@ -81,6 +82,8 @@ class Group {
   void monitored_barrier(CallSite site = CallSite::current());
   // Progress of the work that this rank does alone.
   Progress& progress();
+  // Where the rank shows its agent what it does.
+  ProgressPage& page();
   // Runs any collective, also with counts that differ by rank.
   void run(const CollectiveArgs& args, CallSite site = CallSite::current());
   // Makes the call on the communication thread. Works of one group are done in the order of their

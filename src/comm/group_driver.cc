@@ -135,6 +135,11 @@ void GroupDriver::fail(const std::string& what) {
   context_.backend.fabric().abort(context_.backend.rank(), what);
 }
 
+void GroupDriver::count_waited(int64_t ns) {
+  waited_ns_.fetch_add(ns, std::memory_order_relaxed);
+  context_.page.add_waited(ns);
+}
+
 void GroupDriver::count_pending(const Operation& operation, int change) {
   pending_[int(operation.lane)].fetch_add(change, std::memory_order_acq_rel);
 }

@@ -54,7 +54,7 @@ class GroupDriver {
   void fail(const std::string& what);
   SharedBoard& board() { return *board_; }
   // The calling thread has waited.
-  void count_waited(int64_t ns) { waited_ns_.fetch_add(ns, std::memory_order_relaxed); }
+  void count_waited(int64_t ns);
 
   bool has_board() const { return board_.has_value(); }
   int64_t scratch_bytes() const { return scratch_.bytes(); }

@@ -160,6 +160,8 @@ void GroupDriver::prepare(const CollectiveArgs& args, const CallSite& site, Oper
   operation.done.store(false, std::memory_order_relaxed);
   operation.counts.assign(args.counts.begin(), args.counts.end());
   operation.recv_counts.assign(args.recv_counts.begin(), args.recv_counts.end());
+  context_.page.begin_call(group_.shape().id, sequence_, int(args.collective),
+                           std::max<int64_t>(0, count) * size_of(args.in.dtype));
   if (group_.shape().id < kWatchedGroups) {
     context_.backend.fabric()
         .cell(context_.backend.rank())
@@ -206,6 +208,7 @@ void GroupDriver::prepare_direct(Collective collective, TensorRef x, int peer, i
       fmt::format("{} with rank {} in group {} of {}", name_of(collective), peer, name(), size()));
   const bool sends = collective == Collective::Send;
   operation.driver = this;
+  context_.page.begin_call(group_.shape().id, 0, int(collective), x.bytes());
   operation.signature = {.sequence = 0,
                          .count = x.num_elements(),
                          .group = group_.shape().id,

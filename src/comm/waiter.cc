@@ -61,6 +61,7 @@ Waiter::Watch::~Watch() {
   if (published_peer_ == -2) return;
   waiter_.fabric_.cell(waiter_.rank_).looked_ns[0].store(0, std::memory_order_relaxed);
   waiter_.fabric_.cell(waiter_.rank_).waits[0].store(WaitRecord{});
+  waiter_.page_.end_wait();
 }
 
 void Waiter::Watch::publish(int peer) {
@@ -69,6 +70,7 @@ void Waiter::Watch::publish(int peer) {
   waiter_.fabric_.cell(waiter_.rank_)
       .waits[0]
       .store({.since_ns = waited_.since_ns(), .peer = peer, .what = mine_});
+  waiter_.page_.begin_wait(peer, mine_.group, mine_.sequence, waited_.since_ns());
 }
 
 void Waiter::Watch::give_up(const std::string& cause) {

@@ -7,6 +7,7 @@
 
 #include "comm/fabric.h"
 #include "comm/waited_time.h"
+#include "watch/progress_page.h"
 
 namespace trireme {
 
@@ -32,8 +33,9 @@ struct WaitSubject {
 // call, and its deadline. Every failure throws CommError and aborts all ranks.
 class Waiter {
  public:
-  Waiter(Fabric& fabric, int rank, WaitPolicy policy)
-      : fabric_(fabric), rank_(rank), policy_(policy) {}
+  // A wait that is not over at once is shown in `page`.
+  Waiter(Fabric& fabric, int rank, ProgressPage& page, WaitPolicy policy)
+      : fabric_(fabric), rank_(rank), page_(page), policy_(policy) {}
 
   // ready() polls and may do work. peer() is the world rank that is waited for now, or -1.
   template <typename Ready, typename Peer>
@@ -99,6 +101,7 @@ class Waiter {
 
   Fabric& fabric_;
   int rank_;
+  ProgressPage& page_;
   WaitPolicy policy_;
 };
 

@@ -49,12 +49,11 @@ namespace {
 
 // Returns once the communication thread no longer uses the operation.
 void wait_until_done(RankContext& context, Operation& operation, int64_t timeout_ns) {
-  // If only the communication thread drives transfers it needs the core more than a spinning
-  // caller.
+  // Few spins: the communication thread moves the data and often needs the core of this caller.
+  constexpr int kSpins = 20;
   const int64_t begin_ns = steady_now_ns();
-  Waiter waiter(context.backend.fabric(), context.backend.rank(),
-                {.spins = context.backend.caller_drives() ? context.backend.spins() : 20,
-                 .timeout_ns = timeout_ns});
+  Waiter waiter(context.backend.fabric(), context.backend.rank(), context.page,
+                {.spins = kSpins, .timeout_ns = timeout_ns});
   try {
     waiter.until(
         {operation.signature, operation.driver->members(), /*polls_messages=*/false},

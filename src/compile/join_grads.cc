@@ -14,7 +14,7 @@ void join_directions(Program& program, const RankPlan& rank, int pp) {
 }
 
 void join_tied_table(Program& program, const RunPlan& plan, const RankPlan& rank) {
-  if (!plan.model.tied_head || num_stages(plan.schedule) == 1) return;
+  if (!plan.model.trains_tied_table() || num_stages(plan.schedule) == 1) return;
   const int last = num_stages(plan.schedule) - 1;
   const auto rank_of = [&](int stage) {
     for (const ChunkPlace& place : rank.places) {

@@ -86,6 +86,26 @@ double all_reduce_bytes_per_s(const Hardware& hardware, RankSpan span) {
   return group_link(hardware, span).bytes_per_s / (sums_in_switch ? 1.0 : 2.0);
 }
 
+double shared_memory_s(const Hardware& hardware, RankSpan span, VectorMove move,
+                       double sent_bytes) {
+  const bool is_inside_node = span.count * span.stride <= hardware.ranks_per_node();
+  if (!hardware.is_processor() || span.count < 2 || !is_inside_node) return 0.0;
+  const double n = double(span.count);
+  double moved = 0.0;  // bytes, for each byte that is sent
+  switch (move) {
+    case VectorMove::AllReduce:
+      moved = n / (n - 1.0);
+      break;
+    case VectorMove::ReduceScatter:
+      moved = (n + 2.0) / (n - 1.0);
+      break;
+    case VectorMove::AllGather:
+      moved = 3.0 * n / (n - 1.0);
+      break;
+  }
+  return moved * sent_bytes / (hardware.memory_bytes_per_s * hardware.memory_share);
+}
+
 double transfer_s(const LinkSpec& link, double sent_bytes, double messages) {
   if (link.bytes_per_s <= 0.0 || sent_bytes <= 0.0) return 0.0;
   return sent_bytes / link.bytes_per_s + messages * link.latency_s;

@@ -15,8 +15,8 @@ RankSpan span_of(const Mesh& mesh, MeshAxis axis);
 // part of the group below a tier sends through the links of all its ranks. 0: unknown.
 LinkSpec group_link(const Hardware& hardware, RankSpan span);
 
-// The same for all-to-all, where every rank sends another part to each rank. What goes to another
-// node crosses the rank's own link.
+// The same for all-to-all, in which a rank sends a different part to each other rank. Bytes to
+// another node cross the rank's own link.
 LinkSpec exchange_link(const Hardware& hardware, RankSpan span);
 
 // The link between the ranks at two positions of the mesh.
@@ -24,6 +24,14 @@ LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to);
 
 // Bytes of a vector per second of its all-reduce over all ranks of a span, when it is large.
 double all_reduce_bytes_per_s(const Hardware& hardware, RankSpan span);
+
+// Seconds in which a rank moves the bytes of a collective through memory, for vectors that no cache
+// holds. Returns 0 unless all ranks of the group share the memory of one processor. The ranks of a
+// node read and write each other's vectors in place. The bytes are counted, not fitted. To sum, a
+// rank reads its part of all addends and writes the sum for all. To gather, it reads and writes the
+// whole vector. A core also reads the memory that it writes, unless it has just read it.
+enum class VectorMove : uint8_t { AllReduce, ReduceScatter, AllGather };
+double shared_memory_s(const Hardware& hardware, RankSpan span, VectorMove move, double sent_bytes);
 
 // Seconds of `messages` collectives over a link, in which this rank sends so many bytes in all.
 double transfer_s(const LinkSpec& link, double sent_bytes, double messages = 1.0);

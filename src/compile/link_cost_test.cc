@@ -120,5 +120,21 @@ TEST(LinkCost, AxesOfATorusAddTheirLinks) {
   EXPECT_NEAR(group_link(torus, {256, 1}).latency_s, 16e-6, 1e-12);
 }
 
+// Ranks of one processor read and write each other's vectors at the speed of their memory; on other
+// devices, and between nodes, only links count.
+TEST(LinkCost, RanksOfOneProcessorShareItsMemory) {
+  Hardware hardware;
+  hardware.memory_bytes_per_s = 1e10;
+  hardware.set_nodes(4, {1e-6, 1e11}, {1e-5, 1e9});
+  EXPECT_EQ(shared_memory_s(hardware, {2, 1}, VectorMove::AllReduce, 1e9), 0.0);
+  hardware.matmul_bytes_per_s = 1e10;
+  // Of M bytes two ranks send M in an all-reduce and M / 2 in its halves.
+  EXPECT_DOUBLE_EQ(shared_memory_s(hardware, {2, 1}, VectorMove::AllReduce, 1e9), 0.2);
+  EXPECT_DOUBLE_EQ(shared_memory_s(hardware, {2, 1}, VectorMove::ReduceScatter, 5e8), 0.2);
+  EXPECT_DOUBLE_EQ(shared_memory_s(hardware, {2, 1}, VectorMove::AllGather, 5e8), 0.3);
+  EXPECT_EQ(shared_memory_s(hardware, {2, 4}, VectorMove::AllReduce, 1e9), 0.0);
+  EXPECT_EQ(shared_memory_s(hardware, {1, 1}, VectorMove::AllReduce, 1e9), 0.0);
+}
+
 }  // namespace
 }  // namespace trireme

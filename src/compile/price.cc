@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/align.h"
+#include "compile/trainer_kernels.h"
 #include "graph/all_passes.h"
 #include "graph/fuse.h"
 #include "graph/layer_keep.h"
@@ -15,9 +16,9 @@ constexpr double kAssumedCopyBytesPerFlop = 0.3;
 
 // Of our attention kernel on a processor (kernels/attention/attention_tile.h).
 constexpr int kAttentionTile = 64;
-// What norms, activations and the loss reach of the multiply-adds that registers could make; 0.3 to
-// 0.5 on processors with AVX-512.
-constexpr double kVectorShare = 0.35;
+// Operations of norms, activations and the loss for each multiply-add that registers could make;
+// 1.0 to 1.4 on processors with AVX-512, which load and add beside.
+constexpr double kVectorShare = 1.2;
 
 // FLOPs of the forward pass in whole tiles of queries and keys. Tiles that the causal mask cuts are
 // computed whole.
@@ -69,9 +70,11 @@ struct HalfTimes {
   int calls = 0;
 
   double total_s() const { return products_s + attention_s + memory_s; }
-  // The host launches kernels while the device works, and the slower of the two sets the pace.
-  double waits_for_launches_s(double launch_s) const {
-    return std::max(0.0, calls * launch_s - total_s());
+  // The host launches kernels while the device works, and the slower of the two sets the pace. The
+  // threads of a processor launch them themselves.
+  double waits_for_launches_s(double launch_s, bool is_processor) const {
+    const double launches_s = calls * launch_s;
+    return is_processor ? launches_s : std::max(0.0, launches_s - total_s());
   }
   HalfTimes& operator+=(const HalfTimes& other) {
     products_s += other.products_s;
@@ -80,25 +83,24 @@ struct HalfTimes {
     calls += other.calls;
     return *this;
   }
+  friend HalfTimes operator*(double share, const HalfTimes& times) {
+    return {share * times.products_s, share * times.attention_s, share * times.memory_s,
+            share > 0.0 ? times.calls : 0};
+  }
 };
+
+// Bytes of both operands and of the result.
+double moved_bytes(const Product& product, DType compute) {
+  const double operand_bytes = double(size_of(compute));
+  const double result_bytes =
+      product.result_bytes > 0 ? double(product.result_bytes) : operand_bytes;
+  const double results = double(product.m) * double(product.n) * double(product.count);
+  return (product.elements() - results) * operand_bytes + results * result_bytes;
+}
 
 // Numbers in the output of attention.
 double outputs_of(const AttentionWork& work) {
   return double(work.sequences) * double(work.heads) * double(work.queries) * double(work.head_dim);
-}
-
-// The ops of a layer up to the last value that its backward pass needs. The product behind it is
-// not made again: its input is there. Nor are the sums behind that product, which no gradient
-// needs.
-std::vector<bool> up_to_last_needed(const Graph& placed) {
-  std::vector<bool> again(placed.ops.size(), true);
-  for (size_t i = placed.ops.size(); i-- > 0;) {
-    const OpKind kind = placed.ops[i].kind;
-    if (kind == OpKind::Linear) again[i] = false;
-    if (kind != OpKind::Add && kind != OpKind::Redistribute) break;
-    again[i] = false;
-  }
-  return again;
 }
 
 // The device alone, whose host is never too slow.
@@ -121,20 +123,23 @@ class UnitPricer {
     std::vector<OpWork> works =
         op_works(hardware_.practice.fuses_kernels ? fused : placed, shard_, shape_);
     if (hardware_.practice.fuses_dropout_add) join_dropouts(placed, works);
-    const std::vector<bool> again = ops_again(placed, fused, recompute);
+    if (!hardware_.practice.fuses_kernels) {
+      run_ops_apart(placed, hardware_.practice, shard_.norm == NormType::RmsNorm, works);
+    }
+    const std::vector<double> again = shares_again(placed, fused, recompute);
     HalfTimes f, b, w, recomputed;
     for (size_t i = 0; i < works.size(); ++i) {
       const auto [forward, input_grad, weight_grad] = halves_of(works[i]);
       f += forward;
       b += input_grad;
       w += weight_grad;
-      if (again[i]) recomputed += forward;
+      recomputed += again[i] * forward;
     }
     ComputeTimes times;
     for (const HalfTimes& half : {f, b, w}) {
       times.products_s += half.products_s;
       times.attention_s += half.attention_s;
-      times.memory_s += half.memory_s + half.waits_for_launches_s(launch_s_);
+      times.memory_s += half.memory_s + launches_s(half);
     }
     times.again_s = seconds_of(recomputed);
     times.f_s = seconds_of(f);
@@ -156,9 +161,10 @@ class UnitPricer {
     return {price(work.forward, work, 1.0), price(work.input_grad, work, kBackwardAttention),
             price_weight_grad(work.weight_grad)};
   }
-  double seconds_of(const HalfTimes& half) const {
-    return half.total_s() + half.waits_for_launches_s(launch_s_);
+  double launches_s(const HalfTimes& half) const {
+    return half.waits_for_launches_s(launch_s_, hardware_.is_processor());
   }
+  double seconds_of(const HalfTimes& half) const { return half.total_s() + launches_s(half); }
 
   // One kernel drops numbers and adds them to the residual stream: beside the bytes of the sum, F
   // writes a mask and B reads it, one byte for every 16-bit number.
@@ -174,21 +180,27 @@ class UnitPricer {
     }
   }
 
-  // The ops whose forward pass runs again before their backward pass.
-  std::vector<bool> ops_again(const Graph& placed, const Graph& fused, Recompute recompute) const {
+  // Of every op the share of the forward pass that runs again before the backward pass.
+  std::vector<double> shares_again(const Graph& placed, const Graph& fused,
+                                   Recompute recompute) const {
     const TrainerPractice& practice = hardware_.practice;
     if (recompute == Recompute::Full && practice.recomputes_whole_layers) {
-      return practice.stops_recompute_early ? up_to_last_needed(placed)
-                                            : std::vector<bool>(placed.ops.size(), true);
+      return shares_of_whole_layer(placed, practice.stops_recompute_early);
     }
-    if (recompute == Recompute::Selective && practice.recomputes_attention) {
-      std::vector<bool> again;
-      for (const Op& op : placed.ops) again.push_back(op.kind == OpKind::Attention);
-      return again;
+    const bool is_selective = recompute == Recompute::Selective;
+    if (is_selective && practice.selective == SelectivePractice::EveryOtherProduct) {
+      return shares_of_every_other_product(placed, shard_);
+    }
+    if (is_selective && practice.selective == SelectivePractice::Attention) {
+      std::vector<double> shares;
+      for (const Op& op : placed.ops) shares.push_back(op.kind == OpKind::Attention ? 1.0 : 0.0);
+      return shares;
     }
     const bool is_layer = recompute != Recompute::None;
     const Keep kept = keep(fused, is_layer ? policy_of_layer(shard_, shape_, fused) : KeepPolicy{});
-    return practice.fuses_kernels ? kept.runs_again : runs_again_before_fuse(placed, fused, kept);
+    const std::vector<bool> again =
+        practice.fuses_kernels ? kept.runs_again : runs_again_before_fuse(placed, fused, kept);
+    return {again.begin(), again.end()};
   }
 
   HalfTimes price(const HalfWork& half) const {
@@ -302,13 +314,18 @@ double price_product(const Product& product, DType compute, const Hardware& hard
   const double deep_flops = 2.0 * tiled_results(product, hardware.multiprocessors) *
                             (double(product.k) + hardware.matmul_depth);
   const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
+  if (hardware.is_processor()) {
+    return hardware.launch_s + flops_s +
+           moved_bytes(product, compute) / hardware.matmul_bytes_per_s;
+  }
   const double bytes = product.elements() * double(size_of(compute));
   return std::max(flops_s, price_memory(bytes, 1, hardware));
 }
 
 double price_memory(double bytes, int calls, const Hardware& hardware) {
   const double bytes_s = bytes / (hardware.memory_bytes_per_s * hardware.memory_share);
-  return std::max(bytes_s, calls * hardware.launch_s);
+  const double launches_s = calls * hardware.launch_s;
+  return hardware.is_processor() ? bytes_s + launches_s : std::max(bytes_s, launches_s);
 }
 
 double price_vectors(const HalfWork& half, const Hardware& hardware) {
@@ -316,7 +333,9 @@ double price_vectors(const HalfWork& half, const Hardware& hardware) {
   if (hardware.vector_share <= 0.0) return bytes_s;
   // A multiply-add is one operation and two FLOPs.
   const double operations_per_s = hardware.fp32_flops * hardware.vector_share / 2.0;
-  return std::max(bytes_s, half.operations / operations_per_s);
+  const double operations_s = half.operations / operations_per_s;
+  const double launches_s = hardware.is_processor() ? half.calls * hardware.launch_s : 0.0;
+  return std::max(bytes_s, launches_s + operations_s);
 }
 
 double fused_attention_bytes(const AttentionWork& work, DType compute) {
@@ -330,7 +349,8 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
   const bool is_own_kernel = hardware.attention_tile > 0;
   const double peak = is_own_kernel ? hardware.fp32_flops : hardware.peak_flops(compute);
   const double flops_s = factor * flops_in_tiles(work, hardware.attention_tile) / (peak * share);
-  return std::max(flops_s, hardware.launch_s);
+  return hardware.is_processor() ? flops_s + hardware.launch_s
+                                 : std::max(flops_s, hardware.launch_s);
 }
 
 ComputeTimes UnitPrices::of(const StageSpec& stage) const {
@@ -421,7 +441,8 @@ UnitPrices price_units(const RunPlan& plan, const Hardware& hardware, OfDevices 
 
 int64_t state_bytes(const StageShape& shape) {
   const OptimizerStateSpec& state = shape.optimizer_state;
-  const int64_t moment_bytes = (state.exp_avg + state.exp_avg_sq) * size_of(state.moment);
+  const bool has_second = state.exp_avg_sq && !state.muon;
+  const int64_t moment_bytes = (state.exp_avg + has_second) * size_of(state.moment);
   return moment_bytes + (state.has_master(shape.compute) ? size_of(DType::F32) : 0);
 }
 

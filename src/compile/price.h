@@ -31,7 +31,8 @@ struct ComputeTimes {
 double seconds_of(const ComputeTimes& times, ActionKind kind);
 
 // Seconds of one call that makes a product: its FLOPs at the share of the peak that products of its
-// depth reach, or its reads and writes, or the launch of the next kernel, whichever is longest.
+// depth reach, or its reads and writes, or the launch of the next kernel, whichever is longest. On
+// a processor all three together.
 double price_product(const Product& product, DType compute, const Hardware& hardware);
 
 // Seconds of kernels that read and write so many bytes.
@@ -82,7 +83,8 @@ UnitPrices price_units(const RunPlan& plan, const Hardware& hardware,
 // Returns for every part the lower, or the higher, of two prices of the same units.
 UnitPrices join_prices(UnitPrices a, const UnitPrices& b, OfDevices which);
 
-// Bytes of the optimizer state of one parameter, its master weight included.
+// Bytes of the optimizer state of one parameter (one number), its master weight included. With
+// Muon, of a parameter in a matrix of a layer, which has the least state.
 int64_t state_bytes(const StageShape& shape);
 
 // Seconds in which Step updates so many parameters: it reads the gradients for the norm and again

@@ -46,7 +46,7 @@ TEST(Price, EveryFlopOfTheModelIsPricedOnceAtThePeak) {
       const RunPlan plan = plan_of(config);
       Hardware hardware = some_hardware();
       hardware.matmul_share = hardware.attention_share = 1.0;
-      hardware.memory_bytes_per_s = 1e15;  // no product waits for its operands
+      hardware.memory_bytes_per_s = 1e20;  // nothing waits for its operands
       const ComputeTimes times =
           price_units(plan.model, plan.shape, hardware).of(whole_model(plan.model));
       const double m = double(plan.num_microbatches);
@@ -268,6 +268,60 @@ TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
         }
       }
     }
+  }
+}
+
+Hardware some_processor() {
+  Hardware hardware = some_hardware();
+  hardware.matmul_bytes_per_s = 5e9;
+  hardware.launch_s = 1e-6;
+  return hardware;
+}
+
+// Its threads launch, move and compute one after the other; a device does it at the same time.
+TEST(Price, AProcessorPaysForLaunchesBytesAndFlopsTogether) {
+  const Product product{64, 256, 128};
+  const Hardware processor = some_processor();
+  Hardware fast_memory = processor;
+  fast_memory.matmul_bytes_per_s = 1e30;
+  const double flops_s = price_product(product, DType::BF16, fast_memory) - processor.launch_s;
+  const double bytes = 2.0 * product.elements();
+  EXPECT_DOUBLE_EQ(price_product(product, DType::BF16, processor),
+                   processor.launch_s + flops_s + bytes / processor.matmul_bytes_per_s);
+  Hardware device = processor;
+  device.matmul_bytes_per_s = 0.0;
+  EXPECT_LT(price_product(product, DType::BF16, device), flops_s + processor.launch_s);
+  EXPECT_DOUBLE_EQ(price_memory(1e6, 3, processor), 3e-6 + 1e6 / processor.memory_bytes_per_s);
+}
+
+TEST(Price, AGradientInFp32MovesMoreBytesThanOneInBf16) {
+  Product product{256, 128, 64, 1, 4};
+  const double in_fp32_s = price_product(product, DType::BF16, some_processor());
+  product.result_bytes = 2;
+  EXPECT_DOUBLE_EQ(in_fp32_s - price_product(product, DType::BF16, some_processor()),
+                   2.0 * 256 * 128 / some_processor().matmul_bytes_per_s);
+}
+
+// In one tree of sums a rank with m micro-batches adds m - 1 times.
+TEST(Price, EveryFurtherMicroBatchAddsItsGradients) {
+  const auto step_s = [](int64_t micro_sequences, bool sums_take_time) {
+    RunConfig config = some_run();
+    config.run.reproducible = Reproducible::Layout;
+    config.batch.micro_sequences = micro_sequences;
+    Hardware hardware = some_hardware();
+    hardware.memory_bytes_per_s = sums_take_time ? 1e6 : 1e20;
+    const RunPlan plan = plan_of(config);
+    const double update_s = price_update(double(plan.num_params), plan.shape, hardware);
+    const double kernels_s =
+        double(plan.num_microbatches) *
+        price_units(plan.model, plan.shape, hardware).of(whole_model(plan.model)).total_s();
+    return predicted_step_s(plan, hardware) - update_s - kernels_s;
+  };
+  const RunPlan plan = plan_of(some_run());
+  const double sum_s = 3.0 * 4.0 * double(plan.num_params) / 1e6;
+  for (const int64_t micro : {1, 2, 4, 8}) {
+    EXPECT_NEAR(step_s(micro, true) / sum_s, 8.0 / double(micro) - 1.0, 1e-6) << micro;
+    EXPECT_NEAR(step_s(micro, false), 0.0, 1e-6);
   }
 }
 

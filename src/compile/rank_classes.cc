@@ -7,6 +7,7 @@
 
 #include "compile/compile_rank.h"
 #include "graph/model_shard.h"
+#include "memory/newton_schulz_memory.h"
 #include "memory/offload_pieces.h"
 
 namespace trireme {
@@ -54,6 +55,7 @@ Sizes sizes_of_shards(const RankPlan& rank) {
     sizes.push_back(chunk.grad_slot_bytes);
     sizes.push_back(chunk.tables.optimizer.bytes());
     sizes.push_back(copies_bytes(chunk));
+    sizes.push_back(newton_schulz_bytes(chunk));
     for (const OffloadPiece& piece : chunk.pieces) {
       sizes.push_back(piece.bytes);
       sizes.push_back(block_bytes(piece.blocks));
@@ -86,6 +88,11 @@ class Holdings {
   // of a stage with this tp index.
   const std::vector<std::pair<int, int>>& of(int pp, int tp) {
     Sizes content = content_of(plan_.model, plan_.pipeline[size_t(pp)]);
+    if (!plan_.shape.optimizer_state.frozen.empty()) {  // of equal layers some may be frozen
+      for (const ChunkTables& chunk : plan_.pipeline[size_t(pp)].chunks) {
+        content.push_back(chunk.stage.first_layer);
+      }
+    }
     const Sizes& part = parts_[size_t(tp)];
     content.insert(content.end(), part.begin(), part.end());
     const auto cached = of_content_.find(content);

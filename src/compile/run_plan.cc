@@ -53,12 +53,13 @@ bool can_save_beside_steps(const RunConfig& config) {
 
 bool wants_snapshots(const RunConfig& config) {
   const CheckpointConfig& checkpoint = config.checkpoint;
-  return checkpoint.asynchronous && checkpoint.every > 0 && checkpoint.every < config.run.steps &&
-         can_save_beside_steps(config);
+  const bool saves_before_end = checkpoint.every == kAutoSteps ||
+                                (checkpoint.every > 0 && checkpoint.every < config.run.steps);
+  return checkpoint.asynchronous && saves_before_end && can_save_beside_steps(config);
 }
 
 bool wants_memory_checkpoints(const RunConfig& config) {
-  return config.checkpoint.memory_every > 0 && can_save_beside_steps(config);
+  return config.checkpoint.memory_every != 0 && can_save_beside_steps(config);
 }
 
 Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {

@@ -97,7 +97,7 @@ Costs pipeline_costs(const RunPlan& plan, const UnitPrices& prices,
   for (int from = 0; from < plan.mesh.pp; ++from) {
     for (int to = 0; to < plan.mesh.pp; ++to) {
       const LinkSpec link = link_between(plan, hardware, from, to);
-      links.push_back({link.latency_s, link.bytes_per_s});
+      links.push_back({link.latency_s + hardware.background_s, link.bytes_per_s});
     }
   }
   costs.link_of = [links = std::move(links), pp = plan.mesh.pp](int from, int to) {

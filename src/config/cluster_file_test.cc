@@ -133,5 +133,86 @@ TEST(ClusterFile, WhatCannotBePricedWithIsRefused) {
   EXPECT_EQ(error_of(kLeast), "");
 }
 
+bool is_number(const ConfigField& field) {
+  return std::holds_alternative<double*>(field.value) ||
+         std::holds_alternative<int*>(field.value) || std::holds_alternative<int64_t*>(field.value);
+}
+
+// The error names the line, the value and what it must be.
+void expect_refused(const std::string& text, int line, std::string_view name,
+                    const std::string& value) {
+  const std::string error = error_of(text);
+  EXPECT_NE(error.find(fmt::format("c.toml:{}: ", line)), std::string::npos) << text << error;
+  const size_t at = error.find(fmt::format(".{} = {}", name, value));
+  ASSERT_NE(at, std::string::npos) << error;
+  EXPECT_NE(error.find(" must be ", at), std::string::npos) << error;
+}
+
+// The least of a file, without the line of a key.
+std::string least_without(std::string_view name) {
+  std::string text;
+  for (const std::string_view line : {"fp32_flops = 1e12\n", "memory_bytes_per_s = 1e9\n"}) {
+    if (!line.starts_with(name)) text += line;
+  }
+  return text;
+}
+
+// Every number of the file, also one that is added later.
+TEST(ClusterFile, NoNumberMayBeNegativeOrAWord) {
+  Hardware hardware;
+  LinkTier link;
+  OtherDevice other;
+  const auto check = [&](const std::vector<ConfigField>& fields, const std::string& table) {
+    for (const ConfigField& field : fields) {
+      if (!is_number(field)) continue;
+      const bool is_device = table == "device";
+      const std::string rest = is_device ? least_without(field.name) : kLeast;
+      for (const std::string value : {"-8", "\"much\""}) {
+        expect_refused(fmt::format("[{}]\n{} = {}\n{}", table, field.name, value, rest), 2,
+                       field.name, value);
+      }
+    }
+  };
+  check(hardware_fields(hardware), "device");
+  check(device_fields(other), "devices.a");
+  check(tier_fields(link), "tiers.outer");
+}
+
+TEST(ClusterFile, SharesAreAtMostOne) {
+  for (const char* name :
+       {"matmul_share", "attention_share", "memory_share", "overlap_share", "offload_share"}) {
+    expect_refused(fmt::format("{}{} = 1.01\n", kLeast, name), 4, name, "1.01");
+  }
+  // Loads and sums may run beside multiply-adds.
+  expect_refused(fmt::format("{}vector_share = 8.01\n", kLeast), 4, "vector_share", "8.01");
+}
+
+TEST(ClusterFile, TiersThatDoNotDivideAreRefusedWithTheLineAndTheOtherTier) {
+  const std::string node = fmt::format("{}[tiers.node]\nranks = 8\n", kLeast);
+  for (const int ranks : {4, 8, 12, 20}) {
+    const std::string error = error_of(
+        fmt::format("{}[tiers.pod]\nranks = {}\n[tiers.all]\nlatency_s = 1e-6\n", node, ranks));
+    const bool is_inner = ranks < 8;
+    const std::string expected =
+        is_inner ? "" : fmt::format("c.toml:7: tiers.pod.ranks = {} must be a multiple of", ranks);
+    EXPECT_EQ(error.substr(0, expected.size()), expected) << error;
+    if (is_inner) {
+      EXPECT_EQ(error, "");  // the order of the tables does not matter
+    } else {
+      EXPECT_NE(error.find("change one of them"), std::string::npos) << error;
+    }
+  }
+  const std::string no_ranks =
+      error_of(node + "[tiers.pod]\nlatency_s = 1e-6\n[tiers.all]\nlatency_s = 1e-6\n");
+  EXPECT_NE(no_ranks.find("may leave it out"), std::string::npos) << no_ranks;
+}
+
+TEST(ClusterFile, AFileThatDoesNotExistIsNamedWithTheNearestOne) {
+  const auto missing = load_hardware((kRoot / "clusters/dgx-h10.toml").string());
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("did you mean"), std::string::npos);
+  EXPECT_NE(missing.error().message.find("clusters/dgx-h100.toml"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace trireme

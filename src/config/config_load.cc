@@ -41,6 +41,27 @@ RunConfig on_one_rank(RunConfig config) {
   return config;
 }
 
+// Says which kind of file has this key, if it is a key of another kind of file; else returns "".
+std::string purpose_of(const std::string& key) {
+  struct Kind {
+    std::string_view sections[3];
+    const char* purpose;
+  };
+  constexpr Kind kinds[] = {
+      {{"device.", "devices.", "tiers."},
+       "a file that describes a machine or a cluster, and not a run: give it to `trireme plan "
+       "RUN.toml --cluster FILE`, or name it with run.hardware"},
+      {{"rates.", "causes.", "mttf_hours."},
+       "a file of failure rates, and not a run: give it to `trireme plan RUN.toml --failures "
+       "FILE`"}};
+  for (const Kind& kind : kinds) {
+    for (const std::string_view section : kind.sections) {
+      if (key.starts_with(section)) return kind.purpose;
+    }
+  }
+  return "";
+}
+
 class Loader {
  public:
   explicit Loader(std::vector<std::string> model_folders)
@@ -57,6 +78,11 @@ class Loader {
 
   Status read_text(std::string_view text, const std::string& source) {
     TRIREME_TRY(assignments, parse_config_text(text, source));
+    for (const ConfigAssignment& assignment : assignments) {
+      if (const std::string other = purpose_of(assignment.key); !other.empty()) {
+        return usage(assignment.origin.where() + ": " + assignment.key + " is a key of " + other);
+      }
+    }
     layers_.push_back({source, std::move(assignments)});
     return Done{};
   }
@@ -258,6 +284,11 @@ class Loader {
 
 Result<std::string> read_config_file(const std::string& path) {
   std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    return usage(path +
+                 ": a folder, and a configuration is a file, such as RUN.toml; a run is "
+                 "continued with --out RUN_DIR --resume auto");
+  }
   if (fs::exists(path, ignored)) return read_text_file(path, limits::kConfigFileBytes);
   const size_t equals = std::min(path.find('='), path.size());
   const std::string set_instead =

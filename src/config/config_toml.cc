@@ -14,11 +14,29 @@
 namespace trireme {
 namespace {
 
+// Parses a list of files with weights. Returns nullopt if the node is something else.
+std::optional<std::vector<WeightedFile>> to_mixture(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr || list->empty()) return std::nullopt;
+  std::vector<WeightedFile> mixture;
+  for (const toml::node& entry : *list) {
+    const toml::table* table = entry.as_table();
+    if (table == nullptr) return std::nullopt;
+    const auto path = (*table)["path"].value_exact<std::string>();
+    const auto weight = (*table)["weight"].value<double>();
+    const size_t known = (path ? 1u : 0u) + (weight ? 1u : 0u);
+    if (!path || known != table->size()) return std::nullopt;
+    mixture.push_back({*path, weight.value_or(1.0)});
+  }
+  return mixture;
+}
+
 TomlValue to_value(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return value->get();
   if (const auto* value = node.as_integer()) return value->get();
   if (const auto* value = node.as_floating_point()) return value->get();
   if (const auto* value = node.as_string()) return value->get();
+  if (auto mixture = to_mixture(node)) return std::move(*mixture);
   std::ostringstream name;
   name << node.type();
   return OtherToml{name.str()};
@@ -26,6 +44,9 @@ TomlValue to_value(const toml::node& node) {
 
 std::string value_text(const TomlValue& value) {
   if (const auto* other = std::get_if<OtherToml>(&value)) return "(" + other->type_name + ")";
+  if (const auto* mixture = std::get_if<std::vector<WeightedFile>>(&value)) {
+    return mixture_text(*mixture);
+  }
   ConfigField field;
   TomlValue copy = value;
   if (auto* v = std::get_if<bool>(&copy)) field.value = v;
@@ -66,7 +87,8 @@ std::optional<TomlValue> parse_value(std::string_view text) {
 bool is_string_field(std::string_view key) {
   RunConfig config;
   for (const ConfigField& field : config_fields(config)) {
-    if (field.key() == key) return type_name(field) == "a string";
+    if (field.key() != key) continue;
+    return type_name(field) == "a string" || std::holds_alternative<MixtureField>(field.value);
   }
   return false;
 }
@@ -103,6 +125,19 @@ struct Store {
   bool operator()(ChoiceField target) const {
     const auto* name = std::get_if<std::string>(&value);
     return name != nullptr && target.set(*name);
+  }
+  bool operator()(StepsField target) const {
+    const auto* word = std::get_if<std::string>(&value);
+    if (word == nullptr) return store_integer(target.value) && *target.value != kAutoSteps;
+    if (*word == "auto") *target.value = kAutoSteps;
+    return *word == "auto";
+  }
+  bool operator()(MixtureField target) const {
+    const auto* mixture = std::get_if<std::vector<WeightedFile>>(&value);
+    if (mixture == nullptr && !copy(target.file)) return false;
+    *target.mixture = mixture == nullptr ? std::vector<WeightedFile>() : *mixture;
+    if (mixture != nullptr) target.file->clear();
+    return true;
   }
 
  private:
@@ -207,7 +242,8 @@ Result<ConfigAssignment> parse_override(std::string_view override_text) {
   }
   const std::string_view text = override_text.substr(equals + 1);
   const std::optional<TomlValue> value = parse_value(text);
-  const bool is_string = value && std::holds_alternative<std::string>(*value);
+  const bool is_string = value && (std::holds_alternative<std::string>(*value) ||
+                                   std::holds_alternative<std::vector<WeightedFile>>(*value));
   if (!value || (is_string_field(assignment.key) && !is_string)) {
     assignment.value = std::string(text);
     assignment.text = value_text(assignment.value);

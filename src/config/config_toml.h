@@ -18,11 +18,14 @@ struct ConfigOrigin {
   std::string where() const;
 };
 
-// A TOML value that is none of the four scalar kinds. Only its type is kept.
+// A TOML value of a kind that TomlValue does not list. Only its type is kept.
 struct OtherToml {
   std::string type_name;  // such as "array"
 };
-using TomlValue = std::variant<bool, int64_t, double, std::string, OtherToml>;
+// A list of tables is a mixture if each table has `path`, perhaps `weight` (default 1), and no
+// more.
+using TomlValue =
+    std::variant<bool, int64_t, double, std::string, std::vector<WeightedFile>, OtherToml>;
 
 // A `key = value` of a file or of the command line.
 struct ConfigAssignment {

@@ -22,6 +22,7 @@ enum class Axis : uint8_t {
   Position,      // learned positions
   Expert,        // experts of a layer
   Choice,        // experts that one token visits
+  AdapterRank,   // inner axis of an adapter (model.lora_rank)
   SoftmaxPart,   // maximum, sum and target logit of the softmax over a part of the vocabulary
 };
 inline constexpr int kNumAxes = int(Axis::SoftmaxPart) + 1;

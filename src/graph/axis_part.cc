@@ -27,6 +27,8 @@ AxisPart part_of(Axis axis, const ModelSpec& model, const ModelShard& shard) {
       return all(model.seq_len);
     case Axis::Expert:
       return all(model.experts);
+    case Axis::AdapterRank:
+      return all(model.lora_rank);
     default:
       TRIREME_CHECK(false, "no parameter has this axis");
   }

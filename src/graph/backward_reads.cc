@@ -1,27 +1,38 @@
 #include "graph/backward_reads.h"
 
+#include <algorithm>
+
 namespace trireme {
 
-bool has_weight_grad(const Op& op) { return !op.params.empty(); }
+bool has_weight_grad(const Graph& graph, const Op& op) {
+  return std::any_of(op.params.begin(), op.params.end(),
+                     [&](ParamId id) { return graph.params[size_t(id)].is_trained; });
+}
 
-std::vector<ValueId> read_by_backward(const Op& op) {
+bool has_weight_grad(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(),
+                     [&](const Op& op) { return has_weight_grad(graph, op); });
+}
+
+std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op) {
   switch (op.kind) {
     case OpKind::Norm:
+    case OpKind::Activation:
+    case OpKind::Route:
+    case OpKind::Lookup:
+      return op.inputs;
     case OpKind::Scale:
     case OpKind::Linear:
     case OpKind::GroupedLinear:
-    case OpKind::Activation:
-    case OpKind::Route:
-    case OpKind::SoftmaxParts:
-    case OpKind::Lookup:
-      return op.inputs;
+    case OpKind::SoftmaxParts:  // W alone reads the input
+      return has_weight_grad(graph, op) ? op.inputs : std::vector<ValueId>{};
     case OpKind::Attention: {
       std::vector<ValueId> read = op.inputs;
       read.push_back(op.outputs.front());
       return read;
     }
     case OpKind::CrossEntropy:  // fused with the projection; alone it reads nothing that is kept
-      return op.params.empty() ? std::vector<ValueId>{} : op.inputs;
+      return has_weight_grad(graph, op) ? op.inputs : std::vector<ValueId>{};
     default:  // linear in its input, and without weights
       return {};
   }

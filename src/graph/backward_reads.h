@@ -7,9 +7,11 @@
 namespace trireme {
 
 // Whether the op has parameters whose gradients W computes.
-bool has_weight_grad(const Op& op);
+bool has_weight_grad(const Graph& graph, const Op& op);
+// Whether any op of the unit has.
+bool has_weight_grad(const Graph& graph);
 
 // Which values B or W of an op read, beside the gradients of its outputs.
-std::vector<ValueId> read_by_backward(const Op& op);
+std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op);
 
 }  // namespace trireme

@@ -58,6 +58,8 @@ struct Param {
   double balance_rate = 0.0;
   int64_t expert = -1;            // the expert to which it belongs, or -1
   bool adjoins_previous = false;  // lies in memory right behind the parameter before it
+  bool is_trained = true;         // false: nobody asks for its gradient, and none is computed
+  bool is_adapter = false;        // one of the two matrices of an Op::Adapter
   bool is_matrix() const { return !columns.empty(); }
 };
 
@@ -98,14 +100,23 @@ struct OpSlices {
   friend bool operator==(const OpSlices&, const OpSlices&) = default;
 };
 
+// LoRA (Hu et al. 2021) beside one of the matrices of a linear op: the output gets
+// ModelSpec::lora_scale (x a^T) b^T on top. Both are parameters of the op, too.
+struct Adapter {
+  size_t output = 0;  // index in Op::outputs
+  ParamId a = -1;     // [adapter_rank, columns of x]
+  ParamId b = -1;     // [columns of the output, adapter_rank]
+};
+
 // A node: what it reads, what it writes, and with which parameters. Redistribute alone has an axis
 // and a change.
 struct Op {
   OpKind kind = OpKind::Norm;
   std::string name;  // inside its unit: "attn.wo"
   std::vector<ValueId> inputs;
-  std::vector<ParamId> params;
+  std::vector<ParamId> params;  // those of adapters last
   std::vector<ValueId> outputs;
+  std::vector<Adapter> adapters = {};
   MeshAxis axis = MeshAxis::Tp;
   Redistribution change;
   // A redistribution whose only neighbour is a linear op may run beside its product, piece by piece
@@ -131,7 +142,7 @@ struct Op {
 struct Graph {
   std::string unit;  // "embedding", "layers.3", "head"
   std::vector<Value> values;
-  std::vector<Param> params;  // in the order of memory and of checkpoints
+  std::vector<Param> params;  // in the order of memory and of checkpoints; adapters last
   std::vector<Op> ops;
   ValueId input = -1;
   ValueId output = -1;

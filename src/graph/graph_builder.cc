@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "graph/axis_part.h"
 
 namespace trireme {
 namespace {
@@ -30,6 +33,33 @@ std::vector<Axis> with_rows(Axis rows, const std::vector<Axis>& columns) {
   return dims;
 }
 
+// True if the weight gets an adapter.
+bool is_target(const ModelSpec& model, std::string_view weight) {
+  const std::optional<LoraTarget> target = lora_target_of(weight);
+  return target && model.lora_targets.contains(*target);
+}
+
+// Puts adapters last, so that parameters that are trained lie together, apart from frozen ones.
+void put_adapters_last(Graph& graph) {
+  std::vector<ParamId> order(graph.params.size()), place(order.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](ParamId id) { return !graph.params[size_t(id)].is_adapter; });
+  std::vector<Param> params;
+  for (const ParamId id : order) {
+    place[size_t(id)] = ParamId(params.size());
+    params.push_back(std::move(graph.params[size_t(id)]));
+  }
+  graph.params = std::move(params);
+  for (Op& op : graph.ops) {
+    for (ParamId& id : op.params) id = place[size_t(id)];
+    for (Adapter& adapter : op.adapters) {
+      adapter.a = place[size_t(adapter.a)];
+      adapter.b = place[size_t(adapter.b)];
+    }
+  }
+}
+
 }  // namespace
 
 GraphBuilder::GraphBuilder(const ModelSpec& model, std::string unit) : model_(model) {
@@ -45,6 +75,7 @@ ParamId GraphBuilder::add_param(Param param) {
   const auto declared = std::find_if(graph_.params.begin(), graph_.params.end(),
                                      [&](const Param& p) { return p.name == param.name; });
   if (declared != graph_.params.end()) return ParamId(declared - graph_.params.begin());
+  param.is_trained = param.is_adapter || !model_.has_adapters();
   graph_.params.push_back(std::move(param));
   return ParamId(graph_.params.size()) - 1;
 }
@@ -66,6 +97,7 @@ ValueId GraphBuilder::add_op(OpKind kind, std::string name, std::vector<ValueId>
                         std::move(inputs),
                         std::move(params),
                         {out},
+                        {},
                         MeshAxis::Tp,
                         {},
                         false});
@@ -89,6 +121,7 @@ ValueId GraphBuilder::input(const std::string& name, std::vector<Axis> dims, Num
 
 Graph GraphBuilder::output(ValueId value) {
   graph_.output = value;
+  put_adapters_last(graph_);
   return std::exchange(graph_, {});
 }
 
@@ -121,7 +154,26 @@ ValueId GraphBuilder::add_linear(const std::string& weight, ValueId x, std::vect
   if (model_.bias && !bias.empty()) {
     params.push_back(add_param({.name = bias, .rows = out, .init = ParamInit::Zero}));
   }
-  return add_op(OpKind::Linear, weight, {x}, std::move(params), with_rows(dims_of(x).front(), out));
+  const std::vector<Axis> dims = with_rows(dims_of(x).front(), out);
+  const ValueId y = add_op(OpKind::Linear, weight, {x}, std::move(params), dims);
+  if (is_target(model_, weight)) add_adapter(weight, x, out);
+  return y;
+}
+
+// The standard deviation of `a` is that of PEFT's initial values, which are uniform up to
+// 1 / sqrt(columns of x).
+void GraphBuilder::add_adapter(const std::string& weight, ValueId x, const std::vector<Axis>& out) {
+  const std::vector<Axis> in = columns_of(dims_of(x));
+  const double width = double(part_of(in, model_, shard_model(model_, {})).total);
+  Param a{.name = weight + ".lora_a", .rows = {Axis::AdapterRank}, .columns = in};
+  a.stddev = 1.0 / std::sqrt(3.0 * width);
+  Param b{.name = weight + ".lora_b", .rows = out, .columns = {Axis::AdapterRank}};
+  b.init = ParamInit::Zero;
+  a.is_adapter = b.is_adapter = true;
+  const ParamId a_id = add_param(std::move(a)), b_id = add_param(std::move(b));
+  Op& op = graph_.ops.back();
+  op.params.insert(op.params.end(), {a_id, b_id});
+  op.adapters.push_back({0, a_id, b_id});
 }
 
 ValueId GraphBuilder::linear(const std::string& weight, ValueId x, std::vector<Axis> out) {

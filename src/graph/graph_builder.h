@@ -23,7 +23,8 @@ class GraphBuilder {
 
   ValueId lookup(const std::string& table, const std::string& positions, ValueId tokens);
   ValueId norm(const std::string& name, ValueId x);
-  // Parameters "attn.wq" and, where the model has biases, "attn.bq".
+  // Parameters "attn.wq" and, where the model has biases, "attn.bq". With an adapter
+  // (model.lora_targets) also "attn.wq.lora_a" and "attn.wq.lora_b".
   ValueId linear(const std::string& weight, ValueId x, std::vector<Axis> out);
   // A linear op that ends on the residual stream: its initial values may be scaled by depth.
   ValueId project(const std::string& weight, ValueId x);
@@ -63,6 +64,8 @@ class GraphBuilder {
                  std::vector<ParamId> params, std::vector<Axis> dims,
                  Numbers numbers = Numbers::Compute);
   ValueId add_linear(const std::string& weight, ValueId x, std::vector<Axis> out, double stddev);
+  // Beside the linear op that was added last.
+  void add_adapter(const std::string& weight, ValueId x, const std::vector<Axis>& out);
   const std::vector<Axis>& dims_of(ValueId value) const;
   ParamId router_weight(const std::string& router);
   std::vector<ParamId> balancing_bias(const std::string& bias);

@@ -27,7 +27,7 @@ class Pieces {
         is_read_(graph.ops.size(), false) {
     for (size_t i = 0; i < graph.ops.size(); ++i) place_outputs(int(i));
     for (const Op& op : graph.ops) {
-      for (const ValueId id : read_by_backward(op)) mark_read(id);
+      for (const ValueId id : read_by_backward(graph, op)) mark_read(id);
     }
   }
 

@@ -120,7 +120,7 @@ TEST(Keep, EverySetHasWhatItNeedsAndNoMore) {
       }
       for (size_t i = num_ops; i-- > 0;) {
         const Op& op = fused.ops[i];
-        for (const ValueId id : read_by_backward(op)) {
+        for (const ValueId id : read_by_backward(fused, op)) {
           const Op* made_by = producer_of(fused, id);
           const bool is_gathered = made_by != nullptr && gathers(*made_by);
           EXPECT_NE(fate(is_gathered ? made_by->inputs.front() : id), Fate::Dropped);

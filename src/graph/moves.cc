@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/all_passes.h"
+#include "graph/backward_reads.h"
 #include "graph/fuse.h"
 #include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
@@ -44,14 +45,21 @@ class MoveList {
       std::vector<TensorMove>& backward = is_layer              ? moves_.backward_input
                                           : unit.unit == "head" ? moves_.forward
                                                                 : moves_.backward_weight;
-      backward.push_back(backward_move(move));
+      const bool goes_back = is_layer || unit.unit == "head" || has_weight_grad(unit);
+      if (goes_back) backward.push_back(backward_move(move));
       // What a product has read is gathered again where its weights' gradients are made.
-      if (!(op.change.from == Placement::partial())) {
+      const bool is_gathered = !(op.change.from == Placement::partial());
+      if (is_gathered && is_read_by_weight_grad(unit, op.outputs.front())) {
         moves_.backward_weight.push_back(move);
         moves_.backward_weight.back().in_pieces = false;
       }
       if (is_layer && again_[i]) moves_.recompute.push_back(move);
     }
+  }
+  static bool is_read_by_weight_grad(const Graph& placed, ValueId value) {
+    return std::any_of(placed.ops.begin(), placed.ops.end(), [&](const Op& op) {
+      return reads(op, value) && has_weight_grad(placed, op);
+    });
   }
   std::vector<bool> runs_again(const Graph& placed) const {
     if (!shape_.recomputes()) return std::vector<bool>(placed.ops.size(), false);

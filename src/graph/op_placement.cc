@@ -169,6 +169,7 @@ Placement placement_of(const Param& param) {
 
 bool grad_is_addend(const Param& param, const Strategy& over_tp) {
   if (param.balance_rate > 0.0) return false;  // counts, which are the same on all
+  if (param.is_adapter) return true;           // beside a matrix of which each rank has a part
   const Placement grad = dual(over_tp.outputs.front());
   return grad == kPartial || grad == kRows;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/backward_reads.h"
 #include "graph/op_placement.h"
 
 namespace trireme {
@@ -23,6 +24,7 @@ class TensorLister {
         break;
       case OpKind::Linear:
         add_sums();
+        add_adapters();
         break;
       case OpKind::Rope:
         add_rotations();
@@ -74,6 +76,13 @@ class TensorLister {
     for (int level = 0; 1 << level < slices; ++level) {
       add(slice_sum_name(level), TC, shape_.compute, Lifetime::Scratch);
     }
+  }
+
+  // Between the two matrices of an adapter; W computes it again. All adapters take turns.
+  void add_adapters() {
+    if (op_.adapters.empty()) return;
+    add(kAdapterScale, Shape{model_.lora_rank}, shape_.compute, Lifetime::Constant);
+    add(kAdapterInner, Shape{tokens_.all, model_.lora_rank}, shape_.compute, Lifetime::Scratch);
   }
 
   void add_rotations() {
@@ -182,13 +191,18 @@ class TensorLister {
       keep(name, Shape{T}, DType::F32);
     }
     keep("head.dh_TC", Shape{tokens_.residual, C}, shape_.compute);
-    if (shape_.compute != DType::F32) {
+    const bool is_narrow = shape_.compute != DType::F32;
+    const bool is_trained = has_weight_grad(graph_, op_);
+    if (is_narrow && is_trained) {
       keep("head.dlogits_TV", Shape{T, model_.vocab_size}, shape_.compute);
     }
     const auto scratch = [&](const char* name, const Shape& shape, DType dtype) {
       add(name, shape, dtype, Lifetime::Scratch);
     };
     scratch("head.logits_tile_tV", Shape{tile, model_.vocab_size}, DType::F32);
+    if (is_narrow && !is_trained) {  // no W reads the others
+      scratch("head.dlogits_tile_tV", Shape{tile, model_.vocab_size}, shape_.compute);
+    }
     scratch("head.part_3t", Shape{3 * model_.slices.count, tile}, DType::F32);
     scratch("head.parts_3Rt", Shape{3 * model_.slices.all, tile}, DType::F32);
     if (tokens_.is_split) scratch("head.dh_full_TC", Shape{T, C}, shape_.compute);

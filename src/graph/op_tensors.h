@@ -39,6 +39,11 @@ struct TokenCounts {
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
                                  const StageShape& shape);
 
+// ModelSpec::lora_scale for every channel between the matrices of an adapter, and that place
+// itself.
+inline constexpr const char* kAdapterScale = "lora.scale_r";
+inline constexpr const char* kAdapterInner = "lora.inner_Tr";
+
 // The scratch in which sums over slices meet, by level of their tree.
 std::string slice_sum_name(int level);
 

@@ -10,14 +10,6 @@ namespace {
 
 constexpr double kFloatBytes = 4.0;
 
-// Operations of our kernels on one number, counted in their vector code: loads, conversions and
-// stores included, a division as eight.
-constexpr double kNormForward = 13.0, kNormInputGrad = 22.0, kNormWeightGrad = 12.0;
-constexpr double kActivationForward = 31.0, kActivationGrad = 41.0;
-constexpr double kRopeOperations = 10.0;
-constexpr double kDropoutOperations = 40.0;
-constexpr double kLossOperations = 40.0;  // maximum, two exponentials, sum and gradient
-
 // Legend: T tokens of the rank, R those of its residual stream, C d_model.
 class WorkLister {
  public:
@@ -35,16 +27,23 @@ class WorkLister {
     switch (op_.kind) {
       case OpKind::Lookup:
         forward({}, out() + out(), 1);
-        weight_grad({}, out() + 2.0 * kFloatBytes / element_bytes_ * out(), 1);
+        if (is_trained()) {
+          weight_grad({}, out() + 2.0 * kFloatBytes / element_bytes_ * out(), 1);
+        }
         break;
       case OpKind::Norm:
-        forward({}, in() + out(), 1, kNormForward * numbers_out());
-        input_grad({}, out() + 2.0 * in(), 1, kNormInputGrad * numbers_out());
-        weight_grad({}, out() + in(), 1, kNormWeightGrad * numbers_out());
+        forward({}, in() + out(), 1, VectorOperations::kNormForward * numbers_out());
+        input_grad({}, out() + 2.0 * in(), 1, VectorOperations::kNormInputGrad * numbers_out());
+        if (op_.params.empty() || is_trained()) {
+          weight_grad({}, out() + in(), 1, VectorOperations::kNormWeightGrad * numbers_out());
+        }
         break;
       case OpKind::Linear:
         add_product(tokens_.all, outputs_cols(), cols_of(op_.inputs.front()));
-        if (has_bias()) weight_grad({}, double(tokens_.all * outputs_cols()) * element_bytes_, 1);
+        if (has_trained_bias()) {
+          weight_grad({}, double(tokens_.all * outputs_cols()) * element_bytes_, 1);
+        }
+        for (const Adapter& adapter : op_.adapters) add_adapter(adapter);
         add_residual();
         break;
       case OpKind::GroupedLinear:
@@ -59,21 +58,26 @@ class WorkLister {
       case OpKind::Scale:
         forward({}, in() + out(), 1);
         input_grad({}, in() + out(), 1);
-        weight_grad({}, in() + out(), 1);
+        if (is_trained()) weight_grad({}, in() + out(), 1);
         break;
       case OpKind::Rope:
-        add_on_each(kRopeOperations);
+        add_on_each(VectorOperations::kRope);
         break;
       case OpKind::Dropout:
-        add_on_each(kDropoutOperations);
+        add_on_each(VectorOperations::kDropout);
         break;
       case OpKind::Dispatch:
       case OpKind::Combine:
         add_on_each(0.0);
         break;
       case OpKind::Activation:
-        forward({}, in() + out(), 1, kActivationForward * numbers_out());
-        input_grad({}, 2.0 * in() + out(), 1, kActivationGrad * numbers_out());
+        forward(
+            {}, in() + out(), 1,
+            (is_relu() ? VectorOperations::kReluForward : VectorOperations::kActivationForward) *
+                numbers_out());
+        input_grad({}, 2.0 * in() + out(), 1,
+                   (is_relu() ? VectorOperations::kReluGrad : VectorOperations::kActivationGrad) *
+                       numbers_out());
         break;
       case OpKind::Add:  // a value that is read twice has two gradients, which are summed
         forward({}, in() + out(), 1);
@@ -125,6 +129,7 @@ class WorkLister {
     }
     return bytes;
   }
+  bool is_relu() const { return shard_.mlp == MlpType::Relu || shard_.mlp == MlpType::Relu2; }
   double in() const { return bytes_of(op_.inputs); }
   double out() const { return bytes_of(op_.outputs); }
   double numbers_out() const { return out() / element_bytes_; }
@@ -157,7 +162,20 @@ class WorkLister {
   void add_product(int64_t rows, int64_t out, int64_t in, int64_t count = 1) {
     forward({{rows, out, in, count}}, 0.0, 0);
     input_grad({{rows, in, out, count}}, 0.0, 0);
-    weight_grad({{out, in, rows, count}}, 0.0, 0);
+    if (is_trained()) weight_grad({{out, in, rows, count, size_of(shape_.grad)}}, 0.0, 0);
+  }
+  // y += scale (x a^T) b^T; W computes both inner results again.
+  void add_adapter(const Adapter& adapter) {
+    const int64_t T = tokens_.all, r = shard_.lora_rank;
+    const int64_t in = cols_of(op_.inputs.front()), out = cols_of(op_.outputs[adapter.output]);
+    const double inner = 2.0 * double(T * r) * element_bytes_;  // is scaled in place
+    forward({{T, r, in}, {T, out, r}}, inner + double(T * out) * element_bytes_, 1);
+    input_grad({{T, r, out}, {T, in, r}}, inner + double(T * in) * element_bytes_, 1);
+    weight_grad({{T, r, in, 1, 0, true},
+                 {T, r, out, 1, 0, true},
+                 {r, in, T, 1, size_of(shape_.grad)},
+                 {out, r, T, 1, size_of(shape_.grad)}},
+                2.0 * inner, 2);
   }
   void add_grouped_product() {
     const int64_t experts = std::max<int64_t>(1, shard_.experts / shape_.ep);
@@ -165,9 +183,12 @@ class WorkLister {
     add_product(rows, outputs_cols(), cols_of(op_.inputs.front()), experts);
   }
 
-  bool has_bias() const {
-    return std::any_of(op_.params.begin(), op_.params.end(),
-                       [&](ParamId id) { return !graph_.params[size_t(id)].is_matrix(); });
+  // The op's own parameters; adapters apart.
+  bool is_trained() const { return graph_.params[size_t(op_.params.front())].is_trained; }
+  bool has_trained_bias() const {
+    return is_trained() && std::any_of(op_.params.begin(), op_.params.end(), [&](ParamId id) {
+             return !graph_.params[size_t(id)].is_matrix();
+           });
   }
 
   // What a fused op does to the residual stream. Without dropout the product adds to it, which
@@ -201,10 +222,16 @@ class WorkLister {
   // the caches, and their gradient is stored for W.
   void add_fused_loss() {
     const int64_t rows = tokens_.all, vocab = shard_.vocab_size, width = shard_.d_model;
-    forward({{rows, vocab, width}, {rows, width, vocab}}, 0.0, 0);
+    const auto add_tiles = [&](int64_t tile, int64_t count) {
+      if (tile * count == 0) return;
+      constexpr int64_t kLogitBytes = sizeof(float);
+      forward({{tile, vocab, width, count, kLogitBytes}, {tile, width, vocab, count}}, 0.0, 0);
+    };
+    add_tiles(kLossTileTokens, rows / kLossTileTokens);
+    add_tiles(rows % kLossTileTokens, 1);
     const double logits = double(rows) * double(vocab);
-    forward({}, logits * (2.0 * kFloatBytes + element_bytes_), 1, kLossOperations * logits);
-    weight_grad({{vocab, width, rows}}, 0.0, 0);
+    forward({}, logits * (2.0 * kFloatBytes + element_bytes_), 1, VectorOperations::kLoss * logits);
+    if (is_trained()) weight_grad({{vocab, width, rows, 1, size_of(shape_.grad)}}, 0.0, 0);
   }
 
   const Graph& graph_;

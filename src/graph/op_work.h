@@ -15,12 +15,25 @@ struct Product {
   int64_t n = 0;
   int64_t k = 0;
   int64_t count = 1;
+  int64_t result_bytes = 0;  // of a number of the result; 0: as many as of the operands
+  bool is_again = false;     // was made before, and is no part of the model's FLOPs
 
   double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(count); }
   // Elements of both operands and of the result.
   double elements() const {
     return (double(m) * double(k) + double(k) * double(n) + double(m) * double(n)) * double(count);
   }
+};
+
+// Operations of our kernels on one number, counted in their vector code: loads, conversions and
+// stores included, a division as eight.
+struct VectorOperations {
+  static constexpr double kNormForward = 13.0, kNormInputGrad = 22.0, kNormWeightGrad = 7.0;
+  static constexpr double kActivationForward = 31.0, kActivationGrad = 41.0;  // with exponentials
+  static constexpr double kReluForward = 3.0, kReluGrad = 5.0;
+  static constexpr double kRope = 10.0;
+  static constexpr double kDropout = 40.0;
+  static constexpr double kLoss = 40.0;  // maximum, two exponentials, sum and gradient
 };
 
 // What the forward pass, the input gradient or the weight gradient of an op computes.

@@ -4,6 +4,7 @@
 
 #include "graph/fuse.h"
 #include "graph/model_graphs.h"
+#include "graph/param_table.h"
 #include "graph/place.h"
 #include "graph/stack.h"
 #include "graph/work.h"
@@ -76,6 +77,26 @@ TEST(OpWork, RanksTogetherDoTheFlopsOfTheModel) {
       }
     }
   }
+}
+
+// A frozen matrix has no dW, so it counts 4 per weight; an adapter counts 6 per number. What W
+// computes again counts for no model.
+TEST(OpWork, AdaptersCountSixPerNumberAndFrozenMatricesFourPerWeight) {
+  ModelSpec model = small_model(ModelFamily::Llama);
+  const double base = model_flops_per_token(model).matmul;
+  model.lora_rank = 4;
+  model.lora_scale = 2.0;
+  model.lora_targets = *parse_lora_targets("q,v,down");
+  const double C = 64.0, kv = 32.0, F = double(model.d_ff), r = 4.0;
+  const double numbers = 2.0 * r * ((C + C) + (C + kv) + (F + C));
+  EXPECT_DOUBLE_EQ(double(num_trained_params(model)), numbers);
+  EXPECT_DOUBLE_EQ(model_flops_per_token(model).matmul, base * 4.0 / 6.0 + 6.0 * numbers);
+  const Graph placed = place(stack(layer_graph(model, 0)), {});
+  const auto works = op_works(placed, shard_model(model, {}), {});
+  const double again = 2.0 * numbers / 2.0 * double(model.seq_len);
+  EXPECT_DOUBLE_EQ(
+      product_flops(works),
+      flops_per_token(layer_graph(model, 0), model).matmul * double(model.seq_len) + again);
 }
 
 // Fusing kernels leaves products as they are, and only saves reads and writes.

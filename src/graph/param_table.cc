@@ -16,9 +16,11 @@ std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
                                 const ModelShard& shard) {
   std::vector<ParamSpec> table;
   for_each_param(model, stage, shard, [&](int unit, const Graph& graph, const Param& param) {
+    const bool is_of_layer = graph.unit.starts_with("layers.");
     table.push_back({full_name(graph, param), shape_of(param, model, shard), param.init,
                      param.stddev, param.value, param.is_matrix(), param.adjoins_previous,
-                     param.balance_rate, param.expert, unit, param.name == kTokenTable});
+                     param.balance_rate, param.expert, unit, param.name == kTokenTable,
+                     is_of_layer && param.is_matrix(), param.is_trained, param.is_adapter});
   });
   return table;
 }
@@ -43,6 +45,14 @@ int64_t num_params(const ModelSpec& model) {
   int64_t total = 0;
   for (const ParamSpec& param : param_table(model, whole_model(model))) {
     total += param.shape.num_elements();
+  }
+  return total;
+}
+
+int64_t num_trained_params(const ModelSpec& model) {
+  int64_t total = 0;
+  for (const ParamSpec& param : param_table(model, whole_model(model))) {
+    if (param.is_trained) total += param.shape.num_elements();
   }
   return total;
 }

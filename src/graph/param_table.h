@@ -23,6 +23,9 @@ struct ParamSpec {
   int64_t expert = -1;            // as Param
   int unit = 0;                   // of the stage
   bool is_table = false;          // the token table, which the head may use too
+  bool is_hidden_matrix = false;  // a matrix of a layer, not of the embedding or the head
+  bool is_trained = true;         // as Param
+  bool is_adapter = false;        // as Param
 };
 
 // "layers.3.attn.wq"; what belongs to the embedding or the head has its full name already.
@@ -36,6 +39,8 @@ std::vector<ParamSpec> local_param_table(const ModelSpec& model, const StageSpec
                                          const StageShape& shape);
 
 int64_t num_params(const ModelSpec& model);
+// Those whose gradients are computed: all, or adapters alone.
+int64_t num_trained_params(const ModelSpec& model);
 // Those that one token meets: all but the experts that it does not visit.
 int64_t num_active_params(const ModelSpec& model);
 

@@ -15,8 +15,14 @@ bool stacks_on(const Op& first, const Op& op) {
          module_of(first) == module_of(op);
 }
 
-// Parameters of the joined op, matrices first, take the places that its parameters had.
+// Parameters of the joined op, matrices first, take the places that its parameters had. Adapters
+// stay where they are.
 void bring_together(Graph& graph, Op& joined) {
+  const auto adapters =
+      std::stable_partition(joined.params.begin(), joined.params.end(),
+                            [&](ParamId id) { return !graph.params[size_t(id)].is_adapter; });
+  const std::vector<ParamId> of_adapters(adapters, joined.params.end());
+  joined.params.erase(adapters, joined.params.end());
   std::stable_partition(joined.params.begin(), joined.params.end(),
                         [&](ParamId id) { return graph.params[size_t(id)].is_matrix(); });
   std::vector<ParamId> places = joined.params;
@@ -30,6 +36,7 @@ void bring_together(Graph& graph, Op& joined) {
   for (size_t i = 0; i < places.size(); ++i)
     graph.params[size_t(places[i])] = std::move(ordered[i]);
   joined.params = std::move(places);
+  joined.params.insert(joined.params.end(), of_adapters.begin(), of_adapters.end());
 }
 
 }  // namespace
@@ -44,6 +51,10 @@ Graph stack(Graph graph) {
       continue;
     }
     first->params.insert(first->params.end(), op.params.begin(), op.params.end());
+    for (Adapter adapter : op.adapters) {
+      adapter.output += first->outputs.size();
+      first->adapters.push_back(adapter);
+    }
     first->outputs.insert(first->outputs.end(), op.outputs.begin(), op.outputs.end());
   }
   for (Op& op : ops) {

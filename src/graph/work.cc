@@ -7,27 +7,59 @@
 
 namespace trireme {
 
-std::vector<ModelFlops> forward_flops(const Graph& unit, ModelSpec model) {
-  // Every token visits top_k experts. With as many sequences as experts, all experts have equally
-  // many visits, and every number below is a whole one.
-  model.capacity_factor = 0.0;
-  const StageShape shape{.micro_sequences = std::max<int64_t>(1, model.experts)};
-  const double tokens = double(shape.micro_sequences) * double(model.seq_len);
+namespace {
+
+// Every token visits top_k experts. With as many sequences as experts, all experts have equally
+// many visits, and every number below is a whole one.
+class EvenVisits {
+ public:
+  EvenVisits(const Graph& unit, ModelSpec model)
+      : tokens_(double(std::max<int64_t>(1, model.experts)) * double(model.seq_len)) {
+    model.capacity_factor = 0.0;
+    const StageShape shape{.micro_sequences = std::max<int64_t>(1, model.experts)};
+    works_ = op_works(unit, shard_model(model, shape), shape);
+  }
+
+  const std::vector<OpWork>& works() const { return works_; }
+  double of_token(const HalfWork& half) const {
+    double flops = 0.0;
+    for (const Product& product : half.products) {
+      if (!product.is_again) flops += product.flops() / tokens_;
+    }
+    return flops;
+  }
+  double of_token(const AttentionWork& attention) const {
+    return attention.forward_flops() / tokens_;
+  }
+
+ private:
+  double tokens_;
+  std::vector<OpWork> works_;
+};
+
+}  // namespace
+
+std::vector<ModelFlops> forward_flops(const Graph& unit, const ModelSpec& model) {
+  const EvenVisits visits(unit, model);
   std::vector<ModelFlops> flops;
-  for (const OpWork& work : op_works(unit, shard_model(model, shape), shape)) {
+  for (const OpWork& work : visits.works()) {
     ModelFlops& of_op = flops.emplace_back();
-    for (const Product& product : work.forward.products) of_op.matmul += product.flops() / tokens;
-    if (work.attention) of_op.attention = work.attention->forward_flops() / tokens;
+    of_op.matmul = visits.of_token(work.forward);
+    if (work.attention) of_op.attention = visits.of_token(*work.attention);
   }
   return flops;
 }
 
-// dX and dW take as many FLOPs as the forward pass each.
+// Beside the forward pass dX, and dW of what is trained. dX of attention takes twice as many as its
+// forward pass.
 ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
+  const EvenVisits visits(unit, model);
   ModelFlops all;
-  for (const ModelFlops& of_op : forward_flops(unit, model)) {
-    all.matmul += 3.0 * of_op.matmul;
-    all.attention += 3.0 * of_op.attention;
+  for (const OpWork& work : visits.works()) {
+    for (const HalfWork* half : {&work.forward, &work.input_grad, &work.weight_grad}) {
+      all.matmul += visits.of_token(*half);
+    }
+    if (work.attention) all.attention += 3.0 * visits.of_token(*work.attention);
   }
   return all;
 }

@@ -10,12 +10,13 @@ namespace trireme {
 // Floating-point operations per token, of a training step (forward, dX and dW; no recomputation)
 // where nothing else is said.
 struct ModelFlops {
-  double matmul = 0.0;     // 6 per weight of every matrix that multiplies, the head included
+  // 6 per weight of every matrix that multiplies, the head included; 4 where it is frozen.
+  double matmul = 0.0;
   double attention = 0.0;  // causal: a query meets (seq_len + 1) / 2 keys on average
   double total() const { return matmul + attention; }
 };
 // [op] those of the forward pass alone, whether the graph is fused or not.
-std::vector<ModelFlops> forward_flops(const Graph& unit, ModelSpec model);
+std::vector<ModelFlops> forward_flops(const Graph& unit, const ModelSpec& model);
 ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model);
 ModelFlops model_flops_per_token(const ModelSpec& model);
 

@@ -8,20 +8,9 @@
 namespace trireme {
 namespace {
 
-// The unit of a gradient. Behind the gradients of all parameters stands that of the second use of a
-// tied one, which is the head's.
-int unit_of_grad(const StageSpec& stage, const std::vector<ParamSpec>& params, size_t grad) {
-  return grad < params.size() ? params[grad].unit : num_units(stage) - 1;
-}
-
-// Whether a gradient is one of the token table's.
-bool is_of_table(const std::vector<ParamSpec>& params, size_t grad) {
-  return grad >= params.size() || params[grad].is_table;
-}
-
 int64_t num_blocks(const Bucket& bucket) {
   int64_t blocks = 0;
-  for (const BucketTensor& tensor : bucket.tensors) blocks += num_norm_chunks(tensor.num_elements);
+  for (const BucketTensor& tensor : bucket.tensors) blocks += tensor.blocks;
   return blocks;
 }
 
@@ -34,12 +23,17 @@ struct Border {
 Border border_before(const Bucket& bucket, int64_t block) {
   Border border;
   for (; border.tensor < bucket.tensors.size(); ++border.tensor) {
-    const int64_t blocks = num_norm_chunks(bucket.tensors[border.tensor].num_elements);
-    if (block < blocks) {
-      border.first = block * kNormChunk;
+    const BucketTensor& tensor = bucket.tensors[border.tensor];
+    if (block >= tensor.blocks) {
+      block -= tensor.blocks;
+      continue;
+    }
+    if (tensor.is_whole) {
+      if (block > 0 && bucket.rounds_up) ++border.tensor;
       return border;
     }
-    block -= blocks;
+    border.first = block * num_norm_chunks(tensor.num_elements) / tensor.blocks * kNormChunk;
+    return border;
   }
   return border;
 }
@@ -64,10 +58,28 @@ Shard ranges_of(const Bucket& bucket, const Borders& borders) {
     return TableRange{first, place(borders.to, begin, end) - first};
   };
   Shard shard;
-  shard.grads = range(&BucketTensor::grad_begin, bucket.grads().end());
+  const TableRange grads = bucket.grads();
+  if (grads.count > 0) shard.grads = range(&BucketTensor::grad_begin, grads.end());
   const TableRange params = bucket.params();
   if (params.count > 0) shard.params = range(&BucketTensor::param_begin, params.end());
   return shard;
+}
+
+bool is_trained(const BucketTensor& tensor) { return tensor.grad_begin >= 0; }
+
+// A parameter, or the second use of a tied one.
+BucketTensor bucket_tensor(const std::string& name, const StageTables& tables) {
+  BucketTensor tensor{.name = name};
+  const auto place = [&](const TensorTable& table, int64_t& begin) {
+    if (!table.contains(name)) return;
+    const TensorSpec& found = table.at(name);
+    tensor.num_elements = found.shape.num_elements();
+    begin = found.offset / size_of(found.dtype);
+  };
+  place(tables.params, tensor.param_begin);
+  place(tables.grads, tensor.grad_begin);
+  tensor.blocks = num_norm_chunks(tensor.num_elements);
+  return tensor;
 }
 
 }  // namespace
@@ -77,6 +89,7 @@ int num_units(const StageSpec& stage) {
 }
 
 TableRange Bucket::grads() const {
+  if (tensors.front().grad_begin < 0) return {};
   const BucketTensor& last = tensors.back();
   const int64_t begin = tensors.front().grad_begin;
   return {begin, last.grad_begin + last.num_elements - begin};
@@ -105,11 +118,22 @@ Shard shard_of(const Bucket& bucket, int degree, int index) {
   return shard;
 }
 
+std::vector<int64_t> numbers_of(const Bucket& bucket) {
+  std::vector<int64_t> numbers = {bucket.is_of_experts, bucket.rounds_up, bucket.params().count,
+                                  bucket.grads().count};
+  for (const BucketTensor& tensor : bucket.tensors) {
+    numbers.insert(numbers.end(), {tensor.num_elements, tensor.blocks, tensor.is_whole});
+  }
+  return numbers;
+}
+
 std::vector<UnitGroup> unit_groups(const StageSpec& stage, const std::vector<ParamSpec>& params,
-                                   const TensorTable& grads, int64_t least_bytes) {
+                                   DType grad, bool has_second_use, int64_t least_bytes) {
   std::vector<int64_t> bytes(size_t(num_units(stage)), 0);
-  for (size_t i = 0; i < grads.tensors().size(); ++i) {
-    bytes[size_t(unit_of_grad(stage, params, i))] += grads.tensors()[i].bytes();
+  for (const ParamSpec& param : params) {
+    const int64_t of_param = param.shape.num_elements() * size_of(grad);
+    bytes[size_t(param.unit)] += of_param;
+    if (has_second_use && param.is_table) bytes.back() += of_param;
   }
   const bool first_is_apart = stage.has_embedding && stage.has_head;
   std::vector<UnitGroup> groups;
@@ -140,21 +164,22 @@ std::vector<Bucket> buckets_of(const StageSpec& stage, const std::vector<ParamSp
   }
   std::vector<Bucket> buckets;
   bool previous_is_table = false;
-  const std::vector<TensorSpec>& grads = tables.grads.tensors();
-  for (size_t i = 0; i < grads.size(); ++i) {
-    const TensorSpec& grad = grads[i];
-    const bool is_of_expert = i < params.size() && params[i].expert >= 0;
-    const int unit = first_unit_of[size_t(unit_of_grad(stage, params, i))];
-    const bool begins = buckets.empty() || buckets.back().unit != unit || previous_is_table ||
-                        is_of_table(params, i) || buckets.back().is_of_experts != is_of_expert;
-    if (begins) buckets.push_back({unit, is_of_expert, {}});
-    BucketTensor tensor{grad.name, grad.shape.num_elements(), grad.offset / size_of(grad.dtype)};
-    if (tables.params.contains(grad.name)) {
-      const TensorSpec& param = tables.params.at(grad.name);
-      tensor.param_begin = param.offset / size_of(param.dtype);
-    }
+  const auto add = [&](BucketTensor tensor, int unit, bool is_table, bool is_of_expert) {
+    const int group = first_unit_of[size_t(unit)];
+    const bool begins = buckets.empty() || buckets.back().unit != group || previous_is_table ||
+                        is_table || buckets.back().is_of_experts != is_of_expert ||
+                        is_trained(buckets.back().tensors.back()) != is_trained(tensor);
+    if (begins) buckets.push_back({group, is_of_expert, {}});
     buckets.back().tensors.push_back(std::move(tensor));
-    previous_is_table = is_of_table(params, i);
+    previous_is_table = is_table;
+  };
+  for (const ParamSpec& param : params) {
+    add(bucket_tensor(param.name, tables), param.unit, param.is_table, param.expert >= 0);
+  }
+  // Behind the gradients of all parameters stands that of the second use of a tied one.
+  for (const TensorSpec& grad : tables.grads.tensors()) {
+    if (tables.params.contains(grad.name)) continue;
+    add(bucket_tensor(grad.name, tables), num_units(stage) - 1, true, false);
   }
   for (size_t i = 1; i < buckets.size(); ++i) {
     TRIREME_CHECK(buckets[i - 1].unit <= buckets[i].unit, "tables list units in order");

@@ -1,6 +1,8 @@
 #include "memory/chunk_tables.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/align.h"
 #include "base/check.h"
@@ -26,30 +28,35 @@ void place_shards(ChunkTables& chunk) {
     params_end = aligned_elements(params_end + placed.shard.params.count);
   }
   const DType dtype = chunk.tables.params.tensors().front().dtype;
-  chunk.grad_slot_bytes = chunk.zero.shards_grads() ? grads_end * size_of(chunk.grad_dtype())
+  chunk.grad_slot_bytes = chunk.zero.shards_grads() ? grads_end * size_of(chunk.grad_dtype)
                                                     : chunk.tables.grads.bytes();
   chunk.params_bytes =
       chunk.zero.shards_params() ? params_end * size_of(dtype) : chunk.tables.params.bytes();
 }
 
-void list_owned(ChunkTables& chunk) {
+std::unordered_map<std::string_view, const ParamSpec*> specs_by_name(const ChunkTables& chunk) {
+  std::unordered_map<std::string_view, const ParamSpec*> specs;
+  for (const ParamSpec& spec : chunk.params) specs.emplace(spec.name, &spec);
+  return specs;
+}
+
+void list_owned(ChunkTables& chunk, const OptimizerStateSpec& state) {
   chunk.owned.clear();
-  const auto spec_of = [&](const std::string& name) {
-    return std::find_if(chunk.params.begin(), chunk.params.end(),
-                        [&](const ParamSpec& param) { return param.name == name; });
-  };
+  const auto specs = specs_by_name(chunk);
   int64_t second_use = -1;
   for (const PlacedBucket& placed : chunk.buckets) {
     for (const ParamPiece& piece : placed.shard.pieces) {
       const auto tensor = std::find_if(placed.bucket.tensors.begin(), placed.bucket.tensors.end(),
                                        [&](const BucketTensor& t) { return t.name == piece.name; });
-      const int64_t grad =
-          placed.grad_storage + tensor->grad_begin + piece.first - placed.shard.grads.begin;
+      const int64_t grad = tensor->grad_begin < 0 ? -1
+                                                  : placed.grad_storage + tensor->grad_begin +
+                                                        piece.first - placed.shard.grads.begin;
       if (piece.name == kSecondUse) second_use = grad;
-      const auto spec = spec_of(piece.name);
-      if (spec == chunk.params.end()) continue;
+      const auto found = specs.find(piece.name);
+      if (found == specs.end()) continue;
+      const ParamSpec* const spec = found->second;
       OwnedParam owned{piece.name,
-                       size_t(spec - chunk.params.begin()),
+                       size_t(spec - chunk.params.data()),
                        piece.first,
                        piece.count,
                        spec->decay,
@@ -58,6 +65,8 @@ void list_owned(ChunkTables& chunk) {
                        grad};
       owned.param_begin =
           placed.param_storage + tensor->param_begin + piece.first - placed.shard.params.begin;
+      owned.is_frozen = trireme::is_frozen(*spec, state);
+      owned.takes_muon = !chunk.matrices.empty() && chunk.matrices[owned.param].rows > 0;
       chunk.owned.push_back(std::move(owned));
     }
   }
@@ -70,9 +79,12 @@ TensorTable owned_optimizer_table(const ChunkTables& chunk, DType compute,
                                   const OptimizerStateSpec& state) {
   std::vector<ParamSpec> parts;
   for (const OwnedParam& owned : chunk.owned) {
-    const Shape& held = chunk.params[owned.param].shape;
-    const bool is_whole = owned.count == held.num_elements();
-    parts.push_back({.name = owned.name, .shape = is_whole ? held : Shape{owned.count}});
+    const ParamSpec& spec = chunk.params[owned.param];
+    const bool is_whole = owned.count == spec.shape.num_elements();
+    parts.push_back({.name = owned.name,
+                     .shape = is_whole ? spec.shape : Shape{owned.count},
+                     .is_hidden_matrix = spec.is_hidden_matrix,
+                     .is_trained = spec.is_trained});
   }
   return optimizer_table(parts, compute, state);
 }
@@ -102,11 +114,65 @@ std::vector<ChunkTables::UnitRange> unit_ranges(const ChunkTables& chunk,
   return ranges;
 }
 
-// The gradients of the first tp rank, which has no smaller part of a parameter than any other.
-// Units are grouped by them, so that all tp ranks group alike.
-TensorTable largest_grads(const ModelSpec& model, const StageSpec& stage, StageShape shape) {
+// Returns [param] what each tp rank holds of the matrix, or an empty list if the optimizer is not
+// Muon.
+std::vector<WholeMatrix> whole_matrices(const ChunkTables& chunk, const ModelSpec& model,
+                                        StageShape shape) {
+  std::vector<WholeMatrix> matrices(chunk.params.size());
+  if (!shape.optimizer_state.muon) return {};
+  for (size_t p = 0; p < matrices.size(); ++p) {
+    if (!takes_muon(chunk.params[p], shape.optimizer_state)) continue;
+    const Shape& whole = chunk.layouts[p].global;
+    matrices[p] = {whole[0], whole[1], {}};
+  }
+  if (shape.tp == 1) return matrices;
+  for (shape.tp_rank = 0; shape.tp_rank < shape.tp; ++shape.tp_rank) {
+    const std::vector<ParamLayout> layouts = param_layouts(model, chunk.stage, shape);
+    for (size_t p = 0; p < matrices.size(); ++p) {
+      const ParamLayout& layout = layouts[p];
+      if (matrices[p].rows == 0 || layout.placement == Placement::invariant()) continue;
+      matrices[p].parts.push_back({layout.begin[0], layout.begin[1], layout.extent[0],
+                                   layout.extent[1], layout.is_first_copy});
+    }
+  }
+  return matrices;
+}
+
+// Marks the matrices of Muon, so that no border between shards cuts them: one dp rank updates the
+// whole of a matrix. All tp ranks must place the borders alike, but may hold parts of different
+// sizes, so the sizes of the whole matrices decide.
+void keep_matrices_whole(ChunkTables& chunk, const StageShape& shape) {
+  if (!shape.optimizer_state.muon) return;
+  const auto specs = specs_by_name(chunk);
+  bool rounds_up = false;
+  for (PlacedBucket& placed : chunk.buckets) {
+    bool has_matrix = false;
+    for (BucketTensor& tensor : placed.bucket.tensors) {
+      const auto found = specs.find(tensor.name);
+      if (found == specs.end()) continue;
+      const ParamSpec* const spec = found->second;
+      tensor.is_whole = takes_muon(*spec, shape.optimizer_state);
+      tensor.blocks =
+          num_norm_chunks(chunk.layouts[size_t(spec - chunk.params.data())].global.num_elements());
+      has_matrix = has_matrix || tensor.is_whole;
+    }
+    if (!has_matrix) {
+      for (BucketTensor& tensor : placed.bucket.tensors) {
+        tensor.blocks = num_norm_chunks(tensor.num_elements);
+      }
+      continue;
+    }
+    placed.bucket.rounds_up = rounds_up;
+    rounds_up = !rounds_up;
+  }
+}
+
+// What the first tp rank holds, which has no smaller part of a parameter than any other. Units are
+// grouped by it, so that all tp ranks group alike.
+std::vector<ParamSpec> largest_params(const ModelSpec& model, const StageSpec& stage,
+                                      StageShape shape) {
   shape.tp_rank = 0;
-  return stage_tables(model, stage, shape).grads;
+  return local_param_table(model, stage, shape);
 }
 
 }  // namespace
@@ -115,16 +181,19 @@ ChunkTables uncut_chunk(const ModelSpec& model, const StageSpec& stage, const St
                         int64_t bucket_bytes) {
   ChunkTables chunk;
   chunk.stage = stage;
+  chunk.grad_dtype = shape.grad;
   chunk.params = local_param_table(model, stage, shape);
   chunk.layouts = param_layouts(model, stage, shape);
   chunk.tables = stage_tables(model, stage, shape);
-  const bool is_largest = shape.tp_rank == 0;
-  chunk.groups = unit_groups(stage, chunk.params,
-                             is_largest ? chunk.tables.grads : largest_grads(model, stage, shape),
-                             bucket_bytes);
+  const bool has_second_use = chunk.tables.grads.contains(kSecondUse);
+  chunk.groups =
+      unit_groups(stage, shape.tp_rank == 0 ? chunk.params : largest_params(model, stage, shape),
+                  shape.grad, has_second_use, bucket_bytes);
   for (Bucket& bucket : buckets_of(stage, chunk.params, chunk.tables, chunk.groups)) {
     chunk.buckets.push_back({.bucket = std::move(bucket), .shard = {}});
   }
+  chunk.matrices = whole_matrices(chunk, model, shape);
+  keep_matrices_whole(chunk, shape);
   return chunk;
 }
 
@@ -153,8 +222,14 @@ void cut_shards(ChunkTables& chunk, const StageShape& shape, const ZeroShape& ze
                                   : shard_of(placed.bucket, own.num_holders(), own.index);
   }
   place_shards(chunk);
-  list_owned(chunk);
+  list_owned(chunk, shape.optimizer_state);
   chunk.tables.optimizer = owned_optimizer_table(chunk, shape.compute, shape.optimizer_state);
+}
+
+std::vector<int64_t> WholeMatrix::counts() const {
+  std::vector<int64_t> counts;
+  for (const Part& part : parts) counts.push_back(part.num_sent());
+  return counts;
 }
 
 bool stays_gathered(const ChunkTables& chunk, int unit) {

@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "base/units.h"
 #include "memory/memory_walk.h"
+#include "memory/newton_schulz_memory.h"
 #include "memory/slot_pool.h"
 
 namespace trireme {
@@ -122,8 +123,9 @@ std::string_view name_of(MemoryClass memory_class) {
 int64_t copies_bytes(const ChunkTables& chunk) {
   const DType compute = chunk.tables.params.tensors().front().dtype;
   int64_t bytes = chunk.tables.optimizer.bytes();
-  for (const OwnedParam& owned : chunk.owned)
-    bytes += aligned_bytes(owned.count * size_of(compute));
+  for (const OwnedParam& owned : chunk.owned) {
+    if (owned.has_grad()) bytes += aligned_bytes(owned.count * size_of(compute));
+  }
   return bytes;
 }
 
@@ -147,7 +149,7 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
                        const MemoryNeeds& needs) {
   MemoryPlan plan;
   plan.chunks.resize(needs.chunks.size());
-  int64_t scratch_bytes = 0;
+  int64_t scratch_bytes = 0, newton_schulz = 0;
   for (size_t c = 0; c < needs.chunks.size(); ++c) {
     const ChunkTables& chunk = *needs.chunks[c].chunk;
     const std::string suffix = needs.chunks.size() > 1 ? fmt::format(".{}", c) : "";
@@ -160,6 +162,7 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
                                                chunk.tables.optimizer.bytes());
     }
     scratch_bytes = std::max(scratch_bytes, chunk.tables.scratch.bytes());
+    newton_schulz = std::max(newton_schulz, newton_schulz_bytes(chunk));
     if (validates(program)) {
       plan.chunks[c].copies =
           add_region(plan, "copies" + suffix, MemoryClass::Optimizer, copies_bytes(chunk));
@@ -168,6 +171,9 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
   plan.scratch = add_permanent(plan, "scratch", MemoryClass::Scratch, scratch_bytes);
   plan.exchange = add_permanent(plan, "exchange", MemoryClass::Scratch, needs.exchange_bytes);
   plan.workspace = add_permanent(plan, "workspace", MemoryClass::Scratch, needs.workspace_bytes);
+  if (newton_schulz > 0) {
+    plan.newton_schulz = add_region(plan, "newton_schulz", MemoryClass::Scratch, newton_schulz);
+  }
   if (needs.snapshot_bytes > 0) {
     plan.snapshot = add_permanent(plan, "snapshot", MemoryClass::Snapshot, needs.snapshot_bytes);
   }

@@ -26,17 +26,17 @@ struct MemoryRegion {
 // What one model chunk needs beside its tables.
 struct ChunkMemoryNeeds {
   const ChunkTables* chunk = nullptr;
-  // Neighbouring stages on this very rank; -1: on another, or none.
+  // Chunks of this rank that hold the neighbouring stages; -1: another rank does, or none exists.
   int previous_chunk = -1;
   int next_chunk = -1;
 };
 
-// What a rank is to hold.
+// Sizes and counts from which the memory of a rank is planned.
 struct MemoryNeeds {
   std::vector<ChunkMemoryNeeds> chunks;
   int64_t workspace_bytes = 0;
   int64_t message_bytes = 0;   // an activation or its gradient between stages
-  int64_t exchange_bytes = 0;  // what the ranks tell each other in Step
+  int64_t exchange_bytes = 0;  // numbers that the ranks exchange in Step
   int num_ahead = 0;           // leading actions that also run before Validate, for the next step
   int num_unit_slots = 2;      // gathered or produced units at one time, where shards are stored
   int64_t snapshot_bytes = 0;  // buffer of a checkpoint that is written beside training; 0: none
@@ -52,7 +52,7 @@ struct SavedSlot {
 // What one action uses. Slots are indices into MemoryPlan's slot lists; -1: none.
 struct ActionMemory {
   int saved_slot = -1;
-  int input_slot = -1;  // F: the saved slot of the stage before, where it lies on this rank
+  int input_slot = -1;  // F: the saved slot of the previous stage, if it lies on this rank
   int weight_grad_slot = -1;
   int message_in = -1;   // B: the gradient of the chunk's output. RecvGrad: where it lands
   int message_out = -1;  // B: where the gradient of its input is put. SendGrad: what is sent
@@ -86,8 +86,9 @@ struct MemoryPlan : MemoryBytes {
   std::vector<int> permanent;  // live for the whole run
   std::vector<ChunkRegions> chunks;
   int scratch = -1, workspace = -1, exchange = -1;
-  int snapshot = -1;  // -1: every save waits for the disk
-  int moves = -1;     // -1: no checkpoints are kept in memory
+  int newton_schulz = -1;  // live in Step; -1: Muon updates no matrix of this rank
+  int snapshot = -1;       // -1: every save waits for the disk
+  int moves = -1;          // -1: no checkpoints are kept in memory
   std::vector<int> message_slots;
   std::vector<int> staging;                // buffers of pieces that lie in a file
   std::vector<ActionMemory> actions;       // one per action of the Program

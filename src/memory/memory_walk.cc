@@ -153,6 +153,10 @@ class Walk {
         for (const ChunkRegions& chunk : plan_.chunks) {
           if (validates_) memory.acquire.push_back(chunk.copies);
         }
+        if (plan_.newton_schulz >= 0) {
+          memory.acquire.push_back(plan_.newton_schulz);
+          memory.release.push_back(plan_.newton_schulz);
+        }
         if (offloads_to_come_ == 0 && !validates_) drop_gradients(memory);
         return;
       case ActionKind::Validate:

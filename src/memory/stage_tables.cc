@@ -1,6 +1,7 @@
 #include "memory/stage_tables.h"
 
 #include "base/check.h"
+#include "schema/param_patterns.h"
 
 namespace trireme {
 namespace {
@@ -50,15 +51,31 @@ void add_ends(StageTables& tables, const StageUnits& units, const TokenCounts& t
 
 }  // namespace
 
+bool is_frozen(const ParamSpec& param, const OptimizerStateSpec& state) {
+  return !param.is_trained || (!state.frozen.empty() && matches_any(state.frozen, param.name));
+}
+
+bool takes_muon(const ParamSpec& param, const OptimizerStateSpec& state) {
+  return state.muon && param.is_hidden_matrix && !is_frozen(param, state);
+}
+
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
                             const OptimizerStateSpec& state) {
   TensorTable table;
-  const auto add_all = [&](const std::string& prefix, DType dtype) {
-    for (const ParamSpec& param : params) table.add(prefix + param.name, param.shape, dtype);
+  const auto add = [&](const std::string& prefix, DType dtype, auto&& is_kept) {
+    for (const ParamSpec& param : params) {
+      if (is_kept(param)) table.add(prefix + param.name, param.shape, dtype);
+    }
   };
-  if (state.has_master(compute)) add_all("master/", DType::F32);
-  if (state.exp_avg) add_all("exp_avg/", state.moment);
-  if (state.exp_avg_sq) add_all("exp_avg_sq/", state.moment);
+  // What is never trained is its own master. Patterns may be taken back when a run resumes.
+  const auto has_master = [](const ParamSpec& param) { return param.is_trained; };
+  const auto trained = [&](const ParamSpec& param) { return !is_frozen(param, state); };
+  const auto has_second = [&](const ParamSpec& param) {
+    return trained(param) && !takes_muon(param, state);
+  };
+  if (state.has_master(compute)) add("master/", DType::F32, has_master);
+  if (state.exp_avg) add("exp_avg/", state.moment, trained);
+  if (state.exp_avg_sq) add("exp_avg_sq/", state.moment, has_second);
   return table;
 }
 
@@ -68,9 +85,10 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
   const std::vector<ParamSpec> params = local_param_table(model, stage, shape);
   for (const ParamSpec& param : params) {
     tables.params.add(param.name, param.shape, shape.compute, param.adjoins_previous);
+    if (!param.is_trained) continue;
     tables.grads.add(param.name, param.shape, shape.grad, param.adjoins_previous);
   }
-  const bool tied_here = model.tied_head && stage.has_embedding && stage.has_head;
+  const bool tied_here = model.trains_tied_table() && stage.has_embedding && stage.has_head;
   if (tied_here && shape.tied_use_apart) {
     tables.grads.add("embedding.tokens@head", Shape{shard.vocab_size, model.d_model}, shape.grad);
   }

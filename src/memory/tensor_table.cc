@@ -1,6 +1,6 @@
 #include "memory/tensor_table.h"
 
-#include <algorithm>
+#include <bit>
 #include <functional>
 
 #include "base/align.h"
@@ -15,9 +15,22 @@ void TensorTable::add(std::string name, Shape shape, DType dtype, bool adjoins_p
   push(std::move(tensor));
 }
 
+size_t TensorTable::slot_of(std::string_view name) const {
+  const size_t mask = slots_.size() - 1;
+  size_t slot = std::hash<std::string_view>{}(name)&mask;
+  while (slots_[slot] != kEmpty && tensors_[slots_[slot]].name != name) slot = (slot + 1) & mask;
+  return slot;
+}
+
+// If two tensors have one name, the first one is found.
 void TensorTable::push(TensorSpec tensor) {
-  hashes_.push_back(std::hash<std::string_view>{}(tensor.name));
   tensors_.push_back(std::move(tensor));
+  const bool is_full = 2 * tensors_.size() > slots_.size();
+  if (is_full) slots_.assign(std::bit_ceil(4 * tensors_.size()), kEmpty);
+  for (size_t i = is_full ? 0 : tensors_.size() - 1; i < tensors_.size(); ++i) {
+    uint32_t& slot = slots_[slot_of(tensors_[i].name)];
+    if (slot == kEmpty) slot = uint32_t(i);
+  }
 }
 
 void TensorTable::append(const std::string& prefix, const TensorTable& other) {
@@ -31,13 +44,9 @@ void TensorTable::append(const std::string& prefix, const TensorTable& other) {
 }
 
 const TensorSpec* TensorTable::find(std::string_view name) const {
-  const size_t hash = std::hash<std::string_view>{}(name);
-  for (auto at = hashes_.begin(); (at = std::find(at, hashes_.end(), hash)) != hashes_.end();
-       ++at) {
-    const TensorSpec& tensor = tensors_[size_t(at - hashes_.begin())];
-    if (tensor.name == name) return &tensor;
-  }
-  return nullptr;
+  if (slots_.empty()) return nullptr;
+  const uint32_t index = slots_[slot_of(name)];
+  return index == kEmpty ? nullptr : &tensors_[index];
 }
 
 const TensorSpec& TensorTable::at(std::string_view name) const {

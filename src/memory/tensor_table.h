@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,10 +34,15 @@ class TensorTable {
   int64_t bytes() const;  // with alignment
 
  private:
+  static constexpr uint32_t kEmpty = UINT32_MAX;
   const TensorSpec* find(std::string_view name) const;
+  // Returns the slot of the tensor with this name, or the free slot that it would get.
+  size_t slot_of(std::string_view name) const;
   void push(TensorSpec tensor);
   std::vector<TensorSpec> tensors_;
-  std::vector<size_t> hashes_;  // of their names: every name that is added is looked for
+  // A hash table of indices into tensors_, at most half full. Adding a name searches for it first,
+  // and the largest models have ten thousand tensors.
+  std::vector<uint32_t> slots_;
   int64_t end_ = 0;
 };
 

@@ -248,7 +248,7 @@ class UnitPlanner {
     m.dropped_grad = m.gathered_grad = m.all_output_grads;
     if (op.leave) flow_back_over_edge(op, m);
     if (op.addend >= 0) grads_[size_t(op.addend)] = m.gathered_grad;
-    if (has_weight_grad(op)) read_by_weights_.insert(m.gathered_grad.tensor);
+    if (has_weight_grad(graph_, op)) read_by_weights_.insert(m.gathered_grad.tensor);
     m.input_grads.resize(op.inputs.size());
     switch (op.kind) {
       case OpKind::CrossEntropy:  // computed in F

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "graph/all_passes.h"
 #include "graph/model_graphs.h"
+#include "nn/adapter.h"
 #include "nn/cached_attention.h"
 #include "nn/rope_table.h"
 
@@ -67,6 +68,7 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
   if (const TensorRef cos_SD = frame.find("rope.cos_SD")) {
     fill_rope_table(model_, cos_SD, frame.at("rope.sin_SD"));
   }
+  if (const TensorRef scale_r = frame.find(kAdapterScale)) fill_adapter_scale(model_, scale_r);
   bind_units(units, params);
   const bool has_head_ops = !units.kinds.back().graph.ops.empty();
   const Graph head = head_graph(model);

@@ -53,9 +53,14 @@ void init_params(Ctx& ctx, const std::vector<ParamSpec>& params, const Frame& pa
   for (size_t i = 0; i < params.size(); ++i) {
     const TensorRef param_N = flat(param_frame.at(params[i].name));
     const TensorRef master = optimizer_state.find("master/" + params[i].name);
-    init_param(ctx, params[i], layouts.empty() ? nullptr : &layouts[i], 0,
-               master ? flat(master) : param_N, seed);
-    if (master) ctx.kernels.convert(ctx.stream, {flat(master), param_N});
+    std::vector<float> values;  // of a narrow parameter without a master
+    TensorRef in_f32 = master ? flat(master) : param_N;
+    if (in_f32.dtype != DType::F32) {
+      values.resize(size_t(param_N.num_elements()));
+      in_f32 = {values.data(), DType::F32, param_N.shape};
+    }
+    init_param(ctx, params[i], layouts.empty() ? nullptr : &layouts[i], 0, in_f32, seed);
+    if (in_f32.data != param_N.data) ctx.kernels.convert(ctx.stream, {in_f32, param_N});
   }
 }
 

@@ -26,14 +26,41 @@ Status check_sampling(const SamplingOptions& options) {
         ErrorKind::Usage,
         fmt::format("top-p {} is no probability above 0: 1 keeps all tokens", options.top_p)};
   }
+  if (!(options.repeat_penalty > 0.0 && std::isfinite(options.repeat_penalty))) {
+    return usage(fmt::format(
+        "a repeat penalty of {} is not above 0: 1 changes nothing, 1.1 makes repeats less likely",
+        options.repeat_penalty));
+  }
   return Done{};
 }
 
 TokenSampler::TokenSampler(const SamplingOptions& options, int64_t vocab_size)
-    : options_(options), order_(vocab_size), probabilities_(vocab_size) {}
+    : options_(options), order_(vocab_size), probabilities_(vocab_size) {
+  if (options.repeat_penalty != 1.0) penalized_.resize(size_t(vocab_size));
+}
+
+void TokenSampler::note(std::span<const int32_t> tokens) {
+  if (penalized_.empty()) return;
+  recent_.insert(recent_.end(), tokens.begin(), tokens.end());
+  const int64_t surplus = int64_t(recent_.size()) - kRepeatTokens;
+  if (surplus > 0) recent_.erase(recent_.begin(), recent_.begin() + surplus);
+}
+
+// A token that occurs several times is penalized once.
+std::span<const float> TokenSampler::penalized(std::span<const float> logits) {
+  if (penalized_.empty()) return logits;
+  std::copy(logits.begin(), logits.end(), penalized_.begin());
+  const auto penalty = float(options_.repeat_penalty);
+  for (const int32_t token : recent_) {
+    if (token < 0 || size_t(token) >= logits.size()) continue;
+    const float logit = logits[size_t(token)];
+    penalized_[size_t(token)] = logit > 0.0f ? logit / penalty : logit * penalty;
+  }
+  return penalized_;
+}
 
 int32_t TokenSampler::sample(std::span<const float> logits, uint64_t position) {
-  logits = logits.first(order_.size());
+  logits = penalized(logits.first(order_.size()));
   if (options_.temperature <= 0.0) {
     return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }

@@ -35,6 +35,23 @@ TEST(TokenSampler, DrawsAsOftenAsTheModelSays) {
   EXPECT_NEAR(drawn[2], 5000, 150);
 }
 
+// Only the last kRepeatTokens count, a token that came twice counts once, and 1 changes nothing.
+TEST(TokenSampler, AnAppliedPenaltyMakesTheLastTokensLessLikely) {
+  const std::vector<float> logits = {3.0f, 2.0f, -1.0f, -1.9f};
+  const auto likeliest = [&](double penalty, const std::vector<int32_t>& context) {
+    TokenSampler sampler({.temperature = 0.0, .repeat_penalty = penalty}, 4);
+    sampler.note(context);
+    return sampler.sample(logits, 0);
+  };
+  EXPECT_EQ(likeliest(1.0, {0, 0}), 0);
+  EXPECT_EQ(likeliest(1.4, {0, 0}), 0);
+  EXPECT_EQ(likeliest(2.0, {0}), 1);
+  EXPECT_EQ(likeliest(100.0, {0, 1, 2}), 0);  // -1 becomes -100, and 3 only 0.03
+  std::vector<int32_t> long_ago(size_t(kRepeatTokens), 3);
+  long_ago.insert(long_ago.begin(), 0);
+  EXPECT_EQ(likeliest(2.0, long_ago), 0);
+}
+
 TEST(TokenSampler, RefusesOptionsThatMeanNothing) {
   EXPECT_TRUE(check_sampling({}).ok());
   EXPECT_TRUE(check_sampling({.temperature = 0.0, .top_k = 5, .top_p = 0.01}).ok());
@@ -42,7 +59,8 @@ TEST(TokenSampler, RefusesOptionsThatMeanNothing) {
   for (const SamplingOptions& options :
        {SamplingOptions{.temperature = -1.0}, SamplingOptions{.temperature = nan},
         SamplingOptions{.top_k = -1}, SamplingOptions{.top_p = 0.0}, SamplingOptions{.top_p = 2.0},
-        SamplingOptions{.top_p = nan}}) {
+        SamplingOptions{.top_p = nan}, SamplingOptions{.repeat_penalty = 0.0},
+        SamplingOptions{.repeat_penalty = nan}}) {
     EXPECT_FALSE(check_sampling(options).ok());
   }
 }

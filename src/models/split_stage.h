@@ -89,7 +89,8 @@ inline std::vector<GradAddends::Part> addends_of(const std::vector<ParamLayout>&
                                                  const Frame& grads) {
   std::vector<GradAddends::Part> parts;
   for (const ParamLayout& layout : layouts) {
-    const TensorRef grad = grads.at(layout.name);
+    const TensorRef grad = grads.find(layout.name);
+    if (!grad) continue;  // never trained
     parts.push_back({layout.grad_addends, {grad.data, grad.dtype, Shape{grad.num_elements()}}});
   }
   return parts;
@@ -123,6 +124,7 @@ inline Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int
     const size_t cp_rank = size_t(groups.coords().cp);
     for (const ParamLayout& layout : stage.layouts()) {
       params[cp_rank].add(layout, values_of(stage.params().at(layout.name)));
+      if (!stage.grads().contains(layout.name)) continue;  // never trained
       grads[cp_rank].add(layout, stage.grad(layout.name));
     }
   });

@@ -119,5 +119,10 @@ std::span<const float> Stage::losses(int saved_slot) const {
   if (!loss_T) return {};
   return {loss_T.as<float>(), size_t(loss_T.num_elements())};
 }
+std::span<const float> Stage::hits(int saved_slot) const {
+  const TensorRef hit_T = saved_tensor("head.sum_T", saved_slot);
+  if (!hit_T) return {};
+  return {hit_T.as<float>(), size_t(hit_T.num_elements())};
+}
 
 }  // namespace trireme

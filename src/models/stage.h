@@ -70,6 +70,8 @@ class Stage {
   std::span<int32_t> tokens(int saved_slot) const;
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
+  // After a forward pass without training: 1 for a token that was predicted (CrossEntropyArgs).
+  std::span<const float> hits(int saved_slot) const;
 
   // Returns the experts that the tokens of a unit visit. It is empty if the unit has no experts.
   Route route(int saved_slot, int unit) const;
@@ -95,6 +97,7 @@ class Stage {
     RouteAt route;
   };
 
+  void fill_constants(const Frame& scratch) const;
   void bind_units(const StageUnits& units, const StageMemory& memory, uint64_t seed);
   static void order_calls(const UnitKind& kind, bool is_first, Unit& unit);
   void run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const std::vector<Call>& calls,

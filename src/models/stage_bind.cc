@@ -3,6 +3,7 @@
 
 #include "graph/backward_reads.h"
 #include "models/stage.h"
+#include "nn/adapter.h"
 #include "nn/rope_table.h"
 
 namespace trireme {
@@ -10,7 +11,7 @@ namespace {
 
 // The redistribution whose result W of `op` reads, or -1. What it gathers is not stored.
 int gathering_of(const Graph& graph, const Op& op) {
-  if (!has_weight_grad(op)) return -1;
+  if (!has_weight_grad(graph, op)) return -1;
   for (const ValueId input : op.inputs) {
     const Op* made_by = producer_of(graph, input);
     if (made_by != nullptr && made_by->kind == OpKind::Redistribute) {
@@ -27,9 +28,7 @@ Stage::Stage(const ModelSpec& model, const StageSpec& stage, const StageShape& s
     : model_(shard_model(model, shape)), shape_(shape), tables_(tables), memory_(memory) {
   const StageUnits units = stage_units(model, stage, shape);
   const Frame scratch(tables_.scratch, memory.scratch);
-  if (const TensorRef cos_SD = scratch.find("rope.cos_SD")) {
-    fill_rope_table(model_, cos_SD, scratch.at("rope.sin_SD"));
-  }
+  fill_constants(scratch);
   bind_units(units, memory, seed);
   const StageUnit& first = units.units[stage.has_embedding ? 1 : 0];
   input_TC_ = residual_at(first.input);
@@ -37,6 +36,13 @@ Stage::Stage(const ModelSpec& model, const StageSpec& stage, const StageShape& s
   const StageUnit& last = units.units[units.units.size() - (stage.has_head ? 2 : 1)];
   output_TC_ = residual_at(last.output);
   output_grad_TC_ = residual_at(last.output_grad);
+}
+
+void Stage::fill_constants(const Frame& scratch) const {
+  if (const TensorRef cos_SD = scratch.find("rope.cos_SD")) {
+    fill_rope_table(model_, cos_SD, scratch.at("rope.sin_SD"));
+  }
+  if (const TensorRef scale_r = scratch.find(kAdapterScale)) fill_adapter_scale(model_, scale_r);
 }
 
 void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint64_t seed) {
@@ -76,11 +82,12 @@ void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
     if (kind.kept.runs_again[size_t(op)]) unit.again.push_back({op, OpHalf::Forward});
   }
   auto& [whole, input, weight] = unit.backward;
+  if (is_first && !has_weight_grad(kind.graph)) return;  // nobody reads its gradients
   int gathered = -1;
   for (int op = num_ops; op-- > 0;) {
     input.push_back({op, OpHalf::InputGrad});
     whole.push_back({op, OpHalf::InputGrad});
-    const bool has_weights = has_weight_grad(ops[size_t(op)]);
+    const bool has_weights = has_weight_grad(kind.graph, ops[size_t(op)]);
     if (has_weights && gather(op) < 0) whole.push_back({op, OpHalf::WeightGrad});
     if (has_weights) {
       if (gather(op) >= 0 && gather(op) != std::exchange(gathered, gather(op))) {

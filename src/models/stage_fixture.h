@@ -1,12 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/element.h"
 #include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
 #include "memory/bucket.h"
@@ -86,6 +88,12 @@ inline ModelSpec model_of(const std::string& name) {
     config.activation = ActivationChoice::GeluErf;
     config.embedding_norm = true;
   }
+  if (name.find("lora") != std::string::npos) {
+    config.lora_rank = 3;
+    config.lora_alpha = 4.5;
+    if (name.starts_with("moe")) config.lora_targets = "q,v,o";
+    if (name.starts_with("parallel")) config.lora_targets = "o,up";
+  }
   return *resolve_model(config, 0);
 }
 
@@ -103,7 +111,11 @@ inline const char* const kModels[] = {"gpt2_tied",
                                       "parallel_dropout",
                                       "moe_parallel",
                                       "scaled",
-                                      "scaled_dropout"};
+                                      "scaled_dropout",
+                                      "gpt2_dropout_lora_tied",
+                                      "llama_lora",
+                                      "moe_lora",
+                                      "parallel_lora"};
 
 class TestStage;
 
@@ -165,6 +177,7 @@ class TestStage {
         stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
     init_params(ctx_, local_param_table(model, whole_model(model), shape_), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), kSeed, layouts_);
+    for (const ParamLayout& layout : layouts_) fill_adapter(layout);
     if (way_.change) way_.change(*this);
     for (int64_t i = 0; i < num_tokens(); ++i) {
       const int64_t t = whole_token(i);
@@ -239,6 +252,17 @@ class TestStage {
 
  private:
   static constexpr uint64_t kSeed = 5;
+
+  // An adapter begins with zeros, which would hide half of what it computes.
+  void fill_adapter(const ParamLayout& layout) {
+    if (!layout.name.ends_with(".lora_b")) return;
+    const TensorRef b = params().at(layout.name);
+    const BoxElements box = box_elements(layout);
+    for (int64_t i = 0; i < b.num_elements(); ++i) {
+      const double whole = double(box.in_whole(i));
+      write_element(b.data, b.dtype, i, 0.2 * std::sin(whole * 0.7 + double(layout.name.size())));
+    }
+  }
 
   static Tensor memory(const TensorTable& table) {
     Tensor tensor(DType::U8, Shape{std::max<int64_t>(64, table.bytes())});

@@ -74,7 +74,8 @@ Traffic difference(const Traffic& after, const Traffic& before) {
 
 // What the layers do move is what the flow of the stage, which is checked, says that they move.
 TEST(TensorParallel, TrafficIsThePredictedToTheByte) {
-  for (const char* name : {"gpt2_dropout_tied", "llama", "microgpt"}) {
+  for (const char* name : {"gpt2_dropout_tied", "llama", "microgpt", "scaled",
+                           "gpt2_dropout_lora_tied", "parallel_lora"}) {
     const ModelSpec model = model_of(name);
     for (const int tp : {1, 2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
@@ -145,7 +146,8 @@ TEST(TensorParallel, OneRankWithItsSequenceInOnePartHasTheSameBits) {
 TEST(TensorParallel, InSlicesEveryRankLeavesTheBitsOfOne) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
-    if (model.has_experts() || model.parallel_block) continue;  // refused in this mode
+    const bool is_refused = model.has_experts() || model.parallel_block || model.has_adapters();
+    if (is_refused) continue;  // in this mode
     const int slices = most_slices(model);
     EXPECT_GE(slices, 2) << name;
     for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {

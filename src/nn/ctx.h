@@ -6,15 +6,18 @@
 
 namespace trireme {
 
+class ProductCheck;
+
 // What every layer call needs: where kernels run, which they are, and the ranks that share the
 // layer.
 struct Ctx {
   Stream& stream;
   const KernelTable& kernels;
   Group& tp;
-  Group& cp;                // that share the sequences
-  Group& ep;                // that share the experts
-  float loss_scale = 1.0f;  // of all activations' and parameters' gradients
+  Group& cp;                         // that share the sequences
+  Group& ep;                         // that share the experts
+  float loss_scale = 1.0f;           // of all activations' and parameters' gradients
+  ProductCheck* products = nullptr;  // checks every product (nn/product.h); null: none is checked
 };
 
 // Which samples a micro-batch holds, for everything that is keyed by sample.

@@ -1,17 +1,19 @@
 #include "nn/linear.h"
 
+#include "nn/product.h"
+
 namespace trireme {
 
 void Linear::forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residual_TF) const {
   const int64_t width = x_TC.cols / over_x.num_slices();
   over_x(ctx, y_TF, [&](int slice, const MatrixRef& addend_TF) {
     const bool is_first = slice == 0;
-    ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
-                                    .a = cols_of(x_TC, slice * width, width),
-                                    .b = cols_of(params.w_FC, slice * width, width),
-                                    .c = addend_TF,
-                                    .bias_N = is_first ? params.b_F : TensorRef{},
-                                    .residual_MN = is_first ? residual_TF : MatrixRef{}});
+    multiply(ctx, {.form = MatmulForm::NT,
+                   .a = cols_of(x_TC, slice * width, width),
+                   .b = cols_of(params.w_FC, slice * width, width),
+                   .c = addend_TF,
+                   .bias_N = is_first ? params.b_F : TensorRef{},
+                   .residual_MN = is_first ? residual_TF : MatrixRef{}});
   });
 }
 
@@ -23,11 +25,11 @@ void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC, MatrixRe
     for (const int64_t cols : blocks[0] > 0 ? blocks : all) {
       if (cols == 0) break;
       const int64_t width = cols / over_y.num_slices(), first = begin + slice * width;
-      ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
-                                      .a = cols_of(dy_TF, first, width),
-                                      .b = rows_of(params.w_FC, first, width),
-                                      .c = of_slice_TC,
-                                      .residual_MN = begin > 0 ? of_slice_TC : before});
+      multiply(ctx, {.form = MatmulForm::NN,
+                     .a = cols_of(dy_TF, first, width),
+                     .b = rows_of(params.w_FC, first, width),
+                     .c = of_slice_TC,
+                     .residual_MN = begin > 0 ? of_slice_TC : before});
       begin += cols;
     }
   });
@@ -35,8 +37,7 @@ void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC, MatrixRe
 
 void Linear::backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, const Params& grads,
                              Write write) {
-  ctx.kernels.matmul(
-      ctx.stream, {.form = MatmulForm::TN, .a = dy_TF, .b = x_TC, .c = grads.w_FC, .write = write});
+  multiply(ctx, {.form = MatmulForm::TN, .a = dy_TF, .b = x_TC, .c = grads.w_FC, .write = write});
   if (grads.b_F) ctx.kernels.column_sum(ctx.stream, {dy_TF, grads.b_F, write});
 }
 

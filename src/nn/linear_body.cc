@@ -30,6 +30,7 @@ Linear linear_of(const OpBinding& b) {
 LinearBody::LinearBody(const OpBinding& b)
     : model_(b.model()),
       linear_(linear_of(b)),
+      adapters_(b),
       sum_(SumOnResidual::bind(b)),
       enter_(b.op().enter),
       enter_edge_{b.model().residual, enter_ && enter_->in_pieces, sum_.edge.sum_RC},
@@ -45,11 +46,22 @@ LinearBody::LinearBody(const OpBinding& b)
       dw_FC_(b.weight_grad()),
       db_F_(b.vector_grad()) {}
 
-// Rows of y. Of a sum over the ranks, each has its own rows to which it adds bias and residual.
+// Rows of y.
 void LinearBody::multiply(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m, int64_t begin,
                           int64_t count) const {
   const MatrixRef x_TC = m(x_full_TC_), y_TF = m(y_TF_);
-  if (!is_summed_) return linear_.forward_rows(ctx, x_TC, y_TF, begin, count);
+  if (is_summed_) {
+    multiply_addends(ctx, info, m, begin, count);
+  } else {
+    linear_.forward_rows(ctx, x_TC, y_TF, begin, count);
+  }
+  adapters_.add_forward(ctx, m, rows_of(x_TC, begin, count), rows_of(y_TF, begin, count));
+}
+
+// Of a sum over the ranks, each has its own rows to which it adds bias and residual.
+void LinearBody::multiply_addends(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
+                                  int64_t begin, int64_t count) const {
+  const MatrixRef x_TC = m(x_full_TC_), y_TF = m(y_TF_);
   Linear without_bias = linear_;
   without_bias.params.b_F = {};
   const TokenRows own = own_tokens(ctx.tp, model_.residual, y_TF.rows);
@@ -85,6 +97,8 @@ void LinearBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Slot
   const auto multiply_rows = [&](int64_t begin, int64_t count) {
     linear_.backward_input(ctx, rows_of(dy_TF, begin, count), rows_of(dx_TC, begin, count),
                            addend_TC ? rows_of(addend_TC, begin, count) : MatrixRef{});
+    adapters_.add_backward_input(ctx, m, rows_of(dy_TF, begin, count),
+                                 rows_of(dx_TC, begin, count));
   };
   if (enter_) {
     enter_edge_.multiply_and_sum(ctx, backward_of(enter_->change), multiply_rows, dx_TC, m(dx_TC_));
@@ -97,7 +111,8 @@ void LinearBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemo
                                  Write write) const {
   const MatrixRef x_full_TC = m(x_full_TC_);
   if (enter_) redistribute_tokens(ctx, enter_->change, x_full_TC.rows, m(x_TC_), x_full_TC);
-  Linear::backward_weight(ctx, m(dy_TF_), x_full_TC, {m(dw_FC_), m(db_F_)}, write);
+  if (dw_FC_) Linear::backward_weight(ctx, m(dy_TF_), x_full_TC, {m(dw_FC_), m(db_F_)}, write);
+  adapters_.backward_weight(ctx, m, m(dy_TF_), x_full_TC, write);
 }
 
 }  // namespace trireme

@@ -1,15 +1,16 @@
 #pragma once
 
+#include "nn/adapter.h"
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
 #include "nn/residual.h"
 
 namespace trireme {
 
-// y = x w^T + b with all that `fuse` has joined to it: x may come from the residual stream (enter),
-// y may be an addend of what goes back to it (addend, residual, leave, dropout). Each tp rank has
-// some of the columns of x or of y. Legend: T tokens, C columns of x, F columns of y; "full": all
-// tokens, where the residual stream has a part of them.
+// y = x w^T + b, and what adapters add, with all that `fuse` has joined to it: x may come from the
+// residual stream (enter), y may be an addend of what goes back to it (addend, residual, leave,
+// dropout). Each tp rank has some of the columns of x or of y. Legend: T tokens, C columns of x, F
+// columns of y; "full": all tokens, where the residual stream has a part of them.
 class LinearBody final : public OpBody {
  public:
   explicit LinearBody(const OpBinding& b);
@@ -21,9 +22,12 @@ class LinearBody final : public OpBody {
  private:
   void multiply(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m, int64_t begin,
                 int64_t count) const;
+  void multiply_addends(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m, int64_t begin,
+                        int64_t count) const;
 
   ModelShard model_;
   Linear linear_;
+  Adapters adapters_;
   SumOnResidual sum_;  // what becomes of y
   std::optional<EdgeChange> enter_;
   BlockEdge enter_edge_;

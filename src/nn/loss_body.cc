@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nn/product.h"
 #include "nn/residual.h"
 #include "sharding/redistribute.h"
 
@@ -24,6 +25,7 @@ LossBody::LossBody(const OpBinding& b)
       dh_full_TC_(b.at(b.memory().gathered_input_grad)),
       dh_TC_(b.input_grad()),
       dlogits_TV_(b.matrix_of("head.dlogits_TV")),
+      dlogits_tile_tV_(b.matrix_of("head.dlogits_tile_tV")),
       logits_tile_tV_(b.matrix_of("head.logits_tile_tV")),
       targets_T_(b.tensor("targets_T")),
       loss_T_(b.tensor("loss_T")),
@@ -34,9 +36,9 @@ LossBody::LossBody(const OpBinding& b)
       dweight_VC_(b.weight_grad()) {}
 
 LossBody::Tensors LossBody::tensors_of(const SlotMemory& m) const {
-  return {m(h_TC_),       m(h_full_TC_),      m(dh_full_TC_), m(dh_TC_),
-          m(dlogits_TV_), m(targets_T_),      m(loss_T_),     m(max_T_),
-          m(sum_T_),      m(logits_tile_tV_), m(part_3t_),    m(parts_3Rt_)};
+  return {m(h_TC_),      m(h_full_TC_), m(dh_full_TC_),     m(dh_TC_), m(dlogits_TV_),
+          m(targets_T_), m(loss_T_),    m(max_T_),          m(sum_T_), m(logits_tile_tV_),
+          m(part_3t_),   m(parts_3Rt_), m(dlogits_tile_tV_)};
 }
 
 void LossBody::gather(Ctx& ctx, const Tensors& s) const {
@@ -51,14 +53,15 @@ LossBody::Rows LossBody::rows_of_slice(int slice) const {
 
 MatrixRef LossBody::project_tile(Ctx& ctx, const Tensors& s, int64_t begin, int64_t count) const {
   const MatrixRef logits_tV = rows_of(s.logits_tile_tV, 0, count);
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
-                                  .a = rows_of(s.h_full_TC, begin, count),
-                                  .b = weight_VC_,
-                                  .c = logits_tV});
+  multiply(ctx, {.form = MatmulForm::NT,
+                 .a = rows_of(s.h_full_TC, begin, count),
+                 .b = weight_VC_,
+                 .c = logits_tV});
   return logits_tV;
 }
 
-void LossBody::loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV) const {
+void LossBody::loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV,
+                            const TensorRef& hit_T) const {
   const int64_t count = logits_tV.rows;
   const TensorRef targets_t = tokens_of(s.targets_T, begin, count);
   const LayerSlices& slices = model_.slices;
@@ -74,7 +77,8 @@ void LossBody::loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef
   redistribute(ctx.tp, join_softmax(), parts, part_3t, parts_3Rt, {});
   ctx.kernels.cross_entropy(ctx.stream,
                             {matrix(parts_3Rt), targets_t, tokens_of(s.loss_T, begin, count),
-                             tokens_of(s.max_T, begin, count), tokens_of(s.sum_T, begin, count)});
+                             tokens_of(s.max_T, begin, count), tokens_of(s.sum_T, begin, count),
+                             hit_T ? tokens_of(hit_T, begin, count) : TensorRef()});
 }
 
 void LossBody::gradient_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV,
@@ -93,10 +97,10 @@ void LossBody::gradient_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, Matri
 void LossBody::input_gradient_of_tile(Ctx& ctx, MatrixRef dlogits_tV, MatrixRef dh_tC) const {
   over_slices_(ctx, dh_tC, [&](int slice, const MatrixRef& addend_tC) {
     const auto [first, rows] = rows_of_slice(slice);
-    ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
-                                    .a = cols_of(dlogits_tV, first, rows),
-                                    .b = rows_of(weight_VC_, first, rows),
-                                    .c = addend_tC});
+    multiply(ctx, {.form = MatmulForm::NN,
+                   .a = cols_of(dlogits_tV, first, rows),
+                   .b = rows_of(weight_VC_, first, rows),
+                   .c = addend_tC});
   });
 }
 
@@ -107,9 +111,12 @@ void LossBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m
   for (int64_t begin = 0; begin < num_tokens; begin += tile_tokens) {
     const int64_t count = std::min(tile_tokens, num_tokens - begin);
     const MatrixRef logits_tV = project_tile(ctx, s, begin, count);
-    loss_of_tile(ctx, s, begin, logits_tV);
+    // Without a backward pass nothing reads the sums, so their memory receives the hits.
+    loss_of_tile(ctx, s, begin, logits_tV, info.training ? TensorRef() : s.sum_T);
     if (!info.training) continue;
-    const MatrixRef dlogits_tV = s.dlogits_TV ? rows_of(s.dlogits_TV, begin, count) : logits_tV;
+    const MatrixRef dlogits_tV = s.dlogits_TV        ? rows_of(s.dlogits_TV, begin, count)
+                                 : s.dlogits_tile_tV ? rows_of(s.dlogits_tile_tV, 0, count)
+                                                     : logits_tV;
     gradient_of_tile(ctx, s, begin, logits_tV, dlogits_tV);
     input_gradient_of_tile(ctx, dlogits_tV, rows_of(s.dh_full_TC, begin, count));
   }
@@ -124,11 +131,11 @@ void LossBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory
   const Tensors s = tensors_of(m);
   gather(ctx, s);
   const auto add_dw = [&](MatrixRef dlogits_tV, MatrixRef h_tC, Write tile_write) {
-    ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::TN,
-                                    .a = dlogits_tV,
-                                    .b = h_tC,
-                                    .c = m(dweight_VC_),
-                                    .write = tile_write});
+    multiply(ctx, {.form = MatmulForm::TN,
+                   .a = dlogits_tV,
+                   .b = h_tC,
+                   .c = m(dweight_VC_),
+                   .write = tile_write});
   };
   if (s.dlogits_TV) {
     add_dw(s.dlogits_TV, s.h_full_TC, write);

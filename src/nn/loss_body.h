@@ -29,6 +29,7 @@ class LossBody final : public OpBody {
     TensorRef max_T, sum_T;        // of the softmax, over all ranks
     MatrixRef logits_tile_tV;      // fp32 scratch
     TensorRef part_3t, parts_3Rt;  // fp32 scratch: what the slices say of a tile's softmax
+    MatrixRef dlogits_tile_tV;     // scratch of a frozen head; absent: dlogits lie elsewhere
   };
   Tensors tensors_of(const SlotMemory& m) const;
   // This rank's rows of the vocabulary in a slice.
@@ -39,7 +40,9 @@ class LossBody final : public OpBody {
   void gather(Ctx& ctx, const Tensors& s) const;
   // The rows [begin, begin + count): a tile.
   MatrixRef project_tile(Ctx& ctx, const Tensors& s, int64_t begin, int64_t count) const;
-  void loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV) const;
+  // `hit_T` may be absent. It receives the hits of the tile's rows (CrossEntropyArgs::hit_T).
+  void loss_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV,
+                    const TensorRef& hit_T) const;
   void gradient_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, MatrixRef logits_tV,
                         MatrixRef dlogits_tV) const;
   void input_gradient_of_tile(Ctx& ctx, MatrixRef dlogits_tV, MatrixRef dh_tC) const;
@@ -48,7 +51,8 @@ class LossBody final : public OpBody {
   MatrixRef weight_VC_;
   SliceSum over_slices_;
   std::optional<EdgeChange> enter_;
-  MatrixAt h_TC_, h_full_TC_, dh_full_TC_, dh_TC_, dlogits_TV_, logits_tile_tV_;
+  MatrixAt h_TC_, h_full_TC_, dh_full_TC_, dh_TC_, dlogits_TV_, dlogits_tile_tV_;
+  MatrixAt logits_tile_tV_;
   TensorAt targets_T_, loss_T_, max_T_, sum_T_, part_3t_, parts_3Rt_;
   MatrixAt dweight_VC_;
 };

@@ -94,7 +94,7 @@ MatrixRef OpBinding::weight(ParamId first) const {
 }
 
 MatrixAt OpBinding::weight_grad(ParamId first) const {
-  if (!stage_.trains) return {};
+  if (!stage_.trains || !is_trained(first)) return {};
   const bool is_apart = is_tied(first) && stage_.tables.grads.contains(kSecondUse);
   const TensorSpec& grad = stage_.tables.grads.at(is_apart ? kSecondUse : name_of(first));
   const Base base = is_tied(first) && !is_apart ? Base::TiedGrads : Base::Grads;
@@ -110,7 +110,7 @@ TensorRef OpBinding::vector(const std::string& ending) const {
 
 TensorAt OpBinding::vector_grad(const std::string& ending) const {
   const ParamId first = first_param(false, ending);
-  if (first < 0 || !stage_.trains) return {};
+  if (first < 0 || !stage_.trains || !is_trained(first)) return {};
   const TensorSpec& grad = stage_.tables.grads.at(name_of(first));
   return {Base::Grads, grad.dtype, grad.offset, Shape{adjoining_rows(first)}};
 }

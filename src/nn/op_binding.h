@@ -67,6 +67,7 @@ class OpBinding {
   bool head_writes_table_grad() const;
   // The first parameter that is a matrix, or a vector; -1: there is none.
   ParamId first_param(bool is_matrix, const std::string& ending = "") const;
+  bool is_trained(ParamId id) const { return param(id).is_trained; }
 
   RngKey key_of(const std::string& site) const {
     return rng_key(stage_.seed, unit_.param_prefix + site);

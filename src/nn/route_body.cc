@@ -2,6 +2,7 @@
 
 #include "graph/op_placement.h"
 #include "nn/linear.h"
+#include "nn/product.h"
 
 namespace trireme {
 namespace {
@@ -34,8 +35,7 @@ RouteBody::RouteBody(const OpBinding& b)
 
 void RouteBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const Route r = route_(m);
-  ctx.kernels.matmul(ctx.stream,
-                     {.form = MatmulForm::NT, .a = m(x_TC_), .b = weight_EC_, .c = r.score_TE});
+  multiply(ctx, {.form = MatmulForm::NT, .a = m(x_TC_), .b = weight_EC_, .c = r.score_TE});
   ctx.kernels.route(ctx.stream, {.score = score_of(model_.router),
                                  .groups = model_.expert_groups,
                                  .top_groups = model_.top_groups,
@@ -84,11 +84,11 @@ void RouteBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory
                               .balance = has_losses ? static_cast<float>(balance) : 0.0f,
                               .z = has_losses ? static_cast<float>(z) : 0.0f,
                               .dlogits_TE = m(dlogits_TE_)});
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NN,
-                                  .a = m(dlogits_TE_),
-                                  .b = weight_EC_,
-                                  .c = m(dx_TC_),
-                                  .residual_MN = m(dx_addend_TC_)});
+  multiply(ctx, {.form = MatmulForm::NN,
+                 .a = m(dlogits_TE_),
+                 .b = weight_EC_,
+                 .c = m(dx_TC_),
+                 .residual_MN = m(dx_addend_TC_)});
 }
 
 void RouteBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,

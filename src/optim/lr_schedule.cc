@@ -18,7 +18,14 @@ LrSchedule::LrSchedule(const OptimConfig& optim, int64_t total_steps)
   decay_begin_ = std::max(warmup_steps_, total_steps - decay);
 }
 
+// The ends are exact: the power of 1 may be off by a rounding.
+double LrSchedule::range_at(int64_t step) const {
+  if (step >= total_steps_) return lr_;
+  return min_lr_ * std::pow(lr_ / min_lr_, double(step - 1) / double(total_steps_ - 1));
+}
+
 double LrSchedule::at(int64_t step) const {
+  if (kind_ == LrScheduleKind::Range) return range_at(step);
   if (step <= warmup_steps_) return lr_ * double(step) / double(warmup_steps_);
   if (kind_ == LrScheduleKind::Constant || step <= decay_begin_) return lr_;
   const double length = double(std::max<int64_t>(1, total_steps_ - decay_begin_));

@@ -33,12 +33,12 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
                                  const OptimizerMemory& memory) const {
   const DType compute = chunk.tables.params.tensors().front().dtype;
   const auto grad = [&](int64_t begin) {
-    const DType dtype = chunk.grad_dtype();
+    const DType dtype = chunk.grad_dtype;
     return TensorRef{static_cast<char*>(memory.grads) + begin * size_of(dtype), dtype,
                      Shape{owned.count}};
   };
   Param param;
-  param.grad_N = grad(owned.grad_begin);
+  if (owned.has_grad()) param.grad_N = grad(owned.grad_begin);
   if (owned.second_use_begin >= 0) param.second_use_N = grad(owned.second_use_begin);
   TensorRef own{nullptr, compute, Shape{0}};
   if (memory.params != nullptr) {
@@ -50,6 +50,7 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
   param.norm_word = owned.norm_word;
   param.decay = owned.decay;
   param.balance_rate = owned.balance_rate;
+  param.is_frozen = owned.is_frozen;
   param.key = rng_key(seed_, "rounding/" + owned.name);
   param.box = box_elements(chunk.layouts[owned.param]);
   param.first = owned.first;
@@ -66,10 +67,20 @@ void Optimizer::add(const ChunkTables& chunk, const OptimizerMemory& memory) {
       param.exp_avg_N = flat(state.find("exp_avg/" + owned.name));
       param.exp_avg_sq_N = flat(state.find("exp_avg_sq/" + owned.name));
     }
-    params_.push_back(param);
+    if (owned.takes_muon) {
+      const DType compute = chunk.tables.params.tensors().front().dtype;
+      param.muon.emplace(chunk.matrices[owned.param], compute, memory.newton_schulz);
+    }
+    params_.push_back(std::move(param));
   }
   add_pieces(chunk, memory);
   if (memory.copies != nullptr) keep_copies(chunk, memory.copies);
+}
+
+void Optimizer::reserve(Group& tp) const {
+  for (const Param& param : params_) {
+    if (param.muon) param.muon->reserve(tp);
+  }
 }
 
 // Call it directly after the parameters of the chunk were added.
@@ -77,6 +88,7 @@ void Optimizer::keep_copies(const ChunkTables& chunk, void* copies) {
   char* at = static_cast<char*>(copies);
   for (size_t i = params_.size() - chunk.owned.size(); i < params_.size(); ++i) {
     const Param& param = params_[i];
+    if (!param.grad_N) continue;  // never changes
     for (const TensorRef& tensor :
          {param.master_N, param.exp_avg_N, param.exp_avg_sq_N, param.param_N}) {
       if (!tensor) continue;
@@ -117,7 +129,7 @@ void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memo
 void Optimizer::squared_norms(Ctx& ctx, std::span<int64_t> words) const {
   for (const Param& param : params_) {
     if (param.second_use_N) ctx.kernels.add(ctx.stream, {param.second_use_N, param.grad_N});
-    if (param.norm_word < 0 || param.balance_rate > 0.0) continue;
+    if (param.norm_word < 0 || param.balance_rate > 0.0 || param.is_frozen) continue;
     int64_t* first = words.data() + param.norm_word;
     if (norm_sum_ == NormSum::Exact) {
       ctx.kernels.exact_squared_norm(ctx.stream,
@@ -221,9 +233,22 @@ void Optimizer::update_piece(Ctx& ctx, int chunk, int piece) const {
 }
 
 void Optimizer::update(Ctx& ctx, const Param& param) const {
+  if (param.is_frozen) return;
   if (param.balance_rate > 0.0) return balance(ctx, param);
   const double decay = param.decay ? config_.weight_decay : 0.0;
   const RoundingWords rounding{param.key, uint64_t(num_updates_), param.first, param.box};
+  if (param.muon) {
+    param.muon->update(ctx, {.grad_N = param.grad_N,
+                             .momentum_N = param.exp_avg_N,
+                             .master_N = param.master_N,
+                             .param_N = param.param_N,
+                             .lr = static_cast<float>(lr_),
+                             .momentum = static_cast<float>(config_.muon_momentum),
+                             .weight_decay = static_cast<float>(decay),
+                             .grad_scale = static_cast<float>(grad_scale_),
+                             .rounding = rounding});
+    return;
+  }
   if (config_.name == OptimizerKind::Sgd) {
     ctx.kernels.sgd(ctx.stream, {.grad_N = param.grad_N,
                                  .master_N = param.master_N,

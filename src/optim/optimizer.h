@@ -8,6 +8,7 @@
 #include "memory/chunk_tables.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
+#include "optim/muon_update.h"
 #include "schema/norm_sum.h"
 #include "schema/run_config.h"
 
@@ -32,6 +33,7 @@ struct OptimizerMemory {
   void* grads = nullptr;           // gradient slot 0
   void* optimizer = nullptr;       // the optimizer's table; null if it is in a file
   std::vector<void*> staged = {};  // in that case: [piece] its memory during the update
+  void* newton_schulz = nullptr;   // newton_schulz_bytes() of memory; null if these are 0
   void* copies = nullptr;  // of everything updated, for attempt and settle; null: no attempts
 };
 
@@ -46,6 +48,8 @@ class Optimizer {
 
   // Adds the parameters of a chunk. Their memory must outlive the optimizer.
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
+  // Announces to the tp group what an update gathers. Call it once, after all chunks were added.
+  void reserve(Group& tp) const;
 
   // Adds the gradient of a tied table's use as head to that of its use as embedding, if this rank
   // sums both. Then adds this rank's part of the squared norm to the words of the model
@@ -81,6 +85,8 @@ class Optimizer {
     bool decay = false;
     double balance_rate = 0.0;  // above 0: balanced by this rate instead of trained
     bool is_in_file = false;
+    bool is_frozen = false;
+    std::optional<MuonMatrix> muon;  // present: Muon updates it
   };
 
   // Moves a router bias by its rate towards an even load. Its gradient counts the tokens of every

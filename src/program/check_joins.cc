@@ -32,7 +32,7 @@ class JoinCheck {
   }
   static bool holds_second_table(const ChunkTables& chunk) {
     return chunk.stage.has_head && !chunk.stage.has_embedding &&
-           !chunk.tables.params.contains("head.weight");
+           chunk.tables.grads.contains("embedding.tokens");
   }
 
   // If one rank holds both tables, a single join adds them.

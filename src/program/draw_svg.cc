@@ -10,7 +10,6 @@
 
 #include "base/xml.h"
 #include "program/palette.h"
-#include "program/stage_graph.h"
 
 namespace trireme {
 namespace {
@@ -19,8 +18,11 @@ constexpr size_t kMaxBoxes = 200'000;
 constexpr double kRow = 26;
 constexpr double kBox = 22;
 constexpr double kLeft = 64;
-constexpr double kTop = 72;
 constexpr double kRight = 24;
+constexpr double kHeading = 24;
+constexpr double kLegendTop = 40;
+constexpr double kLegendLine = 24;
+constexpr double kLegendBox = 22;
 
 struct LegendEntry {
   ActionKind kind;
@@ -53,49 +55,77 @@ double tick_step(double length, int count) {
   return 10 * magnitude;
 }
 
+// An entry of the legend: boxes of one kind of action, one box in the shade of each chunk.
+struct LegendItem {
+  ActionKind kind = ActionKind::F;
+  int num_shades = 1;
+  std::string text;
+
+  double text_x() const { return kLegendBox * num_shades + 6; }
+  double width() const { return text_x() + 16 + 6.6 * double(text.size()); }
+};
+
 class Picture {
  public:
-  Picture(std::ostream& out, const Schedule& schedule, const Timeline& timeline)
-      : out_(out), schedule_(schedule), timeline_(timeline) {
-    double shortest = INFINITY;
-    for (int rank = 0; rank < schedule.num_ranks; ++rank) {
-      for (size_t i = 0; i < timeline[rank].size(); ++i) {
-        end_s_ = std::max(end_s_, timeline[rank][i].end_s);
-        const double duration = timeline[rank][i].duration_s();
-        if (duration > 0) shortest = std::min(shortest, duration);
-        kinds_.insert(schedule.programs[rank][i].kind);
+  Picture(std::ostream& out, std::span<const DrawnSchedule> schedules)
+      : out_(out), schedules_(schedules) {
+    double end_s = 0, shortest = INFINITY;
+    for (const DrawnSchedule& drawn : schedules) {
+      for (const std::vector<Span>& spans : drawn.timeline) {
+        for (const Span& span : spans) {
+          end_s = std::max(end_s, span.end_s);
+          if (span.duration_s() > 0) shortest = std::min(shortest, span.duration_s());
+        }
       }
     }
-    if (end_s_ <= 0) end_s_ = 1;
+    if (end_s <= 0) end_s = 1;
     // Wide enough for a number in the shortest box, but within the limit of a page.
-    const double wanted = std::isfinite(shortest) ? 18 * end_s_ / shortest : 0;
-    scale_ = std::clamp(wanted, 720.0, 6000.0) / end_s_;
+    const double wanted = std::isfinite(shortest) ? 18 * end_s / shortest : 0;
+    scale_ = std::clamp(wanted, 720.0, 6000.0) / end_s;
+    tick_s_ = tick_step(end_s, static_cast<int>(end_s * scale_ / 90));
+    num_ticks_ = static_cast<int>(std::ceil(end_s / tick_s_ - 1e-9));
+    width_ = kLeft + num_ticks_ * tick_s_ * scale_ + kRight;
   }
 
   void draw(const SvgCaption& caption) {
-    const double width = kLeft + end_s_ * scale_ + kRight;
-    const double axis_y = kTop + kRow * schedule_.num_ranks + 6;
-    const double height = axis_y + 40 + 18 * static_cast<double>(caption.lines.size());
-    begin(width, height, caption.title);
-    legend();
-    for (int rank = 0; rank < schedule_.num_ranks; ++rank) row(rank);
+    const std::vector<std::vector<LegendItem>> legend = lines_of(legend_items());
+    const double top = kLegendTop + kLegendLine * double(legend.size()) + 8;
+    double axis_y = top + 6;
+    for (const DrawnSchedule& drawn : schedules_) axis_y += height_of(drawn);
+    begin(axis_y + 40 + 18 * double(caption.lines.size()), caption.title);
+    for (size_t i = 0; i < legend.size(); ++i) {
+      legend_line(legend[i], kLegendTop + kLegendLine * double(i));
+    }
+    double y = top;
+    for (const DrawnSchedule& drawn : schedules_) {
+      rows(drawn, y);
+      y += height_of(drawn);
+    }
     axis(axis_y, caption.unit);
-    double y = axis_y + 46;
+    y = axis_y + 46;
     for (const std::string& line : caption.lines) {
-      out_ << fmt::format("<text class=\"ink\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", kLeft, y,
-                          xml_escaped(line));
+      text(kLeft, y, line);
       y += 18;
     }
     out_ << "</svg>\n";
   }
 
  private:
-  void begin(double width, double height, const std::string& title) {
+  static double height_of(const DrawnSchedule& drawn) {
+    return kRow * drawn.schedule.num_ranks + (drawn.heading.empty() ? 0 : kHeading);
+  }
+
+  void text(double x, double y, const std::string& content, std::string_view attributes = "") {
+    out_ << fmt::format("<text class=\"ink\" x=\"{:.0f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y,
+                        attributes, xml_escaped(content));
+  }
+
+  void begin(double height, const std::string& title) {
     out_ << fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
         "viewBox=\"0 0 "
         "{0:.0f} {1:.0f}\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n",
-        width, height);
+        width_, height);
     out_ << "<style>\n"
             ".page { fill: #ffffff } .lane { fill: #eef0f3 } .ink { fill: #24292f }\n"
             ".grid { stroke: #24292f; stroke-opacity: 0.25 }\n"
@@ -106,31 +136,58 @@ class Picture {
             "  .grid { stroke: #dfe3e8 }\n"
             "}\n</style>\n";
     out_ << "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
-    out_ << fmt::format(
-        "<text class=\"ink\" x=\"{:.0f}\" y=\"24\" font-size=\"15\" "
-        "font-weight=\"600\">{}</text>\n",
-        kLeft, xml_escaped(title));
+    text(kLeft, 24, title, " font-size=\"15\" font-weight=\"600\"");
   }
 
-  void legend() {
-    double x = kLeft;
-    const double y = 40;
+  std::vector<LegendItem> legend_items() const {
+    std::set<ActionKind> kinds;
+    int num_chunks = 1;
+    bool has_directions = false, has_chunks = false;
+    for (const DrawnSchedule& drawn : schedules_) {
+      for (const Program& program : drawn.schedule.programs) {
+        for (const Action& action : program) kinds.insert(action.kind);
+      }
+      num_chunks = std::max(num_chunks, drawn.schedule.num_chunks);
+      const bool is_bidir = drawn.schedule.placement == StagePlacement::Bidir;
+      (is_bidir ? has_directions : has_chunks) |= drawn.schedule.num_chunks > 1;
+    }
+    std::vector<LegendItem> items;
     for (const LegendEntry& entry : kLegend) {
-      if (!kinds_.contains(entry.kind)) continue;
-      box(x, y, 22, 16, entry.kind, 0, 0, 1, "");
-      out_ << fmt::format("<text class=\"ink\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", x + 28,
-                          y + 12.5, entry.text);
-      x += 44 + 6.6 * static_cast<double>(entry.text.size());
+      if (kinds.contains(entry.kind)) items.push_back({entry.kind, 1, std::string(entry.text)});
     }
-    if (schedule_.num_chunks == 1) return;
-    for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk) {
-      box(x, y, 22, 16, ActionKind::F, chunk, chunk, schedule_.num_chunks, "");
-      x += 22;
+    if (num_chunks == 1) return items;
+    const char* const shades = !has_directions ? "chunk 0, 1, ... of the rank"
+                               : !has_chunks   ? "direction 0, 1"
+                                               : "chunk 0, 1, ... of the rank, or direction 0, 1";
+    items.push_back({ActionKind::F, num_chunks, shades});
+    return items;
+  }
+
+  // Breaks the legend into lines that are no wider than the picture.
+  std::vector<std::vector<LegendItem>> lines_of(std::vector<LegendItem> items) const {
+    std::vector<std::vector<LegendItem>> lines;
+    double end = INFINITY;  // right end of the last line in pixels
+    for (LegendItem& item : items) {
+      if (end + item.width() > width_) {
+        lines.emplace_back();
+        end = kLeft;
+      }
+      end += item.width();
+      lines.back().push_back(std::move(item));
     }
-    const bool two_directions = schedule_.placement == StagePlacement::Bidir;
-    out_ << fmt::format("<text class=\"ink\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", x + 6,
-                        y + 12.5,
-                        two_directions ? "direction 0, 1" : "chunk 0, 1, ... of the rank");
+    return lines;
+  }
+
+  void legend_line(const std::vector<LegendItem>& items, double y) {
+    double x = kLeft;
+    for (const LegendItem& item : items) {
+      for (int shade = 0; shade < item.num_shades; ++shade) {
+        box(x + kLegendBox * shade, y, kLegendBox, 16, item.kind, shade, shade, item.num_shades,
+            "");
+      }
+      text(x + item.text_x(), y + 12.5, item.text);
+      x += item.width();
+    }
   }
 
   // An overlapped pair is split into an upper half for the forward and a lower half for the
@@ -153,28 +210,36 @@ class Picture {
     rect(y + height / 2, height / 2, color_of(ActionKind::BW), chunk_b);
   }
 
-  void row(int rank) {
-    const double y = kTop + kRow * rank;
-    out_ << fmt::format(
-        "<text class=\"ink\" x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">rank {}</text>\n",
-        kLeft - 8, y + 15, rank);
-    out_ << fmt::format(
-        "<rect class=\"lane\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\"/>\n",
-        kLeft, y, end_s_ * scale_, kBox);
-    for (size_t i = 0; i < schedule_.programs[rank].size(); ++i) {
-      const Span& span = timeline_[rank][i];
-      if (span.end_s > span.start_s) action(rank, y, schedule_.programs[rank][i], span);
+  void rows(const DrawnSchedule& drawn, double y) {
+    if (!drawn.heading.empty()) {
+      text(kLeft, y + 16, drawn.heading, " font-weight=\"600\"");
+      y += kHeading;
+    }
+    double end_s = 0;
+    for (const std::vector<Span>& spans : drawn.timeline) {
+      for (const Span& span : spans) end_s = std::max(end_s, span.end_s);
+    }
+    for (int rank = 0; rank < drawn.schedule.num_ranks; ++rank, y += kRow) {
+      text(kLeft - 8, y + 15, fmt::format("rank {}", rank), " text-anchor=\"end\"");
+      out_ << fmt::format(
+          "<rect class=\"lane\" x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\"/>\n",
+          kLeft, y, end_s * scale_, kBox);
+      const Program& program = drawn.schedule.programs[size_t(rank)];
+      for (size_t i = 0; i < program.size(); ++i) {
+        const Span& span = drawn.timeline[size_t(rank)][i];
+        if (span.end_s > span.start_s) action(drawn.schedule, rank, y, program[i], span);
+      }
     }
   }
 
-  void action(int rank, double y, const Action& action, const Span& span) {
+  void action(const Schedule& schedule, int rank, double y, const Action& action,
+              const Span& span) {
     const double x = kLeft + span.start_s * scale_;
     const double width = span.duration_s() * scale_;
     const std::string tooltip =
-        fmt::format("{} on rank {}: {:.6g} to {:.6g}", to_string(action, schedule_.num_chunks),
-                    rank, span.start_s, span.end_s);
-    box(x, y, width, kBox, action.kind, action.chunk, action.chunk_b, schedule_.num_chunks,
-        tooltip);
+        fmt::format("{} on rank {}: {:.6g} to {:.6g}", to_string(action, schedule.num_chunks), rank,
+                    span.start_s, span.end_s);
+    box(x, y, width, kBox, action.kind, action.chunk, action.chunk_b, schedule.num_chunks, tooltip);
     const auto number = [&](int microbatch, double baseline, double size) {
       const std::string text = fmt::format("{}", microbatch);
       if (microbatch < 0 || width < size * 0.62 * static_cast<double>(text.size()) + 2) return;
@@ -191,41 +256,42 @@ class Picture {
   }
 
   void axis(double y, const std::string& unit) {
-    const double step = tick_step(end_s_, static_cast<int>(end_s_ * scale_ / 90));
     out_ << fmt::format(
         "<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.2f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n",
-        kLeft, kLeft + end_s_ * scale_, y);
-    for (int i = 0; i * step <= end_s_ * (1 + 1e-9); ++i) {
-      const double x = kLeft + i * step * scale_;
+        kLeft, width_ - kRight, y);
+    for (int i = 0; i <= num_ticks_; ++i) {
+      const double x = kLeft + i * tick_s_ * scale_;
       out_ << fmt::format(
           "<line class=\"grid\" x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>"
           "<text class=\"ink\" x=\"{0:.2f}\" y=\"{3:.1f}\" text-anchor=\"middle\" "
           "font-size=\"11\">{4:.6g}{5}</text>\n",
-          x, y, y + 5, y + 18, i * step, xml_escaped(unit.empty() ? "" : " " + unit));
+          x, y, y + 5, y + 18, i * tick_s_, xml_escaped(unit.empty() ? "" : " " + unit));
     }
   }
 
   std::ostream& out_;
-  const Schedule& schedule_;
-  const Timeline& timeline_;
-  double end_s_ = 0;
+  std::span<const DrawnSchedule> schedules_;
   double scale_ = 1;  // pixels per second
-  std::set<ActionKind> kinds_;
+  double width_ = 0;
+  double tick_s_ = 1;  // seconds between two numbers of the axis
+  int num_ticks_ = 1;
 };
 
 }  // namespace
 
-Status draw_svg(std::ostream& out, const Schedule& schedule, const Timeline& timeline,
+Status draw_svg(std::ostream& out, std::span<const DrawnSchedule> schedules,
                 const SvgCaption& caption) {
   size_t boxes = 0;
-  for (const Program& program : schedule.programs) boxes += program.size();
+  for (const DrawnSchedule& drawn : schedules) {
+    for (const Program& program : drawn.schedule.programs) boxes += program.size();
+  }
   if (boxes > kMaxBoxes) {
     return Error{ErrorKind::Usage,
                  fmt::format("a picture of {} actions cannot be read (at most {}); use fewer "
                              "microbatches, or the trace format, which can be zoomed",
                              boxes, kMaxBoxes)};
   }
-  Picture(out, schedule, timeline).draw(caption);
+  Picture(out, schedules).draw(caption);
   return Done{};
 }
 

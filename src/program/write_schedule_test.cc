@@ -93,9 +93,10 @@ size_t count(const std::string& text, const std::string& what) {
 
 TEST(DrawSvg, HasABoxPerActionAndALegendOfTheKindsInUse) {
   const Schedule schedule = make_schedule("zb_h1", {3, 5}).value();
+  const Timeline timeline = one_second_each(schedule);
+  const DrawnSchedule drawn{schedule, timeline, ""};
   std::ostringstream out;
-  ASSERT_TRUE(
-      draw_svg(out, schedule, one_second_each(schedule), {.title = "a < b", .lines = {"c"}}).ok());
+  ASSERT_TRUE(draw_svg(out, {&drawn, 1}, {.title = "a < b", .lines = {"c"}, .unit = ""}).ok());
   const std::string svg = out.str();
   EXPECT_EQ(count(svg, "<title>"), 3u * 3 * 5);
   EXPECT_EQ(count(svg, "class=\"op\""), 3u * 3 * 5 + 3);  // and three boxes in the legend
@@ -108,7 +109,9 @@ TEST(DrawSvg, HasABoxPerActionAndALegendOfTheKindsInUse) {
 TEST(DrawSvg, RefusesWhatNobodyCouldRead) {
   const Schedule schedule = make_schedule("1f1b", {64, 2048}).value();
   std::ostringstream out;
-  const Status status = draw_svg(out, schedule, {}, {});
+  const Timeline timeline;
+  const DrawnSchedule drawn{schedule, timeline, ""};
+  const Status status = draw_svg(out, {&drawn, 1}, {});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::Usage);
   EXPECT_TRUE(out.str().empty());

@@ -4,8 +4,16 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 namespace trireme {
+namespace {
+
+uint64_t hash_of(const TensorRef& tensor) {
+  return hash64(std::span(static_cast<const std::byte*>(tensor.data), size_t(tensor.bytes())));
+}
+
+}  // namespace
 
 DataParallel::DataParallel(const RankPlan& plan, const RankMemory& memory,
                            const DataParallelGroups& groups, Algorithm algorithm)
@@ -35,7 +43,7 @@ DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& plac
   const ChunkRegions& regions = plan_.memory.chunks[size_t(chunk)];
   const ChunkTables& tables = plan_.chunks[size_t(chunk)];
   const DType compute = tables.tables.params.tensors().front().dtype;
-  const DType grad = tables.grad_dtype();
+  const DType grad = tables.grad_dtype;
   const int unit = placed.bucket.unit;
   const auto ref = [](void* base, DType dtype, int64_t first, int64_t count) {
     return TensorRef{static_cast<char*>(base) + first * size_of(dtype), dtype, Shape{count}};
@@ -52,6 +60,7 @@ DataParallel::Piece DataParallel::make_piece(int chunk, const PlacedBucket& plac
     piece.stored_grads.push_back(
         ref(memory_.at(region), grad, placed.grad_storage, placed.shard.grads.count));
   }
+  piece.is_gathered_in_step = tables.is_gathered_in_step(placed.bucket);
   void* whole = memory_.unit_params(chunk, unit);
   piece.params = range(whole, compute, placed.bucket.params());
   // What was fetched from a file lies where the unit is gathered.
@@ -77,6 +86,14 @@ void DataParallel::for_each_piece(const Action& action, Visit&& visit) const {
   for (int unit = action.first_unit; unit < end; ++unit) {
     for (const Piece& piece : units[size_t(unit)]) visit(unit, piece);
   }
+}
+
+// Leaves out what is never trained.
+template <typename Visit>
+void DataParallel::for_each_gradient(const Action& action, Visit&& visit) const {
+  for_each_piece(action, [&](int, const Piece& piece) {
+    if (piece.grads.num_elements() > 0) visit(piece);
+  });
 }
 
 // A leaf's shard lands where it is stored, unless it is to be added there.
@@ -122,9 +139,8 @@ void DataParallel::reserve_collectives() {
       groups_.tied.reserve(sum(tied_grad(action.chunk)));
     }
     if (action.kind == ActionKind::JoinDirections) {
-      for_each_piece(action, [&](int, const Piece& piece) {
-        groups_.mirror.reserve(sum(of_direction(piece)));
-      });
+      for_each_gradient(
+          action, [&](const Piece& piece) { groups_.mirror.reserve(sum(of_direction(piece))); });
     }
     if (action.kind == ActionKind::Unshard) {
       for_each_piece(action,
@@ -134,7 +150,7 @@ void DataParallel::reserve_collectives() {
 }
 
 void DataParallel::reserve_reduce(const Action& action) {
-  for_each_piece(action, [&](int, const Piece& piece) {
+  for_each_gradient(action, [&](const Piece& piece) {
     if (zero().level == 0) return piece.replicas->reserve(sum(piece.grads));
     piece.shards->reserve(sum_to_shards(piece, piece.grad_shard));
     piece.replicas->reserve(sum(piece.grad_shard));
@@ -146,7 +162,8 @@ void DataParallel::start_reduce(const Action& action) {
   Reduce& reduce = reduces_[(first_reduce_ + num_reduces_++) % reduces_.size()];
   reduce.action = action;
   reduce.works.clear();
-  for_each_piece(action, [&](int, const Piece& piece) {
+  for_each_gradient(action, [&](const Piece& piece) {
+    if (addend_hashes_ != nullptr) addend_hashes_->push_back(hash_of(piece.grads));
     reduce.works.push_back(zero().level == 0
                                ? piece.replicas->start(sum(piece.grads))
                                : piece.shards->start(sum_to_shards(piece, reduced(piece, action))));
@@ -163,7 +180,7 @@ void DataParallel::finish_reduces(Ctx& ctx, int count) {
 
 void DataParallel::finish(Ctx& ctx, Reduce& reduce) {
   size_t bucket = 0;
-  for_each_piece(reduce.action, [&](int, const Piece& piece) {
+  for_each_gradient(reduce.action, [&](const Piece& piece) {
     wait(reduce.works[bucket++]);
     const TensorRef shard = reduced(piece, reduce.action);
     if (zero().level > 0) {  // copies of the shard (HSDP)
@@ -179,13 +196,13 @@ void DataParallel::finish(Ctx& ctx, Reduce& reduce) {
 
 void DataParallel::join_directions(const Action& action) {
   const int64_t begin_ns = monotonic_ns();
-  for_each_piece(action,
-                 [&](int, const Piece& piece) { groups_.mirror.run(sum(of_direction(piece))); });
+  for_each_gradient(action,
+                    [&](const Piece& piece) { groups_.mirror.run(sum(of_direction(piece))); });
   waited_ns_ += monotonic_ns() - begin_ns;
 }
 
 TensorRef DataParallel::tied_grad(int chunk) const {
-  const DType grad = plan_.chunks[size_t(chunk)].grad_dtype();
+  const DType grad = plan_.chunks[size_t(chunk)].grad_dtype;
   for (const OwnedParam& owned : plan_.chunks[size_t(chunk)].owned) {
     if (owned.name != "embedding.tokens") continue;
     const int region = plan_.memory.chunks[size_t(chunk)].grad_slots[0];
@@ -211,9 +228,10 @@ void DataParallel::join_tied_table(Ctx& ctx, const Action& action) {
   }
 }
 
-void DataParallel::start_unshard(const Action& action) {
+void DataParallel::start_unshard(const Action& action, Gather when) {
   for_each_piece(action, [&](int unit, const Piece& piece) {
     if (piece.params.num_elements() == 0) return;
+    if (when == Gather::InStep && !piece.is_gathered_in_step) return;
     unshards_[size_t(action.chunk)][size_t(unit)].push_back(piece.shards->start(gather(piece)));
   });
 }

@@ -26,6 +26,9 @@ class DataParallel {
                Algorithm algorithm);
 
   void start_reduce(const Action& action);
+  // From now on, the hash of what this rank adds to each sum is appended to `hashes`, before the
+  // sum starts. Null: no longer.
+  void hash_addends(std::vector<uint64_t>* hashes) { addend_hashes_ = hashes; }
   // Waits for the oldest reductions and brings their results where they belong.
   void finish_reduces(Ctx& ctx, int count);
   void finish_all_reduces(Ctx& ctx) { finish_reduces(ctx, int(num_reduces_)); }
@@ -34,7 +37,9 @@ class DataParallel {
   // Sums the gradients of the two uses of a tied table, on both ranks that hold it.
   void join_tied_table(Ctx& ctx, const Action& action);
 
-  void start_unshard(const Action& action);
+  // Where every rank stores all parameters, what is never trained is gathered only at first.
+  enum class Gather { AtFirst, InStep };
+  void start_unshard(const Action& action, Gather gather = Gather::InStep);
   // Before a part that reads the units' parameters.
   void finish_unshard(const Action& action);
   void finish_all_unshards();
@@ -50,6 +55,7 @@ class DataParallel {
     TensorRef grad_shard;                 // this rank's part of them, in place
     std::vector<TensorRef> stored_grads;  // [gradient slot] the shard where it is stored
     TensorRef params;
+    bool is_gathered_in_step = true;
     TensorRef param_shard;                           // where this rank's part is stored
     std::vector<int64_t> grad_counts, param_counts;  // [rank of shards]
   };
@@ -71,6 +77,8 @@ class DataParallel {
   TensorRef tied_grad(int chunk) const;
   template <typename Visit>
   void for_each_piece(const Action& action, Visit&& visit) const;
+  template <typename Visit>
+  void for_each_gradient(const Action& action, Visit&& visit) const;
   void wait(Work& work);
   const ZeroShape& zero() const { return plan_.zero; }
 
@@ -81,6 +89,7 @@ class DataParallel {
   std::vector<std::vector<std::vector<Piece>>> pieces_;   // [chunk][unit]
   std::vector<std::vector<std::vector<Work>>> unshards_;  // [chunk][unit] under way
   std::vector<Reduce> reduces_;  // a ring, so that a step allocates nothing
+  std::vector<uint64_t>* addend_hashes_ = nullptr;
   size_t first_reduce_ = 0;
   size_t num_reduces_ = 0;
   int64_t waited_ns_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "watch/progress_page.h"
+
 namespace trireme {
 
 Executor::Executor(Parts parts)
@@ -55,16 +57,20 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
   return result_;
 }
 
-StepResult Executor::measure_gradient(Ctx& ctx, uint64_t first_sample, int64_t counted_microbatch) {
+StepResult Executor::measure_gradient(Ctx& ctx, uint64_t first_sample,
+                                      std::optional<int64_t> counted_microbatch) {
   drop_ahead();
   counted_ = counted_microbatch;
+  measures_only_ = true;
   const StepResult result = run_step(ctx, first_sample, 0.0);
+  measures_only_ = false;
   counted_.reset();
   return result;
 }
 
 void Executor::run_timed(Ctx& ctx, size_t position) {
   action_index_ = position;
+  parts_.world.page().begin_action(int64_t(position));
   const ActionMemory& memory = parts_.plan.memory.actions[position];
   ActionTime& time = times_.actions[position];
   const int64_t waited_ns = this->waited_ns(), stage_waited_ns = parts_.pipeline.waited_ns();
@@ -103,6 +109,11 @@ void Executor::drop_ahead() {
   parts_.memory.release(live_ahead_);
 }
 
+void Executor::settle() {
+  drop_ahead();
+  parts_.data_parallel.finish_all_unshards();
+}
+
 void Executor::gather_params(Ctx& ctx) {
   const Program& program = parts_.plan.program;
   const auto step = std::find_if(program.begin(), program.end(), [](const Action& action) {
@@ -115,7 +126,12 @@ void Executor::gather_params(Ctx& ctx) {
     if (!moves || action->num_units == 0) continue;
     const ActionMemory& memory = parts_.plan.memory.actions[size_t(action - program.begin())];
     parts_.memory.acquire(memory.acquire);
-    run_action(ctx, *action, memory);
+    if (action->kind == ActionKind::Unshard) {
+      parts_.offload.finish_units(*action);
+      parts_.data_parallel.start_unshard(*action, DataParallel::Gather::AtFirst);
+    } else {
+      run_action(ctx, *action, memory);
+    }
     parts_.memory.release(memory.release);
   }
   parts_.data_parallel.finish_all_unshards();
@@ -143,6 +159,8 @@ Executor::EvalLoss Executor::evaluate(Ctx& ctx, const TokenSource& source, uint6
       run_forward(ctx, action, memory);
       if (ends_chunk(action) && !stage_of(action).losses(memory.saved_slot).empty()) {
         result = losses_of(action.chunk, memory.saved_slot);
+        const std::span<const float> hits = stage_of(action).hits(memory.saved_slot);
+        result.num_hits = std::count(hits.begin(), hits.end(), 1.0f);
       }
     } else {
       run_action(ctx, action, memory);

@@ -66,38 +66,44 @@ class Executor {
   };
   explicit Executor(Parts parts);
 
-  // One step from the global sample `first_sample` on. `stop`: this rank was asked to stop.
-  // `next_sample`: of the step that follows at once, whose first actions may run before this one's
-  // Validate; the same on all ranks. Where something else comes next they are dropped.
+  // Runs one step, whose first global sample is `first_sample`. `stop`: this rank was asked to
+  // stop. `next_sample` is the first sample of the following step if nothing runs between the two;
+  // it must be the same on all ranks. Then the first actions of that step may run before Validate
+  // of this one. If another call comes instead, they are dropped.
   StepResult run_step(Ctx& ctx, uint64_t first_sample, double lr, bool stop = false,
                       std::optional<uint64_t> next_sample = std::nullopt);
-  // Adds a function that Step calls before it changes a parameter or its state. Before that, others
-  // may read them beside the step. `owner` may have one function, and removes it with an empty one.
+  // Adds a function that Step calls before it changes a parameter or its state. Until then, other
+  // threads may read these during the step. Each `owner` may have one function; an empty function
+  // removes it.
   void call_before_update(const void* owner, std::function<void()> function);
-  // Makes the gradient of the step from `first_sample` on, but of one global micro-batch alone, and
-  // takes its norm as a step does. Nothing is updated. What had begun ahead is dropped.
-  StepResult measure_gradient(Ctx& ctx, uint64_t first_sample, int64_t counted_microbatch);
+  // Computes the gradient of the step whose first sample is `first_sample`, or only of one global
+  // micro-batch of it, and its norm. Updates nothing. Drops actions that have run ahead.
+  StepResult measure_gradient(Ctx& ctx, uint64_t first_sample,
+                              std::optional<int64_t> counted_microbatch);
+  // Drops the actions of the next step that have run ahead. Afterwards all state may be read.
+  void settle();
   bool is_ahead() const { return ahead_sample_.has_value(); }
-  // Steps whose first actions have run ahead, and those that were begun again.
+  // Number of steps whose first actions have run ahead, and of those whose actions were dropped.
   int64_t num_begun_ahead() const { return num_begun_ahead_; }
   int64_t num_dropped_ahead() const { return num_dropped_ahead_; }
 
-  // What stands behind Step to bring updated parameters to all ranks; after whoever has set its own
-  // part of them.
+  // Runs the actions after Step that bring updated parameters to all ranks. All ranks call it after
+  // they have changed the parameters that they own.
   void gather_params(Ctx& ctx);
 
-  // The losses of one micro-batch of another source, without dropout; of all but the first
-  // `counted` sequences nothing counts. Every rank of the pipeline calls it; the result is on those
-  // that hold the head.
+  // Evaluates one micro-batch of another source, without dropout. Only its first `counted`
+  // sequences count. Every rank of the pipeline calls it; only the ranks that hold the head get the
+  // result.
   struct EvalLoss {
     double loss_sum = 0.0;
     int64_t valid_tokens = 0;
+    int64_t num_hits = 0;  // valid tokens whose target has the largest logit
   };
   EvalLoss evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample, int64_t counted);
 
-  // Of the last step, one per action of the Program.
+  // Times of the last step, one per action of the Program.
   const std::vector<ActionTime>& action_times() const { return times_.actions; }
-  // Of the last step: the units of its F and BW.
+  // Times of the units in F and BW of the last step.
   std::span<const UnitTime> unit_times() const { return {times_.units.data(), times_.num_units}; }
 
  private:
@@ -108,11 +114,11 @@ class Executor {
   };
 
   void run_timed(Ctx& ctx, size_t position);
-  // The first actions of the step that begins with `first_sample`.
+  // Runs the first actions of the step that begins with `first_sample`.
   void run_ahead(Ctx& ctx, uint64_t first_sample);
   void drop_ahead();
   void run_action(Ctx& ctx, const Action& action, const ActionMemory& memory);
-  // Until nothing is on its way to or from the units' memory.
+  // Waits until no transfer uses the memory of the action's units.
   void wait_for_params(const Action& action);
   void run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory);
   void run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory);
@@ -120,10 +126,10 @@ class Executor {
   void run_step_action(Ctx& ctx);
   // Waits for the exchange.
   void run_validate_action(Ctx& ctx);
-  // Of what the ranks have told each other.
+  // Takes the exchanged sums into result_, and returns the input of the optimizer.
   StepInput read_exchange(const Ctx& ctx);
-  // The gradients of this rank's tokens become those of whole sequences, once in a step and last of
-  // all sums but those over a layer, so that no other axis changes a bit.
+  // Finishes the sums of gradients over dp, then sums over cp, once in a step. Only the sums over
+  // tp come later, so that no other axis changes a bit.
   void finish_gradients(Ctx& ctx);
   // Reads tokens and targets where the chunk has them.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
@@ -149,13 +155,14 @@ class Executor {
   std::optional<uint64_t> ahead_sample_;  // of the step whose first actions have run
   std::vector<int> live_ahead_;           // the regions that these leave live
   int64_t num_begun_ahead_ = 0, num_dropped_ahead_ = 0;
-  bool attempt_held_ = true;  // of the last step: where it did not, nobody runs ahead
+  bool attempt_held_ = true;  // the attempt of the last step was right; else no step runs ahead
   // Of the step that runs.
   StepResult result_;
   uint64_t first_sample_ = 0;
   double lr_ = 0.0;
   bool training_ = true;
   std::optional<int64_t> counted_;  // the global micro-batch that alone counts; absent: all
+  bool measures_only_ = false;      // nothing is updated
   bool gradients_are_whole_ = false;
   bool stop_ = false;
   size_t action_index_ = 0;

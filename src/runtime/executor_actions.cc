@@ -145,8 +145,8 @@ void Executor::run_step_action(Ctx& ctx) {
   exchange_.start(stop_);
   const int64_t all_tokens =
       parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
-  parts_.optimizer.attempt(
-      ctx, {lr_, double(all_tokens), own_part, ctx.loss_scale, counted_.has_value()});
+  parts_.optimizer.attempt(ctx,
+                           {lr_, double(all_tokens), own_part, ctx.loss_scale, measures_only_});
 }
 
 StepInput Executor::read_exchange(const Ctx& ctx) {
@@ -156,7 +156,7 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
   result_.expert_loads = exchange_.expert_loads();
   result_.router_losses = exchange_.router_losses();
   return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), exchange_.squared_norm(),
-          ctx.loss_scale, counted_.has_value()};
+          ctx.loss_scale, measures_only_};
 }
 
 void Executor::run_validate_action(Ctx& ctx) {
@@ -231,7 +231,7 @@ void Executor::join_gradients(Ctx& ctx, const Action& action) const {
   const ChunkTables& chunk = parts_.plan.chunks[size_t(action.chunk)];
   const int into = regions.grad_slots[size_t(action.grad_slot)];
   const int from = regions.grad_slots[size_t(action.grad_slot_b)];
-  const DType grad = chunk.grad_dtype();
+  const DType grad = chunk.grad_dtype;
   const auto add = [&](int64_t begin, int64_t count) {
     ctx.kernels.add(ctx.stream, {parts_.memory.elements(from, grad, begin, count),
                                  parts_.memory.elements(into, grad, begin, count)});
@@ -244,7 +244,7 @@ void Executor::join_gradients(Ctx& ctx, const Action& action) const {
     const int unit = placed.bucket.unit;
     if (unit < action.first_unit || unit >= action.first_unit + action.num_units) continue;
     const TableRange grads = placed.bucket.grads();
-    add(grads.begin, grads.count);
+    if (grads.count > 0) add(grads.begin, grads.count);
   }
 }
 

@@ -12,10 +12,6 @@ struct Ceilings {
   ComputeCeilings compute;
   double read_bytes_per_s = 0.0;  // from memory, not from caches
   double copy_bytes_per_s = 0.0;  // read plus written
-  // These numbers were measured with kernels of the run. 0 means that they were not measured.
-  double matmul_share = 0.0;
-  double attention_share = 0.0;  // of the peak in fp32
-  double launch_s = 0.0;         // of a kernel on a few numbers
 };
 
 }  // namespace trireme

@@ -32,7 +32,7 @@ void ConfigRules::require(bool holds, std::string_view key, std::string rule, st
 void ConfigRules::at_least(std::string_view key, double value, double least,
                            std::optional<double> usual) {
   require(value >= least && std::isfinite(value), key,
-          fmt::format("must be finite and at least {}", least),
+          fmt::format("must be {}at least {}", std::isfinite(value) ? "" : "finite and ", least),
           fmt::format("try {}", usual.value_or(least)));
 }
 

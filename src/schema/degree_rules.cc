@@ -99,6 +99,10 @@ void check_degree(ConfigRules& rules, std::string_view key, int64_t degree,
 void slice_rules(ConfigRules& rules, const RunConfig& config, const ModelSpec& model) {
   const int tp = config.parallel.tp;
   if (config.run.reproducible != Reproducible::Mesh || model.has_experts()) return;
+  rules.require(!model.has_adapters(), "run.reproducible",
+                "sums gradients in slices, and the gradient of an adapter that all tp ranks hold "
+                "(model.lora_rank) is no such sum",
+                "take \"layout\"");
   const bool are_sizes =
       model.heads >= 1 && model.kv_heads >= 1 && model.d_ff >= 1 && model.vocab_size >= 1;
   if (!are_sizes || tp < 1 || model.heads % tp != 0) return;

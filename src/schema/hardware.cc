@@ -24,15 +24,19 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.multiprocessors", true, 1e6},
                              {"device.reduce_bytes_per_s", true, kNoLimit},
                              {"device.offload_bytes_per_s", true, kNoLimit},
+                             {"device.offload_write_bytes_per_s", true, kNoLimit},
+                             {"device.offload_share", true, 0.9},
                              {"device.fp16_flops", false, kNoLimit},
                              {"device.matmul_share", false, 1.0},
                              {"device.matmul_depth", true, 1e6},
+                             {"device.matmul_bytes_per_s", true, kNoLimit},
                              {"device.attention_share", false, 1.0},
                              {"device.memory_share", false, 1.0},
-                             {"device.vector_share", true, 1.0},
+                             {"device.vector_share", true, 8.0},
                              {"device.attention_tile", true, 1e6},
                              {"device.launch_s", true, 1.0},
                              {"device.collective_s", true, 1.0},
+                             {"device.background_s", true, 1.0},
                              {"device.overlap_share", true, 0.9},
                              {"device.step_s", true, 1e6},
                              {"device.watts", true, 1e6},
@@ -73,8 +77,9 @@ std::string problem_of(const ConfigField& field, const std::string& prefix) {
 // to what ranks do together.
 constexpr std::string_view kOwnOfDevice[] = {
     "name",         "fp32_flops",      "bf16_flops",   "fp16_flops",     "memory_bytes_per_s",
-    "memory_bytes", "multiprocessors", "matmul_share", "matmul_depth",   "attention_share",
-    "memory_share", "vector_share",    "launch_s",     "attention_tile", "watts"};
+    "memory_bytes", "multiprocessors", "matmul_share", "matmul_depth",   "matmul_bytes_per_s",
+    "memory_share", "attention_share", "vector_share", "attention_tile", "launch_s",
+    "watts"};
 
 // Says why the ranks of another device cannot be those of the table.
 void check_ranks(const Hardware& hardware, std::vector<std::string>& problems) {
@@ -130,14 +135,22 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("reduce_bytes_per_s", &hardware.reduce_bytes_per_s, "adding one vector to another");
   add("offload_bytes_per_s", &hardware.offload_bytes_per_s,
       "read or written by memory.offload; 0: unknown, it takes no time");
+  add("offload_write_bytes_per_s", &hardware.offload_write_bytes_per_s,
+      "written by memory.offload; 0: as fast as read");
+  add("offload_share", &hardware.offload_share,
+      "of their speed, that compute and memory.offload lose beside each other");
   add("matmul_share", &hardware.matmul_share, "of the peak that matmuls reach");
   add("matmul_depth", &hardware.matmul_depth, "a product of depth k takes the time of k + this");
+  add("matmul_bytes_per_s", &hardware.matmul_bytes_per_s,
+      "moved by a product beside its FLOPs; 0: while it computes");
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");
   add("memory_share", &hardware.memory_share, "of memory_bytes_per_s that other kernels reach");
   add("vector_share", &hardware.vector_share,
       "of fp32_flops that these kernels reach; 0: they only move bytes");
-  add("launch_s", &hardware.launch_s, "in which the host launches a kernel");
+  add("launch_s", &hardware.launch_s, "in which a kernel is launched");
   add("collective_s", &hardware.collective_s, "time of a collective beside its messages");
+  add("background_s", &hardware.background_s,
+      "more of a transfer that another thread makes on the same core");
   add("overlap_share", &hardware.overlap_share, "of compute, that a collective beside it takes");
   add("step_s", &hardware.step_s, "time of a step that no kernel accounts for");
   add("watts", &hardware.watts, "power of a device at work; 0: unknown");

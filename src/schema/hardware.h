@@ -31,19 +31,27 @@ struct Hardware {
   int attention_tile = 0;
 
   // The free numbers, fitted to single kernels and collectives.
-  double matmul_share = 0.85;     // share of the peak that large products reach
-  double matmul_depth = 0.0;      // a product of depth k takes the time of one of k + this
+  double matmul_share = 0.85;  // share of the peak that large products reach
+  double matmul_depth = 0.0;   // a product of depth k takes the time of one of k + this
+  // At which a product moves its operands and its result before and behind its FLOPs, as a
+  // processor does; 0: while it computes.
+  double matmul_bytes_per_s = 0.0;
   double attention_share = 0.6;   // share of the peak that fused attention reaches
   double memory_share = 1.0;      // share of memory_bytes_per_s that other kernels reach
   double vector_share = 0.0;      // share of fp32_flops that they reach; 0: they only move bytes
-  double launch_s = 0.0;          // time in which the host launches a kernel
+  double launch_s = 0.0;          // of a kernel, by the host, or on a processor by its threads
   double collective_s = 0.0;      // time of a collective beside its messages
+  double background_s = 0.0;      // more of a transfer that another thread makes on the same core
   double step_s = 0.0;            // time of a step that no kernel accounts for
   double reduce_bytes_per_s = 0;  // speed of adding one vector to another
   double overlap_share = 0.0;     // of the compute, that a collective beside it takes
   // Of a rank, read or written, through which memory.offload moves its data: the disk here, the
   // link to the host's memory on a cluster of other devices. 0: unknown, and not priced.
   double offload_bytes_per_s = 0;
+  double offload_write_bytes_per_s = 0;  // of what is written; 0: as fast as what is read
+  // Share of their speed that the compute and the moving of this data lose while both run: on a
+  // processor they share the cores.
+  double offload_share = 0.0;
 
   // What a long run needs beside time (planner/token_cost.h); 0: unknown, and not told.
   double watts = 0;       // of one device at work
@@ -62,8 +70,16 @@ struct Hardware {
   int ranks_per_node() const;
   // Describes nodes of `ranks` ranks, and the links between nodes if there are any.
   void set_nodes(int64_t ranks, LinkSpec inside, LinkSpec between = {});
+  // Bytes per second that memory.offload writes.
+  double offload_write_speed() const {
+    return offload_write_bytes_per_s > 0.0 ? offload_write_bytes_per_s : offload_bytes_per_s;
+  }
   // Peak of products of the dtype: F32, BF16 or F16.
   double peak_flops(DType compute) const;
+
+  // True if threads do everything themselves, one after the other: launch a kernel, move its data,
+  // compute. On other devices these times overlap.
+  bool is_processor() const { return matmul_bytes_per_s > 0.0; }
 
   bool is_mixed() const;
   int num_devices() const;

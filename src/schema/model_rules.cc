@@ -104,12 +104,78 @@ void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.at_least("model.balance_rate", model.balance_rate, 0.0);
 }
 
+// Rows and columns of a matrix of a layer.
+struct MatrixSides {
+  int64_t rows = 0, columns = 0;
+  int64_t smaller() const { return std::min(rows, columns); }
+};
+MatrixSides sides_of(LoraTarget target, const ModelSpec& spec) {
+  switch (target) {
+    case LoraTarget::Q:
+      return {spec.q_width(), spec.d_model};
+    case LoraTarget::K:
+    case LoraTarget::V:
+      return {spec.kv_width(), spec.d_model};
+    case LoraTarget::O:
+      return {spec.d_model, spec.q_width()};
+    case LoraTarget::Gate:
+    case LoraTarget::Up:
+      return {spec.d_ff, spec.d_model};
+    case LoraTarget::Down:
+      return {spec.d_model, spec.d_ff};
+  }
+  return {};
+}
+
+void adapter_rules(ConfigRules& rules, const ModelConfig& model) {
+  rules.size("model.lora_rank", model.lora_rank, 0, limits::kWidth);
+  rules.at_least("model.lora_alpha", model.lora_alpha, 0.0);
+  if (model.lora_rank <= 0) {
+    const std::string remedy = "set model.lora_rank = 8, or leave this key out";
+    rules.require(model.lora_alpha == 0.0, "model.lora_alpha",
+                  "needs adapters, but model.lora_rank = 0 means none", remedy);
+    rules.require(model.lora_targets == "all", "model.lora_targets",
+                  "needs adapters, but model.lora_rank = 0 means none", remedy);
+    return;
+  }
+  if (model.lora_targets != "all") {
+    const Result<LoraTargets> targets = parse_lora_targets(model.lora_targets);
+    if (!targets.ok()) {
+      return rules.require(false, "model.lora_targets", targets.error().message,
+                           "try \"all\" or \"q,v\"");
+    }
+  }
+  const ModelSpec spec = with_defaults(model, 0);
+  const auto names = [&](LoraTarget target) { return spec.lora_targets.contains(target); };
+  const bool names_mlp =
+      names(LoraTarget::Gate) || names(LoraTarget::Up) || names(LoraTarget::Down);
+  if (spec.has_experts() && names_mlp) {
+    return rules.require(false, "model.lora_targets",
+                         "names matrices of experts, which have no adapters", "try \"q,k,v,o\"");
+  }
+  rules.require(!names(LoraTarget::Gate) || spec.mlp == MlpType::Swiglu, "model.lora_targets",
+                "names gate, which only an MLP with SwiGLU has", "leave it out, or take \"all\"");
+  const bool are_sizes = spec.d_model >= 1 && spec.heads >= 1 && spec.kv_heads >= 1 &&
+                         spec.head_dim >= 1 && spec.d_ff >= 1;
+  for (const LoraTarget target : kLoraTargets) {
+    if (!are_sizes || !names(target)) continue;
+    const int64_t most = sides_of(target, spec).smaller();
+    if (model.lora_rank <= most) continue;
+    return rules.require(
+        false, "model.lora_rank",
+        fmt::format("must not exceed {}, the smaller side of the matrix {}", most, name_of(target)),
+        fmt::format("try {}, or leave {} out of model.lora_targets", std::min<int64_t>(most, 8),
+                    name_of(target)));
+  }
+}
+
 // Refuses models whose tables would take more time and memory than the model is worth, before any
 // table is made.
 void tensor_count_rules(ConfigRules& rules, const ModelConfig& model) {
   const bool has_experts = model.family == ModelFamily::Moe;
   const double experts = has_experts ? double(model.experts) + double(model.shared_experts) : 1.0;
-  const double of_layer = 16.0 + (has_experts ? 3.0 * experts : 0.0);
+  const double of_layer =
+      16.0 + (model.lora_rank > 0 ? 14.0 : 0.0) + (has_experts ? 3.0 * experts : 0.0);
   rules.require(double(model.layers) * of_layer <= double(limits::kModelTensors), "model.layers",
                 fmt::format("with {:.0f} experts each makes more than {} tensors", experts,
                             limits::kModelTensors),
@@ -135,6 +201,7 @@ void model_rules(ConfigRules& rules, const ModelConfig& model) {
   head_rules(rules, model);
   number_rules(rules, model);
   expert_rules(rules, model);
+  adapter_rules(rules, model);
   tensor_count_rules(rules, model);
 }
 

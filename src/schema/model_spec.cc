@@ -55,6 +55,22 @@ int64_t default_dense_d_ff(const ModelConfig& config, const ModelSpec& model) {
   return std::min(visited, 4 * limits::kWidth / std::max<int64_t>(1, model.d_ff)) * model.d_ff;
 }
 
+// Names that are refused (schema/model_rules.h) stand for no matrix.
+void add_adapters(const ModelConfig& config, ModelSpec& model) {
+  if (config.lora_rank <= 0) return;
+  model.lora_rank = config.lora_rank;
+  model.lora_scale = config.lora_alpha == 0.0 ? 2.0 : config.lora_alpha / double(config.lora_rank);
+  if (config.lora_targets == "all") {
+    for (const LoraTarget target : kLoraTargets) {
+      const bool is_absent = target == LoraTarget::Gate && model.mlp != MlpType::Swiglu;
+      if (!is_absent) model.lora_targets.add(target);
+    }
+    return;
+  }
+  const Result<LoraTargets> targets = parse_lora_targets(config.lora_targets);
+  if (targets.ok()) model.lora_targets = *targets;
+}
+
 }  // namespace
 
 ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
@@ -89,6 +105,7 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.rope_low_freq_factor = config.rope_low_freq_factor;
   model.rope_high_freq_factor = config.rope_high_freq_factor;
   model.rope_original_seq_len = config.rope_original_seq_len;
+  add_adapters(config, model);
   if (config.family != ModelFamily::Moe) return model;
   model.router = config.router;
   model.experts = config.experts;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "schema/lora_targets.h"
 #include "schema/run_config.h"
 
 namespace trireme {
@@ -60,6 +61,14 @@ struct ModelSpec {
   int64_t first_expert = 0;  // first of the experts on this rank
   int64_t held_experts = 0;
 
+  // Adapters: y = x W + lora_scale (x A) B. They alone are trained. 0: none.
+  int64_t lora_rank = 0;
+  double lora_scale = 0.0;
+  LoraTargets lora_targets = {};
+
+  bool has_adapters() const { return lora_rank > 0; }
+  // Whether the two uses of one table have gradients that are joined.
+  bool trains_tied_table() const { return tied_head && !has_adapters(); }
   bool has_experts() const { return experts > 0; }
   bool has_experts(int64_t layer) const { return has_experts() && layer >= dense_layers; }
   int64_t num_expert_layers() const { return has_experts() ? layers - dense_layers : 0; }

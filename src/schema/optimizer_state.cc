@@ -3,11 +3,13 @@
 namespace trireme {
 
 OptimizerStateSpec optimizer_state_of(const OptimConfig& optim) {
-  const bool is_adamw = optim.name == OptimizerKind::AdamW;
-  return {.exp_avg = is_adamw || optim.momentum != 0.0,
-          .exp_avg_sq = is_adamw,
+  const bool is_sgd = optim.name == OptimizerKind::Sgd;
+  return {.exp_avg = !is_sgd || optim.momentum != 0.0,
+          .exp_avg_sq = !is_sgd,
           .moment = state_dtype(optim.moment_dtype),
-          .master = optim.master};
+          .master = optim.master,
+          .muon = optim.name == OptimizerKind::Muon,
+          .frozen = optim.frozen};
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schema/run_config_choices.h"
 
@@ -55,11 +56,23 @@ struct ModelConfig {
   double aux_loss = 0.01;
   double z_loss = 0.0;
   double balance_rate = 0.0;
+  // Adapters (LoRA) beside frozen matrices.
+  int64_t lora_rank = 0;             // 0: none
+  double lora_alpha = 0.0;           // 0: 2 lora_rank
+  std::string lora_targets = "all";  // names between commas (schema/lora_targets.h)
+};
+
+// A token file of a mixture. Of the samples it gives its weight, divided by all weights.
+struct WeightedFile {
+  std::string path;
+  double weight = 1.0;
 };
 
 struct DataConfig {
   DataSource source = DataSource::Files;
-  std::string train;      // token file
+  // The key `train` is one token file, or a list of them; one of these two is empty.
+  std::string train;
+  std::vector<WeightedFile> train_mixture;
   std::string val;        // token file; "": no validation
   std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; copied into checkpoints
 };
@@ -79,6 +92,7 @@ struct OptimConfig {
   double eps = 1e-8;
   double weight_decay = 0.1;  // matrices only
   double momentum = 0.9;      // sgd
+  double muon_momentum = 0.95;
   LrScheduleKind schedule = LrScheduleKind::Cosine;
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run
@@ -87,6 +101,7 @@ struct OptimConfig {
   StateChoice moment_dtype = StateChoice::Fp32;
   bool master = true;  // fp32 weights beside 16-bit ones
   bool post_validate = false;
+  std::string frozen;  // patterns of parameters that are not trained (schema/param_patterns.h)
 };
 
 struct ParallelConfig {
@@ -124,14 +139,18 @@ struct PrecisionConfig {
   int64_t loss_scale_window = 1000;  // fp16: good steps before it is doubled
 };
 
+// A number of steps that the run itself chooses and changes. It is written "auto" in RUN.toml.
+inline constexpr int64_t kAutoSteps = -1;
+
 struct CheckpointConfig {
-  int64_t every = 0;  // in steps; 0: only at the end and on a signal
+  int64_t every = 0;  // in steps, or kAutoSteps; 0: only at the end and on a signal
   int64_t keep = 3;
-  int64_t keep_every = 0;       // in steps; 0: none
-  bool asynchronous = true;     // training continues while a checkpoint is written
-  std::string fallback_folder;  // "": none
-  int64_t memory_every = 0;     // in steps; 0: never
-  std::string parity = "auto";  // see parse_parity
+  int64_t keep_every = 0;                 // in steps; 0: none
+  BestChoice best = BestChoice::ValLoss;  // kept beside them, if there is validation data
+  bool asynchronous = true;               // training continues while a checkpoint is written
+  std::string fallback_folder;            // "": none
+  int64_t memory_every = 0;               // in steps, or kAutoSteps; 0: never
+  std::string parity = "auto";            // see parse_parity
   bool at_end = true;
   double timeout_s = 300.0;  // limit without progress
 };
@@ -146,6 +165,7 @@ struct RunSection {
   double comm_timeout_s = 60.0;
   int64_t eval_every = 0;  // in steps; 0: only at the last step
   int64_t eval_sequences = 64;
+  int64_t stop_patience = 0;  // in validations without a better one; 0: train to the end
   int64_t sample_every = 0;
   int64_t sample_tokens = 64;
   std::string sample_prompt = "\n";
@@ -154,9 +174,17 @@ struct RunSection {
   bool tensorboard = true;
   int64_t histograms_every = 0;   // in steps; 0: never
   int64_t noise_scale_every = 0;  // in steps; 0: never
-  std::string prometheus_file;    // "": none
-  int prometheus_port = 0;        // 0: none
+  SpikeChoice spike = SpikeChoice::None;
+  bool skip_bad_batches = false;
+  std::string skip_samples;          // such as "28-31,96-99"
+  int64_t check_state_every = 0;     // in steps; 0: never
+  int64_t replay_every = 0;          // in steps; 0: never
+  int64_t check_products_every = 0;  // in steps; 0: never
+  std::string prometheus_file;       // "": none
+  int prometheus_port = 0;           // 0: none
   std::string prometheus_host = "127.0.0.1";
+  bool prometheus_ranks = false;               // also what every rank has measured
+  int64_t metrics_bytes = int64_t{256} << 20;  // of metrics.jsonl before it is rotated; 0: never
 };
 
 struct TraceConfig {

@@ -63,18 +63,19 @@ struct ChoiceTable<DataSource> {
   static constexpr DataSource last = DataSource::Synthetic;
 };
 
-enum class OptimizerKind : uint8_t { AdamW, Sgd };
+enum class OptimizerKind : uint8_t { AdamW, Sgd, Muon };
 template <>
 struct ChoiceTable<OptimizerKind> {
-  static constexpr std::string_view names[] = {"adamw", "sgd"};
-  static constexpr OptimizerKind last = OptimizerKind::Sgd;
+  static constexpr std::string_view names[] = {"adamw", "sgd", "muon"};
+  static constexpr OptimizerKind last = OptimizerKind::Muon;
 };
 
-enum class LrScheduleKind : uint8_t { Cosine, Linear, Constant, Wsd };
+// Range: rises geometrically from step to step, for a learning-rate range test.
+enum class LrScheduleKind : uint8_t { Cosine, Linear, Constant, Wsd, Range };
 template <>
 struct ChoiceTable<LrScheduleKind> {
-  static constexpr std::string_view names[] = {"cosine", "linear", "constant", "wsd"};
-  static constexpr LrScheduleKind last = LrScheduleKind::Wsd;
+  static constexpr std::string_view names[] = {"cosine", "linear", "constant", "wsd", "range"};
+  static constexpr LrScheduleKind last = LrScheduleKind::Range;
 };
 
 // Auto: the schedule that a search finds.
@@ -156,6 +157,23 @@ template <>
 struct ChoiceTable<Reproducible> {
   static constexpr std::string_view names[] = {"fixed", "layout", "mesh"};
   static constexpr Reproducible last = Reproducible::Mesh;
+};
+
+// The number by which a run chooses its best checkpoint. None and Off both keep no best checkpoint;
+// they are written "none" and "".
+enum class BestChoice : uint8_t { ValLoss, None, Off };
+template <>
+struct ChoiceTable<BestChoice> {
+  static constexpr std::string_view names[] = {"val_loss", "none", ""};
+  static constexpr BestChoice last = BestChoice::Off;
+};
+
+// What a run does after a step whose loss is far above those before it.
+enum class SpikeChoice : uint8_t { None, Rollback };
+template <>
+struct ChoiceTable<SpikeChoice> {
+  static constexpr std::string_view names[] = {"none", "rollback"};
+  static constexpr SpikeChoice last = SpikeChoice::Rollback;
 };
 
 enum class BackendChoice : uint8_t { Local, Mpi, Tcp };

@@ -33,6 +33,15 @@ class FieldList {
     fields_.push_back({section_, name, doc, effect, field.names, field});
   }
 
+  void add_steps(std::string_view name, int64_t& value, FieldEffect effect, std::string_view doc) {
+    fields_.push_back({section_, name, doc, effect, {}, StepsField{&value}});
+  }
+
+  void add_mixture(std::string_view name, MixtureField value, FieldEffect effect,
+                   std::string_view doc) {
+    fields_.push_back({section_, name, doc, effect, {}, value});
+  }
+
   std::vector<ConfigField> take() { return std::move(fields_); }
 
  private:
@@ -132,6 +141,14 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("balance_rate", model.balance_rate, kResults,
            "moe: step size of a bias that balances the choice of experts by their load, without a "
            "loss; 0: no bias");
+  list.add("lora_rank", model.lora_rank, kResults,
+           "rank of the trained adapters (LoRA) beside the matrices of model.lora_targets; every "
+           "other parameter is frozen; 0: no adapters, everything is trained");
+  list.add("lora_alpha", model.lora_alpha, kResults,
+           "an adapter adds lora_alpha / lora_rank times its product; 0: 2 lora_rank");
+  list.add("lora_targets", model.lora_targets, kResults,
+           "matrices of every layer that have an adapter, between commas: q, k, v, o, gate, up, "
+           "down; all: each of them that the model has");
 }
 
 void data_fields(FieldList& list, DataConfig& data) {
@@ -139,8 +156,10 @@ void data_fields(FieldList& list, DataConfig& data) {
   list.add("source", data.source, kResults,
            "files: tokens come from token files; synthetic: tokens are generated from the seed, "
            "with structure that a model can learn, so that no file is needed");
-  list.add("train", data.train, kResults,
-           "token file with the training data (trireme data prepare)");
+  list.add_mixture("train", {&data.train, &data.train_mixture}, kResults,
+                   "token file with the training data (trireme data prepare), or a list of files "
+                   "with weights, as [{path = \"a.tok\", weight = 2.0}, {path = \"b.tok\"}]: of "
+                   "three samples two come from a.tok");
   list.add("val", data.val, kResults, "token file for the validation loss; empty: no validation");
   list.add("tokenizer", data.tokenizer, kResults,
            "tokenizer.json of the data (trireme tokenizer train); it is saved with checkpoints and "
@@ -164,7 +183,8 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
   list.section("optim");
   list.add("name", optim.name, kResults, "the optimizer");
   list.add("lr", optim.lr, kResults, "highest learning rate");
-  list.add("min_lr", optim.min_lr, kResults, "learning rate at the end of the schedule");
+  list.add("min_lr", optim.min_lr, kResults,
+           "learning rate at the end of the schedule; with schedule = range at its beginning");
   list.add("beta1", optim.beta1, kResults, "adamw: decay of the first moment");
   list.add("beta2", optim.beta2, kResults, "adamw: decay of the second moment");
   list.add("eps", optim.eps, kResults,
@@ -172,7 +192,13 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
   list.add("weight_decay", optim.weight_decay, kResults,
            "decoupled weight decay, which applies only to matrices");
   list.add("momentum", optim.momentum, kResults, "sgd: decay of the running gradient");
-  list.add("schedule", optim.schedule, kResults, "learning-rate schedule after the warm-up");
+  list.add("muon_momentum", optim.muon_momentum, kResults,
+           "muon: decay of the running gradient, whose orthogonal factor updates the matrices of "
+           "layers; everything else is updated as by adamw");
+  list.add("schedule", optim.schedule, kResults,
+           "learning-rate schedule after the warm-up; range: no schedule to train with, but a test "
+           "of rates, which rises by the same factor every step from min_lr to lr (trireme sweep "
+           "--lr-range)");
   list.add("warmup_steps", optim.warmup_steps, kResults,
            "steps in which the learning rate grows linearly up to lr");
   list.add("decay_steps", optim.decay_steps, kResults,
@@ -191,6 +217,9 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
   list.add("post_validate", optim.post_validate, kSpeed,
            "ranks update before the global norm is known and keep copies; if the gradient had to "
            "be clipped, they restore the copies and update again");
+  list.add("frozen", optim.frozen, kResults,
+           "parameters that keep their values: names or patterns with * between commas, such as "
+           "\"embedding.*,layers.0.*\"; they have no moments");
 }
 
 void parallel_fields(FieldList& list, ParallelConfig& parallel) {
@@ -273,7 +302,8 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add(
       "backend", run.backend, kSpeed,
       "local: ranks are threads; mpi: processes under mpirun or srun; tcp: processes of trireme "
-      "launch. The launcher decides, so the key need not be set");
+      "launch. The launcher decides, so the key need not be set, except that trireme launch "
+      "starts mpirun if it is mpi");
   list.add("comm_timeout_s", run.comm_timeout_s, kSpeed,
            "deadline in seconds for every wait between ranks; checkpoint.timeout_s applies to "
            "saving and loading");
@@ -281,6 +311,10 @@ void run_fields(FieldList& list, RunSection& run) {
            "steps between two validation losses; 0: only at the last step");
   list.add("eval_sequences", run.eval_sequences, kSpeed,
            "number of sequences for one validation loss");
+  list.add(
+      "stop_patience", run.stop_patience, kResults,
+      "the run saves and ends by itself after so many validations in a row that are not better "
+      "than the best one; 0: it trains to the last step");
   list.add(
       "sample_every", run.sample_every, kSpeed,
       "steps between two text samples, which rank 0 writes if it holds the whole model; 0: never");
@@ -298,12 +332,36 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add("noise_scale_every", run.noise_scale_every, kSpeed,
            "steps between measurements of the gradient noise scale, each of which costs a step; 0: "
            "never");
+  list.add("spike", run.spike, kResults,
+           "after a step whose loss is far above those before it: none; rollback: the run goes "
+           "back to the newest checkpoint before it and leaves out the samples since then");
+  list.add("skip_bad_batches", run.skip_bad_batches, kResults,
+           "trireme launch: leave out the samples of a step that fails twice in the same way, "
+           "instead of ending the run");
+  list.add("skip_samples", run.skip_samples, kResults,
+           "samples that are left out, by their global numbers, such as \"28-31,96-99\"; a batch "
+           "that would have one of them begins behind them; empty: none");
+  list.add("check_state_every", run.check_state_every, kSpeed,
+           "steps between comparisons of the state that several ranks hold alike, which also come "
+           "before every checkpoint; a difference ends the run as corrupt; 0: never");
+  list.add("replay_every", run.replay_every, kSpeed,
+           "steps between replays, each of which computes a step twice and compares every bit of "
+           "its loss and gradient; a difference ends the run as corrupt; 0: never");
+  list.add("check_products_every", run.check_products_every, kSpeed,
+           "steps between those whose products of weights are all checked against a product with "
+           "a random vector; a difference beyond rounding ends the run as corrupt; 0: never");
   list.add("prometheus_file", run.prometheus_file, kSpeed,
            "file for Prometheus with the newest metrics, rewritten every second; empty: no file");
   list.add("prometheus_port", run.prometheus_port, kSpeed,
            "port on which rank 0 serves the newest metrics to Prometheus; 0: no port");
   list.add("prometheus_host", run.prometheus_host, kSpeed,
            "address on which the port listens; 0.0.0.0: other machines can connect too");
+  list.add("prometheus_ranks", run.prometheus_ranks, kSpeed,
+           "also publish the computation, exposed communication, bubble and peak memory of every "
+           "rank, in Prometheus and TensorBoard");
+  list.add("metrics_bytes", run.metrics_bytes, kSpeed,
+           "size at which metrics.jsonl is renamed to metrics.N.jsonl and begun anew, for long "
+           "runs; 0: never");
 }
 
 void remaining_fields(FieldList& list, RunConfig& config) {
@@ -317,13 +375,18 @@ void remaining_fields(FieldList& list, RunConfig& config) {
   list.add("loss_scale_window", config.precision.loss_scale_window, kResults,
            "fp16: number of steps without an overflow after which the loss scale is doubled");
   list.section("checkpoint");
-  list.add("every", config.checkpoint.every, kSpeed,
-           "steps between checkpoints; 0: only at the end and on a signal");
+  list.add_steps("every", config.checkpoint.every, kSpeed,
+                 "steps between checkpoints; 0: only at the end and on a signal; \"auto\": the run "
+                 "chooses them by the measured cost of a save and the rate of failures");
   list.add("keep", config.checkpoint.keep, kSpeed,
            "number of newest checkpoints to keep; an older one is removed only after the kept ones "
            "were read back and verified; 0: keep all");
   list.add("keep_every", config.checkpoint.keep_every, kSpeed,
            "checkpoints at multiples of this many steps are never removed; 0: no such checkpoints");
+  list.add("best", config.checkpoint.best, kSpeed,
+           "val_loss: a validation better than all before is saved at once, and the best "
+           "checkpoint is never removed (RUN_DIR/best names it); \"\" or none: only the newest are "
+           "kept; without effect if the run validates or saves nothing");
   list.add(
       "asynchronous", config.checkpoint.asynchronous, kSpeed,
       "copy what is saved into a planned buffer beside the next step, and write it while training "
@@ -332,11 +395,12 @@ void remaining_fields(FieldList& list, RunConfig& config) {
   list.add("fallback_folder", config.checkpoint.fallback_folder, kSpeed,
            "folder for checkpoints if the run directory is lost or cannot be written; --resume "
            "auto searches it too; no other run may use it; empty: the run ends in this case");
-  list.add("memory_every", config.checkpoint.memory_every, kSpeed,
-           "trireme launch: steps between checkpoints in the memory of the hosts, from which a run "
-           "resumes if it loses ranks or hosts; they need two to three times the bytes of a "
-           "checkpoint in /dev/shm, and parity; 0: none; without effect with memory.offload or "
-           "parallel.staleness");
+  list.add_steps(
+      "memory_every", config.checkpoint.memory_every, kSpeed,
+      "trireme launch: steps between checkpoints in the memory of the hosts, from which a run "
+      "resumes if it loses ranks or hosts; they need two to three times the bytes of a "
+      "checkpoint in /dev/shm, and parity; 0: none; \"auto\": as for every; without effect with "
+      "memory.offload or parallel.staleness");
   list.add("parity", config.checkpoint.parity, kSpeed,
            "trireme launch on several hosts: K+M such as \"4+2\" lets M hosts of every K + M be "
            "lost without losing a checkpoint in memory, whose bytes grow by M / K; \"1+1\" is a "
@@ -395,6 +459,19 @@ std::string number_text(double value) {
   return text;
 }
 
+}  // namespace
+
+std::string mixture_text(const std::vector<WeightedFile>& mixture) {
+  std::string text;
+  for (const WeightedFile& file : mixture) {
+    text += fmt::format("{}{{path = {}, weight = {}}}", text.empty() ? "" : ", ", quoted(file.path),
+                        number_text(file.weight));
+  }
+  return "[" + text + "]";
+}
+
+namespace {
+
 struct TomlText {
   std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
   std::string operator()(const int* value) const { return std::to_string(*value); }
@@ -404,6 +481,12 @@ struct TomlText {
   std::string operator()(const std::string* value) const { return quoted(*value); }
   std::string operator()(const ChoiceField& field) const {
     return quoted(std::string(field.name()));
+  }
+  std::string operator()(const StepsField& field) const {
+    return *field.value == kAutoSteps ? "\"auto\"" : std::to_string(*field.value);
+  }
+  std::string operator()(const MixtureField& field) const {
+    return field.mixture->empty() ? quoted(*field.file) : mixture_text(*field.mixture);
   }
 };
 
@@ -415,6 +498,12 @@ struct TypeName {
   std::string_view operator()(const double*) const { return "a number"; }
   std::string_view operator()(const std::string*) const { return "a string"; }
   std::string_view operator()(const ChoiceField&) const { return "a string"; }
+  std::string_view operator()(const StepsField&) const {
+    return "an integer, not negative, or \"auto\"";
+  }
+  std::string_view operator()(const MixtureField&) const {
+    return "a path, or a list such as [{path = \"a.tok\", weight = 2.0}]";
+  }
 };
 
 }  // namespace

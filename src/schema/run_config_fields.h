@@ -27,8 +27,19 @@ struct ChoiceField {
   bool set(std::string_view name) const;
 };
 
-using FieldValue =
-    std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, ChoiceField>;
+// A number of steps, or "auto" (kAutoSteps).
+struct StepsField {
+  int64_t* value = nullptr;
+};
+
+// A file, or a list of files with weights.
+struct MixtureField {
+  std::string* file = nullptr;
+  std::vector<WeightedFile>* mixture = nullptr;  // empty unless the value is a list
+};
+
+using FieldValue = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*,
+                                ChoiceField, StepsField, MixtureField>;
 
 // A field of RUN.toml, bound to a configuration. Parsing, --set, printing, JSON, validation of
 // names, docs/configuration.md and shell completion all use this one table.
@@ -59,6 +70,9 @@ const std::vector<ConfigSection>& config_sections();
 std::string or_choices(ChoiceNames choices);
 // "; did you mean full?", or "" where no choice is near.
 std::string nearest_choice(std::string_view word, ChoiceNames choices);
+
+// Returns the mixture as TOML, such as [{path = "a.tok", weight = 2.0}].
+std::string mixture_text(const std::vector<WeightedFile>& mixture);
 
 // Returns the type that a value of the field must have: "an integer", "true or false", "a string",
 // ...

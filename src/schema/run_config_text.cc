@@ -21,6 +21,17 @@ struct JsonValue {
     return std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
   }
   ordered_json operator()(const ChoiceField& field) const { return field.name(); }
+  ordered_json operator()(const StepsField& field) const {
+    return *field.value == kAutoSteps ? ordered_json("auto") : ordered_json(*field.value);
+  }
+  ordered_json operator()(const MixtureField& field) const {
+    if (field.mixture->empty()) return *field.file;
+    ordered_json list = ordered_json::array();
+    for (const WeightedFile& file : *field.mixture) {
+      list.push_back({{"path", file.path}, {"weight", file.weight}});
+    }
+    return list;
+  }
 };
 
 }  // namespace

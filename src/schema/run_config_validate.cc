@@ -14,6 +14,7 @@
 #include "schema/mesh_order.h"
 #include "schema/model_rules.h"
 #include "schema/parity_code.h"
+#include "schema/sample_ranges.h"
 #include "schema/schedule_shape.h"
 #include "schema/sum_tree_rules.h"
 
@@ -99,12 +100,23 @@ void optim_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(!has_lr || !(optim.min_lr > optim.lr), "optim.min_lr",
                 fmt::format("must not be above optim.lr = {}", optim.lr),
                 fmt::format("try {}", optim.lr / 10));
+  if (optim.schedule == LrScheduleKind::Range) {
+    rules.require(
+        optim.min_lr > 0.0, "optim.min_lr",
+        "must be above 0 with optim.schedule = \"range\", which rises from it by the same "
+        "factor every step",
+        "try 1e-06");
+    rules.require(optim.warmup_steps <= 0, "optim.warmup_steps",
+                  "must be 0 with optim.schedule = \"range\", which rises by itself",
+                  "set optim.warmup_steps = 0");
+  }
   rules.in_range("optim.beta1", optim.beta1, 0.0, 1.0, usual.beta1);
   rules.in_range("optim.beta2", optim.beta2, 0.0, 1.0, usual.beta2);
   rules.require(optim.eps > 0.0 && std::isfinite(optim.eps), "optim.eps",
                 "must be positive and finite", "try 1e-08");
   rules.at_least("optim.weight_decay", optim.weight_decay, 0.0);
   rules.in_range("optim.momentum", optim.momentum, 0.0, 1.0, usual.momentum);
+  rules.in_range("optim.muon_momentum", optim.muon_momentum, 0.0, 1.0, usual.muon_momentum);
   rules.at_least("optim.warmup_steps", optim.warmup_steps, 0);
   rules.at_least("optim.decay_steps", optim.decay_steps, 0);
   rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
@@ -116,6 +128,26 @@ void optim_rules(ConfigRules& rules, const RunConfig& config) {
                   "first pieces of the state are read anyway",
                   name_of(config.memory.offload)),
       "set optim.post_validate = false or memory.offload = \"none\"", ErrorKind::Infeasible);
+}
+
+// Muon updates whole matrices in Step, and the tp ranks take part together.
+void muon_rules(ConfigRules& rules, const RunConfig& config) {
+  if (config.optim.name != OptimizerKind::Muon) return;
+  const auto need = [&](bool holds, std::string rule, std::string remedy) {
+    rules.require(holds, "optim.name", std::move(rule), std::move(remedy), ErrorKind::Infeasible);
+  };
+  need(config.memory.offload == OffloadChoice::None,
+       fmt::format("needs whole matrices of the optimizer's state, but memory.offload = \"{}\" "
+                   "brings it from the file in pieces",
+                   name_of(config.memory.offload)),
+       "set memory.offload = \"none\" or optim.name = \"adamw\"");
+  need(!config.optim.post_validate,
+       "gathers matrices over tp inside the update, which every rank must then make, but "
+       "optim.post_validate lets each rank decide alone whether it updates early",
+       "set optim.post_validate = false or optim.name = \"adamw\"");
+  need(config.parallel.staleness <= 0,
+       "updates inside the planned step, but with parallel.staleness a server updates at any time",
+       "set parallel.staleness = 0 or optim.name = \"adamw\"");
 }
 
 // What gradients, moments and weights are kept in.
@@ -256,6 +288,27 @@ void noise_scale_rules(ConfigRules& rules, const RunConfig& config) {
        "set parallel.staleness = 0, or run.noise_scale_every = 0");
 }
 
+// The ranks agree on the verdict of every check after a step that they make together.
+void corruption_rules(ConfigRules& rules, const RunConfig& config) {
+  for (const auto& [key, every] : {std::pair{"run.check_state_every", config.run.check_state_every},
+                                   {"run.replay_every", config.run.replay_every},
+                                   {"run.check_products_every", config.run.check_products_every}}) {
+    rules.at_least(key, double(every), 0);
+    rules.require(every <= 0 || config.parallel.staleness == 0, key,
+                  "needs ranks that step together",
+                  fmt::format("set parallel.staleness = 0, or {} = 0", key));
+  }
+}
+
+void data_rules(ConfigRules& rules, const DataConfig& data) {
+  for (const WeightedFile& file : data.train_mixture) {
+    rules.require(!file.path.empty(), "data.train", "has a file without a name",
+                  "name a token file of `trireme data prepare`");
+    rules.require(file.weight > 0.0 && std::isfinite(file.weight), "data.train",
+                  "has a weight that is not positive", "leave such a file out");
+  }
+}
+
 void run_rules(ConfigRules& rules, const RunConfig& config) {
   const RunSection& run = config.run;
   rules.at_least("memory.limit_bytes", config.memory.limit_bytes, 0);
@@ -266,11 +319,33 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(is_power && exponent > -24 && exponent <= 25, "precision.loss_scale",
                 "must be a power of two between 2^-24 and 2^24", "try 256.0");
   rules.at_least("precision.loss_scale_window", config.precision.loss_scale_window, 1);
-  rules.at_least("checkpoint.every", config.checkpoint.every, 0);
+  const auto steps = [](int64_t every) { return every == kAutoSteps ? 0.0 : double(every); };
+  rules.at_least("checkpoint.every", steps(config.checkpoint.every), 0);
   rules.at_least("checkpoint.keep", config.checkpoint.keep, 0);
   rules.at_least("checkpoint.keep_every", config.checkpoint.keep_every, 0);
-  rules.at_least("checkpoint.memory_every", config.checkpoint.memory_every, 0);
+  rules.at_least("checkpoint.memory_every", steps(config.checkpoint.memory_every), 0);
+  const bool is_stale = config.parallel.staleness > 0;  // workers do not agree between steps
+  rules.require(!is_stale || config.checkpoint.every != kAutoSteps, "checkpoint.every",
+                "\"auto\" needs ranks that step together, and parallel.staleness is above 0",
+                "give a number of steps");
+  rules.require(!is_stale || run.spike == SpikeChoice::None, "run.spike",
+                "needs ranks that step together, and parallel.staleness is above 0",
+                "set run.spike = \"none\"");
+  rules.require(!is_stale || !run.skip_bad_batches, "run.skip_bad_batches",
+                "needs ranks that step together, and parallel.staleness is above 0",
+                "set run.skip_bad_batches = false");
+  rules.require(!is_stale || run.skip_samples.empty(), "run.skip_samples",
+                "needs ranks that step together, and parallel.staleness is above 0",
+                "leave it empty");
+  const auto skipped = parse_sample_ranges(run.skip_samples);
+  rules.require(skipped.ok(), "run.skip_samples", skipped.ok() ? "" : skipped.error().message,
+                "write such as \"28-31,96-99\", or leave it empty");
   const int64_t every = config.checkpoint.every, keep_every = config.checkpoint.keep_every;
+  rules.require(
+      every != kAutoSteps || keep_every == 0, "checkpoint.keep_every",
+      "keeps multiples of a number of steps, and checkpoint.every = \"auto\" saves at any "
+      "step",
+      "set checkpoint.keep_every = 0, or give checkpoint.every a number");
   if (every > 0 && keep_every > 0) {
     rules.require(keep_every % every == 0, "checkpoint.keep_every",
                   fmt::format("must be a multiple of checkpoint.every = {}", every),
@@ -303,6 +378,14 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(run.comm_timeout_s > 0.0, "run.comm_timeout_s", "must be positive", "try 60.0");
   rules.at_least("run.eval_every", run.eval_every, 0);
   rules.at_least("run.eval_sequences", run.eval_sequences, 1);
+  rules.at_least("run.stop_patience", run.stop_patience, 0);
+  rules.require(run.stop_patience == 0 || run.eval_every > 0, "run.stop_patience",
+                "counts validations, and run.eval_every = 0 validates only at the last step",
+                "set run.eval_every");
+  rules.require(run.stop_patience == 0 || config.data.source == DataSource::Synthetic ||
+                    !config.data.val.empty(),
+                "run.stop_patience", "counts validations, and there is no validation data",
+                "name a token file with data.val");
   rules.at_least("run.sample_every", run.sample_every, 0);
   rules.at_least("run.sample_tokens", run.sample_tokens, 0);
   rules.at_least("trace.first_step", config.trace.first_step, 1);
@@ -311,7 +394,9 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
                 "must be rank numbers between commas", "try \"0,3\"");
   rules.at_least("run.histograms_every", run.histograms_every, 0);
   noise_scale_rules(rules, config);
+  corruption_rules(rules, config);
   rules.in_range("run.prometheus_port", run.prometheus_port, 0, 65536);
+  rules.at_least("run.metrics_bytes", run.metrics_bytes, 0);
 }
 
 }  // namespace
@@ -330,10 +415,12 @@ std::vector<ConfigProblem> broken_rules(const RunConfig& config,
   batch_rules(rules, config);
   token_rules(rules, config);
   optim_rules(rules, config);
+  muon_rules(rules, config);
   state_dtype_rules(rules, config);
   parallel_rules(rules, config, data_vocab_size.value_or(0));
   sum_tree_rules(rules, config);
   run_rules(rules, config);
+  data_rules(rules, config.data);
   return rules.take();
 }
 

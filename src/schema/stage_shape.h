@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 
 #include "base/dtype.h"
 #include "schema/run_config_choices.h"
@@ -26,6 +27,10 @@ struct OptimizerStateSpec {
   bool exp_avg_sq = true;
   DType moment = DType::F32;
   bool master = true;  // fp32 weights, where the parameters are not fp32 themselves
+  // The optimizer is Muon: matrices of layers have no second moment, and borders between shards do
+  // not cut them.
+  bool muon = false;
+  std::string frozen = {};  // OptimConfig::frozen
 
   bool has_master(DType compute) const { return master && compute != DType::F32; }
 

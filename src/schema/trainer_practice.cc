@@ -32,7 +32,7 @@ TrainerPractice practice_of_megatron_2021() {
           .reduces_beside_compute = false,
           .blocks_on_transfers = true,
           .splits_messages = true,
-          .recomputes_attention = true,
+          .selective = SelectivePractice::Attention,
           .recomputes_whole_layers = true,
           .grad_bytes = 2,
           .grad_copy_bytes = kAddedGradBytes,
@@ -52,7 +52,7 @@ TrainerPractice practice_of(TrainerKind trainer) {
       return {.fuses_kernels = false,
               .fuses_dropout_add = true,
               .splits_messages = true,
-              .recomputes_attention = true,
+              .selective = SelectivePractice::Attention,
               .recomputes_whole_layers = true,
               .hides_tp_sums = true,
               .grad_bytes = 4,
@@ -61,7 +61,8 @@ TrainerPractice practice_of(TrainerKind trainer) {
       return practice_of_megatron_2021();
     case TrainerKind::Torchtitan:
       return {.fuses_kernels = false,
-              .recomputes_attention = true,
+              .runs_ops_apart = true,  // torch.compile is off by default
+              .selective = SelectivePractice::EveryOtherProduct,
               .recomputes_whole_layers = true,
               .stops_recompute_early = true,
               .grad_bytes = 4,

@@ -10,6 +10,10 @@ namespace trireme {
 // and several kernels read and write them.
 enum class AttentionPractice : uint8_t { Fused, Materialized, MaterializedUnfusedSoftmax };
 
+// What recompute = "selective" computes again in a layer. EveryOtherProduct: everything except
+// attention and the first, third, fifth and so on of its matrix products.
+enum class SelectivePractice : uint8_t { NormsAndActivations, Attention, EveryOtherProduct };
+
 // What differs between trainers in the execution of the same layout. The defaults are those of this
 // program. Only prices depend on it.
 struct TrainerPractice {
@@ -17,10 +21,12 @@ struct TrainerPractice {
   double attention_share = 0.0;    // of the peak, that its fused kernel reaches; 0: the device's
   bool fuses_kernels = true;       // the residual stream and the loss are computed inside products
   bool fuses_dropout_add = false;  // if not fuses_kernels: one kernel drops and adds the stream
-  bool reduces_beside_compute = true;    // gradients are reduced while others are computed
-  bool blocks_on_transfers = false;      // a stage waits for what it sends and receives
-  bool splits_messages = false;          // each tp rank sends a part of what stages exchange
-  bool recomputes_attention = false;     // recompute = "selective": the core of attention
+  bool runs_ops_apart = false;     // rotary positions and SwiGLU are several kernels each
+  bool runs_norms_apart = false;   // so is an RMS norm
+  bool reduces_beside_compute = true;  // gradients are reduced while others are computed
+  bool blocks_on_transfers = false;    // a stage waits for what it sends and receives
+  bool splits_messages = false;        // each tp rank sends a part of what stages exchange
+  SelectivePractice selective = SelectivePractice::NormsAndActivations;
   bool recomputes_whole_layers = false;  // recompute = "full": every op of a layer
   bool stops_recompute_early = false;    // then: not behind the last value that B and W need
   bool hides_tp_sums = false;  // sums of input gradients over tp run beside weight gradients

@@ -1,6 +1,7 @@
 #include "sim/simulate_offload.h"
 
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 namespace trireme {
@@ -20,21 +21,21 @@ class OffloadSimulator {
     for (const Action& action : program) {
       follow(action);
       // The staging buffers are given back once everything has left them.
-      if (last != program.rend() && &action == &*last) wait_until(file_free_s_);
+      if (last != program.rend() && &action == &*last) wait_for(num_started_ - 1);
     }
     times_.makespan_s = clock_s_ - begin_s;
     return times_;
   }
 
  private:
-  // When the last request for the units or the piece of an action is done.
-  double& done_s(const Action& action) {
+  // The number of the last request for the units or the piece of an action; -1: none.
+  int& request_of(const Action& action) {
     const bool is_piece = is_of_piece(action.kind);
-    std::vector<std::vector<double>>& of_chunks = is_piece ? pieces_done_s_ : units_done_s_;
+    std::vector<std::vector<int>>& of_chunks = is_piece ? pieces_ : units_;
     const size_t chunk = size_t(action.chunk);
     const size_t index = size_t(is_piece ? action.microbatch : action.first_unit);
     if (of_chunks.size() <= chunk) of_chunks.resize(chunk + 1);
-    if (of_chunks[chunk].size() <= index) of_chunks[chunk].resize(index + 1, 0.0);
+    if (of_chunks[chunk].size() <= index) of_chunks[chunk].resize(index + 1, -1);
     return of_chunks[chunk][index];
   }
 
@@ -43,42 +44,58 @@ class OffloadSimulator {
       case ActionKind::FetchUnits:
       case ActionKind::OffloadUnits:
       case ActionKind::FetchPiece:
-      case ActionKind::OffloadPiece: {
-        const double seconds = costs_.file_s(action);
-        file_free_s_ = std::max(file_free_s_, clock_s_) + seconds;
-        times_.file_s += seconds;
-        done_s(action) = file_free_s_;
+      case ActionKind::OffloadPiece:
+        queue_.push_back(costs_.file_s(action));
+        times_.file_s += queue_.back();
+        request_of(action) = num_started_++;
         return;
-      }
       case ActionKind::StepPiece:
-        wait_until(done_s(action));
+        wait_for(request_of(action));
         break;
       default:
         wait_for_units(action);
     }
-    clock_s_ += costs_.compute_s(action);
+    compute(costs_.compute_s(action));
+  }
+
+  // Both go on more slowly until one of them has ended.
+  void compute(double seconds) {
+    const double speed = 1.0 - costs_.shared;
+    while (seconds > 0.0 && !queue_.empty()) {
+      const double done_s = std::min(seconds, queue_.front());
+      clock_s_ += done_s / speed;
+      times_.slowed_s += done_s / speed - done_s;
+      seconds -= done_s;
+      queue_.front() -= done_s;
+      if (queue_.front() <= 0.0) queue_.pop_front();
+    }
+    clock_s_ += seconds;
   }
 
   void wait_for_units(const Action& action) {
-    if (action.chunk < 0 || size_t(action.chunk) >= units_done_s_.size()) return;
-    const std::vector<double>& units = units_done_s_[size_t(action.chunk)];
+    if (action.chunk < 0 || size_t(action.chunk) >= units_.size()) return;
+    const std::vector<int>& units = units_[size_t(action.chunk)];
     const size_t first = size_t(action.first_unit);
     const size_t end = action.num_units == 0
                            ? units.size()
                            : std::min(units.size(), first + size_t(action.num_units));
-    for (size_t unit = first; unit < end; ++unit) wait_until(units[unit]);
+    for (size_t unit = first; unit < end; ++unit) wait_for(units[unit]);
   }
-  void wait_until(double at_s) {
-    if (at_s <= clock_s_) return;
-    times_.exposed_s += at_s - clock_s_;
-    clock_s_ = at_s;
+  // Requests are served in their order.
+  void wait_for(int request) {
+    while (num_started_ - int(queue_.size()) <= request) {
+      clock_s_ += queue_.front();
+      times_.waited_s += queue_.front();
+      queue_.pop_front();
+    }
   }
 
   const OffloadCosts& costs_;
   double clock_s_ = 0;
-  double file_free_s_ = 0;
-  std::vector<std::vector<double>> units_done_s_;   // [chunk][first unit]
-  std::vector<std::vector<double>> pieces_done_s_;  // [chunk][piece]
+  std::deque<double> queue_;  // seconds that are left of every request that is not done
+  int num_started_ = 0;
+  std::vector<std::vector<int>> units_;   // [chunk][first unit], the number of a request
+  std::vector<std::vector<int>> pieces_;  // [chunk][piece]
   OffloadTimes times_;
 };
 

@@ -10,12 +10,17 @@ namespace trireme {
 struct OffloadCosts {
   std::function<double(const Action&)> compute_s;
   std::function<double(const Action&)> file_s;  // of FetchUnits, OffloadUnits, and of pieces
+  // Share of their speed that compute and file lose while both are busy: they share the cores.
+  double shared = 0.0;
 };
 
 struct OffloadTimes {
   double makespan_s = 0;
-  double file_s = 0;     // of all reads and writes
-  double exposed_s = 0;  // time in which the rank waits for the file
+  double file_s = 0;    // of all reads and writes
+  double waited_s = 0;  // time in which the rank waits for the file
+  double slowed_s = 0;  // time by which the file makes the compute beside it longer
+
+  double added_s() const { return waited_s + slowed_s; }
 };
 
 // Simulates the steady step of one rank whose state lies in a file (memory.offload). One thread

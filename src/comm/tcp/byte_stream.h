@@ -28,7 +28,9 @@ class ByteStream {
   virtual int64_t write(std::span<const iovec> parts) = 0;
   // Reads as many bytes as there are now, at most those that fit, and returns their number.
   virtual int64_t read(std::span<const iovec> parts) = 0;
-  virtual void close() {}                // nothing more will be written
+  virtual void close() {}  // nothing more will be written
+  // True if the bytes leave the host, so that checksums go with them.
+  virtual bool leaves_host() const { return false; }
   virtual std::string peer() const = 0;  // for reports
 };
 
@@ -40,6 +42,7 @@ class SocketStream : public ByteStream {
   int64_t read(std::span<const iovec> parts) override;
   void close() override;
   std::string peer() const override { return peer_; }
+  bool leaves_host() const override { return true; }
 
   int fd() const { return socket_.fd(); }
   // The epoll set has reported these events.

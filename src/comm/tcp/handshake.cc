@@ -29,6 +29,8 @@ std::string_view text_of(Purpose purpose) {
       return "to connect as a peer";
     case Purpose::Agent:
       return "to join as the agent of a host";
+    case Purpose::Parts:
+      return "to give parts of checkpoints";
     case Purpose::Status:
       break;
   }
@@ -46,7 +48,7 @@ std::string place_of(const Hello& hello) {
 
 std::string name_of(const Hello& hello) {
   if (is_rank(hello)) return fmt::format("rank {}", hello.rank);
-  return hello.purpose == Purpose::Agent ? "this agent" : "this question";
+  return hello.purpose == Purpose::Status ? "this question" : "this agent";
 }
 
 std::string why_refused(const Answer& answer, const Hello& mine) {

@@ -199,10 +199,9 @@ class Frames : public TcpLink::Receiver {
     ++num_frames;
     return Done{};
   }
-  Result<TcpMessage*> on_payload(TcpLink&, const TcpFrame&) override {
-    return static_cast<TcpMessage*>(nullptr);
-  }
+  Result<TcpMessage*> on_payload(TcpLink&, const TcpFrame&) override { return message; }
   int num_frames = 0;
+  TcpMessage* message = nullptr;  // of all payload
 };
 
 // A link reads the bytes that a peer has sent before it has closed the connection: this is the
@@ -212,7 +211,7 @@ struct Reading {
   int num_dropped = 0;
   std::string why;
 };
-Reading read_bytes(Bytes bytes) {
+Reading read_bytes(Bytes bytes, Frames&& frames = {}) {
   const Deadline deadline = Deadline::after(5);
   const Result<Socket> listener = listen_at("127.0.0.1:0");
   Result<Socket> writer = connect_to(own_address(*listener), deadline);
@@ -223,7 +222,6 @@ Reading read_bytes(Bytes bytes) {
   TcpLink link(1, 1, std::move(stream));
   Reading reading;
   link.on_other_epoch = [&](uint64_t) { ++reading.num_dropped; };
-  Frames frames;
   static_cast<void>(send_all(*writer, bytes, deadline));
   ::shutdown(writer->fd(), SHUT_WR);
   try {
@@ -241,10 +239,12 @@ Reading read_bytes(Bytes bytes) {
 
 std::vector<std::byte> news_frame(uint64_t epoch, int64_t body_bytes) {
   const NewsMessage news;
-  const TcpFrame frame{.kind = FrameKind::News, .epoch = epoch, .body_bytes = body_bytes};
+  TcpFrame frame{.kind = FrameKind::News, .epoch = epoch, .body_bytes = body_bytes};
   std::vector<std::byte> bytes;
-  const Bytes head = bytes_of(frame);
   const Bytes body = bytes_of(news).first(size_t(news.bytes()));
+  frame.body_checksum = body_checksum(body);
+  seal(frame);
+  const Bytes head = bytes_of(frame);
   bytes.insert(bytes.end(), head.begin(), head.end());
   bytes.insert(bytes.end(), body.begin(), body.end());
   return bytes;
@@ -275,6 +275,53 @@ TEST(TcpLink, TruncatedOversizedAndForeignFramesBreakIt) {
     EXPECT_NE(read_bytes(news_frame(1, length)).why.find("bytes of"), std::string::npos) << length;
   }
   EXPECT_NE(read_bytes(repeated(500, 'G')).why.find("not one of Trireme"), std::string::npos);
+}
+
+// Heads and bodies: nothing of a damaged frame reaches its receiver.
+TEST(TcpLink, EveryFlippedBitOfAFrameBreaksIt) {
+  const std::vector<std::byte> whole = news_frame(1, NewsMessage{}.bytes());
+  ASSERT_EQ(read_bytes(whole).num_frames, 1);
+  for (size_t bit = 0; bit < 8 * whole.size(); bit += bit < 8 * sizeof(TcpFrame) ? 1 : 37) {
+    std::vector<std::byte> bytes = whole;
+    bytes[bit / 8] ^= std::byte(1 << (bit % 8));
+    const Reading reading = read_bytes(bytes);
+    ASSERT_EQ(reading.num_frames + reading.num_dropped, 0) << bit;
+    ASSERT_NE(reading.why, "") << bit;
+  }
+}
+
+// Copied to its target or added to it, in one segment.
+TEST(TcpLink, EveryFlippedBitOfPayloadBreaksItAndTheMessageIsNeverDone) {
+  std::vector<float> payload(1000, 1.5f), target(payload.size());
+  const Bytes body = std::as_bytes(std::span(payload));
+  TcpFrame frame{.kind = FrameKind::Payload, .epoch = 1, .body_bytes = int64_t(body.size())};
+  frame.body_checksum = body_checksum(body);
+  seal(frame);
+  const Bytes head = bytes_of(frame);
+  std::vector<std::byte> whole(head.begin(), head.end());
+  whole.insert(whole.end(), body.begin(), body.end());
+  for (const Landing landing : {Landing::Copy, Landing::ReduceRight}) {
+    const auto is_done_after = [&](Bytes bytes) {
+      Transfer transfer{.bytes = int64_t(body.size()),
+                        .target = std::as_writable_bytes(std::span(target)).data(),
+                        .landing = landing,
+                        .operand = body.data(),
+                        .dtype = DType::F32};
+      TcpMessage message{.transfer = &transfer};
+      Frames frames;
+      frames.message = &message;
+      const Reading reading = read_bytes(bytes, std::move(frames));
+      const bool was_changed = reading.why.find("another checksum") != std::string::npos;
+      EXPECT_NE(message.is_done, was_changed) << reading.why;
+      return message.is_done;
+    };
+    EXPECT_TRUE(is_done_after(whole));
+    for (size_t bit = 8 * head.size(); bit < 8 * whole.size(); bit += 61) {
+      std::vector<std::byte> bytes = whole;
+      bytes[bit / 8] ^= std::byte(1 << (bit % 8));
+      ASSERT_FALSE(is_done_after(bytes)) << bit;
+    }
+  }
 }
 
 }  // namespace

@@ -62,10 +62,14 @@ std::string text_of(const sockaddr_storage& address, socklen_t length) {
                                        : fmt::format("{}:{}", host, port);
 }
 
-// Waits until the socket is ready. False at the deadline.
+// Waits until the socket is ready. False at the deadline. A signal, such as that by which the agent
+// asks for stacks, does not end the wait.
 bool wait_for(int fd, short events, Deadline deadline) {
   pollfd entry{fd, events, 0};
-  return ::poll(&entry, 1, deadline.left_ms()) > 0;
+  while (true) {
+    const int ready = ::poll(&entry, 1, deadline.left_ms());
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
 }
 
 void set(int fd, int level, int name, int value) {

@@ -23,7 +23,10 @@ iovec part(const void* data, int64_t bytes) { return {const_cast<void*>(data), s
 }  // namespace
 
 TcpLink::TcpLink(int peer, uint64_t epoch, std::unique_ptr<ByteStream> stream)
-    : peer_(peer), epoch_(epoch), stream_(std::move(stream)) {
+    : peer_(peer),
+      epoch_(epoch),
+      stream_(std::move(stream)),
+      has_checksums_(stream_->leaves_host()) {
   out_.reserve(kOutBytes);
   sends_.reserve(kSends);
   orphan_.reserve(size_t(kTcpSegmentBytes));
@@ -31,9 +34,17 @@ TcpLink::TcpLink(int peer, uint64_t epoch, std::unique_ptr<ByteStream> stream)
   staging_.resize(size_t(kTcpSegmentBytes));
 }
 
+// Nothing of the frame may change afterwards.
+void TcpLink::add_checksums(TcpFrame& frame, Bytes body, Bytes more_body) const {
+  if (!has_checksums_) return;
+  frame.body_checksum = body_checksum(body, more_body);
+  seal(frame);
+}
+
 void TcpLink::send(TcpFrame frame, Bytes body, Bytes more_body) {
   frame.epoch = epoch_;
   frame.body_bytes = int64_t(body.size() + more_body.size());
+  add_checksums(frame, body, more_body);
   for (const Bytes bytes : {bytes_of(frame), body, more_body}) {
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
@@ -61,6 +72,7 @@ void TcpLink::begin_segment() {
                    .epoch = epoch_,
                    .receiver = message.number_of_peer,
                    .body_bytes = segment_bytes_};
+  add_checksums(segment_head_, Bytes(segment_, size_t(segment_bytes_)));
 }
 
 void TcpLink::end_segment() {
@@ -108,6 +120,7 @@ bool TcpLink::flush() {
 Status TcpLink::begin_payload(Receiver& receiver, const TcpFrame& frame) {
   TRIREME_TRY(message, receiver.on_payload(*this, frame));
   landing_ = message;
+  landing_frame_ = frame;
   landing_bytes_ = landing_left_ = frame.body_bytes;
   in_begin_ += kHeadBytes;
   return Done{};
@@ -118,6 +131,7 @@ Result<bool> TcpLink::take_frame(Receiver& receiver) {
   if (buffered() < kHeadBytes) return false;
   const Bytes head(in_.data() + in_begin_, size_t(kHeadBytes));
   TRIREME_TRY(frame, check_frame(head));
+  if (has_checksums_) TRIREME_TRY_DONE(check_head_checksum(frame));
   if (frame.epoch != epoch_) {
     if (on_other_epoch) on_other_epoch(frame.epoch);
     landing_ = nullptr;  // the body goes to the staging memory
@@ -131,39 +145,46 @@ Result<bool> TcpLink::take_frame(Receiver& receiver) {
   }
   if (buffered() < kHeadBytes + frame.body_bytes) return false;
   const Bytes body(in_.data() + in_begin_ + kHeadBytes, size_t(frame.body_bytes));
+  if (has_checksums_) TRIREME_TRY_DONE(check_body_checksum(frame, body));
   TRIREME_TRY_DONE(receiver.on_frame(*this, frame, body));
   in_begin_ += kHeadBytes + frame.body_bytes;
   return true;
 }
 
 // `bytes` of the segment have arrived, in the target or in the staging memory.
-void TcpLink::end_landing(int64_t bytes) {
+Status TcpLink::end_landing(int64_t bytes) {
   landing_left_ -= bytes;
   const bool is_copied = landing_ != nullptr && landing_->transfer->landing == Landing::Copy;
   if (is_copied) landing_->moved += bytes;
-  if (landing_left_ > 0) return;
+  if (landing_left_ > 0) return Done{};
   TcpMessage* const message = std::exchange(landing_, nullptr);
-  if (message == nullptr) return;
+  if (message == nullptr) return Done{};
+  if (has_checksums_) {
+    const std::byte* segment =
+        is_copied ? message->transfer->target + message->moved - landing_bytes_ : staging_.data();
+    TRIREME_TRY_DONE(check_body_checksum(landing_frame_, Bytes(segment, size_t(landing_bytes_))));
+  }
   if (!is_copied) {
     land(*message->transfer, message->moved, staging_.data(), landing_bytes_);
     message->moved += landing_bytes_;
   }
   message->is_done = message->moved == message->transfer->bytes;
+  return Done{};
 }
 
-void TcpLink::land_buffered() {
+Status TcpLink::land_buffered() {
   const int64_t bytes = std::min(buffered(), landing_left_);
   const bool is_copied = landing_ != nullptr && landing_->transfer->landing == Landing::Copy;
   std::byte* target = is_copied ? landing_->transfer->target + landing_->moved
                                 : staging_.data() + (landing_bytes_ - landing_left_);
   std::memcpy(target, in_.data() + in_begin_, size_t(bytes));
   in_begin_ += bytes;
-  end_landing(bytes);
+  return end_landing(bytes);
 }
 
 // Reads payload to its place, and what comes behind it into the buffer. Behind payload this is only
 // the next head: if it announces more payload, that is not copied twice.
-bool TcpLink::read_some() {
+Result<bool> TcpLink::read_some() {
   if (in_begin_ == in_end_) {
     in_begin_ = in_end_ = 0;
   } else if (in_end_ > kBufferBytes / 2) {
@@ -179,7 +200,7 @@ bool TcpLink::read_some() {
       stream_->read(landing_left_ > 0 ? std::span(parts) : std::span(parts).subspan(1));
   const int64_t landed = std::min(got, landing_left_);
   in_end_ += got - landed;
-  if (landed > 0) end_landing(landed);
+  if (landed > 0) TRIREME_TRY_DONE(end_landing(landed));
   return got > 0;
 }
 
@@ -188,13 +209,14 @@ Result<bool> TcpLink::receive(Receiver& receiver) {
   for (int turn = 0; turn < kMostTurns; ++turn) {
     while (landing_left_ > 0 ? buffered() > 0 : true) {
       if (landing_left_ > 0) {
-        land_buffered();
+        TRIREME_TRY_DONE(land_buffered());
         continue;
       }
       TRIREME_TRY(taken, take_frame(receiver));
       if (!taken) break;
     }
-    if (!read_some()) break;
+    TRIREME_TRY(got, read_some());
+    if (!got) break;
     moved = true;
   }
   return moved;

@@ -59,17 +59,19 @@ class TcpLink {
  private:
   void begin_segment();
   void end_segment();
+  void add_checksums(TcpFrame& frame, Bytes body, Bytes more_body = {}) const;
   bool write_some();
-  bool read_some();
+  Result<bool> read_some();
   Result<bool> take_frame(Receiver& receiver);
   Status begin_payload(Receiver& receiver, const TcpFrame& frame);
-  void land_buffered();
-  void end_landing(int64_t bytes);
+  Status land_buffered();
+  Status end_landing(int64_t bytes);
   int64_t buffered() const { return in_end_ - in_begin_; }
 
   int peer_;
   uint64_t epoch_;
   std::unique_ptr<ByteStream> stream_;
+  bool has_checksums_;
 
   std::vector<std::byte> out_;  // short frames; those before out_begin_ are written
   size_t out_begin_ = 0;
@@ -87,6 +89,7 @@ class TcpLink {
   TcpMessage* landing_ = nullptr;
   int64_t landing_bytes_ = 0;  // of the segment that arrives
   int64_t landing_left_ = 0;
+  TcpFrame landing_frame_;          // its head
   std::vector<std::byte> staging_;  // a segment that must be reduced, or that nobody wants
 };
 

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/hash.h"
+
 namespace trireme {
 namespace {
 
@@ -39,6 +41,17 @@ bool ends_with_0(const std::array<char, N>& text) {
   return std::memchr(text.data(), 0, N) != nullptr;
 }
 
+uint64_t head_checksum(const TcpFrame& frame) {
+  return hash64(bytes_of(frame).first(offsetof(TcpFrame, head_checksum)));
+}
+
+Error changed_on_its_way(const std::string& what) {
+  return {ErrorKind::Runtime,
+          what +
+              " has another checksum than its sender gave it: an adapter, a link, a switch or "
+              "a memory has changed a bit"};
+}
+
 // Every byte value may be received for an enum, so the number is compared.
 template <typename E>
 bool is_at_most(E value, E last) {
@@ -59,7 +72,7 @@ bool is_signature(const SignatureRecord& record) {
 Result<Hello> check_hello(Bytes bytes) {
   TRIREME_TRY(hello, copy_of<Hello>(bytes, "greeting"));
   if (hello.magic != Hello{}.magic) return refuse("greeting", "it begins with other bytes");
-  if (!is_at_most(hello.purpose, Purpose::Status)) return refuse("greeting", "an unknown purpose");
+  if (!is_at_most(hello.purpose, Purpose::Parts)) return refuse("greeting", "an unknown purpose");
   if (hello.rank < -1 || hello.rank >= kLargestTcpWorld) {
     return refuse("greeting", fmt::format("rank {}", hello.rank));
   }
@@ -147,6 +160,25 @@ Result<TcpFrame> check_frame(Bytes bytes) {
                                          frame.body_bytes, frame.message_bytes, int(frame.kind)));
   }
   return frame;
+}
+
+uint64_t body_checksum(Bytes body, Bytes more_body) {
+  const uint64_t first = hash64(body);
+  return more_body.empty() ? first : hash64(more_body, first);
+}
+
+void seal(TcpFrame& frame) { frame.head_checksum = head_checksum(frame); }
+
+Status check_head_checksum(const TcpFrame& frame) {
+  if (frame.head_checksum == head_checksum(frame)) return Done{};
+  return changed_on_its_way("the head of a message");
+}
+
+Status check_body_checksum(const TcpFrame& frame, Bytes body) {
+  const bool has_two_parts = frame.kind == FrameKind::Announce;
+  const size_t first = has_two_parts ? std::min(body.size(), sizeof(SignatureRecord)) : body.size();
+  if (frame.body_checksum == body_checksum(body.first(first), body.subspan(first))) return Done{};
+  return changed_on_its_way(fmt::format("a message of {} bytes", body.size()));
 }
 
 Result<Announcement> check_announcement(const TcpFrame& frame, Bytes body) {

@@ -43,6 +43,7 @@ enum class Purpose : uint32_t {
   Peer,    // a rank to another rank of its epoch
   Agent,   // the agent of a host to the leader of the job
   Status,  // somebody who only wants to know how the job is, to any agent
+  Parts,   // an agent that gives its parts of checkpoints in memory to another one
 };
 
 // The first message of both sides of a connection.
@@ -95,7 +96,7 @@ enum class FrameKind : uint8_t {
 };
 
 struct TcpFrame {
-  uint32_t magic = 0x31525431;
+  uint32_t magic = 0x32525431;
   FrameKind kind = FrameKind::News;
   Lane lane = Lane::Collective;
   uint16_t reserved = 0;
@@ -106,8 +107,18 @@ struct TcpFrame {
   uint32_t receiver = 0;      // Accept, Payload: number of the transfer on the receiving rank
   int64_t message_bytes = 0;  // Announce: of the whole payload
   int64_t body_bytes = 0;     // that follow
+  // Between hosts, where bytes pass adapters and switches; 0 within a host.
+  uint64_t body_checksum = 0;
+  uint64_t head_checksum = 0;  // of everything above
 };
 Result<TcpFrame> check_frame(Bytes bytes);
+// XXH3-64 of a body that lies in two parts.
+uint64_t body_checksum(Bytes body, Bytes more_body = {});
+// Sets the checksum of the head, once all other fields are set.
+void seal(TcpFrame& frame);
+// An error if the head, or else the body, is not the one that was sent.
+Status check_head_checksum(const TcpFrame& frame);
+Status check_body_checksum(const TcpFrame& frame, Bytes body);
 
 struct Announcement {
   SignatureRecord signature;
