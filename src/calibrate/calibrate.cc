@@ -52,17 +52,22 @@ Calibration calibrate(const CalibrationOptions& options) {
   hardware.threads = options.num_threads;
   hardware.memory_bytes = available_memory_bytes();
   MeasuredOperators measured;
+  MeasuredOffload offload;
   {
     OwnStream stream(options.num_threads);  // its threads leave the cores to the ranks below
     set_ceilings(measure_ceilings(stream, options.isa), hardware);
-    measured = measure_kernels(cpu_kernels(options.isa), stream, options.most_seconds / kKernels);
+    const KernelTable& kernels = cpu_kernels(options.isa);
+    measured = measure_kernels(kernels, stream, options.most_seconds / kKernels);
+    offload = measure_offload(options.folder, kMostMeasuredOffloadBytes, kernels, stream);
     raise_ceilings(measured, hardware);
   }
-  const CommCost link = measure_links(options.num_threads, measured);
+  hardware.matmul_bytes_per_s = hardware.memory_bytes_per_s;  // where the fit begins
+  const MeasuredLinks links = measure_links(options.num_threads, measured);
   hardware = with_own_kernels(std::move(hardware));
-  hardware.reduce_bytes_per_s = 1.0 / link.gamma_s_per_byte;
-  hardware.set_nodes(0, {link.inside.alpha_s, 1.0 / link.inside.beta_s_per_byte});
-  hardware.offload_bytes_per_s = measure_offload(options.folder);
+  hardware.reduce_bytes_per_s = 1.0 / links.cost.gamma_s_per_byte;
+  hardware.set_nodes(0, {links.cost.inside.alpha_s, 1.0 / links.cost.inside.beta_s_per_byte});
+  hardware.background_s = links.background_s;
+  offload.set(1, hardware);
   result.hardware = fit_operators(hardware, measured);
   result.errors = errors_of(measured, result.hardware);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;

@@ -1,9 +1,12 @@
 #include "calibrate/measure_kernels.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "compile/price.h"
-#include "kernels/attention/attention_cases.h"
+#include "calibrate/cold_operands.h"
+#include "calibrate/measure_attention.h"
+#include "calibrate/measure_norm.h"
+#include "calibrate/measure_update.h"
 #include "kernels/bench_tensors.h"
 #include "kernels/best_seconds.h"
 #include "kernels/matmul/matmul_cases.h"
@@ -11,12 +14,19 @@
 namespace trireme {
 namespace {
 
-// Larger calls have the speed of these, and take long.
+// Larger calls have the speed of these, and take long. Smaller products take the time of a call.
 constexpr double kMostFlops = 1.7e9;
+constexpr double kLeastFlops = 1e6;
 constexpr DType kDTypes[] = {DType::F32, DType::BF16};
-// Elements of vectors: calls that are over at once, some that share a cache, and some that no cache
-// holds.
-constexpr int64_t kVectorLengths[] = {64, int64_t{1} << 16, int64_t{3} << 20, int64_t{1} << 23};
+// Elements of vectors: calls that are over at once, and some that no cache holds.
+constexpr int64_t kVectorLengths[] = {64, int64_t{3} << 23};
+// Parameters that are updated.
+constexpr int64_t kParams = int64_t{1} << 22;
+
+// Tokens and channels of norms.
+constexpr std::pair<int64_t, int64_t> kNormShapes[] = {{256, 768}, {2048, 384}, {768, 128}};
+// More than the caches of most processors hold.
+constexpr int64_t kColdBytes = int64_t{96} << 20;
 
 // Kernels to measure, and for how long each.
 struct Bench {
@@ -28,16 +38,21 @@ struct Bench {
 double measure_product(const Bench& bench, MatmulForm form, const MatmulShape& shape, DType dtype) {
   const auto [m, n, k] = shape;
   const bool is_weight_grad = form == MatmulForm::TN;
+  const Shape b_shape = form == MatmulForm::NT ? Shape{n, k} : Shape{k, n};
   const Tensor a = varied(dtype, is_weight_grad ? Shape{k, m} : Shape{m, k});
-  const Tensor b = varied(dtype, form == MatmulForm::NT ? Shape{n, k} : Shape{k, n});
-  const Tensor c(is_weight_grad ? DType::F32 : dtype, Shape{m, n});
-  const MatmulArgs args{.form = form,
-                        .a = matrix(a),
-                        .b = matrix(b),
-                        .c = matrix(c),
-                        .write = is_weight_grad ? Write::Accumulate : Write::Overwrite};
-  return best_seconds_of_short(bench.most_seconds,
-                               [&] { bench.kernels.matmul(bench.stream, args); });
+  const Tensor b = varied(dtype, b_shape);
+  const Tensor c(dtype, Shape{m, n});
+  ColdOperands cold(kColdBytes, int64_t{sizeof(float)} * std::max(m * n, n * k));
+  const Shape c_shape{m, n};
+  return best_seconds_of_short(bench.most_seconds, [&] {
+    MatmulArgs args{.form = form, .a = matrix(a), .b = matrix(b), .c = matrix(c)};
+    if (is_weight_grad) {
+      args.c = matrix(cold.next(DType::F32, c_shape));
+    } else {
+      args.b = matrix(cold.next(dtype, b_shape));
+    }
+    bench.kernels.matmul(bench.stream, args);
+  });
 }
 
 void measure_products(const Bench& bench, MeasuredOperators& measured) {
@@ -45,55 +60,27 @@ void measure_products(const Bench& bench, MeasuredOperators& measured) {
     for (const LinearShape& linear : training_linear_shapes()) {
       for (const MatmulForm form : {MatmulForm::NT, MatmulForm::NN, MatmulForm::TN}) {
         const MatmulShape shape = product_of(linear, form);
-        const Product product{shape.rows, shape.cols, shape.k};
-        if (product.flops() > kMostFlops) continue;
+        const bool is_weight_grad = form == MatmulForm::TN;
+        const Product product{.m = shape.rows,
+                              .n = shape.cols,
+                              .k = shape.k,
+                              .result_bytes = is_weight_grad ? size_of(DType::F32) : 0};
+        if (product.flops() > kMostFlops || product.flops() < kLeastFlops) continue;
         measured.products.push_back({product, dtype, measure_product(bench, form, shape, dtype)});
       }
     }
   }
 }
 
-AttentionWork work_of(const AttentionShape& shape) {
-  return {.sequences = shape.num_sequences,
-          .heads = shape.num_heads,
-          .kv_heads = shape.num_kv_heads,
-          .queries = shape.q_len,
-          .keys = shape.kv_len,
-          .head_dim = shape.head_dim};
-}
-
 void measure_attention(const Bench& bench, const AttentionShape& shape, DType dtype,
                        MeasuredOperators& measured) {
-  const Shape queries{shape.num_sequences * shape.q_len, shape.num_heads * shape.head_dim};
-  const Shape keys{shape.num_sequences * shape.kv_len, shape.num_kv_heads * shape.head_dim};
-  const Tensor q = varied(dtype, queries), k = varied(dtype, keys), v = varied(dtype, keys);
-  const Tensor dout = varied(dtype, queries), out(dtype, queries), dq(dtype, queries);
-  const Tensor dk(dtype, keys), dv(dtype, keys);
-  const Tensor lse(DType::F32, Shape{shape.num_heads, queries[0]});
-  const Tensor delta(DType::F32, Shape{shape.num_heads, queries[0]});
-  const AttentionForwardArgs forward{.shape = shape,
-                                     .q_T_HD = matrix(q),
-                                     .k_T_KD = matrix(k),
-                                     .v_T_KD = matrix(v),
-                                     .out_T_HD = matrix(out),
-                                     .lse_HT = lse};
-  const AttentionBackwardArgs backward{.shape = shape,
-                                       .q_T_HD = matrix(q),
-                                       .k_T_KD = matrix(k),
-                                       .v_T_KD = matrix(v),
-                                       .out_T_HD = matrix(out),
-                                       .dout_T_HD = matrix(dout),
-                                       .lse_HT = lse,
-                                       .delta_HT = delta,
-                                       .dq_T_HD = matrix(dq),
-                                       .dk_T_KD = matrix(dk),
-                                       .dv_T_KD = matrix(dv)};
+  const AttentionBench attention(shape, dtype);
   const double forward_s = best_seconds_of_short(
-      bench.most_seconds, [&] { bench.kernels.attention_forward(bench.stream, forward); });
+      bench.most_seconds, [&] { attention.forward(bench.kernels, bench.stream); });
   const double backward_s = best_seconds_of_short(
-      bench.most_seconds, [&] { bench.kernels.attention_backward(bench.stream, backward); });
-  measured.attentions.push_back({work_of(shape), false, dtype, forward_s});
-  measured.attentions.push_back({work_of(shape), true, dtype, backward_s});
+      bench.most_seconds, [&] { attention.backward(bench.kernels, bench.stream); });
+  measured.attentions.push_back({attention.work(), false, dtype, forward_s});
+  measured.attentions.push_back({attention.work(), true, dtype, backward_s});
 }
 
 void measure_memory(const Bench& bench, int64_t n, MeasuredOperators& measured) {
@@ -111,72 +98,30 @@ void measure_memory(const Bench& bench, int64_t n, MeasuredOperators& measured) 
   add(1.5 * vector_bytes, [&] { bench.kernels.convert(bench.stream, {x, half}); });
 }
 
-// Larger products, tiles and vectors would only take longer.
-constexpr int64_t kMostRows = 256, kMostCols = 2048, kMostDepth = 1024;
-constexpr int64_t kMostQueries = 256, kMostHeads = 4;
-constexpr int64_t kMostVectorBytes = int64_t{96} << 20;
-constexpr int64_t kFewNumbers = 64;
-constexpr double kSecondsOfRunKernel = 0.008;
-
-// Bytes per second that the sum of two vectors moves. The first three sums touch the memory.
-double sum_bytes_per_s(const Bench& bench, int64_t bytes) {
-  const int64_t n = bytes / (3 * int64_t{sizeof(float)});
-  const Tensor x(DType::F32, Shape{n}), y(DType::F32, Shape{n}), z(DType::F32, Shape{n});
-  const auto sum = [&](const Tensor& a, const Tensor& b, const Tensor& out) {
-    bench.kernels.sum(bench.stream, {.x_N = a, .y_N = b, .out_N = out});
+// A norm of C channels forward and backward, and the activation of four times as many.
+void measure_vectors(const Bench& bench, int64_t T, int64_t C, DType dtype,
+                     MeasuredOperators& measured) {
+  const NormBench norm(T, C, dtype);
+  const double bytes = double(T * C) * double(size_of(dtype));
+  const auto add = [&](double moves, double operations, const auto& call) {
+    measured.vectors.push_back({moves * bytes, operations * double(T * C),
+                                best_seconds_of_short(bench.most_seconds, call)});
   };
-  sum(x, y, z);
-  sum(y, z, x);
-  sum(z, x, y);
-  const double seconds = best_seconds_of_short(bench.most_seconds, [&] { sum(x, y, z); });
-  return double(3 * n) * sizeof(float) / seconds;
-}
-
-double matmul_share_of(const Bench& bench, const KernelSizes& sizes, double peak) {
-  const int64_t rows = std::clamp<int64_t>(sizes.tokens, 1, kMostRows);
-  const int64_t cols = std::clamp<int64_t>(sizes.d_ff, 1, kMostCols);
-  const int64_t depth = std::clamp<int64_t>(sizes.d_model, 1, kMostDepth);
-  const double flops = Product{rows, cols, depth}.flops();
-  const double seconds =
-      measure_product(bench, MatmulForm::NT, {rows, cols, depth}, sizes.compute) +
-      measure_product(bench, MatmulForm::NN, {rows, depth, cols}, sizes.compute) +
-      measure_product(bench, MatmulForm::TN, {cols, depth, rows}, sizes.compute);
-  return std::min(1.0, 3.0 * flops / (seconds * peak));
-}
-
-double attention_share_of(const Bench& bench, const KernelSizes& sizes, double fp32_flops) {
-  const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
-  const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, kMostHeads);
-  MeasuredOperators measured;
-  measure_attention(bench, attention_shape(1, queries, queries, heads, heads, sizes.head_dim),
-                    sizes.compute, measured);
-  Hardware whole = with_own_kernels({});
-  whole.fp32_flops = fp32_flops;
-  whole.attention_share = 1.0;
-  double priced_s = 0.0, measured_s = 0.0;
-  for (const auto& [work, is_backward, dtype, seconds] : measured.attentions) {
-    priced_s += price_fused_attention(work, is_backward ? kBackwardAttention : 1.0, dtype, whole);
-    measured_s += seconds;
-  }
-  return std::min(1.0, priced_s / measured_s);
+  using Operations = VectorOperations;
+  add(2.0, Operations::kNormForward, [&] { norm.forward(bench.kernels, bench.stream); });
+  add(3.0, Operations::kNormInputGrad, [&] { norm.input_grad(bench.kernels, bench.stream); });
+  add(2.0, Operations::kNormWeightGrad, [&] { norm.weight_grad(bench.kernels, bench.stream); });
+  const Shape shape{T, 4 * C};
+  const Tensor x = varied(dtype, shape), dy = varied(dtype, shape), y(dtype, shape);
+  const ActivationForwardArgs forward{Activation::GeluTanh, matrix(x), matrix(y)};
+  const ActivationBackwardArgs backward{Activation::GeluTanh, matrix(dy), matrix(x), matrix(y)};
+  add(8.0, 4.0 * Operations::kActivationForward,
+      [&] { bench.kernels.activation_forward(bench.stream, forward); });
+  add(12.0, 4.0 * Operations::kActivationGrad,
+      [&] { bench.kernels.activation_backward(bench.stream, backward); });
 }
 
 }  // namespace
-
-Ceilings measure_run_kernels(const KernelTable& kernels, Stream& stream, const KernelSizes& sizes,
-                             const ComputeCeilings& peaks) {
-  const Bench bench{kernels, stream, kSecondsOfRunKernel};
-  const bool is_bf16 = sizes.compute == DType::BF16;
-  Ceilings reached{.compute = peaks};
-  reached.matmul_share =
-      matmul_share_of(bench, sizes, is_bf16 ? peaks.bf16_flops_per_s : peaks.fp32_flops_per_s);
-  reached.attention_share = attention_share_of(bench, sizes, peaks.fp32_flops_per_s);
-  constexpr int64_t kFewBytes = 3 * sizeof(float) * kFewNumbers;
-  reached.copy_bytes_per_s =
-      sum_bytes_per_s(bench, std::clamp(sizes.bytes, 1024 * kFewBytes, kMostVectorBytes));
-  reached.launch_s = double(kFewBytes) / sum_bytes_per_s(bench, kFewBytes);
-  return reached;
-}
 
 MeasuredOperators measure_kernels(const KernelTable& kernels, Stream& stream, double most_seconds) {
   const Bench bench{kernels, stream, most_seconds};
@@ -188,7 +133,14 @@ MeasuredOperators measure_kernels(const KernelTable& kernels, Stream& stream, do
       measure_attention(bench, shape, dtype, measured);
     }
   }
+  for (const auto& [tokens, channels] : kNormShapes) {
+    measure_vectors(bench, tokens, channels, DType::BF16, measured);
+  }
   for (const int64_t length : kVectorLengths) measure_memory(bench, length, measured);
+  UpdateBench update(kParams, true);
+  const double update_s =
+      best_seconds_of_short(most_seconds, [&] { update.update(kernels, stream); });
+  measured.kernels.push_back({update.bytes(), update_s});
   return measured;
 }
 

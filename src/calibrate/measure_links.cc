@@ -52,19 +52,21 @@ MeasuredOperators measure_world(World& world) {
 
 }  // namespace
 
-CommCost measure_links(int most_ranks, MeasuredOperators& measured) {
-  CommCost cost;
+MeasuredLinks measure_links(int most_ranks, MeasuredOperators& measured) {
+  MeasuredLinks links;
   for (int ranks = 2; ranks <= std::clamp(most_ranks, 2, kMostRanks); ranks *= 2) {
     run_ranks(ranks, {}, [&](World& world) {
       const CommCost of_world = calibrate_comm(world);
+      const double short_s = time_short_call(world);
+      const double background_s = std::max(0.0, time_background_call(world) - short_s);
       const MeasuredOperators rows = measure_world(world);
       if (world.rank() != 0) return;
-      if (ranks == 2) cost = of_world;
+      if (ranks == 2) links = {of_world, background_s};
       for (const MeasuredCollective& row : rows.collectives) measured.collectives.push_back(row);
       for (const MeasuredMessages& row : rows.messages) measured.messages.push_back(row);
     });
   }
-  return cost;
+  return links;
 }
 
 }  // namespace trireme

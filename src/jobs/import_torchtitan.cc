@@ -233,11 +233,22 @@ void read_model(JobReader& job) {
   }
 }
 
+bool is_python(std::string_view text) {
+  return text.starts_with("from ") || text.starts_with("import ") || text.starts_with("\"\"\"");
+}
+
 }  // namespace
 
 Result<ImportedJob> import_torchtitan(const ImportRequest& request) {
   const size_t start = std::min(request.text.find_first_not_of(" \t\r\n"), request.text.size());
-  const bool is_json = request.text.substr(start).starts_with("{");
+  const std::string_view text = request.text.substr(start);
+  if (is_python(text)) {
+    return usage(fmt::format(
+        "{}:1: a Python module is not read; start the job with --debug.save_config_file FILE and "
+        "read the JSON file that torchtitan writes",
+        request.source));
+  }
+  const bool is_json = text.starts_with("{");
   TRIREME_TRY(settings, is_json ? read_json_job(request.text, request.source)
                                 : read_toml_job(request.text, request.source));
   JobReader job(request, torchtitan_keys(), std::move(settings));

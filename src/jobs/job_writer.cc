@@ -18,6 +18,11 @@ struct ToForeign {
   ForeignValue operator()(const double* value) const { return *value; }
   ForeignValue operator()(const std::string* value) const { return *value; }
   ForeignValue operator()(const ChoiceField& field) const { return std::string(field.name()); }
+  // Other trainers have no "auto".
+  ForeignValue operator()(const StepsField& field) const {
+    return std::max<int64_t>(0, *field.value);
+  }
+  ForeignValue operator()(const MixtureField& field) const { return *field.file; }
 };
 
 }  // namespace

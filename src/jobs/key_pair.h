@@ -34,6 +34,8 @@ struct KeyPair {
   std::span<const WordPair> words = {};  // Same: their words for the values of a choice
 };
 
+inline constexpr std::string_view kNoAdapters = "the job that we write trains every parameter";
+
 using KeyTable = std::span<const KeyPair>;
 
 // Tables, [JobTrainer].

@@ -37,7 +37,10 @@ class ShellReader {
 
   Result<std::vector<ShellCommand>> read() {
     while (at_ < text_.size() && problem_.empty()) read_command();
-    if (!problem_.empty()) return usage(fmt::format("{}:{}: {}", source_, line_, problem_));
+    if (!problem_.empty()) {
+      const int line = problem_line_ > 0 ? problem_line_ : line_;
+      return usage(fmt::format("{}:{}: {}", source_, line, problem_));
+    }
     return std::move(commands_);
   }
 
@@ -228,12 +231,17 @@ class ShellReader {
     return found->second[0].text;
   }
 
-  // Returns the place after the bracket that closes the one at `open`.
-  size_t after_bracket(size_t open, char left, char right) const {
+  // Returns the place after the bracket that closes the one at `open`. It is a problem if none
+  // does.
+  size_t after_bracket(size_t open, char left, char right) {
     int depth = 0;
     for (size_t i = open; i < text_.size(); ++i) {
       depth += (text_[i] == left) - (text_[i] == right);
       if (depth == 0) return i + 1;
+    }
+    if (problem_.empty()) {
+      problem_ = fmt::format("a ${} is not closed: add the {}", left, right);
+      problem_line_ = line_;
     }
     return text_.size();
   }
@@ -318,6 +326,7 @@ class ShellReader {
   std::map<std::string, std::vector<ShellWord>> variables_;
   std::vector<ShellCommand> commands_;
   std::string problem_;
+  int problem_line_ = 0;  // 0: where reading has ended
 };
 
 }  // namespace

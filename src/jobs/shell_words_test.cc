@@ -42,6 +42,8 @@ TEST(ShellWords, WithoutAValueStayAsWritten) {
 TEST(ShellWords, RefusesWhatIsNotClosed) {
   EXPECT_EQ(shown("a\nb 'c"), "job.sh:2: a ' is not closed: add the second one");
   EXPECT_EQ(shown("a \"c"), "job.sh:1: a \" is not closed: add the second one");
+  EXPECT_EQ(shown("a\nb $((2 +\n"), "job.sh:2: a $( is not closed: add the )");
+  EXPECT_EQ(shown("a ${B\n"), "job.sh:1: a ${ is not closed: add the }");
   EXPECT_EQ(shown("x\nA=(b\nc"), "job.sh:2: the array that begins here has no ): add it");
 }
 

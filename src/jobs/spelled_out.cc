@@ -43,6 +43,10 @@ void spell_out_model(ModelConfig& model) {
     model.rope_high_freq_factor = usual.rope_high_freq_factor;
     model.rope_original_seq_len = usual.rope_original_seq_len;
   }
+  if (model.lora_rank == 0) {
+    model.lora_alpha = usual.lora_alpha;
+    model.lora_targets = usual.lora_targets;
+  }
   if (model.family == ModelFamily::Moe) return;
   model.experts = usual.experts;
   model.top_k = usual.top_k;
@@ -79,6 +83,9 @@ RunConfig spelled_out(const RunConfig& config) {
   spelled.batch.global_tokens = 0;
   const OptimConfig usual;
   if (spelled.optim.name != OptimizerKind::Sgd) spelled.optim.momentum = usual.momentum;
+  if (spelled.optim.name != OptimizerKind::Muon) {
+    spelled.optim.muon_momentum = usual.muon_momentum;
+  }
   if (spelled.optim.schedule != LrScheduleKind::Wsd) spelled.optim.decay_steps = usual.decay_steps;
   if (spelled.precision.compute != ComputeChoice::Fp16)
     spelled.precision = {config.precision.compute};

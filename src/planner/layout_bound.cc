@@ -2,24 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
-#include "base/align.h"
-#include "compile/link_cost.h"
-#include "compile/shape_for_mesh.h"
 #include "compile/stage_cost.h"
-#include "memory/chunk_tables.h"
-#include "memory/stage_tables.h"
-#include "memory/stage_units.h"
 #include "program/make_schedule.h"
-#include "schema/norm_chunk.h"
 
 namespace trireme {
 namespace {
-
-// Number of norm tensors of the embedding and the head, which may be in one bucket with a layer.
-constexpr double kSmallTensorsOfEnds = 4.0;
 
 // Returns where every chunk is placed, without the programs.
 Schedule outline(const LayoutChoice& layout) {
@@ -28,61 +17,6 @@ Schedule outline(const LayoutChoice& layout) {
           .num_ranks = layout.mesh.pp,
           .num_chunks = chunks,
           .placement = traits_of(layout.schedule).placement};
-}
-
-double unaligned_bytes(const TensorTable& table) {
-  double bytes = 0.0;
-  for (const TensorSpec& tensor : table.tensors()) bytes += double(tensor.bytes());
-  return bytes;
-}
-
-// The results for all items, of which there is at least one, taken together by `join`.
-template <typename Item, typename Join, typename Of>
-auto joined_over(const std::vector<Item>& items, Join join, Of of) {
-  auto joined = of(items.front());
-  for (size_t i = 1; i < items.size(); ++i) joined = join(joined, of(items[i]));
-  return joined;
-}
-
-// The result for the exchange of a layout, or the results for any of some exchanges, taken together
-// by `join`.
-template <typename T, typename Join, typename Of>
-T joined_of(const std::vector<LayerExchange>& any_of, LayoutChoice layout, Join join, Of of) {
-  if (any_of.empty()) return of(layout);
-  return joined_over(any_of, join, [&](const LayerExchange& exchange) -> T {
-    layout.exchange = exchange;
-    return of(layout);
-  });
-}
-
-template <typename Pick>
-UnitPrices pick_prices(UnitPrices a, const UnitPrices& b, Pick pick) {
-  const auto pick_unit = [&](ComputeTimes& unit, const ComputeTimes& other) {
-    for (double ComputeTimes::*half :
-         {&ComputeTimes::f_s, &ComputeTimes::b_s, &ComputeTimes::w_s}) {
-      unit.*half = pick(unit.*half, other.*half);
-    }
-  };
-  pick_unit(a.embedding, b.embedding);
-  pick_unit(a.head, b.head);
-  for (size_t kind = 0; kind < a.layers.size(); ++kind) pick_unit(a.layers[kind], b.layers[kind]);
-  return a;
-}
-UnitPrices least_prices(const UnitPrices& a, const UnitPrices& b) {
-  return pick_prices(a, b, [](double x, double y) { return std::min(x, y); });
-}
-UnitPrices greatest_prices(const UnitPrices& a, const UnitPrices& b) {
-  return pick_prices(a, b, [](double x, double y) { return std::max(x, y); });
-}
-
-// The ranks among which a gradient is first summed.
-double num_shards(const LayoutChoice& layout) {
-  const bool is_hybrid = layout.zero > 0 && layout.hsdp_shard > 0;
-  return is_hybrid ? layout.hsdp_shard : layout.mesh.dp;
-}
-
-OffloadChoice offload_of(const LayoutChoice& layout, const RunConfig& configured) {
-  return layout.transfers ? layout.transfers->offload : configured.memory.offload;
 }
 
 double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec>& stages) {
@@ -94,6 +28,13 @@ double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec
 }
 
 }  // namespace
+
+void LayoutBounds::take_any_of(std::vector<LayerExchange> exchanges,
+                               std::vector<MeshOrder> orders) {
+  if (!layers_.take_any_of(std::move(exchanges), std::move(orders))) return;
+  work_key_.reset();
+  even_key_.reset();
+}
 
 Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& layout,
                                                          int num_stages) {
@@ -109,248 +50,17 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
   return &found->second.value();
 }
 
-void LayoutBounds::take_any_of(std::vector<LayerExchange> exchanges,
-                               std::vector<MeshOrder> orders) {
-  any_of_ = std::move(exchanges);
-  if (any_order_ == orders) return;
-  any_order_ = std::move(orders);
-  work_key_.reset();
-  even_key_.reset();
-  zero_parts_.clear();
-}
-
-// Returns the mesh of a layout in every order that is taken.
-std::vector<Mesh> LayoutBounds::meshes_of(const LayoutChoice& layout) const {
-  if (any_order_.empty()) return {layout.mesh};
-  std::vector<Mesh> meshes(any_order_.size(), layout.mesh);
-  for (size_t i = 0; i < meshes.size(); ++i) meshes[i].order = any_order_[i];
-  return meshes;
-}
-
-LayoutBounds::LayerSpans LayoutBounds::spans_of(const LayoutChoice& layout) const {
-  LayerSpans spans;
-  for (const Mesh& mesh : meshes_of(layout)) {
-    spans.push_back({span_of(mesh, MeshAxis::Tp), span_of(mesh, MeshAxis::Cp),
-                     mesh.ep_dp() > 1 ? span_of(mesh, MeshAxis::Dp) : RankSpan{}});
-  }
-  return spans;
-}
-
-LayoutBounds::ExchangeKey LayoutBounds::exchange_key(const LayoutChoice& layout) const {
-  return any_of_.empty() ? ExchangeKey(layout.exchange) : std::nullopt;
-}
-
-LayoutBounds::LayerKey LayoutBounds::layer_key(const LayoutChoice& layout) const {
-  const Mesh& mesh = layout.mesh;
-  return {
-      mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute, exchange_key(layout)};
-}
-
-const UnitPrices& LayoutBounds::price(const LayoutChoice& layout, uint64_t again, OfDevices which) {
-  RunPlan plan = shaped(layout);
-  plan.shape.again = layout.recompute == Recompute::Fit ? again : 0;  // else it changes nothing
-  return which == OfDevices::Fastest ? prices_.of(plan) : prices_.slowest_of(plan);
-}
-
-const UnitPrices& LayoutBounds::unit_prices(const LayoutChoice& layout, uint64_t again) {
-  const auto [found, is_new] = unit_prices_.try_emplace({layer_key(layout), again});
-  if (is_new) {
-    found->second = joined_of<UnitPrices>(any_of_, layout, least_prices, [&](const auto& one) {
-      return price(one, again, OfDevices::Fastest);
-    });
-  }
-  return found->second;
-}
-
-const UnitPrices& LayoutBounds::most_prices(const LayoutChoice& layout) {
-  const auto [found, is_new] = most_prices_.try_emplace(layer_key(layout));
-  if (is_new) {
-    found->second = joined_of<UnitPrices>(any_of_, layout, greatest_prices, [&](const auto& one) {
-      return price(one, kEverythingAgain, OfDevices::Slowest);
-    });
-  }
-  return found->second;
-}
-
-// Of the kind of layer that has the fewest, and the most tensors.
-LayoutBounds::LayerParams LayoutBounds::least_params(const ModelSpec& model,
-                                                     const StageShape& shape) {
-  constexpr double kMost = std::numeric_limits<double>::max();
-  LayerParams least{kMost, 0.0, kMost, kMost, kMost};
-  for (const LayerRun& kind : layer_kinds(model)) {
-    const StageTables tables = stage_tables(model, {kind.first, 1, false, false}, shape);
-    double elements = 0.0;
-    for (const TensorSpec& param : tables.params.tensors()) {
-      elements += double(param.shape.num_elements());
-    }
-    const double tensors = double(tables.params.tensors().size()) + kSmallTensorsOfEnds;
-    least.elements = std::min(least.elements, elements);
-    least.tensors = std::max(least.tensors, tensors);
-    least.params_bytes = std::min(least.params_bytes, unaligned_bytes(tables.params));
-    least.grads_bytes = std::min(least.grads_bytes, unaligned_bytes(tables.grads));
-    least.optimizer_bytes = std::min(least.optimizer_bytes, unaligned_bytes(tables.optimizer));
-  }
-  return least;
-}
-
-const LayoutBounds::LayerParams& LayoutBounds::params_of_layer(const Mesh& mesh) {
-  const auto [found, is_new] = params_of_layer_.try_emplace({mesh.tp, mesh.ep});
-  if (is_new) {
-    StageShape shape = started_.shape;
-    shape.tp = mesh.tp;
-    shape.ep = mesh.ep;
-    shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
-    found->second = least_params(started_.model, shape);
-  }
-  return found->second;
-}
-
-RunPlan LayoutBounds::shaped(const LayoutChoice& layout) const {
-  RunPlan plan = started_;
-  plan.mesh = layout.mesh;
-  plan.shape.micro_sequences = layout.micro_sequences;
-  plan.shape.recompute = layout.recompute;
-  set_exchange(plan.config.parallel, layout.exchange);
-  shape_for_mesh(plan);
-  return plan;
-}
-
-double LayoutBounds::price_saved_bytes(const LayoutChoice& layout) {
-  RunPlan plan = shaped(layout);
-  plan.shape.again = kEverythingAgain;      // "fit" then saves the least
-  plan.shape.tp_rank = layout.mesh.tp - 1;  // the first tp rank holds at least as much
-  double least = std::numeric_limits<double>::max();
-  for (const LayerRun& kind : layer_kinds(plan.model)) {
-    StageTables tables;
-    add_activations(tables, stage_units(plan.model, {kind.first, 1, false, false}, plan.shape),
-                    shard_model(plan.model, plan.shape), plan.shape);
-    const int64_t of_stage = aligned_bytes(tables.saved.at(kStageOutput).bytes());  // only once
-    least = std::min(least, double(tables.saved.bytes() - of_stage));
-  }
-  return least;
-}
-
-double LayoutBounds::layer_saved_bytes(const LayoutChoice& layout) {
-  const LayerKey key = layer_key(layout);
-  const auto [found, is_new] = layer_saved_bytes_.try_emplace(key, 0.0);
-  if (is_new) {
-    found->second = joined_of<double>(
-        any_of_, layout, [](double a, double b) { return std::min(a, b); },
-        [&](const LayoutChoice& one) { return price_saved_bytes(one); });
-  }
-  return found->second;
-}
-
-LayoutBounds::ExchangeTimes LayoutBounds::price_exchanges(const LayoutChoice& layout) {
-  const RunPlan plan = shaped(layout);
-  RankPlan rank;
-  rank.shape = plan.shape;
-  constexpr double kMost = std::numeric_limits<double>::max();
-  ExchangeTimes least{kMost, kMost};
-  for (const LayerRun& run : layer_kinds(plan.model)) {
-    rank.chunks = {ChunkTables{.stage = {run.first, 1, false, false}}};
-    const auto comm_s = [&](ActionKind kind) {
-      return predict_layer_comm(plan, rank, {.kind = kind}, hardware_, collectives_).total();
-    };
-    least.forward_s = std::min(least.forward_s, comm_s(ActionKind::F));
-    least.backward_s = std::min(least.backward_s, comm_s(ActionKind::BW));
-  }
-  return least;
-}
-
-const LayoutBounds::ExchangeTimes& LayoutBounds::layer_exchanges(const LayoutChoice& layout) {
-  const auto [found, is_new] =
-      layer_exchanges_.try_emplace({layer_key(layout), spans_of(layout), layout.mesh.size()});
-  if (!is_new) return found->second;
-  const auto least = [](const ExchangeTimes& a, const ExchangeTimes& b) {
-    return ExchangeTimes{std::min(a.forward_s, b.forward_s), std::min(a.backward_s, b.backward_s)};
-  };
-  const auto in_any_order = [&](LayoutChoice one) {
-    return joined_over(meshes_of(one), least, [&](const Mesh& mesh) {
-      one.mesh = mesh;
-      return price_exchanges(one);
-    });
-  };
-  found->second = joined_of<ExchangeTimes>(any_of_, layout, least, in_any_order);
-  return found->second;
-}
-
-// Bytes per second of reductions or gathers over dp, in the fastest order that is taken; 0 if no
-// bound is known for one of them.
-double LayoutBounds::dp_bytes_per_s(const LayoutChoice& layout, Orders orders,
-                                    bool is_reduction) const {
-  if (started_.model.has_experts()) return 0.0;
-  double fastest = 0.0;
-  for (const Mesh& mesh :
-       orders == Orders::Own ? std::vector<Mesh>{layout.mesh} : meshes_of(layout)) {
-    const double bytes_per_s = dp_bytes_per_s(mesh, num_shards(layout), is_reduction);
-    if (bytes_per_s <= 0.0) return 0.0;
-    fastest = std::max(fastest, bytes_per_s);
-  }
-  return fastest;
-}
-
-// With hybrid sharding a gradient takes two links: a rank scatters all of it among the ranks that
-// shard the parameters, and sums its own part with the replicas of these.
-double LayoutBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const {
-  const RankSpan dp = span_of(mesh, MeshAxis::Dp);
-  const auto of_shards = int64_t(shards);
-  const double near = group_link(hardware_, {of_shards, dp.stride}).bytes_per_s;
-  const int64_t replicas = dp.count / of_shards;
-  if (!is_reduction || replicas == 1) return near;
-  const double far = group_link(hardware_, {replicas, dp.stride * of_shards}).bytes_per_s;
-  const double scattered = 1.0 - 1.0 / shards;
-  const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / shards;
-  if (near <= 0.0 || far <= 0.0) return 0.0;
-  return (scattered + summed) / (scattered / near + summed / far);
-}
-
-// A rank sends every gradient at least once, except those of its own part. Its part is a whole
-// number of norm chunks; the last chunk of each tensor is small.
-double LayoutBounds::reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders) {
-  const double bytes_per_s = dp_bytes_per_s(layout, orders, true);
-  if (bytes_per_s <= 0.0) return 0.0;
-  const LayerParams& params = params_of_layer(layout.mesh);
-  const double own = (params.elements + params.tensors * double(kNormChunk)) / num_shards(layout);
-  const double sent_bytes = std::max(0.0, params.elements - own) *
-                            double(hardware_.practice.bytes_of_grad(started_.shape.grad));
-  return sent_bytes / bytes_per_s;
-}
-
 bool LayoutBounds::joins_layers(const Mesh& mesh, int64_t bucket_bytes) {
-  return params_of_layer(mesh).grads_bytes < double(bucket_bytes);
+  return layers_.params(mesh).grads_bytes < double(bucket_bytes);
 }
 
 // The most layers that one bucket holds.
 double LayoutBounds::layers_of_bucket(const Mesh& mesh) {
-  const double layers = double(most_bucket_bytes_) / params_of_layer(mesh).grads_bytes;
+  const double layers = double(most_bucket_bytes_) / layers_.params(mesh).grads_bytes;
   return std::max(1.0, std::floor(layers));
 }
 
-// One gather of a layer's parameters. A rank sends its part to each other rank, so the bound takes
-// the smallest part.
-double LayoutBounds::gather_seconds_of_layer(const LayoutChoice& layout, Orders orders) {
-  const double bytes_per_s = dp_bytes_per_s(layout, orders, false);
-  if (bytes_per_s <= 0.0 || layout.zero < 1) return 0.0;
-  const double others = num_shards(layout) - 1.0;
-  const double sent_bytes =
-      others * least_part_of_layer(layout) * double(size_of(started_.shape.compute));
-  return sent_bytes / bytes_per_s;
-}
-
-// Parameters of a layer that every rank of dp holds at least: its part is a whole number of norm
-// chunks.
-double LayoutBounds::least_part_of_layer(const LayoutChoice& layout) {
-  const LayerParams& params = params_of_layer(layout.mesh);
-  return std::max(
-      0.0, params.elements / num_shards(layout) - (params.tensors + 1.0) * double(kNormChunk));
-}
-
-double LayoutBounds::updated_elements_of_layer(const LayoutChoice& layout) {
-  return layout.zero == 0 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
-}
-
-// A lower bound of OffloadTimes::exposed_s (sim/simulate_offload.h). Every piece of the optimizer's
+// A lower bound of OffloadTimes::added_s (sim/simulate_offload.h). Every piece of the optimizer's
 // state is read and written between the backward pass and the end of the update, so only the update
 // hides this. Parameters in the file are read for F and for BW of every micro-batch; the first and
 // the last bucket of a chunk may still be there from the action before. At ZeRO levels 1 and 2 the
@@ -363,26 +73,27 @@ double LayoutBounds::file_seconds(const LayoutChoice& layout, const RankWork& ow
   const bool has_params = offload == OffloadChoice::All;
   const double param_bytes = double(size_of(started_.shape.compute));
   const double piece_bytes = double(state_bytes(started_.shape)) + (has_params ? param_bytes : 0.0);
-  const double updated = own.layers * updated_elements_of_layer(layout);
-  const double pieces_s = 2.0 * updated * piece_bytes / hardware_.offload_bytes_per_s;
+  const double updated = own.layers * layers_.updated_elements(layout);
+  const double read_s = 1.0 / hardware_.offload_bytes_per_s;
+  const double write_s = 1.0 / hardware_.offload_write_speed();
+  const double pieces_s = updated * piece_bytes * (read_s + write_s);
   const double exposed_s = std::max(
       0.0, pieces_s - price_update(updated, started_.shape, hardware_, OfDevices::Slowest));
   if (!has_params) return exposed_s;
   const double held =
-      layout.zero < 3 ? params_of_layer(layout.mesh).elements : least_part_of_layer(layout);
+      layout.zero < 3 ? layers_.params(layout.mesh).elements : layers_.least_part(layout);
   const bool writes_gathered = layout.zero == 1 || layout.zero == 2;
-  const double moved_layers =
-      2.0 * num_microbatches * own.inner_layers + (writes_gathered ? 2.0 * own.layers : 0.0);
-  const double units_s = moved_layers * held * param_bytes / hardware_.offload_bytes_per_s;
+  const double written_layers = writes_gathered ? own.layers : 0.0;
+  const double read_layers = 2.0 * num_microbatches * own.inner_layers + written_layers;
+  const double units_s = (read_layers * read_s + written_layers * write_s) * held * param_bytes;
   return exposed_s + std::max(0.0, units_s - own.compute_s);
 }
 
 LayoutBounds::ScheduleKey LayoutBounds::schedule_key(const LayoutChoice& layout,
                                                      uint64_t again) const {
-  Mesh mesh = layout.mesh;
-  if (!any_order_.empty()) mesh.order = any_order_.front();
-  return {mesh,  layout.schedule,     layout.chunks, layout.micro_sequences, layout.recompute,
-          again, exchange_key(layout)};
+  return {layers_.first_mesh_of(layout), layout.schedule,  layout.chunks,
+          layout.micro_sequences,        layout.recompute, again,
+          layers_.exchange_key(layout)};
 }
 
 Result<const std::vector<LayoutBounds::RankWork>*> LayoutBounds::work(const LayoutChoice& layout,
@@ -398,9 +109,9 @@ Result<const std::vector<LayoutBounds::RankWork>*> LayoutBounds::work(const Layo
 std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& layout,
                                                            const Stages& stages, uint64_t again) {
   const Mesh& mesh = layout.mesh;
-  const UnitPrices& prices = unit_prices(layout, again);
-  const UnitPrices& hiding = most_prices(layout);  // they hide the most
-  const ExchangeTimes& exchanges = layer_exchanges(layout);
+  const UnitPrices& prices = layers_.unit_prices(layout, again);
+  const UnitPrices& hiding = layers_.most_prices(layout);  // they hide the most
+  const LayerBounds::ExchangeTimes& exchanges = layers_.exchanges(layout);
   const int64_t num_microbatches = started_.global_sequences / mesh.dp / layout.micro_sequences;
   const double m = double(num_microbatches);
   std::vector<double> compute_s, backward_compute_s, forward_s, backward_s;
@@ -469,7 +180,8 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   const int64_t num_microbatches =
       started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
   const double own_m = double(num_microbatches) / traits_of(layout.schedule).param_copies();
-  const ZeroParts& zero = zero_parts(layout, with_schedule ? Orders::Taken : Orders::Own);
+  const LayerBounds::ZeroParts& zero = layers_.zero_parts(
+      layout, with_schedule ? LayerBounds::Orders::Taken : LayerBounds::Orders::Own);
   // ZeRO levels 2 and 3 reduce every micro-batch.
   const double reduce_s = zero.reduce_s * (layout.zero >= 2 ? own_m : 1.0);
   double step_s = 0.0;
@@ -504,8 +216,9 @@ double LayoutBounds::even_step_s(const LayoutChoice& layout) {
   alike.chunks = 0;
   ScheduleKey key = schedule_key(alike, 0);
   if (even_key_ == key) return even_step_s_;
-  const StageTimes compute = stage_times(unit_prices(layout, 0).of(whole_model(started_.model)));
-  const ExchangeTimes& exchanges = layer_exchanges(layout);
+  const StageTimes compute =
+      stage_times(layers_.unit_prices(layout, 0).of(whole_model(started_.model)));
+  const LayerBounds::ExchangeTimes& exchanges = layers_.exchanges(layout);
   const double exchanges_s =
       double(started_.model.layers) * (exchanges.forward_s + exchanges.backward_s);
   const int64_t num_microbatches =
@@ -520,39 +233,11 @@ Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
   return step_s(layout, false, 0);
 }
 
-const LayoutBounds::ZeroParts& LayoutBounds::zero_parts(const LayoutChoice& layout, Orders orders) {
-  if (mesh_of_zero_parts_ != layout.mesh) zero_parts_.clear();
-  mesh_of_zero_parts_ = layout.mesh;
-  const ZeroKey key(layout.zero, layout.hsdp_shard, offload_of(layout, started_.config), orders);
-  for (const auto& [known, parts] : zero_parts_) {
-    if (known == key) return parts;
-  }
-  ZeroParts parts;
-  parts.stored_bytes = stored_bytes_of_layer(layout);
-  parts.update_s = price_update(updated_elements_of_layer(layout), started_.shape, hardware_);
-  parts.reduce_s = reduce_seconds_of_layer(layout, orders);
-  parts.gather_s = gather_seconds_of_layer(layout, orders);
-  return zero_parts_.emplace_back(key, parts).second;
-}
-
-// Bytes of parameters, gradients and optimizer state after ZeRO.
-double LayoutBounds::stored_bytes_of_layer(const LayoutChoice& layout) {
-  const ZeroShape zero{layout.zero, int(num_shards(layout))};
-  const auto part = [&](double bytes, bool is_sharded) {
-    return is_sharded ? bytes / zero.degree : bytes;
-  };
-  const LayerParams& layer = params_of_layer(layout.mesh);
-  const OffloadChoice offload = offload_of(layout, started_.config);
-  double bytes = part(layer.grads_bytes, zero.shards_grads());
-  if (offload != OffloadChoice::All) bytes += part(layer.params_bytes, zero.shards_params());
-  if (offload == OffloadChoice::None) bytes += part(layer.optimizer_bytes, zero.level >= 1);
-  return bytes;
-}
-
 NeededBytes LayoutBounds::even_bytes(const LayoutChoice& layout) {
   const int copies = traits_of(layout.schedule).param_copies();
   const double layers = double(started_.model.layers) * copies / layout.mesh.pp;
-  const double bytes = zero_parts(layout, Orders::Taken).stored_bytes + layer_saved_bytes(layout);
+  const double bytes = layers_.zero_parts(layout, LayerBounds::Orders::Taken).stored_bytes +
+                       layers_.saved_bytes(layout);
   const double of_rank = layers * bytes * kRounding;
   return {int64_t(of_rank), int64_t(of_rank * layout.mesh.size())};
 }
@@ -580,7 +265,7 @@ LayoutBounds::PipelineBytes LayoutBounds::pipeline_bytes(const LayoutChoice& lay
 }
 
 NeededBytes LayoutBounds::needed(const LayoutChoice& layout, const PipelineBytes& bytes) {
-  const double stored = zero_parts(layout, Orders::Taken).stored_bytes;
+  const double stored = layers_.zero_parts(layout, LayerBounds::Orders::Taken).stored_bytes;
   double most = 0.0;
   for (const RankBytes& rank : bytes.most) {
     most = std::max(most, rank.layers * stored + rank.saved_bytes);
@@ -603,7 +288,7 @@ std::vector<double> LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
   const Schedule schedule = outline(layout);
   const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
   const ScheduleShape shape{layout.mesh.pp, int(m)};
-  const double saved = layer_saved_bytes(layout);
+  const double saved = layers_.saved_bytes(layout);
   std::vector<double> saved_bytes;
   for (int rank = 0; rank < layout.mesh.pp; ++rank) {
     const double live = double(least_live(name_of(layout.schedule), shape, rank));
@@ -643,14 +328,14 @@ uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBy
                                       std::span<const double> saved_bytes) {
   if (layout.recompute != Recompute::Fit) return 0;
   const Mesh& mesh = layout.mesh;
-  const auto [known, is_new] = saved_sets_.try_emplace(layer_key(layout));
+  const auto [known, is_new] = saved_sets_.try_emplace(layers_.key(layout));
   const std::vector<RecomputeChoice::SavedSet>& sets = known->second;
   if (is_new) {
-    RunPlan plan = shaped(layout);
+    RunPlan plan = layers_.shaped(layout);
     plan.shape.tp_rank = mesh.tp - 1;
     known->second = recompute_choice().cheapest_by_saved_bytes(plan, plan.shape);
   }
-  const double least = layer_saved_bytes(layout);
+  const double least = layers_.saved_bytes(layout);
   std::vector<double> more(saved_bytes.size());
   for (const RecomputeChoice::SavedSet& set : sets) {
     const double saved = least + double(set.saved_by_layer - sets.back().saved_by_layer);

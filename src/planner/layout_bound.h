@@ -1,24 +1,16 @@
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
 
-#include "compile/unit_price_cache.h"
-#include "planner/layout_choice.h"
+#include "planner/layer_bound.h"
 #include "planner/needed_bytes.h"
 #include "planner/recompute_to_fit.h"
-#include "predict/collective_bytes.h"
-#include "predict/layer_comm.h"
 
 namespace trireme {
-
-// Summing the parts in another order can give a result greater by this factor, so every bound is
-// multiplied by it.
-inline constexpr double kRounding = 1.0 - 1e-9;
 
 // Lower bounds of the time and memory that the plan of a layout needs, found without compiling its
 // programs. They count the compute of its stages, the earliest start and the tail on other stages,
@@ -31,8 +23,9 @@ class LayoutBounds {
       : started_(std::move(started)),
         hardware_(hardware),
         most_bucket_bytes_(started_.config.parallel.bucket_bytes),
-        collectives_(comm_cost(started_)),
-        prices_(hardware) {}
+        layers_(started_, hardware) {}
+  LayoutBounds(const LayoutBounds&) = delete;
+  LayoutBounds& operator=(const LayoutBounds&) = delete;
 
   // Makes all bounds hold for each of these exchanges and orders of a mesh, whichever ones a layout
   // names, so that one bound stands for many layouts. With none, they are those of the exchange and
@@ -68,7 +61,7 @@ class LayoutBounds {
   // Saved activations of one layer for one micro-batch, on the rank that saves the least. With
   // memory.recompute = "fit" it is the least of all sets of values, and the bounds of time are
   // those of the empty set, which costs the least.
-  double layer_saved_bytes(const LayoutChoice& layout);
+  double layer_saved_bytes(const LayoutChoice& layout) { return layers_.saved_bytes(layout); }
 
   // With memory.recompute = "fit": the cheapest set of values that may fit, by the same bounds of
   // memory. It costs no more than the set that is chosen. Limits of 0 do not limit.
@@ -80,20 +73,6 @@ class LayoutBounds {
  private:
   // The stages of a pipeline, first to last.
   using Stages = std::vector<StageSpec>;
-  // The parameters of one layer on one rank, of the kind of layer that has the fewest, with the
-  // bytes of its tables before ZeRO and without alignment. `tensors` is that of the kind with most.
-  struct LayerParams {
-    double elements = 0.0;
-    double tensors = 0.0;
-    double params_bytes = 0.0;
-    double grads_bytes = 0.0;
-    double optimizer_bytes = 0.0;
-  };
-  // Seconds of the collectives in F and BW of one layer, of the kind that needs the fewest.
-  struct ExchangeTimes {
-    double forward_s = 0.0;
-    double backward_s = 0.0;
-  };
   // The work of one rank in a step, for any ZeRO level.
   struct RankWork {
     double step_s = 0.0;     // with the start and the tail on other ranks, without the update
@@ -119,34 +98,10 @@ class LayoutBounds {
     std::vector<RankBytes> most;  // of the ranks that may need the most
     RankBytes all;                // the sums over all ranks
   };
-  // What one layer of a rank adds to the bounds, for a ZeRO level and its shards.
-  struct ZeroParts {
-    double stored_bytes = 0.0;
-    double update_s = 0.0;
-    double reduce_s = 0.0;  // of one reduction
-    double gather_s = 0.0;  // of one gather
-  };
-  // The orders for which a bound holds: those that are taken, or the one that the layout names.
-  enum class Orders { Taken, Own };
-  // What the caches of a layer are for; no exchange: the least of all that are taken.
-  using ExchangeKey = std::optional<LayerExchange>;
   using ScheduleKey =
-      std::tuple<Mesh, ScheduleKind, int, int64_t, Recompute, uint64_t, ExchangeKey>;
-  using ZeroKey = std::tuple<int, int, OffloadChoice, Orders>;
-  using LayerKey = std::tuple<int, int, int, int64_t, Recompute, ExchangeKey>;
-  // The spans of tp, cp and the experts along dp among the ranks, for every order that is taken.
-  using LayerSpans = std::vector<std::array<RankSpan, 3>>;
+      std::tuple<Mesh, ScheduleKind, int, int64_t, Recompute, uint64_t, LayerBounds::ExchangeKey>;
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
-  ExchangeKey exchange_key(const LayoutChoice& layout) const;
-  LayerKey layer_key(const LayoutChoice& layout) const;
-  const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again);
-  // Of all sets of values and all exchanges that are taken.
-  const UnitPrices& most_prices(const LayoutChoice& layout);
-  const UnitPrices& price(const LayoutChoice& layout, uint64_t again, OfDevices which);
-  static LayerParams least_params(const ModelSpec& model, const StageShape& shape);
-  RunPlan shaped(const LayoutChoice& layout) const;
-  const ExchangeTimes& layer_exchanges(const LayoutChoice& layout);
   ScheduleKey schedule_key(const LayoutChoice& layout, uint64_t again) const;
   Result<const std::vector<RankWork>*> work(const LayoutChoice& layout, uint64_t again);
   std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
@@ -155,47 +110,22 @@ class LayoutBounds {
                                       std::span<const double> saved_bytes);
   Result<const PipelineBytes*> least_bytes(const LayoutChoice& layout);
   NeededBytes needed(const LayoutChoice& layout, const PipelineBytes& bytes);
-  const ZeroParts& zero_parts(const LayoutChoice& layout, Orders orders);
-  double reduce_seconds_of_layer(const LayoutChoice& layout, Orders orders);
-  double gather_seconds_of_layer(const LayoutChoice& layout, Orders orders);
-  std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
-  LayerSpans spans_of(const LayoutChoice& layout) const;
   double layers_of_bucket(const Mesh& mesh);
-  double dp_bytes_per_s(const LayoutChoice& layout, Orders orders, bool is_reduction) const;
-  double dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const;
-  double price_saved_bytes(const LayoutChoice& layout);
-  ExchangeTimes price_exchanges(const LayoutChoice& layout);
-  double least_part_of_layer(const LayoutChoice& layout);
-  double updated_elements_of_layer(const LayoutChoice& layout);
   double file_seconds(const LayoutChoice& layout, const RankWork& own, double num_microbatches);
   Result<double> step_s(const LayoutChoice& layout, bool with_schedule, uint64_t again);
-  const LayerParams& params_of_layer(const Mesh& mesh);
-  double stored_bytes_of_layer(const LayoutChoice& layout);
 
   RunPlan started_;
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
   int64_t most_bucket_bytes_;
-  std::vector<LayerExchange> any_of_;
-  std::vector<MeshOrder> any_order_;
-  // The keys are what the results depend on: degrees (tp, cp, ep), sequences of a micro-batch,
-  // recomputation and exchange; for the times of exchanges also how the ranks lie on nodes.
-  std::map<LayerKey, double> layer_saved_bytes_;
-  std::map<std::pair<LayerKey, uint64_t>, UnitPrices> unit_prices_;
-  std::map<LayerKey, UnitPrices> most_prices_;
-  std::map<std::tuple<LayerKey, LayerSpans, int>, ExchangeTimes> layer_exchanges_;
+  LayerBounds layers_;
   std::optional<RecomputeChoice> recompute_choice_;
-  std::map<LayerKey, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
-  std::map<std::tuple<int, int>, LayerParams> params_of_layer_;
+  std::map<LayerBounds::Key, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
   // Layouts that differ only in ZeRO follow each other, so the last results are enough.
   std::optional<ScheduleKey> work_key_, bytes_key_, even_key_;
   std::vector<RankWork> work_;
   PipelineBytes least_bytes_;
   double even_step_s_ = 0.0;
-  Mesh mesh_of_zero_parts_;
-  std::vector<std::pair<ZeroKey, ZeroParts>> zero_parts_;  // only of mesh_of_zero_parts_
-  CollectiveBytes collectives_;
-  UnitPriceCache prices_;
 };
 
 }  // namespace trireme

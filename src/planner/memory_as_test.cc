@@ -114,6 +114,22 @@ TEST(MemoryAs, RecomputationNeverKeepsMore) {
   }
 }
 
+// torchtitan with its policy "op" keeps the input, the outputs of the products of queries, values,
+// the gate and the last one, and attention's output with a number for each head.
+TEST(KeptByLayer, TorchtitanKeepsEverySecondProduct) {
+  RunConfig config = pipeline_of(1, 2, 1);
+  config.model.family = ModelFamily::Llama;
+  config.model.kv_heads = 2;
+  config.model.d_ff = 192;
+  config.model.dropout = 0.0;
+  const ModelSpec model = with_defaults(config.model, 0);
+  const StageShape shape{.micro_sequences = 3, .recompute = Recompute::Selective};
+  const double tokens = 3.0 * 32.0, width = 64.0, heads = 4.0;
+  const double numbers = width + width + width / 2.0 + width + 192.0 + width;
+  EXPECT_EQ(kept_bytes(model, rules_of(TrainerKind::Torchtitan), shape),
+            tokens * (2.0 * numbers + 4.0 * heads));
+}
+
 TEST(MemoryAs, RefusesWhatTheTrainerCannotDo) {
   RunConfig config = pipeline_of(1, 2, 2);
   config.parallel.dp = 2;

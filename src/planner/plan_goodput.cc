@@ -1,6 +1,9 @@
 #include "planner/plan_goodput.h"
 
+#include <algorithm>
+
 #include "base/dtype.h"
+#include "memory/stage_tables.h"
 #include "predict/predict.h"
 #include "schema/optimizer_state.h"
 
@@ -12,9 +15,15 @@ int64_t bytes_of_checkpoint(const RunPlan& plan) {
   const OptimizerStateSpec state = optimizer_state_of(plan.config.optim);
   const DType compute = plan.shape.compute;
   const int64_t weight = state.has_master(compute) ? size_of(DType::F32) : size_of(compute);
-  const int64_t moments =
-      (int64_t(state.exp_avg) + int64_t(state.exp_avg_sq)) * size_of(state.moment);
-  return plan.num_params * (weight + moments);
+  int64_t bytes = 0;
+  for (const ParamSpec& param : param_table(plan.model, whole_model(plan.model))) {
+    bytes += param.shape.num_elements() * (param.is_trained ? weight : size_of(compute));
+    if (is_frozen(param, state)) continue;
+    const bool has_second = state.exp_avg_sq && !takes_muon(param, state);
+    bytes += (int64_t(state.exp_avg) + int64_t(has_second)) * size_of(state.moment) *
+             param.shape.num_elements();
+  }
+  return bytes;
 }
 
 // The copy reads and writes each byte, in device memory, or crosses the link to the host if that is
@@ -37,14 +46,16 @@ Result<GoodputQuestion> goodput_question(const RunPlan& plan, const Hardware& ha
                                          const FailureRates& rates, double days) {
   const PlannedSaves saves = planned_saves(plan, hardware);
   const CheckpointConfig& checkpoint = plan.config.checkpoint;
+  // A run that chooses its intervals has none that is configured.
+  const auto steps = [](int64_t every) { return double(std::max<int64_t>(0, every)); };
   GoodputQuestion question{.rates = rates,
                            .devices = plan.num_ranks(),
                            .days = days,
                            .step_s = saves.step_s,
                            .memory_save_s = saves.copy_s,
                            .has_memory_tier = wants_memory_checkpoints(plan.config),
-                           .disk_interval_s = double(checkpoint.every) * saves.step_s,
-                           .memory_interval_s = double(checkpoint.memory_every) * saves.step_s};
+                           .disk_interval_s = steps(checkpoint.every) * saves.step_s,
+                           .memory_interval_s = steps(checkpoint.memory_every) * saves.step_s};
   if (rates.save_s > 0.0) {
     question.disk_save_s = rates.save_s;
     return question;

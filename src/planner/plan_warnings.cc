@@ -53,7 +53,7 @@ void warn_of_dead_settings(const RunConfig& config, std::vector<std::string>& wa
 }
 
 void warn_of_saves(const RunPlan& plan, std::vector<std::string>& warnings) {
-  if (plan.config.checkpoint.memory_every > 0 && !wants_memory_checkpoints(plan.config)) {
+  if (plan.config.checkpoint.memory_every != 0 && !wants_memory_checkpoints(plan.config)) {
     warnings.push_back(
         "checkpoint.memory_every has no effect with memory.offload or parallel.staleness");
   }

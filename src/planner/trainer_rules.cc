@@ -56,7 +56,10 @@ TrainerRules rules_of(TrainerKind trainer) {
     case TrainerKind::Megatron:  // fp32 gradients; the distributed optimizer is ZeRO 1
       return {.state = {2, 4, 12}, .most_zero = 1};
     case TrainerKind::Torchtitan:  // fp32 parameters, and 16-bit blocks while they compute
-      return {.state = {4, 4, 8}, .rebuilds_blocks = true, .fuses_gate = false};
+      return {.state = {4, 4, 8},
+              .rebuilds_blocks = true,
+              .fuses_gate = false,
+              .keeps_every_other_product = true};
     case TrainerKind::DeepSpeed:  // fp32 gradients beside those of 16 bits that are sent
       return {.state = {2, 2, 16}, .rebuilds_blocks = true, .fuses_gate = false};
   }
@@ -90,15 +93,35 @@ std::vector<KeptActivation> kept_by_layer(const ModelSpec& model, const TrainerR
           {"mask behind the MLP", mask}};
 }
 
+std::vector<KeptActivation> kept_with_selective(const ModelSpec& model, const TrainerRules& rules) {
+  if (!rules.keeps_every_other_product) {
+    std::vector<KeptActivation> kept = kept_by_layer(model, rules);
+    std::erase_if(kept, [](const KeptActivation& value) { return value.is_score; });
+    return kept;
+  }
+  const double width = kElementBytes * double(model.d_model);
+  const double queries = kElementBytes * double(model.q_width());
+  const double hidden = kElementBytes * double(model.d_ff);
+  // The products of queries, values, the gate (or what goes up), and with a gate what goes down.
+  return {{"input of the first norm", width},
+          {"queries", queries, Cut::Tensor},
+          {"values", kElementBytes * double(model.kv_width()), Cut::Tensor},
+          {"output of attention", queries, Cut::Tensor},
+          {"sums of exponentials", 4.0 * double(model.heads), Cut::Tensor},
+          {"before the activation function", hidden, Cut::Tensor},
+          {"output of the MLP", model.mlp == MlpType::Swiglu ? width : 0.0}};
+}
+
 double kept_bytes(const ModelSpec& model, const TrainerRules& rules, const StageShape& shape) {
   const double tokens = double(shape.micro_sequences) * double(model.seq_len) / shape.cp;
   const double sequence_parts = shape.sequence_parallel ? shape.tp : 1;
   if (shape.recompute == Recompute::Full) {
     return tokens * kElementBytes * double(model.d_model) / sequence_parts;
   }
+  const bool is_selective = shape.recompute == Recompute::Selective;
   double bytes = 0.0;
-  for (const KeptActivation& kept : kept_by_layer(model, rules)) {
-    if (shape.recompute == Recompute::Selective && kept.is_score) continue;
+  for (const KeptActivation& kept :
+       is_selective ? kept_with_selective(model, rules) : kept_by_layer(model, rules)) {
     bytes += kept.bytes_per_token / (kept.cut == Cut::Tensor ? shape.tp : sequence_parts);
   }
   return tokens * bytes;

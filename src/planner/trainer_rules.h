@@ -39,6 +39,8 @@ struct TrainerRules {
   bool rebuilds_blocks = false;  // level 3 holds whole blocks while they compute
   bool stores_scores = false;    // attention without a fused kernel
   bool fuses_gate = true;        // false: SwiGLU also keeps the activated gate
+  // recompute = "selective" keeps the output of every second product, beginning with the first.
+  bool keeps_every_other_product = false;
 };
 TrainerRules rules_of(TrainerKind trainer);
 
@@ -55,6 +57,8 @@ struct KeptActivation {
 
 // What a layer keeps without recomputation, at 16 bits, before anything is cut.
 std::vector<KeptActivation> kept_by_layer(const ModelSpec& model, const TrainerRules& rules);
+// What it keeps with recompute = "selective".
+std::vector<KeptActivation> kept_with_selective(const ModelSpec& model, const TrainerRules& rules);
 
 // Bytes that one rank keeps of a layer for one micro-batch, with the recomputation of `shape`.
 double kept_bytes(const ModelSpec& model, const TrainerRules& rules, const StageShape& shape);

@@ -29,6 +29,7 @@ constexpr StateChoice kFp32 = StateChoice::Fp32, kBf16 = StateChoice::Bf16;
 constexpr KeptState kStates[] = {{{2, 4, 12}},  // 18 bytes: the default
                                  {{2, 2, 12}, OptimizerKind::AdamW, kBf16},  // 16, as the paper
                                  {{2, 2, 8}, OptimizerKind::AdamW, kBf16, kBf16},         // 12
+                                 {{2, 4, 4}, OptimizerKind::AdamW, kFp32, kBf16, false},  // 10
                                  {{2, 2, 4}, OptimizerKind::AdamW, kBf16, kBf16, false},  // 8
                                  {{2, 2, 2}, OptimizerKind::Sgd, kBf16, kBf16, false},    // 6
                                  {{2, 4, 8}, OptimizerKind::AdamW, kFp32, kBf16},

@@ -10,6 +10,7 @@
 #include "graph/moves.h"
 #include "graph/op_placement.h"
 #include "graph/param_layout.h"
+#include "memory/newton_schulz_memory.h"
 #include "memory/offload_pieces.h"
 
 namespace trireme {
@@ -125,11 +126,14 @@ class ActionTraffic::Work {
         for_each_bucket(action, [&](const PlacedBucket& placed) {
           const TableRange& summed =
               rank_->joins_directions_first ? placed.bucket.grads() : placed.shard.grads;
-          bytes_[kPp] += pair_bytes(action.peer, summed.count);
+          if (summed.count > 0) bytes_[kPp] += pair_bytes(action.peer, summed.count);
         });
         return;
       case ActionKind::Unshard:
-        for_each_bucket(action, [&](const PlacedBucket& placed) { count_gather(placed); });
+        for_each_bucket(action, [&](const PlacedBucket& placed) {
+          const ChunkTables& chunk = rank_->chunks[size_t(action.chunk)];
+          if (chunk.is_gathered_in_step(placed.bucket)) count_gather(placed);
+        });
         return;
       case ActionKind::FetchUnits:
       case ActionKind::OffloadUnits:
@@ -305,10 +309,11 @@ class ActionTraffic::Work {
                       rank_->coords.cp / step, count, {}, plan_.shape.grad, true);
   }
 
-  // Partial gradients that tp and cp ranks hold and sum.
+  // Counts the partial gradients that tp and cp ranks sum, and the parts that Muon gathers over tp.
   void count_addends() {
     for (const ChunkTables& chunk : rank_->chunks) {
       for (const OwnedParam& owned : chunk.owned) {
+        if (!owned.has_grad()) continue;
         const ParamLayout& layout = chunk.layouts[owned.param];
         const int addends = layout.grad_addends;
         const int uses = owned.second_use_begin >= 0 ? 2 : 1;
@@ -316,8 +321,16 @@ class ActionTraffic::Work {
         bytes_[kTp] +=
             collective(Collective::AllReduce, along(MeshAxis::Tp, addends, 1),
                        rank_->coords.tp % addends, owned.count, {}, plan_.shape.grad, true);
+        if (owned.takes_muon) bytes_[kTp] += gathered_for_muon(chunk.matrices[owned.param]);
       }
     }
+  }
+
+  int64_t gathered_for_muon(const WholeMatrix& matrix) const {
+    if (!matrix.is_gathered()) return 0;
+    const DType dtype = newton_schulz_memory(matrix, plan_.shape.compute).dtype;
+    return collective(Collective::AllGather, along(MeshAxis::Tp, plan_.mesh.tp, 1),
+                      rank_->coords.tp, matrix.rows * matrix.cols, matrix.counts(), dtype, false);
   }
 
   template <typename Visit>
@@ -346,9 +359,7 @@ class ActionTraffic::Work {
   };
 
   ShardedBucket& sharded(const Bucket& bucket) {
-    std::vector<int64_t> sizes = {bucket.is_of_experts, bucket.params().count};
-    for (const BucketTensor& tensor : bucket.tensors) sizes.push_back(tensor.num_elements);
-    const auto [found, is_new] = buckets_.try_emplace(std::move(sizes));
+    const auto [found, is_new] = buckets_.try_emplace(numbers_of(bucket));
     ShardedBucket& result = found->second;
     if (!is_new) return result;
     const int shards = this->shards(bucket);
@@ -361,6 +372,7 @@ class ActionTraffic::Work {
   }
 
   void count_reduce(const PlacedBucket& placed) {
+    if (placed.bucket.grads().count == 0) return;
     // Distance between ranks that hold the same experts.
     const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;
     const int shards = this->shards(placed.bucket);

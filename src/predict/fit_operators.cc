@@ -23,9 +23,12 @@ constexpr FreeNumber kMemoryNumbers[] = {
     {"device.launch_s", [](Hardware& h) { return &h.launch_s; }, 1.0}};
 constexpr FreeNumber kProductNumbers[] = {
     {"device.matmul_share", [](Hardware& h) { return &h.matmul_share; }, 1.0},
-    {"device.matmul_depth", [](Hardware& h) { return &h.matmul_depth; }, 1e6}};
+    {"device.matmul_depth", [](Hardware& h) { return &h.matmul_depth; }, 1e6},
+    {"device.matmul_bytes_per_s", [](Hardware& h) { return &h.matmul_bytes_per_s; }}};
 constexpr FreeNumber kAttentionNumbers[] = {
     {"device.attention_share", [](Hardware& h) { return &h.attention_share; }, 1.0}};
+constexpr FreeNumber kVectorNumbers[] = {
+    {"device.vector_share", [](Hardware& h) { return &h.vector_share; }, 8.0}};
 // The shortest kernels of every kind show it.
 constexpr FreeNumber kLaunchNumbers[] = {
     {"device.launch_s", [](Hardware& h) { return &h.launch_s; }, 1.0}};
@@ -74,6 +77,7 @@ Hardware fit_kernels(Hardware start, const MeasuredOperators& measured) {
     start.matmul_depth = std::max(start.matmul_depth, kLeastDepth);
     fit(kProductNumbers, {group_of(fp32), group_of(bf16)});
   }
+  if (!measured.vectors.empty()) fit(kVectorNumbers, {group_of(measured.vectors)});
   if (!measured.attentions.empty()) fit(kAttentionNumbers, {group_of(measured.attentions)});
   begin_launch();
   return fit_curve(start, kLaunchNumbers, all);
@@ -106,6 +110,15 @@ PriceErrors errors_of(const std::vector<MeasuredKernel>& measured, const Hardwar
   return errors;
 }
 
+PriceErrors errors_of(const std::vector<MeasuredVector>& measured, const Hardware& hardware) {
+  PriceErrors errors;
+  for (const auto& [bytes, operations, seconds] : measured) {
+    const HalfWork work{.products = {}, .bytes = bytes, .operations = operations, .calls = 1};
+    errors.add(price_vectors(work, hardware), seconds);
+  }
+  return errors;
+}
+
 PriceErrors errors_of(const std::vector<MeasuredCollective>& measured, const Hardware& hardware) {
   PriceErrors errors;
   for (const auto& [ranks, sent_bytes, seconds] : measured) {
@@ -132,6 +145,7 @@ std::vector<std::pair<std::string, PriceErrors>> errors_of(const MeasuredOperato
   add("products fp32", of_dtype(measured.products, DType::F32));
   add("products bf16", of_dtype(measured.products, DType::BF16));
   add("attention", measured.attentions);
+  add("vectors", measured.vectors);
   add("memory", measured.kernels);
   add("collectives", measured.collectives);
   add("messages", measured.messages);

@@ -26,6 +26,12 @@ struct MeasuredKernel {  // limited by memory
   double bytes = 0.0;    // read and written
   double seconds = 0.0;
 };
+// A kernel that makes no product, whose data lie in caches.
+struct MeasuredVector {
+  double bytes = 0.0;
+  double operations = 0.0;  // on single numbers (graph/op_work.h)
+  double seconds = 0.0;
+};
 struct MeasuredCollective {
   int ranks = 2;            // neighbours
   double sent_bytes = 0.0;  // by the rank that sends most
@@ -42,6 +48,7 @@ struct MeasuredOperators {
   std::vector<MeasuredProduct> products;
   std::vector<MeasuredAttention> attentions;
   std::vector<MeasuredKernel> kernels;
+  std::vector<MeasuredVector> vectors;
   std::vector<MeasuredCollective> collectives;
   std::vector<MeasuredMessages> messages;
 };
@@ -49,6 +56,7 @@ struct MeasuredOperators {
 PriceErrors errors_of(const std::vector<MeasuredProduct>& measured, const Hardware& hardware);
 PriceErrors errors_of(const std::vector<MeasuredAttention>& measured, const Hardware& hardware);
 PriceErrors errors_of(const std::vector<MeasuredKernel>& measured, const Hardware& hardware);
+PriceErrors errors_of(const std::vector<MeasuredVector>& measured, const Hardware& hardware);
 PriceErrors errors_of(const std::vector<MeasuredCollective>& measured, const Hardware& hardware);
 PriceErrors errors_of(const std::vector<MeasuredMessages>& measured, const Hardware& hardware);
 // The errors of every group that is not empty, with its name.

@@ -73,6 +73,8 @@ MeasuredOperators measure(const Hardware& known, Factor&& factor) {
     const double seconds = predict_seconds(request, 4, comm_cost_of(known));
     measured.messages.push_back({request, 4, factor() * seconds});
   }
+  const HalfWork half{.products = {}, .bytes = 1e5, .operations = 1e7, .calls = 1};
+  measured.vectors.push_back({half.bytes, half.operations, factor() * price_vectors(half, known)});
   return measured;
 }
 
@@ -95,6 +97,23 @@ TEST(FitOperators, MeasurementsMadeFromNumbersGiveTheseNumbersBack) {
   expect_numbers(fitted, known, 0.01);
   for (const auto& [name, errors] : errors_of(measured, fitted))
     EXPECT_LT(errors.most, 0.01) << name;
+}
+
+// On a processor a product also takes the time of its bytes, and other kernels that of their
+// operations.
+TEST(FitOperators, TheNumbersOfAProcessorComeBackToo) {
+  Hardware known = known_machine();
+  known.launch_s = 4e-8;
+  known.matmul_bytes_per_s = 2e10;
+  known.vector_share = 1.3;
+  Hardware start = unfitted(known);
+  start.matmul_bytes_per_s = start.memory_bytes_per_s;
+  start.vector_share = 0.5;
+  const MeasuredOperators measured = measure(known, [] { return 1.0; });
+  const Hardware fitted = fit_operators(start, measured);
+  EXPECT_NEAR(fitted.vector_share / known.vector_share, 1.0, 0.01);
+  for (const auto& [name, errors] : errors_of(measured, fitted))
+    EXPECT_LT(errors.most, 0.02) << name;
 }
 
 // Others who took the cores during a tenth of the measurements hardly move the numbers.

@@ -13,6 +13,35 @@ namespace {
 // A layer exchanges twice at the entry and twice at the exit of its blocks, in each direction.
 constexpr double kExchangesOfLayer = 2.0;
 
+// Returns the number of all-reduces in Step over an axis. Our runtime makes one for every gradient
+// of which the ranks hold partial sums. Other trainers join several gradients in one.
+double num_sums(const RankPlan& rank, int ParamLayout::*addends, const Hardware& hardware) {
+  if (!hardware.is_processor()) return kExchangesOfLayer;
+  double sums = 0.0;
+  for (const ChunkTables& chunk : rank.chunks) {
+    for (const OwnedParam& owned : chunk.owned) {
+      if (!owned.has_grad() || chunk.layouts[owned.param].*addends == 1) continue;
+      const bool is_second_sum = addends == &ParamLayout::cp_addends && owned.second_use_begin >= 0;
+      sums += is_second_sum ? 2.0 : 1.0;
+    }
+  }
+  return sums;
+}
+
+// Returns the rounds of the cp ring in a layer. Keys and values visit all other ranks. In the
+// backward pass their gradients also travel, and return to the rank that they belong to.
+double rounds_of_ring(ActionKind kind, int cp) {
+  switch (kind) {
+    case ActionKind::F:
+      return cp - 1;
+    case ActionKind::B:
+    case ActionKind::BW:
+      return 2 * cp - 1;
+    default:
+      return 0.0;
+  }
+}
+
 LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& action,
                   const Hardware& hardware, CollectiveBytes& collective_bytes) {
   const Mesh& mesh = plan.mesh;
@@ -21,24 +50,40 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
       is_of_chunk ? double(rank.chunks[size_t(action.chunk)].stage.num_layers) : 1.0;
   const AxisBytes traffic = predict_traffic(plan, rank, hardware.ranks_per_node(),
                                             std::span<const Action>(&action, 1), collective_bytes);
-  const auto seconds = [&](std::string_view axis, const LinkSpec& link, double exchanges) {
+  const auto bytes_of = [&](std::string_view axis) {
     const auto found = std::find_if(traffic.begin(), traffic.end(),
                                     [&](const auto& entry) { return entry.first == axis; });
-    if (found == traffic.end()) return 0.0;
-    return transfer_s(link, double(found->second), layers * exchanges);
+    return found == traffic.end() ? 0.0 : double(found->second);
   };
-  const LinkSpec tp_link = group_link(hardware, span_of(mesh, MeshAxis::Tp));
+  const auto seconds = [&](std::string_view axis, const LinkSpec& link, double exchanges) {
+    return transfer_s(link, bytes_of(axis), layers * exchanges);
+  };
+  // Step sums gradients, which lie in memory.
+  const auto sums_s = [&](std::string_view axis, MeshAxis of, double sums) {
+    if (bytes_of(axis) <= 0.0) return 0.0;
+    const LinkSpec link = group_link(hardware, span_of(mesh, of));
+    const double moved_s =
+        shared_memory_s(hardware, span_of(mesh, of), VectorMove::AllReduce, bytes_of(axis));
+    return std::max(transfer_s(link, bytes_of(axis), sums), moved_s + sums * link.latency_s);
+  };
   LayerComm comm;
-  comm.tp = is_of_chunk ? price_tensor_moves(plan, rank, rank.chunks[size_t(action.chunk)].stage,
-                                             action.kind, tp_link, hardware, collective_bytes)
-                              .seconds
-                        : seconds("tp", tp_link, kExchangesOfLayer);
+  comm.ep = seconds("ep", exchange_link(hardware, span_of(mesh, MeshAxis::Ep)), kExchangesOfLayer);
+  if (!is_of_chunk) {
+    comm.tp = sums_s("tp", MeshAxis::Tp, num_sums(rank, &ParamLayout::grad_addends, hardware));
+    comm.cp = sums_s("cp", MeshAxis::Cp, num_sums(rank, &ParamLayout::cp_addends, hardware));
+    return comm;
+  }
+  const LinkSpec tp_link = group_link(hardware, span_of(mesh, MeshAxis::Tp));
+  comm.tp = price_tensor_moves(plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
+                               tp_link, hardware, collective_bytes)
+                .seconds;
   const RankSpan cp = span_of(mesh, MeshAxis::Cp);
   const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;
-  // In a ring every rank waits for the slowest neighbour.
-  comm.cp = is_ring ? seconds("cp", pair_link(hardware, 0, (cp.count - 1) * cp.stride), mesh.cp - 1)
+  // In a ring every rank waits for the slowest neighbour, to which its communication thread sends.
+  LinkSpec neighbour = pair_link(hardware, 0, (cp.count - 1) * cp.stride);
+  neighbour.latency_s += hardware.background_s;
+  comm.cp = is_ring ? seconds("cp", neighbour, rounds_of_ring(action.kind, mesh.cp))
                     : seconds("cp", exchange_link(hardware, cp), kExchangesOfLayer);
-  comm.ep = seconds("ep", exchange_link(hardware, span_of(mesh, MeshAxis::Ep)), kExchangesOfLayer);
   return comm;
 }
 

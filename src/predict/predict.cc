@@ -2,15 +2,20 @@
 
 #include <algorithm>
 
+#include "compile/link_cost.h"
 #include "compile/price.h"
 #include "predict/disturbed_step.h"
 #include "predict/layer_comm.h"
 #include "predict/predict_offload.h"
 #include "predict/predict_overlap.h"
+#include "predict/price_newton_schulz.h"
 #include "sim/simulate.h"
 
 namespace trireme {
 namespace {
+
+// Kernel calls of Step for a parameter: the norm of its gradient, and its update.
+constexpr double kKernelsOfParam = 2.0;
 
 size_t axis_index(std::string_view axis) {
   return size_t(std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis) - kTrafficAxes.begin());
@@ -25,6 +30,13 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
     sum += comm[size_t(rank.places[size_t(action.chunk)].stage)].of(action.kind);
   }
   return sum;
+}
+
+// Seconds of the short call at the end of a step in which all ranks exchange losses, norms and
+// whether to stop. Nothing hides it. On other devices it is a part of Hardware::step_s.
+double exchange_s(const RunPlan& plan, const Hardware& hardware) {
+  if (!hardware.is_processor() || plan.num_ranks() == 1) return 0.0;
+  return group_link(hardware, {plan.num_ranks(), 1}).latency_s;
 }
 
 std::vector<StepTimes> slowest_of_stages(const RunPlan& plan, const std::vector<StepTimes>& ranks) {
@@ -45,11 +57,22 @@ Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) 
 }
 
 double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware) {
-  double own_elements = 0.0;
+  double of_muon = 0.0, others = 0.0, newton_schulz_s = 0.0, kernels = 0.0;
   for (const ChunkTables& chunk : rank.chunks) {
-    for (const OwnedParam& owned : chunk.owned) own_elements += double(owned.count);
+    for (const OwnedParam& owned : chunk.owned) {
+      if (owned.is_frozen) continue;
+      kernels += kKernelsOfParam;
+      (owned.takes_muon ? of_muon : others) += double(owned.count);
+      if (!owned.takes_muon) continue;
+      newton_schulz_s += price_newton_schulz(chunk.matrices[owned.param], plan.shape, hardware);
+    }
   }
-  return price_update(own_elements, plan.shape, hardware) + hardware.step_s;
+  StageShape without_muon = plan.shape;
+  without_muon.optimizer_state.muon = false;
+  const double launches_s = hardware.is_processor() ? kernels * hardware.launch_s : 0.0;
+  return price_update(others, without_muon, hardware) +
+         price_update(of_muon, plan.shape, hardware) + newton_schulz_s + launches_s +
+         hardware.step_s;
 }
 
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
@@ -89,16 +112,19 @@ StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPri
     time.exposed_comm += seconds;
   };
   const double dp_s = predict_overlap(plan, rank, prices, hardware, collective_bytes).exposed_s;
-  const double file_s = predict_offload(plan, rank, prices, hardware).exposed_s;
+  const OffloadTimes file = predict_offload(plan, rank, prices, hardware);
+  time.compute += file.slowed_s;
   expose("pp", simulated.exposed_comm_s);
   expose("dp", dp_s);
-  expose("file", file_s);
+  expose("file", file.waited_s);
   expose("tp", in_layers.tp + in_step.tp);
   expose("cp", in_layers.cp + in_step.cp);
   expose("ep", in_layers.ep + in_step.ep);
+  const double world_s = exchange_s(plan, hardware);
+  expose("world", world_s);
   const double makespan_s = priced.simulation->makespan_s;
   time.bubble = makespan_s - simulated.busy_s - simulated.exposed_comm_s;
-  time.step = makespan_s + time.optimizer + dp_s + file_s + in_step.total();
+  time.step = makespan_s + time.optimizer + dp_s + file.added_s() + in_step.total() + world_s;
   return time;
 }
 

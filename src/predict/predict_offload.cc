@@ -33,15 +33,16 @@ OffloadTimes predict_offload(const RunPlan& plan, const RankPlan& rank, const Un
     known_s.emplace_back(size_t(num_units(chunk.stage)), -1.0);
   }
   const auto file_s = [&](const Action& action) {
-    const auto seconds = [&] {
-      return double(file_bytes(rank, action)) / hardware.offload_bytes_per_s;
-    };
-    if (is_of_piece(action.kind)) return seconds();
+    const bool writes =
+        action.kind == ActionKind::OffloadUnits || action.kind == ActionKind::OffloadPiece;
+    const double speed = writes ? hardware.offload_write_speed() : hardware.offload_bytes_per_s;
+    const auto seconds = [&] { return double(file_bytes(rank, action)) / speed; };
+    if (writes || is_of_piece(action.kind)) return seconds();
     double& known = known_s[size_t(action.chunk)][size_t(action.first_unit)];
     if (known < 0.0) known = seconds();
     return known;
   };
-  return simulate_offload(rank.program, {compute_s, file_s});
+  return simulate_offload(rank.program, {compute_s, file_s, hardware.offload_share});
 }
 
 }  // namespace trireme

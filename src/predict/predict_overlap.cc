@@ -1,5 +1,6 @@
 #include "predict/predict_overlap.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -21,8 +22,7 @@ int64_t dp_bytes(const AxisBytes& traffic) {
   return 0;
 }
 
-// Identifies the buckets of an action's units by the element counts of their tensors, which decide
-// their bytes.
+// Returns the numbers that decide the bytes of the buckets of an action's units.
 std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
   std::vector<int64_t> shape;
   if (action.chunk < 0) return shape;
@@ -31,9 +31,9 @@ std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
     const bool is_meant = action.num_units == 0 || (unit >= action.first_unit &&
                                                     unit < action.first_unit + action.num_units);
     if (!is_meant) continue;
-    shape.push_back(placed.bucket.is_of_experts ? -2 : -1);
-    shape.push_back(placed.bucket.params().count);
-    for (const BucketTensor& tensor : placed.bucket.tensors) shape.push_back(tensor.num_elements);
+    const std::vector<int64_t> numbers = numbers_of(placed.bucket);
+    shape.push_back(-1);
+    shape.insert(shape.end(), numbers.begin(), numbers.end());
   }
   return shape;
 }
@@ -43,13 +43,16 @@ std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
 class DataLinks {
  public:
   DataLinks(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware)
-      : grad_factor_(double(hardware.practice.bytes_of_grad(plan.shape.grad)) /
+      : hardware_(hardware),
+        grad_factor_(double(hardware.practice.bytes_of_grad(plan.shape.grad)) /
                      double(size_of(plan.shape.grad))) {
     const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp);
     const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
     const int64_t replicas = dp.count / shards;
-    sharding_ = group_link(hardware, {shards, dp.stride});
-    replicating_ = group_link(hardware, {replicas, dp.stride * shards});
+    shards_ = {shards, dp.stride};
+    replicas_ = {replicas, dp.stride * shards};
+    sharding_ = group_link(hardware, shards_);
+    replicating_ = group_link(hardware, replicas_);
     // Of a vector of one byte: what a rank sends to scatter it, and to sum its own part.
     const double scattered = 1.0 - 1.0 / double(shards);
     const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / double(shards);
@@ -57,14 +60,28 @@ class DataLinks {
   }
 
   double seconds(ActionKind kind, double sent_bytes) const {
-    if (kind != ActionKind::ReduceGrad) return transfer_s(sharding_, sent_bytes);
+    if (kind != ActionKind::ReduceGrad) {
+      return collective_s(sharding_, shards_, VectorMove::AllGather, sent_bytes);
+    }
     const double bytes = sent_bytes * grad_factor_;
-    return transfer_s(sharding_, scattered_share_ * bytes) +
-           transfer_s(replicating_, (1.0 - scattered_share_) * bytes);
+    return collective_s(sharding_, shards_, VectorMove::ReduceScatter, scattered_share_ * bytes) +
+           collective_s(replicating_, replicas_, VectorMove::AllReduce,
+                        (1.0 - scattered_share_) * bytes);
   }
 
  private:
+  // Made by the communication thread.
+  double collective_s(const LinkSpec& link, RankSpan span, VectorMove move,
+                      double sent_bytes) const {
+    if (sent_bytes <= 0.0) return 0.0;
+    const double moved_s = shared_memory_s(hardware_, span, move, sent_bytes);
+    return hardware_.background_s +
+           std::max(transfer_s(link, sent_bytes), moved_s + link.latency_s);
+  }
+
+  const Hardware& hardware_;
   double grad_factor_;
+  RankSpan shards_, replicas_;
   LinkSpec sharding_, replicating_;
   double scattered_share_ = 0.0;
 };

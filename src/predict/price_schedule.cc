@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compile/stage_cost.h"
+#include "graph/param_table.h"
 
 namespace trireme {
 namespace {
@@ -16,6 +17,23 @@ std::set<ActionKind> kinds_of(const Schedule& schedule) {
     for (const Action& action : program) kinds.insert(action.kind);
   }
   return kinds;
+}
+
+// Seconds a micro-batch in which the gradients of a stage are added to those of others. In one tree
+// of sums a kernel reads two partial sums and writes one; else a product reads what it adds to.
+double grad_sums_s(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
+                   const Hardware& hardware) {
+  const double microbatches = double(plan.num_microbatches);
+  if (microbatches <= 1.0 || !hardware.practice.fuses_kernels) return 0.0;
+  double elements = 0.0;
+  for (const ParamSpec& param : local_param_table(plan.model, stage, rank.shape)) {
+    elements += double(param.shape.num_elements());
+  }
+  if (rank.zero.shards_grads()) elements /= double(rank.zero.degree);
+  const double bytes = elements * double(size_of(plan.shape.grad));
+  const double sums = (microbatches - 1.0) / microbatches;
+  if (plan.mode == AccumulateMode::Layout) return sums * price_memory(3.0 * bytes, 0, hardware);
+  return hardware.is_processor() ? sums * bytes / hardware.matmul_bytes_per_s : 0.0;
 }
 
 }  // namespace
@@ -40,7 +58,8 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
                               double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   std::vector<StageComm> comm(stages.size());
-  std::map<std::vector<int64_t>, StageComm> comm_of_content;
+  std::vector<double> sums_s(stages.size());
+  std::map<std::vector<int64_t>, std::pair<StageComm, double>> known;
   const std::set<ActionKind> kinds = kinds_of(plan.schedule);
   for (const RankPlan& rank : plan.pipeline) {
     for (size_t c = 0; c < rank.chunks.size(); ++c) {
@@ -51,12 +70,13 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
         return predict_layer_comm(plan, rank, {.kind = kind, .chunk = int16_t(c)}, hardware,
                                   collective_bytes);
       };
-      const auto [alike, is_new] = comm_of_content.try_emplace(content_of(plan.model, spec));
+      const auto [alike, is_new] = known.try_emplace(content_of(plan.model, spec));
       if (is_new) {
-        alike->second = {comm_of(ActionKind::F), comm_of(ActionKind::B), comm_of(ActionKind::W),
-                         comm_of(ActionKind::BW)};
+        alike->second = {{comm_of(ActionKind::F), comm_of(ActionKind::B), comm_of(ActionKind::W),
+                          comm_of(ActionKind::BW)},
+                         grad_sums_s(plan, rank, spec, hardware)};
       }
-      comm[stage] = alike->second;
+      std::tie(comm[stage], sums_s[stage]) = alike->second;
       stages[stage] = spec;
     }
   }
@@ -64,6 +84,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
   costs.saved_bytes.clear();
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     StageTimes& times = costs.stages[stage];
+    times.w_s += sums_s[stage];
     times.bw_s = times.b_s + times.w_s + comm[stage].bw.total();
     times.f_s += comm[stage].f.total();
     times.b_s += comm[stage].b.total();

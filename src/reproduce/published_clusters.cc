@@ -21,6 +21,16 @@ Hardware dgx_h100() {
   return parse_hardware(embedded::kDgxH100Toml, "clusters/dgx-h100.toml").value();
 }
 
+Hardware h100_hbm2e() {
+  Hardware hardware = dgx_h100();
+  hardware.name = "H100 96GB HBM2e, 500 W";
+  hardware.memory_bytes_per_s = 2.4e12;
+  hardware.memory_bytes = int64_t{96} << 30;
+  // The publication says only that the peak lies between those of H100 NVL (835) and SXM (989).
+  hardware.bf16_flops = 912e12;
+  return hardware;
+}
+
 Hardware a100_80g_of_half_the_adapters() {
   Hardware hardware = dgx_a100_80g();
   hardware.name = "A100 80GB, four adapters for eight devices";

@@ -16,6 +16,9 @@ Hardware dgx_a100_40g();
 // DGX H100, one 400 Gbit/s adapter for each device.
 Hardware dgx_h100();
 
+// H100 with 96 GB of HBM2e and a limit of 500 W: the "Grand Teton" nodes of Meta.
+Hardware h100_hbm2e();
+
 // The devices with 80 GB and one 200 Gbit/s adapter for every two of them.
 Hardware a100_80g_of_half_the_adapters();
 

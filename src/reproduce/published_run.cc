@@ -10,14 +10,19 @@ namespace {
 // FLOPs of the forward pass of one token, by what recomputation repeats.
 struct ForwardFlops {
   double products = 0.0;   // of all layers, attention apart
+  double second = 0.0;     // of these, every second product: of keys, of attention and of the MLP
   double attention = 0.0;  // scores and their product with the values, not causal
   double head = 0.0;
 };
 
 ForwardFlops forward_flops(const GptShape& model) {
-  const double h = double(model.d_model);
-  return {.products = 24.0 * h * h * double(model.layers),
-          .attention = 4.0 * double(model.seq_len) * h * double(model.layers),
+  const double h = double(model.d_model), layers = double(model.layers);
+  const double kv = model.is_llama() ? h * double(model.kv_heads) / double(model.heads) : h;
+  const double mlp = model.is_llama() ? 3.0 * double(model.d_ff) : 8.0 * h;
+  const double second_of_mlp = model.is_llama() ? double(model.d_ff) : 4.0 * h;
+  return {.products = 2.0 * h * (2.0 * h + 2.0 * kv + mlp) * layers,
+          .second = 2.0 * h * (kv + h + second_of_mlp) * layers,
+          .attention = 4.0 * double(model.seq_len) * h * layers,
           .head = 2.0 * h * double(model.vocab_size)};
 }
 
@@ -29,13 +34,16 @@ double tokens_of(const PublishedRun& run) {
 
 RunConfig config_of(const PublishedRun& run) {
   RunConfig config;
-  config.model.family = ModelFamily::Gpt2;
+  config.model.family = run.model.is_llama() ? ModelFamily::Llama : ModelFamily::Gpt2;
   config.model.layers = run.model.layers;
   config.model.d_model = run.model.d_model;
   config.model.heads = run.model.heads;
   config.model.seq_len = run.model.seq_len;
   config.model.vocab_size = run.model.vocab_size;
   config.model.dropout = run.model.dropout;
+  config.model.d_ff = run.model.d_ff;
+  config.model.kv_heads = run.model.kv_heads;
+  if (run.model.is_llama()) config.model.tied_head = false;
   config.data.source = DataSource::Synthetic;
   config.batch.global_sequences = run.global_sequences;
   config.batch.micro_sequences = run.micro_sequences;
@@ -62,7 +70,12 @@ double model_flops(const PublishedRun& run) {
 double executed_flops(const PublishedRun& run) {
   const ForwardFlops forward = forward_flops(run.model);
   double again = 0.0;
-  if (run.recompute != Recompute::None) again += forward.attention;
+  const bool is_selective = run.recompute == Recompute::Selective;
+  if (is_selective && run.practice.selective == SelectivePractice::EveryOtherProduct) {
+    again += forward.second;
+  } else if (run.recompute != Recompute::None) {
+    again += forward.attention;
+  }
   if (run.recompute == Recompute::Full) again += forward.products;
   return model_flops(run) + tokens_of(run) * again;
 }

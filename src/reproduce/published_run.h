@@ -10,7 +10,8 @@
 namespace trireme {
 
 // A decoder of the GPT family as the papers state it: d_ff = 4 d_model, learned positions, a head
-// that shares the embedding's table.
+// that shares the embedding's table. With d_ff it is a Llama: SwiGLU, rotary positions, kv_heads,
+// and a head with a table of its own.
 struct GptShape {
   int64_t layers = 0;
   int64_t d_model = 0;
@@ -18,6 +19,10 @@ struct GptShape {
   int64_t seq_len = 2048;
   int64_t vocab_size = 51200;
   double dropout = 0.1;
+  int64_t d_ff = 0;
+  int64_t kv_heads = 0;
+
+  bool is_llama() const { return d_ff > 0; }
 };
 
 // parallel.bucket_bytes of a run that sums all its gradients at once, behind the backward pass.

@@ -69,6 +69,53 @@ TEST(PublishedRun, MptModelsHaveThePublishedParameters) {
   EXPECT_EQ(seen.size(), published.size());
 }
 
+TEST(PublishedRun, LlamasHaveThePublishedParameters) {
+  const std::map<std::string, int64_t> published = {{"Llama 2 13B", 13015864320},
+                                                    {"Llama 2 70B", 68976648192},
+                                                    {"Llama 3 8B", 8030261248},
+                                                    {"Llama 3 70B", 70553706496}};
+  std::set<std::string> seen;
+  for (const PublishedRun& run : torchtitan_a100_runs()) {
+    const std::string name = run.row.substr(0, run.row.find(" on "));
+    EXPECT_EQ(params_of(run), published.at(name)) << run.row;
+    seen.insert(name);
+  }
+  EXPECT_EQ(seen.size(), published.size());
+}
+
+// The page prints the MFU beside the tokens per second. It counts 6 FLOPs of every parameter, those
+// of the embedding included, and full attention.
+TEST(PublishedRun, LlamasReachThePublishedMfu) {
+  const double mfu[] = {0.582, 0.517, 0.611, 0.538, 0.508, 0.505};
+  const std::vector<PublishedRun> runs = torchtitan_a100_runs();
+  ASSERT_EQ(runs.size(), std::size(mfu));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const PublishedRun& run = runs[i];
+    const double tokens = double(run.global_sequences * run.model.seq_len);
+    const double embedding = 6.0 * tokens * double(run.model.vocab_size * run.model.d_model);
+    const double flops = model_flops(run) + embedding;
+    EXPECT_NEAR(flops / run.step_s / run.num_ranks() / 312e12, mfu[i], 0.001) << run.row;
+  }
+}
+
+// What a Llama computes again with the policy "op": the products of keys, of attention and one of
+// the MLP.
+TEST(PublishedRun, SelectiveRecomputationOfTorchtitanRepeatsEverySecondProduct) {
+  for (PublishedRun run : torchtitan_a100_runs()) {
+    if (run.recompute != Recompute::Selective) continue;
+    const double selective = executed_flops(run);
+    run.recompute = Recompute::Full;
+    EXPECT_GT(selective, model_flops(run));
+    EXPECT_LT(selective, executed_flops(run));
+    const double h = double(run.model.d_model), heads = double(run.model.heads);
+    const double columns = h * double(run.model.kv_heads) / heads + h + double(run.model.d_ff);
+    const double tokens = double(run.global_sequences * run.model.seq_len);
+    EXPECT_NEAR(
+        (selective - model_flops(run)) / (2.0 * tokens * h * columns) / double(run.model.layers),
+        1.0, 1e-9);
+  }
+}
+
 TEST(PublishedRun, StepsTakeThePublishedTimes) {
   // Aggregate PFLOP/s in another column of the same table.
   const double pflops[] = {4.4, 8.8, 18.2, 34.6, 70.8, 143.8, 227.1, 297.4, 410.2, 502.0};

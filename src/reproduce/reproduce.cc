@@ -21,6 +21,7 @@ constexpr NamedTable kTables[] = {
     {"vtrain-multi", reproduce_vtrain_multi},
     {"llm-foundry-a100", reproduce_llm_foundry_a100},
     {"dgxc-gpt3-h100", reproduce_dgxc_gpt3_h100},
+    {"torchtitan-llama", reproduce_torchtitan_llama},
     {"zero-t1", reproduce_zero_t1},
     {"lecture-8xa100", reproduce_lecture_8xa100},
     {"korthikanti-t2", reproduce_korthikanti_t2},

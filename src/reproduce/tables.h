@@ -32,6 +32,10 @@ Result<Reproduction> reproduce_llm_foundry_a100();
 std::vector<PublishedRun> dgxc_gpt3_h100_runs();
 Result<Reproduction> reproduce_dgxc_gpt3_h100();
 
+std::vector<PublishedRun> torchtitan_a100_runs();
+std::vector<PublishedRun> torchtitan_h100_runs();
+Result<Reproduction> reproduce_torchtitan_llama();
+
 Result<Reproduction> reproduce_zero_t1();
 Result<Reproduction> reproduce_lecture_8xa100();
 Result<Reproduction> reproduce_korthikanti_t2();

@@ -1,0 +1,219 @@
+#include "calibrate/measure_run_kernels.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/align.h"
+#include "base/clock.h"
+#include "calibrate/cold_operands.h"
+#include "calibrate/measure_attention.h"
+#include "calibrate/measure_norm.h"
+#include "calibrate/measure_update.h"
+#include "compile/price.h"
+
+namespace trireme {
+namespace {
+
+// Larger kernels have the speed of these and would only take longer.
+constexpr double kMostStartFlops = 1.2e9;
+constexpr int64_t kMostCols = 4096, kMostDepth = 2048;
+constexpr int64_t kMostTokens = 2048;
+constexpr int64_t kMostQueries = 512, kMostHeads = 4;
+// More than a core's share of any last-level cache.
+constexpr int64_t kMostColdBytes = int64_t{64} << 20;
+constexpr int64_t kFewNumbers = 16;
+// A product of so few rows takes the time of its weights.
+constexpr int64_t kFewRows = 16;
+constexpr double kKernelSeconds = 0.004;
+constexpr int kLeastCalls = 4;
+constexpr double kBatchSeconds = 5e-5;
+
+struct StartBench {
+  const KernelTable& kernels;
+  Stream& stream;
+  const std::function<void()>& together;
+
+  // The lower quartile of the calls, so that a rank that is disturbed now and then does not count,
+  // nor one that begins before the others. All ranks measure for the same time.
+  template <typename Call>
+  double seconds(Call&& call) const {
+    const auto now_s = [] { return double(monotonic_ns()) * 1e-9; };
+    call();  // touches the memory
+    together();
+    const double begin_s = now_s();
+    call();
+    const int batch = int(std::clamp(kBatchSeconds / std::max(now_s() - begin_s, 1e-9), 1.0, 1e4));
+    std::vector<double> calls;
+    while (now_s() - begin_s < kKernelSeconds || int(calls.size()) < kLeastCalls) {
+      const double call_s = now_s();
+      for (int i = 0; i < batch; ++i) call();
+      calls.push_back((now_s() - call_s) / batch);
+    }
+    const auto quartile = calls.begin() + int64_t(calls.size() / 4);
+    std::nth_element(calls.begin(), quartile, calls.end());
+    return *quartile;
+  }
+};
+
+int64_t cols_of(const KernelSizes& sizes) { return std::clamp<int64_t>(sizes.d_ff, 1, kMostCols); }
+int64_t depth_of(const KernelSizes& sizes) {
+  return std::clamp<int64_t>(sizes.d_model, 1, kMostDepth);
+}
+
+struct ProductTimes {
+  double flops = 0.0, bytes = 0.0, seconds = 0.0;
+};
+
+// The three products of a layer, whose weights and gradients no earlier call has left in a cache.
+ProductTimes measure_layer(const StartBench& bench, const KernelSizes& sizes, int64_t rows,
+                           ColdOperands& cold) {
+  const DType dtype = sizes.compute;
+  const int64_t out = cols_of(sizes), in = depth_of(sizes);
+  const Tensor x = varied(dtype, Shape{rows, in}), dy = varied(dtype, Shape{rows, out});
+  const Tensor y(dtype, Shape{rows, out}), dx(dtype, Shape{rows, in});
+  const Shape weight{out, in};
+  const auto seconds = [&](const auto& args_of) {
+    return bench.seconds([&] { bench.kernels.matmul(bench.stream, args_of()); });
+  };
+  ProductTimes times;
+  times.seconds += seconds([&] {
+    return MatmulArgs{.form = MatmulForm::NT,
+                      .a = matrix(x),
+                      .b = matrix(cold.next(dtype, weight)),
+                      .c = matrix(y)};
+  });
+  times.seconds += seconds([&] {
+    return MatmulArgs{.form = MatmulForm::NN,
+                      .a = matrix(dy),
+                      .b = matrix(cold.next(dtype, weight)),
+                      .c = matrix(dx)};
+  });
+  times.seconds += seconds([&] {
+    return MatmulArgs{.form = MatmulForm::TN,
+                      .a = matrix(dy),
+                      .b = matrix(x),
+                      .c = matrix(cold.next(DType::F32, weight))};
+  });
+  const double element_bytes = double(size_of(dtype));
+  const double weights = double(out) * double(in), rows_of_all = double(rows) * double(in + out);
+  times.flops = 3.0 * Product{rows, out, in}.flops();
+  times.bytes = 3.0 * rows_of_all * element_bytes + weights * (2.0 * element_bytes + sizeof(float));
+  return times;
+}
+
+// Two measurements tell FLOPs and bytes apart: of few rows a product has the same weights and
+// little else.
+void measure_products(const StartBench& bench, const KernelSizes& sizes, double peak,
+                      RunKernels& reached) {
+  const double row_flops = Product{1, cols_of(sizes), depth_of(sizes)}.flops();
+  const int64_t rows = std::clamp<int64_t>(int64_t(kMostStartFlops / row_flops), 1,
+                                           std::max<int64_t>(1, sizes.tokens));
+  const int64_t few_rows = std::clamp<int64_t>(rows / 8, 1, kFewRows);
+  const int64_t weights = cols_of(sizes) * depth_of(sizes);
+  ColdOperands cold(std::min(sizes.bytes, kMostColdBytes),
+                    weights * int64_t{sizeof(float)} + kTensorAlignment);
+  const ProductTimes whole = measure_layer(bench, sizes, rows, cold);
+  const ProductTimes few = measure_layer(bench, sizes, few_rows, cold);
+  const auto computing_s = [&](const ProductTimes& times) {
+    return std::max(0.1 * times.seconds, times.seconds - 3.0 * reached.launch_s);
+  };
+  const double whole_s = computing_s(whole), few_s = computing_s(few);
+  const double determinant = whole.flops * few.bytes - few.flops * whole.bytes;
+  const double s_per_flop = (whole_s * few.bytes - few_s * whole.bytes) / determinant;
+  const double s_per_byte = (whole.flops * few_s - few.flops * whole_s) / determinant;
+  const double fastest_s = 1.0 / peak;
+  reached.matmul_share = std::min(1.0, fastest_s / std::max(s_per_flop, fastest_s));
+  const double left_s = whole_s - whole.flops / (peak * reached.matmul_share);
+  constexpr double kNoTime = 1e-13;  // a byte that is found in a register
+  reached.matmul_bytes_per_s =
+      1.0 / std::max(kNoTime, s_per_flop > fastest_s ? s_per_byte : left_s / whole.bytes);
+}
+
+double attention_share_of(const StartBench& bench, const KernelSizes& sizes, double fp32_flops,
+                          double launch_s) {
+  const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
+  const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, kMostHeads);
+  const int64_t head_dim = std::max<int64_t>(sizes.head_dim, 1);
+  const AttentionBench attention(attention_shape(1, queries, queries, heads, heads, head_dim),
+                                 sizes.compute);
+  const double measured_s = bench.seconds([&] { attention.forward(bench.kernels, bench.stream); }) +
+                            bench.seconds([&] { attention.backward(bench.kernels, bench.stream); });
+  Hardware whole = with_own_kernels({});
+  whole.fp32_flops = fp32_flops;
+  whole.attention_share = 1.0;
+  double priced_s = 0.0;
+  for (const double factor : {1.0, kBackwardAttention}) {
+    priced_s += price_fused_attention(attention.work(), factor, sizes.compute, whole);
+  }
+  return std::min(1.0, priced_s / std::max(0.1 * measured_s, measured_s - 2.0 * launch_s));
+}
+
+// The two norms and the activation of a layer, whose data lie in the caches.
+double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double fp32_flops,
+                       double launch_s) {
+  using Operations = VectorOperations;
+  const int64_t T = std::clamp<int64_t>(sizes.tokens, 1, kMostTokens), C = depth_of(sizes);
+  const NormBench norm(T, C, sizes.compute);
+  double measured_s = 2.0 * (bench.seconds([&] { norm.forward(bench.kernels, bench.stream); }) +
+                             bench.seconds([&] { norm.input_grad(bench.kernels, bench.stream); }) +
+                             bench.seconds([&] { norm.weight_grad(bench.kernels, bench.stream); }));
+  double operations =
+      2.0 * double(T * C) *
+      (Operations::kNormForward + Operations::kNormInputGrad + Operations::kNormWeightGrad);
+  double kernels = 6.0;
+  if (!sizes.has_relu) {
+    const Shape shape{T, cols_of(sizes)};
+    const Tensor x = varied(sizes.compute, shape), dy = varied(sizes.compute, shape);
+    const Tensor y(sizes.compute, shape);
+    const ActivationForwardArgs forward{Activation::GeluTanh, matrix(x), matrix(y)};
+    const ActivationBackwardArgs backward{Activation::GeluTanh, matrix(dy), matrix(x), matrix(y)};
+    measured_s += bench.seconds([&] { bench.kernels.activation_forward(bench.stream, forward); }) +
+                  bench.seconds([&] { bench.kernels.activation_backward(bench.stream, backward); });
+    operations += double(shape.num_elements()) *
+                  (Operations::kActivationForward + Operations::kActivationGrad);
+    kernels += 2.0;
+  }
+  const double computing_s = std::max(0.1 * measured_s, measured_s - kernels * launch_s);
+  return operations / (computing_s * fp32_flops / 2.0);
+}
+
+double update_bytes_per_s(const StartBench& bench, const KernelSizes& sizes) {
+  UpdateBench update(sizes.params, sizes.compute == DType::BF16);
+  return update.bytes() / bench.seconds([&] { update.update(bench.kernels, bench.stream); });
+}
+
+// Seconds of a kernel call with almost no work: products and a norm of one row.
+double launch_s_of(const StartBench& bench, DType dtype) {
+  const Tensor x(dtype, Shape{1, kFewNumbers}), y(dtype, Shape{1, kFewNumbers});
+  const Tensor weight(dtype, Shape{kFewNumbers, kFewNumbers});
+  const Tensor grad(DType::F32, Shape{kFewNumbers, kFewNumbers});
+  const NormBench norm(1, kFewNumbers, dtype);
+  const auto product_s = [&](MatmulForm form, const Tensor& a, const Tensor& b, const Tensor& c) {
+    const MatmulArgs args{.form = form, .a = matrix(a), .b = matrix(b), .c = matrix(c)};
+    return bench.seconds([&] { bench.kernels.matmul(bench.stream, args); });
+  };
+  return (product_s(MatmulForm::NT, x, weight, y) + product_s(MatmulForm::NN, y, weight, x) +
+          product_s(MatmulForm::TN, y, x, grad) +
+          bench.seconds([&] { norm.forward(bench.kernels, bench.stream); })) /
+         4.0;
+}
+
+}  // namespace
+
+RunKernels measure_run_kernels(const KernelTable& kernels, Stream& stream, const KernelSizes& sizes,
+                               const ComputeCeilings& peaks,
+                               const std::function<void()>& together) {
+  const StartBench bench{kernels, stream, together};
+  const bool is_bf16 = sizes.compute == DType::BF16;
+  RunKernels reached;
+  reached.launch_s = launch_s_of(bench, sizes.compute);
+  measure_products(bench, sizes, is_bf16 ? peaks.bf16_flops_per_s : peaks.fp32_flops_per_s,
+                   reached);
+  reached.attention_share =
+      attention_share_of(bench, sizes, peaks.fp32_flops_per_s, reached.launch_s);
+  reached.vector_share = vector_share_of(bench, sizes, peaks.fp32_flops_per_s, reached.launch_s);
+  reached.memory_bytes_per_s = update_bytes_per_s(bench, sizes);
+  return reached;
+}
+
+}  // namespace trireme

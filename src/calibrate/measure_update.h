@@ -1,0 +1,22 @@
+#pragma once
+
+#include "calibrate/cold_operands.h"
+#include "kernels/kernel_table.h"
+
+namespace trireme {
+
+// AdamW on some of the parameters of a rank, others with every call, to be called again and again.
+class UpdateBench {
+ public:
+  // `has_copy`: the parameter is a bf16 copy of its master weight.
+  UpdateBench(int64_t params, bool has_copy);
+  void update(const KernelTable& kernels, Stream& stream);
+  double bytes() const;  // that a call reads and writes
+
+ private:
+  Shape shape_;
+  bool has_copy_;
+  ColdOperands operands_;
+};
+
+}  // namespace trireme
