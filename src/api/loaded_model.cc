@@ -1,6 +1,12 @@
 #include "api/loaded_model.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/element.h"
 #include "config/config_load.h"
+#include "interchange/foreign_model.h"
 #include "train/run_state.h"
 
 namespace trireme {
@@ -27,7 +33,8 @@ LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compu
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
-    const Checkpoint& checkpoint, int num_threads, const std::vector<std::string>& model_folders) {
+    const Checkpoint& checkpoint, int num_threads, const std::vector<std::string>& model_folders,
+    std::optional<DType> compute) {
   TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
   auto config = load_config_text(config_text, checkpoint.folder(), model_folders);
   if (!config.ok()) return damaged(config.error().message);
@@ -41,20 +48,45 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   }
   const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
   TRIREME_TRY(model, resolve_model(config->config.model, vocab_size));
-  const DType compute = compute_dtype(config->config.precision.compute);
+  const DType dtype = compute.value_or(compute_dtype(config->config.precision.compute));
   std::unique_ptr<LoadedModel> loaded(
-      new LoadedModel(checkpoint.folder(), model, compute, num_threads));
+      new LoadedModel(checkpoint.folder(), model, dtype, num_threads));
   loaded->tokenizer_ = std::move(tokenizer);
+  loaded->why_no_tokenizer_ =
+      "has no tokenizer.json: the run was trained without data.tokenizer, so its tokens have no "
+      "text";
   TRIREME_TRY_DONE(load_params(checkpoint, loaded->params_,
                                Frame(loaded->table_, loaded->memory_.data()), num_threads));
   return loaded;
 }
 
+Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string& path,
+                                                               const ForeignLimits& limits,
+                                                               std::optional<DType> compute) {
+  TRIREME_TRY(foreign, read_foreign_model(path));
+  const DType dtype = compute.value_or(foreign.dtype == DType::BF16 ? DType::BF16 : DType::F32);
+  ModelSpec model = foreign.weights.model();
+  if (model.rope && limits.most_tokens > 0) {
+    model.seq_len = std::min(model.seq_len, limits.most_tokens);
+  }
+  std::unique_ptr<LoadedModel> loaded(new LoadedModel(path, model, dtype, limits.num_threads));
+  loaded->tokenizer_ = std::move(foreign.tokenizer);
+  loaded->why_no_tokenizer_ =
+      fmt::format("has no tokenizer that can be used: {}", fmt::join(foreign.notes, "; "));
+  const Frame frame(loaded->table_, loaded->memory_.data());
+  for (const ParamSpec& param : loaded->params_) {
+    const std::span<const float> values = foreign.weights.at(param.name);
+    void* const data = frame.at(param.name).data;
+    for (size_t i = 0; i < values.size(); ++i) {
+      write_element(data, dtype, int64_t(i), double(values[i]));
+    }
+  }
+  return loaded;
+}
+
 Result<const Tokenizer*> LoadedModel::tokenizer() const {
   if (tokenizer_ != nullptr) return tokenizer_.get();
-  return Error{ErrorKind::Usage, folder_ +
-                                     " has no tokenizer.json: the run was trained without "
-                                     "data.tokenizer, so its tokens have no text"};
+  return Error{ErrorKind::Usage, folder_ + " " + why_no_tokenizer_};
 }
 
 }  // namespace trireme

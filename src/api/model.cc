@@ -82,6 +82,7 @@ std::string generate(Model& model, const GenerateRequest& request) {
                         const std::string_view piece = tokenizer.piece(token);
                         text += piece;
                         if (request.on_piece) request.on_piece(piece);
+                        return true;
                       });
     return text;
   });

@@ -54,7 +54,7 @@ TrainResult train(const Configuration& configuration, const TrainRequest& reques
         .stop_signals = stop,
         .observers = {&observer}};
     const SessionResult result = value_or_fail(run_session(options));
-    return TrainResult{.finished = result.end == TrainEnd::Finished,
+    return TrainResult{.finished = result.end != TrainEnd::Stopped,
                        .steps = result.position.step,
                        .final_loss = result.final_loss};
   });

@@ -179,11 +179,34 @@ ParsedIndex read_entries(std::string_view text, const std::string& where,
   return parsed;
 }
 
+json print_ranges(const std::vector<SampleRange>& ranges) {
+  json list = json::array();
+  for (const SampleRange& range : ranges) list.push_back({range.first, range.count});
+  return list;
+}
+
+std::vector<SampleRange> parse_ranges(const json& list, const std::string& where) {
+  if (!list.is_array()) throw FieldError{where + ": not an array"};
+  std::vector<SampleRange> ranges;
+  for (const json& entry : list) {
+    const auto numbers = strict_json::counts(entry, where);
+    int64_t end = 0;
+    if (numbers.size() != 2 || __builtin_add_overflow(numbers[0], numbers[1], &end)) {
+      throw FieldError{where + ": not ranges of samples"};
+    }
+    ranges.push_back({numbers[0], numbers[1]});
+  }
+  return ranges;
+}
+
 CheckpointInfo parse_info(const json& object, const std::string& where) {
   CheckpointInfo info;
   info.step = strict_json::count_member(object, "step", where);
   info.next_sample = strict_json::count_member(object, "next_sample", where);
   info.tokens_seen = strict_json::count_member(object, "tokens_seen", where);
+  if (object.contains("left_out")) {
+    info.left_out = parse_ranges(object["left_out"], where + ".left_out");
+  }
   info.seed = strict_json::hex_member(object, "seed", where);
   info.data_identity = strict_json::string_member(object, "data_identity", where);
   info.optimizer = strict_json::string_member(object, "optimizer", where);
@@ -225,6 +248,7 @@ std::string print_index(const CheckpointIndex& index) {
       kFormat, kCheckpointVersion, info.step, info.next_sample, info.tokens_seen, hex64(info.seed),
       json(info.data_identity).dump(), json(info.optimizer).dump(),
       json(info.optimizer_scalars).dump());
+  if (!info.left_out.empty()) text += "\"left_out\":" + print_ranges(info.left_out).dump() + ",\n";
   text += "\"attached\":" + print_lines(index.attached, print_file) + ",\n";
   text += print_contents(index.contents);
   const std::string checksum = hex64(hash64(text));

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "base/sample_range.h"
 #include "base/shape.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slice.h"
@@ -19,6 +20,7 @@ struct CheckpointInfo {
   int64_t step = 0;         // steps done
   int64_t next_sample = 0;  // global number of the next sample, which is the data position
   int64_t tokens_seen = 0;
+  std::vector<SampleRange> left_out = {};  // samples on which the run does not train
   uint64_t seed = 0;
   std::string data_identity;  // hash of the training tokens, to notice other data
   std::string optimizer;      // such as "adamw"

@@ -7,7 +7,14 @@
 
 namespace trireme {
 
-// Opens the checkpoint in a folder of its own, or the newest intact one of a run directory.
+// Opens a checkpoint. `path` is one of these:
+// - the folder of a checkpoint
+// - a run directory: opens its newest intact checkpoint
+// - RUN_DIR/best: opens the checkpoint with the lowest validation loss (best_checkpoint.h)
 Result<Checkpoint> find_checkpoint(const std::string& path);
+
+// Returns true if the path is RUN_DIR/best for a run directory, and no file or folder has this
+// name.
+bool names_best_checkpoint(const std::string& path);
 
 }  // namespace trireme

@@ -55,7 +55,12 @@ std::string parity_file_name(int lane, int row) {
 
 Status seal_parity_file(const std::string& folder, const HostsRecord& record, int lane, int row,
                         int64_t bytes, std::span<std::byte> buffer) {
-  const std::string path = folder + "/" + parity_file_name(lane, row);
+  return seal_parity_at(folder + "/" + parity_file_name(lane, row), record, lane, row, bytes,
+                        buffer);
+}
+
+Status seal_parity_at(const std::string& path, const HostsRecord& record, int lane, int row,
+                      int64_t bytes, std::span<std::byte> buffer) {
   const auto failure = [&](const char* action) {
     return damaged(fmt::format("{}: cannot {}: {}", path, action, std::strerror(errno)));
   };

@@ -19,6 +19,9 @@ std::string parity_file_name(int lane, int row);
 // Gives a file with the bytes of a piece its length and its checksum. `buffer` is used to read it.
 Status seal_parity_file(const std::string& folder, const HostsRecord& record, int lane, int row,
                         int64_t bytes, std::span<std::byte> buffer);
+// Seals a piece that lies under another name, in the same way.
+Status seal_parity_at(const std::string& path, const HostsRecord& record, int lane, int row,
+                      int64_t bytes, std::span<std::byte> buffer);
 Status check_parity_file(const std::string& folder, const HostsRecord& record, int lane, int row,
                          Progress* progress);
 

@@ -212,6 +212,14 @@ Result<RebuildPlan> plan_rebuild(const HostsRecord& record, const CheckpointInde
   return plan;
 }
 
+Result<RebuildPlan> plan_group_rebuild(const HostsRecord& record, const CheckpointIndex& index,
+                                       std::span<const HeldPart> holders,
+                                       const ParityGroup& group) {
+  RebuildPlan plan;
+  TRIREME_TRY_DONE(GroupRebuild(record, index, holders, group).add_to(plan));
+  return plan;
+}
+
 NeededRanges needed_ranges(const CheckpointIndex& index, std::span<const TensorRequest> requests) {
   NeededRanges ranges;
   for (const TensorRequest& request : requests) {

@@ -46,6 +46,10 @@ struct RebuildPlan {
 Result<RebuildPlan> plan_rebuild(const HostsRecord& record, const CheckpointIndex& index,
                                  std::span<const HeldPart> holders);
 
+// The same for one group, so that it can be rebuilt although another has lost too much.
+Result<RebuildPlan> plan_group_rebuild(const HostsRecord& record, const CheckpointIndex& index,
+                                       std::span<const HeldPart> holders, const ParityGroup& group);
+
 // The ranges of bytes that a host needs of the shards, by file. The ranges of a file are in
 // ascending order, with a gap between each two.
 struct ByteRange {

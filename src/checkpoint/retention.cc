@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/leftovers.h"
+#include "checkpoint/best_checkpoint.h"
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/read_back.h"
 
@@ -34,6 +36,21 @@ void remove_checkpoint(const fs::path& path) {
   fs::remove_all(error ? path : doomed, error);
 }
 
+// Returns the step of the best intact checkpoint, or -1 if there is none. Reads back the
+// checkpoints that `result` does not list yet. Returns nullopt if `should_stop` ended it.
+std::optional<int64_t> intact_best(const std::string& root, int64_t last, RetentionResult& result,
+                                   const std::function<bool()>& should_stop) {
+  for (const ValidatedCheckpoint& each : validated_checkpoints(root, last)) {
+    if (std::ranges::count(result.verified, each.step) > 0) return each.step;
+    if (std::ranges::count(result.damaged, each.step, &DamagedCheckpoint::step) > 0) continue;
+    const ReadBack read = read_back(each.path, should_stop);
+    if (!read.is_done) return std::nullopt;
+    if (read.problem.empty()) return each.step;
+    result.damaged.push_back({each.step, read.problem});
+  }
+  return -1;
+}
+
 }  // namespace
 
 RetentionResult apply_retention(const std::string& root, int64_t step,
@@ -45,22 +62,27 @@ RetentionResult apply_retention(const std::string& root, int64_t step,
   const std::vector<int64_t> steps = steps_until(root, step);
   const bool may_remove = options.keep > 0 && int64_t(steps.size()) > options.keep;
   const int64_t wanted = may_remove ? options.keep : 1;
+  const auto path_of = [&](int64_t of) { return (fs::path(root) / step_folder_name(of)).string(); };
   RetentionResult result;
-  for (const int64_t each : steps) {
-    const std::string path = (fs::path(root) / step_folder_name(each)).string();
-    if (int64_t(result.verified.size()) < wanted) {
-      const ReadBack read = read_back(path, should_stop);
-      if (!read.is_done) return result;
-      if (read.problem.empty()) {
-        result.verified.push_back(each);
-      } else {
-        result.damaged.push_back({each, read.problem});
-      }
-    } else if (may_remove && !is_milestone(each)) {
-      if (should_stop && should_stop()) return result;
-      remove_checkpoint(path);
-      result.removed.push_back(each);
+  auto each = steps.begin();
+  for (; each != steps.end() && int64_t(result.verified.size()) < wanted; ++each) {
+    const ReadBack read = read_back(path_of(*each), should_stop);
+    if (!read.is_done) return result;
+    if (read.problem.empty()) {
+      result.verified.push_back(*each);
+    } else {
+      result.damaged.push_back({*each, read.problem});
     }
+  }
+  if (!may_remove || each == steps.end()) return result;
+  std::optional<int64_t> best = -1;
+  if (options.keeps_best) best = intact_best(root, step, result, should_stop);
+  if (!best) return result;
+  for (; each != steps.end(); ++each) {
+    if (is_milestone(*each) || *each == *best) continue;
+    if (should_stop && should_stop()) return result;
+    remove_checkpoint(path_of(*each));
+    result.removed.push_back(*each);
   }
   return result;
 }

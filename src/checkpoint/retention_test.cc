@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 
 #include "base/file.h"
+#include "checkpoint/best_checkpoint.h"
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/read_back.h"
 
@@ -19,6 +21,13 @@ class Retention : public FolderTest {
   std::string folder(int64_t step) const { return root() + "/" + step_folder_name(step); }
   void save(int64_t step) const {
     const auto saved = SmallState(step).save(root(), {.keep = 0});
+    ASSERT_TRUE(saved.ok()) << message_of(saved);
+  }
+  void save_validated(int64_t step, double loss) const {
+    SmallState state(step);
+    state.info.optimizer_scalars[kValidationStep] = double(step);
+    state.info.optimizer_scalars[kValidationLoss] = loss;
+    const auto saved = state.save(root(), {.keep = 0});
     ASSERT_TRUE(saved.ok()) << message_of(saved);
   }
   std::set<int64_t> steps() const {
@@ -113,6 +122,39 @@ TEST_F(Retention, WhatIsRemovedLeavesEnoughThatWereReadBack) {
         all.erase(removed);
         whole.erase(removed);
       }
+    }
+  }
+}
+
+// For all losses and all damage: the intact checkpoint with the lowest validation loss is still
+// there after every save.
+TEST_F(Retention, TheBestOfAllIntactCheckpointsIsKeptBesideTheNewest) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    fs::remove_all(root());
+    fs::create_directories(root());
+    std::map<int64_t, double> intact;  // steps and losses
+    for (int64_t step = 1; step <= 8; ++step) {
+      if (random() % 3 == 0) {
+        save(step);  // without a validation
+      } else {
+        intact[step] = double(random() % 5);
+        save_validated(step, intact[step]);
+      }
+      if (random() % 4 == 0 && !intact.empty()) {
+        const int64_t victim = intact.rbegin()->first;
+        if (steps().contains(victim)) flip(folder(victim) + "/index.json", 40);
+        intact.erase(victim);
+      }
+      std::erase_if(intact, [&](const auto& each) { return !steps().contains(each.first); });
+      apply_retention(root(), step, {.keep = 1, .keeps_best = true});
+      double lowest = 1e9;
+      for (const auto& [of, loss] : intact) lowest = std::min(lowest, loss);
+      bool is_there = intact.empty();
+      for (const auto& [of, loss] : intact) is_there |= loss == lowest && steps().contains(of);
+      EXPECT_TRUE(is_there) << "after step " << step;
+      EXPECT_TRUE(steps().contains(step));
     }
   }
 }

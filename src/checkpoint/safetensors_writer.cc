@@ -17,8 +17,8 @@ SafetensorsWriter::SafetensorsWriter(std::vector<SafetensorsSpec> tensors, Atomi
 Result<SafetensorsWriter> SafetensorsWriter::create(
     const std::string& path, std::vector<SafetensorsSpec> tensors,
     const std::map<std::string, std::string>& metadata, Progress* progress) {
-  const std::string header = print_safetensors_header(tensors, metadata);
   TRIREME_TRY(file, AtomicFile::create(path, progress));
+  const std::string header = print_safetensors_header(tensors, metadata);
   TRIREME_TRY_DONE(file.write(header));
   SafetensorsWriter writer(std::move(tensors), std::move(file));
   writer.written_.data_offset = static_cast<int64_t>(header.size());

@@ -31,6 +31,9 @@ struct TensorPiece {
   std::optional<uint64_t> checksum = std::nullopt;
 };
 
+class MemoryShards;
+class ThreadTeam;
+
 // A small file beside the tensors: config.resolved.toml, tokenizer.json.
 struct AttachedFile {
   std::string name;
@@ -43,6 +46,10 @@ struct SaveOptions {
   int64_t max_shard_bytes = int64_t{4} << 30;       // a larger piece has its own shard
   Progress* progress = nullptr;                     // shows every call that may take long
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
+  // If set, the rank's only shard goes into this memory instead of a file, and all threads of
+  // `team` write it.
+  MemoryShards* in_memory = nullptr;
+  ThreadTeam* team = nullptr;
   // Called by commit_checkpoint with the text of the index, before the folder gets its name.
   std::function<Status(const std::string& index)> on_index = {};
   // Decides whether this writer may make the finished checkpoint visible: it calls its argument,

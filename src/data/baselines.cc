@@ -23,7 +23,7 @@ void for_each_block(const TokenFile& file, Visit&& visit) {
 
 }  // namespace
 
-CountModel::CountModel(const TokenFile& train, int64_t max_pairs)
+CountModel::CountModel(const TokenFile& train, int64_t max_pairs, int64_t max_tokens)
     : vocab_size_(static_cast<double>(train.vocab_size())),
       counts_(static_cast<size_t>(train.vocab_size())),
       left_counts_(counts_.size()),
@@ -34,7 +34,7 @@ CountModel::CountModel(const TokenFile& train, int64_t max_pairs)
       if (!count_pair(tokens[t], tokens[t + 1], max_pairs)) return false;
       num_tokens_ += num_tokens_ == 0 ? 2 : 1;
     }
-    return true;
+    return num_tokens_ < max_tokens;
   });
   // Every token except the first is the right one of a pair.
   if (num_tokens_ > 0) {
@@ -83,7 +83,8 @@ double CountModel::bigram(int32_t previous, int32_t token) const {
   return (count + discount_ * static_cast<double>(followers_[previous]) * continuation) / total;
 }
 
-Result<Baselines> measure_baselines(const TokenFile& train, const TokenFile& val) {
+Result<Baselines> measure_baselines(const TokenFile& train, const TokenFile& val,
+                                    int64_t max_tokens) {
   if (train.header().tokenizer_hash != val.header().tokenizer_hash ||
       train.vocab_size() != val.vocab_size()) {
     return Error{ErrorKind::Usage, train.path() + " and " + val.path() +
@@ -92,19 +93,20 @@ Result<Baselines> measure_baselines(const TokenFile& train, const TokenFile& val
   if (val.num_tokens() < 2) {
     return Error{ErrorKind::Usage, val.path() + " has fewer than two tokens: nothing to predict"};
   }
-  const CountModel model(train);
+  const CountModel model(train, int64_t{1} << 23, max_tokens);
+  int64_t predicted = 0;
   double unigram = 0.0;
   double bigram = 0.0;
   for_each_block(val, [&](std::span<const int32_t> tokens) {
     for (size_t t = 0; t + 1 < tokens.size(); ++t) {
       unigram -= std::log(model.unigram(tokens[t + 1]));
       bigram -= std::log(model.bigram(tokens[t], tokens[t + 1]));
+      ++predicted;
     }
-    return true;
+    return predicted < max_tokens;
   });
-  const double predicted = static_cast<double>(val.num_tokens() - 1);
-  unigram /= predicted;
-  bigram /= predicted;
+  unigram /= static_cast<double>(predicted);
+  bigram /= static_cast<double>(predicted);
   return Baselines{.unigram_nats = unigram,
                    .bigram_nats = bigram,
                    .unigram_bits_per_byte = bits_per_byte(unigram, val.header()),

@@ -13,8 +13,10 @@ namespace trireme {
 // which tokens are frequent and which follow each other.
 class CountModel {
  public:
-  // Counts the training tokens, until there are max_pairs distinct pairs (8M pairs need 0.3 GB).
-  explicit CountModel(const TokenFile& train, int64_t max_pairs = int64_t{1} << 23);
+  // Counts training tokens until max_pairs distinct pairs (8M pairs need 0.3 GB) or max_tokens
+  // tokens are counted.
+  explicit CountModel(const TokenFile& train, int64_t max_pairs = int64_t{1} << 23,
+                      int64_t max_tokens = INT64_MAX);
 
   int64_t num_tokens() const { return num_tokens_; }  // number of counted tokens
 
@@ -48,9 +50,11 @@ struct Baselines {
   int64_t train_tokens = 0;  // number of counted tokens
 };
 
-// Cross-entropies of a validation file under the counts of a training file. An error if the files
-// have different tokenizers or the validation file has fewer than two tokens.
-Result<Baselines> measure_baselines(const TokenFile& train, const TokenFile& val);
+// Returns the cross-entropies of a validation file under the counts of a training file. Reads at
+// most max_tokens of each file. An error if the files have different tokenizers or the validation
+// file has fewer than two tokens.
+Result<Baselines> measure_baselines(const TokenFile& train, const TokenFile& val,
+                                    int64_t max_tokens = INT64_MAX);
 
 // Converts nats per token of a file to bits per byte of its text, which can be compared between
 // tokenizers.

@@ -18,11 +18,15 @@ Result<TokenFile> open_for(const std::string& path, int64_t seq_len, int64_t ver
   return std::move(file);
 }
 
-// The targets are the inputs shifted by one token.
+// The targets are the inputs shifted by one token. With a loss mask, some become kUncountedTarget.
 void read_window(const TokenFile& file, int64_t first_token, std::span<int32_t> inputs,
                  std::span<int32_t> targets) {
   TRIREME_CHECK(inputs.size() == targets.size(), "inputs and targets differ in length");
   file.read(first_token, inputs);
+  if (file.header().has_loss_mask) {
+    file.read_targets(first_token + 1, targets);
+    return;
+  }
   std::copy(inputs.begin() + 1, inputs.end(), targets.begin());
   file.read(first_token + static_cast<int64_t>(inputs.size()), targets.last(1));
 }

@@ -22,6 +22,11 @@ class FileSource : public TokenSource {
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                    std::span<int32_t> targets) const override;
 
+  // Windows read, divided by the windows of the file.
+  double epochs_of(uint64_t num_samples) const override {
+    return double(num_samples) / double(sampler_.num_windows());
+  }
+
   const TokenFile& file() const { return file_; }
   const Sampler& sampler() const { return sampler_; }
 

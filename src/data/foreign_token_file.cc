@@ -118,6 +118,10 @@ std::string print_llmc_header(const TokenFile& file) {
 }
 
 Status check_export(const TokenFile& file, ForeignTokens format) {
+  if (file.header().has_loss_mask) {
+    return Error{ErrorKind::Infeasible,
+                 file.path() + " has a loss mask, which neither nanoGPT nor llm.c can hold"};
+  }
   if (format == ForeignTokens::NanoGpt && file.header().token_bytes != 2) {
     return Error{ErrorKind::Infeasible,
                  fmt::format("a vocabulary of {} does not fit into nanoGPT's 16-bit tokens; "

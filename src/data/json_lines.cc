@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,7 @@ class JsonLine {
 bool JsonLine::read(std::string_view field, std::string& text) {
   const size_t text_begin = text.size();
   bool found = false;
+  bool has_messages = false;
   std::vector<std::string> others;  // other string fields, named in the error message
   skip_spaces();
   if (!expect('{')) return false;
@@ -71,6 +73,7 @@ bool JsonLine::read(std::string_view field, std::string& text) {
       if (!string(&text)) return false;
       found = true;
     } else {
+      has_messages = has_messages || name == "messages";
       if (peek() == '"' && others.size() < 8) others.push_back('"' + name + '"');
       if (!value(1)) return false;
     }
@@ -80,8 +83,11 @@ bool JsonLine::read(std::string_view field, std::string& text) {
   skip_spaces();
   if (position_ < line_.size()) return fail("text after the end of the object");
   if (found) return true;
-  return fail(fmt::format("no field \"{}\" (strings here: {})", field,
-                          others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", "))));
+  const bool is_chat =
+      std::find(others.begin(), others.end(), "\"completion\"") != others.end() || has_messages;
+  return fail(fmt::format("no field \"{}\" (strings here: {}){}", field,
+                          others.empty() ? "none" : fmt::format("{}", fmt::join(others, ", ")),
+                          is_chat ? "; `data prepare --format chat` reads conversations" : ""));
 }
 
 void JsonLine::skip_spaces() {

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/hash.h"
+#include "data/chat_encoder.h"
 #include "data/part_file.h"
 #include "data/prepare_state.h"
 #include "data/token_file_writer.h"
@@ -46,14 +48,17 @@ Status check_options(const PrepareOptions& options) {
 // One run from text to token files.
 class Preparation {
  public:
+  // `chat` is present if the documents are conversations.
   Preparation(const Tokenizer& tokenizer, const PrepareOptions& options, ThreadTeam& team,
-              TextReader reader)
+              TextReader reader, const std::optional<ChatTemplate>& chat)
       : tokenizer_(tokenizer),
         options_(options),
         encoder_(tokenizer, team),
         reader_(std::move(reader)),
         held_out_(resolve(options.held_out, reader_.files())),
-        val_split_(options.seed, held_out_ == HeldOut::Documents ? options.val_fraction : 0.0) {}
+        val_split_(options.seed, held_out_ == HeldOut::Documents ? options.val_fraction : 0.0) {
+    if (chat) chat_encoder_.emplace(tokenizer, *chat, team);
+  }
 
   Result<PrepareReport> run();
 
@@ -66,13 +71,14 @@ class Preparation {
   Status route(const TextEncoder::Encoded& encoded);
   Status keep_state(int64_t unused_bytes);
   Result<PrepareReport> finish();
-  Result<TokenFileHeader> write(const char* name, const PartFile& part, int64_t begin,
-                                int64_t end) const;
+  Result<TokenFileHeader> write(const char* name, const PartFile& part, int64_t begin, int64_t end,
+                                int64_t& num_counted) const;
   void remove_parts() const;
 
   const Tokenizer& tokenizer_;
   const PrepareOptions& options_;
   TextEncoder encoder_;
+  std::optional<ChatEncoder> chat_encoder_;
   TextReader reader_;
   HeldOut held_out_;
   ValSplit val_split_;
@@ -87,6 +93,7 @@ uint64_t Preparation::inputs_hash() const {
   std::string all = fmt::format("{} {} {} {} {} {}", tokenizer_.hash(), tokenizer_.vocab_size(),
                                 options_.val_fraction, static_cast<int>(held_out_), options_.seed,
                                 options_.input.field);
+  if (chat_encoder_) all += options_.chat_template;
   for (const TextFile& file : reader_.files()) {
     std::error_code failure;
     const auto changed = fs::last_write_time(file.path, failure).time_since_epoch().count();
@@ -120,7 +127,8 @@ Status Preparation::encode_all() {
   while (true) {
     is_text_good_ = false;
     TRIREME_TRY(more, reader_.read(batch, options_.block_bytes));
-    TRIREME_TRY_DONE(encoder_.encode(batch, encoded));
+    TRIREME_TRY_DONE(chat_encoder_ ? chat_encoder_->encode(batch, document_, encoded)
+                                   : encoder_.encode(batch, encoded));
     is_text_good_ = true;
     TRIREME_TRY_DONE(route(encoded));
     const int64_t read_bytes = reader_.report().text_bytes;
@@ -171,9 +179,9 @@ Status Preparation::keep_state(int64_t unused_bytes) {
 
 // Copies tokens begin .. end - 1 of a part file.
 Result<TokenFileHeader> Preparation::write(const char* name, const PartFile& part, int64_t begin,
-                                           int64_t end) const {
-  TRIREME_TRY(writer,
-              TokenFileWriter::create(path(name), tokenizer_.vocab_size(), tokenizer_.hash()));
+                                           int64_t end, int64_t& num_counted) const {
+  TRIREME_TRY(writer, TokenFileWriter::create(path(name), tokenizer_.vocab_size(),
+                                              tokenizer_.hash(), chat_encoder_.has_value()));
   std::vector<int64_t> piece_bytes(static_cast<size_t>(tokenizer_.vocab_size()));
   for (int32_t token = 0; token < tokenizer_.vocab_size(); ++token) {
     piece_bytes[token] = static_cast<int64_t>(tokenizer_.piece(token).size());
@@ -185,10 +193,17 @@ Result<TokenFileHeader> Preparation::write(const char* name, const PartFile& par
     tokens.resize(static_cast<size_t>(std::min(kTokensPerCopy, end - begin)));
     TRIREME_TRY_DONE(part.read(begin, tokens));
     TRIREME_TRY_DONE(writer.append(tokens));
-    for (int32_t token : tokens) {
+    for (int32_t stored : tokens) {
+      const int32_t token = token_of(stored);
       totals.num_documents += token == tokenizer_.end_of_text();
       totals.text_bytes += piece_bytes[token];
+      num_counted += is_counted(stored);
     }
+  }
+  if (num_counted == 0) {
+    return usage(path(name) +
+                 ": no token would count in the loss: no conversation here has a completion or a "
+                 "message of an assistant");
   }
   return writer.finish(totals);
 }
@@ -211,10 +226,10 @@ Result<PrepareReport> Preparation::finish() {
             document_, train_end == 0 ? "training" : "validation", options_.val_fraction)};
   }
   TRIREME_TRY_DONE(save_tokenizer(tokenizer_, path("tokenizer.json")));
-  TRIREME_TRY(train_header, write("train.tok", *train_, 0, train_end));
+  TRIREME_TRY(train_header, write("train.tok", *train_, 0, train_end, report.train_counted));
   report.train = train_header;
   if (has_val) {
-    TRIREME_TRY(val_header, write("val.tok", val_part, val_begin, val_end));
+    TRIREME_TRY(val_header, write("val.tok", val_part, val_begin, val_end, report.val_counted));
     report.val = val_header;
   } else {  // removes the file of an earlier preparation, which has other text
     std::error_code failure;
@@ -247,8 +262,13 @@ void Preparation::remove_parts() const {
 Result<PrepareReport> prepare(const Tokenizer& tokenizer, const PrepareOptions& options,
                               ThreadTeam& team) {
   TRIREME_TRY_DONE(check_options(options));
+  std::optional<ChatTemplate> chat;
+  if (options.input.format == TextFormat::Chat) {
+    TRIREME_TRY(parsed, ChatTemplate::parse(options.chat_template));
+    chat = std::move(parsed);
+  }
   TRIREME_TRY(reader, TextReader::open(options.input));
-  return Preparation(tokenizer, options, team, std::move(reader)).run();
+  return Preparation(tokenizer, options, team, std::move(reader), chat).run();
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/chat.h"
 #include "data/text_reader.h"
 #include "data/token_file.h"
 #include "device/thread_team.h"
@@ -24,6 +25,8 @@ struct PrepareOptions {
   TextInput input;
   std::string out;  // folder for train.tok, val.tok and tokenizer.json; created if missing
   double val_fraction = 0.05;  // 0: no val.tok
+  // Only for the format Chat, whose token files have a loss mask; see ChatTemplate::parse.
+  std::string chat_template = std::string(ChatTemplate::kUsual);
   HeldOut held_out = HeldOut::Auto;
   uint64_t seed = 1337;                    // for the choice of documents
   int64_t block_bytes = int64_t{8} << 20;  // bytes of text that are encoded at a time
@@ -38,6 +41,8 @@ struct PrepareReport {
   TokenFileHeader val;             // num_tokens is 0 if nothing is held out
   std::vector<std::string> notes;  // notes about the text, one sentence each
   bool was_resumed = false;
+  int64_t train_counted = 0;  // tokens that the loss counts: all, unless there is a loss mask
+  int64_t val_counted = 0;
 };
 
 // Encodes text into token files, on all threads of a team and in bounded memory. <|endoftext|>

@@ -1,5 +1,6 @@
 #include "data/prepare.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -52,7 +53,7 @@ class PrepareTest : public testing::Test {
 std::string json_documents(int64_t count) {
   std::string lines;
   for (int64_t k = 0; k < count; ++k) {
-    lines += "{\"text\":\"document " + std::to_string(k) + " " + std::string(k % 50, 'x') + "\"}\n";
+    lines += fmt::format("{{\"text\":\"document {} {}\"}}\n", k, std::string(k % 50, 'x'));
   }
   return lines;
 }

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kGreatestLineBytes = size_t{256} << 20;
+constexpr int64_t kBytesLookedAt = int64_t{64} << 10;  // of each file, to recognise binary ones
 
 Error unreadable(const std::string& path, std::string_view why) {
   return {ErrorKind::Damaged, fmt::format("{}: {}", path, why)};
@@ -33,7 +34,7 @@ fs::path unpacked_name(const fs::path& path) {
 Status check_extension(const fs::path& path) {
   const std::string extension = path.extension().string();
   constexpr std::array kCompressed = {".xz", ".bz2", ".lz4", ".zip"};
-  constexpr std::array kBinary = {".parquet", ".arrow", ".tok", ".bin"};
+  constexpr std::array kBinary = {".parquet", ".arrow", ".tok", ".bin", ".safetensors", ".gguf"};
   if (std::find(kCompressed.begin(), kCompressed.end(), extension) != kCompressed.end()) {
     return unreadable(
         path.string(),
@@ -41,9 +42,20 @@ Status check_extension(const fs::path& path) {
         "pipe and read \"-\"");
   }
   if (std::find(kBinary.begin(), kBinary.end(), extension) != kBinary.end()) {
-    return unreadable(path.string(), "is not text; use text files or JSON lines");
+    return unreadable(path.string(),
+                      "is not text; use text files or JSON lines, or read its bytes all the same "
+                      "with --binary");
   }
   return Done{};
+}
+
+// Refuses a run directory or a checkpoint. Their files are text, but not text to train on.
+Status check_folder(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder / "config.resolved.toml", ignored)) return Done{};
+  return unreadable(folder.string(),
+                    "is a run or a checkpoint of Trireme, not text; name folders of text, or read "
+                    "its bytes all the same with --binary");
 }
 
 TextFormat format_of(const fs::path& path, TextFormat wanted) {
@@ -52,8 +64,8 @@ TextFormat format_of(const fs::path& path, TextFormat wanted) {
   return extension == ".jsonl" || extension == ".ndjson" ? TextFormat::JsonLines : TextFormat::Text;
 }
 
-Status add_file(const fs::path& path, TextFormat format, std::vector<TextFile>& files) {
-  TRIREME_TRY_DONE(check_extension(unpacked_name(path)));
+Status add_file(const fs::path& path, const TextInput& input, std::vector<TextFile>& files) {
+  if (!input.is_binary_read) TRIREME_TRY_DONE(check_extension(unpacked_name(path)));
   std::error_code failure;
   if (!fs::is_regular_file(path, failure) && !failure) {
     return unreadable(path.string(),
@@ -61,13 +73,14 @@ Status add_file(const fs::path& path, TextFormat format, std::vector<TextFile>& 
   }
   const auto size = failure ? 0 : fs::file_size(path, failure);
   if (failure) return unreadable(path.string(), failure.message());
-  files.push_back({path.string(), format_of(path, format), static_cast<int64_t>(size),
+  files.push_back({path.string(), format_of(path, input.format), static_cast<int64_t>(size),
                    compression_of(path.string())});
   return Done{};
 }
 
 // Empty files in a folder are common and harmless, so they are skipped.
-Status add_folder(const fs::path& folder, TextFormat format, std::vector<TextFile>& files) {
+Status add_folder(const fs::path& folder, const TextInput& input, std::vector<TextFile>& files) {
+  if (!input.is_binary_read) TRIREME_TRY_DONE(check_folder(folder));
   std::vector<fs::path> paths;
   std::error_code failure;
   const auto is_hidden = [](const fs::path& path) { return path.filename().string()[0] == '.'; };
@@ -77,12 +90,14 @@ Status add_folder(const fs::path& folder, TextFormat format, std::vector<TextFil
       entry.disable_recursion_pending();
     } else if (entry->is_regular_file(failure) && entry->file_size(failure) > 0) {
       paths.push_back(entry->path());
+    } else if (!input.is_binary_read && entry->is_directory(failure)) {
+      TRIREME_TRY_DONE(check_folder(entry->path()));
     }
   }
   if (failure) return unreadable(folder.string(), failure.message());
   if (paths.empty()) return unreadable(folder.string(), "the folder has no file with text");
   std::sort(paths.begin(), paths.end());
-  for (const fs::path& path : paths) TRIREME_TRY_DONE(add_file(path, format, files));
+  for (const fs::path& path : paths) TRIREME_TRY_DONE(add_file(path, input, files));
   return Done{};
 }
 
@@ -97,12 +112,12 @@ Result<std::vector<TextFile>> list_files(const TextInput& input) {
     if (path == "-") {
       files.push_back({path, format_of("", input.format), -1});
     } else if (fs::is_directory(path, failure)) {
-      TRIREME_TRY_DONE(add_folder(path, input.format, files));
+      TRIREME_TRY_DONE(add_folder(path, input, files));
     } else if (!fs::exists(path, failure)) {
       if (!failure) return usage(path + ": no such file or folder");
       return unreadable(path, failure.message());
     } else {
-      TRIREME_TRY_DONE(add_file(path, input.format, files));
+      TRIREME_TRY_DONE(add_file(path, input, files));
       if (files.back().bytes == 0) return unreadable(path, "the file is empty");
     }
   }
@@ -113,11 +128,11 @@ Result<std::vector<TextFile>> list_files(const TextInput& input) {
 
 Result<TextReader> TextReader::open(const TextInput& input) {
   TRIREME_TRY(files, list_files(input));
-  return TextReader(std::move(files), input.field);
+  return TextReader(std::move(files), input);
 }
 
-TextReader::TextReader(std::vector<TextFile> files, std::string field)
-    : files_(std::move(files)), field_(std::move(field)) {}
+TextReader::TextReader(std::vector<TextFile> files, const TextInput& input)
+    : files_(std::move(files)), field_(input.field), is_binary_read_(input.is_binary_read) {}
 
 int64_t TextReader::total_bytes() const {
   int64_t total = 0;
@@ -168,6 +183,20 @@ void TextReader::close_file() {
   ++file_index_;
 }
 
+// Refuses a file with a zero byte near its start, because UTF-8 text has none. `bytes` are those at
+// offset_ of the file.
+Status TextReader::check_text(std::string_view bytes) const {
+  if (is_binary_read_ || offset_ >= kBytesLookedAt) return Done{};
+  const size_t zero = bytes.substr(0, size_t(kBytesLookedAt - offset_)).find('\0');
+  if (zero == std::string_view::npos) return Done{};
+  return unreadable(
+      shown(files_[file_index_].path),
+      fmt::format("is binary, not text: byte {} is zero. Leave it out, read its bytes "
+                  "all the same with --binary, or, if it is UTF-16, convert it with "
+                  "iconv -f UTF-16 -t UTF-8",
+                  offset_ + int64_t(zero)));
+}
+
 void TextReader::check_utf8(std::string_view bytes, bool is_last) {
   const int64_t known = utf8_.num_invalid();
   utf8_.add(bytes);
@@ -191,6 +220,7 @@ Status TextReader::read_block(TextBatch& batch, size_t bytes) {
   if (!read.ok()) return unreadable(shown(file.path), read.error().message);
   const size_t got = *read;
   target.resize(begin + got);
+  TRIREME_TRY_DONE(check_text(std::string_view(target).substr(begin)));
 
   offset_ += static_cast<int64_t>(got);
   const bool is_last = got < bytes;
@@ -226,9 +256,11 @@ Status TextReader::take_line(std::string_view line, TextBatch& batch) {
   ++line_number_;
   const size_t begin = batch.text.size();
   if (line.ends_with('\r')) line.remove_suffix(1);
-  if (files_[file_index_].format == TextFormat::Lines) {
+  const TextFormat format = files_[file_index_].format;
+  const bool is_blank = line.find_first_not_of(" \t") == std::string_view::npos;
+  if (format == TextFormat::Lines || (format == TextFormat::Chat && !is_blank)) {
     batch.text += line;
-  } else if (line.find_first_not_of(" \t") != std::string_view::npos) {
+  } else if (!is_blank) {
     auto read = append_json_string(line, field_, batch.text, report_.num_replaced);
     if (!read.ok()) {
       return with_context(read.error(),

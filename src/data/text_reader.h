@@ -18,6 +18,7 @@ enum class TextFormat {
   Text,       // each file is a document
   Lines,      // each line without its end is a document; empty lines are skipped
   JsonLines,  // each line is an object with the document in one field
+  Chat,       // each line is a conversation in JSON (chat.h); blank lines are skipped
 };
 
 struct TextInput {
@@ -25,7 +26,8 @@ struct TextInput {
   // standard input.
   std::vector<std::string> paths;
   TextFormat format = TextFormat::Auto;
-  std::string field = "text";  // for JSON lines
+  std::string field = "text";   // for JSON lines
+  bool is_binary_read = false;  // binary files are read as bytes instead of refused
 };
 
 struct TextFile {
@@ -76,10 +78,11 @@ class TextReader {
   bool can_seek() const;        // true if no file is standard input or a pipe
 
  private:
-  TextReader(std::vector<TextFile> files, std::string field);
+  TextReader(std::vector<TextFile> files, const TextInput& input);
 
   Status open_file();
   void close_file();
+  Status check_text(std::string_view bytes) const;
   void check_utf8(std::string_view bytes, bool is_last);
   Status read_block(TextBatch& batch, size_t bytes);
   Status take_lines(TextBatch& batch, bool is_last);
@@ -88,6 +91,7 @@ class TextReader {
 
   std::vector<TextFile> files_;
   std::string field_;
+  bool is_binary_read_;
   Report report_;
 
   size_t file_index_ = 0;  // index of the open file, or of the next one

@@ -148,6 +148,37 @@ std::string many_lines() {
 }
 
 // Files are compressed as a whole, in two parts, and with an empty part between two parts.
+TEST_F(TextReaderTest, BinaryFilesAreRefusedByNameUnlessTheyAreAskedFor) {
+  const std::string good = write("good.txt", "text");
+  const std::string text = write("a.txt", std::string("a\0b", 3));
+  const std::string far = write("far.txt", std::string(70000, 'a') + std::string(2, '\0'));
+  for (const int64_t block_bytes : {1, 2, 64, 1 << 20}) {
+    EXPECT_EQ(collect({.paths = {good, text}}, block_bytes)
+                  .error.rfind(text + ": is binary, not text: byte 1 is zero", 0),
+              0u);
+    const auto read = collect({.paths = {text}, .is_binary_read = true}, block_bytes);
+    EXPECT_EQ(read.documents, (Documents{std::string("a\0b", 3)})) << read.error;
+  }
+  EXPECT_EQ(collect({.paths = {far}}, 1 << 10).error, "");
+  const std::string weights = write("model.safetensors", "text");
+  EXPECT_NE(collect({.paths = {weights}}).error.find("is not text"), std::string::npos);
+  EXPECT_EQ(collect({.paths = {weights}, .is_binary_read = true}).documents, (Documents{"text"}));
+}
+
+TEST_F(TextReaderTest, AFolderOfCheckpointsIsNoText) {
+  write("all/notes.txt", "text");
+  write("all/runs/a/config.resolved.toml", "[model]\n");
+  write("all/runs/a/metrics.jsonl", "{\"text\":\"no\"}\n");
+  for (const char* folder : {"all", "all/runs/a"}) {
+    const auto refused = collect({.paths = {(folder_ / folder).string()}});
+    EXPECT_EQ(
+        refused.error.rfind((folder_ / "all/runs/a").string() + ": is a run or a checkpoint", 0),
+        0u)
+        << refused.error;
+  }
+  EXPECT_EQ(collect({.paths = {(folder_ / "all").string()}, .is_binary_read = true}).error, "");
+}
+
 TEST_F(TextReaderTest, PackedFilesAreReadAsTheTextInThem) {
   const std::string lines = many_lines();
   const auto expected = collect({.paths = {write("a.jsonl", lines)}}, 1 << 20);

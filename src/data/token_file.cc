@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "data/token_source.h"
 
 namespace trireme {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 constexpr char kMagic[8] = {'T', 'R', 'I', 'T', 'O', 'K', '\r', '\n'};
 constexpr uint32_t kWithoutChunks = 1;  // versions of the format
 constexpr uint32_t kWithChunks = 2;
+constexpr uint32_t kWithLossMask = 3;
 constexpr const char* kPrepareAgain = "prepare it again with `trireme data prepare`";
 
 // The header as in the file; little-endian, like every machine that this runs on.
@@ -53,12 +55,31 @@ uint32_t widen(const std::byte* source, std::span<int32_t> out) {
   return greatest;
 }
 
+// Does the same for a file with a loss mask. If `marks` is true, a token that the loss leaves out
+// becomes kUncountedTarget.
+template <typename Token>
+uint32_t widen_masked(const std::byte* source, std::span<int32_t> out, bool marks) {
+  constexpr auto kMask = static_cast<Token>(Token{1} << (8 * sizeof(Token) - 1));
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    Token stored;
+    std::memcpy(&stored, source + i * sizeof stored, sizeof stored);
+    const auto token = static_cast<Token>(stored & ~kMask);
+    const bool is_left_out = marks && (stored & kMask) != 0;
+    out[i] = is_left_out ? kUncountedTarget : static_cast<int32_t>(token);
+    greatest = std::max(greatest, uint32_t{token});
+  }
+  return greatest;
+}
+
 // Memory for one chunk. It is on the stack, because a step allocates nothing.
 using ChunkBuffer = std::array<std::byte, kTokenChunkBytes>;
 
 }  // namespace
 
-int token_bytes_of(int64_t vocab_size) { return vocab_size <= 65536 ? 2 : 4; }
+int token_bytes_of(int64_t vocab_size, bool has_loss_mask) {
+  return vocab_size <= (has_loss_mask ? 32768 : 65536) ? 2 : 4;
+}
 
 uint64_t token_chunk_hash(int64_t chunk, std::span<const std::byte> tokens) {
   return hash64(tokens, static_cast<uint64_t>(chunk));
@@ -76,7 +97,9 @@ int64_t TokenFileHeader::file_bytes() const {
 void print_token_file_header(const TokenFileHeader& header,
                              std::span<std::byte, kTokenFileHeaderBytes> bytes) {
   RawHeader raw{.magic = {},
-                .version = header.has_chunk_checksums ? kWithChunks : kWithoutChunks,
+                .version = header.has_loss_mask         ? kWithLossMask
+                           : header.has_chunk_checksums ? kWithChunks
+                                                        : kWithoutChunks,
                 .token_bytes = static_cast<uint32_t>(header.token_bytes),
                 .vocab_size = header.vocab_size,
                 .header_hash = 0,
@@ -102,9 +125,9 @@ Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes
   if (std::memcmp(raw.magic, kMagic, sizeof kMagic) != 0) {
     return damaged("not a token file (byte 0); make one with `trireme data prepare`");
   }
-  if (raw.version != kWithoutChunks && raw.version != kWithChunks) {
+  if (raw.version < kWithoutChunks || raw.version > kWithLossMask) {
     return damaged("token file version " + std::to_string(raw.version) +
-                   " (byte 8); this program reads versions 1 and 2");
+                   " (byte 8); this program reads versions 1 to 3");
   }
   if (raw.header_hash != header_hash_of(raw)) {
     return damaged("the header (bytes 0 to 63) does not match its checksum");
@@ -112,7 +135,9 @@ Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes
   if (raw.token_bytes != 2 && raw.token_bytes != 4) {
     return damaged("tokens of " + std::to_string(raw.token_bytes) + " bytes (byte 12), not 2 or 4");
   }
-  const int64_t greatest_vocab = raw.token_bytes == 2 ? 65536 : INT32_MAX;
+  const int64_t greatest_vocab = raw.token_bytes == 4           ? INT32_MAX
+                                 : raw.version == kWithLossMask ? 32768
+                                                                : 65536;
   if (raw.vocab_size == 0 || raw.vocab_size > greatest_vocab) {
     return damaged("a vocabulary of " + std::to_string(raw.vocab_size) +
                    " (byte 16) for tokens of " + std::to_string(raw.token_bytes) +
@@ -129,7 +154,8 @@ Result<TokenFileHeader> parse_token_file_header(std::span<const std::byte> bytes
                                .text_bytes = static_cast<int64_t>(raw.text_bytes),
                                .tokenizer_hash = raw.tokenizer_hash,
                                .payload_hash = raw.payload_hash,
-                               .has_chunk_checksums = raw.version == kWithChunks};
+                               .has_chunk_checksums = raw.version != kWithoutChunks,
+                               .has_loss_mask = raw.version == kWithLossMask};
   // The first comparison limits the sizes in the second one to 63 bits.
   const bool fits = raw.num_tokens <= static_cast<uint64_t>(file_bytes) / raw.token_bytes;
   if (!fits || header.file_bytes() != file_bytes) {
@@ -153,8 +179,8 @@ Result<TokenFile> TokenFile::open(const std::string& path, int64_t verified_at_o
   if (!std::filesystem::exists(path, ignored)) {
     return Error{ErrorKind::Usage,
                  path +
-                     ": no such token file (data.train and data.val name them): make it with "
-                     "`trireme data prepare`, or that of configs/demo.toml with `make demo`"};
+                     ": no such token file: make it with `trireme data prepare`, or that of "
+                     "configs/demo.toml with `make demo`"};
   }
   TRIREME_TRY(input, InputFile::open(path));
   std::array<std::byte, kTokenFileHeaderBytes> bytes;
@@ -210,7 +236,9 @@ Result<const std::byte*> TokenFile::read_part(int64_t chunk, int64_t begin, int6
   return static_cast<const std::byte*>(memory.data());
 }
 
-void TokenFile::read(int64_t offset, std::span<int32_t> out) const {
+// convert(source, part) widens stored tokens into `part` and returns the largest token.
+template <typename Convert>
+void TokenFile::read_with(int64_t offset, std::span<int32_t> out, Convert&& convert) const {
   const int64_t count = static_cast<int64_t>(out.size());
   TRIREME_CHECK(offset >= 0 && count <= num_tokens() && offset <= num_tokens() - count,
                 path() + ": tokens " + std::to_string(offset) + " and " + std::to_string(count) +
@@ -225,8 +253,7 @@ void TokenFile::read(int64_t offset, std::span<int32_t> out) const {
         read_part(offset / tokens_per_chunk, first * token_bytes, length * token_bytes, memory);
     if (!source.ok()) throw IoError(source.error().message);
     const auto part = out.first(static_cast<size_t>(length));
-    const uint32_t greatest =
-        token_bytes == 2 ? widen<uint16_t>(*source, part) : widen<uint32_t>(*source, part);
+    const uint32_t greatest = convert(*source, part);
     if (greatest >= header_.vocab_size) {
       throw IoError(path() + ": token " + std::to_string(greatest) + " near position " +
                     std::to_string(offset) + ", outside the vocabulary of " +
@@ -235,6 +262,24 @@ void TokenFile::read(int64_t offset, std::span<int32_t> out) const {
     out = out.subspan(static_cast<size_t>(length));
     offset += length;
   }
+}
+
+void TokenFile::read(int64_t offset, std::span<int32_t> out) const {
+  read_with(offset, out, [&](const std::byte* source, std::span<int32_t> part) {
+    if (header_.has_loss_mask) {
+      return header_.token_bytes == 2 ? widen_masked<uint16_t>(source, part, false)
+                                      : widen_masked<uint32_t>(source, part, false);
+    }
+    return header_.token_bytes == 2 ? widen<uint16_t>(source, part) : widen<uint32_t>(source, part);
+  });
+}
+
+void TokenFile::read_targets(int64_t offset, std::span<int32_t> out) const {
+  if (!header_.has_loss_mask) return read(offset, out);
+  read_with(offset, out, [&](const std::byte* source, std::span<int32_t> part) {
+    return header_.token_bytes == 2 ? widen_masked<uint16_t>(source, part, true)
+                                    : widen_masked<uint32_t>(source, part, true);
+  });
 }
 
 Status TokenFile::verify() const {

@@ -24,6 +24,9 @@ struct TokenFileHeader {
   uint64_t payload_hash = 0;    // XXH3-64 of the tokens
   // Version 2 stores a checksum of every chunk of tokens after the tokens. Version 1 has none.
   bool has_chunk_checksums = true;
+  // Version 3: the highest bit of a token is 1 if the loss leaves the token out. Such a file always
+  // has chunk checksums.
+  bool has_loss_mask = false;
 
   int64_t payload_bytes() const { return num_tokens * token_bytes; }
   int64_t num_chunks() const;
@@ -35,8 +38,14 @@ inline constexpr int64_t kTokenChunkBytes = int64_t{64} << 10;  // the last chun
 // Block size for copying tokens between files.
 inline constexpr int64_t kTokensPerCopy = int64_t{1} << 20;
 
-// Returns the bytes per token for tokens below vocab_size.
-int token_bytes_of(int64_t vocab_size);
+// Returns the bytes of a stored token, 2 or 4, for tokens below vocab_size.
+int token_bytes_of(int64_t vocab_size, bool has_loss_mask = false);
+
+// A token that the loss leaves out is kept as its complement, which is negative, until it is
+// written to a token file. token_of() returns the token itself in both cases.
+constexpr int32_t uncounted(int32_t token) { return ~token; }
+constexpr bool is_counted(int32_t token) { return token >= 0; }
+constexpr int32_t token_of(int32_t token) { return token < 0 ? ~token : token; }
 
 // Returns the checksum of a chunk. Its seed is the number of the chunk, so a chunk in a wrong place
 // does not match.
@@ -61,12 +70,17 @@ class TokenFile {
   // no heap memory. Throws IoError if a chunk does not match its checksum, bytes cannot be read, or
   // a token is outside the vocabulary.
   void read(int64_t offset, std::span<int32_t> out) const;
+  // As read(), but writes kUncountedTarget for a token that the loss leaves out. (read() writes the
+  // token itself.)
+  void read_targets(int64_t offset, std::span<int32_t> out) const;
 
   // Reads the whole file and checks all checksums.
   Status verify() const;
 
  private:
   TokenFile(InputFile file, const TokenFileHeader& header);
+  template <typename Convert>
+  void read_with(int64_t offset, std::span<int32_t> out, Convert&& convert) const;
   int64_t chunk_bytes(int64_t chunk) const;
   // Reads a chunk into `out` and checks its checksum, if it has one.
   Status read_chunk(int64_t chunk, std::span<std::byte> out) const;

@@ -11,10 +11,13 @@ namespace {
 
 // Packs tokens into `out`. Returns the index of the first one outside the vocabulary, or -1.
 template <typename Token>
-int64_t pack(std::span<const int32_t> tokens, uint32_t vocab_size, std::byte* out) {
+int64_t pack(std::span<const int32_t> tokens, const TokenFileHeader& header, std::byte* out) {
+  constexpr auto kMask = static_cast<Token>(Token{1} << (8 * sizeof(Token) - 1));
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (static_cast<uint32_t>(tokens[i]) >= vocab_size) return static_cast<int64_t>(i);
-    const Token token = static_cast<Token>(tokens[i]);
+    const bool is_left_out = header.has_loss_mask && !is_counted(tokens[i]);
+    const int32_t number = is_left_out ? token_of(tokens[i]) : tokens[i];
+    if (static_cast<uint32_t>(number) >= header.vocab_size) return static_cast<int64_t>(i);
+    const Token token = static_cast<Token>(static_cast<Token>(number) | (is_left_out ? kMask : 0));
     std::memcpy(out + i * sizeof token, &token, sizeof token);
   }
   return -1;
@@ -29,7 +32,7 @@ TokenFileWriter::TokenFileWriter(std::string path, const TokenFileHeader& header
       payload_hash_(std::make_unique<Hasher64>()) {}
 
 Result<TokenFileWriter> TokenFileWriter::create(const std::string& path, int64_t vocab_size,
-                                                uint64_t tokenizer_hash) {
+                                                uint64_t tokenizer_hash, bool has_loss_mask) {
   if (vocab_size < 1 || vocab_size > INT32_MAX) {
     return Error{ErrorKind::Usage, path + ": a vocabulary of " + std::to_string(vocab_size) +
                                        " does not fit tokens of 4 bytes"};
@@ -38,9 +41,10 @@ Result<TokenFileWriter> TokenFileWriter::create(const std::string& path, int64_t
   TRIREME_TRY(file, AtomicFile::create(path));
   // Reserves the place of the header, whose content is known only at the end.
   TRIREME_TRY_DONE(file.write(std::array<std::byte, kTokenFileHeaderBytes>{}));
-  const TokenFileHeader header{.token_bytes = token_bytes_of(vocab_size),
+  const TokenFileHeader header{.token_bytes = token_bytes_of(vocab_size, has_loss_mask),
                                .vocab_size = static_cast<uint32_t>(vocab_size),
-                               .tokenizer_hash = tokenizer_hash};
+                               .tokenizer_hash = tokenizer_hash,
+                               .has_loss_mask = has_loss_mask};
   return TokenFileWriter(path, header, std::move(file));
 }
 
@@ -48,8 +52,8 @@ Status TokenFileWriter::append(std::span<const int32_t> tokens) {
   const size_t begin = packed_.size();
   packed_.resize(begin + tokens.size() * static_cast<size_t>(header_.token_bytes));
   const int64_t outside = header_.token_bytes == 2
-                              ? pack<uint16_t>(tokens, header_.vocab_size, packed_.data() + begin)
-                              : pack<uint32_t>(tokens, header_.vocab_size, packed_.data() + begin);
+                              ? pack<uint16_t>(tokens, header_, packed_.data() + begin)
+                              : pack<uint32_t>(tokens, header_, packed_.data() + begin);
   if (outside >= 0) {
     packed_.resize(begin);
     return Error{ErrorKind::Usage,

@@ -16,8 +16,9 @@ namespace trireme {
 // Writes a token file in pieces. It appears under its name complete or not at all.
 class TokenFileWriter {
  public:
+  // Only a file with a loss mask takes tokens for which is_counted() is false (token_file.h).
   static Result<TokenFileWriter> create(const std::string& path, int64_t vocab_size,
-                                        uint64_t tokenizer_hash);
+                                        uint64_t tokenizer_hash, bool has_loss_mask = false);
 
   // An error if a token is outside the vocabulary.
   Status append(std::span<const int32_t> tokens);

@@ -5,6 +5,9 @@
 
 namespace trireme {
 
+// Stands in `targets` for a token that the loss leaves out.
+inline constexpr int32_t kUncountedTarget = -1;
+
 // A source of training sequences. A sample depends only on its global number, so the only state is
 // the position of the run, and ranks divide the work by dividing the numbers.
 class TokenSource {
@@ -14,11 +17,18 @@ class TokenSource {
   // Every token is in [0, vocab_size).
   virtual int64_t vocab_size() const = 0;
 
-  // Writes one sequence: targets[t] is the token that follows inputs[t]. Both spans have seq_len
-  // elements. Several threads may call it, and it allocates no heap memory. Throws IoError for a
-  // damaged file.
+  // Writes one sequence: targets[t] is the token that follows inputs[t], or kUncountedTarget. Both
+  // spans have seq_len elements. Several threads may call it, and it allocates no heap memory.
+  // Throws IoError for a damaged file.
   virtual void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                            std::span<int32_t> targets) const = 0;
+
+  // Returns how often the data are read in the first num_samples samples. Of several files, the one
+  // that is read most often counts. Returns 0 if the data never end.
+  virtual double epochs_of(uint64_t num_samples) const {
+    static_cast<void>(num_samples);
+    return 0.0;
+  }
 };
 
 // Reads consecutive samples, starting with `first_sample`, one after the other.

@@ -9,6 +9,14 @@ Error refuse(const std::string& what) {
                                      "DeepSeek-MoE nor ERNIE 4.5 can hold it"};
 }
 
+// Refuses a model that DeepSeek-MoE cannot hold, and ERNIE 4.5 only with a bias of the router.
+Error refuse_shared(const std::string& what) {
+  return {ErrorKind::Infeasible,
+          "the model has shared experts or dense layers and " + what +
+              ": DeepSeek-MoE cannot hold that, and ERNIE 4.5 also has a bias of the router; a "
+              "model that was trained with model.balance_rate above 0 can be written as ERNIE 4.5"};
+}
+
 bool has_even_heads(const ModelSpec& model) {
   return model.heads * model.head_dim == model.d_model;
 }
@@ -19,12 +27,10 @@ Result<ForeignFamily> expert_family(const ModelSpec& model) {
   if (model.capacity_factor > 0.0) return refuse("experts with a capacity (model.capacity_factor)");
   if (model.balance_rate > 0.0) return ForeignFamily::Ernie;
   if (model.shared_experts == 0 && model.dense_layers == 0) return ForeignFamily::Mixtral;
-  const std::string without_bias =
-      "shared experts or dense layers without a bias of the router (model.balance_rate) and ";
-  if (model.top_k == 1) return refuse(without_bias + "one expert of a token (model.top_k)");
-  if (!has_even_heads(model)) return refuse(without_bias + "heads * head_dim other than d_model");
+  if (model.top_k == 1) return refuse_shared("one expert of a token (model.top_k)");
+  if (!has_even_heads(model)) return refuse_shared("heads * head_dim other than d_model");
   if (model.rope_scaling_factor != 1.0) {
-    return refuse(without_bias + "scaled rotary positions (model.rope_scaling_factor)");
+    return refuse_shared("scaled rotary positions (model.rope_scaling_factor)");
   }
   return ForeignFamily::Deepseek;
 }

@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 // The kind of a token for readers of GGUF.
-enum class TokenKind : int64_t { Normal = 1, Control = 3, Unused = 5 };
+enum class TokenKind : int64_t { Normal = 1, Control = 3, UserDefined = 4, Unused = 5 };
 
 constexpr const char* kModel = "tokenizer.ggml.model";
 
@@ -55,17 +55,22 @@ Status add_gguf_tokenizer(const Tokenizer* tokenizer, int64_t vocab_size, GgufHe
   }
   std::vector<int64_t> kinds(spelled.tokens.size(), int64_t(TokenKind::Normal));
   for (const int32_t token : spelled.special) kinds[size_t(token)] = int64_t(TokenKind::Control);
+  for (const AddedToken added : spelled.added) {
+    kinds[size_t(added.token)] = int64_t(TokenKind::UserDefined);
+  }
   for (auto token = static_cast<int64_t>(spelled.tokens.size()); token < vocab_size; ++token) {
     spelled.tokens.push_back(fmt::format("[PAD{}]", token));
     kinds.push_back(int64_t(TokenKind::Unused));
   }
   const auto end_of_text = static_cast<uint64_t>(tokenizer->end_of_text());
+  const auto begin_of_text =
+      static_cast<uint64_t>(spelled.begin_of_text.value_or(int32_t(end_of_text)));
   header.values.emplace_back(kModel, gguf_string("gpt2"));  // byte-level BPE, for every family
   header.values.emplace_back("tokenizer.ggml.pre", gguf_string(pre->name));
   header.values.emplace_back("tokenizer.ggml.tokens", gguf_strings(std::move(spelled.tokens)));
   header.values.emplace_back("tokenizer.ggml.token_type", gguf_i32s(std::move(kinds)));
   header.values.emplace_back("tokenizer.ggml.merges", gguf_strings(std::move(spelled.merges)));
-  header.values.emplace_back("tokenizer.ggml.bos_token_id", gguf_u32(end_of_text));
+  header.values.emplace_back("tokenizer.ggml.bos_token_id", gguf_u32(begin_of_text));
   header.values.emplace_back("tokenizer.ggml.eos_token_id", gguf_u32(end_of_text));
   header.values.emplace_back("tokenizer.ggml.add_bos_token", gguf_bool(false));
   return Done{};
@@ -102,8 +107,15 @@ Result<std::unique_ptr<Tokenizer>> gguf_tokenizer_of(const GgufHeader& header) {
          (*kinds)[spelled.tokens.size() - 1] == int64_t(TokenKind::Unused))
     spelled.tokens.pop_back();
   for (size_t token = 0; token < spelled.tokens.size(); ++token) {
-    if ((*kinds)[token] != int64_t(TokenKind::Normal))
+    if ((*kinds)[token] == int64_t(TokenKind::UserDefined))
+      spelled.added.push_back({static_cast<int32_t>(token), false});
+    else if ((*kinds)[token] != int64_t(TokenKind::Normal))
       spelled.special.push_back(static_cast<int32_t>(token));
+  }
+  const auto* begin_of_text = value_of<uint64_t>(header, "tokenizer.ggml.bos_token_id");
+  if (begin_of_text != nullptr && *begin_of_text != *end_of_text &&
+      *begin_of_text < spelled.tokens.size()) {
+    spelled.begin_of_text = static_cast<int32_t>(*begin_of_text);
   }
   TRIREME_TRY(tokenizer, tokenizer_of(spelled));
   return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(tokenizer)));

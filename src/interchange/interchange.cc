@@ -106,8 +106,9 @@ Status write_checkpoint_model(const InterchangeModel& model, const CheckpointMod
     info.optimizer_scalars = {{"num_updates", 0.0}, {"skipped_steps", 0.0}};
     zeros.resize(static_cast<size_t>(greatest));
     for (const char* moment : {"exp_avg/", "exp_avg_sq/"}) {
-      for (const ParamSpec& param : model.weights.params())
-        add(moment + param.name, param, zeros.data());
+      for (const ParamSpec& param : model.weights.params()) {
+        if (param.is_trained) add(moment + param.name, param, zeros.data());
+      }
     }
   }
   std::vector<AttachedFile> attached = {{"config.resolved.toml", options.config_toml}};

@@ -99,7 +99,7 @@ void AsynchronousServer::begin(const TrainPosition& position) {
 void AsynchronousServer::update(const PushedGradient& pushed) {
   engine_.read_grads([&] {
     for_each_owned(engine_, [&](const OwnedTensors& owned, int64_t begin) {
-      copy_in(engine_.ctx(), pushed.gradient.data() + begin, owned.grad_N);
+      if (owned.grad_N) copy_in(engine_.ctx(), pushed.gradient.data() + begin, owned.grad_N);
     });
     std::fill(norm_words_.begin(), norm_words_.end(), 0);
     engine_.optimizer().squared_norms(engine_.ctx(), norm_words_);
@@ -146,7 +146,7 @@ void run_asynchronous_worker(Group& group, const RunPlan& plan, Engine& engine) 
     const StepResult result = engine.step(uint64_t(next_sample), 0.0);
     engine.read_grads([&] {
       for_each_owned(engine, [&](const OwnedTensors& owned, int64_t begin) {
-        copy_out(engine.ctx(), owned.grad_N, gradient.data() + begin);
+        if (owned.grad_N) copy_out(engine.ctx(), owned.grad_N, gradient.data() + begin);
       });
     });
     computed_ns += monotonic_ns() - pulled_ns;

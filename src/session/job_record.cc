@@ -52,6 +52,9 @@ void JobRecord::write_restart() {
       ms(order_->made_ns), ms(joined_ns_), ms(state_ns_), ms(page_.first_step_ns));
   metrics_.write_survived(order_->failures, position_, fields);
   page_.told_failures = order_->num_failures;
+  const bool is_from_memory = resumed_.from == "memory" || resumed_.from == "parity";
+  ++(is_from_memory ? page_.recoveries_from_memory : page_.recoveries_from_disk);
+  page_.recovery_ns += page_.first_step_ns - order_->lost_step_ns;
 }
 
 void JobRecord::on_step(const StepReport& report) {

@@ -8,6 +8,9 @@ namespace {
 // Times shorter than this part of a step are noise.
 constexpr double kLeastPart = 1e-3;
 
+// The most that a hardware file may state.
+constexpr double kMostVectorShare = 8.0;
+
 // Makes a rate faster by `factor`: its share of a peak up to the whole peak, and then the peak.
 void speed_up(double factor, double& share, double& rate) {
   const double wanted = share * factor;
@@ -26,9 +29,11 @@ void speed_up_compute(const SpeedUps& factors, Hardware& hardware) {
   const double peaks = share * factors.products / hardware.matmul_share;
   hardware.bf16_flops *= peaks;
   hardware.fp16_flops *= peaks;
+  hardware.matmul_bytes_per_s *= factors.products;
   hardware.attention_share = std::min(1.0, hardware.attention_share * factors.attention / peaks);
   speed_up(factors.memory, hardware.memory_share, hardware.memory_bytes_per_s);
-  hardware.vector_share = std::min(1.0, hardware.vector_share * factors.memory / peaks);
+  hardware.vector_share =
+      std::min(kMostVectorShare, hardware.vector_share * factors.memory / peaks);
   hardware.launch_s /= factors.memory;
 }
 

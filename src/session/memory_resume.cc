@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/guest_parts.h"
 #include "base/hash.h"
 #include "checkpoint/parity_file.h"
 #include "comm/gather_text.h"
@@ -60,6 +61,11 @@ bool is_of_this_history(const HostsRecord& record, const JobFacts& facts) {
   return int64_t(record.epoch) >= facts.trained_epoch || record.step <= facts.step;
 }
 
+// The parity of several parts may lie in one folder.
+std::string parity_of_part(int number, const std::string& file) {
+  return fmt::format("of-{}-{}", number, file);
+}
+
 Status link_file(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::create_hard_link(from, to, error);
@@ -96,8 +102,13 @@ MemoryResume::MemoryResume(World& world, const SessionOptions& options, Engine& 
   std::string own;
   if (is_keeper()) {
     std::vector<std::string> problems;
-    for (const FoundPart& part : find_parts(options.memory_folder, uint64_t(facts.job), problems)) {
-      if (is_of_this_history(part.record, facts)) add_text(print_hosts_record(part.record), own);
+    std::vector<std::string> roots = guest_folders(options.memory_folder);
+    roots.insert(roots.begin(), options.memory_folder);
+    for (const std::string& root : roots) {
+      for (const FoundPart& part : find_parts(root, uint64_t(facts.job), problems)) {
+        if (!is_of_this_history(part.record, facts)) continue;
+        add_text(part.folder + "\n" + print_hosts_record(part.record), own);
+      }
     }
     for (const std::string& problem : problems) add_text("!" + problem, own);
   }
@@ -132,18 +143,17 @@ void MemoryResume::take_records(const std::vector<std::string>& texts) {
         tell("skipping a damaged checkpoint: " + text.substr(1));
         continue;
       }
-      const Result<HostsRecord> record = parse_hosts_record(text);
+      const size_t line = text.find('\n');
+      if (line == std::string::npos) continue;
+      const Result<HostsRecord> record = parse_hosts_record(text.substr(line + 1));
       if (!record.ok()) continue;  // its host has checked it
       auto save = std::find_if(saves_.begin(), saves_.end(),
                                [&](const Save& other) { return other.record.is_of_save(*record); });
       if (save == saves_.end()) {
-        saves_.push_back(
-            {*record, std::vector<std::string>(texts.size()), std::vector<int>(texts.size(), -1)});
+        saves_.push_back({*record, {}});
         save = saves_.end() - 1;
       }
-      // Only this host's own path is used.
-      save->number_of[host] = record->own;
-      save->folder_of[host] = options_.memory_folder + "/" + step_folder_name(record->step);
+      save->held.push_back({int(host), text.substr(0, line), record->own});
     }
   }
   std::stable_sort(saves_.begin(), saves_.end(), [](const Save& a, const Save& b) {
@@ -157,26 +167,33 @@ int64_t MemoryResume::newest_step() const {
 
 // Every host reads what it has, all at the same time.
 Result<std::vector<HeldPart>> MemoryResume::check_parts(const Save& save) {
-  std::string held_text = print_held_part({}), own;
-  const std::string& folder = save.folder_of[size_t(places_.own)];
-  if (is_keeper() && !folder.empty()) {
-    std::vector<std::string> problems;
+  std::string own;
+  std::vector<std::string> problems;
+  for (const HeldFolder& held : save.held) {
+    if (!is_keeper() || held.host != places_.own) continue;
     HostsRecord record = save.record;
-    record.own = save.number_of[size_t(places_.own)];
-    const Result<HeldPart> held =
-        check_part({folder, record}, options_.host.num_cores, &world_.group().progress(), problems);
-    if (held.ok()) held_text = print_held_part(*held);
-    if (!held.ok()) problems.push_back(held.error().message);
-    for (const std::string& problem : problems) add_text(problem, own);
+    record.own = held.number;
+    const Result<HeldPart> part = check_part({held.folder, record}, options_.host.num_cores,
+                                             &world_.group().progress(), problems);
+    if (!part.ok()) problems.push_back(part.error().message);
+    add_text(print_held_part(part.ok() ? *part : HeldPart{}), own);
   }
-  own = fmt::format("{:016x}{}", held_text.size(), held_text) + own;
+  for (const std::string& problem : problems) add_text(problem, own);
+  std::vector<std::vector<std::string>> texts;
+  for (const std::string& message : gather_from_hosts(own)) texts.push_back(split_texts(message));
   std::vector<HeldPart> parts;
-  for (const std::string& message : gather_from_hosts(own)) {
-    const std::vector<std::string> texts = split_texts(message);
-    TRIREME_TRY(part, parse_held_part(texts.empty() ? "" : texts.front(), save.record));
+  std::vector<size_t> num_read(texts.size(), 0);
+  for (const HeldFolder& held : save.held) {
+    const std::vector<std::string>& of_host = texts[size_t(held.host)];
+    size_t& number = num_read[size_t(held.host)];
+    const std::string text = number < of_host.size() ? of_host[number] : "";
+    ++number;
+    TRIREME_TRY(part, parse_held_part(text, save.record));
     parts.push_back(std::move(part));
-    for (size_t i = 1; i < texts.size(); ++i) {
-      tell("skipping a damaged checkpoint: " + texts[i]);
+  }
+  for (size_t host = 0; host < texts.size(); ++host) {
+    for (size_t i = num_read[host]; i < texts[host].size(); ++i) {
+      tell("skipping a damaged checkpoint: " + texts[host][i]);
     }
   }
   return parts;
@@ -185,9 +202,10 @@ Result<std::vector<HeldPart>> MemoryResume::check_parts(const Save& save) {
 // Makes the folder with the index and the attached files, which come from the first host that has
 // them intact.
 Result<CheckpointIndex> MemoryResume::share_index(const Save& save) {
-  const std::string& folder = save.folder_of[size_t(places_.own)];
-  const bool has_part = is_keeper() && !folder.empty();
-  const std::string own = has_part ? bundle_of(folder) : "";
+  std::string own;
+  for (const HeldFolder& held : save.held) {
+    if (is_keeper() && held.host == places_.own && own.empty()) own = bundle_of(held.folder);
+  }
   const std::vector<std::string> intact = gather_from_hosts(own.empty() ? "" : "1");
   const auto first = std::find(intact.begin(), intact.end(), "1");
   if (first == intact.end()) {
@@ -217,24 +235,44 @@ Result<CheckpointIndex> MemoryResume::share_index(const Save& save) {
 }
 
 // Adds the intact files of this host.
-Status MemoryResume::make_folder(const Save& save, const HeldPart& own,
+Status MemoryResume::make_folder(const Save& save, std::span<const HeldPart> parts,
                                  const CheckpointIndex& index) {
-  if (!is_keeper() || own.host < 0) return Done{};
-  const std::string& folder = save.folder_of[size_t(places_.own)];
   const HostsRecord& record = save.record;
-  const int num_rows = record.group_of(own.host).num_parity;
-  for (int lane = 0; lane < record.num_lanes(); ++lane) {
-    const std::string file = record.shard_of(own.host, lane, index);
-    if (!file.empty() && own.blocks[size_t(lane)]) {
-      TRIREME_TRY_DONE(link_file(folder + "/" + file, folder_ + "/" + file));
-    }
-    for (int row = 0; row < num_rows; ++row) {
-      if (!own.rows[size_t(lane * num_rows + row)]) continue;
-      const std::string parity = parity_file_name(lane, row);
-      TRIREME_TRY_DONE(link_file(folder + "/" + parity, folder_ + "/" + parity));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const HeldPart& part = parts[i];
+    if (!is_keeper() || save.held[i].host != places_.own || part.host < 0) continue;
+    const std::string& folder = save.held[i].folder;
+    const int num_rows = record.group_of(part.host).num_parity;
+    for (int lane = 0; lane < record.num_lanes(); ++lane) {
+      const std::string file = record.shard_of(part.host, lane, index);
+      if (!file.empty() && part.blocks[size_t(lane)]) {
+        TRIREME_TRY_DONE(link_file(folder + "/" + file, folder_ + "/" + file));
+      }
+      for (int row = 0; row < num_rows; ++row) {
+        if (!part.rows[size_t(lane * num_rows + row)]) continue;
+        const std::string parity = parity_file_name(lane, row);
+        TRIREME_TRY_DONE(
+            link_file(folder + "/" + parity, folder_ + "/" + parity_of_part(part.host, parity)));
+      }
     }
   }
   return Done{};
+}
+
+// The plan for the holders of parts becomes one for the current hosts on which they lie.
+RebuildPlan MemoryResume::of_hosts(RebuildPlan plan, const Save& save,
+                                   std::span<const HeldPart> parts) const {
+  const auto host_of = [&](int holder) { return save.held[size_t(holder)].host; };
+  for (PartMove& move : plan.moves) {
+    const bool is_shard = plan.holder_of.contains(move.source);
+    if (!is_shard) move.source = parity_of_part(parts[size_t(move.from)].host, move.source);
+    move.from = host_of(move.from);
+    move.to = host_of(move.to);
+  }
+  for (auto* shards : {&plan.rebuilt, &plan.holder_of}) {
+    for (auto& [file, holder] : *shards) holder = host_of(holder);
+  }
+  return plan;
 }
 
 // The hosts' first ranks move the bytes. A target has the length of its shard, so that it can be
@@ -282,8 +320,9 @@ Result<MemoryCheckpoint> MemoryResume::take_newest() {
   TRIREME_TRY(parts, check_parts(save));
   Result<CheckpointIndex> index = share_index(save);
   TRIREME_TRY_DONE(agree(index.ok() ? Status(Done{}) : index.error()));
-  TRIREME_TRY(plan, plan_rebuild(save.record, *index, parts));
-  TRIREME_TRY_DONE(agree(make_folder(save, parts[size_t(places_.own)], *index)));
+  TRIREME_TRY(planned, plan_rebuild(save.record, *index, parts));
+  TRIREME_TRY_DONE(agree(make_folder(save, parts, *index)));
+  const RebuildPlan plan = of_hosts(std::move(planned), save, parts);
   TRIREME_TRY_DONE(move(*index, plan.moves));
   Status rebuilt = Done{};
   for (const auto& [file, host] : plan.rebuilt) {

@@ -40,10 +40,15 @@ class MemoryResume {
   void remove_folder() const;
 
  private:
+  // A part of a checkpoint on a current host. A host may also keep parts of hosts without ranks.
+  struct HeldFolder {
+    int host = 0;
+    std::string folder;  // in its memory; used by this host alone
+    int number = 0;      // of the part in the record
+  };
   struct Save {
     HostsRecord record;
-    std::vector<std::string> folder_of;  // [current host]; "": it has no part
-    std::vector<int> number_of;          // of its part in the record
+    std::vector<HeldFolder> held;  // those of a host in the order in which it has told them
   };
   // What the ranks must agree on before the next part begins.
   Status agree(const Status& own);
@@ -52,7 +57,9 @@ class MemoryResume {
   void take_records(const std::vector<std::string>& texts);
   Result<std::vector<HeldPart>> check_parts(const Save& save);
   Result<CheckpointIndex> share_index(const Save& save);
-  Status make_folder(const Save& save, const HeldPart& own, const CheckpointIndex& index);
+  Status make_folder(const Save& save, std::span<const HeldPart> parts,
+                     const CheckpointIndex& index);
+  RebuildPlan of_hosts(RebuildPlan plan, const Save& save, std::span<const HeldPart> parts) const;
   Status move(const CheckpointIndex& index, std::span<const PartMove> moves);
   Result<std::vector<NeededRanges>> gather_needs(const CheckpointIndex& index,
                                                  const RebuildPlan& plan);

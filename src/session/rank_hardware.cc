@@ -7,6 +7,13 @@
 
 namespace trireme {
 
+namespace {
+
+// Of the compute of a rank, which a transfer takes whose thread has the same core: nearly all.
+constexpr double kShareOfCore = 0.9;
+
+}  // namespace
+
 KernelSizes kernel_sizes(const RunPlan& plan) {
   const StageShape& shape = plan.shape;
   const ModelSpec& model = plan.model;
@@ -15,24 +22,38 @@ KernelSizes kernel_sizes(const RunPlan& plan) {
           .tokens = shape.micro_sequences * model.seq_len / shape.cp,
           .d_model = model.d_model,
           .d_ff = model.d_ff / shape.tp,
+          .has_relu = model.mlp == MlpType::Relu || model.mlp == MlpType::Relu2,
           .heads = model.heads / shape.tp,
           .seq_len = model.seq_len,
           .head_dim = model.head_dim,
-          .bytes = plan.greatest_peak_bytes()};
+          .bytes = plan.greatest_peak_bytes(),
+          .params = plan.num_params / plan.num_ranks()};
 }
 
-Hardware hardware_of(const Ceilings& ceilings, const MeasuredCalls& calls, int num_ranks) {
-  Hardware hardware;
+int64_t offload_bytes(const RunPlan& plan) {
+  const bool has_params = plan.config.memory.offload == OffloadChoice::All;
+  return plan.num_params *
+         (state_bytes(plan.shape) + (has_params ? size_of(plan.shape.compute) : 0));
+}
+
+Hardware hardware_of(const MeasuredMachine& measured) {
+  Hardware hardware = with_own_kernels({});
   hardware.name = "this machine, measured at the start";
-  hardware.fp32_flops = ceilings.compute.fp32_flops_per_s / num_ranks;
-  hardware.bf16_flops = ceilings.compute.bf16_flops_per_s / num_ranks;
+  hardware.fp32_flops = measured.peaks.fp32_flops_per_s / measured.num_ranks;
+  hardware.bf16_flops = measured.peaks.bf16_flops_per_s / measured.num_ranks;
   hardware.fp16_flops = hardware.fp32_flops;  // fp16 is computed in fp32
-  hardware.memory_bytes_per_s = ceilings.copy_bytes_per_s / num_ranks;
-  if (ceilings.matmul_share > 0.0) hardware.matmul_share = ceilings.matmul_share;
-  if (ceilings.attention_share > 0.0) hardware.attention_share = ceilings.attention_share;
-  hardware.launch_s = ceilings.launch_s;
-  hardware.set_nodes(calls.ranks_per_node, calls.inside, calls.between);
-  return with_own_kernels(std::move(hardware));
+  const RunKernels& kernels = measured.kernels;
+  hardware.memory_bytes_per_s = kernels.memory_bytes_per_s;
+  hardware.matmul_share = kernels.matmul_share;
+  hardware.matmul_bytes_per_s = kernels.matmul_bytes_per_s;
+  hardware.attention_share = kernels.attention_share;
+  hardware.vector_share = kernels.vector_share;
+  hardware.launch_s = kernels.launch_s;
+  hardware.background_s = measured.calls.background_s;
+  hardware.overlap_share = measured.shares_cores ? kShareOfCore : 0.0;
+  measured.offload.set(measured.num_ranks, hardware);
+  hardware.set_nodes(measured.calls.ranks_per_node, measured.calls.inside, measured.calls.between);
+  return hardware;
 }
 
 Hardware of_all_ranks(Hardware hardware, const RunPlan& plan) {
@@ -42,7 +63,9 @@ Hardware of_all_ranks(Hardware hardware, const RunPlan& plan) {
   hardware.bf16_flops *= ranks;
   hardware.fp16_flops *= ranks;
   hardware.memory_bytes_per_s *= ranks;
+  hardware.matmul_bytes_per_s *= ranks;
   hardware.offload_bytes_per_s *= ranks;
+  hardware.offload_write_bytes_per_s *= ranks;
   return hardware;
 }
 
@@ -59,7 +82,12 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   hardware.bf16_flops *= share;
   hardware.fp16_flops *= share;
   hardware.memory_bytes_per_s *= share;
+  hardware.matmul_bytes_per_s *= share;
+  const bool shares_cores = ranks > 1 && ranks * plan.num_threads >= host.num_cores;
+  if (hardware.is_processor()) hardware.overlap_share = shares_cores ? kShareOfCore : 0.0;
   hardware.offload_bytes_per_s /= ranks;
+  hardware.offload_write_bytes_per_s /= ranks;
+  if (used < double(host.num_cores)) hardware.offload_share = 0.0;  // the file has a core
   return hardware;
 }
 

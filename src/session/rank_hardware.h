@@ -3,7 +3,8 @@
 #include <type_traits>
 
 #include "agent/job_page.h"
-#include "calibrate/measure_kernels.h"
+#include "calibrate/measure_offload.h"
+#include "calibrate/measure_run_kernels.h"
 #include "comm/calibrate_comm.h"
 #include "compile/run_plan.h"
 #include "schema/ceilings.h"
@@ -16,8 +17,8 @@ int ranks_on_host(const RunPlan& plan, const HostFacts& host);
 // Sizes of what a rank of the run computes.
 KernelSizes kernel_sizes(const RunPlan& plan);
 
-// One rank's share of the machines of the run.
-Hardware hardware_of(const Ceilings& ceilings, const MeasuredCalls& calls, int num_ranks);
+// What memory.offload keeps of the whole model in files.
+int64_t offload_bytes(const RunPlan& plan);
 
 // One rank's share of a hardware file, whose rates are those of `threads` threads together.
 Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host);
@@ -25,14 +26,19 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
 // The file of which one rank's share is `hardware`.
 Hardware of_all_ranks(Hardware hardware, const RunPlan& plan);
 
-// A machine as a session has measured it, for later epochs of the job.
+// A machine as a session has measured it, also for later epochs of the job.
 struct MeasuredMachine {
   int num_ranks = 0;
-  Ceilings ceilings;
+  bool shares_cores = false;  // communication threads have no cores of their own
+  ComputeCeilings peaks;      // of all ranks together
+  RunKernels kernels;         // of one rank
   MeasuredCalls calls;
-  double offload_bytes_per_s = 0.0;
+  MeasuredOffload offload;  // of all ranks together
 };
 static_assert(std::is_trivially_copyable_v<MeasuredMachine>);
 static_assert(sizeof(MeasuredMachine) <= sizeof(JobPage::measured));
+
+// One rank's share of the machines of the run.
+Hardware hardware_of(const MeasuredMachine& measured);
 
 }  // namespace trireme

@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "agent/run_right.h"
+#include "calibrate/measure_offload.h"
 #include "comm/calibrate_comm.h"
 #include "comm/world.h"
 #include "device/cpu_load.h"
-#include "kernels/ceilings.h"
 #include "observe/failure_timeline.h"
 #include "observe/metrics.h"
 #include "predict/op_times.h"
 #include "predict/predict.h"
+#include "session/first_steps.h"
+#include "session/rank_hardware.h"
 #include "session/resume.h"
 #include "session/retention_thread.h"
 #include "session/run_folder.h"
@@ -39,14 +41,17 @@ struct SessionParts {
 // Makes the StepMaker of a rank's session.
 using MakeSteps = std::function<std::unique_ptr<StepMaker>(Engine& engine)>;
 
-// Keeps the last evaluation for the summary.
+// Keeps the last evaluation and the last epoch count for the summary.
 class SummaryObserver : public RunObserver {
  public:
   void on_eval(const EvalReport& report) override { eval_ = report; }
+  void on_step(const StepReport& report) override { epoch_ = report.epoch; }
   const EvalReport& eval() const { return eval_; }
+  const std::optional<double>& epoch() const { return epoch_; }
 
  private:
   EvalReport eval_;
+  std::optional<double> epoch_;
 };
 
 struct Records;
@@ -75,15 +80,15 @@ class RankSession {
   }
 
  private:
-  // What the steps have taken, of every rank, and of the ops of rank 0.
+  // Measured times: of the steps of every rank, of the ops of rank 0, and of the whole run.
   struct Measured {
     const std::vector<RankMeasurement>& ranks;
     const OpComparison& ops;
+    const GoodputReport& goodput;
   };
 
   // The agent has asked the ranks to save and wait for another epoch.
   bool is_epoch_wanted() const;
-  bool must_stop() const;
   bool is_first() const { return world_.rank() == 0; }
   Progress& progress() { return world_.group().progress(); }
   void tell(const std::string& message) const;  // tells the user; only on rank 0
@@ -91,14 +96,25 @@ class RankSession {
   void tell_notes() const;
   void tell_scattered() const;  // if the ranks do not lie on hosts as predictions take them to
   Result<TrainPosition> start();
+  Result<TrainPosition> load();
+  void add_left_out(TrainPosition& position) const;
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
+  // Returns the best validation of a checkpoint on disk, found by the first rank. All ranks call
+  // it.
+  Validation find_kept_best();
   void measure_machine();
-  // A later epoch takes what the job has measured. Returns false if it has measured nothing for as
-  // many ranks.
+  void take_mean_of_ranks();
+  // Takes the measurements of an earlier epoch of the job. Returns false if there are none for this
+  // number of ranks.
   bool take_measured();
   void keep_measured() const;
   Status write_plan_files();
   Status open_records(const TrainPosition& position, Records& records);
+  Status begin_records(const TrainPosition& position, Records& records);
+  TrainerParts trainer_parts(StepTrace& trace, const Records& records);
+  void watch_first_steps(TrainerParts& parts, std::optional<FirstSteps>& first_steps);
+  void write_reports(const StepTrace& trace, const Trainer& trainer, const OpComparison& ops,
+                     double seconds, Records& records, const SessionResult& result);
   SaveRequest save_request(const TrainPosition& position);
   MemoryTier memory_tier() const;
   // Reports a file that could not be written. That does not end the run, because its weights are
@@ -110,6 +126,8 @@ class RankSession {
   Status write_summary(const std::string& folder, const Trainer& trainer,
                        const SessionResult& result, const Measured& measured, double seconds);
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
+  Result<TrainEnd> train_with_rollbacks(Trainer& trainer, TrainPosition position, Records& records);
+  Result<TrainPosition> roll_back(const Trainer& trainer, Records& records);
   double peak_flops() const;
   const std::string& offload_folder() const {
     const std::string& folder = plan_.config.memory.offload_folder;
@@ -128,10 +146,8 @@ class RankSession {
   SessionData data_;
   Engine engine_;
   std::unique_ptr<StepMaker> steps_;
-  Ceilings ceilings_;
-  MeasuredCalls calls_;               // measured links between the ranks
-  double offload_bytes_per_s_ = 0.0;  // measured; of all ranks together
-  Hardware hardware_;                 // of one rank; set on rank 0
+  MeasuredMachine measured_;
+  Hardware hardware_;  // of one rank; set on rank 0
   Predictions predictions_;
   SummaryObserver summary_observer_;
   std::vector<AttachedFile> attached_;          // to every checkpoint; only on rank 0

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "checkpoint/load.h"
+#include "checkpoint/find_checkpoint.h"
 #include "comm/gather_text.h"
 
 namespace trireme {
@@ -94,13 +94,14 @@ Result<std::string> find_resume_folder(const SessionOptions& options) {
       break;
   }
   std::error_code ignored;
-  if (!std::filesystem::exists(options.resume_path, ignored)) {
+  const bool exists = std::filesystem::exists(options.resume_path, ignored);
+  if (!exists && !names_best_checkpoint(options.resume_path)) {
     return usage(options.resume_path +
-                 ": no such checkpoint; name one with --resume PATH, or take "
+                 ": no such checkpoint; name one or a run directory with --resume PATH, or take "
                  "the newest of --out with --resume auto");
   }
-  TRIREME_TRY_DONE(Checkpoint::open(options.resume_path));
-  return options.resume_path;
+  TRIREME_TRY(checkpoint, find_checkpoint(options.resume_path));
+  return checkpoint.folder();
 }
 
 Result<ResumePoint> agree_on_resume(World& world, const SessionOptions& options,

@@ -16,6 +16,12 @@ bool same(const ModelSpec& a, const ModelSpec& b) {
   return a.*Member == b.*Member;
 }
 
+// New adapters change nothing: they add 0. Those of a checkpoint stay as they are.
+template <auto Member>
+bool same_if_adapted(const ModelSpec& saved, const ModelSpec& now) {
+  return !saved.has_adapters() || saved.*Member == now.*Member;
+}
+
 // The keys that decide which function the weights compute. Keys that affect only training (dropout,
 // router losses) may change when a run resumes, and so may the sequence length.
 struct ModelKey {
@@ -55,6 +61,9 @@ constexpr ModelKey kModelKeys[] = {
     {"model.router", same<&ModelSpec::router>},
     {"model.expert_groups", same<&ModelSpec::expert_groups>},
     {"model.top_groups", same<&ModelSpec::top_groups>},
+    {"model.lora_rank", same_if_adapted<&ModelSpec::lora_rank>},
+    {"model.lora_alpha", same_if_adapted<&ModelSpec::lora_scale>},
+    {"model.lora_targets", same_if_adapted<&ModelSpec::lora_targets>},
 };
 
 std::string text_of(const RunConfig& config, std::string_view key) {

@@ -4,24 +4,27 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
+#include "agent/job_failure.h"
 #include "agent/run_right.h"
+#include "base/clock.h"
 #include "base/failure.h"
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/leftovers.h"
 #include "comm/local/sole_rank.h"
-#include "comm/mpi/mpi_world.h"
-#include "comm/tcp/tcp_world.h"
 #include "config/cluster_file.h"
 #include "planner/make_plan.h"
-#include "predict/collective_bytes.h"
 #include "session/agree_on_plan.h"
 #include "session/asynchronous.h"
 #include "session/rank_session.h"
 #include "session/resume.h"
+#include "session/resumed_config.h"
 #include "session/run_folder.h"
+#include "session/run_world.h"
 
 namespace trireme {
 namespace {
@@ -29,13 +32,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLockName = ".lock";
+constexpr double kFormerRankS = 10.0;  // until a rank of a former epoch has ended
+constexpr std::chrono::milliseconds kLockPause(20);
 
-// A launcher on several hosts uses the folder before its ranks do.
+// A launcher on several hosts uses the folder before its ranks do, and agents leave evidence there
+// of failures before the first step.
 bool is_unused(const std::string& folder) {
   std::error_code ignored;
   const fs::directory_iterator entries(folder, ignored);
   return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-    return entry.path().filename() == kLockName || entry.path().filename() == kCoordFolder;
+    const fs::path name = entry.path().filename();
+    return name == kLockName || name == kCoordFolder || name == kFailuresFolder;
   });
 }
 
@@ -55,8 +62,19 @@ Status check_out_dir(const SessionOptions& options) {
                            options.out_dir)};
 }
 
+// Takes the lock, if necessary within some time.
+Result<FileLock> take_lock(const std::string& path, double patience_s) {
+  const int64_t end_ns = monotonic_ns() + int64_t(patience_s * 1e9);
+  while (true) {
+    Result<FileLock> lock = FileLock::take(path);
+    const bool is_held = !lock.ok() && lock.error().kind == ErrorKind::Usage;
+    if (!is_held || monotonic_ns() > end_ns) return lock;
+    std::this_thread::sleep_for(kLockPause);
+  }
+}
+
 // Makes a folder and locks it against other runs.
-Status hold_folder(const std::string& folder, const char* key, bool is_first_process,
+Status hold_folder(const std::string& folder, const char* key, const SessionOptions& options,
                    std::vector<FileLock>& locks) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -66,8 +84,10 @@ Status hold_folder(const std::string& folder, const char* key, bool is_first_pro
         fmt::format("{} {}: cannot make the folder: {}; choose a folder that you may write to", key,
                     folder, error.message())};
   }
-  if (!is_first_process) return Done{};
-  Result<FileLock> lock = FileLock::take(folder + "/" + kLockName);
+  if (!options.is_first_process) return Done{};
+  // In a later epoch, the first rank of the one before may still be ending on a host that is cut
+  // off.
+  Result<FileLock> lock = take_lock(folder + "/" + kLockName, options.order ? kFormerRankS : 0.0);
   if (lock.ok()) {
     locks.push_back(std::move(*lock));
     return Done{};
@@ -81,7 +101,7 @@ Status hold_folder(const std::string& folder, const char* key, bool is_first_pro
 
 Result<std::vector<FileLock>> hold_folders(const SessionOptions& options) {
   std::vector<FileLock> locks;
-  TRIREME_TRY_DONE(hold_folder(options.out_dir, "--out", options.is_first_process, locks));
+  TRIREME_TRY_DONE(hold_folder(options.out_dir, "--out", options, locks));
   const std::string& fallback = options.config.checkpoint.fallback_folder;
   if (fallback.empty()) return locks;
   std::error_code error;
@@ -92,8 +112,21 @@ Result<std::vector<FileLock>> hold_folders(const SessionOptions& options) {
                     "take checkpoints when that folder is lost; choose another one",
                     fallback)};
   }
-  TRIREME_TRY_DONE(
-      hold_folder(fallback, "checkpoint.fallback_folder", options.is_first_process, locks));
+  TRIREME_TRY_DONE(hold_folder(fallback, "checkpoint.fallback_folder", options, locks));
+  return locks;
+}
+
+RunRight run_right(const SessionOptions& options) {
+  return {options.link, options.place ? options.place->epoch : 1, options.out_dir};
+}
+
+// On several hosts, a host that is gone, or cut off, may hold the folder still. Then the fence
+// keeps its ranks from writing.
+Result<std::vector<FileLock>> hold_unless_gone(const SessionOptions& options) {
+  Result<std::vector<FileLock>> locks = hold_folders(options);
+  const bool may_be_gone = options.order && run_right(options).is_limited();
+  const bool is_held = !locks.ok() && locks.error().kind == ErrorKind::Usage;
+  if (is_held && may_be_gone) return std::vector<FileLock>();
   return locks;
 }
 
@@ -110,45 +143,6 @@ void sweep_folders(const SessionOptions& options) {
   const std::string message =
       fmt::format("removed files that a killed run has left: {}", fmt::join(removed, ", "));
   for (RunObserver* observer : options.observers) observer->on_message(message);
-}
-
-WorldOptions world_options(const SessionOptions& options, const RunPlan& plan) {
-  return {.timeout_s = options.config.run.comm_timeout_s,
-          .progress_timeout_s = options.config.checkpoint.timeout_s,
-          .cost = comm_cost(plan),
-          .stop_signals = &options.stop_signals,
-          .on_hang = options.on_hang};
-}
-
-// Runs `rank` on every rank of the plan's world, in this process or as one of the processes of a
-// launcher.
-Status run_world(const RunPlan& plan, const SessionOptions& session,
-                 const std::function<void(World&)>& rank) {
-  const WorldOptions options = world_options(session, plan);
-  const auto checked = [&](World& world) {
-    if (world.size() != plan.num_ranks()) {
-      throw Failure({ErrorKind::Usage,
-                     fmt::format("{} processes were started for the {} ranks of parallel.dp * "
-                                 "tp * pp * cp; start that many, or change the degrees",
-                                 world.size(), plan.num_ranks())});
-    }
-    rank(world);
-  };
-  switch (plan.config.run.backend) {
-    case BackendChoice::Mpi:
-      return run_mpi_rank(options, checked);
-    case BackendChoice::Tcp:
-      if (!session.place) {
-        return usage(
-            "run.backend = \"tcp\" needs a launcher: start the run with `trireme launch` "
-            "instead of `trireme train`");
-      }
-      return run_tcp_rank(*session.place, options, checked);
-    case BackendChoice::Local:
-      run_ranks(plan.num_ranks(), options, rank);
-      return Done{};
-  }
-  return Done{};
 }
 
 // Runs `function` on every rank in a world of its own, beside the group of all ranks.
@@ -183,10 +177,6 @@ struct Prepared {
   CpuLoad load;
 };
 
-RunRight run_right(const SessionOptions& options) {
-  return {options.link, options.place ? options.place->epoch : 1, options.out_dir};
-}
-
 // True if the ranks of this process may continue in another epoch. The rank that has failed first
 // ends with its error, unless its agent has ended the epoch. All end if the configuration, the plan
 // or a file is wrong.
@@ -212,14 +202,8 @@ Status enter_epoch(const SessionOptions& given, const EpochOrder& order, Session
     prepared.plan = std::move(plan);
   }
   if (options.is_first_process && prepared.locks.empty()) {
-    Result<std::vector<FileLock>> locks = hold_folders(options);
-    // On several hosts, a host that is gone may hold the folder still. Then the fence keeps its
-    // ranks from writing.
-    const bool may_be_gone = run_right(options).is_limited();
-    if (!locks.ok() && !(may_be_gone && locks.error().kind == ErrorKind::Usage)) {
-      return locks.error();
-    }
-    if (locks.ok()) prepared.locks = std::move(*locks);
+    TRIREME_TRY(locks, hold_unless_gone(options));
+    prepared.locks = std::move(locks);
   }
   sweep_folders(options);
   return Done{};
@@ -256,25 +240,49 @@ void take_order(const EpochOrder& order, SessionOptions& options) {
   options.resume = ResumeMode::Auto;
 }
 
+namespace {
+
+// Refuses a resume from a wrong checkpoint before the folder of the run is made.
+Status check_resumed(const SessionOptions& options, const RunPlan& plan) {
+  TRIREME_TRY(folder, find_resume_folder(options));
+  if (options.resume != ResumeMode::Path) return Done{};
+  TRIREME_TRY(checkpoint, Checkpoint::open(folder));
+  TRIREME_TRY_DONE(changes_since(checkpoint, plan));
+  return Done{};
+}
+
+void show_phase(const SessionOptions& options, RankPhase phase) {
+  if (options.link != nullptr) options.link->progress().enter(phase, steady_now_ns());
+}
+
+}  // namespace
+
 Result<SessionResult> run_session(const SessionOptions& given) {
   SessionOptions options = given;
+  if (options.link != nullptr) {
+    options.link->progress().set_limits(options.config.checkpoint.timeout_s,
+                                        options.config.run.comm_timeout_s);
+  }
   if (!options.is_first_process) options.observers.clear();
   TRIREME_TRY_DONE(check_out_dir(options));
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
   TRIREME_TRY(plan, plan_session(options.config, options.host));
   // Opens the data first, so that data errors are reported before a folder is made.
   TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
-  TRIREME_TRY_DONE(find_resume_folder(options));
-  TRIREME_TRY(locks, hold_folders(options));
+  TRIREME_TRY_DONE(check_resumed(options, plan));
+  TRIREME_TRY_DONE(check_launched(options));
+  TRIREME_TRY(locks, hold_unless_gone(options));
   // Checks again, because another run may have used the folder in the meantime.
   TRIREME_TRY_DONE(check_out_dir(options));
   sweep_folders(options);
   TRIREME_TRY(folder, RunFolder::hold(options.out_dir, options.config.checkpoint.fallback_folder));
+  if (options.link != nullptr && options.is_first_process) options.link->page().holds_folder = 1;
   Prepared prepared{choice, std::move(plan), std::move(locks), std::move(folder), {}};
   while (true) {
     EpochEnd end = run_epoch(options, prepared);
     const bool goes_on = end.has_survived || has_stopped_for_epoch(options, end.result);
     if (goes_on && run_right(options).is_over()) prepared.locks.clear();
+    show_phase(options, goes_on ? RankPhase::Recover : RankPhase::Leave);
     const std::optional<EpochOrder> order =
         goes_on ? options.link->next_epoch(options.place->epoch, why_ended(end.result))
                 : std::nullopt;
@@ -295,6 +303,8 @@ EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared) {
   SessionResult first_result;
   const auto rank = [&](World& world, const MakeSteps& make_steps) {
     if (options.link != nullptr) options.link->tell_joined(options.place->epoch);
+    world.group().page().begin_epoch(options.place ? options.place->epoch : 1, world.rank(),
+                                     steady_now_ns());
     if (world.rank() == 0) parts.joined_ns = steady_now_ns();
     if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
       throw Failure(agreed.error());

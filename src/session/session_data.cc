@@ -2,19 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "base/hash.h"
 #include "data/file_source.h"
+#include "data/mixture_source.h"
 #include "data/synthetic_source.h"
+#include "kernels/loss/cross_entropy.h"
 
 namespace trireme {
+
+static_assert(kUncountedTarget == kIgnoredTarget);
+
 namespace {
 
 bool is_synthetic(const RunConfig& config) { return config.data.source == DataSource::Synthetic; }
 
 Status check_source(const RunConfig& config) {
   if (is_synthetic(config)) return Done{};
-  if (config.data.train.empty()) {
+  if (config.data.train.empty() && config.data.train_mixture.empty()) {
     return Error{ErrorKind::Usage,
                  "data.train is empty: name a token file of `trireme data prepare`, or set "
                  "data.source = \"synthetic\""};
@@ -45,13 +52,68 @@ double bytes_per_token(const TokenFile& file) {
   return double(file.header().text_bytes) / double(std::max<int64_t>(1, file.num_tokens()));
 }
 
+// Uses the tokenizer.json that `data prepare` writes beside its token files, if it fits the file.
+void take_tokenizer_beside(const TokenFile& file, SessionData& data) {
+  const auto path = std::filesystem::path(file.path()).parent_path() / "tokenizer.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  Result<std::string> text = read_text_file(path.string());
+  auto tokenizer =
+      text.ok() ? parse_tokenizer(*text) : Result<std::unique_ptr<Tokenizer>>(text.error());
+  if (!tokenizer.ok() || (*tokenizer)->hash() != file.header().tokenizer_hash) return;
+  data.notes.push_back(fmt::format("data.tokenizer is not set: {} is taken, which has made {}",
+                                   path.string(), file.path()));
+  data.tokenizer = std::move(*tokenizer);
+  data.tokenizer_json = std::move(*text);
+}
+
+// Puts the key in front of an error about a file of [data], so that the user finds its place in the
+// configuration.
+template <typename T>
+Result<T> of_key(const char* key, const std::string& value, Result<T> opened) {
+  if (opened.ok()) return opened;
+  return Error{opened.error().kind,
+               fmt::format("{} = \"{}\" cannot be used: {}", key, value, opened.error().message)};
+}
+
+Status check_train_file(const TokenFile& file, SessionData& data) {
+  if (data.tokenizer != nullptr) TRIREME_TRY_DONE(check_tokenizer(*data.tokenizer, file));
+  if (data.tokenizer == nullptr) take_tokenizer_beside(file, data);
+  note_unverified(file, data.notes);
+  return Done{};
+}
+
+Status open_mixture(const RunConfig& config, SessionData& data) {
+  const uint64_t seed = config.run.seed;
+  std::vector<FileSource> files;
+  std::vector<double> weights;
+  std::string identity;
+  for (const WeightedFile& file : config.data.train_mixture) {
+    TRIREME_TRY(source, of_key("data.train", file.path,
+                               MixtureSource::open_part(file.path, seed, files.size(),
+                                                        config.model.seq_len)));
+    TRIREME_TRY_DONE(check_train_file(source.file(), data));
+    identity += fmt::format("{} {}\n", hex64(source.file().header().payload_hash), file.weight);
+    weights.push_back(file.weight);
+    files.push_back(std::move(source));
+  }
+  TRIREME_TRY(mixture, MixtureSource::make(seed, std::move(files), weights));
+  data.identity = hex64(hash64(identity));
+  data.train = std::make_unique<MixtureSource>(std::move(mixture));
+  return Done{};
+}
+
 }  // namespace
 
 Result<int64_t> data_vocab_size(const RunConfig& config) {
-  const bool vocabulary_is_given = config.model.vocab_size > 0 && config.data.train.empty();
+  const DataConfig& data = config.data;
+  const bool vocabulary_is_given =
+      config.model.vocab_size > 0 && data.train.empty() && data.train_mixture.empty();
   if (is_synthetic(config) || vocabulary_is_given) return int64_t{0};
   TRIREME_TRY_DONE(check_source(config));
-  TRIREME_TRY(file, TokenFile::open(config.data.train));
+  const std::string& path =
+      data.train_mixture.empty() ? data.train : data.train_mixture.front().path;
+  TRIREME_TRY(file, of_key("data.train", path, TokenFile::open(path)));
   return file.vocab_size();
 }
 
@@ -60,7 +122,8 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
   SessionData data;
   const uint64_t seed = config.run.seed;
   if (!config.data.tokenizer.empty()) {
-    TRIREME_TRY(tokenizer, load_tokenizer(config.data.tokenizer));
+    TRIREME_TRY(tokenizer, of_key("data.tokenizer", config.data.tokenizer,
+                                  load_tokenizer(config.data.tokenizer)));
     data.tokenizer = std::move(tokenizer);
     TRIREME_TRY(text, read_text_file(config.data.tokenizer));
     data.tokenizer_json = text;
@@ -71,17 +134,25 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
     data.identity = fmt::format("synthetic-{}-{}", seed, vocab_size);
     return data;
   }
-  TRIREME_TRY(train, FileSource::open(config.data.train, seed, config.model.seq_len));
-  data.identity = hex64(train.file().header().payload_hash);
-  if (data.tokenizer != nullptr) TRIREME_TRY_DONE(check_tokenizer(*data.tokenizer, train.file()));
-  note_unverified(train.file(), data.notes);
-  data.train = std::make_unique<FileSource>(std::move(train));
+  if (config.data.train_mixture.empty()) {
+    TRIREME_TRY(train, of_key("data.train", config.data.train,
+                              FileSource::open(config.data.train, seed, config.model.seq_len)));
+    data.identity = hex64(train.file().header().payload_hash);
+    TRIREME_TRY_DONE(check_train_file(train.file(), data));
+    data.train = std::make_unique<FileSource>(std::move(train));
+  } else {
+    TRIREME_TRY_DONE(open_mixture(config, data));
+  }
   if (!config.data.val.empty()) {
-    TRIREME_TRY(validation, SequentialSource::open(config.data.val, config.model.seq_len));
+    TRIREME_TRY(validation, of_key("data.val", config.data.val,
+                                   SequentialSource::open(config.data.val, config.model.seq_len)));
     if (data.tokenizer != nullptr) {
       TRIREME_TRY_DONE(check_tokenizer(*data.tokenizer, validation.file()));
     }
-    data.bytes_per_token = bytes_per_token(validation.file());
+    // With a loss mask, the bytes of the tokens that the loss counts are not known.
+    if (!validation.file().header().has_loss_mask) {
+      data.bytes_per_token = bytes_per_token(validation.file());
+    }
     note_unverified(validation.file(), data.notes);
     data.validation = std::make_unique<SequentialSource>(std::move(validation));
   }

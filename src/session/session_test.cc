@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -109,6 +110,29 @@ TEST_F(Session, TheOpsOfTheFirstStepsStandBesideTheirPrices) {
     EXPECT_GT(op.at("predicted_s").get<double>(), 0.0) << op;
     EXPECT_GT(op.at("measured_s").get<double>(), 0.0) << op;
   }
+}
+
+// In the files of all ranks together, no stage ends a forward pass before the stage in front of it.
+TEST_F(Session, TracesOfAllRanksShareOneClockAndHaveTheirNumbers) {
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 5);
+  config.parallel.pp = 2;
+  ASSERT_TRUE(outcome_of(config, "run").result.ok());
+  std::map<int, std::map<int64_t, double>> ends;  // of F0: [rank][step]
+  double first = 1e9;
+  for (const int rank : {0, 1}) {
+    const auto trace = nlohmann::json::parse(text_of(fmt::format("run/trace.rank{}.json", rank)));
+    for (const auto& event : trace.at("traceEvents")) {
+      ASSERT_EQ(event.at("pid"), rank);
+      if (event.at("ph") != "X") continue;
+      first = std::min(first, event.at("ts").get<double>());
+      if (event.at("name") != "F0") continue;
+      const double end = event.at("ts").get<double>() + event.at("dur").get<double>();
+      ends[rank][event.at("args").at("step").get<int64_t>()] = end;
+    }
+  }
+  EXPECT_NEAR(first, 0.0, 1e-3);
+  ASSERT_EQ(ends[0].size(), 3u);
+  for (const auto& [step, end] : ends[0]) EXPECT_LT(end, ends[1].at(step)) << step;
 }
 
 TEST_F(Session, AStopBehindTheRunIsRefused) {
@@ -218,6 +242,25 @@ TEST_F(Session, TheNoiseScaleIsToldWhenItIsDueAndIsThatOfOneRank) {
   ASSERT_TRUE(one_rank[3].noise_scale);
   const auto summary = nlohmann::json::parse(text_of("four_ranks/summary.json"));
   EXPECT_EQ(summary.at("noise_scale").get<double>(), *one_rank[3].noise_scale);
+}
+
+TEST_F(Session, ChecksForCorruptionChangeNoNumberAndAreCounted) {
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 5);
+  config.batch.global_sequences = 4;
+  config.parallel.dp = 2;
+  const std::vector<StepReport> plain = reports_of(config, "plain");
+  config.run.check_state_every = 2;
+  config.run.replay_every = 2;
+  config.run.check_products_every = 4;
+  const std::vector<StepReport> checked = reports_of(config, "checked");
+  ASSERT_EQ(checked.size(), plain.size());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(checked[i].loss, plain[i].loss);
+  const auto counts =
+      nlohmann::json::parse(text_of("checked/summary.json")).at("corruption_checks");
+  EXPECT_EQ(counts.at("state_checks"), 3);  // after steps 2 and 4, and before the last save
+  EXPECT_EQ(counts.at("replays"), 2);
+  EXPECT_GT(counts.at("products"), 0);
+  EXPECT_EQ(counts.at("compared_bytes"), counts.at("state_bytes"));
 }
 
 TEST_F(Session, ANoiseScaleWithoutASmallerBatchIsRefused) {

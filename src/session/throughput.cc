@@ -9,6 +9,7 @@
 #include "kernels/ceilings.h"
 #include "optim/lr_schedule.h"
 #include "planner/make_plan.h"
+#include "session/session_data.h"
 #include "train/engine.h"
 #include "train/kernel_choice.h"
 
@@ -94,7 +95,12 @@ Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& 
                                       int64_t num_warmup, int64_t num_steps, bool times_ops) {
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(choice, choose_kernels(config.run.isa));
-  TRIREME_TRY(plan, make_plan(config, host));
+  HostFacts facts = host;
+  if (config.model.vocab_size == 0) {  // then a run has the size of the data's vocabulary
+    TRIREME_TRY(vocab_size, data_vocab_size(config));
+    facts.data_vocab_size = vocab_size;
+  }
+  TRIREME_TRY(plan, make_plan(config, facts));
   const LrSchedule schedule(config.optim, config.run.steps);
   Throughput result;
   run_ranks(plan.num_ranks(), {.timeout_s = config.run.comm_timeout_s}, [&](World& world) {

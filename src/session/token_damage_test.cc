@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSeqLen = 32;
+constexpr int64_t kTokensOfSample = 32;
 
 // Damages token files while a run reads them.
 class TokenDamage : public SessionTest {
@@ -90,7 +90,7 @@ TEST_F(TokenDamage, AFileThatIsTruncatedInARunEndsItWithTheFileAndTheByte) {
 TEST_F(TokenDamage, TheFailureOfAnotherRankIsRecordedWithItsCause) {
   write_tokens(100000);
   const RunConfig config = run_of(2);
-  const Sampler sampler(config.run.seed, 100000, kSeqLen);
+  const Sampler sampler(config.run.seed, 100000, kTokensOfSample);
   // Step 2 reads samples 2 and 3. Finds the first later sample of the second rank that reads beyond
   // the samples before it.
   int64_t greatest = std::max(sampler.first_token(2), sampler.first_token(3));
@@ -98,7 +98,7 @@ TEST_F(TokenDamage, TheFailureOfAnotherRankIsRecordedWithItsCause) {
   for (;; wanted += 2) {
     const int64_t others = std::max(greatest, sampler.first_token(wanted));
     greatest = std::max(others, sampler.first_token(wanted + 1));
-    if (greatest > others + kSeqLen + 1) break;
+    if (greatest > others + kTokensOfSample + 1) break;
   }
   const int64_t first_byte = kTokenFileHeaderBytes + 2 * greatest;
   const Error error = failure_of(
@@ -114,7 +114,7 @@ TEST_F(TokenDamage, AFlipInALargeFileEndsTheRunWithItsChunk) {
   constexpr int64_t kTokens = TokenFile::kVerifiedAtOpen / 2 + 1000;
   write_tokens(kTokens);
   const RunConfig config = run_of(1);
-  const int64_t first = Sampler(config.run.seed, kTokens, kSeqLen).first_token(6);
+  const int64_t first = Sampler(config.run.seed, kTokens, kTokensOfSample).first_token(6);
   const int64_t chunk = 2 * first / kTokenChunkBytes;
   // Damages bytes of the chunk that no sample reads.
   const int64_t position = kTokenFileHeaderBytes + chunk * kTokenChunkBytes + 12345;

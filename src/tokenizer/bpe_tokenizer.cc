@@ -14,6 +14,9 @@
 namespace trireme {
 namespace {
 
+// Bounds the time of last_split() in a text in which an added token may cross every split.
+constexpr int kMostSplitsTried = 1000;
+
 // A pair that can be merged, at the position of its left symbol. The smallest rank merges first;
 // among equal ranks the leftmost.
 struct Candidate {
@@ -33,8 +36,9 @@ void BpeTokenizer::add_token(std::string_view bytes) {
   begins_.push_back(bytes_.size());
 }
 
-Result<BpeTokenizer> BpeTokenizer::make(std::vector<BpeMerge> merges) {
+Result<BpeTokenizer> BpeTokenizer::make(std::vector<BpeMerge> merges, std::string post_processor) {
   BpeTokenizer tokenizer;
+  tokenizer.post_processor_ = std::move(post_processor);
   tokenizer.is_gpt2_ = true;
   tokenizer.merges_ = std::move(merges);
   for (int rank = 0; rank < kNumBytes; ++rank) {
@@ -81,7 +85,7 @@ namespace {
 bool has_gpt2_form(const BpeVocabulary& vocabulary) {
   const size_t size = vocabulary.tokens.size();
   if (vocabulary.merges_by_rank || vocabulary.whole_words ||
-      vocabulary.pre_tokenizer != PreTokenizer::Gpt2 ||
+      vocabulary.pre_tokenizer != PreTokenizer::Gpt2 || !vocabulary.added.empty() ||
       size != BpeTokenizer::kNumBytes + vocabulary.merges.size() + 1 ||
       vocabulary.special != std::vector<int32_t>{static_cast<int32_t>(size - 1)} ||
       vocabulary.tokens.back() != kEndOfText) {
@@ -107,19 +111,25 @@ bool has_gpt2_form(const BpeVocabulary& vocabulary) {
 
 Result<BpeTokenizer> BpeTokenizer::make(BpeVocabulary vocabulary) {
   if (vocabulary.tokens.size() > size_t{INT32_MAX}) return damaged("more than 2^31 tokens");
-  if (has_gpt2_form(vocabulary)) return make(std::move(vocabulary.merges));
+  if (has_gpt2_form(vocabulary)) {
+    return make(std::move(vocabulary.merges), std::move(vocabulary.post_processor));
+  }
   BpeTokenizer tokenizer;
   tokenizer.special_ = std::move(vocabulary.special);
   tokenizer.end_of_text_ = vocabulary.end_of_text;
   tokenizer.merges_by_rank_ = vocabulary.merges_by_rank;
   tokenizer.whole_words_ = vocabulary.whole_words;
   tokenizer.pre_tokenizer_ = vocabulary.pre_tokenizer;
+  tokenizer.begin_of_text_ = vocabulary.begin_of_text;
+  tokenizer.post_processor_ = std::move(vocabulary.post_processor);
+  tokenizer.added_ = std::move(vocabulary.added);
   for (const std::string& token : vocabulary.tokens) {
     if (token.empty()) return damaged(fmt::format("token {} is empty", tokenizer.vocab_size()));
     if (token.size() > kGreatestTokenBytes)
       return damaged(fmt::format("token {} has more than 4096 bytes", tokenizer.vocab_size()));
     tokenizer.add_token(token);
   }
+  TRIREME_TRY_DONE(tokenizer.add_added_tokens());
   TRIREME_TRY_DONE(tokenizer.add_numbers_of_bytes());
   if (tokenizer.merges_by_rank_) TRIREME_TRY_DONE(tokenizer.add_merges_by_rank());
   tokenizer.merges_ = std::move(vocabulary.merges);
@@ -141,6 +151,29 @@ Result<BpeTokenizer> BpeTokenizer::make(BpeVocabulary vocabulary) {
   return tokenizer;
 }
 
+bool BpeTokenizer::is_special_or_added(int32_t token) const {
+  const auto added =
+      std::lower_bound(added_.begin(), added_.end(), token,
+                       [](AddedToken known, int32_t wanted) { return known.token < wanted; });
+  return (added != added_.end() && added->token == token) ||
+         std::binary_search(special_.begin(), special_.end(), token);
+}
+
+Status BpeTokenizer::add_added_tokens() {
+  for (size_t i = 0; i < added_.size(); ++i) {
+    const int32_t token = added_[i].token;
+    const bool is_sound = token >= 0 && token < vocab_size() &&
+                          (i == 0 || added_[i - 1].token < token) &&
+                          !std::binary_search(special_.begin(), special_.end(), token);
+    if (!is_sound) {
+      return damaged(fmt::format(
+          "added token {} does not exist, is special or is not in ascending order", token));
+    }
+    (added_[i].is_first ? first_matches_ : matches_).add(piece(token), token);
+  }
+  return Done{};
+}
+
 Status BpeTokenizer::add_numbers_of_bytes() {
   for (size_t i = 0; i < special_.size(); ++i) {
     const bool is_sound =
@@ -152,11 +185,19 @@ Status BpeTokenizer::add_numbers_of_bytes() {
   if (!std::binary_search(special_.begin(), special_.end(), end_of_text_)) {
     return damaged(fmt::format("the end of text, token {}, is no special token", end_of_text_));
   }
+  if (begin_of_text_ && !std::binary_search(special_.begin(), special_.end(), *begin_of_text_)) {
+    return damaged(
+        fmt::format("the begin of text, token {}, is no special token", *begin_of_text_));
+  }
   for (int32_t token = 0; token < vocab_size(); ++token) {
-    if (std::binary_search(special_.begin(), special_.end(), token)) continue;
+    if (is_special_or_added(token)) continue;
     const auto [other, is_new] = numbers_.emplace(piece(token), token);
     if (!is_new)
       return damaged(fmt::format("tokens {} and {} have the same bytes", other->second, token));
+  }
+  // Merges may also make an added token, unless another token has its bytes.
+  for (const AddedToken added : added_) {
+    numbers_.emplace(piece(added.token), added.token);
   }
   for (int byte = 0; byte < kNumBytes; ++byte) {
     const auto token = numbers_.find(std::string(1, static_cast<char>(byte)));
@@ -173,7 +214,7 @@ Status BpeTokenizer::add_merges_by_rank() {
   std::iota(made_.begin(), made_.end(), 0);
   std::string part;
   for (int32_t token = 0; token < vocab_size(); ++token) {
-    if (std::binary_search(special_.begin(), special_.end(), token)) continue;
+    if (is_special_or_added(token)) continue;
     const std::string_view bytes = piece(token);
     for (size_t cut = 1; cut < bytes.size(); ++cut) {
       const auto left = numbers_.find(part.assign(bytes.substr(0, cut)));
@@ -192,11 +233,24 @@ std::string_view BpeTokenizer::piece(int32_t token) const {
 }
 
 size_t BpeTokenizer::last_split(std::string_view text) const {
-  return last_word_split(text, pre_tokenizer_);
+  size_t split = last_word_split(text, pre_tokenizer_);
+  for (int tried = 0; split > 0 && tried < kMostSplitsTried; ++tried) {
+    if (!first_matches_.may_cross(text, split) && !matches_.may_cross(text, split)) return split;
+    split = last_word_split(text.substr(0, split), pre_tokenizer_);
+  }
+  return 0;
 }
 
 Status BpeTokenizer::append_tokens(std::string_view text, WordCache& cache,
                                    std::vector<int32_t>& tokens) const {
+  return first_matches_.split(text, tokens, [&](std::string_view part) {
+    return matches_.split(
+        part, tokens, [&](std::string_view words) { return append_words(words, cache, tokens); });
+  });
+}
+
+Status BpeTokenizer::append_words(std::string_view text, WordCache& cache,
+                                  std::vector<int32_t>& tokens) const {
   while (!text.empty()) {
     const std::string_view word = text.substr(0, first_word_bytes(text, pre_tokenizer_));
     text.remove_prefix(word.size());
@@ -283,6 +337,9 @@ uint64_t BpeTokenizer::hash() const {
   hash = hash64(bytes_, hash);
   hash = hash64(std::as_bytes(std::span(begins_)), hash);
   hash = hash64(std::as_bytes(std::span(special_)), hash);
+  for (const AddedToken added : added_) {
+    hash = hash64(fmt::format("added.{}.{}", added.token, added.is_first), hash);
+  }
   return hash64(std::as_bytes(std::span(merges_)), hash);
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 #include <unordered_set>
 
@@ -67,7 +66,25 @@ std::vector<BpeMerge> merges_member(const json& object) {
   return merges;
 }
 
-// Special tokens are written as their text, all others as GPT-2 spells bytes.
+std::vector<AddedToken> added_member(const json& object) {
+  std::vector<AddedToken> added;
+  if (!object.contains("added")) return added;
+  for (const json& token : list_member(object, "added")) {
+    if (!token.is_object()) throw FieldError{"\"added\" has an entry that is not an object"};
+    added.push_back(
+        {token_number(member(token, "token"), "\"added\""), flag_member(token, "first")});
+  }
+  return added;
+}
+
+std::string post_processor_member(const json& object) {
+  if (!object.contains("post_processor")) return "";
+  const json& value = object["post_processor"];
+  if (!value.is_object()) throw FieldError{"\"post_processor\" is not an object"};
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Special and added tokens are written as their text. Other tokens are spelled as in GPT-2.
 BpeVocabulary read_vocabulary(const json& object) {
   BpeVocabulary vocabulary;
   vocabulary.pre_tokenizer = pre_tokenizer_member(object);
@@ -77,12 +94,18 @@ BpeVocabulary read_vocabulary(const json& object) {
   for (const json& number : list_member(object, "special")) {
     vocabulary.special.push_back(token_number(number, "\"special\""));
   }
-  const std::unordered_set<int32_t> special(vocabulary.special.begin(), vocabulary.special.end());
+  std::unordered_set<int32_t> unspelled(vocabulary.special.begin(), vocabulary.special.end());
+  vocabulary.added = added_member(object);
+  for (const AddedToken added : vocabulary.added) unspelled.insert(added.token);
+  if (object.contains("begin_of_text")) {
+    vocabulary.begin_of_text = token_number(object["begin_of_text"], "\"begin_of_text\"");
+  }
+  vocabulary.post_processor = post_processor_member(object);
   for (const json& token : list_member(object, "tokens")) {
     const auto number = static_cast<int32_t>(vocabulary.tokens.size());
     if (!token.is_string()) throw FieldError{fmt::format("tokens[{}] is not a string", number)};
     const std::string& text = token.get_ref<const std::string&>();
-    const auto bytes = special.contains(number) ? text : bytes_of_spelling(text);
+    const auto bytes = unspelled.contains(number) ? text : bytes_of_spelling(text);
     if (!bytes)
       throw FieldError{fmt::format("tokens[{}] has a character that spells no byte", number)};
     vocabulary.tokens.push_back(*bytes);
@@ -116,7 +139,7 @@ Result<BpeTokenizer> parse_bpe_fields(const json& object) {
   try {
     if (object.contains("tokens")) return BpeTokenizer::make(read_vocabulary(object));
     if (pre_tokenizer_member(object) != PreTokenizer::Gpt2) throw FieldError{"has no \"tokens\""};
-    return BpeTokenizer::make(merges_member(object));
+    return BpeTokenizer::make(merges_member(object), post_processor_member(object));
   } catch (const FieldError& failure) {
     return Error{ErrorKind::Damaged, failure.message};
   }
@@ -124,15 +147,23 @@ Result<BpeTokenizer> parse_bpe_fields(const json& object) {
 
 std::string BpeTokenizer::to_json() const {
   std::string fields = fmt::format("  \"pre_tokenizer\": \"{}\",\n", name_of(pre_tokenizer_));
+  if (!post_processor_.empty())
+    fields += fmt::format("  \"post_processor\": {},\n", post_processor_);
   if (is_gpt2_) return print_tokenizer_json(*this, fields + print_merges(*this));
   fields +=
       fmt::format("  \"merges_by_rank\": {},\n  \"whole_words\": {},\n  \"end_of_text\": {},\n",
                   merges_by_rank_, whole_words_, end_of_text_);
   fields += print_list("special", special_, [](int32_t token) { return fmt::format("{}", token); });
+  if (begin_of_text_) fields += fmt::format("  \"begin_of_text\": {},\n", *begin_of_text_);
+  if (!added_.empty()) {
+    fields += print_list("added", added_, [](AddedToken added) {
+      return fmt::format("{{\"token\": {}, \"first\": {}}}", added.token, added.is_first);
+    });
+  }
   std::vector<std::string> tokens;
   for (int32_t token = 0; token < vocab_size(); ++token) {
-    const bool is_special = std::binary_search(special_.begin(), special_.end(), token);
-    tokens.push_back(is_special ? std::string(piece(token)) : spell_bytes(piece(token)));
+    tokens.push_back(is_special_or_added(token) ? std::string(piece(token))
+                                                : spell_bytes(piece(token)));
   }
   fields +=
       print_list("tokens", tokens, [](const std::string& token) { return json(token).dump(); });

@@ -27,19 +27,27 @@ bool is_tiktoken(const std::string& path) {
 // True for a protobuf whose first field is a list of pieces. A line of base64 begins with a letter.
 bool is_sentencepiece(std::string_view text) { return text.starts_with('\n'); }
 
-// Returns the eos_token of tokenizer_config.json, a string or an object; "" if it has none.
-std::string end_of_text_beside(const fs::path& path) {
-  const auto text = read_text_file((path.parent_path() / "tokenizer_config.json").string(),
-                                   limits::kSmallFileBytes);
-  if (!text.ok()) return "";
-  const auto parsed = parse_bounded_json(*text);
-  if (!parsed.ok() || !parsed->is_object() || !parsed->contains("eos_token")) return "";
-  const nlohmann::json& token = parsed->at("eos_token");
+std::string text_of_token(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) return "";
+  const nlohmann::json& token = object[key];
   if (token.is_string()) return token.get<std::string>();
   if (token.is_object() && token.contains("content") && token["content"].is_string()) {
     return token["content"].get<std::string>();
   }
   return "";
+}
+
+// Sets options that are empty from the files beside the tokenizer.
+ForeignTokenizerOptions with_tokens_beside(const fs::path& path, ForeignTokenizerOptions options) {
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto text = read_text_file((path.parent_path() / name).string(), limits::kSmallFileBytes);
+    if (!text.ok()) continue;
+    const auto parsed = parse_bounded_json(*text);
+    if (!parsed.ok()) continue;
+    if (options.end_of_text.empty()) options.end_of_text = text_of_token(*parsed, "eos_token");
+    if (options.begin_of_text.empty()) options.begin_of_text = text_of_token(*parsed, "bos_token");
+  }
+  return options;
 }
 
 Result<std::string> tokenizer_file_in(const fs::path& folder) {
@@ -74,10 +82,8 @@ Result<std::unique_ptr<Tokenizer>> load_file(const std::string& path,
     }
     if (is_tiktoken(path)) {
       tokenizer = parse_tiktoken(text, options);
-    } else if (options.end_of_text.empty()) {
-      return parse_tokenizer(text);  // also reads our own format
     } else {
-      tokenizer = parse_hugging_face_tokenizer(text, options);
+      return parse_tokenizer(text, options);
     }
   }
   if (!tokenizer.ok()) return tokenizer.error();
@@ -99,9 +105,7 @@ Result<std::unique_ptr<Tokenizer>> load_foreign_tokenizer(const std::string& pat
     TRIREME_TRY(found, tokenizer_file_in(path));
     file = found;
   }
-  ForeignTokenizerOptions completed = options;
-  if (completed.end_of_text.empty()) completed.end_of_text = end_of_text_beside(file);
-  auto tokenizer = load_file(file, completed);
+  auto tokenizer = load_file(file, with_tokens_beside(file, options));
   if (!tokenizer.ok()) return with_context(tokenizer.error(), file);
   return tokenizer;
 }

@@ -14,12 +14,18 @@ namespace trireme {
 struct ForeignTokenizerOptions {
   std::optional<PreTokenizer> pre_tokenizer;  // for .tiktoken and vocab.json
   std::string end_of_text;                    // text of a special token; "": the usual ones
+  std::string begin_of_text;                  // text of a special token; "": unknown
 };
 
 // Reads a tokenizer.json of Hugging Face. Infeasible if it would encode differently here.
 Result<BpeTokenizer> parse_hugging_face_tokenizer(std::string_view json,
                                                   const ForeignTokenizerOptions& options = {});
-// Reads vocab.json and merges.txt (GPT-2: encoder.json and vocab.bpe).
+// Reads our own tokenizer.json, which ignores the options, or the one of Hugging Face.
+Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view json,
+                                                   const ForeignTokenizerOptions& options);
+// Reads vocab.json and merges.txt (GPT-2: encoder.json and vocab.bpe). If no token is special,
+// options.end_of_text or else <|endoftext|> becomes special, and is added after the last token if
+// it is missing.
 Result<BpeTokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view merges,
                                             const ForeignTokenizerOptions& options = {});
 // Reads lines of base64 and rank. The files of GPT-2 and Llama 3 are recognised by their number of

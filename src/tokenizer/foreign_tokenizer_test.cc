@@ -193,6 +193,65 @@ TEST(SpecialTokens, StandForTheirCharactersWhereThatIsAskedFor) {
   }
 }
 
+// Finds the tokens of `added` in a text from left to right, the longest at each place. Encodes the
+// text between them with `plain`.
+std::vector<int32_t> tokens_around(const Tokenizer& plain, std::string_view text,
+                                   const std::map<std::string, int32_t>& added) {
+  std::vector<int32_t> tokens;
+  std::string between;
+  const auto flush = [&] {
+    const auto part = plain.encode(between).value();
+    tokens.insert(tokens.end(), part.begin(), part.end());
+    between.clear();
+  };
+  while (!text.empty()) {
+    size_t longest = 0;
+    for (const auto& [content, token] : added) {
+      if (text.starts_with(content)) longest = std::max(longest, content.size());
+    }
+    if (longest == 0) {
+      between += text[0];
+      text.remove_prefix(1);
+      continue;
+    }
+    flush();
+    tokens.push_back(added.at(std::string(text.substr(0, longest))));
+    text.remove_prefix(longest);
+  }
+  flush();
+  return tokens;
+}
+
+TEST(AddedTokens, ThatAreNotSpecialStandForTheirCharactersInEveryText) {
+  json object = hugging_face(shuffled());
+  const auto plain = parse_hugging_face_tokenizer(object.dump()).value();
+  std::map<std::string, int32_t> added;
+  auto number = static_cast<int32_t>(plain.vocab_size());
+  for (const char* content : {"  ", "   ", "       ", "an the", " b", "\n  a"}) {
+    object["added_tokens"].push_back(
+        {{"id", number}, {"content", content}, {"special", false}, {"normalized", true}});
+    added[content] = number++;
+  }
+  const auto parsed = parse_hugging_face_tokenizer(object.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  const BpeTokenizer& tokenizer = *parsed;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const std::string text = random_text(seed, 60);
+    const std::vector<int32_t> tokens = tokenizer.encode(text).value();
+    ASSERT_EQ(tokens, tokens_around(plain, text, added)) << text;
+    ASSERT_EQ(tokenizer.decode(tokens), text);
+    const std::string_view begin = std::string_view(text).substr(0, text.size() / 2);
+    const size_t split = tokenizer.last_split(begin);
+    std::vector<int32_t> parts = tokenizer.encode(text.substr(0, split)).value();
+    const auto rest = tokenizer.encode(text.substr(split)).value();
+    parts.insert(parts.end(), rest.begin(), rest.end());
+    ASSERT_EQ(parts, tokens) << "cut at " << split << ": " << text;
+  }
+  object["added_tokens"].back()["lstrip"] = true;
+  EXPECT_NE(parse_hugging_face_tokenizer(object.dump()).error().message.find("lstrip"),
+            std::string::npos);
+}
+
 std::string base64(std::string_view bytes) {
   const std::string kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
@@ -280,6 +339,59 @@ TEST_F(TokenizerFiles, ForeignOnesComeBackWithTheSameTokens) {
   const auto chars = CharTokenizer::make({'a', 'b'});
   EXPECT_EQ(write_hugging_face_tokenizer(*chars, 128, folder_.string()).error().kind,
             ErrorKind::Infeasible);
+}
+
+TEST_F(TokenizerFiles, FlagsOfAddedTokensAndWhatStandsAroundATextSurvive) {
+  json object = hugging_face(shuffled());
+  object["added_tokens"][0] = {{"id", 0}, {"content", "<s>"}, {"special", true}};
+  object["added_tokens"].push_back(
+      {{"id", 401}, {"content", "   "}, {"special", false}, {"normalized", true}});
+  object["added_tokens"].push_back(
+      {{"id", 402}, {"content", "<think>"}, {"special", false}, {"normalized", false}});
+  object["post_processor"] = {{"type", "TemplateProcessing"}, {"single", {{{"SpecialToken", 0}}}}};
+  ASSERT_TRUE(write_file_atomically(path("tokenizer.json"), object.dump()).ok());
+  ASSERT_TRUE(write_file_atomically(path("tokenizer_config.json"),
+                                    R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>"})")
+                  .ok());
+  const auto imported = load_tokenizer(path(""));
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  const auto own = parse_tokenizer((*imported)->to_json());
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  EXPECT_EQ((*own)->to_json(), (*imported)->to_json());
+  const std::string out = path("out");
+  std::filesystem::create_directories(out);
+  ASSERT_TRUE(write_hugging_face_tokenizer(**own, 128, out).ok());
+  const json exported = json::parse(read_text_file(out + "/tokenizer.json").value());
+  EXPECT_EQ(exported["post_processor"], object["post_processor"]);
+  ASSERT_EQ(exported["added_tokens"].size(), 4u);
+  for (size_t k = 0; k < 4; ++k) {
+    const json& token = exported["added_tokens"][k];
+    EXPECT_EQ(token["content"], object["added_tokens"][k]["content"]);
+    EXPECT_EQ(token["special"], k < 2) << token;
+    EXPECT_EQ(token["normalized"], k == 2) << token;
+  }
+  const json config = json::parse(read_text_file(out + "/tokenizer_config.json").value());
+  EXPECT_EQ(config["bos_token"], "<s>");
+  EXPECT_EQ(config["eos_token"], "</s>");
+  EXPECT_FALSE(std::filesystem::exists(out + "/vocab.json"));
+  EXPECT_EQ((*load_tokenizer(out))->to_json(), (*imported)->to_json());
+}
+
+TEST_F(TokenizerFiles, AVocabularyWithoutASpecialTokenGetsOne) {
+  const Shuffled parts = shuffled();
+  json vocab = json::object();
+  for (const auto& [spelling, number] : parts.vocab.items()) vocab[spelling] = int(number) - 2;
+  std::string merges;
+  for (const std::string& line : parts.merge_lines) merges += line + "\n";
+  ASSERT_TRUE(write_file_atomically(path("vocab.json"), vocab.dump()).ok());
+  ASSERT_TRUE(write_file_atomically(path("merges.txt"), merges).ok());
+  const auto tokenizer = load_tokenizer(path(""));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->end_of_text(), int32_t(vocab.size()));
+  EXPECT_EQ((*tokenizer)->piece((*tokenizer)->end_of_text()), kEndOfText);
+  ASSERT_TRUE(
+      write_file_atomically(path("tokenizer_config.json"), R"({"eos_token": "</s>"})").ok());
+  EXPECT_EQ((*load_tokenizer(path("")))->piece(int32_t(vocab.size())), "</s>");
 }
 
 TEST_F(TokenizerFiles, ASentencePieceModelIsRefusedByName) {

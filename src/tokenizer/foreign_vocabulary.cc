@@ -26,7 +26,7 @@ Status VocabularyBuilder::add(const std::string& spelling, int64_t number) {
   return Done{};
 }
 
-Status VocabularyBuilder::add_special(const std::string& text, int64_t number) {
+Status VocabularyBuilder::add_unspelled(const std::string& text, int64_t number) {
   if (const auto found = spellings_.find(number); found == spellings_.end()) {
     TRIREME_TRY_DONE(add(text, number));
   } else if (found->second != text) {
@@ -34,8 +34,20 @@ Status VocabularyBuilder::add_special(const std::string& text, int64_t number) {
         fmt::format("token {} is \"{}\" in the vocabulary and \"{}\" among the added tokens",
                     number, found->second, text));
   }
-  if (!special_.emplace(number, text).second)
+  if (special_.count(number) > 0 || added_.count(number) > 0)
     return damaged(fmt::format("token {} is added twice", number));
+  return Done{};
+}
+
+Status VocabularyBuilder::add_special(const std::string& text, int64_t number) {
+  TRIREME_TRY_DONE(add_unspelled(text, number));
+  special_.emplace(number, text);
+  return Done{};
+}
+
+Status VocabularyBuilder::add_added(const std::string& text, int64_t number, bool is_first) {
+  TRIREME_TRY_DONE(add_unspelled(text, number));
+  added_.emplace(number, AddedToken{static_cast<int32_t>(number), is_first});
   return Done{};
 }
 
@@ -72,14 +84,29 @@ void VocabularyBuilder::make_unmade_special() {
 
 Result<BpeTokenizer> VocabularyBuilder::finish(const ForeignTokenizerOptions& options,
                                                PreTokenizer pre_tokenizer, bool whole_words) {
-  BpeVocabulary vocabulary{
-      .merges = std::move(merges_), .whole_words = whole_words, .pre_tokenizer = pre_tokenizer};
+  if (special_.empty() && !spellings_.empty()) {
+    const std::string text =
+        options.end_of_text.empty() ? std::string(kEndOfText) : options.end_of_text;
+    const auto known = numbers_.find(text);
+    TRIREME_TRY_DONE(add_special(
+        text, known == numbers_.end() ? spellings_.rbegin()->first + 1 : known->second));
+  }
+  BpeVocabulary vocabulary{.merges = std::move(merges_),
+                           .whole_words = whole_words,
+                           .pre_tokenizer = pre_tokenizer,
+                           .post_processor = std::move(post_processor_)};
   for (const auto& [number, spelling] : spellings_) {
     if (number != static_cast<int64_t>(vocabulary.tokens.size())) {
       return damaged(fmt::format("no token has the number {}", vocabulary.tokens.size()));
     }
     if (special_.count(number) > 0) {
       vocabulary.special.push_back(static_cast<int32_t>(number));
+      if (spelling == options.begin_of_text) vocabulary.begin_of_text = int32_t(number);
+      vocabulary.tokens.push_back(spelling);
+      continue;
+    }
+    if (const auto added = added_.find(number); added != added_.end()) {
+      vocabulary.added.push_back(added->second);
       vocabulary.tokens.push_back(spelling);
       continue;
     }

@@ -23,6 +23,8 @@ class VocabularyBuilder {
   // An error if the number already has another text.
   Status add(const std::string& spelling, int64_t number);
   Status add_special(const std::string& text, int64_t number);
+  // Adds an added token; see AddedToken for is_first.
+  Status add_added(const std::string& text, int64_t number, bool is_first);
   // `left` and `right` are spellings of added tokens.
   Status add_merge(std::string_view left, std::string_view right);
   // Such as "a b", because spellings contain no space.
@@ -30,14 +32,24 @@ class VocabularyBuilder {
   // Makes every token special that is neither a byte nor the result of a merge.
   void make_unmade_special();
 
-  // An error if a number from 0 on is missing.
+  // Keeps a post-processor of Hugging Face, which is a JSON object, for exports.
+  void keep_post_processor(std::string json) { post_processor_ = std::move(json); }
+
+  // Makes the tokenizer. If no token is special, options.end_of_text or else <|endoftext|> becomes
+  // special, and is added after the last token if it is missing. A Damaged error if a number
+  // between 0 and the largest one has no token.
   Result<BpeTokenizer> finish(const ForeignTokenizerOptions& options, PreTokenizer pre_tokenizer,
                               bool whole_words);
 
  private:
   std::map<int64_t, std::string> spellings_;
   std::map<std::string, int64_t, std::less<>> numbers_;
+  // Adds a token with a text of its own. The vocabulary may already have it.
+  Status add_unspelled(const std::string& text, int64_t number);
+  // [number] the text of a special token, and the properties of an added token.
   std::map<int64_t, std::string> special_;
+  std::map<int64_t, AddedToken> added_;
+  std::string post_processor_;
   std::vector<BpeMerge> merges_;
 };
 

@@ -140,6 +140,24 @@ void read_merges(const json& merges, VocabularyBuilder& builder) {
   }
 }
 
+// Adds a token of added_tokens, which is special unless it says "special": false. Refuses the flags
+// of other added tokens that would change where they are found.
+void read_added_token(const json& token, VocabularyBuilder& builder) {
+  const std::string content = word(token, "content");
+  if (content.empty()) fail("added_tokens: a token without content");
+  const int64_t number = number_of(member_or_null(token, "id"), "added_tokens");
+  if (flag(token, "special", true)) {
+    must(builder.add_special(content, number));
+    return;
+  }
+  for (const char* key : {"single_word", "lstrip", "rstrip"}) {
+    if (flag(token, key, false)) {
+      unsupported(fmt::format("added_tokens: {} of \"{}\" is not supported", key, content));
+    }
+  }
+  must(builder.add_added(content, number, !flag(token, "normalized", true)));
+}
+
 BpeTokenizer read_tokenizer(const json& object, const ForeignTokenizerOptions& options) {
   const json& model = member_or_null(object, "model");
   check_model(object, model);
@@ -148,12 +166,10 @@ BpeTokenizer read_tokenizer(const json& object, const ForeignTokenizerOptions& o
   read_vocab(member_or_null(model, "vocab"), builder);
   const json& added = member_or_null(object, "added_tokens");
   if (!added.is_null() && !added.is_array()) fail("added_tokens is not a list");
-  for (const json& token : added) {
-    const std::string content = word(token, "content");
-    if (content.empty()) fail("added_tokens: a token without content");
-    must(builder.add_special(content, number_of(member_or_null(token, "id"), "added_tokens")));
-  }
+  for (const json& token : added) read_added_token(token, builder);
   read_merges(member_or_null(model, "merges"), builder);
+  const json& post_processor = member_or_null(object, "post_processor");
+  if (post_processor.is_object()) builder.keep_post_processor(post_processor.dump());
   auto tokenizer = builder.finish(options, pre_tokenizer, flag(model, "ignore_merges", false));
   if (!tokenizer.ok()) throw ReadError{tokenizer.error()};
   return std::move(*tokenizer);

@@ -1,42 +1,22 @@
 #include "tokenizer/special_tokens.h"
 
-#include <algorithm>
-
 namespace trireme {
 
 SpecialTokenEncoder::SpecialTokenEncoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
   for (const int32_t token : tokenizer.special_tokens()) {
-    const std::string text(tokenizer.piece(token));
-    special_[static_cast<uint8_t>(text[0])].push_back({text, token});
+    special_.add(tokenizer.piece(token), token);
   }
-  for (std::vector<Special>& list : special_) {
-    std::stable_sort(list.begin(), list.end(), [](const Special& a, const Special& b) {
-      return a.text.size() > b.text.size();
-    });
+  // These are searched for together with special tokens; the longest match counts.
+  for (const AddedToken added : tokenizer.added_tokens()) {
+    if (added.is_first) special_.add(tokenizer.piece(added.token), added.token);
   }
-}
-
-const SpecialTokenEncoder::Special* SpecialTokenEncoder::find_at(std::string_view text) const {
-  for (const Special& special : special_[static_cast<uint8_t>(text[0])]) {
-    if (text.starts_with(special.text)) return &special;
-  }
-  return nullptr;
 }
 
 Status SpecialTokenEncoder::append_tokens(std::string_view text, WordCache& cache,
                                           std::vector<int32_t>& tokens) const {
-  size_t begin = 0;
-  for (size_t place = 0; place < text.size();) {
-    const Special* special = find_at(text.substr(place));
-    if (special == nullptr) {
-      ++place;
-      continue;
-    }
-    TRIREME_TRY_DONE(tokenizer_.append_tokens(text.substr(begin, place - begin), cache, tokens));
-    tokens.push_back(special->token);
-    begin = place += special->text.size();
-  }
-  return tokenizer_.append_tokens(text.substr(begin), cache, tokens);
+  return special_.split(text, tokens, [&](std::string_view part) {
+    return tokenizer_.append_tokens(part, cache, tokens);
+  });
 }
 
 }  // namespace trireme

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "tokenizer/text_matches.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {
@@ -20,15 +20,8 @@ class SpecialTokenEncoder {
   Status append_tokens(std::string_view text, WordCache& cache, std::vector<int32_t>& tokens) const;
 
  private:
-  struct Special {
-    std::string text;
-    int32_t token = 0;
-  };
-  // Special token at the start of `text`; null: none.
-  const Special* find_at(std::string_view text) const;
-
   const Tokenizer& tokenizer_;
-  std::vector<Special> special_[256];  // [first byte], the longest first
+  TextMatches special_;
 };
 
 }  // namespace trireme

@@ -17,13 +17,11 @@ std::vector<std::string> merges_of_ranks(const SpelledTokenizer& spelled,
                                          const BpeTokenizer& tokenizer) {
   std::map<std::string, int32_t, std::less<>> numbers;
   for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-    if (!std::binary_search(spelled.special.begin(), spelled.special.end(), token)) {
-      numbers.emplace(tokenizer.piece(token), token);
-    }
+    if (!tokenizer.is_special_or_added(token)) numbers.emplace(tokenizer.piece(token), token);
   }
   std::vector<std::string> merges;
   for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-    if (std::binary_search(spelled.special.begin(), spelled.special.end(), token)) continue;
+    if (tokenizer.is_special_or_added(token)) continue;
     const std::string_view bytes = tokenizer.piece(token);
     std::vector<std::pair<int32_t, int32_t>> cuts;
     for (size_t cut = 1; cut < bytes.size(); ++cut) {
@@ -52,15 +50,20 @@ Result<SpelledTokenizer> spell(const Tokenizer& tokenizer) {
                     tokenizer.kind())};
   }
   spelled.special = tokenizer.special_tokens();
+  spelled.added = tokenizer.added_tokens();
+  // In our own tokenizers, as in GPT-2, one token both ends and begins a text.
+  if (bpe == nullptr || bpe->is_gpt2()) spelled.begin_of_text = spelled.end_of_text;
   if (bpe != nullptr) {
+    if (bpe->begin_of_text()) spelled.begin_of_text = bpe->begin_of_text();
+    spelled.post_processor = bpe->post_processor();
     spelled.whole_words = bpe->whole_words();
     spelled.pre_tokenizer = bpe->pre_tokenizer();
   }
   for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-    const bool is_special =
-        std::binary_search(spelled.special.begin(), spelled.special.end(), token);
-    spelled.tokens.push_back(is_special ? std::string(tokenizer.piece(token))
-                                        : spell_bytes(tokenizer.piece(token)));
+    const bool is_spelled =
+        bpe == nullptr ? token != spelled.end_of_text : !bpe->is_special_or_added(token);
+    spelled.tokens.push_back(is_spelled ? spell_bytes(tokenizer.piece(token))
+                                        : std::string(tokenizer.piece(token)));
   }
   if (bpe == nullptr) return spelled;
   if (bpe->merges_by_rank()) {
@@ -85,13 +88,25 @@ Result<BpeTokenizer> tokenizer_of(const SpelledTokenizer& spelled) {
                    fmt::format("special token {} is not below {}", token, size)};
     TRIREME_TRY_DONE(builder.add_special(spelled.tokens[static_cast<size_t>(token)], token));
   }
+  for (const AddedToken added : spelled.added) {
+    if (added.token < 0 || added.token >= size)
+      return Error{ErrorKind::Damaged,
+                   fmt::format("added token {} is not below {}", added.token, size)};
+    TRIREME_TRY_DONE(builder.add_added(spelled.tokens[static_cast<size_t>(added.token)],
+                                       added.token, added.is_first));
+  }
+  builder.keep_post_processor(spelled.post_processor);
   for (const std::string& merge : spelled.merges) TRIREME_TRY_DONE(builder.add_merge_line(merge));
   if (spelled.end_of_text < 0 || spelled.end_of_text >= size) {
     return Error{ErrorKind::Damaged, fmt::format("the end of text, token {}, is not below {}",
                                                  spelled.end_of_text, size)};
   }
-  return builder.finish({.end_of_text = spelled.tokens[static_cast<size_t>(spelled.end_of_text)]},
-                        spelled.pre_tokenizer, spelled.whole_words);
+  ForeignTokenizerOptions options{.end_of_text =
+                                      spelled.tokens[static_cast<size_t>(spelled.end_of_text)]};
+  if (spelled.begin_of_text) {
+    options.begin_of_text = spelled.tokens[static_cast<size_t>(*spelled.begin_of_text)];
+  }
+  return builder.finish(options, spelled.pre_tokenizer, spelled.whole_words);
 }
 
 }  // namespace trireme

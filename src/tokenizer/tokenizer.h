@@ -15,6 +15,14 @@ namespace trireme {
 // The special token after every document, in our own tokenizers. Text is never encoded to it.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
+// A token whose text becomes this token wherever it occurs, such as a run of spaces. Added tokens
+// are searched for before the text is split into words.
+struct AddedToken {
+  int32_t token = 0;
+  bool is_first = false;  // searched for before the other added tokens, together with special ones
+  friend bool operator==(AddedToken, AddedToken) = default;
+};
+
 // Converts text to tokens and back. It is immutable, and several threads may use it at once.
 class Tokenizer {
  public:
@@ -27,6 +35,9 @@ class Tokenizer {
 
   // Ascending. Text is encoded to them only on request (special_tokens.h).
   virtual std::vector<int32_t> special_tokens() const { return {end_of_text()}; }
+
+  // Ascending. None of them is a special token.
+  virtual std::vector<AddedToken> added_tokens() const { return {}; }
 
   // Appends the tokens of a text. Each thread has its own cache of words. Only a char tokenizer can
   // refuse a text: if it has a character that was not in the training text.

@@ -78,11 +78,16 @@ std::string print_tokenizer_json(const Tokenizer& tokenizer, std::string_view fi
 }
 
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view text) {
+  return parse_tokenizer(text, {});
+}
+
+Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view text,
+                                                   const ForeignTokenizerOptions& options) {
   if (text.empty()) return damaged("the file is empty");
   TRIREME_TRY(object, parse_bounded_json(text));
   if (object.is_object() && object.contains("model") && !object.contains("format")) {
     object = nullptr;  // frees this tree, because two trees of a text would use twice the memory
-    TRIREME_TRY(foreign, parse_hugging_face_tokenizer(text));
+    TRIREME_TRY(foreign, parse_hugging_face_tokenizer(text, options));
     return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(foreign)));
   }
   const bool is_ours =

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "comm/gather_text.h"
 #include "train/stall.h"
 
 namespace trireme {
@@ -39,7 +40,17 @@ Status CheckpointSaver::save(const TrainPosition& position) {
   RunSave save(engine_, *ranks_, request_(position), SaveMode::Wait);
   save.begin();
   save.finish();
-  return conclude(save, seconds(monotonic_ns() - begin_ns), std::nullopt);
+  const double waited_s = seconds(monotonic_ns() - begin_ns);
+  counts_.waited_s += waited_s;
+  return conclude(save, waited_s, std::nullopt);
+}
+
+double CheckpointSaver::standing_s() const {
+  return counts_.stall_s + counts_.waited_s + (save_ == nullptr ? 0.0 : seconds(stall_ns_));
+}
+
+std::vector<std::string> CheckpointSaver::gather(const std::string& text) {
+  return gather_text(*ranks_, text);
 }
 
 Status CheckpointSaver::conclude(const RunSave& save, double time_s,
@@ -105,6 +116,7 @@ void CheckpointSaver::end_if_over() {
   if (saved.ok()) return;
   last_ = saved.error();
   ++counts_.failed;
+  last_failed_step_ = save->step();
   tell(
       fmt::format("step {} has no checkpoint: {}; earlier checkpoints are intact, training "
                   "continues, and the next save tries again",

@@ -17,6 +17,7 @@ struct SaveCounts {
   int64_t failed = 0;           // saves beside training that failed
   int64_t late = 0;             // saves that were due while the one before was still being written
   double stall_s = 0.0;         // how long training stood still for saves beside it
+  double waited_s = 0.0;        // and for saves for which it waits
   int64_t in_memory = 0;        // checkpoints that a MemorySaver has committed
   double memory_stall_s = 0.0;  // how long training stood still for them
   int64_t memory_sent_bytes = 0;  // what this rank has sent for their parity
@@ -46,6 +47,12 @@ class CheckpointSaver {
   Status finish();
 
   const SaveCounts& counts() const { return counts_; }
+  // The step of the last save that failed, or -1.
+  int64_t last_failed_step() const { return last_failed_step_; }
+  // How long training stood still for all saves so far, also for the one that is under way.
+  double standing_s() const;
+  // Gathers a text of every rank on all ranks, beside the groups whose traffic is predicted.
+  std::vector<std::string> gather(const std::string& text);
 
  private:
   void tell(const std::string& message) const;
@@ -61,6 +68,7 @@ class CheckpointSaver {
   int64_t begin_ns_ = 0;
   int64_t stall_ns_ = 0;  // how long training stood still for save_
   Status last_ = Done{};  // the result of the last save
+  int64_t last_failed_step_ = -1;
   SaveCounts counts_;
 };
 

@@ -91,11 +91,14 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
                            memory_.at(regions.grad_slots[0])};
     if (regions.optimizer >= 0) memory.optimizer = memory_.at(regions.optimizer);
     if (regions.copies >= 0) memory.copies = memory_.at(regions.copies);
+    const int newton_schulz = rank_.memory.newton_schulz;
+    if (newton_schulz >= 0) memory.newton_schulz = memory_.at(newton_schulz);
     for (size_t piece = 0; piece < chunk.pieces.size(); ++piece) {
       memory.staged.push_back(offload_.staged(int(c), int(piece)));
     }
     optimizer_.add(chunk, memory);
   }
+  optimizer_.reserve(groups_.tp());
   for (const ChunkTables& chunk : rank_.chunks) {
     reserve_moves(groups_.tp(), plan.model, chunk.stage, rank_.shape);
   }
@@ -167,10 +170,11 @@ void Engine::bind_owned() {
       // The rank that counts it in the norm also writes it.
       tensors.in_checkpoint = owned.norm_word >= 0;
       const auto grad = [&](int64_t begin) {
-        return memory_.elements(regions.grad_slots[0], chunk.grad_dtype(), begin, owned.count);
+        return memory_.elements(regions.grad_slots[0], chunk.grad_dtype, begin, owned.count);
       };
-      tensors.grad_N = grad(owned.grad_begin);
+      if (owned.has_grad()) tensors.grad_N = grad(owned.grad_begin);
       owned_.push_back(tensors);
+      if (!owned.has_grad()) continue;
       of_tensors.push_back({tensors.layout->grad_addends, grad(owned.grad_begin)});
       of_contexts.push_back({tensors.layout->cp_addends, grad(owned.grad_begin)});
       if (owned.second_use_begin >= 0) {
@@ -200,7 +204,9 @@ void Engine::init_params(uint64_t seed) {
       const Shape count{std::min(owned.count - done, kInitElements)};
       const TensorRef piece_N{piece.data(), DType::F32, count};
       init_param(ctx_, *owned.spec, owned.layout, owned.first + done, piece_N, seed);
-      const TensorRef part_N{owned.master_N.as<bf16>() + done, DType::BF16, count};
+      const DType dtype = owned.master_N.dtype;
+      const TensorRef part_N{static_cast<char*>(owned.master_N.data) + done * size_of(dtype), dtype,
+                             count};
       ctx_.kernels.convert(stream_, {piece_N, part_N});
     }
   }
@@ -221,12 +227,21 @@ StepResult Engine::step(uint64_t first_sample, double lr, bool stop,
 }
 
 GradNorm Engine::measure_gradient(uint64_t first_sample, int64_t microbatch) {
+  const StepResult result = compute_gradient(first_sample, microbatch);
+  return {result.update.grad_norm, result.valid_tokens};
+}
+
+StepResult Engine::compute_gradient(uint64_t first_sample) {
+  return compute_gradient(first_sample, std::nullopt);
+}
+
+StepResult Engine::compute_gradient(uint64_t first_sample, std::optional<int64_t> microbatch) {
   ctx_.loss_scale = static_cast<float>(loss_scale_.value());
   const bool timed = times_ops_;
   time_ops(false);
   const StepResult result = executor_->measure_gradient(ctx_, first_sample, microbatch);
   time_ops(timed);
-  return {result.update.grad_norm, result.valid_tokens};
+  return result;
 }
 
 // Each pipeline evaluates every dp-th micro-batch. All pipelines run the same number of
@@ -236,24 +251,32 @@ EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
   const int64_t micro = plan_.shape.micro_sequences;
   const int64_t num_batches = (num_sequences + micro - 1) / micro;
   const int64_t cp = plan_.mesh.cp;
-  std::vector<int64_t> words(size_t(2 * num_batches * cp), 0);
+  std::vector<int64_t> words(size_t(3 * num_batches * cp), 0);
   for (int64_t round = 0; round * plan_.mesh.dp < num_batches; ++round) {
     const int64_t batch = round * plan_.mesh.dp + rank_.coords.dp;
     const int64_t first = batch * micro;
     const Executor::EvalLoss loss = executor_->evaluate(
         ctx_, source, uint64_t(first), std::clamp<int64_t>(num_sequences - first, 0, micro));
     if (batch >= num_batches || rank_.coords.tp != 0) continue;
-    const int64_t word = 2 * (batch * cp + rank_.coords.cp);
+    const int64_t word = 3 * (batch * cp + rank_.coords.cp);
     words[size_t(word)] = std::bit_cast<int64_t>(loss.loss_sum);
     words[size_t(word + 1)] = loss.valid_tokens;
+    words[size_t(word + 2)] = loss.num_hits;
   }
   world_.group().all_reduce({words.data(), DType::I64, Shape{int64_t(words.size())}});
   EvalResult result;
-  for (size_t word = 0; word < words.size(); word += 2) {
+  for (size_t word = 0; word < words.size(); word += 3) {
     result.loss_sum += std::bit_cast<double>(words[word]);
     result.valid_tokens += words[word + 1];
+    result.num_hits += words[word + 2];
   }
   return result;
+}
+
+std::optional<Frame> Engine::stored_params(int chunk) const {
+  const ChunkTables& tables = rank_.chunks[size_t(chunk)];
+  if (tables.gathers_params()) return std::nullopt;
+  return Frame(tables.tables.params, params(chunk));
 }
 
 std::optional<Frame> Engine::whole_params() const {
@@ -300,7 +323,8 @@ std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
       traffic += mirror_->traffic();
     }
   }
-  by_axis.emplace_back("file", Traffic{.sent_bytes = offload_.moved_bytes()});
+  by_axis.emplace_back(
+      "file", Traffic{.sent_bytes = offload_.moved_bytes(), .waited_ns = offload_.waited_ns()});
   return by_axis;
 }
 

@@ -19,6 +19,7 @@ namespace trireme {
 struct EvalResult {
   double loss_sum = 0.0;
   int64_t valid_tokens = 0;
+  int64_t num_hits = 0;  // valid tokens whose target has the largest logit (top-1)
   double mean() const { return valid_tokens > 0 ? loss_sum / double(valid_tokens) : 0.0; }
 };
 
@@ -31,7 +32,7 @@ struct OwnedTensors {
   int64_t count = 0;
   TensorRef master_N, exp_avg_N, exp_avg_sq_N;
   TensorRef param_N;           // absent if the parameter is its own master
-  TensorRef grad_N;            // may be read only inside Engine::read_grads
+  TensorRef grad_N;            // absent if never computed; read only inside Engine::read_grads
   bool in_checkpoint = false;  // true on the one rank that writes it to checkpoints
 };
 
@@ -60,6 +61,14 @@ class Engine {
   // Costs a step, and changes no parameter and no state of training. The step itself comes next, or
   // anything else. On all ranks.
   GradNorm measure_gradient(uint64_t first_sample, int64_t microbatch);
+  // The losses and the gradient of the step that begins with `first_sample`, with the bits that the
+  // step will have. Costs a step; nothing is updated. read_grads may read the gradient. On all
+  // ranks.
+  StepResult compute_gradient(uint64_t first_sample);
+  // See DataParallel::hash_addends.
+  void hash_addends(std::vector<uint64_t>* hashes) { data_parallel_->hash_addends(hashes); }
+  // See Executor::settle.
+  void settle() { executor_->settle(); }
   // Returns on all ranks the mean loss over the first num_sequences samples of `source`, without
   // dropout.
   EvalResult evaluate(const TokenSource& source, int64_t num_sequences);
@@ -70,6 +79,8 @@ class Engine {
   std::vector<OpSeconds> op_seconds() const;
 
   const std::vector<OwnedTensors>& owned() const { return owned_; }
+  // The parameters of a chunk as layers read them, if all are stored from step to step.
+  std::optional<Frame> stored_params(int chunk) const;
   // The parameters of the whole model in the compute dtype, if this rank holds them all.
   std::optional<Frame> whole_params() const;
   // Gradients of a chunk in the last step (slot 0), as sums over tokens.
@@ -107,6 +118,7 @@ class Engine {
  private:
   std::span<std::byte> bytes_of(int region) const;  // of the memory plan; -1: empty
   void bind_owned();
+  StepResult compute_gradient(uint64_t first_sample, std::optional<int64_t> microbatch);
   void* params(int chunk) const;  // as stored: in memory or in a mapped file
 
   const RunPlan& plan_;

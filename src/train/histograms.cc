@@ -150,6 +150,7 @@ HistogramReport gather_histograms(Engine& engine, int64_t valid_tokens) {
     for (const OwnedTensors& owned : engine.owned()) {
       if (!owned.in_checkpoint) continue;  // only the rank that writes it counts it
       add_tensor(weights[owned.spec->name], owned.master_N, 1.0);
+      if (!owned.grad_N) continue;  // it is never computed
       add_tensor(grads[owned.spec->name], owned.grad_N,
                  1.0 / double(std::max<int64_t>(1, valid_tokens)) / engine.loss_scale_of_grads());
     }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/guest_parts.h"
 #include "base/hash.h"
 #include "comm/gather_text.h"
 #include "train/run_state.h"
@@ -19,14 +20,9 @@ MemorySaver::MemorySaver(Engine& engine, const MemoryTier& tier,
       request_(std::move(request)),
       tell_(std::move(tell)) {
   take_places(tier);
-  engine_.call_before_update(this, [this] {
-    if (save_ == nullptr) return;
-    const Stall stall(stall_ns_);
-    save_->wait_for_copy();
-  });
 }
 
-MemorySaver::~MemorySaver() { engine_.call_before_update(this, {}); }
+MemorySaver::~MemorySaver() = default;
 
 void MemorySaver::fail(const std::string& why) {
   has_failed_ = true;
@@ -39,9 +35,13 @@ void MemorySaver::fail(const std::string& why) {
 // Decides which hosts protect each other.
 void MemorySaver::take_places(const MemoryTier& tier) {
   places_ = gather_hosts(*ranks_, tier.place);
+  memory_folder_ = tier.place.folder;
   int64_t job = int64_t(tier.job);
   ranks_->broadcast({&job, DType::I64, Shape{1}}, 0);
   if (!places_.has_all) return fail("a host has no folder in its memory");
+  // Ranks of a former epoch map their files no more, or are about to end.
+  if (ranks_->rank() == places_.keeper()) remove_memory_shards(memory_folder_);
+  shards_ = std::make_unique<MemoryShards>(memory_folder_, ranks_->rank(), tier.epoch);
   const int num_hosts = int(places_.hosts.size());
   const ParityCode code = parity_for(tier.parity, num_hosts);
   record_ = {.job = uint64_t(job),
@@ -65,6 +65,7 @@ void MemorySaver::start(const TrainPosition& position) {
   SaveRequest request = request_(position);
   record_.step = position.step;
   MemoryPart part{.keeper = places_.keeper(), .newest = newest_};
+  part.shards = shards_.get();
   part.record = [this](const std::string& index) {
     record_.index_checksum = hash64(index);
     return print_hosts_record(record_);
@@ -87,6 +88,8 @@ void MemorySaver::finish() {
   const std::unique_ptr<RunSave> save = std::move(save_);
   if (!save->result().ok()) return fail(save->result().error().message);
   newest_ = *save->result();
+  shards_->note_committed(newest_);
+  if (saved_ == 0 && ranks_->rank() == places_.keeper()) remove_guests(memory_folder_);
   ++saved_;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/memory_shards.h"
 #include "schema/parity_code.h"
 #include "train/checkpoint_saver.h"
 #include "train/host_places.h"
@@ -22,8 +23,9 @@ struct MemoryTier {
 
 // Keeps the newest checkpoint of a run in the memory of its hosts, from which the job resumes if it
 // loses ranks or hosts. All ranks call its functions in the same order, between two steps. A
-// checkpoint is written beside the next step, before its update, and committed after that step.
-// Every host keeps the shards of its ranks and, if there are several hosts, parity of the others.
+// checkpoint is copied at once while training waits. During the next step the hosts exchange parity
+// of it, and after that step it is committed. Every host keeps the shards of its ranks and, if
+// there are several hosts, parity of the others.
 class MemorySaver {
  public:
   // `tell` gets a sentence if saving fails; only that of the first rank is called.
@@ -41,7 +43,7 @@ class MemorySaver {
 
   int64_t saved() const { return saved_; }
   double stall_s() const { return static_cast<double>(stall_ns_) * 1e-9; }
-  // What this rank has sent for the parity of other hosts.
+  // Bytes that this rank has sent for the parity of other hosts.
   int64_t sent_bytes() const { return parity_ == nullptr ? 0 : parity_->sent_bytes(); }
 
  private:
@@ -53,7 +55,9 @@ class MemorySaver {
   CheckpointSaver::MakeRequest request_;
   std::function<void(const std::string&)> tell_;
   HostPlaces places_;
+  std::string memory_folder_;
   HostsRecord record_;                    // of the checkpoint that is written
+  std::unique_ptr<MemoryShards> shards_;  // of this rank
   std::unique_ptr<ParityWriter> parity_;  // absent: no host keeps parity
   std::unique_ptr<RunSave> save_;
   std::string newest_;  // the last checkpoint that was committed, on this host

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +33,56 @@ struct StepReport {
   // Means over layers and tokens, without their weights in the loss. Absent if the model is not
   // trained on them.
   std::optional<double> aux_loss, z_loss;
+  // Parts of step_s on this rank. Without them: how long training stood still for saves since the
+  // report before, in the step and between steps.
+  double compute_s = 0.0;
+  double exposed_comm_s = 0.0;
+  double bubble_s = 0.0;
+  double saving_s = 0.0;
+  double straggler_s = 0.0;     // of exposed_comm_s, waits for slower ranks of the same stage
+  std::optional<double> epoch;  // passes over the training data; absent: the data never end
+  int64_t peak_bytes = 0;       // largest use of planned memory so far, on this rank
+};
+// Means that a rank has measured over its steps since the report before, in seconds per step.
+struct RankTimes {
+  double compute_s = 0.0;
+  double exposed_comm_s = 0.0;
+  double bubble_s = 0.0;
+  int64_t peak_bytes = 0;  // largest use of planned memory so far
+};
+// Where the time of a run went since training began, in seconds, over all epochs of its job.
+struct GoodputReport {
+  int64_t step = 0;
+  double all_s = 0.0;
+  double compute_s = 0.0;
+  double exposed_comm_s = 0.0;
+  double bubble_s = 0.0;
+  double stragglers_s = 0.0;
+  double saving_s = 0.0;
+  double failures_s = 0.0;  // from failures to the next steps
+  double redone_s = 0.0;    // steps that were done again
+  double other_s = 0.0;     // evaluations, samples and reports
+  double predicted = 1.0;   // effective share by the measured costs and the rate of failures
+
+  // The share of the time that was not lost to saves and failures.
+  double effective() const {
+    return all_s > 0.0 ? 1.0 - (saving_s + failures_s + redone_s) / all_s : 1.0;
+  }
+};
+// The loss of a step was far above those before it, so the run has gone back.
+struct RollbackReport {
+  int64_t step = 0;
+  double loss = 0.0;
+  double z_score = 0.0;
+  int64_t resumed_step = 0;
+  int64_t first_sample = 0;  // of those that were left out
+  int64_t num_samples = 0;
+};
+// Training skips samples that are left out.
+struct SkipReport {
+  int64_t step = 0;  // the step that would have trained on them
+  int64_t first_sample = 0;
+  int64_t num_samples = 0;
 };
 struct EvalReport {
   int64_t step = 0;
@@ -39,6 +90,10 @@ struct EvalReport {
   // 0: unknown, because the data do not record the length of their text
   double bits_per_byte = 0.0;
   double seconds = 0.0;
+  std::optional<double> epoch;                                  // as in StepReport
+  double best_loss = std::numeric_limits<double>::quiet_NaN();  // lowest val_loss so far
+  int64_t best_step = -1;                                       // its step; -1: unknown
+  bool is_best() const { return best_step == step; }
 };
 struct SampleReport {
   int64_t step = 0;
@@ -77,6 +132,11 @@ class RunObserver {
   virtual void on_sample(const SampleReport&) {}
   virtual void on_checkpoint(const CheckpointReport&) {}
   virtual void on_histograms(const HistogramReport&) {}
+  virtual void on_goodput(const GoodputReport&) {}
+  // Called about once a second, and only if run.prometheus_ranks is set, with [rank] its times.
+  virtual void on_ranks(int64_t /*step*/, std::span<const RankTimes>) {}
+  virtual void on_rollback(const RollbackReport&) {}
+  virtual void on_skip(const SkipReport&) {}
   virtual void on_message(std::string_view) {}
 };
 

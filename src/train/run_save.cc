@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/remove_folder.h"
 #include "checkpoint/hosts_record.h"
 #include "checkpoint/snapshot.h"
 #include "comm/gather_text.h"
@@ -32,13 +33,15 @@ Result<std::vector<std::string>> agree_on(Group& ranks, const Result<std::string
   return texts;
 }
 
-// Removes what is beside these two folders.
+// Removes all other folders beside these two. Other ranks remove their shards from those folders at
+// the same time (MemoryShards).
 void keep_alone(const std::string& newest, const std::string& begun) {
   namespace fs = std::filesystem;
   std::error_code error, ignored;
   for (fs::directory_iterator it(fs::path(newest).parent_path(), error), end; !error && it != end;
        it.increment(error)) {
-    if (it->path() != newest && it->path() != begun) fs::remove_all(it->path(), ignored);
+    const bool is_older = it->is_directory(ignored) && it->path() != newest && it->path() != begun;
+    if (is_older) remove_folder(it->path().string());
   }
 }
 
@@ -50,10 +53,8 @@ RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mod
       request_(std::move(request)),
       mode_(mode),
       pieces_(checkpoint_pieces(engine)) {
-  if (mode_ == SaveMode::Wait) {
-    copy_ = CopyState::Done;  // training stands still, so the tensors do not change
-    engine.verify_offload();
-  }
+  if (mode_ != SaveMode::Beside) copy_ = CopyState::Done;  // training stands still meanwhile
+  if (mode_ == SaveMode::Wait) engine.verify_offload();
 }
 
 RunSave::~RunSave() {
@@ -69,7 +70,11 @@ SaveOptions RunSave::options(Progress& progress) const {
                       .progress = &progress,
                       .is_abandoned = &is_abandoned_,
                       .publish = request_.publish};
-  if (mode_ == SaveMode::Memory) options.max_shard_bytes = INT64_MAX;
+  if (mode_ == SaveMode::Memory) {
+    options.max_shard_bytes = INT64_MAX;
+    options.in_memory = request_.memory->shards;
+    options.team = &engine_.ctx().stream.team();
+  }
   return options;
 }
 
@@ -87,6 +92,7 @@ void RunSave::begin_in(const Result<std::string>& root) {
   const Result<std::vector<std::string>> folders = agree_on(ranks_, begun);
   if (!folders.ok()) return fail(folders.error());
   folder_ = (*folders)[size_t(keeper())];
+  if (mode_ == SaveMode::Memory) in_memory_ = copy_to_memory();
   enter(Phase::Write, [this](Progress& progress) { return write(progress); });
 }
 
@@ -150,26 +156,26 @@ bool RunSave::a_copy_failed() const {
   return num_failed > 0;
 }
 
-// The update may begin once the tensors are written. Then the hosts protect each other's shards.
-Result<std::string> RunSave::write_to_memory(Progress& progress) {
+// All threads that train take part in the copy. One thread that copies beside them would delay the
+// step longer.
+Result<IndexPart> RunSave::copy_to_memory() {
   const MemoryPart& memory = *request_.memory;
-  const auto write_own = [&]() -> Result<IndexPart> {
-    Reading reading(*this);
-    if (is_keeper() && !memory.newest.empty()) keep_alone(memory.newest, folder_);
-    TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
-    reading.set_done();
-    return part;
-  };
-  const Result<IndexPart> part = write_own();
+  if (is_keeper() && !memory.newest.empty()) keep_alone(memory.newest, folder_);
+  return write_shards(folder_, ranks_.rank(), pieces_, options(ranks_.progress()));
+}
+
+// Exchanges parity, by which the hosts protect each other's shards.
+Result<std::string> RunSave::protect_in_memory(Progress& progress) {
+  const MemoryPart& memory = *request_.memory;
   Status is_protected = Done{};
   if (memory.protect) is_protected = memory.protect(folder_, progress, is_abandoned_);
-  if (!part.ok()) return part.error();
+  if (!in_memory_.ok()) return in_memory_.error();
   if (!is_protected.ok()) return is_protected.error();
-  return print_index_part(*part);
+  return print_index_part(*in_memory_);
 }
 
 Result<std::string> RunSave::write(Progress& progress) {
-  if (mode_ == SaveMode::Memory) return write_to_memory(progress);
+  if (mode_ == SaveMode::Memory) return protect_in_memory(progress);
   copy();
   if (mode_ == SaveMode::Beside) yield_cores_to_training();
   TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));

@@ -22,6 +22,7 @@ struct MemoryPart {
       newest;  // in the folder, beside which all older ones are removed; "": none is removed
   // Returns the content of hosts.json for this index.
   std::function<std::string(const std::string& index)> record;
+  MemoryShards* shards = nullptr;  // of this rank
   // Every rank's job calls it once with the temporary folder, after its tensors are written or
   // could not be written. Absent: one host.
   std::function<Status(const std::string& folder, Progress& progress,
@@ -44,7 +45,7 @@ struct SaveRequest {
 enum class SaveMode {
   Wait,    // training stands still, and tensors are written from where they are
   Beside,  // they are copied beside the next step, and written while training continues
-  Memory,  // they are written beside the next step, before its update: for files in memory
+  Memory,  // training stands still while all threads of the rank copy them to files in memory
 };
 
 // One save by all ranks of a group, which call its functions in the same order. Each rank's job
@@ -92,7 +93,8 @@ class RunSave {
   SaveOptions options(Progress& progress) const;
   class Reading;
   Result<std::string> write(Progress& progress);
-  Result<std::string> write_to_memory(Progress& progress);
+  Result<IndexPart> copy_to_memory();
+  Result<std::string> protect_in_memory(Progress& progress);
   Result<std::string> commit(const std::vector<std::string>& parts, Progress& progress) const;
   void copy();
 
@@ -106,6 +108,7 @@ class RunSave {
   std::string failure_of_root_;
   Result<std::string> result_ = std::string();
   std::vector<TensorPiece> pieces_;
+  Result<IndexPart> in_memory_ = IndexPart{};  // result of the copy of SaveMode::Memory
   CopyState copy_ = CopyState::Pending;
   mutable std::mutex mutex_;  // of copy_, which the job changes
   std::condition_variable copied_;

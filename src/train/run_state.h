@@ -18,12 +18,18 @@ std::vector<TensorPiece> checkpoint_pieces(const Engine& engine);
 CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& position,
                                const std::string& data_identity);
 
-// What this rank reads of a checkpoint to restore the engine.
-std::vector<TensorRequest> restore_requests(const Engine& engine);
+// Whether a checkpoint has adapters (model.lora_rank).
+bool has_adapters(const Checkpoint& checkpoint);
 
-// Reads parameters and optimizer state into the engine and returns the position of the run. All
-// ranks call it.
+// What this rank reads of a checkpoint, with or without adapters, to restore the engine.
+std::vector<TensorRequest> restore_requests(const Engine& engine, bool has_adapters = true);
+
+// Reads parameters and optimizer state into the engine and returns the position of the run.
+// Adapters that the checkpoint lacks get their initial values. All ranks call it.
 Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan, Engine& engine);
+
+// Reads the parameters, but not the moments, into the engine for an evaluation. All ranks call it.
+Status restore_params(const Checkpoint& checkpoint, const RunPlan& plan, Engine& engine);
 
 // Reads only the parameters and converts them to the frame's dtype, for generation.
 Status load_params(const Checkpoint& checkpoint, const std::vector<ParamSpec>& params,

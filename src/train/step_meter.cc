@@ -58,20 +58,23 @@ void StepMeter::record(const Executor& executor, double step_s) {
   }
   before_ = now;
   times.compute = step_s - times.bubble - times.exposed_comm;
+  newest_ = times;
   steps_[num_recorded_++ % kKeptSteps] = times;
 }
 
-// Uses means over one set of steps, because they add up to the whole. Medians of each part would
-// not.
+// The parts are means over one set of steps, because these add up. Medians of each part would not.
 StepTimes StepMeter::typical_times() const {
   const size_t end = std::min(num_recorded_, kKeptSteps);
   std::vector<StepTimes> steps(steps_.begin() + (end > 4 ? 2 : 0), steps_.begin() + int64_t(end));
   std::sort(steps.begin(), steps.end(),
             [](const StepTimes& a, const StepTimes& b) { return a.step < b.step; });
   const size_t first = steps.size() / 4, last = steps.size() - first;
+  double sum_s = 0.0;
+  for (size_t i = first; i < last; ++i) sum_s += steps[i].step;
   StepTimes mean;
+  if (sum_s <= 0.0) return mean;
+  const double weight = steps[steps.size() / 2].step / sum_s;
   for (size_t i = first; i < last; ++i) {
-    const double weight = 1.0 / double(last - first);
     for (double StepTimes::*part : kScalarParts) mean.*part += weight * (steps[i].*part);
     for (size_t axis = 0; axis < kTrafficAxes.size(); ++axis) {
       mean.exposed[axis] += weight * steps[i].exposed[axis];

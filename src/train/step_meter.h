@@ -18,14 +18,19 @@ class StepMeter {
   // counted.
   void begin();
   void record(const Executor& executor, double step_s);
-  // Means over the middle half of the steps, sorted by duration. The first two steps are left out.
+  // Returns the times of the median step. Its parts are means over the middle half of the steps,
+  // sorted by duration. They are scaled so that they add up to the median. The first two steps are
+  // left out.
   StepTimes typical_times() const;
+  // Of the last step that was recorded.
+  const StepTimes& newest() const { return newest_; }
   // Mean bytes sent per step, in the order of the engine's axes.
   const std::vector<int64_t>& step_bytes() const { return step_bytes_; }
 
  private:
   const Engine& engine_;
   std::vector<StepTimes> steps_;  // a ring buffer of the newest steps
+  StepTimes newest_;
   size_t num_recorded_ = 0;
   std::vector<std::pair<std::string, Traffic>> before_;
   std::vector<int64_t> bytes_, step_bytes_;

@@ -8,6 +8,9 @@
 
 #include "train/expert_load.h"
 #include "train/histograms.h"
+#include "train/left_out_samples.h"
+#include "train/rank_agreement.h"
+#include "watch/progress_page.h"
 
 namespace trireme {
 namespace {
@@ -22,12 +25,20 @@ constexpr int64_t kMostSkipsInARow = 32;
 
 }  // namespace
 
+bool has_settled(const RunSection& run, const TrainPosition& position) {
+  return run.stop_patience > 0 && position.validations_since_best >= run.stop_patience;
+}
+
 Trainer::Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request,
                  const LrSchedule& schedule)
     : parts_(std::move(parts)),
       saver_(
           std::make_unique<CheckpointSaver>(parts_.engine, std::move(request), parts_.observers)),
-      schedule_(schedule) {
+      checks_(std::make_unique<CorruptionChecks>(parts_.engine, parts_.plan.config.run)),
+      schedule_(schedule),
+      best_saves_(parts_.plan.config.checkpoint, parts_.kept_best),
+      disk_saves_(parts_.plan.config.checkpoint.every, 0),
+      memory_saves_(parts_.plan.config.checkpoint.memory_every, 0) {
   if (parts_.memory_request && wants_memory_checkpoints(parts_.plan.config)) {
     const auto tell = [observers = parts_.observers](const std::string& message) {
       for (RunObserver* observer : observers) observer->on_message(message);
@@ -53,6 +64,9 @@ Result<Trainer> Trainer::make(TrainerParts parts, CheckpointSaver::MakeRequest r
 Result<TrainEnd> Trainer::run(TrainPosition position) {
   position_ = position;
   saved_step_ = position.step;
+  disk_saves_.note_save(position.step);
+  memory_saves_.note_save(position.step);
+  agree_at_ = position.step + 1;
   parts_.engine.optimizer().set_num_updates(position.num_updates);
   LossScale& scale = parts_.engine.loss_scale();
   if (scale.is_dynamic() && position.loss_scale.scale > 0.0) scale.set_state(position.loss_scale);
@@ -66,28 +80,34 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
 
 Result<TrainEnd> Trainer::run_steps() {
   const RunSection& run = parts_.plan.config.run;
+  ProgressPage& page = parts_.engine.world().page();
   while (position_.step < run.steps) {
     const StepReport report = run_step();
+    page.enter(RankPhase::Save, monotonic_ns());
     saver_->advance();
     if (memory_saver_ != nullptr) memory_saver_->finish();
     tell_step(report);
     TRIREME_TRY_DONE(check_progress(report));
+    TRIREME_TRY_DONE(checks_->verdict(report.step, saves_next()));
+    const bool may_spike = run.spike == SpikeChoice::Rollback && !stop_;
+    if (may_spike && spike_.sees(report.loss)) return TrainEnd::Spiked;
+    page.enter(RankPhase::Evaluate, monotonic_ns());
     if (is_due(report.step, run.eval_every) || report.step == run.steps) evaluate();
     if (is_due(report.step, run.sample_every)) {
       sample();
       parts_.engine.world().monitored_barrier();
     }
     if (is_due(report.step, run.histograms_every)) count_histograms(report.tokens);
+    page.enter(RankPhase::Save, monotonic_ns());
     const bool stop = stop_ && position_.step < run.steps;
     if (stop) {
       TRIREME_TRY_DONE(save_last_checkpoint());
       return TrainEnd::Stopped;
     }
-    if (is_due(report.step, parts_.plan.config.checkpoint.every)) {
-      const bool is_last = report.step == run.steps;
-      TRIREME_TRY_DONE(save_checkpoint(is_last || !parts_.plan.takes_snapshots));
-    }
+    TRIREME_TRY_DONE(save_if_wanted());
+    if (has_settled(run, position_) && position_.step < run.steps) return settle();
     begin_memory_checkpoint();
+    agree_on_intervals();
   }
   if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_last_checkpoint());
   return TrainEnd::Finished;
@@ -118,9 +138,27 @@ std::optional<GradNorm> Trainer::measure_small_batch() {
   return parts_.engine.measure_gradient(position_.next_sample, step / every % num_microbatches);
 }
 
+uint64_t Trainer::next_batch(uint64_t first_sample) const {
+  return next_whole_batch(position_.left_out, first_sample, parts_.plan.global_sequences);
+}
+
+void Trainer::skip_left_out() {
+  const uint64_t next = next_batch(position_.next_sample);
+  const SkipReport report{.step = position_.step + 1,
+                          .first_sample = int64_t(position_.next_sample),
+                          .num_samples = int64_t(next - position_.next_sample)};
+  position_.next_sample = next;
+  if (report.num_samples == 0) return;
+  for (RunObserver* observer : parts_.observers) observer->on_skip(report);
+}
+
 StepReport Trainer::run_step() {
   const RunPlan& plan = parts_.plan;
+  ProgressPage& page = parts_.engine.world().page();
+  skip_left_out();
+  page.show_batch(int64_t(position_.next_sample), plan.global_sequences);
   const std::optional<GradNorm> small = measure_small_batch();
+  checks_->begin(position_.step + 1, position_.next_sample);
   const int64_t begin_ns = monotonic_ns();
   if (parts_.meter != nullptr) parts_.meter->begin();
   StepReport report;
@@ -129,14 +167,24 @@ StepReport Trainer::run_step() {
   report.lr = schedule_.at(report.step);
   const LossScale& scale = parts_.engine.loss_scale();
   report.loss_scale = scale.is_dynamic() ? scale.value() : 0.0;
+  if (parts_.before_step) parts_.before_step();
   const bool stop = should_stop_after(report.step);
+  const double saving_before_s = saving_s();
+  const int64_t waited_ns = page.waited_ns();
+  page.begin_step(report.step, monotonic_ns());
   const StepResult result = parts_.step ? parts_.step(report.lr, stop)
                                         : parts_.engine.step(position_.next_sample, report.lr, stop,
                                                              next_sample_after(report.step));
+  page.show_batch(0, 0);
   stop_ = result.stop;
   report.step_s = seconds_since(begin_ns);
+  page.end_step(int64_t(report.step_s * 1e9),
+                int64_t(report.step_s * 1e9) - (page.waited_ns() - waited_ns),
+                result.update.skipped ? skips_in_a_row_ + 1 : 0);
+  checks_->end(report.step, result);
   if (parts_.trace != nullptr) parts_.trace->record(report.step, parts_.engine.executor());
   if (parts_.meter != nullptr) parts_.meter->record(parts_.engine.executor(), report.step_s);
+  divide_time(saving_s() - saving_before_s, report);
   report.loss = result.loss_sum / double(std::max<int64_t>(1, result.valid_tokens));
   report.grad_norm = result.update.grad_norm;
   report.skipped = result.update.skipped;
@@ -166,9 +214,55 @@ StepReport Trainer::run_step() {
   if (scale.is_dynamic()) position_.loss_scale = scale.state();
   position_.skipped_steps += report.skipped ? 1 : 0;
   report.skipped_steps = position_.skipped_steps;
+  report.epoch = epoch();
+  report.peak_bytes = parts_.engine.peak_bytes();
+  validations_.note_step(report.loss);
   step_seconds_.push_back(report.step_s);
   last_loss_ = report.loss;
   return report;
+}
+
+// `saving_s`: how long the step itself stood still for a save.
+void Trainer::divide_time(double saving_s, StepReport& report) {
+  if (parts_.meter != nullptr) {
+    report.exposed_comm_s = parts_.meter->newest().exposed_comm;
+    report.bubble_s = parts_.meter->newest().bubble;
+  }
+  const double waited_s = report.exposed_comm_s + report.bubble_s + saving_s;
+  report.compute_s = std::max(0.0, report.step_s - waited_s);
+  report.saving_s = this->saving_s() - reported_saving_s_;
+  reported_saving_s_ += report.saving_s;
+  report.straggler_s = std::exchange(straggler_s_, 0.0);
+  compute_s_ += report.compute_s;
+  exposed_s_ += report.exposed_comm_s;
+  bubble_s_ += report.bubble_s;
+  ++num_computed_;
+}
+
+Status Trainer::save_if_wanted() {
+  const bool is_last = position_.step == parts_.plan.config.run.steps;
+  const bool is_wanted = disk_saves_.is_due(position_.step) ||
+                         best_saves_.wants(position_, saver_->last_failed_step());
+  if (!is_wanted) return Done{};
+  return save_checkpoint(is_last || !parts_.plan.takes_snapshots);
+}
+
+Result<TrainEnd> Trainer::settle() {
+  TRIREME_TRY_DONE(save_last_checkpoint());
+  for (RunObserver* observer : parts_.observers) {
+    observer->on_message(fmt::format(
+        "step {}: the run ends here, because its {} last validations were not better than that of "
+        "step {} ({:.4f}), as run.stop_patience = {} says",
+        position_.step, position_.validations_since_best, position_.best_validation.step,
+        position_.best_validation.loss, parts_.plan.config.run.stop_patience));
+  }
+  return TrainEnd::Settled;
+}
+
+std::optional<double> Trainer::epoch() const {
+  const double epochs =
+      parts_.train == nullptr ? 0.0 : parts_.train->epochs_of(position_.next_sample);
+  return epochs > 0.0 ? std::optional(epochs) : std::nullopt;
 }
 
 void Trainer::evaluate() {
@@ -183,7 +277,16 @@ void Trainer::evaluate() {
     report.bits_per_byte = report.val_loss / std::log(2.0) / parts_.bytes_per_token;
   }
   report.seconds = seconds_since(begin_ns);
-  for (RunObserver* observer : parts_.observers) observer->on_eval(report);
+  report.epoch = epoch();
+  const std::string note = validations_.see({report.step, report.val_loss}, position_);
+  if (position_.best_validation.is_known()) {
+    report.best_loss = position_.best_validation.loss;
+    report.best_step = position_.best_validation.step;
+  }
+  for (RunObserver* observer : parts_.observers) {
+    observer->on_eval(report);
+    if (!note.empty()) observer->on_message(note);
+  }
 }
 
 void Trainer::sample() {
@@ -204,6 +307,7 @@ void Trainer::sample() {
            [&](int32_t token) {
              report.text += parts_.tokenizer->piece(token);
              progress.advance();
+             return true;
            });
   for (RunObserver* observer : parts_.observers) observer->on_sample(report);
 }
@@ -223,20 +327,61 @@ Status Trainer::save_checkpoint(bool waits) {
     }
     return Done{};
   }
+  best_saves_.note_save(position_, saver_->last_failed_step());
   if (waits) {
     TRIREME_TRY_DONE(saver_->save(position_));
   } else {
     saver_->start(position_);
   }
   saved_step_ = position_.step;
+  disk_saves_.note_save(position_.step);
   return Done{};
 }
 
 void Trainer::begin_memory_checkpoint() {
   const bool is_last = position_.step == parts_.plan.config.run.steps;
   const bool is_wanted = memory_saver_ != nullptr && !is_last && std::isfinite(last_loss_);
-  if (!is_wanted || !is_due(position_.step, parts_.plan.config.checkpoint.memory_every)) return;
+  if (!is_wanted || !memory_saves_.is_due(position_.step)) return;
   memory_saver_->start(position_);
+  memory_saves_.note_save(position_.step);
+}
+
+double Trainer::saving_s() const {
+  return saver_->standing_s() + (memory_saver_ == nullptr ? 0.0 : memory_saver_->stall_s());
+}
+
+void Trainer::agree_on_intervals() {
+  const RunConfig& config = parts_.plan.config;
+  if (position_.step < agree_at_ || config.parallel.staleness > 0) return;
+  const auto num_steps = double(std::max<int64_t>(1, num_computed_));
+  RankWord own{.stage = parts_.engine.rank_plan().coords.pp,
+               .compute_s = compute_s_ / num_steps,
+               .exposed_comm_s = exposed_s_ / num_steps,
+               .bubble_s = bubble_s_ / num_steps,
+               .peak_bytes = parts_.engine.peak_bytes()};
+  if (parts_.intervals) own.intervals = parts_.intervals(saves());
+  std::vector<RankWord> words;
+  for (const std::string& text : saver_->gather(text_of(own))) words.push_back(rank_word_in(text));
+  straggler_s_ += straggler_excess_s(words) * double(num_computed_);
+  tell_ranks(words);
+  compute_s_ = exposed_s_ = bubble_s_ = 0.0;
+  num_computed_ = 0;
+  const SaveIntervals& agreed = words.front().intervals;
+  disk_saves_.set(agreed.disk);
+  memory_saves_.set(agreed.memory);
+  agree_at_ = position_.step + std::max<int64_t>(1, agreed.agree_after);
+}
+
+void Trainer::tell_ranks(const std::vector<RankWord>& words) {
+  if (!parts_.plan.config.run.prometheus_ranks || parts_.observers.empty()) return;
+  std::vector<RankTimes> reports;
+  for (const RankWord& word : words) {
+    reports.push_back({.compute_s = word.compute_s,
+                       .exposed_comm_s = word.exposed_comm_s,
+                       .bubble_s = word.bubble_s,
+                       .peak_bytes = word.peak_bytes});
+  }
+  for (RunObserver* observer : parts_.observers) observer->on_ranks(position_.step, reports);
 }
 
 SaveCounts Trainer::saves() const {
@@ -267,16 +412,27 @@ bool Trainer::should_stop_after(int64_t step) const {
          (stop_after > 0 && step >= stop_after);
 }
 
-// Depends only on the configuration, so all ranks agree.
+bool Trainer::saves_next() const {
+  const int64_t step = position_.step;
+  const RunSection& run = parts_.plan.config.run;
+  const bool may_be_best = best_saves_.is_on() && is_due(step, run.eval_every);
+  return stop_ || step == run.steps || disk_saves_.is_due(step) || may_be_best ||
+         (memory_saver_ != nullptr && memory_saves_.is_due(step));
+}
+
+// Depends only on the configuration and on what all ranks have agreed on.
 std::optional<uint64_t> Trainer::next_sample_after(int64_t step) const {
   const RunSection& run = parts_.plan.config.run;
   const bool is_last = step == run.steps || step == run.stop_after;
   const bool is_interrupted =
       is_due(step, run.eval_every) || is_due(step, run.sample_every) ||
       is_due(step, run.histograms_every) || is_due(step + 1, run.noise_scale_every) ||
-      (is_due(step, parts_.plan.config.checkpoint.every) && !parts_.plan.takes_snapshots);
-  if (is_last || is_interrupted) return std::nullopt;
-  return position_.next_sample + uint64_t(parts_.plan.global_sequences);
+      checks_->needs_end_of(step) || (disk_saves_.is_due(step) && !parts_.plan.takes_snapshots);
+  // With skip_bad_batches, a failure must name the samples of its own step. So no step begins
+  // early.
+  const bool may_go_back = run.spike == SpikeChoice::Rollback || run.skip_bad_batches;
+  if (is_last || is_interrupted || may_go_back) return std::nullopt;
+  return next_batch(position_.next_sample + uint64_t(parts_.plan.global_sequences));
 }
 
 double Trainer::median_step_s() const {
@@ -290,12 +446,13 @@ double Trainer::median_step_s() const {
 
 void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
               std::vector<int32_t> prompt, int64_t num_tokens,
-              const std::function<void(int32_t token)>& emit) {
+              const std::function<bool(int32_t token)>& emit) {
   // If the context is full, its later half begins a new context.
   const int64_t half = std::max<int64_t>(1, decoder.capacity() / 2);
   std::vector<int32_t> context = std::move(prompt);
   if (context.empty()) context.push_back(tokenizer.end_of_text());
   std::vector<int32_t> pending = context;
+  sampler.note(context);
   decoder.reset();
   for (int64_t i = 0; i < num_tokens; ++i) {
     if (decoder.length() + int64_t(pending.size()) > decoder.capacity()) {
@@ -305,9 +462,10 @@ void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampl
     }
     const int32_t token = sampler.sample(decoder.append(ctx, pending), uint64_t(i));
     if (token == tokenizer.end_of_text()) return;
-    emit(token);
+    if (!emit(token)) return;
     context.push_back(token);
     pending.assign(1, token);
+    sampler.note(pending);
   }
 }
 

@@ -12,14 +12,20 @@
 #include "models/sampling.h"
 #include "optim/lr_schedule.h"
 #include "tokenizer/tokenizer.h"
+#include "train/best_saves.h"
 #include "train/checkpoint_saver.h"
+#include "train/corruption_checks.h"
 #include "train/engine.h"
+#include "train/loss_spike.h"
 #include "train/memory_saver.h"
 #include "train/noise_scale.h"
 #include "train/observer.h"
+#include "train/rank_agreement.h"
+#include "train/save_schedule.h"
 #include "train/step_meter.h"
 #include "train/trace.h"
 #include "train/train_position.h"
+#include "train/validation_watch.h"
 
 namespace trireme {
 
@@ -31,11 +37,16 @@ struct TrainerParts {
   const TokenSource* validation = nullptr;  // absent: no evaluation
   const Tokenizer* tokenizer = nullptr;     // absent: no samples
   double bytes_per_token = 0.0;             // of the validation text; 0: unknown
+  const TokenSource* train = nullptr;       // for counting epochs; absent: they are not counted
+  // The best validation among the checkpoints that the run directory already holds.
+  Validation kept_best = {};
   // The ceiling by which MFU is computed: measured, and raised by every step that beats it.
   double peak_flops = 0.0;
   const std::atomic<int>& stop_signals;  // 1: finish the step, save and stop
   // Checked in addition to the signals; absent: never.
   std::function<bool()> must_stop = {};
+  // Called before every step. It may wait until the step may begin, and throws if that may not be.
+  std::function<void()> before_step = {};
   StepTrace* trace = nullptr;  // absent: no timeline is kept
   StepMeter* meter = nullptr;  // absent: no costs are kept
   // Makes a step with other ranks; if empty, the engine makes it.
@@ -45,9 +56,18 @@ struct TrainerParts {
   // none.
   CheckpointSaver::MakeRequest memory_request = {};
   MemoryTier memory = {};
+  // Returns the intervals between saves from measured times. Only on the first rank; if absent, the
+  // configured intervals apply.
+  std::function<SaveIntervals(const SaveCounts&)> intervals = {};
 };
 
-enum class TrainEnd { Finished, Stopped };
+// Settled: the last run.stop_patience validations were not better than the best one.
+// Spiked: the loss of the last step is far above those before it (run.spike), and the caller
+// decides from where training continues.
+enum class TrainEnd { Finished, Stopped, Settled, Spiked };
+
+// Returns true if the last run.stop_patience validations were not better than the best one.
+bool has_settled(const RunSection& run, const TrainPosition& position);
 
 // The step loop: learning rate, step, metrics, evaluation, samples, checkpoints.
 class Trainer {
@@ -62,7 +82,11 @@ class Trainer {
 
   const TrainPosition& position() const { return position_; }
   SaveCounts saves() const;
+  CorruptionCounts corruption_checks() const { return checks_->counts(); }
   double last_loss() const { return last_loss_; }
+  double last_z_score() const { return spike_.z_score(); }
+  // Seconds in which training stood still for the saves of this run.
+  double saving_s() const;
   // The last one that this run has measured.
   std::optional<double> noise_scale_tokens() const { return noise_scale_.tokens(); }
   // Median over the steps of this run, without the first two.
@@ -73,11 +97,19 @@ class Trainer {
 
   Result<TrainEnd> run_steps();
 
+  // Moves the position to the next batch without samples that are left out, and reports the skip.
+  void skip_left_out();
   StepReport run_step();
+  void divide_time(double saving_s, StepReport& report);
   // The gradient of a part of the coming step, if its noise is to be measured.
   std::optional<GradNorm> measure_small_batch();
   void tell_step(const StepReport& report);
+  std::optional<double> epoch() const;
   void evaluate();
+  // Saves a checkpoint if a schedule or the last validation asks for it.
+  Status save_if_wanted();
+  // Ends the run after run.stop_patience, with a checkpoint of the last step.
+  Result<TrainEnd> settle();
   void sample();
   void count_histograms(int64_t valid_tokens);
   // An error if the run has diverged and cannot recover.
@@ -85,14 +117,21 @@ class Trainer {
   // Waits for the disk, or leaves the writing to a thread beside training.
   Status save_checkpoint(bool waits);
   void begin_memory_checkpoint();
+  // The ranks tell each other what they have measured, and agree on the intervals of saves.
+  void agree_on_intervals();
+  void tell_ranks(const std::vector<RankWord>& words);
   Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
   bool should_stop_after(int64_t step) const;
+  // Of the last step: a checkpoint follows it.
+  bool saves_next() const;
+  uint64_t next_batch(uint64_t first_sample) const;
   // First sample of the next step, if nothing runs between this step and the next.
   std::optional<uint64_t> next_sample_after(int64_t step) const;
 
   TrainerParts parts_;
   std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<MemorySaver> memory_saver_;  // absent: no checkpoints are kept in memory
+  std::unique_ptr<CorruptionChecks> checks_;
   LrSchedule schedule_;
   Frame decoder_params_;
   std::unique_ptr<Decoder> decoder_;
@@ -103,13 +142,23 @@ class Trainer {
   NoiseScale noise_scale_;
   int64_t saved_step_ = -1;
   int64_t skips_in_a_row_ = 0;
+  LossSpike spike_;
+  ValidationWatch validations_;
+  BestSaves best_saves_;
+  SaveSchedule disk_saves_, memory_saves_;
+  int64_t agree_at_ = 0;                     // step
+  double compute_s_ = 0.0;                   // of the steps since ranks have agreed
+  double exposed_s_ = 0.0, bubble_s_ = 0.0;  // likewise
+  int64_t num_computed_ = 0;                 // steps
+  double straggler_s_ = 0.0;                 // to be reported
+  double reported_saving_s_ = 0.0;
 };
 
 // Continues a prompt, for samples during training and for `trireme generate`. Calls `emit` for
-// every token as it is drawn. It stops at <|endoftext|> or after num_tokens. A context longer than
-// the model's is cut from the left.
+// every token as it is drawn. It stops at <|endoftext|>, after num_tokens, or if `emit` returns
+// false. If the context is longer than that of the model, its first tokens are dropped.
 void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
               std::vector<int32_t> prompt, int64_t num_tokens,
-              const std::function<void(int32_t token)>& emit);
+              const std::function<bool(int32_t token)>& emit);
 
 }  // namespace trireme

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "interchange/foreign_family.h"
+#include "interchange/foreign_tensor.h"
+#include "schema/lora_targets.h"
+
+namespace trireme {
+
+// A linear module of a family's layer, whose adapter PEFT stores:
+// "model.layers.0.self_attn.q_proj".
+struct PeftModule {
+  std::string name;
+  // Our matrices, stacked by rows: one, or q, k and v of GPT-2.
+  std::vector<std::string> matrices;
+  std::vector<LoraTarget> targets;  // [matrix]
+  std::vector<int64_t> rows;        // [matrix]
+  int64_t columns = 0;
+  ForeignTensor tensor;  // the matrices in the base model's files
+
+  int64_t num_rows() const;
+  // Returns the name in target_modules: "attn.c_attn" for GPT-2, "q_proj" for other families.
+  std::string short_name() const;
+  std::string a_name() const { return "base_model.model." + name + ".lora_A.weight"; }
+  std::string b_name() const { return "base_model.model." + name + ".lora_B.weight"; }
+};
+
+// Returns the modules of a model without adapters, layer by layer. Experts and routers are left
+// out.
+std::vector<PeftModule> peft_modules(const ModelSpec& base, ForeignFamily family);
+
+}  // namespace trireme
