@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/bounded_json.h"
+#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
@@ -48,6 +49,8 @@ std::optional<uint32_t> body_bytes_of(AgentMessageKind kind) {
     case AgentMessageKind::Failure:
     case AgentMessageKind::Bye:
     case AgentMessageKind::StatusPiece:
+    case AgentMessageKind::Unreached:
+    case AgentMessageKind::HandOver:
       return std::nullopt;
     case AgentMessageKind::Living:
       return uint32_t(sizeof(LivingProcess));
@@ -94,6 +97,7 @@ std::string to_json(const JobTerms& terms) {
                         {"layouts", terms.layouts},
                         {"max_restarts", terms.max_restarts},
                         {"leaves_lost_out", terms.leaves_lost_out},
+                        {"skips_bad_batches", terms.skips_bad_batches},
                         {"start_timeout_s", terms.start_timeout_s},
                         {"num_agents", terms.num_agents},
                         {"hosts", std::move(hosts)},
@@ -113,6 +117,7 @@ Result<JobTerms> check_terms(const std::string& text) {
                    .run_dir = json.at("run_dir").get<std::string>(),
                    .layouts = json.at("layouts").get<std::string>(),
                    .leaves_lost_out = json.at("leaves_lost_out").get<bool>(),
+                   .skips_bad_batches = json.at("skips_bad_batches").get<bool>(),
                    .start_timeout_s = json.at("start_timeout_s").get<double>()};
     TRIREME_TRY(ranks, number_of(json, "ranks", 1, kLargestTcpWorld));
     TRIREME_TRY(max_restarts, number_of(json, "max_restarts", 0, INT32_MAX));
@@ -138,6 +143,7 @@ Result<JobTerms> check_terms(const std::string& text) {
 
 // The rank may have been killed while it wrote the message, so the text may be invalid UTF-8.
 std::string to_json(const JobFailure& failure) {
+  const Classification& found = failure.found;
   return nlohmann::json{{"rank", failure.rank},
                         {"epoch", failure.epoch},
                         {"step", failure.step},
@@ -148,7 +154,12 @@ std::string to_json(const JobFailure& failure) {
                         {"host", failure.host},
                         {"cause", failure.cause},
                         {"exit_code", failure.exit_code},
-                        {"time_s", failure.time_s}}
+                        {"time_s", failure.time_s},
+                        {"evidence", evidence_json(failure.evidence)},
+                        {"left_out", failure.is_left_out},
+                        {"class", uint8_t(found.failure_class)},
+                        {"confidence", found.confidence},
+                        {"rule", found.rule}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -157,6 +168,8 @@ Result<JobFailure> check_failure(const std::string& text) {
   try {
     TRIREME_TRY(rank, number_of(json, "rank", -1, kLargestTcpWorld));
     TRIREME_TRY(exit_code, number_of(json, "exit_code", 0, UINT8_MAX));
+    const auto last_class = static_cast<int64_t>(FailureClass::Unknown);
+    TRIREME_TRY(failure_class, number_of(json, "class", 0, last_class));
     return JobFailure{.rank = rank,
                       .epoch = uint64_t(integer_in(json, "epoch")),
                       .step = integer_in(json, "step"),
@@ -167,7 +180,12 @@ Result<JobFailure> check_failure(const std::string& text) {
                       .host = json.at("host").get<std::string>(),
                       .cause = json.at("cause").get<std::string>(),
                       .exit_code = exit_code,
-                      .time_s = json.at("time_s").get<double>()};
+                      .time_s = json.at("time_s").get<double>(),
+                      .evidence = evidence_in(json.at("evidence")),
+                      .is_left_out = json.at("left_out").get<bool>(),
+                      .found = {.failure_class = static_cast<FailureClass>(failure_class),
+                                .confidence = json.at("confidence").get<double>(),
+                                .rule = json.at("rule").get<std::string>()}};
   } catch (const nlohmann::json::exception& error) {
     return wrong(json_problem(error.what()));
   }
@@ -237,7 +255,8 @@ Result<EpochOrder> check_order(std::span<const std::byte> bytes) {
                         order.rank >= 0 && order.rank < order.size &&
                         is_possible(order.layout, order.size) && order.ranks_on_host > 0 &&
                         order.ranks_on_host <= order.size && order.num_failures >= 0 &&
-                        order.first_failure_number >= 0;
+                        order.first_failure_number >= 0 && order.num_left_out >= 0 &&
+                        order.num_left_out <= kMostLeftOutBatches;
   const bool are_texts_whole =
       std::memchr(order.failures, 0, sizeof order.failures) != nullptr &&
       std::find(order.rendezvous.begin(), order.rendezvous.end(), '\0') != order.rendezvous.end();
@@ -247,7 +266,7 @@ Result<EpochOrder> check_order(std::span<const std::byte> bytes) {
 
 Result<RankReport> check_report(std::span<const std::byte> bytes) {
   TRIREME_TRY(report, copy_of<RankReport>(bytes, "a report"));
-  if (uint32_t(report.kind) > uint32_t(RankReport::Kind::Failed) ||
+  if (uint32_t(report.kind) > uint32_t(RankReport::kLastKind) ||
       std::memchr(report.text, 0, sizeof report.text) == nullptr) {
     return wrong("a report has impossible values");
   }

@@ -45,11 +45,16 @@ enum class AgentMessageKind : uint32_t {
   // From both.
   Page,        // body: PageValues; number, from the leader: wanted_epoch
   Membership,  // body: MembershipMessage
-  // Between any agent and somebody who only asks how the job is (status_wire.h).
+  // Between an agent and a command that only asks for the status of the job (status_wire.h).
   AskStatus,
   StatusPiece,  // of a StatusAnswer; process: its kind; number: bytes that follow; body: its text
+  // To the leader.
+  Unreached,   // the hosts that this one does not reach now; body: their names, one in each line
+  HandedOver,  // answers HandOver, whether it was possible or not
+  // From the leader.
+  HandOver,  // body: the host that gets the parts of checkpoints in the memory of this one
 };
-inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::StatusPiece;
+inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::HandOver;
 
 struct AgentMessage {
   uint32_t magic = 0x31415254;
@@ -82,8 +87,9 @@ struct JobTerms {
   std::string layouts;  // which layouts the job may take later, as the launcher names them
   int max_restarts = 0;
   bool leaves_lost_out = false;
+  bool skips_bad_batches = false;  // run.skip_bad_batches
   double start_timeout_s = 60.0;
-  int num_agents = 1;            // the job waits for so many before it begins
+  int num_agents = 1;            // the job begins when this many agents have joined
   std::vector<NamedHost> hosts;  // with their slots, in the order in which they get ranks
   int usual_slots = 1;           // of a host that `hosts` does not name
 };

@@ -76,7 +76,19 @@ TEST(AgentWire, TextsComeBack) {
   EXPECT_EQ(to_json(*same), to_json(some_terms()));
   EXPECT_EQ(same->command, some_terms().command);
   EXPECT_EQ(same->hosts.back().slots, 2);
-  const JobFailure failure{.rank = 3, .kind = "killed", .cause = "a \"b\"\n", .time_s = 1.5};
+  const JobFailure failure{
+      .rank = 3,
+      .kind = "killed",
+      .cause = "a \"b\"\n",
+      .time_s = 1.5,
+      .evidence = {.kind = "killed",
+                   .signal = 9,
+                   .kernel_lines = {"oom"},
+                   .oom_kills = 1,
+                   .first_sample = 28,
+                   .num_samples = 4},
+      .is_left_out = true,
+      .found = {.failure_class = FailureClass::HostMemory, .confidence = 0.97, .rule = "r"}};
   EXPECT_EQ(to_json(check_failure(to_json(failure)).value()), to_json(failure));
   const RanksEnd end{.exit_code = 5, .first_failed = 1, .why = "was killed", .told_failures = 2};
   EXPECT_EQ(to_json(check_end(to_json(end)).value()), to_json(end));
@@ -117,6 +129,8 @@ TEST(AgentWire, RefusesImpossibleOrders) {
   ASSERT_TRUE(check_order(bytes_of_struct(good)).ok());
   const std::vector<std::function<void(EpochOrder&)>> changes = {
       [](EpochOrder& order) { order.epoch = 0; },
+      [](EpochOrder& order) { order.num_left_out = -1; },
+      [](EpochOrder& order) { order.num_left_out = kMostLeftOutBatches + 1; },
       [](EpochOrder& order) { order.rank = 4; },
       [](EpochOrder& order) { order.rank = -1; },
       [](EpochOrder& order) { order.size = kLargestTcpWorld + 1; },

@@ -109,6 +109,7 @@ Result<RanksEnd> run_host_agent(const HostAgentOptions& options) {
                        .secret = options.secret,
                        .layouts = std::move(layouts),
                        .memory_folder = memory.ok() ? memory->path() : "",
+                       .classify = options.classify,
                        .log = options.log};
   JobMember job(std::move(member), Reception(std::move(listener), options.secret, options.log), {},
                 std::move(coord), signals, page);

@@ -21,6 +21,7 @@ struct HostAgentOptions {
   // Reads the layouts of the job from the configuration that its terms name. It is called in the
   // folder of the job.
   std::function<Result<JobLayouts>(const JobTerms& terms)> layouts_of = {};
+  ClassifyFailure classify = {};
   TcpLog log = {};
 };
 

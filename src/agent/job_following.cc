@@ -32,6 +32,7 @@ void JobMember::greet_leader() {
   }
   told_ready_ = 0;
   tell_ready();
+  told_unreached_.clear();
 }
 
 void JobMember::tell_ready() {
@@ -70,6 +71,9 @@ Status JobMember::take_order(const AgentChannel::Received& message) {
     case AgentMessageKind::Drain:
       own_->drain();
       return Done{};
+    case AgentMessageKind::HandOver:
+      own_->hand_over_to(message.text());
+      return Done{};
     case AgentMessageKind::Page: {
       TRIREME_TRY(values, check_page(message.body));
       if (!is_writer_) {  // a host on which rank 0 runs has the newest values itself
@@ -81,7 +85,9 @@ Status JobMember::take_order(const AgentChannel::Received& message) {
     }
     case AgentMessageKind::Failure: {
       TRIREME_TRY(failure, check_failure(message.text()));
-      if (head.number == std::ssize(failures_) + 1) failures_.push_back(failure);
+      if (head.number != std::ssize(failures_) + 1) return Done{};
+      failures_.push_back(failure);
+      own_->keep_evidence(failure, int(head.number));
       return Done{};
     }
     case AgentMessageKind::Bye:
@@ -138,6 +144,27 @@ void JobMember::tell_page() {
   channel->send({.kind = AgentMessageKind::Page}, std::as_bytes(std::span(&values, 1)));
 }
 
+// Gives the parts of checkpoints in the memory of this host to another one, if the leader wants it.
+void JobMember::hand_over() {
+  if (own_->heir().empty()) return;
+  if (sender_ == nullptr) {
+    const auto& agents = agent_.view().agents;
+    const auto heir = agents.find(own_->heir());
+    sender_ = std::make_unique<PartsSender>(heir == agents.end() ? "" : heir->second.card.address,
+                                            options_.secret, options_.name, options_.memory_folder);
+  }
+  if (!sender_->is_over()) return;
+  if (const Status& sent = sender_->result(); !sent.ok()) {
+    say(fmt::format("host {} cannot give its checkpoints in memory to {}: {}", options_.name,
+                    own_->heir(), sent.error().message));
+  }
+  sender_.reset();
+  own_->note_handed_over();
+  if (AgentChannel* const channel = link_.channel(); channel != nullptr) {
+    channel->send({.kind = AgentMessageKind::HandedOver});
+  }
+}
+
 // News is lost if nobody is connected. A new leader is told what lives here.
 void JobMember::follow_leader() {
   if (link_.advance()) greet_leader();
@@ -152,6 +179,7 @@ void JobMember::follow_leader() {
       }
     }
   }
+  tell_unreached();
   tell_page();  // before the reports, so that the leader knows the last step when it decides
   tell_news(own_->take_news());
 }

@@ -1,11 +1,13 @@
 // A member of a job leads it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>
 
 #include "agent/job_coord.h"
 #include "agent/job_member.h"
+#include "agent/rank_exit_code.h"
 
 namespace trireme {
 namespace {
@@ -35,13 +37,27 @@ bool JobMember::are_members_ready() const {
   });
 }
 
+// Says which hosts have made the ranks save for this membership.
+std::string JobMember::planned_change() const {
+  std::vector<std::string> joined;
+  for (const Member& one : running_.members) {
+    if (before_.find(one.agent) == nullptr) joined.push_back(one.agent);
+  }
+  if (joined.empty()) return "";
+  return fmt::format("{} {} joined", fmt::join(joined, " and "),
+                     joined.size() == 1 ? "has" : "have");
+}
+
 FormerJob JobMember::former_job() const {
   FormerJob former{.membership = running_.epoch, .failures = failures_, .is_planned = is_planned_};
   for (const Member& one : before_.members) {
     if (running_.find(one.agent) != nullptr) continue;
     if (one.slots > 0) former.lost_host = one.agent;
     former.what = fmt::format("{} has left the job", one.agent);
+    const auto why = why_left_out_.find(one.agent);
+    if (left_out_.contains(one.agent)) former.lost_why = why->second;
   }
+  if (is_planned_) former.what = planned_change();
   if (former.what.empty()) former.what = "the hosts had to agree anew who takes part";
   if (former.lost_host.empty()) former.lost_host = "another host";
   return former;
@@ -68,12 +84,13 @@ void JobMember::begin_to_lead() {
   interface.resize(interface.rfind(':'));
   Result<Rendezvous> rendezvous = Rendezvous::open(interface + ":0", options_.secret, options_.log);
   if (!rendezvous.ok()) return end_with(rendezvous.error());
+  keep_left_out();
   leader_.emplace(processes_, *hosts_, std::move(*rendezvous), options_.secret, page_,
                   former_job());
   show_outsiders();
   is_planned_ = false;
   const Status begun = leader_->begin();
-  if (!begun.ok()) return end_with(begun.error());
+  if (!begun.ok()) return finish(begun.error());  // the others would fail in the same way
   for (int signal = 0; signal < num_signals_; ++signal) leader_->ask_to_stop(last_signal_);
 }
 
@@ -82,7 +99,8 @@ void JobMember::show_outsiders() {
   for (const auto& [name, slots] : seen_) {
     if (running_.find(name) != nullptr) continue;
     const RemoteHost* const host = member(name);
-    const bool is_near = host != nullptr && host->silent_s() < kNearShare * options_.terms.lease_s;
+    const bool is_near = host != nullptr && !left_out_.contains(name) &&
+                         host->silent_s() < kNearShare * options_.terms.lease_s;
     outsiders.push_back({name, slots, is_near && agent_.view().agents.contains(name)});
   }
   hosts_->set_outsiders(std::move(outsiders));
@@ -129,10 +147,12 @@ void JobMember::lead() {
       leader_->ask_to_stop(last_signal_);
     }
   }
+  take_back_hosts();
   show_outsiders();
   leader_->turn();
   share_failures();
-  if (leader_->is_over()) return finish();
+  if (leader_->is_over()) return finish(leader_->end());
+  if (leave_out_split_hosts()) return;
   is_planned_ = leader_->needs_members();
   if (is_planned_) {
     follow(agent_.on_ranks_failed(leading_now_s(), "other hosts are to take part"));
@@ -142,9 +162,15 @@ void JobMember::lead() {
 }
 
 // The end stands in the Coord, so that agents which cannot be reached now learn of it later.
-void JobMember::finish() {
-  Result<RanksEnd> end = leader_->end();
-  RanksEnd told = end.ok() ? *end : RanksEnd{.exit_code = 5, .why_no_restart = end.error().message};
+void JobMember::finish(Result<RanksEnd> end) {
+  RanksEnd told;
+  if (end.ok()) {
+    told = *end;
+  } else {
+    const bool is_usage = end.error().kind == ErrorKind::Usage;
+    told.exit_code = is_usage ? kUsageExitCode : kFailedExitCode;
+    told.why_no_restart = end.error().message;
+  }
   const std::string text = to_json(told);
   const auto write = [&] {
     worker_.ask(kFinishId, {.kind = CoordCall::Kind::CompareAndSwap,

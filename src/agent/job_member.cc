@@ -15,8 +15,9 @@ namespace trireme {
 namespace {
 
 constexpr int kMemberLookMs = 20;
-constexpr double kCallShare = 1.0 / 3.0;  // share of a lease: the deadline of a Coord call
-constexpr double kLateShare = 1.0 / 3.0;  // share of a lease: time for stopped ranks to end
+constexpr double kCallShare = 1.0 / 3.0;   // share of a lease: the deadline of a Coord call
+constexpr double kLateShare = 1.0 / 3.0;   // share of a lease: time for stopped ranks to end
+constexpr double kProbeShare = 1.0 / 3.0;  // share of a lease: for one attempt to reach a host
 constexpr double kCoordPatienceS = 1800.0;
 constexpr double kLeaveS = 1.0;
 
@@ -36,12 +37,15 @@ RankProcesses processes_of(const MemberOptions& options) {
           .ranks = terms.ranks,
           .start_timeout_s = terms.start_timeout_s,
           .log = options.log,
+          .note = options.note,
           .max_restarts = terms.max_restarts,
           .layout = options.layouts.first,
           .fitting = options.layouts.fitting,
           .leaves_lost_out = terms.leaves_lost_out,
+          .skips_bad_batches = terms.skips_bad_batches,
           .host = options.host,
-          .status_file = terms.run_dir + "/" + kStatusFile};
+          .status_file = terms.run_dir + "/" + kStatusFile,
+          .classify = options.classify};
 }
 
 // True if messages of this kind go only to the leader.
@@ -65,10 +69,12 @@ JobMember::JobMember(MemberOptions options, Reception reception,
               kCallShare * options_.terms.lease_s),
       reception_(std::move(reception)),
       visitors_(std::move(visitors)),
+      probe_(options_.secret, kProbeShare * options_.terms.lease_s),
       link_(options_.secret),
       answered_ns_(steady_now_ns()) {
   own_.emplace(options_.name, processes_.command, page_, signals_.before());
   own_->set_memory_folder(options_.memory_folder);
+  own_->set_run_folder(options_.terms.run_dir);
   for (const NamedHost& host : options_.terms.hosts) seen_[host.name] = host.slots;
 }
 
@@ -86,6 +92,9 @@ void JobMember::wait() {
 void JobMember::take_signals() {
   while (const int signal = signals_.next()) {
     if (signal == SIGCHLD) continue;
+    const bool has_nothing_to_save =
+        page_->begun_ns == 0 && !leader_ && own_->living().empty() && signal != SIGUSR1;
+    if (has_nothing_to_save) return stop_before_begin();
     if (options_.is_launcher) {
       ++num_signals_;
       last_signal_ = signal;
@@ -134,6 +143,10 @@ void JobMember::take_visitors() {
   if (!arrived.ok()) return say(arrived.error().message);
   for (Reception::Visitor& visitor : *arrived) {
     if (askers_.take(visitor)) continue;
+    if (visitor.hello.purpose == Purpose::Parts) {
+      receivers_.take(std::move(visitor.socket), options_.memory_folder);
+      continue;
+    }
     visitors_.push_back(std::make_unique<RemoteHost>(std::move(visitor.socket), page_));
   }
   for (std::unique_ptr<RemoteHost>& visitor : visitors_) {
@@ -259,6 +272,13 @@ void JobMember::kill_late_ranks() {
   own_->kill_unless_waiting();
 }
 
+// The launcher takes the job with it, because nobody else knows yet that there is one.
+void JobMember::stop_before_begin() {
+  const Error stopped{ErrorKind::Runtime, "stopped before the job has begun"};
+  if (options_.is_launcher) return finish(stopped);
+  end_with(stopped);
+}
+
 void JobMember::end_with(Result<RanksEnd> end) {
   if (!end_) end_.emplace(std::move(end));
 }
@@ -292,6 +312,8 @@ Result<RanksEnd> JobMember::run() {
     answer_askers();
     tick();
     kill_late_ranks();
+    probe_others();
+    hand_over();
     if (leads()) {
       lead();
     } else {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "agent/leader.h"
 #include "agent/leader_link.h"
 #include "agent/own_host.h"
+#include "agent/parts_transfer.h"
+#include "agent/peer_probe.h"
 #include "agent/rank_processes.h"
 #include "agent/remote_host.h"
 #include "agent/status_askers.h"
@@ -32,7 +35,9 @@ struct MemberOptions {
   std::string secret;
   JobLayouts layouts = {};
   std::string memory_folder = {};  // for the checkpoints of its ranks (MemoryFolder); "": none
+  ClassifyFailure classify = {};
   TcpLog log = {};
+  TcpLog note = {};
   bool is_launcher = false;  // signals stop the job; else they drain this host
   std::function<void()> on_turn = {};
 };
@@ -77,6 +82,7 @@ class JobMember {
   void show_right();
   void kill_late_ranks();
   void end_with(Result<RanksEnd> end);
+  void stop_before_begin();
   void leave();
   void say(const std::string& text) const {
     if (options_.log) options_.log(text);
@@ -90,6 +96,16 @@ class JobMember {
   void tell_news(std::vector<ProcessNews> news);
   void tell_page();
   void tell_ready();
+  void hand_over();
+
+  // In job_splits.cc: it looks whether all hosts reach each other.
+  void probe_others();
+  void tell_unreached();
+  bool do_not_reach_each_other(const std::string& a, const std::string& b) const;
+  bool leave_out_split_hosts();
+  void keep_left_out();
+  void take_back_hosts();
+  void show_left_out();
 
   // In job_leading.cc: it leads.
   bool leads() const { return running_.epoch > 0 && running_.leader == options_.name; }
@@ -98,10 +114,11 @@ class JobMember {
   bool must_wait_for_hosts(double waited_s) const;
   RemoteHost* member(const std::string& name) const;
   void begin_to_lead();
+  std::string planned_change() const;
   FormerJob former_job() const;
   void share_failures();
   void show_outsiders();
-  void finish();
+  void finish(Result<RanksEnd> end);
 
   const MemberOptions options_;
   const TakenSignals& signals_;
@@ -115,6 +132,13 @@ class JobMember {
   std::vector<std::unique_ptr<RemoteHost>> replaced_;  // until leader_ ends, which may use them
   std::map<std::string, MembershipMessage> unsent_;    // by name of the receiver
   StatusAskers askers_;
+  std::unique_ptr<PartsSender> sender_;  // while this host gives its parts to another one
+  PartsReceivers receivers_;
+  PeerProbe probe_;
+  std::map<std::string, std::set<std::string>> unreached_;  // hosts that a host does not reach
+  std::set<std::string> told_unreached_;
+  std::map<std::string, double> left_out_;  // since when each one has not reached all others
+  std::map<std::string, std::string> why_left_out_;
   std::optional<OwnHost> own_;
   LeaderLink link_;
   std::optional<JobHosts> hosts_;  // while this agent leads

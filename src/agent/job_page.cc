@@ -35,6 +35,15 @@ void for_each_number(Page& page, const Visit& visit) {
   visit(page.told_failures, false);
   visit(page.redone_steps, false);
   visit(page.lost_ns, false);
+  visit(page.compute_ns, false);
+  visit(page.exposed_ns, false);
+  visit(page.bubble_ns, false);
+  visit(page.straggler_ns, false);
+  visit(page.saving_ns, false);
+  visit(page.redone_ns, false);
+  visit(page.recoveries_from_memory, false);
+  visit(page.recoveries_from_disk, false);
+  visit(page.recovery_ns, false);
 }
 
 }  // namespace

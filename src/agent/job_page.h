@@ -28,6 +28,17 @@ struct JobPage {
   std::atomic<int64_t> told_failures;   // number of failures that are in metrics.jsonl
   std::atomic<int64_t> redone_steps;    // steps done twice, of the whole job
   std::atomic<int64_t> lost_ns;         // from furthest_ns until that step is done again; a sum
+  // These times add up to that of the whole job on rank 0. Steps that were done again count only in
+  // redone_ns.
+  std::atomic<int64_t> compute_ns;
+  std::atomic<int64_t> exposed_ns;  // communication that computation does not hide
+  std::atomic<int64_t> bubble_ns;
+  std::atomic<int64_t> straggler_ns;  // of the waits for communication, those for slower ranks
+  std::atomic<int64_t> saving_ns;
+  std::atomic<int64_t> redone_ns;
+  std::atomic<int64_t> recoveries_from_memory;  // by the tier that was resumed
+  std::atomic<int64_t> recoveries_from_disk;
+  std::atomic<int64_t> recovery_ns;     // from the last step before each failure to the next step
   std::atomic<int32_t> measured_bytes;  // 0: nothing was measured yet
   std::array<std::byte, 512> measured;  // a MeasuredMachine (session/rank_hardware.h)
   // If it is above the running epoch, the ranks save after their step and wait for that epoch.
@@ -36,11 +47,13 @@ struct JobPage {
   // later one. The others may begin a step or publish a file until that time; 0: on one host.
   std::atomic<uint64_t> least_epoch;
   std::atomic<int64_t> may_run_until_ns;
+  // 1 once rank 0 holds the folder of the run. Only this host knows it.
+  std::atomic<int32_t> holds_folder;
 };
 
 // The values of a page that rank 0 writes, for the page of another host.
 struct PageValues {
-  std::array<int64_t, 12> numbers = {};
+  std::array<int64_t, 21> numbers = {};
   int32_t measured_bytes = 0;
   int32_t reserved = 0;
   std::array<std::byte, 512> measured = {};

@@ -14,22 +14,28 @@ namespace trireme {
 std::string text_of(const JobStatus& status) {
   std::vector<std::string> ranks;
   for (size_t rank = 0; rank < status.ranks.size(); ++rank) {
-    ranks.push_back(fmt::format("{{\"rank\":{},\"host\":\"{}\",\"pid\":{},\"state\":\"{}\"}}", rank,
-                                json_escaped(status.ranks[rank].host), status.ranks[rank].pid,
-                                status.ranks[rank].state));
+    const JobStatus::Rank& one = status.ranks[rank];
+    const std::string slow = one.slow > 0.0 ? fmt::format(",\"slow\":{:.2f}", one.slow) : "";
+    ranks.push_back(fmt::format("{{\"rank\":{},\"host\":\"{}\",\"pid\":{},\"state\":\"{}\"{}}}",
+                                rank, json_escaped(one.host), one.pid, one.state, slow));
   }
   std::vector<std::string> hosts;
   for (const JobStatus::Host& host : status.hosts) {
     hosts.push_back(fmt::format("{{\"host\":\"{}\",\"state\":\"{}\",\"slots\":{}}}",
                                 json_escaped(host.name), host.state, host.slots));
   }
+  std::string end;
+  if (!status.end.empty()) {
+    end =
+        fmt::format(",\"exit_code\":{},\"end\":\"{}\"", status.exit_code, json_escaped(status.end));
+  }
   return seal_json(fmt::format(
       "{{\"state\":\"{}\",\"agent\":{{\"host\":\"{}\",\"pid\":{},\"start\":{}}},\"epoch\":{},"
       "\"step\":{},\"saved_step\":{},\"time\":{:.3f},\"hosts\":[{}],\"ranks\":[{}],\"failures\":[{}"
-      "]}}\n",
+      "]{}}}\n",
       status.state, json_escaped(status.host), status.agent_pid, status.agent_start, status.epoch,
       status.step, status.saved_step, status.time_s, fmt::join(hosts, ","), fmt::join(ranks, ","),
-      fmt::join(status.failures, ",")));
+      fmt::join(status.failures, ","), end));
 }
 
 void write_status(const std::string& path, const std::string& text) {

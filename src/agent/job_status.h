@@ -20,6 +20,7 @@ struct JobStatus {
     std::string host = {};
     int pid = -1;
     std::string state;  // starting, training, waiting or ended
+    double slow = 0.0;  // its compute time by that of others; 0: it is not slow
   };
   int agent_pid = 0;
   uint64_t agent_start = 0;  // distinguishes the process from a later one with the same pid
@@ -31,6 +32,8 @@ struct JobStatus {
   double time_s = 0.0;  // Unix time of this report
   std::vector<Host> hosts;
   std::vector<Rank> ranks;
+  int exit_code = 0;                  // once it has ended
+  std::string end;                    // how it has ended; "": it has not
   std::vector<std::string> failures;  // the last ones of the job, as JSON objects
 };
 

@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "agent/rank_epochs.h"
 #include "agent/rank_exit_code.h"
+#include "base/bounded_json.h"
 #include "base/clock.h"
 #include "comm/fabric.h"
+#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
@@ -19,6 +24,17 @@ constexpr double kEndGraceS = 15.0;   // for the other ranks after one has faile
 constexpr double kStartGraceS = 0.5;  // before the ranks have met, they cannot end by themselves
 constexpr double kHangGraceS = 1.5;   // after a deadline, for every rank to notice it
 constexpr int64_t kProcessesOfMembership = int64_t{1} << 20;
+
+// A damaged text leaves the evidence as it is.
+void take_evidence(const char* text, FailureEvidence& evidence) {
+  const Result<nlohmann::json> json = parse_bounded_json(text);
+  if (!json.ok() || !json->is_object()) return;
+  try {
+    evidence = evidence_in(*json);
+  } catch (const nlohmann::json::exception&) {
+    return;
+  }
+}
 
 int signal_of(const JobRank& rank) { return WIFSIGNALED(rank.status) ? WTERMSIG(rank.status) : 0; }
 
@@ -32,24 +48,45 @@ bool JobRank::has_failed() const {
   return state == State::Ended && exit_code() != 0 && exit_code() != kStoppedExitCode;
 }
 
-Leader::Leader(const RankProcesses& processes, JobHosts& hosts, Rendezvous rendezvous,
-               const std::string& secret, SharedJobPage& page, FormerJob former)
+Leader::Leader(const RankProcesses& processes, JobHosts& hosts,
+               std::optional<Rendezvous> rendezvous, const std::string& secret, SharedJobPage& page,
+               FormerJob former)
     : processes_(processes),
       hosts_(hosts),
       rendezvous_(std::move(rendezvous)),
       page_(page),
       ranks_(size_t(processes.ranks)),
-      policy_(processes.max_restarts),
+      policy_(processes.max_restarts, processes.skips_bad_batches),
       former_(std::move(former)),
-      place_{.rendezvous = rendezvous_.address(), .secret = secret, .size = processes.ranks},
+      place_{.rendezvous = rendezvous_ ? rendezvous_->address() : "",
+             .secret = secret,
+             .size = processes.ranks},
       layout_(processes.layout),
       num_processes_(former_.membership * kProcessesOfMembership) {
   place_.epoch = first_rank_epoch(former_.membership);
   for (const JobFailure& failure : former_.failures) policy_.note(failure);
+  if (processes.status_file.empty()) return;
+  // A damaged history is refused before the job begins. An error here must not end a running job.
+  const std::string run_dir = std::filesystem::path(processes.status_file).parent_path().string();
+  if (auto history = read_host_history(run_dir); history.ok()) history_ = std::move(*history);
 }
 
 void Leader::gather() {
-  gathering_.emplace(rendezvous_, place_.epoch, place_.size, processes_.start_timeout_s);
+  join_deadline_ = Deadline::after(processes_.start_timeout_s);
+  if (rendezvous_) {
+    gathering_.emplace(*rendezvous_, place_.epoch, place_.size, processes_.start_timeout_s);
+  }
+}
+
+bool Leader::have_met() const {
+  if (rendezvous_) return gathering_ && gathering_->has_met();
+  return std::none_of(ranks_.begin(), ranks_.end(),
+                      [](const JobRank& rank) { return rank.state == JobRank::State::Starting; });
+}
+
+bool Leader::have_not_met() const {
+  if (rendezvous_) return gathering_ && gathering_->has_failed();
+  return !have_met() && join_deadline_.left_ms() == 0;
 }
 
 bool Leader::all_have_ended() const {
@@ -107,14 +144,30 @@ void Leader::take_news() {
 
 void Leader::take_report(JobRank& rank, const RankReport& report) {
   if (report.kind == RankReport::Kind::Failed) rank.cause = report.text;
+  if (report.kind == RankReport::Kind::Hangs) {
+    rank.cause = report.text;
+    rank.hangs = true;
+    note_first_failure(rank);  // its peers may end before it does
+  }
+  if (report.kind == RankReport::Kind::Evidence) take_evidence(report.text, rank.evidence);
+  if (report.kind == RankReport::Kind::Slow) {
+    rank.slow = std::atof(report.text);
+    say(fmt::format(
+        "rank {} on host {} is slow: without waits, it computes {} times as long as the "
+        "ranks of its stage",
+        &rank - ranks_.data(), host_of(rank), report.text));
+  }
   if (report.epoch != place_.epoch && !is_takeover_) return;
   if (report.kind == RankReport::Kind::Joined) rank.state = JobRank::State::Joined;
-  if (report.kind == RankReport::Kind::Waiting) rank.state = JobRank::State::Waiting;
+  if (report.kind == RankReport::Kind::Waiting) {
+    rank.state = JobRank::State::Waiting;
+    rank.words = report.text;
+  }
 }
 
 std::string Leader::name_of_end(const JobRank& rank) const {
   const int signal = signal_of(rank);
-  return rank.host < 0 ? fmt::format("was on host {}, which is gone", host_of(rank))
+  return rank.host < 0 ? fmt::format("was on host {}, which {}", host_of(rank), former_.lost_why)
          : rank.hangs  ? "did not answer and was killed"
          : signal != 0 ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
                        : fmt::format("ended with exit code {}", rank.exit_code());
@@ -131,10 +184,20 @@ void Leader::note_end(JobRank& rank) {
   if (rank.is_dismissed) return;
   const int code = rank.exit_code();
   if (code == kStoppedExitCode && end_.exit_code == 0) end_.exit_code = kStoppedExitCode;
-  if (!rank.has_failed() || first_failed_ >= 0) return;
-  first_failed_ = int(&rank - ranks_.data());
-  end_.exit_code = code;
-  end_.first_failed = first_failed_;
+  if (!rank.has_failed()) return;
+  if (num_signals_ > 1) {
+    end_.exit_code = kFailedExitCode;
+  } else {
+    note_first_failure(rank);
+  }
+}
+
+void Leader::note_first_failure(const JobRank& rank) {
+  const int index = int(&rank - ranks_.data());
+  if (first_failed_ >= 0 && first_failed_ != index) return;
+  first_failed_ = index;
+  end_.exit_code = rank.hangs ? kFailedExitCode : rank.exit_code();
+  end_.first_failed = index;
   end_.why = name_of_end(rank);
   end_.error_output = rank.error_output;
 }
@@ -144,14 +207,15 @@ void Leader::begin_settling() {
   was_asked_to_stop_ = num_signals_ > 0;
   times_ = {
       .lost_step = page_->step, .lost_step_ns = page_->step_ns, .detected_ns = steady_now_ns()};
-  const bool has_met = gathering_ && gathering_->has_met();
-  const bool has_not_met = gathering_ && gathering_->has_failed();
-  must_start_settle_ = has_not_met;
-  if (is_first_epoch_ && has_not_met && first_failed_ < 0) not_met_ = gathering_->error();
+  must_start_settle_ = have_not_met();
+  if (is_first_epoch_ && have_not_met() && first_failed_ < 0) {
+    not_met_ = rendezvous_ ? gathering_->error()
+                           : Error{ErrorKind::Runtime, "the ranks have not joined in time"};
+  }
   const bool is_waited_for = first_failed_ >= 0 || is_epoch_wanted();
   const double usual_s = is_waited_for ? kEndGraceS : kHangGraceS;
   const bool goes_on = processes_.max_restarts > 0 && !is_first_epoch_;
-  grace_ = Deadline::after(has_met || goes_on ? usual_s : kStartGraceS);
+  grace_ = Deadline::after(have_met() || goes_on ? usual_s : kStartGraceS);
 }
 
 // True once every rank has ended or waits for the next epoch. Ranks that do not answer are killed,
@@ -191,7 +255,13 @@ JobFailure Leader::failure() const {
   if (times_.lost_step_ns > 0) {
     failure.detected_after_s = double(times_.detected_ns - times_.lost_step_ns) * 1e-9;
   }
-  if (first_failed_ < 0) return failure;
+  if (first_failed_ < 0) {
+    failure.evidence.kind = failure.kind;
+    for (const JobRank& rank : ranks_) {
+      if (!rank.words.empty()) failure.evidence.peers_words.push_back(rank.words);
+    }
+    return classified(std::move(failure));
+  }
   const JobRank& rank = ranks_[size_t(first_failed_)];
   const int signal = signal_of(rank);
   const bool is_killed = signal == SIGKILL || signal == SIGTERM || signal == SIGINT;
@@ -202,9 +272,30 @@ JobFailure Leader::failure() const {
                                : "failed";
   failure.what = end_.why;
   failure.host = host_of(rank);
-  failure.exit_code = rank.exit_code();
-  if (signal == 0) failure.cause = rank.cause;
+  failure.exit_code = rank.hangs ? kFailedExitCode : rank.exit_code();
+  if (signal == 0 || rank.hangs) failure.cause = rank.cause;
+  failure.evidence = rank.evidence;
+  failure.evidence.kind = failure.kind;
+  failure.evidence.signal = rank.hangs ? 0 : signal;
+  if (signal == 0 && rank.host >= 0) failure.evidence.exit_code = rank.exit_code();
+  return classified(std::move(failure));
+}
+
+// The words of a rank that has left none are those about its end.
+JobFailure Leader::classified(JobFailure failure) const {
+  if (!processes_.classify) return failure;
+  FailureEvidence evidence = failure.evidence;
+  evidence.last_words = cause_of(failure);
+  failure.found = processes_.classify(evidence);
   return failure;
+}
+
+// All hosts keep evidence of the failure that was recorded last.
+void Leader::keep_evidence() {
+  const std::vector<JobFailure>& all = policy_.failures();
+  for (int host = 0; host < hosts_.size(); ++host) {
+    hosts_.at(host).keep_evidence(all.back(), int(all.size()));
+  }
 }
 
 void Leader::begin_ending(double grace_s) {
@@ -233,6 +324,7 @@ void Leader::decide() {
   } else if (!is_planned) {
     why_end = policy_.why_end(failure());
   }
+  if (!is_planned && !policy_.failures().empty()) keep_evidence();
   const bool may_stop_later = is_takeover_ && !is_planned;
   if (why_end.empty() && !may_stop_later && (was_asked_to_stop_ || num_signals_ > 0)) {
     why_end = "the run was asked to stop";
@@ -255,17 +347,24 @@ void Leader::decide() {
 void Leader::look() {
   const auto is_waiting = [](const JobRank& rank) { return rank.state == JobRank::State::Waiting; };
   if (phase_ == Phase::Running) {
-    const bool is_trouble = first_failed_ >= 0 || gathering_->has_failed() ||
+    const bool is_trouble = first_failed_ >= 0 || have_not_met() ||
                             std::any_of(ranks_.begin(), ranks_.end(), is_waiting);
     if (is_trouble) begin_settling();
   }
-  if (phase_ == Phase::Running && wants_other_hosts()) ask_for_epoch();
+  if (phase_ == Phase::Running && !is_epoch_wanted()) {
+    drain_failing_hosts();
+    why_wanted_ = wanted_change();
+    if (!why_wanted_.empty()) ask_for_epoch();
+  }
   const bool is_last_failure = processes_.max_restarts == 0 && !is_epoch_wanted() && !is_takeover_;
   if (phase_ == Phase::Settling && is_last_failure) {
     policy_.why_end(failure());
+    keep_evidence();
     begin_ending(grace_->left_ms() * 1e-3);
   }
-  if (phase_ == Phase::Settling && have_settled() && has_found_layout()) decide();
+  if (phase_ == Phase::Settling && have_settled() && has_found_layout() && have_parts_moved()) {
+    decide();
+  }
   if (phase_ == Phase::Ending && grace_->left_ms() == 0) {
     for (JobRank& rank : ranks_) {
       if (rank.is_alive()) kill(rank);
@@ -285,12 +384,17 @@ bool Leader::is_over() const {
   return phase_ == Phase::Ending || (phase_ == Phase::Running && first_failed_ < 0);
 }
 
+// After a second signal, all ranks have ended at once without saving.
+int Leader::exit_code() const {
+  const bool is_cut_off =
+      num_signals_ > 1 && end_.exit_code != 0 && end_.exit_code != kStoppedExitCode;
+  return is_cut_off ? kFailedExitCode : end_.exit_code;
+}
+
 Result<RanksEnd> Leader::end() {
   if (not_met_) return *not_met_;
-  if (num_signals_ > 1) {  // all have ended at once, as they were asked to
-    end_.exit_code = kStoppedExitCode;
-    end_.first_failed = -1;
-  }
+  end_.exit_code = exit_code();
+  if (num_signals_ > 1) end_.first_failed = -1;
   end_.failures = policy_.failures();
   end_.told_failures = page_->told_failures;
   return end_;

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <csignal>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "agent/gathering.h"
+#include "agent/host_history.h"
 #include "agent/job_hosts.h"
 #include "agent/rank_processes.h"
 
@@ -31,6 +34,9 @@ struct JobRank {
   int signals = 0;            // number of signals that were passed on to it
   std::string cause;          // the last message of a rank that has failed
   std::string error_output;   // of a rank that has ended
+  FailureEvidence evidence;   // of its end, as its agent has seen it
+  std::string words;          // why it waits for the next epoch
+  double slow = 0.0;          // its compute time by that of others; 0: it is not slow
 
   bool is_alive() const { return state != State::Ended; }
   bool has_failed() const;  // it has ended, not well, and not because it was asked to stop
@@ -44,6 +50,7 @@ struct FormerJob {
   bool is_planned = false;           // the ranks have saved for this membership
   std::string what;                  // what ended the former membership, if that was not planned
   std::string lost_host;             // a host that has left; "": none
+  std::string lost_why = "is gone";  // continues "which"
 };
 
 // Decides for all ranks of a job while the membership of its hosts does not change: it starts them
@@ -53,7 +60,8 @@ struct FormerJob {
 class Leader {
  public:
   // The references must outlive this object.
-  Leader(const RankProcesses& processes, JobHosts& hosts, Rendezvous rendezvous,
+  // Without a rendezvous, something else brings the ranks together (MpirunHost).
+  Leader(const RankProcesses& processes, JobHosts& hosts, std::optional<Rendezvous> rendezvous,
          const std::string& secret, SharedJobPage& page, FormerJob former = {});
   Leader(const Leader&) = delete;
   Leader& operator=(const Leader&) = delete;
@@ -68,6 +76,10 @@ class Leader {
   Result<RanksEnd> end();
   // True once the ranks have saved and wait, because hosts that are no members yet are needed.
   bool needs_members() const { return phase_ == Phase::WaitingForMembers; }
+  // True if no rank has died, but the ranks have ended their epoch because of each other.
+  bool has_waited_in_vain() const {
+    return phase_ == Phase::Settling && first_failed_ < 0 && !is_takeover_ && !is_epoch_wanted();
+  }
   const std::vector<JobFailure>& failures() const { return policy_.failures(); }
   // The status that it has written last (text_of(JobStatus)); "": none, before training begins.
   const std::string& reported() const { return reported_; }
@@ -82,10 +94,13 @@ class Leader {
 
   // In leader.cc: it starts the ranks and looks for failures.
   void gather();
+  bool have_met() const;
+  bool have_not_met() const;
   void pass_signals();
   void take_news();
   void take_report(JobRank& rank, const RankReport& report);
   void note_end(JobRank& rank);
+  void note_first_failure(const JobRank& rank);
   void look();
   void begin_settling();
   bool have_settled();
@@ -93,7 +108,10 @@ class Leader {
   void begin_ending(double grace_s);
   void kill(JobRank& rank) { hosts_.at(rank.host).send_signal(rank.process, SIGKILL); }
   bool all_have_ended() const;
+  int exit_code() const;
   JobFailure failure() const;
+  JobFailure classified(JobFailure failure) const;
+  void keep_evidence();
   std::string name_of_end(const JobRank& rank) const;
   std::string host_of(const JobRank& rank) const;
 
@@ -106,20 +124,30 @@ class Leader {
   bool is_epoch_wanted() const;
   bool could_grow(int64_t num_slots) const;
   bool must_wait_for_members() const;
-  bool wants_other_hosts() const;
+  std::string wanted_change() const;
+  void drain_failing_hosts();
+  bool has_room_without(int host) const;
   void ask_for_epoch();
   int most_ranks() const;
   bool has_found_layout();
+  struct Placement {
+    std::vector<JobRank> ranks;  // of the next epoch; those with a living process keep it
+    std::vector<int> hosts;      // of these ranks; empty: there are too few slots
+  };
+  Placement next_placement() const;
+  bool have_parts_moved();
   Status begin_epoch();
   Status lay_out();
   Status start_rank(int rank);
   void set_writer();
   EpochOrder order_of(int rank) const;
   void add_failures(EpochOrder& order) const;
+  void add_left_out(EpochOrder& order) const;
   int ranks_on(int host) const;
 
   // In leader_status.cc: it reports to users.
   void report(bool at_once);
+  std::string how_ended() const;
   void take_requests();
   void say(const std::string& text) const {
     if (processes_.log) processes_.log(text);
@@ -127,19 +155,25 @@ class Leader {
 
   const RankProcesses& processes_;
   JobHosts& hosts_;
-  Rendezvous rendezvous_;
+  std::optional<Rendezvous> rendezvous_;
   SharedJobPage& page_;
   std::vector<JobRank> ranks_;
   RestartPolicy policy_;
+  std::vector<HostFailure> history_;  // failures of earlier jobs in the folder of the run
+  std::set<std::string> failing_;     // hosts that fail often and were reported to the user
+  std::map<std::string, std::string> why_drained_;  // [host] the reason
   const FormerJob former_;
   TcpPlace place_;
   bool is_first_epoch_ = false;  // the job begins with the running epoch
   bool is_takeover_ = false;     // until the first epoch of this leader begins
   EpochLayout layout_;
   std::optional<FittingLayout> next_layout_;  // of the next epoch, once it is found
-  int64_t num_processes_ = 0;                 // started so far
+  // While hosts without ranks in the next epoch give their parts of checkpoints to others.
+  std::optional<Deadline> hand_over_;
+  int64_t num_processes_ = 0;  // started so far
   Phase phase_ = Phase::Running;
-  std::optional<Gathering> gathering_;
+  std::optional<Gathering> gathering_;  // absent without a rendezvous
+  Deadline join_deadline_;
   std::optional<Deadline> grace_;
   bool must_start_settle_ = false;  // ranks that are still starting must report, too
   int first_failed_ = -1;           // of this epoch
@@ -147,6 +181,7 @@ class Leader {
   bool was_asked_to_stop_ = false;  // before the failure
   int num_signals_ = 0;             // that ask the ranks to stop
   EpochOrder times_;
+  std::string why_wanted_;        // why the ranks were asked to save for another epoch
   std::optional<Error> not_met_;  // the ranks of the first epoch have never met
   int64_t reported_ns_ = 0;
   std::string reported_;

@@ -10,11 +10,25 @@
 #include "agent/rank_epochs.h"
 #include "agent/rank_exit_code.h"
 #include "base/clock.h"
+#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kTakeOverS = 15.0;  // for the ranks of the former membership to end their step
+constexpr double kHandOverS = 60.0;  // for hosts without ranks to give away their parts
+
+// The class of the last failure, if the evidence names one.
+std::string class_text(const std::vector<JobFailure>& failures) {
+  if (failures.empty()) return "";
+  const FailureClass last = failures.back().found.failure_class;
+  return last == FailureClass::Unknown ? "" : fmt::format(" (class: {})", name_of(last));
+}
+
+std::string left_out_text(const std::vector<JobFailure>& failures) {
+  if (failures.empty() || !failures.back().is_left_out) return "";
+  return fmt::format("; {} are left out", samples_text(failures.back().evidence));
+}
 
 }  // namespace
 
@@ -124,16 +138,54 @@ void Leader::set_writer() {
 
 bool Leader::is_epoch_wanted() const { return page_->wanted_epoch > place_.epoch; }
 
-// True if ranks are on a host that is drained, or if the hosts have room for a larger layout now.
-bool Leader::wants_other_hosts() const {
+// Returns why the ranks should save for another epoch: some are on a host that is drained, or the
+// hosts have room for a larger layout now. "": they should not.
+std::string Leader::wanted_change() const {
   const bool can_save = std::all_of(ranks_.begin(), ranks_.end(), [](const JobRank& rank) {
     return rank.state == JobRank::State::Joined;
   });
-  if (!can_save || page_->trained_epoch != place_.epoch || num_signals_ > 0) return false;
-  const bool must_leave = std::any_of(ranks_.begin(), ranks_.end(), [&](const JobRank& rank) {
-    return !hosts_.is_usable(rank.host);
-  });
-  return must_leave || could_grow(hosts_.num_slots() + hosts_.num_waiting_slots());
+  if (!can_save || page_->trained_epoch != place_.epoch || num_signals_ > 0) return "";
+  for (const JobRank& rank : ranks_) {
+    if (hosts_.is_usable(rank.host)) continue;
+    const auto why = why_drained_.find(host_of(rank));
+    return fmt::format("host {} is drained{}", host_of(rank),
+                       why == why_drained_.end() ? "" : ", because " + why->second);
+  }
+  const int64_t num_slots = hosts_.num_slots() + hosts_.num_waiting_slots();
+  return could_grow(num_slots) ? "the hosts have room for more ranks" : "";
+}
+
+// Returns true if the job has a layout that fits into the slots of the other hosts.
+bool Leader::has_room_without(int host) const {
+  const int64_t own = hosts_.slots()[size_t(host)];
+  const int64_t left = hosts_.num_slots() - own + hosts_.num_waiting_slots();
+  if (left <= 0 || processes_.leaves_lost_out) return false;
+  const auto fitting = processes_.fitting(int(std::min<int64_t>(left, processes_.ranks)), *page_);
+  return fitting && fitting->layout;
+}
+
+// Drains the hosts that fail too often, if the other hosts have room for their ranks. It counts the
+// failures of this job and those in the history of the run. Ranks save before they leave a host.
+void Leader::drain_failing_hosts() {
+  if (policy_.failures().empty() || page_->trained_epoch != place_.epoch) return;
+  std::vector<HostFailure> failures = host_failures_of(policy_.failures());
+  failures.insert(failures.end(), history_.begin(), history_.end());
+  for (int host = 0; host < hosts_.size(); ++host) {
+    const std::string& name = hosts_.at(host).name();
+    const double score = score_of(failures, name, unix_time_s());
+    if (score < kDrainScore || ranks_on(host) == 0 || !hosts_.is_usable(host)) continue;
+    const std::string why =
+        fmt::format("it has failed often lately (score {:.1f} of {:.1f})", score, kDrainScore);
+    if (has_room_without(host)) {
+      hosts_.at(host).drain();
+      why_drained_[name] = why;
+      say(fmt::format("host {} is drained: {}; its ranks leave it after they have saved", name,
+                      why));
+    } else if (hosts_.size() > 1 && failing_.insert(name).second) {
+      say(fmt::format("host {} is still used, because the other hosts have no room, but {}", name,
+                      why));
+    }
+  }
 }
 
 // True if a larger layout fits into so many slots.
@@ -167,38 +219,74 @@ bool Leader::must_wait_for_members() const {
 
 // The ranks save after their step and wait for the next epoch.
 void Leader::ask_for_epoch() {
-  if (is_epoch_wanted()) return;
   page_->wanted_epoch = place_.epoch + 1;
   hosts_.share_page();
 }
 
-// Gives the ranks of the next epoch their numbers and hosts.
-Status Leader::lay_out() {
-  if (!next_layout_->layout) return Error{ErrorKind::Runtime, next_layout_->note};
+// Survivors keep their processes, with the lowest numbers first.
+Leader::Placement Leader::next_placement() const {
   const int size = next_layout_->layout->num_ranks();
-  std::vector<JobRank> next;
   const auto keeps = [&](const JobRank& rank) {
-    return rank.is_alive() && hosts_.is_usable(rank.host);
+    return rank.is_alive() && hosts_.is_usable(rank.host) && hosts_.at(rank.host).keeps_processes();
   };
   const bool keeps_numbers = size == place_.size;
-  for (JobRank& rank : ranks_) {
-    const bool has_place = keeps(rank) && int(next.size()) < size;
-    if (rank.is_alive() && !has_place) kill(rank);
-    if (has_place || keeps_numbers) next.push_back(has_place ? rank : JobRank{.host = rank.host});
+  Placement next;
+  for (const JobRank& rank : ranks_) {
+    const bool has_place = keeps(rank) && int(next.ranks.size()) < size;
+    if (has_place) next.ranks.push_back(rank);
+    if (!has_place && keeps_numbers) next.ranks.push_back({.host = rank.host});
   }
-  next.resize(size_t(size));
+  next.ranks.resize(size_t(size));
   std::vector<int> kept, before;
-  for (const JobRank& rank : next) {
+  for (const JobRank& rank : next.ranks) {
     kept.push_back(rank.is_alive() ? rank.host : -1);
     before.push_back(rank.host);
   }
-  const std::vector<int> hosts = place_ranks(hosts_.slots(), kept, before);
-  if (hosts.empty()) return Error{ErrorKind::Runtime, "the hosts have too few slots"};
-  for (size_t rank = 0; rank < next.size(); ++rank) next[rank].host = hosts[rank];
-  ranks_ = std::move(next);
+  next.hosts = place_ranks(hosts_.slots(), kept, before);
+  return next;
+}
+
+// Gives the ranks of the next epoch their numbers and hosts.
+Status Leader::lay_out() {
+  hand_over_.reset();
+  if (!next_layout_->layout) return Error{ErrorKind::Runtime, next_layout_->note};
+  Placement next = next_placement();
+  if (next.hosts.empty()) return Error{ErrorKind::Runtime, "the hosts have too few slots"};
+  for (JobRank& rank : ranks_) {
+    const bool is_kept = std::any_of(
+        next.ranks.begin(), next.ranks.end(),
+        [&](const JobRank& other) { return other.is_alive() && other.process == rank.process; });
+    if (rank.is_alive() && !is_kept) kill(rank);
+  }
+  for (size_t rank = 0; rank < next.ranks.size(); ++rank) {
+    next.ranks[rank].host = next.hosts[rank];
+  }
+  ranks_ = std::move(next.ranks);
   layout_ = *next_layout_->layout;
-  place_.size = size;
+  place_.size = next_layout_->layout->num_ranks();
   return Done{};
+}
+
+// Only ranks exchange parts of checkpoints in memory. So hosts on which none will be placed give
+// theirs to hosts with ranks. Returns true once that is done, or has taken too long.
+bool Leader::have_parts_moved() {
+  if (!has_training_begun() || !next_layout_->layout) return true;
+  const std::vector<int> slots = hosts_.slots();
+  if (!hand_over_) {
+    hand_over_ = Deadline::after(kHandOverS);
+    const std::vector<int> next = next_placement().hosts;
+    size_t heir = 0;
+    for (int host = 0; host < hosts_.size() && !next.empty(); ++host) {
+      const bool is_idle = std::find(next.begin(), next.end(), host) == next.end();
+      if (slots[size_t(host)] == 0 || !is_idle) continue;
+      hosts_.at(host).hand_over_to(hosts_.at(next[heir++ % next.size()]).name());
+    }
+  }
+  if (hand_over_->left_ms() == 0) return true;
+  for (int host = 0; host < hosts_.size(); ++host) {
+    if (!hosts_.at(host).has_handed_over()) return false;
+  }
+  return true;
 }
 
 void Leader::add_failures(EpochOrder& order) const {
@@ -214,6 +302,14 @@ void Leader::add_failures(EpochOrder& order) const {
   std::memcpy(order.failures, lines.data(), lines.size());
 }
 
+void Leader::add_left_out(EpochOrder& order) const {
+  for (const JobFailure& failure : policy_.failures()) {
+    if (!failure.is_left_out || order.num_left_out == kMostLeftOutBatches) continue;
+    order.left_out[size_t(order.num_left_out++)] = {failure.evidence.first_sample,
+                                                    failure.evidence.num_samples};
+  }
+}
+
 EpochOrder Leader::order_of(int rank) const {
   EpochOrder order = times_;
   order.epoch = place_.epoch;
@@ -225,6 +321,7 @@ EpochOrder Leader::order_of(int rank) const {
   order.layout = layout_;
   order.ranks_on_host = ranks_on(ranks_[size_t(rank)].host);
   order.made_ns = steady_now_ns();
+  add_left_out(order);
   if (rank == 0) add_failures(order);
   return order;
 }
@@ -238,10 +335,12 @@ uint64_t Leader::next_epoch() const {
 Status Leader::begin_epoch() {
   gathering_.reset();
   const bool is_planned = is_takeover_ ? former_.is_planned : is_epoch_wanted();
-  const std::string who = first_failed_ >= 0 ? fmt::format("rank {} {}", first_failed_, end_.why)
-                          : is_planned       ? "other hosts were wanted"
+  const std::string who = first_failed_ >= 0 ? fmt::format("rank {} {}{}", first_failed_, end_.why,
+                                                           class_text(policy_.failures()))
                           : is_takeover_     ? former_.what
+                          : is_planned       ? why_wanted_
                                              : "ranks waited in vain";
+  const std::string left_out = first_failed_ >= 0 ? left_out_text(policy_.failures()) : "";
   const EpochLayout before = layout_;
   TRIREME_TRY_DONE(lay_out());
   place_.epoch = next_epoch();
@@ -258,6 +357,8 @@ Status Leader::begin_epoch() {
     }
     own.state = JobRank::State::Starting;
     own.cause.clear();
+    own.words.clear();
+    own.slow = 0.0;
     hosts_.at(own.host).send_order(own.process, order_of(rank));
   }
   gather();
@@ -266,9 +367,9 @@ Status Leader::begin_epoch() {
     layout = fmt::format(", in the layout {}", text_of(layout_));
     if (!next_layout_->note.empty()) layout += fmt::format(" ({})", next_layout_->note);
   }
-  say(fmt::format("after step {}, {}; epoch {} resumes with {} rank{}, {} of them new{}",
+  say(fmt::format("after step {}, {}; epoch {} resumes with {} rank{}, {} of them new{}{}",
                   times_.lost_step, who, place_.epoch, place_.size, place_.size == 1 ? "" : "s",
-                  num_new, layout));
+                  num_new, layout, left_out));
   end_ = {};
   first_failed_ = -1;
   phase_ = Phase::Running;

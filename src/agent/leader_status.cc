@@ -9,6 +9,7 @@
 #include "agent/job_status.h"
 #include "agent/leader.h"
 #include "agent/process_stat.h"
+#include "agent/rank_exit_code.h"
 #include "base/clock.h"
 #include "comm/fabric.h"
 
@@ -49,6 +50,20 @@ void Leader::take_requests() {
   if (fs::remove(folder / kStopFile, error)) ask_to_stop(SIGTERM);
 }
 
+std::string Leader::how_ended() const {
+  if (not_met_) return not_met_->message;
+  if (exit_code() == 0) return "all steps are done";
+  if (num_signals_ > 1) return "it was stopped at once";
+  if (end_.first_failed < 0 && end_.why_no_restart.empty()) {
+    return "it was asked to stop, and has saved";
+  }
+  std::string text = end_.first_failed < 0
+                         ? "the ranks have ended"
+                         : fmt::format("rank {} failed first: it {}", end_.first_failed, end_.why);
+  if (!end_.why_no_restart.empty()) text += fmt::format("; {}", end_.why_no_restart);
+  return text;
+}
+
 // Writes nothing before training begins, because the folder may still be that of another run.
 void Leader::report(bool at_once) {
   if (processes_.status_file.empty() || page_->begun_ns == 0) return;
@@ -67,10 +82,15 @@ void Leader::report(bool at_once) {
                    .step = page_->step,
                    .saved_step = page_->saved_step,
                    .time_s = unix_time_s()};
+  if (is_over()) {
+    status.exit_code = not_met_ ? kFailedExitCode : exit_code();
+    status.end = how_ended();
+  }
   std::vector<int> hosts;
   for (const JobRank& rank : ranks_) {
     hosts.push_back(rank.host);
-    status.ranks.push_back({host_of(rank), rank.is_alive() ? rank.pid : -1, name_of(rank.state)});
+    status.ranks.push_back(
+        {host_of(rank), rank.is_alive() ? rank.pid : -1, name_of(rank.state), rank.slow});
   }
   status.hosts = hosts_.status(hosts);
   const std::vector<JobFailure>& failures = policy_.failures();

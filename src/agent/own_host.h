@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/host_watch.h"
 #include "agent/job_page.h"
 #include "agent/rank_host.h"
 #include "agent/rank_process.h"
@@ -30,6 +31,11 @@ class OwnHost : public RankHost {
   void send_no_order(int64_t process) override;
   void share_page() override {}
   void set_writer(bool) override {}
+  void hand_over_to(const std::string& host) override { heir_ = host; }
+  bool has_handed_over() const override { return heir_.empty(); }
+  // The host to which the agent shall give the parts in its memory; "": none.
+  const std::string& heir() const { return heir_; }
+  void note_handed_over() { heir_.clear(); }
   void drain() override { is_drained_ = true; }
   bool is_drained() const override { return is_drained_; }
   std::vector<ProcessNews> take_news() override;
@@ -37,6 +43,9 @@ class OwnHost : public RankHost {
   void add_descriptors(std::vector<pollfd>& entries) const override;
   // Kills the processes that have not ended their epoch. take_news() tells of their ends.
   void kill_unless_waiting();
+  // Evidence of failures is written into `run_dir` once the folder is that of this job.
+  void set_run_folder(std::string run_dir);
+  void keep_evidence(const JobFailure& failure, int number) override;
 
  private:
   struct Process : RankProcess {
@@ -44,12 +53,18 @@ class OwnHost : public RankHost {
   };
   Process* find(int64_t process);
   void add_reports(int64_t number, Process& process, std::vector<ProcessNews>& news);
+  void add_end(int64_t number, Process& process, int status, std::vector<ProcessNews>& news);
+  void add_watched(std::vector<ProcessNews>& news);
 
   std::string name_;
   std::vector<std::string> command_;
   const SharedJobPage& page_;
   const sigset_t& mask_;
   std::string memory_folder_;  // "": none
+  std::string heir_;
+  std::string run_dir_;  // "": evidence is not kept
+  int kept_before_ = 0;  // failures of which an earlier job has left evidence there
+  HostWatch watch_;
   std::map<int64_t, Process> processes_;
   std::vector<ProcessNews> started_;  // not taken yet
   bool is_drained_ = false;

@@ -1,6 +1,7 @@
 #include "agent/process_stat.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
@@ -17,8 +18,12 @@ std::optional<ProcessStat> stat_of_process(int pid) {
   std::istringstream fields(text.substr(name_end + 1));
   ProcessStat stat;
   std::string skipped;
-  fields >> stat.state;                                        // field 3
-  for (int field = 4; field < 22; ++field) fields >> skipped;  // field 22 is the start
+  fields >> stat.state;  // field 3
+  for (int field = 4; field < 14; ++field) fields >> skipped;
+  int64_t user = 0, system = 0;
+  fields >> user >> system;
+  stat.cpu_ns = (user + system) * (1'000'000'000 / ::sysconf(_SC_CLK_TCK));
+  for (int field = 16; field < 22; ++field) fields >> skipped;  // field 22 is the start
   if (!(fields >> stat.start)) return std::nullopt;
   return stat;
 }

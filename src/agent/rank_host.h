@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/job_failure.h"
 #include "agent/rank_link.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
@@ -61,14 +62,24 @@ class RankHost {
   virtual void send_signal(int64_t process, int signal) = 0;
   // Tells the process that no order will come, so that it ends if it waits for one.
   virtual void send_no_order(int64_t process) = 0;
+  // False if processes that survive the loss of another one cannot train in the next epoch.
+  virtual bool keeps_processes() const { return true; }
   // Gives the host the page of the leader. Hosts that share its memory need not be told.
   virtual void share_page() = 0;
   // From now on, changes of the host's page are those of the job if `is_writer`, because rank 0
   // runs there.
   virtual void set_writer(bool is_writer) = 0;
   // Ranks leave the host with the next epoch.
+  // Asks the host, on which no rank will be placed, to give its parts of checkpoints in memory to
+  // the other host.
+  virtual void hand_over_to(const std::string& /*host*/) {}
+  virtual bool has_handed_over() const { return true; }  // or it has failed to
   virtual void drain() = 0;
   virtual bool is_drained() const = 0;
+
+  // Writes what is known about a failure into the folder of the run. Another host does so when it
+  // is told of the failure.
+  virtual void keep_evidence(const JobFailure& /*failure*/, int /*number*/) {}
 
   virtual std::vector<ProcessNews> take_news() = 0;
   virtual std::vector<LivingProcess> living() const = 0;

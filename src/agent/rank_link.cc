@@ -35,28 +35,38 @@ bool wait_for(int socket, short events, Deadline deadline) {
 }  // namespace
 
 std::string link_text(const LinkDescriptors& link) {
-  return fmt::format("{},{},{}", link.socket, link.page, link.terminal);
+  return fmt::format("{},{},{},{}", link.socket, link.page, link.terminal, link.pages);
 }
 
 Result<std::optional<LinkDescriptors>> link_in(const std::string& text) {
   if (text.empty()) return std::optional<LinkDescriptors>();
   LinkDescriptors link;
   char rest = 0;
-  if (std::sscanf(text.c_str(), "%d,%d,%d%c", &link.socket, &link.page, &link.terminal, &rest) ==
-      3) {
+  if (std::sscanf(text.c_str(), "%d,%d,%d,%d%c", &link.socket, &link.page, &link.terminal,
+                  &link.pages, &rest) == 4) {
     return std::optional<LinkDescriptors>(link);
   }
   return usage(
-      fmt::format("{} = \"{}\": expected three numbers; `trireme launch` sets this variable",
+      fmt::format("{} = \"{}\": expected four numbers; `trireme launch` sets this variable",
                   kLinkVariable, text));
 }
 
 Result<RankLink> RankLink::open(const LinkDescriptors& descriptors) {
   TRIREME_TRY(page, SharedJobPage::map(descriptors.page));
-  for (const int fd : {descriptors.socket, descriptors.page, descriptors.terminal}) {
+  // A rank that mpirun has started is not watched, so nobody else sees its pages.
+  const bool is_watched = descriptors.pages >= 0;
+  TRIREME_TRY(pages,
+              is_watched ? SharedRankPages::map(descriptors.pages) : SharedRankPages::make());
+  for (const int fd :
+       {descriptors.socket, descriptors.page, descriptors.terminal, descriptors.pages}) {
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   }
-  return RankLink(descriptors, std::move(page));
+  if (is_watched) {
+    // The agent may still ask for stacks when this link is gone and the process is about to end.
+    TRIREME_TRY(kept, SharedRankPages::map(descriptors.pages));
+    install_stack_handlers(std::move(kept).keep().stacks);
+  }
+  return RankLink(descriptors, std::move(page), std::move(pages));
 }
 
 // A lost report does not matter, because this process is killed if its agent is gone.

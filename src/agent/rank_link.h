@@ -9,6 +9,8 @@
 #include "agent/epoch_layout.h"
 #include "agent/job_page.h"
 #include "base/result.h"
+#include "base/sample_range.h"
+#include "watch/rank_pages.h"
 
 namespace trireme {
 
@@ -18,12 +20,20 @@ struct RankReport {
     Joined,   // it has joined the epoch; from now on a signal makes it save
     Waiting,  // another rank is lost; this one has ended the epoch and waits for the next one
     Failed,   // it ends because of `text`
+    // The agent of the rank adds these to the reports of the rank.
+    Hangs,     // the agent kills it because of `text`
+    Evidence,  // what is known about its end: evidence_json()
+    Slow,      // it computes longer than others, as `text` says
   };
+  static constexpr Kind kLastKind = Kind::Slow;
   Kind kind = Kind::Joined;
   int32_t reserved = 0;
   uint64_t epoch = 0;
   char text[2048] = {};  // ends with 0
 };
+
+// The largest number of batches that a job leaves out (run.skip_bad_batches).
+inline constexpr int kMostLeftOutBatches = 5;
 
 // A message from an agent to a rank: its place in an epoch, and the failures before it. Every rank
 // that is started gets one.
@@ -42,7 +52,10 @@ struct EpochOrder {
   int64_t detected_ns = 0;           // when the agent noticed the failure
   int64_t classified_ns = 0;         // when it knew the cause, and all other ranks waited
   int64_t made_ns = 0;               // when it made the epoch
-  char failures[6144] = {};          // lines that metrics.jsonl may not have yet; ends with 0
+  int32_t num_left_out = 0;          // entries of left_out
+  int32_t reserved = 0;
+  std::array<SampleRange, kMostLeftOutBatches> left_out = {};  // all that the job leaves out so far
+  char failures[6144] = {};  // lines that metrics.jsonl may not have yet; ends with 0
 };
 
 // The descriptors that a rank inherits from its agent.
@@ -50,6 +63,7 @@ struct LinkDescriptors {
   int socket = -1;
   int page = -1;
   int terminal = -1;  // standard error of the agent, for rank 0
+  int pages = -1;     // RankPages of this rank; -1: it is not watched
 };
 
 // Names the descriptors in the environment of a rank.
@@ -61,8 +75,11 @@ Result<std::optional<LinkDescriptors>> link_in(const std::string& text);
 // The rank's end of the connection to its agent.
 class RankLink {
  public:
+  // Also installs the signal handlers by which this process shows its stacks (stack_page.h).
   static Result<RankLink> open(const LinkDescriptors& descriptors);
   JobPage& page() const { return *page_; }
+  // In which this rank shows where it is.
+  ProgressPage& progress() const { return pages_->progress; }
 
   void tell_joined(uint64_t epoch) const { tell(RankReport::Kind::Joined, epoch, ""); }
   void tell_failed(uint64_t epoch, const std::string& why) const {
@@ -76,11 +93,13 @@ class RankLink {
   std::optional<EpochOrder> receive_order(uint64_t least_epoch) const;
 
  private:
-  RankLink(const LinkDescriptors& own, SharedJobPage page) : own_(own), page_(std::move(page)) {}
+  RankLink(const LinkDescriptors& own, SharedJobPage page, SharedRankPages pages)
+      : own_(own), page_(std::move(page)), pages_(std::move(pages)) {}
   void tell(RankReport::Kind kind, uint64_t epoch, const std::string& text) const;
 
   LinkDescriptors own_;
   SharedJobPage page_;
+  SharedRankPages pages_;
 };
 
 }  // namespace trireme

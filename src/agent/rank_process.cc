@@ -2,19 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "agent/place_variables.h"
 #include "agent/rank_exit_code.h"
@@ -27,15 +27,16 @@ constexpr double kKillS = 2.0;
 
 void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
 
-[[noreturn]] void become_rank(const RankStart& start, int error_file, int socket) {
+[[noreturn]] void become_rank(const RankStart& start, const RankProcess& rank, int socket) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);
   pthread_sigmask(SIG_SETMASK, &start.mask, nullptr);
   const int terminal = ::dup(STDERR_FILENO);
-  if (error_file >= 0) dup2(error_file, STDERR_FILENO);
-  keep_in_child(socket);
-  keep_in_child(start.page);
-  const LinkDescriptors link{.socket = socket, .page = start.page, .terminal = terminal};
+  if (rank.error_file >= 0) dup2(rank.error_file, STDERR_FILENO);
+  const int pages = rank.pages->fd();
+  for (const int fd : {socket, start.page, pages}) keep_in_child(fd);
+  const LinkDescriptors link{
+      .socket = socket, .page = start.page, .terminal = terminal, .pages = pages};
   for (const auto& [name, value] : variables_of(start.place, start.ranks_on_host)) {
     setenv(name.c_str(), value.c_str(), 1);
   }
@@ -53,14 +54,16 @@ void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
 }  // namespace
 
 Result<RankProcess> start_rank(const RankStart& start) {
+  TRIREME_TRY(pages, SharedRankPages::make());
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
     return Error{ErrorKind::Runtime, fmt::format("socketpair: {}", std::strerror(errno))};
   }
-  RankProcess rank{.socket = sockets[0]};
+  RankProcess rank{.socket = sockets[0],
+                   .pages = std::make_shared<SharedRankPages>(std::move(pages))};
   if (start.place.rank > 0) rank.error_file = memfd_create("trireme-errors", MFD_CLOEXEC);
   rank.pid = fork();
-  if (rank.pid == 0) become_rank(start, rank.error_file, sockets[1]);
+  if (rank.pid == 0) become_rank(start, rank, sockets[1]);
   const int error = errno;
   ::close(sockets[1]);
   if (rank.pid > 0) return rank;
@@ -88,13 +91,22 @@ std::optional<RankReport> next_report(RankProcess& rank) {
   return std::nullopt;
 }
 
+bool await_end(int pid, Deadline deadline) {
+  const int pidfd = int(::syscall(SYS_pidfd_open, pid, 0));
+  pollfd entry{pidfd, POLLIN, 0};
+  bool has_ended = waitpid(pid, nullptr, WNOHANG) != 0;
+  while (!has_ended && deadline.left_ms() > 0) {
+    // Kernels before 5.3 have no process descriptors. Then poll() only sleeps for 1 ms.
+    ::poll(&entry, 1, pidfd >= 0 ? deadline.left_ms() : 1);
+    has_ended = waitpid(pid, nullptr, WNOHANG) != 0;
+  }
+  if (pidfd >= 0) ::close(pidfd);
+  return has_ended;
+}
+
 void kill_rank(RankProcess& rank) {
   if (rank.pid > 0) kill(rank.pid, SIGKILL);
-  const Deadline deadline = Deadline::after(kKillS);
-  while (rank.pid > 0 && waitpid(rank.pid, nullptr, WNOHANG) == 0) {
-    if (deadline.left_ms() == 0) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  if (rank.pid > 0) await_end(rank.pid, Deadline::after(kKillS));
   rank.pid = -1;
   close_descriptors(rank);
 }

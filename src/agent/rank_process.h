@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "agent/rank_link.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
+#include "watch/rank_pages.h"
 
 namespace trireme {
 
@@ -17,6 +19,8 @@ struct RankProcess {
   pid_t pid = -1;
   int error_file = -1;  // its standard error; -1: that of this process
   int socket = -1;      // to its RankLink
+  // Shared with the HostWatch, which may read them after the end of the process.
+  std::shared_ptr<SharedRankPages> pages = {};
 };
 
 // The inputs of a new rank process.
@@ -37,8 +41,10 @@ Result<RankProcess> start_rank(const RankStart& start);
 void send_order(const RankProcess& rank, const EpochOrder& order);
 // Returns the next report of the rank, if one has arrived.
 std::optional<RankReport> next_report(RankProcess& rank);
-// Kills the process and waits until it has ended, for two seconds at most: one that waits for a
-// device cannot end, and is left behind. Its descriptors are closed.
+// Waits until the child process `pid` has ended. Returns false if it still runs at the deadline.
+bool await_end(int pid, Deadline deadline);
+// Kills the process and waits until it has ended, for two seconds at most. A process that waits for
+// a device cannot end, and is left behind. Closes its descriptors.
 void kill_rank(RankProcess& rank);
 // Returns what a rank has written to its error file, up to 64 KiB.
 std::string error_output_of(const RankProcess& rank);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "agent/job_member.h"
 #include "agent/leader.h"
 #include "agent/memory_folder.h"
+#include "agent/mpirun_host.h"
 #include "agent/own_host.h"
 #include "agent/remote_shells.h"
 
@@ -22,6 +24,7 @@ namespace {
 
 constexpr int kJoinLookMs = 20;
 constexpr int kHereLookMs = 50;
+constexpr double kTellWaitingS = 5.0;
 constexpr size_t kJobNameLength = 16;
 
 bool is_this_host(const RankProcesses& processes, const std::string& name) {
@@ -97,6 +100,7 @@ JobTerms terms_of(const RankProcesses& processes, bool leads_without_ranks) {
                  .layouts = others.layouts,
                  .max_restarts = processes.max_restarts,
                  .leaves_lost_out = processes.leaves_lost_out,
+                 .skips_bad_batches = processes.skips_bad_batches,
                  .start_timeout_s = processes.start_timeout_s,
                  .num_agents = num_hosts(others) + (leads_without_ranks ? 1 : 0),
                  .usual_slots = usual_slots(processes)};
@@ -119,7 +123,9 @@ class Arrivals {
  private:
   Status receive();
   int count() const;
+  void tell_waiting();
   bool has_come(const std::string& name) const;
+  std::vector<std::string> missing_hosts() const;
   Error late() const;
 
   const RankProcesses& processes_;
@@ -127,12 +133,13 @@ class Arrivals {
   SharedJobPage& page_;
   std::vector<std::unique_ptr<RemoteHost>> visitors_;
   StatusAskers askers_;
+  Deadline silence_ = Deadline::after(kTellWaitingS);
 };
 
 Status Arrivals::receive() {
   TRIREME_TRY(arrived, reception_.receive({}, judge_of_agents, kJoinLookMs));
   for (Reception::Visitor& visitor : arrived) {
-    if (askers_.take(visitor)) continue;
+    if (askers_.take(visitor) || visitor.hello.purpose == Purpose::Parts) continue;
     visitors_.push_back(std::make_unique<RemoteHost>(std::move(visitor.socket), page_));
   }
   if (askers_.receive()) askers_.answer({.kind = StatusAnswer::Kind::NotBegun});
@@ -159,11 +166,27 @@ int Arrivals::count() const {
   return int(names.size());
 }
 
-Error Arrivals::late() const {
+std::vector<std::string> Arrivals::missing_hosts() const {
   std::vector<std::string> missing;
   for (const NamedHost& host : processes_.others.named) {
     if (!is_this_host(processes_, host.name) && !has_come(host.name)) missing.push_back(host.name);
   }
+  return missing;
+}
+
+void Arrivals::tell_waiting() {
+  if (silence_.left_ms() > 0 || !processes_.note) return;
+  silence_ = Deadline::after(kTellWaitingS);
+  const std::vector<std::string> missing = missing_hosts();
+  processes_.note(
+      missing.empty()
+          ? fmt::format("{} of {} agents have joined; start the others: trireme agent --join {}",
+                        count(), num_hosts(processes_.others), reception_.address())
+          : fmt::format("waiting for the agents of {}", fmt::join(missing, ", ")));
+}
+
+Error Arrivals::late() const {
+  const std::vector<std::string> missing = missing_hosts();
   return {ErrorKind::Runtime,
           missing.empty()
               ? fmt::format("{} of {} agents have joined in {} s; agents with the same name count "
@@ -186,6 +209,7 @@ Status Arrivals::wait(const TakenSignals& signals, RemoteShells* shells) {
       }
     }
     if (deadline.left_ms() == 0) return late();
+    tell_waiting();
   }
   return Done{};
 }
@@ -213,6 +237,11 @@ Result<RanksEnd> run_on_hosts(const RankProcesses& processes, const std::string&
   TRIREME_TRY_DONE(take_coord(*coord, terms));
   TRIREME_TRY(listener, listen_for_agents(processes));
   Reception reception(std::move(listener), secret, processes.log);
+  if (processes.note) {
+    processes.note(others.secret.empty() ? fmt::format("status: trireme status {}", others.run_dir)
+                                         : fmt::format("status: trireme status {} (or {})",
+                                                       others.run_dir, reception.address()));
+  }
   std::vector<std::string> agent = others.agent;
   agent.push_back(reception.address());
   RemoteShells shells({others.shell, agent, secret, signals.before()});
@@ -227,7 +256,9 @@ Result<RanksEnd> run_on_hosts(const RankProcesses& processes, const std::string&
                        .secret = secret,
                        .layouts = {processes.layout, processes.fitting},
                        .memory_folder = memory_folder,
+                       .classify = processes.classify,
                        .log = processes.log,
+                       .note = processes.note,
                        .is_launcher = true,
                        .on_turn = [&] { shells.look(processes.log); }};
   return JobMember(std::move(member), std::move(reception), arrivals.take(), std::move(coord),
@@ -235,15 +266,17 @@ Result<RanksEnd> run_on_hosts(const RankProcesses& processes, const std::string&
       .run();
 }
 
+// The folder of the run has the status file; "" if there is none.
+std::string folder_of(const std::string& status_file) {
+  return status_file.empty() ? "" : std::filesystem::path(status_file).parent_path().string();
+}
+
 // All ranks are processes of this host, so nobody else has to agree.
-Result<RanksEnd> run_here(const RankProcesses& processes, const std::string& secret,
-                          const TakenSignals& signals, SharedJobPage& page,
-                          const std::string& memory_folder) {
-  OwnHost here(processes.host, processes.command, page, signals.before());
-  here.set_memory_folder(memory_folder);
+Result<RanksEnd> lead_here(const RankProcesses& processes, RankHost& here,
+                           std::optional<Rendezvous> rendezvous, const std::string& secret,
+                           const TakenSignals& signals, SharedJobPage& page) {
   JobHosts hosts;
   hosts.add(here, kLargestTcpWorld);
-  TRIREME_TRY(rendezvous, Rendezvous::open("127.0.0.1:0", secret, processes.log));
   Leader leader(processes, hosts, std::move(rendezvous), secret, page);
   TRIREME_TRY_DONE(leader.begin());
   while (!leader.is_over()) {
@@ -256,6 +289,23 @@ Result<RanksEnd> run_here(const RankProcesses& processes, const std::string& sec
     leader.turn();
   }
   return leader.end();
+}
+
+Result<RanksEnd> run_here(const RankProcesses& processes, const std::string& secret,
+                          const TakenSignals& signals, SharedJobPage& page,
+                          const std::string& memory_folder) {
+  if (!processes.mpirun.empty()) {
+    TRIREME_TRY(door, MpirunDoor::open());
+    MpirunHost here(processes.host, processes.mpirun, processes.command, std::move(door), page,
+                    signals.before());
+    here.set_memory_folder(memory_folder);
+    return lead_here(processes, here, std::nullopt, secret, signals, page);
+  }
+  OwnHost here(processes.host, processes.command, page, signals.before());
+  here.set_memory_folder(memory_folder);
+  here.set_run_folder(folder_of(processes.status_file));
+  TRIREME_TRY(rendezvous, Rendezvous::open("127.0.0.1:0", secret, processes.log));
+  return lead_here(processes, here, std::move(rendezvous), secret, signals, page);
 }
 
 }  // namespace

@@ -53,18 +53,24 @@ struct RankProcesses {
   std::vector<std::string> command;  // program and arguments
   int ranks = 1;
   double start_timeout_s = 60.0;  // for all agents to join, and for all ranks
-  TcpLog log = {};
+  TcpLog log = {};                // what a user should look at
+  TcpLog note = {};               // what a user may want to know, in a run that is well
   // Greatest number of failures within an hour that the job survives. If it is not 0, ranks must
   // use a RankLink (rank_link.h).
   int max_restarts = 0;
-  EpochLayout layout = {};       // of the first epoch
-  FindLayout fitting = {};       // needed if max_restarts is not 0
-  bool leaves_lost_out = false;  // lost ranks are not started again
-  std::string host = {};         // name of this host
+  EpochLayout layout = {};         // of the first epoch
+  FindLayout fitting = {};         // needed if max_restarts is not 0
+  bool leaves_lost_out = false;    // lost ranks are not started again
+  bool skips_bad_batches = false;  // run.skip_bad_batches
+  std::string host = {};           // name of this host
   // File for the JobStatus, once training has begun; "": none.
   std::string status_file = {};
   OtherHosts others = {};
+  // The command mpirun with its options, if MPI brings the ranks together (MpirunHost); empty: the
+  // ranks use the transport tcp.
+  std::vector<std::string> mpirun = {};
   bool keeps_memory_folder = false;  // for the checkpoints of the ranks, on every host
+  ClassifyFailure classify = {};
 };
 
 // Starts the ranks on the hosts, brings them together, and returns once all have ended. Only rank 0

@@ -1,6 +1,7 @@
 #include "agent/remote_host.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "comm/fabric.h"
@@ -77,6 +78,11 @@ void RemoteHost::share_page() {
 void RemoteHost::set_writer(bool is_writer) {
   is_writer_ = is_writer;
   channel_.send({.kind = AgentMessageKind::Writer, .number = is_writer ? 1 : 0});
+}
+
+void RemoteHost::hand_over_to(const std::string& host) {
+  has_handed_over_ = false;
+  channel_.send({.kind = AgentMessageKind::HandOver}, host);
 }
 
 void RemoteHost::drain() {
@@ -157,6 +163,9 @@ Status RemoteHost::take(const AgentChannel::Received& message) {
     case AgentMessageKind::Continued:
     case AgentMessageKind::Ended:
       return take_about_process(message);
+    case AgentMessageKind::HandedOver:
+      has_handed_over_ = true;
+      break;
     case AgentMessageKind::WantsOut:
       is_drained_ = true;
       break;
@@ -164,6 +173,12 @@ Status RemoteHost::take(const AgentChannel::Received& message) {
       ++num_signals_;
       last_signal_ = int(head.number);
       break;
+    case AgentMessageKind::Unreached: {
+      std::istringstream names(message.text());
+      unreached_.clear();
+      for (std::string name; std::getline(names, name);) unreached_.insert(name);
+      break;
+    }
     case AgentMessageKind::Page: {
       shift_ns_ = steady_now_ns() - head.clock_ns;
       TRIREME_TRY(values, check_page(message.body));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class RemoteHost : public RankHost {
   // The signal that the user has sent to the agent of the launcher, and how often.
   int num_signals() const { return num_signals_; }
   int last_signal() const { return last_signal_; }
+  // The hosts with which its agent cannot connect.
+  const std::set<std::string>& unreached() const { return unreached_; }
 
   std::vector<MembershipMessage> take_membership() { return std::exchange(membership_, {}); }
   void send_membership(const MembershipMessage& message);
@@ -46,6 +49,8 @@ class RemoteHost : public RankHost {
   void send_no_order(int64_t process) override;
   void share_page() override;
   void set_writer(bool is_writer) override;
+  void hand_over_to(const std::string& host) override;
+  bool has_handed_over() const override { return has_handed_over_; }
   void drain() override;
   bool is_drained() const override { return is_drained_; }
   std::vector<ProcessNews> take_news() override { return std::exchange(news_, {}); }
@@ -68,8 +73,10 @@ class RemoteHost : public RankHost {
   int64_t ready_in_ = 0;
   int num_signals_ = 0;
   int last_signal_ = 0;
+  std::set<std::string> unreached_;
   bool is_drained_ = false;
   bool is_writer_ = false;
+  bool has_handed_over_ = true;
   std::map<int64_t, LivingProcess> living_;  // by process
   std::vector<ProcessNews> news_;
   std::vector<MembershipMessage> membership_;

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "base/chrome_trace.h"
+#include "agent/rank_exit_code.h"
+#include "agent/rank_link.h"
+#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
@@ -23,34 +26,67 @@ bool is_same(const JobFailure& a, const JobFailure& b) {
   return a.kind == b.kind && a.what == b.what && a.cause == b.cause;
 }
 
-}  // namespace
+bool knows_samples(const JobFailure& failure) { return failure.evidence.num_samples > 0; }
 
-std::string failure_line(const JobFailure& failure, int number) {
-  const std::string cause = failure.rank < 0 ? failure.what
-                            : failure.cause.empty()
-                                ? fmt::format("rank {} has died: it {}", failure.rank, failure.what)
-                                : fmt::format("rank {}: {}", failure.rank, failure.cause);
-  return fmt::format(
-      "{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\",\"class\":\"{}\","
-      "\"rank\":{},\"host\":\"{}\",\"epoch\":{},\"detected_ms\":{:.3f},\"evidence\":\"{}\","
-      "\"number\":{}}}\n",
-      failure.step, failure.time_s, json_escaped(cause), failure.kind, failure.rank,
-      json_escaped(failure.host), failure.epoch, failure.detected_after_s * 1e3,
-      json_escaped(failure.what), number);
+// True if both failures came with the same samples, or if the samples of one are unknown.
+bool may_have_same_samples(const JobFailure& a, const JobFailure& b) {
+  const FailureEvidence &of_a = a.evidence, &of_b = b.evidence;
+  return !knows_samples(a) || !knows_samples(b) ||
+         (of_a.first_sample == of_b.first_sample && of_a.num_samples == of_b.num_samples);
 }
 
-std::string RestartPolicy::reason(const JobFailure& failure) const {
+}  // namespace
+
+// `failure` is the second of its kind with the same samples. Leaves these samples out and returns
+// "", or returns why the job must end.
+std::string RestartPolicy::leave_out(JobFailure& failure) const {
+  const std::string twice =
+      fmt::format("it has failed twice in the same way after step {}", failure.furthest_step);
+  const std::string samples = samples_text(failure.evidence);
+  if (samples.empty()) return twice;
+  if (!skips_bad_batches_) {
+    return fmt::format("{}, with the {}; run.skip_bad_batches = true would leave them out", twice,
+                       samples);
+  }
+  const auto left_out = std::count_if(failures_.begin(), failures_.end(),
+                                      [](const JobFailure& one) { return one.is_left_out; });
+  if (left_out >= kMostLeftOutBatches) {
+    return fmt::format("{}, with the {}, and {} batches were left out before", twice, samples,
+                       left_out);
+  }
+  failure.is_left_out = true;
+  return "";
+}
+
+std::string RestartPolicy::reason(JobFailure& failure) const {
   if (max_restarts_ == 0) return "--max-restarts is 0";
-  if (failure.exit_code >= 2 && failure.exit_code <= 4) return "a new start cannot cure this";
+  const bool may_be_the_data = failure.exit_code == kDamagedExitCode && knows_samples(failure);
+  const bool is_incurable = failure.exit_code >= 2 && failure.exit_code <= 4;
+  if (is_incurable && !(may_be_the_data && skips_bad_batches_)) {
+    return may_be_the_data ? fmt::format(
+                                 "a new start cannot cure this; it came with the {}, and "
+                                 "run.skip_bad_batches = true would leave them out",
+                                 samples_text(failure.evidence))
+                           : "a new start cannot cure this";
+  }
   if (failure.furthest_step == 0) return "no step was done before it";
   int without_progress = 1;
   for (auto it = failures_.rbegin(); it != failures_.rend(); ++it) {
     const int64_t progress = failure.furthest_step - it->furthest_step;
     if (progress > kSameSteps) break;
+    const bool is_again = is_own(failure) && is_same(*it, failure);
+    if (it->is_left_out) {
+      if (!is_again || progress > 0) break;
+      return fmt::format(
+          "it has failed after step {} in the same way with other samples, so those that were left "
+          "out are not the cause",
+          failure.furthest_step);
+    }
     without_progress += int(progress == 0);
-    if (is_own(failure) && is_same(*it, failure)) {
-      return fmt::format("it has failed twice in the same way after step {}",
-                         failure.furthest_step);
+    if (is_again && may_have_same_samples(*it, failure)) {
+      const std::string why = leave_out(failure);
+      if (!why.empty()) return why;
+      break;
     }
   }
   if (without_progress >= kMostWithoutProgress) {
@@ -65,9 +101,10 @@ std::string RestartPolicy::reason(const JobFailure& failure) const {
   return "";
 }
 
-std::string RestartPolicy::why_end(const JobFailure& failure) {
+std::string RestartPolicy::why_end(JobFailure failure) {
   std::string why = reason(failure);
-  failures_.push_back(failure);
+  if (!why.empty()) failure.is_left_out = false;
+  failures_.push_back(std::move(failure));
   return why;
 }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include "agent/rank_link.h"
 
 namespace trireme {
 namespace {
@@ -55,22 +55,63 @@ TEST(RestartPolicy, EndsBeforeTheFirstStepAndForWhatANewStartCannotCure) {
   EXPECT_NE(RestartPolicy(0).why_end(killed_after(9)), "");
 }
 
+JobFailure failed_with(int64_t first_sample, int64_t step, int exit_code = 5) {
+  JobFailure failure = failed_after(step, "a", exit_code);
+  failure.evidence.first_sample = first_sample;
+  failure.evidence.num_samples = 4;
+  return failure;
+}
+
+TEST(RestartPolicy, NamesTheSamplesOfAStepThatFailsTwice) {
+  RestartPolicy policy(100);
+  EXPECT_EQ(policy.why_end(failed_with(28, 7)), "");
+  EXPECT_EQ(policy.why_end(failed_with(32, 8)), "") << "other samples, so not the same failure";
+  const std::string why = policy.why_end(failed_with(32, 8));
+  EXPECT_NE(why.find("samples 32 to 35"), std::string::npos) << why;
+  EXPECT_NE(why.find("run.skip_bad_batches"), std::string::npos) << why;
+  EXPECT_FALSE(policy.failures().back().is_left_out);
+}
+
+TEST(RestartPolicy, LeavesOutTheSamplesOfAStepThatFailsTwice) {
+  for (const int exit_code : {4, 5}) {  // damaged tokens, or a crash
+    RestartPolicy policy(100, true);
+    for (const int64_t first : {28, 40}) {
+      const int64_t step = first / 4;
+      EXPECT_EQ(policy.why_end(failed_with(first, step, exit_code)), "");
+      EXPECT_FALSE(policy.failures().back().is_left_out);
+      EXPECT_EQ(policy.why_end(failed_with(first, step, exit_code)), "");
+      EXPECT_TRUE(policy.failures().back().is_left_out);
+    }
+  }
+  RestartPolicy usage(100, true);
+  EXPECT_NE(usage.why_end(failed_with(28, 7, 2)), "") << "no samples cause this";
+}
+
+TEST(RestartPolicy, LeavesOutNothingThatIsNotTheCause) {
+  RestartPolicy policy(100, true);
+  policy.why_end(failed_with(28, 7));
+  policy.why_end(failed_with(28, 7));
+  EXPECT_NE(policy.why_end(failed_with(32, 7)).find("not the cause"), std::string::npos);
+
+  RestartPolicy unknown(100, true);  // the samples of the rank are unknown
+  EXPECT_EQ(unknown.why_end(failed_after(7, "a")), "");
+  EXPECT_NE(unknown.why_end(failed_after(7, "a")), "");
+
+  RestartPolicy many(1000, true);
+  for (int64_t step = 10; step < 10 * (kMostLeftOutBatches + 1); step += 10) {
+    EXPECT_EQ(many.why_end(failed_with(4 * step, step)), "");
+    EXPECT_EQ(many.why_end(failed_with(4 * step, step)), "");
+  }
+  many.why_end(failed_with(1000, 250));
+  EXPECT_NE(many.why_end(failed_with(1000, 250)), "");
+}
+
 TEST(RestartPolicy, CountsTheFailuresOfAnHour) {
   RestartPolicy often(10);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(often.why_end(killed_after(i + 1, 60 * i)), "");
   EXPECT_NE(often.why_end(killed_after(11, 600)), "");
   RestartPolicy seldom(10);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(seldom.why_end(killed_after(i + 1, 361 * i)), "");
-}
-
-TEST(FailureLine, IsJsonWhateverARankHasSaid) {
-  const JobFailure failure = failed_after(3, "a \"quoted\"\nline \x01");
-  const auto json = nlohmann::json::parse(failure_line(failure, 2));
-  EXPECT_EQ(json["event"], "failure");
-  EXPECT_EQ(json["step"], 3);
-  EXPECT_EQ(json["rank"], 2);
-  EXPECT_EQ(json["number"], 2);
-  EXPECT_EQ(json["cause"], "rank 2: a \"quoted\"\nline \x01");
 }
 
 }  // namespace

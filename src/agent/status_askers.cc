@@ -5,7 +5,8 @@
 namespace trireme {
 
 Verdict judge_of_agents(const Hello& hello) {
-  const bool is_welcome = hello.purpose == Purpose::Agent || hello.purpose == Purpose::Status;
+  const bool is_welcome = hello.purpose == Purpose::Agent || hello.purpose == Purpose::Status ||
+                          hello.purpose == Purpose::Parts;
   return is_welcome ? Verdict::Welcome : Verdict::WrongRank;
 }
 

@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-// Agents let in other agents, and whoever asks how the job is.
+// Agents let in other agents, those that give parts of checkpoints, and whoever asks how the job
+// is.
 Verdict judge_of_agents(const Hello& hello);
 
 // The connections to an agent of those who ask how the job is. They can do nothing else. No

@@ -154,7 +154,8 @@ std::string place_on_all_slots(std::vector<Member>& members) {
 std::string record_text(const MembershipRecord& record) {
   return RecordJson{{"lease_s", record.lease_s},       {"claimed_epoch", record.claimed_epoch},
                     {"claimed_by", record.claimed_by}, {"formed", json_of(record.formed)},
-                    {"base", json_of(record.base)},    {"holders", record.holders}}
+                    {"base", json_of(record.base)},    {"holders", record.holders},
+                    {"left_out", record.left_out}}
       .dump();
 }
 
@@ -172,10 +173,14 @@ Result<MembershipRecord> parse_record(std::string_view text) {
     base.read("step", record.base.step);
     reader.join(base);
   }
-  if (const auto* holders = reader.array("holders")) {
-    for (const auto& holder : *holders) {
-      if (!holder.is_string()) return damaged("record.holders: expected strings");
-      record.holders.push_back(holder.get<std::string>());
+  const std::pair<const char*, std::vector<std::string>*> lists[] = {
+      {"holders", &record.holders}, {"left_out", &record.left_out}};
+  for (const auto& [key, names] : lists) {
+    const auto* list = reader.array(key);
+    if (list == nullptr) break;
+    for (const auto& name : *list) {
+      if (!name.is_string()) return damaged(fmt::format("record.{}: expected strings", key));
+      names->push_back(name.get<std::string>());
     }
   }
   if (reader.problem()) return *reader.problem();
@@ -184,7 +189,9 @@ Result<MembershipRecord> parse_record(std::string_view text) {
 }
 
 std::string card_text(const AgentCard& card) {
-  return RecordJson{{"address", card.address}, {"slots", card.slots}}.dump();
+  return RecordJson{
+      {"address", card.address}, {"slots", card.slots}, {"stopped_epoch", card.stopped_epoch}}
+      .dump();
 }
 
 Result<AgentCard> parse_card(std::string_view text) {
@@ -193,6 +200,7 @@ Result<AgentCard> parse_card(std::string_view text) {
   KeyReader reader(json, "agent");
   reader.read("address", card.address);
   reader.read("slots", card.slots);
+  reader.read("stopped_epoch", card.stopped_epoch);
   if (reader.problem()) return *reader.problem();
   return card;
 }

@@ -55,17 +55,23 @@ struct MembershipRecord {
   // one part of it, and any half of the parts restores the whole. Epoch 0: no snapshot exists yet.
   SavedStep base;
   std::vector<std::string> holders;
+  // Agents that the leader left out of this epoch (MembershipAgent::leave_out). A later leader also
+  // leaves them out until it calls leave_out() itself.
+  std::vector<std::string> left_out;
   friend bool operator==(const MembershipRecord&, const MembershipRecord&) = default;
 };
 
 std::string record_text(const MembershipRecord& record);
-// Refuses a text that is no record, with the key and what was expected there.
+// Parses a record. An error names the key and says what was expected there.
 Result<MembershipRecord> parse_record(std::string_view text);
 
 // The value of an agent's key in the Coord.
 struct AgentCard {
   std::string address;
   int slots = 1;
+  // The agent has read the claim of this epoch, and the ranks of its host have stopped for it. It
+  // writes this if the leader has not asked it, because one of them may not hear the other.
+  int64_t stopped_epoch = 0;
   friend bool operator==(const AgentCard&, const AgentCard&) = default;
 };
 std::string card_text(const AgentCard& card);

@@ -31,6 +31,8 @@ MembershipEffects MembershipAgent::on_tick(double now_s) {
   if (now_s_ >= next_beat_s_) {
     next_beat_s_ = now_s_ + beat_s_;
     renew();
+    const bool has_leader = lease_ != 0 && view_.leader_version > 0 && !is_leader_;
+    if (has_leader && view_.leader != options_.agent) send(view_.leader, {.epoch = running_.epoch});
     if (running_.epoch > 0 && saved_step_ > committed_step_) {
       on_leader_news(
           running_.leader,
@@ -88,6 +90,7 @@ MembershipEffects MembershipAgent::on_coord_result(double now_s, int64_t id,
     case Asked::Register:
     case Asked::Elect:
     case Asked::Resign:
+    case Asked::Revoke:
       if (result.ok()) look();
       break;
     case Asked::Write:
@@ -159,7 +162,7 @@ void MembershipAgent::on_leader_news(const std::string& leader, const Membership
 
 void MembershipAgent::renew() {
   if (lease_ == 0) {
-    if (!is_pending(Asked::Grant)) {
+    if (!is_pending(Asked::Grant) && now_s_ >= no_lease_before_s_) {
       ask(Asked::Grant, {.kind = CoordCall::Kind::Grant, .seconds = options_.lease_s});
     }
   } else {
@@ -176,6 +179,18 @@ void MembershipAgent::lose_lease() {
   is_leader_ = false;
   stop_ranks("the lease of this agent has ended");
   renew();
+}
+
+// Gives up the lease, so that the others see at once that this agent neither leads nor runs ranks.
+// For the length of a lease they are not kept waiting for it.
+void MembershipAgent::step_back() {
+  stop_ranks("another agent is to lead");
+  prepared_epoch_ = 0;
+  is_leader_ = false;
+  no_lease_before_s_ = now_s_ + options_.lease_s;
+  no_election_before_s_ = now_s_ + 2 * options_.lease_s;
+  ask(Asked::Revoke, {.kind = CoordCall::Kind::Revoke, .lease = lease_});
+  lease_ = 0;
 }
 
 // Stores what a list shows, unless the answer to a list that was sent later was read already.
@@ -247,15 +262,19 @@ void MembershipAgent::read_agent(const CoordEntry& entry,
 // Does what the newest view asks of every agent.
 void MembershipAgent::take_part() {
   if (is_lease_length_wrong_) return;
-  register_card();
   const MembershipRecord& record = view_.record;
+  // A leader that has not asked this agent by now may not reach it. Its claim is obeyed already.
+  const bool is_unasked = record.claimed_epoch > record.formed.epoch &&
+                          prepared_epoch_ < record.claimed_epoch && running_.epoch == 0;
+  if (is_unasked) stopped_epoch_ = record.claimed_epoch;
+  register_card();
   if (record.formed.epoch > 0 && record.formed.epoch == record.claimed_epoch) {
     take_part_in(record.formed);
   }
   const MembershipMessage alive{.epoch = running_.epoch};
   const bool leads = lease_ != 0 && view_.leader_version > 0 && view_.leader == options_.agent &&
                      view_.leader_lease == lease_;
-  if (leads && !is_leader_) leader_.begin(lease_);
+  if (leads && !is_leader_) leader_.begin(lease_, view_.record.left_out);
   is_leader_ = leads;
   if (leads) {
     leader_.on_message(now_s_, options_.agent, alive);
@@ -268,12 +287,15 @@ void MembershipAgent::take_part() {
 
 void MembershipAgent::register_card() {
   const auto mine = view_.agents.find(options_.agent);
-  const bool is_registered = mine != view_.agents.end() && mine->second.lease == lease_;
+  const bool is_registered = mine != view_.agents.end() && mine->second.lease == lease_ &&
+                             mine->second.card.stopped_epoch >= stopped_epoch_;
   if (lease_ == 0 || is_registered || is_pending(Asked::Register)) return;
+  AgentCard card = options_.card;
+  card.stopped_epoch = stopped_epoch_;
   ask(Asked::Register,
       {.kind = CoordCall::Kind::CompareAndSwap,
        .write = {.key = std::string(kAgentPrefix) + options_.agent,
-                 .value = card_text(options_.card),
+                 .value = card_text(card),
                  .expected_version = mine == view_.agents.end() ? 0 : mine->second.version,
                  .lease = lease_}});
 }
@@ -359,6 +381,10 @@ bool MembershipAgent::follow(LeaderOrders orders) {
                        .write = {.key = std::string(kRecordKey),
                                  .value = record_text(*orders.record),
                                  .expected_version = view_.record_version}});
+  }
+  if (orders.step_back) {
+    step_back();
+    return false;
   }
   if (orders.resign) {
     is_leader_ = false;

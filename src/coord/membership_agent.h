@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,14 @@ class MembershipAgent {
   MembershipEffects on_fence_raised(double now_s, int64_t epoch);
   // The ranks of this host have saved their parts of `step`.
   MembershipEffects on_saved(double now_s, int64_t step);
-  // A rank of this host has died, hangs, or cannot reach another one; or
-  // another membership is needed for the reason `why`.
+  // Call it if a rank of this host has died, hangs, or cannot reach another one, or if another
+  // membership is needed for the reason `why`.
   MembershipEffects on_ranks_failed(double now_s, const std::string& why = "they have failed");
+
+  // While this agent leads, it forms epochs without these agents. The membership record lists them,
+  // so that later leaders leave them out, too.
+  void leave_out(std::set<std::string> agents) { leader_.leave_out(std::move(agents)); }
+  const std::set<std::string>& left_out() const { return leader_.left_out(); }
 
   double next_tick_s() const;
   int64_t running_epoch() const { return running_.epoch; }  // 0: no ranks run
@@ -41,7 +47,7 @@ class MembershipAgent {
   const MembershipView& view() const { return view_; }  // what the newest list has shown
 
  private:
-  enum class Asked { Grant, KeepAlive, List, Register, Elect, Resign, Write };
+  enum class Asked { Grant, KeepAlive, List, Register, Elect, Resign, Revoke, Write };
   struct Pending {
     Asked asked = Asked::List;
     double sent_s = 0.0;
@@ -56,6 +62,7 @@ class MembershipAgent {
   void renew();
   void look();  // lists the keys of the job
   void lose_lease();
+  void step_back();
   void read_view(double sent_s, const std::vector<CoordEntry>& entries);
   void read_record(const CoordEntry& entry);
   void read_agent(const CoordEntry& entry, std::map<std::string, MembershipView::Agent>& agents);
@@ -88,6 +95,8 @@ class MembershipAgent {
   double seen_s_ = -1.0;
   MembershipView view_;
   double no_election_before_s_ = 0.0;
+  double no_lease_before_s_ = 0.0;
+  int64_t stopped_epoch_ = 0;  // AgentCard::stopped_epoch
 
   int64_t known_epoch_ = 0;     // the newest epoch of which this agent knows
   int64_t ended_epoch_ = 0;     // the newest epoch that has run here and was stopped

@@ -17,6 +17,9 @@ constexpr double kLongAgo = -std::numeric_limits<double>::infinity();
 constexpr double kAskAgain = 1.0 / 6.0;
 constexpr double kWaitForAnswers = 1.0 / 3.0;
 constexpr double kGrowAfter = 2.0;
+// An agent that has moved for less than this may have stopped its ranks already, because it could
+// not renew their right to run.
+constexpr double kSilence = 2.0 / 3.0;
 
 std::vector<std::string> agents_with_ranks(const Membership& membership) {
   std::vector<std::string> agents;
@@ -28,10 +31,12 @@ std::vector<std::string> agents_with_ranks(const Membership& membership) {
 
 }  // namespace
 
-void MembershipLeader::begin(LeaseId lease) {
+void MembershipLeader::begin(LeaseId lease, const std::vector<std::string>& left_out) {
   lease_ = lease;
   heard_s_.clear();
   runs_epoch_.clear();
+  left_out_ = {left_out.begin(), left_out.end()};
+  left_out_.erase(options_.agent);
   epoch_ = 0;
   wanted_epoch_ = 0;
   is_formed_ = false;
@@ -56,6 +61,10 @@ LeaderOrders MembershipLeader::act(double now_s, double seen_s, const Membership
   if (wanted_epoch_ > 0 && is_mine && record.claimed_epoch == wanted_epoch_) {
     wanted_epoch_ = 0;
     enter_gathering(record.claimed_epoch);
+    // The first epoch of a job is nothing that its user must be told.
+    if (record.formed.epoch > 0) {
+      orders_.sentence = fmt::format("epoch {} begins: {}", epoch_, why_claim_);
+    }
   }
   if (epoch_ > 0 && record.claimed_epoch != epoch_) {
     claim_because(
@@ -130,7 +139,6 @@ void MembershipLeader::enter_gathering(int64_t epoch) {
   answers_.clear();
   asked_s_ = kLongAgo;
   fence_asked_s_ = kLongAgo;
-  orders_.sentence = fmt::format("epoch {} begins: {}", epoch, why_claim_);
 }
 
 // Asks all agents to stop, and forms the epoch of those that have answered. If several members, and
@@ -139,14 +147,15 @@ void MembershipLeader::gather(const MembershipView& view) {
   if (now_s_ >= asked_s_ + kAskAgain * options_.lease_s) {
     asked_s_ = now_s_;
     for (const auto& [name, agent] : view.agents) {
-      if (has_answered(name, view)) continue;
+      if (has_answered(name, view) || left_out_.contains(name)) continue;
       orders_.messages.push_back({name, {.kind = NewsKind::Prepare, .epoch = epoch_}});
     }
   }
   const Membership& former = view.record.formed;
   const auto missing =
-      std::count_if(former.members.begin(), former.members.end(),
-                    [&](const Member& member) { return !has_answered(member.agent, view); });
+      std::count_if(former.members.begin(), former.members.end(), [&](const Member& member) {
+        return !has_answered(member.agent, view) && !left_out_.contains(member.agent);
+      });
   const bool are_many_missing = missing > 1 && 3 * missing > std::ssize(former.members);
   const bool is_first = former.epoch == 0 && std::ssize(answers_) < options_.num_expected;
   const double waits_s = options_.lease_s * (are_many_missing || is_first ? 1.0 : kWaitForAnswers);
@@ -155,7 +164,14 @@ void MembershipLeader::gather(const MembershipView& view) {
   if (!have_former_stopped(view)) return;
   const std::optional<int64_t> step = choose_step(view);
   if (!step) {
-    if (now_s_ < claimed_s_ + 2 * options_.lease_s) return;
+    orders_.step_back = is_in_smaller_part(view);
+    if (orders_.step_back) {
+      orders_.sentence = fmt::format(
+          "{} does not reach most of the other agents, which have stopped for epoch {}: another "
+          "agent leads",
+          options_.agent, epoch_);
+    }
+    if (orders_.step_back || now_s_ < claimed_s_ + 2 * options_.lease_s) return;
     orders_.resign = true;
     orders_.sentence = fmt::format(
         "epoch {} cannot be formed: {} agents have answered, and fewer than half of the {} are "
@@ -184,18 +200,37 @@ bool MembershipLeader::has_answered(const std::string& name, const MembershipVie
 }
 
 bool MembershipLeader::all_have_answered(const MembershipView& view) const {
-  return std::all_of(view.agents.begin(), view.agents.end(),
-                     [&](const auto& agent) { return has_answered(agent.first, view); });
+  return std::all_of(view.agents.begin(), view.agents.end(), [&](const auto& agent) {
+    return has_answered(agent.first, view) || left_out_.contains(agent.first);
+  });
 }
 
-// Ranks of a former member have stopped if it said so, if its lease has ended, or if a whole lease
-// has passed since the claim: it could not renew its right to run after the claim.
+// Ranks of a former member have stopped if it said so, to the leader or in the Coord, if its lease
+// has ended, or if a whole lease has passed since the claim: it could not renew its right to run
+// after the claim.
 bool MembershipLeader::has_stopped(const Member& member, const MembershipView& view) const {
-  if (answers_.contains(member.agent)) return true;
+  if (member.num_ranks == 0 || answers_.contains(member.agent)) return true;
   if (now_s_ >= claimed_s_ + options_.lease_s) return true;
   if (seen_s_ <= claimed_s_) return false;
   const auto agent = view.agents.find(member.agent);
-  return agent == view.agents.end() || agent->second.lease != member.lease;
+  if (agent == view.agents.end() || agent->second.lease != member.lease) return true;
+  return agent->second.card.stopped_epoch > view.record.formed.epoch;
+}
+
+// Agents that obey a claim which they have only read in the Coord do not hear this leader, or it
+// does not hear them.
+bool MembershipLeader::is_in_smaller_part(const MembershipView& view) const {
+  if (now_s_ < claimed_s_ + kWaitForAnswers * options_.lease_s) return false;
+  int64_t num_heard = 0, num_unheard = 0;
+  for (const auto& [name, agent] : view.agents) {
+    if (name == options_.agent) continue;
+    if (has_answered(name, view)) {
+      ++num_heard;
+    } else if (agent.card.stopped_epoch >= epoch_) {
+      ++num_unheard;
+    }
+  }
+  return num_unheard > num_heard + 1;
 }
 
 bool MembershipLeader::have_former_stopped(const MembershipView& view) const {
@@ -250,10 +285,20 @@ void MembershipLeader::form(const MembershipView& view, int64_t step) {
   }
   formed.layout = options_.place(formed.members);
   record.formed = std::move(formed);
+  record.left_out.assign(left_out_.begin(), left_out_.end());
   orders_.record = std::move(record);
 }
 
 void MembershipLeader::watch(const MembershipView& view) {
+  if (is_alone(view)) {
+    orders_.step_back = true;
+    orders_.sentence = fmt::format(
+        "{} has heard nothing from most of the other agents for {:.1f} s, but they are alive in "
+        "the "
+        "Coord: another agent leads",
+        options_.agent, kSilence * options_.lease_s);
+    return;
+  }
   if (const std::string why = trouble(view); !why.empty()) {
     claim_because(why);
     return;
@@ -265,16 +310,33 @@ void MembershipLeader::watch(const MembershipView& view) {
   commit(view);
 }
 
+bool MembershipLeader::is_silent(const Member& member) const {
+  const auto heard = heard_s_.find(member.agent);
+  const double heard_s = heard == heard_s_.end() ? formed_s_ : std::max(formed_s_, heard->second);
+  return now_s_ > heard_s + kSilence * options_.lease_s;
+}
+
+// True if most of the other members hold their leases but are silent here: then they reach the
+// Coord, and rather each other than this leader. Of two members none is more than the other.
+bool MembershipLeader::is_alone(const MembershipView& view) const {
+  const std::vector<Member>& members = view.record.formed.members;
+  const auto num_silent = std::count_if(members.begin(), members.end(), [&](const Member& member) {
+    const auto agent = view.agents.find(member.agent);
+    return member.agent != options_.agent && agent != view.agents.end() &&
+           agent->second.lease == member.lease && is_silent(member);
+  });
+  return 2 * num_silent > std::ssize(members);
+}
+
 std::string MembershipLeader::trouble(const MembershipView& view) const {
   for (const Member& member : view.record.formed.members) {
     const auto agent = view.agents.find(member.agent);
     if (agent == view.agents.end() || agent->second.lease != member.lease) {
       return "the lease of " + member.agent + " has ended";
     }
-    const auto heard = heard_s_.find(member.agent);
-    const double heard_s = heard == heard_s_.end() ? formed_s_ : std::max(formed_s_, heard->second);
-    if (now_s_ > heard_s + options_.lease_s) {
-      return fmt::format("{} has been silent for {:.1f} s", member.agent, now_s_ - heard_s);
+    if (is_silent(member)) {
+      return fmt::format("{} has been silent for {:.1f} s", member.agent,
+                         kSilence * options_.lease_s);
     }
     const auto runs = runs_epoch_.find(member.agent);
     if (now_s_ > formed_s_ + options_.lease_s && runs != runs_epoch_.end() &&
@@ -317,8 +379,8 @@ bool MembershipLeader::can_grow(const MembershipView& view) const {
   if (now_s_ < formed_s_ + kGrowAfter * options_.lease_s) return false;
   return std::any_of(view.agents.begin(), view.agents.end(), [&](const auto& agent) {
     const auto heard = heard_s_.find(agent.first);
-    return view.record.formed.find(agent.first) == nullptr && heard != heard_s_.end() &&
-           now_s_ < heard->second + kWaitForAnswers * options_.lease_s;
+    return view.record.formed.find(agent.first) == nullptr && !left_out_.contains(agent.first) &&
+           heard != heard_s_.end() && now_s_ < heard->second + kWaitForAnswers * options_.lease_s;
   });
 }
 

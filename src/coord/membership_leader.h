@@ -31,7 +31,8 @@ struct LeaderOrders {
   std::optional<MembershipRecord> record;  // to be written over record_version of the view
   int64_t raise_fence = 0;                 // 0: no
   std::optional<SavedStep> commit;
-  bool resign = false;
+  bool resign = false;     // another agent should lead
+  bool step_back = false;  // this one does not reach the others; it must not lead for a while
   std::string sentence;
 };
 
@@ -41,11 +42,15 @@ class MembershipLeader {
   explicit MembershipLeader(const MembershipOptions& options) : options_(options) {}
 
   // Begins to lead. The first order is to claim a new epoch.
-  void begin(LeaseId lease);
+  // `left_out`: the agents that the former leader left out. They stay left out until leave_out().
+  void begin(LeaseId lease, const std::vector<std::string>& left_out);
   // `seen_s`: when the list that shows `view` was sent.
   LeaderOrders act(double now_s, double seen_s, const MembershipView& view);
   void on_message(double now_s, const std::string& from, const MembershipMessage& message);
   void on_fence_raised(int64_t epoch);
+  // Epochs are formed without these agents, which must have stopped their ranks, too.
+  void leave_out(std::set<std::string> agents) { left_out_ = std::move(agents); }
+  const std::set<std::string>& left_out() const { return left_out_; }
   int64_t epoch() const { return epoch_; }
 
  private:
@@ -67,6 +72,9 @@ class MembershipLeader {
   void form(const MembershipView& view, int64_t step);
   void watch(const MembershipView& view);
   std::string trouble(const MembershipView& view) const;
+  bool is_silent(const Member& member) const;
+  bool is_alone(const MembershipView& view) const;
+  bool is_in_smaller_part(const MembershipView& view) const;
   bool can_grow(const MembershipView& view) const;
   void commit(const MembershipView& view);
 
@@ -75,6 +83,7 @@ class MembershipLeader {
   double seen_s_ = 0.0;
   LeaderOrders orders_;
   LeaseId lease_ = 0;
+  std::set<std::string> left_out_;
   std::map<std::string, double> heard_s_;      // by agent
   std::map<std::string, int64_t> runs_epoch_;  // by agent, as it said last
 

@@ -15,7 +15,8 @@ MembershipRecord some_record() {
       .claimed_by = "b 77",
       .formed = {.epoch = 8, .leader = "a", .layout = "dp = \"3\"\n", .first_step = 120},
       .base = {.epoch = 7, .step = 118},
-      .holders = {"a", "b"}};
+      .holders = {"a", "b"},
+      .left_out = {"c"}};
   for (const char* name : {"a", "b", "spare"}) {
     record.formed.members.push_back({.agent = name,
                                      .address = "10.0.0.1:4000",

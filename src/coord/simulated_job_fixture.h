@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -131,6 +132,7 @@ class SimulatedJob {
       host.waiting.push_back([this, index, input] { give(index, input); });
       return;
     }
+    if (host.agent->is_leading()) take_back(host);
     const MembershipEffects effects = input(*host.agent, local_s(host));
     host.storage = host.agent->held();
     for (const MembershipEffect& effect : effects) {
@@ -286,7 +288,7 @@ class SimulatedJob {
     after(uniform(0.1, 2.0) * fault_every_s_, [this] { make_fault(); });
     const int index = int(time_.below(hosts_.size()));
     const double lasts_s = happens(0.5) ? uniform(0.05, 1.5) : uniform(1.0, 4 * kLeaseS);
-    switch (time_.below(7)) {
+    switch (time_.below(8)) {
       case 0:
         crash(index);
         after(lasts_s, [this, index] { boot(index); });
@@ -313,9 +315,35 @@ class SimulatedJob {
         is_coord_away_ = true;
         after(lasts_s, [this] { return_coord(); });
         break;
+      case 6:
+        leave_out(index, lasts_s);
+        break;
       default:
         fail_ranks(index);
     }
+  }
+
+  // The leaders begin an epoch without one of the hosts.
+  void leave_out(int index, double lasts_s) {
+    const std::string& name = hosts_[size_t(index)].name;
+    for (int leader = 0; leader < int(hosts_.size()); ++leader) {
+      SimulatedHost& host = hosts_[size_t(leader)];
+      if (leader == index || !host.agent || !host.agent->is_leading()) continue;
+      time_.note("{} leaves out {}", host.name, name);
+      apart_.insert(name);
+      std::set<std::string> left_out = host.agent->left_out();
+      left_out.insert(name);
+      host.agent->leave_out(std::move(left_out));
+      fail_ranks(leader);
+      after(lasts_s, [this, name] { apart_.erase(name); });
+    }
+  }
+
+  // The leader, or a later one, takes hosts back that reach the others again.
+  void take_back(SimulatedHost& host) {
+    std::set<std::string> left_out = host.agent->left_out();
+    std::erase_if(left_out, [&](const std::string& name) { return !apart_.contains(name); });
+    if (left_out != host.agent->left_out()) host.agent->leave_out(std::move(left_out));
   }
 
   // A host loses its storage only if half of the parts are left, because the job does not promise
@@ -380,6 +408,7 @@ class SimulatedJob {
     has_faults_ = false;
     heal();
     return_coord();
+    apart_.clear();
     for (int host = 0; host < int(hosts_.size()); ++host) {
       move_again(host);
       boot(host);
@@ -404,7 +433,8 @@ class SimulatedJob {
   double faults_end_s_ = 0.0;
   bool has_faults_ = true;
   bool is_coord_away_ = false;
-  int64_t fence_ = 0;  // of common storage
+  std::set<std::string> apart_;  // hosts that do not reach the others; leaders leave them out
+  int64_t fence_ = 0;            // of common storage
   int64_t may_lose_from_ = 0;
   int64_t done_epoch_ = 1;
   double last_start_s_ = 0.0;

@@ -60,6 +60,12 @@ std::vector<Injected> injected() {
             5),
        Numbers},
       {"NaN, by the counter", nan, Numbers},
+      {"flipped bit in the state of a rank",
+       says("rank 1: step 20: the state of the run is corrupt: exp_avg/layers.0.mlp.w1: rank 1 of "
+            "ranks 0, 1, 2 is wrong; a memory, a computation or a message was wrong since the last "
+            "check: resume from the newest checkpoint, before which all ranks agreed",
+            5),
+       Corruption},
       {"another model on resume",
        says("--set model.layers=2: model.layers = 2, but run/checkpoints/step-000020 holds the "
             "weights of a model with 1: keep it to resume, or train the other model with another "

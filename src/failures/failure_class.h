@@ -21,6 +21,7 @@ enum class FailureClass : uint8_t {
   Hang,
   Slow,
   Numbers,
+  Corruption,
   Unknown,
 };
 
@@ -30,7 +31,7 @@ inline constexpr std::string_view kFailureClassNames[] = {
     "device lost",      "device link", "network link",
     "network time-out", "file system", "disk full",
     "host gone",        "hang",        "slow",
-    "numbers",          "unknown"};
+    "numbers",          "corruption",  "unknown"};
 
 std::string_view name_of(FailureClass failure_class);
 

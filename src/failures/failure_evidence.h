@@ -30,6 +30,15 @@ struct FailureEvidence {
   int64_t nonfinite_steps = 0;  // in a row, up to the failure
 
   std::optional<bool> was_first;  // false: another rank has failed before
+
+  // Where the rank was, as its progress page says (docs/watchdog.md).
+  std::string phase;    // "": unknown
+  int64_t action = -1;  // of its program; -1: none
+  // The samples on which it worked, by their global numbers; none between two steps.
+  int64_t first_sample = 0;
+  int64_t num_samples = 0;
+  int64_t call = -1;     // collectives, sends and receives that it has made; -1: unknown
+  std::string watchdog;  // why the agent has killed it; "": it has not
 };
 
 }  // namespace trireme

@@ -7,16 +7,7 @@ trireme=$1
 configs=$2
 . "$(dirname "$0")/namespaces.sh"
 make_namespaces 3 "" || exit 77
-
-folder=$(mktemp -d)
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
-clean() {
-  ((failed == 0)) || grep -v ": saved" "$folder/log"
-  remove_namespaces
-  rm -rf "$folder"
-}
-trap clean EXIT
+. "$(dirname "$0")/jobs_on_hosts.sh"
 
 steps=300
 common=(--set run.threads_per_rank=1 --set checkpoint.every=5 --set checkpoint.keep=2
@@ -30,24 +21,9 @@ on() {
     "${@:4}" 2>>"$folder/log" &
   job=$!
 }
-numbers() { grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss)":[^,]*'; }
 same_numbers() { cmp -s <(numbers calm) <(numbers "$1") || fail "$1 has other numbers"; }
-restarts() { grep -c '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null; }
-# until TEXT COMMAND...: waits until the output of the command has the text.
-until_has() {
-  local text=$1 i
-  for ((i = 0; i < 750; i++)); do
-    # No pipe: a command that has more to say when grep has found the text would count as failed.
-    grep -qE "$text" <("${@:2}" 2>/dev/null) && return
-    sleep 0.02
-  done
-  fail "no \"$text\" from ${*:2}"
-}
-reaches() { until_has "\"train\",\"step\":$1," cat "$folder/$2/metrics.jsonl"; }
-agent_on() { pgrep -f "agent --join .* --name $1"; }
-ranks_on() { pgrep -P "$(agent_on "$1")"; }
 
-launch --ranks 4 --set run.stop_after=$steps --out "$folder/calm" 2>>"$folder/log" 
+launch --ranks 4 --set run.stop_after=$steps --out "$folder/calm" 2>>"$folder/log"
 [[ $? == 130 ]] || fail "the run on one host"
 
 # A rank on another host is killed, then the agent of a host: a spare takes its place.
@@ -82,18 +58,26 @@ until_has "host ${hosts[1]} +in use" "$trireme" status "$folder/cut"
 until_has "host ${hosts[0]} +drained" "$trireme" status "$folder/cut"
 for ((i = 0; i < 750; i++)); do (($(restarts cut) >= 4)) && break; sleep 0.02; done
 ((i < 750)) || fail "$(restarts cut) restarts after a host was drained"
-[[ -z $(ranks_on "${hosts[0]}") ]] || fail "ranks of a drained host are alive"
+# They are told to end when the others begin their epoch, so they may outlive its first step.
+for ((i = 0; i < 250; i++)); do [[ -z $(ranks_on "${hosts[0]}") ]] && break; sleep 0.02; done
+((i < 250)) || fail "ranks of a drained host are alive"
 "$trireme" drain "$folder/cut" "${hosts[1]}" 2>>"$folder/log" && fail "the last host is drained"
 reaches $steps cut
 "$trireme" stop "$folder/cut" >/dev/null
 wait $job
 code=$?
 [[ $code == 130 ]] || fail "exit code $code of a run on hosts that was stopped"
-cmp -s <(numbers calm | head -$((2 * steps))) <(numbers cut | head -$((2 * steps))) ||
+cmp -s <(numbers calm | head -$((3 * steps))) <(numbers cut | head -$((3 * steps))) ||
   fail "other numbers after hosts have left and come back"
 
-# Agents that join by hand, with a secret.
+grep -q 'epoch 1 begins' "$folder/log" && fail "the start of a job is a warning"
+grep -q "host ${hosts[0]} is drained; epoch" "$folder/log" || fail "the drain is not told"
+grep -q "^status: trireme status $folder/cut" "$folder/log" || fail "how to ask is not told"
+
+# Agents that join by hand, with a secret. Beside them, a launcher waits for others.
 export TRIREME_SECRET=one
+launch --out "$folder/small" --ranks 4 --agents 2 --listen "$gateway:7072" 2>"$folder/small.log" &
+small=$!
 launch --out "$folder/hand" --set run.stop_after=$steps --ranks 2 --agents 2 \
   --listen "$gateway:7071" 2>>"$folder/log" &
 job=$!
@@ -118,6 +102,19 @@ wait $job
 same_numbers hand
 wait $watch || fail "exit code of the status that was watched"
 grep -q '^ended: ' "$folder/watched" || fail "the end was not seen: $(tail -5 "$folder/watched")"
+
+# A job that cannot begin takes its agents with it at once.
+until_has "^0 of 2 agents have joined; start the others: trireme agent --join $gateway:7072" \
+  cat "$folder/small.log"
+SECONDS=0
+for host in "${hosts[@]:0:2}"; do
+  "$shell" "$host" "$trireme" agent --join "$gateway:7072" --slots 1 2>>"$folder/small.log" &
+done
+wait $small
+[[ $? == 2 ]] || fail "exit code of a job without enough slots"
 wait
+((SECONDS < 8)) || fail "agents have stayed $SECONDS s after a launcher that could not begin"
+grep -q '4 ranks do not fit into the 2 slots' "$folder/small.log" ||
+  fail "why the job cannot begin: $(<"$folder/small.log")"
 
 exit $failed

@@ -8,16 +8,7 @@ trireme=$1
 configs=$2
 . "$(dirname "$0")/namespaces.sh"
 make_namespaces 3 "" || exit 77
-
-folder=$(mktemp -d)
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
-clean() {
-  ((failed == 0)) || grep -v ": saved" "$folder/log"
-  remove_namespaces
-  rm -rf "$folder"
-}
-trap clean EXIT
+. "$(dirname "$0")/jobs_on_hosts.sh"
 
 steps=200
 common=(--set run.threads_per_rank=1 --set run.reproducible=layout --set run.steps=100000
@@ -30,27 +21,12 @@ on() {
     --set checkpoint.memory_every=1 "${@:3}" 2>>"$folder/log" &
   job=$!
 }
-numbers() {
-  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
-}
 weights() {
   rm -rf "$folder/$1/exported"
   "$trireme" checkpoint export "$folder/$1" --threads 1 --out "$folder/$1/exported" \
     >>"$folder/log" 2>&1 || fail "no weights of $1"
   (cd "$folder/$1/exported" && sha256sum ./*.safetensors)
 }
-restart() { grep '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null | tail -1; }
-# until_has TEXT COMMAND...: waits until the output of the command has the text.
-until_has() {
-  local text=$1 i
-  for ((i = 0; i < 1000; i++)); do
-    grep -qE "$text" <("${@:2}" 2>/dev/null) && return
-    sleep 0.02
-  done
-  fail "no \"$text\" from ${*:2}"
-}
-reaches() { until_has "\"train\",\"step\":$1," cat "$folder/$2/metrics.jsonl"; }
-agent_on() { pgrep -f "agent --join .* --name $1"; }
 
 launch --out "$folder/calm" 2>>"$folder/log"
 [[ $? == 130 ]] || fail "the run on one host"

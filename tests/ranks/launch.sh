@@ -37,6 +37,8 @@ code=$?
 grep -q 'rank 1 failed first: it was killed by signal 9' "$folder/log" || fail "rank 1 is not named"
 grep -q '"event":"failure".*rank 1 has died' "$folder/killed/metrics.jsonl" ||
   fail "no cause in the metrics"
+grep -q '^exit code 5: rank 1 failed first: it was killed by signal 9' \
+  <("$trireme" status "$folder/killed") || fail "the status does not say how the run has ended"
 
 for signal in INT TERM USR1; do
   start "asked-$signal"
@@ -46,6 +48,9 @@ for signal in INT TERM USR1; do
   code=$?
   [[ $code == 130 ]] || fail "exit code $code after SIG$signal"
   grep -q 'stopped and saved' "$folder/log" || fail "the run has not saved after SIG$signal"
+  "$trireme" status "$folder/asked-$signal" >"$folder/status"
+  grep -q '^exit code 130: it was asked to stop, and has saved$' "$folder/status" &&
+    grep -q '^rank 1 .*process - ' "$folder/status" || fail "the status: $(<"$folder/status")"
 done
 
 start orphaned
@@ -66,6 +71,8 @@ code=$?
 "$trireme" launch "$configs/tiny-gpt2.toml" --set model.layres=2 --out "$folder/wrong" \
   2>"$folder/log"
 [[ $? == 2 ]] || fail "a wrong key is not refused with exit code 2"
+"$trireme" launch "$configs/tiny-gpt2.toml" --lease 9 --out "$folder/wrong" 2>"$folder/log"
+[[ $? == 2 ]] && grep -q 'are for several hosts' "$folder/log" || fail "--lease on one host"
 "$trireme" train "$configs/tiny-gpt2.toml" --set run.backend=tcp --out "$folder/wrong" \
   2>"$folder/log"
 [[ $? == 2 ]] && grep -q 'trireme launch' "$folder/log" || fail "train with tcp is not refused"

@@ -13,12 +13,15 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "agent/place_variables.h"
+#include "agent/rank_link.h"
 #include "agent/rank_processes.h"
 #include "comm/collective_check.h"
 #include "comm/group_driver.h"
@@ -184,6 +187,34 @@ void mismatched(World& world) {
   }
 }
 
+constexpr std::string_view kWatched = "watched_";  // followed by the way in which a rank hangs
+
+void hang(const std::string& how) {
+  if (how == "spin") {
+    std::atomic<bool> goes_on{true};
+    while (goes_on) {
+    }
+  }
+  if (how == "deadlock") {  // two threads take two locks in different orders
+    std::mutex first, second;
+    const std::lock_guard own(first);
+    std::atomic<bool> has_second{false};
+    std::thread other([&] {
+      const std::lock_guard theirs(second);
+      has_second = true;
+      const std::lock_guard waits(first);
+    });
+    while (!has_second) std::this_thread::yield();
+    const std::lock_guard waits(second);
+  }
+  if (how == "blocked") {  // a read that nobody answers
+    int ends[2];
+    char byte = 0;
+    if (pipe(ends) == 0) (void)!read(ends[0], &byte, 1);
+  }
+  if (how == "stopped") kill(getpid(), SIGSTOP);
+}
+
 // The last rank hangs, and the deadline of the others names it.
 void silent(World& world) {
   std::vector<float> x(1000, 1.0f);
@@ -193,6 +224,28 @@ void silent(World& world) {
     return;
   }
   endless(world);
+}
+
+// Steps that show their progress, as a training run does. After forty of them, the last rank but
+// one hangs in the way that is named, or computes twice as long. 2000 steps end well.
+void watched(World& world, const std::string& how) {
+  constexpr int64_t kComputeNs = 2'000'000;
+  std::vector<float> x(1000, 1.0f);
+  const bool is_culprit = world.rank() == std::max(0, world.size() - 2);
+  ProgressPage& page = world.group().page();
+  page.begin_epoch(1, world.rank(), steady_now_ns());
+  for (int64_t step = 1; step <= 2000; ++step) {
+    const int64_t begin_ns = steady_now_ns(), waited_ns = page.waited_ns();
+    page.begin_step(step, begin_ns);
+    if (is_culprit && step > 40) hang(how);
+    const bool is_slow = is_culprit && how == "slow";
+    const int64_t until_ns = begin_ns + (is_slow ? 2 : 1) * kComputeNs;
+    while (steady_now_ns() < until_ns) {
+    }
+    world.group().all_reduce({x.data(), DType::F32, Shape{1000}}, ReduceOp::Max);
+    const int64_t took_ns = steady_now_ns() - begin_ns;
+    page.end_step(took_ns, took_ns - (page.waited_ns() - waited_ns), 0);
+  }
 }
 
 // Compares a flat ring with the hierarchical algorithm over 4 MiB.
@@ -286,6 +339,7 @@ int run(const std::string& what, double timeout_s, const std::string& report) {
     if (what == "thrown") thrown(world);
     if (what == "mismatched") mismatched(world);
     if (what == "silent") silent(world);
+    if (what.starts_with(kWatched)) watched(world, what.substr(kWatched.size()));
     if (what == "compare") compare(world);
     if (what == "speed") speed(world);
   };
@@ -294,7 +348,13 @@ int run(const std::string& what, double timeout_s, const std::string& report) {
     return std::string(value == nullptr ? "" : value);
   });
   try {
-    const WorldOptions options = options_of(what, timeout_s);
+    WorldOptions options = options_of(what, timeout_s);
+    std::optional<RankLink> link;
+    if (what.starts_with(kWatched)) {
+      const char* const text = std::getenv(kLinkVariable);
+      Result<RankLink> opened = RankLink::open(*link_in(text == nullptr ? "" : text).value());
+      if (opened.ok()) options.page = &link.emplace(std::move(*opened)).progress();
+    }
     const Status status = !place.ok()          ? Status(place.error())
                           : place->has_value() ? run_tcp_rank(**place, options, body)
                                                : run_mpi_rank(options, body);
@@ -322,7 +382,8 @@ int launch(int argc, char** argv) {
   RankProcesses processes{.command = {argv[0]},
                           .ranks = std::atoi(argv[2]),
                           .start_timeout_s = 20.0,
-                          .log = print_line};
+                          .log = print_line,
+                          .host = "here"};
   processes.command.insert(processes.command.end(), argv + 3, argv + argc);
   const Result<RanksEnd> end = run_rank_processes(processes);
   if (!end.ok()) {

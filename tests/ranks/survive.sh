@@ -113,7 +113,7 @@ cmp -s <(numbers calm) <(numbers memory) || fail "memory has other numbers"
 
 # A disk that is full for a while ends no run, even if a rank is lost meanwhile. The disk is small;
 # where none can be made, this is skipped.
-if mount -t tmpfs -o size=10m tmpfs "$folder/disk" 2>/dev/null; then
+if mount -t tmpfs -o size=14m tmpfs "$folder/disk" 2>/dev/null; then
   # Evaluations make it slow, so that it does not end while the disk is full.
   "${run[@]}" --ranks 2 --set checkpoint.keep=1 --set run.eval_every=1 \
     --set run.eval_sequences=32 --out "$folder/disk/run" 2>"$folder/log" &
@@ -123,7 +123,7 @@ if mount -t tmpfs -o size=10m tmpfs "$folder/disk" 2>/dev/null; then
   pids=($(pgrep -P $agent | sort -n))
   kill -KILL "${pids[1]}"
   for ((i = 0; i < 500; i++)); do
-    sed '1,/epoch 2 resumes/d' "$folder/log" | grep -q 'has no checkpoint' && break
+    grep -q 'has no checkpoint' <(sed '1,/epoch 2 resumes/d' "$folder/log") && break
     sleep 0.01
   done
   ((i < 500)) || fail "no epoch trains on a full disk"

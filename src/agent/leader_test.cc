@@ -1,0 +1,146 @@
+#include "agent/leader.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <functional>
+#include <map>
+
+namespace trireme {
+namespace {
+
+// A host without real processes; the test says what happens to them.
+class PlayedHost : public RankHost {
+ public:
+  explicit PlayedHost(std::string name) : name_(std::move(name)) {}
+  const std::string& name() const override { return name_; }
+  Status start(int64_t process, const TcpPlace& place, int) override {
+    ranks_[process] = place.rank;
+    news_.push_back({.kind = ProcessNews::Kind::Started, .process = process, .pid = 1});
+    return Done{};
+  }
+  void send_order(int64_t process, const EpochOrder& order) override {
+    orders_[process] = order;
+    report(process, RankReport::Kind::Joined, order.epoch);
+  }
+  void send_signal(int64_t process, int signal) override {
+    if (signal == SIGKILL && ranks_.contains(process)) end(process, SIGKILL);
+  }
+  void send_no_order(int64_t) override {}
+  void share_page() override {}
+  void set_writer(bool) override {}
+  void drain() override { is_drained_ = true; }
+  bool is_drained() const override { return is_drained_; }
+  std::vector<ProcessNews> take_news() override { return std::exchange(news_, {}); }
+  std::vector<LivingProcess> living() const override { return {}; }
+  void add_descriptors(std::vector<pollfd>&) const override {}
+
+  void end(int64_t process, int status) {
+    ranks_.erase(process);
+    news_.push_back({.kind = ProcessNews::Kind::Ended, .process = process, .status = status});
+  }
+  // Reports that all its ranks have ended their epoch and wait for the next one.
+  void wait_all(uint64_t epoch) {
+    for (const auto& [process, rank] : ranks_) report(process, RankReport::Kind::Waiting, epoch);
+  }
+  // The processes of this host, with the ranks that they had when they were started.
+  const std::map<int64_t, int>& ranks() const { return ranks_; }
+  const EpochOrder& order(int64_t process) const { return orders_.at(process); }
+
+ private:
+  void report(int64_t process, RankReport::Kind kind, uint64_t epoch) {
+    news_.push_back({.kind = ProcessNews::Kind::Report,
+                     .process = process,
+                     .report = {.kind = kind, .epoch = epoch}});
+  }
+
+  std::string name_;
+  std::map<int64_t, int> ranks_;
+  std::map<int64_t, EpochOrder> orders_;
+  std::vector<ProcessNews> news_;
+  bool is_drained_ = false;
+};
+
+// Two ranks on the hosts a and b, which may have a spare c.
+class LeaderOfHosts : public testing::Test {
+ protected:
+  void begin(bool has_spare) {
+    for (PlayedHost* host : {&a_, &b_}) hosts_.add(*host, 1);
+    if (has_spare) hosts_.add(c_, 1);
+    processes_.ranks = 2;
+    processes_.max_restarts = 100;
+    processes_.layout.dp = 2;
+    processes_.fitting = [](int most_ranks, const JobPage&) -> std::optional<FittingLayout> {
+      EpochLayout layout;
+      layout.dp = 2;
+      if (most_ranks < 2) return FittingLayout{.note = "the layout must stay"};
+      return FittingLayout{.layout = layout};
+    };
+    processes_.log = [this](const std::string& text) { said_ += text + "\n"; };
+    leader_.emplace(processes_, hosts_, std::nullopt, "secret", page_);
+    ASSERT_TRUE(leader_->begin().ok());
+    page_->begun_ns = 1;
+    train();
+  }
+  void train() {
+    leader_->turn();
+    page_->step += 10;
+    page_->furthest_step = page_->step.load();
+    page_->trained_epoch = epoch();
+    leader_->turn();
+  }
+  uint64_t epoch() const { return a_.order(a_.ranks().begin()->first).epoch; }
+  // The rank of b crashes, and the job resumes.
+  void crash_b() {
+    ASSERT_FALSE(b_.ranks().empty());
+    b_.end(b_.ranks().begin()->first, SIGSEGV);
+    settle();
+  }
+  // The ranks have saved or have lost a peer; the next epoch begins.
+  void settle() {
+    const uint64_t over = epoch();
+    a_.wait_all(over);
+    b_.wait_all(over);
+    for (int i = 0; i < 4; ++i) leader_->turn();
+    train();
+  }
+
+  PlayedHost a_{"a"}, b_{"b"}, c_{"c"};
+  JobHosts hosts_;
+  RankProcesses processes_;
+  SharedJobPage page_ = std::move(SharedJobPage::make()).value();
+  std::optional<Leader> leader_;
+  std::string said_;
+};
+
+TEST_F(LeaderOfHosts, DrainsAHostThatFailsAgainAndAgainIfAnotherOneHasRoom) {
+  begin(true);
+  for (int crash = 1; crash <= 2; ++crash) {
+    crash_b();
+    EXPECT_FALSE(b_.is_drained()) << crash;
+  }
+  crash_b();
+  EXPECT_TRUE(b_.is_drained());
+  EXPECT_FALSE(a_.is_drained());
+  EXPECT_EQ(page_->wanted_epoch, epoch() + 1) << "its ranks save after their step";
+  EXPECT_NE(said_.find("host b is drained: it has failed often lately (score 3.0 of 2.9)"),
+            std::string::npos)
+      << said_;
+  settle();
+  EXPECT_TRUE(b_.ranks().empty());
+  EXPECT_EQ(c_.ranks().size(), 1u);
+  EXPECT_EQ(a_.ranks().size(), 1u);
+}
+
+TEST_F(LeaderOfHosts, KeepsAHostThatFailsIfTheOthersHaveNoRoomAndSaysSoOnce) {
+  begin(false);
+  for (int crash = 1; crash <= 5; ++crash) crash_b();
+  EXPECT_FALSE(b_.is_drained());
+  EXPECT_EQ(page_->wanted_epoch, 0u);
+  const std::string still = "host b is still used";
+  EXPECT_NE(said_.find(still), std::string::npos) << said_;
+  EXPECT_EQ(said_.find(still), said_.rfind(still));
+}
+
+}  // namespace
+}  // namespace trireme

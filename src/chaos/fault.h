@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace trireme {
+
+// Ways to disturb a running job.
+enum class FaultKind : uint8_t {
+  Kill,       // SIGKILL to a rank
+  Stop,       // SIGSTOP to a rank
+  Partition,  // a host loses its network for a while
+  Disk,       // the disk of the checkpoints is full for a while
+  Flip,       // a rank is killed, and a bit of the newest checkpoint changes
+};
+inline constexpr std::string_view kFaultNames[] = {"kill", "stop", "partition", "disk", "flip"};
+inline constexpr std::string_view name_of(FaultKind kind) {
+  return kFaultNames[static_cast<uint8_t>(kind)];
+}
+// True if the job begins a new epoch after such a fault.
+inline constexpr bool ends_epoch(FaultKind kind) { return kind != FaultKind::Disk; }
+
+// "kill,stop" as kinds. Refuses unknown names, and a list that is empty.
+Result<std::vector<FaultKind>> fault_kinds_in(const std::string& list);
+
+// How faults are drawn.
+struct FaultPlan {
+  std::vector<FaultKind> kinds;
+  double mtbf_s = 15.0;
+  uint64_t seed = 1;
+};
+
+// A fault that was drawn.
+struct PlannedFault {
+  FaultKind kind = FaultKind::Kill;
+  double after_s = 0.0;  // since the fault before it
+  uint32_t target = 0;   // chooses among the ranks or hosts that there are
+  uint32_t place = 0;    // chooses a bit
+  uint32_t file = 0;     // chooses a file
+};
+
+// Returns fault `number`, from 0, which depends on the plan alone. The times between faults are
+// exponential, and all kinds are equally frequent.
+PlannedFault planned_fault(const FaultPlan& plan, int number);
+
+// Returns `word` as a number in 0 .. count - 1.
+inline size_t chosen(uint32_t word, size_t count) { return size_t((uint64_t(word) * count) >> 32); }
+
+}  // namespace trireme

@@ -1,0 +1,92 @@
+#include "chaos/machine_needs.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "chaos/child_job.h"
+#include "chaos/small_disk.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kTriedBytes = 65536;
+
+// Returns what is missing to make hosts whose network can be cut, or "".
+std::string missing_for_partition() {
+  if (::geteuid() != 0) {
+    return fmt::format(
+        "hosts are made as network namespaces, which needs root, and you are user {}; run it as "
+        "root",
+        ::geteuid());
+  }
+  if (!succeeds({"ip", "-V"})) {
+    return "hosts are made as network namespaces, which needs the program ip; install iproute2";
+  }
+  if (succeeds({"unshare", "-n", "true"})) return "";
+  return "the kernel makes no network namespace here (unshare -n fails); use a machine that does";
+}
+
+// Returns what is missing to make a small disk, or "".
+std::string missing_for_disk() {
+  if (::geteuid() != 0) {
+    return fmt::format(
+        "the checkpoints lie on a tmpfs of a limited size, which needs root, and you are user {}; "
+        "run it as root",
+        ::geteuid());
+  }
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / fmt::format("trireme-disk-{}", ::getpid()))
+          .string();
+  std::string missing;
+  if (const auto disk = SmallDisk::make(folder, kTriedBytes); !disk.ok()) {
+    missing = disk.error().message + "; use a machine on which root may mount";
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return missing;
+}
+
+std::string missing_for_flip(const JobFacts& job) {
+  if (!job.saves_to_disk && !job.saves_to_memory) {
+    return "it changes a checkpoint, and the run saves only at its end; set checkpoint.every";
+  }
+  if (job.saves_to_memory || job.kept == 0 || job.kept >= 2) return "";
+  return "it damages the newest checkpoint, and no other one is kept; set checkpoint.keep = 2";
+}
+
+// Returns what is missing for this kind of faults, or "".
+std::string missing_for(FaultKind kind, const JobFacts& job) {
+  switch (kind) {
+    case FaultKind::Kill:
+    case FaultKind::Stop:
+      return "";
+    case FaultKind::Partition:
+      if (job.may_move) return missing_for_partition();
+      return "ranks move to other hosts, which changes last bits; set run.reproducible = "
+             "\"layout\"";
+    case FaultKind::Disk:
+      if (job.saves_to_disk) return missing_for_disk();
+      return "the run saves only at its end; set checkpoint.every";
+    case FaultKind::Flip:
+      return missing_for_flip(job);
+  }
+  return "";
+}
+
+}  // namespace
+
+Status check_faults(const std::vector<FaultKind>& kinds, const JobFacts& job) {
+  std::string problems;
+  for (const FaultKind kind : kinds) {
+    const std::string missing = missing_for(kind, job);
+    if (missing.empty()) continue;
+    problems += fmt::format("{}--faults {}: {}, or leave {} out", problems.empty() ? "" : "\n",
+                            name_of(kind), missing, name_of(kind));
+  }
+  if (problems.empty()) return Done{};
+  return usage(problems);
+}
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "chaos/fault.h"
+
+namespace trireme {
+
+// What the configuration of a job says, as far as faults depend on it.
+struct JobFacts {
+  bool saves_to_disk = false;    // during the run
+  bool saves_to_memory = false;  // during the run
+  int64_t kept = 0;              // checkpoints on disk
+  bool may_move = false;         // the numbers do not depend on the hosts of the ranks
+};
+
+// Refuses kinds of faults that this machine or this job cannot have, and says what is missing.
+Status check_faults(const std::vector<FaultKind>& kinds, const JobFacts& job);
+
+}  // namespace trireme
