@@ -1,0 +1,85 @@
+#include "sweep/trial_curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "observe/metrics_segments.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+double number_or_unknown(const nlohmann::json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_number() ? found->get<double>() : kUnknown;
+}
+
+void add_line(const nlohmann::json& line, int64_t last_step, TrialCurve& curve) {
+  const auto event = line.find("event");
+  const auto step = line.find("step");
+  if (event == line.end() || step == line.end() || !step->is_number_integer()) return;
+  const auto number = step->get<int64_t>();
+  if (number > last_step) return;
+  // A trial writes every step; text of others may name any.
+  if (*event == "train" && number >= 1 && number <= curve.num_steps() + 1) {
+    curve.add_step(number, number_or_unknown(line, "loss"), number_or_unknown(line, "lr"));
+  }
+  if (*event == "eval") curve.add_validation(number, number_or_unknown(line, "val_loss"));
+}
+
+}  // namespace
+
+void TrialCurve::add_step(int64_t step, double loss, double lr) {
+  losses_.resize(size_t(step - 1), kUnknown);
+  lrs_.resize(size_t(step - 1), kUnknown);
+  losses_.push_back(std::isfinite(loss) ? loss : kUnknown);
+  lrs_.push_back(lr);
+  std::erase_if(validations_, [step](const Validation& one) { return one.step >= step; });
+}
+
+void TrialCurve::add_validation(int64_t step, double loss) { validations_.push_back({step, loss}); }
+
+TrialCurve::Validation TrialCurve::best_validation(int64_t last_step) const {
+  Validation best;
+  for (const Validation& one : validations_) {
+    if (one.step > last_step) continue;
+    if (std::isfinite(one.loss) && (best.step == 0 || one.loss < best.loss)) best = one;
+  }
+  return best;
+}
+
+double TrialCurve::mean_loss(int64_t step, int64_t window) const {
+  const int64_t end = std::min(step, num_steps());
+  const int64_t begin = std::max<int64_t>(0, end - window);
+  double sum = 0.0;
+  for (int64_t i = begin; i < end; ++i) sum += losses_[size_t(i)];
+  return end > begin ? sum / double(end - begin) : kUnknown;
+}
+
+TrialCurve parse_trial_curve(std::string_view metrics, int64_t last_step) {
+  TrialCurve curve;
+  size_t begin = 0;
+  for (size_t end = metrics.find('\n'); end != metrics.npos; end = metrics.find('\n', begin)) {
+    const std::string_view line = metrics.substr(begin, end - begin);
+    begin = end + 1;
+    if (!check_json_limits(line).ok()) continue;
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object()) add_line(json, last_step, curve);
+  }
+  return curve;
+}
+
+Result<TrialCurve> read_trial_curve(const std::string& run_dir, int64_t last_step) {
+  const std::string path = run_dir + "/metrics.jsonl";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return TrialCurve();
+  TRIREME_TRY(text, read_metrics(path));
+  return parse_trial_curve(text, last_step);
+}
+
+}  // namespace trireme
