@@ -30,8 +30,9 @@ std::string cost_text(const TokenCost& cost) {
     return text +
            "           with failures it never ends: they come faster than the run starts again\n";
   }
-  return text + fmt::format("           {:.1f} days with the failures to expect: {:.3g}\n",
-                            cost.with_failures->days, cost.with_failures->failures);
+  return text + fmt::format(
+                    "           {:.1f} days if failures are counted: {:.3g} of them are expected\n",
+                    cost.with_failures->days, cost.with_failures->failures);
 }
 
 std::string shape_text(const ModelConfig& model) {

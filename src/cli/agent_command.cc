@@ -60,6 +60,7 @@ Result<int> run_agent(const AgentOptions& options, CommandIo& io) {
       .slots = int(options.slots),
       .patience_s = double(options.wait_s),
       .layouts_of = [&io](const JobTerms& terms) { return layouts_of(terms, io); },
+      .classify = classify_by_built_in_rules(),
       .log = [&io](const std::string& text) { io.err << "warning: " << text << "\n"; }};
   if (agent.secret.empty()) {
     TRIREME_TRY(secret, secret_from_input());

@@ -1,7 +1,9 @@
 #include "cli/app.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/failure.h"
@@ -78,6 +80,19 @@ Result<int> run_command(const ParsedCommand& parsed, CommandIo& io) {
   }
 }
 
+// With --json, the error is also printed as JSON. The message may contain bytes that are not UTF-8.
+void print_json_error(const Error& error, CommandIo& io) {
+  const nlohmann::ordered_json json = {{"error", error.message},
+                                       {"exit_code", exit_code(error.kind)}};
+  io.out << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+}
+
+bool wants_json(const Command& command, std::span<const std::string> args) {
+  const bool has_option = std::ranges::count(command.options, "json", &Option::name) > 0;
+  const auto end = std::ranges::find(args, "--");
+  return has_option && std::find(args.begin(), end, "--json") != end;
+}
+
 }  // namespace
 
 int run_app(std::span<const std::string> args, const Environment& environment, CommandIo& io,
@@ -88,6 +103,7 @@ int run_app(std::span<const std::string> args, const Environment& environment, C
   const Result<ParsedCommand> parsed = parse_arguments(root, args);
   if (!parsed.ok()) {
     print_error(parsed.error().message, io);
+    if (std::ranges::count(args, "--json") > 0) print_json_error(parsed.error(), io);
     io.err << "run trireme --help for the commands, or trireme COMMAND --help for the options of "
               "one\n";
     return exit_code(parsed.error().kind);
@@ -104,6 +120,7 @@ int run_app(std::span<const std::string> args, const Environment& environment, C
   const Result<int> result = run_command(parsed.value(), io);
   io.out.flush();
   if (!result.ok()) {
+    if (wants_json(command, args)) print_json_error(result.error(), io);
     print_error(result.error().message, io);
     return exit_code(result.error().kind);
   }

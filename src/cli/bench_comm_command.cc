@@ -37,14 +37,15 @@ Result<CollectiveCase> parse_case(const BenchCommOptions& o) {
   if (collective == Collective::Send || collective == Collective::Recv) {
     return Error{ErrorKind::Usage, "--op " + o.op + " is not a collective"};
   }
-  if (o.elements < 0) {
-    return Error{ErrorKind::Usage, fmt::format("--elements {} must not be negative", o.elements)};
+  const int64_t elements = o.elements.value_or(BenchCommOptions::kUsualElements);
+  if (elements < 0) {
+    return Error{ErrorKind::Usage, fmt::format("--elements {} must not be negative", elements)};
   }
   return CollectiveCase{.collective = collective,
                         .algorithm = algorithm,
                         .dtype = dtype,
                         .op = op,
-                        .count = o.elements,
+                        .count = elements,
                         .root = o.root};
 }
 

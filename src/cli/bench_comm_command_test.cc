@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <string>
+#include <utility>
 
 namespace trireme {
 namespace {
@@ -48,6 +51,28 @@ TEST(BenchComm, TheTableHasTheBytesOfTheClosedForms) {
     }
     EXPECT_GE(num_rows, 2 * 4 * 3);
   }
+}
+
+// Counts how often the written text is flushed.
+struct CountedFlushes : std::stringbuf {
+  int sync() override { return ++count, 0; }
+  int count = 0;
+};
+
+TEST(BenchComm, TheTableOfStatedElementsHasOneLineOfEachAlgorithmAndShowsItAtOnce) {
+  CountedFlushes text;
+  std::ostream out(&text);
+  const BenchCommOptions options{.ranks = 3, .elements = 1000, .table = true, .json = true};
+  ASSERT_TRUE(run_bench_comm(options, out).ok());
+  std::istringstream lines(text.str());
+  std::set<std::pair<int, std::string>> seen;
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = nlohmann::json::parse(line);
+    EXPECT_EQ(row["bytes"], 4000);
+    EXPECT_TRUE(seen.emplace(row["ranks"], row["algorithm"]).second) << line;
+  }
+  EXPECT_GE(seen.size(), 4u);
+  EXPECT_EQ(text.count, int(seen.size()));
 }
 
 TEST(BenchComm, RefusesWhatHasNoMeaning) {

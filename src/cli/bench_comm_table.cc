@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "calibrate/measure_collective.h"
 #include "collectives/closed_form.h"
@@ -17,6 +18,14 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kSizes[] = {1 << 10, 1 << 16, 1 << 20, 1 << 24};  // bytes
+
+// Returns the vector lengths that the table lists.
+std::vector<int64_t> counts_of(const BenchCommOptions& o, DType dtype) {
+  if (o.elements) return {*o.elements};
+  std::vector<int64_t> counts;
+  for (const int64_t bytes : kSizes) counts.push_back(bytes / size_of(dtype));
+  return counts;
+}
 
 // One line of the table.
 struct CostRow {
@@ -111,21 +120,23 @@ Status print_cost_table(const BenchCommOptions& o, const CollectiveCase& c, std:
   if (o.ranks < 2) return usage(fmt::format("--ranks {}: --table begins with 2 ranks", o.ranks));
   const WorldOptions options{.timeout_s = o.timeout_s, .ranks_per_node = o.ranks_per_node};
   Status status = Done{};
-  if (!o.json) out << heading();
+  const std::vector<int64_t> counts = counts_of(o, c.dtype);
+  if (!o.json) out << heading() << std::flush;
   try {
     for (int ranks = 2; ranks <= o.ranks; ++ranks) {
       run_ranks(ranks, options, [&](World& world) {
         const CommCost cost = calibrate_comm(world);
         for (const Algorithm algorithm : algorithms_of(c.collective, ranks)) {
-          for (const int64_t bytes : kSizes) {
+          for (const int64_t count : counts) {
             CollectiveCase one = c;
             one.algorithm = algorithm;
-            one.count = bytes / size_of(c.dtype);
+            one.count = count;
             Status of_rank = Done{};
             const CostRow row = row_of(world, one, cost, of_rank);
             if (world.rank() != 0) continue;
             if (!of_rank.ok()) status = of_rank;
-            out << (o.json ? json_of(row, one) : text_of(row, size_of(c.dtype)));
+            // A row of large vectors takes seconds, so each row is printed at once.
+            out << (o.json ? json_of(row, one) : text_of(row, size_of(c.dtype))) << std::flush;
           }
         }
       });

@@ -84,7 +84,8 @@ Command bench_comm_command() {
             .target = &options->ranks},
            {.name = "elements",
             .value_name = "M",
-            .doc = "number of elements in the full vector",
+            .doc = "number of elements in the full vector: 1,024 if left out; with --table, the "
+                   "only size",
             .target = &options->elements},
            {.name = "dtype",
             .value_name = "TYPE",
@@ -116,8 +117,9 @@ Command bench_comm_command() {
             .doc = "compare shared, ring and native with the copy limit for many sizes",
             .target = &options->compare},
            {.name = "table",
-            .doc = "print the costs of all algorithms of the collective for 2 to --ranks ranks and "
-                   "several sizes: formula and measured bytes, latency, bandwidth, seconds",
+            .doc =
+                "print the costs of all algorithms of the collective for 2 to --ranks ranks and "
+                "four sizes, line by line: formula and measured bytes, latency, bandwidth, seconds",
             .target = &options->table},
            {.name = "timeout",
             .value_name = "S",

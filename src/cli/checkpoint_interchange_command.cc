@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <ostream>
 #include <sstream>
 
@@ -17,6 +16,8 @@
 #include "interchange/foreign_model.h"
 #include "interchange/interchange.h"
 #include "interchange/logits.h"
+#include "interchange/merge_adapters.h"
+#include "interchange/peft_adapters.h"
 #include "schema/run_config_text.h"
 
 namespace trireme {
@@ -68,18 +69,54 @@ Result<ForeignWriteOptions> write_options(const CheckpointExportOptions& options
   return write;
 }
 
-bool is_own(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path + "/index.json", ignored) ||
-         std::filesystem::is_directory(path + "/checkpoints", ignored);
-}
-
 Result<InterchangeModel> read_own_model(const std::string& path, int num_threads, CommandIo& io) {
   TRIREME_TRY(checkpoint, find_checkpoint(path));
   TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
   auto config = load_config_text(config_text, checkpoint.folder(), io.model_folders);
   if (!config.ok()) return damaged(config.error().message);
   return read_checkpoint_model(checkpoint, config->config.model, num_threads);
+}
+
+// The base model of --adapters may be a checkpoint of ours, too.
+Result<InterchangeModel> read_imported(const CheckpointImportOptions& options, int num_threads,
+                                       CommandIo& io) {
+  if (options.adapters.empty()) return read_foreign_model(options.path);
+  TRIREME_TRY_DONE(require_folder(options.adapters));
+  TRIREME_TRY(base, is_own_model(options.path) ? read_own_model(options.path, num_threads, io)
+                                               : read_foreign_model(options.path));
+  return read_peft_adapters(std::move(base), options.adapters);
+}
+
+// Says how far the merged model is from the one with adapters.
+InterchangeModel merged(InterchangeModel model, int num_threads, CommandIo& io) {
+  if (!model.weights.model().has_adapters()) return model;
+  Weights weights = merge_adapters(model.weights);
+  const LogitsCheck check = compare_logits(model.weights, weights, num_threads);
+  io.out << fmt::format(
+      "merged the adapters of {}: {} logits differ by at most {:.3g}, the greatest is {:.3g}\n",
+      to_string(model.weights.model().lora_targets), check.num_logits, check.greatest_difference,
+      check.greatest_logit);
+  model.weights = std::move(weights);
+  model.config = without_adapters(std::move(model.config));
+  return model;
+}
+
+Result<int> export_adapters(const InterchangeModel& model, const CheckpointExportOptions& options,
+                            Rounding rounding, int num_threads, CommandIo& io) {
+  if (rounding == Rounding::Q8_0) return usage("--dtype q8_0 is only for --format gguf");
+  const DType dtype = rounding == Rounding::F16    ? DType::F16
+                      : rounding == Rounding::BF16 ? DType::BF16
+                                                   : DType::F32;
+  TRIREME_TRY_DONE(write_peft_adapters(model, options.out, dtype));
+  InterchangeModel base{.config = without_adapters(model.config),
+                        .weights = without_adapters(model.weights)};
+  TRIREME_TRY(written, read_peft_adapters(std::move(base), options.out));
+  io.out << fmt::format("{}: adapters of rank {} of {}\n", options.out,
+                        model.weights.model().lora_rank,
+                        to_string(model.weights.model().lora_targets));
+  TRIREME_TRY_DONE(
+      check_written(model.weights, written.weights, rounding, options.out, num_threads, io));
+  return 0;
 }
 
 Result<std::vector<int32_t>> parse_tokens(std::string text, const ModelSpec& model) {
@@ -107,7 +144,7 @@ Result<std::vector<int32_t>> parse_tokens(std::string text, const ModelSpec& mod
 
 Result<int> run_checkpoint_import(const CheckpointImportOptions& options, CommandIo& io) {
   const int num_threads = thread_count_of(options.threads);
-  TRIREME_TRY(model, read_foreign_model(options.path));
+  TRIREME_TRY(model, read_imported(options, num_threads, io));
   print_notes(model, io);
   RunConfig config;
   config.model = model.config;
@@ -128,8 +165,12 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
   TRIREME_TRY(write, write_options(options));
   TRIREME_TRY_DONE(require_folder(options.path));
   TRIREME_TRY_DONE(require_new(options.out));
-  TRIREME_TRY(model, read_own_model(options.path, num_threads, io));
+  TRIREME_TRY(own, read_own_model(options.path, num_threads, io));
   TRIREME_TRY_DONE(make_folders_of(options.out));
+  if (options.format == "peft") {
+    return export_adapters(own, options, write.rounding, num_threads, io);
+  }
+  const InterchangeModel model = merged(std::move(own), num_threads, io);
   TRIREME_TRY_DONE(write_foreign_model(model, options.out, write));
   TRIREME_TRY(written, read_foreign_model(options.out));
   io.out << fmt::format("{}: {}\n", options.out, describe(model));
@@ -145,8 +186,8 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
 
 Result<int> run_checkpoint_logits(const CheckpointLogitsOptions& options, CommandIo& io) {
   const int num_threads = thread_count_of(options.threads);
-  TRIREME_TRY(model, is_own(options.path) ? read_own_model(options.path, num_threads, io)
-                                          : read_foreign_model(options.path));
+  TRIREME_TRY(model, is_own_model(options.path) ? read_own_model(options.path, num_threads, io)
+                                                : read_foreign_model(options.path));
   const ModelSpec& spec = model.weights.model();
   TRIREME_TRY(tokens, parse_tokens(options.tokens, spec));
   const std::vector<float> logits_TV = logits_of(model.weights, tokens, num_threads);

@@ -12,7 +12,8 @@ struct CheckpointImportOptions {
   std::string path;  // a folder or file of another program
   std::string out;   // folder of the new checkpoint
   bool is_trainable = false;
-  int threads = 0;  // 0: all cores
+  int threads = 0;            // 0: all cores
+  std::string adapters = {};  // folder with adapters for the model; "": none
 };
 
 // Reads the model, writes it as a checkpoint, reads that back and compares weights and logits.

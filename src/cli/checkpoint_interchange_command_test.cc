@@ -7,11 +7,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/file.h"
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/save.h"
 #include "cli/checkpoint_command.h"
 #include "cli/tokenizer_interchange_command.h"
 #include "interchange/foreign_model.h"
+#include "interchange/peft_adapters.h"
 #include "tokenizer/bpe_tokenizer.h"
 
 namespace trireme {
@@ -82,6 +84,44 @@ TEST_F(Interchange, LogitsAreTheSameInEveryFormatAndInTheCheckpoint) {
       EXPECT_EQ(logits(file), expected) << file;
     }
   }
+}
+
+// Adapters of another program on a model of another program: what is exported is what was read, and
+// the merged model is the same function.
+TEST_F(Interchange, AdaptersAreReadWrittenAndMerged) {
+  make("llama", ModelFamily::Llama);
+  InterchangeModel adapted = read_foreign_model(path("llama")).value();
+  adapted.config.lora_rank = 2;
+  adapted.weights = Weights(*resolve_model(adapted.config, 0));
+  float value = 0.3f;
+  for (const ParamSpec& param : adapted.weights.params()) {
+    if (!param.is_adapter) continue;
+    for (float& element : adapted.weights.at(param.name))
+      element = (value = value * 7.7f - float(int(value * 7.7f))) - 0.4f;
+  }
+  ASSERT_TRUE(write_peft_adapters(adapted, path("peft"), DType::F32).ok());
+  const auto imported = run_checkpoint_import(
+      {.path = path("llama"), .out = path("ck"), .adapters = path("peft")}, io_);
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  EXPECT_NE(logits("ck"), logits("llama"));
+  ASSERT_TRUE(run_checkpoint_export({path("ck"), "peft", "fp32", path("again")}, io_).ok());
+  for (const char* file : {"adapter_config.json", "adapter_model.safetensors"}) {
+    EXPECT_EQ(read_text_file(path("again/" + std::string(file))).value(),
+              read_text_file(path("peft/" + std::string(file))).value());
+  }
+  ASSERT_TRUE(run_checkpoint_export({path("ck"), "hf", "fp32", path("merged")}, io_).ok());
+  EXPECT_NE(out_.str().find("merged the adapters of q,k,v,o,gate,up,down"), std::string::npos);
+  // A checkpoint is a base model, too, but not one with adapters.
+  ASSERT_TRUE(run_checkpoint_import({path("llama"), path("base")}, io_).ok());
+  const auto onto = [&](const std::string& name, const std::string& out) {
+    return run_checkpoint_import({.path = path(name), .out = path(out), .adapters = path("peft")},
+                                 io_);
+  };
+  ASSERT_TRUE(onto("base", "ck2").ok());
+  EXPECT_EQ(logits("ck2"), logits("ck"));
+  EXPECT_EQ(onto("ck", "ck3").error().kind, ErrorKind::Usage);
+  const auto quantised = run_checkpoint_export({path("ck"), "peft", "q8_0", path("q")}, io_);
+  EXPECT_EQ(quantised.error().kind, ErrorKind::Usage);
 }
 
 TEST_F(Interchange, TheTokenizerComesAlong) {

@@ -11,9 +11,18 @@ Command command_table(const Environment& environment);
 
 // Each of these functions makes the table of one group of commands.
 Command train_command();
+Command sweep_command();
 Command launch_command();
+Command chaos_command();
+Command agent_command();
+Command status_command();
+Command stop_command();
+Command drain_command();
+Command failures_command();
+Command scrub_command();
 Command plan_command();
 Command generate_command();
+Command eval_command();
 Command schedule_command();
 Command tokenizer_command();
 Command data_command();

@@ -60,6 +60,11 @@ void explain_model(const RunConfig& config, std::ostream& out) {
                      model.head_dim, model.d_ff);
   out << fmt::format("parameters = {} ({})\n", num_params(model),
                      format_count(double(num_params(model))));
+  if (model.has_adapters()) {
+    out << fmt::format("trained parameters = {}: adapters of rank {} beside {}, scaled by {:.4g}\n",
+                       num_trained_params(model), model.lora_rank, to_string(model.lora_targets),
+                       model.lora_scale);
+  }
   out << fmt::format("FLOPs per token of a training step = {:.4g} ({:.1f} % of them attention)\n",
                      flops.total(), 100.0 * flops.attention / flops.total());
 }

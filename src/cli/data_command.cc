@@ -54,6 +54,7 @@ void print_lines(const TokenFile& file, bool is_verified, const std::optional<Ba
       << fmt::format("checksum: {} ({})\n", hex64(header.payload_hash),
                      is_verified ? "verified" : "not verified; use --verify")
       << describe_chunks(header);
+  if (header.has_loss_mask) out << "loss mask: the loss leaves out the tokens that it marks\n";
   if (!baselines) return;
   const auto line = [&](const char* name, double nats, double bits) {
     out << fmt::format("{} baseline: {:.4f} nats per token, {:.4f} bits per byte\n", name, nats,
@@ -81,6 +82,7 @@ void print_json(const TokenFile& file, bool is_verified, const std::optional<Bas
                                    {"tokenizer", hex64(header.tokenizer_hash)},
                                    {"checksum", hex64(header.payload_hash)},
                                    {"chunk_checksums", header.has_chunk_checksums},
+                                   {"loss_mask", header.has_loss_mask},
                                    {"verified", is_verified}};
   if (baselines) {
     object["unigram_nats"] = baselines->unigram_nats;
@@ -153,6 +155,9 @@ Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, st
                               {.input = options.input,
                                .out = options.out,
                                .val_fraction = options.val_fraction,
+                               .chat_template = options.chat_template.empty()
+                                                    ? std::string(ChatTemplate::kUsual)
+                                                    : options.chat_template,
                                .held_out = options.held_out,
                                .seed = options.seed,
                                .progress = std::ref(progress)},
@@ -164,8 +169,12 @@ Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, st
   const int64_t bytes = report.train.text_bytes + report.val.text_bytes;
   err << fmt::format("encoded {} in {} on {} threads\n", format_bytes(bytes),
                      format_duration(seconds), team.size());
-  out << describe(options.out + "/train.tok", report.train);
-  if (report.val.num_tokens > 0) out << describe(options.out + "/val.tok", report.val);
+  const auto print = [&](const char* name, const TokenFileHeader& header, int64_t num_counted) {
+    out << describe(options.out + name, header);
+    if (header.has_loss_mask) out << fmt::format("the loss counts {} of them\n", num_counted);
+  };
+  print("/train.tok", report.train, report.train_counted);
+  if (report.val.num_tokens > 0) print("/val.tok", report.val, report.val_counted);
   return Done{};
 }
 
@@ -201,6 +210,12 @@ Status run_data_inspect(const DataInspectOptions& options, std::ostream& out, st
       options.verify || file.header().file_bytes() < TokenFile::kVerifiedAtOpen;
   std::optional<Baselines> baselines;
   if (!options.baselines.empty()) {
+    if (file.header().has_loss_mask) {
+      return Error{ErrorKind::Usage,
+                   options.file +
+                       " has a loss mask: baselines count every token, so no loss of this file "
+                       "compares with them; leave --baselines out"};
+    }
     TRIREME_TRY(train, TokenFile::open(options.baselines));
     TRIREME_TRY(measured, measure_baselines(train, file));
     baselines = measured;

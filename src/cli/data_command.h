@@ -18,6 +18,7 @@ struct DataPrepareOptions {
   double val_fraction = 0.05;        // of the documents, or of the tokens at the end; 0: no val.tok
   HeldOut held_out = HeldOut::Auto;  // which text is held out for validation
   uint64_t seed = 1337;              // of the choice of documents
+  std::string chat_template;         // for --format chat; "": ChatTemplate::kUsual
   int num_threads = 0;               // 0: all cores
 };
 

@@ -1,6 +1,7 @@
 #include "cli/doctor_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -8,11 +9,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 #include "base/units.h"
 #include "comm/mpi/mpi_world.h"
 #include "device/host.h"
 #include "device/isa.h"
+#include "watch/device_statistics.h"
 
 namespace trireme {
 namespace {
@@ -124,6 +127,27 @@ Finding accelerators() {
           ""};
 }
 
+// Adds the state of each device that NVIDIA's library reports.
+void add_devices(std::vector<Finding>& findings) {
+  for (const DeviceStatistics& device : Devices().read()) {
+    std::string found = device.name.empty() ? "a device" : device.name;
+    const char* separator = ": ";
+    const auto add = [&](const std::string& part) {
+      found += std::exchange(separator, ", ") + part;
+    };
+    if (device.temperature_c) add(fmt::format("{} C", *device.temperature_c));
+    if (device.power_w) add(fmt::format("{} W", *device.power_w));
+    const int64_t errors = device.ecc_uncorrected.value_or(0);
+    if (errors > 0) add(fmt::format("{} errors that were not corrected", errors));
+    if (!device.throttle.empty()) {
+      add(fmt::format("slowed down: {}", fmt::join(device.throttle, " ")));
+    }
+    const bool is_well = errors == 0 && device.throttle.empty();
+    findings.push_back(
+        {is_well ? State::Good : State::Note, fmt::format("GPU {}", device.index), found, ""});
+  }
+}
+
 std::string_view word_of(State state) {
   switch (state) {
     case State::Good:
@@ -150,18 +174,21 @@ void print_json(const std::vector<Finding>& findings, std::ostream& out) {
 }  // namespace
 
 std::vector<Finding> examine_machine(const std::string& search_path) {
-  return {processor(),
-          cores(),
-          memory(),
-          huge_pages(),
-          disk(),
-          open_files(),
-          accelerators(),
-          mpi(),
-          program("mpirun", "ranks as processes, run.backend = \"mpi\"",
-                  "openmpi-bin libopenmpi-dev", search_path),
-          program("bible", "text of make demo", "bible-kjv bible-kjv-text", search_path),
-          program("Rscript", "text of make demo", "r-cran-janeaustenr", search_path)};
+  std::vector<Finding> findings = {
+      processor(),
+      cores(),
+      memory(),
+      huge_pages(),
+      disk(),
+      open_files(),
+      accelerators(),
+      mpi(),
+      program("mpirun", "ranks as processes, run.backend = \"mpi\"", "openmpi-bin libopenmpi-dev",
+              search_path),
+      program("bible", "text of make demo", "bible-kjv bible-kjv-text", search_path),
+      program("Rscript", "text of make demo", "r-cran-janeaustenr", search_path)};
+  add_devices(findings);
+  return findings;
 }
 
 Result<int> run_doctor(const DoctorOptions& options, CommandIo& io) {

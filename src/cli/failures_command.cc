@@ -13,6 +13,8 @@
 #include "base/sealed_json.h"
 #include "config/failure_rules_file.h"
 #include "failures/classify.h"
+#include "failures/evidence_json.h"
+#include "observe/metrics_segments.h"
 #include "observe/recorded_failures.h"
 
 namespace trireme {
@@ -22,6 +24,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostMetricsBytes = int64_t{1} << 30;
 constexpr int64_t kMostAgentBytes = int64_t{1} << 20;
+constexpr int64_t kMostEvidenceBytes = int64_t{8} << 20;
 constexpr size_t kShownLetters = 160;  // of a cause
 
 struct ClassifiedFailure {
@@ -29,20 +32,40 @@ struct ClassifiedFailure {
   Classification found;
 };
 
+// The evidence of all failures of a run, in their order.
+std::vector<std::string> evidence_files(const std::string& run_dir) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(run_dir + "/failures", error)) {
+    const std::filesystem::path path = entry.path() / "evidence.json";
+    if (std::filesystem::exists(path, error)) files.push_back(path.string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 Result<std::vector<RecordedFailure>> read_failures(const std::string& run_dir) {
   const std::string metrics = run_dir + "/metrics.jsonl", agent = run_dir + "/" + kStatusFile;
   std::error_code ignored;
-  if (!std::filesystem::exists(metrics, ignored)) {
+  const std::vector<std::string> evidence = evidence_files(run_dir);
+  std::vector<RecordedFailure> failures;
+  if (std::filesystem::exists(metrics, ignored)) {
+    TRIREME_TRY(text, read_metrics(metrics, kMostMetricsBytes));
+    TRIREME_TRY(recorded, failures_of_metrics(text, metrics));
+    failures = std::move(recorded);
+  } else if (evidence.empty()) {
     return usage(fmt::format("{} has no metrics.jsonl: name the folder of a run", run_dir));
   }
-  TRIREME_TRY(text, read_text_file(metrics, kMostMetricsBytes));
-  TRIREME_TRY(failures, failures_of_metrics(text, metrics));
-  if (!std::filesystem::exists(agent, ignored)) return std::move(failures);
+  for (const std::string& path : evidence) {
+    TRIREME_TRY(text, read_text_file(path, kMostEvidenceBytes));
+    TRIREME_TRY_DONE(add_failure_of_evidence(text, path, failures));
+  }
+  if (!std::filesystem::exists(agent, ignored)) return failures;
   TRIREME_TRY(status, read_text_file(agent, kMostAgentBytes));
   const Status seal = check_seal(status);
   if (!seal.ok()) return damaged(with_context(seal.error(), agent).message);
   TRIREME_TRY_DONE(add_failures_of_agent(status, agent, failures));
-  return std::move(failures);
+  return failures;
 }
 
 std::string one_line(const std::string& text) {
@@ -73,11 +96,18 @@ std::string failure_text(const ClassifiedFailure& failure, const FailureRules& r
     text += fmt::format("  suspect       rank {}, which does not answer\n", recorded.suspect);
   }
   text += fmt::format("  said          {}\n", one_line(recorded.cause));
-  if (found.failure_class == FailureClass::Unknown) {
-    return text + fmt::format("  remedy        {}\n", found.remedy);
+  const std::string seen = evidence_text(recorded.evidence);
+  const bool is_unknown = found.failure_class == FailureClass::Unknown;
+  const std::string& decided = is_unknown || found.evidence.empty() ? seen : found.evidence;
+  if (!decided.empty()) text += fmt::format("  evidence      {}\n", one_line(decided));
+  if (decided != seen && !seen.empty()) {
+    text += fmt::format("  seen          {}\n", one_line(seen));
   }
-  return text + fmt::format("  evidence      {}\n", one_line(found.evidence)) +
-         advice_lines(rules.advice_of(found.failure_class), found.remedy);
+  if (!recorded.folder.empty()) {
+    text += fmt::format("  collected     {}/index.html\n", recorded.folder);
+  }
+  if (is_unknown) return text + fmt::format("  remedy        {}\n", found.remedy);
+  return text + advice_lines(rules.advice_of(found.failure_class), found.remedy);
 }
 
 Json advice_json(const ClassAdvice& advice) {
@@ -99,9 +129,12 @@ Json failure_json(const ClassifiedFailure& failure, const FailureRules& rules) {
                {"kind", recorded.evidence.kind},
                {"evidence", found.evidence},
                {"cause", recorded.cause},
+               {"failure_class", name_of(found.failure_class)},
                {"usual_causes", advice_json(rules.advice_of(found.failure_class))},
                {"remedy", found.remedy}};
   if (recorded.suspect >= 0) json["suspect"] = recorded.suspect;
+  if (!recorded.folder.empty()) json["folder"] = recorded.folder;
+  json["seen"] = Json(evidence_json(recorded.evidence));
   return json;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/command_io.h"
@@ -10,13 +11,17 @@ namespace trireme {
 
 // `trireme generate` after parsing.
 struct GenerateOptions {
-  std::string checkpoint;  // a checkpoint, or a run directory (its newest checkpoint)
+  std::string model;       // the path of the model as an argument; see open_model()
+  std::string checkpoint;  // the same path as the option --checkpoint
+  std::string precision;   // a value of precision.compute; "": the dtype of the model
   std::string prompt;
   std::string prompt_file;  // "-": standard input
   int64_t num_tokens = 128;
   double temperature = 1.0;  // 0: always the most likely token
   int64_t top_k = 0;         // 0: all tokens
   double top_p = 1.0;
+  double repeat_penalty = 1.0;     // see SamplingOptions
+  std::vector<std::string> stops;  // the output ends before the first of these texts
   uint64_t seed = 0;
   int threads = 0;  // 0: all cores
 };

@@ -16,9 +16,11 @@ struct Launch {
   int ranks_on_host = 0;
   std::optional<TcpPlace> place = {};        // only of ranks that an agent has started
   std::optional<LinkDescriptors> link = {};  // to this agent
-  std::optional<Error> error = {};           // the variables of the agent are wrong
-  std::string memory_folder = {};            // SessionOptions::memory_folder
-  std::string secret = {};                   // of a job on several hosts, if the user has named one
+  // The local socket of an agent that has started mpirun (join_mpirun_agent); "": none.
+  std::string agent = {};
+  std::optional<Error> error = {};  // the variables of the agent are wrong
+  std::string memory_folder = {};   // SessionOptions::memory_folder
+  std::string secret = {};          // of a job on several hosts, if the user has named one
   bool is_first() const { return rank == 0; }
 };
 

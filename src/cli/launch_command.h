@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "agent/agent_wire.h"
@@ -13,6 +14,8 @@ namespace trireme {
 // `trireme launch RUN.toml ...` after parsing.
 struct LaunchOptions {
   RunConfigOptions config;
+  bool check = false;  // compares the hosts with each other, and exits
+  bool json = false;   // with check: prints JSON
   std::string out;     // run directory; "": as for train
   std::string resume;  // "", "auto" or the folder of a checkpoint
   int64_t max_restarts = kMaxRestarts;
@@ -24,8 +27,9 @@ struct LaunchOptions {
   int64_t spares = 0;               // hosts without ranks at first
   std::string listen;               // HOST or HOST:PORT; "": the name of this host
   std::string ssh = "ssh -o BatchMode=yes";
-  std::string coord;    // file:DIR or etcd:HOST:PORT; "": a folder in that of the run
-  int64_t lease_s = 3;  // of the agents
+  std::string mpirun = "mpirun";   // with its options, for run.backend = "mpi"
+  std::string coord;               // file:DIR or etcd:HOST:PORT; "": a folder in that of the run
+  std::optional<int64_t> lease_s;  // of the agents; absent: kUsualLeaseS
 
   // One failure in 36 s. A run that fails more often does little else than to start again.
   static constexpr int64_t kMaxRestarts = 100;
@@ -35,6 +39,9 @@ struct LaunchOptions {
 // are lost. Returns the exit code of the rank whose failure has ended the run, or 130 if the run
 // was stopped and has saved.
 Result<int> run_launch(const LaunchOptions& options, CommandIo& io);
+
+// How an agent names the class of a failure.
+ClassifyFailure classify_by_built_in_rules();
 
 // The layouts of a job whose launcher has told an agent its terms.
 Result<JobLayouts> layouts_of(const JobTerms& terms, CommandIo& io);

@@ -57,12 +57,13 @@ double LaunchLayouts::cores_of_rank(int num_ranks) const {
 // Fewer ranks on a host have more of its cores.
 Hardware LaunchLayouts::share_of_rank(const MeasuredMachine& measured, int num_ranks) const {
   const double share = cores_of_rank(num_ranks) / cores_of_rank(measured.num_ranks);
-  Hardware hardware = hardware_of(measured.ceilings, measured.calls, measured.num_ranks);
-  hardware.offload_bytes_per_s = measured.offload_bytes_per_s / num_ranks;
+  Hardware hardware = hardware_of(measured);
+  measured.offload.set(num_ranks, hardware);
   hardware.fp32_flops *= share;
   hardware.bf16_flops *= share;
   hardware.fp16_flops *= share;
   hardware.memory_bytes_per_s *= share;
+  hardware.matmul_bytes_per_s *= share;
   return hardware;
 }
 

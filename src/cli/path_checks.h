@@ -10,6 +10,9 @@ namespace trireme {
 // damage.
 Status require_folder(const std::string& path);
 
+// Returns true if the path is a checkpoint or a run directory of Trireme.
+bool is_own_model(const std::string& path);
+
 // Checks that an output path is new: not a file, and not a folder with files.
 Status require_new(const std::string& out);
 

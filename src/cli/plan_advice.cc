@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -124,8 +125,9 @@ Status add_plan_costs(const PlanAdviceOptions& options, const RunPlan& plan,
                       const Hardware& hardware, PlanAdvice& advice) {
   if (options.token_question.tokens) {
     advice.cost = cost_of_tokens(
-        options, run_speed(double(plan.tokens_per_step()), predicted_step_s(plan, hardware),
-                           plan.num_ranks(), hardware, plan.config.checkpoint.every));
+        options,
+        run_speed(double(plan.tokens_per_step()), predicted_step_s(plan, hardware),
+                  plan.num_ranks(), hardware, std::max<int64_t>(0, plan.config.checkpoint.every)));
   }
   const GoodputOptions& asked = options.goodput;
   if (asked.failures.empty()) return Done{};

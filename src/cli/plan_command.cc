@@ -81,7 +81,10 @@ std::string describe_plan(const RunPlan& plan) {
       model.layers, model.d_model, model.heads, model.kv_heads, model.head_dim, model.d_ff,
       model.vocab_size, model.seq_len);
   text +=
-      fmt::format("parameters {} ({})\n", plan.num_params, format_count(double(plan.num_params)));
+      fmt::format("parameters {} ({}){}\n", plan.num_params, format_count(double(plan.num_params)),
+                  plan.model.has_adapters()
+                      ? fmt::format(", {} of them trained", num_trained_params(plan.model))
+                      : "");
   if (plan.model.has_experts()) {
     const int64_t active = num_active_params(plan.model);
     const std::string shared =
@@ -114,6 +117,7 @@ std::string describe_plan(const RunPlan& plan) {
                        format_bytes(rank.memory.class_bytes[c]));
   }
   text += table_line("peak", format_bytes(rank.memory.peak_bytes));
+  text += table_line("allocated", format_bytes(rank.memory.arena_bytes));
   text += table_line("largest tensor", largest_tensor(rank.memory, rank.chunks));
   return text;
 }
@@ -232,7 +236,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   advice.cost = cost_of_tokens(options.advice,
                                run_speed(double(search.global_sequences * config.model.seq_len),
                                          search.best.front().time.step, num_ranks, priced.hardware,
-                                         config.checkpoint.every));
+                                         std::max<int64_t>(0, config.checkpoint.every)));
   if (prints_layouts) io.out << search_text(found, options.explain) << advice_text(advice);
   const bool is_done = options.html.empty() && !options.graph && options.jobs.to.empty();
   if (prints_layouts && is_done) return 0;

@@ -18,11 +18,6 @@
 namespace trireme {
 namespace {
 
-Costs costs_of(const OpDurations& times) {
-  return {.stages = {{.f_s = times.f, .b_s = times.b, .w_s = times.w}},
-          .link = {.latency_s = times.comm}};
-}
-
 Status check_kind(const std::string& kind) {
   std::vector<std::string> kinds = schedule_kinds();
   kinds.emplace_back("auto");
@@ -31,13 +26,6 @@ Status check_kind(const std::string& kind) {
   const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
   return Error{ErrorKind::Usage, fmt::format("unknown schedule '{}'{} (one of {})", kind, meant,
                                              fmt::join(kinds, " "))};
-}
-
-Result<Schedule> make(const ScheduleOptions& options) {
-  TRIREME_TRY_DONE(check_kind(options.kind));
-  const ScheduleShape shape{options.num_stages, options.num_microbatches, options.num_chunks};
-  if (options.kind != "auto") return make_schedule(options.kind, shape);
-  return search_schedule(shape, costs_of(options.times), {.max_live = options.memory_limit});
 }
 
 std::string counted(int count, std::string_view what) {
@@ -77,6 +65,18 @@ std::vector<std::string> summary(const Schedule& schedule, const Simulation& sim
 
 }  // namespace
 
+Costs costs_of(const OpDurations& times) {
+  return {.stages = {{.f_s = times.f, .b_s = times.b, .w_s = times.w}},
+          .link = {.latency_s = times.comm}};
+}
+
+Result<Schedule> schedule_of(const ScheduleOptions& options) {
+  TRIREME_TRY_DONE(check_kind(options.kind));
+  const ScheduleShape shape{options.num_stages, options.num_microbatches, options.num_chunks};
+  if (options.kind != "auto") return make_schedule(options.kind, shape);
+  return search_schedule(shape, costs_of(options.times), {.max_live = options.memory_limit});
+}
+
 Result<ScheduleFormat> parse_schedule_format(std::string_view text) {
   if (text == "text") return ScheduleFormat::Text;
   if (text == "jsonl") return ScheduleFormat::Jsonl;
@@ -109,7 +109,7 @@ Result<OpDurations> parse_schedule_times(std::string_view text) {
 }
 
 Status run_schedule(const ScheduleOptions& options, std::ostream& out) {
-  TRIREME_TRY(schedule, make(options));
+  TRIREME_TRY(schedule, schedule_of(options));
   if (options.format == ScheduleFormat::Jsonl) {
     write_jsonl(out, schedule, options.times);
     return Done{};
@@ -121,9 +121,10 @@ Status run_schedule(const ScheduleOptions& options, std::ostream& out) {
       for (const std::string& line : lines) out << "# " << line << '\n';
       write_text(out, schedule);
       return Done{};
-    case ScheduleFormat::Svg:
-      return draw_svg(out, schedule, simulation.timeline,
-                      {.title = lines[0], .lines = {lines[1]}, .unit = ""});
+    case ScheduleFormat::Svg: {
+      const DrawnSchedule drawn{schedule, simulation.timeline, ""};
+      return draw_svg(out, {&drawn, 1}, {.title = lines[0], .lines = {lines[1]}, .unit = ""});
+    }
     case ScheduleFormat::Html:
       out << schedule_page({.name = schedule.kind,
                             .subtitle = lines[0],

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "program/write_schedule.h"
+#include "sim/simulate.h"
 
 namespace trireme {
 
@@ -28,6 +29,11 @@ Result<ScheduleFormat> parse_schedule_format(std::string_view text);
 
 // Parses "F,B,W,C"; each is a finite number and not negative.
 Result<OpDurations> parse_schedule_times(std::string_view text);
+
+// Returns the schedule that the options describe. A Usage error if the options do not fit together.
+Result<Schedule> schedule_of(const ScheduleOptions& options);
+// Returns the durations as the costs that simulate() reads.
+Costs costs_of(const OpDurations& times);
 
 // Writes only the schedule to `out`, and nothing if it is refused.
 Status run_schedule(const ScheduleOptions& options, std::ostream& out);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/compare_schedules.h"
 #include "program/make_schedule.h"
 
 namespace trireme {
@@ -49,6 +50,40 @@ TEST(ScheduleCommand, RefusesWithoutWritingAnything) {
   std::ostringstream out;
   const Status status = run_schedule({.kind = "atuo"}, out);
   EXPECT_NE(status.error().message.find("did you mean 'auto'"), std::string::npos);
+}
+
+// A rank has 1/P of the model in every schedule, so the time that it works is the same.
+TEST(CompareSchedules, CountsInTimesOfAWholeStage) {
+  const ScheduleOptions options{.kind = "", .num_stages = 4, .num_microbatches = 8};
+  std::ostringstream out;
+  ASSERT_TRUE(compare_schedules("1f1b,interleaved,zb_v,dualpipe", options, out).ok());
+  for (const char* row : {"1f1b                33   27.3%            4        once        48",
+                          "interleaved       28.5   15.8%          5.5        once       112",
+                          "dualpipe            26    7.7%            5       twice        48"}) {
+    EXPECT_NE(out.str().find(row), std::string::npos) << out.str();
+  }
+}
+
+TEST(CompareSchedules, DrawsOneAboveTheOther) {
+  const ScheduleOptions options{
+      .kind = "", .num_stages = 4, .num_microbatches = 8, .format = ScheduleFormat::Svg};
+  std::ostringstream out;
+  ASSERT_TRUE(compare_schedules("1f1b,dualpipe", options, out).ok());
+  EXPECT_NE(out.str().find(">1f1b: 33 long"), std::string::npos);
+  EXPECT_NE(out.str().find(">dualpipe: 26 long"), std::string::npos);
+  EXPECT_NE(out.str().find(">30</text>"), std::string::npos) << "the axis ends on a round number";
+}
+
+TEST(CompareSchedules, RefusesUnknownKindsAndFormats) {
+  for (const char* kinds : {"1f1b,gpip", "1f1b,", ",", "1f1b,,gpipe"}) {
+    std::ostringstream out;
+    EXPECT_FALSE(compare_schedules(kinds, {.kind = "", .num_stages = 2}, out).ok()) << kinds;
+    EXPECT_TRUE(out.str().empty());
+  }
+  std::ostringstream out;
+  EXPECT_FALSE(
+      compare_schedules("1f1b", {.kind = "", .num_stages = 2, .format = ScheduleFormat::Html}, out)
+          .ok());
 }
 
 TEST(ScheduleCommand, ParsesTimesAndFormats) {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
 #include "planner/alternatives.h"
+#include "planner/near_ties.h"
 
 namespace trireme {
 namespace {
@@ -71,7 +73,7 @@ Json regrets_json(const FoundLayouts& found) {
 
 std::string second_best_text(const LayoutSearch& search) {
   if (search.best.size() < 2) return "";
-  return fmt::format("\nthe second differs from the first in {}\n",
+  return fmt::format("\nthe next choice after * differs from it in {}\n",
                      difference_text(search.best[0], search.best[1]));
 }
 
@@ -95,7 +97,7 @@ std::string front_text(const std::vector<PricedLayout>& front) {
   std::string text = fmt::format(
       "\nlayouts that nothing beats in both step time and memory of the largest rank, up to {:g} "
       "times the fastest step\n\n  {:>10} {:>6} {:>10}  {}\n",
-      kFrontSlowest, "step", "MFU", "memory", "layout");
+      kFrontSlowest, "step", "MFU", "allocated", "layout");
   for (const PricedLayout& priced : front) {
     text +=
         fmt::format("  {:>10} {:>5.1f}% {:>10}  {}\n", format_seconds(priced.time.step),
@@ -125,9 +127,15 @@ std::string ranks_of_devices(const Hardware& hardware, int num_ranks) {
 
 PageTable search_table(const LayoutSearch& search) {
   PageTable table = {{"", "step", "MFU", "peak", "bubble", "exposed", "accum", "layout"}};
-  for (const PricedLayout& priced : search.best) {
+  std::vector<const PricedLayout*> by_time;
+  for (const PricedLayout& priced : search.best) by_time.push_back(&priced);
+  std::ranges::stable_sort(by_time, {}, [](const PricedLayout* of) { return of->time.step; });
+  for (const PricedLayout* shown : by_time) {
+    const PricedLayout& priced = *shown;
     const StepTimes& time = priced.time;
-    table.push_back({std::to_string(table.size()), format_seconds(time.step),
+    const bool is_tie = time.step <= by_time.front()->time.step * (1.0 + kNearTie);
+    const char* mark = &priced == &search.best.front() ? "*" : is_tie ? "~" : "";
+    table.push_back({std::to_string(table.size()) + mark, format_seconds(time.step),
                      fmt::format("{:.1f}%", 100.0 * priced.mfu), format_bytes(priced.peak_bytes),
                      cell_of_share(time.bubble, time.step),
                      cell_of_share(time.exposed_comm, time.step),
@@ -144,15 +152,20 @@ std::string search_text(const FoundLayouts& found, bool explain) {
                   search.global_sequences, found.hardware.name, search.num_simulated);
   text += ranks_of_devices(found.hardware, found.num_ranks);
   for (const std::vector<std::string>& row : search_table(search)) {
-    text += fmt::format("  {:>2} {:>10} {:>6} {:>10} {:>7} {:>8} {:>5}  {}\n", row[0], row[1],
+    text += fmt::format("  {:<3} {:>9} {:>6} {:>10} {:>7} {:>8} {:>5}  {}\n", row[0], row[1],
                         row[2], row[3], row[4], row[5], row[6], row[7]);
   }
   text +=
       "\nstep, bubble and exposed communication of the slowest rank; peak of the rank that needs "
       "most;\naccum: micro-batches of a step and rank\n";
+  text += fmt::format(
+      "* is chosen: of the layouts that nearly tie with the fastest (~, at most {:g} % slower, "
+      "less "
+      "than\npredictions are off) it needs the least memory, and then the least communication\n",
+      100.0 * kNearTie);
   text += second_best_text(search) + regrets_text(found) + front_text(found.front);
   if (explain) text += "\n" + refused_text(search);
-  return text + "\nthe first of them runs with\n  " + command_of(found) + "\n";
+  return text + "\nthe layout marked * runs with\n  " + command_of(found) + "\n";
 }
 
 Json layout_json(const LayoutChoice& layout) {

@@ -131,15 +131,21 @@ std::string status_text(const FoundJob& job) {
   std::string text = fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
                                  json.at("epoch").get<int64_t>(), json.at("step").get<int64_t>(),
                                  json.at("saved_step").get<int64_t>());
+  if (json.contains("end")) {
+    text += fmt::format("exit code {}: {}\n", json.at("exit_code").get<int>(),
+                        json.at("end").get<std::string>());
+  }
   if (json.at("hosts").size() > 1) {
     for (const nlohmann::json& host : json.at("hosts")) {
-      text += fmt::format("host {}  {}, {} slots\n", host.at("host").get<std::string>(),
-                          host.at("state").get<std::string>(), host.at("slots").get<int>());
+      const int slots = host.at("slots").get<int>();
+      text += fmt::format("host {}  {}, {} slot{}\n", host.at("host").get<std::string>(),
+                          host.at("state").get<std::string>(), slots, slots == 1 ? "" : "s");
     }
   }
   for (const nlohmann::json& rank : json.at("ranks")) {
+    const int pid = rank.at("pid").get<int>();
     text += fmt::format("rank {:<4} {}  process {:<8} {}\n", rank.at("rank").get<int>(),
-                        rank.at("host").get<std::string>(), rank.at("pid").get<int>(),
+                        rank.at("host").get<std::string>(), pid > 0 ? std::to_string(pid) : "-",
                         rank.at("state").get<std::string>());
   }
   for (const nlohmann::json& failure : json.at("failures")) {

@@ -3,9 +3,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
+#include "agent/mpirun_link.h"
 #include "agent/place_variables.h"
 
 namespace trireme {
@@ -40,7 +42,16 @@ Launch read_launch() {
             .memory_folder = variable(kMemoryFolderVariable)};
   }
   if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
-    return {ranks, number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks)};
+    Launch launch{.ranks = ranks,
+                  .rank = number("OMPI_COMM_WORLD_RANK", 0),
+                  .ranks_on_host = number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks),
+                  .agent = variable(kAgentVariable)};
+    if (launch.agent.empty()) return launch;
+    launch.place = TcpPlace{.epoch = uint64_t(std::max(1, number(kAgentEpochVariable, 1))),
+                            .rank = launch.rank,
+                            .size = ranks};
+    launch.memory_folder = variable(kMemoryFolderVariable);
+    return launch;
   }
   if (const int ranks = number("PMI_SIZE", 0); ranks > 0) {
     return {ranks, number("PMI_RANK", 0), number("MPI_LOCALNRANKS", ranks)};

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "cli/command_table.h"
+#include "cli/compare_schedules.h"
 #include "cli/data_command.h"
 #include "cli/schedule_command.h"
 #include "cli/text_options.h"
@@ -43,6 +44,12 @@ Option field_option(std::string& field) {
           .value_name = "NAME",
           .doc = "for JSON lines: the field that holds the text",
           .target = &field};
+}
+
+Option binary_option(bool& is_binary_read) {
+  return {.name = "binary",
+          .doc = "also read files that are not text, byte for byte",
+          .target = &is_binary_read};
 }
 
 Option tokenizer_option(std::string& tokenizer) {
@@ -87,6 +94,7 @@ Command tokenizer_train_command() {
                    .completion = Completion::File},
                   format_option(rows->format),
                   field_option(options.input.field),
+                  binary_option(options.input.is_binary_read),
                   threads_option(options.num_threads)},
       .examples = {"trireme tokenizer train text/ --vocab-size 8192 --out tokenizer.json"},
       .run = [rows](CommandIo& io) -> Result<int> {
@@ -112,6 +120,7 @@ Command tokenizer_encode_command() {
                        .target = &options.special},
                       format_option(rows->format),
                       field_option(options.input.field),
+                      binary_option(options.input.is_binary_read),
                       threads_option(options.num_threads)},
           .run = [rows](CommandIo& io) -> Result<int> {
             TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
@@ -142,17 +151,19 @@ Command tokenizer_decode_command() {
 Command tokenizer_check_command() {
   auto rows = std::make_shared<WithWords<TokenizerCheckOptions>>();
   TokenizerCheckOptions& options = rows->options;
-  return {.name = "check",
-          .summary = "Encode text, decode it again, and compare every byte.",
-          .arguments = {text_argument(options.input.paths)},
-          .options = {tokenizer_option(options.tokenizer), format_option(rows->format),
-                      field_option(options.input.field), threads_option(options.num_threads)},
-          .run = [rows](CommandIo& io) -> Result<int> {
-            TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
-            TRIREME_TRY(format, parse_text_format(rows->format));
-            rows->options.input.format = format;
-            return exit_code_of(run_tokenizer_check(rows->options, io.out, io.err));
-          }};
+  return {
+      .name = "check",
+      .summary = "Encode text, decode it again, and compare every byte.",
+      .arguments = {text_argument(options.input.paths)},
+      .options = {tokenizer_option(options.tokenizer), format_option(rows->format),
+                  field_option(options.input.field), binary_option(options.input.is_binary_read),
+                  threads_option(options.num_threads)},
+      .run = [rows](CommandIo& io) -> Result<int> {
+        TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
+        TRIREME_TRY(format, parse_text_format(rows->format));
+        rows->options.input.format = format;
+        return exit_code_of(run_tokenizer_check(rows->options, io.out, io.err));
+      }};
 }
 
 Command tokenizer_import_command() {
@@ -241,10 +252,22 @@ Command data_prepare_command() {
                    .value_name = "N",
                    .doc = "random seed for the choice of documents",
                    .target = &options.seed},
-                  format_option(rows->format),
+                  {.name = "format",
+                   .value_name = "FORMAT",
+                   .doc = "format of the text; auto chooses by the file names; chat: JSON lines "
+                          "with prompt and completion, or with messages",
+                   .target = &rows->format,
+                   .choices = {"auto", "text", "lines", "jsonl", "chat"}},
+                  {.name = "template",
+                   .value_name = "TEXT",
+                   .doc = "for chat: how a message is written, with {role} and {content}; \\n is a "
+                          "line break; by default that of ChatML",
+                   .target = &options.chat_template},
                   field_option(options.input.field),
+                  binary_option(options.input.is_binary_read),
                   threads_option(options.num_threads)},
-      .examples = {"trireme data prepare text/ --tokenizer tokenizer.json --out data"},
+      .examples = {"trireme data prepare text/ --tokenizer tokenizer.json --out data",
+                   "trireme data prepare chats.jsonl --format chat --tokenizer tokenizer.json"},
       .run = [rows](CommandIo& io) -> Result<int> {
         TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
         TRIREME_TRY(format, parse_text_format(rows->format));
@@ -356,6 +379,7 @@ Command schedule_command() {
     ScheduleOptions options;
     std::string times = "1,1,1,0";
     std::string format = "text";
+    std::string compared;
   };
   auto rows = std::make_shared<Rows>();
   ScheduleOptions& options = rows->options;
@@ -367,8 +391,15 @@ Command schedule_command() {
       .arguments = {{.name = "KIND",
                      .doc = "kind of schedule; auto searches one for the given times and memory",
                      .target = &options.kind,
+                     .required = false,
                      .choices = kinds}},
-      .options = {{.name = "stages",
+      .options = {{.name = "compare",
+                   .value_name = "KIND,KIND",
+                   .doc = "in place of KIND: compare several kinds on the same ranks and model, "
+                          "with --times of 1/P of the model; as text, or as svg one above the "
+                          "other",
+                   .target = &rows->compared},
+                  {.name = "stages",
                    .value_name = "P",
                    .doc = "number of ranks in the pipeline",
                    .target = &options.num_stages},
@@ -395,12 +426,20 @@ Command schedule_command() {
                    .choices = {"text", "jsonl", "svg", "html", "trace"}}},
       .examples = {"trireme schedule zb_h1 --stages 4 --microbatches 8",
                    "trireme schedule dualpipe --stages 4 --microbatches 8 --format svg > p.svg",
-                   "trireme schedule zb_v --stages 4 --microbatches 8 --format html > p.html"},
+                   "trireme schedule zb_v --stages 4 --microbatches 8 --format html > p.html",
+                   "trireme schedule --compare 1f1b,zb_h1,dualpipe --stages 4 --microbatches 8"},
       .run = [rows](CommandIo& io) -> Result<int> {
         TRIREME_TRY(times, parse_schedule_times(rows->times));
         TRIREME_TRY(format, parse_schedule_format(rows->format));
         rows->options.times = times;
         rows->options.format = format;
+        if (rows->options.kind.empty() == rows->compared.empty()) {
+          return Error{ErrorKind::Usage,
+                       "give either KIND, such as 1f1b, or --compare with several kinds"};
+        }
+        if (!rows->compared.empty()) {
+          return exit_code_of(compare_schedules(rows->compared, rows->options, io.out));
+        }
         return exit_code_of(run_schedule(rows->options, io.out));
       }};
 }

@@ -18,9 +18,10 @@ Result<TextFormat> parse_text_format(std::string_view name) {
   if (name == "text") return TextFormat::Text;
   if (name == "lines") return TextFormat::Lines;
   if (name == "jsonl") return TextFormat::JsonLines;
-  const std::string nearest = nearest_name(name, {"auto", "text", "lines", "jsonl"});
+  if (name == "chat") return TextFormat::Chat;
+  const std::string nearest = nearest_name(name, {"auto", "text", "lines", "jsonl", "chat"});
   return Error{ErrorKind::Usage,
-               fmt::format("format '{}' is not auto, text, lines or jsonl{}", name,
+               fmt::format("format '{}' is not auto, text, lines, jsonl or chat{}", name,
                            nearest.empty() ? "" : "; did you mean '" + nearest + "'?")};
 }
 

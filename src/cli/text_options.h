@@ -15,7 +15,7 @@ namespace trireme {
 
 // Code shared by the text commands.
 
-// The names are "auto", "text", "lines" and "jsonl".
+// The names are "auto", "text", "lines", "jsonl" and "chat".
 Result<TextFormat> parse_text_format(std::string_view name);
 
 // `name` is "byte", which needs no file, or the path of a tokenizer.json.

@@ -4,43 +4,29 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <filesystem>
+#include <memory>
 #include <ostream>
 
+#include "agent/mpirun_link.h"
+#include "agent/rank_exit_code.h"
 #include "api/this_machine.h"
-#include "base/units.h"
+#include "base/file.h"
 #include "cli/exit_code.h"
 #include "cli/plan_command.h"
+#include "cli/prediction_line.h"
+#include "cli/run_environment.h"
+#include "cli/stop_signals.h"
 #include "cli/train_progress.h"
-#include "cli/version.h"
 #include "config/cluster_file.h"
-#include "device/host.h"
 #include "observe/report.h"
 #include "observe/summary.h"
 #include "predict/predict.h"
+#include "session/preflight.h"
 #include "session/session.h"
 
 namespace trireme {
 namespace {
-
-// Number of signals that asked the run to stop. It is global, because a signal handler can reach
-// nothing else.
-std::atomic<int> stop_signals{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-
-// The first signal lets the step finish and saves; the second ends the process at once.
-void handle_stop_signal(int) {
-  if (stop_signals.fetch_add(1) > 0) ::_exit(kStoppedExitCode);
-}
-
-void install_stop_handlers() {
-  struct sigaction action {};
-  action.sa_handler = handle_stop_signal;
-  sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  ::sigaction(SIGUSR1, &action, nullptr);  // launchers forward it, and do not kill the job after it
-}
 
 // Ends a process whose ranks hang. It cannot wait for any of its threads.
 void end_process(const Error& error, CommandIo& io) {
@@ -50,15 +36,12 @@ void end_process(const Error& error, CommandIo& io) {
 }
 
 SessionOptions session_options(const TrainOptions& options, const RunConfig& config, CommandIo& io,
-                               TrainProgress& progress) {
+                               TrainProgress& progress, const std::atomic<int>& stop_signals) {
   const Launch& launch = io.launch;
   SessionOptions session{.config = config,
                          .out_dir = run_folder_of(options.config, options.out),
                          .host = this_host(),
-                         .environment = {{"host", host_name()},
-                                         {"cpu", cpu_model()},
-                                         {"version", std::string(version())},
-                                         {"commit", std::string(build_commit())}},
+                         .environment = run_environment(),
                          .stop_signals = stop_signals,
                          .observers = {&progress}};
   session.host.ranks_on_host = launch.ranks_on_host;
@@ -80,24 +63,29 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   return session;
 }
 
-// With less of its time lost to other processes a run counts as undisturbed.
-constexpr double kUndisturbed = 0.97;
+bool is_of_tcp(const Launch& launch) { return launch.place && launch.agent.empty(); }
 
-// Compares the predicted step time with the measured one. Where other processes took some of the
-// cores, it is compared with the part of the time that was left.
-std::string prediction_line(const SessionResult& result) {
-  if (result.step_s <= 0.0 || result.predicted_step_s <= 0.0) return "";
-  const double ratio = result.predicted_step_s / (result.step_s * result.share_left);
-  const std::string off = ratio < 0.5 ? fmt::format("{:.1f} times slower", 1.0 / ratio)
-                                      : fmt::format("{:+.1f} % off", 100.0 * (ratio - 1.0));
-  const std::string load =
-      result.share_left > kUndisturbed
-          ? ""
-          : fmt::format("; others took {:.0f} % of the cores, so {:.0f} % of this time is compared",
-                        100.0 * result.taken_by_others, 100.0 * result.share_left);
-  return fmt::format("step       {} predicted, {} measured{}: {}\n",
-                     format_seconds(result.predicted_step_s), format_seconds(result.step_s), load,
-                     off);
+// The connection of this rank to its agent.
+struct AgentLink {
+  RankLink link;
+  std::unique_ptr<AgentWatch> watch;  // of an agent that has started mpirun
+};
+
+// Returns nullopt if no agent has started this rank.
+Result<std::optional<AgentLink>> link_to_agent(const Launch& launch) {
+  if (!launch.place || (!launch.link && launch.agent.empty())) return std::optional<AgentLink>();
+  LinkDescriptors descriptors;
+  if (launch.link) descriptors = *launch.link;
+  std::unique_ptr<AgentWatch> watch;
+  if (!launch.agent.empty()) {
+    TRIREME_TRY(joined, join_mpirun_agent(launch.agent, {.epoch = launch.place->epoch,
+                                                         .rank = launch.rank,
+                                                         .size = launch.ranks}));
+    descriptors = joined;
+    watch = std::make_unique<AgentWatch>(descriptors.socket);
+  }
+  TRIREME_TRY(link, RankLink::open(descriptors));
+  return std::optional<AgentLink>({std::move(link), std::move(watch)});
 }
 
 // Under a launcher every process is a rank, whatever the configuration says. Only the order of a
@@ -106,8 +94,23 @@ RunConfigOptions with_launched_ranks(RunConfigOptions config, const Launch& laun
   const bool is_later = launch.place && launch.place->epoch > 1;
   if (launch.ranks == 0 || config.ranks || is_later) return config;
   config.ranks = launch.ranks;
-  config.ranks_option = launch.place ? "trireme launch --ranks" : "mpirun -n";
+  config.ranks_option = is_of_tcp(launch) ? "trireme launch --ranks" : "mpirun -n";
   return config;
+}
+
+// The first rank prints the report. Under a launcher it writes the report into files instead.
+Result<int> run_check(const TrainOptions& options, const SessionOptions& session, CommandIo& io) {
+  TRIREME_TRY(report, run_preflight(session));
+  if (!session.is_first_process) return 0;
+  if (session.link != nullptr) {
+    TRIREME_TRY_DONE(
+        write_file_atomically(session.out_dir + "/" + kPreflightText, preflight_text(report)));
+    TRIREME_TRY_DONE(
+        write_file_atomically(session.out_dir + "/" + kPreflightJson, preflight_json(report)));
+    return 0;
+  }
+  io.out << (options.json ? preflight_json(report) : preflight_text(report));
+  return odd_ones(report).empty() ? 0 : kFailedExitCode;
 }
 
 }  // namespace
@@ -121,7 +124,7 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   if (io.launch.error) return *io.launch.error;
   TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
   if (io.launch.ranks > 0) {
-    loaded.config.run.backend = io.launch.place ? BackendChoice::Tcp : BackendChoice::Mpi;
+    loaded.config.run.backend = is_of_tcp(io.launch) ? BackendChoice::Tcp : BackendChoice::Mpi;
   }
   if (options.dry_run) {
     const Result<RunPlan> planned = plan_session(loaded.config, this_host());
@@ -131,34 +134,45 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     io.out << (options.json ? plan_json(plan, predict_ranks(plan, {}), {}) : describe_plan(plan));
     return 0;
   }
-  if (loaded.config.checkpoint.memory_every > 0 && io.launch.memory_folder.empty() &&
+  if (loaded.config.checkpoint.memory_every != 0 && io.launch.memory_folder.empty() &&
       io.launch.is_first()) {
     io.err << "warning: checkpoint.memory_every has no effect: only trireme launch keeps "
               "checkpoints in memory\n";
   }
-  install_stop_handlers();
+  const std::atomic<int>& stop_signals =
+      catch_stop_signals(io.launch.is_first() ? SignalWords::OfTrain : SignalWords::None);
   TrainProgress progress(io);
-  SessionOptions session = session_options(options, loaded.config, io, progress);
+  SessionOptions session = session_options(options, loaded.config, io, progress, stop_signals);
   if (!loaded.config.run.hardware.empty()) {
     TRIREME_TRY(hardware, load_hardware(loaded.config.run.hardware));
     session.hardware = hardware;
   }
-  std::optional<RankLink> link;
-  if (io.launch.link && io.launch.place) {
-    TRIREME_TRY(opened, RankLink::open(*io.launch.link));
-    session.link = &link.emplace(std::move(opened));
-    const std::optional<EpochOrder> order = link->receive_order(io.launch.place->epoch);
+  TRIREME_TRY(agent, link_to_agent(io.launch));
+  if (agent) {
+    session.link = &agent->link;
+    const std::optional<EpochOrder> order = agent->link.receive_order(io.launch.place->epoch);
     if (!order) return Error{ErrorKind::Runtime, "the agent has ended this rank"};
     if (order->is_first == 0) take_order(*order, session);
+  }
+  if (options.check) {
+    Result<int> checked = run_check(options, session, io);
+    if (!checked.ok() && agent) {
+      agent->link.tell_failed(session.place->epoch, checked.error().message);
+    }
+    return checked;
   }
   const Result<SessionResult> ended = run_session(session);
   if (!ended.ok()) {
     const Error error = loaded.located(ended.error());
-    if (link) link->tell_failed(session.place->epoch, error.message);
+    if (agent) agent->link.tell_failed(session.place->epoch, error.message);
     return error;
   }
   const SessionResult& result = *ended;
-  if (!result.is_first) return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
+  // mpirun ends all other ranks once one has ended with an exit code other than 0, and rank 0 still
+  // has its reports to write.
+  const bool is_over = result.end == TrainEnd::Finished || result.end == TrainEnd::Settled;
+  const bool is_done = is_over || !io.launch.agent.empty();
+  if (!result.is_first) return is_done ? 0 : kStoppedExitCode;
   progress.end();
   const std::string report = result.report_folder + "/report.html";
   const Status written =
@@ -169,11 +183,16 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
   if (!written.ok()) {
     io.err << fmt::format("warning: there is no report: {}\n", written.error().message);
   }
-  io.err << prediction_line(result);
+  io.err << prediction_line({.predicted_s = result.predicted_step_s,
+                             .measured_s = result.step_s,
+                             .taken_by_others = result.taken_by_others,
+                             .share_left = result.share_left});
   io.err << fmt::format("{} after step {}{}\n",
-                        result.end == TrainEnd::Finished ? "finished" : "stopped and saved",
+                        result.end == TrainEnd::Finished  ? "finished"
+                        : result.end == TrainEnd::Settled ? "ended early by run.stop_patience"
+                                                          : "stopped and saved",
                         result.position.step, written.ok() ? ": " + report : "");
-  return result.end == TrainEnd::Finished ? 0 : kStoppedExitCode;
+  return is_over ? 0 : kStoppedExitCode;
 }
 
 }  // namespace trireme

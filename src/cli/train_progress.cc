@@ -48,13 +48,19 @@ void TrainProgress::show_newest() {
   const double elapsed_s = double(shown_ns_ - begin_ns_) * 1e-9;
   const double per_step_s = elapsed_s / double(std::max<int64_t>(1, report.step - first_step_));
   const double eta_s = per_step_s * double(report.total_steps - report.step);
-  line_.update({fmt::format("step {}/{}", report.step, report.total_steps),
-                "loss " + format_fixed(report.loss, 4),
-                fmt::format("{} tok/s", format_rate(report.tokens_per_s)),
-                fmt::format("ETA {}", format_duration(eta_s)),
-                fmt::format("MFU {:.1f}%", 100.0 * report.mfu),
-                "norm " + format_fixed(report.grad_norm, 2), fmt::format("lr {:.2e}", report.lr),
-                format_bytes(rank_bytes_) + " a rank"});
+  std::vector<std::string> parts = {fmt::format("step {}/{}", report.step, report.total_steps),
+                                    "loss " + format_fixed(report.loss, 4),
+                                    fmt::format("{} tok/s", format_rate(report.tokens_per_s)),
+                                    fmt::format("ETA {}", format_duration(eta_s)),
+                                    fmt::format("MFU {:.1f}%", 100.0 * report.mfu)};
+  if (report.epoch) parts.push_back(fmt::format("epoch {:.2f}", *report.epoch));
+  if (!best_.empty()) parts.push_back(best_);
+  for (std::string part :
+       {"norm " + format_fixed(report.grad_norm, 2), fmt::format("lr {:.2e}", report.lr),
+        format_bytes(rank_bytes_) + " a rank"}) {
+    parts.push_back(std::move(part));
+  }
+  line_.update(parts);
 }
 
 // Prints above the progress line, which is then redrawn with the current progress.
@@ -66,8 +72,15 @@ void TrainProgress::say(const std::string& text) {
 void TrainProgress::on_eval(const EvalReport& report) {
   const std::string bits =
       report.bits_per_byte > 0.0 ? fmt::format(", {:.4f} bits per byte", report.bits_per_byte) : "";
-  say(fmt::format("step {}: validation loss {}{}", report.step, format_fixed(report.val_loss, 4),
-                  bits));
+  std::string rank;
+  if (report.best_step >= 0) {
+    const std::string best = format_fixed(report.best_loss, 4);
+    rank = report.is_best() ? ", the best so far"
+                            : fmt::format(" (best: {} at step {})", best, report.best_step);
+    best_ = fmt::format("best val {} at {}", best, report.best_step);
+  }
+  say(fmt::format("step {}: validation loss {}{}{}", report.step, format_fixed(report.val_loss, 4),
+                  bits, rank));
 }
 
 void TrainProgress::on_sample(const SampleReport& report) {

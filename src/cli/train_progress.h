@@ -35,6 +35,7 @@ class TrainProgress : public RunObserver {
   int64_t shown_ns_ = 0;
   StepReport newest_;
   bool is_newest_shown_ = true;
+  std::string best_;  // text of the best validation so far; "": none
 };
 
 }  // namespace trireme

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/leftovers.h"
+
 namespace trireme {
 
 // Removes the old file instead of truncating it, because it may be a link or have another name.
@@ -69,6 +71,22 @@ void AppendFile::append(std::string_view record) {
     rest.remove_prefix(size_t(written));
   }
   bytes_ += int64_t(record.size());
+}
+
+// The new file is created under another name first. So the old one stays if this fails.
+Status AppendFile::rotate(const std::string& old_path) {
+  const std::string fresh = temporary_name(path_);
+  TRIREME_TRY(next, create(fresh));
+  const bool is_moved =
+      ::link(path_.c_str(), old_path.c_str()) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
+  if (!is_moved) {
+    const int cause = errno;
+    ::unlink(fresh.c_str());
+    return damaged(path_ + ": cannot be renamed to " + old_path + ": " + std::strerror(cause));
+  }
+  std::swap(fd_, next.fd_);
+  bytes_ = 0;
+  return Done{};
 }
 
 // Removes the incomplete record, so that the next one does not continue it.

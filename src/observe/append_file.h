@@ -25,6 +25,10 @@ class AppendFile {
   ~AppendFile();
 
   void append(std::string_view record);
+  int64_t bytes() const { return bytes_; }  // size of the file
+  // Renames the file to `old_path` and begins an empty file in its place. If this fails, later
+  // records are added to the old file as before.
+  Status rotate(const std::string& old_path);
   // Sets who is told when records are lost. Losses before this call are reported too.
   void tell_losses_to(std::vector<RunObserver*> listeners);
 

@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-constexpr ChromeTraceWriter::Track kRecoveries{1, 0};
+// A process number above those of all ranks.
+constexpr ChromeTraceWriter::Track kRecoveries{1'000'000, 0};
 constexpr const char* kPhases[] = {"detect", "classify", "epoch", "join", "state", "first_step"};
 
 // Returns the text that a trace shows of a `failure` line.

@@ -117,4 +117,19 @@ Json goodput_json(const GoodputForecast& forecast, std::optional<double> price_p
   return json;
 }
 
+Json goodput_json(const GoodputReport& report) {
+  return {{"effective", finite(report.effective())},
+          {"predicted", finite(report.predicted)},
+          {"all_s", report.all_s},
+          {"seconds",
+           {{"compute", report.compute_s},
+            {"exposed_comm", report.exposed_comm_s},
+            {"stragglers", report.stragglers_s},
+            {"bubble", report.bubble_s},
+            {"saving", report.saving_s},
+            {"failures", report.failures_s},
+            {"redone", report.redone_s},
+            {"other", report.other_s}}}};
+}
+
 }  // namespace trireme

@@ -10,10 +10,13 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <sstream>
 
 #include "base/file.h"
 #include "nn/router_losses.h"
+#include "observe/metrics_segments.h"
 #include "train/expert_load.h"
 
 namespace trireme {
@@ -273,6 +276,53 @@ TEST_F(Metrics, ResumingNeedsNoRoomForASecondFile) {
   const std::vector<Json> all = lines();
   ASSERT_EQ(all.size(), 4u);
   for (int64_t step = 0; step < 4; ++step) EXPECT_EQ(all[size_t(step)]["step"], step);
+}
+
+// Returns the steps of the `train` lines of all parts.
+std::vector<int64_t> steps_of(const std::string& path) {
+  std::vector<int64_t> steps;
+  std::istringstream text(read_metrics(path).value());
+  for (std::string line; std::getline(text, line);) {
+    const Json json = Json::parse(line);
+    if (json["event"] == "train") steps.push_back(json["step"]);
+  }
+  return steps;
+}
+
+// A full file is renamed, and a new one begins with a `run` line. Readers see every step once and
+// in order, also after a resume from any step in any part.
+TEST_F(Metrics, RotatedPartsAreReadAsOneFileAndCutAsOne) {
+  const auto write = [&] {
+    auto metrics = MetricsFile::create(path_, "\"params\":17");
+    ASSERT_TRUE(metrics.ok());
+    metrics->rotate_at(700, "\"params\":17");
+    for (int64_t step = 1; step <= 20; ++step) metrics->on_step(step_report(step));
+  };
+  write();
+  const int64_t parts = num_metrics_parts(path_);
+  EXPECT_GT(parts, 3);
+  for (int64_t part = 1; part <= parts; ++part) {
+    const std::string text = read_text_file(metrics_part(path_, part)).value();
+    EXPECT_EQ(Json::parse(text.substr(0, text.find('\n')))["event"], "run");
+  }
+  EXPECT_EQ(lines().front()["event"], "run");
+  for (int64_t from = 0; from <= 20; ++from) {
+    write();
+    {
+      auto metrics = MetricsFile::resume(path_, from, "\"params\":17");
+      ASSERT_TRUE(metrics.ok()) << metrics.error().message;
+      metrics->rotate_at(700, "\"params\":17");
+      for (int64_t step = from + 1; step <= 20; ++step) metrics->on_step(step_report(step));
+    }
+    std::vector<int64_t> want(20);
+    std::iota(want.begin(), want.end(), 1);
+    EXPECT_EQ(steps_of(path_), want) << "resumed after step " << from;
+    EXPECT_EQ(Json::parse(read_metrics(path_).value().substr(
+                  0, read_metrics(path_).value().find('\n')))["event"],
+              "run");
+  }
+  EXPECT_TRUE(MetricsFile::create(path_, "").ok());
+  EXPECT_EQ(num_metrics_parts(path_), 0);  // a fresh run has no parts of an older one
 }
 
 TEST_F(Metrics, ALossBeforeAnybodyListensIsSaidToWhoListensFirst) {

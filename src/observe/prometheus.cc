@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -29,8 +30,24 @@ enum Metric : size_t {
   kAuxLoss,
   kZLoss,
   kValidationLoss,
+  kBestValidationLoss,
+  kBestValidationStep,
+  kEpoch,
+  kPeak,
+  kExposed,
+  kBubble,
   kCheckpointStep,
   kCheckpointTime,
+  kCheckpointAge,
+  kEffective,
+  kPredicted,
+  kHostStolen,
+  kHostRunnable,
+  kHostFaults,
+  kHostMemoryPressure,
+  kHostDisk,
+  kHostNetworkErrors,
+  kHostThrottled,
   kNumMetrics
 };
 
@@ -59,8 +76,51 @@ constexpr std::array<Description, kNumMetrics> kDescriptions = {{
     {"trireme_z_loss", "gauge",
      "Squared log-sum-exp of the routers' logits, mean of the last step, without its weight."},
     {"trireme_validation_loss", "gauge", "Last validation loss, nats per token."},
+    {"trireme_best_validation_loss", "gauge", "Lowest validation loss so far."},
+    {"trireme_best_validation_step", "gauge", "Step of the lowest validation loss."},
+    {"trireme_epoch", "gauge", "Passes over the training data."},
+    {"trireme_peak_bytes", "gauge", "Greatest use of planned memory so far, of rank 0."},
+    {"trireme_exposed_communication_ratio", "gauge",
+     "Share of the last step in which rank 0 waited for communication."},
+    {"trireme_bubble_ratio", "gauge",
+     "Share of the last step in which rank 0 waited for other stages."},
     {"trireme_checkpoint_step", "gauge", "Step of the last checkpoint."},
     {"trireme_checkpoint_timestamp_seconds", "gauge", "When the last checkpoint was complete."},
+    {"trireme_checkpoint_age_seconds", "gauge", "Time since the last checkpoint was complete."},
+    {"trireme_effective_ratio", "gauge",
+     "Share of the time of the job that was not lost to saves and failures."},
+    {"trireme_predicted_effective_ratio", "gauge",
+     "The same as predicted from measured costs and the rate of failures."},
+    {"trireme_host_stolen_ratio", "gauge",
+     "Share of the time of all cores that the host of a virtual machine has taken."},
+    {"trireme_host_runnable_threads", "gauge", "Threads that run or wait for a core."},
+    {"trireme_host_major_faults_per_second", "gauge", "Page faults that have read a disk."},
+    {"trireme_host_memory_pressure_ratio", "gauge",
+     "Share of the last 10 s in which a thread waited for memory."},
+    {"trireme_host_disk_seconds", "gauge", "Mean time of a read or a write of a disk."},
+    {"trireme_host_network_errors_total", "counter",
+     "Errors and lost carriers of all adapters since this process began."},
+    {"trireme_host_throttled_seconds_total", "counter",
+     "Time in which cores were slowed down since this process began."},
+}};
+
+struct RankMetric {
+  const char* name;
+  const char* help;
+  double (*value)(const RankTimes& rank);
+};
+
+constexpr std::array<RankMetric, 4> kRankMetrics = {{
+    {"trireme_rank_compute_seconds", "Computation of a rank in a step, mean of about a second.",
+     [](const RankTimes& rank) { return rank.compute_s; }},
+    {"trireme_rank_exposed_communication_seconds",
+     "Time that a rank waits for communication in a step, mean of about a second.",
+     [](const RankTimes& rank) { return rank.exposed_comm_s; }},
+    {"trireme_rank_bubble_seconds",
+     "Time that a rank waits for other stages in a step, mean of about a second.",
+     [](const RankTimes& rank) { return rank.bubble_s; }},
+    {"trireme_rank_peak_bytes", "Greatest use of planned memory of a rank so far.",
+     [](const RankTimes& rank) { return double(rank.peak_bytes); }},
 }};
 
 std::string number_text(double value) {
@@ -123,6 +183,12 @@ void PrometheusMetrics::on_step(const StepReport& report) {
     set(kStepSeconds, report.step_s);
     set(kTokensPerSecond, report.tokens_per_s);
     set(kMfu, report.mfu);
+    if (report.epoch) set(kEpoch, *report.epoch);
+    if (report.peak_bytes > 0) set(kPeak, double(report.peak_bytes));
+    if (report.step_s > 0.0) {
+      set(kExposed, report.exposed_comm_s / report.step_s);
+      set(kBubble, report.bubble_s / report.step_s);
+    }
     if (report.aux_loss) set(kAuxLoss, *report.aux_loss);
     if (report.z_loss) set(kZLoss, *report.z_loss);
   }
@@ -132,12 +198,44 @@ void PrometheusMetrics::on_step(const StepReport& report) {
 void PrometheusMetrics::on_eval(const EvalReport& report) {
   const std::lock_guard lock(mutex_);
   set(kValidationLoss, report.val_loss);
+  if (report.best_step < 0) return;
+  set(kBestValidationLoss, report.best_loss);
+  set(kBestValidationStep, double(report.best_step));
 }
 
 void PrometheusMetrics::on_checkpoint(const CheckpointReport& report) {
   const std::lock_guard lock(mutex_);
   set(kCheckpointStep, double(report.step));
   set(kCheckpointTime, unix_time_s());
+  known_[kCheckpointAge] = true;  // its value is computed when it is read
+}
+
+void PrometheusMetrics::on_goodput(const GoodputReport& report) {
+  const std::lock_guard lock(mutex_);
+  set(kEffective, report.effective());
+  set(kPredicted, report.predicted);
+  spent_s_ = {{"compute", report.compute_s},       {"exposed_comm", report.exposed_comm_s},
+              {"stragglers", report.stragglers_s}, {"bubble", report.bubble_s},
+              {"saving", report.saving_s},         {"failures", report.failures_s},
+              {"redone", report.redone_s},         {"other", report.other_s}};
+}
+
+void PrometheusMetrics::on_ranks(int64_t, std::span<const RankTimes> ranks) {
+  const std::lock_guard lock(mutex_);
+  ranks_.assign(ranks.begin(), ranks.end());
+}
+
+void PrometheusMetrics::set_host(const HostStatistics& statistics,
+                                 std::vector<DeviceStatistics> devices) {
+  const std::lock_guard lock(mutex_);
+  devices_ = std::move(devices);
+  set(kHostStolen, statistics.stolen);
+  set(kHostRunnable, statistics.runnable);
+  set(kHostFaults, statistics.faults_per_s);
+  set(kHostMemoryPressure, statistics.memory_pressure);
+  set(kHostDisk, statistics.disk_ms * 1e-3);
+  set(kHostNetworkErrors, values_[kHostNetworkErrors] + double(statistics.network_errors));
+  set(kHostThrottled, values_[kHostThrottled] + double(statistics.throttled_ms) * 1e-3);
 }
 
 // An error is not reported: whoever collects the file notices that it is missing, and the run
@@ -147,6 +245,67 @@ void PrometheusMetrics::write_file() {
   written_ns_ = monotonic_ns();
   const Status written = write_file_atomically(options_.file, text());
   (void)written;
+}
+
+// Writes one metric for each number, with a sample for each device.
+std::string PrometheusMetrics::devices_text(const std::string& labels) const {
+  std::string text;
+  const auto add_family = [&](const char* name, const char* type, const char* help,
+                              const auto& number_of) {
+    std::string samples;
+    for (const DeviceStatistics& device : devices_) {
+      const auto number = number_of(device);
+      if (!number) continue;
+      samples += fmt::format("{}{{{}{}device=\"{}\"}} {}\n", name, labels,
+                             labels.empty() ? "" : ",", device.index, number_text(double(*number)));
+    }
+    if (samples.empty()) return;
+    text += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n{3}", name, type, help, samples);
+  };
+  using Device = DeviceStatistics;
+  add_family("trireme_device_temperature_celsius", "gauge", "Temperature of a device.",
+             [](const Device& device) { return device.temperature_c; });
+  add_family("trireme_device_power_watts", "gauge", "Power that a device takes.",
+             [](const Device& device) { return device.power_w; });
+  add_family("trireme_device_ecc_corrected_total", "counter",
+             "Errors of a device's memory that were corrected since its driver was loaded.",
+             [](const Device& device) { return device.ecc_corrected; });
+  add_family("trireme_device_ecc_uncorrected_total", "counter",
+             "Errors of a device's memory that were not corrected since its driver was loaded.",
+             [](const Device& device) { return device.ecc_uncorrected; });
+  std::string throttled;
+  for (const Device& device : devices_) {
+    for (const std::string_view reason : device.throttle) {
+      throttled += fmt::format("trireme_device_throttled{{{}{}device=\"{}\",reason=\"{}\"}} 1\n",
+                               labels, labels.empty() ? "" : ",", device.index, reason);
+    }
+  }
+  if (throttled.empty()) return text;
+  return text +
+         "# HELP trireme_device_throttled 1 if the clock of a device is lowered for this reason.\n"
+         "# TYPE trireme_device_throttled gauge\n" +
+         throttled;
+}
+
+std::string PrometheusMetrics::text_of_ranks(const std::string& labels) const {
+  std::string text;
+  if (ranks_.empty()) return text;
+  for (const RankMetric& of : kRankMetrics) {
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", of.name, of.help);
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      text += fmt::format("{}{{{}{}rank=\"{}\"}} {}\n", of.name, labels, labels.empty() ? "" : ",",
+                          rank, number_text(of.value(ranks_[rank])));
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> PrometheusMetrics::names() {
+  std::vector<std::string> names;
+  for (const Description& of : kDescriptions) names.emplace_back(of.name);
+  for (const RankMetric& of : kRankMetrics) names.emplace_back(of.name);
+  names.emplace_back("trireme_spent_seconds_total");
+  return names;
 }
 
 std::string PrometheusMetrics::text() const {
@@ -160,8 +319,20 @@ std::string PrometheusMetrics::text() const {
   for (size_t metric = 0; metric < kNumMetrics; ++metric) {
     if (!known_[metric]) continue;
     const Description& of = kDescriptions[metric];
-    text += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n{0}{{{3}}} {4}\n", of.name, of.type,
-                        of.help, labels, number_text(values_[metric]));
+    text += fmt::format(
+        "# HELP {0} {2}\n# TYPE {0} {1}\n{0}{{{3}}} {4}\n", of.name, of.type, of.help, labels,
+        number_text(metric == kCheckpointAge ? unix_time_s() - values_[kCheckpointTime]
+                                             : values_[metric]));
+  }
+  text += devices_text(labels);
+  text += text_of_ranks(labels);
+  if (spent_s_.empty()) return text;
+  text +=
+      "# HELP trireme_spent_seconds_total Time of the job since training began.\n"
+      "# TYPE trireme_spent_seconds_total counter\n";
+  for (const auto& [reason, seconds] : spent_s_) {
+    text += fmt::format("trireme_spent_seconds_total{{{}{}reason=\"{}\"}} {}\n", labels,
+                        labels.empty() ? "" : ",", reason, number_text(seconds));
   }
   return text;
 }

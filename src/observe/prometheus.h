@@ -10,6 +10,8 @@
 #include "base/result.h"
 #include "observe/metrics_server.h"
 #include "train/observer.h"
+#include "watch/device_statistics.h"
+#include "watch/host_counters.h"
 
 namespace trireme {
 
@@ -32,18 +34,30 @@ class PrometheusMetrics : public RunObserver {
   void on_step(const StepReport& report) override;
   void on_eval(const EvalReport& report) override;
   void on_checkpoint(const CheckpointReport& report) override;
+  void on_goodput(const GoodputReport& report) override;
+  void on_ranks(int64_t step, std::span<const RankTimes> ranks) override;
+
+  // Sets the state of the host of rank 0 and of its devices.
+  void set_host(const HostStatistics& statistics, std::vector<DeviceStatistics> devices);
 
   std::string text() const;
+  // Returns the names of all metrics that text() may contain.
+  static std::vector<std::string> names();
 
  private:
   explicit PrometheusMetrics(const Options& options);
   void set(size_t metric, double value);
   void write_file();
+  std::string devices_text(const std::string& labels) const;
+  std::string text_of_ranks(const std::string& labels) const;
 
   Options options_;
   mutable std::mutex mutex_;  // because the server's thread calls text()
   std::vector<double> values_;
   std::vector<bool> known_;
+  std::vector<std::pair<std::string, double>> spent_s_;  // by what it was spent for
+  std::vector<DeviceStatistics> devices_;
+  std::vector<RankTimes> ranks_;  // [rank]; empty without run.prometheus_ranks
   int64_t written_ns_ = 0;
   std::unique_ptr<MetricsServer> server_;
 };

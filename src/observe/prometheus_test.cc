@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -93,6 +94,41 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
   EXPECT_NE(text.find(R"(run="a \"b\" \\ c\nd")"), std::string::npos);
   for (const auto& [name, type] : exposition.types) {
     EXPECT_EQ(type == "counter", name.ends_with("_total")) << name;
+  }
+}
+
+TEST_F(Prometheus, TellsOfValidationEpochMemoryAndEveryRank) {
+  auto metrics = PrometheusMetrics::start({.file = path_, .labels = {{"run", "demo"}}}).value();
+  StepReport report = step(8);
+  report.step_s = 2.0;
+  report.exposed_comm_s = 0.5;
+  report.bubble_s = 0.25;
+  report.epoch = 1.5;
+  report.peak_bytes = 4711;
+  metrics->on_step(report);
+  metrics->on_eval({.step = 8, .val_loss = 3.0, .best_loss = 2.5, .best_step = 6});
+  metrics->on_checkpoint({.step = 8});
+  const std::vector<RankTimes> ranks = {{.compute_s = 1.0, .peak_bytes = 11},
+                                        {.compute_s = 1.5, .exposed_comm_s = 0.125}};
+  metrics->on_ranks(8, ranks);
+  metrics->on_goodput({.all_s = 1.0});
+  const std::string text = metrics->text();
+  const Exposition exposition = parse_exposition(text);
+  EXPECT_EQ(exposition.samples.at("trireme_best_validation_loss"), "2.5");
+  EXPECT_EQ(exposition.samples.at("trireme_best_validation_step"), "6");
+  EXPECT_EQ(exposition.samples.at("trireme_epoch"), "1.5");
+  EXPECT_EQ(exposition.samples.at("trireme_peak_bytes"), "4711");
+  EXPECT_EQ(exposition.samples.at("trireme_exposed_communication_ratio"), "0.25");
+  EXPECT_EQ(exposition.samples.at("trireme_bubble_ratio"), "0.125");
+  const double age = std::stod(exposition.samples.at("trireme_checkpoint_age_seconds"));
+  EXPECT_GE(age, 0.0);
+  EXPECT_LT(age, 60.0);
+  EXPECT_NE(text.find("trireme_rank_compute_seconds{run=\"demo\",rank=\"1\"} 1.5\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("trireme_rank_peak_bytes{run=\"demo\",rank=\"0\"} 11\n"), std::string::npos);
+  const std::vector<std::string> names = PrometheusMetrics::names();
+  for (const auto& [name, type] : exposition.types) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/bounded_json.h"
+#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
@@ -33,27 +34,6 @@ int rank_before(std::string_view text, std::string_view words) {
   return rank.value_or(-1);
 }
 
-// What the agent has seen of the end of the process, as leader.cc words it.
-void read_end(std::string_view text, FailureEvidence& evidence) {
-  evidence.exit_code = number_behind(text, "ended with exit code ");
-  evidence.signal = number_behind(text, "killed by signal ").value_or(0);
-}
-
-// Counters that a run may have recorded beside its words.
-void read_counters(const nlohmann::json& line, FailureEvidence& evidence) {
-  evidence.oom_kills = line.value("oom_kills", int64_t{0});
-  evidence.disk_errors = line.value("disk_errors", int64_t{0});
-  evidence.network_errors = line.value("network_errors", int64_t{0});
-  evidence.memory_errors = line.value("memory_errors", int64_t{0});
-  evidence.device_errors = line.value("device_errors", int64_t{0});
-  evidence.throttled_ms = line.value("throttled_ms", int64_t{0});
-  evidence.nonfinite_steps = line.value("nonfinite_steps", int64_t{0});
-  if (line.contains("kernel"))
-    evidence.kernel_lines = line.at("kernel").get<std::vector<std::string>>();
-  if (line.contains("peers"))
-    evidence.peers_words = line.at("peers").get<std::vector<std::string>>();
-}
-
 // Throws nlohmann::json::exception if a key has another type.
 RecordedFailure failure_of(const nlohmann::json& line) {
   RecordedFailure failure;
@@ -65,11 +45,10 @@ RecordedFailure failure_of(const nlohmann::json& line) {
   failure.rank = line.value("rank", -1);
   failure.host = line.value("host", "");
   failure.cause = line.value("cause", "");
-  FailureEvidence& evidence = failure.evidence;
-  evidence.kind = line.value("kind", line.value("class", ""));
-  evidence.last_words = failure.cause;
-  read_end(line.value("evidence", ""), evidence);
-  read_counters(line, evidence);
+  failure.evidence = evidence_in(line);
+  // Runs that have not recorded the kind under its own name have it as `class`.
+  if (failure.evidence.kind.empty()) failure.evidence.kind = line.value("class", "");
+  failure.evidence.last_words = failure.cause;
   failure.suspect = rank_before(failure.cause, " does not answer");
   return failure;
 }
@@ -102,19 +81,43 @@ Result<std::vector<RecordedFailure>> failures_of_metrics(std::string_view text,
   return failures;
 }
 
+namespace {
+
+// Adds the failure unless it is there already.
+void add(RecordedFailure failure, std::vector<RecordedFailure>& failures) {
+  const auto known =
+      std::find_if(failures.begin(), failures.end(), [&](const RecordedFailure& other) {
+        return other.number == failure.number && other.time_s == failure.time_s;
+      });
+  if (known == failures.end()) {
+    failures.push_back(std::move(failure));
+  } else if (known->folder.empty()) {
+    known->folder = std::move(failure.folder);
+  }
+}
+
+}  // namespace
+
+Status add_failure_of_evidence(std::string_view text, const std::string& path,
+                               std::vector<RecordedFailure>& failures) {
+  Result<nlohmann::json> json = parse_bounded_json(text);
+  if (!json.ok()) return with_context(json.error(), path);
+  try {
+    RecordedFailure failure = failure_of(json->at("failure"));
+    failure.folder = path.substr(0, path.rfind('/'));
+    add(std::move(failure), failures);
+  } catch (const nlohmann::json::exception&) {
+    return damaged(path + ": a key of the failure is missing or of another type");
+  }
+  return Done{};
+}
+
 Status add_failures_of_agent(std::string_view text, const std::string& path,
                              std::vector<RecordedFailure>& failures) {
   Result<nlohmann::json> json = parse_bounded_json(text);
   if (!json.ok()) return with_context(json.error(), path);
   try {
-    for (const nlohmann::json& line : json->at("failures")) {
-      RecordedFailure failure = failure_of(line);
-      const bool is_known =
-          std::any_of(failures.begin(), failures.end(), [&](const RecordedFailure& other) {
-            return other.number == failure.number && other.time_s == failure.time_s;
-          });
-      if (!is_known) failures.push_back(std::move(failure));
-    }
+    for (const nlohmann::json& line : json->at("failures")) add(failure_of(line), failures);
   } catch (const nlohmann::json::exception&) {
     return damaged(path + ": a key of a failure is missing or of another type");
   }

@@ -20,7 +20,8 @@ struct RecordedFailure {
   int rank = -1;     // -1: unknown
   int suspect = -1;  // the rank of which the others say that it does not answer; -1: none
   std::string host;
-  std::string cause;  // the whole text
+  std::string cause;   // the whole text
+  std::string folder;  // of its evidence; "": none was collected
   FailureEvidence evidence;
 };
 
@@ -28,6 +29,11 @@ struct RecordedFailure {
 // has no end was cut by a crash and is left out.
 Result<std::vector<RecordedFailure>> failures_of_metrics(std::string_view text,
                                                          const std::string& path);
+
+// Adds the failure of an evidence.json, such as one before the first step, which metrics.jsonl does
+// not have.
+Status add_failure_of_evidence(std::string_view text, const std::string& path,
+                               std::vector<RecordedFailure>& failures);
 
 // Adds the failures of an agent.json that metrics.jsonl does not have, because the run has ended
 // with them.

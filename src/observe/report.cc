@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "observe/metrics_segments.h"
 #include "observe/report_page.h"
 
 namespace trireme {
@@ -38,10 +39,12 @@ Json object_or_null(const std::string& path) {
 // Sorts the lines of metrics.jsonl by event. Long curves keep only every n-th step.
 Json collect_metrics(const std::string& path) {
   Json events = Json::object();
-  for (const char* event : {"run", "train", "eval", "sample", "checkpoint", "failure", "restart"}) {
+  for (const char* event : {"run", "train", "eval", "sample", "checkpoint", "failure", "restart",
+                            "goodput", "rollback", "skip"}) {
     events[event] = Json::array();
   }
-  const std::string text = text_or_empty(path);
+  const Result<std::string> read = read_metrics(path);
+  const std::string text = read.ok() ? *read : std::string();
   size_t begin = 0;
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     Json line = json_or_discarded(std::string_view(text).substr(begin, end - begin));
@@ -50,21 +53,27 @@ Json collect_metrics(const std::string& path) {
     const std::string event = line["event"];
     if (events.contains(event)) events[event].push_back(std::move(line));
   }
-  const Json& train = events["train"];
-  const size_t every = train.size() / kMostPoints + 1;
-  Json thinned = Json::array();
-  for (size_t i = 0; i < train.size(); ++i) {
-    if (i % every == 0 || i + 1 == train.size()) thinned.push_back(train[i]);
+  for (const char* event : {"train", "goodput"}) {
+    const Json& all = events[event];
+    const size_t every = all.size() / kMostPoints + 1;
+    Json thinned = Json::array();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (i % every == 0 || i + 1 == all.size()) thinned.push_back(all[i]);
+    }
+    events[event] = std::move(thinned);
   }
-  events["train"] = std::move(thinned);
   return events;
+}
+
+// Returns "/home/me/out/run" for "out/run/".
+std::string folder_of_run(const std::string& run_dir) {
+  fs::path path = fs::absolute(run_dir).lexically_normal();
+  return (path.filename().empty() ? path.parent_path() : path).string();
 }
 
 // Returns "run" for "out/run/".
 std::string name_of_run(const std::string& run_dir) {
-  fs::path path = fs::absolute(run_dir).lexically_normal();
-  if (path.filename().empty()) path = path.parent_path();
-  return path.filename().string();
+  return fs::path(folder_of_run(run_dir)).filename().string();
 }
 
 Result<Json> collect_run(const std::string& run_dir) {
@@ -78,6 +87,7 @@ Result<Json> collect_run(const std::string& run_dir) {
   }
   Json run;
   run["name"] = name_of_run(run_dir);
+  run["folder"] = folder_of_run(run_dir);
   run["metrics"] = collect_metrics(run_dir + "/metrics.jsonl");
   Json summary = object_or_null(run_dir + "/summary.json");
   run["summary"] = summary.is_object() ? summary : object_or_null(run_dir + "/plan.json");

@@ -40,7 +40,8 @@ std::string report_page(std::string_view data) {
   for (const std::string_view part :
        {embedded::kPageJs, embedded::kExpertsJs, embedded::kCurvesJs, embedded::kViewportJs,
         embedded::kTimelineJs, embedded::kMemoryJs, embedded::kTablesJs, embedded::kFailuresJs,
-        embedded::kDiagnosisJs, embedded::kGoodputJs, embedded::kPlanJs, embedded::kMainJs}) {
+        embedded::kDiagnosisJs, embedded::kGoodputJs, embedded::kSpentJs, embedded::kPlanJs,
+        embedded::kSweepJs, embedded::kMainJs}) {
     script += part;
   }
   std::string page(embedded::kPageHtml);

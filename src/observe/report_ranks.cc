@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "comm/gather_text.h"
+#include "observe/host_clocks.h"
 #include "observe/rank_view.h"
 
 namespace trireme {
@@ -93,21 +94,6 @@ std::vector<int> numbers_of(const std::string& list) {
     at = std::from_chars(at, end, numbers.emplace_back()).ptr;
   }
   return numbers;
-}
-
-// Reads the clock of each rank's host at one moment; ranks of one host get the same number.
-std::vector<int64_t> host_clocks(Engine& engine) {
-  Group& world = engine.world();
-  world.barrier();
-  int64_t now = monotonic_ns();
-  std::vector<int64_t> clocks(size_t(world.size()));
-  world.all_gather({&now, DType::I64, Shape{1}},
-                   {clocks.data(), DType::I64, Shape{int64_t(clocks.size())}});
-  std::map<int, int64_t> of_node;
-  for (size_t rank = 0; rank < clocks.size(); ++rank) {
-    clocks[rank] = of_node.try_emplace(engine.node_of()[rank], clocks[rank]).first->second;
-  }
-  return clocks;
 }
 
 }  // namespace

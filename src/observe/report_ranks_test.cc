@@ -153,11 +153,20 @@ TEST(RankViews, TimelinesOfAllRanksStandOnOneClock) {
   }
 }
 
+double waited_for(const StepTimes& time, std::string_view axis) {
+  const auto found = std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis);
+  return time.exposed[size_t(found - kTrafficAxes.begin())];
+}
+
 TEST(RankViews, MeasuredPartsOfAStepAreAllOfItAndTrafficIsAsPredicted) {
-  for (const RunConfig& config : layouts()) {
+  std::vector<RunConfig> all = layouts();
+  all.push_back(some_run());
+  all.back().memory.offload = OffloadChoice::All;
+  for (const RunConfig& config : all) {
     const Outcome outcome = run(config);
     for (const RankMeasurement& rank : outcome.measured) {
       const StepTimes& time = rank.time;
+      EXPECT_EQ(waited_for(time, "file") > 0.0, config.memory.offload != OffloadChoice::None);
       const double exposed = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
       EXPECT_NEAR(exposed, time.exposed_comm, 1e-9);
       EXPECT_NEAR(time.compute + time.exposed_comm + time.bubble, time.step, 1e-9);

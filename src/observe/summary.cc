@@ -8,6 +8,7 @@
 #include "compile/price.h"
 #include "graph/op_placement.h"
 #include "observe/diagnosis_json.h"
+#include "observe/goodput_json.h"
 
 namespace trireme {
 namespace {
@@ -99,6 +100,45 @@ Json recompute_json(const RunPlan& plan) {
   return json;
 }
 
+Json model_json(const ModelSpec& model) {
+  return {{"family", name_of(model.family)},
+          {"layers", model.layers},
+          {"d_model", model.d_model},
+          {"heads", model.heads},
+          {"kv_heads", model.kv_heads},
+          {"head_dim", model.head_dim},
+          {"d_ff", model.d_ff},
+          {"vocab_size", model.vocab_size},
+          {"seq_len", model.seq_len}};
+}
+
+Json data_json(const DataFacts& data) {
+  Json files = Json::array();
+  for (const DataFacts::File& file : data.files) {
+    files.push_back({{"use", file.use},
+                     {"path", file.path},
+                     {"tokens", file.tokens},
+                     {"documents", file.documents}});
+    if (file.share) files.back()["share"] = number(*file.share);
+  }
+  return files;
+}
+
+// Leaves out the numbers that are not known.
+Json baselines_json(const DataFacts& data) {
+  Json json = Json::object();
+  const auto add = [&](const char* name, double value) {
+    if (value > 0.0) json[name] = number(value);
+  };
+  add("uniform", data.uniform);
+  add("unigram", data.unigram);
+  add("bigram", data.bigram);
+  add("entropy", data.entropy);
+  add("bytes_per_token", data.bytes_per_token);
+  if (data.counted_tokens > 0) json["counted"] = data.counted_tokens;
+  return json;
+}
+
 Json common(const RunPlan& plan) {
   // The traffic of the router is known only on average.
   const bool moves_visits = expert_strategy(plan.shape) == ExpertStrategy::AllToAll;
@@ -114,7 +154,8 @@ Json common(const RunPlan& plan) {
           {"micro_sequences", plan.shape.micro_sequences},
           {"grad_accum_steps", plan.num_microbatches},
           {"threads_per_rank", plan.num_threads},
-          {"schedule", plan.schedule.kind}};
+          {"schedule", plan.schedule.kind},
+          {"model", model_json(plan.model)}};
 }
 
 // Ops of all layers as one each; empty if no step was timed.
@@ -126,7 +167,9 @@ Json compared_ops(const OpComparison& ops) {
     json.push_back({{"unit", measured[i].unit},
                     {"op", measured[i].op},
                     {"predicted_s", number(total_s(predicted[i].seconds))},
-                    {"measured_s", number(total_s(measured[i].seconds))}});
+                    {"measured_s", number(total_s(measured[i].seconds))},
+                    {"predicted_halves_s", predicted[i].seconds},
+                    {"measured_halves_s", measured[i].seconds}});
   }
   return json;
 }
@@ -179,6 +222,11 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["final_loss"] = number(summary.final_loss);
   if (summary.val_loss > 0.0) json["val_loss"] = number(summary.val_loss);
   if (summary.bits_per_byte > 0.0) json["bits_per_byte"] = number(summary.bits_per_byte);
+  if (summary.best.is_known()) {
+    json["best_val_loss"] = number(summary.best.loss);
+    json["best_step"] = summary.best.step;
+  }
+  if (summary.epoch) json["epoch"] = number(*summary.epoch);
   json["step_s"] = number(summary.step_s);
   const double predicted_s = predicted.step_s();
   json["step_s_predicted"] = number(predicted_s);
@@ -193,6 +241,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["mfu_formula"] = "tokens_per_s * model_flops_per_token / peak_flops";
   json["peak_flops"] = number(summary.peak_flops);
   json["skipped_steps"] = summary.skipped_steps;
+  if (summary.left_out_samples > 0) json["left_out_samples"] = summary.left_out_samples;
   json["saves"] = summary.saves.saved;
   json["failed_saves"] = summary.saves.failed;
   json["late_saves"] = summary.saves.late;
@@ -200,6 +249,17 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["memory_saves"] = summary.saves.in_memory;
   json["memory_stall_s"] = number(summary.saves.memory_stall_s);
   json["memory_sent_bytes"] = summary.saves.memory_sent_bytes;
+  const CorruptionCounts& checks = summary.corruption_checks;
+  if (checks.state_checks + checks.replays + checks.products > 0) {
+    json["corruption_checks"] = {{"state_checks", checks.state_checks},
+                                 {"state_check_s", checks.state_check_s},
+                                 {"compared_bytes", checks.compared_bytes},
+                                 {"state_bytes", checks.state_bytes},
+                                 {"replays", checks.replays},
+                                 {"replay_s", checks.replay_s},
+                                 {"products", checks.products},
+                                 {"products_s", checks.products_s}};
+  }
   if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
   if (summary.survived) {
     const SurvivedFailures& survived = *summary.survived;
@@ -208,6 +268,9 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
     json["effective"] = number(survived.effective);
     json["lost_s"] = {{"failures", number(survived.lost_s)}};
   }
+  json["goodput"] = goodput_json(summary.goodput);
+  json["data"] = data_json(summary.data);
+  json["baselines"] = baselines_json(summary.data);
   json["rss_peak"] = summary.rss_peak_bytes;
   json["seconds"] = number(summary.seconds);
   json["environment"] = Json::object();

@@ -10,7 +10,10 @@
 #include "predict/op_times.h"
 #include "predict/predict.h"
 #include "train/checkpoint_saver.h"
+#include "train/corruption_checks.h"
+#include "train/observer.h"
 #include "train/rank_measurement.h"
+#include "train/train_position.h"
 
 namespace trireme {
 
@@ -35,26 +38,51 @@ struct SurvivedFailures {
   double effective = 1.0;  // 1 - lost_s / time since training began
 };
 
+// The data of a run, and the losses of simple predictors for comparison.
+struct DataFacts {
+  struct File {
+    std::string use;  // "training data" or "validation data"
+    std::string path;
+    int64_t tokens = 0;
+    int64_t documents = 0;
+    std::optional<double> share;  // of the training samples; only in a mixture
+  };
+  std::vector<File> files;  // empty for synthetic data
+  // Losses in nats per token; 0: not known.
+  double uniform = 0.0;          // if all tokens are equally likely
+  double unigram = 0.0;          // of the validation data, from counts of training tokens
+  double bigram = 0.0;           // the same from counts of pairs of tokens
+  double entropy = 0.0;          // of synthetic data: the lowest loss that a model can reach
+  int64_t counted_tokens = 0;    // training tokens that were counted
+  double bytes_per_token = 0.0;  // of the validation data
+};
+
 // The facts that only a finished run knows.
 struct RunSummary {
   int64_t steps = 0;
   double final_loss = 0.0;
   double val_loss = 0.0;         // 0: not evaluated
   double bits_per_byte = 0.0;    // 0: unknown
+  Validation best;               // the best validation of the run
+  std::optional<double> epoch;   // passes over the training data; absent: they never end
   double step_s = 0.0;           // median
   double peak_flops = 0.0;       // compute ceiling by which MFU is computed
   double taken_by_others = 0.0;  // share of the cores
   double share_left = 1.0;       // of the time of a step
   int64_t skipped_steps = 0;
-  double noise_scale = 0.0;  // in tokens; 0: not measured
+  int64_t left_out_samples = 0;  // before the data position
+  double noise_scale = 0.0;      // in tokens; 0: not measured
   SaveCounts saves;
+  CorruptionCounts corruption_checks;
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
-  std::string hardware;                                          // hardware of the prediction
-  OpComparison ops;                                              // of rank 0, a step
-  std::vector<StepFinding> findings;                             // by what ranks have measured
-  std::optional<SurvivedFailures> survived;                      // of a run under `trireme launch`
-  std::string end;                                               // "finished" or "stopped"
+  std::string hardware;                      // hardware of the prediction
+  OpComparison ops;                          // of rank 0, a step
+  std::vector<StepFinding> findings;         // by what ranks have measured
+  std::optional<SurvivedFailures> survived;  // of a run under `trireme launch`
+  GoodputReport goodput;
+  DataFacts data;
+  std::string end;  // "finished", "stopped", or "stopped_early" by run.stop_patience
   std::vector<std::pair<std::string, std::string>> environment;  // host, kernels, commit, ...
 };
 

@@ -37,6 +37,7 @@ constexpr int kStringType = 7;    // DT_STRING
 
 // With more experts than this, their shares are only in metrics.jsonl.
 constexpr int64_t kMostScalarShares = 64;
+constexpr size_t kMostScalarRanks = 64;
 
 // TFRecords store CRCs masked, because a file of records may itself contain CRCs.
 uint32_t masked_crc(std::string_view bytes) {
@@ -227,6 +228,10 @@ void TensorBoardFile::on_step(const StepReport& report) {
   add_scalar("speed/tokens_per_s", report.tokens_per_s);
   add_scalar("speed/step_s", report.step_s);
   add_scalar("speed/mfu", report.mfu);
+  if (report.step_s > 0.0) add_scalar("speed/exposed_comm", report.exposed_comm_s / report.step_s);
+  if (report.epoch) add_scalar("train/epoch", *report.epoch);
+  if (report.peak_bytes > 0) add_scalar("memory/peak_bytes", double(report.peak_bytes));
+  if (saved_time_s_ > 0.0) add_scalar("checkpoint/age_s", unix_time_s() - saved_time_s_);
   if (report.num_experts > 0) add_experts(report);
   write_summary(report.step);
 }
@@ -234,7 +239,25 @@ void TensorBoardFile::on_step(const StepReport& report) {
 void TensorBoardFile::on_eval(const EvalReport& report) {
   add_scalar("val/loss", report.val_loss);
   if (report.bits_per_byte > 0.0) add_scalar("val/bits_per_byte", report.bits_per_byte);
+  if (report.best_step >= 0) add_scalar("val/best_loss", report.best_loss);
   write_summary(report.step);
+}
+
+void TensorBoardFile::on_checkpoint(const CheckpointReport&) { saved_time_s_ = unix_time_s(); }
+
+void TensorBoardFile::on_ranks(int64_t step, std::span<const RankTimes> ranks) {
+  for (size_t rank = 0; rank < ranks.size() && rank < kMostScalarRanks; ++rank) {
+    const auto add = [&](const char* what, double value) {
+      char tag[40];
+      const auto end = fmt::format_to_n(tag, sizeof tag, "ranks/{}/{:02}", what, rank);
+      add_scalar({tag, end.size}, value);
+    };
+    add("compute_s", ranks[rank].compute_s);
+    add("exposed_comm_s", ranks[rank].exposed_comm_s);
+    add("bubble_s", ranks[rank].bubble_s);
+    add("peak_bytes", double(ranks[rank].peak_bytes));
+  }
+  write_summary(step);
 }
 
 // Indents the text, so that Markdown shows it unchanged.

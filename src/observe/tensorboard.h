@@ -31,6 +31,8 @@ class TensorBoardFile : public RunObserver {
   void on_step(const StepReport& report) override;
   void on_eval(const EvalReport& report) override;
   void on_sample(const SampleReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
+  void on_ranks(int64_t step, std::span<const RankTimes> ranks) override;
   void on_histograms(const HistogramReport& report) override;
 
  private:
@@ -43,6 +45,7 @@ class TensorBoardFile : public RunObserver {
   void write_event(const ProtoWriter& event);
 
   AppendFile file_;
+  double saved_time_s_ = 0.0;  // of the last checkpoint, Unix seconds; 0: none
   // Members, so that writing the scalars of a step allocates nothing.
   ProtoWriter summary_, value_, event_;
   std::string record_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -9,9 +10,15 @@
 
 namespace trireme {
 
-// Writes the steps that a rank has traced, and the failures that its job has survived, as a file
-// for Chrome's tracing page or Perfetto. The trace begins with whichever came first.
+// Returns the time at which a trace begins, by the clock of this rank (monotonic_ns). This is the
+// start of the first traced step or of the first survived failure. INT64_MAX if there is neither.
+int64_t trace_begin_ns(const StepTrace& trace, std::span<const FailureTimeline> failures);
+
+// Writes the steps that a rank has traced, and the failures that its job has survived. The file is
+// for Chrome's tracing page or Perfetto. Times count from `origin_ns`, by the clock of this rank.
+// If all ranks take the same moment as origin (earliest_ns() in host_clocks.h), their files can be
+// loaded together. The process in each file has the number of the rank.
 Status write_trace(const StepTrace& trace, std::span<const FailureTimeline> failures,
-                   const std::string& path);
+                   int64_t origin_ns, const std::string& path);
 
 }  // namespace trireme

@@ -56,6 +56,27 @@ function yScale(values, log, fromZero) {
   return {at: y => (y - low) / (high - low), ticks};
 }
 
+// The x axis of a chart: the map from values to [0, 1], its inverse, and the ticks.
+function xScale(values, log, count) {
+  if (log) {
+    const low = Math.min(...values), high = Math.max(...values), ratio = high / low, ticks = [];
+    if (ratio < 1.01) return {at: () => 0.5, value: () => low, ticks: [low]};
+    const every = Math.ceil(Math.log10(ratio) / count);  // powers of ten between two ticks
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+      for (const factor of ratio < 20 ? [1, 2, 5] : [1]) {
+        const tick = +(factor + 'e' + power);
+        if (power % every === 0 && tick >= low * 0.999 && tick <= high * 1.001) ticks.push(tick);
+      }
+    }
+    return {at: x => Math.log(x / low) / Math.log(ratio), ticks,
+            value: part => low * Math.pow(ratio, part)};
+  }
+  const x0 = Math.min(...values), x1 = Math.max(Math.max(...values), x0 + 1e-9);
+  const step = niceStep(x1 - x0, count), ticks = [];
+  for (let i = Math.ceil(x0 / step); i * step <= x1; i++) ticks.push(i * step);
+  return {at: x => (x - x0) / (x1 - x0), value: part => x0 + part * (x1 - x0), ticks};
+}
+
 function nearest(points, x) {
   let low = 0, high = points.length - 1;
   while (low < high) {
@@ -65,74 +86,92 @@ function nearest(points, x) {
   return low > 0 && x - points[low - 1][0] < points[low][0] - x ? points[low - 1] : points[low];
 }
 
-// series: [{name, color, points, width, dots, quiet}]; the tip does not name quiet ones.
+// series: [{name, color, points, width, dash, dots, bare}]; a bare one has no line. A point may have
+// a text behind its coordinates, which its dot shows. Options: wide; log: the y axis follows the
+// choice of the page; zero: it begins at 0; most: higher values are drawn there; logX; xTitle;
+// xTicks: [[x, text]], with room beside the outer ones; marks: [{x, text, more}]; noLegend; noTip,
+// of a chart of dots; mostInTip: number of series that the tip names, the lowest first.
 function chart(title, series, options = {}) {
   series = series.filter(one => one.points.length);
   if (!series.length) return null;
   const log = options.log && curveChoices.y === 'log';
   const card = html('div', 'card' + (options.wide ? ' wide' : ''));
   const head = html('div', 'bar', html('h3', '', title));
-  if (series.length > 1) for (const one of series) head.append(legendKey(one.color, one.name));
-  const roomy = options.wide && innerWidth > 700;  // else text would be too small to read
-  const W = roomy ? 1100 : 520, H = roomy ? 320 : options.wide ? 290 : 210;
+  if (series.length > 1 && !options.noLegend) for (const one of series) head.append(legendKey(one.color, one.name));
+  const W = pictureWidth(options.wide), roomy = W > 700;
+  const H = roomy ? 320 : options.wide ? 290 : 210;
   const L = 56, R = 14, T = 8, B = 34;
   const picture = svg('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': title});
   card.append(head, picture);
-  const all = series.flatMap(one => one.points), xs = all.map(point => point[0]);
-  const x0 = Math.min(...xs), x1 = Math.max(Math.max(...xs), x0 + 1e-9);
-  const y = yScale(all.map(point => point[1]), log, options.zero);
-  const X = value => L + (value - x0) / (x1 - x0) * (W - L - R);
-  const Y = value => H - B - y.at(value) * (H - T - B);
+  const all = series.flatMap(one => one.points), most = options.most ?? Infinity;
+  const outer = options.xTicks ? [-0.5, options.xTicks.length - 0.5] : [];
+  const x = xScale([...all.map(point => point[0]), ...outer], options.logX, roomy ? 10 : W > 400 ? 5 : 3);
+  const y = yScale(all.map(point => Math.min(most, point[1])), log, options.zero);
+  const title_x = options.xTitle || xTitle[curveChoices.x];
+  const X = value => L + x.at(value) * (W - L - R);
+  const floor = options.noTip ? 14 : 0;  // dots stay away from the texts below
+  const Y = value => H - B - floor - y.at(Math.min(most, value)) * (H - T - B - floor);
   for (const tick of y.ticks) {
     picture.append(
         svg('line', {x1: L, x2: W - R, y1: Y(tick), y2: Y(tick), stroke: 'var(--line)'}),
         svg('text', {x: L - 7, y: Y(tick) + 4, 'text-anchor': 'end'}, numberText(tick)));
   }
-  const step = niceStep(x1 - x0, roomy ? 10 : 5);
-  for (let i = Math.ceil(x0 / step); i * step <= x1; i++) {
-    picture.append(svg('text', {x: X(i * step), y: H - B + 15, 'text-anchor': 'middle'},
-                       numberText(i * step)));
+  for (const [value, text] of options.xTicks || x.ticks.map(tick => [tick, numberText(tick)])) {
+    picture.append(svg('text', {x: X(value), y: H - B + 15, 'text-anchor': 'middle'}, text));
   }
-  picture.append(svg('text', {x: W - R, y: H - 4, 'text-anchor': 'end'}, xTitle[curveChoices.x]));
+  picture.append(svg('text', {x: W - R, y: H - 4, 'text-anchor': 'end'}, title_x));
   let freeFrom = 0;
   for (const mark of options.marks || []) {
-    if (mark.x < x0 || mark.x > x1) continue;
+    if (x.at(mark.x) < 0 || x.at(mark.x) > 1) continue;
     const line = svg('line', {x1: X(mark.x), x2: X(mark.x), y1: T, y2: H - B, stroke: 'var(--soft)',
                               'stroke-dasharray': '3 3'});
     line.append(svg('title', {}, mark.more ? `${mark.text}, ${mark.more}` : mark.text));
     picture.append(line);
     if (X(mark.x) < freeFrom) continue;  // its text would lie on the one before
-    const atEnd = X(mark.x) + 7 * mark.text.length > W - R;
-    picture.append(svg('text', {x: X(mark.x) + (atEnd ? -4 : 4), y: T + 10,
+    const width = 7 * mark.text.length, atEnd = X(mark.x) + width > W - R;
+    const isBelow = atEnd && X(mark.x) - width < freeFrom;
+    const fitsNowhere = atEnd && X(mark.x) - 4 - width < L;  // on either side: it lies over its line
+    picture.append(svg('text', {x: fitsNowhere ? W - R : X(mark.x) + (atEnd ? -4 : 4), y: T + (isBelow ? 24 : 10),
                                 'text-anchor': atEnd ? 'end' : 'start'}, mark.text));
-    freeFrom = X(mark.x) + 8 + 7 * mark.text.length;
+    freeFrom = X(mark.x) + 8 + width;
   }
   for (const one of series) {
     const drawn = one.points.filter(point => !log || point[1] > 0);
     const path = drawn.map((p, i) => (i ? 'L' : 'M') + X(p[0]).toFixed(1) + ' ' +
                                      Y(p[1]).toFixed(1)).join('');
-    picture.append(svg('path', {d: path, fill: 'none', stroke: one.color,
-                                'stroke-width': one.width || 1.8, 'stroke-linejoin': 'round'}));
+    if (!one.bare) {
+      picture.append(svg('path', {d: path, fill: 'none', stroke: one.color,
+                                  'stroke-width': one.width || 1.8, 'stroke-linejoin': 'round',
+                                  ...(one.dash && {'stroke-dasharray': one.dash})}));
+    }
     if (!one.dots) continue;
     for (const p of drawn) {
-      picture.append(svg('circle', {cx: X(p[0]), cy: Y(p[1]), r: 3.2, fill: one.color}));
+      const dot = svg('circle', {cx: X(p[0]), cy: Y(p[1]), r: options.noTip ? 4.5 : 3.2,
+                                 fill: p[3] || one.color});
+      if (p[2]) {
+        dot.addEventListener('mousemove', event => showTip(event, p[2]));
+        dot.addEventListener('mouseleave', hideTip);
+      }
+      picture.append(dot);
     }
   }
+  if (options.noTip) return card;
   const cross = svg('line', {y1: T, y2: H - B, stroke: 'var(--soft)', visibility: 'hidden'});
   picture.append(cross);
   picture.addEventListener('mousemove', event => {
     const box = picture.getBoundingClientRect();
-    const wanted = x0 + ((event.clientX - box.left) / box.width * W - L) / (W - L - R) * (x1 - x0);
+    const wanted = x.value(((event.clientX - box.left) / box.width * W - L) / (W - L - R));
     const near = nearest(series[0].points, wanted)[0];
     cross.setAttribute('x1', X(near));
     cross.setAttribute('x2', X(near));
     cross.setAttribute('visibility', 'visible');
-    const lines = series.map(one => {
-      const [x, value] = nearest(one.points, wanted);
-      const where = x === near ? '' : ` (at ${numberText(x)})`;
+    const named = series.map(one => [one, ...nearest(one.points, wanted)]);
+    if (named.length > (options.mostInTip ?? Infinity)) named.sort((a, b) => a[2] - b[2]);
+    const lines = named.slice(0, options.mostInTip).map(([one, at, value]) => {
+      const where = at === near ? '' : ` (at ${numberText(at)})`;
       return (series.length > 1 ? one.name + ': ' : '') + +value.toPrecision(6) + where;
     });
-    showTip(event, [`${xTitle[curveChoices.x]} ${numberText(near)}`, ...lines].join('\n'));
+    showTip(event, [`${title_x} ${numberText(near)}`, ...lines].join('\n'));
   });
   picture.addEventListener('mouseleave', () => {
     cross.setAttribute('visibility', 'hidden');
@@ -166,6 +205,11 @@ function marksOf(run) {
   for (const line of run.metrics.failure) {
     const text = line.class ? `${line.number}: ${line.class}` : 'failed';
     marks.push({x: xOf(run, line), text, more: line.cause});
+  }
+  for (const line of run.metrics.skip || []) {
+    const last = line.first_sample + line.samples - 1;
+    marks.push({x: xOf(run, line), text: 'samples left out',
+                more: `samples ${line.first_sample} to ${last}`});
   }
   return marks.sort((a, b) => a.x - b.x);
 }

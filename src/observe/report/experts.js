@@ -9,7 +9,7 @@ function expertMap(run) {
   const columns = [];
   for (let i = 0; i < lines.length; i += every) columns.push(lines.slice(i, i + every));
   const count = lines[0].expert_share.length;
-  const W = innerWidth > 700 ? 1100 : 520, L = 56, R = 14;
+  const W = pictureWidth(true), L = 56, R = 14;
   const row = Math.max(3, Math.min(18, Math.floor(280 / count)));
   const H = count * row + 26, width = (W - L - R) / columns.length;
   const picture = svg('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img',

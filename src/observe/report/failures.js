@@ -56,8 +56,8 @@ function drawFailures(run) {
       'last step before a failure to the next step, it took ' +
       `${secondsText(medianOf(all.map(one => one.seconds)))} (median).` +
       (summary.effective != null && summary.failures ?
-       ` ${summary.redone_steps} steps were done twice, and the effective share of the time is ` +
-       `${percentText(summary.effective)}.` : '');
+       ` ${summary.redone_steps} steps were done twice, and all failures together have cost ` +
+       `${percentText(1 - summary.effective)} of the time.` : '');
   const shown = all.slice(-20);
   const rows = shown.map(one => ({
     rank: one.restart, name: '', parts: one.parts,

@@ -25,7 +25,7 @@ function axesPlot(title, x, y, {lines = [], dots = [], bars = [], marks = []}) {
     if (same) same.text += ', ' + mark.text;
     else texts.push({...mark});
   }
-  const W = 520, H = 230, L = 62, R = 16, T = 10 + 13 * texts.length, B = 38;
+  const W = pictureWidth(false), H = 230, L = 62, R = 16, T = 10 + 13 * texts.length, B = 38;
   const card = html('div', 'card'), head = html('div', 'bar', html('h3', '', title));
   const named = [...lines, ...dots].filter(one => one.name);
   for (const one of named) head.append(legendKey(one.color, one.name));
@@ -80,7 +80,7 @@ function axesPlot(title, x, y, {lines = [], dots = [], bars = [], marks = []}) {
   }
   for (const one of [...lines, ...dots]) {
     for (const p of one.points) {
-      withTip(svg('circle', {cx: X(p[0]), cy: Y(p[1]), r: one.dashes ? 0 : 3.4, fill: one.color}),
+      withTip(svg('circle', {cx: X(p[0]), cy: Y(p[1]), r: one.dashes || one.dots === false ? 0 : 3.4, fill: one.color}),
               `${one.name || title}\n${x.text(p[0])}: ${y.text(p[1])}`);
     }
   }
@@ -158,7 +158,7 @@ function lossesByCause(goodput) {
 
 // Bars with the name of a cause before each.
 function causeBars(rows, colors) {
-  const W = innerWidth > 700 ? 1100 : 620, L = 210, R = 84;
+  const W = pictureWidth(true), L = Math.min(210, W / 2), R = 84;
   const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
   const longest = Math.max(...rows.map(total), 1e-12);
   const picture = svg('svg', {role: 'img', 'aria-label': 'time lost by cause',
@@ -181,8 +181,7 @@ function causeBars(rows, colors) {
     }
     picture.append(svg('text', {x: x + 6, y: y + 13}, longTimeText(total(row))));
   });
-  picture.style.minWidth = '480px';
-  return html('div', 'scroll', picture);
+  return picture;
 }
 
 function drawGoodput(goodput) {

@@ -6,8 +6,23 @@ function prepareRun(run) {
   run.summary = run.summary || {};
   run.begin_time = first.time || (train[0] || {}).time || 0;
   run.tokens_per_step = run.summary.tokens_per_step || run.last.tokens || 0;
-  run.evaluation = run.metrics.eval.filter(line => line.val_loss != null).pop();
+  const evaluations = run.metrics.eval.filter(line => line.val_loss != null);
+  run.evaluation = evaluations[evaluations.length - 1];
+  run.best = evaluations.reduce((a, b) => !a || b.val_loss < a.val_loss ? b : a, null);
   return run;
+}
+
+// Returns a warning if validation got worse while the training loss fell, else null.
+function overfittingText({best, evaluation, metrics, last}) {
+  if (!best || !(evaluation.val_loss > 1.01 * best.val_loss)) return null;
+  const lossesFrom = (from, to) => metrics.train.filter(
+      line => line.loss != null && line.step > from && line.step <= to).map(line => line.loss);
+  const mean = values => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const width = Math.max(1, evaluation.step - best.step) / 2;
+  const then = lossesFrom(best.step - width, best.step), now = lossesFrom(last.step - width, last.step);
+  if (!then.length || !now.length || !(mean(now) < mean(then))) return null;
+  return `The validation loss rises since step ${best.step} while the training loss falls: ` +
+      'the model memorizes its training data. ';
 }
 
 // Key numbers: [name, value as text, or null].
@@ -19,10 +34,12 @@ function keyNumbers(run) {
     ['ranks', summary.ranks ? String(summary.ranks.length) : null],
     ['steps', last.step == null ? null : String(last.step)],
     ['training loss', fixed(last.loss, 4)],
+    ['epoch', fixed(last.epoch, 2)],
     ['validation loss', evaluation ? fixed(evaluation.val_loss, 4) : null],
+    ['best validation loss', run.best ? `${fixed(run.best.val_loss, 4)} at step ${run.best.step}` : null],
     ['bits per byte', evaluation ? fixed(evaluation.bits_per_byte, 3) : null],
     ['tokens per second', summary.tokens_per_s ? countText(summary.tokens_per_s) : null],
-    ['step', summary.step_s ? secondsText(+summary.step_s.toPrecision(3)) : null],
+    ['step (median)', summary.step_s ? secondsText(+summary.step_s.toPrecision(3)) : null],
     ['MFU', summary.mfu != null ? percentText(summary.mfu) : null],
     [summary.failures ? 'time since the last recovery' : 'training time',
      summary.seconds ? secondsText(summary.seconds) : null]];
@@ -36,7 +53,8 @@ function drawHead(run) {
   const where = [summary.end, first.cpu, first.host && 'on ' + first.host,
                  first.commit && 'commit ' + first.commit].filter(Boolean).join(', ');
   byId('title').textContent = run.name;
-  byId('subtitle').append(failure ? html('b', 'bad', 'failed: ' + failure.cause + '. ') : '', where);
+  byId('subtitle').append(failure ? html('b', 'bad', 'failed: ' + failure.cause + '. ') : '',
+                          html('b', 'bad', overfittingText(run) || ''), where);
   for (const [name, value] of keyNumbers(run)) {
     if (value) byId('tiles').append(html('div', 'card tile', html('span', 'soft', name),
                                          html('b', '', value)));
@@ -102,6 +120,40 @@ function drawConfiguration(run) {
       html('pre', '', run.config)));
 }
 
+// Shows the model, its data, and the losses that counting tokens reaches.
+function drawModel(run) {
+  const {model, data: source} = ((run.first || {}).config) || {}, {summary} = run;
+  if (!model) return;
+  const rows = [];
+  const row = (name, value) => { if (value) rows.push([name, cell('text', value)]); };
+  const width = model.head_dim || model.d_model / model.heads;
+  row('model', [`${model.family}`, `${model.layers} layers`, `d_model ${model.d_model}`,
+      `${model.heads} heads of ${width}` +
+          (model.kv_heads && model.kv_heads !== model.heads ? `, ${model.kv_heads} for keys and values` : ''),
+      summary.model ? `MLP of ${summary.model.d_ff}` : null,
+      model.family === 'moe' ? `${model.experts} experts, ${model.top_k} for a token` : null,
+      summary.model ? `vocabulary ${summary.model.vocab_size}` : null,
+      `context ${model.seq_len}`].filter(Boolean).join(', '));
+  row('parameters', summary.params ? countText(summary.params) : null);
+  for (const file of summary.data || []) {
+    row(file.use, `${file.path}: ${countText(file.tokens)} tokens, ${file.documents} documents` +
+        (file.share == null ? '' : `, ${percentText(file.share)} of the samples`));
+  }
+  if (source && source.source === 'synthetic') row('training data', 'synthetic');
+  const base = summary.baselines;
+  if (base) {
+    const bits = nats => `${nats.toFixed(4)} nats per token` + (base.bytes_per_token ?
+        `, ${(nats / Math.LN2 / base.bytes_per_token).toFixed(3)} bits per byte` : '');
+    row('loss of guessing', bits(base.uniform));
+    if (base.unigram) row('loss of token frequencies', bits(base.unigram));
+    if (base.bigram) row('loss of pairs of tokens', bits(base.bigram));
+    if (base.entropy) row('entropy of the data', bits(base.entropy));
+  }
+  fill('model', html('div', 'card', table(['', ''], rows)),
+       base && base.counted ? html('p', 'soft', `The last baselines are those of the validation ` +
+           `data under counts of ${countText(base.counted)} training tokens.`) : null);
+}
+
 function drawReproduction(run) {
   const {summary} = run;
   const ranks = (summary.ranks || []).length;
@@ -109,10 +161,18 @@ function drawReproduction(run) {
       summary.mfu_formula ? [['MFU', `${summary.mfu_formula}; peak_flops ${
           countText(summary.peak_flops || 0)}FLOP/s, measured`]] : [],
       summary.flops_convention ? [['model FLOPs', summary.flops_convention]] : []);
+  const word = text => /^[\w./+@%:=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  const again = run.folder + '-again', program = word((summary.environment || {}).program || 'trireme');
+  // Paths in the configuration are relative to the folder in which the run was started.
+  const started = (summary.environment || {}).started_in;
+  const config = word(run.folder + '/config.resolved.toml');
+  const begin = /^backend = "mpi"/m.test(run.config) ? `mpirun -n ${ranks} ${program} train ${config}` :
+      /^backend = "tcp"/m.test(run.config) ? `${program} launch ${config} --ranks ${ranks}` :
+      `${program} train ${config}`;
   fill('reproduce', html('div', 'card', html('pre', '',
-      `trireme train config.resolved.toml --out AGAIN` +
-      (/^backend = "mpi"/m.test(run.config) ? `    # under mpirun -n ${ranks}` : '') +
-      `\ntrireme report --compare ${run.name} AGAIN`)),
+      (started ? `cd ${word(started)}\n` : '') +
+      `${begin} --out ${word(again)}` +
+      `\n${program} report --compare ${word(run.folder)} ${word(again)}`)),
       environment.length ? html('div', 'card', table(['', ''], environment.map(
           ([key, value]) => [key, cell('text', value)]))) : null);
 }
@@ -135,7 +195,9 @@ function drawRuns(runs) {
   }
   const [run] = runs;
   drawHead(run);
+  drawModel(run);
   drawCurves(runs);
+  drawSpent(run);
   drawFailures(run);
   drawTimeline(run.ranks);
   drawAttribution(run.summary, run.ranks);
@@ -149,6 +211,7 @@ function drawRuns(runs) {
 
 setUpTheme();
 if (data.plan) drawPlan(data.plan);
+else if (data.sweep) drawSweep(data.sweep);
 else drawRuns(data.runs.map(prepareRun));
 drawContents();
 document.title = 'Trireme: ' + byId('title').textContent;

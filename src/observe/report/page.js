@@ -49,6 +49,18 @@ function errorText(predicted, measured) {
   return (error < 0 ? '−' : '+') + percentText(Math.abs(error));
 }
 
+// ---- widths
+
+// Returns the width of a picture inside a card in pixels, in a column of the charts or over the
+// whole page. Pictures are drawn for this width, so that their text keeps its size. The numbers are
+// those of style.css.
+function pictureWidth(isWide) {
+  const page = document.documentElement.clientWidth, isNarrow = page <= 640;
+  const whole = Math.min(1160, page) - (isNarrow ? 24 : 40), inCard = isNarrow ? 26 : 34, gap = 12;
+  const columns = isWide ? 1 : Math.max(1, Math.floor((whole + gap) / (430 + gap)));
+  return Math.max(240, Math.floor((whole - gap * (columns - 1)) / columns) - inCard);
+}
+
 // ---- the tip at the pointer
 
 function showTip(event, text) {
@@ -102,13 +114,18 @@ function legendKey(color, text) {
   mark.style.background = color;
   return html('span', 'key', mark, text);
 }
+// On a narrow page, each row of a table with more columns becomes a list (style.css).
+const mostColumnsOnPhones = 4;
 function table(head, rows) {
-  const element = html('table');
+  const element = html('table', head.length > mostColumnsOnPhones ? 'stacks' : '');
+  const names = head.map(cell => cell instanceof HTMLElement ? cell.textContent : cell ?? '');
   const line = (cells, name) => {
     const row = html('tr');
-    for (const cell of cells) {
-      row.append(cell instanceof HTMLTableCellElement ? cell : html(name, '', cell ?? ''));
-    }
+    cells.forEach((cell, i) => {
+      const own = cell instanceof HTMLTableCellElement ? cell : html(name, '', cell ?? '');
+      own.dataset.name = names[i] ?? '';
+      row.append(own);
+    });
     element.append(row);
   };
   line(head, 'th');

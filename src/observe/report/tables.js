@@ -33,7 +33,7 @@ function stackedBars(rows, label, color, text) {
   const hasNames = rows.some(row => row.name);
   const headOf = row => row.head || 'rank ' + row.rank.rank;
   const hasHeads = rows.some(row => row.head);
-  const W = innerWidth > 700 ? 1100 : 620, L = hasNames ? 132 : hasHeads ? 104 : 74, R = 84;
+  const W = pictureWidth(true), L = hasNames ? 132 : hasHeads ? 104 : 74, R = 84;
   let y = 4;
   const picture = svg('svg', {role: 'img', 'aria-label': label});
   rows.forEach((row, i) => {
@@ -61,8 +61,7 @@ function stackedBars(rows, label, color, text) {
     y += 20;
   });
   picture.setAttribute('viewBox', `0 0 ${W} ${y + 2}`);
-  picture.style.minWidth = '480px';
-  return html('div', 'scroll', picture);
+  return picture;
 }
 
 // Two bars per rank: predicted above measured.
@@ -89,7 +88,7 @@ function timeTable(ranks) {
                  side === 'measured' ? errorText(rank.time.predicted.step, time.step) : '']);
     }
   }
-  return table(['', '', ...names, 'step', 'error'], rows);
+  return table(['', '', ...names, 'step (median)', 'error'], rows);
 }
 
 // If there are many ranks, shows those of the timeline, by rank number.

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/app.h"
+#include "cli/repository.h"
+
+namespace trireme {
+
+// What a command wrote to standard output and standard error, and its exit code.
+struct CommandAnswer {
+  int exit_code = 0;
+  std::string out, err;
+};
+
+// Runs a command in this process, with a terminal of 80 columns.
+inline CommandAnswer answer_of(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  CommandIo io{.out = out, .err = err, .model_folders = {(kRoot / "models").string()}};
+  const int code = run_app(args, {}, io, 80);
+  return {code, out.str(), err.str()};
+}
+
+// Base of tests of commands. Each test runs in a new folder with tiny.toml, text.txt and the token
+// files of this text in data/.
+class CommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    before_ = std::filesystem::current_path();
+    root_ = std::filesystem::absolute(kRoot);  // it may be relative
+    folder_ = std::filesystem::temp_directory_path() / ("trireme-cli-" + std::to_string(getpid()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    std::filesystem::current_path(folder_);
+    std::filesystem::copy_file(root_ / "configs" / "tiny-gpt2.toml", "tiny.toml");
+    {
+      std::ofstream text("text.txt");
+      for (int line = 0; line < 400; ++line) text << "Once there was line " << line << ".\n";
+    }
+    succeed({"data", "prepare", "text.txt", "--tokenizer", "byte", "--out", "data"});
+  }
+  void TearDown() override {
+    std::filesystem::current_path(before_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  static std::string succeed(const std::vector<std::string>& args) {
+    const CommandAnswer answer = answer_of(args);
+    EXPECT_EQ(answer.exit_code, 0) << answer.err;
+    return answer.out;
+  }
+
+  std::filesystem::path folder_, before_, root_;
+};
+
+}  // namespace trireme

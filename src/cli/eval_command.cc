@@ -1,0 +1,233 @@
+#include "cli/eval_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "api/this_machine.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/units.h"
+#include "checkpoint/find_checkpoint.h"
+#include "cli/path_checks.h"
+#include "cli/text_options.h"
+#include "config/config_load.h"
+#include "data/text_reader.h"
+#include "data/window_source.h"
+#include "device/thread_team.h"
+#include "schema/run_config_text.h"
+#include "session/evaluate.h"
+#include "tokenizer/text_encoder.h"
+
+namespace trireme {
+namespace {
+
+// The tokens to evaluate. The source may borrow the file.
+struct EvaluatedText {
+  std::unique_ptr<TokenFile> file;
+  std::unique_ptr<WindowSource> source;
+  int64_t bytes = 0;  // of the text whose tokens are targets; 0: unknown
+};
+
+Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint) {
+  const Result<std::string> text = checkpoint.read_attached("tokenizer.json");
+  if (text.ok()) return parse_tokenizer(*text);
+  if (text.error().kind != ErrorKind::Usage) return text.error();  // it exists and is damaged
+  return std::unique_ptr<Tokenizer>();
+}
+
+bool is_token_file(const std::string& path) {
+  std::array<char, 6> begin{};
+  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  return std::string_view(begin.data(), begin.size()) == "TRITOK";
+}
+
+// The first token is not predicted, so bits per byte leaves out its bytes.
+int64_t bytes_of_targets(int64_t text_bytes, const Tokenizer* tokenizer, int32_t first) {
+  if (tokenizer == nullptr) return text_bytes;
+  const bool is_text = first != tokenizer->end_of_text();
+  return text_bytes - (is_text ? int64_t(tokenizer->piece(first).size()) : 0);
+}
+
+Status check_vocabulary(const std::string& data, int64_t vocab_size, const ModelSpec& model) {
+  if (vocab_size <= model.vocab_size) return Done{};
+  return usage(
+      fmt::format("{} has a vocabulary of {} tokens, and the model one of {}: prepare the "
+                  "text with the tokenizer of the model",
+                  data, vocab_size, model.vocab_size));
+}
+
+Status check_length(const std::string& data, int64_t num_tokens) {
+  if (num_tokens >= 2) return Done{};
+  return usage(fmt::format("{} has {} token{}: an evaluation needs 2 or more", data, num_tokens,
+                           num_tokens == 1 ? "" : "s"));
+}
+
+Result<EvaluatedText> open_tokens(const std::string& path, const Tokenizer* tokenizer,
+                                  const ModelSpec& model) {
+  TRIREME_TRY(opened, TokenFile::open(path));
+  EvaluatedText text{.file = std::make_unique<TokenFile>(std::move(opened))};
+  const TokenFile& file = *text.file;
+  if (tokenizer != nullptr && tokenizer->hash() != file.header().tokenizer_hash) {
+    return usage(fmt::format(
+        "{} was made with another tokenizer (hash {}) than that of the model (hash {}): evaluate "
+        "the text itself, or prepare it again",
+        path, hex64(file.header().tokenizer_hash), hex64(tokenizer->hash())));
+  }
+  TRIREME_TRY_DONE(check_vocabulary(path, file.vocab_size(), model));
+  TRIREME_TRY_DONE(check_length(path, file.num_tokens()));
+  int32_t first = 0;
+  file.read(0, std::span(&first, 1));
+  // The file does not say how many bytes the tokens have that its loss mask leaves.
+  if (!file.header().has_loss_mask) {
+    text.bytes = bytes_of_targets(file.header().text_bytes, tokenizer, first);
+  }
+  text.source = std::make_unique<WindowSource>(file, model.seq_len);
+  return text;
+}
+
+// Encodes a text into the same tokens as `trireme data prepare`.
+Result<EvaluatedText> encode_text(const EvalOptions& options, const Tokenizer* tokenizer,
+                                  const ModelSpec& model) {
+  if (tokenizer == nullptr) {
+    return usage(options.model +
+                 " has no tokenizer.json, so it cannot read a text: give a token file instead");
+  }
+  TRIREME_TRY(format, parse_text_format(options.format));
+  TRIREME_TRY(reader, TextReader::open(
+                          {.paths = {options.data}, .format = format, .field = options.field}));
+  ThreadTeam team(thread_count(0));
+  TextEncoder encoder(*tokenizer, team);
+  TextBatch batch;
+  TextEncoder::Encoded part;
+  std::vector<int32_t> tokens;
+  for (bool more = true; more;) {
+    TRIREME_TRY(has_more, reader.read(batch));
+    more = has_more;
+    TRIREME_TRY_DONE(encoder.encode(batch, part));
+    tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
+  }
+  TRIREME_TRY_DONE(check_vocabulary(options.data, tokenizer->vocab_size(), model));
+  TRIREME_TRY_DONE(check_length(options.data, int64_t(tokens.size())));
+  EvaluatedText text;
+  text.bytes = bytes_of_targets(reader.report().text_bytes, tokenizer, tokens.front());
+  text.source =
+      std::make_unique<WindowSource>(std::move(tokens), tokenizer->vocab_size(), model.seq_len);
+  return text;
+}
+
+// --ranks derives parallel.dp, as in `trireme train`.
+Status derive_dp(const EvalOptions& options, const Launch& launch, RunConfig& config) {
+  ParallelConfig& parallel = config.parallel;
+  const int ranks = options.ranks.value_or(launch.ranks);
+  const int others = parallel.tp * parallel.pp * parallel.cp;
+  if (ranks == 0 || ranks == others * parallel.dp) return Done{};
+  if (ranks < 0 || parallel.dp != 1 || ranks % others != 0) {
+    return usage(
+        fmt::format("{} ranks do not make parallel.dp * tp * pp * cp = {}: change --ranks "
+                    "or the degrees",
+                    ranks, others * parallel.dp));
+  }
+  parallel.dp = ranks / others;
+  return Done{};
+}
+
+Result<RunConfig> evaluated_config(const Checkpoint& checkpoint, const EvalOptions& options,
+                                   const CommandIo& io) {
+  TRIREME_TRY(text, checkpoint.read_attached("config.resolved.toml"));
+  auto trained = load_config_text(text, checkpoint.folder(), io.model_folders);
+  if (!trained.ok()) return damaged(trained.error().message);
+  TRIREME_TRY(loaded,
+              load_config_text(to_toml(evaluation_config(trained->config)),
+                               "the model's configuration", io.model_folders, options.overrides));
+  TRIREME_TRY_DONE(derive_dp(options, io.launch, loaded.config));
+  if (io.launch.ranks > 0) loaded.config.run.backend = BackendChoice::Mpi;
+  return loaded.config;
+}
+
+struct EvalNumbers {
+  double loss, perplexity, top1;
+  std::optional<double> bits_per_byte;
+};
+
+EvalNumbers numbers_of(const EvalResult& result, int64_t bytes) {
+  EvalNumbers numbers{.loss = result.mean(),
+                      .perplexity = std::exp(result.mean()),
+                      .top1 = double(result.num_hits) / double(result.valid_tokens)};
+  if (bytes > 0) numbers.bits_per_byte = result.loss_sum / std::log(2.0) / double(bytes);
+  return numbers;
+}
+
+nlohmann::ordered_json finite(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
+  if (io.launch.place) return usage("trireme launch starts no evaluation: use --ranks or mpirun");
+  TRIREME_TRY_DONE(require_folder(options.model));
+  TRIREME_TRY(checkpoint, find_checkpoint(options.model));
+  TRIREME_TRY(tokenizer, tokenizer_of(checkpoint));
+  TRIREME_TRY(config, evaluated_config(checkpoint, options, io));
+  HostFacts host = this_host();
+  host.ranks_on_host = io.launch.ranks_on_host;
+  if (tokenizer != nullptr) host.data_vocab_size = tokenizer->vocab_size();
+  TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
+  TRIREME_TRY(text, is_token_file(options.data) ? open_tokens(options.data, tokenizer.get(), model)
+                                                : encode_text(options, tokenizer.get(), model));
+  int num_ranks = 1;
+  const int64_t begin_ns = monotonic_ns();
+  TRIREME_TRY(result, evaluate_checkpoint({.checkpoint = checkpoint,
+                                           .config = config,
+                                           .host = host,
+                                           .data = *text.source,
+                                           .num_sequences = text.source->num_windows(),
+                                           .on_ready = [&](const RunPlan& plan) {
+                                             num_ranks = plan.num_ranks();
+                                           }}));
+  if (result.valid_tokens == 0) {
+    return usage(options.data + ": the loss mask leaves no token to predict");
+  }
+  if (!io.launch.is_first()) return 0;
+  const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
+  const EvalNumbers numbers = numbers_of(result, text.bytes);
+  if (options.json) {
+    nlohmann::ordered_json json = {{"model", checkpoint.folder()},
+                                   {"step", checkpoint.info().step},
+                                   {"data", options.data},
+                                   {"tokens", result.valid_tokens},
+                                   {"bytes", text.bytes},
+                                   {"loss", finite(numbers.loss)},
+                                   {"perplexity", finite(numbers.perplexity)},
+                                   {"top1", numbers.top1},
+                                   {"ranks", num_ranks},
+                                   {"seconds", seconds}};
+    if (numbers.bits_per_byte) json["bits_per_byte"] = finite(*numbers.bits_per_byte);
+    io.out << json.dump() << "\n";
+    return 0;
+  }
+  io.out << fmt::format("model           {} (step {})\n", checkpoint.folder(),
+                        checkpoint.info().step)
+         << fmt::format("data            {}: {} predicted tokens, {} bytes\n", options.data,
+                        result.valid_tokens, text.bytes)
+         << fmt::format("loss            {:.6f} nats per token\n", numbers.loss);
+  if (numbers.bits_per_byte) {
+    io.out << fmt::format("bits per byte   {:.6f}\n", *numbers.bits_per_byte);
+  }
+  io.out << fmt::format("perplexity      {:.4f}\n", numbers.perplexity)
+         << fmt::format("top-1           {:.2f} %\n", 100.0 * numbers.top1);
+  io.err << fmt::format("{} tokens in {} on {} rank{}: {} tokens/s\n", result.valid_tokens,
+                        format_duration(seconds), num_ranks, num_ranks == 1 ? "" : "s",
+                        format_rate(double(result.valid_tokens) / std::max(seconds, 1e-9)));
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command_fixture.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::json;
+
+// The configuration of the run names neither vocabulary nor tokenizer, so the checkpoint must hold
+// both.
+class EvalCommand : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    succeed({"train", "tiny.toml",
+             "--set", "data.source=files",
+             "--set", "data.train=data/train.tok",
+             "--set", "data.val=data/val.tok",
+             "--set", "model.vocab_size=0",
+             "--set", "run.eval_every=1",
+             "--set", "run.steps=2",
+             "--set", "optim.lr=1e-2",
+             "--set", "run.threads_per_rank=1",
+             "--set", "optim.warmup_steps=0",
+             "--out", "run"});
+  }
+
+  static Json eval(const std::vector<std::string>& more, const std::string& data = "text.txt") {
+    std::vector<std::string> args = {"eval",   "run",   data,
+                                     "--json", "--set", "run.threads_per_rank=1"};
+    args.insert(args.end(), more.begin(), more.end());
+    return Json::parse(succeed(args));
+  }
+};
+
+TEST_F(EvalCommand, EveryLayoutAndTheTokenFileOfTheTextHaveTheSameNumbers) {
+  const Json one = eval({});
+  EXPECT_EQ(one["step"], 2);
+  EXPECT_EQ(one["bytes"].get<int64_t>(), int64_t(std::filesystem::file_size("text.txt")) - 1);
+  EXPECT_EQ(one["tokens"], one["bytes"].get<int64_t>() + 1);  // one more: the end of the text
+  const double loss = one["loss"];
+  EXPECT_NEAR(one["perplexity"].get<double>(), std::exp(loss), 1e-9);
+  EXPECT_GT(one["top1"].get<double>(), 0.0);
+  EXPECT_NEAR(one["bits_per_byte"].get<double>() * one["bytes"].get<double>(),
+              loss / std::log(2.0) * one["tokens"].get<double>(), 1e-6);
+  for (const std::vector<std::string>& layout : {std::vector<std::string>{"--ranks", "2"},
+                                                 {"--set", "parallel.pp=2"},
+                                                 {"--ranks", "4", "--set", "parallel.pp=2"}}) {
+    const Json other = eval(layout);
+    EXPECT_EQ(other["loss"], one["loss"]);
+    EXPECT_EQ(other["top1"], one["top1"]);
+  }
+  const Json split = eval({"--set", "parallel.tp=2"});
+  EXPECT_NEAR(split["loss"].get<double>(), loss, 1e-5);
+  succeed({"data", "prepare", "text.txt", "--tokenizer", "byte", "--val-fraction", "0", "--out",
+           "all"});
+  const Json tokens = eval({}, "all/train.tok");
+  EXPECT_EQ(tokens["loss"], one["loss"]);
+  EXPECT_EQ(tokens["bits_per_byte"], one["bits_per_byte"]);
+}
+
+TEST_F(EvalCommand, TheBestCheckpointAndItsVocabularyAreFoundByName) {
+  EXPECT_NE(succeed({"eval", "run/best", "text.txt"}).find("step-00000"), std::string::npos);
+  const std::vector<std::string> words = {"generate", "run/best", "-p",     "Once",
+                                          "-n",       "40",       "--seed", "3"};
+  const std::string whole = succeed(words);
+  EXPECT_TRUE(whole.starts_with("Once")) << whole;
+  const std::string stop = whole.substr(10, 2);
+  std::vector<std::string> until = words;
+  until.insert(until.end(), {"--stop", stop});
+  EXPECT_EQ(succeed(until), whole.substr(0, whole.find(stop, 4)) + "\n");
+  std::vector<std::string> penalized = words;
+  penalized.insert(penalized.end(), {"--repeat-penalty", "3"});
+  EXPECT_NE(succeed(penalized), whole);
+}
+
+TEST_F(EvalCommand, SaysWhyAModelAndATextDoNotFit) {
+  std::ofstream("one.txt") << "";
+  for (const auto& [args, part] :
+       {std::pair<std::vector<std::string>, std::string>{{"eval", "run", "missing.txt"}, "missing"},
+        {{"eval", "run", "text.txt", "--ranks", "3", "--set", "parallel.dp=2"}, "3 ranks"},
+        {{"eval", "run", "text.txt", "--set", "parallel.tp=3"}, "parallel.tp"},
+        {{"eval", "missing", "text.txt"}, "no such folder"}}) {
+    const CommandAnswer answer = answer_of(args);
+    EXPECT_EQ(answer.exit_code, 2) << answer.err;
+    EXPECT_NE(answer.err.find(part), std::string::npos) << answer.err;
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,246 @@
+// The table of commands that use a trained model.
+
+#include <memory>
+
+#include "cli/checkpoint_command.h"
+#include "cli/checkpoint_interchange_command.h"
+#include "cli/command_table.h"
+#include "cli/eval_command.h"
+#include "cli/generate_command.h"
+
+namespace trireme {
+
+Command generate_command() {
+  auto options = std::make_shared<GenerateOptions>();
+  return {
+      .name = "generate",
+      .summary = "Continue a prompt with a trained model.",
+      .arguments = {{.name = "MODEL",
+                     .doc = "a checkpoint, a run directory, whose newest checkpoint is used, "
+                            "RUN_DIR/best, its checkpoint with the lowest validation loss, or a "
+                            "model that checkpoint import reads",
+                     .target = &options->model,
+                     .required = false,
+                     .completion = Completion::Folder}},
+      .options = {{.name = "checkpoint",
+                   .letter = 'm',
+                   .value_name = "DIR",
+                   .doc = "the model, if it is not named as an argument",
+                   .target = &options->checkpoint,
+                   .completion = Completion::Folder},
+                  {.name = "precision",
+                   .value_name = "DTYPE",
+                   .doc = "number format of weights and computation; by default that of the model",
+                   .target = &options->precision,
+                   .choices = {"fp32", "bf16", "fp16"}},
+                  {.name = "prompt",
+                   .letter = 'p',
+                   .value_name = "TEXT",
+                   .doc = "the text to continue",
+                   .target = &options->prompt},
+                  {.name = "file",
+                   .letter = 'f',
+                   .value_name = "FILE",
+                   .doc = "read the prompt from this file; - means standard input",
+                   .target = &options->prompt_file,
+                   .completion = Completion::File},
+                  {.name = "tokens",
+                   .letter = 'n',
+                   .value_name = "N",
+                   .doc = "number of tokens to generate",
+                   .target = &options->num_tokens},
+                  {.name = "temp",
+                   .value_name = "T",
+                   .doc = "temperature; 0: always take the likeliest token",
+                   .target = &options->temperature},
+                  {.name = "top-k",
+                   .value_name = "K",
+                   .doc = "draw only from the K likeliest tokens; 0: all",
+                   .target = &options->top_k},
+                  {.name = "top-p",
+                   .value_name = "P",
+                   .doc = "draw only from the likeliest tokens whose probabilities add up to P",
+                   .target = &options->top_p},
+                  {.name = "repeat-penalty",
+                   .value_name = "X",
+                   .doc = "makes the last 64 tokens less likely: logits above 0 are divided by X, "
+                          "the others multiplied; 1: off",
+                   .target = &options->repeat_penalty},
+                  {.name = "stop",
+                   .value_name = "TEXT",
+                   .doc = "end before this text",
+                   .target = &options->stops},
+                  {.name = "seed",
+                   .letter = 's',
+                   .value_name = "N",
+                   .doc = "random seed; the same seed gives the same text",
+                   .target = &options->seed},
+                  threads_option(options->threads)},
+      .examples = {"trireme generate runs/demo -p 'It is a truth' -n 100 --temp 0.8",
+                   "trireme generate runs/demo/best -p 'Dear ' --stop '.' --repeat-penalty 1.1"},
+      .run = [options](CommandIo& io) { return run_generate(*options, io); }};
+}
+
+Command eval_command() {
+  auto options = std::make_shared<EvalOptions>();
+  return {
+      .name = "eval",
+      .summary = "Measure a model on all of a text: loss, bits per byte, perplexity, top-1.",
+      .details =
+          "Every token but the first is predicted once, in windows of model.seq_len tokens, of "
+          "which "
+          "the last may be shorter. The tokens are those that data prepare makes of the text, with "
+          "the tokenizer of the checkpoint. The numbers are the same on every layout: dp, pp and "
+          "threads change no bit, tp and cp only the last digits. One rank evaluates unless "
+          "--ranks, "
+          "--set or mpirun say otherwise.",
+      .arguments = {{.name = "MODEL",
+                     .doc = "a checkpoint, also an imported one, a run directory, whose newest "
+                            "checkpoint is used, or RUN_DIR/best",
+                     .target = &options->model,
+                     .completion = Completion::Folder},
+                    {.name = "DATA",
+                     .doc = "a text file or folder, or a token file of data prepare",
+                     .target = &options->data,
+                     .completion = Completion::File}},
+      .options = {set_option(options->overrides),
+                  ranks_option(options->ranks),
+                  {.name = "format",
+                   .value_name = "FORMAT",
+                   .doc = "format of the text; auto chooses by the file names",
+                   .target = &options->format,
+                   .choices = {"auto", "text", "lines", "jsonl"}},
+                  {.name = "field",
+                   .value_name = "NAME",
+                   .doc = "for JSON lines: the field that holds the text",
+                   .target = &options->field},
+                  json_option(options->json)},
+      .examples = {"trireme eval runs/demo demo/data/val.tok",
+                   "trireme eval runs/demo/best book.txt --ranks 2 --set parallel.pp=2"},
+      .run = [options](CommandIo& io) { return run_eval(*options, io); }};
+}
+
+namespace {
+
+Status require_out(const std::string& out) {
+  if (!out.empty()) return Done{};
+  return Error{ErrorKind::Usage, "--out is missing"};
+}
+
+Command checkpoint_import_command() {
+  auto options = std::make_shared<CheckpointImportOptions>();
+  return {
+      .name = "import",
+      .summary = "Convert a model of another program into a checkpoint.",
+      .details = "The command reads the result back and compares weights and logits bit for bit.",
+      .arguments = {{.name = "DIR_OR_FILE",
+                     .doc = "a Hugging Face folder, a GGUF file, or a .bin of llm.c; with "
+                            "--adapters also a checkpoint",
+                     .target = &options->path,
+                     .completion = Completion::File}},
+      .options = {{.name = "out",
+                   .letter = 'o',
+                   .value_name = "CHECKPOINT",
+                   .doc = "the folder of the new checkpoint",
+                   .target = &options->out,
+                   .completion = Completion::Folder},
+                  {.name = "adapters",
+                   .value_name = "DIR",
+                   .doc = "a folder of Hugging Face's PEFT with LoRA adapters for this model "
+                          "(adapter_config.json, adapter_model.safetensors)",
+                   .target = &options->adapters,
+                   .completion = Completion::Folder},
+                  {.name = "trainable",
+                   .doc = "add an initial state of the optimizer, so that train --resume can start "
+                          "from this checkpoint",
+                   .target = &options->is_trainable},
+                  threads_option(options->threads)},
+      .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
+      .run = [options](CommandIo& io) -> Result<int> {
+        TRIREME_TRY_DONE(require_out(options->out));
+        return run_checkpoint_import(*options, io);
+      }};
+}
+
+Command checkpoint_export_command() {
+  auto options = std::make_shared<CheckpointExportOptions>();
+  return {
+      .name = "export",
+      .summary = "Convert the model of a checkpoint for another program.",
+      .details =
+          "The command reads the result back and compares weights and logits. If the format cannot "
+          "hold the model, the exit code is 3. LoRA adapters (model.lora_rank) are merged into "
+          "their matrices; peft writes the adapters alone.",
+      .arguments = {{.name = "CHECKPOINT",
+                     .doc = "a checkpoint, or a run directory, whose newest checkpoint is used",
+                     .target = &options->path,
+                     .completion = Completion::Folder}},
+      .options = {{.name = "format",
+                   .value_name = "FORMAT",
+                   .doc =
+                       "a Hugging Face folder, a GGUF file for llama.cpp, a .bin file of llm.c, or "
+                       "a folder of Hugging Face's PEFT",
+                   .target = &options->format,
+                   .choices = {"hf", "gguf", "llmc", "peft"}},
+                  {.name = "dtype",
+                   .value_name = "DTYPE",
+                   .doc = "dtype of the matrices in the file; q8_0 only for GGUF",
+                   .target = &options->dtype,
+                   .choices = {"fp32", "fp16", "bf16", "q8_0"}},
+                  {.name = "out",
+                   .letter = 'o',
+                   .value_name = "PATH",
+                   .doc = "the folder or file to write",
+                   .target = &options->out,
+                   .completion = Completion::File},
+                  threads_option(options->threads)},
+      .examples = {"trireme checkpoint export runs/demo --format hf --out demo-hf"},
+      .run = [options](CommandIo& io) -> Result<int> {
+        TRIREME_TRY_DONE(require_out(options->out));
+        return run_checkpoint_export(*options, io);
+      }};
+}
+
+Command checkpoint_logits_command() {
+  auto options = std::make_shared<CheckpointLogitsOptions>();
+  return {.name = "logits",
+          .summary =
+              "Print the logits after each of a few tokens, to compare them with another program.",
+          .arguments = {{.name = "MODEL",
+                         .doc = "a checkpoint, a run directory, or a model of another program",
+                         .target = &options->path,
+                         .completion = Completion::File}},
+          .options = {{.name = "tokens",
+                       .value_name = "LIST",
+                       .doc = "token numbers, separated by spaces or commas",
+                       .target = &options->tokens},
+                      threads_option(options->threads)},
+          .examples = {"trireme checkpoint logits runs/demo --tokens 1,2,3"},
+          .run = [options](CommandIo& io) { return run_checkpoint_logits(*options, io); }};
+}
+
+}  // namespace
+
+Command checkpoint_command() {
+  const auto subcommand = [](const char* name, const char* summary, auto run) -> Command {
+    auto options = std::make_shared<CheckpointOptions>();
+    return {
+        .name = name,
+        .summary = summary,
+        .arguments = {{.name = "DIR",
+                       .doc = "a checkpoint, or a run directory, whose newest checkpoint is used",
+                       .target = &options->path,
+                       .completion = Completion::Folder}},
+        .options = {json_option(options->json)},
+        .run = [options, run](CommandIo& io) { return run(*options, io); }};
+  };
+  return {
+      .name = "checkpoint",
+      .summary = "Inspect, verify, import and export checkpoints.",
+      .subcommands = {
+          subcommand("inspect", "List the contents of a checkpoint.", run_checkpoint_inspect),
+          subcommand("verify", "Read every byte and check every checksum.", run_checkpoint_verify),
+          checkpoint_import_command(), checkpoint_export_command(), checkpoint_logits_command()}};
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+namespace trireme {
+
+// A predicted step time and the measured one.
+struct StepComparison {
+  double predicted_s = 0.0;
+  double measured_s = 0.0;
+  double taken_by_others = 0.0;  // share of the cores that other processes took
+  double share_left = 1.0;       // of the measured time that is compared
+};
+
+// Compares both in one line, in the same words whichever is longer. Where other processes took some
+// of the cores, the prediction is compared with the part of the time that was left. Returns "" if
+// one of the times is unknown.
+std::string prediction_line(const StepComparison& step);
+
+}  // namespace trireme
