@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,11 +24,13 @@
 #include "comm/tcp/wire.h"
 #include "data/foreign_token_file.h"
 #include "data/token_file_writer.h"
+#include "interchange/peft_config.h"
 #include "jobs/export_job.h"
 #include "schema/hardware.h"
 #include "schema/run_config_text.h"
 #include "scratch_folder.h"
 #include "small_models.h"
+#include "sweep/sweep_record.h"
 #include "tokenizer/bpe_tokenizer.h"
 #include "tokenizer/byte_tokenizer.h"
 #include "tokenizer/char_tokenizer.h"
@@ -116,6 +119,9 @@ void add_text(Seeds& seeds) {
   }
   seeds.add("jsonl_fuzz", R"({"text":"a\u00e9\ud83d\ude00\n","meta":{"n":[1,-2.5e3,true,null]}})");
   seeds.add("jsonl_fuzz", R"({"id":7,"deep":[[[["x"]]]],"text":""})");
+  seeds.add("chat_fuzz", R"({"prompt":"2 + 2 = ","completion":"4"})");
+  seeds.add("chat_fuzz", R"({"messages":[{"role":"user","content":[{"text":"Hi"}]},)"
+                         R"({"role":"assistant","content":"Hello"}]})");
 }
 
 void add_tokenizers(Seeds& seeds, const ScratchFolder& scratch) {
@@ -175,6 +181,14 @@ void add_models(Seeds& seeds, const ScratchFolder& scratch) {
       if (model.format == ForeignFormat::Llmc) seeds.add("llmc_fuzz", content.substr(0, 1024));
     }
   }
+  seeds.add("peft_config_fuzz",
+            print_peft_config({.rank = 8, .alpha = 16.0, .modules = {"q_proj"}}));
+  seeds.add("peft_config_fuzz", print_peft_config({.rank = 2,
+                                                   .alpha = 4.5,
+                                                   .modules = {"attn.c_attn"},
+                                                   .wider_module = "attn.c_attn",
+                                                   .times_wider = 3,
+                                                   .is_transposed = true}));
   const std::string checkpoint = save_small_checkpoint(scratch / "run", 2);
   seeds.add("checkpoint_index_fuzz", read_plainly(checkpoint + "/index.json"), "\x01");
   seeds.add("checkpoint_index_fuzz", read_plainly(checkpoint + "/index.json"),
@@ -284,6 +298,40 @@ void add_jobs(Seeds& seeds) {
             R"("parallelism":{"data_parallel_shard_degree":2},"activation_checkpoint":null})");
 }
 
+void add_sweeps(Seeds& seeds) {
+  for (const char* spec : {"optim.lr=1e-4..1e-2:log5", "model.layers=2..8:lin4",
+                           "run.seed=1..9:lin", "optim.frozen=\"a,b\",c", "optim.name=adamw,sgd"}) {
+    seeds.add("sweep_fuzz", spec, std::string(1, '\0'));
+  }
+  SweepRecord record;
+  record.spec = {.files = {"run.toml"},
+                 .overrides = {"run.steps=40"},
+                 .seed = 1,
+                 .grace = 0.25,
+                 .total_steps = 40,
+                 .config = "{\"optim\":{\"lr\":0.1}}"};
+  record.spec.keys = {parse_swept_key("optim.lr=1e-3,1e-2").value()};
+  record.trials = {{.point = {"1e-3"},
+                    .state = TrialState::Finished,
+                    .steps = 40,
+                    .loss = 2.5,
+                    .val_loss = 2.25,
+                    .val_step = 40,
+                    .rungs = {3.5, 3.0}},
+                   {.point = {"1e-2"}, .state = TrialState::Diverged, .reason = "not finite"}};
+  seeds.add("sweep_fuzz", sweep_json(record), "\x01");
+  nlohmann::json plain = nlohmann::json::parse(sweep_json(record));
+  plain.erase("checksum");
+  seeds.add("sweep_fuzz", plain.dump(), "\x02");
+  record.spec.keys.clear();
+  record.spec.lr_range = LrRange{1e-6, 1.0};
+  record.trials = {{.state = TrialState::Running}};
+  record.finding = {.steepest_lr = 1e-3, .diverged_lr = 0.1, .diverged_step = 30};
+  plain = nlohmann::json::parse(sweep_json(record));
+  plain.erase("checksum");
+  seeds.add("sweep_fuzz", plain.dump(), "\x02");
+}
+
 void add_run_files(Seeds& seeds) {
   const std::string metrics =
       R"({"event":"run","config":{"model":{"layers":4},"optim":{"lr":0.003}},"world_size":2})"
@@ -300,6 +348,7 @@ void add_run_files(Seeds& seeds) {
   const std::string ranks = R"({"ranks":[{"rank":0,"trace":[{"name":"F0","ts":1,"dur":2}]}]})";
   seeds.add("report_fuzz", metrics + '\0' + summary + '\0' + ranks + '\0' + "[run]\nseed = 1\n");
   seeds.add("report_fuzz", metrics);
+  seeds.add("sweep_fuzz", metrics, "\x03");
   seeds.add("metrics_request_fuzz", "GET /metrics HTTP/1.1\r\nHost: localhost:9400\r\n\r\n");
   seeds.add("metrics_request_fuzz", "GET /metrics?name=a HTTP/1.0\r\n\r\n");
   seeds.add("metrics_request_fuzz", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
@@ -415,6 +464,7 @@ int main(int argc, char** argv) {
   add_configurations(seeds);
   add_jobs(seeds);
   add_run_files(seeds);
+  add_sweeps(seeds);
   add_tcp_messages(seeds);
   add_memberships(seeds);
   add_agent_messages(seeds);

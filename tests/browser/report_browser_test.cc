@@ -37,6 +37,13 @@ class ReportInABrowser : public testing::Test {
     must_run(train + "/other --set parallel.schedule=zb_h1 --set optim.lr=0.002");
     must_run(std::string(TRIREME_PROGRAM) + " report --compare " + folder() + "/one " + folder() +
              "/other");
+    // A sweep in which one trial is stopped and one diverges, and a learning-rate range test.
+    const std::string sweep = std::string(TRIREME_PROGRAM) + " sweep " + TRIREME_SOURCE +
+                              "/configs/tiny-gpt2.toml --set model.layers=1 --set " +
+                              "run.threads_per_rank=1 --out " + folder();
+    must_run(sweep + "/sweep --set run.steps=20 --over optim.lr=3e-3,1e-3,1e-7,1e30 --over " +
+             "optim.name=adamw");
+    must_run(sweep + "/range --lr-range 1e-5..1e3 --steps 100");
     // A run with experts, the pages of a plan and of a search, and the page of a schedule.
     must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
              "/configs/tiny-moe.toml --set run.steps=12 --set run.threads_per_rank=1 --out " +
@@ -239,6 +246,40 @@ TEST_F(ReportInABrowser, ComparisonNamesWhatDiffers) {
   EXPECT_EQ(text.find("model.layers"), std::string::npos);
   EXPECT_GE(browser_->evaluate("document.querySelectorAll('#curves svg').length").get<int>(), 4);
   look("comparison");
+}
+
+TEST_F(ReportInABrowser, ASweepComparesItsTrials) {
+  for (const bool is_narrow : {false, true}) {
+    WebDriver::Window window{.dark = is_narrow};
+    if (is_narrow) window.width = 380;
+    open(window, "/sweep/sweep.html");
+    EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#trials tr')].slice(1).map(row => "
+                                 "row.cells[3].textContent).join()"),
+              "best,finished,stopped,diverged");
+    EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#curves path').length"), 4);
+    EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#swept svg').length"), 2);
+    EXPECT_NE(browser_->evaluate("document.querySelector('#reproduce pre').textContent")
+                  .get<std::string>()
+                  .find("--set optim.lr=3e-3"),
+              std::string::npos);
+    scroll_to("#swept");
+    browser_->hover("#swept circle", 0, 0);
+    EXPECT_NE(tip().find("optim.lr = "), std::string::npos) << tip();
+    EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true);
+    look(is_narrow ? "sweep_narrow" : "sweep");
+  }
+}
+
+TEST_F(ReportInABrowser, ARangeTestShowsWhatItSuggests) {
+  open({}, "/range/sweep.html");
+  EXPECT_GE(browser_->evaluate("document.querySelectorAll('#range path').length"), 2);
+  const std::string marks = browser_->evaluate(
+      "[...document.querySelectorAll('#range line title')].map(one => one.textContent).join()");
+  EXPECT_NE(marks.find("suggested"), std::string::npos) << marks;
+  EXPECT_NE(marks.find("diverged"), std::string::npos) << marks;
+  browser_->hover("#range svg", 0, 0);
+  EXPECT_NE(tip().find("learning rate "), std::string::npos) << tip();
+  look("range");
 }
 
 TEST_F(ReportInABrowser, ExpertsAreSeen) {

@@ -19,6 +19,7 @@
 #include "data/token_file_writer.h"
 #include "interchange/foreign_model.h"
 #include "interchange/interchange_fixture.h"
+#include "interchange/peft_adapters.h"
 #include "observe/report.h"
 #include "schema/hardware.h"
 #include "schema/run_config_text.h"
@@ -220,6 +221,21 @@ void add_models(Maker& maker) {
       ->seal = sealed_header;
 }
 
+// Adapters in the format of PEFT, read onto the model that they are of.
+void add_adapters(Maker& maker) {
+  const auto make = [](const std::string& folder) {
+    InterchangeModel model = model_with_tokenizer("llama");
+    model.config.lora_rank = 2;
+    model.weights = Weights(*resolve_model(model.config, 0));
+    must(write_peft_adapters(model, folder + "/peft", DType::F32));
+  };
+  const auto read = [](const std::string& folder) {
+    return why(read_peft_adapters(model_with_tokenizer("llama"), folder + "/peft"));
+  };
+  maker.add("peft_config", "peft/adapter_config.json", make, read);
+  maker.add("peft_weights", "peft/adapter_model.safetensors", make, read).seal = sealed_header;
+}
+
 void add_checkpoints(Maker& maker) {
   const auto make = [](const std::string& folder) {
     const InterchangeModel model = model_with_tokenizer("llama");
@@ -261,6 +277,7 @@ std::vector<CraftedFormat> crafted_formats(const std::string& root) {
   add_tokenizers(maker);
   add_texts(maker);
   add_models(maker);
+  add_adapters(maker);
   add_checkpoints(maker);
   add_reports(maker);
   return std::move(maker.formats);

@@ -61,7 +61,7 @@ searched=(--cluster "$root/clusters/dgx-a100-80g.toml" --set batch.global_sequen
 expect 2 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}"
 expect 0 plan "$tiny" --ranks 8 --set batch.micro_sequences=8 "${searched[@]}" --search \
   --html page.html
-printed "the first of them runs with"
+printed 'the layout marked * runs with'
 [[ -s page.html ]] || fail "no page of the search"
 read -r -a found <<<"$(tail -n 1 out)"
 expect 0 plan "${found[@]:2}" --cluster "$root/clusters/dgx-a100-80g.toml"

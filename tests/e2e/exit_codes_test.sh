@@ -119,6 +119,17 @@ expect 4 'damaged file' "$trireme" checkpoint verify stopped
 rm "$shard"
 expect 4 'file missing in a checkpoint' "$trireme" checkpoint verify "${shard%/*}"
 expect 4 'no intact checkpoint' "${train[@]}" --out stopped --resume "${shard%/*}"
+if [[ -n $mpirun ]]; then
+  expect 2 'mpi without mpirun' "${train[@]}" --set run.backend=mpi --set parallel.dp=2 --out alone
+  grep -q 'mpirun -n 2' err.txt || { fail "not said how to start ranks of MPI"; cat err.txt; }
+fi
+# A limit on the size of files gives the same exit code as a full disk, for every file.
+"$trireme" train "${config[@]}" --set run.steps=1 --out whole >out.txt 2>err.txt || fail "a run"
+limited() { bash -c 'ulimit -f 1; exec "$@"' limited "$@"; }
+expect 4 'export without room' limited "$trireme" checkpoint export whole --format hf --out hf
+expect 4 'report without room' limited "$trireme" report whole --out page.html
+yes 'a line of a text' | head -n 20000 >text.txt
+expect 4 'prepare without room' limited "$trireme" data prepare text.txt --tokenizer byte --out data
 
 ((failures == 0)) && echo "all good"
 exit $((failures > 0))

@@ -132,7 +132,9 @@ kill -TERM $pid
 kill -INT $pid  # another signal, or the two would be one where the process is slow
 wait $pid
 code=$?
-[[ $code == 130 ]] || fail "exit $code instead of 130 after two signals"
+[[ $code == 5 ]] || fail "exit $code instead of 5 after two signals"
+grep -q 'finishes its step and saves' twice.err || fail "the first signal is not answered"
+grep -q 'nothing was saved since' twice.err || fail "the second signal is not answered"
 grep -q 'stopped and saved' twice.err && fail "two signals must not wait for the step"
 [[ $(ls twice/checkpoints 2>/dev/null | wc -l) -le 1 ]] || fail "a checkpoint after two signals"
 

@@ -14,22 +14,24 @@ std::string Case::name() const {
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
       "bucket {} prefetch {} clip {}{}{}{}{} servers {} order {} layers {} sequences {} room {} "
-      "kept {}",
+      "kept {}{}{}{}",
       family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep, dp, pp,
       name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
       bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
       is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
-      servers, order, layers, sequences, room, int(kept));
+      servers, order, layers, sequences, room, int(kept), muon ? " muon" : "", frozen,
+      lora_rank > 0 ? fmt::format(" lora {} {}", lora_rank, lora_targets) : "");
 }
 
 void keep_state(RunConfig& config, Kept kept) {
   OptimConfig& optim = config.optim;
-  if (kept >= Kept::In16) optim.grad_dtype = StateChoice::Bf16;
+  const bool has_bf16_grads = kept >= Kept::In16 && kept != Kept::In10;
+  if (has_bf16_grads) optim.grad_dtype = StateChoice::Bf16;
   if (kept >= Kept::In12) optim.moment_dtype = StateChoice::Bf16;
-  optim.master = kept < Kept::In8;
+  optim.master = kept < Kept::In10;
   if (kept == Kept::In6) optim.name = OptimizerKind::Sgd;
   // The visits of experts are counted in the place of a gradient, in fp32 alone.
-  if (kept >= Kept::In16) config.model.balance_rate = 0.0;
+  if (has_bf16_grads) config.model.balance_rate = 0.0;
 }
 
 RunConfig config_of(const Case& c) {
@@ -95,6 +97,10 @@ RunConfig config_of(const Case& c) {
   config.memory.offload_buffer_bytes = 4096;  // small, so that there are many pieces
   config.precision.compute = c.compute;
   keep_state(config, c.kept);
+  if (c.muon) config.optim.name = OptimizerKind::Muon;
+  config.optim.frozen = c.frozen;
+  config.model.lora_rank = c.lora_rank;
+  config.model.lora_targets = c.lora_targets;
   config.run.reproducible = c.in_slices ? Reproducible::Mesh : Reproducible::Layout;
   config.run.threads_per_rank = 1;
   config.run.comm_timeout_s = 20.0;
@@ -140,7 +146,11 @@ const LayoutRun& reference_of(const Case& c) {
            .in_slices = c.in_slices,
            .is_wide = c.is_wide,
            .layers = c.layers,
-           .sequences = c.sequences};
+           .sequences = c.sequences,
+           .muon = c.muon,
+           .frozen = c.frozen,
+           .lora_rank = c.lora_rank,
+           .lora_targets = c.lora_targets};
   if (c.in_slices) {  // sums do not depend on tp
     one.tp = 1;
     one.tp_overlap = false;

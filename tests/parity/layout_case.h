@@ -7,9 +7,11 @@
 
 namespace trireme {
 
-// What is kept of every parameter: the bytes beside a weight in bf16.
-enum class Kept { In18, In16, In12, In8, In6 };
-inline constexpr Kept kAllKept[] = {Kept::In18, Kept::In16, Kept::In12, Kept::In8, Kept::In6};
+// What is kept of every parameter: its bytes where the weight is bf16. In10 has gradients in fp32,
+// the smaller ones have them in bf16.
+enum class Kept { In18, In16, In12, In10, In8, In6 };
+inline constexpr Kept kAllKept[] = {Kept::In18, Kept::In16, Kept::In12,
+                                    Kept::In10, Kept::In8,  Kept::In6};
 
 // A layout and the settings that must not change a bit beside it.
 struct Case {
@@ -42,6 +44,10 @@ struct Case {
   int sequences = 16;  // of one step
   // Recompute::Fit: how much of what "none" stores more than "full" the limit leaves.
   double room = 1.0;
+  bool muon = false;
+  std::string frozen = "";  // patterns of parameters
+  int lora_rank = 0;
+  std::string lora_targets = "all";
 
   std::string name() const;
   int ranks() const { return tp * cp * pp * dp; }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "base/element.h"
 #include "data/synthetic_source.h"
 #include "device/isa.h"
 #include "kernels/kernel_table.h"
@@ -30,7 +31,7 @@ void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
   values.resize(size_t(layout.global.num_elements()));
   for (int64_t i = 0; i < owned.count; ++i) {
     float& value = values[size_t(global_element(owned, i))];
-    value = tensor_N.dtype == DType::BF16 ? float(tensor_N.as<bf16>()[i]) : tensor_N.as<float>()[i];
+    value = float(read_element(tensor_N.data, tensor_N.dtype, i));
   }
 }
 
@@ -136,7 +137,8 @@ class RankRun {
 
   void collect_visits(const Engine& engine) const {
     for (const OwnedTensors& owned : engine.owned()) {
-      if (owned.spec->balance_rate > 0.0) collect(owned, owned.grad_N, result_.visits);
+      if (owned.spec->balance_rate > 0.0 && owned.grad_N)
+        collect(owned, owned.grad_N, result_.visits);
     }
   }
 

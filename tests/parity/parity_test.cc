@@ -341,7 +341,7 @@ TEST(ParityPairwise, CoversEveryPairOfValues) {
     const Case c = case_of(choice);
     return (c.ranks() == 2 || c.ranks() == 4) && (c.zero == 0 || c.dp > 1) &&
            (c.pp > 1 || c.schedule == ScheduleKind::OneFOneB) &&
-           (c.compute == ComputeChoice::Bf16 || c.kept < Kept::In8);
+           (c.compute == ComputeChoice::Bf16 || c.kept < Kept::In10);
   };
   const std::vector<Selection> cover = pairwise_cover(
       all_choices(

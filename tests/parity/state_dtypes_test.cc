@@ -19,7 +19,7 @@ std::filesystem::path folder_of_test(const char* name) {
 // Weights, moments and gradients in bf16 repeat the bits of one rank on every layout that cuts them
 // differently, with experts and servers, and a checkpoint goes on in every other one.
 TEST(ParityOfStateDTypes, EveryLayoutLeavesTheBitsOfOneRank) {
-  for (const Kept kept : {Kept::In16, Kept::In12, Kept::In8, Kept::In6}) {
+  for (const Kept kept : {Kept::In16, Kept::In12, Kept::In10, Kept::In8, Kept::In6}) {
     for (Case c : {Case{.dp = 8, .zero = 3}, Case{.dp = 4, .zero = 2, .hsdp_shard = 2},
                    Case{.dp = 2, .pp = 4, .schedule = ScheduleKind::Dualpipe, .zero = 1},
                    Case{.dp = 2, .pp = 2, .zero = 3, .tp = 2, .offload = OffloadChoice::All},
@@ -34,7 +34,7 @@ TEST(ParityOfStateDTypes, EveryLayoutLeavesTheBitsOfOneRank) {
 
 TEST(ParityOfStateDTypes, ACheckpointMovesBetweenLayouts) {
   const std::filesystem::path root = folder_of_test("kept");
-  for (const Kept kept : {Kept::In16, Kept::In12, Kept::In8, Kept::In6}) {
+  for (const Kept kept : {Kept::In16, Kept::In12, Kept::In10, Kept::In8, Kept::In6}) {
     const Case layouts[] = {{.compute = ComputeChoice::Bf16, .kept = kept},
                             {.dp = 4, .zero = 3, .compute = ComputeChoice::Bf16, .kept = kept},
                             {.dp = 2,

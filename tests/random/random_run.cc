@@ -36,6 +36,13 @@ class OtherValue {
   void operator()(ChoiceField choice) const {
     *choice.value = static_cast<unsigned char>(random_() % choice.names.size());
   }
+  void operator()(MixtureField train) const {
+    *train.mixture = random_() % 2 == 0 ? std::vector<WeightedFile>()
+                                        : std::vector<WeightedFile>{{"a.tok", 2.0}, {"b.tok", 1.0}};
+  }
+  void operator()(StepsField steps) const {
+    *steps.value = random_() % 8 == 0 ? kAutoSteps : other(*steps.value);
+  }
 
  private:
   // Few values are large, and they are far beyond every size: a plan is to be small or none.
@@ -158,6 +165,17 @@ class RunDraw {
     model.dropout = any_of({0.0, 0.0, 0.1});
     model.rope_scaling_factor = any_of({1.0, 1.0, 8.0});
     if (model.family == ModelFamily::Moe) experts();
+    if (is_one_of(6)) adapters();
+  }
+
+  // Ranks that every matrix of these small models has.
+  void adapters() {
+    ModelConfig& model = config_.model;
+    model.lora_rank = 1 + below(2);
+    model.lora_alpha = any_of({0.0, 1.0, 3.0});
+    model.lora_targets = model.family == ModelFamily::Moe
+                             ? any_of({"q,k,v,o", "q, v"})
+                             : any_of({"all", "q,v", "o,down", "k,up"});
   }
 
   void experts() {
@@ -234,9 +252,18 @@ class RunDraw {
     OptimConfig& optim = config_.optim;
     optim.name = any_choice<OptimizerKind>();
     optim.schedule = any_choice<LrScheduleKind>();
+    if (optim.schedule == LrScheduleKind::Range) {
+      optim.min_lr = 1e-3 * optim.lr;
+      optim.warmup_steps = 0;
+    }
     optim.momentum = any_of({0.0, 0.9});
     optim.clip_norm = any_of({0.0, 1.0, 1e6});
     optim.post_validate = is_one_of(4);
+    const bool is_refused_with_muon = optim.post_validate || config_.parallel.staleness > 0 ||
+                                      config_.memory.offload != OffloadChoice::None;
+    if (optim.name == OptimizerKind::Muon && is_refused_with_muon && !is_one_of(20)) {
+      optim.name = OptimizerKind::AdamW;
+    }
     if (is_one_of(4)) {
       optim.grad_dtype = any_choice<StateChoice>();
       optim.moment_dtype = any_choice<StateChoice>();
@@ -268,7 +295,16 @@ class RunDraw {
       return field.section == "data" || field.key() == "model.preset" ||
              field.key() == "run.hardware";
     });
-    std::visit(OtherValue(random_), fields[size_t(below(int(fields.size())))].value);
+    const ConfigField& field = fields[size_t(below(int(fields.size())))];
+    if (field.key() == "optim.frozen") {  // its patterns depend on the model
+      config_.optim.frozen = any_of({"", "embedding.*"});
+      return;
+    }
+    if (field.key() == "model.lora_targets") {  // a list of names
+      config_.model.lora_targets = any_of({"all", "q,v"});
+      return;
+    }
+    std::visit(OtherValue(random_), field.value);
   }
 
   std::mt19937_64& random_;

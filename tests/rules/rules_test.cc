@@ -110,8 +110,11 @@ RunConfig smallest_that_fails(RunConfig config, int64_t vocab_size) {
       std::visit(
           [&](auto value) {
             using Value = decltype(value);
-            if constexpr (std::is_same_v<Value, ChoiceField>) {
+            if constexpr (std::is_same_v<Value, ChoiceField> || std::is_same_v<Value, StepsField>) {
               *value.value = *std::get<Value>(plain.value).value;
+            } else if constexpr (std::is_same_v<Value, MixtureField>) {
+              value.file->clear();
+              value.mixture->clear();
             } else {
               *value = *std::get<Value>(plain.value);
             }
