@@ -48,9 +48,9 @@ if [[ ! -s demo/steps ]]; then
   # As many steps as take five minutes, but enough to learn: a CPU without AVX-512 takes longer.
   speed=$($trireme bench train configs/demo.toml --json |
           sed -nE 's/.*"tokens_per_s": ?([0-9.]+).*/\1/p')
-  awk -v speed="$speed" -v tokens=$((2 * 256)) 'BEGIN {
+  awk -v speed="$speed" -v tokens=$((8 * 256)) 'BEGIN {
     steps = int(300 * speed / tokens / 100) * 100
-    print (steps < 2400 ? 2400 : (steps > 4000 ? 4000 : steps))
+    print (steps < 800 ? 800 : (steps > 2400 ? 2400 : steps))
   }' >demo/steps
 fi
 say $trireme train configs/demo.toml --set run.steps="$(<demo/steps)" --out demo/run --resume auto
