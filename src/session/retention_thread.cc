@@ -49,7 +49,8 @@ void RetentionThread::on_checkpoint(const CheckpointReport& report) {
   // Keeps the folder open from now on, so that nothing is removed in a folder that replaces it.
   auto root = HeldFolder::open(std::filesystem::path(report.path).parent_path().string());
   if (!root.ok()) return;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !next_; });
   next_.emplace(Job{std::move(*root), report.step});
   changed_.notify_all();
 }
@@ -75,6 +76,7 @@ void RetentionThread::run() {
     const Job job = std::move(*next_);
     next_.reset();
     is_busy_ = true;
+    changed_.notify_all();
     lock.unlock();
     RetentionResult result;
     std::string failure;

@@ -22,7 +22,10 @@ class RetentionThread : public RunObserver {
   RetentionThread(const RetentionOptions& options, std::vector<RunObserver*> listeners);
   ~RetentionThread() override;  // abandons unfinished work
 
+  // Waits until the job before has begun. So the folder holds at most two checkpoints more than are
+  // kept, however fast a run saves and however seldom this thread gets a core.
   void on_checkpoint(const CheckpointReport& report) override;
+  void on_failed_save() override { finish(); }
   void on_step(const StepReport&) override;
   // Waits until the last checkpoint has been read back.
   void finish();
@@ -41,7 +44,7 @@ class RetentionThread : public RunObserver {
   std::atomic<bool> should_stop_ = false, has_messages_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Job> next_;  // a newer save replaces a job that has not begun
+  std::optional<Job> next_;
   bool is_busy_ = false;
   std::vector<std::string> messages_;
   std::set<std::string> reported_;  // damaged checkpoints already reported; used only by the thread

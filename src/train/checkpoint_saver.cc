@@ -36,6 +36,13 @@ void CheckpointSaver::tell(const std::string& message) const {
 
 Status CheckpointSaver::save(const TrainPosition& position) {
   (void)finish();  // a failure was told, and this save takes its place
+  const Status saved = save_now(position);
+  if (saved.ok()) return saved;
+  for (RunObserver* observer : observers_) observer->on_failed_save();
+  return save_now(position);
+}
+
+Status CheckpointSaver::save_now(const TrainPosition& position) {
   const int64_t begin_ns = monotonic_ns();
   RunSave save(engine_, *ranks_, request_(position), SaveMode::Wait);
   save.begin();

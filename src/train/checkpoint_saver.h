@@ -35,7 +35,8 @@ class CheckpointSaver {
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  // Writes a checkpoint while training stands still.
+  // Writes a checkpoint while training stands still. After a failure the observers may make room,
+  // and it is tried once more.
   Status save(const TrainPosition& position);
   // Begins to write a checkpoint beside training. If the former save is not over, this call waits
   // for it. The observers are told of a failure, and the next save tries again.
@@ -58,6 +59,7 @@ class CheckpointSaver {
   void tell(const std::string& message) const;
   // Tells the observers how a save ended. Returns its error if it failed.
   Status conclude(const RunSave& save, double time_s, std::optional<double> stall_s);
+  Status save_now(const TrainPosition& position);
   void end_if_over();
 
   Engine& engine_;

@@ -131,6 +131,9 @@ class RunObserver {
   virtual void on_eval(const EvalReport&) {}
   virtual void on_sample(const SampleReport&) {}
   virtual void on_checkpoint(const CheckpointReport&) {}
+  // A save for which training waits has failed. It is tried again when all observers return, so
+  // that one of them can make room first.
+  virtual void on_failed_save() {}
   virtual void on_histograms(const HistogramReport&) {}
   virtual void on_goodput(const GoodputReport&) {}
   // Called about once a second, and only if run.prometheus_ranks is set, with [rank] its times.

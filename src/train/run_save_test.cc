@@ -421,6 +421,40 @@ TEST_F(RunSaveTest, AFailedSaveUsesTheFallbackOrIsReturned) {
   EXPECT_EQ(messages.texts[1].find("step 2 is saved in checkpoint.fallback_folder"), 0u);
 }
 
+// Like a run whose older checkpoints are removed while it saves its last one.
+class MakesRoom : public Messages {
+ public:
+  explicit MakesRoom(std::string in_the_way) : in_the_way_(std::move(in_the_way)) {}
+  void on_failed_save() override { fs::remove(in_the_way_); }
+
+ private:
+  std::string in_the_way_;
+};
+
+TEST_F(RunSaveTest, ASaveForWhichTrainingWaitsIsTriedAgainWhenThereMayBeRoom) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  const RunPlan plan = plan_of(config);
+  std::ofstream(path("run")) << "in the way";
+  Messages only_listens;
+  MakesRoom makes_room(path("run"));
+  for (Messages* messages : {&only_listens, static_cast<Messages*>(&makes_room)}) {
+    const bool has_room = messages == &makes_room;
+    run_ranks(2, [&](World& world) {
+      const SyntheticSource source(3, plan.model.vocab_size);
+      Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+      engine.init_params(1);
+      const bool is_first = world.rank() == 0;
+      CheckpointSaver saver(
+          engine, requests(plan),
+          is_first ? std::vector<RunObserver*>{messages} : std::vector<RunObserver*>{});
+      EXPECT_EQ(saver.save({.step = 1}).ok(), has_room);
+      EXPECT_EQ(saver.counts().saved, has_room ? 1 : 0);
+    });
+    EXPECT_EQ(messages->saved_steps, std::vector<int64_t>(has_room ? 1 : 0, 1));
+  }
+}
+
 // The plan of rank 1 has no buffer, so its copy fails. The tensors change in the next step, so no
 // rank may write to the fallback.
 TEST_F(RunSaveTest, AFailedCopyOnOneRankIsNeverWrittenToTheFallback) {
