@@ -138,9 +138,19 @@ class Changes {
   int64_t least_bytes_ = std::numeric_limits<int64_t>::max();
 };
 
+// Gradients that no change removes: files do not take them, and ZeRO only divides those of a rank
+// among the ranks of its host. 0 if another host could take a part.
+int64_t gradients_that_stay(const RunPlan& refused, const HostFacts& host) {
+  const bool can_leave = refused.mesh.dp > 1 && !shares_one_host(refused, host);
+  if (refused.config.parallel.zero > 1 || refused.mesh.pp > 1 || can_leave) return 0;
+  return refused.tightest().memory.class_bytes[int(MemoryClass::Grads)];
+}
+
 std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host) {
+  // Trying all changes on a model that is far too large would take seconds.
+  const int64_t gradients = gradients_that_stay(refused, host);
   Changes changes(refused, host, limit);
-  const std::string change = changes.first_that_fits();
+  const std::string change = gradients > limit ? "" : changes.first_that_fits();
   if (!change.empty()) return fmt::format("Cheapest change that fits: {}.", change);
   std::vector<std::string> ways = {"recomputation", "micro-batch"};
   if (!is_worker(refused, host)) {
@@ -148,10 +158,13 @@ std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host)
     ways.push_back("memory.offload");
   }
   if (refused.num_threads > 1) ways.push_back("run.threads_per_rank");
-  const int64_t least = std::min(changes.least_bytes(), bytes_to_fit(refused));
+  const std::string least =
+      gradients > limit
+          ? fmt::format("its gradients alone need {}", format_bytes(gradients))
+          : fmt::format("the smallest configuration needs {}",
+                        format_bytes(std::min(changes.least_bytes(), bytes_to_fit(refused))));
   return fmt::format(
-      "No {} makes it fit; the smallest configuration needs {}. Use a smaller model or {}.",
-      or_list(ways), format_bytes(least),
+      "No {} makes it fit; {}. Use a smaller model or {}.", or_list(ways), least,
       shares_one_host(refused, host) || is_worker(refused, host)
           ? "a machine with more memory"
           : "more ranks, or ranks with more memory");

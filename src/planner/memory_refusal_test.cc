@@ -117,6 +117,21 @@ TEST(MemoryRefusal, ASmallerMicroBatchKeepsTheStep) {
       << message;
 }
 
+// The changes of a model of 400 billion parameters are not tried one by one, which takes seconds.
+TEST(MemoryRefusal, AModelWhoseGradientsDoNotFitIsRefusedWithTheirBytes) {
+  for (const int dp : {1, 2}) {
+    const RunConfig config = some_run(dp);
+    const RunPlan plan = make_plan(config, {}).value();
+    const int64_t bytes = plan.tightest().memory.class_bytes[int(MemoryClass::Grads)];
+    EXPECT_TRUE(says(message_on(config, bytes - 1),
+                     "its gradients alone need " + format_bytes(bytes)));
+    EXPECT_FALSE(says(message_on(config, bytes), "its gradients alone"));
+    RunConfig sharded = config;
+    sharded.parallel.zero = 2;  // other ranks hold a part
+    EXPECT_EQ(says(message_on(sharded, bytes / 2), "its gradients alone"), false);
+  }
+}
+
 TEST(MemoryRefusal, WorkersThatDoNotWaitKeepTheirCopies) {
   RunConfig config = some_run(2);
   config.parallel.sync = GradSync::ParameterServer;
