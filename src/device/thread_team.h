@@ -6,10 +6,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "device/help_balance.h"
+
 namespace trireme {
 
 // The threads of one rank. They take tiles whose borders depend only on shapes, so results do not
-// depend on the number of threads. Between jobs the threads spin briefly, then sleep.
+// depend on the number of threads. Between jobs the threads spin briefly, then sleep. A job waits
+// only for tiles that are taken: a thread whose core is taken by another process delays nobody.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int num_threads);  // the caller is thread 0
@@ -42,14 +45,20 @@ class ThreadTeam {
   };
 
   void run(const Job& job);
-  void work(int thread);        // main function of a worker
-  void take_tiles(int thread);  // until none is left
+  void open(const Job& job);  // shows its tiles to the workers
+  void work(int thread);  // main function of a worker
+  // Takes tiles until none is open, and returns their number. They are of one job, because the next
+  // job begins only when all tiles of this one are reported done.
+  uint32_t take_tiles(int thread);
 
-  Job job_;
-  alignas(64) std::atomic<int64_t> next_tile_{0};
+  Job job_;  // read only between taking a tile and reporting it done
+  // The job's generation in the upper half, the number of tiles that nobody has taken in the lower.
+  // Both in one word, so that a late thread cannot take a tile of a job that is over.
+  alignas(64) std::atomic<uint64_t> open_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};  // a new value starts a job
-  alignas(64) std::atomic<uint32_t> busy_{0};        // workers that have not finished the job
+  alignas(64) std::atomic<uint32_t> done_{0};        // tiles of this job that workers have done
   std::atomic<bool> leaving_{false};
+  HelpBalance help_;  // used by the caller only
   std::vector<std::thread> workers_;
 };
 

@@ -31,5 +31,17 @@ TEST(ThreadTeam, WritesOfOneJobAreSeenByTheNext) {
   for (int64_t tile = 0; tile < 100; ++tile) EXPECT_EQ(values[tile], 2000 * tile);
 }
 
+// Most threads come late to every job: the tiles of the next one are already taken, or it is over.
+TEST(ThreadTeam, ThreadsThatComeLateTakeNoTileTwice) {
+  ThreadTeam team(16);
+  std::vector<std::atomic<int>> visits(5);
+  for (int round = 1; round <= 2000; ++round) {
+    const int64_t num_tiles = 2 + round % 4;
+    for (int64_t tile = 0; tile < num_tiles; ++tile) visits[tile] = 0;
+    team.parallel_for(num_tiles, [&](int64_t tile, int) { visits[tile].fetch_add(1); });
+    for (int64_t tile = 0; tile < num_tiles; ++tile) ASSERT_EQ(visits[tile].load(), 1) << round;
+  }
+}
+
 }  // namespace
 }  // namespace trireme
