@@ -46,7 +46,7 @@ class ThreadTeam {
 
   void run(const Job& job);
   void open(const Job& job);  // shows its tiles to the workers
-  void work(int thread);  // main function of a worker
+  void work(int thread);      // main function of a worker
   // Takes tiles until none is open, and returns their number. They are of one job, because the next
   // job begins only when all tiles of this one are reported done.
   uint32_t take_tiles(int thread);

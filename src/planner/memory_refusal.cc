@@ -163,11 +163,10 @@ std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host)
           ? fmt::format("its gradients alone need {}", format_bytes(gradients))
           : fmt::format("the smallest configuration needs {}",
                         format_bytes(std::min(changes.least_bytes(), bytes_to_fit(refused))));
-  return fmt::format(
-      "No {} makes it fit; {}. Use a smaller model or {}.", or_list(ways), least,
-      shares_one_host(refused, host) || is_worker(refused, host)
-          ? "a machine with more memory"
-          : "more ranks, or ranks with more memory");
+  return fmt::format("No {} makes it fit; {}. Use a smaller model or {}.", or_list(ways), least,
+                     shares_one_host(refused, host) || is_worker(refused, host)
+                         ? "a machine with more memory"
+                         : "more ranks, or ranks with more memory");
 }
 
 // Names the largest tensor, or the kernels' workspace if it is larger than every class of tensors.

@@ -123,8 +123,8 @@ TEST(MemoryRefusal, AModelWhoseGradientsDoNotFitIsRefusedWithTheirBytes) {
     const RunConfig config = some_run(dp);
     const RunPlan plan = make_plan(config, {}).value();
     const int64_t bytes = plan.tightest().memory.class_bytes[int(MemoryClass::Grads)];
-    EXPECT_TRUE(says(message_on(config, bytes - 1),
-                     "its gradients alone need " + format_bytes(bytes)));
+    EXPECT_TRUE(
+        says(message_on(config, bytes - 1), "its gradients alone need " + format_bytes(bytes)));
     EXPECT_FALSE(says(message_on(config, bytes), "its gradients alone"));
     RunConfig sharded = config;
     sharded.parallel.zero = 2;  // other ranks hold a part
