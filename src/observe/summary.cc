@@ -250,13 +250,15 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["memory_stall_s"] = number(summary.saves.memory_stall_s);
   json["memory_sent_bytes"] = summary.saves.memory_sent_bytes;
   const CorruptionCounts& checks = summary.corruption_checks;
-  if (checks.state_checks + checks.replays + checks.products > 0) {
+  if (checks.state_checks + checks.replays + checks.replays_elsewhere + checks.products > 0) {
     json["corruption_checks"] = {{"state_checks", checks.state_checks},
                                  {"state_check_s", checks.state_check_s},
                                  {"compared_bytes", checks.compared_bytes},
                                  {"state_bytes", checks.state_bytes},
                                  {"replays", checks.replays},
                                  {"replay_s", checks.replay_s},
+                                 {"replays_elsewhere", checks.replays_elsewhere},
+                                 {"replay_elsewhere_s", checks.replay_elsewhere_s},
                                  {"products", checks.products},
                                  {"products_s", checks.products_s}};
   }

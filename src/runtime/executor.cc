@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "watch/progress_page.h"
 
 namespace trireme {
@@ -10,7 +11,8 @@ Executor::Executor(Parts parts)
     : parts_(parts),
       exchange_(parts_.plan, parts_.memory, parts_.world),
       whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
-      whole_targets_(whole_tokens_.size()) {
+      whole_targets_(whole_tokens_.size()),
+      microbatches_(&parts_.plan.microbatches) {
   size_t most_units = 0;
   for (const Stage& stage : parts_.stages) {
     most_units = std::max(most_units, size_t(stage.num_units()));
@@ -65,6 +67,17 @@ StepResult Executor::measure_gradient(Ctx& ctx, uint64_t first_sample,
   const StepResult result = run_step(ctx, first_sample, 0.0);
   measures_only_ = false;
   counted_.reset();
+  return result;
+}
+
+StepResult Executor::measure_gradient_of(Ctx& ctx, uint64_t first_sample,
+                                         const MicrobatchMap& microbatches) {
+  TRIREME_CHECK(microbatches.global_of.size() == parts_.plan.microbatches.global_of.size(),
+                "another number of micro-batches");
+  drop_ahead();
+  microbatches_ = &microbatches;
+  const StepResult result = measure_gradient(ctx, first_sample, std::nullopt);
+  microbatches_ = &parts_.plan.microbatches;
   return result;
 }
 

@@ -80,6 +80,10 @@ class Executor {
   // micro-batch of it, and its norm. Updates nothing. Drops actions that have run ahead.
   StepResult measure_gradient(Ctx& ctx, uint64_t first_sample,
                               std::optional<int64_t> counted_microbatch);
+  // The same of the whole step, but this rank computes these micro-batches instead of its own. All
+  // ranks together must have every one.
+  StepResult measure_gradient_of(Ctx& ctx, uint64_t first_sample,
+                                 const MicrobatchMap& microbatches);
   // Drops the actions of the next step that have run ahead. Afterwards all state may be read.
   void settle();
   bool is_ahead() const { return ahead_sample_.has_value(); }
@@ -158,6 +162,7 @@ class Executor {
   bool attempt_held_ = true;  // the attempt of the last step was right; else no step runs ahead
   // Of the step that runs.
   StepResult result_;
+  const MicrobatchMap* microbatches_;
   uint64_t first_sample_ = 0;
   double lr_ = 0.0;
   bool training_ = true;

@@ -75,7 +75,7 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
 }
 
 bool Executor::counts(int microbatch) const {
-  return !counted_ || parts_.plan.microbatches.global_of[size_t(microbatch)] == *counted_;
+  return !counted_ || microbatches_->global_of[size_t(microbatch)] == *counted_;
 }
 
 void Executor::wait_for_params(const Action& action) {
@@ -169,7 +169,7 @@ void Executor::run_validate_action(Ctx& ctx) {
 
 MicrobatchInfo Executor::info_of(int microbatch) const {
   if (!training_) return {parts_.micro_sequences, first_sample_, false};
-  const uint64_t global = uint64_t(parts_.plan.microbatches.global_of[size_t(microbatch)]);
+  const uint64_t global = uint64_t(microbatches_->global_of[size_t(microbatch)]);
   return {parts_.micro_sequences, first_sample_ + global * uint64_t(parts_.micro_sequences), true};
 }
 
@@ -209,7 +209,7 @@ void Executor::take_losses(const Action& action, int saved_slot) {
   if (!ends_chunk(action) || stage_of(action).losses(saved_slot).empty()) return;
   if (parts_.plan.coords.tp != 0) return;  // told by one of them
   const EvalLoss loss = losses_of(action.chunk, saved_slot);
-  const int64_t global = parts_.plan.microbatches.global_of[size_t(action.microbatch)];
+  const int64_t global = microbatches_->global_of[size_t(action.microbatch)];
   exchange_.put_loss(global * parts_.chunks.cp + parts_.chunks.rank, loss.loss_sum,
                      loss.valid_tokens);
 }

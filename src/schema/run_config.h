@@ -176,12 +176,13 @@ struct RunSection {
   int64_t noise_scale_every = 0;  // in steps; 0: never
   SpikeChoice spike = SpikeChoice::None;
   bool skip_bad_batches = false;
-  std::string skip_samples;          // such as "28-31,96-99"
-  int64_t check_state_every = 0;     // in steps; 0: never
-  int64_t replay_every = 0;          // in steps; 0: never
-  int64_t check_products_every = 0;  // in steps; 0: never
-  std::string prometheus_file;       // "": none
-  int prometheus_port = 0;           // 0: none
+  std::string skip_samples;            // such as "28-31,96-99"
+  int64_t check_state_every = 0;       // in steps; 0: never
+  int64_t replay_every = 0;            // in steps; 0: never
+  int64_t replay_elsewhere_every = 0;  // in steps; 0: never
+  int64_t check_products_every = 0;    // in steps; 0: never
+  std::string prometheus_file;         // "": none
+  int prometheus_port = 0;             // 0: none
   std::string prometheus_host = "127.0.0.1";
   bool prometheus_ranks = false;               // also what every rank has measured
   int64_t metrics_bytes = int64_t{256} << 20;  // of metrics.jsonl before it is rotated; 0: never

@@ -347,6 +347,10 @@ void run_fields(FieldList& list, RunSection& run) {
   list.add("replay_every", run.replay_every, kSpeed,
            "steps between replays, each of which computes a step twice and compares every bit of "
            "its loss and gradient; a difference ends the run as corrupt; 0: never");
+  list.add("replay_elsewhere_every", run.replay_elsewhere_every, kSpeed,
+           "steps between replays on another rank of dp, which computes the gradients of the same "
+           "samples and must get the same bits; a difference ends the run as corrupt and names "
+           "the rank and its host; 0: never");
   list.add("check_products_every", run.check_products_every, kSpeed,
            "steps between those whose products of weights are all checked against a product with "
            "a random vector; a difference beyond rounding ends the run as corrupt; 0: never");

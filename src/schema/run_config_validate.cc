@@ -290,9 +290,11 @@ void noise_scale_rules(ConfigRules& rules, const RunConfig& config) {
 
 // The ranks agree on the verdict of every check after a step that they make together.
 void corruption_rules(ConfigRules& rules, const RunConfig& config) {
-  for (const auto& [key, every] : {std::pair{"run.check_state_every", config.run.check_state_every},
-                                   {"run.replay_every", config.run.replay_every},
-                                   {"run.check_products_every", config.run.check_products_every}}) {
+  for (const auto& [key, every] :
+       {std::pair{"run.check_state_every", config.run.check_state_every},
+        {"run.replay_every", config.run.replay_every},
+        {"run.replay_elsewhere_every", config.run.replay_elsewhere_every},
+        {"run.check_products_every", config.run.check_products_every}}) {
     rules.at_least(key, double(every), 0);
     rules.require(every <= 0 || config.parallel.staleness == 0, key,
                   "needs ranks that step together",

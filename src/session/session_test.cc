@@ -251,6 +251,7 @@ TEST_F(Session, ChecksForCorruptionChangeNoNumberAndAreCounted) {
   const std::vector<StepReport> plain = reports_of(config, "plain");
   config.run.check_state_every = 2;
   config.run.replay_every = 2;
+  config.run.replay_elsewhere_every = 3;
   config.run.check_products_every = 4;
   const std::vector<StepReport> checked = reports_of(config, "checked");
   ASSERT_EQ(checked.size(), plain.size());
@@ -259,6 +260,7 @@ TEST_F(Session, ChecksForCorruptionChangeNoNumberAndAreCounted) {
       nlohmann::json::parse(text_of("checked/summary.json")).at("corruption_checks");
   EXPECT_EQ(counts.at("state_checks"), 3);  // after steps 2 and 4, and before the last save
   EXPECT_EQ(counts.at("replays"), 2);
+  EXPECT_EQ(counts.at("replays_elsewhere"), 1);
   EXPECT_GT(counts.at("products"), 0);
   EXPECT_EQ(counts.at("compared_bytes"), counts.at("state_bytes"));
 }

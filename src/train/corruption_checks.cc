@@ -1,15 +1,23 @@
 #include "train/corruption_checks.h"
 
+#include <fmt/format.h>
+
 namespace trireme {
 
-CorruptionChecks::CorruptionChecks(Engine& engine, const RunSection& run) : run_(run) {
+CorruptionChecks::CorruptionChecks(Engine& engine, const RunSection& run)
+    : engine_(engine), run_(run) {
   if (run.check_state_every > 0) state_.emplace(engine);
   if (run.replay_every > 0) replay_.emplace(engine);
+  if (run.replay_elsewhere_every > 0) elsewhere_.emplace(engine, uint64_t(run.seed));
   if (run.check_products_every > 0) products_.emplace(engine, uint64_t(run.seed));
 }
 
 bool CorruptionChecks::replays(int64_t step) const {
   return replay_ && step % run_.replay_every == 0;
+}
+
+bool CorruptionChecks::replays_elsewhere(int64_t step) const {
+  return elsewhere_ && elsewhere_->why_not().empty() && step % run_.replay_elsewhere_every == 0;
 }
 
 bool CorruptionChecks::compares(int64_t step) const {
@@ -21,25 +29,41 @@ bool CorruptionChecks::checks_products(int64_t step) const {
 }
 
 bool CorruptionChecks::needs_end_of(int64_t step) const {
-  return compares(step) || replays(step) || replays(step + 1) || checks_products(step) ||
-         checks_products(step + 1);
+  const auto surrounds = [this](int64_t one) {
+    return replays(one) || replays_elsewhere(one) || checks_products(one);
+  };
+  return compares(step) || surrounds(step) || surrounds(step + 1);
 }
 
 void CorruptionChecks::begin(int64_t step, uint64_t first_sample) {
   if (replays(step)) replay_->compute(first_sample);
+  if (replays_elsewhere(step)) elsewhere_->compute(first_sample);
+  if (replays(step) || replays_elsewhere(step)) {
+    addends_.clear();
+    engine_.hash_addends(&addends_);
+  }
   if (checks_products(step)) products_->begin();
 }
 
 void CorruptionChecks::end(int64_t step, const StepResult& result) {
   if (checks_products(step)) multiplied_ = products_->end(step);
-  if (replays(step)) replayed_ = replay_->compare(step, result);
+  engine_.hash_addends(nullptr);
+  if (replays(step)) replayed_ = replay_->compare(step, result, addends_);
+  if (replays_elsewhere(step)) elsewhere_found_ = elsewhere_->compare(step, result, addends_);
 }
 
 Status CorruptionChecks::verdict(int64_t step, bool saves_next) {
   if (!multiplied_.ok()) return multiplied_;
+  if (!elsewhere_found_.ok()) return elsewhere_found_;
   if (!replayed_.ok()) return replayed_;
   if (state_ && (compares(step) || saves_next)) return state_->run(step);
   return Done{};
+}
+
+std::string CorruptionChecks::why_not() const {
+  if (!elsewhere_ || elsewhere_->why_not().empty()) return "";
+  return fmt::format("run.replay_elsewhere_every = {}: no step is replayed on other ranks: {}",
+                     run_.replay_elsewhere_every, elsewhere_->why_not());
 }
 
 CorruptionCounts CorruptionChecks::counts() const {
@@ -53,6 +77,10 @@ CorruptionCounts CorruptionChecks::counts() const {
   if (replay_) {
     counts.replays = replay_->num_runs();
     counts.replay_s = replay_->seconds();
+  }
+  if (elsewhere_) {
+    counts.replays_elsewhere = elsewhere_->num_runs();
+    counts.replay_elsewhere_s = elsewhere_->seconds();
   }
   if (products_) {
     counts.products = products_->num_products();

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "train/check_state.h"
 #include "train/checked_products.h"
+#include "train/replay_elsewhere.h"
 #include "train/step_replay.h"
 
 namespace trireme {
@@ -16,13 +19,16 @@ struct CorruptionCounts {
   int64_t state_bytes = 0;
   int64_t replays = 0;
   double replay_s = 0.0;
+  int64_t replays_elsewhere = 0;
+  double replay_elsewhere_s = 0.0;
   int64_t products = 0;
   double products_s = 0.0;
 };
 
 // The checks of a run for silent corruption (run.check_state_every, run.replay_every,
-// run.check_products_every) and when they are due. All ranks call its functions in the same order.
-// Every decision depends only on the configuration and the arguments, so all ranks agree.
+// run.replay_elsewhere_every, run.check_products_every) and when they are due. All ranks call its
+// functions in the same order. Every decision depends only on the configuration and the arguments,
+// so all ranks agree.
 class CorruptionChecks {
  public:
   CorruptionChecks(Engine& engine, const RunSection& run);
@@ -36,18 +42,24 @@ class CorruptionChecks {
   // case, so that no checkpoint holds state about which the ranks disagree.
   Status verdict(int64_t step, bool saves_next);
 
+  // Says which check that is asked for cannot run, and why; "": all can. The same on all ranks.
+  std::string why_not() const;
   CorruptionCounts counts() const;
 
  private:
   bool replays(int64_t step) const;
+  bool replays_elsewhere(int64_t step) const;
   bool compares(int64_t step) const;
   bool checks_products(int64_t step) const;
 
+  Engine& engine_;
   const RunSection& run_;
-  std::optional<StateCheck> state_;                 // absent: never
-  std::optional<StepReplay> replay_;                // absent: never
-  std::optional<CheckedProducts> products_;         // absent: never
-  Status multiplied_ = Done{}, replayed_ = Done{};  // of the last step
+  std::optional<StateCheck> state_;           // absent: never
+  std::optional<StepReplay> replay_;          // absent: never
+  std::optional<ReplayElsewhere> elsewhere_;  // absent: never
+  std::optional<CheckedProducts> products_;   // absent: never
+  std::vector<uint64_t> addends_;             // hashes, of a step that is compared
+  Status multiplied_ = Done{}, elsewhere_found_ = Done{}, replayed_ = Done{};  // of the last step
 };
 
 }  // namespace trireme

@@ -66,6 +66,34 @@ std::vector<RunConfig> checked_layouts() {
     c.parallel.dp = 4;
     c.parallel.ep = 2;
   });
+  // Replicas that trade places as a whole.
+  add([](RunConfig& c) {
+    c.parallel.dp = 3;
+    c.batch.global_sequences = 6;
+    c.model.dropout = 0.1;
+  });
+  add([](RunConfig& c) {
+    c.parallel.dp = c.parallel.pp = 2;
+    c.parallel.zero = 2;
+    c.model.dropout = 0.1;
+    c.run.reproducible = Reproducible::Layout;
+  });
+  add([](RunConfig& c) {
+    c.parallel.dp = 4;
+    c.run.reproducible = Reproducible::Layout;
+  });
+  add([](RunConfig& c) {
+    c.parallel.dp = c.parallel.cp = 2;
+    c.parallel.zero = 3;
+  });
+  add([](RunConfig& c) {
+    c.parallel.dp = c.parallel.pp = 2;
+    c.parallel.schedule = ScheduleKind::Dualpipe;
+  });
+  add([](RunConfig& c) {
+    c.parallel.dp = 2;
+    c.precision.compute = ComputeChoice::Fp16;
+  });
   add([](RunConfig& c) { c.precision.compute = ComputeChoice::Fp16; });
   add([](RunConfig& c) { c.memory.offload = OffloadChoice::Optimizer; });
   add([](RunConfig& c) {
@@ -125,6 +153,8 @@ TEST(CorruptionChecks, OnEveryLayoutNothingIsAlarmedAndNoBitOfTrainingChanges) {
     EXPECT_EQ(checked.losses, run_checked(config, 3).losses) << to_toml(config);
     EXPECT_EQ(checked.counts.state_checks, 3);
     EXPECT_EQ(checked.counts.replays, 3);
+    const Mesh mesh = mesh_of(config.parallel);
+    EXPECT_EQ(checked.counts.replays_elsewhere, mesh.dp > mesh.ep_dp() ? 3 : 0) << to_toml(config);
     EXPECT_GT(checked.counts.products, 0);
   }
 }

@@ -35,6 +35,7 @@ inline RunConfig tiny_run(int dp, bool is_bf16 = false) {
 inline RunConfig with_checks(RunConfig config) {
   config.run.check_state_every = 1;
   config.run.replay_every = 1;
+  config.run.replay_elsewhere_every = 1;
   config.run.check_products_every = 1;
   return config;
 }

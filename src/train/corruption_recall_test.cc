@@ -73,10 +73,13 @@ class RecallTrial {
     const bool found_at_once = is_state && !state_check_->run(2).ok();
     replay_->compute(kFirst);
     if (is_culprit && !is_state) arm(fault, flip);
+    addends_.clear();
+    engine_.hash_addends(&addends_);
     const StepResult result = engine_.step(kFirst, 1e-2);
     source_.on_read = {};
     engine_.call_before_update(this, {});
-    const Status replayed = replay_->compare(2, result);
+    engine_.hash_addends(nullptr);
+    const Status replayed = replay_->compare(2, result, addends_);
     const bool found_by_replay = !replayed.ok();
     if (found_by_replay) expect_cause(replayed.error().message, fault, culprit);
     const bool found_by_state = found_at_once || !state_check_->run(2).ok();
@@ -126,6 +129,7 @@ class RecallTrial {
   std::optional<StateCheck> state_check_;
   std::optional<StepReplay> replay_;
   std::optional<KeptState> before_, after_;
+  std::vector<uint64_t> addends_;
   int num_reads_ = 0;
 };
 

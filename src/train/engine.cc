@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "models/init.h"
+#include "program/data_parallel.h"
 #include "runtime/reserve_moves.h"
 
 namespace trireme {
@@ -240,6 +241,16 @@ StepResult Engine::compute_gradient(uint64_t first_sample, std::optional<int64_t
   const bool timed = times_ops_;
   time_ops(false);
   const StepResult result = executor_->measure_gradient(ctx_, first_sample, microbatch);
+  time_ops(timed);
+  return result;
+}
+
+StepResult Engine::compute_gradient_of(uint64_t first_sample, int replica) {
+  const MicrobatchMap microbatches = microbatches_of(rank_, plan_.schedule, plan_.mesh.dp, replica);
+  ctx_.loss_scale = static_cast<float>(loss_scale_.value());
+  const bool timed = times_ops_;
+  time_ops(false);
+  const StepResult result = executor_->measure_gradient_of(ctx_, first_sample, microbatches);
   time_ops(timed);
   return result;
 }

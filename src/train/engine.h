@@ -65,6 +65,9 @@ class Engine {
   // step will have. Costs a step; nothing is updated. read_grads may read the gradient. On all
   // ranks.
   StepResult compute_gradient(uint64_t first_sample);
+  // The same, but this rank computes the micro-batches of the rank that differs from it only in dp
+  // and has index `replica` there. All ranks shift their own index by the same number.
+  StepResult compute_gradient_of(uint64_t first_sample, int replica);
   // See DataParallel::hash_addends.
   void hash_addends(std::vector<uint64_t>* hashes) { data_parallel_->hash_addends(hashes); }
   // See Executor::settle.
@@ -91,6 +94,7 @@ class Engine {
   void read_grads(const std::function<void()>& read);
 
   const RankPlan& rank_plan() const { return rank_; }
+  const Mesh& mesh() const { return plan_.mesh; }
   Optimizer& optimizer() { return optimizer_; }
   LossScale& loss_scale() { return loss_scale_; }
   const Executor& executor() const { return *executor_; }

@@ -42,23 +42,21 @@ void StepReplay::hash_grads() {
 
 void StepReplay::compute(uint64_t first_sample) {
   const int64_t begin_ns = monotonic_ns();
-  first_addends_.clear();
-  second_addends_.clear();
-  engine_.hash_addends(&first_addends_);
+  addends_.clear();
+  engine_.hash_addends(&addends_);
   const StepResult result = engine_.compute_gradient(first_sample);
+  engine_.hash_addends(nullptr);
   loss_sum_ = result.loss_sum;
   grad_norm_ = result.update.grad_norm;
   hash_grads();
   grad_hashes_ = hashes_.values();
-  second_addends_.reserve(first_addends_.size());
-  engine_.hash_addends(&second_addends_);
   spent_ns_ += monotonic_ns() - begin_ns;
 }
 
-Status StepReplay::compare(int64_t step, const StepResult& result) {
+Status StepReplay::compare(int64_t step, const StepResult& result,
+                           const std::vector<uint64_t>& addends) {
   const int64_t begin_ns = monotonic_ns();
   hash_grads();
-  engine_.hash_addends(nullptr);
   std::vector<std::string> different;
   if (!same_bits(result.loss_sum, loss_sum_)) different.emplace_back("the loss");
   if (!same_bits(result.update.grad_norm, grad_norm_)) {
@@ -72,13 +70,12 @@ Status StepReplay::compare(int64_t step, const StepResult& result) {
   ++num_runs_;
   spent_ns_ += monotonic_ns() - begin_ns;
   if (num_different == 0) return Done{};
-  return error_of(step, different);
+  return error_of(step, different, addends != addends_);
 }
 
 // Which ranks already had other bits before the sums over dp; "" without such sums.
-std::string StepReplay::cause() {
-  const bool differs = first_addends_ != second_addends_;
-  const std::string own = first_addends_.empty() ? "" : differs ? "different" : "same";
+std::string StepReplay::cause(bool addends_differ) {
+  const std::string own = addends_.empty() ? "" : addends_differ ? "different" : "same";
   const std::vector<std::string> all = gather_text(*ranks_, own);
   std::string culprits;
   int num_culprits = 0;
@@ -96,7 +93,8 @@ std::string StepReplay::cause() {
   return "; before the sums over ranks all bits were the same, so a message or a sum was wrong";
 }
 
-Error StepReplay::error_of(int64_t step, const std::vector<std::string>& different) {
+Error StepReplay::error_of(int64_t step, const std::vector<std::string>& different,
+                           bool addends_differ) {
   const std::vector<std::string> texts = gather_text(*ranks_, first_names(different));
   std::string shown;
   size_t num_shown = 0, num_ranks = 0;
@@ -112,7 +110,7 @@ Error StepReplay::error_of(int64_t step, const std::vector<std::string>& differe
       fmt::format("step {}: the state of the run is corrupt: the step was computed twice, with "
                   "different bits: {}{}; a computation, a message or a memory was wrong: resume "
                   "from the newest checkpoint, which is older than this step",
-                  step, shown, cause())};
+                  step, shown, cause(addends_differ))};
 }
 
 }  // namespace trireme

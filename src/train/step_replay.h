@@ -21,16 +21,17 @@ class StepReplay {
   // Before the step that begins with `first_sample`. Costs a step and changes nothing.
   void compute(uint64_t first_sample);
   // Directly after this step, with what it returned, and before anything of the next one has begun.
-  // Returns on all ranks an error that names the step, the ranks and the tensors, if a bit differs.
-  Status compare(int64_t step, const StepResult& result);
+  // `addends`: the hashes of what this rank has added to its sums (Engine::hash_addends). Returns
+  // on all ranks an error that names the step, the ranks and the tensors, if a bit differs.
+  Status compare(int64_t step, const StepResult& result, const std::vector<uint64_t>& addends);
 
   int64_t num_runs() const { return num_runs_; }
   double seconds() const { return double(spent_ns_) * 1e-9; }
 
  private:
   void hash_grads();
-  Error error_of(int64_t step, const std::vector<std::string>& different);
-  std::string cause();
+  Error error_of(int64_t step, const std::vector<std::string>& different, bool addends_differ);
+  std::string cause(bool addends_differ);
 
   Engine& engine_;
   std::unique_ptr<Group> ranks_;  // not that of the steps, whose traffic is predicted
@@ -39,7 +40,7 @@ class StepReplay {
   // What the first computation has left.
   double loss_sum_ = 0.0, grad_norm_ = 0.0;
   std::vector<uint64_t> grad_hashes_;
-  std::vector<uint64_t> first_addends_, second_addends_;  // hashes, in the order of the sums
+  std::vector<uint64_t> addends_;  // hashes, in the order of the sums
   int64_t num_runs_ = 0;
   int64_t spent_ns_ = 0;
 };

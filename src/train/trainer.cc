@@ -79,6 +79,10 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
 }
 
 Result<TrainEnd> Trainer::run_steps() {
+  const std::string why_not = checks_->why_not();
+  for (RunObserver* observer : parts_.observers) {
+    if (!why_not.empty()) observer->on_message(why_not);
+  }
   const RunSection& run = parts_.plan.config.run;
   ProgressPage& page = parts_.engine.world().page();
   while (position_.step < run.steps) {
