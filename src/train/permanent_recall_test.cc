@@ -124,8 +124,10 @@ void expect_permanent_recall(const PermanentTable& table, int dp) {
     EXPECT_EQ(recall.by_elsewhere, recall.faults);
     EXPECT_EQ(recall.by_state + recall.by_replay, 0) << "they see the same bits each time";
     EXPECT_EQ(recall.named_another, 0);
+    EXPECT_EQ(recall.named_alone + recall.named_among, recall.faults);
+    // A low bit may change nothing with the parameters after the step, and then nobody is outvoted.
     if (dp > 2) {
-      EXPECT_EQ(recall.named_alone, recall.faults);
+      EXPECT_GE(recall.named_alone, recall.faults - 1 - recall.faults / 100);
     }
   }
 }
