@@ -8,6 +8,7 @@
 #include "agent/agent_wire.h"
 #include "agent/job_status.h"
 #include "agent/status_wire.h"
+#include "watch/job_watch.h"
 
 namespace {
 
@@ -50,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  switch (data[0] % 11) {
+  switch (data[0] % 12) {
     case 0: {
       const auto message = check_agent_message(bytes);
       require(!message.ok() || message->body_bytes <= kMostAgentBody);
@@ -106,6 +107,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 10:
       add_pieces(bytes);
       break;
+    case 11: {
+      const auto watched = check_watched(bytes);
+      if (!watched.ok()) break;
+      JobWatch watch;
+      int64_t now_ns = 1;
+      for (int report = 0; report < JobWatch::kReports; ++report) {
+        watch.take(0, ++now_ns, *watched);
+        (void)watch.look(now_ns);
+        (void)watch.take_slow(int(watched->size()));
+      }
+      const std::vector<WatchedWords> words = words_of(*watched);
+      require(words.size() <= kMostWatched);
+      require(check_watched(std::as_bytes(std::span(words))).ok());
+      break;
+    }
     default: {
       const auto values = check_page(bytes);
       require(!values.ok() || size_t(values->measured_bytes) <= values->measured.size());

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/agent_wire.h"
 #include "agent/rank_link.h"
 #include "base/check.h"
 #include "base/sealed_json.h"
@@ -424,6 +425,19 @@ void add_agent_messages(Seeds& seeds) {
   order.layout = {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1, .global_sequences = 8};
   seeds.add(target,
             std::string(1, 3) + std::string(reinterpret_cast<const char*>(&order), sizeof order));
+  // Two ranks of a host: one waits for the other, which is silent.
+  std::vector<WatchedWords> seen(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    WatchedWords& words = seen[size_t(rank)];
+    words = {.process = rank + 1, .silent_ns = 2'000'000'000, .budget_ns = 1'000'000'000};
+    words.sample.epoch = 1;
+    words.sample.rank = rank;
+    words.sample.phase = RankPhase::Step;
+  }
+  seen[0].sample.wait_ns = 1;
+  seen[0].sample.wait_peer = 1;
+  seeds.add(target, std::string(1, 11) + std::string(reinterpret_cast<const char*>(seen.data()),
+                                                     seen.size() * sizeof(WatchedWords)));
   // Pieces of an answer about the status: kind, bytes that follow, own bytes, the bytes.
   const auto piece = [](char kind, int64_t following, const std::string& text) {
     const auto own = uint16_t(text.size());

@@ -51,6 +51,8 @@ std::optional<uint32_t> body_bytes_of(AgentMessageKind kind) {
     case AgentMessageKind::StatusPiece:
     case AgentMessageKind::Unreached:
     case AgentMessageKind::HandOver:
+    case AgentMessageKind::Watched:
+    case AgentMessageKind::Blame:
       return std::nullopt;
     case AgentMessageKind::Living:
       return uint32_t(sizeof(LivingProcess));
@@ -288,6 +290,45 @@ Result<LivingProcess> check_living(std::span<const std::byte> bytes) {
                            uint32_t(living.state) <= uint32_t(LivingProcess::State::Waiting);
   if (!is_possible) return wrong("a process has impossible values");
   return living;
+}
+
+std::vector<WatchedWords> words_of(const std::vector<WatchedProcess>& watched) {
+  std::vector<WatchedWords> words;
+  for (const auto& [process, rank] : watched) {
+    if (words.size() == kMostWatched) break;
+    words.push_back({.process = process,
+                     .sample = rank.sample,
+                     .silent_ns = rank.silent_ns,
+                     .budget_ns = rank.budget_ns,
+                     .most_ns = rank.most_ns,
+                     .is_stopped = rank.is_stopped ? 1 : 0});
+  }
+  return words;
+}
+
+// Numbers that are added or subtracted later must stay far from overflow.
+Result<std::vector<WatchedProcess>> check_watched(std::span<const std::byte> bytes) {
+  constexpr int64_t kMost = INT64_MAX / 8;
+  const auto is_number = [](int64_t value) { return value >= 0 && value <= kMost; };
+  if (bytes.size() % sizeof(WatchedWords) != 0) return wrong("what was seen of ranks is cut off");
+  std::vector<WatchedProcess> watched;
+  for (; !bytes.empty(); bytes = bytes.subspan(sizeof(WatchedWords))) {
+    TRIREME_TRY(words, copy_of<WatchedWords>(bytes.first(sizeof(WatchedWords)), "a rank"));
+    const RankSample& sample = words.sample;
+    const bool is_possible =
+        sample.rank >= -1 && sample.rank < kLargestTcpWorld && sample.stage >= 0 &&
+        uint32_t(sample.phase) < uint32_t(kNumRankPhases) && is_number(sample.steps) &&
+        is_number(sample.computed_ns) && is_number(sample.step_ns) && sample.wait_group >= 0 &&
+        is_number(words.silent_ns) && is_number(words.budget_ns) && is_number(words.most_ns);
+    if (!is_possible) return wrong("what was seen of a rank has impossible values");
+    watched.push_back({words.process,
+                       {.sample = sample,
+                        .silent_ns = words.silent_ns,
+                        .budget_ns = words.budget_ns,
+                        .most_ns = words.most_ns,
+                        .is_stopped = words.is_stopped != 0}});
+  }
+  return watched;
 }
 
 MembershipWords words_of(const MembershipMessage& message) {

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
 #include "coord/membership_protocol.h"
+#include "watch/blame.h"
 
 // The messages between the agents of a job, as structs of fixed layout in little-endian order, and
 // the functions that check received bytes. An agent connects to the one that leads.
@@ -53,8 +54,12 @@ enum class AgentMessageKind : uint32_t {
   HandedOver,  // answers HandOver, whether it was possible or not
   // From the leader.
   HandOver,  // body: the host that gets the parts of checkpoints in the memory of this one
+  // To the leader.
+  Watched,  // body: WatchedWords of each process of the host
+  // From the leader.
+  Blame,  // the process hangs, as other hosts have seen, and should be killed; body: why
 };
-inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::HandOver;
+inline constexpr AgentMessageKind kLastAgentMessageKind = AgentMessageKind::Blame;
 
 struct AgentMessage {
   uint32_t magic = 0x31415254;
@@ -115,6 +120,21 @@ Result<EpochOrder> check_order(std::span<const std::byte> bytes);
 Result<RankReport> check_report(std::span<const std::byte> bytes);
 Result<PageValues> check_page(std::span<const std::byte> bytes);
 Result<LivingProcess> check_living(std::span<const std::byte> bytes);
+
+// What the agent of a host has seen of a rank (JobWatch). A host with more processes than a message
+// can have tells of the first ones.
+struct WatchedWords {
+  int64_t process = 0;
+  RankSample sample;
+  int64_t silent_ns = 0;
+  int64_t budget_ns = 0;
+  int64_t most_ns = 0;
+  int32_t is_stopped = 0;
+  int32_t reserved = 0;
+};
+inline constexpr size_t kMostWatched = kMostAgentBody / sizeof(WatchedWords);
+std::vector<WatchedWords> words_of(const std::vector<WatchedProcess>& watched);
+Result<std::vector<WatchedProcess>> check_watched(std::span<const std::byte> bytes);
 
 // A MembershipMessage without snapshots, because launched jobs have none.
 struct MembershipWords {

@@ -187,6 +187,43 @@ TEST(AgentWire, RefusesMessagesReportsAndPagesThatCannotBe) {
   EXPECT_FALSE(check_page(bytes_of_struct(values)).ok());
 }
 
+TEST(AgentWire, WhatWasSeenOfRanksComesBackAndImpossibleValuesAreRefused) {
+  WatchedProcess one{.process = 7,
+                     .rank = {.silent_ns = 5, .budget_ns = 6, .most_ns = 7, .is_stopped = true}};
+  one.rank.sample.rank = 3;
+  one.rank.sample.wait_peer = 2;
+  one.rank.sample.issued[5] = 9;
+  const std::vector<WatchedWords> words = words_of(std::vector(3, one));
+  const auto same = check_watched(std::as_bytes(std::span(words)));
+  ASSERT_TRUE(same.ok());
+  ASSERT_EQ(same->size(), 3u);
+  EXPECT_EQ(same->back().process, 7);
+  EXPECT_EQ(same->back().rank.budget_ns, 6);
+  EXPECT_TRUE(same->back().rank.is_stopped);
+  EXPECT_EQ(std::memcmp(&same->back().rank.sample, &one.rank.sample, sizeof(RankSample)), 0);
+  EXPECT_TRUE(check_watched({})->empty());
+  EXPECT_FALSE(check_watched(std::as_bytes(std::span(words)).first(100)).ok());
+  EXPECT_EQ(words_of(std::vector(kMostWatched + 5, one)).size(), kMostWatched);
+
+  const std::vector<std::function<void(WatchedWords&)>> changes = {
+      [](WatchedWords& seen) { seen.sample.rank = -2; },
+      [](WatchedWords& seen) { seen.sample.rank = kLargestTcpWorld; },
+      [](WatchedWords& seen) { seen.sample.stage = -1; },
+      [](WatchedWords& seen) { seen.sample.phase = static_cast<RankPhase>(kNumRankPhases); },
+      [](WatchedWords& seen) { seen.sample.steps = INT64_MAX; },
+      [](WatchedWords& seen) { seen.sample.computed_ns = -1; },
+      [](WatchedWords& seen) { seen.sample.step_ns = -1; },
+      [](WatchedWords& seen) { seen.sample.wait_group = -1; },
+      [](WatchedWords& seen) { seen.silent_ns = -1; },
+      [](WatchedWords& seen) { seen.budget_ns = INT64_MAX; },
+      [](WatchedWords& seen) { seen.most_ns = -1; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    WatchedWords changed = words.front();
+    changes[i](changed);
+    EXPECT_FALSE(check_watched(bytes_of_struct(changed)).ok()) << i;
+  }
+}
+
 // A page that went to a host with another clock and back is the one that was sent.
 TEST(AgentWire, APageThatTravelsComesBack) {
   const auto first = SharedJobPage::make(), second = SharedJobPage::make();

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "watch/device_statistics.h"
 #include "watch/host_evidence.h"
+#include "watch/job_watch.h"
 #include "watch/watchdog.h"
 
 namespace trireme {
@@ -77,6 +78,21 @@ struct Collected {
   int64_t at_ns = 0;
 };
 
+struct HangVerdict {
+  int64_t process = 0;
+  std::string what;  // for the evidence
+  std::string why;   // for users
+};
+
+HangVerdict verdict_of(const RankVerdict& found) {
+  const int num_waiting = found.blame.num_waiting;
+  return {found.process, found.blame.why,
+          fmt::format("did not answer for {:.2f} s (budget {:.2f} s): it {}; {} rank{} of its host "
+                      "waited for it",
+                      double(found.silent_ns) * 1e-9, double(found.budget_ns) * 1e-9,
+                      found.blame.why, num_waiting, num_waiting == 1 ? "" : "s")};
+}
+
 struct Task {
   std::string folder;
   std::string failure;
@@ -94,7 +110,10 @@ struct HostWatch::State {
       Devices();  // read only by this thread, because a lost device may never answer
   KernelLog kernel;
   std::vector<std::string> kernel_lines;  // not told in evidence yet
-  std::optional<RankVerdict> verdict;
+  std::optional<HangVerdict> verdict;
+  std::optional<HangVerdict> asked;  // by the leader of the job, and not begun yet
+  std::vector<WatchedProcess> watched;
+  int64_t watched_ns = 0, told_ns = 0;
   int64_t verdict_ns = 0;
   bool is_verdict_ready = false;
   bool is_taken = false;  // the owner knows about it
@@ -179,6 +198,11 @@ std::optional<RankVerdict> HostWatch::State::look(Watchdog& dog, int64_t look) {
     }
   }
   const std::optional<RankVerdict> found = dog.look(monotonic_ns(), observed);
+  {
+    const std::lock_guard lock(mutex);
+    watched = dog.watched();
+    watched_ns = monotonic_ns();
+  }
   std::vector<SlowRank> newly_slow = dog.take_slow();
   if (!newly_slow.empty()) {
     const std::lock_guard lock(mutex);
@@ -259,11 +283,12 @@ void HostWatch::State::live() {
       count();
     }
     const std::optional<RankVerdict> found = look(dog, number);
-    if (!found) continue;
     {
       const std::lock_guard lock(mutex);
-      if (verdict && verdict->process == found->process) continue;
-      verdict = found;
+      std::optional<HangVerdict> next = std::exchange(asked, std::nullopt);
+      if (found) next = verdict_of(*found);
+      if (!next || (verdict && verdict->process == next->process)) continue;
+      verdict = next;
       verdict_ns = monotonic_ns();
       is_verdict_ready = is_taken = false;
     }
@@ -330,7 +355,7 @@ FailureEvidence HostWatch::remove(int64_t process, bool has_failed) {
     evidence.oom_kills = 0;  // the kernel names whom it kills, and it was another process
   }
   if (state_->verdict && state_->verdict->process == process) {
-    evidence.watchdog = state_->verdict->blame.why;
+    evidence.watchdog = state_->verdict->what;
   }
   const bool is_collected =
       state_->collected && monotonic_ns() - state_->collected->at_ns < kFreshNs;
@@ -346,18 +371,30 @@ std::vector<HangingRank> HostWatch::take_hanging() {
   uint64_t rings = 0;
   (void)!::read(state_->event, &rings, sizeof rings);
   const std::lock_guard lock(state_->mutex);
-  const std::optional<RankVerdict>& verdict = state_->verdict;
+  const std::optional<HangVerdict>& verdict = state_->verdict;
   if (!verdict || state_->is_taken) return {};
   const bool is_late = monotonic_ns() - state_->verdict_ns > kMostDelayNs;
   if (!state_->is_verdict_ready && !is_late) return {};
   state_->is_taken = true;
-  return {
-      {verdict->process,
-       fmt::format("did not answer for {:.2f} s (budget {:.2f} s): it {}; {} rank{} of its host "
-                   "waited for it",
-                   double(verdict->silent_ns) * 1e-9, double(verdict->budget_ns) * 1e-9,
-                   verdict->blame.why, verdict->blame.num_waiting,
-                   verdict->blame.num_waiting == 1 ? "" : "s")}};
+  return {{verdict->process, verdict->why}};
+}
+
+std::optional<std::vector<WatchedProcess>> HostWatch::take_watched() {
+  const std::lock_guard lock(state_->mutex);
+  const std::vector<WatchedProcess>& watched = state_->watched;
+  const bool is_silent = std::any_of(watched.begin(), watched.end(), [](const auto& one) {
+    return one.rank.silent_ns > JobWatch::kSilentNs;
+  });
+  const int64_t due_ns =
+      state_->told_ns + (is_silent ? JobWatch::kReportNs : JobWatch::kCalmReportNs);
+  if (state_->watched_ns <= state_->told_ns || monotonic_ns() < due_ns) return std::nullopt;
+  state_->told_ns = monotonic_ns();
+  return watched;
+}
+
+void HostWatch::blame(int64_t process, const std::string& why) {
+  const std::lock_guard lock(state_->mutex);
+  state_->asked = HangVerdict{process, why, why};
 }
 
 std::vector<SlowRank> HostWatch::take_slow() {

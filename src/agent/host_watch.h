@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "failures/failure_evidence.h"
+#include "watch/blame.h"
 #include "watch/rank_pages.h"
 #include "watch/slow_ranks.h"
 
@@ -37,6 +39,10 @@ class HostWatch {
   // long.
   std::vector<HangingRank> take_hanging();
   std::vector<SlowRank> take_slow();
+  // What the leader of the job should know now about the ranks of this host; nullopt: nothing new.
+  std::optional<std::vector<WatchedProcess>> take_watched();
+  // The process hangs, as other hosts have seen: it is treated like one that this host has blamed.
+  void blame(int64_t process, const std::string& why);
   // Becomes readable when a rank hangs or is slow.
   int fd() const;
 

@@ -71,6 +71,9 @@ Status JobMember::take_order(const AgentChannel::Received& message) {
     case AgentMessageKind::Drain:
       own_->drain();
       return Done{};
+    case AgentMessageKind::Blame:
+      own_->blame(head.process, message.text());
+      return Done{};
     case AgentMessageKind::HandOver:
       own_->hand_over_to(message.text());
       return Done{};
@@ -144,6 +147,16 @@ void JobMember::tell_page() {
   channel->send({.kind = AgentMessageKind::Page}, std::as_bytes(std::span(&values, 1)));
 }
 
+// The leader joins the waits of all hosts.
+void JobMember::tell_watched() {
+  AgentChannel* const channel = link_.channel();
+  if (channel == nullptr) return;
+  const auto watched = own_->take_watched();
+  if (!watched) return;
+  const std::vector<WatchedWords> words = words_of(*watched);
+  channel->send({.kind = AgentMessageKind::Watched}, std::as_bytes(std::span(words)));
+}
+
 // Gives the parts of checkpoints in the memory of this host to another one, if the leader wants it.
 void JobMember::hand_over() {
   if (own_->heir().empty()) return;
@@ -180,6 +193,7 @@ void JobMember::follow_leader() {
     }
   }
   tell_unreached();
+  tell_watched();
   tell_page();  // before the reports, so that the leader knows the last step when it decides
   tell_news(own_->take_news());
 }

@@ -95,6 +95,7 @@ class JobMember {
   bool is_of_membership(uint64_t rank_epoch) const;
   void tell_news(std::vector<ProcessNews> news);
   void tell_page();
+  void tell_watched();
   void tell_ready();
   void hand_over();
 

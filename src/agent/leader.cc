@@ -150,18 +150,43 @@ void Leader::take_report(JobRank& rank, const RankReport& report) {
     note_first_failure(rank);  // its peers may end before it does
   }
   if (report.kind == RankReport::Kind::Evidence) take_evidence(report.text, rank.evidence);
-  if (report.kind == RankReport::Kind::Slow) {
-    rank.slow = std::atof(report.text);
-    say(fmt::format(
-        "rank {} on host {} is slow: without waits, it computes {} times as long as the "
-        "ranks of its stage",
-        &rank - ranks_.data(), host_of(rank), report.text));
-  }
+  if (report.kind == RankReport::Kind::Slow) note_slow(rank, report.text);
   if (report.epoch != place_.epoch && !is_takeover_) return;
   if (report.kind == RankReport::Kind::Joined) rank.state = JobRank::State::Joined;
   if (report.kind == RankReport::Kind::Waiting) {
     rank.state = JobRank::State::Waiting;
     rank.words = report.text;
+  }
+}
+
+// Its own host and all hosts together may both find that a rank is slow.
+void Leader::note_slow(JobRank& rank, const std::string& ratio) {
+  if (rank.slow > 0.0) return;
+  rank.slow = std::atof(ratio.c_str());
+  say(
+      fmt::format("rank {} on host {} is slow: without waits, it computes {} times as long as the "
+                  "ranks of its stage",
+                  &rank - ranks_.data(), host_of(rank), ratio));
+}
+
+// Every host judges its own ranks. Here those are judged that hold up, or are slower than, ranks of
+// other hosts.
+void Leader::take_watched() {
+  if (hosts_.size() < 2) return;
+  const int64_t now_ns = monotonic_ns();
+  for (int host = 0; host < hosts_.size(); ++host) {
+    if (auto watched = hosts_.at(host).take_watched()) {
+      watch_.take(host, now_ns, std::move(*watched));
+    }
+  }
+  if (phase_ != Phase::Running) return;
+  for (const SlowRank& slow : watch_.take_slow(place_.size)) {
+    if (slow.rank >= int(ranks_.size())) continue;
+    JobRank& rank = ranks_[size_t(slow.rank)];
+    if (rank.is_alive()) note_slow(rank, fmt::format("{:.2f}", slow.ratio));
+  }
+  if (const auto verdict = watch_.look(now_ns)) {
+    hosts_.at(verdict->host).blame(verdict->process, verdict->why);
   }
 }
 
@@ -375,6 +400,7 @@ void Leader::look() {
 void Leader::turn() {
   pass_signals();
   take_news();
+  take_watched();
   if (!is_over()) look();
   report(is_over());
 }

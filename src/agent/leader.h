@@ -12,6 +12,7 @@
 #include "agent/host_history.h"
 #include "agent/job_hosts.h"
 #include "agent/rank_processes.h"
+#include "watch/job_watch.h"
 
 namespace trireme {
 
@@ -99,6 +100,8 @@ class Leader {
   void pass_signals();
   void take_news();
   void take_report(JobRank& rank, const RankReport& report);
+  void take_watched();
+  void note_slow(JobRank& rank, const std::string& ratio);
   void note_end(JobRank& rank);
   void note_first_failure(const JobRank& rank);
   void look();
@@ -172,6 +175,7 @@ class Leader {
   std::optional<Deadline> hand_over_;
   int64_t num_processes_ = 0;  // started so far
   Phase phase_ = Phase::Running;
+  JobWatch watch_;
   std::optional<Gathering> gathering_;  // absent without a rendezvous
   Deadline join_deadline_;
   std::optional<Deadline> grace_;

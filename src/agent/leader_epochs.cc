@@ -372,6 +372,7 @@ Status Leader::begin_epoch() {
                   num_new, layout, left_out));
   end_ = {};
   first_failed_ = -1;
+  watch_.begin_epoch();
   phase_ = Phase::Running;
   grace_.reset();
   return Done{};

@@ -31,6 +31,12 @@ class PlayedHost : public RankHost {
   void set_writer(bool) override {}
   void drain() override { is_drained_ = true; }
   bool is_drained() const override { return is_drained_; }
+  std::optional<std::vector<WatchedProcess>> take_watched() override {
+    return std::exchange(watched, std::nullopt);
+  }
+  void blame(int64_t process, const std::string& why) override { blamed[process] = why; }
+  std::optional<std::vector<WatchedProcess>> watched;  // what its agent tells next
+  std::map<int64_t, std::string> blamed;               // why a process should be killed
   std::vector<ProcessNews> take_news() override { return std::exchange(news_, {}); }
   std::vector<LivingProcess> living() const override { return {}; }
   void add_descriptors(std::vector<pollfd>&) const override {}
@@ -140,6 +146,31 @@ TEST_F(LeaderOfHosts, KeepsAHostThatFailsIfTheOthersHaveNoRoomAndSaysSoOnce) {
   const std::string still = "host b is still used";
   EXPECT_NE(said_.find(still), std::string::npos) << said_;
   EXPECT_EQ(said_.find(still), said_.rfind(still));
+}
+
+// Each host has one rank, so nobody waits for it there.
+TEST_F(LeaderOfHosts, BlamesARankThatHoldsUpARankOfAnotherHost) {
+  begin(false);
+  const int64_t of_a = a_.ranks().begin()->first, of_b = b_.ranks().begin()->first;
+  const auto seen = [&](int64_t process, int rank, bool waits) {
+    WatchedProcess one{.process = process,
+                       .rank = {.silent_ns = 2'000'000'000, .budget_ns = 1'000'000'000}};
+    one.rank.most_ns = 65'000'000'000;
+    one.rank.sample.rank = rank;
+    one.rank.sample.epoch = epoch();
+    one.rank.sample.wait_ns = waits ? 1 : 0;
+    one.rank.sample.wait_peer = waits ? 1 - rank : -1;
+    return std::vector{one};
+  };
+  for (int report = 1; report <= JobWatch::kReports; ++report) {
+    EXPECT_TRUE(b_.blamed.empty()) << "before report " << report;
+    a_.watched = seen(of_a, 0, true);
+    b_.watched = seen(of_b, 1, false);
+    leader_->turn();
+  }
+  EXPECT_TRUE(a_.blamed.empty());
+  ASSERT_TRUE(b_.blamed.contains(of_b));
+  EXPECT_NE(b_.blamed[of_b].find("1 rank of the job waited for it"), std::string::npos);
 }
 
 }  // namespace

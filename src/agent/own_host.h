@@ -38,6 +38,10 @@ class OwnHost : public RankHost {
   void note_handed_over() { heir_.clear(); }
   void drain() override { is_drained_ = true; }
   bool is_drained() const override { return is_drained_; }
+  std::optional<std::vector<WatchedProcess>> take_watched() override {
+    return watch_.take_watched();
+  }
+  void blame(int64_t process, const std::string& why) override { watch_.blame(process, why); }
   std::vector<ProcessNews> take_news() override;
   std::vector<LivingProcess> living() const override;
   void add_descriptors(std::vector<pollfd>& entries) const override;

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "agent/rank_link.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
+#include "watch/blame.h"
 
 namespace trireme {
 
@@ -80,6 +82,11 @@ class RankHost {
   // Writes what is known about a failure into the folder of the run. Another host does so when it
   // is told of the failure.
   virtual void keep_evidence(const JobFailure& /*failure*/, int /*number*/) {}
+
+  // What its agent has seen of its ranks since the last call; nullopt: nothing new.
+  virtual std::optional<std::vector<WatchedProcess>> take_watched() { return std::nullopt; }
+  // The process holds up ranks of other hosts, so it is killed once evidence was collected.
+  virtual void blame(int64_t /*process*/, const std::string& /*why*/) {}
 
   virtual std::vector<ProcessNews> take_news() = 0;
   virtual std::vector<LivingProcess> living() const = 0;

@@ -90,6 +90,10 @@ void RemoteHost::drain() {
   channel_.send({.kind = AgentMessageKind::Drain});
 }
 
+void RemoteHost::blame(int64_t process, const std::string& why) {
+  channel_.send({.kind = AgentMessageKind::Blame, .process = process}, why);
+}
+
 std::vector<LivingProcess> RemoteHost::living() const {
   std::vector<LivingProcess> all;
   for (const auto& [number, process] : living_) all.push_back(process);
@@ -166,6 +170,11 @@ Status RemoteHost::take(const AgentChannel::Received& message) {
     case AgentMessageKind::HandedOver:
       has_handed_over_ = true;
       break;
+    case AgentMessageKind::Watched: {
+      TRIREME_TRY(watched, check_watched(message.body));
+      watched_ = std::move(watched);
+      break;
+    }
     case AgentMessageKind::WantsOut:
       is_drained_ = true;
       break;

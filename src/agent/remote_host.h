@@ -53,6 +53,10 @@ class RemoteHost : public RankHost {
   bool has_handed_over() const override { return has_handed_over_; }
   void drain() override;
   bool is_drained() const override { return is_drained_; }
+  std::optional<std::vector<WatchedProcess>> take_watched() override {
+    return std::exchange(watched_, std::nullopt);
+  }
+  void blame(int64_t process, const std::string& why) override;
   std::vector<ProcessNews> take_news() override { return std::exchange(news_, {}); }
   std::vector<LivingProcess> living() const override;
   void add_descriptors(std::vector<pollfd>& entries) const override {
@@ -80,6 +84,7 @@ class RemoteHost : public RankHost {
   std::map<int64_t, LivingProcess> living_;  // by process
   std::vector<ProcessNews> news_;
   std::vector<MembershipMessage> membership_;
+  std::optional<std::vector<WatchedProcess>> watched_;  // not taken yet
   int64_t heard_ns_ = 0;
   int64_t shift_ns_ = 0;  // added to a time of the agent, it is a time of this process
 };

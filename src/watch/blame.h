@@ -18,6 +18,12 @@ struct WatchedRank {
   bool is_stopped = false;
 };
 
+// A rank process as the agent of its host sees it.
+struct WatchedProcess {
+  int64_t process = 0;  // number of the process in the job
+  WatchedRank rank;
+};
+
 struct Blame {
   size_t index = 0;  // in the span of ranks
   int rank = -1;

@@ -48,10 +48,12 @@ std::optional<RankVerdict> Watchdog::look(int64_t now_ns, std::span<const Observ
   });
   std::vector<WatchedRank> all;
   std::vector<RankSample> samples;
+  watched_.clear();
   for (const ObservedRank& rank : ranks) {
     Seen& seen = seen_[rank.process];
     update(seen, rank, gap_ns);
     all.push_back(watched(seen, rank));
+    watched_.push_back({rank.process, all.back()});
     samples.push_back(rank.sample);
   }
   for (const SlowRank& slow : slow_ranks_.look(samples)) slow_.push_back(slow);

@@ -46,6 +46,8 @@ class Watchdog {
   // Call it about every 10 ms with all ranks of this host that are alive. A rank is blamed if two
   // looks agree.
   std::optional<RankVerdict> look(int64_t now_ns, std::span<const ObservedRank> ranks);
+  // What the last look has seen, for other hosts (JobWatch).
+  const std::vector<WatchedProcess>& watched() const { return watched_; }
   // The ranks that have become slow since the last call.
   std::vector<SlowRank> take_slow() { return std::exchange(slow_, {}); }
 
@@ -62,6 +64,7 @@ class Watchdog {
   WatchedRank watched(const Seen& seen, const ObservedRank& rank) const;
 
   std::map<int64_t, Seen> seen_;  // by process
+  std::vector<WatchedProcess> watched_;
   SlowRanks slow_ranks_;
   std::vector<SlowRank> slow_;
   int64_t looked_ns_ = 0;
